@@ -18,9 +18,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// enginePlainContainer answers every head with the same bytes and allocates
-// nothing after its first request.
-func enginePlainContainer(ln net.Listener, answer []byte) {
+// serveFixed sends the same response to each request. It allocates nothing after the first
+// one.
+func serveFixed(ln net.Listener, response []byte) {
 	for {
 		conn, err := ln.Accept()
 		if err != nil {
@@ -39,7 +39,7 @@ func enginePlainContainer(ln net.Listener, answer []byte) {
 					continue
 				}
 				n = 0
-				if _, err := conn.Write(answer); err != nil {
+				if _, err := conn.Write(response); err != nil {
 					return
 				}
 			}
@@ -47,13 +47,13 @@ func enginePlainContainer(ln net.Listener, answer []byte) {
 	}
 }
 
-// enginePlainObserver counts and allocates nothing.
-type enginePlainObserver struct{ begun, ended atomic.Int64 }
+// countingObserver counts and allocates nothing.
+type countingObserver struct{ begun, ended atomic.Int64 }
 
-func (o *enginePlainObserver) Begin(*gate.Record)  { o.begun.Inc() }
-func (o *enginePlainObserver) End(*gate.Record)    { o.ended.Inc() }
-func (*enginePlainObserver) Rejected(gate.Outcome) {}
-func (*enginePlainObserver) Probed(*gate.Record)   {}
+func (o *countingObserver) Begin(*gate.Record)  { o.begun.Inc() }
+func (o *countingObserver) End(*gate.Record)    { o.ended.Inc() }
+func (*countingObserver) Rejected(gate.Outcome) {}
+func (*countingObserver) Probed(*gate.Record)   {}
 
 // TestKeepAliveRequestsDoNotAllocate counts the allocations of the whole process:
 // client, gate and container run in it, and client and container do not allocate.
@@ -63,13 +63,13 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 		most     = 0.01 // per request, for the runtime
 	)
 	for _, c := range []struct {
-		name, request, answer, end string
+		name, request, response, end string
 	}{
 		{"GET", "GET /some/path?q=1 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: test\r\nAccept: */*\r\n\r\n",
 			"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello", "hello"},
-		{"chunked answer", "GET / HTTP/1.1\r\nHost: example.com\r\nX-Forwarded-For: 192.0.2.1\r\nForwarded: for=192.0.2.1\r\n\r\n",
+		{"chunked response", "GET / HTTP/1.1\r\nHost: example.com\r\nX-Forwarded-For: 192.0.2.1\r\nForwarded: for=192.0.2.1\r\n\r\n",
 			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "\r\n0\r\n\r\n"},
-		{"answer without a body", "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n", "HTTP/1.1 304 Not Modified\r\nEtag: x\r\n\r\n", "\r\n\r\n"},
+		{"response without a body", "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n", "HTTP/1.1 304 Not Modified\r\nEtag: x\r\n\r\n", "\r\n\r\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			up, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,8 +77,8 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer up.Close()
-			go enginePlainContainer(up, []byte(c.answer))
-			observer := &enginePlainObserver{}
+			go serveFixed(up, []byte(c.response))
+			observer := &countingObserver{}
 			g := &exchange.Gate{Config: exchange.Config{
 				ConcurrencyLimit: 10, QueueCapacity: 100, QueueMaxWait: time.Minute,
 				RequestTimeout: 5 * time.Minute, ResponseStartTimeout: time.Minute, IdleTimeout: time.Minute,
@@ -119,7 +119,7 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 					}
 					return size
 				}
-				for n := 0; ; { // the first answer, whose length is not known
+				for n := 0; ; { // the first response, of unknown length
 					k, err := client.Read(b[n:])
 					if err != nil {
 						t.Fatal(err)
@@ -148,7 +148,7 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 				t.Errorf("%.3f allocations per request", least)
 			}
 			if n := observer.begun.Load(); n != 3*requests+101 {
-				t.Errorf("%d requests were observed, want %d", n, 3*requests+101)
+				t.Errorf("%d requests were observedProtocol, want %d", n, 3*requests+101)
 			}
 			if p := s.Stats(); p.Dials != 1 {
 				t.Errorf("%d connections to the container, want 1", p.Dials)

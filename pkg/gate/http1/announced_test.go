@@ -18,11 +18,11 @@ func TestAConnectionIsReusedOnlyIfTheBodyMatchesItsHead(t *testing.T) {
 		{"no body", wire.NoBody, 0, 0, true, true},
 		{"content that was not announced", wire.NoBody, 0, 1, true, false},
 		{"a body with a length", wire.BodyLength, 5, 5, true, true},
-		{"a shorter one", wire.BodyLength, 5, 4, true, false},
-		{"none although there is a length", wire.BodyLength, 5, 0, true, false},
-		{"a longer one", wire.BodyLength, 5, 6, true, false},
+		{"a body shorter than its length", wire.BodyLength, 5, 4, true, false},
+		{"a length without a body", wire.BodyLength, 5, 0, true, false},
+		{"a body longer than its length", wire.BodyLength, 5, 6, true, false},
 		{"chunks", wire.BodyChunked, 0, 9, true, true},
-		{"chunks without the last one", wire.BodyChunked, 0, 9, false, false},
+		{"chunks without the last chunk", wire.BodyChunked, 0, 9, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := &writer{content: c.content, finished: c.finished}

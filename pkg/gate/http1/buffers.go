@@ -17,12 +17,12 @@ const (
 	maxBufferBytes = 2 * bulkBytes
 )
 
-// buffer is held only while it contains bytes.
+// buffer is storage for received or outgoing bytes. It is in use only while it has content.
 type buffer struct{ b []byte }
 
-// response is the head of a response and the buffer in which it arrived together with
-// the beginning of the body. It is held from the first byte of the response until both
-// have been forwarded.
+// response is the head of a response and the buffer that received it, together with the
+// first bytes of the body. It is in use from the first byte of the response until the head
+// and these bytes have been forwarded.
 type response struct {
 	*buffer
 	res wire.Response
@@ -36,9 +36,9 @@ type bufferPool struct {
 	maxSize int
 }
 
-func (p *bufferPool) init(l *loop.Loop, size, maxSize, minKept, maxKept int) {
+func (p *bufferPool) init(l *loop.Loop, size, maxSize, minFree, maxFree int) {
 	p.loop, p.size, p.maxSize = l, size, maxSize
-	p.free.Init(l, minKept, maxKept, nil)
+	p.free.Init(l, minFree, maxFree, nil)
 }
 
 func (p *bufferPool) get() *buffer {

@@ -7,9 +7,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
-// conn is a client connection. An idle connection costs no more than this: its session,
-// with buffers, is attached from the first bytes of a request until the response is
-// complete.
+// conn is a client connection. An idle connection has no other state: a session, with
+// buffers, is attached from the first bytes of a request until the response is complete.
 type conn struct {
 	server.Idle[conn, *conn]
 	eng      *engine

@@ -20,143 +20,143 @@ import (
 
 const upgradeRequest = "GET /tunnel HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
-const upgradeAnswer = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+const upgradeResponse = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
-// TestEveryEndOfARequestIsObservedOnce brings about one outcome at a time. The rig
-// checks that Begin and End come in pairs and that no count is left.
+// Each row produces one outcome. The rig checks that Begin and End are paired and that all
+// counts return to zero.
 func TestEveryEndOfARequestIsObservedOnce(t *testing.T) {
-	hold := func(c *engineCall) bool { c.awaitEnd(); return false }
-	says := func(s string) func(*engineCall) bool {
-		return func(c *engineCall) bool { c.write(s); return false }
+	block := func(c *containerRequest) bool { c.awaitEnd(); return false }
+	sends := func(s string) func(*containerRequest) bool {
+		return func(c *containerRequest) bool { c.write(s); return false }
 	}
-	holdOne := exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1}
-	idled := map[gate.Outcome]int{}
+	oneSlot := exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1}
+	idleOutcomes := map[gate.Outcome]int{}
 	for _, c := range []struct {
 		name   string
 		config exchange.Config
 		silent bool
-		serve  func(*engineCall) bool
-		act    func(r *engineRig)
+		serve  func(*containerRequest) bool
+		act    func(r *rig)
 		want   map[gate.Outcome]int
 		status int // of the last one
 	}{
-		{name: "served", serve: func(c *engineCall) bool { return c.answer("ok") },
-			act:  func(r *engineRig) { r.client().get("/").want(200, "ok") },
+		{name: "served", serve: func(c *containerRequest) bool { return c.respond("ok") },
+			act:  func(r *rig) { r.client().get("/").want(200, "ok") },
 			want: map[gate.Outcome]int{gate.Served: 1}, status: 200},
-		{name: "served with an error of the container's own", serve: says("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n"),
-			act:  func(r *engineRig) { r.client().get("/").want(503, "") },
+		{name: "served with an error from the container", serve: sends("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n"),
+			act:  func(r *rig) { r.client().get("/").want(503, "") },
 			want: map[gate.Outcome]int{gate.Served: 1}, status: 503},
-		{name: "tunnelled", serve: says(upgradeAnswer + "bye"),
-			act: func(r *engineRig) {
+		{name: "tunnelled", serve: sends(upgradeResponse + "bye"),
+			act: func(r *rig) {
 				c := r.client().send(upgradeRequest)
 				c.readUntil("bye")
 				c.close()
 			},
 			want: map[gate.Outcome]int{gate.Tunnelled: 1}, status: 101},
-		{name: "queue full", config: holdOne, serve: hold,
-			act: func(r *engineRig) {
+		{name: "queue full", config: oneSlot, serve: block,
+			act: func(r *rig) {
 				first := r.client().get("/1")
 				r.until(1, 0)
 				second := r.client().get("/2")
 				r.until(1, 1)
-				r.client().get("/3").wantRefusal(gate.QueueFull)
+				r.client().get("/3").wantReply(gate.QueueFull)
 				second.close()
 				r.until(1, 0)
 				first.close()
 			},
 			want: map[gate.Outcome]int{gate.QueueFull: 1, gate.ClientGone: 2}, status: 499},
-		{name: "queue wait expired", config: exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, QueueMaxWait: time.Millisecond}, serve: hold,
-			act: func(r *engineRig) {
+		{name: "queue wait expired", config: exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, QueueMaxWait: time.Millisecond}, serve: block,
+			act: func(r *rig) {
 				first := r.client().get("/1")
 				r.until(1, 0)
-				r.client().get("/2").wantRefusal(gate.QueueWaitExpired)
+				r.client().get("/2").wantReply(gate.QueueWaitExpired)
 				first.reset()
 			},
 			want: map[gate.Outcome]int{gate.QueueWaitExpired: 1, gate.ClientGone: 1}, status: 499},
-		{name: "request timeout", config: exchange.Config{RequestTimeout: time.Millisecond}, serve: hold,
-			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.RequestTimeout) },
+		{name: "request timeout", config: exchange.Config{RequestTimeout: time.Millisecond}, serve: block,
+			act:  func(r *rig) { r.client().get("/").wantReply(gate.RequestTimeout) },
 			want: map[gate.Outcome]int{gate.RequestTimeout: 1}, status: 504},
-		{name: "request timeout in the queue", config: exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, RequestTimeout: 20 * time.Millisecond}, serve: hold,
-			act: func(r *engineRig) {
+		{name: "request timeout in the queue", config: exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, RequestTimeout: 20 * time.Millisecond}, serve: block,
+			act: func(r *rig) {
 				first := r.client().get("/1")
 				second := r.client().get("/2")
-				first.wantRefusal(gate.RequestTimeout)
-				second.wantRefusal(gate.RequestTimeout)
+				first.wantReply(gate.RequestTimeout)
+				second.wantReply(gate.RequestTimeout)
 			},
 			want: map[gate.Outcome]int{gate.RequestTimeout: 2}, status: 504},
-		{name: "response start timeout", config: exchange.Config{ResponseStartTimeout: time.Millisecond}, serve: hold,
-			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.ResponseStartTimeout) },
+		{name: "response start timeout", config: exchange.Config{ResponseStartTimeout: time.Millisecond}, serve: block,
+			act:  func(r *rig) { r.client().get("/").wantReply(gate.ResponseStartTimeout) },
 			want: map[gate.Outcome]int{gate.ResponseStartTimeout: 1}, status: 504},
-		{name: "idle timeout", config: exchange.Config{IdleTimeout: time.Millisecond}, serve: hold,
-			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.IdleTimeout) },
+		{name: "idle timeout", config: exchange.Config{IdleTimeout: time.Millisecond}, serve: block,
+			act:  func(r *rig) { r.client().get("/").wantReply(gate.IdleTimeout) },
 			want: map[gate.Outcome]int{gate.IdleTimeout: 1}, status: 504},
-		{name: "idle timeout in an answer", config: exchange.Config{IdleTimeout: 20 * time.Millisecond},
-			serve: func(c *engineCall) bool {
+		{name: "idle timeout during a response", config: exchange.Config{IdleTimeout: 20 * time.Millisecond},
+			serve: func(c *containerRequest) bool {
 				c.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
 				c.awaitEnd()
 				return false
 			},
-			act: func(r *engineRig) {
-				for late := true; late; idled[gate.IdleTimeout]++ { // a busy machine's container begins after the timeout
-					a := r.client().get("/").answer()
+			act: func(r *rig) {
+				for late := true; late; idleOutcomes[gate.IdleTimeout]++ { // on a busy machine the container may start after the timeout
+					a := r.client().get("/").response()
 					late = a.outcome() == gate.IdleTimeout.String()
 					if !late && (a.err == nil || a.body != "half") {
-						r.t.Errorf("got %q, %v; want half an answer", a.body, a.err)
+						r.t.Errorf("got %q, %v; want half a response", a.body, a.err)
 					}
 				}
 			},
-			want: idled, status: 200},
-		{name: "client gone", serve: hold,
-			act: func(r *engineRig) {
+			want: idleOutcomes, status: 200},
+		{name: "client disconnected", serve: block,
+			act: func(r *rig) {
 				c := r.client().get("/")
 				r.until(1, 0)
 				c.close()
 			},
 			want: map[gate.Outcome]int{gate.ClientGone: 1}, status: 499},
-		{name: "client gone in its upload", serve: hold,
-			act: func(r *engineRig) {
+		{name: "client disconnected during its upload", serve: block,
+			act: func(r *rig) {
 				c := r.client().send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nhalf")
 				r.until(1, 0)
 				c.reset()
 			},
 			want: map[gate.Outcome]int{gate.ClientGone: 1}, status: 499},
 		{name: "upstream not listening", config: exchange.Config{UpstreamWait: time.Millisecond, QueueCapacity: 1}, silent: true,
-			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.UpstreamNotListening) },
+			act:  func(r *rig) { r.client().get("/").wantReply(gate.UpstreamNotListening) },
 			want: map[gate.Outcome]int{gate.UpstreamNotListening: 1}, status: 503},
-		{name: "held beyond the capacity", config: exchange.Config{UpstreamWait: time.Hour, QueueCapacity: 0}, silent: true,
-			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.QueueFull) },
+		{name: "connect queue full", config: exchange.Config{UpstreamWait: time.Hour, QueueCapacity: 0}, silent: true,
+			act:  func(r *rig) { r.client().get("/").wantReply(gate.QueueFull) },
 			want: map[gate.Outcome]int{gate.QueueFull: 1}, status: 503},
-		{name: "upstream closed", serve: func(*engineCall) bool { return false },
-			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.UpstreamClosed) },
+		{name: "upstream closed", serve: func(*containerRequest) bool { return false },
+			act:  func(r *rig) { r.client().get("/").wantReply(gate.UpstreamClosed) },
 			want: map[gate.Outcome]int{gate.UpstreamClosed: 1}, status: 502},
-		{name: "upstream reset", serve: (*engineCall).reset,
-			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.UpstreamReset) },
+		{name: "upstream reset", serve: (*containerRequest).reset,
+			act:  func(r *rig) { r.client().get("/").wantReply(gate.UpstreamReset) },
 			want: map[gate.Outcome]int{gate.UpstreamReset: 1}, status: 502},
-		{name: "upstream malformed", serve: says("hello\r\n\r\n"),
-			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.UpstreamMalformed) },
+		{name: "upstream malformed", serve: sends("hello\r\n\r\n"),
+			act:  func(r *rig) { r.client().get("/").wantReply(gate.UpstreamMalformed) },
 			want: map[gate.Outcome]int{gate.UpstreamMalformed: 1}, status: 502},
-		{name: "upstream broke off", serve: says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"),
-			act: func(r *engineRig) {
-				if a := r.client().get("/").answer(); a.err == nil {
-					r.t.Errorf("the answer came to a clean end: %q", a.body)
+		{name: "upstream broke off", serve: sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"),
+			act: func(r *rig) {
+				if a := r.client().get("/").response(); a.err == nil {
+					r.t.Errorf("the response ended without an error: %q", a.body)
 				}
 			},
 			want: map[gate.Outcome]int{gate.UpstreamBrokeOff: 1}, status: 200},
-		{name: "bad chunk in the first segment", serve: hold,
-			act: func(r *engineRig) {
-				r.client().send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n").wantRefusal(gate.BadRequest)
+		{name: "bad chunk in the first segment", serve: block,
+			act: func(r *rig) {
+				r.client().send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n").wantReply(gate.BadRequest)
 			},
 			want: map[gate.Outcome]int{gate.BadRequest: 1}, status: 400},
-		{name: "bad chunk later", serve: hold,
-			act: func(r *engineRig) {
+		{name: "bad chunk later", serve: block,
+			act: func(r *rig) {
 				c := r.client().send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
 				r.until(1, 0)
-				c.send("xyz\r\n").wantRefusal(gate.BadRequest)
+				c.send("xyz\r\n").wantReply(gate.BadRequest)
 			},
 			want: map[gate.Outcome]int{gate.BadRequest: 1}, status: 400},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := engineServe(t, c.config, engineOptions{silent: c.silent}, c.serve)
+			r := newRig(t, c.config, options{silent: c.silent}, c.serve)
 			c.act(r)
 			r.wantOutcomes(c.want)
 			n := 0
@@ -172,7 +172,7 @@ func TestEveryEndOfARequestIsObservedOnce(t *testing.T) {
 }
 
 func TestProbesAndRejectedHeadsAreNotCounted(t *testing.T) {
-	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1}, engineOptions{}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{ConcurrencyLimit: 1}, options{}, func(c *containerRequest) bool {
 		c.awaitEnd()
 		return false
 	})
@@ -184,7 +184,7 @@ func TestProbesAndRejectedHeadsAreNotCounted(t *testing.T) {
 		probe.send("GET / HTTP/1.1\r\nHost: h\r\nK-Network-Probe: probe\r\nK-Network-Hash: x\r\n\r\n").want(200, "")
 		probe.send("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n").want(200, "")
 	}
-	probe.send("GET / HTTP/1.1\r\n\r\n").wantRefusal(gate.BadRequest)
+	probe.send("GET / HTTP/1.1\r\n\r\n").wantReply(gate.BadRequest)
 	if begun, ended := r.observer.totals(); begun != 1 || ended != 0 {
 		t.Errorf("%d requests begun, %d ended; want 1 and 0", begun, ended)
 	}
@@ -193,14 +193,14 @@ func TestProbesAndRejectedHeadsAreNotCounted(t *testing.T) {
 }
 
 func TestTimesAndSizesOfARequestAreObserved(t *testing.T) {
-	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1}, engineOptions{}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{ConcurrencyLimit: 1}, options{}, func(c *containerRequest) bool {
 		if _, err := c.readBody(); err != nil {
 			return false
 		}
-		return c.answer(strings.Repeat("x", 100_000))
+		return c.respond(strings.Repeat("x", 100_000))
 	})
 	c := r.client().send("POST /p HTTP/1.1\r\nHost: h\r\nK-Proxy-Request: activator\r\nContent-Length: 70000\r\n\r\n")
-	c.send(strings.Repeat("y", 70_000)).answer()
+	c.send(strings.Repeat("y", 70_000)).response()
 	x := r.observer.last(t, 1)
 	if !x.Proxied || x.Status != 200 || x.request != "POST /p" {
 		t.Errorf("proxied %v, status %d, request %q", x.Proxied, x.Status, x.request)
@@ -210,38 +210,37 @@ func TestTimesAndSizesOfARequestAreObserved(t *testing.T) {
 	}
 	times := []time.Duration{x.Arrived, x.Admitted, x.Forwarded, x.Responded, x.Ended}
 	if slices.Contains(times, 0) || !slices.IsSorted(times) {
-		t.Errorf("arrived, admitted, forwarded, answered, ended: %v; want all of them, in this order", times)
+		t.Errorf("arrived, admitted, forwarded, responded, ended: %v; want all of them, in this order", times)
 	}
 }
 
 func TestProbesAndRejectedHeadsAreObservedSeparately(t *testing.T) {
-	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("") })
+	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("") })
 	c := r.client()
-	c.send("GET /a HTTP/1.1\r\nHost: h\r\nK-Network-Probe: queue\r\n\r\n").answer()
-	c.send("GET /b HTTP/1.1\r\nHost: h\r\nK-Network-Probe: probe\r\n\r\n").answer()
-	c.send("GET /c HTTP/1.1\r\nHost: h\r\nHost: h\r\n\r\n").answer()
+	c.send("GET /a HTTP/1.1\r\nHost: h\r\nK-Network-Probe: queue\r\n\r\n").response()
+	c.send("GET /b HTTP/1.1\r\nHost: h\r\nK-Network-Probe: probe\r\n\r\n").response()
+	c.send("GET /c HTTP/1.1\r\nHost: h\r\nHost: h\r\n\r\n").response()
 	r.observer.mu.Lock()
 	defer r.observer.mu.Unlock()
 	want := []string{"probed 200 for GET /a", "probe-rejected 400 for GET /b", "bad-request"}
 	if got := r.observer.aside; !slices.Equal(got, want) || r.observer.begun != 0 {
-		t.Errorf("observed %q and %d requests, want %q and none", got, r.observer.begun, want)
+		t.Errorf("observedProtocol %q and %d requests, want %q and none", got, r.observer.begun, want)
 	}
 }
 
-// TestAPipelinedRequestDoesNotReplaceTheRecordOfTheEndingOne pipelines a request
-// behind a body that needs the large buffer. The rig's observer compares
-// method and target at Begin and End.
+// A request is pipelined after a body that needs the large buffer. The rig's observer
+// compares method and target at Begin and End.
 func TestAPipelinedRequestDoesNotReplaceTheRecordOfTheEndingOne(t *testing.T) {
-	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
 		if c.method != "POST" {
-			return c.answer(c.target)
+			return c.respond(c.target)
 		}
 		b := make([]byte, 5+4+3)
 		if !c.write("HTTP/1.1 103 Early Hints\r\n\r\n") {
 			return false
 		}
 		_, err := io.ReadFull(c.in, b)
-		return err == nil && string(b) == "2\r\nhi\r\n0\r\n\r\n" && c.answer(c.target)
+		return err == nil && string(b) == "2\r\nhi\r\n0\r\n\r\n" && c.respond(c.target)
 	})
 	c := r.client().send("POST /the-first HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
 	c.readUntil("\r\n\r\n") // the container has the head; further bytes are read after it
@@ -254,8 +253,8 @@ func TestAPipelinedRequestDoesNotReplaceTheRecordOfTheEndingOne(t *testing.T) {
 func TestAPanickingObserverEndsOnlyItsRequest(t *testing.T) {
 	for _, where := range []string{"begin", "end", "both"} {
 		t.Run(where, func(t *testing.T) {
-			r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 10}, engineOptions{panics: true}, func(c *engineCall) bool {
-				return c.answer("ok")
+			r := newRig(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 10}, options{panics: true}, func(c *containerRequest) bool {
+				return c.respond("ok")
 			})
 			bang := func() { panic("observer") }
 			for range 3 {
@@ -272,7 +271,7 @@ func TestAPanickingObserverEndsOnlyItsRequest(t *testing.T) {
 			for range 3 {
 				c := r.client().get("/")
 				testkit.Receive(t, "the panic", r.panics)
-				c.answer()
+				c.response()
 				c.wantEnd()
 			}
 			r.observer.hook(nil, nil)
@@ -285,15 +284,15 @@ func TestAPanickingObserverEndsOnlyItsRequest(t *testing.T) {
 				t.Errorf("the drain waits for %d requests", d.Requests())
 			}
 			r.observer.mu.Lock()
-			clear(r.observer.open) // whether a Begin that panicked earns an End is not promised
+			clear(r.observer.open) // after a panic in Begin, End may be called or not
 			r.observer.mu.Unlock()
 		})
 	}
 }
 
-func TestATunnelThatPanicsIsNoLongerCounted(t *testing.T) {
-	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1}, engineOptions{panics: true}, func(c *engineCall) bool {
-		c.write(upgradeAnswer)
+func TestATunnelThatEndsWithAPanicIsNotCounted(t *testing.T) {
+	r := newRig(t, exchange.Config{ConcurrencyLimit: 1}, options{panics: true}, func(c *containerRequest) bool {
+		c.write(upgradeResponse)
 		c.awaitEnd()
 		return false
 	})
@@ -308,8 +307,7 @@ func TestATunnelThatPanicsIsNoLongerCounted(t *testing.T) {
 	r.until(0, 0)
 }
 
-// TestCountsReturnToZeroAfterManyRequests lets clients and the container do
-// everything at random, at once.
+// Clients and the container act at random, concurrently.
 func TestCountsReturnToZeroAfterManyRequests(t *testing.T) {
 	t.Parallel()
 	for _, config := range []exchange.Config{
@@ -319,12 +317,12 @@ func TestCountsReturnToZeroAfterManyRequests(t *testing.T) {
 		{ConcurrencyLimit: 1, QueueCapacity: 3, AnswerHalfClosed: true, RequestTimeout: 30 * time.Millisecond, TunnelMax: 20 * time.Millisecond},
 	} {
 		t.Run(fmt.Sprintf("limit %d", config.ConcurrencyLimit), func(t *testing.T) {
-			r := engineServe(t, config, engineOptions{loops: 2}, engineMoody)
+			r := newRig(t, config, options{loops: 2}, serveRandomly)
 			var clients sync.WaitGroup
 			for range 8 {
 				clients.Go(func() {
 					for range 60 {
-						engineStormyClient(r)
+						clientActsRandomly(r)
 					}
 				})
 			}
@@ -334,18 +332,18 @@ func TestCountsReturnToZeroAfterManyRequests(t *testing.T) {
 				return begun == ended && r.gate.Drain.Requests() == 0 && r.gate.Drain.Tunnels() == 0
 			})
 			r.until(0, 0)
-			r.wantNothingLeft()
+			r.wantAllReleased()
 			if o := r.observer.outcomes(); o[gate.Served] == 0 || o[gate.ClientGone] == 0 {
-				t.Errorf("no storm at all: %v", o)
+				t.Errorf("not all kinds of outcomes occurred: %v", o)
 			}
 		})
 	}
 }
 
-// engineMoody is a container in a bad mood.
-func engineMoody(c *engineCall) bool {
+// serveRandomly responds, fails or blocks at random.
+func serveRandomly(c *containerRequest) bool {
 	if c.target == "/tunnel" && rand.IntN(2) == 0 {
-		c.write(upgradeAnswer + "hi")
+		c.write(upgradeResponse + "hi")
 		b := make([]byte, 100)
 		_, _ = c.conn.Read(b)
 		return false
@@ -377,15 +375,15 @@ func engineMoody(c *engineCall) bool {
 	case 7:
 		c.write("HTTP/1.1 103 Early Hints\r\n\r\n")
 	}
-	return c.answer("ok")
+	return c.respond("ok")
 }
 
-// engineStormyClient does one thing that clients do.
-func engineStormyClient(r *engineRig) {
+// clientActsRandomly sends or aborts requests at random.
+func clientActsRandomly(r *rig) {
 	c := r.client()
 	defer c.close()
 	const get = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
-	write := func(s string) { _, _ = io.WriteString(c.conn, s) } // may well be refused
+	write := func(s string) { _, _ = io.WriteString(c.conn, s) } // may fail
 	pause := func() { time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond) }
 	switch rand.IntN(10) {
 	case 0:
@@ -402,18 +400,18 @@ func engineStormyClient(r *engineRig) {
 		pause()
 	case 4:
 		write("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("b", 100_000))
-		c.answer()
+		c.response()
 	case 5:
 		write(get)
 		_ = c.conn.CloseWrite()
-		c.answer()
+		c.response()
 	case 6:
 		write(get + get + get)
-		c.answer()
+		c.response()
 		pause()
 	case 7:
 		write(upgradeRequest)
-		if c.answer().status == 101 {
+		if c.response().status == 101 {
 			write("hello")
 			pause()
 		}
@@ -424,27 +422,27 @@ func engineStormyClient(r *engineRig) {
 		write("POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
 		pause()
 		write("nonsense\r\n")
-		c.answer()
+		c.response()
 	case 9:
 		for range 3 {
 			write(get)
-			if a := c.answer(); a.err != nil || a.closing {
+			if a := c.response(); a.err != nil || a.closing {
 				return
 			}
 		}
 	}
 }
 
-// engineModel counts by brute force what the gate should count.
-type engineModel struct {
+// countingModel is the reference model of the gate's counts.
+type countingModel struct {
 	limit, capacity int
 	inFlight, queue []int
 	outcomes        map[gate.Outcome]int
 	begun           int
 }
 
-// arrive reports whether the request is refused.
-func (m *engineModel) arrive(id int) bool {
+// arrive reports whether the request is rejected.
+func (m *countingModel) arrive(id int) bool {
 	m.begun++
 	switch {
 	case m.limit == 0 || len(m.inFlight) < m.limit:
@@ -458,7 +456,7 @@ func (m *engineModel) arrive(id int) bool {
 	return false
 }
 
-func (m *engineModel) leave(id int, o gate.Outcome) {
+func (m *countingModel) end(id int, o gate.Outcome) {
 	m.outcomes[o]++
 	if i := slices.Index(m.queue, id); i >= 0 {
 		m.queue = slices.Delete(m.queue, i, i+1)
@@ -472,13 +470,13 @@ func (m *engineModel) leave(id int, o gate.Outcome) {
 	}
 }
 
-// engineScript is a container whose every request follows a script.
-type engineScript struct {
+// scriptedContainer is a container whose requests each wait for an order of the test.
+type scriptedContainer struct {
 	mu      sync.Mutex
 	working map[int]chan string
 }
 
-func (s *engineScript) serve(c *engineCall) bool {
+func (s *scriptedContainer) serve(c *containerRequest) bool {
 	var id int
 	if _, err := fmt.Sscanf(c.target, "/%d", &id); err != nil {
 		return false
@@ -496,22 +494,22 @@ func (s *engineScript) serve(c *engineCall) bool {
 	case <-c.container.stop:
 	}
 	switch what {
-	case "answer":
-		return c.answer(c.target)
+	case "respond":
+		return c.respond(c.target)
 	case "reset":
 		return c.reset()
 	}
 	return false
 }
 
-func (s *engineScript) tell(id int, what string) {
+func (s *scriptedContainer) tell(id int, what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.working[id] <- what
 	delete(s.working, id)
 }
 
-func (s *engineScript) works(ids []int) bool {
+func (s *scriptedContainer) works(ids []int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
@@ -531,17 +529,17 @@ func TestRandomSchedulesMatchTheReferenceCounts(t *testing.T) {
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
 			rnd := rand.New(rand.NewPCG(seed, 0))
-			script := &engineScript{working: map[int]chan string{}}
-			r := engineServe(t, exchange.Config{ConcurrencyLimit: shape[0], QueueCapacity: shape[1]}, engineOptions{loops: 2}, script.serve)
-			m := &engineModel{limit: shape[0], capacity: shape[1], outcomes: map[gate.Outcome]int{}}
-			clients := map[int]*engineClient{}
+			script := &scriptedContainer{working: map[int]chan string{}}
+			r := newRig(t, exchange.Config{ConcurrencyLimit: shape[0], QueueCapacity: shape[1]}, options{loops: 2}, script.serve)
+			m := &countingModel{limit: shape[0], capacity: shape[1], outcomes: map[gate.Outcome]int{}}
+			clients := map[int]*testClient{}
 			for step := range 200 {
 				waiting := slices.Concat(m.inFlight, m.queue)
 				what := rnd.IntN(6)
 				if len(waiting) == 0 || len(waiting) < 12 && what < 3 {
 					c := r.client().post(fmt.Sprintf("/%d", step), "body")
 					if m.arrive(step) {
-						c.wantRefusal(gate.QueueFull)
+						c.wantReply(gate.QueueFull)
 						c.close()
 					} else {
 						clients[step] = c
@@ -555,18 +553,18 @@ func TestRandomSchedulesMatchTheReferenceCounts(t *testing.T) {
 					if slices.Contains(m.inFlight, id) {
 						script.tell(id, "drop")
 					}
-					m.leave(id, gate.ClientGone)
+					m.end(id, gate.ClientGone)
 					delete(clients, id)
 				} else if what == 4 {
 					script.tell(id, "reset")
-					clients[id].wantRefusal(gate.UpstreamReset)
-					m.leave(id, gate.UpstreamReset)
+					clients[id].wantReply(gate.UpstreamReset)
+					m.end(id, gate.UpstreamReset)
 					clients[id].close()
 					delete(clients, id)
 				} else {
-					script.tell(id, "answer")
+					script.tell(id, "respond")
 					clients[id].want(200, fmt.Sprintf("/%d", id))
-					m.leave(id, gate.Served)
+					m.end(id, gate.Served)
 					clients[id].close()
 					delete(clients, id)
 				}
@@ -577,7 +575,7 @@ func TestRandomSchedulesMatchTheReferenceCounts(t *testing.T) {
 					t.Errorf("%d requests begun, want %d", begun, m.begun)
 				}
 				if d := r.gate.Drain.Requests(); int(d) != len(waiting) && int(d) != len(m.inFlight)+len(m.queue) {
-					t.Errorf("the drain knows of %d requests", d)
+					t.Errorf("the drain counts %d requests", d)
 				}
 				if t.Failed() {
 					t.Fatalf("step %d", step)
@@ -587,14 +585,13 @@ func TestRandomSchedulesMatchTheReferenceCounts(t *testing.T) {
 	}
 }
 
-// TestHardLimitIsNeverExceededAtTheContainer aborts requests at random moments while
-// the container continues to work on them.
+// Clients abort requests at random while the container continues to work on them.
 func TestHardLimitIsNeverExceededAtTheContainer(t *testing.T) {
 	t.Parallel()
 	const limit = 3
 	var working, most atomic.Int64
-	r := engineServe(t, exchange.Config{ConcurrencyLimit: limit, QueueCapacity: 50, HardConcurrency: true, RequestTimeout: time.Hour}, engineOptions{loops: 2},
-		func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{ConcurrencyLimit: limit, QueueCapacity: 50, HardConcurrency: true, RequestTimeout: time.Hour}, options{loops: 2},
+		func(c *containerRequest) bool {
 			n := working.Inc()
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
@@ -612,7 +609,7 @@ func TestHardLimitIsNeverExceededAtTheContainer(t *testing.T) {
 			if rand.IntN(10) == 0 {
 				return rand.IntN(2) == 0 && c.reset()
 			}
-			return c.answer("ok")
+			return c.respond("ok")
 		})
 	var clients sync.WaitGroup
 	for range 8 {
@@ -622,7 +619,7 @@ func TestHardLimitIsNeverExceededAtTheContainer(t *testing.T) {
 				c.send("GET /x HTTP/1.1\r\nHost: h\r\n\r\n")
 				switch rand.IntN(4) {
 				case 0:
-					c.answer()
+					c.response()
 				case 1:
 					time.Sleep(time.Duration(rand.IntN(1500)) * time.Microsecond)
 				case 2:
@@ -651,23 +648,22 @@ func TestHardLimitIsNeverExceededAtTheContainer(t *testing.T) {
 	}
 }
 
-// TestAHardLimitHoldsTheSlotOfAResponseWhoseClientDisconnected pauses the response when
-// everything so far has been delivered, and then disconnects the client.
+// The client disconnects while the response is paused and everything so far delivered.
 func TestAHardLimitHoldsTheSlotOfAResponseWhoseClientDisconnected(t *testing.T) {
 	for _, first := range []int{10, 100_000} {
 		t.Run(fmt.Sprintf("after %d bytes", first), func(t *testing.T) {
-			gone, finish := make(chan struct{}), make(chan struct{})
+			disconnected, finish := make(chan struct{}), make(chan struct{})
 			var finished atomic.Bool
-			r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, HardConcurrency: true}, engineOptions{}, func(c *engineCall) bool {
+			r := newRig(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, HardConcurrency: true}, options{}, func(c *containerRequest) bool {
 				if c.target == "/next" {
 					if !finished.Load() {
-						t.Error("the next request came while the first is worked on")
+						t.Error("the next request arrived while the container works on the first")
 					}
-					return c.answer("next")
+					return c.respond("next")
 				}
 				c.write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", first+5, strings.Repeat("x", first)))
 				c.awaitEnd()
-				close(gone)
+				close(disconnected)
 				c.await(finish)
 				finished.Store(true)
 				c.write("rest.")
@@ -679,7 +675,7 @@ func TestAHardLimitHoldsTheSlotOfAResponseWhoseClientDisconnected(t *testing.T) 
 				t.Fatal(err)
 			}
 			c.close()
-			testkit.Receive(t, "news of the client's departure at the container", gone)
+			testkit.Receive(t, "the disconnect at the container", disconnected)
 			next := r.client().get("/next")
 			r.until(1, 1)
 			close(finish)
@@ -691,9 +687,9 @@ func TestAHardLimitHoldsTheSlotOfAResponseWhoseClientDisconnected(t *testing.T) 
 
 func TestASoftLimitReleasesTheSlotOfADisconnectedClient(t *testing.T) {
 	release := make(chan struct{})
-	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1}, engineOptions{}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1}, options{}, func(c *containerRequest) bool {
 		if c.target == "/next" {
-			return c.answer("next")
+			return c.respond("next")
 		}
 		c.await(release)
 		return false
@@ -707,15 +703,15 @@ func TestASoftLimitReleasesTheSlotOfADisconnectedClient(t *testing.T) {
 }
 
 func TestAClientThatDisconnectsInTheQueueNeverReachesTheContainer(t *testing.T) {
-	script := &engineScript{working: map[int]chan string{}}
+	script := &scriptedContainer{working: map[int]chan string{}}
 	var seen atomic.Int64
-	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 20}, engineOptions{loops: 2}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 20}, options{loops: 2}, func(c *containerRequest) bool {
 		seen.Inc()
 		return script.serve(c)
 	})
 	first := r.client().post("/0", "")
 	r.until(1, 0)
-	var queued []*engineClient
+	var queued []*testClient
 	for i := range 20 {
 		queued = append(queued, r.client().post(fmt.Sprintf("/%d", i+1), ""))
 		r.until(1, i+1)
@@ -729,7 +725,7 @@ func TestAClientThatDisconnectsInTheQueueNeverReachesTheContainer(t *testing.T) 
 	}
 	r.until(1, 0)
 	testkit.Until(t, "the first request", func() bool { return script.works([]int{0}) })
-	script.tell(0, "answer")
+	script.tell(0, "respond")
 	first.want(200, "/0")
 	r.wantOutcomes(map[gate.Outcome]int{gate.ClientGone: 20, gate.Served: 1})
 	if n := seen.Load(); n != 1 {
@@ -737,8 +733,7 @@ func TestAClientThatDisconnectsInTheQueueNeverReachesTheContainer(t *testing.T) 
 	}
 }
 
-// TestASlotGrantedTooLateIsReleased grants a slot to a request whose client
-// leaves, or whose time runs out, at the same moment.
+// The slot is granted when the client disconnects, or the request times out.
 func TestASlotGrantedTooLateIsReleased(t *testing.T) {
 	for _, why := range []gate.Outcome{gate.ClientGone, gate.RequestTimeout} {
 		t.Run(why.String(), func(t *testing.T) {
@@ -746,7 +741,7 @@ func TestASlotGrantedTooLateIsReleased(t *testing.T) {
 			if why == gate.RequestTimeout {
 				config.RequestTimeout = 5 * time.Millisecond
 			}
-			r := engineServe(t, config, engineOptions{}, func(c *engineCall) bool {
+			r := newRig(t, config, options{}, func(c *containerRequest) bool {
 				if why == gate.ClientGone {
 					t.Error("the request reached the container")
 				}
@@ -758,7 +753,7 @@ func TestASlotGrantedTooLateIsReleased(t *testing.T) {
 					t.Fatal("the slot is not free")
 				}
 				c := r.client().get("/")
-				testkit.Until(t, "the request in the queue, or past it", func() bool {
+				testkit.Until(t, "the request to be queued or admitted", func() bool {
 					begun, _ := r.observer.totals()
 					return begun == i+1
 				})

@@ -97,9 +97,9 @@ func (c *downSide) Interim(res *wire.Response) {
 	}
 }
 
-// Respond implements exchange.Downstream. The connection is closed if the upload is
-// unfinished: the rest may never be read, and a client that is not told would lose its
-// next request.
+// Respond implements exchange.Downstream. If the upload is unfinished, the response
+// announces the close of the connection: the gate may never read the rest, so a further
+// request of the client would be lost.
 func (c *downSide) Respond(res *wire.Response) {
 	s := c.session
 	unknown := res.Body == wire.BodyChunked || res.Body == wire.BodyUntilClose

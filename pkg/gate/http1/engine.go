@@ -29,10 +29,10 @@ type Protocol struct {
 // NewPart implements server.Protocol.
 func (p *Protocol) NewPart(w *server.Worker) server.Part { return newEngine(p, w) }
 
-// Unfinished implements server.Protocol. It counts clients that have sent part of a
-// request head or not read a local reply, and lingering connections, which a reset
-// could cost their response. Other clients learn from their response that the
-// connection closes.
+// Unfinished implements server.Protocol. It counts clients that have sent part of a request
+// head, clients that have not read a local reply, and lingering connections, whose response
+// a reset could destroy. Other clients learn from their response that the connection
+// closes.
 func (p *Protocol) Unfinished() int {
 	return int(p.readingHeads.Load() + p.pendingReplies.Load() + p.lingering.Load())
 }

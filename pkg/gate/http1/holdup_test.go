@@ -13,27 +13,27 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// window is a gate.Sink that takes no more than its room.
+// window is an exchange.Sink with limited capacity.
 type window struct {
-	room     int
+	capacity int
 	got      strings.Builder
 	finished bool
 }
 
 func (w *window) Write(p []byte) int {
-	n := min(len(p), w.room)
-	w.room -= n
+	n := min(len(p), w.capacity)
+	w.capacity -= n
 	w.got.Write(p[:n])
 	return n
 }
 
-func (w *window) Capacity() int              { return w.room }
+func (w *window) Capacity() int              { return w.capacity }
 func (w *window) Finish([]byte)              { w.finished = true }
 func (w *window) Flush() (moved, empty bool) { return false, true }
 func (w *window) Broken() bool               { return false }
 
-// held is how many octets of buffers an answer takes.
-func (u *upConn) held() (n int) {
+// bufferSize returns the size of the buffers of a response.
+func (u *upConn) bufferSize() (n int) {
 	if u.in != nil {
 		n += len(u.in.b)
 	}
@@ -43,16 +43,14 @@ func (u *upConn) held() (n int) {
 	return n
 }
 
-// TestAConnectionToTheContainerIsSmall limits its size, because there is one for each
-// request in progress.
-func TestAConnectionToTheContainerIsSmall(t *testing.T) {
+// There is one such connection for each request in progress.
+func TestAConnectionToTheContainerFitsItsSizeClass(t *testing.T) {
 	if n := unsafe.Sizeof(upConn{}) - unsafe.Sizeof(wire.BodyCheck{}); n > 416 {
-		t.Errorf("%d octets: the next size that is allocated is 448", n)
+		t.Errorf("%d bytes: the next size class is 448", n)
 	}
 }
 
-// TestABlockedResponseHoldsNoBuffer: clients whose windows are shut may have
-// thousands of streams.
+// Clients with closed windows may have thousands of streams.
 func TestABlockedResponseHoldsNoBuffer(t *testing.T) {
 	body := strings.Repeat("0123456789", 16_000)
 	for _, c := range []struct{ name, head, body string }{
@@ -61,9 +59,9 @@ func TestABlockedResponseHoldsNoBuffer(t *testing.T) {
 		{"until the end", "HTTP/1.1 200 OK\r\n\r\n", body},
 		{"with bare line feeds", fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: %d\n\n", len(body)), body},
 	} {
-		for _, room := range []int{0, 1, 100, 5000} {
-			t.Run(fmt.Sprintf("%s, room for %d", c.name, room), func(t *testing.T) {
-				client, most := &window{room: room}, 0
+		for _, capacity := range []int{0, 1, 100, 5000} {
+			t.Run(fmt.Sprintf("%s, capacity %d", c.name, capacity), func(t *testing.T) {
+				client, most := &window{capacity: capacity}, 0
 				x := startTransfer(t, func(x *transfer) {
 					u := &upConn{pool: &Pool{bufs: &x.bufs, worker: &server.Worker{Choice: &upstream.Choice{}}}, sock: &x.src, req: &wire.Request{Method: []byte("GET")}, client: client}
 					u.reader.sock, u.reader.bufs = &x.src, &x.bufs
@@ -78,11 +76,11 @@ func TestABlockedResponseHoldsNoBuffer(t *testing.T) {
 					for !client.finished && u.reader.err == nil {
 						switch {
 						case u.Pump(client):
-						case client.room > 0:
+						case client.capacity > 0:
 							x.pause()
 						default:
-							most = max(most, u.held())
-							client.room = max(1000, room)
+							most = max(most, u.bufferSize())
+							client.capacity = max(1000, capacity)
 						}
 					}
 					u.reader.release()
@@ -93,45 +91,45 @@ func TestABlockedResponseHoldsNoBuffer(t *testing.T) {
 				}()
 				x.wait(t)
 				if got := client.got.String(); got != body || !client.finished {
-					t.Errorf("%d octets arrived, %.40q, end %v", len(got), got, client.finished)
+					t.Errorf("%d bytes arrived, %.40q, end %v", len(got), got, client.finished)
 				}
 				if most > minRead {
-					t.Errorf("%d octets of buffers while the client takes nothing, want at most %d", most, minRead)
+					t.Errorf("%d bytes of buffers while the client reads nothing, want at most %d", most, minRead)
 				}
 			})
 		}
 	}
 }
 
-// TestAnInterimResponseReleasesItsBuffer: what follows it may be long in coming.
+// The final response may follow much later.
 func TestAnInterimResponseReleasesItsBuffer(t *testing.T) {
-	held := -1
+	size := -1
 	x := startTransfer(t, func(x *transfer) {
-		u := &upConn{pool: &Pool{bufs: &x.bufs, worker: &server.Worker{Choice: &upstream.Choice{}}}, sock: &x.src, req: &wire.Request{Method: []byte("GET")}, client: &window{room: 1 << 20}}
+		u := &upConn{pool: &Pool{bufs: &x.bufs, worker: &server.Worker{Choice: &upstream.Choice{}}}, sock: &x.src, req: &wire.Request{Method: []byte("GET")}, client: &window{capacity: 1 << 20}}
 		u.reader.sock, u.reader.bufs = &x.src, &x.bufs
 		state, _ := u.Receive()
 		for ; state == exchange.HeadAwaited; state, _ = u.Receive() {
 			x.pause()
 		}
 		if state != exchange.HeadInterim || u.Status() != 103 {
-			panic("no interim answer")
+			panic("no interim response")
 		}
 		_, _ = u.Receive()
-		held = u.held()
+		size = u.bufferSize()
 	})
 	if _, err := io.WriteString(x.in, "HTTP/1.1 103 Early Hints\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	x.wait(t)
-	if held != 0 {
-		t.Errorf("%d octets of buffers behind an interim answer", held)
+	if size != 0 {
+		t.Errorf("%d bytes of buffers after an interim response", size)
 	}
 }
 
-// TestABodyEndsWhenTheClientStopsReading: its end needs no window.
-func TestABodyEndsWhenTheClientStopsReading(t *testing.T) {
+// The end of a body needs no capacity.
+func TestABodyEndsAlthoughTheClientHasNoCapacityLeft(t *testing.T) {
 	const body = "hello, world"
-	client := &window{room: len(body)}
+	client := &window{capacity: len(body)}
 	x := startTransfer(t, func(x *transfer) {
 		x.begin(moving{kind: wire.BodyChunked}, "")
 		for !client.finished && x.r.err == nil {

@@ -29,57 +29,57 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// engineCall is a request as the scripted container gets it.
-type engineCall struct {
-	container *engineContainer
+// containerRequest is a request received by the container.
+type containerRequest struct {
+	container *container
 	conn      *net.TCPConn
 	in        *bufio.Reader
 	method    string
 	target    string
 	length    int  // of the body, -1 = chunked
-	reused    bool // not the first one of its connection
+	reused    bool // not the first request of its connection
 }
 
-// answer sends a complete response and reports that the connection stays open.
-func (c *engineCall) answer(body string) bool {
+// respond sends a complete response and reports that the connection stays open.
+func (c *containerRequest) respond(body string) bool {
 	_, err := fmt.Fprintf(c.conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	return err == nil
 }
 
-func (c *engineCall) write(s string) bool {
+func (c *containerRequest) write(s string) bool {
 	_, err := io.WriteString(c.conn, s)
 	return err == nil
 }
 
 // reset closes the connection with RST.
-func (c *engineCall) reset() bool {
+func (c *containerRequest) reset() bool {
 	_ = c.conn.SetLinger(0)
 	return false
 }
 
-// readBody takes a body with a length.
-func (c *engineCall) readBody() (string, error) {
+// readBody reads a body with a length.
+func (c *containerRequest) readBody() (string, error) {
 	b := make([]byte, max(0, c.length))
 	n, err := io.ReadFull(c.in, b)
 	return string(b[:n]), err
 }
 
 // awaitEnd returns when the gate has closed its direction or the connection.
-func (c *engineCall) awaitEnd() { _, _ = io.Copy(io.Discard, c.in) }
+func (c *containerRequest) awaitEnd() { _, _ = io.Copy(io.Discard, c.in) }
 
-// await waits for news, at most until the end of the test.
-func (c *engineCall) await(news <-chan struct{}) {
+// await waits until a channel is closed or readable, or the test ends.
+func (c *containerRequest) await(event <-chan struct{}) {
 	select {
-	case <-news:
+	case <-event:
 	case <-c.container.stop:
 	}
 }
 
-// engineContainer is a user container in this process. serve is called for each
+// container is a user container in this process. serve is called for each
 // request, with unread body, and reports whether the connection stays open.
-type engineContainer struct {
-	serve  func(*engineCall) bool
-	serial bool // takes a connection only after the one before has ended
+type container struct {
+	serve  func(*containerRequest) bool
+	serial bool // accepts a connection only after the previous one has ended
 	ln     net.Listener
 	stop   chan struct{} // closed at the end of the test
 
@@ -89,7 +89,7 @@ type engineContainer struct {
 	all   sync.WaitGroup
 }
 
-func (c *engineContainer) run(ln net.Listener) {
+func (c *container) run(ln net.Listener) {
 	c.ln = ln
 	c.all.Go(func() {
 		for {
@@ -102,22 +102,22 @@ func (c *engineContainer) run(ln net.Listener) {
 			c.made++
 			c.mu.Unlock()
 			if c.serial {
-				c.converse(conn.(*net.TCPConn))
+				c.serveConn(conn.(*net.TCPConn))
 				continue
 			}
-			c.all.Go(func() { c.converse(conn.(*net.TCPConn)) })
+			c.all.Go(func() { c.serveConn(conn.(*net.TCPConn)) })
 		}
 	})
 }
 
-func (c *engineContainer) converse(conn *net.TCPConn) {
+func (c *container) serveConn(conn *net.TCPConn) {
 	defer func() {
 		_ = conn.Close()
 		c.mu.Lock()
 		delete(c.conns, conn)
 		c.mu.Unlock()
 	}()
-	call := &engineCall{container: c, conn: conn, in: bufio.NewReader(conn)}
+	call := &containerRequest{container: c, conn: conn, in: bufio.NewReader(conn)}
 	for {
 		req, err := http.ReadRequest(call.in)
 		if err != nil {
@@ -132,7 +132,7 @@ func (c *engineContainer) converse(conn *net.TCPConn) {
 }
 
 // end closes everything and waits for the goroutines.
-func (c *engineContainer) end() {
+func (c *container) end() {
 	close(c.stop)
 	if c.ln != nil {
 		_ = c.ln.Close()
@@ -145,29 +145,29 @@ func (c *engineContainer) end() {
 	c.all.Wait()
 }
 
-// engineEnd is what an observer got at the end of a request.
-type engineEnd struct {
+// endedRequest is the record of a request at End.
+type endedRequest struct {
 	gate.Record
 	request string
 }
 
-// engineObserver checks that Begin and End come in pairs.
-type engineObserver struct {
+// checkingObserver checks that calls of Begin and End are paired.
+type checkingObserver struct {
 	mu sync.Mutex
 
 	onBegin, onEnd func() // may be nil
 
 	open   map[*gate.Record]string
 	begun  int
-	aside  []string // events besides requests
-	ended  []engineEnd
+	others []string // probes and rejected heads
+	ended  []endedRequest
 	faults []string
 }
 
-func (o *engineObserver) Begin(x *gate.Record) {
+func (o *checkingObserver) Begin(x *gate.Record) {
 	o.mu.Lock()
 	if _, twice := o.open[x]; twice {
-		o.faults = append(o.faults, "begin of an exchange that is open already")
+		o.faults = append(o.faults, "second begin of an exchange")
 	}
 	o.open[x] = string(x.Method) + " " + string(x.Target)
 	o.begun++
@@ -182,31 +182,31 @@ func (o *engineObserver) Begin(x *gate.Record) {
 	}
 }
 
-func (o *engineObserver) Rejected(outcome gate.Outcome) {
+func (o *checkingObserver) Rejected(outcome gate.Outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.aside = append(o.aside, outcome.String())
+	o.others = append(o.others, outcome.String())
 }
 
-func (o *engineObserver) Probed(x *gate.Record) {
+func (o *checkingObserver) Probed(x *gate.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.aside = append(o.aside, fmt.Sprintf("%s %d for %s %s", x.Outcome, x.Status, x.Method, x.Target))
+	o.others = append(o.others, fmt.Sprintf("%s %d for %s %s", x.Outcome, x.Status, x.Method, x.Target))
 }
 
-func (o *engineObserver) End(x *gate.Record) {
+func (o *checkingObserver) End(x *gate.Record) {
 	o.mu.Lock()
 	request, ok := o.open[x]
 	if now := string(x.Method) + " " + string(x.Target); !ok {
 		o.faults = append(o.faults, "end without begin")
 	} else if now != request {
-		o.faults = append(o.faults, fmt.Sprintf("began as %q and ended as %q", request, now))
+		o.faults = append(o.faults, fmt.Sprintf("began as %q but ended as %q", request, now))
 	}
 	delete(o.open, x)
 	if x.Context == nil || x.Ended < x.Arrived || x.Admitted > x.Ended || x.Responded > x.Ended {
 		o.faults = append(o.faults, fmt.Sprintf("end with %+v", *x))
 	}
-	o.ended = append(o.ended, engineEnd{*x, request})
+	o.ended = append(o.ended, endedRequest{*x, request})
 	hook := o.onEnd
 	o.mu.Unlock()
 	if hook != nil {
@@ -215,13 +215,13 @@ func (o *engineObserver) End(x *gate.Record) {
 }
 
 // hook sets functions for Begin and End to call.
-func (o *engineObserver) hook(begin, end func()) {
+func (o *checkingObserver) hook(begin, end func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.onBegin, o.onEnd = begin, end
 }
 
-func (o *engineObserver) outcomes() map[gate.Outcome]int {
+func (o *checkingObserver) outcomes() map[gate.Outcome]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	counts := map[gate.Outcome]int{}
@@ -231,14 +231,14 @@ func (o *engineObserver) outcomes() map[gate.Outcome]int {
 	return counts
 }
 
-func (o *engineObserver) totals() (begun, ended int) {
+func (o *checkingObserver) totals() (begun, ended int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.begun, len(o.ended)
 }
 
 // last waits for n requests to have ended and returns the last one.
-func (o *engineObserver) last(t *testing.T, n int) engineEnd {
+func (o *checkingObserver) last(t *testing.T, n int) endedRequest {
 	t.Helper()
 	testkit.Until(t, fmt.Sprintf("the end of %d requests", n), func() bool { _, ended := o.totals(); return ended >= n })
 	o.mu.Lock()
@@ -246,45 +246,45 @@ func (o *engineObserver) last(t *testing.T, n int) engineEnd {
 	return o.ended[n-1]
 }
 
-// engineRig is a gate between clients and a scripted container.
-type engineRig struct {
+// rig is a server between test clients and a container in the test process.
+type rig struct {
 	t         *testing.T
 	gate      *exchange.Gate
 	server    *server.Server
 	engines   []*engine
-	container *engineContainer
-	observer  *engineObserver
+	container *container
+	observer  *checkingObserver
 	addr      string
 	panics    chan any // nil: a panic fails the test
 	panicked  atomic.Bool
-	port      int // descriptor that holds the container's port while it does not listen
+	port      int // bound descriptor of the container's port while it does not listen
 }
 
-// observed makes the engines of the protocol known to the rig.
-type observed struct {
+// observedProtocol stores the engines in the rig.
+type observedProtocol struct {
 	Protocol
-	rig *engineRig
+	rig *rig
 }
 
-func (p *observed) NewPart(w *server.Worker) server.Part {
+func (p *observedProtocol) NewPart(w *server.Worker) server.Part {
 	e := newEngine(&p.Protocol, w)
 	p.rig.engines = append(p.rig.engines, e)
 	return e
 }
 
-// engineOptions says how a rig differs from the plain one.
-type engineOptions struct {
+// options configures a rig.
+type options struct {
 	loops  int  // 0 = 1
-	silent bool // the container does not listen before listen is called
-	serial bool // it takes one connection at a time
+	silent bool // the container does not listen until listen is called
+	serial bool // the container accepts one connection at a time
 	panics bool // panics are expected
 }
 
-// engineServe starts a rig. At the end of the test it checks that nothing is
-// left of any request.
-func engineServe(t *testing.T, config exchange.Config, o engineOptions, handle func(*engineCall) bool) *engineRig {
+// newRig starts a rig. At the end of the test it checks that all requests have released
+// their resources.
+func newRig(t *testing.T, config exchange.Config, o options, handle func(*containerRequest) bool) *rig {
 	t.Helper()
-	r := &engineRig{t: t, port: -1, observer: &engineObserver{open: map[*gate.Record]string{}}}
+	r := &rig{t: t, port: -1, observer: &checkingObserver{open: map[*gate.Record]string{}}}
 	config.Observer = r.observer
 	g := &exchange.Gate{Config: config}
 	err := g.Init()
@@ -292,7 +292,7 @@ func engineServe(t *testing.T, config exchange.Config, o engineOptions, handle f
 		t.Fatal(err)
 	}
 	r.gate = g
-	r.container = &engineContainer{serve: handle, serial: o.serial, stop: make(chan struct{}), conns: map[*net.TCPConn]struct{}{}}
+	r.container = &container{serve: handle, serial: o.serial, stop: make(chan struct{}), conns: map[*net.TCPConn]struct{}{}}
 	t.Cleanup(r.container.end)
 	address := r.bind()
 	if !o.silent {
@@ -301,11 +301,11 @@ func engineServe(t *testing.T, config exchange.Config, o engineOptions, handle f
 	if o.panics {
 		r.panics = make(chan any, 1000)
 	}
-	r.server, err = server.NewServer(g, server.Config{HTTP1: &observed{rig: r}, Upstream: upstream.Config{Address: address}, Loops: max(1, o.loops), Panicked: func(v any) {
+	r.server, err = server.NewServer(g, server.Config{HTTP1: &observedProtocol{rig: r}, Upstream: upstream.Config{Address: address}, Loops: max(1, o.loops), Panicked: func(v any) {
 		if r.panics != nil {
 			r.panics <- v
 		} else if r.panicked.Swap(true) {
-			t.Error("and another panic")
+			t.Error("another panic")
 		} else {
 			t.Errorf("panic: %v", v)
 		}
@@ -325,9 +325,9 @@ func engineServe(t *testing.T, config exchange.Config, o engineOptions, handle f
 	return r
 }
 
-// bind takes a port for the container: connections to it are refused until
-// listen is called.
-func (r *engineRig) bind() netip.AddrPort {
+// bind binds a port for the container. Connections to it are refused until listen is
+// called.
+func (r *rig) bind() netip.AddrPort {
 	r.t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -350,7 +350,7 @@ func (r *engineRig) bind() netip.AddrPort {
 }
 
 // listen lets the container accept connections.
-func (r *engineRig) listen() {
+func (r *rig) listen() {
 	r.t.Helper()
 	if err := unix.Listen(r.port, 1024); err != nil {
 		r.t.Fatal(err)
@@ -365,23 +365,23 @@ func (r *engineRig) listen() {
 	r.container.run(ln)
 }
 
-// end closes the server and checks that it leaves nothing behind.
-func (r *engineRig) end() {
+// end closes the server and checks that all resources are released.
+func (r *rig) end() {
 	r.server.Close()
-	r.wantNothingLeft()
+	r.wantAllReleased()
 }
 
-func (r *engineRig) wantNothingLeft() {
+func (r *rig) wantAllReleased() {
 	r.t.Helper()
 	a, d := r.gate.Admission, r.gate.Drain
 	if a.InFlight() != 0 || a.QueueDepth() != 0 {
-		r.t.Errorf("%d in flight and %d waiting are left", a.InFlight(), a.QueueDepth())
+		r.t.Errorf("%d in flight and %d queued are left", a.InFlight(), a.QueueDepth())
 	}
 	if d.Requests() != 0 || d.Tunnels() != 0 {
-		r.t.Errorf("the drain still knows of %d requests and %d tunnels", d.Requests(), d.Tunnels())
+		r.t.Errorf("the drain still counts %d requests and %d tunnels", d.Requests(), d.Tunnels())
 	}
 	if n := r.gate.Connects.Len(); n != 0 {
-		r.t.Errorf("%d requests are still held", n)
+		r.t.Errorf("%d requests are still in the connect queue", n)
 	}
 	o := r.observer
 	o.mu.Lock()
@@ -390,22 +390,22 @@ func (r *engineRig) wantNothingLeft() {
 		r.t.Errorf("%d requests of %d were not ended: %v", len(o.open), o.begun, o.open)
 	}
 	if len(o.faults) > 0 {
-		r.t.Errorf("observer: %d times something like %s", len(o.faults), o.faults[0])
+		r.t.Errorf("observer: %d faults, the first: %s", len(o.faults), o.faults[0])
 	}
 	o.faults = nil
 }
 
 // until waits for the gate's counts.
-func (r *engineRig) until(inFlight, waiting int) {
+func (r *rig) until(inFlight, waiting int) {
 	r.t.Helper()
 	a := r.gate.Admission
-	testkit.Until(r.t, fmt.Sprintf("%d in flight and %d waiting", inFlight, waiting), func() bool {
+	testkit.Until(r.t, fmt.Sprintf("%d in flight and %d queued", inFlight, waiting), func() bool {
 		return a.InFlight() == inFlight && a.QueueDepth() == waiting
 	})
 }
 
 // wantOutcomes waits until as many requests have ended, and compares.
-func (r *engineRig) wantOutcomes(want map[gate.Outcome]int) {
+func (r *rig) wantOutcomes(want map[gate.Outcome]int) {
 	r.t.Helper()
 	n := 0
 	for _, k := range want {
@@ -417,15 +417,15 @@ func (r *engineRig) wantOutcomes(want map[gate.Outcome]int) {
 	}
 }
 
-func (r *engineRig) shutdown(timeout time.Duration) error {
+func (r *rig) shutdown(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return r.server.Shutdown(ctx)
 }
 
-// whileBlocked runs f while no loop does anything: all that f causes reaches
-// the loops at once.
-func (r *engineRig) whileBlocked(f func()) {
+// whileBlocked runs f while all loops are blocked, so that all events that f causes reach
+// the loops in one iteration.
+func (r *rig) whileBlocked(f func()) {
 	r.t.Helper()
 	release := make(chan struct{})
 	defer close(release)
@@ -437,14 +437,14 @@ func (r *engineRig) whileBlocked(f func()) {
 	f()
 }
 
-// engineClient is one client connection.
-type engineClient struct {
+// testClient is one client connection.
+type testClient struct {
 	t    *testing.T
 	conn *net.TCPConn
 	in   *bufio.Reader
 }
 
-func (r *engineRig) client() *engineClient {
+func (r *rig) client() *testClient {
 	r.t.Helper()
 	conn, err := net.Dial("tcp", r.addr)
 	if err != nil {
@@ -452,10 +452,10 @@ func (r *engineRig) client() *engineClient {
 	}
 	r.t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(testkit.Timeout))
-	return &engineClient{r.t, conn.(*net.TCPConn), bufio.NewReader(conn)}
+	return &testClient{r.t, conn.(*net.TCPConn), bufio.NewReader(conn)}
 }
 
-func (c *engineClient) send(s string) *engineClient {
+func (c *testClient) send(s string) *testClient {
 	c.t.Helper()
 	if _, err := io.WriteString(c.conn, s); err != nil {
 		c.t.Errorf("sending: %v", err)
@@ -463,20 +463,20 @@ func (c *engineClient) send(s string) *engineClient {
 	return c
 }
 
-// get sends a GET without waiting for the answer.
-func (c *engineClient) get(target string) *engineClient {
+// get sends a GET without waiting for the response.
+func (c *testClient) get(target string) *testClient {
 	c.t.Helper()
 	return c.send("GET " + target + " HTTP/1.1\r\nHost: h\r\n\r\n")
 }
 
 // post sends a POST with a body in the same segment.
-func (c *engineClient) post(target, body string) *engineClient {
+func (c *testClient) post(target, body string) *testClient {
 	c.t.Helper()
 	return c.send("POST " + target + " HTTP/1.1\r\nHost: h\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 }
 
-// engineAnswer is an answer as a client gets it; err says how its body broke.
-type engineAnswer struct {
+// engineResponse is a response received by a client. err is the error of its body.
+type engineResponse struct {
 	status  int
 	header  http.Header
 	body    string
@@ -484,40 +484,40 @@ type engineAnswer struct {
 	err     error
 }
 
-func (a engineAnswer) outcome() string { return a.header.Get("K-Gate-Outcome") }
+func (a engineResponse) outcome() string { return a.header.Get("K-Gate-Outcome") }
 
-func (c *engineClient) answer() engineAnswer {
+func (c *testClient) response() engineResponse {
 	c.t.Helper()
 	res, err := http.ReadResponse(c.in, nil)
 	if err != nil {
-		return engineAnswer{err: err, header: http.Header{}}
+		return engineResponse{err: err, header: http.Header{}}
 	}
 	body, err := io.ReadAll(res.Body)
-	return engineAnswer{res.StatusCode, res.Header, string(body), res.Close, err}
+	return engineResponse{res.StatusCode, res.Header, string(body), res.Close, err}
 }
 
-// want reads an answer and compares.
-func (c *engineClient) want(status int, body string) engineAnswer {
+// want reads a response and compares it.
+func (c *testClient) want(status int, body string) engineResponse {
 	c.t.Helper()
-	a := c.answer()
+	a := c.response()
 	if a.err != nil || a.status != status || a.body != body {
-		c.t.Errorf("answer %d %q (%v), want %d %q", a.status, a.body, a.err, status, body)
+		c.t.Errorf("response %d %q (%v), want %d %q", a.status, a.body, a.err, status, body)
 	}
 	return a
 }
 
-// wantRefusal reads a local reply.
-func (c *engineClient) wantRefusal(o gate.Outcome) engineAnswer {
+// wantReply reads the local reply for o.
+func (c *testClient) wantReply(o gate.Outcome) engineResponse {
 	c.t.Helper()
-	a := c.answer()
+	a := c.response()
 	if a.err != nil || a.status != o.Meaning().Status || a.outcome() != o.String() {
-		c.t.Errorf("answer %d, outcome %q (%v); want %d, %q", a.status, a.outcome(), a.err, o.Meaning().Status, o)
+		c.t.Errorf("response %d, outcome %q (%v); want %d, %q", a.status, a.outcome(), a.err, o.Meaning().Status, o)
 	}
 	return a
 }
 
 // wantEnd expects the connection to end, orderly or not, without another byte.
-func (c *engineClient) wantEnd() {
+func (c *testClient) wantEnd() {
 	c.t.Helper()
 	b, err := io.ReadAll(c.in)
 	if len(b) > 0 {
@@ -528,16 +528,16 @@ func (c *engineClient) wantEnd() {
 	}
 }
 
-func (c *engineClient) close() { _ = c.conn.Close() }
+func (c *testClient) close() { _ = c.conn.Close() }
 
-// reset closes with RST.
-func (c *engineClient) reset() {
+// reset closes the connection with RST.
+func (c *testClient) reset() {
 	_ = c.conn.SetLinger(0)
 	_ = c.conn.Close()
 }
 
 // readUntil reads up to and including the given text.
-func (c *engineClient) readUntil(text string) string {
+func (c *testClient) readUntil(text string) string {
 	c.t.Helper()
 	var got []byte
 	for !bytes.HasSuffix(got, []byte(text)) {

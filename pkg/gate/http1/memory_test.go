@@ -10,33 +10,32 @@ import (
 )
 
 func TestHeadsShareABudgetBeyondTheirFirst8KiB(t *testing.T) {
-	r := engineServe(t, exchange.Config{HeadMemory: 64 << 10}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
+	r := newRig(t, exchange.Config{HeadMemory: 64 << 10}, options{}, func(c *containerRequest) bool { return c.respond("ok") })
 	head := func(n int) string { return "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("v", n) }
 	first := r.client()
 	first.send(head(40 << 10)) // a buffer of 64 KiB, 56 of them above the free part
-	testkit.Until(t, "the first head is being read", func() bool { return r.gate.Heads.Used() == 56<<10 })
+	testkit.Until(t, "the first head to be charged", func() bool { return r.gate.Heads.Used() == 56<<10 })
 	for range 3 {
-		refused := r.client()
-		refused.send(head(20 << 10))
-		a := refused.wantRefusal(gate.OutOfMemoryBudget)
+		rejected := r.client()
+		rejected.send(head(20 << 10))
+		a := rejected.wantReply(gate.OutOfMemoryBudget)
 		if a.header.Get("Retry-After") != "1" || a.body != "out of buffer memory\n" {
 			t.Errorf("Retry-After %q, body %q", a.header.Get("Retry-After"), a.body)
 		}
-		refused.wantEnd()
-		r.client().send(head(6<<10)+"\r\n\r\n").want(200, "ok") // needs nothing of the budget
+		rejected.wantEnd()
+		r.client().send(head(6<<10)+"\r\n\r\n").want(200, "ok") // fits into the free part
 	}
 	first.send("\r\n\r\n").want(200, "ok")
 	first.send(head(50<<10)+"\r\n\r\n").want(200, "ok")
-	testkit.Until(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
+	testkit.Until(t, "the budget to be free", func() bool { return r.gate.Heads.Used() == 0 })
 	r.client().send(head(20<<10)+"\r\n\r\n").want(200, "ok")
-	testkit.Until(t, "nothing is held", func() bool { return r.gate.Heads.Used() == 0 && r.gate.Bodies.Used() == 0 })
+	testkit.Until(t, "all memory to be released", func() bool { return r.gate.Heads.Used() == 0 && r.gate.Bodies.Used() == 0 })
 }
 
-// TestAHeadStaysInTheBudgetUntilItsResponseEnds: clients that do not read would
-// hold any number of heads.
+// Otherwise clients that do not read could occupy unlimited memory.
 func TestAHeadStaysInTheBudgetUntilItsResponseEnds(t *testing.T) {
 	release := make(chan struct{})
-	r := engineServe(t, exchange.Config{HeadMemory: 64 << 10}, engineOptions{}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{HeadMemory: 64 << 10}, options{}, func(c *containerRequest) bool {
 		c.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
 		c.await(release)
 		c.write("ok")
@@ -45,25 +44,25 @@ func TestAHeadStaysInTheBudgetUntilItsResponseEnds(t *testing.T) {
 	head := "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("v", 40<<10) + "\r\n\r\n"
 	first := r.client()
 	first.send(head)
-	if _, err := first.in.Peek(1); err != nil { // the answer has begun
+	if _, err := first.in.Peek(1); err != nil { // the response has begun
 		t.Fatal(err)
 	}
 	if used := r.gate.Heads.Used(); used != 56<<10 {
-		t.Errorf("%d bytes held, want %d", used, 56<<10)
+		t.Errorf("%d bytes in use, want %d", used, 56<<10)
 	}
-	r.client().send(head).wantRefusal(gate.OutOfMemoryBudget)
+	r.client().send(head).wantReply(gate.OutOfMemoryBudget)
 	close(release)
 	first.want(200, "ok")
-	testkit.Until(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
+	testkit.Until(t, "the budget to be free", func() bool { return r.gate.Heads.Used() == 0 })
 }
 
-// TestALongHeadIsReleasedAfterItsResponse: a session that waits for the next
-// request, or for a connection, would keep it although the budget has it back.
+// A session that waits for the next request, or is on the free list, must not reference a
+// head whose memory has been returned to the budget.
 func TestALongHeadIsReleasedAfterItsResponse(t *testing.T) {
-	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
+	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("ok") })
 	head := "GET /long HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("v", 40<<10) + "\r\n\r\n"
 	e := r.engines[0]
-	forgotten := func(find func() *session) func() bool {
+	dropped := func(find func() *session) func() bool {
 		return func() bool {
 			found := make(chan bool, 1)
 			e.loop.Post(func() {
@@ -75,7 +74,7 @@ func TestALongHeadIsReleasedAfterItsResponse(t *testing.T) {
 	}
 	c := r.client()
 	c.send(head+"GE").want(200, "ok")
-	testkit.Until(t, "a session that waits for the rest of the next head forgets", forgotten(func() *session {
+	testkit.Until(t, "a session that waits for the rest of the next head to drop the long head", dropped(func() *session {
 		if e.reading.First() == nil {
 			return nil
 		}
@@ -83,7 +82,7 @@ func TestALongHeadIsReleasedAfterItsResponse(t *testing.T) {
 	}))
 	c.send("T / HTTP/1.1\r\nHost: a\r\n\r\n").want(200, "ok")
 	c.send(head).want(200, "ok")
-	testkit.Until(t, "a free session drops its head", forgotten(func() *session {
+	testkit.Until(t, "a free session to drop its head", dropped(func() *session {
 		s := e.sessions.Get()
 		if s != nil {
 			e.sessions.Put(s)
@@ -94,7 +93,7 @@ func TestALongHeadIsReleasedAfterItsResponse(t *testing.T) {
 
 func TestBodiesUseSmallBuffersWhenTheBudgetIsExhausted(t *testing.T) {
 	body := strings.Repeat("0123456789", 100_000)
-	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer(body) })
+	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond(body) })
 	rest := r.gate.Bodies.Limit()
 	if !r.gate.Bodies.Acquire(rest) {
 		t.Fatal("the budget is in use")
@@ -105,5 +104,5 @@ func TestBodiesUseSmallBuffersWhenTheBudgetIsExhausted(t *testing.T) {
 	}
 	r.gate.Bodies.Release(rest)
 	r.client().get("/").want(200, body)
-	testkit.Until(t, "nothing is held", func() bool { return r.gate.Bodies.Used() == 0 })
+	testkit.Until(t, "all memory to be released", func() bool { return r.gate.Bodies.Used() == 0 })
 }

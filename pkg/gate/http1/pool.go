@@ -11,12 +11,12 @@ import (
 
 // Limits of the pool of one loop.
 const (
-	maxIdleUpstreams = 16384 // as many as can be in use at once; trim closes unneeded ones
+	maxIdleUpstreams = 16384 // as many as may be in use at once; trim closes unneeded ones
 	minIdleUpstreams = 64    // not closed by trim
-	reservedIdle     = 4     // idle connections that requests in bursts leave to others,
-	minReserveOpen   = 64    // if at least this many connections are open
+	reservedIdle     = 4     // idle connections that a burst does not use
+	minReserveOpen   = 64    // reservedIdle applies from this many open connections on
 	maxIdleTime      = int64(90 * time.Second)
-	trimIdleTime     = int64(10 * time.Second) // after the burst that needed them
+	trimIdleTime     = int64(10 * time.Second) // for trim
 )
 
 // Pool holds the idle connections of one loop to the container, last in first out, and

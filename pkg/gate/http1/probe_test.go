@@ -11,13 +11,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// neverReady is a readiness that names a container.
+// neverReady is a Readiness whose reason names a container.
 type neverReady struct{}
 
-const whyNotReady = "user-container: refused"
+const notReadyReason = "user-container: refused"
 
 func (neverReady) Try(gate.Prober) (gate.ReadinessResult, bool) {
-	return gate.ReadinessResult{Reason: whyNotReady}, true
+	return gate.ReadinessResult{Reason: notReadyReason}, true
 }
 
 func (r neverReady) Await(c gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
@@ -26,29 +26,29 @@ func (r neverReady) Await(c gate.Prober, notify func(gate.ReadinessResult)) (can
 	return func() {}
 }
 
-func TestReasonsOfReadinessStayInThePod(t *testing.T) {
-	r := engineServe(t, exchange.Config{Readiness: neverReady{}}, engineOptions{}, func(*engineCall) bool {
+func TestTheNotReadyReasonIsSentOnlyToThePlatformAndThePod(t *testing.T) {
+	r := newRig(t, exchange.Config{Readiness: neverReady{}}, options{}, func(*containerRequest) bool {
 		t.Error("forwarded")
 		return false
 	})
-	for peer, want := range map[string]string{"192.0.2.1:1000": "not ready", "127.0.0.1:1000": whyNotReady, "[::1]:1000": whyNotReady} {
+	for peer, want := range map[string]string{"192.0.2.1:1000": "not ready", "127.0.0.1:1000": notReadyReason, "[::1]:1000": notReadyReason} {
 		c := r.clientFrom(netip.MustParseAddrPort(peer))
 		c.send("GET / HTTP/1.1\r\nHost: h\r\nK-Network-Probe: queue\r\n\r\n")
-		wantSame(t, "the reason for "+peer, c.wantRefusal(gate.NotReady).header.Get("K-Readiness-Reason"), want)
+		wantSame(t, "the reason for "+peer, c.wantReply(gate.NotReady).header.Get("K-Readiness-Reason"), want)
 		c.send("GET / HTTP/1.1\r\nHost: h\r\nUser-Agent: kube-probe/1.34\r\nK-Network-Probe: queue\r\n\r\n")
-		wantSame(t, "the reason for a kubelet", c.wantRefusal(gate.NotReady).header.Get("K-Readiness-Reason"), whyNotReady)
+		wantSame(t, "the reason for a kubelet", c.wantReply(gate.NotReady).header.Get("K-Readiness-Reason"), notReadyReason)
 	}
 }
 
-// clientFrom is a client that the engine takes for one at peer.
-func (r *engineRig) clientFrom(peer netip.AddrPort) *engineClient {
+// clientFrom returns a client whose peer address in the engine is peer.
+func (r *rig) clientFrom(peer netip.AddrPort) *testClient {
 	r.t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer ln.Close()
-	c := (&engineRig{t: r.t, addr: ln.Addr().String()}).client()
+	c := (&rig{t: r.t, addr: ln.Addr().String()}).client()
 	accepted, err := ln.Accept()
 	if err != nil {
 		r.t.Fatal(err)

@@ -31,8 +31,8 @@ type reader struct {
 	largeAcquired bool       // budget memory is acquired for a large fill of pipe
 	exact         bool       // never read past the end of a body with a length
 	readingAhead  bool       // readAhead allocated bulk and acquired memory for its size
-	eof           bool       // readAhead has read EOF
-	truncated     bool       // readAhead has read an error
+	eof           bool       // readAhead has received EOF
+	truncated     bool       // readAhead has received an error
 	received      bool       // bytes have been read from the socket: rewind is impossible
 	ended         bool       // all payload and the end have been passed to the sink
 	taken         int64
@@ -148,11 +148,11 @@ func (r *reader) fill(capacity int) bool {
 		r.buf = r.bulk.b
 	}
 	r.r, r.w = 0, 0
-	room := r.buf[:min(len(r.buf), max(capacity, minRead))]
-	if r.exact && r.body.Left < int64(len(room)) {
-		room = room[:r.body.Left]
+	dst := r.buf[:min(len(r.buf), max(capacity, minRead))]
+	if r.exact && r.body.Left < int64(len(dst)) {
+		dst = dst[:r.body.Left]
 	}
-	n, err := r.read(room)
+	n, err := r.read(dst)
 	switch {
 	case err == nil:
 		r.w, r.received = n, true
@@ -214,7 +214,7 @@ func (r *reader) readAhead() (moved, whole bool) {
 }
 
 // growAhead moves the unread bytes into a larger buffer from the budget. It reports
-// whether that buffer has room for more of the body.
+// whether that buffer has space for more of the body.
 func (r *reader) growAhead() bool {
 	rest := r.w - r.r
 	live := len(r.decoded) + rest // r.run ends at r.r

@@ -13,7 +13,7 @@ import (
 // readRequest reads a head and starts processing it.
 func (s *session) readRequest() bool {
 	if s.deadline == 0 {
-		s.forgetHead()
+		s.dropHead()
 		s.skipped = false
 		s.shrink()
 	}
@@ -36,8 +36,7 @@ func (s *session) readRequest() bool {
 	case screening.Self:
 		return s.reply(gate.Reply{Outcome: gate.Probed, Status: 200}, true)
 	case screening.Kind != gate.Traffic:
-		s.enter(probing)
-		s.probe = s.eng.gate.BeginProbe(screening, s.handle.Wake)
+		s.phase, s.probe = probing, s.eng.gate.BeginProbe(screening, s.handle.Wake)
 		return true
 	case screening.Rejected:
 		s.eng.gate.Reject(screening.Outcome)
@@ -53,7 +52,7 @@ func (s *session) readRequest() bool {
 	if g := s.eng.gate; g.RequestStart {
 		s.req.SetStart(loop.TimeOf(s.now()).UnixMicro(), screening.Trusted)
 	}
-	s.enter(exchanging)
+	s.phase = exchanging
 	return true
 }
 

@@ -12,37 +12,37 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// engineBudget starts a rig whose clients may have n connections. Requests for /held
-// get their response when release is closed.
-func engineBudget(t *testing.T, n, loops int) (r *engineRig, release chan struct{}) {
+// newRigWithDescriptors starts a rig with descriptors for n client connections. Requests
+// for /blocked get their response when release is closed.
+func newRigWithDescriptors(t *testing.T, n, loops int) (r *rig, release chan struct{}) {
 	t.Helper()
 	release = make(chan struct{})
 	const total = 31
-	r = engineServe(t, exchange.Config{Descriptors: exchange.NewDescriptors(total)}, engineOptions{loops: loops}, func(c *engineCall) bool {
-		if c.target == "/held" {
+	r = newRig(t, exchange.Config{Descriptors: exchange.NewDescriptors(total)}, options{loops: loops}, func(c *containerRequest) bool {
+		if c.target == "/blocked" {
 			c.await(release)
 		}
-		return c.answer("ok")
+		return c.respond("ok")
 	})
 	r.gate.Descriptors.Reserve(r.gate.Descriptors.Free() - n)
 	return r, release
 }
 
-// waiting waits until all connections have been idle for long enough to be reclaimed.
-func (r *engineRig) waiting() {
+// awaitIdle waits until all connections have been idle for long enough to be reclaimed.
+func (r *rig) awaitIdle() {
 	r.t.Helper()
 	testkit.Until(r.t, "connections to be idle", func() bool {
-		return engineCount(r, func(c *conn) bool {
+		return countConns(r, func(c *conn) bool {
 			return !c.Busy() && c.eng.loop.Now()-c.Since < int64(exchange.MinIdle)
 		}) == 0
 	})
 }
 
 // connected waits until the gate has n connections, all of which may be reclaimed.
-func (r *engineRig) connected(n int) {
+func (r *rig) connected(n int) {
 	r.t.Helper()
-	testkit.Until(r.t, fmt.Sprintf("%d connections", n), func() bool { return engineConnections(r) == n })
-	r.waiting()
+	testkit.Until(r.t, fmt.Sprintf("%d connections", n), func() bool { return connections(r) == n })
+	r.awaitIdle()
 }
 
 func TestTheLongestIdleConnectionIsReclaimedFirst(t *testing.T) {
@@ -50,15 +50,15 @@ func TestTheLongestIdleConnectionIsReclaimedFirst(t *testing.T) {
 	for _, loops := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d loops", loops), func(t *testing.T) {
 			const n = 16
-			r, _ := engineBudget(t, n, loops)
-			var clients []*engineClient
+			r, _ := newRigWithDescriptors(t, n, loops)
+			var clients []*testClient
 			for i := range n {
 				clients = append(clients, r.client())
-				testkit.Until(t, "the connection", func() bool { return engineConnections(r) == i+1 })
+				testkit.Until(t, "the connection", func() bool { return connections(r) == i+1 })
 			}
-			clients[0].get("/").want(200, "ok") // is idle for less than the others now
+			clients[0].get("/").want(200, "ok") // makes it the most recently used
 			for i := 1; i < 5; i++ {
-				r.waiting()
+				r.awaitIdle()
 				if i%2 == 0 {
 					r.client().get("/").want(200, "ok")
 				} else {
@@ -66,7 +66,7 @@ func TestTheLongestIdleConnectionIsReclaimedFirst(t *testing.T) {
 				}
 				clients[i].wantEnd()
 			}
-			// Loops that have noticed the same connection may close one each.
+			// Several loops may each close one for the same new connection.
 			for _, i := range []int{0, n - 1, n - 2} {
 				clients[i].get("/").want(200, "ok")
 			}
@@ -75,23 +75,23 @@ func TestTheLongestIdleConnectionIsReclaimedFirst(t *testing.T) {
 }
 
 func TestAConnectionWithARequestIsNotReclaimed(t *testing.T) {
-	r, release := engineBudget(t, 3, 1)
-	first, second := r.client().get("/held"), r.client().get("/held")
+	r, release := newRigWithDescriptors(t, 3, 1)
+	first, second := r.client().get("/blocked"), r.client().get("/blocked")
 	r.until(2, 0)
 	idle := r.client()
 	r.connected(3)
-	third := r.client().get("/held")
+	third := r.client().get("/blocked")
 	r.until(3, 0)
 	idle.wantEnd()
 	waiting := r.client().get("/") // in the backlog: nothing can be reclaimed
 	close(release)
-	for _, c := range []*engineClient{first, second, third, waiting} {
+	for _, c := range []*testClient{first, second, third, waiting} {
 		c.want(200, "ok")
 	}
 }
 
 func TestAConnectionWithAPartialHeadIsReclaimedLast(t *testing.T) {
-	r, _ := engineBudget(t, 3, 1)
+	r, _ := newRigWithDescriptors(t, 3, 1)
 	begun := r.client().send("GET / HTTP/1.1\r\nHost: h\r\n")
 	r.connected(1)
 	idle := r.client().get("/")
@@ -99,7 +99,7 @@ func TestAConnectionWithAPartialHeadIsReclaimedLast(t *testing.T) {
 	r.connected(2)
 	silent := r.client()
 	r.connected(3)
-	for _, c := range []*engineClient{idle, silent} {
+	for _, c := range []*testClient{idle, silent} {
 		r.client().send("GET / HTTP/1.1\r\nHost: h\r\n")
 		c.wantEnd()
 		r.connected(3)
@@ -109,9 +109,9 @@ func TestAConnectionWithAPartialHeadIsReclaimedLast(t *testing.T) {
 }
 
 func TestALingeringConnectionIsReclaimed(t *testing.T) {
-	r, _ := engineBudget(t, 2, 1)
+	r, _ := newRigWithDescriptors(t, 2, 1)
 	lingering := r.client().send("GET / HTTP/1.1\r\n\r\n")
-	lingering.wantRefusal(gate.BadRequest)
+	lingering.wantReply(gate.BadRequest)
 	r.connected(1)
 	idle := r.client()
 	r.connected(2)
@@ -120,9 +120,9 @@ func TestALingeringConnectionIsReclaimed(t *testing.T) {
 }
 
 func TestALingeringConnectionPausesBetweenReads(t *testing.T) {
-	r := engineServe(t, exchange.Config{}, engineOptions{loops: 1}, func(c *engineCall) bool { return c.answer("ok") })
+	r := newRig(t, exchange.Config{}, options{loops: 1}, func(c *containerRequest) bool { return c.respond("ok") })
 	refused := r.client().send("GET / HTTP/1.1\r\n\r\n")
-	refused.wantRefusal(gate.BadRequest)
+	refused.wantReply(gate.BadRequest)
 	e := r.engines[0]
 	on := func(f func(*session)) {
 		t.Helper()
@@ -139,31 +139,31 @@ func TestALingeringConnectionPausesBetweenReads(t *testing.T) {
 	}
 	dropped := func() (n int64) { on(func(s *session) { n = s.lingerNext }); return n }
 	refused.send("more")
-	testkit.Until(t, "some is dropped", func() bool { return dropped() != 0 })
+	testkit.Until(t, "the first bytes to be discarded", func() bool { return dropped() != 0 })
 	on(func(s *session) { s.lingerNext = s.now() + int64(time.Minute) })
 	refused.send("more")
-	testkit.Until(t, "it stays in the socket", func() (there bool) {
+	testkit.Until(t, "the bytes to stay in the socket", func() (there bool) {
 		on(func(s *session) { there = !s.conn.sock.Quiet() })
 		return there
 	})
 	on(func(s *session) {
 		s.Step()
 		if s.conn == nil || s.conn.sock.Quiet() {
-			t.Error("it was dropped within the pause")
+			t.Error("the bytes were read during the pause")
 		}
 		s.lingerNext = s.now()
 		s.handle.Wake()
 	})
-	testkit.Until(t, "it is dropped", func() (quiet bool) {
+	testkit.Until(t, "the bytes to be discarded", func() (quiet bool) {
 		on(func(s *session) { quiet = s.conn.sock.Quiet() })
 		return quiet
 	})
 }
 
-// TestAReceivedRequestIsServedEvenIfItsConnectionIsTheOldest lets the
-// request and the connections that want its place reach the loop at once.
+// The request and new connections that need its descriptor reach the loop in the same
+// iteration.
 func TestAReceivedRequestIsServedEvenIfItsConnectionIsTheOldest(t *testing.T) {
-	r, _ := engineBudget(t, 1, 1)
+	r, _ := newRigWithDescriptors(t, 1, 1)
 	old := r.client()
 	r.connected(1)
 	r.whileBlocked(func() {
@@ -176,8 +176,8 @@ func TestAReceivedRequestIsServedEvenIfItsConnectionIsTheOldest(t *testing.T) {
 }
 
 func TestRequestsReachTheContainerWhileClientsHoldAllDescriptors(t *testing.T) {
-	r, release := engineBudget(t, 6, 1)
-	var clients []*engineClient
+	r, release := newRigWithDescriptors(t, 6, 1)
+	var clients []*testClient
 	for range 6 {
 		clients = append(clients, r.client())
 	}
@@ -187,7 +187,7 @@ func TestRequestsReachTheContainerWhileClientsHoldAllDescriptors(t *testing.T) {
 	}
 	r.whileBlocked(func() {
 		for _, c := range clients {
-			c.get("/held")
+			c.get("/blocked")
 		}
 	})
 	r.until(6, 0)
@@ -197,16 +197,15 @@ func TestRequestsReachTheContainerWhileClientsHoldAllDescriptors(t *testing.T) {
 	}
 }
 
-// TestAnIdleClientIsReclaimedForAnUpstreamConnection has more requests than
-// the share of the loop in connections to the container.
+// The number of requests exceeds the loop's share of connections to the container.
 func TestAnIdleClientIsReclaimedForAnUpstreamConnection(t *testing.T) {
 	const share = 31 / 8
-	r, release := engineBudget(t, share+2, 1)
+	r, release := newRigWithDescriptors(t, share+2, 1)
 	idle := r.client()
 	r.connected(1)
-	var clients []*engineClient
+	var clients []*testClient
 	for range share + 1 {
-		clients = append(clients, r.client().get("/held"))
+		clients = append(clients, r.client().get("/blocked"))
 	}
 	r.until(share+1, 0)
 	idle.wantEnd()
@@ -223,15 +222,14 @@ func TestAnIdleClientIsReclaimedForAnUpstreamConnection(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsAreReclaimedWhenTheSystemHasNoDescriptor lowers the process limit
-// to the descriptors that are open, regardless of the budget.
+// The process limit is lowered to the number of open descriptors, below the budget.
 func TestIdleConnectionsAreReclaimedWhenTheSystemHasNoDescriptor(t *testing.T) {
-	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
+	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("ok") })
 	old := r.client().get("/")
 	old.want(200, "ok")
-	idle := []*engineClient{r.client(), r.client()}
+	idle := []*testClient{r.client(), r.client()}
 	r.connected(3)
-	var clients []*engineClient
+	var clients []*testClient
 	var limit unix.Rlimit
 	r.whileBlocked(func() {
 		clients = append(clients, r.client(), r.client())
@@ -246,8 +244,8 @@ func TestIdleConnectionsAreReclaimedWhenTheSystemHasNoDescriptor(t *testing.T) {
 	idle[1].get("/").want(200, "ok")
 }
 
-// lowerDescriptors leaves the process no free descriptor, and gives the limit
-// that was before.
+// lowerDescriptors lowers the process limit to the open descriptors. It returns the
+// previous limit.
 func lowerDescriptors(t *testing.T) (before unix.Rlimit) {
 	t.Helper()
 	fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)

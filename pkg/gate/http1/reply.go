@@ -86,7 +86,7 @@ func (s *session) sendReply() bool {
 	return true
 }
 
-// uncountReply notes that the client has read the reply, or has disconnected.
+// uncountReply is called when the client has read the reply or has disconnected.
 func (s *session) uncountReply() {
 	if s.replyCounted {
 		s.replyCounted = false
@@ -123,15 +123,15 @@ func (s *session) beginLinger() bool {
 	s.eng.conns.Touch(s.conn)
 	s.enter(lingering)
 	s.r, s.w = 0, 0
-	s.forgetHead()
+	s.dropHead()
 	s.shrink()
 	s.deadline = s.now() + lingerTimeout
 	s.lingerNext, s.lingerEnd = 0, s.now()+lingerTotal
 	return true
 }
 
-// maxLingering limits the lingering connections of all loops together, because each may
-// receive as much as its client sends.
+// maxLingering limits the lingering connections of all loops together, because the gate
+// reads everything that their clients send.
 const maxLingering = 512
 
 // endLinger reverses beginLinger.

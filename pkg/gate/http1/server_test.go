@@ -23,8 +23,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// engineDescriptors counts the open descriptors of the process by type.
-func engineDescriptors(t *testing.T) map[string]int {
+// descriptorsByType counts the open descriptors of the process by type.
+func descriptorsByType(t *testing.T) map[string]int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -33,7 +33,7 @@ func engineDescriptors(t *testing.T) map[string]int {
 	counts := map[string]int{}
 	for _, fd := range all {
 		what, err := os.Readlink("/proc/self/fd/" + fd.Name())
-		if err == nil { // one was the directory itself
+		if err == nil { // the descriptor of the directory itself is closed
 			kind, _, _ := strings.Cut(what, "[")
 			counts[kind]++
 		}
@@ -43,11 +43,11 @@ func engineDescriptors(t *testing.T) map[string]int {
 
 func TestShutdownLetsRequestsInFlightAndQueuedFinish(t *testing.T) {
 	release := make(chan struct{})
-	r := engineServe(t, exchange.Config{ConcurrencyLimit: 2, QueueCapacity: 10}, engineOptions{loops: 2}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{ConcurrencyLimit: 2, QueueCapacity: 10}, options{loops: 2}, func(c *containerRequest) bool {
 		c.await(release)
-		return c.answer(c.target)
+		return c.respond(c.target)
 	})
-	var clients []*engineClient
+	var clients []*testClient
 	for i := range 5 {
 		clients = append(clients, r.client().get(fmt.Sprintf("/%d", i)))
 		r.until(min(i+1, 2), max(0, i-1))
@@ -80,16 +80,16 @@ func TestShutdownLetsRequestsInFlightAndQueuedFinish(t *testing.T) {
 func TestShutdownClosesIdleConnections(t *testing.T) {
 	t.Parallel()
 	var over atomic.Int64
-	r := engineServe(t, exchange.Config{}, engineOptions{loops: 2}, func(c *engineCall) bool { over.Inc(); return c.answer("ok") })
+	r := newRig(t, exchange.Config{}, options{loops: 2}, func(c *containerRequest) bool { over.Inc(); return c.respond("ok") })
 	fresh := r.client()
 	used := r.client().get("/")
 	used.want(200, "ok")
-	begun := r.client().send("GET / HT") // of a head that is not completed
-	testkit.Until(t, "three connections", func() bool { return engineConnections(r) == 3 })
+	begun := r.client().send("GET / HT") // an incomplete head
+	testkit.Until(t, "three connections", func() bool { return connections(r) == 3 })
 	if err := r.shutdown(testkit.Timeout); err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
-	for _, c := range []*engineClient{fresh, used, begun} {
+	for _, c := range []*testClient{fresh, used, begun} {
 		c.wantEnd()
 	}
 	if n := over.Load(); n != 1 {
@@ -97,13 +97,13 @@ func TestShutdownClosesIdleConnections(t *testing.T) {
 	}
 }
 
-// engineConnections counts the client connections of all loops.
-func engineConnections(r *engineRig) int {
-	return engineCount(r, func(*conn) bool { return true })
+// connections counts the client connections of all loops.
+func connections(r *rig) int {
+	return countConns(r, func(*conn) bool { return true })
 }
 
-// engineCount returns how many client connections match, over all loops.
-func engineCount(r *engineRig, match func(*conn) bool) (n int) {
+// countConns returns the number of client connections of all loops that match.
+func countConns(r *rig, match func(*conn) bool) (n int) {
 	for _, e := range r.engines {
 		counted := make(chan int, 1)
 		e.loop.Post(func() {
@@ -122,10 +122,10 @@ func engineCount(r *engineRig, match func(*conn) bool) (n int) {
 	return n
 }
 
-// TestShutdownWaitsForABusyLoop: its backlog would be cut.
+// Otherwise connections in its listen backlog would be reset.
 func TestShutdownWaitsForABusyLoop(t *testing.T) {
-	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("served") })
-	var clients []*engineClient
+	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("served") })
+	var clients []*testClient
 	ended := make(chan error, 1)
 	r.whileBlocked(func() {
 		for range 10 {
@@ -133,7 +133,7 @@ func TestShutdownWaitsForABusyLoop(t *testing.T) {
 		}
 		go func() { ended <- r.server.Shutdown(context.Background()) }()
 		testkit.Until(t, "the shutdown to begin", r.engines[0].worker.ShuttingDown)
-		time.Sleep(300 * time.Millisecond) // of being busy, beyond what silent clients have
+		time.Sleep(300 * time.Millisecond) // longer than the shutdown waits for silent clients
 	})
 	for _, c := range clients {
 		c.want(200, "served")
@@ -143,26 +143,25 @@ func TestShutdownWaitsForABusyLoop(t *testing.T) {
 	}
 }
 
-// TestShutdownServesConnectionsMadeBefore: their clients are about to
-// send their first request, and cannot know that nothing is accepted any more.
-func TestShutdownServesConnectionsMadeBefore(t *testing.T) {
+// Their clients may be sending their first request and cannot know of the shutdown.
+func TestAShutdownServesConnectionsOpenedBefore(t *testing.T) {
 	const backlog = 128
-	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("served") })
-	var clients []*engineClient
+	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("served") })
+	var clients []*testClient
 	ended := make(chan error, 1)
 	silent := r.client()
-	testkit.Until(t, "the silent connection", func() bool { return engineConnections(r) == 1 })
+	testkit.Until(t, "the silent connection", func() bool { return connections(r) == 1 })
 	r.whileBlocked(func() {
-		for range backlog { // more than one turn of the loop accepts
+		for range backlog { // more than one iteration accepts
 			clients = append(clients, r.client().get("/"))
 		}
 		go func() { ended <- r.server.Shutdown(context.Background()) }()
 		testkit.Until(t, "the shutdown to begin", r.engines[0].worker.ShuttingDown)
 	})
 	for _, e := range r.engines {
-		left := make(chan struct{})
-		e.loop.Post(func() { close(left) })
-		testkit.Receive(t, "a loop that has stopped accepting", left)
+		iterated := make(chan struct{})
+		e.loop.Post(func() { close(iterated) })
+		testkit.Receive(t, "a loop that has stopped accepting", iterated)
 	}
 	clients = append(clients, silent.get("/"))
 	for _, c := range clients {
@@ -175,14 +174,14 @@ func TestShutdownServesConnectionsMadeBefore(t *testing.T) {
 
 func TestShutdownWaitsForRequestsAndForTunnelsUpToTheirTimeout(t *testing.T) {
 	release := make(chan struct{})
-	r := engineServe(t, exchange.Config{DrainTunnel: time.Millisecond}, engineOptions{}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{DrainTunnel: time.Millisecond}, options{}, func(c *containerRequest) bool {
 		if c.target == "/tunnel" {
-			c.write(upgradeAnswer)
+			c.write(upgradeResponse)
 			c.awaitEnd()
 			return false
 		}
 		c.await(release)
-		return c.answer("ok")
+		return c.respond("ok")
 	})
 	tunnel := r.client().send(upgradeRequest)
 	tunnel.readUntil("\r\n\r\n")
@@ -190,7 +189,7 @@ func TestShutdownWaitsForRequestsAndForTunnelsUpToTheirTimeout(t *testing.T) {
 	r.until(2, 0)
 	ended := make(chan error, 1)
 	go func() { ended <- r.shutdown(testkit.Timeout) }()
-	time.AfterFunc(20*time.Millisecond, func() { close(release) }) // well after the tunnels' time, mostly
+	time.AfterFunc(20*time.Millisecond, func() { close(release) }) // usually after DrainTunnel
 	request.want(200, "ok")
 	if err := testkit.Receive(t, "the end of the shutdown", ended); err != nil {
 		t.Errorf("shutdown: %v", err)
@@ -199,8 +198,8 @@ func TestShutdownWaitsForRequestsAndForTunnelsUpToTheirTimeout(t *testing.T) {
 }
 
 func TestATunnelThatEndsInTimeIsNotAborted(t *testing.T) {
-	r := engineServe(t, exchange.Config{DrainTunnel: time.Hour}, engineOptions{}, func(c *engineCall) bool {
-		c.write(upgradeAnswer)
+	r := newRig(t, exchange.Config{DrainTunnel: time.Hour}, options{}, func(c *containerRequest) bool {
+		c.write(upgradeResponse)
 		_, _ = io.Copy(c.conn, c.in)
 		return false
 	})
@@ -228,9 +227,9 @@ func TestATunnelThatEndsInTimeIsNotAborted(t *testing.T) {
 // timeout.
 func TestShutdownDoesNotWaitForARequestThatBecomesATunnel(t *testing.T) {
 	release := make(chan struct{})
-	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
 		c.await(release)
-		c.write(upgradeAnswer)
+		c.write(upgradeResponse)
 		c.awaitEnd()
 		return false
 	})
@@ -246,11 +245,11 @@ func TestShutdownDoesNotWaitForARequestThatBecomesATunnel(t *testing.T) {
 }
 
 func TestShutdownAbortsRemainingConnectionsWhenItsContextEnds(t *testing.T) {
-	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, DrainTunnel: time.Hour}, engineOptions{loops: 2}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, DrainTunnel: time.Hour}, options{loops: 2}, func(c *containerRequest) bool {
 		c.awaitEnd()
 		return false
 	})
-	clients := []*engineClient{r.client().get("/1")}
+	clients := []*testClient{r.client().get("/1")}
 	r.until(1, 0)
 	clients = append(clients, r.client().get("/2"))
 	r.until(1, 1)
@@ -264,7 +263,7 @@ func TestShutdownAbortsRemainingConnectionsWhenItsContextEnds(t *testing.T) {
 	for _, c := range clients {
 		c.wantEnd()
 	}
-	r.wantNothingLeft()
+	r.wantAllReleased()
 }
 
 func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
@@ -275,8 +274,8 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 				if err := g.Init(); err != nil {
 					t.Fatal(err)
 				}
-				rig := &engineRig{}
-				p := &observed{rig: rig}
+				rig := &rig{}
+				p := &observedProtocol{rig: rig}
 				s, err := server.NewServer(g, server.Config{HTTP1: p, Upstream: upstream.Config{Address: netip.MustParseAddrPort("127.0.0.1:1")}, Loops: 3})
 				if err != nil {
 					t.Fatal(err)
@@ -308,11 +307,11 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 				s.Close()
 			}
 			serve() // opens descriptors that the process keeps
-			before := engineDescriptors(t)
+			before := descriptorsByType(t)
 			for range 3 {
 				serve()
 			}
-			for kind, n := range engineDescriptors(t) {
+			for kind, n := range descriptorsByType(t) {
 				if n > before[kind] {
 					t.Errorf("%d descriptors of %s before, %d after", before[kind], kind, n)
 				}
@@ -321,21 +320,20 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 	}
 }
 
-// TestQueueIsServedInOrderAcrossLoops lets requests of many connections, on
-// several loops, queue one after the other.
+// Requests of many connections on several loops are queued one after the other.
 func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 	const queued = 60
 	proceed := make(chan struct{})
 	var mu sync.Mutex
 	var order []string
-	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: queued}, engineOptions{loops: 4}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: queued}, options{loops: 4}, func(c *containerRequest) bool {
 		mu.Lock()
 		order = append(order, c.target)
 		mu.Unlock()
 		c.await(proceed)
-		return c.answer(c.target)
+		return c.respond(c.target)
 	})
-	var clients []*engineClient
+	var clients []*testClient
 	var want []string
 	for i := range queued + 1 {
 		want = append(want, fmt.Sprintf("/%d", i))
@@ -367,9 +365,9 @@ func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 }
 
 func TestManyLoopsServeManyConnections(t *testing.T) {
-	r := engineServe(t, exchange.Config{ConcurrencyLimit: 5, QueueCapacity: 1000}, engineOptions{loops: 3}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{ConcurrencyLimit: 5, QueueCapacity: 1000}, options{loops: 3}, func(c *containerRequest) bool {
 		body, err := c.readBody()
-		return err == nil && c.answer(c.target+body)
+		return err == nil && c.respond(c.target+body)
 	})
 	var clients sync.WaitGroup
 	for i := range 30 {
@@ -391,13 +389,11 @@ func TestManyLoopsServeManyConnections(t *testing.T) {
 	}
 }
 
-// TestASessionOfAnAbortedRequestServesTheNextOneCorrectly reuses the session of a
-// request that was aborted at an arbitrary point for one whose body looks like a head
-// or a request.
+// The next request on the reused session has a body that looks like a head or a request.
 func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 	const stream = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
-	abort := map[string]func(r *engineRig, c *engineClient){
-		"stuck upload": func(r *engineRig, c *engineClient) {
+	abort := map[string]func(r *rig, c *testClient){
+		"blocked upload": func(r *rig, c *testClient) {
 			go func() {
 				_, _ = io.WriteString(c.conn, "POST /stuck HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n"+strings.Repeat("x", 16<<20))
 			}()
@@ -414,17 +410,17 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 				return testkit.Receive(r.t, "a step of the loop", stuck)
 			})
 		},
-		"half an upload": func(_ *engineRig, c *engineClient) {
+		"half an upload": func(_ *rig, c *testClient) {
 			c.send("POST /abort HTTP/1.1\r\nHost: h\r\nContent-Length: 99\r\n\r\n")
 		},
-		"awaited answer":   func(_ *engineRig, c *engineClient) { c.get("/abort") },
-		"half an answer":   func(_ *engineRig, c *engineClient) { c.get("/stream").readUntil("half") },
-		"an ending tunnel": func(_ *engineRig, c *engineClient) { c.send(upgradeRequest).readUntil("half") },
+		"awaited response": func(_ *rig, c *testClient) { c.get("/abort") },
+		"half a response":  func(_ *rig, c *testClient) { c.get("/stream").readUntil("half") },
+		"an ending tunnel": func(_ *rig, c *testClient) { c.send(upgradeRequest).readUntil("half") },
 	}
 	for name, begin := range abort {
 		t.Run(name, func(t *testing.T) {
 			busy := make(chan struct{})
-			r := engineServe(t, exchange.Config{ConcurrencyLimit: 1}, engineOptions{}, func(c *engineCall) bool {
+			r := newRig(t, exchange.Config{ConcurrencyLimit: 1}, options{}, func(c *containerRequest) bool {
 				switch c.target {
 				case "/abort":
 					b := make([]byte, 10)
@@ -435,25 +431,25 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 					c.write(stream + strings.Repeat("x", 50_000) + "half")
 					c.awaitEnd()
 				case "/tunnel":
-					c.write(upgradeAnswer + "half")
+					c.write(upgradeResponse + "half")
 					c.awaitEnd()
 				case "/busy":
 					c.await(busy)
-					return c.answer("busy")
+					return c.respond("busy")
 				case "/body":
 					if !c.write("HTTP/1.1 103 Early Hints\r\n\r\n") {
 						return false
 					}
 					body, err := c.readBody()
-					return err == nil && c.answer(body)
+					return err == nil && c.respond(body)
 				default:
 					t.Errorf("request for %s", c.target)
 				}
 				return false
 			})
-			// The coroutine that is used last is used next.
+			// Sessions are reused last in, first out.
 			partial := r.client().send("POST /refused HTTP/1.1\r\nHo")
-			testkit.Until(t, "the partial head", func() bool { return engineBusy(r) == 1 })
+			testkit.Until(t, "the partial head", func() bool { return busyConns(r) == 1 })
 			ended := 0
 			for range 2 {
 				c := r.client()
@@ -465,7 +461,7 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 				c.reset()
 				ended++
 				r.observer.last(t, ended)
-				testkit.Until(t, "the coroutine to be free", func() bool { return engineBusy(r) == 1 })
+				testkit.Until(t, "the session to be free", func() bool { return busyConns(r) == 1 })
 
 				const text = "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n"
 				body := r.client().send(fmt.Sprintf("POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", len(text)))
@@ -474,12 +470,12 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 				ended++
 				r.observer.last(t, ended)
 
-				// One that comes whole, and does not fit into the buffer of the head.
+				// A request that arrives completely but does not fit into the head's buffer.
 				const head = "POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 5000\r\n\r\n"
 				long := strings.Repeat("x", requestBytes-len(head)) + text
 				long += strings.Repeat("x", 5000-len(long))
 				body.close()
-				testkit.Until(t, "the coroutine to be free", func() bool { return engineBusy(r) == 1 })
+				testkit.Until(t, "the session to be free", func() bool { return busyConns(r) == 1 })
 				c = r.client()
 				begin(r, c)
 				r.until(1, 0)
@@ -489,7 +485,7 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 				c.reset()
 				ended++
 				r.observer.last(t, ended)
-				testkit.Until(t, "the coroutine to be free", func() bool { return engineBusy(r) == 1 })
+				testkit.Until(t, "the session to be free", func() bool { return busyConns(r) == 1 })
 				body = r.client().send(head + long)
 				body.readUntil("\r\n\r\n")
 				body.want(200, long)
@@ -500,7 +496,7 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 			occupied := r.client().get("/busy")
 			r.until(1, 0)
 			partial.send("st: h\r\nContent-Length: 36\r\nX: 0123456789012345678901234567890123456789\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n.")
-			partial.wantRefusal(gate.QueueFull)
+			partial.wantReply(gate.QueueFull)
 			close(busy)
 			occupied.want(200, "busy")
 			_ = partial.conn.CloseWrite()
@@ -509,16 +505,16 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 	}
 }
 
-// engineBusy counts the conversations of all loops.
-func engineBusy(r *engineRig) int {
-	return engineCount(r, func(c *conn) bool { return c.session != nil })
+// busyConns counts the sessions of all loops.
+func busyConns(r *rig) int {
+	return countConns(r, func(c *conn) bool { return c.session != nil })
 }
 
 func TestIdleResponsesAndTunnelsKeepNoLargeBuffers(t *testing.T) {
 	const streams = 2 * 16
-	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
 		if c.target == "/tunnel" {
-			c.write(upgradeAnswer)
+			c.write(upgradeResponse)
 			_, _ = io.Copy(c.conn, c.in)
 			return false
 		}
@@ -529,7 +525,7 @@ func TestIdleResponsesAndTunnelsKeepNoLargeBuffers(t *testing.T) {
 		c.awaitEnd()
 		return false
 	})
-	var clients []*engineClient
+	var clients []*testClient
 	for i := range streams {
 		c := r.client()
 		if i%2 == 0 {
@@ -566,15 +562,15 @@ func TestIdleResponsesAndTunnelsKeepNoLargeBuffers(t *testing.T) {
 	r.observer.last(t, streams)
 }
 
-// TestTunnelEndsWithAResetAfterAHalfClose: one side has ended its direction in
-// good order and then dies. The other says nothing and so would never find out.
+// One peer half-closes and later resets the connection. The silent other peer must be
+// disconnected too.
 func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 	for _, who := range []string{"client", "container"} {
 		t.Run(who, func(t *testing.T) {
 			quit := make(chan struct{})
 			over := make(chan struct{})
-			r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
-				c.write(upgradeAnswer)
+			r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
+				c.write(upgradeResponse)
 				if who == "client" {
 					c.awaitEnd() // the half-close
 					b := make([]byte, 1)
@@ -597,11 +593,11 @@ func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 			c.readUntil("\r\n\r\n")
 			if who == "client" {
 				_ = c.conn.CloseWrite()
-				testkit.Until(t, "the half-close to be passed on", func() bool {
-					passed := make(chan bool, 1)
+				testkit.Until(t, "the half-close to be forwarded", func() bool {
+					forwarded := make(chan bool, 1)
 					e := r.engines[0]
-					e.loop.Post(func() { passed <- e.conns.First() != nil && e.conns.First().session.client.reader.ended })
-					return testkit.Receive(t, "a step of the loop", passed)
+					e.loop.Post(func() { forwarded <- e.conns.First() != nil && e.conns.First().session.client.reader.ended })
+					return testkit.Receive(t, "a step of the loop", forwarded)
 				})
 				c.reset()
 			} else {
@@ -614,14 +610,13 @@ func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 	}
 }
 
-// TestAShutdownWaitsForClientsThatAreStillSending: a reset, which their bytes
-// would cause, could overtake the answer.
+// Closing a socket with unread bytes sends a reset, which could destroy the response.
 func TestAShutdownWaitsForClientsThatAreStillSending(t *testing.T) {
-	r := engineServe(t, exchange.Config{}, engineOptions{loops: 1}, func(c *engineCall) bool { return c.answer("ok") })
+	r := newRig(t, exchange.Config{}, options{loops: 1}, func(c *containerRequest) bool { return c.respond("ok") })
 	c := r.client().send("GET / HTTP/1.1\r\n\r\n")
-	c.wantRefusal(gate.BadRequest)
+	c.wantReply(gate.BadRequest)
 	p := r.engines[0].cfg
-	testkit.Until(t, "the connection that is closed slowly", func() bool { return p.Unfinished() == 1 })
+	testkit.Until(t, "the lingering connection", func() bool { return p.Unfinished() == 1 })
 	ended := make(chan error, 1)
 	go func() { ended <- r.server.Shutdown(context.Background()) }()
 	testkit.Until(t, "the shutdown to begin", r.engines[0].worker.ShuttingDown)
@@ -630,6 +625,6 @@ func TestAShutdownWaitsForClientsThatAreStillSending(t *testing.T) {
 		t.Error(err)
 	}
 	if n := p.Unfinished(); n != 0 {
-		t.Errorf("%d connections are left to wait for", n)
+		t.Errorf("%d connections are unfinished", n)
 	}
 }

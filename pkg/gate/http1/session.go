@@ -55,7 +55,7 @@ type session struct {
 	replyCounted bool // counted in Protocol.pendingReplies
 
 	lingerEnd  int64 // when lingering ends even if the client still sends
-	lingerNext int64 // when received bytes may be discarded more
+	lingerNext int64 // next discard of received bytes
 }
 
 // Limits of a loop's free list of sessions, after and during a burst.
@@ -95,7 +95,7 @@ func newSession(e *engine) *session {
 	return s
 }
 
-// Step implements loop.Routine: it runs phases until one has to wait.
+// Step implements loop.Routine. It runs phases until one blocks.
 func (s *session) Step() {
 	if s.conn == nil {
 		return // a late wake-up
@@ -146,7 +146,7 @@ func (s *session) close() {
 		c.logState(s.phase, idle)
 	}
 	s.client.release()
-	s.forgetHead()
+	s.dropHead()
 	s.input.release()
 	s.uncountReply()
 	s.endLinger()
@@ -160,9 +160,9 @@ func (s *session) enter(next phase) {
 	s.phase = next
 }
 
-// forgetHead drops the references to the last head. A session that waits or is free
+// dropHead drops the references to the last head. A session that waits or is free
 // must not keep memory that has been returned to the budget.
-func (s *session) forgetHead() {
+func (s *session) dropHead() {
 	s.req.Reset()
 	if s.headMemory > 0 {
 		s.x.Reset()

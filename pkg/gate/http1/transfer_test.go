@@ -21,26 +21,25 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// transfer is a routine that does nothing but move one body: from the
-// test's in through a reader and a writer to the test's out.
+// transfer is a routine that moves one body from in through a reader and a writer to out.
 type transfer struct {
 	r       reader
 	w       writer
 	bufs    buffers
 	src     loop.Sock
 	dst     loop.Sock
-	in, out *os.File // the far ends
+	in, out *os.File // the test's ends of the sockets
 	handle  loop.Handle
 	next    func() (struct{}, bool)
 	yield   func(struct{}) bool
 	paused  bool
 	script  func(*transfer)
 	failure any
-	over    chan struct{}
+	ended   chan struct{}
 }
 
-// converse runs the script as a coroutine. The script blocks only in wait.
-func (x *transfer) converse(yield func(struct{}) bool) {
+// runScript runs the script as a coroutine. The script blocks only in wait.
+func (x *transfer) runScript(yield func(struct{}) bool) {
 	defer func() {
 		x.failure = recover()
 		x.end()
@@ -50,7 +49,7 @@ func (x *transfer) converse(yield func(struct{}) bool) {
 	x.script(x)
 }
 
-// pause returns when a socket has news.
+// pause returns after the next event of a socket.
 func (x *transfer) pause() {
 	x.paused = true
 	x.yield(struct{}{})
@@ -67,10 +66,10 @@ func (x *transfer) Step() {
 func (x *transfer) end() {
 	x.src.Close()
 	x.dst.Close()
-	close(x.over)
+	close(x.ended)
 }
 
-// begin readies both ends for a body; head goes out first.
+// begin prepares reader and writer for a body, after head.
 func (x *transfer) begin(c moving, head string) {
 	x.r.begin(c.kind, c.length, []byte(c.read), 0, len(c.read))
 	x.r.exact = c.exact
@@ -80,7 +79,7 @@ func (x *transfer) begin(c moving, head string) {
 	}
 }
 
-// done reports whether all has been moved.
+// done reports whether the body has been moved completely.
 func (x *transfer) done() bool {
 	_, empty := x.w.Flush()
 	return x.r.ended && empty
@@ -111,14 +110,14 @@ func (x *transfer) trimPipes() {
 	}
 }
 
-// startTransfer runs script on a loop. The caller has both far ends.
+// startTransfer runs script on a loop. The caller uses in and out.
 func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
 	t.Helper()
 	l, err := loop.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &transfer{script: script, over: make(chan struct{})}
+	x := &transfer{script: script, ended: make(chan struct{})}
 	g := &exchange.Gate{Config: exchange.Config{}}
 	if err := g.Init(); err != nil {
 		t.Fatal(err)
@@ -147,7 +146,7 @@ func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
 			return
 		}
 		x.handle.Begin()
-		x.next, _ = iter.Pull(x.converse)
+		x.next, _ = iter.Pull(x.runScript)
 		x.next()
 	})
 	t.Cleanup(func() {
@@ -165,23 +164,23 @@ func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
 func (x *transfer) wait(t *testing.T) {
 	t.Helper()
 	select {
-	case <-x.over:
+	case <-x.ended:
 	case <-time.After(testkit.Timeout):
-		t.Fatal("the transfer does not come to an end")
+		t.Fatal("the transfer does not end")
 	}
 	if x.failure != nil {
 		t.Fatal(x.failure)
 	}
 }
 
-// moving is a transfer to test.
+// moving describes a transfer.
 type moving struct {
 	kind     wire.BodyKind
 	length   int64
 	chunked  bool
 	trailers bool
 	exact    bool
-	read     string // bytes read before
+	read     string // bytes read with the head
 	write    int    // bytes per write; 0 = all at once
 }
 
@@ -215,7 +214,7 @@ func moved(t *testing.T, c moving, in string) (x *transfer, out, rest string) {
 	}
 	x.wait(t)
 	if n := x.bufs.bulks.free.Len(); n > 1 || x.r.bulk != nil || x.w.frame != nil {
-		t.Errorf("%d large buffers in the pool, some held: %v, %v", n, x.r.bulk != nil, x.w.frame != nil)
+		t.Errorf("%d large buffers in the pool, not released: %v, %v", n, x.r.bulk != nil, x.w.frame != nil)
 	}
 	out, found := strings.CutPrefix(string(b), head)
 	if !found {
@@ -225,7 +224,7 @@ func moved(t *testing.T, c moving, in string) (x *transfer, out, rest string) {
 	return x, out, rest
 }
 
-func TestBodiesArriveWhole(t *testing.T) {
+func TestBodiesAreForwardedUnchanged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, size := range []int{1, 100, directBytes, coalesceBytes - 8, coalesceBytes, bulkBytes, bulkBytes + 1, 300 << 10} {
 		payload := noise(size)
@@ -313,7 +312,7 @@ func TestAnExactReaderLeavesTheNextMessageInTheSocket(t *testing.T) {
 
 func TestATruncatedBodyHasNoEnd(t *testing.T) {
 	for _, c := range []struct {
-		sentence string
+		name string
 		moving
 		in, out string
 		err     error
@@ -322,13 +321,13 @@ func TestATruncatedBodyHasNoEnd(t *testing.T) {
 		{"a chunk that is not complete", moving{kind: wire.BodyChunked, chunked: true}, "9\r\nhello", "5\r\nhello\r\n", io.ErrUnexpectedEOF},
 		{"no last chunk", moving{kind: wire.BodyChunked, chunked: true}, "5\r\nhello\r\n", "5\r\nhello\r\n", io.ErrUnexpectedEOF},
 		{"no end of trailers", moving{kind: wire.BodyChunked, chunked: true, trailers: true}, "5\r\nhello\r\n0\r\nA: b\r\n", "5\r\nhello\r\n", io.ErrUnexpectedEOF},
-		{"a bad size", moving{kind: wire.BodyChunked, chunked: true}, "5\r\nhello\r\nx", "5\r\nhello\r\n", wire.ErrBadBody},
-		{"an invalid size in the bytes read before", moving{kind: wire.BodyChunked, chunked: true, read: "5\r\nhello\r\nx"}, "", "5\r\nhello\r\n", wire.ErrBadBody},
-		{"a bad trailer", moving{kind: wire.BodyChunked, chunked: true, trailers: true}, "0\r\nA b\r\n\r\n", "", wire.ErrBadBody},
+		{"an invalid size", moving{kind: wire.BodyChunked, chunked: true}, "5\r\nhello\r\nx", "5\r\nhello\r\n", wire.ErrBadBody},
+		{"an invalid size in the bytes read with the head", moving{kind: wire.BodyChunked, chunked: true, read: "5\r\nhello\r\nx"}, "", "5\r\nhello\r\n", wire.ErrBadBody},
+		{"an invalid trailer", moving{kind: wire.BodyChunked, chunked: true, trailers: true}, "0\r\nA b\r\n\r\n", "", wire.ErrBadBody},
 		{"an invalid chunk forwarded without chunks", moving{kind: wire.BodyChunked}, "5\r\nhello\rx", "hello", wire.ErrBadBody},
 		{"a long body with a length", moving{kind: wire.BodyLength, length: 1 << 20}, noise(700_000), noise(700_000), io.ErrUnexpectedEOF},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			x, out, _ := moved(t, c.moving, c.in)
 			if out != c.out || !errors.Is(x.r.err, c.err) || x.r.ended {
 				t.Errorf("%d bytes out, %v, ended %v; want %d, %v", len(out), x.r.err, x.r.ended, len(c.out), c.err)
@@ -371,11 +370,11 @@ func TestAReceiverThatDoesNotReadPausesTheSender(t *testing.T) {
 		before := x.r.taken
 		for range 100 {
 			if x.r.Pump(&x.w) {
-				panic("moved bytes that were not taken")
+				panic("moved bytes to a full socket")
 			}
 		}
 		if held := len(x.r.decoded) + x.r.w - x.r.r + len(x.w.out) - x.w.outStart; before != x.r.taken || held <= 0 || held > bulkBytes+coalesceBytes {
-			panic(fmt.Sprintf("holds %d bytes, took %d more", held, x.r.taken-before))
+			panic(fmt.Sprintf("%d bytes buffered, %d more read", held, x.r.taken-before))
 		}
 		stalled <- x.r.taken
 		x.run()
@@ -389,9 +388,9 @@ func TestAReceiverThatDoesNotReadPausesTheSender(t *testing.T) {
 	select {
 	case n := <-stalled:
 		if n >= total {
-			t.Errorf("took %d bytes that were not read", n)
+			t.Errorf("read %d bytes ahead of the receiver", n)
 		}
-	case <-x.over:
+	case <-x.ended:
 	}
 	n, err := io.Copy(io.Discard, x.out)
 	if err = errors.Join(err, <-sent); n != total || err != nil {
@@ -418,9 +417,9 @@ func TestAnIdleStreamHoldsNoBuffer(t *testing.T) {
 	select {
 	case none := <-idle:
 		if !none {
-			t.Error("holds a buffer while nothing comes")
+			t.Error("an idle stream holds a buffer")
 		}
-	case <-x.over:
+	case <-x.ended:
 	}
 	if _, err := io.WriteString(x.in, " world"); err != nil {
 		t.Fatal(err)
@@ -451,25 +450,25 @@ func TestAReceiverThatDisconnectsEndsTheTransfer(t *testing.T) {
 
 func TestABodyCanBeRewoundWhileItIsBuffered(t *testing.T) {
 	for _, c := range []struct {
-		sentence     string
-		moving       moving
-		in           string
-		whole, again bool
+		name        string
+		moving      moving
+		in          string
+		whole, want bool
 	}{
 		{"all buffered", moving{kind: wire.BodyLength, length: 5, read: "hello"}, "", true, true},
 		{"buffered chunks", moving{kind: wire.BodyChunked, chunked: true, read: "5\r\nhello\r\n0\r\n\r\n"}, "", true, true},
 		{"none", moving{kind: wire.NoBody}, "", true, true},
 		{"more from the socket", moving{kind: wire.BodyLength, length: 9, read: "hello"}, "more", false, false},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			x := startTransfer(t, func(x *transfer) {
 				x.begin(c.moving, "")
 				x.run()
 				taken := x.r.taken
-				if got := x.r.rewind(c.whole, c.moving.kind, c.moving.length); got != c.again {
-					t.Errorf("rewinds: %v, want %v", got, c.again)
+				if got := x.r.rewind(c.whole, c.moving.kind, c.moving.length); got != c.want {
+					t.Errorf("rewinds: %v, want %v", got, c.want)
 				}
-				if c.again {
+				if c.want {
 					x.w.begin(c.moving.chunked, false)
 					x.run()
 					wantSame(t, "payload the second time", x.r.taken, taken)
@@ -482,7 +481,7 @@ func TestABodyCanBeRewoundWhileItIsBuffered(t *testing.T) {
 	}
 }
 
-// noise is n bytes that repeat nowhere.
+// noise returns n pseudo-random bytes.
 func noise(n int) string {
 	rng := rand.New(rand.NewPCG(5, uint64(n)))
 	b := make([]byte, n)
@@ -492,7 +491,7 @@ func noise(n int) string {
 	return string(b)
 }
 
-func TestLongBodiesAreSplicedAndArriveWhole(t *testing.T) {
+func TestLongBodiesAreSplicedAndForwardedUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -502,8 +501,8 @@ func TestLongBodiesAreSplicedAndArriveWhole(t *testing.T) {
 	}{
 		{"long", 5 << 20, moving{kind: wire.BodyLength, exact: true}, 1},
 		{"long, in small writes", 1 << 20, moving{kind: wire.BodyLength, write: 3000}, 1},
-		{"long, the beginning read already", 1 << 20, moving{kind: wire.BodyLength, read: noise(70_000)}, 1},
-		{"as short as a pipe pays", minSplice, moving{kind: wire.BodyLength}, 1},
+		{"long, the beginning read with the head", 1 << 20, moving{kind: wire.BodyLength, read: noise(70_000)}, 1},
+		{"the minimum for splice", minSplice, moving{kind: wire.BodyLength}, 1},
 		{"shorter", minSplice - 1, moving{kind: wire.BodyLength}, 0},
 		{"without a length", 1 << 20, moving{kind: wire.BodyUntilClose}, 0},
 	} {
@@ -516,7 +515,7 @@ func TestLongBodiesAreSplicedAndArriveWhole(t *testing.T) {
 			}
 			wantSame(t, "payload", x.r.taken, c.c.length)
 			if n := x.bufs.pipes.free.Len(); n != c.pipes || x.r.pipe != nil {
-				t.Errorf("%d pipes in the pool, one held: %v; want %d", n, x.r.pipe != nil, c.pipes)
+				t.Errorf("%d pipes in the pool, not released: %v; want %d", n, x.r.pipe != nil, c.pipes)
 			}
 			x.trimPipes()
 		})
@@ -525,7 +524,7 @@ func TestLongBodiesAreSplicedAndArriveWhole(t *testing.T) {
 
 func TestALongBodyEndsAtItsContentLength(t *testing.T) {
 	body, next := noise(1<<20), "GET / HTTP/1.1\r\n\r\n"
-	var behind string
+	var after string
 	x := startTransfer(t, func(x *transfer) {
 		x.begin(moving{kind: wire.BodyLength, length: int64(len(body)), exact: true}, "")
 		x.run()
@@ -566,10 +565,10 @@ func TestAnUnreadLongBodyHoldsAtMostOneFillOfAPipe(t *testing.T) {
 	_ = x.out.Close()
 	x.wait(t)
 	if x.w.err == nil {
-		t.Error("the end of the receiver went unnoticed")
+		t.Error("the disconnect of the receiver was not detected")
 	}
 	if held := x.r.taken - x.w.sent; held < 0 || held > 1<<20 {
-		t.Errorf("%d bytes were held", held)
+		t.Errorf("%d bytes were buffered", held)
 	}
 }
 

@@ -32,13 +32,13 @@ type upConn struct {
 	n              int
 	idleTimeout    time.Duration // idle timeout announced by the last head (Keep-Alive)
 	hasIdleTimeout bool          // the last head announced one
-	reusable       bool          // the connection, after the response
+	reusable       bool          // the response allows to reuse the connection
 	responseBegan  bool          // some byte of a response has been received
-	otherProtocol  bool          // and it is not HTTP/1
+	otherProtocol  bool          // the response is not HTTP/1
 	emptyClose     bool          // the connection was closed without a byte, perhaps by a container that speaks only HTTP/2
 	headHandled    bool          // the head at the start of in has been processed
 	reused         bool
-	desynced       bool // a body that was announced where there is none may still come
+	desynced       bool // a head announced a body that its status forbids; do not reuse
 	req            *wire.Request
 	client         exchange.Sink // receives the response
 }
@@ -59,8 +59,8 @@ func (u *upConn) closeIdle() {
 }
 
 // noteKeepAlive sets closesAt from the container's Keep-Alive field.
-func (u *upConn) noteKeepAlive(idle time.Duration, said bool) {
-	if u.closesAt = 0; said {
+func (u *upConn) noteKeepAlive(idle time.Duration, announced bool) {
+	if u.closesAt = 0; announced {
 		u.closesAt = u.pool.worker.Loop.Now() + int64(exchange.RetireAge(idle))
 	}
 }

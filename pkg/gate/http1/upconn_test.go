@@ -15,14 +15,15 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// held waits until so many requests wait for the container to listen.
-func (r *engineRig) held(n int64) {
+// awaitConnectQueue waits until n requests are in the connect queue.
+func (r *rig) awaitConnectQueue(n int64) {
 	r.t.Helper()
-	testkit.Until(r.t, fmt.Sprintf("%d held requests", n), func() bool { return int64(r.gate.Connects.Len()) == n })
+	testkit.Until(r.t, fmt.Sprintf("%d requests in the connect queue", n), func() bool { return int64(r.gate.Connects.Len()) == n })
 }
 
-// silence ends the container's listener; the port stays taken, and refuses.
-func (r *engineRig) silence() {
+// stopListening closes the container's listener and connections. The port stays bound, and
+// connections to it are refused.
+func (r *rig) stopListening() {
 	r.t.Helper()
 	_ = r.container.ln.Close()
 	r.container.mu.Lock()
@@ -36,21 +37,21 @@ func TestQueuedRequestsAreSentInOrderOnceTheContainerListens(t *testing.T) {
 	for _, limit := range []int{0, 40} {
 		t.Run(fmt.Sprintf("limit %d", limit), func(t *testing.T) {
 			var order []string
-			r := engineServe(t, exchange.Config{ConcurrencyLimit: limit, QueueCapacity: 100, UpstreamWait: time.Hour}, engineOptions{silent: true, serial: true}, func(c *engineCall) bool {
+			r := newRig(t, exchange.Config{ConcurrencyLimit: limit, QueueCapacity: 100, UpstreamWait: time.Hour}, options{silent: true, serial: true}, func(c *containerRequest) bool {
 				order = append(order, c.target)
-				c.answer(c.target)
+				c.respond(c.target)
 				return false
 			})
 			const requests = 30
-			var clients []*engineClient
+			var clients []*testClient
 			var want []string
 			for i := range requests {
 				want = append(want, fmt.Sprintf("/%d", i))
 				clients = append(clients, r.client().get(want[i]))
-				r.held(int64(i + 1))
+				r.awaitConnectQueue(int64(i + 1))
 			}
 			if n := r.gate.Admission.InFlight(); n != requests {
-				t.Errorf("%d of %d held requests count as in flight", n, requests)
+				t.Errorf("%d of %d queued requests count as in flight", n, requests)
 			}
 			r.listen()
 			for i, c := range clients {
@@ -69,62 +70,59 @@ func TestQueuedRequestsAreSentInOrderOnceTheContainerListens(t *testing.T) {
 			if len(order) != requests || late > 2 {
 				t.Errorf("order at the container %v", order)
 			}
-			r.held(0)
+			r.awaitConnectQueue(0)
 		})
 	}
 }
 
 func TestRequestsInTheConnectQueueAreReleasedOnAllLoops(t *testing.T) {
-	r := engineServe(t, exchange.Config{QueueCapacity: 100, UpstreamWait: time.Hour}, engineOptions{loops: 3, silent: true}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{QueueCapacity: 100, UpstreamWait: time.Hour}, options{loops: 3, silent: true}, func(c *containerRequest) bool {
 		body, err := c.readBody()
-		return err == nil && c.answer(c.target+body)
+		return err == nil && c.respond(c.target+body)
 	})
-	var clients []*engineClient
+	var clients []*testClient
 	for i := range 30 {
 		clients = append(clients, r.client().post(fmt.Sprintf("/%d", i), "body"))
 	}
-	r.held(30)
+	r.awaitConnectQueue(30)
 	r.listen()
 	for i, c := range clients {
 		c.want(200, fmt.Sprintf("/%dbody", i))
 	}
 }
 
-// TestQueuedRequestsShareTheConnectionsForWhichDescriptorsExist releases more
-// requests than the budget has connections for.
-func TestQueuedRequestsShareTheConnectionsForWhichDescriptorsExist(t *testing.T) {
-	const clients, budget = 20, 40 // 5 connections are always to be had, and 10 descriptors are left by the clients
+func TestQueuedRequestsShareConnectionsIfTheDescriptorBudgetIsTooSmall(t *testing.T) {
+	const clients, budget = 20, 40 // 5 upstream connections are always available; clients leave 10 descriptors
 	release := make(chan struct{})
-	r := engineServe(t, exchange.Config{QueueCapacity: 100, UpstreamWait: time.Hour, Descriptors: exchange.NewDescriptors(budget)}, engineOptions{silent: true}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{QueueCapacity: 100, UpstreamWait: time.Hour, Descriptors: exchange.NewDescriptors(budget)}, options{silent: true}, func(c *containerRequest) bool {
 		c.await(release)
-		return c.answer(c.target)
+		return c.respond(c.target)
 	})
-	var all []*engineClient
+	var all []*testClient
 	for i := range clients {
 		all = append(all, r.client().get(fmt.Sprintf("/%d", i)))
 	}
-	r.held(clients)
+	r.awaitConnectQueue(clients)
 	r.listen()
 	testkit.Until(t, "the descriptors to be used up", func() bool { return r.gate.Descriptors.Free() == 0 })
-	testkit.Until(t, "nothing to be held because the container does not listen", func() bool { return r.gate.Connects.Len() == 0 })
+	testkit.Until(t, "the connect queue to be empty", func() bool { return r.gate.Connects.Len() == 0 })
 	close(release)
 	for i, c := range all {
 		c.want(200, fmt.Sprintf("/%d", i))
 	}
 }
 
-// TestRequestsInTheConnectQueueDoNotReturnToTheDescriptorQueue takes all descriptors
-// and the listener away, and gives one descriptor back: one after the other all
-// find out that nobody listens, and wait for that alone.
+// All descriptors are in use and the container does not listen. After the release of one
+// descriptor, each request tries to connect and moves to the connect queue.
 func TestRequestsInTheConnectQueueDoNotReturnToTheDescriptorQueue(t *testing.T) {
-	const served, clients = 5, 300 // as many connections are always to be had
+	const served, clients = 5, 300 // 5 upstream connections are always available
 	var begun atomic.Int64
 	release := make(chan struct{})
 	descriptors := exchange.NewDescriptors(2 * (served + clients))
-	r := engineServe(t, exchange.Config{ConcurrencyLimit: served, QueueCapacity: clients, UpstreamWait: time.Hour, UpstreamRestartWait: time.Hour, Descriptors: descriptors}, engineOptions{}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{ConcurrencyLimit: served, QueueCapacity: clients, UpstreamWait: time.Hour, UpstreamRestartWait: time.Hour, Descriptors: descriptors}, options{}, func(c *containerRequest) bool {
 		begun.Inc()
 		c.await(release)
-		return c.answer(c.target)
+		return c.respond(c.target)
 	})
 	for range served {
 		defer r.client().get("/").want(200, "/")
@@ -143,20 +141,20 @@ func TestRequestsInTheConnectQueueDoNotReturnToTheDescriptorQueue(t *testing.T) 
 	r.until(served+clients, 0)
 	descriptors.Release()
 	defer descriptors.TryAcquire()
-	r.held(clients)
+	r.awaitConnectQueue(clients)
 }
 
 func TestARequestInTheConnectQueueEndsWhenItsWaitExpires(t *testing.T) {
 	for _, limit := range []int{0, 1} {
-		r := engineServe(t, exchange.Config{ConcurrencyLimit: limit, QueueCapacity: 5, UpstreamWait: 10 * time.Millisecond}, engineOptions{silent: true}, nil)
+		r := newRig(t, exchange.Config{ConcurrencyLimit: limit, QueueCapacity: 5, UpstreamWait: 10 * time.Millisecond}, options{silent: true}, nil)
 		c := r.client()
 		for range 2 { // the client's connection stays open
-			a := c.get("/").wantRefusal(gate.UpstreamNotListening)
+			a := c.get("/").wantReply(gate.UpstreamNotListening)
 			if a.body != "user container is not listening\n" || a.header.Get("Retry-After") != "1" || a.closing {
 				t.Errorf("%q, Retry-After %q, closing %v", a.body, a.header.Get("Retry-After"), a.closing)
 			}
 		}
-		r.held(0)
+		r.awaitConnectQueue(0)
 	}
 }
 
@@ -170,28 +168,28 @@ func TestTimeoutsApplyInTheConnectQueue(t *testing.T) {
 		{exchange.Config{IdleTimeout: 10 * time.Millisecond}, gate.IdleTimeout},
 	} {
 		c.config.UpstreamWait, c.config.QueueCapacity = time.Hour, 5
-		r := engineServe(t, c.config, engineOptions{silent: true}, nil)
-		r.client().get("/").wantRefusal(c.want)
-		r.held(0)
+		r := newRig(t, c.config, options{silent: true}, nil)
+		r.client().get("/").wantReply(c.want)
+		r.awaitConnectQueue(0)
 	}
 }
 
 func TestTheConnectQueueIsLimitedByTheQueueCapacity(t *testing.T) {
-	r := engineServe(t, exchange.Config{QueueCapacity: 3, UpstreamWait: time.Hour}, engineOptions{loops: 2, silent: true}, func(c *engineCall) bool {
-		return c.answer(c.target)
+	r := newRig(t, exchange.Config{QueueCapacity: 3, UpstreamWait: time.Hour}, options{loops: 2, silent: true}, func(c *containerRequest) bool {
+		return c.respond(c.target)
 	})
-	var clients []*engineClient
+	var clients []*testClient
 	for i := range 3 {
 		clients = append(clients, r.client().get(fmt.Sprintf("/%d", i)))
-		r.held(int64(i + 1))
+		r.awaitConnectQueue(int64(i + 1))
 	}
 	for range 3 {
-		r.client().get("/more").wantRefusal(gate.QueueFull)
+		r.client().get("/more").wantReply(gate.QueueFull)
 	}
-	clients[1].close() // its place is free at once
-	r.held(2)
+	clients[1].close() // frees its position
+	r.awaitConnectQueue(2)
 	clients[1] = r.client().get("/1")
-	r.held(3)
+	r.awaitConnectQueue(3)
 	r.listen()
 	for i, c := range clients {
 		c.want(200, fmt.Sprintf("/%d", i))
@@ -199,14 +197,14 @@ func TestTheConnectQueueIsLimitedByTheQueueCapacity(t *testing.T) {
 }
 
 func TestRequestsInTheConnectQueueHoldTheirSlots(t *testing.T) {
-	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, UpstreamWait: time.Hour}, engineOptions{silent: true}, func(c *engineCall) bool {
-		return c.answer(c.target)
+	r := newRig(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, UpstreamWait: time.Hour}, options{silent: true}, func(c *containerRequest) bool {
+		return c.respond(c.target)
 	})
 	first := r.client().get("/1")
-	r.held(1)
+	r.awaitConnectQueue(1)
 	second := r.client().get("/2")
 	r.until(1, 1)
-	r.client().get("/3").wantRefusal(gate.QueueFull)
+	r.client().get("/3").wantReply(gate.QueueFull)
 	r.listen()
 	first.want(200, "/1")
 	second.want(200, "/2")
@@ -214,46 +212,46 @@ func TestRequestsInTheConnectQueueHoldTheirSlots(t *testing.T) {
 
 func TestAClientThatDisconnectsInTheConnectQueueFreesItsPosition(t *testing.T) {
 	var order []string
-	r := engineServe(t, exchange.Config{QueueCapacity: 10, UpstreamWait: time.Hour}, engineOptions{silent: true, serial: true}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{QueueCapacity: 10, UpstreamWait: time.Hour}, options{silent: true, serial: true}, func(c *containerRequest) bool {
 		order = append(order, c.target)
-		c.answer(c.target)
+		c.respond(c.target)
 		return false
 	})
-	var clients []*engineClient
+	var clients []*testClient
 	for i := range 6 {
 		clients = append(clients, r.client().get(fmt.Sprintf("/%d", i)))
-		r.held(int64(i + 1))
+		r.awaitConnectQueue(int64(i + 1))
 	}
-	clients[0].close() // the one who tries on behalf of all
-	r.held(5)
+	clients[0].close() // the request that makes the attempts to connect
+	r.awaitConnectQueue(5)
 	clients[2].reset()
-	r.held(4)
+	r.awaitConnectQueue(4)
 	r.listen()
 	want := []string{"/1", "/3", "/4", "/5"}
 	for i, k := range []int{1, 3, 4, 5} {
 		clients[k].want(200, want[i])
 	}
 	r.wantOutcomes(map[gate.Outcome]int{gate.ClientGone: 2, gate.Served: 4})
-	slices.Sort(order) // the kernel decides whose connection is complete first
+	slices.Sort(order) // the order in which connections complete is undefined
 	if !slices.Equal(order, want) {
 		t.Errorf("at the container %v, want %v", order, want)
 	}
 }
 
 func TestContainerThatStopsListeningGetsTheShorterWait(t *testing.T) {
-	r := engineServe(t, exchange.Config{QueueCapacity: 10, UpstreamWait: time.Hour, UpstreamRestartWait: 10 * time.Millisecond}, engineOptions{}, func(c *engineCall) bool {
-		return c.answer("ok")
+	r := newRig(t, exchange.Config{QueueCapacity: 10, UpstreamWait: time.Hour, UpstreamRestartWait: 10 * time.Millisecond}, options{}, func(c *containerRequest) bool {
+		return c.respond("ok")
 	})
 	c := r.client().get("/")
 	c.want(200, "ok")
-	r.silence()
-	c.get("/").wantRefusal(gate.UpstreamNotListening)
+	r.stopListening()
+	c.get("/").wantReply(gate.UpstreamNotListening)
 }
 
 func TestConnectionsAreReused(t *testing.T) {
-	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
 		_, err := c.readBody()
-		return err == nil && c.answer("ok")
+		return err == nil && c.respond("ok")
 	})
 	for range 10 { // each from another client connection
 		r.client().get("/").want(200, "ok")
@@ -270,17 +268,17 @@ func TestConnectionsAreReused(t *testing.T) {
 func TestAConnectionClosedByTheContainerIsNeverUsed(t *testing.T) {
 	for _, how := range []string{"closed at once", "closed once idle", "reset once idle"} {
 		t.Run(how, func(t *testing.T) {
-			gone, closed := make(chan struct{}), make(chan struct{}, 1)
-			r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
+			read, closed := make(chan struct{}), make(chan struct{}, 1)
+			r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
 				if _, err := c.readBody(); err != nil {
 					return false
 				}
-				c.answer(c.target)
+				c.respond(c.target)
 				if how == "closed at once" {
 					_ = c.conn.CloseWrite()
 					return false
 				}
-				c.await(gone) // the client has the answer
+				c.await(read) // the client has the response
 				if how == "reset once idle" {
 					_ = c.conn.SetLinger(0)
 				}
@@ -291,14 +289,14 @@ func TestAConnectionClosedByTheContainerIsNeverUsed(t *testing.T) {
 			c := r.client()
 			for i := range 200 {
 				target := fmt.Sprintf("/%d", i)
-				if a := c.post(target, "body").answer(); a.status != 200 || a.body != target {
-					t.Fatalf("request %d met a closed connection: %d %q (%v)", i, a.status, a.body, a.err)
+				if a := c.post(target, "body").response(); a.status != 200 || a.body != target {
+					t.Fatalf("request %d was sent on a closed connection: %d %q (%v)", i, a.status, a.body, a.err)
 				}
 				if how == "closed at once" {
-					r.awaitClosed(i + 1) // the FIN is on its way, wherever the gate is
+					r.awaitClosed(i + 1) // the FIN has been sent
 					continue
 				}
-				testkit.Send(t, "an idle connection", gone, struct{}{})
+				testkit.Send(t, "an idle connection", read, struct{}{})
 				testkit.Receive(t, "the close", closed)
 			}
 			if p := r.server.Stats(); p.Retries != 0 || p.Dials != 200 {
@@ -308,17 +306,16 @@ func TestAConnectionClosedByTheContainerIsNeverUsed(t *testing.T) {
 	}
 }
 
-// TestAConnectionWhoseCloseIsNotReportedYetIsNotUsed lets a request come
-// first, and the close of the idle connection before the loop has looked at it.
+// The request and the close of the idle connection reach the loop in the same iteration.
 func TestAConnectionWhoseCloseIsNotReportedYetIsNotUsed(t *testing.T) {
 	for _, how := range []string{"closed", "reset", "bytes"} {
 		t.Run(how, func(t *testing.T) {
-			idle, spoilt := make(chan struct{}), make(chan struct{}, 1)
-			r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
+			idle, changed := make(chan struct{}), make(chan struct{}, 1)
+			r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
 				if _, err := c.readBody(); err != nil {
 					return false
 				}
-				c.answer(c.target)
+				c.respond(c.target)
 				c.await(idle)
 				switch how {
 				case "closed":
@@ -327,9 +324,9 @@ func TestAConnectionWhoseCloseIsNotReportedYetIsNotUsed(t *testing.T) {
 					_ = c.conn.SetLinger(0)
 					_ = c.conn.Close()
 				case "bytes":
-					c.answer("wrong")
+					c.respond("wrong")
 				}
-				spoilt <- struct{}{}
+				changed <- struct{}{}
 				return how == "bytes"
 			})
 			c := r.client().post("/0", "body")
@@ -340,7 +337,7 @@ func TestAConnectionWhoseCloseIsNotReportedYetIsNotUsed(t *testing.T) {
 				r.whileBlocked(func() {
 					c.post(target, "body")
 					testkit.Send(t, "an idle connection", idle, struct{}{})
-					testkit.Receive(t, "the close", spoilt)
+					testkit.Receive(t, "the close", changed)
 				})
 				c.want(200, target)
 			}
@@ -349,7 +346,7 @@ func TestAConnectionWhoseCloseIsNotReportedYetIsNotUsed(t *testing.T) {
 }
 
 // awaitClosed waits until the container has closed the n-th connection.
-func (r *engineRig) awaitClosed(n int) {
+func (r *rig) awaitClosed(n int) {
 	r.t.Helper()
 	testkit.Until(r.t, "the container's close", func() bool {
 		r.container.mu.Lock()
@@ -362,21 +359,21 @@ func (r *engineRig) awaitClosed(n int) {
 // other request, whether they arrive with the response or later, or look like a
 // response.
 func TestBytesAfterAResponseCloseTheConnection(t *testing.T) {
-	const unasked = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
+	const unsolicited = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
 	for _, answer := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nright",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nright\r\n0\r\n\r\n",
 	} {
-		for _, extra := range []string{unasked, "\r\n", "x", "HTTP/1.1 100 Continue\r\n\r\n"} {
+		for _, extra := range []string{unsolicited, "\r\n", "x", "HTTP/1.1 100 Continue\r\n\r\n"} {
 			for _, later := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%.12q behind %.20q, later %v", extra, answer[17:], later), func(t *testing.T) {
-					ended, said := make(chan struct{}), make(chan struct{}, 1)
-					r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
+				t.Run(fmt.Sprintf("%.12q after %.20q, later %v", extra, answer[17:], later), func(t *testing.T) {
+					ended, sent := make(chan struct{}), make(chan struct{}, 1)
+					r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
 						if _, err := c.readBody(); err != nil {
 							return false
 						}
 						if c.reused {
-							t.Error("the connection was used again")
+							t.Error("the connection was reused")
 						}
 						if !later {
 							return c.write(answer + extra)
@@ -384,7 +381,7 @@ func TestBytesAfterAResponseCloseTheConnection(t *testing.T) {
 						c.write(answer)
 						c.await(ended)
 						ok := c.write(extra)
-						said <- struct{}{}
+						sent <- struct{}{}
 						return ok
 					})
 					c := r.client()
@@ -392,7 +389,7 @@ func TestBytesAfterAResponseCloseTheConnection(t *testing.T) {
 						c.post("/", "body").want(200, "right")
 						if later {
 							testkit.Send(t, "an idle connection", ended, struct{}{})
-							testkit.Receive(t, "the extra bytes", said)
+							testkit.Receive(t, "the extra bytes", sent)
 						}
 					}
 					if p := r.server.Stats(); p.Dials != 5 {
@@ -410,7 +407,7 @@ func TestConnectionsEndedByTheirResponseAreNotPooled(t *testing.T) {
 		"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
 		"HTTP/1.1 200 OK\r\n\r\nok",
 	} {
-		r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
+		r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
 			if c.reused {
 				t.Errorf("reused after %q", answer)
 			}
@@ -428,9 +425,8 @@ func TestConnectionsEndedByTheirResponseAreNotPooled(t *testing.T) {
 	}
 }
 
-// TestARequestOnADyingConnection has the container take a request on a
-// connection that it used before, and end it without an answer.
-func TestARequestOnADyingConnection(t *testing.T) {
+// The container reads a request on a reused connection and closes it without a response.
+func TestOnAReusedConnectionOnlyIdempotentRequestsAreRetried(t *testing.T) {
 	const (
 		get  = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
 		put  = "PUT /x HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"
@@ -440,38 +436,38 @@ func TestARequestOnADyingConnection(t *testing.T) {
 		name    string
 		request string
 		reset   bool
-		every   bool // connections die when they are fresh, too
+		every   bool // new connections fail too
 		partial string
 		want    gate.Outcome
 		seen    int64
 	}{
-		{name: "GET is sent again", request: get, want: gate.Served, seen: 2},
-		{name: "GET is sent again after a reset", request: get, reset: true, want: gate.Served, seen: 2},
-		{name: "PUT is sent again", request: put, want: gate.Served, seen: 2},
-		{name: "POST is not", request: post, want: gate.UpstreamClosed, seen: 1},
-		{name: "POST is not after a reset", request: post, reset: true, want: gate.UpstreamReset, seen: 1},
-		{name: "POST without a body is not", request: "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", want: gate.UpstreamClosed, seen: 1},
-		{name: "PATCH is not", request: "PATCH /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", want: gate.UpstreamClosed, seen: 1},
-		{name: "GET is sent again once", request: get, every: true, want: gate.UpstreamClosed, seen: 2},
-		{name: "GET is not after the beginning of an answer", request: get, partial: "HTTP/1.1 2", want: gate.UpstreamClosed, seen: 1},
-		{name: "GET is not after an interim answer", request: get, partial: "HTTP/1.1 103 Early Hints\r\n\r\n", want: gate.UpstreamClosed, seen: 1},
+		{name: "GET is retried", request: get, want: gate.Served, seen: 2},
+		{name: "GET is retried after a reset", request: get, reset: true, want: gate.Served, seen: 2},
+		{name: "PUT is retried", request: put, want: gate.Served, seen: 2},
+		{name: "POST is not retried", request: post, want: gate.UpstreamClosed, seen: 1},
+		{name: "POST is not retried after a reset", request: post, reset: true, want: gate.UpstreamReset, seen: 1},
+		{name: "POST without a body is not retried", request: "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", want: gate.UpstreamClosed, seen: 1},
+		{name: "PATCH is not retried", request: "PATCH /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", want: gate.UpstreamClosed, seen: 1},
+		{name: "GET is retried once", request: get, every: true, want: gate.UpstreamClosed, seen: 2},
+		{name: "GET is not retried after the first bytes of a response", request: get, partial: "HTTP/1.1 2", want: gate.UpstreamClosed, seen: 1},
+		{name: "GET is not retried after an interim response", request: get, partial: "HTTP/1.1 103 Early Hints\r\n\r\n", want: gate.UpstreamClosed, seen: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var seen atomic.Int64
-			r := engineServe(t, exchange.Config{ConcurrencyLimit: 1}, engineOptions{}, func(call *engineCall) bool {
+			r := newRig(t, exchange.Config{ConcurrencyLimit: 1}, options{}, func(call *containerRequest) bool {
 				body, err := call.readBody()
 				if err != nil {
 					return false
 				}
 				if call.target == "/warm" {
-					return call.answer("warm")
+					return call.respond("warm")
 				}
 				seen.Inc()
 				if call.reused || c.every {
 					call.write(c.partial)
 					return c.reset && call.reset()
 				}
-				return call.answer("again" + body)
+				return call.respond("again" + body)
 			})
 			client := r.client().get("/warm")
 			client.want(200, "warm")
@@ -482,13 +478,13 @@ func TestARequestOnADyingConnection(t *testing.T) {
 			if c.want == gate.Served {
 				client.want(200, "again"+strings.TrimPrefix(c.request[strings.Index(c.request, "\r\n\r\n"):], "\r\n\r\n"))
 			} else {
-				client.wantRefusal(c.want)
+				client.wantReply(c.want)
 			}
 			if n := seen.Load(); n != c.seen {
-				t.Errorf("the container saw the request %d times, want %d", n, c.seen)
+				t.Errorf("the container received the request %d times, want %d", n, c.seen)
 			}
 			if p := r.server.Stats(); p.Retries != c.seen-1 {
-				t.Errorf("%d replays, want %d", p.Retries, c.seen-1)
+				t.Errorf("%d retries, want %d", p.Retries, c.seen-1)
 			}
 			outcomes := map[gate.Outcome]int{gate.Served: 1}
 			outcomes[c.want]++
@@ -497,13 +493,13 @@ func TestARequestOnADyingConnection(t *testing.T) {
 	}
 }
 
-// TestALongUploadIsNotRetried uses a body that no longer fits into the buffer.
+// The body does not fit into the replay buffer.
 func TestALongUploadIsNotRetried(t *testing.T) {
 	const size = 3 << 20
 	var seen atomic.Int64
-	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
+	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
 		if c.target == "/warm" {
-			return c.answer("warm")
+			return c.respond("warm")
 		}
 		seen.Inc()
 		if _, err := c.in.Discard(100_000); err != nil {
@@ -516,17 +512,17 @@ func TestALongUploadIsNotRetried(t *testing.T) {
 	go func() {
 		_, _ = c.conn.Write([]byte(fmt.Sprintf("PUT /x HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))))
 	}()
-	if a := c.answer(); a.status != 502 {
+	if a := c.response(); a.status != 502 {
 		t.Errorf("answer %d (%v), want 502", a.status, a.err)
 	}
 	if n := seen.Load(); n != 1 {
-		t.Errorf("the container saw the request %d times, want 1", n)
+		t.Errorf("the container received the request %d times, want 1", n)
 	}
 }
 
 func TestAFullPoolClosesItsOldestConnection(t *testing.T) {
 	t.Parallel()
-	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
+	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("ok") })
 	r.client().get("/").want(200, "ok")
 	e := r.engines[0]
 	done := make(chan struct{})
@@ -549,7 +545,7 @@ func TestAFullPoolClosesItsOldestConnection(t *testing.T) {
 			p.put(u)
 			for i, u := range p.idle {
 				if int(u.poolIndex) != i+1 {
-					t.Errorf("connection %d believes that it is number %d", i, u.poolIndex-1)
+					t.Errorf("connection %d has index %d", i, u.poolIndex-1)
 				}
 			}
 			if !full {
