@@ -12,8 +12,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// flood sends a frame again and again, with many in one write, until the
-// connection ends.
+// flood sends up to the given number of frames, many in one write, until the connection
+// ends.
 func (c *client) flood(times int, frame func(id uint32) []byte) {
 	var b []byte
 	for i := range times {
@@ -27,7 +27,7 @@ func (c *client) flood(times int, frame func(id uint32) []byte) {
 	}
 }
 
-// frame is the bytes of one.
+// frame returns an encoded frame.
 func frame(t h2.Type, flags h2.Flags, id uint32, payload string) []byte {
 	n := len(payload)
 	b := append([]byte{byte(n >> 16), byte(n >> 8), byte(n), byte(t), byte(flags)}, u32(id)...)
@@ -35,11 +35,11 @@ func frame(t h2.Type, flags h2.Flags, id uint32, payload string) []byte {
 }
 
 const (
-	getHead  = "\x82\x86\x84\x01\x01h" // GET / of h, of static fields and literals
+	getHead  = "\x82\x86\x84\x01\x01h" // GET / to the host h
 	postHead = "\x83\x86\x84\x01\x01h"
 )
 
-func opening(id uint32, end bool) []byte {
+func headersFrame(id uint32, end bool) []byte {
 	if end {
 		return frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, id, getHead)
 	}
@@ -53,7 +53,7 @@ func concat(parts ...[]byte) (b []byte) {
 	return b
 }
 
-// attacks end the connection of who tries them.
+// attacks end the connection of the attacker.
 var attacks = []struct {
 	name  string
 	fault string
@@ -62,72 +62,72 @@ var attacks = []struct {
 }{
 	{"rapid reset", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
 		c.flood(100_000, func(id uint32) []byte {
-			return concat(opening(id, true), frame(h2.RSTStream, 0, id, u32(8)))
+			return concat(headersFrame(id, true), frame(h2.RSTStream, 0, id, u32(8)))
 		})
 	}},
-	{"resets made by WINDOW_UPDATE of 0", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+	{"resets caused by WINDOW_UPDATE of 0", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
 		c.flood(100_000, func(id uint32) []byte {
-			return concat(opening(id, false), frame(h2.WindowUpdate, 0, id, u32(0)))
+			return concat(headersFrame(id, false), frame(h2.WindowUpdate, 0, id, u32(0)))
 		})
 	}},
-	{"resets made by windows that overflow", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+	{"resets caused by windows that overflow", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
 		c.flood(100_000, func(id uint32) []byte {
-			return concat(opening(id, false), frame(h2.WindowUpdate, 0, id, u32(1<<31-1)))
+			return concat(headersFrame(id, false), frame(h2.WindowUpdate, 0, id, u32(1<<31-1)))
 		})
 	}},
-	{"resets made by HEADERS on half-closed streams", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
-		c.flood(100_000, func(id uint32) []byte { return concat(opening(id, true), opening(id, true)) })
+	{"resets caused by HEADERS on half-closed streams", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(100_000, func(id uint32) []byte { return concat(headersFrame(id, true), headersFrame(id, true)) })
 	}},
-	{"resets made by DATA on half-closed streams", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
-		c.flood(100_000, func(id uint32) []byte { return concat(opening(id, true), frame(h2.Data, 0, id, "x")) })
+	{"resets caused by DATA on half-closed streams", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(100_000, func(id uint32) []byte { return concat(headersFrame(id, true), frame(h2.Data, 0, id, "x")) })
 	}},
-	{"resets made by streams that depend on themselves", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+	{"resets caused by PRIORITY with a dependency on itself", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
 		c.flood(100_000, func(id uint32) []byte {
-			return concat(opening(id, false), frame(h2.Priority, 0, id, u32(id)+"\x10"))
+			return concat(headersFrame(id, false), frame(h2.Priority, 0, id, u32(id)+"\x10"))
 		})
 	}},
-	{"resets made by HEADERS that depend on themselves", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+	{"resets caused by HEADERS with a dependency on itself", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
 		c.flood(100_000, func(id uint32) []byte {
 			return frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream|h2.FlagPriority, id, u32(id)+"\x10"+getHead)
 		})
 	}},
-	{"resets made by PRIORITY of a wrong length", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
-		c.flood(100_000, func(id uint32) []byte { return concat(opening(id, false), frame(h2.Priority, 0, id, "x")) })
+	{"resets caused by PRIORITY of a wrong length", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(100_000, func(id uint32) []byte { return concat(headersFrame(id, false), frame(h2.Priority, 0, id, "x")) })
 	}},
-	{"resets made by bodies that are too long", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+	{"resets caused by bodies that are too long", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
 		c.flood(100_000, func(id uint32) []byte {
 			return concat(frame(h2.Headers, h2.FlagEndHeaders, id, postHead+"\x0f\x0d\x011"), frame(h2.Data, 0, id, "xx"))
 		})
 	}},
-	{"resets made by bodies that are too short", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+	{"resets caused by bodies that are too short", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
 		c.flood(100_000, func(id uint32) []byte {
 			return concat(frame(h2.Headers, h2.FlagEndHeaders, id, postHead+"\x0f\x0d\x012"), frame(h2.Data, h2.FlagEndStream, id, "x"))
 		})
 	}},
-	{"resets made by malformed heads", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+	{"resets caused by malformed heads", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
 		c.flood(100_000, func(id uint32) []byte {
 			return frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, id, "\x82\x86\x84\x00\x01A\x01b")
 		})
 	}},
-	{"resets of streams that are over", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+	{"resets of closed streams", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
 		c.works()
 		c.flood(1_000_000, func(uint32) []byte { return frame(h2.RSTStream, 0, 1, u32(8)) })
 	}},
 	{"HEADERS on a stream that was reset", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
-		c.flood(1, func(id uint32) []byte { return concat(opening(id, false), frame(h2.WindowUpdate, 0, id, u32(0))) })
-		c.flood(1_000_000, func(uint32) []byte { return opening(1, true) })
+		c.flood(1, func(id uint32) []byte { return concat(headersFrame(id, false), frame(h2.WindowUpdate, 0, id, u32(0))) })
+		c.flood(1_000_000, func(uint32) []byte { return headersFrame(1, true) })
 	}},
 	{"DATA on a stream that was reset", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
-		c.flood(1, func(id uint32) []byte { return concat(opening(id, false), frame(h2.WindowUpdate, 0, id, u32(0))) })
+		c.flood(1, func(id uint32) []byte { return concat(headersFrame(id, false), frame(h2.WindowUpdate, 0, id, u32(0))) })
 		c.flood(1_000_000, func(uint32) []byte { return frame(h2.Data, 0, 1, "x") })
 	}},
 	{"CONTINUATION without end", "header-block", http2.ErrCodeEnhanceYourCalm, func(c *client) {
-		c.works() // this client says nothing on its own from here on
+		c.works() // afterwards this client sends no SETTINGS acknowledgement
 		c.flood(1, func(uint32) []byte { return frame(h2.Headers, 0, 3, getHead) })
 		part := strings.Repeat("\x00\x01x\x01y", 1000)
 		c.flood(100_000, func(uint32) []byte { return frame(h2.Continuation, 0, 3, part) })
 	}},
-	{"CONTINUATION of nothing", "header-block", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+	{"empty CONTINUATION frames", "header-block", http2.ErrCodeEnhanceYourCalm, func(c *client) {
 		c.works()
 		c.flood(1, func(uint32) []byte { return frame(h2.Headers, 0, 3, getHead) })
 		c.flood(1_000_000, func(uint32) []byte { return frame(h2.Continuation, 0, 3, "") })
@@ -139,18 +139,18 @@ var attacks = []struct {
 		})
 	}},
 	{"empty DATA", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
-		c.flood(1, func(id uint32) []byte { return opening(id, false) })
+		c.flood(1, func(id uint32) []byte { return headersFrame(id, false) })
 		c.flood(1_000_000, func(uint32) []byte { return frame(h2.Data, 0, 1, "") })
 	}},
-	{"DATA of padding", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
-		c.flood(1, func(id uint32) []byte { return opening(id, false) })
+	{"DATA with padding only", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(1, func(id uint32) []byte { return headersFrame(id, false) })
 		c.flood(1_000_000, func(uint32) []byte { return frame(h2.Data, 8, 1, "\x03xxx") })
 	}},
 	{"SETTINGS", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
 		c.flood(1_000_000, func(uint32) []byte { return frame(h2.Settings, 0, 0, "") })
 	}},
 	{"SETTINGS that change the windows of many streams", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
-		c.flood(250, func(id uint32) []byte { return opening(id, false) })
+		c.flood(250, func(id uint32) []byte { return headersFrame(id, false) })
 		n := uint32(0)
 		c.flood(1_000_000, func(uint32) []byte { n++; return frame(h2.Settings, 0, 0, "\x00\x04"+u32(n%2)) })
 	}},
@@ -169,7 +169,7 @@ var attacks = []struct {
 	{"WINDOW_UPDATE of the connection", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
 		c.flood(1_000_000, func(uint32) []byte { return frame(h2.WindowUpdate, 0, 0, u32(1)) })
 	}},
-	{"WINDOW_UPDATE of a stream that is over", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+	{"WINDOW_UPDATE of a closed stream", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
 		c.works()
 		c.flood(1_000_000, func(uint32) []byte { return frame(h2.WindowUpdate, 0, 1, u32(1)) })
 	}},
@@ -177,17 +177,17 @@ var attacks = []struct {
 		c.flood(1_000_000, func(uint32) []byte { return frame(h2.GoAway, 0, 0, u32(0)+u32(0)) })
 	}},
 	{"more streams than allowed", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
-		c.flood(100_000, func(id uint32) []byte { return opening(id, false) })
+		c.flood(100_000, func(id uint32) []byte { return headersFrame(id, false) })
 	}},
-	{"a window of the connection beyond its bound", "flow-control", http2.ErrCodeFlowControl, func(c *client) {
+	{"a connection window above the maximum", "flow-control", http2.ErrCodeFlowControl, func(c *client) {
 		c.flood(1, func(uint32) []byte { return frame(h2.WindowUpdate, 0, 0, u32(1<<31-1)) })
 	}},
-	{"SETTINGS that take a window beyond its bound", "flow-control", http2.ErrCodeFlowControl, func(c *client) {
+	{"SETTINGS that raise a stream window above the maximum", "flow-control", http2.ErrCodeFlowControl, func(c *client) {
 		c.flood(1, func(id uint32) []byte {
-			return concat(opening(id, false), frame(h2.WindowUpdate, 0, id, u32(1<<31-1-65535)), frame(h2.Settings, 0, 0, "\x00\x04"+u32(65536)))
+			return concat(headersFrame(id, false), frame(h2.WindowUpdate, 0, id, u32(1<<31-1-65535)), frame(h2.Settings, 0, 0, "\x00\x04"+u32(65536)))
 		})
 	}},
-	{"SETTINGS with a window that cannot be", "settings", http2.ErrCodeFlowControl, func(c *client) {
+	{"SETTINGS with an invalid window", "settings", http2.ErrCodeFlowControl, func(c *client) {
 		c.flood(1, func(uint32) []byte { return frame(h2.Settings, 0, 0, "\x00\x04"+u32(1<<31)) })
 	}},
 	{"acknowledgements of SETTINGS", "settings", http2.ErrCodeProtocol, func(c *client) {
@@ -195,18 +195,18 @@ var attacks = []struct {
 	}},
 	{"DATA beyond the window of the connection", "flow-control", http2.ErrCodeFlowControl, func(c *client) {
 		c.flood(240, func(id uint32) []byte {
-			return concat(opening(id, false), frame(h2.Data, 0, id, strings.Repeat("x", 16<<10)), frame(h2.Data, 0, id, strings.Repeat("x", 16<<10)),
+			return concat(headersFrame(id, false), frame(h2.Data, 0, id, strings.Repeat("x", 16<<10)), frame(h2.Data, 0, id, strings.Repeat("x", 16<<10)),
 				frame(h2.Data, 0, id, strings.Repeat("x", 16<<10)), frame(h2.Data, 0, id, strings.Repeat("x", 15<<10)))
 		})
 	}},
 }
 
-// takesNoData is a container that opens no window for uploads on any connection. It
-// responds to /works only.
-func takesNoData(t *testing.T) *container {
+// serveZeroWindow is a container whose stream windows stay at zero. It responds to /works
+// only.
+func serveZeroWindow(t *testing.T) *container {
 	return serveFrames(t, []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 0}}, func(p *peer, f http2.Frame) bool {
 		if f, ok := f.(*http2.MetaHeadersFrame); ok && f.PseudoValue("path") == "/works" {
-			p.answer(f.StreamID, "")
+			p.respond(f.StreamID, "")
 		}
 		return true
 	})
@@ -223,7 +223,7 @@ func TestAnAttackEndsOnlyItsConnection(t *testing.T) {
 		t.Run(a.name, func(t *testing.T) {
 			up := serveH2C(t, hold)
 			if a.fault == "flow-control" {
-				up = takesNoData(t)
+				up = serveZeroWindow(t)
 			}
 			r := newRig(t, up)
 			innocent := r.dial()
@@ -240,7 +240,7 @@ func TestAnAttackEndsOnlyItsConnection(t *testing.T) {
 				}
 			}
 			c.wantGoAway(a.code)
-			// Where each frame needs a reply, that limit may come first.
+			// If each frame needs a reply, the limit of unread replies may be reached first.
 			if f := r.faults(); f[a.fault] == 0 && (f["unread"] == 0 || a.code != http2.ErrCodeEnhanceYourCalm) {
 				t.Errorf("faults %v, want %s", r.faults(), a.fault)
 			}
@@ -251,38 +251,37 @@ func TestAnAttackEndsOnlyItsConnection(t *testing.T) {
 	}
 }
 
-// floods without an end, of requests whose answers nobody reads.
-func TestUnreadRepliesTakeNoMemory(t *testing.T) {
+func TestReadingPausesWhileAClientLeavesResponsesUnread(t *testing.T) {
 	for name, head := range map[string][]string{
-		"the container's": request("GET", "/works"),
-		"OPTIONS":         request("OPTIONS", "*"),
-		"refusals":        request("GET", "/refused"),
-		"gRPC refusals":   request("POST", "/refused", "content-type", "application/grpc"),
+		"container responses": request("GET", "/works"),
+		"OPTIONS *":           request("OPTIONS", "*"),
+		"rejections":          request("GET", "/rejected"),
+		"gRPC rejections":     request("POST", "/rejected", "content-type", "application/grpc"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			hold := make(chan struct{})
 			up := serveHTTP1(t, func(_ http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/held" {
+				if r.URL.Path == "/blocked" {
 					<-hold
 				}
 			})
-			refuse := strings.Contains(name, "refusals")
+			reject := strings.Contains(name, "rejections")
 			r := newRig(t, up, func(o *options) {
-				if o.little = true; refuse {
+				if o.smallSendBuffer = true; reject {
 					o.gate.ConcurrencyLimit, o.gate.QueueCapacity = 1, 0
 				}
 			})
 			defer close(hold)
-			if refuse {
-				_ = r.dial().get("/held")
+			if reject {
+				_ = r.dial().get("/blocked")
 				until(t, "one in flight", func() bool { return r.gate.Admission.InFlight() == 1 })
 			}
-			c := r.dialDeaf()
+			c := r.dialUnread()
 			block := c.fields(head)
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				for n := uint32(0); n < 20_000 && len(r.faults()) == 0; n++ { // never more streams at once than it may have
+				for n := uint32(0); n < 20_000 && len(r.faults()) == 0; n++ { // at most 200 streams at once, within the announced limit
 					var b []byte
 					for i := range uint32(200) {
 						b = append(b, frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, 2*(200*n+i)+1, string(block))...)
@@ -295,17 +294,17 @@ func TestUnreadRepliesTakeNoMemory(t *testing.T) {
 					<-served
 				}
 			}()
-			most, over := 0, false
-			until(t, "the gate reads no more from the client, or cuts it off", func() bool {
+			most, paused := 0, false
+			until(t, "the gate to stop reading from the client, or to close its connection", func() bool {
 				r.on(func() {
 					for x := range r.part.clients.all() {
-						most, over = max(most, x.pending()), over || x.paused
+						most, paused = max(most, x.pending()), paused || x.paused
 					}
 				})
-				return over || most > 4<<20 || len(r.faults()) > 0
+				return paused || most > 4<<20 || len(r.faults()) > 0
 			})
 			if most > 1<<20 {
-				t.Errorf("%d octets waited for a client that does not read", most)
+				t.Errorf("%d bytes were buffered for a client that does not read", most)
 			}
 			_ = c.conn.Close()
 			<-done
@@ -347,18 +346,18 @@ func TestHeadsOfAllStreamsShareABudget(t *testing.T) {
 		})
 		c.last = 499
 	}
-	until(t, "refusals", func() bool { g := clients[3].of(499); return g.over() })
+	until(t, "a rejection", func() bool { g := clients[3].of(499); return g.over() })
 	if g := clients[3].of(499); g.status() != "503" || g.head["k-gate-outcome"] != "out-of-memory-budget" || g.head["retry-after"] != "1" {
 		t.Errorf("%v", g.head)
 	}
 	if b := r.gate.Heads; b.Used() > b.Limit() || b.Used() < b.Limit()/4 {
-		t.Errorf("%d of %d octets in use", b.Used(), b.Limit())
+		t.Errorf("%d of %d bytes in use", b.Used(), b.Limit())
 	}
 	r.dial().works()
 	for _, c := range clients {
 		_ = c.conn.Close()
 	}
-	until(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
+	until(t, "the budget to be free", func() bool { return r.gate.Heads.Used() == 0 })
 }
 
 func TestIncompleteFieldBlocksShareTheBudgetOfHeads(t *testing.T) {
@@ -378,25 +377,25 @@ func TestIncompleteFieldBlocksShareTheBudgetOfHeads(t *testing.T) {
 			return frame(h2.Continuation, 0, 3, part)
 		})
 	}
-	until(t, "the end of one of them", func() bool { return r.faults()["header-block"] > 0 })
+	until(t, "the end of one of the connections", func() bool { return r.faults()["header-block"] > 0 })
 	innocent.works()
 	if b := r.gate.Heads; b.Used() > b.Limit() {
-		t.Errorf("%d of %d octets in use", b.Used(), b.Limit())
+		t.Errorf("%d of %d bytes in use", b.Used(), b.Limit())
 	}
 	for _, c := range clients {
 		_ = c.conn.Close()
 	}
-	until(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
+	until(t, "the budget to be free", func() bool { return r.gate.Heads.Used() == 0 })
 }
 
-func TestAnUnreadBodyTakesNoMoreMemoryThanItsWindow(t *testing.T) {
-	r := newRig(t, serveHTTP1(t, pour))
+func TestTheBufferOfAnUnreadBodyIsAtMostItsWindow(t *testing.T) {
+	r := newRig(t, serveHTTP1(t, serveZeros))
 	var f stream
 	f.begin(&conn{eng: r.part, role: &downConn{}}, new(exchange.Exchange), 1, h2.Open)
 	_ = f.msg.Head(-1, false, false)
 	r.on(func() {
 		f.x.Bind(r.gate, nil, func() {}, nil)
-		f.c.flushQueued, f.state = true, h2.HalfClosedRemote // whose windows are not opened again
+		f.c.flushQueued, f.state = true, h2.HalfClosedRemote // sends no WINDOW_UPDATE
 		f.recvState = recvEnded
 		for range 10_000 {
 			f.recv = h2.NewReceiveWindow(streamWindow)
@@ -408,7 +407,7 @@ func TestAnUnreadBodyTakesNoMoreMemoryThanItsWindow(t *testing.T) {
 			}
 		}
 		if n := cap(f.buf.b); n > streamWindow {
-			t.Errorf("%d octets for %d", n, f.buffered())
+			t.Errorf("a buffer of %d bytes for %d", n, f.buffered())
 		}
 		f.consume(f.buffered())
 	})
@@ -416,7 +415,7 @@ func TestAnUnreadBodyTakesNoMoreMemoryThanItsWindow(t *testing.T) {
 
 func TestUnreadResponsesShareTheBudgetOfBodies(t *testing.T) {
 	t.Parallel()
-	bothKinds(t, pour, func(t *testing.T, up *container, _ bool) {
+	overBothProtocols(t, serveZeros, func(t *testing.T, up *container, _ bool) {
 		r := newRig(t, up)
 		var clients []*client
 		for range 8 { // 2,000 streams, 125 MiB of their windows
@@ -440,67 +439,66 @@ func TestUnreadResponsesShareTheBudgetOfBodies(t *testing.T) {
 			r.dial().works()
 			r.on(func() { most = max(most, r.part.buffered) })
 		}
-		// What a container sends before it knows of narrower windows is as much as
-		// the machine lets it.
+		// How much a container sends before it receives the smaller windows depends on
+		// the machine.
 		if most > int(r.gate.Bodies.Limit())+1<<20 {
-			t.Errorf("%d octets held", most)
+			t.Errorf("%d bytes buffered", most)
 		}
 		_ = clients[0].do(func() error { return clients[0].WriteWindowUpdate(1, 100_000) })
 		if g := clients[0].await(1); g.size != 100_000 || !g.ended {
-			t.Errorf("a stream whose window opens after all: %d octets", g.size)
+			t.Errorf("a stream whose window opens late got %d bytes", g.size)
 		}
 		for _, c := range clients {
 			_ = c.conn.Close()
 		}
-		until(t, "nothing held", func() bool { n := 0; r.on(func() { n = r.part.buffered }); return n == 0 && r.gate.Bodies.Used() == 0 })
+		until(t, "no buffered bytes", func() bool { n := 0; r.on(func() { n = r.part.buffered }); return n == 0 && r.gate.Bodies.Used() == 0 })
 		c := r.dial()
 		if g := c.await(c.get("/?5000000")); g.size != 5_000_000 {
-			t.Errorf("%d octets afterwards", g.size)
+			t.Errorf("%d bytes afterwards", g.size)
 		}
 	})
 }
 
-// TestAResponseReadSlowlyStaysInTheContainer where a good part of
-// the memory is in use: what it takes no more of is not asked for.
-func TestAResponseReadSlowlyStaysInTheContainer(t *testing.T) {
-	r := newRig(t, serveH2C(t, pour))
+// Without memory pressure, the gate would read more of the response ahead.
+func TestUnderMemoryPressureAStalledResponseIsNotReadAhead(t *testing.T) {
+	r := newRig(t, serveH2C(t, serveZeros))
 	b := r.gate.Bodies
 	if n := b.Limit()/8 + 1; b.Acquire(n) {
 		defer b.Release(n)
 	}
-	c := r.dialDeaf(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 5000})
-	c.greedy = false
+	c := r.dialUnread(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 5000})
+	c.autoCredit = false
 	done := make(chan struct{})
 	go func() { defer close(done); c.read() }()
 	t.Cleanup(func() { _ = c.conn.Close(); <-done })
 	id := c.get("/?1000000")
-	until(t, "what the client takes", func() bool { return c.of(id).size == 5000 })
-	held, size := 0, 0
-	until(t, "what the container sends ahead", func() bool {
+	until(t, "the bytes of the client's window", func() bool { return c.of(id).size == 5000 })
+	buffered, size := 0, 0
+	until(t, "bytes that the gate has read ahead", func() bool {
 		r.on(func() {
 			if s := r.part.pool.conns[0].table.open[0]; s.buf != nil && s.recv.Left() == 0 {
-				held, size = s.buffered(), cap(s.buf.b)
+				buffered, size = s.buffered(), cap(s.buf.b)
 			}
 		})
-		return held > 0
+		return buffered > 0
 	})
-	if held > 2*minWindow || size > 3*minWindow+2*held {
-		t.Errorf("%d octets are held in %d", held, size)
+	if buffered > 2*minWindow || size > 3*minWindow+2*buffered {
+		t.Errorf("%d bytes are buffered in %d", buffered, size)
 	}
 	_ = c.do(func() error {
 		_ = c.WriteWindowUpdate(0, 1<<20)
 		return c.WriteWindowUpdate(id, 1<<20)
 	})
 	if g := c.await(id); g.size != 1_000_000 || !g.ended {
-		t.Errorf("%d octets in the end", g.size)
+		t.Errorf("%d bytes in the end", g.size)
 	}
 }
 
 func TestUploadsThatTheContainerDoesNotReadShareTheBudgetOfBodies(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
-	defer close(hold) // net/http does not notice the end of a connection whose body is not read
-	bothKinds(t, func(_ http.ResponseWriter, r *http.Request) {
+	defer close(hold) // net/http does not detect that a connection with an unread body has closed
+	overBothProtocols(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/works" {
 			select {
 			case <-hold:
@@ -512,7 +510,7 @@ func TestUploadsThatTheContainerDoesNotReadShareTheBudgetOfBodies(t *testing.T) 
 		var clients []*client
 		piece := strings.Repeat("x", 16<<10)
 		const streams, each = 100, 20
-		for range each { // 31 MiB, if the windows allowed it
+		for range each { // together 31 MiB, more than the windows allow
 			c := r.dial()
 			clients = append(clients, c)
 			for range streams {
@@ -538,11 +536,11 @@ func TestUploadsThatTheContainerDoesNotReadShareTheBudgetOfBodies(t *testing.T) 
 			r.on(func() { most = max(most, r.part.buffered) })
 		}
 		if len(r.faults()) > 0 || most > 16<<20 {
-			t.Errorf("%d octets held; faults %v", most, r.faults())
+			t.Errorf("%d bytes buffered; faults %v", most, r.faults())
 		}
 		for _, c := range clients {
 			_ = c.conn.Close()
 		}
-		until(t, "nothing held", func() bool { n := 0; r.on(func() { n = r.part.buffered }); return n == 0 && r.gate.Bodies.Used() == 0 })
+		until(t, "no buffered bytes", func() bool { n := 0; r.on(func() { n = r.part.buffered }); return n == 0 && r.gate.Bodies.Used() == 0 })
 	})
 }

@@ -9,14 +9,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// TestAContainerMaySendMoreBeforeItAcknowledges: a window that has been widened
-// holds from the SETTINGS on, one that has been narrowed from their
-// acknowledgement on (RFC 9113 section 6.9.3).
-func TestAContainerMaySendMoreBeforeItAcknowledges(t *testing.T) {
+// The container may use a larger window as soon as it receives SETTINGS. A smaller one
+// applies when it acknowledges them (RFC 9113 section 6.9.3).
+func TestAnEnlargedWindowAppliesBeforeItsAcknowledgementAndAShrunkOneAfterIt(t *testing.T) {
 	held, hold := make(chan struct{}), make(chan struct{})
 	defer close(hold)
 	r := newRig(t, serveH2C(t, func(w http.ResponseWriter, q *http.Request) {
-		if q.URL.Path != "/held" {
+		if q.URL.Path != "/blocked" {
 			return
 		}
 		_ = http.NewResponseController(w).Flush()
@@ -24,7 +23,7 @@ func TestAContainerMaySendMoreBeforeItAcknowledges(t *testing.T) {
 		<-hold
 	}))
 	c := r.dial()
-	id := c.get("/held")
+	id := c.get("/blocked")
 	testkit.Receive(t, "the request", held)
 	until(t, "the head", func() bool { return c.of(id).head != nil })
 	up := func() *upConn { return r.part.pool.conns[0] }
@@ -36,7 +35,7 @@ func TestAContainerMaySendMoreBeforeItAcknowledges(t *testing.T) {
 	r.on(func() {
 		r.part.pool.lowWindowUntil = r.part.loop.Now() + int64(testkit.Timeout)
 		up().sendWindowSetting()
-		send(minWindow + 1) // has not acknowledged
+		send(minWindow + 1) // before the acknowledgement
 	})
 	until(t, "an acknowledgement", func() (ok bool) {
 		r.on(func() { ok = up().acks.Pending() == 0 && up().ackedWindow == minWindow })
@@ -46,21 +45,21 @@ func TestAContainerMaySendMoreBeforeItAcknowledges(t *testing.T) {
 		r.part.pool.lowWindowUntil = 0
 		up().sendWindowSetting()
 		if up().acks.Pending() == 0 {
-			t.Error("the window has not been widened")
+			t.Error("the window has not been enlarged")
 		}
 		send(1000)
 	})
-	until(t, "all that was sent", func() bool { g := c.of(id); return g.size == minWindow+1+1000 || g.over() })
+	until(t, "all bytes sent", func() bool { g := c.of(id); return g.size == minWindow+1+1000 || g.over() })
 	if g := c.of(id); g.over() {
 		t.Errorf("the stream has ended: %+v, %v", g, r.faults())
 	}
 }
 
-// TestAWindowShrunkTwiceReopens: for its own stream, and for all.
+// The window is shrunk individually for the stream, and then for all streams by SETTINGS.
 func TestAWindowShrunkTwiceReopens(t *testing.T) {
 	held, hold := make(chan struct{}), make(chan struct{})
 	r := newRig(t, serveH2C(t, func(w http.ResponseWriter, q *http.Request) {
-		if q.URL.Path == "/held" {
+		if q.URL.Path == "/blocked" {
 			_ = http.NewResponseController(w).Flush()
 			close(held)
 			<-hold
@@ -68,10 +67,10 @@ func TestAWindowShrunkTwiceReopens(t *testing.T) {
 		}
 	}))
 	c := r.dial()
-	id := c.get("/held")
+	id := c.get("/blocked")
 	testkit.Receive(t, "the request", held)
 	up := func() *upConn { return r.part.pool.conns[0] }
-	until(t, "the acknowledgement of the first SETTINGS", func() (ok bool) { // until then windows stay as they are
+	until(t, "the acknowledgement of the first SETTINGS", func() (ok bool) { // windows do not change before it
 		r.on(func() { ok = up().acks.Pending() == 0 })
 		return ok
 	})
@@ -86,18 +85,17 @@ func TestAWindowShrunkTwiceReopens(t *testing.T) {
 	})
 	r.on(func() {
 		if n := up().table.open[0].recv.Size(); n < minWindow {
-			t.Errorf("the window is %d octets large", n)
+			t.Errorf("the window has %d bytes", n)
 		}
 	})
 	close(hold)
 	if g := c.await(id); g.size != 100_000 {
-		t.Errorf("%d octets have come", g.size)
+		t.Errorf("%d bytes arrived", g.size)
 	}
 }
 
-// TestManyStreamsShareWhatAContainerSendsAhead: a window of the usual size for
-// each of thousands would be more than there is memory for.
-func TestManyStreamsShareWhatAContainerSendsAhead(t *testing.T) {
+// Full windows for thousands of streams would exceed the memory.
+func TestTheInitialWindowShrinksWithTheNumberOfStreams(t *testing.T) {
 	r := newRig(t, serveH2C(t, func(http.ResponseWriter, *http.Request) {}))
 	r.on(func() {
 		p := r.part.pool
@@ -109,25 +107,25 @@ func TestManyStreamsShareWhatAContainerSendsAhead(t *testing.T) {
 			{1, firstWindow, firstWindow},
 			{maxReadAhead / firstWindow, firstWindow, firstWindow},
 			{maxReadAhead/firstWindow + 1, firstWindow, firstWindow / 2},
-			{maxReadAhead / firstWindow, firstWindow / 2, firstWindow / 2}, // soon it may be too much again
+			{maxReadAhead / firstWindow, firstWindow / 2, firstWindow / 2}, // one more stream would shrink it again
 			{maxReadAhead / firstWindow / 2, firstWindow / 2, firstWindow},
 			{100_000, firstWindow, minSharedWindow},
 			{1, minWindow, firstWindow},
 		} {
 			p.streams = c.streams
 			if got := p.initialWindow(c.now); got != c.want {
-				t.Errorf("%d streams with %d octets each get %d, want %d", c.streams, c.now, got, c.want)
+				t.Errorf("%d streams with %d bytes each get %d, want %d", c.streams, c.now, got, c.want)
 			}
 		}
 		p.streams = 0
-		r.part.buffered = budgetChunk + 1 // without a lease: some memory is in use, and none is short
+		r.part.buffered = budgetChunk + 1 // low memory pressure
 		r.part.reserved = budgetChunk
 		b := r.gate.Bodies
 		n := b.Limit() / 32
 		_ = b.Acquire(n)
 		p.streams = 100_000
 		if got := p.initialWindow(firstWindow); got != minSharedWindow {
-			t.Errorf("a new connection among many streams gets windows of %d octets", got)
+			t.Errorf("a new connection among many streams gets windows of %d bytes", got)
 		}
 		p.streams, r.part.buffered, r.part.reserved = 0, 0, 0
 		b.Release(n)

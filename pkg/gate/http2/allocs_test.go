@@ -16,15 +16,15 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// frames reads frames and allocates nothing. Payloads are at most 4 KiB here.
-type frames struct {
+// frameReader reads frames of at most 4 KiB without allocating.
+type frameReader struct {
 	conn net.Conn
 	b    [64 << 10]byte
 	r, w int
 }
 
-// next is the type, the flags and the stream of the next frame.
-func (f *frames) next() (t h2.Type, flags h2.Flags, id uint32, ok bool) {
+// next returns the type, flags and stream of the next frame.
+func (f *frameReader) next() (t h2.Type, flags h2.Flags, id uint32, ok bool) {
 	for {
 		if b := f.b[f.r:f.w]; len(b) >= h2.FrameHeaderLen {
 			if n := h2.FrameHeaderLen + int(b[0])<<16 + int(b[1])<<8 + int(b[2]); len(b) >= n {
@@ -41,14 +41,14 @@ func (f *frames) next() (t h2.Type, flags h2.Flags, id uint32, ok bool) {
 	}
 }
 
-// plainH2C answers each request with the same bytes.
-func plainH2C(conn net.Conn) {
-	f := &frames{conn: conn}
+// serveFixedH2C sends the same response to each request.
+func serveFixedH2C(conn net.Conn) {
+	f := &frameReader{conn: conn}
 	if _, err := io.ReadFull(conn, f.b[:len(h2.Preface)]); err != nil {
 		return
 	}
 	_, _ = conn.Write(concat(frame(h2.Settings, 0, 0, ""), frame(h2.Settings, h2.FlagAck, 0, ""), frame(h2.WindowUpdate, 0, 0, u32(1<<30))))
-	answer := concat(frame(h2.Headers, h2.FlagEndHeaders, 1, "\x88"), frame(h2.Data, h2.FlagEndStream, 1, "hello"))
+	response := concat(frame(h2.Headers, h2.FlagEndHeaders, 1, "\x88"), frame(h2.Data, h2.FlagEndStream, 1, "hello"))
 	for {
 		t, flags, id, ok := f.next()
 		if !ok {
@@ -57,18 +57,18 @@ func plainH2C(conn net.Conn) {
 		if t != h2.Headers && t != h2.Data || flags&h2.FlagEndStream == 0 {
 			continue
 		}
-		binary.BigEndian.PutUint32(answer[5:], id)
-		binary.BigEndian.PutUint32(answer[h2.FrameHeaderLen+1+5:], id)
-		if _, err := conn.Write(answer); err != nil {
+		binary.BigEndian.PutUint32(response[5:], id)
+		binary.BigEndian.PutUint32(response[h2.FrameHeaderLen+1+5:], id)
+		if _, err := conn.Write(response); err != nil {
 			return
 		}
 	}
 }
 
-// plainHTTP1 does the same over HTTP/1.1.
-func plainHTTP1(conn net.Conn) {
+// serveFixedHTTP1 does the same over HTTP/1.1.
+func serveFixedHTTP1(conn net.Conn) {
 	b, n := make([]byte, 4096), 0
-	answer := []byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+	response := []byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
 	for {
 		k, err := conn.Read(b[n:])
 		if err != nil {
@@ -76,49 +76,47 @@ func plainHTTP1(conn net.Conn) {
 		}
 		if n += k; bytes.HasSuffix(b[:n], []byte("\r\n\r\n")) {
 			n = 0
-			if _, err := conn.Write(answer); err != nil {
+			if _, err := conn.Write(response); err != nil {
 				return
 			}
 		}
 	}
 }
 
-// quiet is an observer that allocates nothing.
-type quiet struct{}
+type noopObserver struct{}
 
-func (quiet) Begin(*gate.Record)    {}
-func (quiet) End(*gate.Record)      {}
-func (quiet) Rejected(gate.Outcome) {}
-func (quiet) Probed(*gate.Record)   {}
+func (noopObserver) Begin(*gate.Record)    {}
+func (noopObserver) End(*gate.Record)      {}
+func (noopObserver) Rejected(gate.Outcome) {}
+func (noopObserver) Probed(*gate.Record)   {}
 
-// TestMultiplexedRequestsDoNotAllocate counts what the whole process allocates:
-// client, gate and container run in it, and the first and the last allocate
-// nothing.
+// The test counts the allocations of the process. Client and container run in it too, but
+// do not allocate.
 func TestMultiplexedRequestsDoNotAllocate(t *testing.T) {
 	const (
 		atOnce = 8
 		rounds = 250
-		most   = 0.01 // per request: what the runtime does beside
+		most   = 0.01 // per request, for the runtime's own allocations
 	)
-	get := opening(1, true)
-	post := concat(opening(1, false), frame(h2.Data, h2.FlagEndStream, 1, "hello"))
+	get := headersFrame(1, true)
+	post := concat(headersFrame(1, false), frame(h2.Data, h2.FlagEndStream, 1, "hello"))
 	for _, v := range []struct {
 		name    string
 		h2c     bool
 		request []byte
 		serve   func(net.Conn)
-	}{{"HTTP/1.1", false, get, plainHTTP1}, {"h2c", true, get, plainH2C}, {"h2c with a body", true, post, plainH2C}} {
+	}{{"HTTP/1.1", false, get, serveFixedHTTP1}, {"h2c", true, get, serveFixedH2C}, {"h2c with a body", true, post, serveFixedH2C}} {
 		t.Run(v.name, func(t *testing.T) {
 			r := newRig(t, serveRaw(t, v.serve), func(o *options) {
-				o.gate.Observer, o.gate.ConcurrencyLimit = quiet{}, 10
+				o.gate.Observer, o.gate.ConcurrencyLimit = noopObserver{}, 10
 				o.gate.ResponseStartTimeout, o.gate.IdleTimeout = time.Minute, time.Minute
 				if o.protocol = 1; v.h2c {
 					o.protocol = 2
 				}
 			})
-			c := r.dialDeaf(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 100})
+			c := r.dialUnread(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 100})
 			_, _ = c.conn.Write(concat(frame(h2.Settings, h2.FlagAck, 0, ""), frame(h2.WindowUpdate, 0, 0, u32(1<<30))))
-			in := &frames{conn: c.conn}
+			in := &frameReader{conn: c.conn}
 			var out []byte
 			for range atOnce {
 				out = append(out, v.request...)
@@ -137,7 +135,7 @@ func TestMultiplexedRequestsDoNotAllocate(t *testing.T) {
 				for ended := 0; ended < atOnce; {
 					typ, flags, _, ok := in.next()
 					if !ok || typ == h2.RSTStream || typ == h2.GoAway {
-						t.Fatalf("a frame of type %d; end %v", typ, !ok)
+						t.Fatalf("a frame of type %d; connection closed: %v", typ, !ok)
 					}
 					if (typ == h2.Data || typ == h2.Headers) && flags&h2.FlagEndStream != 0 {
 						ended++
@@ -148,7 +146,7 @@ func TestMultiplexedRequestsDoNotAllocate(t *testing.T) {
 				round()
 			}
 			least := math.Inf(1)
-			for range 3 { // the runtime may have something of its own to do in one
+			for range 3 { // the runtime may allocate during one of them
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				for range rounds {

@@ -16,8 +16,8 @@ import (
 	"github.com/queuegate/queuegate/internal/testkit"
 )
 
-// client is a connection over HTTP/2 that says whatever a test wants. What
-// comes is taken down in the background; SETTINGS and PING are acknowledged.
+// client is an HTTP/2 client connection that can send any frames. It records received
+// frames in the background and acknowledges SETTINGS and PING.
 type client struct {
 	t    *testing.T
 	conn *net.TCPConn
@@ -27,25 +27,25 @@ type client struct {
 	encode *hpack.Encoder
 	last   uint32
 
-	greedy bool // windows are given back at once
+	autoCredit bool // releases the credit of received DATA at once
 
 	mu      sync.Mutex
 	streams map[uint32]*got
 	goAways []http2.GoAwayFrame
-	pings   int // acknowledgements of
-	acks    int // of SETTINGS
+	pings   int // number of PING acknowledgements
+	acks    int // number of SETTINGS acknowledgements
 	window  int64
 	ended   bool
 	err     error
 }
 
-// got is what came on a stream.
+// got records the frames received on a stream.
 type got struct {
-	block    []byte // of a head that is not complete
-	ends     bool   // with it
+	block    []byte // of an incomplete head
+	ends     bool   // the incomplete head has END_STREAM
 	interim  []map[string]string
 	head     map[string]string
-	names    []string // of the head's fields, in their order
+	names    []string // of the head's fields, in order
 	trailers map[string]string
 	body     []byte
 	size     int
@@ -57,21 +57,21 @@ type got struct {
 
 func (g *got) status() string { return g.head[":status"] }
 
-// over reports that nothing more can come.
+// over reports whether the stream is closed.
 func (g *got) over() bool { return g.ended || g.reset }
 
 // dial opens a connection with the given settings.
 func (r *rig) dial(settings ...http2.Setting) *client {
 	r.t.Helper()
-	c := r.dialDeaf(settings...)
+	c := r.dialUnread(settings...)
 	done := make(chan struct{})
 	go func() { defer close(done); c.read() }()
 	r.t.Cleanup(func() { _ = c.conn.Close(); <-done })
 	return c
 }
 
-// dialDeaf opens a connection that nobody reads.
-func (r *rig) dialDeaf(settings ...http2.Setting) *client {
+// dialUnread opens a connection without reading from it.
+func (r *rig) dialUnread(settings ...http2.Setting) *client {
 	r.t.Helper()
 	conn, err := net.Dial("tcp", r.addr)
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *rig) dialDeaf(settings ...http2.Setting) *client {
 	}
 	r.t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(3 * testkit.Timeout))
-	c := &client{t: r.t, conn: conn.(*net.TCPConn), streams: map[uint32]*got{}, greedy: true}
+	c := &client{t: r.t, conn: conn.(*net.TCPConn), streams: map[uint32]*got{}, autoCredit: true}
 	c.Framer = http2.NewFramer(conn, conn)
 	c.Framer.AllowIllegalWrites = true
 	c.encode = hpack.NewEncoder(&c.block)
@@ -113,9 +113,9 @@ func (c *client) read() {
 			}
 		}
 		c.mu.Lock()
-		c.take(f, decode)
+		c.record(f, decode)
 		c.mu.Unlock()
-		if f, ok := f.(*http2.DataFrame); ok && c.greedy && f.Length > 0 {
+		if f, ok := f.(*http2.DataFrame); ok && c.autoCredit && f.Length > 0 {
 			c.do(func() error {
 				if !f.StreamEnded() {
 					_ = c.WriteWindowUpdate(f.StreamID, f.Length)
@@ -126,7 +126,7 @@ func (c *client) read() {
 	}
 }
 
-func (c *client) take(f http2.Frame, decode *hpack.Decoder) {
+func (c *client) record(f http2.Frame, decode *hpack.Decoder) {
 	s := c.streams[f.Header().StreamID]
 	if s == nil {
 		s = &got{}
@@ -137,12 +137,12 @@ func (c *client) take(f http2.Frame, decode *hpack.Decoder) {
 		s.block = append(s.block[:0], f.HeaderBlockFragment()...)
 		s.ends = f.StreamEnded()
 		if f.HeadersEnded() {
-			c.takeHead(s, decode)
+			c.recordHead(s, decode)
 		}
 	case *http2.ContinuationFrame:
 		s.block = append(s.block, f.HeaderBlockFragment()...)
 		if f.HeadersEnded() {
-			c.takeHead(s, decode)
+			c.recordHead(s, decode)
 		}
 	case *http2.DataFrame:
 		s.frames++
@@ -170,8 +170,8 @@ func (c *client) take(f http2.Frame, decode *hpack.Decoder) {
 	}
 }
 
-// takeHead decodes a field block that is complete.
-func (c *client) takeHead(s *got, decode *hpack.Decoder) {
+// recordHead decodes a complete field block.
+func (c *client) recordHead(s *got, decode *hpack.Decoder) {
 	fields, err := decode.DecodeFull(s.block)
 	if err != nil {
 		c.t.Errorf("HPACK of the gate: %v", err)
@@ -196,14 +196,14 @@ func (c *client) takeHead(s *got, decode *hpack.Decoder) {
 	s.ended = s.ended || s.ends
 }
 
-// do writes while nobody else does.
+// do runs f, which writes, without concurrent writes.
 func (c *client) do(f func() error) error {
 	c.write.Lock()
 	defer c.write.Unlock()
 	return f()
 }
 
-// request is the fields of a request, more of them behind.
+// request returns the fields of a request, followed by more.
 func request(method, path string, more ...string) []string {
 	return append([]string{":method", method, ":scheme", "http", ":path", path, ":authority", "h"}, more...)
 }
@@ -251,7 +251,7 @@ func (c *client) raw(t http2.FrameType, flags http2.Flags, id uint32, payload st
 	return c.do(func() error { return c.WriteRawFrame(t, flags, id, []byte(payload)) })
 }
 
-// of is a copy of what came on a stream.
+// of returns a copy of the record of a stream.
 func (c *client) of(id uint32) got {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -261,7 +261,7 @@ func (c *client) of(id uint32) got {
 	return got{}
 }
 
-// await returns what came on a stream once it is over.
+// await returns the record of a stream when it is closed.
 func (c *client) await(id uint32) got {
 	c.t.Helper()
 	until(c.t, "the end of a stream", func() bool { g := c.of(id); return g.over() || c.over() })
@@ -274,7 +274,7 @@ func (c *client) over() bool {
 	return c.ended
 }
 
-// want awaits an answer and compares.
+// want awaits a response and compares it.
 func (c *client) want(id uint32, status, body string) got {
 	c.t.Helper()
 	g := c.await(id)
@@ -303,11 +303,11 @@ func (c *client) wantGoAway(codes ...http2.ErrCode) {
 	c.t.Errorf("GOAWAY %v, want %v", last, codes)
 }
 
-// works checks that the connection serves another request.
+// works checks that another request on the connection is served.
 func (c *client) works() {
 	c.t.Helper()
 	if g := c.await(c.get("/works")); g.status() != "200" {
-		c.t.Errorf("the connection does not go on: %+v (connection over: %v)", g, c.over())
+		c.t.Errorf("a further request on the connection failed: %+v (connection closed: %v)", g, c.over())
 	}
 }
 

@@ -7,10 +7,10 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
-// clients are the connections of clients on one loop.
+// clients are the client connections of one loop.
 type clients struct {
 	eng     *Engine
-	idle    connSet // some have streams
+	idle    connSet // no frame or field block is incomplete; streams may be open
 	reading connSet // a frame or a field block is incomplete
 }
 
@@ -28,14 +28,14 @@ func (s *clients) add(c *downConn) {
 	s.eng.cfg.connections.Inc()
 }
 
-// remove ends what add began.
+// remove removes a closed connection.
 func (s *clients) remove(c *downConn) {
 	c.Set().Remove(c)
 	s.eng.cfg.connections.Dec()
 	s.eng.worker.NoteEnd()
 }
 
-// all yields the connections. The one that is yielded may be removed.
+// all yields all connections. The body of the range loop may remove the current one.
 func (s *clients) all() iter.Seq[*downConn] {
 	return func(yield func(*downConn) bool) {
 		for _, l := range []*connSet{&s.idle, &s.reading} {

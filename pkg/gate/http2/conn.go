@@ -27,11 +27,11 @@ type conn struct {
 	blocked       blockedQueue
 	written       int64 // bytes that the socket has accepted
 	inLayer       int32 // bytes of out that TLS may have encrypted already
-	accounted     int32 // bytes of out that the engine's account has
+	accounted     int32 // bytes of out that the engine has counted
 	maxHeaderList int32 // of received heads, decoded
 	earlyCredit   bool  // received DATA is released to the connection window at once
 	flushQueued   bool  // Flush is called at the end of the iteration
-	broken        bool  // nothing can be written any more
+	broken        bool  // a write has failed or the connection is closed
 }
 
 // codec is HPACK in both directions.
@@ -40,14 +40,14 @@ type codec struct {
 	enc h2.Encoder
 }
 
-// role is what differs between downConn and upConn.
+// role is implemented by downConn and upConn.
 type role interface {
 	loop.Flusher
 	// handleFrame applies a frame. An error ends the connection.
 	handleFrame(f *h2.Frame) *h2.Error
 	// flushed is called when the output buffer has become empty.
 	flushed()
-	// wake causes a step.
+	// wake schedules a step of the connection.
 	wake()
 }
 
@@ -82,7 +82,7 @@ func (c *conn) receive(quota int) (more, ended bool, err *h2.Error) {
 	for range readsPerEvent {
 		b := c.eng.read
 		n := copy(b, c.input.rest)
-		if n == len(b) { // no frame is that large
+		if n == len(b) { // never: the largest frame is smaller
 			return false, false, nil
 		}
 		b = b[:min(n+quota, len(b))]
@@ -107,7 +107,7 @@ func (c *conn) receive(quota int) (more, ended bool, err *h2.Error) {
 	return true, false, nil
 }
 
-// handle applies all complete frames in b, and keeps the rest.
+// handle applies all complete frames in b and buffers the incomplete one.
 func (c *conn) handle(b []byte) *h2.Error {
 	f, in := &c.eng.frame, &c.input
 	anyFrame := false
@@ -149,8 +149,8 @@ func (c *conn) handle(b []byte) *h2.Error {
 	return in.charge(c.eng.gate.Heads)
 }
 
-// countLate counts a frame with n bytes of DATA on a closed stream. The peer may not
-// have known that the stream was closed.
+// countLate counts a frame with n bytes of DATA that arrived on a closed stream. A peer
+// may send such frames before it learns of the close.
 func (c *conn) countLate(n int) *h2.Error { return c.meter.Late(n, c.eng.loop.Now()) }
 
 // countFault counts a violation by the peer, for metrics.
@@ -174,13 +174,13 @@ func (c *conn) receiveSettings(f *h2.Frame, fromServer bool, changeWindows func(
 			return err
 		}
 	}
-	c.queue(h2.AppendSettingsAck(c.room()))
+	c.queue(h2.AppendSettingsAck(c.outBuffer()))
 	return c.meter.Reply()
 }
 
 // acknowledge replies to PING.
 func (c *conn) acknowledge(ping *h2.Frame) *h2.Error {
-	c.queue(h2.AppendPing(c.room(), true, [8]byte(ping.Payload)))
+	c.queue(h2.AppendPing(c.outBuffer(), true, [8]byte(ping.Payload)))
 	return c.meter.Reply()
 }
 
@@ -196,7 +196,7 @@ func (c *conn) receiveConnUpdate(f *h2.Frame) *h2.Error {
 // releaseCredit releases n bytes to the connection window.
 func (c *conn) releaseCredit(n int) {
 	if increment := c.recv.Release(n); increment > 0 {
-		c.queue(h2.AppendWindowUpdate(c.room(), 0, increment))
+		c.queue(h2.AppendWindowUpdate(c.outBuffer(), 0, increment))
 	}
 }
 
@@ -208,9 +208,9 @@ func (c *conn) discardData(f *h2.Frame) {
 	}
 }
 
-// room returns the output buffer. The caller appends frames and passes the result to
+// outBuffer returns the output buffer. The caller appends frames and passes the result to
 // queue.
-func (c *conn) room() []byte {
+func (c *conn) outBuffer() []byte {
 	if c.out == nil {
 		c.out = c.eng.getOut()
 		c.outStart = 0
@@ -218,11 +218,11 @@ func (c *conn) room() []byte {
 	return c.out.b
 }
 
-// roomFor is like room, with space for n bytes of payload. The buffer is replaced by
+// outBufferFor is like outBuffer, with space for n bytes of payload. The buffer is replaced by
 // a wide one instead of being grown step by step, which would leave several times its
 // size as garbage. If wide buffers are scarce, buffered frames are written first.
-func (c *conn) roomFor(n int) []byte {
-	c.room()
+func (c *conn) outBufferFor(n int) []byte {
+	c.outBuffer()
 	fits := func() bool { return len(c.out.b)+h2.FrameHeaderLen+n <= cap(c.out.b) }
 	if fits() {
 		return c.out.b
@@ -276,10 +276,11 @@ func (c *conn) position() int64 { return c.written + int64(c.pending()) }
 // mayBeSent reports whether the peer may have received the byte at the position.
 func (c *conn) mayBeSent(position int64) bool { return position < c.written+int64(c.inLayer) }
 
-// full reports whether streams must wait until the peer reads.
+// full reports whether the output buffer is full, so that streams must wait for the peer
+// to read.
 func (c *conn) full() bool { return c.pending() >= c.unwrittenLimit() }
 
-func (c *conn) unwrittenLimit() int { return unwrittenLimit(c.eng.short(), c.sock.Writable()) }
+func (c *conn) unwrittenLimit() int { return unwrittenLimit(c.eng.overBudget(), c.sock.Writable()) }
 
 // flush writes the output buffer.
 func (c *conn) flush() {
@@ -330,7 +331,7 @@ func (c *conn) dropOut() {
 	c.account()
 }
 
-// account updates the engine's account of buffered bytes.
+// account updates the engine's count of buffered bytes.
 func (c *conn) account() {
 	n := c.pending()
 	if more := n - int(c.accounted); more > 0 {
@@ -341,19 +342,19 @@ func (c *conn) account() {
 	c.accounted = int32(n)
 }
 
-// input is a frame or a field block of which a part has been read.
+// input is the incomplete frame or field block at the end of the bytes read so far.
 type input struct {
 	reader  h2.Reader
-	rest    []byte // of a frame
+	rest    []byte // start of an incomplete frame
 	since   int64  // start of the incomplete frame or field block; 0 = none
-	charged int32  // bytes of the memory for heads
-	metered bool   // charged to that memory
+	charged int32  // bytes charged to the memory for heads
+	metered bool   // is charged to the memory for heads
 }
 
 // incomplete reports whether a frame or a field block has begun.
 func (in *input) incomplete() bool { return len(in.rest) > 0 || in.reader.InBlock() }
 
-// charge updates what is charged to the memory for heads.
+// charge updates the number of bytes charged to the memory for heads.
 func (in *input) charge(heads *exchange.Budget) *h2.Error {
 	if !in.metered {
 		return nil
@@ -402,15 +403,16 @@ func (q *blockedQueue) remove(s *stream) {
 	}
 }
 
-// wake gives quotas to as many of the oldest streams as there is room for. A stream
-// that uses up its quota joins the queue again at its end. The next step of the
-// connection continues with the others, even if those woken write nothing.
+// wake assigns quotas to the oldest streams, to as many as the output buffer and the
+// connection window have capacity for, and wakes them. A stream that uses up its quota
+// rejoins the queue at the end. The next step of the connection wakes the remaining
+// streams, even if the ones woken now write nothing.
 func (q *blockedQueue) wake(c *conn) {
-	room := min(c.unwrittenLimit()-c.pending(), c.send.Left())
-	if len(q.streams) == 0 || room <= 0 || c.broken {
+	capacity := min(c.unwrittenLimit()-c.pending(), c.send.Left())
+	if len(q.streams) == 0 || capacity <= 0 || c.broken {
 		return
 	}
-	n := min(len(q.streams), 1+(room-1)/quotaBytes)
+	n := min(len(q.streams), 1+(capacity-1)/quotaBytes)
 	for i, s := range q.streams[:n] {
 		q.streams[i] = nil
 		s.inBlocked, s.quota = false, quotaBytes

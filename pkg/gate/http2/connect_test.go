@@ -10,9 +10,9 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// chat is a container that accepts extended CONNECT if it offers it, says hello
-// and sends back what it gets.
-func chat(t *testing.T, offers bool) *container {
+// serveWebSocket is a container that accepts extended CONNECT if it offers it, sends hello
+// and echoes DATA.
+func serveWebSocket(t *testing.T, offers bool) *container {
 	var settings []http2.Setting
 	if offers {
 		settings = append(settings, http2.Setting{ID: http2.SettingEnableConnectProtocol, Val: 1})
@@ -22,7 +22,7 @@ func chat(t *testing.T, offers bool) *container {
 		case *http2.MetaHeadersFrame:
 			switch {
 			case field(f, ":method") != "CONNECT":
-				p.answer(f.StreamID, "no WebSocket")
+				p.respond(f.StreamID, "no WebSocket")
 			case !offers:
 				t.Error("extended CONNECT, which was not offered")
 			case field(f, ":path") == "/no":
@@ -32,7 +32,7 @@ func chat(t *testing.T, offers bool) *container {
 					field(f, "sec-websocket-key") != "" || field(f, "upgrade") != "" || field(f, "connection") != "" || f.StreamEnded() {
 					t.Errorf("request %v", f.Fields)
 				}
-				p.head(f.StreamID, false, ":status", "200", "sec-websocket-protocol", "chat")
+				p.head(f.StreamID, false, ":status", "200", "sec-websocket-protocol", "serveWebSocket")
 				_ = p.do(func() error { return p.WriteData(f.StreamID, false, []byte("hello")) })
 			}
 		case *http2.DataFrame:
@@ -47,12 +47,12 @@ func connect(path string) []string {
 }
 
 func TestExtendedConnectReachesAContainerThatSupportsIt(t *testing.T) {
-	r := newRig(t, chat(t, true))
+	r := newRig(t, serveWebSocket(t, true))
 	c := r.dial()
-	id := c.open(false, connect("/chat")...)
+	id := c.open(false, connect("/serveWebSocket")...)
 	_ = c.data(id, false, " and back")
 	until(t, "the echo", func() bool { g := c.of(id); return string(g.body) == "hello and back" })
-	if g := c.of(id); g.status() != "200" || g.head["sec-websocket-protocol"] != "chat" || g.head["sec-websocket-accept"] != "" {
+	if g := c.of(id); g.status() != "200" || g.head["sec-websocket-protocol"] != "serveWebSocket" || g.head["sec-websocket-accept"] != "" {
 		t.Errorf("head %v", g.head)
 	}
 	until(t, "a tunnel", func() bool { return r.gate.Drain.Tunnels() == 1 })
@@ -70,15 +70,15 @@ func TestExtendedConnectReachesAContainerThatSupportsIt(t *testing.T) {
 }
 
 func TestExtendedConnectWithoutContainerSupportFallsBackToUpgradeOrGets405(t *testing.T) {
-	t.Run("and speaks HTTP/2 alone", func(t *testing.T) {
-		r := newRig(t, chat(t, false), func(o *options) { o.protocol = 2 })
+	t.Run("the container speaks HTTP/2 only", func(t *testing.T) {
+		r := newRig(t, serveWebSocket(t, false), func(o *options) { o.protocol = 2 })
 		c := r.dial()
-		if g := c.await(c.open(false, connect("/chat")...)); g.status() != "405" || g.head["k-gate-outcome"] != "method-not-allowed" {
+		if g := c.await(c.open(false, connect("/serveWebSocket")...)); g.status() != "405" || g.head["k-gate-outcome"] != "method-not-allowed" {
 			t.Errorf("head %v", g.head)
 		}
 		c.want(c.get("/"), "200", "no WebSocket")
 	})
-	t.Run("and speaks HTTP/1.1 too", func(t *testing.T) {
+	t.Run("the container speaks HTTP/1.1 too", func(t *testing.T) {
 		r := newRig(t, serveHTTP(t, true, true, func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Upgrade") == "" {
 				return
@@ -94,7 +94,7 @@ func TestExtendedConnectWithoutContainerSupportFallsBackToUpgradeOrGets405(t *te
 		}))
 		c := r.dial()
 		c.works()
-		id := c.open(false, connect("/chat")...)
+		id := c.open(false, connect("/serveWebSocket")...)
 		_ = c.data(id, false, " and back")
 		until(t, "the echo", func() bool { g := c.of(id); return string(g.body) == "hello and back" || g.over() })
 		if g := c.of(id); g.status() != "200" || string(g.body) != "hello and back" {
@@ -104,7 +104,7 @@ func TestExtendedConnectWithoutContainerSupportFallsBackToUpgradeOrGets405(t *te
 	})
 }
 
-// upgrade asks for WebSocket over HTTP/1.1.
+// upgrade requests WebSocket over HTTP/1.1.
 func (r *rig) upgrade(path string) (net.Conn, *bufio.Reader, *http.Response) {
 	r.t.Helper()
 	conn, err := net.Dial("tcp", r.addr)
@@ -122,10 +122,10 @@ func (r *rig) upgrade(path string) (net.Conn, *bufio.Reader, *http.Response) {
 }
 
 func TestWebSocketOverHTTP1ReachesAnHTTP2ContainerAsExtendedConnect(t *testing.T) {
-	r := newRig(t, chat(t, true), func(o *options) { o.protocol = 2 })
-	conn, in, res := r.upgrade("/chat")
+	r := newRig(t, serveWebSocket(t, true), func(o *options) { o.protocol = 2 })
+	conn, in, res := r.upgrade("/serveWebSocket")
 	if res.StatusCode != 101 || res.Header.Get("Upgrade") != "websocket" || res.Header.Get("Connection") != "Upgrade" ||
-		res.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" || res.Header.Get("Sec-WebSocket-Protocol") != "chat" {
+		res.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" || res.Header.Get("Sec-WebSocket-Protocol") != "serveWebSocket" {
 		t.Fatalf("%v", res)
 	}
 	_, _ = io.WriteString(conn, " and back")
@@ -142,9 +142,9 @@ func TestWebSocketOverHTTP1ReachesAnHTTP2ContainerAsExtendedConnect(t *testing.T
 	}
 }
 
-func TestWebSocketOverHTTP1ToAnHTTP2ContainerWithoutSupport(t *testing.T) {
-	r := newRig(t, chat(t, false), func(o *options) { o.protocol = 2 })
-	_, in, res := r.upgrade("/chat")
+func TestWebSocketOverHTTP1ReachesAnHTTP2ContainerWithoutSupportAsAPlainRequest(t *testing.T) {
+	r := newRig(t, serveWebSocket(t, false), func(o *options) { o.protocol = 2 })
+	_, in, res := r.upgrade("/serveWebSocket")
 	b, err := io.ReadAll(io.LimitReader(in, int64(len("c\r\nno WebSocket"))))
 	if res.StatusCode != 200 || err != nil {
 		t.Errorf("%v %q %v", res, b, err)

@@ -35,7 +35,7 @@ func (h *heads) String() string {
 
 // serveHeads is an HTTP/1.1 container that responds to each head at once, does not
 // read bodies, and keeps the connection open.
-func serveHeads(t *testing.T, answer func(head string) string) (*container, *heads) {
+func serveHeads(t *testing.T, respond func(head string) string) (*container, *heads) {
 	seen := &heads{}
 	return serveRaw(t, func(conn net.Conn) {
 		in := bufio.NewReader(conn)
@@ -49,15 +49,15 @@ func serveHeads(t *testing.T, answer func(head string) string) (*container, *hea
 				head.WriteString(line)
 			}
 			seen.add(head.String())
-			if _, err := io.WriteString(conn, answer(head.String())); err != nil {
+			if _, err := io.WriteString(conn, respond(head.String())); err != nil {
 				return
 			}
 		}
 	}), seen
 }
 
-// declines answers 403 to an upgrade, and 200 to any other request.
-func declines(head string) string {
+// declineUpgrade responds to an upgrade with 403 and to any other request with 200.
+func declineUpgrade(head string) string {
 	if strings.Contains(head, "Upgrade") {
 		return "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
 	}
@@ -73,20 +73,20 @@ func serveHeadsOverHTTP2(t *testing.T) (*container, *heads) {
 			if field(f, ":method") == "CONNECT" {
 				p.head(f.StreamID, true, ":status", "403")
 			} else {
-				p.answer(f.StreamID, "ok")
+				p.respond(f.StreamID, "ok")
 			}
 		}
 		return true
 	}), seen
 }
 
-// connectContainers are containers that decline a WebSocket.
+// connectContainers are containers that decline WebSocket.
 var connectContainers = []struct {
 	name     string
 	protocol upstream.Protocol
 	serve    func(t *testing.T) (*container, *heads)
 }{
-	{"over HTTP/1.1", upstream.HTTP1, func(t *testing.T) (*container, *heads) { return serveHeads(t, declines) }},
+	{"over HTTP/1.1", upstream.HTTP1, func(t *testing.T) (*container, *heads) { return serveHeads(t, declineUpgrade) }},
 	{"over h2c", upstream.H2C, serveHeadsOverHTTP2},
 }
 
@@ -98,9 +98,9 @@ func TestExtendedConnectWithAFramingFieldIsRejected(t *testing.T) {
 			fields []string
 		}{
 			{"a length of 0", false, []string{"content-length", "0"}},
-			{"a length of 0 and the end", true, []string{"content-length", "0"}},
+			{"a length of 0 and END_STREAM", true, []string{"content-length", "0"}},
 			{"a length", false, []string{"content-length", "5"}},
-			{"a length and the end", true, []string{"content-length", "5"}},
+			{"a length and END_STREAM", true, []string{"content-length", "5"}},
 			{"a length with leading zeros", false, []string{"content-length", "020"}},
 			{"a length of zeros", false, []string{"content-length", "00"}},
 			{"a length twice", false, []string{"content-length", "5", "content-length", "5"}},
@@ -109,14 +109,14 @@ func TestExtendedConnectWithAFramingFieldIsRejected(t *testing.T) {
 			{"a length with a sign", false, []string{"content-length", "+5"}},
 			{"a very large length", false, []string{"content-length", "9223372036854775807"}},
 			{"an expectation", false, []string{"expect", "100-continue"}},
-			{"an expectation and the end", true, []string{"expect", "100-continue"}},
+			{"an expectation and END_STREAM", true, []string{"expect", "100-continue"}},
 			{"an unknown expectation", false, []string{"expect", "a"}},
 			{"an empty expectation", false, []string{"expect", ""}},
 			{"an expectation and a length", false, []string{"expect", "100-continue", "content-length", "40"}},
-			{"a coding", false, []string{"transfer-encoding", "chunked"}},
-			{"a coding and a length", false, []string{"transfer-encoding", "chunked", "content-length", "5"}},
+			{"a transfer coding", false, []string{"transfer-encoding", "chunked"}},
+			{"a transfer coding and a length", false, []string{"transfer-encoding", "chunked", "content-length", "5"}},
 			{"TE and a length", false, []string{"te", "trailers", "content-length", "5"}},
-			{"a length behind a Trailer", false, []string{"trailer", "content-length", "content-length", "5"}},
+			{"a length after a Trailer field", false, []string{"trailer", "content-length", "content-length", "5"}},
 		} {
 			t.Run(c.name+" "+up.name, func(t *testing.T) {
 				k, seen := up.serve(t)
@@ -148,7 +148,7 @@ func TestAForwardedExtendedConnectHasNoFramingFields(t *testing.T) {
 					k, seen := up.serve(t)
 					r := newRig(t, k, func(o *options) { o.protocol = up.protocol })
 					c := r.dial()
-					if g := c.await(c.open(end, append(connect("/chat"), fields...)...)); g.status() != "403" {
+					if g := c.await(c.open(end, append(connect("/serveWebSocket"), fields...)...)); g.status() != "403" {
 						t.Errorf("%+v", g)
 					}
 					s := strings.ToLower(strings.ReplaceAll(seen.String(), "x-content-length", ""))
@@ -159,7 +159,7 @@ func TestAForwardedExtendedConnectHasNoFramingFields(t *testing.T) {
 					}
 					c.want(c.get("/"), "200", "ok")
 					if n := k.conns.Load(); n != 1 {
-						t.Errorf("%d connections: the first one could have been kept", n)
+						t.Errorf("%d connections: the first one should have been reused", n)
 					}
 				})
 			}
@@ -190,7 +190,7 @@ func TestAnUpgradeOverHTTP1WithABodyDoesNotBecomeExtendedConnect(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_, _ = io.WriteString(conn, "GET /chat HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+			_, _ = io.WriteString(conn, "GET /serveWebSocket HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
 				"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"+c.fields+"\r\n")
 			if got, want := testkit.Receive(t, "a head", seen), (head{c.method, c.length, ""}); got != want {
 				t.Errorf("got %v, want %v", got, want)
@@ -199,14 +199,14 @@ func TestAnUpgradeOverHTTP1WithABodyDoesNotBecomeExtendedConnect(t *testing.T) {
 	}
 }
 
-// TestA2xxThatOpensATunnelHasNoFramingFields: RFC 9110 section 9.3.6.
+// RFC 9110 section 9.3.6.
 func TestA2xxThatOpensATunnelHasNoFramingFields(t *testing.T) {
 	over2 := func(status string) func(t *testing.T) *container {
 		return func(t *testing.T) *container {
 			return serveFrames(t, []http2.Setting{{ID: http2.SettingEnableConnectProtocol, Val: 1}}, func(p *peer, f http2.Frame) bool {
 				switch f := f.(type) {
 				case *http2.MetaHeadersFrame:
-					p.head(f.StreamID, false, ":status", status, "content-length", "2", "sec-websocket-protocol", "chat")
+					p.head(f.StreamID, false, ":status", status, "content-length", "2", "sec-websocket-protocol", "serveWebSocket")
 					_ = p.do(func() error { return p.WriteData(f.StreamID, false, []byte("hello")) })
 				case *http2.DataFrame:
 					_ = p.do(func() error { return p.WriteData(f.StreamID, f.StreamEnded(), f.Data()) })
@@ -236,7 +236,7 @@ func TestA2xxThatOpensATunnelHasNoFramingFields(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, c.serve(t), func(o *options) { o.protocol = c.protocol })
 			client := r.dial()
-			id := client.open(false, connect("/chat")...)
+			id := client.open(false, connect("/serveWebSocket")...)
 			until(t, "the greeting", func() bool { g := client.of(id); return string(g.body) == "hello" || g.over() })
 			g := client.of(id)
 			for _, name := range []string{"content-length", "transfer-encoding", "expect"} {
@@ -247,7 +247,7 @@ func TestA2xxThatOpensATunnelHasNoFramingFields(t *testing.T) {
 			if g.over() || !strings.HasPrefix(g.status(), "20") || string(g.body) != "hello" {
 				t.Errorf("%+v", g)
 			}
-			_, _, res := r.upgrade("/chat")
+			_, _, res := r.upgrade("/serveWebSocket")
 			if res.StatusCode != 101 || len(res.TransferEncoding) > 0 || res.Header.Get("Content-Length") != "" || res.ContentLength > 0 {
 				t.Errorf("%v", res)
 			}
@@ -256,8 +256,8 @@ func TestA2xxThatOpensATunnelHasNoFramingFields(t *testing.T) {
 	}
 }
 
-// TestA2xxFromAnHTTP1ContainerDoesNotOpenATunnel: to extended CONNECT
-// any 2xx says that the tunnel is open (RFC 8441 section 5).
+// The gate must not forward such a 2xx: as a response to extended CONNECT it would open
+// the tunnel (RFC 8441 section 5).
 func TestA2xxFromAnHTTP1ContainerDoesNotOpenATunnel(t *testing.T) {
 	for _, status := range []string{"200 OK", "201 Created", "204 No Content", "299 x"} {
 		t.Run(status, func(t *testing.T) {
@@ -265,25 +265,25 @@ func TestA2xxFromAnHTTP1ContainerDoesNotOpenATunnel(t *testing.T) {
 				if strings.Contains(head, "Upgrade") {
 					return "HTTP/1.1 " + status + "\r\nContent-Length: 0\r\n\r\n"
 				}
-				return declines(head)
+				return declineUpgrade(head)
 			})
 			r := newRig(t, k, func(o *options) { o.protocol = upstream.HTTP1 })
 			c := r.dial()
-			if g := c.await(c.open(false, connect("/chat")...)); g.status() != "502" || g.head["k-gate-outcome"] != "upstream-malformed" {
+			if g := c.await(c.open(false, connect("/serveWebSocket")...)); g.status() != "502" || g.head["k-gate-outcome"] != "upstream-malformed" {
 				t.Errorf("%+v", g)
 			}
 			c.want(c.get("/"), "200", "ok")
 			if n := k.conns.Load(); n != 2 {
 				t.Errorf("%d connections to the container, want a new one for the next request", n)
 			}
-			if _, _, res := r.upgrade("/chat"); res.Status != status { // an HTTP/1.1 client may get this response
+			if _, _, res := r.upgrade("/serveWebSocket"); res.Status != status { // an HTTP/1.1 client may get this response
 				t.Errorf("%v", res)
 			}
 		})
 	}
 }
 
-// TestTrailersInATunnelAreAStreamError: RFC 9113 section 8.5.
+// RFC 9113 section 8.5.
 func TestTrailersInATunnelAreAStreamError(t *testing.T) {
 	var resets heads
 	k := serveFrames(t, []http2.Setting{{ID: http2.SettingEnableConnectProtocol, Val: 1}}, func(p *peer, f http2.Frame) bool {
@@ -304,7 +304,7 @@ func TestTrailersInATunnelAreAStreamError(t *testing.T) {
 	})
 	r := newRig(t, k, func(o *options) { o.protocol = 2 })
 	c := r.dial()
-	id := c.open(false, connect("/chat")...)
+	id := c.open(false, connect("/serveWebSocket")...)
 	until(t, "a tunnel", func() bool { g := c.of(id); return g.status() == "200" })
 	_ = c.do(func() error {
 		return c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.fields([]string{"x-sum", "1"}), EndHeaders: true, EndStream: true})

@@ -18,14 +18,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// collector is a container that knows which requests it has read whole, by
-// connection and stream.
+// collector collects the request bodies that a container receives, by connection and
+// stream.
 type collector struct {
 	mu     sync.Mutex
 	bodies map[[2]int64]*strings.Builder
 }
 
-func (c *collector) take(p *peer, f http2.Frame) (id uint32, body string, whole bool) {
+func (c *collector) add(p *peer, f http2.Frame) (id uint32, body string, whole bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.bodies == nil {
@@ -51,11 +51,11 @@ func TestStreamsAboveTheContainersGOAWAYAreRetried(t *testing.T) {
 	const n, last = 8, 5 // streams 1, 3 and 5 are served
 	var first []uint32
 	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
-		id, body, whole := all.take(p, f)
+		id, body, whole := all.add(p, f)
 		switch {
 		case !whole:
 		case p.number > 1:
-			p.answer(id, body)
+			p.respond(id, body)
 		default:
 			if first = append(first, id); len(first) < n {
 				return true
@@ -63,7 +63,7 @@ func TestStreamsAboveTheContainersGOAWAYAreRetried(t *testing.T) {
 			_ = p.do(func() error { return p.WriteGoAway(last, http2.ErrCodeNo, nil) })
 			for _, id := range first {
 				if id <= last {
-					p.answer(id, "first connection")
+					p.respond(id, "first connection")
 				}
 			}
 		}
@@ -92,32 +92,32 @@ func TestStreamsAboveTheContainersGOAWAYAreRetried(t *testing.T) {
 		t.Errorf("%d requests were served on the first connection", served)
 	}
 	if n := r.gate.Retries.Load(); n != 5 {
-		t.Errorf("%d requests were sent again", n)
+		t.Errorf("%d retries", n)
 	}
 }
 
-func TestARequestThatTheContainerRefusesIsRetriedWithItsBody(t *testing.T) {
+func TestARequestResetWithREFUSED_STREAMIsRetriedWithItsBody(t *testing.T) {
 	for _, c := range []struct {
 		name, body, status string
 		parts              int
 	}{
 		{"without a body", "", "200", 1},
 		{"with a body", "hello", "200", 1},
-		{"with one in several frames", "hello", "200", 3},
-		{"with one that is no longer there", strings.Repeat("x", 10_000), "502", 1},
+		{"with a body in several frames", "hello", "200", 3},
+		{"with a body beyond the replay buffer", strings.Repeat("x", 10_000), "502", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var all collector
 			refused := 0
 			up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
-				id, body, whole := all.take(p, f)
+				id, body, whole := all.add(p, f)
 				switch {
 				case !whole:
 				case refused < 3:
 					refused++
 					_ = p.do(func() error { return p.WriteRSTStream(id, http2.ErrCodeRefusedStream) })
 				default:
-					p.answer(id, body)
+					p.respond(id, body)
 				}
 				return true
 			})
@@ -134,7 +134,7 @@ func TestARequestThatTheContainerRefusesIsRetriedWithItsBody(t *testing.T) {
 			if g.status() != c.status || c.status == "200" && string(g.body) != strings.Repeat(c.body, c.parts) {
 				t.Errorf("%v %q", g.head, g.body)
 			}
-			status, body := r.get("/") // of HTTP/1
+			status, body := r.get("/") // from an HTTP/1 client
 			if status != 200 {
 				t.Errorf("%d %q", status, body)
 			}
@@ -143,11 +143,11 @@ func TestARequestThatTheContainerRefusesIsRetriedWithItsBody(t *testing.T) {
 }
 
 func TestAMalformedResponseIsNotRetried(t *testing.T) {
-	var asked atomic.Int64
+	var received atomic.Int64
 	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
 		if h, ok := f.(*http2.MetaHeadersFrame); ok {
-			if asked.Inc() == 1 {
-				p.answer(h.StreamID, "")
+			if received.Inc() == 1 {
+				p.respond(h.StreamID, "")
 			} else {
 				p.head(h.StreamID, true, ":status", "200", "connection", "close")
 			}
@@ -157,16 +157,16 @@ func TestAMalformedResponseIsNotRetried(t *testing.T) {
 	r := newRig(t, up, func(o *options) { o.protocol = 2 })
 	client := r.dial()
 	for i, status := range []string{"200", "502"} {
-		if g := client.await(client.open(true, request("GET", "/")...)); g.status() != status || asked.Load() != int64(i+1) {
-			t.Errorf("%v, the container was asked %d times", g.head, asked.Load())
+		if g := client.await(client.open(true, request("GET", "/")...)); g.status() != status || received.Load() != int64(i+1) {
+			t.Errorf("%v, the container received %d requests", g.head, received.Load())
 		}
 	}
 }
 
-func TestAContainerThatClosesSilentlyMayHaveExecutedTheRequest(t *testing.T) {
+func TestAfterASilentCloseOnlyIdempotentRequestsAreRetried(t *testing.T) {
 	for method, want := range map[string]int64{"POST": 1, "GET": 2} {
 		t.Run(method, func(t *testing.T) {
-			var asked atomic.Int64
+			var received atomic.Int64
 			up := serveRaw(t, func(conn net.Conn) {
 				_, _ = io.ReadFull(conn, make([]byte, len(http2.ClientPreface)))
 				framer := http2.NewFramer(conn, conn)
@@ -176,23 +176,23 @@ func TestAContainerThatClosesSilentlyMayHaveExecutedTheRequest(t *testing.T) {
 						return
 					}
 					if f.Header().Type == http2.FrameHeaders {
-						asked.Inc()
+						received.Inc()
 						return
 					}
 				}
 			})
 			r := newRig(t, up, func(o *options) { o.protocol = 2 })
 			client := r.dial()
-			if g := client.await(client.open(true, request(method, "/")...)); g.status() != "502" || asked.Load() != want {
-				t.Errorf("%v, the container was asked %d times", g.head, asked.Load())
+			if g := client.await(client.open(true, request(method, "/")...)); g.status() != "502" || received.Load() != want {
+				t.Errorf("%v, the container received %d requests", g.head, received.Load())
 			}
 		})
 	}
 }
 
 func TestAConnectionWhosePINGIsNotAcknowledgedIsClosed(t *testing.T) {
-	for _, answers := range []bool{true, false} {
-		t.Run(fmt.Sprintf("answers %v", answers), func(t *testing.T) {
+	for _, acknowledges := range []bool{true, false} {
+		t.Run(fmt.Sprintf("acknowledged %v", acknowledges), func(t *testing.T) {
 			pings, held := make(chan struct{}, 2), make(chan uint32, 1)
 			var container *peer
 			up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
@@ -201,7 +201,7 @@ func TestAConnectionWhosePINGIsNotAcknowledgedIsClosed(t *testing.T) {
 					container = p
 					held <- f.StreamID
 				case *http2.PingFrame:
-					if answers {
+					if acknowledges {
 						_ = p.do(func() error { return p.WritePing(true, f.Data) })
 					}
 					pings <- struct{}{}
@@ -214,7 +214,7 @@ func TestAConnectionWhosePINGIsNotAcknowledgedIsClosed(t *testing.T) {
 			stream := testkit.Receive(t, "the request", held)
 			silent := func(dead bool) {
 				t.Helper()
-				until(t, "an answer to PING", func() (ok bool) {
+				until(t, "the acknowledgement of PING", func() (ok bool) {
 					r.on(func() { ok = len(r.part.pool.conns) == 0 || dead || r.part.pool.conns[0].pingDeadline == 0 })
 					return ok
 				})
@@ -223,16 +223,16 @@ func TestAConnectionWhosePINGIsNotAcknowledgedIsClosed(t *testing.T) {
 						u.lastReadAt -= livenessTimeout
 						u.pingDeadline = max(0, u.pingDeadline-livenessTimeout)
 						u.watchLiveness()
-						u.watchLiveness() // for whatever reason, before there is an answer
+						u.watchLiveness() // a second call before the acknowledgement has no effect
 					}
 				})
 			}
 			silent(false)
 			testkit.Receive(t, "a PING", pings)
-			silent(!answers)
-			if answers {
+			silent(!acknowledges)
+			if acknowledges {
 				testkit.Receive(t, "another PING", pings)
-				container.answer(stream, "late")
+				container.respond(stream, "late")
 				c.want(id, "200", "late")
 			} else if g := c.await(id); g.status() != "502" || g.head["k-gate-outcome"] != "upstream-closed" {
 				t.Errorf("%v", g.head)
@@ -251,7 +251,7 @@ func TestAContainerWhoseWindowStaysAtZeroEndsUploadsAfterTheIdleTimeout(t *testi
 		t.Errorf("%v", g.head)
 	}
 	if f := r.faults(); len(f) > 0 {
-		t.Errorf("faults %v: the client has none", f)
+		t.Errorf("faults %v, want none for the client", f)
 	}
 }
 
@@ -259,7 +259,7 @@ func TestManyHangingStreamsDoNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
 		if f, ok := f.(*http2.MetaHeadersFrame); ok && field(f, ":path") == "/works" {
-			p.answer(f.StreamID, "")
+			p.respond(f.StreamID, "")
 		}
 		return true
 	})
@@ -268,12 +268,12 @@ func TestManyHangingStreamsDoNotAffectOthers(t *testing.T) {
 	var clients []*client
 	innocent := r.dial()
 	for range conns {
-		c := r.dialDeaf()
+		c := r.dialUnread()
 		clients = append(clients, c)
-		c.flood(maxStreams, func(id uint32) []byte { return opening(id, false) })
+		c.flood(maxStreams, func(id uint32) []byte { return headersFrame(id, false) })
 		innocent.works()
 	}
-	until(t, "all of them", func() bool { return r.gate.Admission.InFlight() == conns*maxStreams })
+	until(t, "all requests to be in flight", func() bool { return r.gate.Admission.InFlight() == conns*maxStreams })
 	for range 100 {
 		innocent.works()
 	}
@@ -293,25 +293,25 @@ func TestManyHangingStreamsDoNotAffectOthers(t *testing.T) {
 	innocent.works()
 }
 
-// fragile is an observer that fails.
-type fragile struct{}
+// panickingObserver panics at the request for /panic.
+type panickingObserver struct{}
 
-func (fragile) Begin(x *gate.Record) {
+func (panickingObserver) Begin(x *gate.Record) {
 	if string(x.Target) == "/panic" {
 		panic("on purpose")
 	}
 }
-func (fragile) End(*gate.Record)      {}
-func (fragile) Rejected(gate.Outcome) {}
-func (fragile) Probed(*gate.Record)   {}
+func (panickingObserver) End(*gate.Record)      {}
+func (panickingObserver) Rejected(gate.Outcome) {}
+func (panickingObserver) Probed(*gate.Record)   {}
 
 func TestAPanicEndsOnlyItsStreamOrConnection(t *testing.T) {
-	bothKinds(t, func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/held" {
+	overBothProtocols(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/blocked" {
 			<-r.Context().Done()
 		}
 	}, func(t *testing.T, up *container, h2c bool) {
-		r := newRig(t, up, func(o *options) { o.panics, o.gate.Observer = true, fragile{} })
+		r := newRig(t, up, func(o *options) { o.panics, o.gate.Observer = true, panickingObserver{} })
 		innocent, c := r.dial(), r.dial()
 		innocent.works()
 		c.works()
@@ -319,7 +319,7 @@ func TestAPanicEndsOnlyItsStreamOrConnection(t *testing.T) {
 			t.Errorf("a stream: %+v", g)
 		}
 		c.works()
-		_ = c.get("/held")
+		_ = c.get("/blocked")
 		until(t, "a request", func() bool { return r.gate.Admission.InFlight() == 1 })
 		r.on(func() {
 			for x := range r.part.clients.all() {
@@ -347,9 +347,8 @@ func TestAPanicEndsOnlyItsStreamOrConnection(t *testing.T) {
 	})
 }
 
-// TestARequestThatWasNeverSentIsRetried: the container had stopped reading when
-// it came, and its connection ends.
-func TestARequestThatWasNeverSentIsRetried(t *testing.T) {
+// The container stops reading before the request is written, and closes the connection.
+func TestARequestThatWasNeverWrittenIsRetried(t *testing.T) {
 	end := make(chan struct{})
 	stop := sync.OnceFunc(func() { close(end) })
 	defer stop()
@@ -357,7 +356,7 @@ func TestARequestThatWasNeverSentIsRetried(t *testing.T) {
 		switch f := f.(type) {
 		case *http2.MetaHeadersFrame:
 			if p.number > 1 || field(f, ":path") == "/works" {
-				p.answer(f.StreamID, "again")
+				p.respond(f.StreamID, "again")
 				return true
 			}
 			_ = p.do(func() error { return p.WriteWindowUpdate(0, 1<<30) })
@@ -375,14 +374,14 @@ func TestARequestThatWasNeverSentIsRetried(t *testing.T) {
 	// The gate's kernel accepts more bytes once the container's kernel has
 	// acknowledged earlier ones, which may take 200 ms.
 	const settled = 300 * time.Millisecond
-	var gone int64
+	var written int64
 	var since time.Time
 	full := false
-	until(t, "frames that the container does not take", func() (stuck bool) {
+	until(t, "the socket to accept no more frames", func() (blocked bool) {
 		c.mu.Lock()
-		room := int(c.window) - sent
+		credit := int(c.window) - sent
 		c.mu.Unlock()
-		if room >= each && !full {
+		if credit >= each && !full {
 			id := c.open(false, request("POST", "/upload")...)
 			for range each / (16 << 10) {
 				_ = c.data(id, false, strings.Repeat("x", 16<<10))
@@ -391,13 +390,13 @@ func TestARequestThatWasNeverSentIsRetried(t *testing.T) {
 		}
 		r.on(func() {
 			u := r.part.pool.conns[0]
-			if u.written != gone {
-				gone, since = u.written, time.Now()
+			if u.written != written {
+				written, since = u.written, time.Now()
 			}
 			full = u.pending() >= maxUnwritten
-			stuck = full && time.Since(since) > settled
+			blocked = full && time.Since(since) > settled
 		})
-		return stuck
+		return blocked
 	})
 	ids := []uint32{c.open(true, request("POST", "/")...), c.get("/")}
 	until(t, "all requests", func() bool { return r.gate.Admission.InFlight() == len(uploads)+2 })
@@ -406,42 +405,41 @@ func TestARequestThatWasNeverSentIsRetried(t *testing.T) {
 		c.want(id, "200", "again")
 	}
 	if g := c.await(uploads[0]); g.status() != "502" {
-		t.Errorf("what had left: %+v", g)
+		t.Errorf("a request that had been written: %+v", g)
 	}
 }
 
-// timed is an observer that keeps the last request of /timed.
-type timed struct {
-	fragile
+// recordingObserver sends the record of each request for /timed to ended.
+type recordingObserver struct {
+	panickingObserver
 	ended chan gate.Record
 }
 
-func (o timed) Begin(*gate.Record) {}
+func (o recordingObserver) Begin(*gate.Record) {}
 
-func (o timed) End(x *gate.Record) {
+func (o recordingObserver) End(x *gate.Record) {
 	if string(x.Target) == "/timed" {
 		o.ended <- *x
 	}
 }
 
-// TestTheServiceTimeBeginsWithTheRequest: not with the answer, although the
-// head leaves at the end of a turn.
-func TestTheServiceTimeBeginsWithTheRequest(t *testing.T) {
+// The head is written at the end of an iteration, but the service time starts before.
+func TestTheServiceTimeStartsWhenTheRequestIsForwarded(t *testing.T) {
 	const takes = 50 * time.Millisecond
-	bothKinds(t, func(_ http.ResponseWriter, r *http.Request) {
+	overBothProtocols(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/timed" {
 			time.Sleep(takes)
 		}
 	}, func(t *testing.T, up *container, h2c bool) {
-		o := timed{ended: make(chan gate.Record, 10)}
+		o := recordingObserver{ended: make(chan gate.Record, 10)}
 		r := newRig(t, up, func(p *options) { p.gate.Observer = o })
 		c := r.dial()
 		c.works()
-		for range 2 { // the connection to the container is new, and kept
+		for range 2 { // on a new connection to the container, and on a reused one
 			c.want(c.get("/timed"), "200", "")
 			x := testkit.Receive(t, "the end of a request", o.ended)
 			if times := []time.Duration{x.Arrived, x.Admitted, x.Forwarded, x.Responded, x.Ended}; !slices.IsSorted(times) || x.UpstreamTime() < takes || x.Responded-x.Forwarded < takes {
-				t.Errorf("h2c %v: arrived, admitted, forwarded, answered, ended: %v; the container takes %v", h2c, times, takes)
+				t.Errorf("h2c %v: arrived, admitted, forwarded, responded, ended: %v; the container needs %v", h2c, times, takes)
 			}
 		}
 	})

@@ -19,7 +19,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-func TestARefusedRequestIsSentFourTimesWithPausesBetween(t *testing.T) {
+func TestARequestResetWithREFUSED_STREAMIsSentFourTimesWithPauses(t *testing.T) {
 	var mu sync.Mutex
 	var at []time.Time
 	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
@@ -41,7 +41,7 @@ func TestARefusedRequestIsSentFourTimesWithPausesBetween(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if len(at) != 4 {
-		t.Fatalf("the container was asked %d times", len(at))
+		t.Fatalf("the container received %d requests", len(at))
 	}
 	for i, least := range []time.Duration{500 * time.Microsecond, 2500 * time.Microsecond, 12500 * time.Microsecond} {
 		// The gate's clock is read before the container's.
@@ -54,9 +54,9 @@ func TestARefusedRequestIsSentFourTimesWithPausesBetween(t *testing.T) {
 	}
 }
 
-// bilingual reads the first bytes of a connection and reports whether they are
-// the preface of HTTP/2. The returned reader yields all bytes, including these.
-func bilingual(conn net.Conn) (in *bufio.Reader, h2c bool) {
+// sniffPreface reports whether a connection starts with the preface of HTTP/2. The
+// returned reader yields all bytes, including the first ones.
+func sniffPreface(conn net.Conn) (in *bufio.Reader, h2c bool) {
 	in = bufio.NewReader(conn)
 	first, _ := in.Peek(3)
 	return in, string(first) == "PRI"
@@ -67,7 +67,7 @@ func TestARequestSwitchesProtocolsAtMostOnce(t *testing.T) {
 		t.Run(fmt.Sprintf("client of HTTP/2: %v", over2), func(t *testing.T) {
 			var first, prefaces atomic.Int64
 			up := serveRaw(t, func(conn net.Conn) {
-				if _, h2c := bilingual(conn); h2c {
+				if _, h2c := sniffPreface(conn); h2c {
 					prefaces.Inc()
 					_, _ = io.WriteString(conn, "HTTP/1.1 505 HTTP Version Not Supported\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 				} else {
@@ -85,7 +85,7 @@ func TestARequestSwitchesProtocolsAtMostOnce(t *testing.T) {
 				t.Errorf("%d %q", status, body)
 			}
 			if first.Load() != 1 || prefaces.Load() != 1 {
-				t.Errorf("asked %d times over HTTP/1 and %d times over HTTP/2", first.Load(), prefaces.Load())
+				t.Errorf("%d requests over HTTP/1 and %d over HTTP/2, want one each", first.Load(), prefaces.Load())
 			}
 		})
 	}
@@ -134,12 +134,12 @@ func (l *oneConn) Accept() (net.Conn, error) {
 func (l *oneConn) Close() error   { return nil }
 func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
-// moody is a container that speaks both protocols, with WebSocket over HTTP/1.1.
-// While its mood is set, it closes HTTP/1 connections without a byte.
-func moody(t *testing.T) (up *container, mood *atomic.Bool, over1, over2 *atomic.Int64) {
-	mood, over1, over2 = new(atomic.Bool), new(atomic.Int64), new(atomic.Int64)
+// serveBothProtocols is a container that speaks both protocols, with WebSocket over
+// HTTP/1.1. While failing is set, it closes HTTP/1 connections without a response.
+func serveBothProtocols(t *testing.T) (up *container, failing *atomic.Bool, over1, over2 *atomic.Int64) {
+	failing, over1, over2 = new(atomic.Bool), new(atomic.Int64), new(atomic.Int64)
 	up = serveRaw(t, func(conn net.Conn) {
-		in, h2c := bilingual(conn)
+		in, h2c := sniffPreface(conn)
 		if h2c {
 			serveOneH2C(&peeked{conn, in}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				over2.Inc()
@@ -154,7 +154,7 @@ func moody(t *testing.T) (up *container, mood *atomic.Bool, over1, over2 *atomic
 			}
 			over1.Inc()
 			switch {
-			case mood.Load():
+			case failing.Load():
 				return
 			case req.Header.Get("Upgrade") != "":
 				_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
@@ -164,7 +164,7 @@ func moody(t *testing.T) (up *container, mood *atomic.Bool, over1, over2 *atomic
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nover HTTP/1")
 		}
 	})
-	return up, mood, over1, over2
+	return up, failing, over1, over2
 }
 
 // peeked is a connection whose first bytes have been read ahead.
@@ -177,40 +177,40 @@ func (p *peeked) Read(b []byte) (int, error) { return p.in.Read(b) }
 
 func TestAConnectionClosedWithoutAResponseDoesNotDisableWebSocket(t *testing.T) {
 	t.Run("before HTTP/1 is proven", func(t *testing.T) {
-		up, mood, _, _ := moody(t)
+		up, failing, _, _ := serveBothProtocols(t)
 		r := newRig(t, up)
 		c := r.dial()
 		c.want(c.get("/"), "200", "over HTTP/2")
-		mood.Store(true)
+		failing.Store(true)
 		if status, body := r.get("/"); status != 200 || body != "over HTTP/2" {
-			t.Errorf("%d %q: an idempotent request is sent again over the proven protocol", status, body)
+			t.Errorf("%d %q, want a retry over the proven protocol", status, body)
 		}
-		mood.Store(false)
+		failing.Store(false)
 		for range 3 {
 			if _, _, res := r.upgrade("/"); res.StatusCode != 101 {
 				t.Fatalf("the upgrade got %v", res)
 			}
 		}
 		if status, body := r.get("/"); status != 200 || body != "over HTTP/1" {
-			t.Errorf("%d %q: HTTP/1 is proven", status, body)
+			t.Errorf("%d %q, want HTTP/1, which is proven", status, body)
 		}
 	})
 	t.Run("after HTTP/1 is proven", func(t *testing.T) {
-		up, mood, _, over2 := moody(t)
+		up, failing, _, over2 := serveBothProtocols(t)
 		r := newRig(t, up)
 		c := r.dial()
 		c.want(c.get("/"), "200", "over HTTP/2")
 		if _, _, res := r.upgrade("/"); res.StatusCode != 101 {
 			t.Fatalf("the upgrade got %v", res)
 		}
-		mood.Store(true)
+		failing.Store(true)
 		if status, body := r.get("/"); status != 502 {
 			t.Errorf("%d %q", status, body)
 		}
 		if n := over2.Load(); n != 1 {
 			t.Errorf("%d requests over HTTP/2", n)
 		}
-		mood.Store(false)
+		failing.Store(false)
 		if _, _, res := r.upgrade("/"); res.StatusCode != 101 {
 			t.Errorf("the upgrade got %v", res)
 		}
@@ -220,23 +220,23 @@ func TestAConnectionClosedWithoutAResponseDoesNotDisableWebSocket(t *testing.T) 
 	})
 }
 
-func TestAnEmptyCloseOverHTTP1TriggersAnHTTP2Test(t *testing.T) {
+func TestACloseWithoutAResponseOverHTTP1IsFollowedByAnAttemptOverHTTP2(t *testing.T) {
 	silent := func(t *testing.T) (*container, func() []string) {
 		var mu sync.Mutex
-		var asked []string
+		var received []string
 		up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
 			if f, ok := f.(*http2.MetaHeadersFrame); ok {
 				mu.Lock()
-				asked = append(asked, field(f, ":method"))
+				received = append(received, field(f, ":method"))
 				mu.Unlock()
-				p.answer(f.StreamID, "over HTTP/2")
+				p.respond(f.StreamID, "over HTTP/2")
 			}
 			return true
 		})
 		return up, func() []string {
 			mu.Lock()
 			defer mu.Unlock()
-			return slices.Clone(asked)
+			return slices.Clone(received)
 		}
 	}
 	post := func(r *rig) int {
@@ -248,40 +248,40 @@ func TestAnEmptyCloseOverHTTP1TriggersAnHTTP2Test(t *testing.T) {
 		_ = res.Body.Close()
 		return res.StatusCode
 	}
-	t.Run("an idempotent request is sent again", func(t *testing.T) {
-		up, asked := silent(t)
+	t.Run("an idempotent request is retried", func(t *testing.T) {
+		up, received := silent(t)
 		r := newRig(t, up)
 		for range 3 {
 			if status, body := r.get("/"); status != 200 || body != "over HTTP/2" {
 				t.Fatalf("%d %q", status, body)
 			}
 		}
-		if got := asked(); !slices.Equal(got, []string{"GET", "GET", "GET"}) || up.conns.Load() != 2 {
+		if got := received(); !slices.Equal(got, []string{"GET", "GET", "GET"}) || up.conns.Load() != 2 {
 			t.Errorf("%q on %d connections", got, up.conns.Load())
 		}
 	})
-	t.Run("another one is not, but those after it go over HTTP/2", func(t *testing.T) {
-		up, asked := silent(t)
+	t.Run("a non-idempotent request is not retried, but later ones use HTTP/2", func(t *testing.T) {
+		up, received := silent(t)
 		r := newRig(t, up)
 		if status := post(r); status != 502 {
 			t.Errorf("status %d", status)
 		}
-		if got := asked(); len(got) > 0 {
+		if got := received(); len(got) > 0 {
 			t.Errorf("%q", got)
 		}
 		if status := post(r); status != 200 {
 			t.Errorf("status %d", status)
 		}
-		if got := asked(); !slices.Equal(got, []string{"POST"}) || up.conns.Load() != 2 {
+		if got := received(); !slices.Equal(got, []string{"POST"}) || up.conns.Load() != 2 {
 			t.Errorf("%q on %d connections", got, up.conns.Load())
 		}
 	})
 }
 
-func TestARequestClosedWithoutAByteOnBothProtocolsEndsWithTheFirstOutcome(t *testing.T) {
+func TestARequestThatBothProtocolsCloseWithoutAResponseEndsWithTheFirstOutcome(t *testing.T) {
 	var over1 atomic.Int64
 	up := serveRaw(t, func(conn net.Conn) {
-		if _, h2c := bilingual(conn); !h2c {
+		if _, h2c := sniffPreface(conn); !h2c {
 			over1.Inc()
 		}
 	})
@@ -291,7 +291,7 @@ func TestARequestClosedWithoutAByteOnBothProtocolsEndsWithTheFirstOutcome(t *tes
 			t.Errorf("%d %q", status, body)
 		}
 		if over1.Load() != i+1 {
-			t.Errorf("asked %d times", over1.Load())
+			t.Errorf("%d requests over HTTP/1", over1.Load())
 		}
 	}
 }
@@ -300,7 +300,7 @@ func TestAFailedConnectionKeepsTheDetectedHTTP2(t *testing.T) {
 	var closing atomic.Bool
 	var over1, over2 atomic.Int64
 	up := serveRaw(t, func(conn net.Conn) {
-		in, h2c := bilingual(conn)
+		in, h2c := sniffPreface(conn)
 		switch {
 		case !h2c:
 			over1.Inc()
@@ -322,7 +322,7 @@ func TestAFailedConnectionKeepsTheDetectedHTTP2(t *testing.T) {
 	if g := c.await(c.open(true, request("POST", "/bye")...)); g.status() != "502" {
 		t.Errorf("%v", g.head)
 	}
-	_ = c.await(c.get("/")) // meets a connection that is closed before SETTINGS
+	_ = c.await(c.get("/")) // on a connection that is closed before SETTINGS
 	for range 3 {
 		c.want(c.get("/"), "200", "")
 	}

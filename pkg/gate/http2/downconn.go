@@ -36,7 +36,7 @@ func (s connState) String() string { return connStateNames[s] }
 // downConn is a client's connection.
 type downConn struct {
 	conn
-	server.Idle[downConn, *downConn] // for a stream, or for the rest of a head
+	server.Idle[downConn, *downConn] // since the last stream ended, or the incomplete head began
 
 	table      streamTable[*downStream]
 	peers      h2.PeerStreams
@@ -50,7 +50,7 @@ type downConn struct {
 	headBytes  int32      // charged to the memory for heads by its streams
 	state      connState
 	live       bool  // handle has begun
-	paused     bool  // not read from, because the client does not read
+	paused     bool  // the gate reads no frames until the client has read responses
 	startedIn  uint8 // iteration in which a stream started without the pacer
 }
 
@@ -65,7 +65,7 @@ func (c *downConn) enter(next connState) {
 // goAwayPing marks the PING that measures the round trip of a GOAWAY.
 var goAwayPing = [8]byte{'g', 'o', ' ', 'a', 'w', 'a', 'y', 0}
 
-// begin sends SETTINGS and handles the bytes that have already been read.
+// begin sends SETTINGS and handles the bytes that the protocol detection has read.
 func (c *downConn) begin(read []byte) {
 	e := c.eng
 	c.init(e, &c.socket, c)
@@ -78,7 +78,7 @@ func (c *downConn) begin(read []byte) {
 	}
 	c.setMaxHeaderList(list)
 	c.input.metered = true
-	b := h2.AppendSettings(c.room(),
+	b := h2.AppendSettings(c.outBuffer(),
 		h2.Setting{ID: h2.SettingMaxConcurrentStreams, Value: maxStreams},
 		h2.Setting{ID: h2.SettingInitialWindowSize, Value: streamWindow},
 		h2.Setting{ID: h2.SettingMaxHeaderListSize, Value: uint32(list)},
@@ -100,8 +100,8 @@ func (c *downConn) begin(read []byte) {
 	c.Step()
 }
 
-// takePreface removes the preface from the input once it is complete. Anything else
-// ends the connection.
+// takePreface removes the preface from the input once it is complete. Input that does
+// not match the preface ends the connection.
 func (c *downConn) takePreface() bool {
 	possible, whole := h2.MatchPreface(c.input.rest)
 	switch {
@@ -113,7 +113,7 @@ func (c *downConn) takePreface() bool {
 		c.enter(open)
 		c.deadline = 0
 		c.handle.SetDeadline(0)
-		if c.eng.leaving {
+		if c.eng.draining {
 			c.goAway()
 		}
 		return true
@@ -157,7 +157,7 @@ func (c *downConn) Step() {
 			c.input.since = now
 		}
 		c.watchInput()
-		return // more requests would only add responses that are not read
+		return // more requests would only add unread responses
 	}
 	if c.input.since != 0 && !c.input.incomplete() {
 		c.input.since = 0 // was paused
@@ -189,8 +189,8 @@ func (c *downConn) readQuota() int {
 	return headReadBytes
 }
 
-// watchInput limits how long the rest of a frame or of a field block may take, and how
-// long a client may leave its output unread.
+// watchInput limits how long a frame or a field block may stay incomplete, and how long
+// reading may stay paused because the client does not read.
 func (c *downConn) watchInput() {
 	l := &c.eng.clients.idle
 	if c.input.since != 0 {
@@ -234,8 +234,8 @@ func (c *downConn) readPreface() bool {
 	}
 }
 
-// expired applies the connection's deadline. It returns false if the connection has
-// ended.
+// expired handles the expiry of the connection's deadline. It returns false if the
+// connection has ended.
 func (c *downConn) expired() bool {
 	c.deadline = 0
 	switch c.state {
@@ -318,21 +318,21 @@ func (c *downConn) handleFrame(f *h2.Frame) *h2.Error {
 // already in flight are still served (RFC 9113 section 6.8).
 func (c *downConn) goAway() {
 	if c.state != open {
-		return // takePreface repeats it
+		return // takePreface calls goAway again
 	}
 	c.enter(announced)
-	b := h2.AppendGoAway(c.room(), h2.MaxStreamID, h2.NoError)
+	b := h2.AppendGoAway(c.outBuffer(), h2.MaxStreamID, h2.NoError)
 	c.queue(h2.AppendPing(b, false, goAwayPing))
 	c.deadline = c.eng.loop.Now() + goAwayTimeout
 	c.handle.SetDeadline(c.deadline)
 }
 
-// stopAccepting accepts no new streams.
+// stopAccepting sends the final GOAWAY: later streams are ignored.
 func (c *downConn) stopAccepting() {
 	c.enter(draining)
 	c.deadline, c.lastServed = 0, c.peers.Last()
 	c.handle.SetDeadline(0)
-	c.queue(h2.AppendGoAway(c.room(), c.lastServed, h2.NoError))
+	c.queue(h2.AppendGoAway(c.outBuffer(), c.lastServed, h2.NoError))
 	c.streamEnded()
 }
 
@@ -349,7 +349,7 @@ func (c *downConn) streamEnded() {
 // retire closes a connection without streams to free its descriptor.
 func (c *downConn) retire() {
 	if c.state != awaitingPreface {
-		c.queue(h2.AppendGoAway(c.room(), c.peers.Last(), h2.NoError))
+		c.queue(h2.AppendGoAway(c.outBuffer(), c.peers.Last(), h2.NoError))
 		c.flush()
 	}
 	c.sock.Finish()
@@ -363,12 +363,13 @@ func (c *downConn) fail(err *h2.Error) {
 		return
 	}
 	c.countFault(err.Fault)
-	c.queue(h2.AppendGoAway(c.room(), c.peers.Last(), err.Code))
+	c.queue(h2.AppendGoAway(c.outBuffer(), c.peers.Last(), err.Code))
 	c.resetStreams()
 	c.close()
 }
 
-// resetStreams ends all streams, at the pace of the pacer.
+// resetStreams marks all streams as reset. The pacer ends them, so that hundreds do not
+// end in one iteration.
 func (c *downConn) resetStreams() {
 	for _, s := range c.table.open {
 		s.reset = true

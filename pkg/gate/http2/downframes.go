@@ -2,7 +2,8 @@ package http2
 
 import "github.com/queuegate/queuegate/pkg/gate/wire/h2"
 
-// receiveHeaders applies a field block. It is decoded in any case, because HPACK has state.
+// receiveHeaders applies a field block. Blocks on closed streams are decoded too, because
+// HPACK has state.
 func (c *downConn) receiveHeaders(f *h2.Frame) *h2.Error {
 	h := &c.eng.head
 	if err := c.hpack().dec.Decode(f.Payload, h); err != nil {
@@ -70,7 +71,7 @@ func (c *downConn) admit(f *h2.Frame) (*downStream, *h2.Error) {
 		return nil, c.reset(s, err)
 	}
 	c.countFault(err.Fault)
-	c.queue(h2.AppendRSTStream(c.room(), f.Stream, err.Code))
+	c.queue(h2.AppendRSTStream(c.outBuffer(), f.Stream, err.Code))
 	return nil, c.countReset()
 }
 
@@ -102,13 +103,13 @@ func (c *downConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// widen enlarges the receive window of a connection that carries bodies.
+// widen enlarges the receive window of a connection that carries request bodies.
 func (c *downConn) widen() {
 	if c.recv.Size() >= connWindow || c.eng.pressure() >= pressureHigh {
 		return
 	}
 	if increment := c.recv.Resize(connWindow); increment > 0 {
-		c.queue(h2.AppendWindowUpdate(c.room(), 0, increment))
+		c.queue(h2.AppendWindowUpdate(c.outBuffer(), 0, increment))
 	}
 }
 
@@ -153,12 +154,12 @@ func (c *downConn) atMaxStreams() bool {
 func (c *downConn) refuseStream(id uint32, code h2.Code, fault h2.Fault) *h2.Error {
 	c.countFault(fault)
 	c.closeUnopened(id)
-	c.queue(h2.AppendRSTStream(c.room(), id, code))
+	c.queue(h2.AppendRSTStream(c.outBuffer(), id, code))
 	return c.countReset()
 }
 
-// closeUnopened remembers a stream that has not been opened. The client may already
-// have sent DATA on it.
+// closeUnopened records a stream that has not been opened as reset. The client may
+// already have sent DATA on it.
 func (c *downConn) closeUnopened(id uint32) {
 	c.table.remember(id, h2.ResetByUs)
 	w := h2.NewReceiveWindow(streamWindow)

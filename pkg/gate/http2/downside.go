@@ -31,8 +31,8 @@ func (s *downStream) ExpectsContinue() bool {
 	return s.req.Expect && s.consumed == 0 && s.buffered() == 0 && !s.endReceived()
 }
 
-// Upgrades implements exchange.Downstream. Extended CONNECT asks for one protocol, to
-// which a container switches with 101, or over HTTP/2 with 200.
+// Upgrades implements exchange.Downstream. Extended CONNECT names one protocol. The
+// container accepts it with 101 over HTTP/1.1, and with 200 over HTTP/2.
 func (s *downStream) Upgrades(res *wire.Response) bool {
 	return s.req.Protocol() != nil && (res.Status != 101 || s.req.Offers(res))
 }
@@ -50,7 +50,7 @@ func (s *downStream) Rewind(whole bool) bool {
 
 // Continue implements exchange.Downstream.
 func (s *downStream) Continue() {
-	b := s.c.room()
+	b := s.c.outBuffer()
 	start := len(b)
 	b = s.c.hpack().enc.AppendStatus(h2.BeginHeaders(b), 100)
 	s.c.queue(h2.EndHeaders(b, start, s.id, false, int(s.c.settings.MaxFrame)))
@@ -71,7 +71,7 @@ func (s *downStream) Switch(res *wire.Response) {
 	s.withhold = withholdNothing
 }
 
-// sendFinalHead sends the last head of the response. end = with END_STREAM.
+// sendFinalHead sends the head of the final response. end = with END_STREAM.
 func (s *downStream) sendFinalHead(res *wire.Response, end bool) {
 	s.dropReplay()
 	s.queueHead(res, end, wire.Framing{Timing: s.x.ServerTiming(), Load: s.x.LoadReport(res)})
@@ -84,7 +84,7 @@ func (s *downStream) sendFinalHead(res *wire.Response, end bool) {
 }
 
 func (s *downStream) queueHead(res *wire.Response, end bool, f wire.Framing) {
-	b := s.c.room()
+	b := s.c.outBuffer()
 	start := len(b)
 	b = res.AppendHTTP2(h2.BeginHeaders(b), &s.c.hpack().enc, f, s.eng().worker.Date())
 	s.c.queue(h2.EndHeaders(b, start, s.id, end, int(s.c.settings.MaxFrame)))
@@ -123,6 +123,6 @@ func (s *downStream) sendReset(code h2.Code) {
 		s.c.meter.Expect(&s.recv, &s.c.recv)
 	}
 	if !s.c.broken {
-		s.c.queue(h2.AppendRSTStream(s.c.room(), s.id, code))
+		s.c.queue(h2.AppendRSTStream(s.c.outBuffer(), s.id, code))
 	}
 }

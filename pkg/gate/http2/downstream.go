@@ -11,7 +11,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// phase is what a downStream does.
+// phase is the current activity of a downStream.
 //
 //	phaseArrived → phaseProbing, phaseExchanging, phaseReplying, phaseLoadReports
 //	phaseProbing, phaseExchanging → phaseReplying   a local reply
@@ -39,8 +39,8 @@ type downStream struct {
 	headBytes     int32        // charged to the memory for heads
 	rejection     gate.Outcome // of the head; Undecided if accepted
 	phase         phase
-	isHEAD        bool // of a rejected head, which is not kept: the method is HEAD
-	isGRPC        bool // of a rejected head: the request is a gRPC call
+	isHEAD        bool // the method of a rejected head was HEAD; the head itself is discarded
+	isGRPC        bool // the rejected request was a gRPC call
 }
 
 // openStream opens a stream with a decoded head.
@@ -108,7 +108,7 @@ func (c *downConn) openStream(h *h2.Head, f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// reject drops the head. The stream gets a local reply.
+// reject discards the head. The stream gets a local reply for o.
 func (s *downStream) reject(h *h2.Head, o gate.Outcome) {
 	s.rejection = o
 	s.isHEAD = string(h.First(h2.NameMethod)) == "HEAD"
@@ -116,8 +116,8 @@ func (s *downStream) reject(h *h2.Head, o gate.Outcome) {
 	s.req.Reset()
 }
 
-// chargeHead charges n bytes to the memory for heads. It returns false if none is left:
-// a connection that holds maxConnHeads may not use the second half of it.
+// chargeHead charges n bytes to the memory for heads. It returns false if that memory is
+// exhausted. A connection that has charged maxConnHeads may use only its first half.
 func (s *downStream) chargeHead(n int) bool {
 	if n <= 0 {
 		return true
@@ -157,7 +157,7 @@ func (s *downStream) receiveTrailers(h *h2.Head, f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// Step implements loop.Routine. It runs phases until one has to wait.
+// Step implements loop.Routine. It runs phases until one blocks.
 func (s *downStream) Step() {
 	if s.conn == nil || s.next != nil {
 		return
@@ -220,7 +220,7 @@ func (s *downStream) screen() bool {
 	case !screening.Trusted:
 		s.req.Distrust()
 		s.describe()
-	case e.gate.LoadReportStream && s.asksForReports():
+	case e.gate.LoadReportStream && s.callsForReports():
 		return s.beginReports()
 	}
 	s.x.Begin(e.loop.Now(), s, &e.worker.Router)
@@ -292,7 +292,7 @@ func (s *downStream) end() {
 	s.close()
 	s.req.Reset()
 	if s.headBytes > 0 {
-		s.x.Reset() // a free stream must not keep memory that is released here
+		s.x.Reset() // streams on the free list must not reference memory that is released here
 		c.eng.gate.Heads.Release(int64(s.headBytes))
 		c.headBytes, s.headBytes = c.headBytes-s.headBytes, 0
 	}

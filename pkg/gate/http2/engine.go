@@ -31,7 +31,7 @@ func (p *Protocol) NewPart(w *server.Worker) server.Part { return newEngine(p, w
 // close them after GOAWAY.
 func (p *Protocol) Unfinished() int { return int(p.connections.Load()) }
 
-// Stats are the figures of clients' connections. It may be called at any time.
+// Stats returns the figures of client connections. It may be called concurrently.
 func (p *Protocol) Stats() gate.HTTP2Stats {
 	errors := make(map[string]int64)
 	for i, name := range h2.Faults() {
@@ -63,19 +63,19 @@ type Engine struct {
 	buffers [len(bufferSizes)]loop.FreeList[buffer]
 	streams loop.FreeList[downStream]
 	clients
-	pacer        pacer
-	frames       uint32 // handled
-	framesBefore uint32 // of them, before this iteration of the loop
-	iterationAt  int64  // start of the iteration
-	wide         int    // wide buffers in use
-	bufferBytes  int    // capacity of the stream buffers in use
-	buffered     int    // bytes of DATA and frames: see memory.go
-	reserved     int    // of them, charged to the gate's memory for bodies
-	leaving      bool
-	loadStreams  map[*downStream]*loadStream // in phaseLoadReports; nil = there has been none
+	pacer       pacer
+	frames      uint32                      // handled
+	runFrames   uint32                      // value of frames at the start of this iteration
+	iterationAt int64                       // start of the iteration
+	wide        int                         // wide buffers in use
+	bufferBytes int                         // capacity of the stream buffers in use
+	buffered    int                         // bytes of DATA and frames: see memory.go
+	reserved    int                         // part of buffered that is charged to the gate's memory for bodies
+	draining    bool                        // StopAccepting has been called
+	loadStreams map[*downStream]*loadStream // in phaseLoadReports; nil before the first
 }
 
-// buffer is in use while it has content.
+// buffer is an output buffer or the receive buffer of a stream.
 type buffer struct {
 	b    []byte
 	wide bool // of wideBytes
@@ -92,7 +92,7 @@ func newEngine(p *Protocol, w *server.Worker) *Engine {
 	e.streams.Init(w.Loop, 16, 16384, nil)
 	e.pool = newPool(e)
 	e.pacer.init(e)
-	w.AddIdleSource(exchange.IdleUpstream, e.pool.reclaimSpare)
+	w.AddIdleSource(exchange.IdleUpstream, e.pool.reclaimable)
 	w.OnTrim(e.pool.trim)
 	return e
 }
@@ -116,7 +116,7 @@ func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []by
 // StopAccepting implements server.Part. It sends GOAWAY to all clients, even before their
 // preface has arrived.
 func (e *Engine) StopAccepting() (silent bool) {
-	e.leaving = true
+	e.draining = true
 	e.endLoadStreams()
 	for c := range e.clients.all() {
 		c.goAway()
@@ -136,9 +136,9 @@ func (e *Engine) IdleUpstreams() int {
 // framesThisIteration is the number of frames handled in this iteration of the loop.
 func (e *Engine) framesThisIteration() uint32 {
 	if now := e.loop.Now(); e.iterationAt != now {
-		e.iterationAt, e.framesBefore = now, e.frames
+		e.iterationAt, e.runFrames = now, e.frames
 	}
-	return e.frames - e.framesBefore
+	return e.frames - e.runFrames
 }
 
 func (e *Engine) getOut() *buffer {

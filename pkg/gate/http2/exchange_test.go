@@ -18,7 +18,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// echo answers with what it was sent, trailers included.
+// echo responds with the body and the trailers of the request.
 func echo(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Path", r.URL.RequestURI())
 	w.Header().Set("X-Host", r.Host)
@@ -27,14 +27,14 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Sum", fmt.Sprint(n, r.Trailer))
 }
 
-// bothKinds runs a test before containers of either protocol.
-func bothKinds(t *testing.T, h http.HandlerFunc, test func(t *testing.T, c *container, h2c bool)) {
+// overBothProtocols runs a test with a container of each protocol.
+func overBothProtocols(t *testing.T, h http.HandlerFunc, test func(t *testing.T, c *container, h2c bool)) {
 	t.Run("HTTP/1.1", func(t *testing.T) { test(t, serveHTTP1(t, h), false) })
 	t.Run("h2c", func(t *testing.T) { test(t, serveH2C(t, h), true) })
 }
 
 func TestARequestWithBodyAndTrailersIsForwarded(t *testing.T) {
-	bothKinds(t, echo, func(t *testing.T, up *container, _ bool) {
+	overBothProtocols(t, echo, func(t *testing.T, up *container, _ bool) {
 		c := newRig(t, up).dial()
 		id := c.open(false, request("POST", "/a?b", "trailer", "x-end")...)
 		_ = c.data(id, false, "hello ")
@@ -52,7 +52,7 @@ func TestARequestWithBodyAndTrailersIsForwarded(t *testing.T) {
 
 func TestAnHTTP1ClientReachesAnHTTP2OnlyContainer(t *testing.T) {
 	r := newRig(t, serveH2C(t, echo))
-	r.dial().works() // from here on it is known what the container speaks
+	r.dial().works() // the protocol of the container is detected
 	for range 3 {
 		if status, _ := r.get("/"); status != 200 {
 			t.Errorf("status %d", status)
@@ -70,7 +70,7 @@ func TestInterimAndEarlyResponsesAreForwarded(t *testing.T) {
 			if len(g.interim) != 1 || g.interim[0][":status"] != "103" || g.interim[0]["link"] != "</x>" {
 				t.Errorf("interim %v", g.interim)
 			}
-			until(t, "the reset behind an early answer", func() bool { g := c.of(id); return g.reset })
+			until(t, "the reset after an early response", func() bool { g := c.of(id); return g.reset })
 			if g := c.of(id); g.code != http2.ErrCodeNo {
 				t.Errorf("reset with %v", g.code)
 			}
@@ -95,29 +95,29 @@ func TestInterimAndEarlyResponsesAreForwarded(t *testing.T) {
 
 func TestACancelledStreamReachesTheContainer(t *testing.T) {
 	t.Parallel()
-	begun, gone := make(chan struct{}, 1), make(chan struct{}, 1)
-	bothKinds(t, func(_ http.ResponseWriter, r *http.Request) {
+	begun, cancelled := make(chan struct{}, 1), make(chan struct{}, 1)
+	overBothProtocols(t, func(_ http.ResponseWriter, r *http.Request) {
 		begun <- struct{}{}
 		<-r.Context().Done()
-		gone <- struct{}{}
+		cancelled <- struct{}{}
 	}, func(t *testing.T, up *container, _ bool) {
 		r := newRig(t, up)
 		c := r.dial()
 		id := c.get("/")
 		testkit.Receive(t, "the request", begun)
 		_ = c.do(func() error { return c.WriteRSTStream(id, http2.ErrCodeCancel) })
-		testkit.Receive(t, "the cancellation", gone)
+		testkit.Receive(t, "the cancellation", cancelled)
 		until(t, "nothing in flight", func() bool { return r.gate.Admission.InFlight() == 0 })
 		id = c.get("/")
 		testkit.Receive(t, "the request", begun)
 		_ = c.conn.Close()
-		testkit.Receive(t, "the end of the connection", gone)
+		testkit.Receive(t, "the end of the connection", cancelled)
 	})
 }
 
 func TestAnUploadLargerThanAllWindowsIsForwarded(t *testing.T) {
 	t.Parallel()
-	bothKinds(t, func(w http.ResponseWriter, r *http.Request) {
+	overBothProtocols(t, func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)
 		fmt.Fprintln(w, n, err)
 	}, func(t *testing.T, up *container, _ bool) {
@@ -151,8 +151,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// pour answers with as many bytes as the query says.
-func pour(w http.ResponseWriter, r *http.Request) {
+// serveZeros responds with the number of bytes in the query.
+func serveZeros(w http.ResponseWriter, r *http.Request) {
 	n := int64(0)
 	_, _ = fmt.Sscan(r.URL.RawQuery, &n)
 	_, _ = io.Copy(w, io.LimitReader(zeros{}, n))
@@ -160,12 +160,12 @@ func pour(w http.ResponseWriter, r *http.Request) {
 
 func TestALargeDownloadWithSmallWindowsIsForwarded(t *testing.T) {
 	t.Parallel()
-	bothKinds(t, pour, func(t *testing.T, up *container, _ bool) {
+	overBothProtocols(t, serveZeros, func(t *testing.T, up *container, _ bool) {
 		c := newRig(t, up).dial(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1000})
 		const size = 8 << 20
 		id := c.get(fmt.Sprint("/?", size))
 		if g := c.await(id); g.size != size || !g.ended {
-			t.Errorf("%d octets, ended %v, reset %v %v; connection %v %v", g.size, g.ended, g.reset, g.code, c.err, c.goAways)
+			t.Errorf("%d bytes, ended %v, reset %v %v; connection %v %v", g.size, g.ended, g.reset, g.code, c.err, c.goAways)
 		}
 		c.works()
 	})
@@ -173,7 +173,7 @@ func TestALargeDownloadWithSmallWindowsIsForwarded(t *testing.T) {
 
 func TestManyStreamsMakeProgressConcurrently(t *testing.T) {
 	t.Parallel()
-	bothKinds(t, pour, func(t *testing.T, up *container, _ bool) {
+	overBothProtocols(t, serveZeros, func(t *testing.T, up *container, _ bool) {
 		c := newRig(t, up).dial()
 		const size, n = 200 << 10, 100
 		ids := make([]uint32, n)
@@ -182,14 +182,14 @@ func TestManyStreamsMakeProgressConcurrently(t *testing.T) {
 		}
 		for _, id := range ids {
 			if g := c.await(id); g.size != size || !g.ended {
-				t.Fatalf("stream %d: %d octets, ended %v, reset %v %v; connection %v %v", id, g.size, g.ended, g.reset, g.code, c.err, c.goAways)
+				t.Fatalf("stream %d: %d bytes, ended %v, reset %v %v; connection %v %v", id, g.size, g.ended, g.reset, g.code, c.err, c.goAways)
 			}
 		}
 	})
 }
 
 func TestASmallResponseIsNotDelayedByLargeOnes(t *testing.T) {
-	bothKinds(t, func(w http.ResponseWriter, r *http.Request) {
+	overBothProtocols(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/works" {
 			return
 		}
@@ -226,7 +226,7 @@ func TestExtendedConnectReachesAnHTTP1ContainerAsUpgrade(t *testing.T) {
 	})
 	r := newRig(t, up, func(o *options) { o.protocol = 1 })
 	c := r.dial()
-	id := c.open(false, ":method", "CONNECT", ":protocol", "websocket", ":scheme", "http", ":path", "/chat", ":authority", "h", "sec-websocket-version", "13")
+	id := c.open(false, ":method", "CONNECT", ":protocol", "websocket", ":scheme", "http", ":path", "/serveWebSocket", ":authority", "h", "sec-websocket-version", "13")
 	_ = c.data(id, false, " and back")
 	until(t, "the echo", func() bool { g := c.of(id); return string(g.body) == "hello and back" })
 	if g := c.of(id); g.status() != "200" {
@@ -270,14 +270,14 @@ func TestTheGateRepliesToProbes(t *testing.T) {
 }
 
 func TestADrainLosesNoStreamInTransit(t *testing.T) {
-	bothKinds(t, echo, func(t *testing.T, up *container, _ bool) {
+	overBothProtocols(t, echo, func(t *testing.T, up *container, _ bool) {
 		r := newRig(t, up)
 		c := r.dial()
 		c.works()
 		r.gate.Drain.Start()
 		late := uint32(0)
 		r.on(func() {
-			late = c.get("/late") // is on the wire when the gate announces its end
+			late = c.get("/late") // is on the wire when the gate sends GOAWAY
 			r.part.StopAccepting()
 		})
 		until(t, "a GOAWAY", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.goAways) > 0 })
@@ -290,19 +290,19 @@ func TestADrainLosesNoStreamInTransit(t *testing.T) {
 			t.Errorf("GOAWAY %v", c.goAways)
 		}
 		if g.status() != "200" || !g.ended || late > last {
-			t.Errorf("stream %d beside GOAWAY up to %d: %+v", late, last, g)
+			t.Errorf("stream %d with GOAWAY up to %d: %+v", late, last, g)
 		}
 	})
 }
 
 func TestADrainLosesNoStreamWhoseHeadFollowsTheAcknowledgement(t *testing.T) {
-	bothKinds(t, echo, func(t *testing.T, up *container, _ bool) {
+	overBothProtocols(t, echo, func(t *testing.T, up *container, _ bool) {
 		r := newRig(t, up)
-		c := r.dialDeaf()
+		c := r.dialUnread()
 		_ = c.get("/works")
 		r.gate.Drain.Start()
 		r.on(func() { r.part.StopAccepting() })
-		answered := map[uint32]bool{}
+		responded := map[uint32]bool{}
 		for last := uint32(0); last == 0; {
 			f, err := c.ReadFrame()
 			if err != nil {
@@ -315,13 +315,13 @@ func TestADrainLosesNoStreamWhoseHeadFollowsTheAcknowledgement(t *testing.T) {
 					t.Fatal(err)
 				}
 			case *http2.HeadersFrame:
-				answered[f.StreamID] = true
+				responded[f.StreamID] = true
 			case *http2.GoAwayFrame:
 				if f.LastStreamID != 1<<31-1 {
 					last = f.LastStreamID
 				}
-				if last != 0 && (last != 3 || !answered[3]) {
-					t.Errorf("GOAWAY up to %d, answered %v", last, answered)
+				if last != 0 && (last != 3 || !responded[3]) {
+					t.Errorf("GOAWAY up to %d, responses to %v", last, responded)
 				}
 			}
 		}
@@ -335,13 +335,13 @@ func TestAShutdownWaitsForAStreamOpenedBeforeTheGOAWAY(t *testing.T) {
 		if q.URL.Path != "/late" {
 			return
 		}
-		select { // longer than clients are given that have nothing under way
+		select { // longer than a shutdown waits for connections without requests
 		case <-time.After(2 * time.Second):
 		case <-done:
 		}
 	})
 	r := newRig(t, up)
-	c := r.dialDeaf()
+	c := r.dialUnread()
 	_ = c.get("/works")
 	for late := uint32(0); ; {
 		f, err := c.ReadFrame()
@@ -360,15 +360,14 @@ func TestAShutdownWaitsForAStreamOpenedBeforeTheGOAWAY(t *testing.T) {
 				_ = r.server.Shutdown(context.Background())
 			}()
 		case *http2.PingFrame:
-			time.Sleep(100 * time.Millisecond) // the shutdown sees that nothing is under way
+			time.Sleep(100 * time.Millisecond) // the shutdown finds no open request
 			late = c.get("/late")
 			_ = c.raw(http2.FramePing, http2.FlagPingAck, 0, string(f.Data[:]))
 		}
 	}
 }
 
-// TestFramesOnAStreamResetByTheGateAreNoError: the client cannot have
-// known when it sent it.
+// The client may have sent the frames before it received the reset.
 func TestFramesOnAStreamResetByTheGateAreNoError(t *testing.T) {
 	r := newRig(t, serveH2C(t, func(http.ResponseWriter, *http.Request) {}))
 	c := r.dial()
@@ -384,17 +383,16 @@ func TestFramesOnAStreamResetByTheGateAreNoError(t *testing.T) {
 	c.wantGoAway(http2.ErrCodeEnhanceYourCalm)
 }
 
-// TestAShutdownServesAClientWhoseFirstBytesArriveInPieces: it cannot know that
-// nothing is accepted any more.
+// The client cannot know that the gate is shutting down.
 func TestAShutdownServesAClientWhoseFirstBytesArriveInPieces(t *testing.T) {
 	t.Parallel()
 	http1 := []byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-	http2 := concat([]byte(h2.Preface), frame(h2.Settings, 0, 0, ""), opening(1, true))
+	http2 := concat([]byte(h2.Preface), frame(h2.Settings, 0, 0, ""), headersFrame(1, true))
 	for name, c := range map[string]struct {
 		all    []byte
 		before int
 	}{
-		"HTTP/1": {http1, 5}, "HTTP/2": {http2, 5}, "HTTP/2, the preface whole": {http2, len(h2.Preface)},
+		"HTTP/1": {http1, 5}, "HTTP/2": {http2, 5}, "HTTP/2, complete preface": {http2, len(h2.Preface)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}))
@@ -405,16 +403,16 @@ func TestAShutdownServesAClientWhoseFirstBytesArriveInPieces(t *testing.T) {
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(testkit.Timeout))
 			_, _ = conn.Write(c.all[:c.before])
-			until(t, "what has come", func() bool { return r.http1.Unfinished()+r.protocol.Unfinished() == 1 })
+			until(t, "the first bytes", func() bool { return r.http1.Unfinished()+r.protocol.Unfinished() == 1 })
 			done := make(chan struct{})
 			go func() { defer close(done); _ = r.server.Shutdown(context.Background()) }()
-			until(t, "the shutdown", func() bool { left := false; r.on(func() { left = r.part.leaving }); return left })
+			until(t, "the shutdown", func() bool { draining := false; r.on(func() { draining = r.part.draining }); return draining })
 			for i := c.before; i < len(c.all); i += 5 {
 				_, _ = conn.Write(c.all[i:min(i+5, len(c.all))])
-				turn := make(chan struct{})
-				r.part.loop.Post(func() { close(turn) })
+				iterated := make(chan struct{})
+				r.part.loop.Post(func() { close(iterated) })
 				select {
-				case <-turn:
+				case <-iterated:
 				case <-done:
 				}
 			}
@@ -427,22 +425,20 @@ func TestAShutdownServesAClientWhoseFirstBytesArriveInPieces(t *testing.T) {
 	}
 }
 
-// TestAClientThatKeepsReadingGetsTheWholeResponse: after the last stream of a drain,
-// and after an error.
 func TestAClientThatKeepsReadingGetsTheWholeResponse(t *testing.T) {
 	for name, end := range map[string]func(r *rig, c *client){
 		"an error": func(_ *rig, c *client) { _ = c.raw(http2.FrameSettings, http2.FlagSettingsAck, 0, "x") },
 		"a drain":  func(r *rig, _ *client) { r.on(func() { r.part.StopAccepting() }) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, serveHTTP1(t, pour), func(o *options) { o.little = true })
-			c := r.dialDeaf(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
+			r := newRig(t, serveHTTP1(t, serveZeros), func(o *options) { o.smallSendBuffer = true })
+			c := r.dialUnread(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
 			_ = c.WriteWindowUpdate(0, 1<<30)
 			var in *downConn
 			sent := 0
-			for pending := 0; pending < maxUnwritten/2; sent += 30_000 { // an answer is on its way whole when the next one is asked for
+			for pending := 0; pending < maxUnwritten/2; sent += 30_000 { // each response is buffered completely before the next request
 				_ = c.get("/?30000")
-				until(t, "an answer", func() (whole bool) {
+				until(t, "a response", func() (whole bool) {
 					r.on(func() {
 						in = r.part.clients.idle.First()
 						whole = in != nil && in.peers.Last() == c.last && len(in.table.open) == 0
@@ -456,7 +452,7 @@ func TestAClientThatKeepsReadingGetsTheWholeResponse(t *testing.T) {
 			end(r, c)
 			until(t, "the end", func() (ends bool) {
 				r.on(func() {
-					if in.state == announced { // the round trip has taken too long
+					if in.state == announced { // as if the round trip took too long
 						in.expired()
 					}
 					ends = in.state == closing
@@ -471,9 +467,9 @@ func TestAClientThatKeepsReadingGetsTheWholeResponse(t *testing.T) {
 				}
 				r.on(func() {
 					if in.live && in.deadline-in.eng.loop.Now() > lingerCheckInterval {
-						t.Errorf("a shutdown learns only in %v that the client takes some", time.Duration(in.deadline-in.eng.loop.Now()))
+						t.Errorf("the next check whether the client reads is in %v", time.Duration(in.deadline-in.eng.loop.Now()))
 					}
-					if in.live && in.pending()+in.sock.Unsent() < int(in.lingering.unread) { // as if it had taken the client so long
+					if in.live && in.pending()+in.sock.Unsent() < int(in.lingering.unread) { // as if lingerReadTimeout had passed
 						ticks++
 						in.deadline, in.lingering.progressAt = in.eng.loop.Now(), in.lingering.progressAt-lingerReadTimeout
 						in.handle.Wake()
@@ -481,10 +477,10 @@ func TestAClientThatKeepsReadingGetsTheWholeResponse(t *testing.T) {
 				})
 			}
 			if ticks == 0 {
-				t.Errorf("the client has been not been looked at")
+				t.Errorf("the progress of the client was never checked")
 			}
 			if got < sent {
-				t.Errorf("%d octets have come", got)
+				t.Errorf("%d bytes arrived", got)
 			}
 		})
 	}
@@ -492,7 +488,7 @@ func TestAClientThatKeepsReadingGetsTheWholeResponse(t *testing.T) {
 
 func TestADrainServesAClientWhoseFirstBytesAreInTransit(t *testing.T) {
 	t.Parallel()
-	bothKinds(t, echo, func(t *testing.T, up *container, _ bool) {
+	overBothProtocols(t, echo, func(t *testing.T, up *container, _ bool) {
 		for _, first := range []int{0, 5, len(h2.Preface)} {
 			r := newRig(t, up)
 			conn, err := net.Dial("tcp", r.addr)
@@ -501,7 +497,7 @@ func TestADrainServesAClientWhoseFirstBytesAreInTransit(t *testing.T) {
 			}
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(testkit.Timeout))
-			all := concat([]byte(h2.Preface), frame(h2.Settings, 0, 0, ""), opening(1, true))
+			all := concat([]byte(h2.Preface), frame(h2.Settings, 0, 0, ""), headersFrame(1, true))
 			_, _ = conn.Write(all[:first])
 			if first > 0 {
 				until(t, "the connection", func() bool { return r.protocol.Stats().Connections == 1 || first < len(h2.Preface) })
@@ -510,7 +506,7 @@ func TestADrainServesAClientWhoseFirstBytesAreInTransit(t *testing.T) {
 			r.on(func() { r.part.StopAccepting() })
 			_, _ = conn.Write(all[first:])
 			framer := http2.NewFramer(conn, conn)
-			answered, goAways := false, 0
+			responded, goAways := false, 0
 			for {
 				f, err := framer.ReadFrame()
 				if err != nil {
@@ -518,7 +514,7 @@ func TestADrainServesAClientWhoseFirstBytesAreInTransit(t *testing.T) {
 				}
 				switch f := f.(type) {
 				case *http2.HeadersFrame:
-					answered = f.StreamID == 1
+					responded = f.StreamID == 1
 				case *http2.GoAwayFrame:
 					goAways++
 				case *http2.PingFrame:
@@ -527,8 +523,8 @@ func TestADrainServesAClientWhoseFirstBytesAreInTransit(t *testing.T) {
 					}
 				}
 			}
-			if !answered || goAways != 2 {
-				t.Errorf("%d octets before: answered %v, %d GOAWAY", first, answered, goAways)
+			if !responded || goAways != 2 {
+				t.Errorf("%d bytes before: responded %v, %d GOAWAY", first, responded, goAways)
 			}
 		}
 	})
@@ -545,7 +541,7 @@ func TestAContainerWithoutHTTP2GetsTheRequestOverHTTP1(t *testing.T) {
 	c := r.dial()
 	c.want(c.open(true, request("POST", "/once")...), "200", "")
 	if got := strings.Join(paths, " "); got != "POST/once" {
-		t.Errorf("the container saw %s", got)
+		t.Errorf("the container received %s", got)
 	}
 	if f := r.faults(); len(f) > 0 {
 		t.Errorf("faults %v", f)

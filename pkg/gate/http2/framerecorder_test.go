@@ -11,19 +11,19 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// frameRecorder is a container of h2c that takes down each field and each
-// octet of DATA, and the requests that are whole. It judges what comes by rules
-// of its own (RFC 9113 sections 8.2 and 8.3), not by those of a library.
+// frameRecorder is an h2c container that records all fields, DATA and complete requests.
+// It checks them with its own implementation of RFC 9113 sections 8.2 and 8.3, not with
+// that of a library.
 type frameRecorder struct{ recorder }
 
-func (r *frameRecorder) note(f func()) {
+func (r *frameRecorder) locked(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f()
 }
 
 func (r *frameRecorder) complain(format string, args ...any) {
-	r.note(func() { r.garbage = append(r.garbage, fmt.Sprintf(format, args...)) })
+	r.locked(func() { r.garbage = append(r.garbage, fmt.Sprintf(format, args...)) })
 }
 
 func (r *frameRecorder) serve(conn net.Conn) {
@@ -49,9 +49,9 @@ func (r *frameRecorder) serve(conn net.Conn) {
 		s := streams[id]
 		delete(streams, id)
 		if s.length != "" && s.length != fmt.Sprint(len(s.body)) {
-			r.complain("a length of %s and %d octets", s.length, len(s.body))
+			r.complain("a length of %s but %d bytes", s.length, len(s.body))
 		}
-		r.note(func() { r.requests = append(r.requests, s.line+" "+s.body) })
+		r.locked(func() { r.requests = append(r.requests, s.line+" "+s.body) })
 		write.Lock()
 		defer write.Unlock()
 		_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: []byte{0x88}, EndHeaders: true, EndStream: true})
@@ -60,7 +60,7 @@ func (r *frameRecorder) serve(conn net.Conn) {
 		f, err := framer.ReadFrame()
 		if err != nil {
 			if code, ok := err.(http2.ConnectionError); ok {
-				r.complain("a frame that is none: %v", code)
+				r.complain("an invalid frame: %v", code)
 			}
 			return
 		}
@@ -119,7 +119,7 @@ func (r *frameRecorder) serve(conn net.Conn) {
 		s := streams[headers]
 		if s == nil {
 			if headers <= last || headers%2 == 0 {
-				r.complain("HEADERS of stream %d behind %d", headers, last)
+				r.complain("HEADERS of stream %d after stream %d", headers, last)
 				return
 			}
 			last = headers
@@ -140,8 +140,7 @@ func (r *frameRecorder) serve(conn net.Conn) {
 	}
 }
 
-// head judges the head of a request, and returns its method and path, and its
-// length.
+// head checks the head of a request. It returns method and path, and Content-Length.
 func (r *frameRecorder) head(fields []hpack.HeaderField) (line, length string) {
 	pseudo := map[string]string{}
 	regular := false
@@ -176,7 +175,7 @@ func (r *frameRecorder) head(fields []hpack.HeaderField) (line, length string) {
 	return pseudo[":method"] + " " + pseudo[":path"], length
 }
 
-// field judges a regular field.
+// field checks a regular field.
 func (r *frameRecorder) field(f hpack.HeaderField, trailer bool) {
 	const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
 	switch {

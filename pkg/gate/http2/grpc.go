@@ -31,9 +31,9 @@ func grpcOfReset(code h2.Code) uint8 {
 	return grpcInternal
 }
 
-// grpcStatus returns the status of a call that ended with o. If the container has
-// reset or closed the call, the status is DEADLINE_EXCEEDED once the client's
-// deadline has passed, otherwise that of the reset code.
+// grpcStatus returns the status of a call that ended with o. If the container reset or
+// closed the call, the status is DEADLINE_EXCEEDED if the client's deadline has passed,
+// and otherwise follows from the reset code.
 func (s *downStream) grpcStatus(o gate.Outcome) int {
 	m := o.Meaning()
 	switch {

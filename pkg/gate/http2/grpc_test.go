@@ -19,7 +19,7 @@ func TestAnUpstreamResetMapsToTheGRPCStatusOfItsCode(t *testing.T) {
 		if field(head, "grpc-timeout") == "5m" {
 			time.Sleep(2 * timeout) // the test's clock starts later than the gate's
 		}
-		if field(head, ":path") == "/answered" {
+		if field(head, ":path") == "/responded" {
 			p.head(head.StreamID, false, ":status", "200", "content-type", "application/grpc")
 			_ = p.do(func() error { return p.WriteData(head.StreamID, false, []byte("some")) })
 		}
@@ -46,7 +46,7 @@ func TestAnUpstreamResetMapsToTheGRPCStatusOfItsCode(t *testing.T) {
 		{http2.ErrCodeCancel, "5m", "4"},
 		{http2.ErrCodeInternal, "5m", "4"},
 	} {
-		for _, path := range []string{"/", "/answered"} {
+		for _, path := range []string{"/", "/responded"} {
 			code = v.code
 			fields := request("POST", path, "content-type", "application/grpc", "te", "trailers")
 			if v.timeout != "" {
@@ -55,7 +55,7 @@ func TestAnUpstreamResetMapsToTheGRPCStatusOfItsCode(t *testing.T) {
 			name := fmt.Sprintf("%v %s %s", v.code, v.timeout, path)
 			g := c.await(c.open(true, fields...))
 			last, outcome := g.head, "upstream-reset"
-			if path == "/answered" {
+			if path == "/responded" {
 				last, outcome = g.trailers, "upstream-broke-off"
 			}
 			if last["grpc-status"] != v.status || last["k-gate-outcome"] != outcome || !g.ended {

@@ -23,7 +23,7 @@ func listSize(fields []hpack.HeaderField) (n int) {
 }
 
 // strictContainer closes the connection when a header list exceeds its limit, like
-// hypercorn. It responds to /held only after release is closed.
+// hypercorn. It responds to /blocked only after release is closed.
 type strictContainer struct {
 	*container
 	longest atomic.Int64
@@ -37,7 +37,7 @@ func serveStrict(t *testing.T, limit int, settings ...http2.Setting) *strictCont
 		head, ok := f.(*http2.MetaHeadersFrame)
 		if !ok {
 			if d, ok := f.(*http2.DataFrame); ok && d.StreamEnded() {
-				p.answer(d.StreamID, "")
+				p.respond(d.StreamID, "")
 			}
 			return true
 		}
@@ -47,14 +47,14 @@ func serveStrict(t *testing.T, limit int, settings ...http2.Setting) *strictCont
 		case n > limit:
 			_ = p.do(func() error { return p.WriteGoAway(head.StreamID, http2.ErrCodeProtocol, nil) })
 			return false
-		case field(head, ":path") == "/held":
+		case field(head, ":path") == "/blocked":
 			s.begun <- struct{}{}
 			go func() {
 				<-s.release
-				p.answer(head.StreamID, "held")
+				p.respond(head.StreamID, "held")
 			}()
 		case head.StreamEnded():
-			p.answer(head.StreamID, "")
+			p.respond(head.StreamID, "")
 		}
 		return true
 	})
@@ -67,17 +67,17 @@ func TestAHeadAboveTheHeaderListLimitGets431AndAffectsNoOtherRequest(t *testing.
 		limit    int
 		settings []http2.Setting
 	}{
-		{"64 KiB where none is announced", 64 << 10, nil},
+		{"64 KiB if none is announced", 64 << 10, nil},
 		{"announced", 16 << 10, []http2.Setting{{ID: http2.SettingMaxHeaderListSize, Val: 16 << 10}}},
-		{"announced, and short", 1000, []http2.Setting{{ID: http2.SettingMaxHeaderListSize, Val: 1000}}},
+		{"announced, small", 1000, []http2.Setting{{ID: http2.SettingMaxHeaderListSize, Val: 1000}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			up := serveStrict(t, c.limit, c.settings...)
 			r := newRig(t, up.container, func(o *options) { o.engine = &Protocol{Scheme: "http", MaxHeaderList: 256 << 10} })
 			innocent := r.dial()
 			innocent.works()
-			held := innocent.open(true, request("POST", "/held")...)
-			testkit.Receive(t, "the request that others must not end", up.begun)
+			held := innocent.open(true, request("POST", "/blocked")...)
+			testkit.Receive(t, "the request that must survive", up.begun)
 			big := strings.Repeat("x", c.limit+1024)
 			attacker := r.dial()
 			for range 5 {
@@ -114,13 +114,13 @@ func TestAHeadOfExactlyTheContainersLimitIsForwarded(t *testing.T) {
 	r := newRig(t, up.container)
 	c := r.dial()
 	c.want(c.get("/", "x-pad", "x"), "200", "")
-	short := int(up.longest.Load()) - 1
-	c.want(c.get("/", "x-pad", strings.Repeat("x", limit-short)), "200", "")
+	unpadded := int(up.longest.Load()) - 1
+	c.want(c.get("/", "x-pad", strings.Repeat("x", limit-unpadded)), "200", "")
 	if n := up.longest.Load(); n != limit {
-		t.Errorf("a header list of %d octets, want %d", n, limit)
+		t.Errorf("a header list of %d bytes, want %d", n, limit)
 	}
-	if g := c.await(c.get("/", "x-pad", strings.Repeat("x", limit-short+1))); g.status() != "431" {
-		t.Errorf("one octet more: %v", g.head)
+	if g := c.await(c.get("/", "x-pad", strings.Repeat("x", limit-unpadded+1))); g.status() != "431" {
+		t.Errorf("one byte more: %v", g.head)
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-func TestBufferedInterimHeadsAreNotOvertaken(t *testing.T) {
+func TestQueuedInterimHeadsKeepTheirOrder(t *testing.T) {
 	s := &upStream{conn: &upConn{pool: &Pool{}}, req: &wire.Request{Method: []byte("GET")}}
 	s.x = &exchange.Exchange{}
 	s.x.Bind(nil, nil, func() {}, nil)
-	come := func(status string) {
+	receive := func(status string) {
 		t.Helper()
 		var b bytes.Buffer
 		_ = hpack.NewEncoder(&b).WriteField(hpack.HeaderField{Name: ":status", Value: status})
@@ -34,10 +34,10 @@ func TestBufferedInterimHeadsAreNotOvertaken(t *testing.T) {
 			t.Errorf("state %d, status %d, want %d", state, s.Status(), status)
 		}
 	}
-	come("103")
-	come("102")
+	receive("103")
+	receive("102")
 	want(103)
-	come("200") // while one waits that came before
+	receive("200") // while an earlier head is queued
 	want(102)
 	want(200)
 }

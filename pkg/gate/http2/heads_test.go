@@ -16,7 +16,7 @@ import (
 func TestHeadsOfUpToOneMiBAreForwarded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("y", 30<<10)
-	bothKinds(t, func(w http.ResponseWriter, r *http.Request) {
+	overBothProtocols(t, func(w http.ResponseWriter, r *http.Request) {
 		n := 0
 		for _, v := range r.Header {
 			n += len(v) * len(v[0])
@@ -32,7 +32,7 @@ func TestHeadsOfUpToOneMiBAreForwarded(t *testing.T) {
 		for i := range 31 {
 			fields = append(fields, fmt.Sprint("x-", i), long)
 		}
-		_ = c.do(func() error { return c.WriteFramesOf(1, c.fields(fields)) })
+		_ = c.do(func() error { return c.writeFieldBlock(1, c.fields(fields)) })
 		c.last = 1
 		g := c.await(1)
 		if g.status() != "200" || g.head["x-size"] != "31" || g.head["x-30"] != long {
@@ -41,8 +41,8 @@ func TestHeadsOfUpToOneMiBAreForwarded(t *testing.T) {
 	})
 }
 
-// WriteFramesOf sends a field block of any length.
-func (c *client) WriteFramesOf(id uint32, block []byte) error {
+// writeFieldBlock sends a field block of any length.
+func (c *client) writeFieldBlock(id uint32, block []byte) error {
 	n := min(len(block), 16<<10)
 	err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block[:n], EndHeaders: n == len(block), EndStream: true})
 	for block = block[n:]; err == nil && len(block) > 0; block = block[n:] {
@@ -73,8 +73,8 @@ func TestARejectedHeadGetsAReplyForItsMethodAndForGRPC(t *testing.T) {
 func TestFramesForResetStreamsAreNoConnectionError(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
-	defer close(hold) // net/http does not notice the end of a connection whose body is not read
-	bothKinds(t, func(_ http.ResponseWriter, r *http.Request) {
+	defer close(hold) // net/http does not detect that a connection with an unread body has closed
+	overBothProtocols(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/works" {
 			select {
 			case <-hold:
@@ -97,7 +97,7 @@ func TestFramesForResetStreamsAreNoConnectionError(t *testing.T) {
 				}
 			}
 			c.works()
-			for _, id := range ids { // which the client sent before it knew
+			for _, id := range ids { // as if sent before the client learned of the reset
 				_ = c.data(id, false, "late")
 				_ = c.do(func() error {
 					return c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.fields([]string{"x-sum", "1"}), EndHeaders: true, EndStream: true})
@@ -111,8 +111,8 @@ func TestFramesForResetStreamsAreNoConnectionError(t *testing.T) {
 	})
 }
 
-// interimFlood answers with many interim heads while the client takes nothing.
-func interimFlood(t *testing.T, sent func(n int), block int) *container {
+// serveInterimFlood responds with many interim heads.
+func serveInterimFlood(t *testing.T, sent func(n int), block int) *container {
 	return serveRaw(t, func(conn net.Conn) {
 		f := http2.NewFramer(conn, conn)
 		if _, err := conn.Read(make([]byte, len(http2.ClientPreface))); err != nil {
@@ -144,11 +144,11 @@ func interimFlood(t *testing.T, sent func(n int), block int) *container {
 }
 
 func TestUnreadInterimResponsesAreLimited(t *testing.T) {
-	r := newRig(t, interimFlood(t, func(int) {}, 8<<10), func(o *options) { o.protocol, o.little = 2, true })
-	c := r.dialDeaf()
-	_, _ = c.conn.Write(opening(1, true))
+	r := newRig(t, serveInterimFlood(t, func(int) {}, 8<<10), func(o *options) { o.protocol, o.smallSendBuffer = 2, true })
+	c := r.dialUnread()
+	_, _ = c.conn.Write(headersFrame(1, true))
 	most := 0
-	until(t, "an end", func() bool {
+	until(t, "the end of the request", func() bool {
 		r.on(func() {
 			for _, u := range r.part.pool.conns {
 				for _, s := range u.table.open {
@@ -163,6 +163,6 @@ func TestUnreadInterimResponsesAreLimited(t *testing.T) {
 		return r.faults()[h2.FaultHeaderBlock.String()] > 0 && r.gate.Admission.InFlight() == 0 || most > 4<<20
 	})
 	if most > 2<<20 {
-		t.Errorf("%d octets of interim answers", most)
+		t.Errorf("%d bytes of interim responses", most)
 	}
 }

@@ -82,7 +82,7 @@ func readCorpus(t *testing.T) (cases []hostileCase) {
 	return cases
 }
 
-// expand reads \xNN, \_ and {x N text}.
+// expand expands \xNN, \_ and {x N text}.
 func expand(s string) string {
 	if before, rest, ok := strings.Cut(s, "{x "); ok {
 		count, rest, _ := strings.Cut(rest, " ")
@@ -105,7 +105,7 @@ func expand(s string) string {
 	return string(b)
 }
 
-// splitField cuts at the first ": " behind a pseudo-field's colon.
+// splitField splits at the first ": " that is not the colon of a pseudo-field.
 func splitField(s string) []string {
 	i := strings.Index(s[1:], ": ")
 	if i < 0 {
@@ -123,8 +123,8 @@ func (c *hostileCase) field(name string) string {
 	return ""
 }
 
-// recorder is a container of HTTP/1.1 that takes down each byte, and the
-// requests that net/http reads from them.
+// recorder is an HTTP/1.1 container that records all bytes and the requests that net/http
+// parses from them.
 type recorder struct {
 	mu       sync.Mutex
 	bytes    []byte
@@ -146,7 +146,7 @@ func (r *recorder) serve(conn net.Conn) {
 		}
 		body, err := io.ReadAll(req.Body)
 		if err != nil {
-			return // it was cut: never whole
+			return // incomplete
 		}
 		r.mu.Lock()
 		r.requests = append(r.requests, req.Method+" "+req.RequestURI+" "+string(body))
@@ -164,7 +164,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// take returns what was seen since the last call.
+// take returns everything recorded since the last call.
 func (r *recorder) take() (raw []byte, requests, garbage []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,19 +173,19 @@ func (r *recorder) take() (raw []byte, requests, garbage []string) {
 	return raw, requests, garbage
 }
 
-func TestHostileRequestsNeverReachTheContainerInAnotherForm(t *testing.T) {
+func TestHostileRequestsAreRejectedOrForwardedUnambiguously(t *testing.T) {
 	t.Parallel()
-	t.Run("HTTP/1.1", func(t *testing.T) { beforeRecorder(t, new(recorder), upstream.HTTP1) })
-	t.Run("h2c", func(t *testing.T) { beforeRecorder(t, new(frameRecorder), upstream.H2C) })
+	t.Run("HTTP/1.1", func(t *testing.T) { runCorpus(t, new(recorder), upstream.HTTP1) })
+	t.Run("h2c", func(t *testing.T) { runCorpus(t, new(frameRecorder), upstream.H2C) })
 }
 
-// hostileContainer takes down what it is sent.
-type hostileContainer interface {
+// recordingContainer records what it receives.
+type recordingContainer interface {
 	serve(net.Conn)
 	take() (raw []byte, requests, garbage []string)
 }
 
-func beforeRecorder(t *testing.T, seen hostileContainer, protocol upstream.Protocol) {
+func runCorpus(t *testing.T, seen recordingContainer, protocol upstream.Protocol) {
 	r := newRig(t, serveRaw(t, seen.serve), func(o *options) { o.protocol = protocol })
 	cases := readCorpus(t)
 	t.Logf("%d cases", len(cases))
@@ -211,18 +211,18 @@ func beforeRecorder(t *testing.T, seen hostileContainer, protocol upstream.Proto
 				t.Errorf("the connection ended: %v", c.goAways)
 				return
 			}
-			c.works() // behind whatever went on: on the same connection to the container if there is one
+			c.works() // reuses the connection to the container if it is still open
 			raw, requests, garbage := seen.take()
 			if n := len(requests); n > 0 && requests[n-1] == "GET /works " {
 				requests = requests[:n-1]
 			} else {
-				t.Errorf("the request behind it came as %q", requests)
+				t.Errorf("the following request arrived as %q", requests)
 			}
 			if len(garbage) > 0 {
-				t.Errorf("the container could not read %q", garbage)
+				t.Errorf("the container could not parse %q", garbage)
 			}
 			if bytes.Count(raw, []byte("smuggled")) > 0 && h.expect != "forward" {
-				t.Errorf("the container saw %q", raw)
+				t.Errorf("the container received %q", raw)
 			}
 			switch h.expect {
 			case "forward":
@@ -233,18 +233,18 @@ func beforeRecorder(t *testing.T, seen hostileContainer, protocol upstream.Proto
 				}
 				want := method + " " + path + " " + strings.Join(h.data, "")
 				if len(requests) != 1 || requests[0] != want || g.status() != "200" {
-					t.Errorf("answer %v, reset %v %v; the container saw %q, want %q", g.head, g.reset, g.code, requests, want)
+					t.Errorf("response %v, reset %v %v; the container received %q, want %q", g.head, g.reset, g.code, requests, want)
 				}
-			case "refuse":
+			case "reject":
 				if bytes.Contains(raw, []byte("token")) || len(requests) > 0 || protocol == upstream.HTTP1 && !bytes.HasPrefix(raw, []byte("GET /works")) {
-					t.Errorf("the container saw %q", raw)
+					t.Errorf("the container received %q", raw)
 				}
-				if !refused(g) {
-					t.Errorf("answer %v, reset %v %v", g.head, g.reset, g.code)
+				if !rejected(g) {
+					t.Errorf("response %v, reset %v %v", g.head, g.reset, g.code)
 				}
 			case "break":
-				if len(requests) > 0 || !refused(g) {
-					t.Errorf("answer %v, reset %v %v; the container saw %q", g.head, g.reset, g.code, requests)
+				if len(requests) > 0 || !rejected(g) {
+					t.Errorf("response %v, reset %v %v; the container received %q", g.head, g.reset, g.code, requests)
 				}
 			default:
 				t.Errorf("expectation %q", h.expect)
@@ -254,7 +254,7 @@ func beforeRecorder(t *testing.T, seen hostileContainer, protocol upstream.Proto
 }
 
 // refused reports that the fault was told to be the client's.
-func refused(g got) bool {
+func rejected(g got) bool {
 	return strings.HasPrefix(g.status(), "4") || g.head == nil && g.reset && (g.code == http2.ErrCodeProtocol || g.code == http2.ErrCodeStreamClosed)
 }
 

@@ -16,12 +16,12 @@ import (
 )
 
 func TestAnUnfinishedHeadEndsItsConnection(t *testing.T) {
-	whole := opening(3, true)
+	whole := headersFrame(3, true)
 	for name, part := range map[string][]byte{
 		"a field block without its end": frame(h2.Headers, 0, 3, getHead),
 		"half of a frame":               whole[:len(whole)-2],
 		"half of a frame's header":      whole[:4],
-		"a frame before half of one":    append(frame(h2.Ping, 0, 0, "12345678"), whole[:4]...),
+		"a frame and half of another":   append(frame(h2.Ping, 0, 0, "12345678"), whole[:4]...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}), func(o *options) { o.engine.HeadTimeout = 100 * time.Millisecond })
@@ -47,7 +47,7 @@ func TestATricklingFieldBlockDoesNotExtendTheHeadTimeout(t *testing.T) {
 	_ = c.raw(http2.FrameHeaders, 0, 3, getHead)
 	until(t, "the end of the connection", func() bool {
 		_ = c.raw(http2.FrameContinuation, 0, 3, "")
-		time.Sleep(5 * time.Millisecond) // far fewer than there may be of them
+		time.Sleep(5 * time.Millisecond) // far below the limit of CONTINUATION frames
 		return c.over()
 	})
 	c.wantGoAway(http2.ErrCodeEnhanceYourCalm)
@@ -60,17 +60,17 @@ func TestAHeadThatArrivesInPiecesIsServed(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}), func(o *options) { o.engine.HeadTimeout = 2 * testkit.Timeout })
 	c := r.dial()
 	c.works()
-	for i, b := range opening(3, true) {
+	for i, b := range headersFrame(3, true) {
 		_, _ = c.conn.Write([]byte{b})
 		if i%5 == 0 {
-			r.on(func() {}) // it has been read, or may have been
+			r.on(func() {}) // lets the loop read
 		}
 	}
 	c.want(3, "200", "")
 	r.on(func() {
 		for x := range r.part.clients.all() {
 			if x.input.since != 0 || x.Set() != &r.part.clients.idle {
-				t.Error("the head counts as one that has not come to its end")
+				t.Error("the complete head counts as incomplete")
 			}
 		}
 	})
@@ -80,14 +80,14 @@ func TestAWindowThatStaysAtZeroEndsWithTheIdleTimeout(t *testing.T) {
 	t.Parallel()
 	for _, of := range []string{"the stream", "the connection"} {
 		t.Run(of, func(t *testing.T) {
-			bothKinds(t, pour, func(t *testing.T, up *container, _ bool) {
+			overBothProtocols(t, serveZeros, func(t *testing.T, up *container, _ bool) {
 				r := newRig(t, up, func(o *options) { o.gate.IdleTimeout = 300 * time.Millisecond })
 				var settings []http2.Setting
 				if of == "the stream" {
 					settings = append(settings, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 				}
 				c := r.dial(settings...)
-				c.greedy = false
+				c.autoCredit = false
 				id := c.get("/?1000000")
 				if g := c.await(id); !g.reset || g.ended {
 					t.Errorf("reset %v, ended %v", g.reset, g.ended)
@@ -102,15 +102,15 @@ func TestAWindowThatStaysAtZeroEndsWithTheIdleTimeout(t *testing.T) {
 	}
 }
 
-// crowd is a rig whose clients may have n connections.
-func crowd(t *testing.T, n int, h http.HandlerFunc) *rig {
+// rigWithDescriptors returns a rig with descriptors for n client connections.
+func rigWithDescriptors(t *testing.T, n int, h http.HandlerFunc) *rig {
 	r := newRig(t, serveHTTP1(t, h), func(o *options) { o.gate.Descriptors = exchange.NewDescriptors(31) })
 	r.gate.Descriptors.Reserve(r.gate.Descriptors.Free() - n)
 	return r
 }
 
-// idleFor waits until all connections without a stream may be closed.
-func (r *rig) idleFor() {
+// waitUntilIdle waits until all connections without a stream may be reclaimed.
+func (r *rig) waitUntilIdle() {
 	r.t.Helper()
 	until(r.t, "connections to be idle", func() (all bool) {
 		r.on(func() {
@@ -126,8 +126,8 @@ func (r *rig) idleFor() {
 func TestTheLongestIdleConnectionIsReclaimedFirst(t *testing.T) {
 	hold := make(chan struct{})
 	const n = 8
-	r := crowd(t, n, func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/held" {
+	r := rigWithDescriptors(t, n, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/blocked" {
 			<-hold
 		}
 	})
@@ -137,12 +137,12 @@ func TestTheLongestIdleConnectionIsReclaimedFirst(t *testing.T) {
 		c.works()
 		clients = append(clients, c)
 	}
-	held := clients[0].get("/held")
+	held := clients[0].get("/blocked")
 	until(t, "a request under way", func() bool { return r.gate.Admission.InFlight() == 1 })
-	_, _ = clients[1].conn.Write(opening(3, true)[:4]) // a head that has begun
-	clients[2].works()                                 // is idle for less than the others now
+	_, _ = clients[1].conn.Write(headersFrame(3, true)[:4]) // an incomplete head
+	clients[2].works()                                      // makes it the most recently used
 	for i := 3; i < 6; i++ {
-		r.idleFor()
+		r.waitUntilIdle()
 		r.dial().works()
 		clients[i].wantGoAway(http2.ErrCodeNo)
 		clients[i].mu.Lock()
@@ -156,38 +156,37 @@ func TestTheLongestIdleConnectionIsReclaimedFirst(t *testing.T) {
 	}
 	close(hold)
 	clients[0].want(held, "200", "")
-	_, _ = clients[1].conn.Write(opening(3, true)[4:])
+	_, _ = clients[1].conn.Write(headersFrame(3, true)[4:])
 	clients[1].want(3, "200", "")
 }
 
 func TestAConnectionWithAPartialHeadIsReclaimedLast(t *testing.T) {
 	const n = 4
-	r := crowd(t, n, func(http.ResponseWriter, *http.Request) {})
+	r := rigWithDescriptors(t, n, func(http.ResponseWriter, *http.Request) {})
 	var clients []*client
 	for i := range n {
 		c := r.dial()
 		c.works()
 		if i == 0 || i == 2 {
-			_, _ = c.conn.Write(opening(3, true)[:4])
+			_, _ = c.conn.Write(headersFrame(3, true)[:4])
 		}
 		clients = append(clients, c)
 	}
 	for _, i := range []int{1, 3, 0} {
-		r.idleFor()
+		r.waitUntilIdle()
 		c := r.dial()
 		c.works()
-		_, _ = c.conn.Write(opening(3, true)[:4])
+		_, _ = c.conn.Write(headersFrame(3, true)[:4])
 		until(t, fmt.Sprint("the end of client ", i), clients[i].over)
 	}
 }
 
-// TestUpstreamConnectionsAreReclaimedForClients: those that carry no stream,
-// beyond the share of the loop.
+// Connections without a stream are reclaimed if the loop has more than its share.
 func TestUpstreamConnectionsAreReclaimedForClients(t *testing.T) {
 	const streams, clients, budget = 30, 20, 40
 	var begun atomic.Int64
 	all := make(chan struct{})
-	// Each stream has a connection of its own.
+	// Each stream needs its own connection.
 	up := serveFrames(t, []http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: 1}}, func(p *peer, f http2.Frame) bool {
 		if f, ok := f.(*http2.MetaHeadersFrame); ok {
 			id := f.StreamID
@@ -197,10 +196,10 @@ func TestUpstreamConnectionsAreReclaimedForClients(t *testing.T) {
 				}
 				go func() {
 					<-all
-					p.answer(id, "")
+					p.respond(id, "")
 				}()
 			} else {
-				p.answer(id, "")
+				p.respond(id, "")
 			}
 		}
 		return true
@@ -210,8 +209,8 @@ func TestUpstreamConnectionsAreReclaimedForClients(t *testing.T) {
 	c.works()
 	var ids []uint32
 	for i := range streams {
-		ids = append(ids, c.get("/held"))
-		until(t, "the request and the settings", func() (both bool) {
+		ids = append(ids, c.get("/blocked"))
+		until(t, "the request and SETTINGS", func() (both bool) {
 			r.on(func() {
 				both = begun.Load() == int64(i+1)
 				for _, u := range r.part.pool.conns {
@@ -238,10 +237,10 @@ func TestUpstreamConnectionsAreReclaimedForClients(t *testing.T) {
 		others = append(others, other)
 	}
 	if n := open(); n > budget-clients {
-		t.Errorf("%d connections to the container beside %d clients, and the budget is %d", n, clients, budget)
+		t.Errorf("%d connections to the container with %d clients; the budget is %d", n, clients, budget)
 	}
 	for _, other := range others {
-		other.works() // its connection was not closed for one to the container
+		other.works() // its connection was not reclaimed
 	}
 	r.on(func() {
 		for _, u := range r.part.pool.conns {
@@ -249,8 +248,8 @@ func TestUpstreamConnectionsAreReclaimedForClients(t *testing.T) {
 		}
 		r.part.pool.trim()
 	})
-	if n := open(); n != keptIdleConns {
-		t.Errorf("%d connections to the container when the burst is over, want %d", n, keptIdleConns)
+	if n := open(); n != maxIdleConns {
+		t.Errorf("%d connections to the container after the burst, want %d", n, maxIdleConns)
 	}
 	for _, other := range others {
 		other.works()

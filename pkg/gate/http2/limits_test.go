@@ -61,7 +61,7 @@ var limitRows = []limits.Limit{
 	},
 	{
 		What:   "frames for a client that does not read",
-		Value:  fmt.Sprintf("%s beyond what the kernel takes; %s while the memory for bodies is used up", limits.Size(maxUnwritten), limits.Size(maxUnwrittenShort)),
+		Value:  fmt.Sprintf("%s beyond what the kernel takes; %s while the memory for bodies is used up", limits.Size(maxUnwritten), limits.Size(maxUnwrittenOverBudget)),
 		Beyond: "its streams wait, and the container with them, until a clock of the request runs out",
 	},
 	{

@@ -6,13 +6,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// lingering is the state of a lingering close: the gate has shut down its direction,
-// and discards what the client still sends. A reset, which unread bytes would cause,
-// could overtake what the client has not read (RFC 9112 section 9.6 describes the same
-// for HTTP/1).
+// lingering is the state of a lingering close: the gate has shut down its direction of
+// the connection and discards the bytes that the client still sends. Closing a socket
+// with unread bytes would send a TCP reset, which can destroy responses that the client
+// has not read yet (RFC 9112 section 9.6 describes the same for HTTP/1).
 type lingering struct {
 	discarded  int32 // bytes
-	unread     int32 // bytes that the client had not acknowledged at progressAt
+	unread     int32 // bytes not acknowledged by the client at progressAt
 	progressAt int64
 	deadline   int64
 }
@@ -23,13 +23,13 @@ func (c *downConn) close() {
 	c.enter(closing)
 	c.lastServed = 0
 	c.lingering = &lingering{unread: math.MaxInt32, progressAt: now, deadline: now + lingerTotal}
-	c.queue(c.room())
+	c.queue(c.outBuffer())
 	c.lingering.extend(c)
 }
 
-// extend sets the next deadline of the connection. It returns false once the client
-// has had enough time. The kernel reports no event when the client acknowledges
-// bytes, hence the checks at an interval.
+// extend sets the next deadline of the connection. It returns false when the client made
+// no progress within the timeout. The kernel reports no event when the client
+// acknowledges bytes, so progress is checked at an interval.
 func (l *lingering) extend(c *downConn) bool {
 	now := c.eng.loop.Now()
 	unread := int32(c.pending() + c.sock.Unsent())
@@ -49,7 +49,7 @@ func (l *lingering) extend(c *downConn) bool {
 	return true
 }
 
-// read discards what the client sends.
+// read discards received bytes.
 func (l *lingering) read(c *downConn) {
 	if c.pending() > 0 {
 		c.flush()

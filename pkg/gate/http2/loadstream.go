@@ -11,8 +11,8 @@ import (
 )
 
 // The gate serves the method StreamCoreMetrics of xds.service.orca.v3.OpenRcaService: a
-// stream of load reports at the interval that the client asks for. It is not a request:
-// it is neither counted nor queued and needs no slot, and it ends when a drain begins.
+// stream of load reports at the interval in the client's request. It does not count as a
+// request: it is neither counted nor queued, needs no slot, and ends when a drain begins.
 const loadStreamPath = "/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics"
 
 const (
@@ -31,8 +31,8 @@ type loadStream struct {
 	tooLong  bool          // it exceeds maxLoadRequest
 	began    bool          // the response head has been sent
 	interval time.Duration // between two reports
-	next     int64         // when the next report is due, or the request has to be complete
-	unsent   []byte        // rest of a report
+	next     int64         // when the next report is due; before began, when the request must be complete
+	unsent   []byte        // unsent part of a report
 }
 
 // Write implements exchange.Sink.
@@ -69,8 +69,8 @@ func (l *loadStream) read() (ok bool) {
 	return err == nil
 }
 
-// asksForReports reports whether the request is a call of StreamCoreMetrics.
-func (s *downStream) asksForReports() bool {
+// callsForReports reports whether the request is a call of StreamCoreMetrics.
+func (s *downStream) callsForReports() bool {
 	return string(s.req.Target) == loadStreamPath && string(s.req.Method) == "POST" && s.req.GRPC()
 }
 
@@ -112,7 +112,7 @@ func (s *downStream) sendReports() bool {
 		s.sendGRPCHead(false, nil)
 	}
 	switch {
-	case e.leaving || e.gate.Drain.Active():
+	case e.draining || e.gate.Drain.Active():
 		return s.endReports(grpcUnavailable, "shutting down")
 	case now >= l.next && len(l.unsent) > 0: // for a whole interval
 		s.sendReset(h2.Cancel)
@@ -142,7 +142,7 @@ func (s *downStream) endReports(status int, message string) bool {
 // fields. end = with END_STREAM.
 func (s *downStream) sendGRPCHead(end bool, further func([]byte, *h2.Encoder) []byte) {
 	l := s.c
-	b, enc := l.room(), &l.hpack().enc
+	b, enc := l.outBuffer(), &l.hpack().enc
 	start := len(b)
 	b = h2.BeginHeaders(b)
 	if s.sendState != sendOpen {
@@ -155,8 +155,8 @@ func (s *downStream) sendGRPCHead(end bool, further func([]byte, *h2.Encoder) []
 	s.responseBegan(end)
 }
 
-// endLoadStreams ends all streams of load reports: a client keeps its connection open
-// until they have ended, also after GOAWAY.
+// endLoadStreams ends all streams of load reports. Otherwise clients would keep their
+// connections open for them after GOAWAY.
 func (e *Engine) endLoadStreams() {
 	for s := range e.loadStreams {
 		s.handle.Wake()

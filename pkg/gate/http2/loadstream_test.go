@@ -12,14 +12,14 @@ import (
 
 func withLoadStream(o *options) { o.gate.LoadReportStream, o.gate.ConcurrencyLimit = true, 4 }
 
-func asksForReports() []string {
+func reportsCall() []string {
 	return request("POST", loadStreamPath, "content-type", "application/grpc", "te", "trailers")
 }
 
 // everyHour is an OrcaLoadReportRequest with an interval of 3,600 s.
 const everyHour = "\x00\x00\x00\x00\x05\x0a\x03\x08\x90\x1c"
 
-// openLoadStreams is the number of streams of load reports that are open.
+// openLoadStreams returns the number of open load report streams.
 func (r *rig) openLoadStreams() (n int) {
 	r.on(func() { n = len(r.part.loadStreams) })
 	return n
@@ -28,7 +28,7 @@ func (r *rig) openLoadStreams() (n int) {
 func TestALoadReportIsSentAsSoonAsTheRequestIsComplete(t *testing.T) {
 	r := newRig(t, serveH2C(t, func(http.ResponseWriter, *http.Request) { t.Error("the container gets the call") }), withLoadStream)
 	c := r.dial()
-	id := c.open(false, asksForReports()...)
+	id := c.open(false, reportsCall()...)
 	for i, piece := range []string{everyHour[:3], everyHour[3:7], everyHour[7:]} {
 		if g := c.of(id); g.head != nil {
 			t.Errorf("a response before the request is complete: %v", g.head)
@@ -51,14 +51,14 @@ func TestALoadReportIsSentAsSoonAsTheRequestIsComplete(t *testing.T) {
 	until(t, "the end of the stream", func() bool { return r.openLoadStreams() == 0 })
 }
 
-func TestACallForLoadReportsThatIsMalformedGetsItsStatus(t *testing.T) {
+func TestAMalformedCallForLoadReportsEndsWithGRPCStatusInternal(t *testing.T) {
 	r := newRig(t, serveH2C(t, func(http.ResponseWriter, *http.Request) {}), withLoadStream)
 	c := r.dial()
 	for name, message := range map[string]string{
-		"empty": "", "a part of the prefix": "\x00\x00", "too short": everyHour[:8], "two messages": everyHour + everyHour,
+		"empty": "", "incomplete prefix": "\x00\x00", "too short": everyHour[:8], "two messages": everyHour + everyHour,
 		"compressed": "\x01" + everyHour[1:], "no protobuf": "\x00\x00\x00\x00\x01\x0a", "too long": strings.Repeat("x", maxLoadRequest+1),
 	} {
-		id := c.open(false, asksForReports()...)
+		id := c.open(false, reportsCall()...)
 		_ = c.data(id, true, message)
 		if g := c.await(id); g.head["grpc-status"] != "13" || !g.ended {
 			t.Errorf("%s: %v", name, g.head)
@@ -78,7 +78,7 @@ func TestTheNumberOfLoadStreamsIsBounded(t *testing.T) {
 	r := newRig(t, serveH2C(t, func(http.ResponseWriter, *http.Request) {}), withLoadStream)
 	c := r.dial()
 	open := func() uint32 {
-		id := c.open(false, asksForReports()...)
+		id := c.open(false, reportsCall()...)
 		_ = c.data(id, true, everyHour)
 		return id
 	}
@@ -99,12 +99,12 @@ func TestTheNumberOfLoadStreamsIsBounded(t *testing.T) {
 
 func TestALoadStreamThatIsNotReadIsReset(t *testing.T) {
 	r := newRig(t, serveH2C(t, func(http.ResponseWriter, *http.Request) {}), withLoadStream)
-	c := r.dialDeaf(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 10})
-	c.greedy = false
+	c := r.dialUnread(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 10})
+	c.autoCredit = false
 	done := make(chan struct{})
 	go func() { defer close(done); c.read() }()
 	t.Cleanup(func() { _ = c.conn.Close(); <-done })
-	id := c.open(false, asksForReports()...)
+	id := c.open(false, reportsCall()...)
 	_ = c.data(id, true, "\x00\x00\x00\x00\x00") // at the shortest interval
 	if g := c.await(id); !g.reset || len(g.body) != 10 {
 		t.Errorf("%q, reset: %v", g.body, g.reset)

@@ -31,17 +31,16 @@ func TestMain(m *testing.M) {
 
 var until = testkit.Until
 
-// container is a listener in this process; what its connections do is up to
-// serve.
+// container is a listener in the test process that stands for the user container.
 type container struct {
 	t     *testing.T
 	ln    net.Listener
-	conns atomic.Int64 // that were accepted
+	conns atomic.Int64 // number of accepted connections
 }
 
 func (c *container) addr() netip.AddrPort { return c.ln.Addr().(*net.TCPAddr).AddrPort() }
 
-// serveHTTP answers over the given protocols with net/http.
+// serveHTTP serves h with net/http over the given protocols.
 func serveHTTP(t *testing.T, http1, h2c bool, h http.HandlerFunc) *container {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -65,8 +64,8 @@ func serveHTTP(t *testing.T, http1, h2c bool, h http.HandlerFunc) *container {
 func serveHTTP1(t *testing.T, h http.HandlerFunc) *container { return serveHTTP(t, true, false, h) }
 func serveH2C(t *testing.T, h http.HandlerFunc) *container   { return serveHTTP(t, false, true, h) }
 
-// serveRaw gives each connection to serve, and closes it afterwards and at the
-// end of the test.
+// serveRaw calls serve with each connection, and closes the connection when serve returns
+// or the test ends.
 func serveRaw(t *testing.T, serve func(net.Conn)) *container {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -112,37 +111,37 @@ func serveRaw(t *testing.T, serve func(net.Conn)) *container {
 	return c
 }
 
-// rig is the engine behind a port, on one loop.
+// rig is a server with one loop, listening on a port.
 type rig struct {
-	t        *testing.T
-	gate     *exchange.Gate
-	server   *server.Server
-	http1    *http1.Protocol
-	protocol *observed
-	choice   *upstream.Choice
-	part     *Engine
-	addr     string
-	panics   atomic.Int64
-	expected bool // panics are
+	t            *testing.T
+	gate         *exchange.Gate
+	server       *server.Server
+	http1        *http1.Protocol
+	protocol     *observedProtocol
+	choice       *upstream.Choice
+	part         *Engine
+	addr         string
+	panics       atomic.Int64
+	expectPanics bool
 }
 
-// observed makes the engine of the protocol known to the rig.
-type observed struct {
+// observedProtocol stores the engine in the rig.
+type observedProtocol struct {
 	*Protocol
 	rig *rig
 }
 
-func (p *observed) NewPart(w *server.Worker) server.Part {
+func (p *observedProtocol) NewPart(w *server.Worker) server.Part {
 	p.rig.part, p.rig.choice = newEngine(p.Protocol, w), w.Choice
 	return p.rig.part
 }
 
 type options struct {
-	gate     exchange.Config
-	engine   *Protocol
-	protocol upstream.Protocol
-	panics   bool
-	little   bool // the kernel takes little of what a client does not read
+	gate            exchange.Config
+	engine          *Protocol
+	protocol        upstream.Protocol
+	panics          bool
+	smallSendBuffer bool // the kernel takes smallSendBuffer of what a client does not read
 }
 
 func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
@@ -156,10 +155,10 @@ func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, gate: g, http1: &http1.Protocol{}, expected: o.panics}
-	r.protocol = &observed{o.engine, r}
+	r := &rig{t: t, gate: g, http1: &http1.Protocol{}, expectPanics: o.panics}
+	r.protocol = &observedProtocol{o.engine, r}
 	panicked := func(v any) {
-		if r.panics.Inc(); !r.expected {
+		if r.panics.Inc(); !r.expectPanics {
 			t.Errorf("panic: %v", v)
 		}
 	}
@@ -175,7 +174,7 @@ func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.little {
+	if o.smallSendBuffer {
 		raw, err := ln.(*net.TCPListener).SyscallConn()
 		if err == nil {
 			err = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 16<<10) })
@@ -191,19 +190,19 @@ func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
 	return r
 }
 
-// end closes the server and checks that nothing is left of any request.
+// end closes the server and checks that all requests, slots and memory are released.
 func (r *rig) end() {
 	r.server.Close()
 	a, d := r.gate.Admission, r.gate.Drain
 	if a.InFlight() != 0 || a.QueueDepth() != 0 || d.Requests() != 0 || d.Tunnels() != 0 || r.gate.Connects.Len() != 0 {
-		r.t.Errorf("left: %d in flight, %d waiting, %d requests, %d tunnels, %d held",
+		r.t.Errorf("not released: %d in flight, %d queued, %d requests, %d tunnels, %d in the connect queue",
 			a.InFlight(), a.QueueDepth(), d.Requests(), d.Tunnels(), r.gate.Connects.Len())
 	}
 	if h, b := r.gate.Heads.Used(), r.gate.Bodies.Used(); h != 0 || b != 0 {
-		r.t.Errorf("left in the budgets: %d of heads, %d of bodies", h, b)
+		r.t.Errorf("not released: %d bytes for heads, %d for bodies", h, b)
 	}
 	if n := r.protocol.Stats().Connections; n != 0 {
-		r.t.Errorf("%d connections are left", n)
+		r.t.Errorf("%d connections are still open", n)
 	}
 }
 
@@ -225,7 +224,7 @@ func (r *rig) faults() map[string]int64 {
 	return seen
 }
 
-// get is a client of HTTP/1.1 that knows nothing of the others.
+// get sends a request over HTTP/1.1 on a new connection.
 func (r *rig) get(path string) (int, string) {
 	r.t.Helper()
 	tr := &http.Transport{DisableKeepAlives: true}

@@ -1,13 +1,13 @@
 package http2
 
-// Received bytes that are not consumed, and frames that are not written, are counted
-// on each loop, and charged to the gate's memory for bodies in chunks. One chunk of
-// each loop is free of charge.
+// Each loop counts received bytes that are not consumed and frames that are not written,
+// and charges them to the gate's memory for bodies in chunks. One chunk of each loop is
+// free of charge.
 
 // addBuffered adds n bytes to the count, even if the memory for bodies is exhausted.
 func (e *Engine) addBuffered(n int) {
 	e.buffered += n
-	for e.short() && e.gate.Bodies.Acquire(budgetChunk) {
+	for e.overBudget() && e.gate.Bodies.Acquire(budgetChunk) {
 		e.reserved += budgetChunk
 	}
 }
@@ -21,17 +21,19 @@ func (e *Engine) removeBuffered(n int) {
 	}
 }
 
-// short reports whether the loop buffers more than it could reserve.
-func (e *Engine) short() bool { return e.buffered > e.reserved+budgetChunk }
+// overBudget reports whether the loop buffers more than it could charge to the memory for
+// bodies.
+func (e *Engine) overBudget() bool { return e.buffered > e.reserved+budgetChunk }
 
-// pressure is the level of memory pressure.
+// pressure returns the level of memory pressure.
 func (e *Engine) pressure() pressure {
 	b := e.gate.Bodies
-	return pressureOf(b.Used(), b.Limit(), e.short())
+	return pressureOf(b.Used(), b.Limit(), e.overBudget())
 }
 
-// fit moves the bytes of a mostly empty buffer from start on, whose peer takes
-// nothing, to a buffer of their size, if memory is needed.
+// fit replaces a mostly empty buffer, whose bytes from start on cannot be forwarded now,
+// by one of the size of its content, if many bytes are in buffers or memory pressure is
+// medium.
 func (e *Engine) fit(b *buffer, start int32) (*buffer, int32) {
 	n := len(b.b) - int(start)
 	if cap(b.b) <= 2*n+minWindow || e.bufferBytes < manyBufferBytes && e.pressure() < pressureMedium {

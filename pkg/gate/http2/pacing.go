@@ -2,18 +2,18 @@ package http2
 
 import "github.com/queuegate/queuegate/pkg/gate/loop"
 
-// pacer starts the streams that clients open in bursts, and ends those that are reset
-// in bursts: hundreds at once would hold up the other clients of the loop. The
-// connections with streams to start form a circle, and each one starts one stream per
-// round. How many start is the decision of pacing.
+// pacer starts streams that clients open in bursts and ends streams that are reset in
+// bursts. Handling hundreds in one iteration would delay the other clients of the loop.
+// The start queues of the connections form a ring, and each starts one stream per round.
+// pacing limits how many start.
 type pacer struct {
 	pacing
 	eng         *Engine
 	handle      loop.Handle
 	iteration   uint8       // of the loop
 	flushQueued bool        // Flush is called at the end of the iteration
-	pausedUntil int64       // no stream starts before
-	last        *startQueue // its next is the first of the circle; nil = none
+	pausedUntil int64       // no stream starts earlier
+	last        *startQueue // its next is the first of the ring; nil = empty ring
 }
 
 func (p *pacer) init(e *Engine) {
@@ -21,7 +21,7 @@ func (p *pacer) init(e *Engine) {
 	p.handle.Bind(e.loop, p)
 }
 
-// Flush implements loop.Flusher: the iteration is over.
+// Flush implements loop.Flusher. It runs at the end of an iteration.
 func (p *pacer) Flush() { p.iteration, p.flushQueued = p.iteration+1, false }
 
 // Step implements loop.Routine.
@@ -54,7 +54,7 @@ func (p *pacer) Step() {
 	p.handle.Wake()
 }
 
-// responseBegan notes the response to a paced stream.
+// responseBegan is called when the response to a paced stream begins.
 func (p *pacer) responseBegan() {
 	p.responded(p.last != nil)
 	if p.last != nil {
@@ -62,8 +62,8 @@ func (p *pacer) responseBegan() {
 	}
 }
 
-// seekReset turns the circle to a queue whose first stream is reset and only has to
-// end. It returns false if there is none.
+// seekReset rotates the ring to a queue whose first stream is reset. Such a stream only
+// has to be ended, which needs no credit. It returns false if there is none.
 func (p *pacer) seekReset() bool {
 	for start := p.last; ; {
 		if p.last.next.last.next.reset {
@@ -75,7 +75,7 @@ func (p *pacer) seekReset() bool {
 	}
 }
 
-// dequeue removes the first stream of the next queue in the circle.
+// dequeue removes the first stream of the next queue in the ring.
 func (p *pacer) dequeue() *downStream {
 	q := p.last.next
 	s := q.last.next
@@ -95,11 +95,11 @@ func (p *pacer) dequeue() *downStream {
 // startQueue holds the streams of a connection that wait for the pacer.
 type startQueue struct {
 	last *downStream // its next is the first; nil = empty
-	next *startQueue // in the circle of queues that are not empty
+	next *startQueue // in the ring of non-empty queues
 }
 
-// start starts s at once if it is the connection's first stream in this iteration, so
-// that clients with few streams do not wait. Otherwise s is queued.
+// start starts s at once if it is the connection's first stream in this iteration, so that
+// clients with few streams are not delayed. Otherwise it queues s.
 func (q *startQueue) start(s *downStream) {
 	p, c := &s.eng().pacer, s.conn
 	if !p.flushQueued {
@@ -115,7 +115,7 @@ func (q *startQueue) start(s *downStream) {
 	s.handle.Wake()
 }
 
-// add queues s, unless it is queued.
+// add queues s, unless it is already queued.
 func (q *startQueue) add(s *downStream) {
 	switch p := &s.eng().pacer; {
 	case s.next != nil:

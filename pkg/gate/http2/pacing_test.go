@@ -14,8 +14,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// TestAClientThatOpensManyStreamsDoesNotDelayOthers: in one turn of the loop the
-// many do not all begin, and one of another connection does.
+// In one iteration the pacer starts only some streams of the burst, but all streams of
+// the other connection.
 func TestAClientThatOpensManyStreamsDoesNotDelayOthers(t *testing.T) {
 	var served atomic.Int64
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) { served.Inc() }))
@@ -31,15 +31,15 @@ func TestAClientThatOpensManyStreamsDoesNotDelayOthers(t *testing.T) {
 		}
 	}
 	r.on(func() {
-		var crowd, other *downConn
+		var burst, other *downConn
 		for c := range r.part.clients.all() {
 			if c.peer.Port() == uint16(many.conn.LocalAddr().(*net.TCPAddr).Port) {
-				crowd = c
+				burst = c
 			} else {
 				other = c
 			}
 		}
-		open(crowd, 101, maxStreams)
+		open(burst, 101, maxStreams)
 		open(other, 101, 3)
 		waiting := func(c *downConn) (n int) {
 			for _, s := range c.table.open {
@@ -49,41 +49,41 @@ func TestAClientThatOpensManyStreamsDoesNotDelayOthers(t *testing.T) {
 			}
 			return n
 		}
-		if n, m := waiting(crowd), waiting(other); n != maxStreams-1 || m != 2 {
-			t.Errorf("%d and %d streams wait, want all but the first: %d and 2", n, m, maxStreams-1)
+		if n, m := waiting(burst), waiting(other); n != maxStreams-1 || m != 2 {
+			t.Errorf("%d and %d streams are queued, want all but the first: %d and 2", n, m, maxStreams-1)
 		}
 		r.part.pacer.Step()
-		most := unitsPerIteration/(1+dialUnits) + 2 // the first has a connection that is there, the last may go beyond
-		if n := maxStreams - waiting(crowd) + 3 - waiting(other); n > 2+most {
-			t.Errorf("%d streams have begun in a turn, want at most %d beside the first ones", n, most)
+		most := unitsPerIteration/(1+dialUnits) + 2 // the first reuses a connection, the last may exceed the limit
+		if n := maxStreams - waiting(burst) + 3 - waiting(other); n > 2+most {
+			t.Errorf("%d streams started in an iteration, want at most %d in addition to the first ones", n, most)
 		}
 		if waiting(other) != 0 {
-			t.Error("streams of another connection wait for more than their turn")
+			t.Error("streams of another connection are still queued")
 		}
-		n := waiting(crowd)
-		if r.part.pacer.Step(); waiting(crowd) != n {
-			t.Error("connections are made without a pause")
+		n := waiting(burst)
+		if r.part.pacer.Step(); waiting(burst) != n {
+			t.Error("connections are opened without a pause")
 		}
-		// The loop's clock stands, and no answer is read.
+		// The loop's clock stands still, and no response is read.
 		for range 2 * baseCredits {
 			r.part.pacer.pausedUntil = 0
 			r.part.pacer.Step()
 		}
-		if n := maxStreams - waiting(crowd) + 3 - waiting(other); n != 2+baseCredits {
-			t.Errorf("%d streams have begun and none is answered, want %d beside the first ones", n-2, baseCredits)
+		if n := maxStreams - waiting(burst) + 3 - waiting(other); n != 2+baseCredits {
+			t.Errorf("%d streams started without a response, want %d in addition to the first ones", n-2, baseCredits)
 		}
-		r.part.pacer.refilledAt += int64(time.Hour) // from here on answers alone let others begin
+		r.part.pacer.refilledAt += int64(time.Hour) // from here on only responses give credits
 		other.resetStreams()
 		if r.part.pacer.Step(); other.starting.last != nil {
-			t.Error("what only has to end waits for an answer to another")
+			t.Error("a reset stream waits for a response to another")
 		}
-		// What is reset before it begins never does.
-		if err := crowd.conn.handle(frame(h2.RSTStream, 0, 101+2*(maxStreams-1), u32(8))); err != nil {
+		// A stream that is reset while queued is never started.
+		if err := burst.conn.handle(frame(h2.RSTStream, 0, 101+2*(maxStreams-1), u32(8))); err != nil {
 			t.Fatal(err)
 		}
 	})
-	until(t, "all have been served", func() bool { return served.Load()-before >= maxStreams-1 })
-	until(t, "none is left", func() (over bool) {
+	until(t, "all responses", func() bool { return served.Load()-before >= maxStreams-1 })
+	until(t, "the end of all streams", func() (over bool) {
 		r.on(func() {
 			over = r.part.pacer.last == nil
 			for c := range r.part.clients.all() {
@@ -95,8 +95,8 @@ func TestAClientThatOpensManyStreamsDoesNotDelayOthers(t *testing.T) {
 	r.dial().works()
 }
 
-// TestWaitingStreamsEndWithTheirConnection: in turns, and they have not begun.
-func TestWaitingStreamsEndWithTheirConnection(t *testing.T) {
+// They are ended over several iterations, without being started.
+func TestQueuedStreamsEndWithTheirConnection(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}))
 	c := r.dial()
 	c.works()
@@ -113,18 +113,17 @@ func TestWaitingStreamsEndWithTheirConnection(t *testing.T) {
 		}
 		r.part.pacer.Step()
 		if n := len(ended.table.open); n < maxStreams-unitsPerIteration || n == maxStreams {
-			t.Errorf("%d of %d streams are left after a turn", n, maxStreams)
+			t.Errorf("%d of %d streams are left after an iteration", n, maxStreams)
 		}
 	})
-	until(t, "none is left", func() (over bool) {
+	until(t, "the end of all streams", func() (over bool) {
 		r.on(func() { over = r.part.pacer.last == nil && len(ended.table.open) == 0 })
 		return over
 	})
 	r.dial().works()
 }
 
-// TestABurstLeavesIdleConnectionsToOthers: once there are many, those who begin
-// one of many streams have connections of their own made.
+// If many requests are in flight, streams of a burst get new connections.
 func TestABurstLeavesIdleConnectionsToOthers(t *testing.T) {
 	const few, many = 3, 100
 	var hanging, met atomic.Int64
@@ -156,23 +155,23 @@ func TestABurstLeavesIdleConnectionsToOthers(t *testing.T) {
 		})
 	}
 	open(101, many, getHead)
-	until(t, "all hang", func() bool { return hanging.Load() == many })
+	until(t, "all requests to block", func() bool { return hanging.Load() == many })
 	open(1001, few, postHead)
 	until(t, "a few connections are idle", func() bool { return met.Load() == few && r.gate.Admission.InFlight() == many })
 	before := dials()
 	open(2001, 20, getHead)
-	until(t, "all hang", func() bool { return hanging.Load() == many+20 })
-	if n := dials() - before; n != 19 { // the first one stands in no line
-		t.Errorf("%d connections were made for 20 streams, want 19", n)
+	until(t, "all requests to block", func() bool { return hanging.Load() == many+20 })
+	if n := dials() - before; n != 19 { // the first stream is not queued
+		t.Errorf("%d connections were opened for 20 streams, want 19", n)
 	}
 }
 
-// TestABurstLeavesAnHTTP2ConnectionToOthers: what is the first of its client in
-// a turn stands beside few streams, however many others have begun at once.
+// The first stream of a client in an iteration is not a part of the burst, and shares a
+// connection with few streams.
 func TestABurstLeavesAnHTTP2ConnectionToOthers(t *testing.T) {
 	r := newRig(t, serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
 		if f, ok := f.(*http2.MetaHeadersFrame); ok && field(f, ":path") == "/works" {
-			p.answer(f.StreamID, "")
+			p.respond(f.StreamID, "")
 		}
 		return true
 	}), func(o *options) { o.protocol = upstream.H2C })
@@ -191,7 +190,7 @@ func TestABurstLeavesAnHTTP2ConnectionToOthers(t *testing.T) {
 			}
 		})
 		begun += n
-		until(t, "all are under way", func() (all bool) {
+		until(t, "all streams to be open", func() (all bool) {
 			r.on(func() { all = r.part.pool.streams == begun })
 			return all
 		})
@@ -206,20 +205,20 @@ func TestABurstLeavesAnHTTP2ConnectionToOthers(t *testing.T) {
 	}
 	open(10)
 	if n := sizes(); !slices.Equal(n, []int{10}) {
-		t.Errorf("streams of the connections %v, want few on one", n)
+		t.Errorf("streams per connection: %v, want a few on one", n)
 	}
 	open(maxStreams - 20)
 	if n := sizes(); !slices.Equal(n, []int{maxStreams - 10}) {
-		t.Errorf("streams of the connections %v, want a crowd on one", n)
+		t.Errorf("streams per connection: %v, want the burst on one", n)
 	}
 	for i := range 5 {
 		open(1)
 		if n := sizes(); !slices.Equal(n, []int{maxStreams - 10, 1 + i}) {
-			t.Errorf("streams of the connections %v, want the single ones on another", n)
+			t.Errorf("streams per connection: %v, want the single streams on another", n)
 		}
 	}
 	open(4)
 	if n := sizes(); !slices.Equal(n, []int{maxStreams - 10 + 3, 6}) {
-		t.Errorf("streams of the connections %v, want three of four with the crowd", n)
+		t.Errorf("streams of the connections %v, want three of four with the burst", n)
 	}
 }

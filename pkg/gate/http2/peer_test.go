@@ -12,8 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// peer is a container's end of a connection over HTTP/2, which says what a test
-// wants.
+// peer is the container's end of an HTTP/2 connection. It can send any frames.
 type peer struct {
 	*http2.Framer
 	conn   net.Conn
@@ -23,13 +22,13 @@ type peer struct {
 	encode *hpack.Encoder
 }
 
-// serveFrames is a container that speaks HTTP/2 alone: it sends the settings and
-// gives each frame to handle, which the connection ends without.
+// serveFrames is a container that speaks HTTP/2 only. It sends the settings and calls
+// handle with each frame; if handle returns false, the connection is closed.
 func serveFrames(t *testing.T, settings []http2.Setting, handle func(p *peer, f http2.Frame) bool) *container {
 	return servePeers(t, func(p *peer) error { return p.WriteSettings(settings...) }, handle)
 }
 
-// servePeers is like serveFrames, but start begins the connection. If start is nil, the
+// servePeers is like serveFrames, but calls begin first on a connection. If begin is nil, the
 // container neither sends nor acknowledges SETTINGS.
 func servePeers(t *testing.T, begin func(p *peer) error, handle func(p *peer, f http2.Frame) bool) *container {
 	var conns atomic.Int64
@@ -77,13 +76,13 @@ func (p *peer) head(id uint32, end bool, fields ...string) {
 	})
 }
 
-// answer sends a response with a body.
-func (p *peer) answer(id uint32, body string) {
+// respond sends a response with a body.
+func (p *peer) respond(id uint32, body string) {
 	p.head(id, false, ":status", "200")
 	_ = p.do(func() error { return p.WriteData(id, true, []byte(body)) })
 }
 
-// field is the value of a field of a request.
+// field returns the value of a request field.
 func field(f *http2.MetaHeadersFrame, name string) string {
 	for _, x := range f.Fields {
 		if x.Name == name {

@@ -12,44 +12,44 @@ import (
 // Pool holds the HTTP/2 connections of one loop to the container. It implements
 // exchange.Connector.
 type Pool struct {
-	eng          *Engine
-	dialer       *upstream.Dialer
-	choice       *upstream.Choice
-	stats        *upstream.Stats
-	conns        []*upConn
-	connectQueue exchange.WaitQueue // exchanges waiting for a stream or for protocol detection
-	spare        loop.FreeList[upStream]
-	responses    loop.FreeList[wire.Response]
-	streams      int // open, on all connections
+	eng         *Engine
+	dialer      *upstream.Dialer
+	choice      *upstream.Choice
+	stats       *upstream.Stats
+	conns       []*upConn
+	streamQueue exchange.WaitQueue // exchanges waiting for a stream slot or for protocol detection
+	freeStreams loop.FreeList[upStream]
+	responses   loop.FreeList[wire.Response]
+	streams     int // open, on all connections
 
 	maxHeaderList  uint32 // the container's last SETTINGS_MAX_HEADER_LIST_SIZE
 	maxConcurrent  uint32 // the container's last SETTINGS_MAX_CONCURRENT_STREAMS
-	lowWindowUntil int64  // some client takes nothing: containers send little ahead
+	lowWindowUntil int64  // some client reads nothing: responses get minWindow
 	trailersUntil  int64  // requests without a length are assumed to have trailers
 }
 
 func newPool(e *Engine) *Pool {
 	p := &Pool{eng: e, dialer: &e.worker.Dialer, choice: e.worker.Choice, stats: e.worker.Stats, maxHeaderList: h2.DefaultMaxList, maxConcurrent: maxStreamsUpstream}
-	p.spare.Init(e.loop, 16, 16384, nil)
+	p.freeStreams.Init(e.loop, 16, 16384, nil)
 	p.responses.Init(e.loop, 16, 1024, nil)
 	return p
 }
 
-// Connect implements exchange.Connector. It opens a stream on a connection that has
-// room, or on a new one.
+// Connect implements exchange.Connector. It opens a stream on a connection with a free
+// stream slot, or on a new connection.
 func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
 	if x.Capacity() < minWindow {
 		p.lowWindowUntil = now + lowWindowTime
 	}
 	var c *upConn
 	if x.Dial.Attempt == nil {
-		var apart bool
+		var preferNew bool
 		if p.needsExclusive(x) {
-			c, apart = p.chooseExclusive(x)
+			c, preferNew = p.chooseExclusive(x)
 		} else {
-			c, apart = p.choose(x)
+			c, preferNew = p.choose(x)
 		}
-		if c != nil && !(apart && p.dialer.CanOpenExtra()) {
+		if c != nil && !(preferNew && p.dialer.CanOpenExtra()) {
 			return p.assign(c, x)
 		}
 		if p.dialer.Enqueue(x) {
@@ -63,7 +63,7 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 		}
 		return nil, r.Next, r.Outcome
 	}
-	if r.Conn.Protocol == "http/1.1" { // chosen by TLS
+	if r.Conn.Protocol == "http/1.1" { // chosen with ALPN
 		p.choice.NotHTTP2()
 		r.Conn.Close()
 		x.Wake()
@@ -76,31 +76,30 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 	return p.assign(c, x)
 }
 
-// choose returns the connection for x, and whether a new one would suit it better.
+// choose returns the connection for x, and whether a new connection is preferable.
 //
-// Few streams share the first connection, so that many frames are written at once.
-// From crowdedConn streams on, the streams of bursts fill one connection after the
-// other, and other streams take the one with the fewest, because a container
-// chooses the order in which it serves the streams of a connection. A request with a
-// body avoids a connection whose window is exhausted by uploads that the container does
-// not read, and a connection on which it could block, or be blocked by, the uploads of
-// another client.
-func (p *Pool) choose(x *exchange.Exchange) (c *upConn, apart bool) {
-	light := 0        // connections with room and less than crowdedConn streams
-	var stuck *upConn // has room, but x needs its window, which other requests block or may block
+// Fewer than busyConnStreams streams share the first connection, so that one write carries
+// many frames. Above that number, streams of a burst fill one connection after the other,
+// and other streams use the connection with the fewest streams: the container chooses the
+// order in which it serves the streams of a connection, so a burst could delay them. A
+// request with a body avoids connections whose window is exhausted by unread uploads, and
+// connections on which it could block, or be blocked by, uploads of another client.
+func (p *Pool) choose(x *exchange.Exchange) (c *upConn, preferNew bool) {
+	light := 0            // connections that accept streams and have fewer than busyConnStreams
+	var contended *upConn // accepts streams, but other uploads block or may block its window
 	body := sendsData(x)
 	for _, o := range p.conns {
-		if !o.hasRoom() {
+		if !o.acceptsStreams() {
 			continue
 		}
 		if body && (o.starved() || !o.uploads.admits(x)) {
-			stuck = o
+			contended = o
 			continue
 		}
-		if p.streams < crowdedConn {
+		if p.streams < busyConnStreams {
 			return o, false
 		}
-		if len(o.table.open) < crowdedConn {
+		if len(o.table.open) < busyConnStreams {
 			light++
 		}
 		if c == nil || x.Burst == (len(o.table.open) > len(c.table.open)) {
@@ -108,10 +107,10 @@ func (p *Pool) choose(x *exchange.Exchange) (c *upConn, apart bool) {
 		}
 	}
 	if c == nil {
-		return stuck, true
+		return contended, true
 	}
 	if x.Burst {
-		return c, light == 1 && len(c.table.open) < crowdedConn
+		return c, light == 1 && len(c.table.open) < busyConnStreams
 	}
 	return c, light == 0
 }
@@ -122,12 +121,11 @@ func sendsData(x *exchange.Exchange) bool {
 	return x.Upgrade || req.HasBody()
 }
 
-// assign opens a stream for x on c, or queues x until the protocol of the container is
-// detected.
+// assign opens a stream for x on c, or queues x until the container's SETTINGS arrive.
 func (p *Pool) assign(c *upConn, x *exchange.Exchange) (up exchange.Upstream, next int64, o gate.Outcome) {
 	switch {
 	case !c.proven && (c.provingDeadline != 0 || x.Upgrade || !c.accepts(x, min(unprovenHeaderList, p.maxHeaderList))): // wait for SETTINGS
-		p.connectQueue.Add(x)
+		p.streamQueue.Add(x)
 		return nil, 0, gate.Undecided
 	case x.Dial.Detects:
 		return nil, 0, x.Dial.Why
@@ -139,8 +137,7 @@ func (p *Pool) assign(c *upConn, x *exchange.Exchange) (up exchange.Upstream, ne
 	return p.openStream(c, x), 0, gate.Undecided
 }
 
-// accepts reports whether the header list of the request, as it would be sent on c,
-// is within the limit.
+// accepts reports whether the header list of the request, as sent on c, is within limit.
 func (c *upConn) accepts(x *exchange.Exchange, limit uint32) bool {
 	req, peer := x.Downstream().Request()
 	if x.Upgrade {
@@ -161,7 +158,7 @@ func prepare(c *upConn, req *wire.Request) (accept []byte) {
 	return nil
 }
 
-// protocols are offered with ALPN.
+// protocols returns the protocols to offer with ALPN.
 func (p *Pool) protocols() []string {
 	if p.choice.Known() == upstream.H2C {
 		return []string{"h2"}
@@ -174,7 +171,7 @@ func (p *Pool) Cancel(x *exchange.Exchange) { p.dialer.Cancel(x) }
 
 // openStream opens a stream for x.
 func (p *Pool) openStream(c *upConn, x *exchange.Exchange) *upStream {
-	s := p.spare.Get()
+	s := p.freeStreams.Get()
 	if s == nil {
 		s = &upStream{}
 	}
@@ -207,7 +204,7 @@ func (p *Pool) release(s *upStream) {
 	p.streams--
 	s.dropResponse()
 	*s = upStream{}
-	p.spare.Put(s)
+	p.freeStreams.Put(s)
 }
 
 func (p *Pool) getResponse() *wire.Response {
@@ -222,8 +219,8 @@ func (p *Pool) putResponse(r *wire.Response) {
 	p.responses.Put(r)
 }
 
-// initialWindow returns the SETTINGS_INITIAL_WINDOW_SIZE for a connection that has
-// current.
+// initialWindow returns the SETTINGS_INITIAL_WINDOW_SIZE to announce on a connection whose
+// present value is current.
 func (p *Pool) initialWindow(current uint32) uint32 {
 	e := p.eng
 	return initialStreamWindow(current, p.streams, e.gate.Admission.Limit() != 0, e.loop.Now() < p.lowWindowUntil, e.pressure())
@@ -236,25 +233,25 @@ func (p *Pool) sendWindowSettings() {
 	}
 }
 
-// http2Proven notes that the container speaks HTTP/2.
+// http2Proven is called when SETTINGS prove that the container speaks HTTP/2.
 func (p *Pool) http2Proven() {
 	p.choice.SpeaksHTTP2(p.eng.loop.Now())
-	p.connectQueue.NoteResponse()
-	p.connectQueue.WakeAll()
+	p.streamQueue.NoteResponse()
+	p.streamQueue.WakeAll()
 }
 
-// spareConn returns the longest idle connection, if the loop has more than its share of
+// surplusConn returns the longest idle connection, if the loop has more than its share of
 // connections to the container.
-func (p *Pool) spareConn() *upConn {
+func (p *Pool) surplusConn() *upConn {
 	if c := p.longestIdle(); c != nil && p.dialer.BeyondShare() && p.eng.loop.Now()-c.lastReadAt >= int64(exchange.MinIdle) {
 		return c
 	}
 	return nil
 }
 
-// reclaimSpare is the server.IdleSource of connections to the container.
-func (p *Pool) reclaimSpare() (since int64, reclaim func()) {
-	c := p.spareConn()
+// reclaimable is the server.IdleSource of connections to the container.
+func (p *Pool) reclaimable() (since int64, reclaim func()) {
+	c := p.surplusConn()
 	if c == nil {
 		return 0, nil
 	}
@@ -263,7 +260,7 @@ func (p *Pool) reclaimSpare() (since int64, reclaim func()) {
 
 // trim closes idle connections.
 func (p *Pool) trim() {
-	for idle, _ := p.Idle(); idle > keptIdleConns; idle-- {
+	for idle, _ := p.Idle(); idle > maxIdleConns; idle-- {
 		c := p.longestIdle()
 		if c == nil || p.eng.loop.Now()-c.lastReadAt < trimAfter {
 			return

@@ -14,7 +14,7 @@ import (
 func (s *downStream) reply(r gate.Reply) bool {
 	s.announceDrain()
 	l := s.c
-	b, enc := l.room(), &l.hpack().enc
+	b, enc := l.outBuffer(), &l.hpack().enc
 	start := len(b)
 	b = h2.BeginHeaders(b)
 	end := true
@@ -71,7 +71,7 @@ func (s *downStream) truncate(o gate.Outcome) {
 		return
 	}
 	l := s.c
-	b := l.room()
+	b := l.outBuffer()
 	start := len(b)
 	b = s.appendGRPC(h2.BeginHeaders(b), o)
 	l.queue(h2.EndHeaders(b, start, s.id, true, int(l.settings.MaxFrame)))

@@ -13,39 +13,39 @@ import (
 
 // In Go's server one stream can use up the whole window of its connection.
 func TestAnUnreadUploadDoesNotBlockOtherUploads(t *testing.T) {
-	taken := make(chan struct{}, 1)
+	exhausted := make(chan struct{}, 1)
 	var held uint32
 	bytes := map[int64]int{} // upload bytes received on each connection
 	up := serveFrames(t, []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 1 << 20}}, func(p *peer, f http2.Frame) bool {
 		switch f := f.(type) {
 		case *http2.MetaHeadersFrame:
-			if field(f, ":path") == "/held" {
+			if field(f, ":path") == "/blocked" {
 				held = f.StreamID
 			}
 		case *http2.DataFrame:
 			switch {
 			case f.StreamID == held && p.number == 1:
 				if bytes[p.number] += len(f.Data()); bytes[p.number] == 65535 {
-					taken <- struct{}{}
+					exhausted <- struct{}{}
 				}
 			case f.StreamEnded():
-				p.answer(f.StreamID, "")
+				p.respond(f.StreamID, "")
 			}
 		}
 		return true
 	})
 	r := newRig(t, up, func(o *options) { o.protocol = 2 })
 	attacker := r.dial()
-	id := attacker.open(false, request("POST", "/held")...)
+	id := attacker.open(false, request("POST", "/blocked")...)
 	go func() {
 		for range 5 {
 			_ = attacker.data(id, false, strings.Repeat("x", 65535/5))
 		}
 	}()
-	testkit.Receive(t, "the whole window of the connection", taken)
+	testkit.Receive(t, "the whole window of the connection", exhausted)
 	innocent := r.dial()
 	for range 3 {
-		until(t, "the time in which the window may open again", func() (over bool) {
+		until(t, "the timeout of an exhausted window", func() (over bool) {
 			r.on(func() { over = r.part.pool.conns[0].starved() })
 			return over
 		})
@@ -58,8 +58,8 @@ func TestAnUnreadUploadDoesNotBlockOtherUploads(t *testing.T) {
 
 // The upload of the innocent client is in progress when that of the attacker begins.
 func TestAnUnreadUploadDoesNotBlockAnUploadInProgress(t *testing.T) {
-	taken, begun := make(chan struct{}, 1), make(chan struct{}, 1)
-	var mu sync.Mutex // connections have a goroutine each
+	exhausted, begun := make(chan struct{}, 1), make(chan struct{}, 1)
+	var mu sync.Mutex // each connection has a goroutine
 	var unread uint32
 	var unreadOn int64
 	bytes := 0 // of the upload that the container does not read
@@ -78,12 +78,12 @@ func TestAnUnreadUploadDoesNotBlockAnUploadInProgress(t *testing.T) {
 			case f.StreamID == unread && p.number == unreadOn:
 				if bytes += len(f.Data()); bytes == 65535-4 || bytes == 65535 { // "some" of the innocent client may be in the window, too
 					select {
-					case taken <- struct{}{}:
+					case exhausted <- struct{}{}:
 					default:
 					}
 				}
 			case f.StreamEnded():
-				p.answer(f.StreamID, "")
+				p.respond(f.StreamID, "")
 			}
 		}
 		return true
@@ -100,7 +100,7 @@ func TestAnUnreadUploadDoesNotBlockAnUploadInProgress(t *testing.T) {
 			_ = attacker.data(blocked, false, strings.Repeat("x", 65535/5))
 		}
 	}()
-	testkit.Receive(t, "the whole window of a connection", taken)
+	testkit.Receive(t, "the whole window of a connection", exhausted)
 	_ = innocent.data(id, true, "more")
 	innocent.want(id, "200", "")
 	_ = attacker.raw(http2.FrameRSTStream, 0, blocked, u32(uint32(http2.ErrCodeCancel)))
@@ -120,8 +120,7 @@ func (c *client) post(body string) (id uint32) {
 	return id
 }
 
-// Bodies that have arrived whole, and requests without one, share connections whoever
-// sent them.
+// Completely received bodies share connections with those of any client.
 func TestFullyReceivedBodiesOfSeveralClientsShareAConnection(t *testing.T) {
 	heads := make(chan int64, 16)
 	up := servePeers(t, nil, func(p *peer, f http2.Frame) bool {
@@ -135,7 +134,7 @@ func TestFullyReceivedBodiesOfSeveralClientsShareAConnection(t *testing.T) {
 		c := r.dial()
 		id := c.post("some")
 		if n := testkit.Receive(t, "a request", heads); n != 1 {
-			t.Errorf("a whole body was sent on connection %d", n)
+			t.Errorf("a complete body was sent on connection %d", n)
 		}
 		defer func() { _ = c.raw(http2.FrameRSTStream, 0, id, u32(uint32(http2.ErrCodeCancel))) }()
 	}
@@ -187,7 +186,7 @@ func TestAConnectionTakesNoNewRequestsAfterManyENHANCE_YOUR_CALM(t *testing.T) {
 			return true
 		}
 		if p.number > 1 {
-			p.answer(head.StreamID, "")
+			p.respond(head.StreamID, "")
 			return true
 		}
 		if refused[p.number]++; refused[p.number] > allowed {

@@ -18,8 +18,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// responses are the forms of a small response: with a length, chunked, chunked
-// with trailers, and larger than one read.
+// responses serves responses with a length, chunked, with trailers, and larger than one
+// read.
 func responses(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/chunked":
@@ -41,7 +41,7 @@ func responses(w http.ResponseWriter, r *http.Request) {
 
 // Requests for unlimited paths hold no slot, but their number is limited.
 func TestAClientWithClosedWindowsDoesNotBlockUnlimitedPathsOnceItsResponseIsRead(t *testing.T) {
-	bothKinds(t, responses, func(t *testing.T, up *container, _ bool) {
+	overBothProtocols(t, responses, func(t *testing.T, up *container, _ bool) {
 		r := newRig(t, up, func(o *options) {
 			pattern, err := exchange.ParsePathPattern("/metrics")
 			if err != nil {
@@ -60,7 +60,7 @@ func TestAClientWithClosedWindowsDoesNotBlockUnlimitedPathsOnceItsResponseIsRead
 }
 
 func TestAClientWithClosedWindowsHoldsNoSlotOnceItsResponseIsRead(t *testing.T) {
-	bothKinds(t, responses, func(t *testing.T, up *container, h2c bool) {
+	overBothProtocols(t, responses, func(t *testing.T, up *container, h2c bool) {
 		r := newRig(t, up, func(o *options) { o.gate.ConcurrencyLimit = 2 })
 		c := r.dial(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 		ids := map[string]uint32{}
@@ -86,7 +86,7 @@ func TestAClientWithClosedWindowsHoldsNoSlotOnceItsResponseIsRead(t *testing.T) 
 }
 
 func TestClosedWindowsHoldNoSlotWhenResponsesFillTheBuffers(t *testing.T) {
-	bothKinds(t, responses, func(t *testing.T, up *container, h2c bool) {
+	overBothProtocols(t, responses, func(t *testing.T, up *container, h2c bool) {
 		r := newRig(t, up, func(o *options) { o.gate.ConcurrencyLimit = 40 })
 		c := r.dial(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 		ids := map[string]uint32{}
@@ -103,25 +103,25 @@ func TestClosedWindowsHoldNoSlotWhenResponsesFillTheBuffers(t *testing.T) {
 	})
 }
 
-// TestAClientThatTakesPartOfAResponseHoldsNoSlot: a container may send what fits in
-// the gate's buffer, wherever in the stream window the client stopped reading.
-func TestAClientThatTakesPartOfAResponseHoldsNoSlot(t *testing.T) {
-	bothKinds(t, func(w http.ResponseWriter, r *http.Request) {
+// The gate reads the rest of a response that fits into its buffer, wherever the client
+// stopped reading.
+func TestAClientThatReadsPartOfAResponseHoldsNoSlot(t *testing.T) {
+	overBothProtocols(t, func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.URL.Path[1:])
 		_, _ = io.WriteString(w, strings.Repeat("x", n))
 	}, func(t *testing.T, up *container, _ bool) {
 		for _, taken := range []int{1, 1_000, 5_000, 10_000, 20_000, 30_000, 50_000} {
 			r := newRig(t, up, func(o *options) { o.gate.ConcurrencyLimit = 1 })
 			c := r.dial(http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(taken)})
-			c.greedy = false
+			c.autoCredit = false
 			id := c.get(fmt.Sprint("/", taken+60_000))
-			until(t, fmt.Sprintf("a free slot once %d octets are taken", taken), func() bool {
+			until(t, fmt.Sprintf("a free slot after the client has read %d bytes", taken), func() bool {
 				return c.of(id).size == taken && r.gate.Admission.InFlight() == 0
 			})
 			_ = c.do(func() error { return c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20}) })
 			_ = c.do(func() error { return c.WriteWindowUpdate(0, 1<<20) })
 			if g := c.await(id); g.status() != "200" || g.size != taken+60_000 || !g.ended {
-				t.Errorf("%d taken: status %s, %d octets (ended %v)", taken, g.status(), g.size, g.ended)
+				t.Errorf("%d bytes read: status %s, %d bytes (ended %v)", taken, g.status(), g.size, g.ended)
 			}
 		}
 	})
@@ -138,18 +138,18 @@ func (r *rig) headsOf(c *client, ids map[string]uint32) bool {
 }
 
 func TestAClientThatDoesNotReadHoldsNoSlotOnceItsResponsesAreRead(t *testing.T) {
-	bothKinds(t, func(w http.ResponseWriter, r *http.Request) {
+	overBothProtocols(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/fill" {
 			_, _ = w.Write(make([]byte, 8<<20))
 			return
 		}
 		responses(w, r)
 	}, func(t *testing.T, up *container, _ bool) {
-		r := newRig(t, up, func(o *options) { o.gate.ConcurrencyLimit, o.little = 3, true })
-		c := r.dialDeaf(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
+		r := newRig(t, up, func(o *options) { o.gate.ConcurrencyLimit, o.smallSendBuffer = 3, true })
+		c := r.dialUnread(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
 		_ = c.WriteWindowUpdate(0, 1<<30)
 		c.get("/fill")
-		until(t, "a socket that takes no more", func() (full bool) {
+		until(t, "the socket to accept no more bytes", func() (full bool) {
 			r.on(func() {
 				for conn := range r.part.clients.all() {
 					full = conn.full()
@@ -185,7 +185,7 @@ func TestACloseDelimitedResponseReleasesItsSlotOnceItIsRead(t *testing.T) {
 }
 
 func TestAResponseBeyondTheBufferKeepsItsSlot(t *testing.T) {
-	bothKinds(t, func(w http.ResponseWriter, r *http.Request) {
+	overBothProtocols(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(make([]byte, 200_000))
 	}, func(t *testing.T, up *container, _ bool) {
 		r := newRig(t, up, func(o *options) { o.gate.ConcurrencyLimit = 1 })
@@ -197,7 +197,7 @@ func TestAResponseBeyondTheBufferKeepsItsSlot(t *testing.T) {
 		until(t, "a queued request", func() bool { return r.gate.Admission.QueueDepth() == 1 })
 		_ = c.do(func() error { return c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20}) })
 		if g := c.await(id); g.size != 200_000 || !g.ended {
-			t.Errorf("%d bytes have come, ended: %v", g.size, g.ended)
+			t.Errorf("%d bytes arrived, ended: %v", g.size, g.ended)
 		}
 		if g := next.await(queued); g.size != 200_000 {
 			t.Errorf("the queued request got %d bytes", g.size)
@@ -207,7 +207,7 @@ func TestAResponseBeyondTheBufferKeepsItsSlot(t *testing.T) {
 
 func TestAnUnfinishedResponseKeepsItsSlot(t *testing.T) {
 	finish := make(chan struct{})
-	bothKinds(t, func(w http.ResponseWriter, r *http.Request) {
+	overBothProtocols(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/length":
 			w.Header().Set("Content-Length", "10")
@@ -245,7 +245,7 @@ func TestAnUnfinishedResponseKeepsItsSlot(t *testing.T) {
 // Once the container has read the reset, it no longer waits for the rest of the
 // upload.
 func TestAHardLimitFreesTheSlotOfAnUploadWhoseClientDisconnected(t *testing.T) {
-	bothKinds(t, func(w http.ResponseWriter, r *http.Request) {
+	overBothProtocols(t, func(w http.ResponseWriter, r *http.Request) {
 		if n, err := io.Copy(io.Discard, r.Body); err == nil {
 			_, _ = fmt.Fprint(w, n)
 		}

@@ -30,11 +30,11 @@ type stream struct {
 	recv h2.ReceiveWindow
 	send h2.SendWindow
 
-	buf          *buffer // received bytes are buf.b[bufStart:]; nil = none
+	buf          *buffer // bytes not consumed are buf.b[bufStart:]; nil = none
 	bufStart     int32
 	connCredit   int32 // received bytes not yet released to the connection window
-	replayed     int32 // bytes received again from replayBuffer; their credit was already released
-	quota        int32 // bytes that may be written although other streams are blocked
+	replayed     int32 // bytes put back by rewind; their flow-control credit was already released
+	quota        int32 // bytes that may be written while other streams are blocked
 	consumed     int64 // bytes passed to the sink
 	replayBuffer []byte
 	trailers     []byte // field lines
@@ -61,8 +61,8 @@ const (
 	sendEnded           // END_STREAM is written
 )
 
-// withhold tells whether DATA is kept from the sink: before extended CONNECT is
-// accepted, it is not part of the request (RFC 8441 section 5).
+// withhold tells whether DATA is withheld from the sink. Before extended CONNECT is
+// accepted, DATA is not part of the request (RFC 8441 section 5).
 type withhold uint8
 
 const (
@@ -139,7 +139,7 @@ func (s *stream) receiveData(d *h2.Frame) *h2.Error {
 	if n > 0 {
 		s.appendBuffer(d.Payload)
 		c.eng.addBuffered(n)
-		if c.earlyCredit || !c.eng.short() {
+		if c.earlyCredit || !c.eng.overBudget() {
 			c.releaseCredit(n)
 		} else {
 			s.connCredit += int32(n)
@@ -180,7 +180,7 @@ func (s *stream) resize(n uint32) { s.sendWindowUpdate(s.recv.Resize(n)) }
 // more.
 func (s *stream) sendWindowUpdate(increment uint32) {
 	if increment > 0 && !s.endReceived() && !s.state.Closed() {
-		s.c.queue(h2.AppendWindowUpdate(s.c.room(), s.id, increment))
+		s.c.queue(h2.AppendWindowUpdate(s.c.outBuffer(), s.id, increment))
 	}
 }
 
@@ -198,7 +198,7 @@ func (s *stream) Pump(dst exchange.Sink) (moved bool) {
 	for s.buffered() > 0 && !dst.Broken() {
 		n := dst.Write(s.buf.b[s.bufStart:])
 		if n == 0 {
-			if w, ok := dst.(interface{ windowClosed() bool }); !ok || w.windowClosed() { // not just blocked behind other streams
+			if w, ok := dst.(interface{ windowClosed() bool }); !ok || w.windowClosed() { // dst waits for its peer, not only for other streams
 				s.buf, s.bufStart = s.c.eng.fit(s.buf, s.bufStart)
 			}
 			m, _ := dst.Flush()
@@ -239,7 +239,8 @@ func (s *stream) consume(n int) {
 	s.releaseCredit(n)
 }
 
-// adaptWindow resizes the receive window to what the client takes and memory allows.
+// adaptWindow resizes the receive window to the client's reading speed and the memory
+// pressure.
 func (s *stream) adaptWindow() {
 	size := s.recv.Size()
 	grow, shrink := windowChange(size, s.consumed, s.c.eng.pressure())
@@ -251,8 +252,8 @@ func (s *stream) adaptWindow() {
 	}
 }
 
-// appendReplay copies the next n bytes to the replay buffer. A long body, or memory
-// pressure, ends the chance of a retry.
+// appendReplay copies the next n bytes to the replay buffer. If the body is too long or
+// memory pressure is high, it drops the buffer, and the request is not retried.
 func (s *stream) appendReplay(n int) {
 	e := s.c.eng
 	if len(s.replayBuffer)+n > maxReplay || e.pressure() >= pressureHigh {
@@ -306,8 +307,8 @@ func (s *stream) Failed() bool { return s.malformed || s.reset && !s.Ended() }
 // Malformed implements exchange.Source.
 func (s *stream) Malformed() bool { return s.malformed }
 
-// Write implements exchange.Sink. It accepts what the windows and the output buffer
-// allow, and no more than the stream's quota while other streams are blocked.
+// Write implements exchange.Sink. It accepts as many bytes as the windows and the output
+// buffer allow, and at most the stream's quota while other streams are blocked.
 func (s *stream) Write(p []byte) int {
 	c := s.c
 	done := 0
@@ -320,7 +321,7 @@ func (s *stream) Write(p []byte) int {
 			break
 		}
 		s.lastDataAt = c.position()
-		b := h2.AppendDataHeader(c.roomFor(n), s.id, n, false)
+		b := h2.AppendDataHeader(c.outBufferFor(n), s.id, n, false)
 		c.queue(append(b, p[done:done+n]...))
 		s.send.Consume(n)
 		c.send.Consume(n)
@@ -369,14 +370,14 @@ func (s *stream) Finish(trailers []byte) {
 	case c.broken, !s.state.CanSend(): // many peers treat HEADERS on a reset stream as a connection error
 		return
 	case len(trailers) > 0:
-		b := c.room()
+		b := c.outBuffer()
 		start := len(b)
 		b = wire.AppendLines(h2.BeginHeaders(b), &c.hpack().enc, trailers)
 		c.queue(h2.EndHeaders(b, start, s.id, true, int(c.settings.MaxFrame)))
 	case s.lastDataAt > 0 && !c.mayBeSent(s.lastDataAt) && c.out != nil: // still buffered: flag the last DATA frame
 		c.out.b[c.outStart+int(s.lastDataAt-c.written)+4] |= byte(h2.FlagEndStream)
 	default:
-		c.queue(h2.AppendDataHeader(c.room(), s.id, 0, true))
+		c.queue(h2.AppendDataHeader(c.outBuffer(), s.id, 0, true))
 	}
 	s.advance(h2.OnDataEnd)
 }

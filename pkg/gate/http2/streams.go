@@ -6,12 +6,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// streamTable holds the open streams of a connection in the order of their
-// identifiers, and how the latest closed ones ended. It serves both roles: S is
-// *downStream or *upStream.
+// streamTable holds the open streams of a connection, ordered by identifier, and a history
+// of how recently closed streams ended. S is *downStream or *upStream.
 type streamTable[S tableStream] struct {
 	open    []S
-	history *h2.History // nil = no stream has ended
+	history *h2.History // nil before the first stream ends
 }
 
 type tableStream interface {
@@ -19,8 +18,8 @@ type tableStream interface {
 	base() *stream
 }
 
-// streamIDs tells the state of a stream that is not open: h2.PeerStreams or
-// h2.OurStreams.
+// streamIDs returns the state of a stream that is not open. h2.PeerStreams and
+// h2.OurStreams implement it.
 type streamIDs interface {
 	StateOf(id uint32, h *h2.History) (h2.State, *h2.Error)
 }
@@ -34,7 +33,7 @@ func (t *streamTable[S]) find(id uint32) (s S) {
 	return s
 }
 
-// add appends a stream; its identifier is higher than those before.
+// add appends a stream. Its identifier is higher than all earlier ones.
 func (t *streamTable[S]) add(s S) { t.open = append(t.open, s) }
 
 // remove takes out a stream that has ended.
@@ -45,7 +44,7 @@ func (t *streamTable[S]) remove(s S) {
 	t.remember(s.base().id, s.base().state)
 }
 
-// remember notes how a stream has ended.
+// remember records how a stream ended.
 func (t *streamTable[S]) remember(id uint32, how h2.State) {
 	if t.history == nil {
 		t.history = new(h2.History)
@@ -74,8 +73,8 @@ func (t *streamTable[S]) receive(ids streamIDs, f *h2.Frame) (s S, accepted bool
 	return s, true, nil
 }
 
-// changeWindows applies a change of the peer's SETTINGS_INITIAL_WINDOW_SIZE. It
-// wakes only the streams that the window had blocked: a peer may have hundreds.
+// changeWindows applies a change of the peer's SETTINGS_INITIAL_WINDOW_SIZE. It wakes only
+// the streams that were blocked on their window, because a peer may have hundreds open.
 func (t *streamTable[S]) changeWindows(ch h2.Changes) *h2.Error {
 	for _, s := range t.open {
 		f := s.base()

@@ -7,13 +7,12 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// Trailers of a request are a HEADERS frame. If the container has closed the stream
-// while the frame was in flight, many servers (Go's net/http, for instance) end
-// the whole connection: they treat an identifier that is not above the last one as
-// a connection error (RFC 9113 section 5.1.1). The gate cannot know what is in
-// flight, so trailers are sent only while no other stream is open on the
-// connection, and no stream is opened there until the container has acknowledged a
-// PING that follows them.
+// Request trailers are a HEADERS frame. If such a frame arrives after the container has
+// closed the stream, many servers (Go's net/http, for instance) close the connection: they
+// treat HEADERS with an identifier that is not above the last one as a connection error
+// (RFC 9113 section 5.1.1). The gate cannot know whether a close is in flight, so it sends
+// trailers only while no other stream is open on the connection, and opens no stream there
+// until the container has acknowledged a PING that follows the trailers.
 //
 //   - A request that announces trailers gets a connection without other streams.
 //   - For trailersRecent after unannounced trailers, every request whose body has
@@ -23,7 +22,7 @@ import (
 //     and an empty DATA frame ends the request.
 //   - Once the response is complete, trailers are discarded.
 
-// sharing is whether other streams may be opened on a connection.
+// sharing tells whether other streams may be opened on a connection.
 //
 //	shared  → exclusive          a stream whose request may have trailers is opened
 //	shared  → trailersWaiting    trailers wait for the other streams to end
@@ -53,10 +52,10 @@ func (p *Pool) needsExclusive(x *exchange.Exchange) bool {
 
 // chooseExclusive is like choose, for an exchange that needs a connection without other
 // streams.
-func (p *Pool) chooseExclusive(x *exchange.Exchange) (c *upConn, apart bool) {
+func (p *Pool) chooseExclusive(x *exchange.Exchange) (c *upConn, preferNew bool) {
 	n := 0
 	for _, o := range p.conns {
-		if o.hasRoom() && len(o.table.open) == 0 {
+		if o.acceptsStreams() && len(o.table.open) == 0 {
 			return o, false
 		}
 		if o.sharing != shared {
@@ -87,8 +86,8 @@ func (s *upStream) Flush() (moved, empty bool) {
 	return s.stream.Flush()
 }
 
-// trySendTrailers ends the request with its trailers, or without them if they can no
-// longer be sent. It returns false while they wait.
+// trySendTrailers ends the request with its trailers, or without them if they cannot be
+// sent any more. It returns false while the trailers must wait.
 func trySendTrailers(s *upStream) bool {
 	c := s.conn
 	now := c.eng.loop.Now()
@@ -121,7 +120,7 @@ func trySendTrailers(s *upStream) bool {
 	}
 	s.endRequest(s.pendingTrailers)
 	s.pendingTrailers, s.trailersDeadline = nil, 0
-	c.queue(h2.AppendPing(c.room(), false, trailersPing))
+	c.queue(h2.AppendPing(c.outBuffer(), false, trailersPing))
 	c.setSharing(trailersSent, now+livenessTimeout)
 	return true
 }
@@ -142,7 +141,7 @@ func (c *upConn) setSharing(to sharing, until int64) {
 		c.handle.Wake()
 	}
 	if to == shared {
-		c.pool.connectQueue.WakeAll()
+		c.pool.streamQueue.WakeAll()
 		c.pool.dialer.WakeFirst()
 	}
 }
@@ -167,11 +166,11 @@ func (c *upConn) endSharing() {
 	}
 }
 
-// expireSharing handles the expiry of sharingDeadline: waiting trailers are discarded, and a
-// connection whose PING was not acknowledged takes no new streams.
+// expireSharing handles the expiry of sharingDeadline: it discards waiting trailers, and
+// opens no more streams on a connection whose PING was not acknowledged.
 func expireSharing(c *upConn) {
 	if c.sharing == trailersSent {
-		c.sharingDeadline, c.leaving = 0, true
+		c.sharingDeadline, c.draining = 0, true
 		c.streamEnded()
 		return
 	}

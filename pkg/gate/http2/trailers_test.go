@@ -23,12 +23,12 @@ func (c *client) trailers(id uint32, fields ...string) {
 	})
 }
 
-// hasty is a net/http container that responds to /early without reading the body,
-// and to /held after release is closed.
-func hasty(begun chan struct{}, release chan struct{}) http.HandlerFunc {
+// serveEarlyResponses is a net/http handler that responds to /early without reading the
+// body, and to /blocked after release is closed.
+func serveEarlyResponses(begun chan struct{}, release chan struct{}) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.URL.Path == "/held":
+		case r.URL.Path == "/blocked":
 			begun <- struct{}{}
 			<-release
 		case strings.HasPrefix(r.URL.Path, "/early"):
@@ -49,13 +49,13 @@ func TestTrailersAfterAnEarlyResponseEndNoOtherRequest(t *testing.T) {
 		t.Run(fmt.Sprintf("announced %v", announced), func(t *testing.T) {
 			const innocents, attacks = 20, 800
 			begun, release := make(chan struct{}, innocents), make(chan struct{})
-			up := serveHTTP(t, false, true, hasty(begun, release))
+			up := serveHTTP(t, false, true, serveEarlyResponses(begun, release))
 			r := newRig(t, up, func(o *options) { o.protocol = 2 })
 			innocent := r.dial()
 			var held []uint32
 			for range innocents {
-				held = append(held, innocent.open(true, request("POST", "/held")...))
-				testkit.Receive(t, "a request that others must not end", begun)
+				held = append(held, innocent.open(true, request("POST", "/blocked")...))
+				testkit.Receive(t, "a request that must survive", begun)
 			}
 			attacker := r.dial()
 			var more []string
@@ -94,24 +94,24 @@ func TestTrailersAfterAnEarlyResponseEndNoOtherRequest(t *testing.T) {
 }
 
 // serveTrailers is a container that responds with the request's trailer x-end, and
-// to /held after release is closed.
+// to /blocked after release is closed.
 func serveTrailers(t *testing.T, begun, release chan struct{}) *container {
 	return serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
 		switch f := f.(type) {
 		case *http2.MetaHeadersFrame:
 			switch {
-			case field(f, ":path") == "/held":
+			case field(f, ":path") == "/blocked":
 				begun <- struct{}{}
 				go func() {
 					<-release
-					p.answer(f.StreamID, "")
+					p.respond(f.StreamID, "")
 				}()
 			case f.StreamEnded():
-				p.answer(f.StreamID, field(f, "x-end"))
+				p.respond(f.StreamID, field(f, "x-end"))
 			}
 		case *http2.DataFrame:
 			if f.StreamEnded() {
-				p.answer(f.StreamID, "none")
+				p.respond(f.StreamID, "none")
 			}
 		case *http2.PingFrame:
 			_ = p.do(func() error { return p.WritePing(true, f.Data) })
@@ -126,8 +126,8 @@ func TestTrailersReachTheContainerDespiteConcurrentRequests(t *testing.T) {
 	up := serveTrailers(t, begun, release)
 	r := newRig(t, up, func(o *options) { o.protocol = 2 })
 	c := r.dial()
-	held := c.get("/held")
-	testkit.Receive(t, "a request that stays", begun)
+	held := c.get("/blocked")
+	testkit.Receive(t, "a request that blocks", begun)
 	send := func(want string, more ...string) {
 		t.Helper()
 		id := c.open(false, request("POST", "/", more...)...)
@@ -136,7 +136,7 @@ func TestTrailersReachTheContainerDespiteConcurrentRequests(t *testing.T) {
 		c.want(id, "200", want)
 	}
 	send("yes", "trailer", "x-end")
-	send("none") // unannounced, on a connection whose other streams do not end
+	send("none") // unannounced, while another stream of the connection stays open
 	send("yes")  // unannounced, after earlier unannounced trailers
 	close(release)
 	c.want(held, "200", "")
@@ -147,12 +147,12 @@ func TestTrailersWaitForTheOtherStreamsOfTheirConnection(t *testing.T) {
 	up := serveTrailers(t, begun, release)
 	r := newRig(t, up, func(o *options) { o.protocol = 2 })
 	c := r.dial()
-	held := c.get("/held")
-	testkit.Receive(t, "a request under way", begun)
+	held := c.get("/blocked")
+	testkit.Receive(t, "a request in flight", begun)
 	id := c.open(false, request("POST", "/")...)
 	_ = c.data(id, false, "hello")
 	c.trailers(id, "x-end", "yes")
-	until(t, "trailers that wait", func() (wait bool) {
+	until(t, "waiting trailers", func() (wait bool) {
 		r.on(func() { wait = r.part.pool.conns[0].sharing == trailersWaiting })
 		return wait
 	})
@@ -187,7 +187,7 @@ func TestNoStreamOpensAfterTrailersUntilTheirPINGIsAcknowledged(t *testing.T) {
 				} else {
 					order = append(order, fmt.Sprint("request on ", p.number))
 				}
-				p.answer(f.StreamID, "")
+				p.respond(f.StreamID, "")
 			}
 		case *http2.PingFrame:
 			pings <- func() { _ = p.do(func() error { return p.WritePing(true, f.Data) }) }
@@ -199,7 +199,7 @@ func TestNoStreamOpensAfterTrailersUntilTheirPINGIsAcknowledged(t *testing.T) {
 	id := c.open(false, request("POST", "/", "trailer", "x-end")...)
 	c.trailers(id, "x-end", "yes")
 	c.want(id, "200", "")
-	ack := testkit.Receive(t, "a PING behind the trailers", pings)
+	ack := testkit.Receive(t, "a PING after the trailers", pings)
 	c.works()
 	ack()
 	until(t, "the connection shared again", func() (ok bool) {
@@ -217,7 +217,7 @@ func TestNoStreamOpensAfterTrailersUntilTheirPINGIsAcknowledged(t *testing.T) {
 func TestAnUnacknowledgedPINGAfterTrailersClosesTheConnection(t *testing.T) {
 	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
 		if f, ok := f.(*http2.MetaHeadersFrame); ok && f.StreamEnded() {
-			p.answer(f.StreamID, "")
+			p.respond(f.StreamID, "")
 		}
 		return true
 	})
@@ -234,7 +234,7 @@ func TestAnUnacknowledgedPINGAfterTrailersClosesTheConnection(t *testing.T) {
 		u.sharingDeadline = 1
 		u.watchLiveness()
 		if u.live {
-			t.Error("it is open")
+			t.Error("the connection is still open")
 		}
 	})
 }
@@ -246,10 +246,10 @@ func TestTrailersBeyondTheContainersHeaderListLimitGet431(t *testing.T) {
 		switch f := f.(type) {
 		case *http2.MetaHeadersFrame:
 			if n := listSize(f.Fields); n > limit {
-				t.Errorf("a header list of %d octets", n)
+				t.Errorf("a header list of %d bytes", n)
 			}
 			if f.StreamEnded() {
-				p.answer(f.StreamID, "")
+				p.respond(f.StreamID, "")
 			}
 		case *http2.RSTStreamFrame:
 			reset <- f.ErrCode
@@ -302,11 +302,11 @@ func TestClosingAConnectionDiscardsItsWaitingTrailers(t *testing.T) {
 	r := newRig(t, up, func(o *options) { o.protocol = 2 })
 	c := r.dial()
 	held := c.open(true, request("POST", "/")...)
-	testkit.Receive(t, "a request under way", begun)
+	testkit.Receive(t, "a request in flight", begun)
 	id := c.open(false, request("POST", "/")...)
 	_ = c.data(id, false, "hello")
 	c.trailers(id, "x-end", "yes")
-	until(t, "trailers that wait", func() (wait bool) {
+	until(t, "waiting trailers", func() (wait bool) {
 		r.on(func() { wait = r.part.pool.conns[0].sharing == trailersWaiting })
 		return wait
 	})

@@ -22,7 +22,7 @@ type upConn struct {
 	table           streamTable[*upStream]
 	usedBefore      bool // has carried a request
 	proven          bool // SETTINGS has arrived: the container speaks HTTP/2
-	leaving         bool // no new streams
+	draining        bool // no new streams
 	live            bool
 	uploads         uploads
 	sharing         sharing
@@ -75,7 +75,7 @@ func (p *Pool) open(conn *upstream.Conn) *upConn {
 	c.lastReadAt = p.eng.loop.Now()
 	c.lastCreditAt = c.lastReadAt
 	c.setMaxHeaderList(maxUpstreamHead)
-	b := append(c.room(), h2.Preface...)
+	b := append(c.outBuffer(), h2.Preface...)
 	b = h2.AppendSettings(b,
 		h2.Setting{ID: h2.SettingEnablePush, Value: 0},
 		h2.Setting{ID: h2.SettingInitialWindowSize, Value: c.ackedWindow},
@@ -91,26 +91,27 @@ func (p *Pool) open(conn *upstream.Conn) *upConn {
 	return c
 }
 
-// hasRoom reports whether another stream can be opened.
-func (c *upConn) hasRoom() bool {
+// acceptsStreams reports whether another stream can be opened.
+func (c *upConn) acceptsStreams() bool {
 	limit := min(c.settings.MaxConcurrentStreams, maxStreamsUpstream)
 	if !c.proven {
 		limit = min(c.pool.maxConcurrent, unprovenStreams)
 	}
-	return c.live && !c.leaving && c.sharing == shared && len(c.table.open) < int(limit) && !c.ids.Exhausted()
+	return c.live && !c.draining && c.sharing == shared && len(c.table.open) < int(limit) && !c.ids.Exhausted()
 }
 
-// starved reports whether the connection window is exhausted because the container
-// does not read the uploads.
+// starved reports whether the connection window has been exhausted for creditTimeout,
+// because the container does not read the uploads.
 func (c *upConn) starved() bool {
 	return c.send.Left() < h2.MinMaxFrameSize && c.eng.loop.Now() >= c.lastCreditAt+creditTimeout
 }
 
-// countReset adds a stream reset of the given weight. Containers close a connection
-// after a number of resets, which ends the requests of other clients too.
+// countReset counts a stream reset with a weight. Containers close a connection after a
+// number of resets, which would end the requests of other clients too, so the connection
+// gets no new streams before that.
 func (c *upConn) countReset(weight uint16) {
 	if c.resets += weight; c.resets >= maxResets {
-		c.leaving = true
+		c.draining = true
 	}
 }
 
@@ -143,10 +144,10 @@ func (c *upConn) Step() {
 		return
 	case ended || c.sock.Failed():
 		if !c.proven {
-			c.endUnproven(c.endedHow(), false)
+			c.endUnproven(c.closeOutcome(), false)
 			return
 		}
-		c.abort(c.endedHow())
+		c.abort(c.closeOutcome())
 		return
 	case more:
 		c.handle.Wake()
@@ -154,16 +155,16 @@ func (c *upConn) Step() {
 	c.watchLiveness()
 }
 
-// endedHow returns the outcome for a connection that the container has ended.
-func (c *upConn) endedHow() gate.Outcome {
+// closeOutcome returns the outcome for a connection that the container has ended.
+func (c *upConn) closeOutcome() gate.Outcome {
 	if c.sock.Failed() {
 		return gate.UpstreamReset
 	}
 	return gate.UpstreamClosed
 }
 
-// watchLiveness applies the deadlines of the connection: of the container's SETTINGS,
-// of sharing, and of signs of life while streams are open.
+// watchLiveness applies the deadlines of the connection: for the container's SETTINGS, for
+// sharing, and for received bytes while streams are open.
 func (c *upConn) watchLiveness() {
 	now := c.eng.loop.Now()
 	if c.sharingDeadline != 0 && now >= c.sharingDeadline {
@@ -184,7 +185,7 @@ func (c *upConn) watchLiveness() {
 		c.handle.SetDeadline(gate.Earliest(c.lastReadAt+livenessTimeout, c.sharingDeadline))
 	case c.pingDeadline == 0:
 		c.pingDeadline = now + livenessTimeout
-		c.queue(h2.AppendPing(c.room(), false, upPing))
+		c.queue(h2.AppendPing(c.outBuffer(), false, upPing))
 		c.handle.SetDeadline(gate.Earliest(c.pingDeadline, c.sharingDeadline))
 	case now < c.pingDeadline:
 		c.handle.SetDeadline(gate.Earliest(c.pingDeadline, c.sharingDeadline))
@@ -195,22 +196,22 @@ func (c *upConn) watchLiveness() {
 
 // retire closes the connection with GOAWAY. Open streams end with o.
 func (c *upConn) retire(code h2.Code, o gate.Outcome) {
-	c.queue(h2.AppendGoAway(c.room(), 0, code))
+	c.queue(h2.AppendGoAway(c.outBuffer(), 0, code))
 	c.flush()
 	c.abort(o)
 }
 
-// endUnproven ends a connection on which the container has not shown that it speaks
-// HTTP/2. A response in another protocol (foreign) proves that the container did
-// not understand the requests; a close or silence without a byte proves nothing.
+// endUnproven ends a connection on which the container has not sent SETTINGS. foreign
+// reports that it responded in another protocol, which proves that it did not understand
+// the requests; a close or a timeout without a byte proves nothing.
 func (c *upConn) endUnproven(why gate.Outcome, foreign bool) {
 	for _, s := range c.table.open {
 		s.reused = true
 		switch {
 		case foreign && c.pool.choice.Detects():
-			s.refusal = protocolMismatch
+			s.processing = protocolMismatch
 		case foreign:
-			s.refusal = unprocessed
+			s.processing = unprocessed
 		}
 	}
 	if foreign {
@@ -268,7 +269,7 @@ func (c *upConn) handleFrame(f *h2.Frame) *h2.Error {
 		}
 		c.pool.maxHeaderList, c.pool.maxConcurrent = c.settings.MaxHeaderList, c.settings.MaxConcurrentStreams
 		wakePendingTrailers(c)
-		c.pool.connectQueue.WakeAll() // more streams may be allowed, and extended CONNECT
+		c.pool.streamQueue.WakeAll() // more streams may be allowed, and extended CONNECT
 		return err
 	case h2.Ping:
 		if !f.Ack() {
@@ -365,8 +366,8 @@ func (c *upConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// sendWindowSetting sends SETTINGS if the initial window of streams is to change. It
-// returns false if not.
+// sendWindowSetting sends SETTINGS if the initial window of streams has to change, and
+// reports whether it did.
 func (c *upConn) sendWindowSetting() bool {
 	want := c.pool.initialWindow(c.ackedWindow)
 	if want == c.sentWindow || c.acks.Pending() > 0 {
@@ -374,7 +375,7 @@ func (c *upConn) sendWindowSetting() bool {
 	}
 	c.sentWindow = want
 	c.acks.Sent()
-	c.queue(h2.AppendSettings(c.room(), h2.Setting{ID: h2.SettingInitialWindowSize, Value: want}))
+	c.queue(h2.AppendSettings(c.outBuffer(), h2.Setting{ID: h2.SettingInitialWindowSize, Value: want}))
 	if want > c.ackedWindow {
 		c.applyWindowSetting() // the container may use it before it acknowledges
 	}
@@ -392,9 +393,9 @@ func (c *upConn) applyWindowSetting() {
 	for _, s := range c.table.open {
 		s.recv.Shift(n)
 		switch {
-		case s.recv.Size() > streamWindow: // had grown before
+		case s.recv.Size() > streamWindow: // this stream's window was enlarged individually
 			s.resize(streamWindow)
-		case s.recv.Size() < minWindow: // had shrunk before; without an update the container could never send again
+		case s.recv.Size() < minWindow: // shrunk individually; without an update the container could never send again
 			s.resize(minWindow)
 		default:
 			s.releaseCredit(0)
@@ -426,27 +427,27 @@ func (c *upConn) receiveHeaders(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// receiveGoAway applies GOAWAY: higher streams than the last one it names have not been
+// receiveGoAway applies GOAWAY. Streams above its last stream identifier have not been
 // processed (RFC 9113 section 6.8).
 func (c *upConn) receiveGoAway(f *h2.Frame) {
-	c.leaving = true
+	c.draining = true
 	for _, s := range slices.Clone(c.table.open) {
 		if s.id > f.LastStream {
-			s.refusal = unprocessed
+			s.processing = unprocessed
 			s.fail(gate.UpstreamClosed)
 		}
 	}
 	c.streamEnded()
 }
 
-// streamEnded closes a leaving connection without streams.
+// streamEnded closes a draining connection without streams.
 func (c *upConn) streamEnded() {
-	if c.leaving && len(c.table.open) == 0 {
+	if c.draining && len(c.table.open) == 0 {
 		c.abort(gate.UpstreamClosed)
 		return
 	}
 	c.endSharing()
-	c.pool.connectQueue.WakeAll()
+	c.pool.streamQueue.WakeAll()
 	c.pool.dialer.WakeFirst()
 }
 
@@ -466,5 +467,5 @@ func (c *upConn) abort(o gate.Outcome) {
 	c.dropOut()
 	c.input.discard(c.eng.gate.Heads)
 	c.handle.End()
-	c.pool.connectQueue.WakeAll()
+	c.pool.streamQueue.WakeAll()
 }

@@ -6,23 +6,23 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// uploads are the streams of a connection that send DATA, and so use its flow-control
-// window. A container that reads none of one upload stops all others of the connection
-// once that window is exhausted (RFC 9113 section 5.2), so uploads in progress share a
-// connection only with request bodies of the same client connection. Requests that
-// arrived whole before they were forwarded do not wait for their client, and share
-// connections with each other.
+// uploads counts the streams of a connection that send DATA and so use its flow-control
+// window. If the container does not read one upload, that upload can exhaust the window
+// and block all others on the connection (RFC 9113 section 5.2). Uploads in progress
+// therefore share a connection only with request bodies of the same client connection.
+// Bodies that were received completely before they were forwarded share connections with
+// each other.
 type uploads struct {
-	client     netip.AddrPort // of all open streams with a body, unless mixed
+	client     netip.AddrPort // the client of all open streams with a body, unless mixed
 	bodies     uint16         // number of open streams with a body
-	inProgress uint16         // number of those whose client has not sent the whole body
+	inProgress uint16         // number of them whose client has not sent the whole body
 	mixed      bool           // the open streams with a body are of several clients
 }
 
 // uploadState is the state of the request body of an upStream.
 //
-//	noBody → wholeBody        the body had arrived before the stream was opened
-//	noBody → bodyInProgress   it had not
+//	noBody → wholeBody        the body was complete before the stream was opened
+//	noBody → bodyInProgress   the body was not complete
 //	bodyInProgress → wholeBody   END_STREAM is written
 type uploadState uint8
 
@@ -60,7 +60,7 @@ func (u *uploads) add(s *upStream) {
 	}
 }
 
-// end notes that the request of s is written to its end.
+// end is called when END_STREAM of the request has been written.
 func (u *uploads) end(s *upStream) {
 	if s.upload == bodyInProgress {
 		s.upload = wholeBody

@@ -19,18 +19,18 @@ type upStream struct {
 	accept           []byte         // Sec-WebSocket-Accept of the 101, if an HTTP/1 upgrade became extended CONNECT
 	pendingTrailers  []byte         // request trailers waiting to be sent; nil = none
 	trailersDeadline int64          // pendingTrailers are discarded then; 0 = not set
-	res              *wire.Response // the last parsed head, until it has been forwarded; nil = none
-	heads            []h2.Head      // later heads
+	res              *wire.Response // the last parsed head, until it is forwarded; nil = none
+	heads            []h2.Head      // heads received after res
 	status           int16          // of the last parsed head
 	cancelPing       uint16         // number of the PING after the reset in HangUp; 0 = none
 	tunnel           tunnelState
-	refusal          refusal
-	failure          gate.Outcome // no complete response will arrive; Undecided = none
+	processing       processing
+	failure          gate.Outcome // why no complete response will arrive; Undecided = it still may
 	reused           bool         // the connection had carried a request before
 	headReady        bool         // res has not been returned by Receive
-	responseBegan    bool         // a head has arrived
+	responseBegan    bool         // a response head has arrived
 	lastHeadEnds     bool         // the last of heads had END_STREAM
-	stoppedReading   bool         // the response is complete; the rest of the request is not read
+	stoppedReading   bool         // the response is complete, and the container does not read the rest of the request
 	upload           uploadState
 }
 
@@ -47,13 +47,13 @@ const (
 	tunnelSwitched
 )
 
-// refusal is whether the container has reported that it did not process the request.
-type refusal uint8
+// processing tells whether the container is known not to have processed the request.
+type processing uint8
 
 const (
-	notRefused       refusal = iota
-	unprocessed              // RFC 9113 section 8.7
-	protocolMismatch         // unprocessed, because the container speaks another protocol
+	maybeProcessed   processing = iota
+	unprocessed                 // RFC 9113 section 8.7
+	protocolMismatch            // unprocessed, because the container speaks another protocol
 )
 
 // Send implements exchange.Upstream.
@@ -66,7 +66,7 @@ func (s *upStream) Send(req *wire.Request, peer netip.Addr, _ exchange.Sink) (so
 	}
 	end := s.tunnel == noTunnel && !req.HasBody()
 	s.headAt = u.position()
-	b := u.room()
+	b := u.outBuffer()
 	start := len(b)
 	b = req.AppendHTTP2(h2.BeginHeaders(b), &u.hpack().enc, peer, u.eng.worker.Host, u.eng.cfg.Scheme)
 	u.queue(h2.EndHeaders(b, start, s.id, end, int(u.settings.MaxFrame)))
@@ -194,7 +194,7 @@ func (s *upStream) receiveReset(code h2.Code) {
 		s.conn.countReset(calmWeight - 1)
 	}
 	if code == h2.RefusedStream {
-		s.refusal = unprocessed
+		s.processing = unprocessed
 	}
 	s.x.GRPC = grpcOfReset(code)
 	s.fail(gate.UpstreamReset)
@@ -219,7 +219,7 @@ func (s *upStream) sendReset(code h2.Code) {
 		return
 	}
 	s.advance(h2.OnReset)
-	s.c.queue(h2.AppendRSTStream(s.c.room(), s.id, code))
+	s.c.queue(h2.AppendRSTStream(s.c.outBuffer(), s.id, code))
 	s.conn.countReset(1)
 }
 
@@ -285,10 +285,10 @@ func (s *upStream) ResponseBegan() bool { return s.responseBegan }
 func (s *upStream) Reused() bool { return s.reused }
 
 // Unprocessed implements exchange.Upstream.
-func (s *upStream) Unprocessed() bool { return s.refusal != notRefused }
+func (s *upStream) Unprocessed() bool { return s.processing != maybeProcessed }
 
 // ProtocolMismatch implements exchange.Upstream.
-func (s *upStream) ProtocolMismatch() bool { return s.refusal == protocolMismatch }
+func (s *upStream) ProtocolMismatch() bool { return s.processing == protocolMismatch }
 
 // StoppedReading implements exchange.Upstream.
 func (s *upStream) StoppedReading() bool { return s.stoppedReading }
@@ -307,14 +307,14 @@ func (s *upStream) Complete(open bool) {
 	s.end()
 }
 
-// ReadAhead implements exchange.Upstream. The stream window limits what the container
-// sends. An exhausted window is announced at once: the client takes nothing, so no
-// later read would announce it.
+// ReadAhead implements exchange.Upstream. The stream window limits how much the container
+// sends. If the window is exhausted, WINDOW_UPDATE is sent at once: the client reads
+// nothing, so no later read would send it.
 func (s *upStream) ReadAhead() (moved, whole bool) {
 	if s.endReceived() {
 		return false, s.failure == gate.Undecided
 	}
-	if s.c.eng.short() {
+	if s.c.eng.overBudget() {
 		return false, false
 	}
 	size := s.recv.Size()
@@ -327,10 +327,10 @@ func (s *upStream) ReadAhead() (moved, whole bool) {
 	return false, false
 }
 
-// HangUp implements exchange.Upstream. A container that has the whole request may
-// finish its response, because a reset would hide when it does. A container that
-// waits for the rest of the upload gets a reset and a PING, whose acknowledgement
-// proves that it has read the reset (RFC 9113 section 6.7).
+// HangUp implements exchange.Upstream. If the container has the whole request, it may
+// finish its response: a reset would hide when it stops working. If the upload is
+// incomplete, the stream is reset, and a PING is sent whose acknowledgement proves that
+// the container has read the reset (RFC 9113 section 6.7).
 func (s *upStream) HangUp() {
 	if s.sendState == sendEnded {
 		return
@@ -341,7 +341,7 @@ func (s *upStream) HangUp() {
 		u.cancelPings = 1
 	}
 	s.cancelPing = u.cancelPings
-	u.queue(h2.AppendPing(u.room(), false, cancelPing(s.cancelPing)))
+	u.queue(h2.AppendPing(u.outBuffer(), false, cancelPing(s.cancelPing)))
 }
 
 // Abort implements exchange.Upstream.
