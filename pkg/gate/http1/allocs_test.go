@@ -148,7 +148,7 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 				t.Errorf("%.3f allocations per request", least)
 			}
 			if n := observer.begun.Load(); n != 3*requests+101 {
-				t.Errorf("%d requests were observedProtocol, want %d", n, 3*requests+101)
+				t.Errorf("%d requests were observed, want %d", n, 3*requests+101)
 			}
 			if p := s.Stats(); p.Dials != 1 {
 				t.Errorf("%d connections to the container, want 1", p.Dials)

@@ -211,7 +211,7 @@ func (s *session) relay() bool {
 	return s.hangUp()
 }
 
-// completed continues after a response that has been sent completely.
+// completed reads the next request, or closes the connection, after a complete response.
 func (s *session) completed() bool {
 	whole := s.client.Whole()
 	fits := s.input.takeLeftover(&s.client.reader)

@@ -360,13 +360,13 @@ func (r *rig) awaitClosed(n int) {
 // response.
 func TestBytesAfterAResponseCloseTheConnection(t *testing.T) {
 	const unsolicited = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
-	for _, answer := range []string{
+	for _, response := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nright",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nright\r\n0\r\n\r\n",
 	} {
 		for _, extra := range []string{unsolicited, "\r\n", "x", "HTTP/1.1 100 Continue\r\n\r\n"} {
 			for _, later := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%.12q after %.20q, later %v", extra, answer[17:], later), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%.12q after %.20q, later %v", extra, response[17:], later), func(t *testing.T) {
 					ended, sent := make(chan struct{}), make(chan struct{}, 1)
 					r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
 						if _, err := c.readBody(); err != nil {
@@ -376,9 +376,9 @@ func TestBytesAfterAResponseCloseTheConnection(t *testing.T) {
 							t.Error("the connection was reused")
 						}
 						if !later {
-							return c.write(answer + extra)
+							return c.write(response + extra)
 						}
-						c.write(answer)
+						c.write(response)
 						c.await(ended)
 						ok := c.write(extra)
 						sent <- struct{}{}
@@ -402,18 +402,18 @@ func TestBytesAfterAResponseCloseTheConnection(t *testing.T) {
 }
 
 func TestConnectionsEndedByTheirResponseAreNotPooled(t *testing.T) {
-	for _, answer := range []string{
+	for _, response := range []string{
 		"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
 		"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
 		"HTTP/1.1 200 OK\r\n\r\nok",
 	} {
 		r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
 			if c.reused {
-				t.Errorf("reused after %q", answer)
+				t.Errorf("reused after %q", response)
 			}
 			// a container that keeps the connection open although it announced the
 			// close
-			return c.write(answer) && strings.Contains(answer, "Length")
+			return c.write(response) && strings.Contains(response, "Length")
 		})
 		c := r.client()
 		for range 3 {
@@ -513,7 +513,7 @@ func TestALongUploadIsNotRetried(t *testing.T) {
 		_, _ = c.conn.Write([]byte(fmt.Sprintf("PUT /x HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))))
 	}()
 	if a := c.response(); a.status != 502 {
-		t.Errorf("answer %d (%v), want 502", a.status, a.err)
+		t.Errorf("response %d (%v), want 502", a.status, a.err)
 	}
 	if n := seen.Load(); n != 1 {
 		t.Errorf("the container received the request %d times, want 1", n)

@@ -32,7 +32,7 @@ func serveWebSocket(t *testing.T, offers bool) *container {
 					field(f, "sec-websocket-key") != "" || field(f, "upgrade") != "" || field(f, "connection") != "" || f.StreamEnded() {
 					t.Errorf("request %v", f.Fields)
 				}
-				p.head(f.StreamID, false, ":status", "200", "sec-websocket-protocol", "serveWebSocket")
+				p.head(f.StreamID, false, ":status", "200", "sec-websocket-protocol", "chat")
 				_ = p.do(func() error { return p.WriteData(f.StreamID, false, []byte("hello")) })
 			}
 		case *http2.DataFrame:
@@ -49,10 +49,10 @@ func connect(path string) []string {
 func TestExtendedConnectReachesAContainerThatSupportsIt(t *testing.T) {
 	r := newRig(t, serveWebSocket(t, true))
 	c := r.dial()
-	id := c.open(false, connect("/serveWebSocket")...)
+	id := c.open(false, connect("/chat")...)
 	_ = c.data(id, false, " and back")
 	until(t, "the echo", func() bool { g := c.of(id); return string(g.body) == "hello and back" })
-	if g := c.of(id); g.status() != "200" || g.head["sec-websocket-protocol"] != "serveWebSocket" || g.head["sec-websocket-accept"] != "" {
+	if g := c.of(id); g.status() != "200" || g.head["sec-websocket-protocol"] != "chat" || g.head["sec-websocket-accept"] != "" {
 		t.Errorf("head %v", g.head)
 	}
 	until(t, "a tunnel", func() bool { return r.gate.Drain.Tunnels() == 1 })
@@ -73,7 +73,7 @@ func TestExtendedConnectWithoutContainerSupportFallsBackToUpgradeOrGets405(t *te
 	t.Run("the container speaks HTTP/2 only", func(t *testing.T) {
 		r := newRig(t, serveWebSocket(t, false), func(o *options) { o.protocol = 2 })
 		c := r.dial()
-		if g := c.await(c.open(false, connect("/serveWebSocket")...)); g.status() != "405" || g.head["k-gate-outcome"] != "method-not-allowed" {
+		if g := c.await(c.open(false, connect("/chat")...)); g.status() != "405" || g.head["k-gate-outcome"] != "method-not-allowed" {
 			t.Errorf("head %v", g.head)
 		}
 		c.want(c.get("/"), "200", "no WebSocket")
@@ -94,7 +94,7 @@ func TestExtendedConnectWithoutContainerSupportFallsBackToUpgradeOrGets405(t *te
 		}))
 		c := r.dial()
 		c.works()
-		id := c.open(false, connect("/serveWebSocket")...)
+		id := c.open(false, connect("/chat")...)
 		_ = c.data(id, false, " and back")
 		until(t, "the echo", func() bool { g := c.of(id); return string(g.body) == "hello and back" || g.over() })
 		if g := c.of(id); g.status() != "200" || string(g.body) != "hello and back" {
@@ -123,9 +123,9 @@ func (r *rig) upgrade(path string) (net.Conn, *bufio.Reader, *http.Response) {
 
 func TestWebSocketOverHTTP1ReachesAnHTTP2ContainerAsExtendedConnect(t *testing.T) {
 	r := newRig(t, serveWebSocket(t, true), func(o *options) { o.protocol = 2 })
-	conn, in, res := r.upgrade("/serveWebSocket")
+	conn, in, res := r.upgrade("/chat")
 	if res.StatusCode != 101 || res.Header.Get("Upgrade") != "websocket" || res.Header.Get("Connection") != "Upgrade" ||
-		res.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" || res.Header.Get("Sec-WebSocket-Protocol") != "serveWebSocket" {
+		res.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" || res.Header.Get("Sec-WebSocket-Protocol") != "chat" {
 		t.Fatalf("%v", res)
 	}
 	_, _ = io.WriteString(conn, " and back")
@@ -144,7 +144,7 @@ func TestWebSocketOverHTTP1ReachesAnHTTP2ContainerAsExtendedConnect(t *testing.T
 
 func TestWebSocketOverHTTP1ReachesAnHTTP2ContainerWithoutSupportAsAPlainRequest(t *testing.T) {
 	r := newRig(t, serveWebSocket(t, false), func(o *options) { o.protocol = 2 })
-	_, in, res := r.upgrade("/serveWebSocket")
+	_, in, res := r.upgrade("/chat")
 	b, err := io.ReadAll(io.LimitReader(in, int64(len("c\r\nno WebSocket"))))
 	if res.StatusCode != 200 || err != nil {
 		t.Errorf("%v %q %v", res, b, err)

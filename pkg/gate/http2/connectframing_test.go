@@ -148,7 +148,7 @@ func TestAForwardedExtendedConnectHasNoFramingFields(t *testing.T) {
 					k, seen := up.serve(t)
 					r := newRig(t, k, func(o *options) { o.protocol = up.protocol })
 					c := r.dial()
-					if g := c.await(c.open(end, append(connect("/serveWebSocket"), fields...)...)); g.status() != "403" {
+					if g := c.await(c.open(end, append(connect("/chat"), fields...)...)); g.status() != "403" {
 						t.Errorf("%+v", g)
 					}
 					s := strings.ToLower(strings.ReplaceAll(seen.String(), "x-content-length", ""))
@@ -190,7 +190,7 @@ func TestAnUpgradeOverHTTP1WithABodyDoesNotBecomeExtendedConnect(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_, _ = io.WriteString(conn, "GET /serveWebSocket HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+			_, _ = io.WriteString(conn, "GET /chat HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
 				"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"+c.fields+"\r\n")
 			if got, want := testkit.Receive(t, "a head", seen), (head{c.method, c.length, ""}); got != want {
 				t.Errorf("got %v, want %v", got, want)
@@ -206,7 +206,7 @@ func TestA2xxThatOpensATunnelHasNoFramingFields(t *testing.T) {
 			return serveFrames(t, []http2.Setting{{ID: http2.SettingEnableConnectProtocol, Val: 1}}, func(p *peer, f http2.Frame) bool {
 				switch f := f.(type) {
 				case *http2.MetaHeadersFrame:
-					p.head(f.StreamID, false, ":status", status, "content-length", "2", "sec-websocket-protocol", "serveWebSocket")
+					p.head(f.StreamID, false, ":status", status, "content-length", "2", "sec-websocket-protocol", "chat")
 					_ = p.do(func() error { return p.WriteData(f.StreamID, false, []byte("hello")) })
 				case *http2.DataFrame:
 					_ = p.do(func() error { return p.WriteData(f.StreamID, f.StreamEnded(), f.Data()) })
@@ -236,7 +236,7 @@ func TestA2xxThatOpensATunnelHasNoFramingFields(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, c.serve(t), func(o *options) { o.protocol = c.protocol })
 			client := r.dial()
-			id := client.open(false, connect("/serveWebSocket")...)
+			id := client.open(false, connect("/chat")...)
 			until(t, "the greeting", func() bool { g := client.of(id); return string(g.body) == "hello" || g.over() })
 			g := client.of(id)
 			for _, name := range []string{"content-length", "transfer-encoding", "expect"} {
@@ -247,7 +247,7 @@ func TestA2xxThatOpensATunnelHasNoFramingFields(t *testing.T) {
 			if g.over() || !strings.HasPrefix(g.status(), "20") || string(g.body) != "hello" {
 				t.Errorf("%+v", g)
 			}
-			_, _, res := r.upgrade("/serveWebSocket")
+			_, _, res := r.upgrade("/chat")
 			if res.StatusCode != 101 || len(res.TransferEncoding) > 0 || res.Header.Get("Content-Length") != "" || res.ContentLength > 0 {
 				t.Errorf("%v", res)
 			}
@@ -269,14 +269,14 @@ func TestA2xxFromAnHTTP1ContainerDoesNotOpenATunnel(t *testing.T) {
 			})
 			r := newRig(t, k, func(o *options) { o.protocol = upstream.HTTP1 })
 			c := r.dial()
-			if g := c.await(c.open(false, connect("/serveWebSocket")...)); g.status() != "502" || g.head["k-gate-outcome"] != "upstream-malformed" {
+			if g := c.await(c.open(false, connect("/chat")...)); g.status() != "502" || g.head["k-gate-outcome"] != "upstream-malformed" {
 				t.Errorf("%+v", g)
 			}
 			c.want(c.get("/"), "200", "ok")
 			if n := k.conns.Load(); n != 2 {
 				t.Errorf("%d connections to the container, want a new one for the next request", n)
 			}
-			if _, _, res := r.upgrade("/serveWebSocket"); res.Status != status { // an HTTP/1.1 client may get this response
+			if _, _, res := r.upgrade("/chat"); res.Status != status { // an HTTP/1.1 client may get this response
 				t.Errorf("%v", res)
 			}
 		})
@@ -304,7 +304,7 @@ func TestTrailersInATunnelAreAStreamError(t *testing.T) {
 	})
 	r := newRig(t, k, func(o *options) { o.protocol = 2 })
 	c := r.dial()
-	id := c.open(false, connect("/serveWebSocket")...)
+	id := c.open(false, connect("/chat")...)
 	until(t, "a tunnel", func() bool { g := c.of(id); return g.status() == "200" })
 	_ = c.do(func() error {
 		return c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.fields([]string{"x-sum", "1"}), EndHeaders: true, EndStream: true})

@@ -226,7 +226,7 @@ func TestExtendedConnectReachesAnHTTP1ContainerAsUpgrade(t *testing.T) {
 	})
 	r := newRig(t, up, func(o *options) { o.protocol = 1 })
 	c := r.dial()
-	id := c.open(false, ":method", "CONNECT", ":protocol", "websocket", ":scheme", "http", ":path", "/serveWebSocket", ":authority", "h", "sec-websocket-version", "13")
+	id := c.open(false, ":method", "CONNECT", ":protocol", "websocket", ":scheme", "http", ":path", "/chat", ":authority", "h", "sec-websocket-version", "13")
 	_ = c.data(id, false, " and back")
 	until(t, "the echo", func() bool { g := c.of(id); return string(g.body) == "hello and back" })
 	if g := c.of(id); g.status() != "200" {

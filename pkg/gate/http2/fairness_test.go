@@ -113,7 +113,7 @@ func TestAConnectionHasAQuotaPerIteration(t *testing.T) {
 }
 
 // After many frames in an iteration, connections read fewer bytes.
-func TestManyConnectionsShareAnIteration(t *testing.T) {
+func TestConnectionsReadFewerBytesAfterManyFramesInAnIteration(t *testing.T) {
 	const clients, frames, size = 12, 300, 15
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}))
 	sent := []byte(strings.Repeat(string(frame(0xbe, 0, 0, strings.Repeat("x", size-h2.FrameHeaderLen))), frames))

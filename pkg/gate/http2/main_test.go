@@ -141,7 +141,7 @@ type options struct {
 	engine          *Protocol
 	protocol        upstream.Protocol
 	panics          bool
-	smallSendBuffer bool // the kernel takes smallSendBuffer of what a client does not read
+	smallSendBuffer bool // small send buffers in the kernel, so that the gate buffers unread output early
 }
 
 func newRig(t *testing.T, c *container, set ...func(*options)) *rig {

@@ -71,7 +71,7 @@ const (
 	budgetChunk       = 256 << 10
 	manyBufferBytes   = 256 << 10 // above it, buffers are trimmed to their content
 	maxFreeBytes      = 512 << 10 // free buffers of one size
-	narrowBytes       = 16 << 10  // output buffer for frames with smallSendBuffer payload
+	narrowBytes       = 16 << 10  // output buffer for frames with little payload
 	wideBytes         = 88 << 10  // output buffer: maxUnwritten and one more frame
 	maxWideBuffers    = 8         // above it, output is written before the end of the iteration
 	maxLingerBytes    = 1 << 20

@@ -175,7 +175,7 @@ func TestAConnectionCarriesAtMost100StreamsBeforeSETTINGS(t *testing.T) {
 func TestAConnectionTakesNoNewRequestsAfterManyENHANCE_YOUR_CALM(t *testing.T) {
 	const allowed = 100
 	held := make(chan uint32, 1)
-	refused, ended := map[int64]int{}, make(chan int64, 100)
+	rejected, ended := map[int64]int{}, make(chan int64, 100)
 	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
 		head, ok := f.(*http2.MetaHeadersFrame)
 		if !ok {
@@ -189,7 +189,7 @@ func TestAConnectionTakesNoNewRequestsAfterManyENHANCE_YOUR_CALM(t *testing.T) {
 			p.respond(head.StreamID, "")
 			return true
 		}
-		if refused[p.number]++; refused[p.number] > allowed {
+		if rejected[p.number]++; rejected[p.number] > allowed {
 			ended <- p.number
 			return false
 		}
@@ -202,7 +202,7 @@ func TestAConnectionTakesNoNewRequestsAfterManyENHANCE_YOUR_CALM(t *testing.T) {
 	testkit.Receive(t, "the innocent request", held)
 	other := r.dial()
 	for range 2 * allowed {
-		other.await(other.open(true, request("POST", "/refused")...))
+		other.await(other.open(true, request("POST", "/rejected")...))
 	}
 	if g := innocent.of(id); g.over() || len(ended) != 0 {
 		t.Errorf("%d connections were ended by the container; the innocent request: %+v", len(ended), g)

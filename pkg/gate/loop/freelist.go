@@ -23,7 +23,7 @@ type FreeList[T any] struct {
 	unused  int // minimum number of items during the current period
 }
 
-// Init sets the loop, how many objects are kept in any case, how many at most, and
+// Init sets the loop, the number of objects never discarded, the maximum number, and
 // discard, which releases an object (nil = nothing to do). Call it once.
 func (s *FreeList[T]) Init(l *Loop, keep, most int, drop func(*T)) {
 	s.loop, s.minFree, s.maxFree, s.discard = l, keep, most, drop

@@ -223,7 +223,7 @@ func TestTheEndIsSentAfterPendingBytes(t *testing.T) {
 		if !s.sock.HasUnreported() {
 			t.Error("no unreported bytes while bytes are pending")
 		}
-		taken += s.layer.unreported // encoded: they will arrive
+		taken += s.layer.unreported // these bytes are encoded and will be sent
 		s.sock.CloseWrite()
 		if s.sock.Finish() {
 			t.Error("the end was sent before pending bytes")

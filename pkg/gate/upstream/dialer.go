@@ -203,8 +203,8 @@ func (d *Dialer) continueAttempt(x *exchange.Exchange, c *Conn, now int64, proto
 	return Result{Conn: c}
 }
 
-// continueWait returns the result for an exchange that waits; in the connect queue its
-// wait is bounded.
+// continueWait returns the result for a waiting exchange. In the connect queue, it includes
+// the deadline of the wait.
 func (d *Dialer) continueWait(x *exchange.Exchange, now int64) (r Result) {
 	if d.gate.Connects.Contains(x) {
 		_, r.Next, r.Outcome = d.gate.Connects.Enqueue(x, now)

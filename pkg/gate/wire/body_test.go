@@ -44,8 +44,8 @@ func TestTheChunkDecoderAcceptsInEachStateOnlyValidBytes(t *testing.T) {
 				}
 				var d Decoder
 				d.Begin(BodyChunked, 0)
-				if got := decode(t, &d, c.before, nil); got.verdict != incomplete || d.state != c.state {
-					t.Fatalf("before: %v in state %d", got.verdict, d.state)
+				if got := decode(t, &d, c.before, nil); got.parseResult != incomplete || d.state != c.state {
+					t.Fatalf("before: %v in state %d", got.parseResult, d.state)
 				}
 				_, used, err := d.Next([]byte{byte(b)})
 				switch {
@@ -93,7 +93,7 @@ func TestTheDecoderLeavesBytesAfterTheBody(t *testing.T) {
 				continue
 			}
 			got := decode(t, &d, c.in, cuts)
-			if got.payload != c.payload || got.verdict != accepted || c.in[got.size:] != c.rest {
+			if got.payload != c.payload || got.parseResult != accepted || c.in[got.size:] != c.rest {
 				t.Errorf("%q by %v: %+v", c.in, cuts, got)
 			}
 		}
@@ -125,28 +125,28 @@ func TestChunkedFramingIsLimited(t *testing.T) {
 	field := "X: " + strings.Repeat("x", maxTrailerBytes-len("X: \r\n\r\n"))
 	for _, c := range []struct {
 		name, in string
-		want     verdict
+		want     parseResult
 	}{
 		{"15 digits of a size", "00000000000000f\r\n" + strings.Repeat("x", 15) + "\r\n0\r\n\r\n", accepted},
-		{"16 digits", "0000000000000001\r\nx\r\n0\r\n\r\n", refused},
+		{"16 digits", "0000000000000001\r\nx\r\n0\r\n\r\n", rejected},
 		{"the largest size", "fffffffffffffff\r\n", incomplete},
 		{"16 KiB of extension", "0;" + ext + "\r\n\r\n", accepted},
-		{"a byte more", "0;x" + ext + "\r\n\r\n", refused},
-		{"a byte more without an end", "0;xx" + ext, refused},
+		{"a byte more", "0;x" + ext + "\r\n\r\n", rejected},
+		{"a byte more without an end", "0;xx" + ext, rejected},
 		{"16 KiB in two chunks", "1;" + half + "\r\nx\r\n0;" + half + "\r\n\r\n", accepted},
-		{"and one byte of white space more", "1 ;" + half + "\r\nx\r\n0;" + half + "\r\n\r\n", refused},
-		{"16 KiB of white space", "0" + strings.Repeat(" ", maxExtensionBytes) + " ;\r\n\r\n", refused},
+		{"and one byte of white space more", "1 ;" + half + "\r\nx\r\n0;" + half + "\r\n\r\n", rejected},
+		{"16 KiB of white space", "0" + strings.Repeat(" ", maxExtensionBytes) + " ;\r\n\r\n", rejected},
 		{"64 KiB of trailers", "0\r\n" + field + "\r\n\r\n", accepted},
-		{"a byte more of them", "0\r\nX" + field + "\r\n\r\n", refused},
-		{"a byte more of them without an end", "0\r\nX" + field + "xxxx", refused},
+		{"a byte more of them", "0\r\nX" + field + "\r\n\r\n", rejected},
+		{"a byte more of them without an end", "0\r\nX" + field + "xxxx", rejected},
 		{"64 KiB of many", "0\r\n" + strings.Repeat("a: bc\r\n", maxTrailerBytes/7) + "\r\n", accepted},
-		{"too many", "0\r\n" + strings.Repeat("a: bc\r\n", maxTrailerBytes/7+1) + "\r\n", refused},
+		{"too many", "0\r\n" + strings.Repeat("a: bc\r\n", maxTrailerBytes/7+1) + "\r\n", rejected},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, cuts := range [][]byte{nil, {255}, {251, 3}} {
 				var d Decoder
 				d.Begin(BodyChunked, 0)
-				wantSame(t, "verdict", decode(t, &d, c.in, cuts).verdict, c.want)
+				wantSame(t, "parseResult", decode(t, &d, c.in, cuts).parseResult, c.want)
 			}
 		})
 	}
@@ -175,8 +175,8 @@ func TestADecoderReusesItsBuffersUnlessTheyAreLarge(t *testing.T) {
 	}{{100, true}, {60 << 10, false}} {
 		d.Begin(BodyChunked, 0)
 		in := "0\r\nX: " + strings.Repeat("x", c.size) + "\r\n\r\n"
-		if got := decode(t, &d, in, nil); got.verdict != accepted || len(got.trailers) != c.size+len("X: \r\n") {
-			t.Fatalf("%v with %d bytes of trailers", got.verdict, len(got.trailers))
+		if got := decode(t, &d, in, nil); got.parseResult != accepted || len(got.trailers) != c.size+len("X: \r\n") {
+			t.Fatalf("%v with %d bytes of trailers", got.parseResult, len(got.trailers))
 		}
 		d.Begin(BodyChunked, 0)
 		if len(d.Trailer) != 0 || len(d.partialLine) != 0 || cap(d.Trailer) > 0 != c.keep {

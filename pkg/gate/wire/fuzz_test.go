@@ -52,16 +52,16 @@ func (r *Request) decideAs(string) error         { return r.Parse() }
 func (r *Response) decideAs(method string) error { return r.Parse([]byte(method)) }
 
 // read feeds m like a connection, from a buffer that grows and moves.
-func read(m message, in string, cuts []byte) (verdict, error) { return readAs(m, in, "", cuts) }
+func read(m message, in string, cuts []byte) (parseResult, error) { return readAs(m, in, "", cuts) }
 
-func readAs(m message, in, method string, cuts []byte) (verdict, error) {
+func readAs(m message, in, method string, cuts []byte) (parseResult, error) {
 	for _, n := range pieces(in, cuts) {
 		complete, err := m.Scan([]byte(in[:n]))
 		if complete && err == nil {
 			err = m.decideAs(method)
 		}
 		if err != nil {
-			return refused, err
+			return rejected, err
 		}
 		if complete {
 			return accepted, nil
@@ -262,7 +262,7 @@ func FuzzRepairedHead(f *testing.F) {
 		}
 		m, want := readReferenceResponse(in, "GET")
 		clean, size := in[:m.size], m.size
-		if v, _ := readAs(new(Response), in, "GET", nil); want == refused && v == refused {
+		if v, _ := readAs(new(Response), in, "GET", nil); want == rejected && v == rejected {
 			var rest string
 			if clean, rest, want = repairReference(in); want == accepted {
 				size = len(in) - len(rest)
@@ -272,14 +272,14 @@ func FuzzRepairedHead(f *testing.F) {
 		r := new(Response)
 		for _, c := range [][]byte{nil, cuts, {1}} {
 			r.Reset()
-			v, err := refused, error(nil)
+			v, err := rejected, error(nil)
 			for _, n := range pieces(in, c) {
 				var complete bool
 				if complete, err = r.ScanResponse([]byte(in[:n])); complete && err == nil {
 					err = r.Parse([]byte("GET"))
 				}
 				if v = incomplete; err != nil {
-					v = refused
+					v = rejected
 				} else if complete {
 					v = accepted
 				}
@@ -287,7 +287,7 @@ func FuzzRepairedHead(f *testing.F) {
 					break
 				}
 			}
-			if v != want && (want != incomplete || v != refused) { // the engine rejects earlier
+			if v != want && (want != incomplete || v != rejected) { // the engine rejects earlier
 				t.Fatalf("delivered by %v: %v (%v), want %v", c, v, err, want)
 			}
 			if v != accepted {
@@ -358,10 +358,10 @@ func netHTTPReadsResponse(t *testing.T, in, method string, m *refMessage) {
 
 // decoded is the result of decoding a body.
 type decoded struct {
-	verdict  verdict
-	payload  string
-	trailers string
-	size     int
+	parseResult parseResult
+	payload     string
+	trailers    string
+	size        int
 }
 
 // decode feeds d like Pump: it refills the buffer once all of it has been consumed.
@@ -378,10 +378,10 @@ func decode(t *testing.T, d *Decoder, in string, cuts []byte) (got decoded) {
 			got.size += used
 			switch {
 			case err != nil:
-				got.verdict = refused
+				got.parseResult = rejected
 				return got
 			case d.Ended:
-				got.verdict, got.trailers = accepted, string(d.Trailer)
+				got.parseResult, got.trailers = accepted, string(d.Trailer)
 				return got
 			case used == 0 || r > len(buf):
 				t.Fatalf("used %d of %d bytes", used, len(buf)-r+used)
@@ -401,7 +401,7 @@ func FuzzChunkedBody(f *testing.F) {
 			return
 		}
 		b, v := readReferenceChunked(in)
-		want := decoded{verdict: v, payload: b.payload}
+		want := decoded{parseResult: v, payload: b.payload}
 		if v == accepted {
 			want.size = b.size
 			for _, f := range b.trailers {
@@ -569,9 +569,9 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 		}
 	}
 	wantTimelyTrailers(t, &m.refHead, &m2.refHead)
-	for _, gone := range []string{"k-original-host", "knative-serving-namespace", "knative-serving-revision",
+	for _, removed := range []string{"k-original-host", "knative-serving-namespace", "knative-serving-revision",
 		"keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization"} {
-		wantValues(t, &m2.refHead, gone)
+		wantValues(t, &m2.refHead, removed)
 	}
 	wantSameFields(t, except(&m2.refHead, rewritten, false), framedBy(except(&m.refHead, rewritten, true), m.length))
 }
@@ -685,8 +685,8 @@ func rewriteResponse(t *testing.T, in, method string, clientMinor int, closes bo
 		rewritten = append(rewritten, "trailer")
 	}
 	wantTimelyTrailers(t, &m.refHead, &m2.refHead)
-	for _, gone := range []string{"keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "k-gate-*"} {
-		wantValues(t, &m2.refHead, gone)
+	for _, removed := range []string{"keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "k-gate-*"} {
+		wantValues(t, &m2.refHead, removed)
 	}
 	switch {
 	case m.status == 101:
@@ -795,7 +795,7 @@ func TestTheSeedsCoverEveryAction(t *testing.T) {
 		count[fmt.Sprint("chunked ", v)]++
 	}
 	for _, what := range []string{"request", "response", "chunked"} {
-		for _, v := range []verdict{incomplete, refused, accepted} {
+		for _, v := range []parseResult{incomplete, rejected, accepted} {
 			if key := fmt.Sprint(what, " ", v); count[key] < 4 {
 				t.Errorf("%s: %d seeds, want at least 4", key, count[key])
 			}

@@ -84,7 +84,7 @@ func TestAnInvalidPartialHeadIsRejectedImmediately(t *testing.T) {
 		"GET / HTTP/1.1\r\n x", "GET / HTTP/1.1\r\nA ", "GET / HTTP/1.1\r\n:", "GET / HTTP/1.1\r\nA\r",
 	} {
 		for _, cuts := range [][]byte{nil, {1}} {
-			if v, err := read(new(Request), in, cuts); v != refused || err != ErrMalformed {
+			if v, err := read(new(Request), in, cuts); v != rejected || err != ErrMalformed {
 				t.Errorf("%q delivered by %v: %v, %v", in, cuts, v, err)
 			}
 		}
@@ -120,7 +120,7 @@ func TestAHeadOfOneMiBIsAcceptedAndOneByteMoreIsNot(t *testing.T) {
 		t.Errorf("%d bytes: %v, %v", MaxHeadBytes, v, err)
 	}
 	for _, in := range []string{padded(MaxHeadBytes + 1), padded(MaxHeadBytes + 1)[:MaxHeadBytes]} {
-		if v, err := read(new(Request), in, nil); v != refused || err != ErrTooLarge {
+		if v, err := read(new(Request), in, nil); v != rejected || err != ErrTooLarge {
 			t.Errorf("%d bytes of a longer head: %v, %v", len(in), v, err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestAHeadOfOneMiBIsAcceptedAndOneByteMoreIsNot(t *testing.T) {
 func TestAStartLineAboveTheLimitIsATargetTooLong(t *testing.T) {
 	target := "GET /" + strings.Repeat("x", MaxHeadBytes)
 	for _, in := range []string{target, target[:MaxHeadBytes], target + " HTTP/1.1\r\n"} {
-		if v, err := read(new(Request), in, nil); v != refused || err != ErrLongTarget {
+		if v, err := read(new(Request), in, nil); v != rejected || err != ErrLongTarget {
 			t.Errorf("%d bytes: %v, %v", len(in), v, err)
 		}
 	}
@@ -148,7 +148,7 @@ func Test4096FieldsAreAcceptedAndOneMoreIsNot(t *testing.T) {
 	if v, err := read(new(Request), head+"\r\n", nil); v != accepted {
 		t.Errorf("%d fields: %v, %v", MaxFields, v, err)
 	}
-	if v, err := read(new(Request), head+"a:\r\n", nil); v != refused || err != ErrTooLarge {
+	if v, err := read(new(Request), head+"a:\r\n", nil); v != rejected || err != ErrTooLarge {
 		t.Errorf("%d fields: %v, %v", MaxFields+1, v, err)
 	}
 }

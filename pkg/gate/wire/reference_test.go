@@ -11,15 +11,15 @@ import (
 // 9110, 9112 and 3986 and the rules for forwarding. It shares no code with the engine and
 // has no limits of size.
 
-type verdict uint8
+type parseResult uint8
 
 const (
-	incomplete verdict = iota // some continuation could be accepted
-	refused
+	incomplete parseResult = iota // some continuation could be accepted
+	rejected
 	accepted
 )
 
-func (v verdict) String() string { return [...]string{"incomplete", "rejected", "accepted"}[v] }
+func (v parseResult) String() string { return [...]string{"incomplete", "rejected", "accepted"}[v] }
 
 type refField struct{ name, value, line string } // name in lower case, line with its CRLF
 
@@ -70,7 +70,7 @@ func (h *refHead) has(name, element string) bool {
 }
 
 // readReferenceHead checks only the syntax of lines.
-func readReferenceHead(in string) (h refHead, v verdict) {
+func readReferenceHead(in string) (h refHead, v parseResult) {
 	rest := in
 	for first := true; ; first = false {
 		line, after, found := strings.Cut(rest, "\n")
@@ -81,10 +81,10 @@ func readReferenceHead(in string) (h refHead, v verdict) {
 		line, crlf := strings.CutSuffix(line, "\r")
 		switch {
 		case !crlf:
-			return h, refused
+			return h, rejected
 		case first:
 			if line == "" || !isRefToken(line[:1]) || !isRefText(line) {
-				return h, refused
+				return h, rejected
 			}
 			h.start = line
 		case line == "":
@@ -93,7 +93,7 @@ func readReferenceHead(in string) (h refHead, v verdict) {
 		default:
 			f, ok := readRefField(line)
 			if !ok {
-				return h, refused
+				return h, rejected
 			}
 			h.fields = append(h.fields, f)
 		}
@@ -110,7 +110,7 @@ func readRefField(line string) (refField, bool) {
 
 // repairReference repairs a head that readReferenceHead rejects, where RFC 9112 permits
 // it and the result is unambiguous. It handles only complete heads.
-func repairReference(in string) (clean, rest string, v verdict) {
+func repairReference(in string) (clean, rest string, v parseResult) {
 	var lines []string
 	framing := func(name string) bool {
 		name = asciiLower(name)
@@ -127,7 +127,7 @@ func repairReference(in string) (clean, rest string, v verdict) {
 		}
 		line, crlf := strings.CutSuffix(line, "\r")
 		if crlf != (ending == "\r\n") || !isRefText(line) {
-			return "", "", refused
+			return "", "", rejected
 		}
 		rest = after
 		name, value, colon := strings.Cut(line, ":")
@@ -135,7 +135,7 @@ func repairReference(in string) (clean, rest string, v verdict) {
 		switch {
 		case len(lines) == 0:
 			if !strings.HasPrefix(line, "HTTP/1.") {
-				return "", "", refused
+				return "", "", rejected
 			}
 		case line == "":
 			return strings.Join(lines, "\r\n") + "\r\n\r\n", rest, accepted
@@ -143,12 +143,12 @@ func repairReference(in string) (clean, rest string, v verdict) {
 			line = strings.Trim(line, " \t")
 			last, _, _ := strings.Cut(lines[len(lines)-1], ":")
 			if len(lines) == 1 || line == "" || framing(last) || colon && framing(strings.TrimLeft(name, " \t")) {
-				return "", "", refused
+				return "", "", rejected
 			}
 			line = strings.TrimRight(lines[len(lines)-1], " \t") + " " + line
 			lines = lines[:len(lines)-1]
 		case !colon || !isRefToken(name) || framing(name) && line[len(name)] != ':':
-			return "", "", refused
+			return "", "", rejected
 		default:
 			line = name + ":" + value
 		}
@@ -158,16 +158,16 @@ func repairReference(in string) (clean, rest string, v verdict) {
 
 // partial tells whether an unfinished line could still become a start line
 // or a field line.
-func partial(line string, start bool) verdict {
+func partial(line string, start bool) parseResult {
 	text, _ := strings.CutSuffix(line, "\r")
 	name, _, colon := strings.Cut(line, ":")
 	switch {
 	case text == "":
 		return incomplete
 	case !isRefText(text), start && !isRefToken(line[:1]), !start && name == "":
-		return refused
+		return rejected
 	case !start && !isRefToken(name), !start && !colon && text != line:
-		return refused
+		return rejected
 	}
 	return incomplete
 }
@@ -184,25 +184,25 @@ type refMessage struct {
 	repeated                        bool // Content-Length was repeated, in a response
 }
 
-func readReferenceRequest(in string) (m refMessage, v verdict) {
+func readReferenceRequest(in string) (m refMessage, v parseResult) {
 	m.refHead, v = readReferenceHead(in)
 	if v != accepted {
 		return m, v
 	}
 	parts := strings.Split(m.start, " ")
 	if len(parts) != 3 || !isRefToken(parts[0]) || !m.readVersion(parts[2]) {
-		return m, refused
+		return m, rejected
 	}
 	m.method, m.sent = parts[0], parts[1]
 	if m.listed("connection") > 64 || m.listed("te", "upgrade") > 64 {
-		return m, refused
+		return m, rejected
 	}
 	if m.method == "CONNECT" || !m.readTarget() || !m.readHost() || !m.readFraming() {
-		return m, refused
+		return m, rejected
 	}
 	for _, e := range m.values("expect") {
 		if m.minor > 0 && e != "" && asciiLower(e) != "100-continue" {
-			return m, refused
+			return m, rejected
 		}
 	}
 	if m.kind == BodyUntilClose {
@@ -215,7 +215,7 @@ func readReferenceRequest(in string) (m refMessage, v verdict) {
 	return m, accepted
 }
 
-func readReferenceResponse(in, method string) (m refMessage, v verdict) {
+func readReferenceResponse(in, method string) (m refMessage, v parseResult) {
 	m.refHead, v = readReferenceHead(in)
 	if v != accepted {
 		return m, v
@@ -223,10 +223,10 @@ func readReferenceResponse(in, method string) (m refMessage, v verdict) {
 	version, rest, _ := strings.Cut(m.start, " ")
 	code, _, _ := strings.Cut(rest, " ")
 	if !m.readVersion(version) || len(code) != 3 || !allBytes(code, isRefDigit) || code[0] == '0' || !m.readResponseFraming() {
-		return m, refused
+		return m, rejected
 	}
 	if m.listed("connection") > 64 {
-		return m, refused
+		return m, rejected
 	}
 	m.status, _ = strconv.Atoi(code)
 	if method == "HEAD" || m.status < 200 || m.status == 204 || m.status == 304 {
@@ -356,7 +356,7 @@ type refBody struct {
 
 // readReferenceChunked parses chunked-body (RFC 9112 section 7.1). Extensions are not
 // interpreted; they must be text.
-func readReferenceChunked(in string) (b refBody, v verdict) {
+func readReferenceChunked(in string) (b refBody, v parseResult) {
 	rest := in
 	for {
 		line, after, found := strings.Cut(rest, "\n")
@@ -368,7 +368,7 @@ func readReferenceChunked(in string) (b refBody, v verdict) {
 		behind := strings.TrimLeft(line[len(digits):], " \t")
 		if !crlf || digits == "" || len(digits) > 15 || !isRefText(line) ||
 			behind == "" && len(digits) < len(line) || behind != "" && behind[0] != ';' {
-			return b, refused
+			return b, rejected
 		}
 		if len(digits)+len(behind) < len(line) {
 			b.blanks = append(b.blanks, len(in)-len(rest)+len(digits))
@@ -386,7 +386,7 @@ func readReferenceChunked(in string) (b refBody, v verdict) {
 		case int64(n) < size, rest == "", rest == "\r":
 			return b, incomplete
 		case rest[0] != '\r' || rest[1] != '\n':
-			return b, refused
+			return b, rejected
 		}
 		rest = rest[2:]
 	}
@@ -402,7 +402,7 @@ func readReferenceChunked(in string) (b refBody, v verdict) {
 		}
 		f, ok := readRefField(line)
 		if !crlf || !ok {
-			return b, refused
+			return b, rejected
 		}
 		b.trailers = append(b.trailers, f)
 	}
@@ -410,18 +410,18 @@ func readReferenceChunked(in string) (b refBody, v verdict) {
 
 // partialSize tells whether an unfinished line could still become a chunk's
 // first one.
-func partialSize(line string) verdict {
+func partialSize(line string) parseResult {
 	digits := line[:hexPrefix(line)]
 	behind := line[len(digits):]
 	ext := strings.TrimLeft(behind, " \t")
 	extText, _ := strings.CutSuffix(ext, "\r")
 	switch {
 	case len(digits) > 15, digits == "" && behind != "":
-		return refused
+		return rejected
 	case behind == "", behind == "\r", ext == "":
 		return incomplete
 	case ext[0] != ';', !isRefText(extText):
-		return refused
+		return rejected
 	}
 	return incomplete
 }

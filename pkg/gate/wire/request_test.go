@@ -29,7 +29,7 @@ func TestTargetsAreForwardedInOriginForm(t *testing.T) {
 	long := "/" + strings.Repeat("x", 60<<10)
 	for _, c := range []struct{ name, method, sent, target, origin string }{
 		{"a path is forwarded unchanged", "GET", "/a/b", "/a/b", ""},
-		{"so do double slashes", "GET", "//a//b", "//a//b", ""},
+		{"double slashes are forwarded unchanged", "GET", "//a//b", "//a//b", ""},
 		{"dot segments", "GET", "/a/./../b", "/a/./../b", ""},
 		{"percent-encoding, even of letters and NUL", "GET", "/%2F%41%00%fF", "/%2F%41%00%fF", ""},
 		{"semicolons, commas, at signs", "GET", "/;a,b@c:d", "/;a,b@c:d", ""},
@@ -340,7 +340,7 @@ func rewritten(t *testing.T, lines ...string) string {
 	return string(r.AppendHead(nil, netip.MustParseAddr("192.0.2.7"), []byte(fallbackHost)))
 }
 
-func TestHeadsForTheContainer(t *testing.T) {
+func TestRequestHeadsAreForwardedWithTheFieldsOfTheGate(t *testing.T) {
 	const xff = "X-Forwarded-For: 192.0.2.7\r\n"
 	for _, c := range []struct{ name, in, want string }{
 		{"fields keep order, case, repetitions and white space",
@@ -358,7 +358,7 @@ func TestHeadsForTheContainer(t *testing.T) {
 			"GET / HTTP/1.1\r\nHost: a\r\n" + xff},
 		{"the authority of the target replaces Host", "GET http://b/x HTTP/1.1\r\nHost: a",
 			"GET /x HTTP/1.1\r\nHost: b\r\n" + xff},
-		{"K-Original-Host replaces even that", "GET http://b/x HTTP/1.1\r\nHost: a\r\nK-Original-Host: c",
+		{"K-Original-Host replaces Host and the authority of the target", "GET http://b/x HTTP/1.1\r\nHost: a\r\nK-Original-Host: c",
 			"GET /x HTTP/1.1\r\nHost: c\r\n" + xff},
 		{"hop-by-hop fields end here",
 			"GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, x\r\nX: y\r\nKeep-Alive: z\r\nProxy-Connection: z\r\nProxy-Authenticate: z\r\nProxy-Authorization: z\r\nTE: gzip\r\nUpgrade: z\r\nA: b",

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// responseOf reads the head of an answer to its decision.
+// responseOf parses the head of a response.
 func responseOf(method string, lines ...string) (*Response, error) {
 	r := new(Response)
 	_, err := readAs(r, strings.Join(append(lines, "", ""), "\r\n"), method, nil)
@@ -21,10 +21,10 @@ func mustResponse(t *testing.T, method string, lines ...string) *Response {
 	return r
 }
 
-func TestRejectedStatusLines(t *testing.T) {
+func TestInvalidStatusLinesAreRejected(t *testing.T) {
 	for _, c := range []struct {
-		sentence, line string
-		err            error
+		name, line string
+		err        error
 	}{
 		{"too short", "HTTP/1.1", ErrMalformed},
 		{"no status", "HTTP/1.1 ", ErrMalformed},
@@ -43,7 +43,7 @@ func TestRejectedStatusLines(t *testing.T) {
 		{"a lower-case version", "http/1.1 200 OK", ErrMalformed},
 		{"another protocol", "ICY/1.1 200 OK", ErrMalformed},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			if _, err := responseOf("GET", c.line); err != c.err {
 				t.Errorf("%q: got %v, want %v", c.line, err, c.err)
 			}
@@ -51,11 +51,11 @@ func TestRejectedStatusLines(t *testing.T) {
 	}
 }
 
-func TestFramingOfResponses(t *testing.T) {
+func TestResponsesAreFramedAsRFC9112Requires(t *testing.T) {
 	for _, c := range []struct {
-		sentence, method, head string
-		kind                   BodyKind
-		length                 int64
+		name, method, head string
+		kind               BodyKind
+		length             int64
 	}{
 		{"a length is a length", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 5", BodyLength, 5},
 		{"chunked is chunked", "POST", "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked", BodyChunked, 0},
@@ -70,7 +70,7 @@ func TestFramingOfResponses(t *testing.T) {
 		{"205 may have one", "GET", "HTTP/1.1 205 Reset\r\nContent-Length: 5", BodyLength, 5},
 		{"999 may have one", "GET", "HTTP/1.1 999 x\r\nContent-Length: 5", BodyLength, 5},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			r := mustResponse(t, c.method, c.head)
 			wantSame(t, "kind", r.Body, c.kind)
 			wantSame(t, "length", r.Length, c.length)
@@ -105,10 +105,10 @@ func TestAmbiguousResponsesAreRejected(t *testing.T) {
 	}
 }
 
-func TestReuseOfTheContainersConnection(t *testing.T) {
+func TestAResponseDecidesWhetherItsConnectionIsReused(t *testing.T) {
 	for _, c := range []struct {
-		sentence, head string
-		want           bool
+		name, head string
+		want       bool
 	}{
 		{"HTTP/1.1 with a length is used again", "HTTP/1.1 200 OK\r\nContent-Length: 0", true},
 		{"so is chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", true},
@@ -119,18 +119,18 @@ func TestReuseOfTheContainersConnection(t *testing.T) {
 		{"unless it says keep-alive", "HTTP/1.0 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive", true},
 		{"and not close", "HTTP/1.0 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\nConnection: close", false},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			wantSame(t, "reusable", mustResponse(t, "GET", c.head).Reusable(), c.want)
 		})
 	}
 }
 
-func TestHeadsForTheClient(t *testing.T) {
+func TestResponseHeadsAreForwardedWithTheFieldsOfTheGate(t *testing.T) {
 	const date = "Date: now\r\n"
 	for _, c := range []struct {
-		sentence, in string
-		f            Framing
-		want         string
+		name, in string
+		f        Framing
+		want     string
 	}{
 		{"fields keep order, case, repetitions and white space",
 			"HTTP/1.1 200 Fine\r\nset-COOKIE:a\r\nDate:  then\r\nset-COOKIE:\tb \r\nE:\r\nContent-Length: 5", Framing{},
@@ -162,7 +162,7 @@ func TestHeadsForTheClient(t *testing.T) {
 		{"204 loses both", "HTTP/1.1 204 x\r\nContent-Length: 5, 5", Framing{}, "HTTP/1.1 204 x\r\n" + date},
 		{"204 loses its length", "HTTP/1.1 204 x\r\nContent-Length: 5\r\nA: b", Framing{}, "HTTP/1.1 204 x\r\nA: b\r\n" + date},
 		{"304 keeps it", "HTTP/1.1 304 x\r\nContent-Length: 5", Framing{}, "HTTP/1.1 304 x\r\nContent-Length: 5\r\n" + date},
-		{"an interim answer gets nothing added", "HTTP/1.1 103 Early Hints\r\nLink: a\r\nConnection: close\r\nLink: b", Framing{Interim: true},
+		{"an interim response gets no added fields", "HTTP/1.1 103 Early Hints\r\nLink: a\r\nConnection: close\r\nLink: b", Framing{Interim: true},
 			"HTTP/1.1 103 Early Hints\r\nLink: a\r\nLink: b\r\n"},
 		{"a switch keeps its Upgrade", "HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\nA: b", Framing{Interim: true},
 			"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nA: b\r\nConnection: Upgrade\r\n"},
@@ -171,7 +171,7 @@ func TestHeadsForTheClient(t *testing.T) {
 		{"what trails is announced", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum", Framing{Chunked: true},
 			"HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\n" + date + "Transfer-Encoding: chunked\r\n"},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			r := mustResponse(t, "GET", c.in)
 			got := string(r.AppendHead([]byte("before"), c.f, []byte("now")))
 			if want := "before" + c.want + "\r\n"; got != want {

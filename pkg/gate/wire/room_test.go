@@ -29,8 +29,7 @@ func headOf(t *testing.T, fields ...string) *h2.Head {
 	return h
 }
 
-// TestAnHTTP2HeadAllocatesOnlyWhatItNeeds: memory for the text and for the fields, each
-// at once, and no more of it than the head is long.
+// The text and the fields take one allocation each, no larger than the head requires.
 func TestAnHTTP2HeadAllocatesOnlyWhatItNeeds(t *testing.T) {
 	for name, h := range map[string]*h2.Head{
 		"short": headOf(t, ":method", "GET", ":scheme", "http", ":path", "/", ":authority", "h"),

@@ -94,12 +94,12 @@ func (r *receiver) receive(f *Frame) *Error {
 			return err
 		}
 	}
-	to, verdict := state.Receive(event)
-	err := verdict.Err()
+	to, action := state.Receive(event)
+	err := action.Err()
 	if err != nil && err.Scope == Connection {
 		return err
 	}
-	if verdict != Ignore && err == nil {
+	if action != Ignore && err == nil {
 		if f.Type == Headers && state == Idle {
 			r.ids.Open(f.Stream)
 			s = &receiving{window: NewReceiveWindow(InitialWindow), send: NewSendWindow(r.settings.InitialWindow)}
@@ -116,7 +116,7 @@ func (r *receiver) receive(f *Frame) *Error {
 		r.window.Release(len(f.Payload))
 	}
 	if err != nil {
-		if s != nil && !s.state.Closed() || verdict != Ignore {
+		if s != nil && !s.state.Closed() || action != Ignore {
 			to = ResetByUs
 			r.log = append(r.log, fmt.Sprintf("%d reset: %s", f.Stream, err.Reason))
 			if s != nil {
@@ -124,7 +124,7 @@ func (r *receiver) receive(f *Frame) *Error {
 			}
 		}
 	}
-	if event == OnReset && verdict == Accept || err != nil {
+	if event == OnReset && action == Accept || err != nil {
 		if err := r.meter.Reset(r.now); err != nil {
 			return err
 		}
