@@ -223,7 +223,7 @@ func TestProbesAndRejectedHeadsAreObservedSeparately(t *testing.T) {
 	r.observer.mu.Lock()
 	defer r.observer.mu.Unlock()
 	want := []string{"probed 200 for GET /a", "probe-rejected 400 for GET /b", "bad-request"}
-	if got := r.observer.aside; !slices.Equal(got, want) || r.observer.begun != 0 {
+	if got := r.observer.others; !slices.Equal(got, want) || r.observer.begun != 0 {
 		t.Errorf("observed %q and %d requests, want %q and none", got, r.observer.begun, want)
 	}
 }

@@ -531,10 +531,10 @@ func TestALongBodyEndsAtItsContentLength(t *testing.T) {
 		x.release()
 		x.trimPipes()
 		x.dst.CloseWrite()
-		for len(behind) < len(next) {
+		for len(after) < len(next) {
 			var b [64]byte
 			n, err := x.src.Read(b[:])
-			if behind += string(b[:n]); err == loop.ErrAgain {
+			if after += string(b[:n]); err == loop.ErrAgain {
 				x.pause()
 			} else if err != nil {
 				return
@@ -544,8 +544,8 @@ func TestALongBodyEndsAtItsContentLength(t *testing.T) {
 	go func() { _, _ = io.WriteString(x.in, body+next) }()
 	out, err := io.ReadAll(x.out)
 	x.wait(t)
-	if err != nil || string(out) != body || behind != next {
-		t.Errorf("%d bytes of %d arrived, %v; after the body %q", len(out), len(body), err, behind)
+	if err != nil || string(out) != body || after != next {
+		t.Errorf("%d bytes of %d arrived, %v; after the body %q", len(out), len(body), err, after)
 	}
 }
 
