@@ -20,8 +20,8 @@ const (
 	closeTime = 20 * time.Second
 	// pauseTime lets a peer read what was written so far; no verdict rests on it.
 	pauseTime = 2 * time.Millisecond
-	// requestClockSeconds is the gate's, well below hangTime.
-	requestClockSeconds = 10
+	// requestTimeoutSeconds is the request timeout of the gate, well below hangTime.
+	requestTimeoutSeconds = 10
 )
 
 // scratch is a directory for the binary and the sockets of this run.
@@ -61,7 +61,7 @@ func startGate() (*target, error) {
 		return nil, err
 	}
 	g, err := launch.StartGate(launch.Options{
-		Binary: binary, UserPort: c.port(), Settings: []string{"REVISION_TIMEOUT_SECONDS=" + strconv.Itoa(requestClockSeconds)}, Timeout: 2 * hangTime,
+		Binary: binary, UserPort: c.port(), Settings: []string{"REVISION_TIMEOUT_SECONDS=" + strconv.Itoa(requestTimeoutSeconds)}, Timeout: 2 * hangTime,
 	})
 	if err != nil {
 		c.listener.Close()

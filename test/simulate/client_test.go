@@ -5,54 +5,53 @@ import (
 	"strconv"
 )
 
-// client sends its requests one after the other, or ahead of the answers, and
-// judges what it gets.
+// client sends its requests one by one or pipelined, and checks the responses.
 type client struct {
 	*run
-	id        int
-	todo      []*request
-	link      *link
-	asked     []*request // sent, wholly or in part, and not answered
-	first     *request   // on the connection
-	sending   *request   // is not sent to its end
-	m         message
-	final     bool   // the head of the final answer has come
-	taken     int    // bytes of its body
-	reply     []byte // body of an answer of the gate's own
-	got       int    // bytes of the answer
-	slowUntil int64
-	went      bool // has left this connection
-	half      bool // has said that it sends no more
-	closing   bool // the gate has said that the connection ends
-	over      bool
-	tries     int
-	wait100   *request
+	id           int
+	todo         []*request
+	link         *link
+	pipeline     []*request // sent at least in part, without a complete response
+	first        *request   // first request of the connection
+	sending      *request   // partly sent
+	m            message
+	finalHead    bool   // the final head was received
+	taken        int    // body bytes received
+	replyBody    []byte // body of a local reply
+	got          int    // bytes of the response received
+	slowUntil    int64
+	disconnected bool // has closed or reset this connection
+	halfClosed   bool // has half-closed the connection
+	closing      bool // the gate announced the end of the connection
+	done         bool
+	tries        int
+	wait100      *request
 }
 
-// start connects, and begins with the first request that is left.
+// start connects and sends the first remaining request.
 func (c *client) start() {
-	if c.over {
+	if c.done {
 		return
 	}
 	if len(c.todo) == 0 {
-		c.over = true
+		c.done = true
 		return
 	}
 	l := c.newLink("client")
 	l.peer = c
-	c.link, c.asked, c.sending, c.went, c.half, c.closing, c.final, c.got = l, c.asked[:0], nil, false, false, false, false, 0
+	c.link, c.pipeline, c.sending, c.disconnected, c.halfClosed, c.closing, c.finalHead, c.got = l, c.pipeline[:0], nil, false, false, false, false, 0
 	c.m.clear()
 	listening, room := c.arrive(c.backlog, l)
 	switch {
 	case !listening:
 		if !c.mayClose() {
-			c.found("client %d: connection refused, although the gate is not quiet yet", c.id)
+			c.found("client %d: connection refused before the drain became quiet", c.id)
 		}
-		c.over = true
+		c.done = true
 		return
 	case !room:
 		if c.tries++; c.tries > 100 {
-			c.over = true
+			c.done = true
 			return
 		}
 		c.after(50*millisecond, c.start)
@@ -67,50 +66,50 @@ func (c *client) connected() {}
 
 // next sends the next request.
 func (c *client) next() {
-	if c.went || c.sending != nil || c.closing || c.over || c.link.dead {
+	if c.disconnected || c.sending != nil || c.closing || c.done || c.link.ended {
 		return
 	}
 	if len(c.todo) == 0 {
-		if len(c.asked) == 0 {
-			c.went, c.over = true, true
-			c.link.leave()
+		if len(c.pipeline) == 0 {
+			c.disconnected, c.done = true, true
+			c.link.closeByPeer()
 		}
 		return
 	}
 	q := c.todo[0]
 	c.todo = c.todo[1:]
 	c.sending = q
-	c.asked = append(c.asked, q)
+	c.pipeline = append(c.pipeline, q)
 	l := c.link
-	if len(c.asked) == 1 {
+	if len(c.pipeline) == 1 {
 		c.expect(q)
 	}
 	c.after(q.thinks, func() {
-		if c.link == l && c.sending == q && !c.went {
+		if c.link == l && c.sending == q && !c.disconnected {
 			q.sentAt, q.from, q.via = c.now, l.address.Addr().String(), l
 			c.send(q, 0)
 		}
 	})
 }
 
-// expect readies for the answer to q.
+// expect prepares for the response to q.
 func (c *client) expect(q *request) {
 	c.m.reset()
-	c.final, c.taken, c.got = false, 0, 0
-	c.reply = c.reply[:0]
+	c.finalHead, c.taken, c.got = false, 0, 0
+	c.replyBody = c.replyBody[:0]
 }
 
-// send sends q from a byte on.
+// send sends q starting at offset from.
 func (c *client) send(q *request, from int) {
-	if c.went || c.sending != q || c.link.dead || c.closing && c.asked[0] != q {
+	if c.disconnected || c.sending != q || c.link.ended || c.closing && c.pipeline[0] != q {
 		return
 	}
 	until := len(q.raw)
 	if q.piece > 0 {
 		until = min(until, from+q.piece)
 	}
-	if q.leaveAt > from && q.how != byHalfClose {
-		until = min(until, q.leaveAt)
+	if q.disconnectAt > from && q.how != byHalfClose {
+		until = min(until, q.disconnectAt)
 	}
 	if q.stallAt > from {
 		until = min(until, q.stallAt)
@@ -132,17 +131,17 @@ func (c *client) send(q *request, from int) {
 		})
 	}
 	switch {
-	case q.leaveAt == until && q.how != byHalfClose:
-		c.leave(q)
+	case q.disconnectAt == until && q.how != byHalfClose:
+		c.disconnect(q)
 	case until == len(q.raw):
 		c.sending = nil
 		q.sentWhole = c.now
-		if q.leaveAt == until {
-			for _, q := range c.asked {
-				q.leftAt, q.leftOn = c.now, c.link
+		if q.disconnectAt == until {
+			for _, q := range c.pipeline {
+				q.disconnectedAt, q.disconnectedLink = c.now, c.link
 			}
-			c.went, c.half = true, true
-			c.link.finish()
+			c.disconnected, c.halfClosed = true, true
+			c.link.halfClose()
 			return
 		}
 		if len(c.todo) > 0 && (c.todo[0].ahead) && !q.closes {
@@ -163,42 +162,42 @@ func (c *client) send(q *request, from int) {
 	}
 }
 
-// leave ends the connection, with requests under way.
-func (c *client) leave(q *request) {
-	c.note("client %s leaves request %d", c.link, q.id)
-	c.went = true
+// disconnect disconnects while requests are in progress.
+func (c *client) disconnect(q *request) {
+	c.note("client %s aborts request %d", c.link, q.id)
+	c.disconnected = true
 	how := q.how
-	for _, q := range c.asked {
-		q.leftAt = c.now
-		q.leftReset, q.leftOn = how == byReset, c.link
-		q.verdict = gone
+	for _, q := range c.pipeline {
+		q.disconnectedAt = c.now
+		q.disconnectedByReset, q.disconnectedLink = how == byReset, c.link
+		q.verdict = disconnectedByClient
 	}
 	if q.how == byReset {
 		c.link.abort()
 	} else {
-		c.link.leave()
+		c.link.closeByPeer()
 	}
-	c.again()
+	c.reconnect()
 }
 
-// again goes on with a new connection.
-func (c *client) again() {
+// reconnect continues on a new connection.
+func (c *client) reconnect() {
 	c.sending, c.wait100 = nil, nil
 	c.after(c.between(0, c.settings.think), c.start)
 }
 
-// received is peer.
+// received implements peer.
 func (c *client) received(b []byte) {
 	if c.tracing {
 		c.note("client %s gets %s", c.link, printable(b))
 	}
-	if c.went && !c.half {
+	if c.disconnected && !c.halfClosed {
 		return
 	}
 	c.m.add(b)
 	c.got += len(b)
-	if len(c.asked) > 0 {
-		q := c.asked[0]
+	if len(c.pipeline) > 0 {
+		q := c.pipeline[0]
 		if q.slowAt >= 0 && c.got >= q.slowAt {
 			l := c.link
 			q.slowAt = -1
@@ -207,33 +206,33 @@ func (c *client) received(b []byte) {
 			c.after(q.slow, l.resume)
 		}
 	}
-	for c.take() {
+	for c.parse() {
 	}
-	if len(c.asked) > 0 {
-		if q := c.asked[0]; q.leaveAfter >= 0 && c.got >= max(q.leaveAfter, 1) && !c.went {
-			c.leave(q)
+	if len(c.pipeline) > 0 {
+		if q := c.pipeline[0]; q.disconnectAfter >= 0 && c.got >= max(q.disconnectAfter, 1) && !c.disconnected {
+			c.disconnect(q)
 		}
 	}
 }
 
-// take takes what has come as far as it goes, one step.
-func (c *client) take() bool {
-	if len(c.m.buf) == 0 && !c.final {
+// parse parses the next part of the received bytes; it reports whether it consumed any.
+func (c *client) parse() bool {
+	if len(c.m.buf) == 0 && !c.finalHead {
 		return false
 	}
-	if len(c.asked) == 0 {
+	if len(c.pipeline) == 0 {
 		if len(c.m.buf) > 0 {
-			c.found("client %d: %s brings what no request has asked for: %s", c.id, c.link, printable(c.m.buf))
+			c.found("client %d: unsolicited bytes on %s: %s", c.id, c.link, printable(c.m.buf))
 			c.m.clear()
 		}
 		return false
 	}
-	q := c.asked[0]
+	q := c.pipeline[0]
 	switch {
-	case !c.final:
+	case !c.finalHead:
 		complete, err := c.m.head()
 		if err != nil {
-			c.found("request %d: a malformed answer: %v", q.id, err)
+			c.found("request %d: a malformed response: %v", q.id, err)
 		}
 		if !complete || err != nil {
 			return false
@@ -248,17 +247,17 @@ func (c *client) take() bool {
 	}
 	done, err := c.m.body(func(p []byte) { c.bodyBytes(q, p) })
 	if err != nil {
-		c.found("request %d: a malformed body of the answer: %v", q.id, err)
+		c.found("request %d: a malformed response body: %v", q.id, err)
 		return false
 	}
 	if done {
-		c.complete(q)
+		c.endResponse(q)
 		return true
 	}
 	return false
 }
 
-// head judges a head.
+// head checks a response head.
 func (c *client) head(q *request) {
 	if len(c.m.line) < 12 || c.m.line[:9] != "HTTP/1.1 " {
 		c.found("request %d: status line %q", q.id, c.m.line)
@@ -267,17 +266,17 @@ func (c *client) head(q *request) {
 	status, _ := strconv.Atoi(c.m.line[9:12])
 	own, _ := get(c.m.fields, "X-Sim")
 	outcome, byGate := get(c.m.fields, "K-Gate-Outcome")
-	if own == "0" && c.unasked > 0 {
-		q.tainted = true // no proxy can tell it from the answer
+	if own == "0" && c.unsolicited > 0 {
+		q.tainted = true // no proxy can distinguish it from the response
 	}
 	if q.tainted {
 		own = strconv.Itoa(q.id)
 	}
-	if own == "" && byGate == 0 && status != 100 && q.odd == "" && !q.probe {
-		c.found("request %d: an answer without a sender: %q %q", q.id, c.m.line, c.m.fields)
+	if own == "" && byGate == 0 && status != 100 && q.badHead == "" && !q.probe {
+		c.found("request %d: a response that neither container nor gate sent: %q %q", q.id, c.m.line, c.m.fields)
 	}
 	if own != "" && own != strconv.Itoa(q.id) {
-		c.found("request %d: gets the answer of request %s", q.id, own)
+		c.found("request %d: got the response to request %s", q.id, own)
 	}
 	if status < 200 && status != 101 {
 		if !q.tainted {
@@ -287,24 +286,24 @@ func (c *client) head(q *request) {
 		return
 	}
 	if c.wait100 == q {
-		c.wait100 = nil // no longer asked for
+		c.wait100 = nil // the final response came instead
 	}
-	c.final = true
-	q.status, q.gateSaid = status, outcome
-	q.headCame = c.now
+	c.finalHead = true
+	q.status, q.gateOutcome = status, outcome
+	q.headReceivedAt = c.now
 	if status == 101 {
 		c.switched(q)
 		return
 	}
-	bodyless := q.method == "HEAD" && q.odd != "405" && outcome != "head-timeout" || status == 204 || status == 304
+	bodyless := q.method == "HEAD" && q.badHead != "405" && outcome != "head-timeout" || status == 204 || status == 304
 	if err := c.m.frame(bodyless, true); err != nil {
-		c.found("request %d: an answer framed badly: %q", q.id, c.m.fields)
+		c.found("request %d: a response with wrong framing: %q", q.id, c.m.fields)
 	}
 	if c.m.mode == chunked && q.minor == 0 {
-		c.found("request %d: chunks for HTTP/1.0", q.id)
+		c.found("request %d: a chunked response to HTTP/1.0", q.id)
 	}
 	if c.tracing {
-		c.note("client %s: request %d is answered with %q", c.link, q.id, c.m.line)
+		c.note("client %s: request %d received %q", c.link, q.id, c.m.line)
 	}
 	connection, _ := get(c.m.fields, "Connection")
 	keeps := connection != "close" && (q.minor > 0 || connection == "keep-alive") && c.m.mode != untilClose
@@ -312,31 +311,29 @@ func (c *client) head(q *request) {
 		c.closing = true
 	}
 	if q.closes && keeps {
-		c.found("request %d: asked for Connection: close, and the answer does not say so", q.id)
+		c.found("request %d: sent Connection: close, but the response does not announce the close", q.id)
 	}
 	if keeps && q.sent < len(q.raw) && c.sending == q && !q.expect {
 		// The gate would parse the rest of the body as the next request, or read it
 		// for nothing: only a response that ends the connection may arrive early.
-		if !(q.expect && q.sent == q.head) {
-			c.found("request %d: answered early on a connection that stays open", q.id)
-		}
+		c.found("request %d: an early response on a connection that stays open", q.id)
 	}
 	if byGate > 0 {
 		c.judgeReply(q, outcome, status)
 		c.judgeRetry(q, c.m.fields)
 		return
 	}
-	if q.odd != "" || q.probe || q.tainted {
+	if q.badHead != "" || q.probe || q.tainted {
 		return
 	}
-	if status != q.answer.status || c.m.line[12:] != " Sim" && q.plain == nil {
-		c.found("request %d: status line %q, the container's is %d", q.id, c.m.line, q.answer.status)
+	if status != q.response.status || c.m.line[12:] != " Sim" && q.plain == nil {
+		c.found("request %d: status line %q, the container sent %d", q.id, c.m.line, q.response.status)
 	}
 }
 
 func (c *client) judgeInterim(q *request, status int, own bool) {
 	if q.minor == 0 {
-		c.found("request %d: a %d for HTTP/1.0", q.id, status)
+		c.found("request %d: status %d sent to HTTP/1.0", q.id, status)
 	}
 	if status == 100 {
 		if c.wait100 == q {
@@ -344,11 +341,11 @@ func (c *client) judgeInterim(q *request, status int, own bool) {
 			c.send(q, q.sent)
 		}
 		if !own {
-			return // the gate's, or the container's to an expectation
+			return // sent by the gate, or by the container because of Expect
 		}
 	}
-	for q.interims < len(q.answer.interims) {
-		want := q.answer.interims[q.interims]
+	for q.interims < len(q.response.interims) {
+		want := q.response.interims[q.interims]
 		q.interims++
 		if want == status {
 			return
@@ -357,51 +354,51 @@ func (c *client) judgeInterim(q *request, status int, own bool) {
 			break
 		}
 	}
-	c.found("request %d: interim answer %d, of %v", q.id, status, q.answer.interims)
+	c.found("request %d: interim response %d, want one of %v", q.id, status, q.response.interims)
 }
 
 func (c *client) bodyBytes(q *request, p []byte) {
-	if q.gateSaid != "" || q.odd != "" || q.probe {
-		c.reply = append(c.reply, p...)
+	if q.gateOutcome != "" || q.badHead != "" || q.probe {
+		c.replyBody = append(c.replyBody, p...)
 		return
 	}
 	if q.tainted {
 		return
 	}
-	want := q.answer.body
+	want := q.response.body
 	if c.taken+len(p) > len(want) || !bytes.Equal(p, want[c.taken:c.taken+len(p)]) {
-		c.found("request %d: the body is not the container's, at %d: %s", q.id, c.taken, printable(p))
+		c.found("request %d: the response body differs from the container's at %d: %s", q.id, c.taken, printable(p))
 		return
 	}
 	c.taken += len(p)
 }
 
-// complete is the end of an answer.
-func (c *client) complete(q *request) {
+// endResponse handles the end of a response.
+func (c *client) endResponse(q *request) {
 	if c.tracing {
-		c.note("client %s: request %d is answered whole", c.link, q.id)
+		c.note("client %s: the response to request %d is complete", c.link, q.id)
 	}
 	q.doneAt = c.now
-	if q.gateSaid != "" || q.odd != "" || q.probe {
+	if q.gateOutcome != "" || q.badHead != "" || q.probe {
 		q.verdict = refusedByGate
-		c.judgeBody(q, c.reply)
+		c.judgeBody(q, c.replyBody)
 	} else {
-		q.verdict = answered
+		q.verdict = complete
 		c.judgeWhole(q)
 	}
-	c.asked = c.asked[1:]
-	if len(c.asked) > 0 {
-		c.expect(c.asked[0])
+	c.pipeline = c.pipeline[1:]
+	if len(c.pipeline) > 0 {
+		c.expect(c.pipeline[0])
 	} else {
 		c.m.reset()
-		c.final, c.got = false, 0
+		c.finalHead, c.got = false, 0
 	}
-	if q.leaveAfter >= 0 && !c.went && q.leaveAfter <= c.got {
-		q.leaveAfter = -1
+	if q.disconnectAfter >= 0 && !c.disconnected && q.disconnectAfter <= c.got {
+		q.disconnectAfter = -1
 	}
 	if c.closing {
 		if c.sending == q {
-			c.sending = nil // there is no use in the rest
+			c.sending = nil // the rest of the upload is not needed
 			if c.rng.IntN(4) == 0 {
 				c.link.sendUp(q.raw[q.sent:min(len(q.raw), q.sent+3000)])
 			}
@@ -410,83 +407,83 @@ func (c *client) complete(q *request) {
 	}
 	if c.sending == nil || c.sending == q {
 		if c.sending == q {
-			// An expectation that was answered at once: the body is not sent,
-			// so the connection is of no more use.
-			c.went = true
-			c.link.leave()
-			c.again()
+			// The final response came instead of 100: the body is not sent, so the
+			// connection cannot be reused.
+			c.disconnected = true
+			c.link.closeByPeer()
+			c.reconnect()
 			return
 		}
-		if len(c.asked) == 0 {
+		if len(c.pipeline) == 0 {
 			c.next()
 		}
 	}
 }
 
-// ended is peer: the gate has closed or half-closed.
+// ended implements peer: the gate has closed or half-closed.
 func (c *client) ended() {
 	c.note("client %s: the gate closes", c.link)
-	if c.went && !c.half {
+	if c.disconnected && !c.halfClosed {
 		return
 	}
-	if len(c.asked) > 0 && c.final {
-		switch q := c.asked[0]; {
+	if len(c.pipeline) > 0 && c.finalHead {
+		switch q := c.pipeline[0]; {
 		case q.verdict == tunnelled:
 			c.tunnelOver(q)
 		case c.m.mode == untilClose:
-			c.complete(q)
+			c.endResponse(q)
 		}
 	}
-	c.lost(false)
-	c.went = true
-	c.link.leave()
-	c.again()
+	c.connectionLost(false)
+	c.disconnected = true
+	c.link.closeByPeer()
+	c.reconnect()
 }
 
-// cut is peer.
+// cut implements peer.
 func (c *client) cut() {
 	c.note("client %s: is reset", c.link)
-	if c.went && !c.half {
+	if c.disconnected && !c.halfClosed {
 		return
 	}
-	if len(c.asked) > 0 && c.final && c.asked[0].verdict == tunnelled {
-		c.tunnelOver(c.asked[0])
+	if len(c.pipeline) > 0 && c.finalHead && c.pipeline[0].verdict == tunnelled {
+		c.tunnelOver(c.pipeline[0])
 	}
-	c.lost(true)
-	c.went = true
-	c.again()
+	c.connectionLost(true)
+	c.disconnected = true
+	c.reconnect()
 }
 
-// lost judges the requests that a connection takes along.
-func (c *client) lost(reset bool) {
-	for i, q := range c.asked {
+// connectionLost judges the requests of a connection that ended.
+func (c *client) connectionLost(reset bool) {
+	for i, q := range c.pipeline {
 		if q.verdict != open {
 			continue
 		}
 		switch {
-		case i == 0 && c.final:
+		case i == 0 && c.finalHead:
 			q.verdict = cutOff
 			c.judgeCut(q)
 		case i == 0 && !c.closing:
 			q.verdict = dropped
 			c.judgeDropped(q, reset)
 		default:
-			q.verdict = unread // behind an answer that ended the connection
-			if !c.closing && i > 0 && c.asked[0].verdict == answered {
-				c.found("request %d: closed behind an answer that did not say so", q.id)
+			q.verdict = unread // sent after the response that ended the connection
+			if !c.closing && i > 0 && c.pipeline[0].verdict == complete {
+				c.found("request %d: closed after a response that did not announce it", q.id)
 			}
 		}
 	}
-	c.asked = nil
+	c.pipeline = nil
 	if c.sending != nil {
 		c.sending = nil
 	}
 }
 
-// switched begins a tunnel.
+// switched starts a tunnel.
 func (c *client) switched(q *request) {
-	if !q.answer.switches || q.answer.garbage {
-		c.found("request %d: 101, which the container has not said", q.id)
+	if !q.response.switches || q.response.garbage {
+		c.found("request %d: 101, which the container did not send", q.id)
 	}
 	q.verdict = tunnelled
 	n := int(c.spread(1, 2000))
@@ -495,8 +492,8 @@ func (c *client) switched(q *request) {
 	c.link.sendUp(q.tunnel)
 	l := c.link
 	c.after(c.spread(1, 1000)*millisecond, func() {
-		if c.link == l && !c.went {
-			c.link.finish()
+		if c.link == l && !c.disconnected {
+			c.link.halfClose()
 		}
 	})
 }
@@ -505,7 +502,7 @@ func (c *client) tunnelBytes(q *request) bool {
 	b := c.m.buf
 	c.m.buf = c.m.buf[:0]
 	if c.taken+len(b) > len(q.tunnel) || !bytes.Equal(b, q.tunnel[c.taken:c.taken+len(b)]) {
-		c.found("request %d: the tunnel brings %s", q.id, printable(b))
+		c.found("request %d: wrong tunnel bytes at the client: %s", q.id, printable(b))
 		return false
 	}
 	c.taken += len(b)
@@ -514,5 +511,5 @@ func (c *client) tunnelBytes(q *request) bool {
 
 func (c *client) tunnelOver(q *request) {
 	q.doneAt = c.now
-	c.asked = c.asked[1:]
+	c.pipeline = c.pipeline[1:]
 }

@@ -1,5 +1,5 @@
-// Package simulate runs the gate from a seed: its engines, pools, admission,
-// clocks and drain on a kernel that is simulated, between clients and a
-// container that are simulated, in one thread and on a virtual clock. Whatever
-// happens follows from the seed, bit for bit.
+// Package simulate runs the gate from a seed: its engines, pools, admission, timeouts
+// and drain run on a simulated kernel and a virtual clock, in one thread, between
+// simulated clients and a simulated container. The seed determines the whole run, bit
+// for bit.
 package simulate

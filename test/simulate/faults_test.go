@@ -2,8 +2,8 @@
 
 package simulate
 
-// faults are faults that the simulation is to find. The first ones are faults that
-// the gate has had.
+// faults are planted in the gate, one at a time, for the simulation to find. The first
+// ones are faults that the gate has had.
 var faults = []mutation{
 	{"a connection is pooled after a 204 that announced a body",
 		"http1.upConn.Complete",
@@ -212,7 +212,7 @@ l.drain()
 		"if !x.down.Ended() || !x.down.Upgrades(x.up.Response()) {", "if !x.down.Ended() {"},
 }
 
-// http2Faults are faults of HTTP/2. The first ones are faults that the gate has
+// http2Faults are planted faults of HTTP/2. The first ones are faults that the gate has
 // had.
 var http2Faults = []mutation{
 	{"an exchange in the connect queue of HTTP/2 is not counted",

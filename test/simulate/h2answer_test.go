@@ -5,12 +5,12 @@ import (
 	"strconv"
 )
 
-// requestWhole is the end of a request.
-func (c *h2Up) requestWhole(s *h2UpStream) {
+// endRequest handles the end of a request.
+func (c *h2Up) endRequest(s *h2UpStream) {
 	q, u := s.q, s.u
-	s.whole, u.reading = true, false
+	s.requestDone, u.reading = true, false
 	if u.taken != len(q.body) {
-		c.found("request %d: its body ends at %d of %d", q.id, u.taken, len(q.body))
+		c.found("request %d: the request body ends at %d of %d", q.id, u.taken, len(q.body))
 	}
 	// Trailers that share a connection are discarded after a second. They cannot wait
 	// before the head is sent. sentWhole may be late: it is set when the client has
@@ -19,38 +19,38 @@ func (c *h2Up) requestWhole(s *h2UpStream) {
 	if q.sentWhole != 0 {
 		since = min(since, q.sentWhole)
 	}
-	discarded := s.over || c.now-since+c.slack() >= second
+	discarded := s.ended || c.now-since+c.slack() >= second
 	if _, n := get(u.m.trailers, "x-sim-trailer"); q.trail && n != 1 && !discarded {
 		c.found("request %d: trailers %q", q.id, u.m.trailers)
 	}
 	q.executed++
 	q.wholeAt = c.now
 	switch {
-	case !q.answer.early && q.coding != without:
-		c.startAnswer(s)
-	case s.over:
-		c.forget(s)
+	case !q.response.early && q.coding != without:
+		c.startResponse(s)
+	case s.ended:
+		c.remove(s)
 	}
 }
 
-// startAnswer answers when its time has come.
-func (c *h2Up) startAnswer(s *h2UpStream) {
-	if s.u.answering {
+// startResponse starts the response after its delay.
+func (c *h2Up) startResponse(s *h2UpStream) {
+	if s.u.responding {
 		return
 	}
 	q := s.q
-	s.u.answering = true
-	q.answerAt = c.now + q.answer.wait
-	c.later(q.answer.wait, func() {
-		if s.u.gone {
+	s.u.responding = true
+	q.responseAt = c.now + q.response.wait
+	c.later(q.response.wait, func() {
+		if s.u.closed {
 			return
 		}
-		if q.answer.silent {
-			c.breakOff(s)
+		if q.response.silent {
+			c.abort(s)
 			return
 		}
-		c.interims(s)
-		if len(q.answer.interims) > 1 && c.rng.IntN(2) == 0 { // the final head meets interim ones that wait for the client
+		c.sendInterims(s)
+		if len(q.response.interims) > 1 && c.rng.IntN(2) == 0 { // the final head follows interim heads that are still queued
 			c.later(c.between(0, 3*millisecond), func() { c.speakFirst(s) })
 			return
 		}
@@ -60,66 +60,66 @@ func (c *h2Up) startAnswer(s *h2UpStream) {
 
 func (c *h2Up) speakFirst(s *h2UpStream) {
 	s.ready = true
-	c.speak(s)
+	c.respond(s)
 }
 
-func (c *h2Up) interims(s *h2UpStream) {
+func (c *h2Up) sendInterims(s *h2UpStream) {
 	if s.q.interimsSent > 0 {
 		return
 	}
 	s.q.interimsSent = 1
-	for _, code := range s.q.answer.interims {
+	for _, code := range s.q.response.interims {
 		c.end.sendHead(s.id, [][2]string{{":status", strconv.Itoa(code)}, {"x-sim", strconv.Itoa(s.q.id)}}, false, &c.h2.h2Weights)
 		s.q.startedAt = c.now
 	}
 }
 
-// lostAnswers notes what a reset of the connection may take along.
-func (c *h2Up) lostAnswers() {
-	c.container.away++ // for requests that have not left the gate
+// recordLostResponses records the responses that a reset of the connection may discard.
+func (c *h2Up) recordLostResponses() {
+	c.container.goAways++ // for requests that the gate has not sent yet
 	c.end.deadEnd = true
 	if c.link.upReached() {
 		return
 	}
-	for _, q := range c.asked {
+	for _, q := range c.unsent {
 		if q.endings == 0 && q.on.link == c.link {
 			q.breaks++
 			q.brokeHard = true
 			q.staleBreak = q.staleBreak || q.on.served > 1 || !c.strict
 		}
 	}
-	c.asked = nil
+	c.unsent = nil
 }
 
-// breakOff ends a stream in the middle, or its connection.
-func (c *h2Up) breakOff(s *h2UpStream) {
+// abort aborts a stream or its connection.
+func (c *h2Up) abort(s *h2UpStream) {
 	q := s.q
 	if c.rng.IntN(5) == 0 {
-		c.gone = true
+		c.closed = true
 		for _, o := range slices.Clone(c.streams) {
-			o.u.gone = true
-			o.u.end(q.answer.hard)
+			o.u.closed = true
+			o.u.end(q.response.hard)
 		}
 		return
 	}
 	q.breaks++
 	q.brokeAt, q.brokeHard = c.now, true
-	q.staleBreak = q.staleBreak || s.u.served > 1 && !s.saying
-	q.unheard = s.u.served > 1 && !s.saying && q.startedAt == 0
-	c.end.sayWord(fReset, s.id, pick(c.world, uint32(codeInside), codeCancel, codeNone))
-	c.forget(s)
+	q.staleBreak = q.staleBreak || s.u.served > 1 && !s.headSent
+	q.brokeUnanswered = s.u.served > 1 && !s.headSent && q.startedAt == 0
+	c.end.sendNumber(fReset, s.id, pick(c.world, uint32(codeInside), codeCancel, codeNone))
+	c.remove(s)
 }
 
-// speak sends as much of an answer as may go.
-func (c *h2Up) speak(s *h2UpStream) {
-	q, a := s.q, &s.q.answer
-	if !s.ready || s.u.gone || c.gone || s.waits || s.over {
+// respond sends as much of a response as the windows allow.
+func (c *h2Up) respond(s *h2UpStream) {
+	q, a := s.q, &s.q.response
+	if !s.ready || s.u.closed || c.closed || s.paused || s.ended {
 		return
 	}
-	if !s.saying && !c.sayHead(s) {
+	if !s.headSent && !c.respondHead(s) {
 		return
 	}
-	for !s.over && !s.u.gone {
+	for !s.ended && !s.u.closed {
 		rest := a.body[s.said:]
 		if a.cutAt >= a.head {
 			rest = rest[:max(0, min(len(rest), a.cutAt-a.head-s.said))]
@@ -136,44 +136,44 @@ func (c *h2Up) speak(s *h2UpStream) {
 			}
 			s.send -= charged
 			s.said += n
-			q.said = a.head + s.said
-			s.over = end && n == len(rest)
+			q.responseSent = a.head + s.said
+			s.ended = end && n == len(rest)
 			all = all && n == len(rest)
 		}
 		switch {
-		case s.over:
+		case s.ended:
 		case a.cutAt >= 0 && s.said >= min(a.cutAt-a.head, len(a.body)):
-			c.breakOff(s)
+			c.abort(s)
 			return
 		case all && a.trail:
 			c.end.sendHead(s.id, [][2]string{{"x-sim-trailer", strconv.Itoa(q.id)}}, true, &c.h2.h2Weights)
-			s.over = true
+			s.ended = true
 		case a.piece > 0:
-			s.waits = true
+			s.paused = true
 			c.later(a.gap, func() {
-				s.waits = false
-				c.speak(s)
+				s.paused = false
+				c.respond(s)
 			})
 			return
 		}
 	}
-	c.answerWhole(s)
+	c.endResponse(s)
 }
 
-// sayHead sends the final head. It is false if that is all.
-func (c *h2Up) sayHead(s *h2UpStream) (goesOn bool) {
-	q, a := s.q, &s.q.answer
+// respondHead sends the final head. goesOn is false if the response ends with it.
+func (c *h2Up) respondHead(s *h2UpStream) (goesOn bool) {
+	q, a := s.q, &s.q.response
 	if a.cutAt >= 0 && a.cutAt < a.head {
-		c.breakOff(s)
+		c.abort(s)
 		return false
 	}
 	fields := [][2]string{{":status", strconv.Itoa(a.status)}, {"x-sim", strconv.Itoa(q.id)}}
 	if a.garbage {
 		bad := pick(c.world, [2]string{"Upper", "case"}, [2]string{"connection", "close"}, [2]string{"content-length", "1, 2"})
 		c.end.sendHead(s.id, append(fields, bad), false, &c.h2.h2Weights)
-		s.saying, q.said, q.startedAt, q.saidAt = true, a.head, c.now, c.now
-		s.over = true
-		c.later(50*millisecond, func() { c.forget(s) })
+		s.headSent, q.responseSent, q.startedAt, q.responseSentAt = true, a.head, c.now, c.now
+		s.ended = true
+		c.later(50*millisecond, func() { c.remove(s) })
 		return false
 	}
 	none := a.bodyless(q)
@@ -186,40 +186,39 @@ func (c *h2Up) sayHead(s *h2UpStream) (goesOn bool) {
 	}
 	end := none || len(a.body) == 0 && !a.trail && a.cutAt < 0 && (a.mode == length && !a.wrong || c.rng.IntN(2) == 0)
 	c.end.sendHead(s.id, fields, end, &c.h2.h2Weights)
-	s.saying, q.said = true, a.head
+	s.headSent, q.responseSent = true, a.head
 	if q.startedAt == 0 {
 		q.startedAt = c.now
 	}
 	if end {
-		s.over = true
-		c.answerWhole(s)
+		s.ended = true
+		c.endResponse(s)
 		return false
 	}
 	return true
 }
 
-// answerWhole is the end of an answer.
-func (c *h2Up) answerWhole(s *h2UpStream) {
+// endResponse handles the end of a response.
+func (c *h2Up) endResponse(s *h2UpStream) {
 	q := s.q
-	q.said, q.saidAt, s.u.answered = max(q.said, q.answer.full), c.now, true
-	if s.whole {
-		c.forget(s)
-	} else if q.answer.stops {
-		c.end.sayWord(fReset, s.id, codeNone)
-		c.forget(s)
+	q.responseSent, q.responseSentAt, s.u.responded = max(q.responseSent, q.response.full), c.now, true
+	if s.requestDone {
+		c.remove(s)
+	} else if q.response.stops {
+		c.end.sendNumber(fReset, s.id, codeNone)
+		c.remove(s)
 	}
 }
 
-// retake2 makes the answer to q, which was drawn for HTTP/1, one over HTTP/2:
-// what counts as said is 1 for the head, the octets of the body, and 1 for the
-// end.
-func (q *request) retake2(w *world) {
+// responseToHTTP2 converts the response to q from HTTP/1 to HTTP/2. In ledger.said the head
+// counts as 1, each octet of the body as 1, and the end as 1.
+func (q *request) responseToHTTP2(w *world) {
 	if q.plain == nil {
-		a := q.answer
+		a := q.response
 		q.plain = &a
 	}
-	q.answer = *q.plain
-	a := &q.answer
+	q.response = *q.plain
+	a := &q.response
 	if a.mode != length {
 		a.mode = chunked
 	}

@@ -6,86 +6,86 @@ import (
 	"strings"
 )
 
-// h2Client is a client that speaks HTTP/2: several requests at once on one
-// connection. What the oracle asks of any client is in client.
+// h2Client is an HTTP/2 client with several concurrent requests on one connection. The
+// embedded client holds what the oracle needs of any client.
 type h2Client struct {
 	*client
-	end     h2End
-	streams []*h2Stream // of this connection, by (identifier-1)/2
-	http1   []byte      // of this connection: a response over HTTP/1
-	live    []*h2Stream // of those, the ones that are not closed
-	opening bool        // thinks about the next request
-	most    int         // streams at once
-	own     int         // initial window of streams, as announced
-	policy  policy
-	owed    int // octets to be given back to the connection's window
-	resizes []resize
+	end           h2End
+	streams       []*h2Stream // of this connection; the index is (identifier-1)/2
+	http1         []byte      // an HTTP/1 response received on this connection
+	open          []*h2Stream // streams that are not closed
+	thinking      bool        // waits before the next request
+	maxStreams    int         // most concurrent streams
+	initialWindow int         // initial window of streams, as announced
+	policy        policy
+	uncredited    int // octets consumed but not yet returned to the connection window
+	resizes       []resize
 
-	warnedAt  int64 // GOAWAY with the highest identifier has come
-	awayAt    int64 // one with a real identifier has come
-	last      uint32
-	calm      bool // and it was about a slow frame
-	pausedAt  int64
-	vain      int  // connections in a row on which nothing was asked for
-	unchecked bool // windows are not what they were when streams began
+	goAwayAnnouncedAt int64 // when GOAWAY with the highest identifier arrived
+	goAwayAt          int64 // when GOAWAY with a real identifier arrived
+	last              uint32
+	enhanceYourCalm   bool // that GOAWAY had the code ENHANCE_YOUR_CALM
+	pausedAt          int64
+	idleConns         int  // consecutive connections without a request
+	unchecked         bool // the initial window changed after streams were opened
 }
 
-// resize is SETTINGS that the gate has not acknowledged.
+// resize is a change of the initial window that the gate has not acknowledged.
 type resize struct {
-	change int    // of the windows of streams
-	before uint32 // that are older than this one
+	change int    // of the stream windows
+	before uint32 // applies to streams below this identifier
 }
 
-// h2Stream is a request on its way.
+// h2Stream is a request of an h2Client.
 type h2Stream struct {
-	c        *h2Client
-	id       uint32
-	q        *request
-	send     int // what may be sent
-	recv     int // what the gate may send
-	gifts    int // increments of recv
-	granted  int
-	charged  int
-	sent     int  // octets of the body
-	sentEnd  bool // END_STREAM is sent
-	waits    bool // for 100, or for the time of a stall, or between two pieces
-	unwanted bool // a final answer came while it waited for 100
-	openedAt int64
+	c             *h2Client
+	id            uint32
+	q             *request
+	send          int // send window
+	recv          int // receive window
+	updates       int // increments of recv
+	granted       int
+	charged       int
+	sent          int  // body octets sent
+	sentEnd       bool // END_STREAM is sent
+	waits         bool // paused: waits for 100, stalls, or delays the next piece
+	uploadRefused bool // a final response arrived while it waited for 100
+	openedAt      int64
 
-	final    bool // the final head has come
-	ended    bool // END_STREAM has come
-	canceled bool // is reset by the client
-	closed   bool
-	taken    int
-	reply    []byte
-	owed     int
-	paused   bool
-	trailers [][2]string
+	finalHead  bool // the final head was received
+	ended      bool // END_STREAM was received
+	canceled   bool // reset by the client
+	closed     bool
+	taken      int
+	reply      []byte
+	uncredited int
+	paused     bool
+	trailers   [][2]string
 }
 
 // start connects.
 func (c *h2Client) start() {
-	if c.over {
+	if c.done {
 		return
 	}
 	if len(c.todo) == 0 {
-		c.over = true
+		c.done = true
 		return
 	}
 	l := c.newLink("h2client")
 	l.peer = &h2Peer{c, l}
-	c.link, c.went, c.closing = l, false, false
+	c.link, c.disconnected, c.closing = l, false, false
 	listening, room := c.arrive(c.backlog, l)
 	switch {
 	case !listening:
 		if !c.mayClose() {
-			c.found("client %d: connection refused, although the gate is not quiet yet", c.id)
+			c.found("client %d: connection refused before the drain became quiet", c.id)
 		}
-		c.over = true
+		c.done = true
 		return
 	case !room:
 		if c.tries++; c.tries > 100 {
-			c.over = true
+			c.done = true
 			return
 		}
 		c.after(50*millisecond, c.start)
@@ -96,25 +96,25 @@ func (c *h2Client) start() {
 	c.note("client %s: client %d connects, %d requests left", l, c.id, len(c.todo))
 	c.end.init(c.run, l, c)
 	c.end.piece, c.end.gap = h.piece, h.pieceGap
-	c.streams, c.live, c.opening, c.owed, c.resizes = nil, nil, false, 0, nil
-	c.warnedAt, c.awayAt, c.last, c.calm, c.pausedAt, c.unchecked, c.http1 = 0, 0, 0, false, 0, false, nil
-	c.most, c.own, c.policy = 1+c.rng.IntN(h.most), pick(c.world, h.windows...), h.policy
+	c.streams, c.open, c.thinking, c.uncredited, c.resizes = nil, nil, false, 0, nil
+	c.goAwayAnnouncedAt, c.goAwayAt, c.last, c.enhanceYourCalm, c.pausedAt, c.unchecked, c.http1 = 0, 0, 0, false, 0, false, nil
+	c.maxStreams, c.initialWindow, c.policy = 1+c.rng.IntN(h.most), pick(c.world, h.windows...), h.policy
 	c.preface()
 	c.next()
 }
 
-// preface is what a connection begins with.
+// preface sends the connection preface and SETTINGS.
 func (c *h2Client) preface() {
 	var p []byte
-	if c.own != h2Window {
-		p = setting(p, 4, c.own)
+	if c.initialWindow != h2Window {
+		p = setting(p, 4, c.initialWindow)
 	}
 	if h := &c.run.h2; h.table != 4096 {
 		p = setting(p, 1, h.table)
 		c.end.dec.SetAllowedMaxDynamicTableSize(4096)
 	}
 	if c.rng.IntN(4) == 0 {
-		p = setting(p, 0x4242, 7) // which means nothing
+		p = setting(p, 0x4242, 7) // an unknown setting
 	}
 	b := frame([]byte(h2Preface), fSettings, 0, 0, p)
 	c.resizes = append(c.resizes, resize{})
@@ -128,7 +128,7 @@ func (c *h2Client) preface() {
 	if c.chance(c.run.h2.pings) {
 		c.later(c.spread(1, 500)*millisecond, func() {
 			c.end.pings++
-			c.end.say(fPing, 0, 0, []byte("how long"))
+			c.end.sendFrame(fPing, 0, 0, []byte("how long"))
 		})
 	}
 	if c.chance(c.run.h2.resize) {
@@ -136,31 +136,31 @@ func (c *h2Client) preface() {
 	}
 }
 
-// later runs f, if the connection is still there.
+// later runs f after delay unless the connection has ended.
 func (c *h2Client) later(delay int64, f func()) {
 	l := c.link
 	c.after(delay, func() {
-		if c.link == l && !c.went && !l.dead {
+		if c.link == l && !c.disconnected && !l.ended {
 			f()
 		}
 	})
 }
 
-// resize changes the windows of all streams.
+// resize changes the initial window, and with it the windows of all streams.
 func (c *h2Client) resize() {
 	to := int(c.spread(0, 1<<18))
-	c.resizes = append(c.resizes, resize{to - c.own, uint32(2*len(c.streams) + 1)})
-	c.own = to
+	c.resizes = append(c.resizes, resize{to - c.initialWindow, uint32(2*len(c.streams) + 1)})
+	c.initialWindow = to
 	c.unchecked = true
 	c.end.ourAcks++
-	c.end.say(fSettings, 0, 0, setting(nil, 4, to))
+	c.end.sendFrame(fSettings, 0, 0, setting(nil, 4, to))
 }
 
-// acked is h2Role.
+// acked implements h2Role.
 func (c *h2Client) acked() {
 	x := c.resizes[0]
 	c.resizes = c.resizes[1:]
-	for _, s := range c.live {
+	for _, s := range c.open {
 		if s.id < x.before {
 			s.recv += x.change
 		}
@@ -168,76 +168,76 @@ func (c *h2Client) acked() {
 	if x.before == 0 {
 		return
 	}
-	for _, s := range c.live { // none may be left with a window that stays closed
+	for _, s := range c.open { // reopen windows that would stay closed
 		if s.recv < 1000 && !s.paused {
-			c.give(s, 1000-s.recv)
+			c.releaseCredit(s, 1000-s.recv)
 		}
 	}
 }
 
-// settings is h2Role.
+// settings implements h2Role.
 func (c *h2Client) settings(change int) {
-	for _, s := range c.live {
+	for _, s := range c.open {
 		s.send += change
 		c.upload(s)
 	}
-	if !c.went {
+	if !c.disconnected {
 		c.after(0, c.next)
 	}
 }
 
-// next opens the next stream, if it may.
+// next opens the next stream if the limits allow it.
 func (c *h2Client) next() {
-	if c.went || c.closing || c.opening || c.over || c.link.dead || len(c.live) >= c.most {
+	if c.disconnected || c.closing || c.thinking || c.done || c.link.ended || len(c.open) >= c.maxStreams {
 		return
 	}
 	if len(c.todo) == 0 {
-		if len(c.live) == 0 {
-			c.bye()
+		if len(c.open) == 0 {
+			c.closeIdle()
 		}
 		return
 	}
 	q := c.todo[0]
 	if q.upgrade && !c.end.connects {
-		return // SETTINGS says whether that may be
+		return // wait for SETTINGS_ENABLE_CONNECT_PROTOCOL
 	}
-	c.opening = true
+	c.thinking = true
 	c.later(q.thinks, func() {
-		c.opening = false
-		if len(c.todo) == 0 || c.todo[0] != q || c.closing && !(c.awayAt == 0 && c.chance(c.run.h2.inTime) && c.now-c.warnedAt < 100*millisecond) {
+		c.thinking = false
+		if len(c.todo) == 0 || c.todo[0] != q || c.closing && !(c.goAwayAt == 0 && c.chance(c.run.h2.inTime) && c.now-c.goAwayAnnouncedAt < 100*millisecond) {
 			return
 		}
 		c.todo = c.todo[1:]
-		c.ask(q)
+		c.openStream(q)
 		c.next()
 	})
 }
 
-// bye ends a connection on which nothing is left to do.
-func (c *h2Client) bye() {
-	c.went, c.over = true, len(c.todo) == 0
+// closeIdle closes a connection that has no more work.
+func (c *h2Client) closeIdle() {
+	c.disconnected, c.done = true, len(c.todo) == 0
 	defer func() { c.end.deadEnd = true }()
 	if c.chance(c.run.h2.announces) {
-		c.end.say(fGoAway, 0, 0, append(word(0), word(codeNone)...))
+		c.end.sendFrame(fGoAway, 0, 0, append(word(0), word(codeNone)...))
 	}
-	c.end.whenSent(c.link.leave)
-	if !c.over {
-		c.again()
+	c.end.whenSent(c.link.closeByPeer)
+	if !c.done {
+		c.reconnect()
 	}
 }
 
-// again goes on with a new connection. Many that are slow may take the few
-// descriptors that there are from each other for ever.
-func (c *h2Client) again() {
-	if c.vain++; c.vain > 100 && c.run.settings.descriptors > 0 {
-		c.over = true
+// reconnect continues on a new connection. It limits the attempts, because many slow
+// clients could take the few descriptors from each other for ever.
+func (c *h2Client) reconnect() {
+	if c.idleConns++; c.idleConns > 100 && c.run.settings.descriptors > 0 {
+		c.done = true
 		return
 	}
 	c.after(c.between(0, c.run.settings.think), c.start)
 }
 
-// of finds the stream of a frame; nil: nothing is to be done about it.
-func (c *h2Client) of(id uint32, what uint8) *h2Stream {
+// streamOf returns the stream of a frame; nil means that the frame is to be ignored.
+func (c *h2Client) streamOf(id uint32, what uint8) *h2Stream {
 	if id%2 == 0 || int(id/2) >= len(c.streams) {
 		c.end.wrong("%s of %d, which is not open", frameNames[what], id)
 		return nil
@@ -258,47 +258,46 @@ func (c *h2Client) of(id uint32, what uint8) *h2Stream {
 	return s
 }
 
-// h2Peer is a client on one of its connections. It may be on another one
-// already.
+// h2Peer is one connection of an h2Client, which may already use a newer connection.
 type h2Peer struct {
 	*h2Client
 	on *link
 }
 
 func (p *h2Peer) received(b []byte) {
-	if p.on == p.link && !p.went {
-		p.take(b)
+	if p.on == p.link && !p.disconnected {
+		p.parse(b)
 	}
 }
 
 func (p *h2Peer) ended() {
-	if p.on == p.link && !p.went {
+	if p.on == p.link && !p.disconnected {
 		p.h2Client.ended()
 	} else {
-		p.on.leave()
+		p.on.closeByPeer()
 	}
 }
 
 func (p *h2Peer) cut() {
-	if p.on == p.link && !p.went {
+	if p.on == p.link && !p.disconnected {
 		p.h2Client.cut()
 	}
 }
 
-// take takes bytes of the gate's.
-func (c *h2Client) take(b []byte) {
+// parse parses bytes from the gate.
+func (c *h2Client) parse(b []byte) {
 	if !c.end.settled && (len(c.http1) > 0 || b[0] == 'H') {
 		c.takeHTTP1(b)
 		return
 	}
-	c.end.take(b)
-	if c.end.deadEnd && !c.went {
-		c.went, c.over = true, true
+	c.end.parse(b)
+	if c.end.deadEnd && !c.disconnected {
+		c.disconnected, c.done = true, true
 		c.link.abort()
 	}
 }
 
-// takeHTTP1 takes bytes of a response over HTTP/1, before any frame. Only 408 is right,
+// takeHTTP1 parses an HTTP/1 response that arrives before any frame. Only 408 is valid,
 // because the gate does not know the protocol until the preface is complete.
 func (c *h2Client) takeHTTP1(b []byte) {
 	const timeout = "HTTP/1.1 408 "
@@ -313,28 +312,28 @@ func (c *h2Client) takeHTTP1(b []byte) {
 	}
 }
 
-// give opens the windows of a stream.
-func (c *h2Client) give(s *h2Stream, n int) {
-	if !s.closed && !c.went && n > 0 && !s.ended {
+// releaseCredit returns credit for n octets of a stream, according to the policy.
+func (c *h2Client) releaseCredit(s *h2Stream, n int) {
+	if !s.closed && !c.disconnected && n > 0 && !s.ended {
 		s.recv += n
-		c.end.allow(s.id, n)
+		c.end.releaseCredit(s.id, n)
 	}
 }
 
-// data is h2Role.
+// data implements h2Role.
 func (c *h2Client) data(id uint32, p []byte, charged int, end bool) {
-	c.owed += charged
+	c.uncredited += charged
 	switch {
 	case c.policy == delayed:
-		c.later(c.spread(1, 200)*100*microsecond, c.giveBack)
-	case c.policy == atOnce || c.owed >= h2Window/2:
-		c.giveBack()
+		c.later(c.spread(1, 200)*100*microsecond, c.returnCredit)
+	case c.policy == atOnce || c.uncredited >= h2Window/2:
+		c.returnCredit()
 	}
-	s := c.of(id, fData)
+	s := c.streamOf(id, fData)
 	if s == nil {
 		return
 	}
-	if !s.final {
+	if !s.finalHead {
 		c.end.wrong("DATA of %d before its head", id)
 		return
 	}
@@ -347,14 +346,14 @@ func (c *h2Client) data(id uint32, p []byte, charged int, end bool) {
 		c.complete2(s)
 		return
 	}
-	s.owed += charged
+	s.uncredited += charged
 	q := s.q
 	if q.slowAt >= 0 && s.taken >= q.slowAt {
 		q.slowAt = -1
 		c.stall(s)
 	}
-	if q.leaveAfter >= 0 && s.taken >= max(q.leaveAfter, 1) {
-		c.leaveStream(s)
+	if q.disconnectAfter >= 0 && s.taken >= max(q.disconnectAfter, 1) {
+		c.abortRequest(s)
 		return
 	}
 	if s.paused {
@@ -362,13 +361,13 @@ func (c *h2Client) data(id uint32, p []byte, charged int, end bool) {
 	}
 	switch {
 	case c.policy == delayed:
-		c.later(c.spread(1, 200)*100*microsecond, func() { c.giveBackTo(s) })
-	case c.policy == atOnce || s.owed >= c.own/2:
-		c.giveBackTo(s)
+		c.later(c.spread(1, 200)*100*microsecond, func() { c.returnStreamCredit(s) })
+	case c.policy == atOnce || s.uncredited >= c.initialWindow/2:
+		c.returnStreamCredit(s)
 	}
 }
 
-// stall stops reading, a stream or the whole connection.
+// stall pauses reading on one stream or on the whole connection.
 func (c *h2Client) stall(s *h2Stream) {
 	c.slowUntil = max(c.slowUntil, c.now+s.q.slow)
 	if c.chance(c.run.h2.paused) {
@@ -381,109 +380,109 @@ func (c *h2Client) stall(s *h2Stream) {
 	s.paused = true
 	c.later(s.q.slow, func() {
 		s.paused = false
-		c.giveBackTo(s)
+		c.returnStreamCredit(s)
 	})
 }
 
-func (c *h2Client) giveBack() {
-	if n := c.owed; n > 0 {
-		c.owed = 0
-		c.end.gifts++
-		n += plenty(c.end.gifts, c.end.recv)
+func (c *h2Client) returnCredit() {
+	if n := c.uncredited; n > 0 {
+		c.uncredited = 0
+		c.end.updates++
+		n += extraCredit(c.end.updates, c.end.recv)
 		c.end.recv += n
-		c.end.allow(0, n)
+		c.end.releaseCredit(0, n)
 	}
 }
 
-func (c *h2Client) giveBackTo(s *h2Stream) {
-	if n := s.owed; n > 0 && !s.paused {
-		s.owed = 0
-		s.gifts++
-		c.give(s, n+plenty(s.gifts, s.recv))
+func (c *h2Client) returnStreamCredit(s *h2Stream) {
+	if n := s.uncredited; n > 0 && !s.paused {
+		s.uncredited = 0
+		s.updates++
+		c.releaseCredit(s, n+extraCredit(s.updates, s.recv))
 	}
 }
 
-// windowUpdate is h2Role.
+// windowUpdate implements h2Role.
 func (c *h2Client) windowUpdate(id uint32, n int) {
 	if id == 0 {
 		if c.end.send > 256<<10 {
-			c.end.wrong("the window of the connection is %d, of which %d are given back too often", c.end.send, c.end.send-256<<10)
+			c.end.wrong("the connection window is %d, %d octets were credited too often", c.end.send, c.end.send-256<<10)
 			return
 		}
-		for _, s := range slices.Clone(c.live) {
+		for _, s := range slices.Clone(c.open) {
 			c.upload(s)
 		}
 		return
 	}
-	s := c.of(id, fWindow)
+	s := c.streamOf(id, fWindow)
 	if s == nil {
 		return
 	}
 	s.send += n
 	s.granted += n
 	if s.send > c.end.window {
-		c.end.wrong("the window of %d is %d, of which %d are given back too often", id, s.send, s.send-c.end.window)
+		c.end.wrong("the window of stream %d is %d, %d octets were credited too often", id, s.send, s.send-c.end.window)
 		return
 	}
 	c.upload(s)
 }
 
-// goAway is h2Role.
+// goAway implements h2Role.
 func (c *h2Client) goAway(last, code uint32) {
 	c.note("client %s: GOAWAY, last %d, code %d", c.link, last, code)
 	c.closing = true
 	switch {
 	case code == codeCalm && c.run.h2SlowHeads():
-		c.calm = true
+		c.enhanceYourCalm = true
 	case code != codeNone:
 		c.end.wrong("GOAWAY with code %d", code)
 		return
 	case c.drainedAt == 0 && c.run.settings.descriptors == 0:
-		c.end.wrong("GOAWAY, and nothing ends")
+		c.end.wrong("GOAWAY, but the connection does not end")
 		return
-	case c.awayAt != 0 && last > c.last:
-		c.end.wrong("GOAWAY for %d behind one for %d", last, c.last)
+	case c.goAwayAt != 0 && last > c.last:
+		c.end.wrong("GOAWAY for %d after one for %d", last, c.last)
 		return
-	case last == h2LastID && c.warnedAt == 0:
-		c.warnedAt = c.now
-		if len(c.live) == 0 {
+	case last == h2LastID && c.goAwayAnnouncedAt == 0:
+		c.goAwayAnnouncedAt = c.now
+		if len(c.open) == 0 {
 			c.retire()
 		}
 		return
 	case last == h2LastID:
 		return
 	}
-	c.awayAt, c.last = c.now, last
-	for _, s := range slices.Clone(c.live) {
+	c.goAwayAt, c.last = c.now, last
+	for _, s := range slices.Clone(c.open) {
 		if s.id > last {
 			c.judgeRefused2(s)
-			c.shut(s)
+			c.remove(s)
 		}
 	}
-	if len(c.live) == 0 {
+	if len(c.open) == 0 {
 		c.retire()
 	}
 }
 
-// ended is the end of what the gate sends.
+// ended handles the gate's FIN.
 func (c *h2Client) ended() {
 	c.note("client %s: the gate closes", c.link)
 	c.lost2(false)
-	c.went = true
-	c.link.leave()
-	c.again()
+	c.disconnected = true
+	c.link.closeByPeer()
+	c.reconnect()
 }
 
-// cut is a reset by the gate.
+// cut handles a reset by the gate.
 func (c *h2Client) cut() {
 	c.note("client %s: is reset", c.link)
 	c.lost2(true)
-	c.went = true
-	c.again()
+	c.disconnected = true
+	c.reconnect()
 }
 
-// begin2 begins a tunnel.
-func (c *h2Client) begin2(s *h2Stream) {
+// beginTunnel2 starts a tunnel.
+func (c *h2Client) beginTunnel2(s *h2Stream) {
 	q := s.q
 	q.verdict = tunnelled
 	q.tunnel = bodyOf(q.id, 0, int(c.spread(1, 2000)))
@@ -491,30 +490,30 @@ func (c *h2Client) begin2(s *h2Stream) {
 	c.later(c.spread(1, 1000)*millisecond, func() {
 		if !s.closed && !s.canceled && s.sent == len(q.tunnel) && !s.sentEnd {
 			s.sentEnd = true
-			c.end.say(fData, flagEnd, s.id, nil)
+			c.end.sendFrame(fData, flagEnd, s.id, nil)
 			c.maybeClosed(s)
 		} else if !s.closed {
-			c.leaveStream(s)
+			c.abortRequest(s)
 		}
 	})
 }
 
-// bodyBytes2 judges bytes of an answer.
+// bodyBytes2 checks body bytes of a response.
 func (c *h2Client) bodyBytes2(s *h2Stream, p []byte) {
 	q := s.q
 	switch {
 	case q.verdict == tunnelled:
 		if s.taken+len(p) > s.sent || !bytes.Equal(p, q.tunnel[s.taken:s.taken+len(p)]) {
-			c.found("request %d: the tunnel brings %s", q.id, printable(p))
+			c.found("request %d: wrong tunnel bytes at the client: %s", q.id, printable(p))
 			return
 		}
-	case q.gateSaid != "" || q.odd != "" || q.probe:
+	case q.gateOutcome != "" || q.badHead != "" || q.probe:
 		s.reply = append(s.reply, p...)
 	case q.tainted:
 	default:
-		want := q.answer.body
+		want := q.response.body
 		if s.taken+len(p) > len(want) || !bytes.Equal(p, want[s.taken:s.taken+len(p)]) {
-			c.found("request %d: the body is not the container's, at %d: %s", q.id, s.taken, printable(p))
+			c.found("request %d: the response body differs from the container's at %d: %s", q.id, s.taken, printable(p))
 			return
 		}
 	}

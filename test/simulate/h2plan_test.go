@@ -9,25 +9,25 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// h2Settings are what a seed draws for people that speak HTTP/2. They have a
-// source of their own: what is drawn for the others stays what it was.
+// h2Settings are the settings that a seed draws for HTTP/2. They have a separate random
+// source, so that the HTTP/1 choices of a seed do not change.
 type h2Settings struct {
-	speaks   upstream.Protocol // what the gate speaks to the container
-	up       bool              // the container may be asked over HTTP/2
-	upH2     bool              // and speaks it
-	onlyH2   bool              // and nothing else
-	upMost   int               // streams at once that it takes; 0 = any
-	upRefuse float64           // of streams
-	upAway   float64           // of connections
+	speaks   upstream.Protocol // UPSTREAM_PROTOCOL of the gate
+	up       bool              // the gate may use HTTP/2 to the container
+	upH2     bool              // the container supports HTTP/2
+	onlyH2   bool              // the container supports only HTTP/2
+	upMost   int               // the container's limit on concurrent streams; 0 = none
+	upRefuse float64           // share of streams refused
+	upGoAway float64           // share of connections ended by GOAWAY
 	upList   int               // SETTINGS_MAX_HEADER_LIST_SIZE; 0 = none
 	upCuts   bool              // HEADERS on a closed stream close the connection, as in Go's net/http
-	share    float64           // of clients
-	most     int               // streams of a client at once
+	share    float64           // share of clients
+	most     int               // most concurrent streams of a client
 	table    int               // SETTINGS_HEADER_TABLE_SIZE
 
-	windows  []int // of streams: one of them for each connection
+	windows  []int // initial windows of streams; each connection draws one
 	policy   policy
-	piece    int // most octets of frames sent at once; 0 = all
+	piece    int // most octets written at once; 0 = unlimited
 	pieceGap int64
 
 	h2Weights
@@ -35,13 +35,13 @@ type h2Settings struct {
 
 // h2Weights are probabilities.
 type h2Weights struct {
-	split, padded         float64 // of frames
+	split, padded         float64 // share of frames
 	resize, pings, grpc   float64
 	announces, inTime     float64
 	cancels, paused, late float64
 }
 
-// policy is when a peer gives octets back to the windows.
+// policy says when a peer returns flow-control credit.
 type policy uint8
 
 const (
@@ -94,35 +94,35 @@ var padding = strings.Repeat("p", 700)
 // pads reports whether the head of q exceeds every limit that a container
 // announces.
 func (q *request) pads() bool {
-	return q.client.run.h2.upList > 0 && q.id%5 == 0 && q.odd == "" && !q.probe
+	return q.client.run.h2.upList > 0 && q.id%5 == 0 && q.badHead == "" && !q.probe
 }
 
-// retake makes q, which was drawn for HTTP/1, one over HTTP/2.
-func (q *request) retake(w *world, x *h2Weights) {
+// toHTTP2 converts q, which was drawn for HTTP/1, to HTTP/2.
+func (q *request) toHTTP2(w *world, x *h2Weights) {
 	q.minor, q.closes, q.over2 = 1, false, true
-	switch q.odd {
+	switch q.badHead {
 	case "501", "505":
-		q.odd = "405"
+		q.badHead = "405"
 	}
 	switch {
 	case q.upgrade && w.more.IntN(3) == 0:
-		q.upgrade, q.odd = false, "400"
+		q.upgrade, q.badHead = false, "400"
 		q.frame = pick(&world{rng: w.more}, [2]string{"content-length", "0"}, [2]string{"content-length", "020"},
 			[2]string{"content-length", "40"}, [2]string{"expect", "100-continue"})
-	case q.upgrade && !q.answer.switches && w.more.IntN(2) == 0: // otherwise it is declined
+	case q.upgrade && !q.response.switches && w.more.IntN(2) == 0: // otherwise it is declined
 		q.upgrade = false
 	}
-	q.grpc = !q.probe && q.odd == "" && q.coding != without && !q.expect && w.chance(x.grpc)
+	q.grpc = !q.probe && q.badHead == "" && q.coding != without && !q.expect && w.chance(x.grpc)
 }
 
-// fields2 is the head of q.
-func (q *request) fields2() [][2]string {
+// headerList returns the header list of q.
+func (q *request) headerList() [][2]string {
 	method, path := q.method, "/s/"+strconv.Itoa(q.id)
-	if q.upgrade || q.odd == "405" || q.frame[0] != "" {
+	if q.upgrade || q.badHead == "405" || q.frame[0] != "" {
 		method = "CONNECT"
 	}
 	f := [][2]string{{":method", method}, {":authority", "sim"}}
-	if q.odd != "405" {
+	if q.badHead != "405" {
 		f = append(f, [2]string{":scheme", "http"}, [2]string{":path", path})
 	}
 	if q.upgrade || q.frame[0] != "" {
@@ -131,11 +131,11 @@ func (q *request) fields2() [][2]string {
 	switch {
 	case q.frame[0] != "":
 		f = append(f, q.frame)
-	case q.odd == "400":
+	case q.badHead == "400":
 		f = append(f, [2]string{"connection", "close"})
-	case q.odd == "417":
+	case q.badHead == "417":
 		f = append(f, [2]string{"expect", "miracles"})
-	case q.odd != "":
+	case q.badHead != "":
 	case q.coding == length && !q.upgrade:
 		f = append(f, [2]string{"content-length", strconv.Itoa(len(q.body))})
 	}
@@ -163,8 +163,8 @@ func (q *request) fields2() [][2]string {
 	return append(f, [2]string{"x-sim", strconv.Itoa(q.id)})
 }
 
-// drips is how long n octets of frames take at the most that are sent in pieces,
-// and arrive in pieces.
+// h2Drips bounds how long n octets of frames take if they are sent and delivered in
+// pieces.
 func (r *run) h2Drips(n int) int64 {
 	d := r.kernel.settings.delay + 10*microsecond
 	took := int64(0)
@@ -177,30 +177,30 @@ func (r *run) h2Drips(n int) int64 {
 	return took + r.slack()
 }
 
-// h2SlowHeads reports whether a head may take longer than the gate waits for
-// the rest of one.
+// h2SlowHeads reports whether a head may take longer than the gate's timeout for the
+// rest of a head.
 func (r *run) h2SlowHeads() bool {
 	return r.h2Drips(500) >= int64(min(r.settings.headTimeout, 9*time.Second))
 }
 
-// overHTTP2 makes c a client that speaks HTTP/2, and returns how it starts.
+// overHTTP2 converts c to an HTTP/2 client, and returns its start function.
 func (r *run) overHTTP2(c *client) (start func()) {
 	for _, q := range c.todo {
-		q.retake(r.world, &r.h2.h2Weights)
+		q.toHTTP2(r.world, &r.h2.h2Weights)
 	}
 	two := &h2Client{client: c}
 	r.h2clients = append(r.h2clients, two)
 	return two.start
 }
 
-// drawContainer draws what the container speaks.
+// drawContainer draws the protocols of the container.
 func (h *h2Settings) drawContainer(w *world, s *settings) {
 	if w.chance(0.8) {
 		return
 	}
 	h.up = true
 	switch w.rng.IntN(3) {
-	case 0: // it does not speak HTTP/2, and the gate has to find out
+	case 0: // HTTP/1 only, which the gate has to detect
 		h.speaks = upstream.Auto
 	case 1:
 		h.speaks, h.upH2 = upstream.Auto, true
@@ -210,13 +210,13 @@ func (h *h2Settings) drawContainer(w *world, s *settings) {
 	if h.upH2 {
 		s.w.upgrade, s.w.unasked, s.w.surplus, s.w.extra = 0, 0, 0, 0
 		h.upMost = pick(w, 0, 0, 1, 2, 10)
-		h.upRefuse, h.upAway = pick(w, 0, 0, 0.05, 0.3), pick(w, 0, 0, 0.3, 0.9)
+		h.upRefuse, h.upGoAway = pick(w, 0, 0, 0.05, 0.3), pick(w, 0, 0, 0.3, 0.9)
 	}
 }
 
-// drawMemory draws when others take memory for bodies, as more clients would than
-// a life has: the windows towards the container become narrow, and wide again. It
-// is less than half of what there is, from where on requests are not sent again.
+// drawMemory draws periods in which part of the memory for bodies is used up, as if by
+// many more clients: the windows towards the container shrink and grow again. The part
+// stays below half of the memory, because requests are not retried above that.
 func (r *run) drawMemory(seed uint64) {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 0x3e3))}
 	if !r.h2.upH2 || w.chance(0.25) {
@@ -228,7 +228,7 @@ func (r *run) drawMemory(seed uint64) {
 		lasts := w.between(1, 3000) * millisecond
 		r.afterIn(w.rng, w.spread(1, 5000)*millisecond, func() {
 			if b.Acquire(n) {
-				r.note("%d octets of the memory for bodies are taken for %v", n, time.Duration(lasts))
+				r.note("%d octets of the memory for bodies are used up for %v", n, time.Duration(lasts))
 				r.afterIn(w.rng, lasts, func() { b.Release(n) })
 			}
 		})

@@ -5,39 +5,39 @@ import (
 	"strconv"
 )
 
-// ask opens a stream.
-func (c *h2Client) ask(q *request) {
-	s := &h2Stream{c: c, id: uint32(2*len(c.streams) + 1), q: q, send: c.end.window, recv: c.own, openedAt: c.now}
-	c.streams, c.live = append(c.streams, s), append(c.live, s)
+// openStream opens a stream for q.
+func (c *h2Client) openStream(q *request) {
+	s := &h2Stream{c: c, id: uint32(2*len(c.streams) + 1), q: q, send: c.end.window, recv: c.initialWindow, openedAt: c.now}
+	c.streams, c.open = append(c.streams, s), append(c.open, s)
 	q.sentAt, q.from, q.on2 = c.now, c.link.address.Addr().String(), s
-	c.vain = 0
+	c.idleConns = 0
 	end := q.coding == without && !q.upgrade && q.frame[0] == ""
-	c.end.sendHead(s.id, q.fields2(), end, &c.run.h2.h2Weights)
-	if c.own == 0 {
-		c.later(c.between(0, 20)*millisecond, func() { c.give(s, 1+int(c.spread(1, 1<<16))) })
+	c.end.sendHead(s.id, q.headerList(), end, &c.run.h2.h2Weights)
+	if c.initialWindow == 0 {
+		c.later(c.between(0, 20)*millisecond, func() { c.releaseCredit(s, 1+int(c.spread(1, 1<<16))) })
 	}
-	if c.own < len(q.answer.wire) || c.run.h2.policy == delayed || c.run.h2.piece > 0 || c.run.h2.resize > 0 {
+	if c.initialWindow < len(q.response.wire) || c.run.h2.policy == delayed || c.run.h2.piece > 0 || c.run.h2.resize > 0 {
 		c.slowUntil = longest
 	}
 	switch {
-	case q.leaveAt >= 0 && (end || q.leaveAt <= q.head || q.expect):
+	case q.disconnectAt >= 0 && (end || q.disconnectAt <= q.head || q.expect):
 		if c.rng.IntN(2) == 0 {
-			c.leaveStream(s)
+			c.abortRequest(s)
 		} else {
-			c.later(c.spread(1, 1000)*100*microsecond, func() { c.leaveStream(s) })
+			c.later(c.spread(1, 1000)*100*microsecond, func() { c.abortRequest(s) })
 		}
 	case c.chance(c.run.h2.cancels):
-		c.later(c.spread(1, 20_000)*100*microsecond, func() { c.leaveStream(s) })
+		c.later(c.spread(1, 20_000)*100*microsecond, func() { c.abortRequest(s) })
 	}
 	switch {
-	case s.canceled || c.went:
+	case s.canceled || c.disconnected:
 	case end:
 		s.sentEnd = true
-		c.whole(s)
-	case q.expect && q.odd == "":
+		c.sentLastByte(s)
+	case q.expect && q.badHead == "":
 		s.waits = true
 		c.later(3*second, func() {
-			if s.waits && s.sent == 0 && !s.unwanted {
+			if s.waits && s.sent == 0 && !s.uploadRefused {
 				s.waits = false
 				c.upload(s)
 			}
@@ -48,15 +48,15 @@ func (c *h2Client) ask(q *request) {
 	}
 }
 
-// whole notes when the last byte of a request goes out.
-func (c *h2Client) whole(s *h2Stream) {
+// sentLastByte records when the last byte of a request is sent.
+func (c *h2Client) sentLastByte(s *h2Stream) {
 	c.end.whenSent(func() { s.q.sentWhole, s.q.sent = c.now, len(s.q.raw) })
 }
 
-// upload sends as much of a body as may go.
+// upload sends as much of a body as the windows allow.
 func (c *h2Client) upload(s *h2Stream) {
 	q := s.q
-	for !s.waits && !s.sentEnd && !s.closed && !s.canceled && !c.went && s.sent >= 0 && !(q.upgrade && !s.final) && q.frame[0] == "" {
+	for !s.waits && !s.sentEnd && !s.closed && !s.canceled && !c.disconnected && s.sent >= 0 && !(q.upgrade && !s.finalHead) && q.frame[0] == "" {
 		body := q.body
 		if q.upgrade {
 			body = q.tunnel
@@ -65,7 +65,7 @@ func (c *h2Client) upload(s *h2Stream) {
 		if q.piece > 0 {
 			rest = rest[:min(len(rest), q.piece)]
 		}
-		if at := q.leaveAt - q.head; at > s.sent {
+		if at := q.disconnectAt - q.head; at > s.sent {
 			rest = rest[:min(len(rest), at-s.sent)]
 		}
 		if at := q.stallAt - q.head; at > s.sent {
@@ -75,7 +75,7 @@ func (c *h2Client) upload(s *h2Stream) {
 		if len(rest) > 0 || end {
 			n, charged := c.end.sendData(s.id, rest, s.send, end, &c.run.h2.h2Weights)
 			if n == 0 && len(rest) > 0 {
-				return // until a window opens
+				return // continued when a window opens
 			}
 			s.send -= charged
 			s.charged += charged
@@ -84,24 +84,24 @@ func (c *h2Client) upload(s *h2Stream) {
 		}
 		switch {
 		case s.sentEnd:
-			c.whole(s)
+			c.sentLastByte(s)
 		case s.sent < len(body):
 		case q.upgrade:
 			return
 		case q.trail:
 			c.end.sendHead(s.id, [][2]string{{"x-sim-trailer", strconv.Itoa(q.id)}}, true, &c.run.h2.h2Weights)
 			s.sentEnd = true
-			c.whole(s)
+			c.sentLastByte(s)
 		default:
-			continue // END_STREAM comes by itself
+			continue // END_STREAM follows in an empty frame
 		}
 		if s.sentEnd {
 			c.maybeClosed(s)
 			return
 		}
 		switch {
-		case q.leaveAt-q.head == s.sent && q.leaveAt > q.head && q.how != byHalfClose:
-			c.leaveStream(s)
+		case q.disconnectAt-q.head == s.sent && q.disconnectAt > q.head && q.how != byHalfClose:
+			c.abortRequest(s)
 		case q.stallAt-q.head == s.sent && q.stallAt > q.head:
 			c.pauseUpload(s, q.stall)
 		case q.piece > 0:
@@ -118,34 +118,34 @@ func (c *h2Client) pauseUpload(s *h2Stream, delay int64) {
 	})
 }
 
-// leaveStream ends a request that is under way, by itself or with all others.
-func (c *h2Client) leaveStream(s *h2Stream) {
-	if s.closed || s.canceled || c.went {
+// abortRequest aborts a request in progress: its stream alone, or the whole connection.
+func (c *h2Client) abortRequest(s *h2Stream) {
+	if s.closed || s.canceled || c.disconnected {
 		return
 	}
 	q := s.q
 	q.endSent = s.sentEnd
-	c.note("client %s leaves request %d", c.link, q.id)
+	c.note("client %s aborts request %d", c.link, q.id)
 	if how := c.rng.IntN(10); how < 3 {
-		for _, s := range c.live {
-			s.q.leftAt, s.q.leftReset, s.q.leftOn = c.now, true, c.link
+		for _, s := range c.open {
+			s.q.disconnectedAt, s.q.disconnectedByReset, s.q.disconnectedLink = c.now, true, c.link
 			if s.q.verdict == open {
-				s.q.verdict = gone
+				s.q.verdict = disconnectedByClient
 			}
 		}
-		c.went, c.end.deadEnd = true, true
+		c.disconnected, c.end.deadEnd = true, true
 		switch how {
 		case 0:
 			c.link.abort()
 		case 1:
-			c.link.leave()
+			c.link.closeByPeer()
 		default:
-			c.link.finish()
+			c.link.halfClose()
 			l := c.link
-			c.after(5*second, l.leave)
+			c.after(5*second, l.closeByPeer)
 		}
-		c.live = nil
-		c.again()
+		c.open = nil
+		c.reconnect()
 		return
 	}
 	c.cancel(s, codeCancel)
@@ -156,47 +156,47 @@ func (c *h2Client) leaveStream(s *h2Stream) {
 func (c *h2Client) cancel(s *h2Stream, code uint32) {
 	q := s.q
 	s.canceled = true
-	if q.leftAt == 0 {
-		q.leftAt, q.leftReset, q.leftOn = c.now, true, c.link
+	if q.disconnectedAt == 0 {
+		q.disconnectedAt, q.disconnectedByReset, q.disconnectedLink = c.now, true, c.link
 	}
 	if q.verdict == open {
-		q.verdict = gone
+		q.verdict = disconnectedByClient
 	}
-	c.end.sayWord(fReset, s.id, code)
+	c.end.sendNumber(fReset, s.id, code)
 	c.end.whenSent(func() { q.canceledAt = c.now })
-	c.shut(s)
+	c.remove(s)
 }
 
-// shut takes a stream out of those that are open.
-func (c *h2Client) shut(s *h2Stream) {
+// remove removes a stream from the open ones.
+func (c *h2Client) remove(s *h2Stream) {
 	if s.closed {
 		return
 	}
 	s.closed = true
-	if i := slices.Index(c.live, s); i >= 0 {
-		c.live = slices.Delete(c.live, i, i+1)
+	if i := slices.Index(c.open, s); i >= 0 {
+		c.open = slices.Delete(c.open, i, i+1)
 	}
 }
 
-// maybeClosed ends a stream of which both directions have.
+// maybeClosed closes a stream whose two directions have ended.
 func (c *h2Client) maybeClosed(s *h2Stream) {
 	if s.ended && s.sentEnd && !s.closed {
-		c.shut(s)
+		c.remove(s)
 		c.after(0, c.next)
-		if c.closing && len(c.live) == 0 {
+		if c.closing && len(c.open) == 0 {
 			c.retire()
 		}
 	}
 }
 
-// retire ends a connection that the gate has asked to end.
+// retire ends a connection on which the gate has sent GOAWAY.
 func (c *h2Client) retire() {
-	if c.went || c.chance(c.run.h2.late) {
+	if c.disconnected || c.chance(c.run.h2.late) {
 		return // the gate closes it
 	}
 	c.later(c.between(0, 3)*millisecond, func() {
-		if len(c.live) == 0 {
-			c.bye()
+		if len(c.open) == 0 {
+			c.closeIdle()
 		}
 	})
 }

@@ -8,8 +8,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// The frames of RFC 9113 section 6, read and written by nothing that the gate
-// uses.
+// The frame types of RFC 9113 section 6. This codec shares no code with the gate.
 const (
 	fData uint8 = iota
 	fHeaders
@@ -44,52 +43,52 @@ const (
 
 var frameNames = [...]string{"DATA", "HEADERS", "PRIORITY", "RST_STREAM", "SETTINGS", "PUSH_PROMISE", "PING", "GOAWAY", "WINDOW_UPDATE", "CONTINUATION"}
 
-// h2Role is what a client or a container makes of frames that are well-formed.
+// h2Role handles well-formed frames, for a client or a container.
 type h2Role interface {
 	head(id uint32, fields [][2]string, end bool)
 	data(id uint32, p []byte, length int, end bool)
 	windowUpdate(id uint32, n int)
 	reset(id uint32, code uint32)
 	goAway(last, code uint32)
-	settings(window int) // the gate's windows of streams have changed by so much
+	settings(window int) // change of the gate's initial stream window
 	acked()
 }
 
-// h2End is the end of a connection over HTTP/2 that is not the gate's.
+// h2End is the peer's end of an HTTP/2 connection.
 type h2End struct {
 	*run
 	link *link
 	role h2Role
-	in   []byte // not complete
+	in   []byte // incomplete frame
 
 	dec    *hpack.Decoder
 	fields [][2]string
 	enc    *hpack.Encoder
 	coded  bytes.Buffer
 	block  []byte
-	open   uint32 // the stream whose field block is not complete; 0 = none
-	ends   bool   // and whether the stream ends with it
+	open   uint32 // stream with an incomplete field block; 0 = none
+	ends   bool   // that block carries END_STREAM
 
-	settled  bool // the gate's SETTINGS has come
-	connects bool // it takes extended CONNECT
-	window   int  // that of a stream in the gate's SETTINGS
-	streams  int  // likewise: most at once
-	send     int  // what may be sent on the connection
-	recv     int  // what the gate may send on it
-	charged  int  // octets of DATA sent
-	granted  int  // increments of the connection's window
-	frames   int  // of DATA sent
-	gifts    int  // increments that were given to the gate
+	settled  bool // the gate's SETTINGS arrived
+	connects bool // the gate accepts extended CONNECT
+	window   int  // initial stream window in the gate's SETTINGS
+	streams  int  // the gate's limit on concurrent streams
+	send     int  // send window of the connection
+	recv     int  // receive window of the connection
+	charged  int  // DATA octets sent, padding included
+	granted  int  // increments received for the send window
+	frames   int  // DATA frames sent
+	updates  int  // WINDOW_UPDATEs sent
 
-	word    []byte // the payload of a frame
-	queue   []byte // what is to be sent in pieces
-	piece   int    // 0 = at once
-	gap     int64
-	drips   bool
-	behind  []func() // called when the queue is empty
-	pings   int      // of ours that wait for their answer
-	ourAcks int      // SETTINGS of ours that wait for theirs
-	deadEnd bool
+	payload   []byte // payload buffer
+	queue     []byte // output that is sent in pieces
+	piece     int    // size of a piece; 0 = unlimited
+	gap       int64
+	dripping  bool
+	afterSend []func() // called when the queue is empty
+	pings     int      // PINGs sent and not acknowledged
+	ourAcks   int      // SETTINGS sent and not acknowledged
+	deadEnd   bool
 }
 
 func (e *h2End) init(r *run, l *link, role h2Role) {
@@ -98,7 +97,7 @@ func (e *h2End) init(r *run, l *link, role h2Role) {
 	e.enc = hpack.NewEncoder(&e.coded)
 }
 
-// wrong is a finding about what the gate sends.
+// wrong reports a protocol error of the gate.
 func (e *h2End) wrong(format string, args ...any) {
 	e.found("%s: %s", e.link, fmt.Sprintf(format, args...))
 	e.deadEnd = true
@@ -113,17 +112,17 @@ func frame(dst []byte, kind, flags uint8, id uint32, payload []byte) []byte {
 
 func word(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 
-// sayWord writes a frame whose payload is a number.
-func (e *h2End) sayWord(kind uint8, id, n uint32) {
-	e.word = binary.BigEndian.AppendUint32(e.word[:0], n)
-	e.say(kind, 0, id, e.word)
+// sendNumber writes a frame whose payload is a number.
+func (e *h2End) sendNumber(kind uint8, id, n uint32) {
+	e.payload = binary.BigEndian.AppendUint32(e.payload[:0], n)
+	e.sendFrame(kind, 0, id, e.payload)
 }
 
 func setting(dst []byte, id uint16, value int) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16(dst, id), uint32(value))
 }
 
-// write sends bytes, at once or behind those that are sent in pieces.
+// write sends bytes at once, or queues them after output that is sent in pieces.
 func (e *h2End) write(b []byte) {
 	if e.piece == 0 {
 		e.link.sendUp(b)
@@ -133,23 +132,23 @@ func (e *h2End) write(b []byte) {
 	e.drip()
 }
 
-// mostQueuedPieces bounds the number of pieces of the queue: thousands of WINDOW_UPDATEs in
-// pieces of a few octets would take longer than a run.
+// mostQueuedPieces bounds the number of pieces of the queue, because thousands of
+// WINDOW_UPDATEs in pieces of a few octets would take longer than a run.
 const mostQueuedPieces = 100
 
 func (e *h2End) drip() {
-	if e.drips || len(e.queue) == 0 {
+	if e.dripping || len(e.queue) == 0 {
 		return
 	}
-	e.drips = true
+	e.dripping = true
 	e.after(e.gap, func() {
-		e.drips = false
+		e.dripping = false
 		n := min(len(e.queue), max(e.piece, len(e.queue)/mostQueuedPieces))
 		e.link.sendUp(e.queue[:n])
 		if e.queue = e.queue[n:]; len(e.queue) == 0 {
 			e.queue = nil
-			behind := e.behind
-			e.behind = nil
+			behind := e.afterSend
+			e.afterSend = nil
 			for _, f := range behind {
 				f()
 			}
@@ -158,24 +157,24 @@ func (e *h2End) drip() {
 	})
 }
 
-// whenSent calls f when all that has been written is on its way.
+// whenSent calls f when the output queue is empty.
 func (e *h2End) whenSent(f func()) {
 	if len(e.queue) == 0 {
 		f()
 	} else {
-		e.behind = append(e.behind, f)
+		e.afterSend = append(e.afterSend, f)
 	}
 }
 
-// say writes a frame with a line in the trace.
-func (e *h2End) say(kind, flags uint8, id uint32, payload []byte) {
+// sendFrame writes a frame and a line of the trace.
+func (e *h2End) sendFrame(kind, flags uint8, id uint32, payload []byte) {
 	if e.tracing {
 		e.note("peer   %s sends %s %d, flags %x, %d octets", e.link, frameNames[kind], id, flags, len(payload))
 	}
 	e.write(e.scratch.keep(frame(e.scratch.text(len(payload)), kind, flags, id, payload)))
 }
 
-// encode makes a field block.
+// encode encodes a field block.
 func (e *h2End) encode(fields [][2]string) []byte {
 	e.coded.Reset()
 	for _, f := range fields {
@@ -184,7 +183,7 @@ func (e *h2End) encode(fields [][2]string) []byte {
 	return e.coded.Bytes()
 }
 
-// sendHead writes a field block, in as many frames as are drawn.
+// sendHead writes a field block in a random number of frames.
 func (e *h2End) sendHead(id uint32, fields [][2]string, end bool, x *h2Weights) {
 	block := e.encode(fields)
 	flags, kind := uint8(0), fHeaders
@@ -224,8 +223,8 @@ func (e *h2End) sendHead(id uint32, fields [][2]string, end bool, x *h2Weights) 
 	e.write(b)
 }
 
-// sendData writes DATA of n octets at most, as the windows allow, and returns
-// how many octets of p went and how many were charged.
+// sendData writes as much of p as the windows allow, and returns the octets of p that
+// were sent and the octets charged to the windows.
 func (e *h2End) sendData(id uint32, p []byte, window int, end bool, x *h2Weights) (n, charged int) {
 	n = min(len(p), window, e.send, h2Frame)
 	if n < 0 || n == 0 && len(p) > 0 {
@@ -244,34 +243,34 @@ func (e *h2End) sendData(id uint32, p []byte, window int, end bool, x *h2Weights
 	e.send -= charged
 	e.charged += charged
 	e.frames++
-	e.say(fData, flags, id, payload)
+	e.sendFrame(fData, flags, id, payload)
 	return n, charged
 }
 
-// plenty is what is given beyond what has been used, where a window has been
-// given back often and is narrow: octets that go round one by one show no more.
-func plenty(gifts, window int) int {
+// extraCredit returns extra credit for a small window that was replenished often, because
+// further rounds of a few octets test nothing new.
+func extraCredit(gifts, window int) int {
 	if gifts > mostPieces && window < h2Frame {
 		return h2Frame
 	}
 	return 0
 }
 
-// allow gives octets back to the window of the connection.
-func (e *h2End) allow(id uint32, n int) { e.sayWord(fWindow, id, uint32(n)) }
+// releaseCredit returns n octets of credit to a window.
+func (e *h2End) releaseCredit(id uint32, n int) { e.sendNumber(fWindow, id, uint32(n)) }
 
-// take reads the frames that have come.
-func (e *h2End) take(b []byte) {
+// parse parses received bytes.
+func (e *h2End) parse(b []byte) {
 	if len(e.in) > 0 {
 		e.in = append(e.in, b...)
 		b = e.in
 	}
-	b = e.takeFrames(b)
+	b = e.parseFrames(b)
 	e.in = append(e.in[:0], b...)
 }
 
-// takeFrames reads the frames in b, and returns the beginning of the last one.
-func (e *h2End) takeFrames(b []byte) []byte {
+// parseFrames parses the frames in b, and returns the incomplete rest.
+func (e *h2End) parseFrames(b []byte) []byte {
 	for len(b) >= 9 && !e.deadEnd {
 		n := int(b[0])<<16 | int(b[1])<<8 | int(b[2])
 		if n > h2Frame {
@@ -284,19 +283,19 @@ func (e *h2End) takeFrames(b []byte) []byte {
 		kind, flags, id := b[3], b[4], binary.BigEndian.Uint32(b[5:])
 		payload := b[9 : 9+n]
 		if int(kind) >= len(frameNames) || id>>31 != 0 {
-			e.wrong("a frame of type %d on stream %d", kind, id)
+			e.wrong("a frame of unknown type %d on stream %d", kind, id)
 			return nil
 		}
 		if e.tracing {
-			e.note("peer   %s gets %s %d, flags %x, %d octets", e.link, frameNames[kind], id, flags, n)
+			e.note("peer   %s receives %s %d, flags %x, %d octets", e.link, frameNames[kind], id, flags, n)
 		}
-		e.takeFrame(kind, flags, id, payload)
+		e.handleFrame(kind, flags, id, payload)
 		b = b[9+n:]
 	}
 	return b
 }
 
-func (e *h2End) takeFrame(kind, flags uint8, id uint32, p []byte) {
+func (e *h2End) handleFrame(kind, flags uint8, id uint32, p []byte) {
 	onStream := kind == fData || kind == fHeaders || kind == fReset || kind == fContinuation
 	switch {
 	case !e.settled && (kind != fSettings || flags&flagAck != 0):
@@ -324,7 +323,7 @@ func (e *h2End) takeFrame(kind, flags uint8, id uint32, p []byte) {
 		e.endBlock(flags)
 	case kind == fContinuation:
 		if e.open == 0 {
-			e.wrong("CONTINUATION of %d behind no HEADERS", id)
+			e.wrong("CONTINUATION of %d without HEADERS", id)
 			return
 		}
 		e.block = append(e.block, p...)
@@ -336,9 +335,9 @@ func (e *h2End) takeFrame(kind, flags uint8, id uint32, p []byte) {
 		}
 		e.role.reset(id, binary.BigEndian.Uint32(p))
 	case kind == fSettings:
-		e.takeSettings(flags, p)
+		e.handleSettings(flags, p)
 	case kind == fPing:
-		e.takePing(flags, p)
+		e.handlePing(flags, p)
 	case kind == fGoAway:
 		if len(p) < 8 {
 			e.wrong("GOAWAY of %d octets", len(p))
@@ -346,13 +345,13 @@ func (e *h2End) takeFrame(kind, flags uint8, id uint32, p []byte) {
 		}
 		e.role.goAway(binary.BigEndian.Uint32(p), binary.BigEndian.Uint32(p[4:]))
 	case kind == fWindow:
-		e.takeWindow(id, p)
+		e.handleWindow(id, p)
 	default:
-		e.wrong("%s, which the gate has no use for", frameNames[kind])
+		e.wrong("%s, which the gate never sends", frameNames[kind])
 	}
 }
 
-// endBlock decodes the field block if that is complete.
+// endBlock decodes the field block if it is complete.
 func (e *h2End) endBlock(flags uint8) {
 	if flags&flagWhole == 0 {
 		return
@@ -397,7 +396,7 @@ func lower(s string) string {
 	return s
 }
 
-func (e *h2End) takeSettings(flags uint8, p []byte) {
+func (e *h2End) handleSettings(flags uint8, p []byte) {
 	if flags&flagAck != 0 {
 		if e.ourAcks--; e.ourAcks < 0 || len(p) > 0 {
 			e.wrong("an acknowledgement of SETTINGS that were not sent")
@@ -417,7 +416,7 @@ func (e *h2End) takeSettings(flags uint8, p []byte) {
 		switch binary.BigEndian.Uint16(p) {
 		case 2:
 			if v != 0 {
-				e.wrong("the gate takes pushes")
+				e.wrong("the gate does not disable server push")
 			}
 		case 3:
 			e.streams = v
@@ -431,25 +430,25 @@ func (e *h2End) takeSettings(flags uint8, p []byte) {
 			e.connects = v == 1
 		}
 	}
-	e.say(fSettings, flagAck, 0, nil)
+	e.sendFrame(fSettings, flagAck, 0, nil)
 	e.role.settings(change)
 }
 
-func (e *h2End) takePing(flags uint8, p []byte) {
+func (e *h2End) handlePing(flags uint8, p []byte) {
 	if len(p) != 8 {
 		e.wrong("PING of %d octets", len(p))
 		return
 	}
 	if flags&flagAck == 0 {
-		e.say(fPing, flagAck, 0, p)
+		e.sendFrame(fPing, flagAck, 0, p)
 		return
 	}
 	if e.pings--; e.pings < 0 || string(p) != "how long" {
-		e.wrong("the answer to a PING that was not sent: %q", p)
+		e.wrong("the acknowledgement of a PING that was not sent: %q", p)
 	}
 }
 
-func (e *h2End) takeWindow(id uint32, p []byte) {
+func (e *h2End) handleWindow(id uint32, p []byte) {
 	if len(p) != 4 {
 		e.wrong("WINDOW_UPDATE of %d octets", len(p))
 		return

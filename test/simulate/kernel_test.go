@@ -11,49 +11,49 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// kernel is a loop.Kernel: descriptors, what they are ready for, and the loops
-// that watch them.
+// kernel is a simulated loop.Kernel: descriptors, their readiness, and the loops that
+// watch them.
 type kernel struct {
 	*world
-	files      []*file // by descriptor
+	files      []*file // indexed by descriptor
 	limit      int     // descriptors
 	loops      []*loopState
-	held       int64 // longest time that a loop may be held up by other processes
-	partial    bool  // a poll need not tell all that is ready
+	maxDelay   int64 // longest delay of a loop by other processes
+	partial    bool  // a poll may return only part of the ready descriptors
 	connect    func(*link) (listening, atOnce bool)
-	sentUp     func(*link, []byte) // bytes go to the container
+	sentUp     func(*link, []byte) // called when the gate writes bytes to the container
 	settings   linkSettings
 	links      int
-	plenty     bool // of descriptors
-	late       bool // the gate ends
+	plenty     bool // descriptors are not scarce
+	gateEnding bool // the gate is ending
 	closedLate int
-	live       []*link // that the gate has open
+	live       []*link // links that the gate has open
 }
 
-// loopState is a loop, and when it takes its next turn.
+// loopState is a loop and the state of its next iteration.
 type loopState struct {
-	loop    *loop.Loop
-	ready   []*file
-	due     bool  // a turn is among the events
-	timerAt int64 // so is one for the loop's timers, at this instant; 0 = no
-	over    bool
-	closing bool
-	turn    func()
-	spins   int // turns in a row that brought nothing and left a timer that is due at once
-	polls   int // in this turn
-	roused  bool
+	loop      *loop.Loop
+	ready     []*file
+	scheduled bool  // an iteration is scheduled
+	timerAt   int64 // an iteration for the loop's timers is scheduled for this instant; 0 = none
+	over      bool
+	closing   bool
+	iterate   func()
+	spins     int // consecutive idle iterations that left a timer due at once
+	polls     int // in this iteration
+	woken     bool
 }
 
-// file is what a descriptor stands for.
+// file is an open file of the simulated kernel.
 type file struct {
 	fd     int
 	link   *link     // a socket
 	listen *backlog  // a listening one
 	pipe   *pipeFile // an end of a pipe
 
-	loop   *loopState // watches it; nil = none
+	loop   *loopState // the loop that watches it; nil = none
 	event  unix.EpollEvent
-	queued bool // stands in loop.ready
+	queued bool // is in loop.ready
 	linger bool // Close sends RST
 }
 
@@ -64,7 +64,7 @@ type pipeFile struct{ data []byte }
 type backlog struct {
 	waiting []*link
 	most    int
-	files   []*file // descriptors of it; none: closed
+	files   []*file // its descriptors; empty after the close
 }
 
 const edgeTriggered = 1 << 31
@@ -83,7 +83,7 @@ func (k *kernel) open(f *file) (int, error) {
 	return -1, unix.EMFILE
 }
 
-// openFiles counts the descriptors that are open.
+// openFiles counts open descriptors.
 func (k *kernel) openFiles() (n int) {
 	for _, f := range k.files {
 		if f != nil {
@@ -95,27 +95,27 @@ func (k *kernel) openFiles() (n int) {
 
 func newKernel(w *world) *kernel {
 	k := &kernel{world: w, files: make([]*file, 3), limit: 1 << 16}
-	w.betweenEvents = k.wakeRoused
+	w.betweenEvents = k.wakeMarked
 	return k
 }
 
 func (k *kernel) Attach(l *loop.Loop) {
 	s := &loopState{loop: l}
-	s.turn = func() { k.turn(s) }
+	s.iterate = func() { k.iterate(s) }
 	k.loops = append(k.loops, s)
 	k.wake(s)
 }
 
 func (k *kernel) Nanotime() int64 { return k.now }
 
-// WakeUp only notes: the order of the loops is that of their wake-ups.
-func (k *kernel) WakeUp(l *loop.Loop) { k.stateOf(l).roused = true }
+// WakeUp only marks the loop: wakeRoused wakes marked loops in a fixed order.
+func (k *kernel) WakeUp(l *loop.Loop) { k.stateOf(l).woken = true }
 
-// wakeRoused wakes the loops to which something was posted.
-func (k *kernel) wakeRoused() {
+// wakeMarked wakes the loops that WakeUp marked.
+func (k *kernel) wakeMarked() {
 	for _, s := range k.loops {
-		if s.roused {
-			s.roused = false
+		if s.woken {
+			s.woken = false
 			k.wake(s)
 		}
 	}
@@ -130,21 +130,21 @@ func (k *kernel) stateOf(l *loop.Loop) *loopState {
 	panic("a loop that was not attached")
 }
 
-// wake lets a loop take a turn soon.
+// wake schedules an iteration of a loop.
 func (k *kernel) wake(s *loopState) {
-	if s.due || s.over {
+	if s.scheduled || s.over {
 		return
 	}
-	s.due = true
+	s.scheduled = true
 	delay := int64(0)
-	if k.held > 0 && k.rng.IntN(8) == 0 {
-		delay = k.rng.Int64N(k.held)
+	if k.maxDelay > 0 && k.rng.IntN(8) == 0 {
+		delay = k.rng.Int64N(k.maxDelay)
 	}
-	k.after(delay, s.turn)
+	k.after(delay, s.iterate)
 }
 
-func (k *kernel) turn(s *loopState) {
-	s.due = false
+func (k *kernel) iterate(s *loopState) {
+	s.scheduled = false
 	if s.over {
 		return
 	}
@@ -161,7 +161,7 @@ func (k *kernel) turn(s *loopState) {
 	if !idle || next == 0 || next > k.now+soon {
 		s.spins = 0
 	} else if s.spins++; s.spins > maxSpins {
-		k.found("a loop spins: after %d turns in a row it has a timer that is due at once", s.spins)
+		k.found("a loop spins: after %d idle iterations it still has a timer that is due at once", s.spins)
 	}
 	if next != 0 && (s.timerAt == 0 || next < s.timerAt) {
 		s.timerAt = next
@@ -174,15 +174,15 @@ func (k *kernel) turn(s *loopState) {
 	}
 }
 
-// What a loop may do while the clock stands or hardly moves: a deadline that has
-// passed is kept a nanosecond later, and who sets one for ever spins.
+// Limits for a loop while the clock hardly advances. A timer that has expired fires a
+// nanosecond later, so a loop that keeps setting expired timers spins.
 const (
 	soon     = microsecond
 	maxSpins = 1000
 	maxPolls = 1 << 20
 )
 
-// attempt is a turn that may panic.
+// attempt runs an iteration and recovers a panic.
 func (k *kernel) attempt(s *loopState) (next int64, over bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -195,12 +195,12 @@ func (k *kernel) attempt(s *loopState) (next int64, over bool) {
 func (k *kernel) Watch(l *loop.Loop, fd int, event unix.EpollEvent) error {
 	f := k.files[fd]
 	if f == nil || f.loop != nil {
-		k.found("BUG: descriptor %d is watched twice, or not open", fd)
+		k.found("BUG: descriptor %d is already watched, or is not open", fd)
 		return unix.EBADF
 	}
 	f.loop, f.event = k.stateOf(l), event
 	if k.maskOf(f) != 0 {
-		k.news(f)
+		k.readinessChanged(f)
 	}
 	return nil
 }
@@ -218,8 +218,8 @@ func (k *kernel) unwatch(f *file) {
 	f.loop = nil
 }
 
-// news says that something about f has changed.
-func (k *kernel) news(f *file) {
+// readinessChanged signals a change of f's readiness.
+func (k *kernel) readinessChanged(f *file) {
 	if f == nil || f.loop == nil || f.loop.over {
 		return
 	}
@@ -240,11 +240,11 @@ func (k *kernel) maskOf(f *file) (mask uint32) {
 	return mask & (f.event.Events | unix.EPOLLERR | unix.EPOLLHUP)
 }
 
-// Poll delivers what is ready in any order, and not always all of it.
+// Poll returns ready descriptors in random order, and not always all of them.
 func (k *kernel) Poll(l *loop.Loop, events []unix.EpollEvent) int {
 	s := k.stateOf(l)
 	if s.polls++; s.polls > maxPolls {
-		panic("a turn of the loop does not end")
+		panic("an iteration of the loop does not end")
 	}
 	if len(s.ready) == 0 {
 		return 0
@@ -308,7 +308,7 @@ func (k *kernel) Send(fd int, b []byte) (int, syscall.Errno) {
 	return n, e
 }
 
-// Unsent is what the peer has not read.
+// Unsent returns the bytes that the peer has not read.
 func (k *kernel) Unsent(fd int) int {
 	c := k.files[fd].link
 	return len(c.out) - c.outAt
@@ -344,8 +344,8 @@ func (k *kernel) Close(fd int) {
 	k.files[fd] = nil
 	switch {
 	case f.link != nil:
-		if k.late {
-			k.closedLate++ // with its loop: the budget is not told any more
+		if k.gateEnding {
+			k.closedLate++ // closed with its loop, which no longer updates the budget
 		}
 		if i := slices.Index(k.live, f.link); i >= 0 {
 			last := len(k.live) - 1
@@ -357,7 +357,7 @@ func (k *kernel) Close(fd int) {
 		b := f.listen
 		b.files = slices.DeleteFunc(b.files, func(x *file) bool { return x == f })
 		if len(b.files) == 0 {
-			k.note("gate   closes the listener, %d wait", len(b.waiting))
+			k.note("gate   closes the listener with %d in its backlog", len(b.waiting))
 			if len(b.waiting) > 0 && k.plenty && k.fault == "" {
 				k.found("the listener is closed with %d connections in its backlog", len(b.waiting))
 			}
@@ -369,7 +369,7 @@ func (k *kernel) Close(fd int) {
 	}
 }
 
-// listen opens descriptors of one listening socket.
+// listenOn opens n descriptors of one listening socket.
 func (k *kernel) listenOn(b *backlog, n int) (fds []int) {
 	for range n {
 		f := &file{listen: b}
@@ -383,8 +383,8 @@ func (k *kernel) listenOn(b *backlog, n int) (fds []int) {
 	return fds
 }
 
-// arrive puts a client's connection into the backlog, and wakes one of those
-// who watch it. It is false when there is no room, or no listener.
+// arrive puts a client's connection into the backlog and wakes one of the loops that
+// watch it. listening is false without a listener, room if the backlog is full.
 func (k *kernel) arrive(b *backlog, c *link) (listening, room bool) {
 	switch {
 	case len(b.files) == 0:
@@ -396,7 +396,7 @@ func (k *kernel) arrive(b *backlog, c *link) (listening, room bool) {
 	from := k.rng.IntN(len(b.files))
 	for i := range b.files {
 		if f := b.files[(from+i)%len(b.files)]; f.loop != nil {
-			k.news(f)
+			k.readinessChanged(f)
 			break
 		}
 	}

@@ -8,30 +8,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peer is what stands at the other end of a connection of the gate's.
+// peer is the other end of a connection of the gate.
 type peer interface {
 	connected()
 	received(b []byte) // valid during the call
-	ended()            // the gate's FIN, behind all that it sent
+	ended()            // the gate's FIN, after all its bytes
 	cut()              // RST, or the connection was refused
 }
 
 type linkState uint8
 
 const (
-	waiting linkState = iota // in a backlog
+	waiting linkState = iota // in the backlog of a listener
 	connecting
 	established
 	refused
 )
 
-// linkSettings are what a seed says of connections.
+// linkSettings are the properties of connections that a seed draws.
 type linkSettings struct {
-	delay   int64 // longest time that bytes take
-	segment int   // most bytes that arrive at once; 0 = no bound
-	receive int   // most bytes that wait for the gate to read them
-	send    int   // most bytes that the gate may send ahead
-	stingy  bool  // writes are short for no reason
+	delay   int64 // longest network delay
+	segment int   // most bytes delivered at once; 0 = unlimited
+	receive int   // size of the gate's receive buffer
+	send    int   // size of the gate's send buffer
+	stingy  bool  // writes are short at random
 }
 
 // link is a TCP connection between the gate and a peer.
@@ -44,45 +44,45 @@ type link struct {
 	state   linkState
 	linkSettings
 
-	file     *file // nil: the gate has closed it, or does not have it yet
-	in       []byte
-	inAt     int
-	end      bool // the peer's FIN is behind in
-	reset    bool // RST has come
-	told     bool // of the reset
-	out      []byte
-	outAt    int
-	noRoom   bool // the gate waits for room
-	shut     bool // the gate's FIN is behind out
-	endSaid  bool
-	deaf     bool // the gate has closed it: what comes is answered with RST
-	rejected bool // the reset has been sent to the peer
+	file          *file // nil = not accepted yet, or closed by the gate
+	in            []byte
+	inAt          int
+	end           bool // the peer's FIN follows in
+	reset         bool // RST has arrived
+	resetReported bool // the gate has been told of the reset
+	out           []byte
+	outAt         int
+	noRoom        bool // the gate waits for send buffer space
+	shut          bool // the gate's FIN follows out
+	finReported   bool
+	closedByGate  bool // the gate has closed it: further bytes cause RST
+	rejected      bool // the reset has been sent to the peer
 
-	moveUp    func() // deliverUp, and
-	moveDown  func() // deliverDown: made once
-	up        []byte // on the way to the gate
-	lent      bool   // up is the peer's
-	own       []byte // else it is made of this
-	upAt      int
-	upEnd     bool
-	upGoing   bool
-	downGoing bool
-	paused    bool // the peer does not read
-	left      bool // the peer has closed it
-	lost      bool // some of what it sent does not reach the gate
-	dead      bool // nothing goes either way any more
+	moveUp       func() // deliverUp; allocated once
+	moveDown     func() // deliverDown; allocated once
+	up           []byte // in transit to the gate
+	lent         bool   // up belongs to the peer
+	own          []byte // buffer of up if it is not lent
+	upAt         int
+	upEnd        bool
+	upGoing      bool
+	downGoing    bool
+	paused       bool // the peer does not read
+	closedByPeer bool // the peer has closed it
+	lost         bool // some of the peer's bytes do not reach the gate
+	ended        bool // no further traffic in either direction
 
-	reachedAt   int64 // when bytes reached the gate last
-	firstAt     int64 // and first
-	cameAt      int64 // when bytes reached the peer last
+	reachedAt   int64 // when bytes last reached the gate
+	firstAt     int64 // when bytes first reached the gate
+	cameAt      int64 // when bytes last reached the peer
 	closedAt    int64 // when the gate closed it
 	shutAt      int64 // when the gate half-closed the link; 0 = not yet
-	unmoved     int64 // how long nothing had come to the peer then
-	goneAt      int64 // when the peer's end or RST reached the gate
+	peerIdleFor int64 // how long the peer had received nothing at closedAt
+	peerEndedAt int64 // when the peer's FIN or RST reached the gate
 	connectedAt int64
 	acceptedAt  int64
 	tap         *tap
-	fullAt      int64 // when the gate had more to write than there was room for
+	fullAt      int64 // when the gate last filled the send buffer
 }
 
 func (k *kernel) newLink(kind string) *link {
@@ -116,7 +116,7 @@ func (c *link) segmentOf(n int) int {
 	return n
 }
 
-// Calls of the gate, at its end of the link.
+// System calls of the gate on its end of the link.
 
 func (c *link) mask() (m uint32) {
 	switch c.state {
@@ -127,7 +127,7 @@ func (c *link) mask() (m uint32) {
 	}
 	if c.reset {
 		m = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLHUP
-		if !c.told {
+		if !c.resetReported {
 			m |= unix.EPOLLERR
 		}
 		return m
@@ -147,13 +147,13 @@ func (c *link) mask() (m uint32) {
 	return m
 }
 
-// unread is how much waits for the gate to read it.
+// unread returns the number of bytes in the gate's receive buffer.
 func (c *link) unread() int { return len(c.in) - c.inAt }
 
 // reachedBefore reports whether everything that the peer has sent, its end included,
 // reached the gate before an instant.
 func (c *link) reachedBefore(at int64) bool {
-	return c.reachedAt < at && c.goneAt < at && (!c.left || c.goneAt != 0)
+	return c.reachedAt < at && c.peerEndedAt < at && (!c.closedByPeer || c.peerEndedAt != 0)
 }
 
 // inTransit returns the number of bytes that the peer has sent and the gate has not read.
@@ -164,10 +164,10 @@ func (c *link) room() int { return max(0, c.send-(len(c.out)-c.outAt)) }
 func (c *link) read(b []byte) (int, syscall.Errno) {
 	switch {
 	case c.state == refused:
-		if c.told {
+		if c.resetReported {
 			return 0, 0
 		}
-		c.told = true
+		c.resetReported = true
 		return 0, unix.ECONNREFUSED
 	case c.unread() > 0:
 		n := copy(b, c.in[c.inAt:])
@@ -178,8 +178,8 @@ func (c *link) read(b []byte) (int, syscall.Errno) {
 		return n, 0
 	case c.end: // Linux remembers a FIN that came before RST
 		return 0, 0
-	case c.reset && !c.told:
-		c.told = true
+	case c.reset && !c.resetReported:
+		c.resetReported = true
 		return 0, unix.ECONNRESET
 	case c.reset:
 		return 0, 0
@@ -193,7 +193,7 @@ func (c *link) peek() (int, syscall.Errno) {
 		return 1, 0
 	case c.end:
 		return 0, 0
-	case c.reset && !c.told:
+	case c.reset && !c.resetReported:
 		return 0, unix.ECONNRESET
 	case c.reset:
 		return 0, 0
@@ -203,8 +203,8 @@ func (c *link) peek() (int, syscall.Errno) {
 
 func (c *link) write(b []byte) (int, syscall.Errno) {
 	switch {
-	case c.reset && !c.told && !c.end:
-		c.told = true
+	case c.reset && !c.resetReported && !c.end:
+		c.resetReported = true
 		return 0, unix.ECONNRESET
 	case c.reset || c.shut || c.state == refused:
 		return 0, unix.EPIPE
@@ -225,8 +225,8 @@ func (c *link) write(b []byte) (int, syscall.Errno) {
 	if c.kind == "up" {
 		c.sentUp(c, b[:n])
 	}
-	if c.left {
-		c.inVain(b[:n])
+	if c.closedByPeer {
+		c.discard(b[:n])
 		return n, 0
 	}
 	if c.outAt > 0 && c.outAt == len(c.out) {
@@ -246,25 +246,25 @@ func (c *link) shutdownWrite() {
 	}
 	c.shut, c.shutAt = true, c.now
 	if c.end && c.file != nil {
-		c.news(c.file)
+		c.readinessChanged(c.file)
 	}
 	c.goDown()
 }
 
-// closeByGate is close(2). With unread data, or told so, it sends RST, which
-// overtakes nothing that has arrived and all that has not.
+// closeByGate is close(2). With unread data, or if hard, it sends RST, which discards
+// the bytes still in transit.
 func (c *link) closeByGate(hard bool) {
 	c.file = nil
-	c.closedAt, c.unmoved = c.now, c.now-max(c.cameAt, c.connectedAt)
+	c.closedAt, c.peerIdleFor = c.now, c.now-max(c.cameAt, c.connectedAt)
 	if c.state != established || c.reset {
-		c.deaf = true
+		c.closedByGate = true
 		if c.state == connecting {
 			c.state = refused
 			c.reject()
 		}
 		return
 	}
-	c.deaf = true
+	c.closedByGate = true
 	if hard || c.unread() > 0 {
 		c.note("gate   %s closed with RST", c)
 		c.reject()
@@ -278,14 +278,14 @@ func (c *link) closeByGate(hard bool) {
 // reject sends RST to the peer.
 func (c *link) reject() {
 	c.out, c.outAt = c.out[:0], 0
-	if c.rejected || c.left {
-		c.dead = true
+	if c.rejected || c.closedByPeer {
+		c.ended = true
 		return
 	}
 	c.rejected = true
 	c.after(c.lag(), func() {
-		c.dead = true
-		if c.left { // the peer has closed the link, and may already use its next connection
+		c.ended = true
+		if c.closedByPeer { // the peer has closed the link, and may already use its next connection
 			return
 		}
 		c.note("peer   %s is reset", c)
@@ -294,23 +294,23 @@ func (c *link) reject() {
 	})
 }
 
-// refusedByGate ends a connection that no one has accepted.
+// refusedByGate resets a connection that was not accepted.
 func (c *link) refusedByGate() {
-	c.deaf = true
+	c.closedByGate = true
 	c.state = established
 	c.reject()
 }
 
-// The peer's end.
+// Calls of the peer.
 
-// sendUp hands bytes to the peer's kernel, which do not change any more.
+// sendUp writes b to the peer's kernel; b must not change afterwards.
 func (c *link) sendUp(b []byte) {
-	if c.left || c.dead || c.upEnd {
+	if c.closedByPeer || c.ended || c.upEnd {
 		return
 	}
 	switch {
 	case c.upAt == len(c.up):
-		c.up, c.upAt, c.lent = b, 0, true // most go out before more follow
+		c.up, c.upAt, c.lent = b, 0, true // most writes are delivered before the next one
 	case c.lent:
 		c.up, c.upAt, c.lent = append(c.own[:0], c.up[c.upAt:]...), 0, false
 		fallthrough
@@ -321,48 +321,48 @@ func (c *link) sendUp(b []byte) {
 	c.goUp()
 }
 
-// finish is a half-close by the peer.
-func (c *link) finish() {
-	if !c.upEnd && !c.left && !c.dead {
+// halfClose half-closes the connection for the peer.
+func (c *link) halfClose() {
+	if !c.upEnd && !c.closedByPeer && !c.ended {
 		c.upEnd = true
 		c.note("peer   %s half-closes", c)
 		c.goUp()
 	}
 }
 
-// leave is close(2) by the peer: what the gate still sends is answered with RST.
-func (c *link) leave() {
-	if c.left || c.dead {
+// closeByPeer is close(2) by the peer: further bytes from the gate cause RST.
+func (c *link) closeByPeer() {
+	if c.closedByPeer || c.ended {
 		return
 	}
 	c.note("peer   %s closes", c)
-	c.upEnd, c.left = true, true
+	c.upEnd, c.closedByPeer = true, true
 	c.goUp()
 	if lost := c.out[c.outAt:]; len(lost) > 0 {
-		c.inVain(lost)
+		c.discard(lost)
 		c.out, c.outAt = c.out[:0], 0
 	}
 	c.goDown()
 }
 
-// inVain is what becomes of bytes for a peer that has closed the connection.
-func (c *link) inVain(lost []byte) {
+// discard handles bytes for a peer that has closed the connection.
+func (c *link) discard(lost []byte) {
 	c.missed(lost)
 	c.after(c.lag(), func() {
-		if !c.dead {
+		if !c.ended {
 			c.arriveAll()
-			c.hit()
+			c.deliverReset()
 		}
 	})
 }
 
 // abort is close(2) by the peer with RST.
 func (c *link) abort() {
-	if c.left || c.dead {
+	if c.closedByPeer || c.ended {
 		return
 	}
 	c.note("peer   %s resets", c)
-	c.left = true
+	c.closedByPeer = true
 	if c.chance(0.5) {
 		c.lost = !c.upReached()
 		c.up, c.upAt = nil, 0
@@ -371,32 +371,32 @@ func (c *link) abort() {
 		c.missed(lost)
 		c.out, c.outAt = c.out[:0], 0
 	}
-	c.after(c.lag(), c.hit)
+	c.after(c.lag(), c.deliverReset)
 }
 
-// hit delivers RST to the gate.
-func (c *link) hit() {
+// deliverReset delivers RST to the gate.
+func (c *link) deliverReset() {
 	if c.reset || c.state == refused {
 		return
 	}
-	c.dead = true
+	c.ended = true
 	c.mix(11, uint64(c.id))
 	if c.file == nil && c.state == established {
-		c.deaf = true
+		c.closedByGate = true
 	}
-	c.reset, c.goneAt = true, c.now
+	c.reset, c.peerEndedAt = true, c.now
 	c.out, c.outAt = c.out[:0], 0
-	c.news(c.file)
+	c.readinessChanged(c.file)
 }
 
-// missed tells the peer what has not reached it.
+// missed reports to the peer the bytes that did not reach it.
 func (c *link) missed(lost []byte) {
 	if p, ok := c.peer.(interface{ missed(b []byte) }); ok {
 		p.missed(lost)
 	}
 }
 
-// pause stops the peer from reading; resume goes on.
+// pause stops the peer from reading until resume.
 func (c *link) pause() { c.paused = true }
 
 func (c *link) resume() {
@@ -406,21 +406,21 @@ func (c *link) resume() {
 	}
 }
 
-// upReached reports that all that the peer has sent has reached the gate.
+// upReached reports whether everything the peer sent has reached the gate.
 func (c *link) upReached() bool { return c.upAt == len(c.up) && !c.lost }
 
-// taken reports that the gate has read all that the peer has sent.
+// taken reports whether the gate has read everything the peer sent.
 func (c *link) taken() bool { return c.upReached() && c.unread() == 0 }
 
-// downReached reports that all that the gate has sent has reached the peer.
+// downReached reports whether everything the gate sent has reached the peer.
 func (c *link) downReached() bool { return c.outAt == len(c.out) }
 
-// takes reports that bytes of the gate's are on the way to the peer, or have
-// come within that time.
-func (c *link) takes(within int64) bool { return !c.downReached() || c.now-c.cameAt <= within }
+// receives reports whether bytes are in transit to the peer, or arrived there within the
+// given time.
+func (c *link) receives(within int64) bool { return !c.downReached() || c.now-c.cameAt <= within }
 
 func (c *link) goUp() {
-	if c.upGoing || c.dead || c.state == refused {
+	if c.upGoing || c.ended || c.state == refused {
 		return
 	}
 	if c.upAt == len(c.up) && (!c.upEnd || c.end) || c.unread() >= c.receive && c.upAt < len(c.up) {
@@ -432,11 +432,11 @@ func (c *link) goUp() {
 
 func (c *link) deliverUp() {
 	c.upGoing = false
-	if c.dead {
+	if c.ended {
 		return
 	}
 	rest := len(c.up) - c.upAt
-	if c.deaf {
+	if c.closedByGate {
 		if rest > 0 {
 			c.up, c.upAt = nil, 0
 			c.reject()
@@ -450,17 +450,17 @@ func (c *link) deliverUp() {
 			c.firstAt = c.now
 		}
 		c.mix(12, uint64(c.id), uint64(n))
-		c.news(c.file)
+		c.readinessChanged(c.file)
 	}
 	if c.upAt == len(c.up) && c.upEnd && !c.end && (rest == 0 || c.delay == 0 || c.rng.IntN(2) == 0) {
-		c.end, c.goneAt = true, c.now
+		c.end, c.peerEndedAt = true, c.now
 		c.mix(13, uint64(c.id))
-		c.news(c.file)
+		c.readinessChanged(c.file)
 	}
 	c.goUp()
 }
 
-// arrived moves n bytes to where the gate reads them.
+// arrived moves n bytes to the gate's receive buffer.
 func (c *link) arrived(n int) {
 	if c.inAt > 0 && len(c.in)+n > cap(c.in) {
 		c.in, c.inAt = c.in[:copy(c.in, c.in[c.inAt:])], 0
@@ -469,10 +469,10 @@ func (c *link) arrived(n int) {
 	c.upAt += n
 }
 
-// arriveAll delivers what is on the way to the gate, as far as it has room: RST
-// does not overtake it.
+// arriveAll delivers the bytes in transit that fit into the gate's receive buffer: RST
+// does not overtake them.
 func (c *link) arriveAll() {
-	if c.deaf {
+	if c.closedByGate {
 		return
 	}
 	n := max(0, min(len(c.up)-c.upAt, c.receive-c.unread()))
@@ -482,10 +482,10 @@ func (c *link) arriveAll() {
 }
 
 func (c *link) goDown() {
-	if c.downGoing || c.dead || c.rejected || c.state == connecting {
+	if c.downGoing || c.ended || c.rejected || c.state == connecting {
 		return
 	}
-	if c.paused && !c.left || c.outAt == len(c.out) && (!c.shut || c.endSaid) {
+	if c.paused && !c.closedByPeer || c.outAt == len(c.out) && (!c.shut || c.finReported) {
 		return
 	}
 	c.downGoing = true
@@ -494,7 +494,7 @@ func (c *link) goDown() {
 
 func (c *link) deliverDown() {
 	c.downGoing = false
-	if c.dead || c.rejected || c.paused && !c.left {
+	if c.ended || c.rejected || c.paused && !c.closedByPeer {
 		return
 	}
 	if c.outAt < len(c.out) {
@@ -504,21 +504,23 @@ func (c *link) deliverDown() {
 		c.cameAt = c.now
 		c.mix(14, uint64(c.id), uint64(n))
 		c.peer.received(part)
-		if c.noRoom && !c.dead && !c.rejected && c.room()*3 >= c.send {
+		if c.noRoom && !c.ended && !c.rejected && c.room()*3 >= c.send {
 			c.noRoom = false
-			c.news(c.file)
+			c.readinessChanged(c.file)
 		}
 	}
-	if c.outAt == len(c.out) && c.shut && !c.endSaid && !c.rejected && !c.dead {
-		c.endSaid = true
+	if c.outAt == len(c.out) && c.shut && !c.finReported && !c.rejected && !c.ended {
+		c.finReported = true
 		c.mix(15, uint64(c.id))
-		if !c.left {
+		if !c.closedByPeer {
 			c.peer.ended()
 		}
 	}
 	c.goDown()
 }
 
-// abandonable reports whether the gate has closed the connection when its peer had
-// taken nothing for so long that a shutdown does not wait for it any more.
-func (c *link) abandonable() bool { return c.closedAt > 0 && c.unmoved >= 1500*millisecond-c.held }
+// abandonable reports whether the gate closed the connection after its peer had read
+// nothing for so long that a shutdown stops waiting.
+func (c *link) abandonable() bool {
+	return c.closedAt > 0 && c.peerIdleFor >= 1500*millisecond-c.maxDelay
+}

@@ -92,21 +92,21 @@ func (r *run) changeSettings() {
 
 func isFair(c *exchange.OverloadConfig) bool { return c.FairBy.Set() || c.PriorityBy.Set() }
 
-// lookBounds checks that limit and capacity hold. Requests beyond a lowered bound may
+// checkBounds checks that limit and capacity hold. Requests beyond a lowered bound may
 // stay.
-func (r *run) lookBounds() {
+func (r *run) checkBounds() {
 	l, g, a := r.live, r.live.rules, r.gate.Admission
 	inFlight, depth, limit := a.InFlight(), a.QueueDepth(), g.ConcurrencyLimit
 	switch held := r.gate.Connects.Len(); {
 	case limit == 0 && l.at == 0 && held > g.QueueCapacity:
-		r.found("%d requests are held, %d may be", held, g.QueueCapacity)
+		r.found("%d requests are in the connect queue, the capacity is %d", held, g.QueueCapacity)
 	case limit == 0 && depth > 0:
-		r.found("%d wait without a limit", depth)
+		r.found("%d requests are queued although there is no limit", depth)
 	case limit == 0:
 	case inFlight > max(limit, l.flying) || depth > max(g.QueueCapacity, l.waiting):
 		r.found("%d in flight of %d, %d queued of %d", inFlight, limit, depth, g.QueueCapacity)
 	case depth > 0 && inFlight < limit:
-		r.found("%d wait, and %d of %d are in flight", depth, inFlight, limit)
+		r.found("%d requests are queued, but only %d of %d are in flight", depth, inFlight, limit)
 	}
 	l.flying, l.waiting = min(l.flying, inFlight), min(l.waiting, depth)
 }

@@ -7,21 +7,20 @@ import (
 	"strings"
 )
 
-// message reads a message of HTTP/1 as strictly as it can be read: the gate
-// has no excuse for anything else.
+// message parses an HTTP/1 message as strictly as the RFC allows.
 type message struct {
 	buf      []byte
-	base     []byte // what buf is a part of
+	base     []byte // the allocation of which buf is a part
 	line     string
 	fields   [][2]string
 	trailers [][2]string
 	mode     framing
 	left     int
-	chunk    bool // left is what is left of a chunk
+	chunk    bool // left counts the rest of a chunk
 	inTrail  bool
 }
 
-// framing is how the end of a body is found.
+// framing says how a body ends.
 type framing uint8
 
 const (
@@ -37,7 +36,7 @@ func (m *message) reset() {
 	m.line, m.fields, m.trailers, m.mode, m.left, m.chunk, m.inTrail = "", m.fields[:0], nil, without, 0, false, false
 }
 
-// add appends what has come.
+// add appends received bytes.
 func (m *message) add(b []byte) {
 	if len(m.buf) == 0 {
 		m.buf = m.base[:0]
@@ -48,13 +47,13 @@ func (m *message) add(b []byte) {
 	}
 }
 
-// clear forgets all but the memory.
+// clear resets m and keeps its buffers.
 func (m *message) clear() {
 	m.reset()
 	m.buf = m.base[:0]
 }
 
-// head reads a head, once it is complete.
+// head parses a head when it is complete.
 func (m *message) head() (complete bool, err error) {
 	i := bytes.Index(m.buf, []byte("\r\n\r\n"))
 	if i < 0 {
@@ -80,7 +79,7 @@ func fieldsOf(dst [][2]string, text string) ([][2]string, error) {
 	return dst, nil
 }
 
-// get is the value of a field, and how often it is there.
+// get returns the value of a field and the number of its lines.
 func get(fields [][2]string, name string) (value string, n int) {
 	for _, f := range fields {
 		if strings.EqualFold(f[0], name) {
@@ -92,7 +91,7 @@ func get(fields [][2]string, name string) (value string, n int) {
 	return value, n
 }
 
-// frame reads what the head says of the body.
+// frame determines the framing of the body from the head.
 func (m *message) frame(bodyless, response bool) error {
 	size, sizes := get(m.fields, "Content-Length")
 	coding, codings := get(m.fields, "Transfer-Encoding")
@@ -120,7 +119,7 @@ func (m *message) frame(bodyless, response bool) error {
 	return nil
 }
 
-// body gives what there is of the body to take, and reports its end.
+// body passes the available body bytes to take, and reports the end of the body.
 func (m *message) body(take func([]byte)) (done bool, err error) {
 	switch m.mode {
 	case without:
@@ -186,7 +185,7 @@ func (m *message) body(take func([]byte)) (done bool, err error) {
 	}
 }
 
-// pattern is what bodies are made of.
+// pattern is the random text from which bodies are cut.
 var pattern = func() []byte {
 	b := make([]byte, 1<<21)
 	x := uint64(88172645463325252)
@@ -199,7 +198,8 @@ var pattern = func() []byte {
 	return b
 }()
 
-// bodyOf is the body of a request, or of the answer to it: no two are alike.
+// bodyOf returns the body of a request (way 0) or of its response (way 1): no two are
+// alike.
 func bodyOf(id, way, n int) []byte {
 	at := (id*2+way)*977%(1<<19) + way
 	return pattern[at : at+n]

@@ -178,7 +178,7 @@ func TestAMutationIgnoresFormattingAndComments(t *testing.T) {
 	}
 }
 
-func TestAMutationNamesItsDeclaration(t *testing.T) {
+func TestAMutationChangesOnlyTheDeclarationThatItNames(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"a.go":      "package p\n\nfunc (t *T) f() int { return 1 }\n",

@@ -8,42 +8,42 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// verdict is what has become of a request at its client.
+// verdict is the result of a request as its client saw it.
 type verdict uint8
 
 const (
-	open          verdict = iota
-	answered              // the container's answer, whole
-	refusedByGate         // an answer of the gate's own
-	cutOff                // broken in the middle, visibly
-	dropped               // the connection ended without a byte of an answer
-	unread                // sent behind an answer that ended the connection
-	gone                  // the client has left
+	open                 verdict = iota
+	complete                     // complete response of the container
+	refusedByGate                // local reply
+	cutOff                       // truncated, and the client can tell
+	dropped                      // the connection ended before any byte of a response
+	unread                       // sent after the response that ended the connection
+	disconnectedByClient         // the client disconnected
 	tunnelled
 )
 
-// ledger is what is known of a request.
+// ledger records the progress of a request at client, gate and container.
 type ledger struct {
-	sentAt    int64
-	from      string // the client's address
-	via       *link  // over HTTP/1
-	sentWhole int64
-	endSent   bool // over HTTP/2: END_STREAM was sent before the client reset the stream
-	sent      int  // bytes
-	leftAt    int64
-	leftReset bool
-	leftOn    *link
-	ahead     bool // sent before the answer to the last one
-	verdict   verdict
-	status    int
-	gateSaid  string
-	headCame  int64
-	doneAt    int64
-	interims  int
-	tunnel    []byte
-	tainted   bool
+	sentAt              int64
+	from                string // the client's address
+	via                 *link  // over HTTP/1
+	sentWhole           int64
+	endSent             bool // over HTTP/2: END_STREAM was sent before the client reset the stream
+	sent                int  // bytes
+	disconnectedAt      int64
+	disconnectedByReset bool
+	disconnectedLink    *link
+	ahead               bool // sent before the response to the previous request
+	verdict             verdict
+	status              int
+	gateOutcome         string
+	headReceivedAt      int64
+	doneAt              int64
+	interims            int
+	tunnel              []byte
+	tainted             bool
 
-	at         int // among those that are under way
+	at         int // index in run.underWay
 	begun      int
 	begunAt    int64
 	order      int // of arrival
@@ -52,33 +52,33 @@ type ledger struct {
 	outcome    gate.Outcome
 	admittedAt time.Duration
 
-	wentOut      int // tries of which bytes have left the gate
-	heads        int
-	headAt       int64
-	on           *upPeer
-	executed     int
-	wholeAt      int64
-	answerAt     int64
-	interimsSent int
-	said         int
-	startedAt    int64
-	saidAt       int64
-	breaks       int // connections that the container ended under it
-	brokeAt      int64
-	brokeHard    bool
-	staleBreak   bool
-	unheard      bool // and no byte of an answer had come from it
-	touched      int  // of those, how often bytes of it had gone out
-	tunnelEnded  int
-	canceledAt   int64 // its RST_STREAM was sent
-	refusals     int   // the container has said that it has not processed it
+	attemptsSent    int // attempts of which the gate has sent some bytes
+	heads           int
+	headAt          int64
+	on              *upPeer
+	executed        int
+	wholeAt         int64
+	responseAt      int64
+	interimsSent    int
+	responseSent    int
+	startedAt       int64
+	responseSentAt  int64
+	breaks          int // connections that the container ended while they carried this request
+	brokeAt         int64
+	brokeHard       bool
+	staleBreak      bool
+	brokeUnanswered bool // the connection that broke had carried no byte of a response
+	breaksAfterSend int  // how many of the broken attempts had sent bytes
+	tunnelEnded     int
+	canceledAt      int64 // its RST_STREAM was sent
+	refusals        int   // times the container reported the request as unprocessed
 }
 
-// Begin is gate.Observer.
+// Begin implements gate.Observer.
 func (r *run) Begin(x *gate.Record) {
 	q := r.requestOf(" " + string(x.Target) + " ")
-	if q == nil || q.odd != "" || q.probe {
-		r.found("the gate counts a request that is none: %s", x.Target)
+	if q == nil || q.badHead != "" || q.probe {
+		r.found("the gate counts a request that no client sent: %s", x.Target)
 		return
 	}
 	q.begun++
@@ -100,7 +100,7 @@ func (r *run) Begin(x *gate.Record) {
 	r.mix(20, uint64(q.id))
 }
 
-// End is gate.Observer.
+// End implements gate.Observer.
 func (r *run) End(x *gate.Record) {
 	q, _ := x.Context.(*request)
 	if q == nil {
@@ -125,101 +125,101 @@ func (r *run) End(x *gate.Record) {
 	r.judgeDeadline(q, x)
 }
 
-// Rejected is gate.Observer.
+// Rejected implements gate.Observer.
 func (r *run) Rejected(gate.Outcome) { r.rejected++ }
 
-// Probed is gate.Observer.
+// Probed implements gate.Observer.
 func (r *run) Probed(*gate.Record) { r.probed++ }
 
-// slack is how late what happens may be noticed: each way once, and loops that
-// are held up.
-func (r *run) slack() int64 { return 4*r.kernel.settings.delay + 4*r.kernel.held + 2*millisecond }
+// slack bounds how late the gate may notice an event: network delay in both directions,
+// plus delays of the loops.
+func (r *run) slack() int64 { return 4*r.kernel.settings.delay + 4*r.kernel.maxDelay + 2*millisecond }
 
-// judgeEnd looks whether an outcome has its reason.
+// judgeEnd checks that the simulated events justify the outcome.
 func (r *run) judgeEnd(q *request, x *gate.Record) {
 	g := q.rules
 	age := r.now - q.begunAt
-	a := &q.answer
+	a := &q.response
 	why := func(ok bool, text string) {
 		if !ok {
 			r.found("request %d: %s after %v, but %s", q.id, x.Outcome, time.Duration(age), text)
 		}
 	}
-	answerThere := q.saidAt != 0 && q.on != nil && q.on.link.upReached() && q.on.link.reachedBefore(r.now-r.slack()) &&
-		a.whole(q, q.said, a.hard)
+	answerThere := q.responseSentAt != 0 && q.on != nil && q.on.link.upReached() && q.on.link.reachedBefore(r.now-r.slack()) &&
+		a.whole(q, q.responseSent, a.hard)
 	switch x.Outcome {
 	case gate.Served:
-		why(!q.declined2xx(), "it says to the client that the tunnel is open")
-		why(q.heads > 0 && q.said >= a.head || q.tainted || r.unasked > 0, "the container has not answered")
+		why(!q.declined2xx(), "it tells the client that the tunnel is open")
+		why(q.heads > 0 && q.responseSent >= a.head || q.tainted || r.unsolicited > 0, "the container has not responded")
 	case gate.Tunnelled:
 		why(a.switches, "no protocol was switched")
 	case gate.QueueFull:
 		if r.gate.Admission.Limit() > 0 {
-			why(r.judgeQueueFull(q), "there is a slot or a place")
+			why(r.judgeQueueFull(q), "a slot or a queue position is free")
 		} else {
-			why(r.gate.Connects.Len() >= g.QueueCapacity || r.live.at >= q.begunAt, "there is a place") // or a queue had none, before the limit was removed
+			why(r.gate.Connects.Len() >= g.QueueCapacity || r.live.at >= q.begunAt, "the queue has room") // or its capacity was 0 before the limit was removed
 		}
-		why(q.heads == 0 || q.staleBreak || r.h2.speaks == upstream.Auto && q.breaks > 0, "the container has it")
+		why(q.heads == 0 || q.staleBreak || r.h2.speaks == upstream.Auto && q.breaks > 0, "the container has received it")
 	case gate.QueueWaitExpired:
-		why(g.QueueMaxWait > 0 && age >= int64(g.QueueMaxWait), "it may wait longer")
-		why(q.heads == 0, "the container has it")
+		why(g.QueueMaxWait > 0 && age >= int64(g.QueueMaxWait), "the maximum wait has not expired")
+		why(q.heads == 0, "the container has received it")
 	case gate.RequestTimeout:
 		limit := int64(g.RequestTimeout)
 		if x.Status == 101 {
 			why(g.TunnelMax > 0, "tunnels may last")
 			limit = int64(g.TunnelMax)
 		}
-		why(age >= limit, "its time is not over")
-		why(a.switches || !answerThere || q.leftAt > 0 || x.Status == a.status && q.client.link.takes(r.slack()) || q.client.slowUntil > q.begunAt || q.sentWhole == 0 || q.sentWhole > r.now-r.slack() || !q.client.link.taken(), "the answer had come")
+		why(age >= limit, "the timeout has not expired")
+		why(a.switches || !answerThere || q.disconnectedAt > 0 || x.Status == a.status && q.client.link.receives(r.slack()) || q.client.slowUntil > q.begunAt || q.sentWhole == 0 || q.sentWhole > r.now-r.slack() || !q.client.link.taken(), "the gate had received the response")
 	case gate.ResponseStartTimeout:
-		why(g.ResponseStartTimeout > 0 && age >= int64(g.ResponseStartTimeout), "its time is not over")
-		why(q.startedAt == 0 || q.plain != nil || q.breaks > 0 || q.startedAt+r.trickle(q) > q.begunAt+int64(g.ResponseStartTimeout), "the answer had begun")
+		why(g.ResponseStartTimeout > 0 && age >= int64(g.ResponseStartTimeout), "the timeout has not expired")
+		why(q.startedAt == 0 || q.plain != nil || q.breaks > 0 || q.startedAt+r.trickle(q) > q.begunAt+int64(g.ResponseStartTimeout), "the response had begun")
 	case gate.IdleTimeout:
-		why(g.IdleTimeout > 0 && age >= int64(g.IdleTimeout), "its time is not over")
-		if q.on != nil && q.on.request == q && !q.on.two && !q.tainted {
+		why(g.IdleTimeout > 0 && age >= int64(g.IdleTimeout), "the timeout has not expired")
+		if q.on != nil && q.on.request == q && !q.on.overH2 && !q.tainted {
 			l := q.on.link
-			why(l.unread() > 0 || r.now-l.reachedAt >= int64(g.IdleTimeout)-r.kernel.held, "bytes have come from the container")
+			why(l.unread() > 0 || r.now-l.reachedAt >= int64(g.IdleTimeout)-r.kernel.maxDelay, "the container has sent bytes")
 		}
 	case gate.ClientGone:
-		why(q.client.link == nil || q.tainted || q.on2 != nil && q.on2.ended || q.leftAt > 0 || q.via != nil && q.via.left || q.client.went || r.ending && (a.switches || r.leftAt == 0 || q.begunAt >= r.leftAt), "the client is there")
+		why(q.client.link == nil || q.tainted || q.on2 != nil && q.on2.ended || q.disconnectedAt > 0 || q.via != nil && q.via.closedByPeer || q.client.disconnected || r.ending && (a.switches || r.leftAt == 0 || q.begunAt >= r.leftAt), "the client is connected")
 	case gate.UpstreamNotListening:
 		wait := min(int64(g.UpstreamWait), int64(g.UpstreamRestartWait))
-		why(age >= wait, "it may wait longer")
+		why(age >= wait, "the maximum wait has not expired")
 		noDescriptor := !r.plenty && r.gate.Descriptors.Free() == 0 // for another attempt
 		why(!r.container.listening || r.container.listensAt > r.now-r.slack()-30*millisecond || noDescriptor, "the container listens")
 	case gate.UpstreamClosed, gate.UpstreamReset:
-		why(q.breaks > 0 || r.unasked > 0 || q.refusals > 0 || r.container.away > 0 || r.container.fresh > 0 || r.container.vague > 0, "the container has not ended the connection")
-		why(!(q.unheard && q.plain == nil && !(q.over2 && q.upgrade) && q.breaks == 1 && q.coding == without && q.method != "POST" && q.method != "PATCH" && r.container.fresh == 0 && r.container.vague == 0), "it could be sent again")
-		why(r.mayHaveLeft(q) || q.coding != without && !q.over2 || len(q.body) > 500 || r.container.fresh > 0, "no byte of it had left")
-		why(q.said < a.head || a.garbage || a.cutAt >= 0 && a.cutAt < a.head || a.hard || q.brokeHard || q.breaks > 0 && q.on != nil && !q.on.link.upReached() || q.tainted, "the container has answered")
+		why(q.breaks > 0 || r.unsolicited > 0 || q.refusals > 0 || r.container.goAways > 0 || r.container.unused > 0 || r.container.vague > 0, "the container has not ended the connection")
+		why(!(q.brokeUnanswered && q.plain == nil && !(q.over2 && q.upgrade) && q.breaks == 1 && q.coding == without && q.method != "POST" && q.method != "PATCH" && r.container.unused == 0 && r.container.vague == 0), "it could be retried")
+		why(r.mayBeSent(q) || q.coding != without && !q.over2 || len(q.body) > 500 || r.container.unused > 0, "none of its bytes had been sent")
+		why(q.responseSent < a.head || a.garbage || a.cutAt >= 0 && a.cutAt < a.head || a.hard || q.brokeHard || q.breaks > 0 && q.on != nil && !q.on.link.upReached() || q.tainted, "the container has responded")
 	case gate.UpstreamMalformed:
-		why(a.garbage || a.switches || q.tainted || r.unasked > 0 || q.declined2xx() || q.plain != nil && a.wrong, "the container's answer is well-formed")
+		why(a.garbage || a.switches || q.tainted || r.unsolicited > 0 || q.declined2xx() || q.plain != nil && a.wrong, "the container's response is well-formed")
 	case gate.UpstreamBrokeOff:
-		why(q.breaks > 0 || a.wrong || q.tainted, "the container has not broken off")
-		why(!a.whole(q, q.said, a.hard) || q.breaks > 0, "the answer is whole")
+		why(q.breaks > 0 || a.wrong || q.tainted, "the container has not aborted")
+		why(!a.whole(q, q.responseSent, a.hard) || q.breaks > 0, "the response is complete")
 	case gate.DeadlineExceeded: // judgeDeadline
 	case gate.HeadTooLarge:
 		why(r.h2.upList > 0 && q.pads(), "its head is short")
-		why(q.heads == 0 || q.breaks > 0 || q.refusals > 0, "the container has it")
+		why(q.heads == 0 || q.breaks > 0 || q.refusals > 0, "the container has received it")
 	case gate.BadRequest:
 		why(false, "the request is well-formed")
 	default:
-		why(false, "that cannot be")
+		why(false, "that outcome is impossible")
 	}
 }
 
 // declined2xx reports whether an HTTP/1 container declines an extended CONNECT with
 // a 2xx. The client must not get it, because it would mean that the tunnel is open.
 func (q *request) declined2xx() bool {
-	return q.over2 && q.upgrade && !q.answer.switches && q.answer.status/100 == 2
+	return q.over2 && q.upgrade && !q.response.switches && q.response.status/100 == 2
 }
 
-// trickle is how long bytes may take that are cut into segments.
+// trickle returns how long a segmented message may take to arrive.
 func (r *run) trickle(q *request) int64 {
-	return r.slack() + int64(len(q.answer.wire)+1)*(r.kernel.settings.delay+10*microsecond)
+	return r.slack() + int64(len(q.response.wire)+1)*(r.kernel.settings.delay+10*microsecond)
 }
 
-// judgeReply looks at a head of the gate's own.
+// judgeReply checks the head of a local reply.
 func (c *client) judgeReply(q *request, outcome string, status int) {
 	if outcome == "head-timeout" {
 		if q.sent >= q.head && q.sentAt > c.now-int64(c.settings.headTimeout) {
@@ -227,9 +227,9 @@ func (c *client) judgeReply(q *request, outcome string, status int) {
 		}
 		return
 	}
-	if q.odd != "" {
-		if strconv.Itoa(status) != q.odd {
-			c.found("request %d: %d for a head that is %s", q.id, status, q.odd)
+	if q.badHead != "" {
+		if strconv.Itoa(status) != q.badHead {
+			c.found("request %d: %d for a head that is %s", q.id, status, q.badHead)
 		}
 		return
 	}
@@ -243,14 +243,14 @@ func (c *client) judgeReply(q *request, outcome string, status int) {
 		return
 	}
 	if q.endings != 1 || q.outcome.String() != outcome {
-		c.found("request %d: answered with %s, but it has ended with %s", q.id, outcome, q.outcome)
+		c.found("request %d: the reply says %s, but the outcome is %s", q.id, outcome, q.outcome)
 	}
 	c.judgeStatus(q, status)
 }
 
-// judgeBody looks at the body of a reply of the gate's own.
+// judgeBody checks the body of a local reply.
 func (c *client) judgeBody(q *request, body []byte) {
-	if q.odd != "" || q.probe || q.method == "HEAD" || q.begun == 0 {
+	if q.badHead != "" || q.probe || q.method == "HEAD" || q.begun == 0 {
 		return
 	}
 	r := gate.ReplyTo(q.outcome)
@@ -259,80 +259,80 @@ func (c *client) judgeBody(q *request, body []byte) {
 	}
 }
 
-// judgeWhole looks whether an answer that looks whole is whole.
+// judgeWhole checks that a response that looks complete is complete.
 func (c *client) judgeWhole(q *request) {
-	a := &q.answer
+	a := &q.response
 	if q.tainted {
 		return
 	}
-	if !a.whole(q, q.said, a.hard) {
+	if !a.whole(q, q.responseSent, a.hard) {
 		if !(a.mode == untilClose && q.breaks > 0 && !q.brokeHard) {
-			c.found("request %d: an answer that looks whole and is not: %d of %d bytes", q.id, q.said, a.full)
+			c.found("request %d: a truncated response looks complete: %d of %d bytes", q.id, q.responseSent, a.full)
 		}
 	}
 	if !a.bodyless(q) && a.mode != untilClose && c.taken != len(a.body) {
-		c.found("request %d: the body ends at %d of %d", q.id, c.taken, len(a.body))
+		c.found("request %d: the response body ends at %d of %d", q.id, c.taken, len(a.body))
 	}
-	if a.mode == untilClose && !a.bodyless(q) && a.cutAt < 0 && q.breaks <= 1 && c.taken != len(a.body) && q.saidAt != 0 {
-		c.found("request %d: the body ends at %d of %d", q.id, c.taken, len(a.body))
+	if a.mode == untilClose && !a.bodyless(q) && a.cutAt < 0 && q.breaks <= 1 && c.taken != len(a.body) && q.responseSentAt != 0 {
+		c.found("request %d: the response body ends at %d of %d", q.id, c.taken, len(a.body))
 	}
 	if q.interims < len(a.interims) && q.minor > 0 {
 		for _, code := range a.interims[q.interims:] {
 			if code != 100 {
-				c.found("request %d: interim answers %v, %d came", q.id, a.interims, q.interims)
+				c.found("request %d: interim responses %v, the client received %d", q.id, a.interims, q.interims)
 			}
 		}
 	}
 	if _, n := get(c.m.trailers, "X-Sim-Trailer"); a.trail && !a.bodyless(q) && q.minor > 0 && n != 1 {
-		c.found("request %d: the trailer is missing", q.id)
+		c.found("request %d: the response trailer is missing", q.id)
 	}
 	if q.begun != 1 {
-		c.found("request %d: answered, counted %d times", q.id, q.begun)
+		c.found("request %d: answered, but counted %d times", q.id, q.begun)
 	}
 }
 
-// judgeCut looks whether an answer that was cut may be.
+// judgeCut checks that a truncated response is justified.
 func (c *client) judgeCut(q *request) {
-	a := &q.answer
+	a := &q.response
 	switch {
-	case len(c.asked) > 1 && c.asked[1].sent > 0: // as in judgeDropped
+	case len(c.pipeline) > 1 && c.pipeline[1].sent > 0: // as in judgeDropped
 	case c.lingeredFor(q):
-	case q.tainted, q.leftAt > 0 && !c.settings.gate.AnswerHalfClosed:
-	case q.gateSaid != "" || q.odd != "" || q.probe:
+	case q.tainted, q.disconnectedAt > 0 && !c.settings.gate.AnswerHalfClosed:
+	case q.gateOutcome != "" || q.badHead != "" || q.probe:
 		reclaimed := c.settings.descriptors > 0 // a lingering connection is closed for a new one
 		if !c.ending && q.sentWhole != 0 && c.slowUntil == 0 && !reclaimed {
-			c.found("request %d: a reply of the gate's own is cut", q.id)
+			c.found("request %d: a local reply was cut", q.id)
 		}
 	case q.endings == 0 && !c.ending:
-		c.found("request %d: cut, and has not ended", q.id)
+		c.found("request %d: cut, but the exchange has not ended", q.id)
 	case q.outcome == gate.Served && !c.ending && q.sent == len(q.raw) && !(c.m.mode == untilClose):
-		c.found("request %d: cut, and has ended as served", q.id)
-	case q.outcome == gate.UpstreamBrokeOff && a.whole(q, q.said, a.hard) && q.breaks == 0:
-		c.found("request %d: cut, and the container's answer was whole", q.id)
+		c.found("request %d: cut, but its outcome is served", q.id)
+	case q.outcome == gate.UpstreamBrokeOff && a.whole(q, q.responseSent, a.hard) && q.breaks == 0:
+		c.found("request %d: cut, although the container's response was complete", q.id)
 	}
 }
 
-// judgeDropped looks whether a connection may end without an answer.
+// judgeDropped checks that a connection may end without a response.
 func (c *client) judgeDropped(q *request, reset bool) {
 	switch {
-	case q.leftAt > 0, q.tainted:
+	case q.disconnectedAt > 0, q.tainted:
 	case c.mayClose() && !c.isPromptFirst(q), c.settings.descriptors > 0:
 	case q.sent == 0 || q.sentAt == 0:
 	case c.ending && c.link.abandonable() && q.endings > 0:
-	case reset && c.lingeredFor(q): // it went on sending for longer than the gate reads what comes behind a reply
-	case reset && len(c.asked) > 1 && c.asked[1].sent > 0: // RST for what came behind has overtaken it
-	case len(c.m.buf) > 0 && c.slowUntil > 0 && (q.begun == 0 || q.endedAt > 0 && q.outcome != gate.Served && c.link.closedAt-q.endedAt >= 5*second-c.kernel.held): // a reply of the gate's own that the client took too long to read
-	case len(c.m.buf) > 0 && q.said >= q.answer.head && q.outcome != gate.Served && q.endings > 0: // cut in its head
-	case reset && q.said >= q.answer.head && q.outcome != gate.Served: // what has gone out is lost with the rest
+	case reset && c.lingeredFor(q): // it kept sending for longer than the gate lingers
+	case reset && len(c.pipeline) > 1 && c.pipeline[1].sent > 0: // the RST for the next request's bytes overtook the response
+	case len(c.m.buf) > 0 && c.slowUntil > 0 && (q.begun == 0 || q.endedAt > 0 && q.outcome != gate.Served && c.link.closedAt-q.endedAt >= 5*second-c.kernel.maxDelay): // the client took too long to read a local reply
+	case len(c.m.buf) > 0 && q.responseSent >= q.response.head && q.outcome != gate.Served && q.endings > 0: // cut in its head
+	case reset && q.responseSent >= q.response.head && q.outcome != gate.Served: // the RST discards the part already sent
 	default:
-		c.found("request %d: dropped without an answer (%s, reset %v)", q.id, q.outcome, reset)
+		c.found("request %d: dropped without a response (%s, reset %v)", q.id, q.outcome, reset)
 	}
 }
 
-// lingeredFor reports whether a client was still sending q when the gate, which
-// waits for 2 s, had done with what comes behind its reply.
+// lingeredFor reports whether the client was still sending q when the lingering close,
+// which lasts 2 s, ended.
 func (c *client) lingeredFor(q *request) bool {
-	return q.sent > 0 && c.link.closedAt > 0 && (q.endedAt > 0 && c.link.closedAt-q.endedAt >= 2*second-c.kernel.held || q.begun == 0 && q.stall >= 2*second)
+	return q.sent > 0 && c.link.closedAt > 0 && (q.endedAt > 0 && c.link.closedAt-q.endedAt >= 2*second-c.kernel.maxDelay || q.begun == 0 && q.stall >= 2*second)
 }
 
 // isPromptFirst reports whether q is the first request of its connection and its
@@ -342,7 +342,7 @@ func (c *client) isPromptFirst(q *request) bool {
 	return q == c.first && q.sentAt-c.link.connectedAt+c.slack() < 100*millisecond && c.headTime(q) < second && (q.stallAt == 0 || q.stallAt >= q.head)
 }
 
-// headTime is how long the head of q may take to come.
+// headTime returns how long the head of q may take to arrive.
 func (c *client) headTime(q *request) (took int64) {
 	if q.piece > 0 {
 		took = int64(q.head/q.piece+1) * (q.gap + 1)
@@ -354,37 +354,37 @@ func (c *client) headTime(q *request) (took int64) {
 // connections.
 func (r *run) mayClose() bool { return r.ending }
 
-// look looks at what holds at any moment; calm says that nothing is on its way
-// and nothing happens soon.
-func (r *run) look(calm bool) {
+// checkInvariants checks the invariants that hold at any moment. calm means that nothing is in
+// transit and no event is imminent.
+func (r *run) checkInvariants(calm bool) {
 	g := &r.settings.gate
 	if r.live.rules.Overload.AutoLimit != nil {
-		r.lookLimit()
+		r.checkLimit()
 	} else {
-		r.lookBounds()
+		r.checkBounds()
 	}
 	if held := r.gate.Connects.Len(); held > 0 && r.plenty && r.container.listening && r.now-r.container.listensAt > 15*millisecond+r.slack() {
-		r.found("%d requests are held, and the container has listened for %v", held, time.Duration(r.now-r.container.listensAt))
+		r.found("%d requests are in the connect queue, although the container has listened for %v", held, time.Duration(r.now-r.container.listensAt))
 	}
 	if !calm {
 		return
 	}
 	for _, q := range r.underWay {
-		r.lookStalled(q)
+		r.checkStalled(q)
 		age := r.now - q.begunAt
-		if q.verdict != tunnelled && q.answer.switches == false && age > int64(q.rules.RequestTimeout)+r.slack()+r.trickle(q) {
+		if q.verdict != tunnelled && q.response.switches == false && age > int64(q.rules.RequestTimeout)+r.slack()+r.trickle(q) {
 			r.suspects = append(r.suspects, q)
 		}
 		// The bytes before the end may take several reads, and the loop may be held up
 		// before each of them.
-		if q.leftAt > 0 && q.verdict != tunnelled && !q.answer.switches && q.leftOn.goneAt > 0 && r.now-max(q.leftOn.goneAt, q.leftOn.acceptedAt) > 10*millisecond+4*r.kernel.held && !g.HardConcurrency && (q.leftReset || !g.AnswerHalfClosed) {
-			r.found("request %d: its client left %v ago", q.id, time.Duration(r.now-q.leftAt))
+		if q.disconnectedAt > 0 && q.verdict != tunnelled && !q.response.switches && q.disconnectedLink.peerEndedAt > 0 && r.now-max(q.disconnectedLink.peerEndedAt, q.disconnectedLink.acceptedAt) > 10*millisecond+4*r.kernel.maxDelay && !g.HardConcurrency && (q.disconnectedByReset || !g.AnswerHalfClosed) {
+			r.found("request %d: its client disconnected %v ago", q.id, time.Duration(r.now-q.disconnectedAt))
 		}
-		if q.saidAt != 0 && q.answer.whole(q, q.said, q.answer.hard) && q.sentWhole != 0 && q.leftAt == 0 && q.on.link.file != nil && !q.answer.switches {
+		if q.responseSentAt != 0 && q.response.whole(q, q.responseSent, q.response.hard) && q.sentWhole != 0 && q.disconnectedAt == 0 && q.on.link.file != nil && !q.response.switches {
 			l := q.client.link
-			if l.file != nil && !l.paused && len(q.client.asked) > 0 && q.client.asked[0] == q && l.downReached() && q.on.link.upReached() && l.upReached() && q.on.link.downReached() &&
-				r.now-max(q.saidAt, q.sentWhole, q.client.slowUntil) > r.slack()+r.trickle(q)+int64(len(q.raw))*(r.kernel.settings.delay+10*microsecond) {
-				r.found("request %d: answered %v ago, and the client does not have it", q.id, time.Duration(r.now-q.saidAt))
+			if l.file != nil && !l.paused && len(q.client.pipeline) > 0 && q.client.pipeline[0] == q && l.downReached() && q.on.link.upReached() && l.upReached() && q.on.link.downReached() &&
+				r.now-max(q.responseSentAt, q.sentWhole, q.client.slowUntil) > r.slack()+r.trickle(q)+int64(len(q.raw))*(r.kernel.settings.delay+10*microsecond) {
+				r.found("request %d: the container responded %v ago, but the client has not received the response", q.id, time.Duration(r.now-q.responseSentAt))
 			}
 		}
 	}
@@ -395,32 +395,32 @@ func (r *run) look(calm bool) {
 				first = q
 			}
 		}
-		r.found("request %d: under way for %v, the limit is %v", first.id, time.Duration(r.now-first.begunAt), first.rules.RequestTimeout)
+		r.found("request %d: in progress for %v, the limit is %v", first.id, time.Duration(r.now-first.begunAt), first.rules.RequestTimeout)
 	}
 	if len(r.underWay) == 0 {
 		for _, l := range r.kernel.live {
-			if l.kind == "up" && l.goneAt > 0 && l.unread() == 0 && r.now-l.goneAt > 10*millisecond+r.kernel.held {
-				r.found("%s: the container closed it %v ago, and the gate keeps it", l, time.Duration(r.now-l.goneAt))
+			if l.kind == "up" && l.peerEndedAt > 0 && l.unread() == 0 && r.now-l.peerEndedAt > 10*millisecond+r.kernel.maxDelay {
+				r.found("%s: the container closed it %v ago, but the gate has not", l, time.Duration(r.now-l.peerEndedAt))
 			}
 		}
 	}
-	r.lookH2()
-	r.lookDeadlines()
+	r.checkH2()
+	r.checkDeadlines()
 }
 
-// judgeQuiet looks whether the quiet period of a drain was quiet.
+// judgeQuiet checks that no request began or ended during the quiet period of a drain.
 func (r *run) judgeQuiet() {
 	if r.quietAt != 0 || !r.ending {
 		return
 	}
 	r.quietAt = r.now
 	if quiet := r.now - max(r.drainedAt, r.activeAt); quiet < int64(r.settings.gate.DrainQuiet)-millisecond {
-		r.found("the drain goes on after %v, its quiet period is %v", time.Duration(quiet), r.settings.gate.DrainQuiet)
+		r.found("the drain ended its quiet period after %v, want %v", time.Duration(quiet), r.settings.gate.DrainQuiet)
 	}
 }
 
-// judgeRest looks at what is left when everything has ended.
-func (r *run) judgeRest() {
+// judgeLeftovers checks that nothing is left when everything has ended.
+func (r *run) judgeLeftovers() {
 	if n := r.kernel.openFiles(); n > 0 {
 		for _, f := range r.kernel.files {
 			if f != nil && f.link != nil {
@@ -440,7 +440,7 @@ func (r *run) judgeRest() {
 		r.found("%d descriptors of the budget are left, %d at the start", d.Free(), r.freeAtStart)
 	}
 	if n := r.gate.Connects.Len(); n != 0 {
-		r.found("%d requests are held", n)
+		r.found("%d requests are left in the connect queue", n)
 	}
 	if n := r.gate.Drain.Requests() + r.gate.Drain.Tunnels(); n != 0 {
 		r.found("%d requests and tunnels are left", n)
@@ -450,12 +450,12 @@ func (r *run) judgeRest() {
 			r.found("request %d: counted %d times, ended %d times", q.id, q.begun, q.endings)
 		}
 		if q.verdict == open && q.sentAt != 0 && !r.cutShort {
-			r.found("request %d: neither answered nor cut", q.id)
+			r.found("request %d: its client saw neither a response nor an end", q.id)
 		}
 	}
 	for _, c := range r.clients {
-		if !c.over && !r.cutShort && c.link != nil && !c.link.dead && !c.went {
-			r.found("client %d: has not come to an end", c.id)
+		if !c.done && !r.cutShort && c.link != nil && !c.link.ended && !c.disconnected {
+			r.found("client %d: has not finished", c.id)
 		}
 	}
 	switch {
@@ -467,8 +467,8 @@ func (r *run) judgeRest() {
 	}
 }
 
-// judgeOrder looks whether those that came first were admitted first. A loop
-// that is held up learns later of a slot that it has.
+// judgeOrder checks that requests were admitted in order of arrival. A delayed loop
+// learns of a granted slot later.
 func (r *run) judgeOrder() {
 	inOrder := make([]*request, r.exchanges+1)
 	for _, q := range r.requests {
@@ -479,8 +479,8 @@ func (r *run) judgeOrder() {
 		if q == nil || q.admittedAt == 0 {
 			continue
 		}
-		if latest != nil && latest.admittedAt > q.admittedAt+time.Duration(r.kernel.held) {
-			r.found("request %d: admitted at %v, and %d, which came before, at %v", q.id, q.admittedAt, latest.id, latest.admittedAt)
+		if latest != nil && latest.admittedAt > q.admittedAt+time.Duration(r.kernel.maxDelay) {
+			r.found("request %d: admitted at %v, but %d, which arrived earlier, at %v", q.id, q.admittedAt, latest.id, latest.admittedAt)
 			return
 		}
 		if latest == nil || q.admittedAt > latest.admittedAt {

@@ -13,9 +13,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// overload is what a seed draws of the settings that deal with too many
-// requests, and what the oracle knows of them. It has a source of choices of its
-// own.
+// overload holds the overload settings that a seed draws, and what the oracle observes
+// about them. It has a separate random source.
 type overload struct {
 	*world
 	keys      int     // number of different keys among the clients
@@ -30,7 +29,7 @@ type overload struct {
 	samples   int   // exchanges with a response
 }
 
-// lateness is how a deadline is written, in ms.
+// lateness formats a deadline of so many ms.
 var lateness = []func(ms int64) string{
 	func(ms int64) string { return fmt.Sprintf("%dm", ms) },
 	func(ms int64) string { return fmt.Sprintf("%du", ms*1000) },
@@ -83,7 +82,7 @@ func drawOverload(seed uint64, s *settings) *overload {
 	return o
 }
 
-// admission is what c asks for, on the clock of the world.
+// admission returns the controller that c configures, on the simulated clock.
 func (r *run) admission(c *exchange.Config) *admission.Controller {
 	limit := c.ConcurrencyLimit
 	if a := c.Overload.AutoLimit; a != nil {
@@ -94,18 +93,18 @@ func (r *run) admission(c *exchange.Config) *admission.Controller {
 	})
 }
 
-// fair reports whether the queue is more than a FIFO.
+// fair reports whether the queue is not a plain FIFO.
 func (r *run) fair() bool {
 	return isFair(&r.settings.gate.Overload)
 }
 
-// mark draws what q says of itself.
-func (o *overload) mark(q *request, c *exchange.OverloadConfig) {
+// draw draws the key, class and deadline of q.
+func (o *overload) draw(q *request, c *exchange.OverloadConfig) {
 	q.class = admission.DefaultClass
 	if o.keys > 0 && o.rng.IntN(8) > 0 {
 		n := o.rng.IntN(o.keys)
 		if o.rng.IntN(2) == 0 {
-			n = 0 // one asks more often than others
+			n = 0 // one key is more frequent than the others
 		}
 		q.tenant = "t" + strconv.Itoa(n)
 		if o.chance(o.newKeys) {
@@ -134,7 +133,7 @@ func (o *overload) mark(q *request, c *exchange.OverloadConfig) {
 	}
 }
 
-// key is what q takes turns by, with those of its class.
+// key returns the fairness key of q within its class.
 func (r *run) key(q *request) string {
 	switch r.settings.gate.Overload.FairBy.String() {
 	case "":
@@ -145,32 +144,32 @@ func (r *run) key(q *request) string {
 	return q.tenant
 }
 
-// lookLimit looks whether the limit holds, which may move.
-func (r *run) lookLimit() {
+// checkLimit checks the adaptive limit.
+func (r *run) checkLimit() {
 	o, g := r.load, r.live.rules
 	a := r.gate.Admission
 	limit, inFlight := a.Limit(), a.InFlight()
 	o.allowed = max(o.allowed, limit)
 	switch depth := a.QueueDepth(); {
 	case limit < g.Overload.AutoLimit.Min || limit > g.Overload.AutoLimit.Max:
-		r.found("the limit is %d, of %v", limit, *g.Overload.AutoLimit)
+		r.found("the limit is %d, outside %v", limit, *g.Overload.AutoLimit)
 	case inFlight > o.allowed && inFlight > o.inFlight:
-		r.found("%d in flight, %d before, and the limit was %d at most", inFlight, o.inFlight, o.allowed)
+		r.found("%d in flight, %d before, although the limit was at most %d", inFlight, o.inFlight, o.allowed)
 	case depth > max(g.QueueCapacity, r.live.waiting):
-		r.found("%d queued of %d", depth, g.QueueCapacity)
+		r.found("%d requests are queued, the capacity is %d", depth, g.QueueCapacity)
 	case depth > 0 && inFlight < limit:
-		r.found("%d wait, and %d of %d are in flight", depth, inFlight, limit)
+		r.found("%d requests are queued, but only %d of %d are in flight", depth, inFlight, limit)
 	}
 	o.allowed, o.inFlight = limit, inFlight
 	r.live.waiting = min(r.live.waiting, a.QueueDepth())
 }
 
-// judgeDeadline looks whether a request ended for its deadline, or in spite of
-// it, as it has to.
+// judgeDeadline checks that a request is rejected because of its deadline exactly if
+// the rules require it.
 func (r *run) judgeDeadline(q *request, x *gate.Record) {
 	o := r.load
 	age := r.now - q.begunAt
-	if x.Responded != 0 { // it is a sample, however it ended after its head
+	if x.Responded != 0 { // a sample of the service time, whatever its outcome
 		o.samples++
 		o.longest = max(o.longest, age)
 	}
@@ -179,18 +178,18 @@ func (r *run) judgeDeadline(q *request, x *gate.Record) {
 	}
 	if q.deadline == 0 || !q.rules.Overload.DeadlineBy.Set() {
 		if x.Outcome == gate.DeadlineExceeded {
-			r.found("request %d: deadline-exceeded, and it has none", q.id)
+			r.found("request %d: deadline-exceeded, but it has no deadline", q.id)
 		}
 		return
 	}
 	if x.Outcome != gate.DeadlineExceeded {
 		if late := time.Duration(q.headAt - q.begunAt - q.deadline - r.slack() - r.trickle(q)); r.h2.upH2 {
 			if late > 20*time.Millisecond && r.kernel.settings.segment == 0 && q.heads == 1 && q.refusals == 0 {
-				r.found("request %d: reaches the container %v after its deadline", q.id, late)
+				r.found("request %d: reached the container %v after its deadline", q.id, late)
 			}
 			return
 		}
-		if x.Forwarded > time.Duration(q.begunAt+q.deadline+r.kernel.held+millisecond) {
+		if x.Forwarded > time.Duration(q.begunAt+q.deadline+r.kernel.maxDelay+millisecond) {
 			r.found("request %d: sent to the container %v after its deadline", q.id, x.Forwarded-time.Duration(q.begunAt+q.deadline))
 		}
 		return
@@ -202,39 +201,38 @@ func (r *run) judgeDeadline(q *request, x *gate.Record) {
 		typical = max(typical, r.now-other.begunAt)
 	}
 	if samples < 8 {
-		typical = 0 // nothing is known of how long the container takes
+		typical = 0 // too few samples to estimate the service time
 	}
 	if age+typical < q.deadline {
-		r.found("request %d: deadline-exceeded after %v, of %v", q.id, time.Duration(age), time.Duration(q.deadline))
+		r.found("request %d: deadline-exceeded after %v, the deadline was %v", q.id, time.Duration(age), time.Duration(q.deadline))
 	}
 	if q.heads > 0 && q.breaks == 0 {
-		r.found("request %d: deadline-exceeded, and the container has it", q.id)
+		r.found("request %d: deadline-exceeded, but the container has received it", q.id)
 	}
 }
 
-// lookDeadlines looks, when all is calm, whether anyone waits for too long.
-func (r *run) lookDeadlines() {
+// checkDeadlines checks, when nothing is in transit, that no queued request is past its
+// deadline.
+func (r *run) checkDeadlines() {
 	if !r.settings.gate.Overload.DeadlineBy.Set() {
 		return
 	}
 	for _, q := range r.underWay {
-		if q.deadline > 0 && q.rules.Overload.DeadlineBy.Set() && q.record.Forwarded == 0 && q.heads == 0 && r.now > q.begunAt+q.deadline+r.slack() && r.waitsFor(q) {
+		if q.deadline > 0 && q.rules.Overload.DeadlineBy.Set() && q.record.Forwarded == 0 && q.heads == 0 && r.now > q.begunAt+q.deadline+r.slack() && r.waitsForSlot(q) {
 			r.suspects = append(r.suspects, q)
 		}
 	}
 	if q := firstOf(r.suspects); q != nil {
-		r.found("request %d: waits %v after its deadline", q.id, time.Duration(r.now-q.begunAt-q.deadline))
+		r.found("request %d: still queued %v after its deadline", q.id, time.Duration(r.now-q.begunAt-q.deadline))
 	}
 	r.suspects = r.suspects[:0]
 }
 
-// waitsFor reports that q waits for its turn. One that has it may wait for a
-// descriptor, or for a container that does not listen, without a clock for
-// that.
-func (r *run) waitsFor(q *request) bool { return q.record.Admitted == 0 }
+// waitsForSlot reports whether q waits for a slot. With a slot it may wait for a
+// descriptor, or for a container that does not listen, beyond its deadline.
+func (r *run) waitsForSlot(q *request) bool { return q.record.Admitted == 0 }
 
-// judgeRetry looks at what a reply of the gate's own says of the time after
-// which a client may try again.
+// judgeRetry checks the Retry-After field of a local reply.
 func (r *run) judgeRetry(q *request, fields [][2]string) {
 	text, n := get(fields, "Retry-After")
 	o := q.outcome
@@ -245,37 +243,37 @@ func (r *run) judgeRetry(q *request, fields [][2]string) {
 	switch {
 	case !o.Meaning().Retry && n == 0:
 	case !o.Meaning().Retry || n != 1 || err != nil || seconds < 1 || seconds > 60:
-		r.found("request %d: Retry-After %q in a reply that says %s", q.id, text, o)
+		r.found("request %d: Retry-After %q in a reply with outcome %s", q.id, text, o)
 	case seconds != 1 && !(q.rules.Overload.MeasuredRetry && (o == gate.QueueFull || o == gate.QueueWaitExpired)):
-		r.found("request %d: Retry-After %q, which has not been measured", q.id, text)
+		r.found("request %d: Retry-After %q, which was not measured", q.id, text)
 	}
 }
 
-// judgeQueueFull looks whether a full queue is the reason that it is said to
-// be. One that gives way to another learns of that later.
+// judgeQueueFull checks that the queue was full. A request that was shed learns of it
+// later.
 func (r *run) judgeQueueFull(q *request) bool {
 	a := r.gate.Admission
 	full := a.InFlight() >= a.Limit() && a.QueueDepth() >= r.live.rules.QueueCapacity
 	return full || r.fair() && r.fullAt >= q.begunAt || r.live.at >= q.begunAt
 }
 
-// noteFull notes that a request that begins now finds the queue full.
+// noteFull records when a new request finds the queue full.
 func (r *run) noteFull() {
 	if a := r.gate.Admission; a.Limit() > 0 && a.InFlight() >= a.Limit() && a.QueueDepth() >= r.live.rules.QueueCapacity {
 		r.fullAt = r.now
 	}
 }
 
-// left is when q was no longer one of those who wait.
-func (q *request) left() int64 {
+// leftQueueAt returns when q left the queue.
+func (q *request) leftQueueAt() int64 {
 	if q.admittedAt > 0 {
 		return int64(q.admittedAt)
 	}
 	return q.endedAt
 }
 
-// judgeFairness looks at the whole life, when it is over: whether those who had
-// to wait had their turns.
+// judgeFairness checks, at the end of a run, the order in which queued requests were
+// admitted.
 func (r *run) judgeFairness() {
 	var all []*request
 	for _, q := range r.requests {
@@ -290,27 +288,27 @@ func (r *run) judgeFairness() {
 		}
 	}
 	r.judgeKeys(all)
-	if r.kernel.held == 0 {
+	if r.kernel.maxDelay == 0 {
 		r.judgeAging(all)
 	}
 }
 
-// ownFlows is how many waiting keys of a class get a flow each.
+// ownFlows is the number of waiting keys of a class that each get a separate flow.
 const ownFlows = 16
 
-// judgeShed looks whether it was q that had to give way.
+// judgeShed checks that q was the right request to shed.
 func (r *run) judgeShed(q *request, all []*request) {
 	mine, others := 0, map[string]int{}
 	for _, o := range all {
-		if o.class == q.class && r.key(o) == r.key(q) && o.begunAt <= q.endedAt && o.left() >= q.begunAt {
+		if o.class == q.class && r.key(o) == r.key(q) && o.begunAt <= q.endedAt && o.leftQueueAt() >= q.begunAt {
 			mine++ // at most
 		}
-		if o.begunAt >= q.begunAt || o.left() <= q.endedAt+r.kernel.held {
+		if o.begunAt >= q.begunAt || o.leftQueueAt() <= q.endedAt+r.kernel.maxDelay {
 			continue
 		}
-		// o has waited before q came, and after it went.
+		// o was queued before q arrived, and after q was shed.
 		if o.class > q.class {
-			r.found("request %d: gives way, of class %d, while %d waits, of class %d", q.id, q.class, o.id, o.class)
+			r.found("request %d: shed from class %d, while %d of class %d is queued", q.id, q.class, o.id, o.class)
 			return
 		}
 		if o.class == q.class {
@@ -322,7 +320,7 @@ func (r *run) judgeShed(q *request, all []*request) {
 	}
 	for key, n := range others {
 		if n > mine {
-			r.found("request %d: gives way, one of %d at most, while %d of %q wait", q.id, mine, n, key)
+			r.found("request %d: shed from a key with at most %d queued, while key %[4]q has %[3]d", q.id, mine, n, key)
 			return
 		}
 	}
@@ -331,26 +329,25 @@ func (r *run) judgeShed(q *request, all []*request) {
 // mayShareFlows reports whether several keys of q's class may have shared a flow while
 // q waited: at some time since the class was last empty, ownFlows of them waited.
 func (r *run) mayShareFlows(q *request, all []*request) bool {
-	busy := q.begunAt // of the class, without interruption
+	busy := q.begunAt // start of the class's busy period
 	for earlier := true; earlier; {
 		earlier = false
 		for _, o := range all {
-			if o.class == q.class && o.begunAt < busy && o.left() >= busy {
+			if o.class == q.class && o.begunAt < busy && o.leftQueueAt() >= busy {
 				busy, earlier = o.begunAt, true
 			}
 		}
 	}
 	keys := map[string]bool{}
 	for _, o := range all {
-		if o.class == q.class && o.left() >= busy && o.begunAt <= q.endedAt {
+		if o.class == q.class && o.leftQueueAt() >= busy && o.begunAt <= q.endedAt {
 			keys[r.key(o)] = true
 		}
 	}
 	return len(keys) > ownFlows
 }
 
-// judgeKeys looks whether each key's requests went first come, first served,
-// and whether some key waited for longer than its share.
+// judgeKeys checks that the requests of each key were admitted in order of arrival.
 func (r *run) judgeKeys(all []*request) {
 	type lane struct {
 		class int
@@ -362,43 +359,44 @@ func (r *run) judgeKeys(all []*request) {
 			continue
 		}
 		l := lane{q.class, r.key(q)}
-		if o := latest[l]; o != nil && o.admittedAt > q.admittedAt+time.Duration(r.kernel.held) {
-			r.found("request %d: admitted at %v, and %d, which came before with the same key, at %v", q.id, q.admittedAt, o.id, o.admittedAt)
+		if o := latest[l]; o != nil && o.admittedAt > q.admittedAt+time.Duration(r.kernel.maxDelay) {
+			r.found("request %d: admitted at %v, but %d, which arrived earlier with the same key, at %v", q.id, q.admittedAt, o.id, o.admittedAt)
 			return
 		}
 		latest[l] = q
 	}
 }
 
-// judgeAging looks whether a class was passed over for longer than it may be. Where
-// a slot goes to a request of another loop, that notes it when it is its turn: the
-// order in which slots were given is not known then.
+// judgeAging checks that no class was passed over more often than aging allows. A loop
+// records a slot granted by another loop only in its next iteration, so the order of
+// such grants is unknown.
 func (r *run) judgeAging(all []*request) {
 	if r.settings.loops > 1 {
 		return
 	}
-	// 16, then each other class that has aged; and while it is the highest one, each
-	// below it that has, which does not count as passed over.
+	// A class ages after 16 grants to others. Then every other aged class may come
+	// first, and once the class is the highest one, grants to aged classes below it do
+	// not count.
 	const most = 16 + 2*(admission.Classes-1)
 	granted := slices.DeleteFunc(slices.Clone(all), func(q *request) bool { return q.admittedAt == 0 })
 	slices.SortFunc(granted, func(a, b *request) int { return cmp.Compare(a.admittedAt, b.admittedAt) })
 	for class := range admission.Classes {
 		instants := grantsTo(class, granted)
 		for _, w := range all {
-			if w.class != class || w.left() <= w.begunAt {
+			if w.class != class || w.leftQueueAt() <= w.begunAt {
 				continue
 			}
 			passed := 0
 			for _, i := range instants {
 				switch {
-				case i.at <= w.begunAt || i.at >= w.left():
+				case i.at <= w.begunAt || i.at >= w.leftQueueAt():
 				case i.own:
 					passed = 0
 				default:
 					passed += i.others
 				}
 				if passed > most {
-					r.found("request %d: of class %d, %d slots in a row have gone to others while it waited", w.id, class, passed)
+					r.found("request %d: of class %d, %d slots in a row were granted to other classes while it was queued", w.id, class, passed)
 					return
 				}
 			}
@@ -406,10 +404,10 @@ func (r *run) judgeAging(all []*request) {
 	}
 }
 
-// grants are those of one instant. Their order is not known.
+// grants are the slots granted at one instant, in unknown order.
 type grants struct {
 	at     int64
-	own    bool // some went to the class
+	own    bool // some were granted to the class
 	others int
 }
 
@@ -423,7 +421,7 @@ func grantsTo(class int, granted []*request) (instants []grants) {
 		switch {
 		case q.class == class:
 			i.own = true
-		case at > q.begunAt: // it has waited
+		case at > q.begunAt: // it was queued
 			i.others++
 		}
 	}

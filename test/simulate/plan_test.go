@@ -9,39 +9,39 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// settings are what a seed draws for the whole run. Most faults are switched
-// off in a run, so that those that are left come together often.
+// settings are the choices of a seed for the whole run. Most disturbances are switched
+// off in a run, so that the remaining ones often coincide.
 type settings struct {
 	gate        exchange.Config
 	headTimeout time.Duration
 	loops       int
 	descriptors int // budget; 0 = plenty
 	clients     int
-	requests    int // of each client, at most
+	requests    int // most per client
 	think       int64
-	bodies      int   // longest
-	long        bool  // most answers are, and are left in their middle
-	gap         int64 // between two pieces
+	bodies      int   // longest body
+	long        bool  // most responses are long and aborted in the middle
+	gap         int64 // pause between two pieces
 	drainAt     int64 // SIGTERM; 0 = when all clients are done
-	concurrent  int64 // clients arrive within
+	concurrent  int64 // period within which clients arrive
 
 	w weights
 }
 
-// weights are probabilities, of each request or connection.
+// weights are probabilities per request or connection.
 type weights struct {
 	pipeline, post, chunked, trailers, old, closes, expect, upgrade, head, odd, probe    float64
-	pieces, stall, leave, halfClose, slowRead                                            float64
+	pieces, stall, disconnect, halfClose, slowRead                                       float64
 	late, early, stops, interim, untilClose, pieced, closesAfter, surplus, wrongLength   float64
 	cut, cutEarly, silent, garbage, extra, answerTrailers, oldAnswer, idleClose, unasked float64
 	restart, notYet                                                                      float64
 }
 
-// switches are the weights in their order, for drawing and for shrinking.
+// switches returns pointers to all weights in a fixed order, for drawing and shrinking.
 func (x *weights) switches() []*float64 {
 	return []*float64{
 		&x.pipeline, &x.post, &x.chunked, &x.trailers, &x.old, &x.closes, &x.expect, &x.upgrade, &x.head, &x.odd, &x.probe,
-		&x.pieces, &x.stall, &x.leave, &x.halfClose, &x.slowRead,
+		&x.pieces, &x.stall, &x.disconnect, &x.halfClose, &x.slowRead,
 		&x.late, &x.early, &x.stops, &x.interim, &x.untilClose, &x.pieced, &x.closesAfter, &x.surplus, &x.wrongLength,
 		&x.cut, &x.cutEarly, &x.silent, &x.garbage, &x.extra, &x.answerTrailers, &x.oldAnswer, &x.idleClose, &x.unasked,
 		&x.restart, &x.notYet,
@@ -98,7 +98,7 @@ func draw(w *world, k *kernel) *settings {
 		s.drainAt = w.spread(1, 500) * millisecond
 	}
 	w.shuffle = w.chance(0.7)
-	k.held = pick(w, 0, 0, millisecond, 5*millisecond)
+	k.maxDelay = pick(w, 0, 0, millisecond, 5*millisecond)
 	k.partial = w.chance(0.5)
 	k.settings = linkSettings{
 		delay:   pick(w, 0, 100*microsecond, millisecond, millisecond, 8*millisecond),
@@ -108,39 +108,39 @@ func draw(w *world, k *kernel) *settings {
 		stingy:  w.chance(0.3),
 	}
 	if w.chance(0.1) {
-		k.settings.segment = 3 // bytes that trickle
+		k.settings.segment = 3 // tiny segments
 		s.bodies = min(s.bodies, 200)
 	}
 	s.focus(w, k)
 	return s
 }
 
-// focus brings together, in some runs, what else comes together too rarely.
+// focus combines, in some runs, conditions that otherwise coincide too rarely.
 func (s *settings) focus(w *world, k *kernel) {
 	g := &s.gate
 	switch w.more.IntN(24) {
-	case 0: // clients leave long answers
+	case 0: // clients abort long responses
 		s.bodies, s.long, k.settings.segment = 600_000, true, 0
 		s.clients, s.requests = min(s.clients, 6), min(s.requests, 4)
 		g.HardConcurrency = w.more.IntN(2) == 0
-		s.w.leave, s.w.slowRead = 0.3, 0.1
-	case 1: // SIGTERM comes when clients do
+		s.w.disconnect, s.w.slowRead = 0.3, 0.1
+	case 1: // SIGTERM arrives together with the clients
 		s.drainAt = 1 + w.more.Int64N(2*millisecond)
 		s.concurrent = millisecond
-	case 2: // loops are held up, so that much is in one batch
-		k.held = 20 * millisecond
+	case 2: // loops are delayed, so that batches are large
+		k.maxDelay = 20 * millisecond
 		s.clients, s.think, s.concurrent = max(s.clients, 12), millisecond, millisecond
 		g.ConcurrencyLimit, g.QueueCapacity = 1+w.more.IntN(3), 100
-		s.w.leave = 0.3
-	case 3: // buffers take more than a step moves
+		s.w.disconnect = 0.3
+	case 3: // buffers hold more than one step moves
 		s.bodies, k.settings.segment = 600_000, 0
 		k.settings.receive, k.settings.send = 1<<20, 1<<20
 		s.clients, s.requests = min(s.clients, 6), min(s.requests, 4)
 	}
 }
 
-// request is one exchange: what the client sends and when it leaves, what the
-// container does, and what has become of it.
+// request is one exchange: what the client sends and when it disconnects, what the
+// container does, and the ledger of what happened.
 type request struct {
 	rules   *exchange.Config // in force when it arrived
 	id      int
@@ -153,31 +153,31 @@ type request struct {
 	expect  bool
 	upgrade bool
 	closes  bool
-	odd     string // a head that is refused, with this status
+	badHead string // a head that the gate rejects with this status
 	probe   bool
-	head    int // bytes of it in raw
+	head    int // length of the head in raw
 	raw     []byte
 
-	piece      int   // most bytes sent at once; 0 = all
-	gap        int64 // between two pieces
-	stallAt    int   // stops sending here, for stall
-	stall      int64
-	leaveAt    int // leaves when that much of raw has been sent; -1 = does not
-	leaveAfter int // leaves when that much of the answer has come; -1 = does not
-	how        leaving
-	slowAt     int // stops reading for slow when that much has come; -1 = does not
-	slow       int64
-	thinks     int64
+	piece           int   // most bytes sent at once; 0 = all
+	gap             int64 // pause between two pieces
+	stallAt         int   // pauses for stall at this offset of raw
+	stall           int64
+	disconnectAt    int // disconnects at this offset of raw; -1 = never
+	disconnectAfter int // disconnects at this offset of the response; -1 = never
+	how             disconnectKind
+	slowAt          int // stops reading for slow at this offset of the response; -1 = never
+	slow            int64
+	thinks          int64
 
-	answer answer
+	response response
 
 	over2 bool // over HTTP/2
-	grpc  bool // a call of gRPC
+	grpc  bool // a gRPC call
 	on2   *h2Stream
 	frame [2]string // a field that makes the gate reject the extended CONNECT
-	plain *answer   // the drawn response, if the other one is over HTTP/2
+	plain *response // the response drawn for HTTP/1, if answer was converted to HTTP/2
 
-	lines    [][2]string // more fields
+	lines    [][2]string // additional fields
 	tenant   string
 	class    int
 	deadline int64 // 0 = none
@@ -186,36 +186,36 @@ type request struct {
 	ledger
 }
 
-type leaving uint8
+type disconnectKind uint8
 
 const (
-	byClose leaving = iota
+	byClose disconnectKind = iota
 	byReset
 	byHalfClose
 )
 
-// answer is what the container does when it has a request.
-type answer struct {
+// response is the behaviour of the container for a request.
+type response struct {
 	wait     int64
 	early    bool // does not wait for the body
-	stops    bool // and does not read it either: closes behind the answer
+	stops    bool // does not read the body at all, and closes after the response
 	interims []int
 	status   int
 	mode     framing
 	body     []byte
 	trail    bool
 	closes   bool
-	silent   bool // closes without a word
+	silent   bool // closes without sending a byte
 	garbage  bool
-	surplus  bool // a body where there is none
-	wrong    bool // says that it is longer than it is
-	extra    bool // more bytes behind it
+	surplus  bool // a body where none is allowed
+	wrong    bool // announces a longer body than it sends
+	extra    bool // excess bytes after the response
 	minor    int
-	cutAt    int  // -1 = does not break off; else behind so many bytes
-	hard     bool // ends are RST
-	head     int  // bytes of wire up to the end of the final head
-	full     int  // of all
-	first    int  // of the first head
+	cutAt    int  // aborts at this offset of wire; -1 = never
+	hard     bool // aborts by RST
+	head     int  // length of wire up to the end of the final head
+	full     int  // length of the whole response
+	first    int  // length of the first head
 	wire     []byte
 	piece    int
 	gap      int64
@@ -226,10 +226,10 @@ type answer struct {
 func (r *run) plan(c *client) *request {
 	w, s, x := r.world, r.settings, &r.settings.w
 	q := w.scratch.request()
-	q.id, q.client, q.method, q.minor, q.leaveAt, q.leaveAfter, q.slowAt = len(r.requests)+1, c, "GET", 1, -1, -1, -1
+	q.id, q.client, q.method, q.minor, q.disconnectAt, q.disconnectAfter, q.slowAt = len(r.requests)+1, c, "GET", 1, -1, -1, -1
 	r.requests = append(r.requests, q)
 	q.thinks = w.between(0, s.think)
-	r.load.mark(q, &s.gate.Overload)
+	r.load.draw(q, &s.gate.Overload)
 	size := func() int {
 		if w.rng.IntN(4) == 0 {
 			return int(w.between(0, int64(s.bodies)))
@@ -258,9 +258,9 @@ func (r *run) plan(c *client) *request {
 	q.closes = w.chance(x.closes) && !q.upgrade
 	q.write(w)
 	if w.chance(x.odd) {
-		q.odd = pick(w, "400", "501", "405", "505")
+		q.badHead = pick(w, "400", "501", "405", "505")
 		if q.minor > 0 && w.rng.IntN(4) == 0 {
-			q.odd = "417"
+			q.badHead = "417"
 		}
 		q.upgrade = false
 		q.write(w)
@@ -273,15 +273,15 @@ func (r *run) plan(c *client) *request {
 	if w.chance(x.stall) {
 		q.stallAt, q.stall = int(w.between(1, int64(total))), w.spread(1, 8_000)*millisecond
 	}
-	if w.chance(x.leave) {
+	if w.chance(x.disconnect) {
 		q.how = pick(w, byClose, byReset)
 		if w.rng.IntN(2) == 0 {
-			q.leaveAt = int(w.between(1, int64(total)))
+			q.disconnectAt = int(w.between(1, int64(total)))
 		} else {
-			q.leaveAfter = int(w.spread(0, int64(s.bodies)))
+			q.disconnectAfter = int(w.spread(0, int64(s.bodies)))
 		}
 	} else if w.chance(x.halfClose) {
-		q.how, q.leaveAt = byHalfClose, total
+		q.how, q.disconnectAt = byHalfClose, total
 	}
 	if w.chance(x.slowRead) {
 		q.slowAt, q.slow = int(w.spread(0, int64(s.bodies))), w.spread(1, 3_000)*millisecond
@@ -290,12 +290,12 @@ func (r *run) plan(c *client) *request {
 	return q
 }
 
-// write makes the bytes of q.
+// write serializes q.
 func (q *request) write(w *world) {
 	target := "/s/" + strconv.Itoa(q.id)
 	minor, b := q.minor, w.scratch.text(len(q.body))
 	method := q.method
-	switch q.odd {
+	switch q.badHead {
 	case "405":
 		method = "CONNECT"
 	case "505":
@@ -319,7 +319,7 @@ func (q *request) write(w *world) {
 	case q.upgrade:
 		b = append(b, "Connection: upgrade\r\nUpgrade: sim\r\n"...)
 	}
-	switch q.odd {
+	switch q.badHead {
 	case "400":
 		b = append(b, "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n"...)
 	case "501":
@@ -349,7 +349,7 @@ func (q *request) write(w *world) {
 	b = append(appendNumber(b, "X-Sim: ", q.id), "\r\n"...)
 	q.head = len(b)
 	switch {
-	case q.odd != "":
+	case q.badHead != "":
 	case q.coding == length:
 		b = append(b, q.body...)
 	case q.coding == chunked:
@@ -359,9 +359,9 @@ func (q *request) write(w *world) {
 }
 
 // announces reports whether the head of q announces trailers.
-func (q *request) announces() bool { return q.trail && q.odd == "" && q.id%2 == 0 }
+func (q *request) announces() bool { return q.trail && q.badHead == "" && q.id%2 == 0 }
 
-// trailers are those of a body, if it has any.
+// trailers returns the trailer section, "" without trailers.
 func (q *request) trailers(any bool) string {
 	if !any {
 		return ""
@@ -376,7 +376,7 @@ func appendNumber(b []byte, field string, n int) []byte {
 
 func (r *run) planAnswer(q *request, size func() int) {
 	w, s, x := r.world, r.settings, &r.settings.w
-	a := &q.answer
+	a := &q.response
 	a.minor, a.cutAt = 1, -1
 	a.wait = w.between(0, pick(w, 0, 100*microsecond, 2*millisecond))
 	if w.chance(x.late) {
@@ -402,8 +402,8 @@ func (r *run) planAnswer(q *request, size func() int) {
 	}
 	if s.long && w.more.IntN(3) > 0 {
 		a.body, a.mode = bodyOf(q.id, 1, s.bodies/2+w.more.IntN(s.bodies/2)), length
-		if q.leaveAfter >= 0 {
-			q.leaveAfter = w.more.IntN(len(a.body))
+		if q.disconnectAfter >= 0 {
+			q.disconnectAfter = w.more.IntN(len(a.body))
 		}
 	}
 	a.trail = a.mode == chunked && w.chance(x.answerTrailers)
@@ -429,17 +429,17 @@ func (r *run) planAnswer(q *request, size func() int) {
 	}
 }
 
-// mostPieces bounds what a message is cut into: hundreds of thousands of pieces
-// find what a thousand do, and a few such runs took most of the time of all.
+// mostPieces bounds the pieces of a message. Hundreds of thousands of pieces find no
+// more than a thousand, and a few such runs took most of the time.
 const mostPieces = 1000
 
-// bodyless reports whether the answer has no body, whatever it says.
-func (a *answer) bodyless(q *request) bool {
+// bodyless reports whether the response has no body by definition (HEAD, 204, 304).
+func (a *response) bodyless(q *request) bool {
 	return q.method == "HEAD" || a.status == 204 || a.status == 304 || a.switches
 }
 
-// write makes the bytes of a.
-func (a *answer) write(w *world, q *request) {
+// write serializes a.
+func (a *response) write(w *world, q *request) {
 	b := w.scratch.text(len(a.body))
 	for _, code := range a.interims {
 		b = append(strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(code), 10), " Sim\r\n"...)
@@ -447,7 +447,7 @@ func (a *answer) write(w *world, q *request) {
 	}
 	if a.garbage {
 		what := pick(w, "HTTQ/1.1 200 OK\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")
-		if w.more.IntN(4) == 0 { // not what the client has asked for, if it has asked for any
+		if w.more.IntN(4) == 0 { // a protocol that the client did not offer
 			what = "HTTP/1.1 101 Sim\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n"
 		}
 		b = append(b, what...)
@@ -486,7 +486,7 @@ func (a *answer) write(w *world, q *request) {
 	b = append(b, "\r\n"...)
 	a.head = len(b)
 	if none && a.surplus {
-		// What is not a body any more looks like another answer.
+		// The bytes beyond the body look like another response.
 		a.full = a.head
 		a.wire = w.scratch.keep(append(b, stolen...))
 		return
@@ -501,18 +501,18 @@ func (a *answer) write(w *world, q *request) {
 	}
 	a.full = len(b)
 	if a.extra && (a.mode != untilClose || none) && !a.wrong && len(b) < 3000 {
-		a.piece = 0 // it comes with the end of the answer
+		a.piece = 0 // the excess arrives together with the end of the response
 		b = append(b, stolen...)
 	}
 	a.wire = w.scratch.keep(b)
 }
 
-// begins reports whether n bytes are the beginning of an answer.
-func (a *answer) begins(n int) bool { return n >= a.first }
+// begins reports whether n bytes contain the first head.
+func (a *response) begins(n int) bool { return n >= a.first }
 
-// whole reports whether a container that sends n bytes of a and then ends the
-// connection, by RST or not, has given a complete answer.
-func (a *answer) whole(q *request, n int, hard bool) bool {
+// whole reports whether n bytes of a, followed by the end of the connection (by RST if
+// hard), are a complete response.
+func (a *response) whole(q *request, n int, hard bool) bool {
 	switch {
 	case a.garbage || n < a.head:
 		return false

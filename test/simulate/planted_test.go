@@ -61,7 +61,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 
 var seedLine = regexp.MustCompile(`(?m)seed (\d+): (.*)$`)
 
-// plantedTime is the processor time within which a fault is to be found.
+// plantedTime is the limit on processor time for finding one fault.
 func plantedTime() string {
 	if text := os.Getenv("SIMCPU"); text != "" {
 		return text
@@ -99,5 +99,5 @@ func search(t *testing.T, path, text string) string {
 		line, _, _ := bytes.Cut(out[i:], []byte("\n"))
 		return string(line)
 	}
-	return "ends badly: " + printable(out)
+	return "failed without a finding: " + printable(out)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// run is one life of a gate.
+// run is the simulation of one gate from start to exit.
 type run struct {
 	*world
 	*kernel
@@ -27,10 +27,10 @@ type run struct {
 	h2clients []*h2Client
 	load      *overload
 	live      *live
-	fullAt    int64 // when a request found the queue full last
+	fullAt    int64 // when a request last found the queue full
 
 	exchanges   int
-	exchanges2  int // of them over HTTP/2
+	exchanges2  int // HTTP/2 exchanges
 	underWay    []*request
 	suspects    []*request
 	outcomes    [64]int
@@ -40,26 +40,26 @@ type run struct {
 	freeAtStart int
 	drainedAt   int64
 	ending      bool            // listeners and idle connections may be closed
-	left        <-chan struct{} // closed when the shutdown has nothing to wait for; nil = it has not begun
-	leftAt      int64           // when it was
+	left        <-chan struct{} // closed when the shutdown has nothing to wait for; nil = not begun
+	leftAt      int64           // when left was closed
 	ended       bool
 	cutShort    bool
-	activeAt    int64  // when a request began or ended last
-	quietAt     int64  // when the drain was quiet; 0 = not yet
-	calmUntil   int64  // when the next thing happens
-	unasked     int    // answers that the container gave to nobody
-	taps        []*tap // of all connections to the container
+	activeAt    int64  // when a request last began or ended
+	quietAt     int64  // when the drain had been quiet for its period; 0 = not yet
+	calmUntil   int64  // time of the next event
+	unsolicited int    // unsolicited responses of the container
+	taps        []*tap // taps of all connections to the container
 }
 
-// result is what a run was like.
+// result summarizes a run.
 type result struct {
 	seed      uint64
 	changes   changes
-	now       map[string]int64 // the settings; not of every run
+	now       map[string]int64 // settings in effect; only filled when tracing
 	fault     string
 	hash      uint64
 	exchanges int
-	over2     int // of them over HTTP/2
+	over2     int // HTTP/2 exchanges
 	requests  int
 	trace     []string
 	simulated time.Duration
@@ -68,7 +68,7 @@ type result struct {
 
 const address = "127.0.0.1:8080"
 
-// simulate runs a seed.
+// simulate runs one seed.
 func simulate(seed uint64, tracing bool, c changes) (res result) {
 	w := &world{scratch: scratches.Get().(*scratch), rng: rand.New(rand.NewPCG(seed, 0x5eed)), more: rand.New(rand.NewPCG(seed, 0xf0c5)), now: second, tracing: tracing}
 	k := newKernel(w)
@@ -81,14 +81,14 @@ func simulate(seed uint64, tracing bool, c changes) (res result) {
 	if c != nil || tracing {
 		res.now = r.values()
 	}
-	r.life(seed)
-	w.scratch.reuse()
+	r.runGate(seed)
+	w.scratch.reset()
 	res.fault, res.hash, res.exchanges, res.requests, res.trace = w.fault, w.hash, r.exchanges, len(r.requests), w.trace
 	res.simulated, res.outcomes, res.over2 = time.Duration(w.now), r.outcomes, r.exchanges2
 	return res
 }
 
-func (r *run) life(seed uint64) {
+func (r *run) runGate(seed uint64) {
 	s := r.settings
 	config, rules := s.gate, s.gate
 	r.live.rules = &rules
@@ -107,7 +107,7 @@ func (r *run) life(seed uint64) {
 	}
 	r.gate = g
 	r.container = &container{run: r}
-	r.kernel.connect, r.kernel.sentUp = r.container.accept, r.wrote
+	r.kernel.connect, r.kernel.sentUp = r.container.accept, r.recordWrite
 	if r.chance(s.w.idleClose) {
 		r.container.idle = r.spread(1, 3000) * millisecond
 	}
@@ -122,7 +122,7 @@ func (r *run) life(seed uint64) {
 	r.freeAtStart, r.plenty = g.Descriptors.Free(), s.descriptors == 0
 	r.betweenEvents = func() {
 		r.shutDown()
-		r.wakeRoused()
+		r.wakeMarked()
 		r.judgeQuiet()
 	}
 	r.backlog = &backlog{most: 128}
@@ -133,7 +133,7 @@ func (r *run) life(seed uint64) {
 	r.drive()
 }
 
-// begin puts the first events into the world.
+// begin schedules the first events.
 func (r *run) begin() {
 	s := r.settings
 	if r.chance(s.w.notYet) {
@@ -172,10 +172,10 @@ func (r *run) begin() {
 	}
 }
 
-// longest is how long a life may last.
+// longest is the limit on the simulated time of a run.
 const longest = 300 * second
 
-// drive lets things happen until all is over.
+// drive processes events until the gate has ended.
 func (r *run) drive() {
 	for r.fault == "" && !r.ended {
 		if len(r.events) == 0 {
@@ -183,7 +183,7 @@ func (r *run) drive() {
 				r.drain()
 				continue
 			}
-			if r.look(true); r.fault == "" {
+			if r.checkInvariants(true); r.fault == "" {
 				r.found("the shutdown does not end")
 			}
 			break
@@ -191,43 +191,43 @@ func (r *run) drive() {
 		next := r.events[0].at
 		if next > r.now {
 			r.calmUntil = next
-			r.look(next-r.now > 5*millisecond)
+			r.checkInvariants(next-r.now > 5*millisecond)
 			if r.drainedAt == 0 && r.idle() {
 				r.drain()
 				continue
 			}
 		}
 		if next > longest {
-			r.found("the life does not end")
+			r.found("the run does not end")
 			break
 		}
 		r.step(longest)
 	}
 	if r.ended && r.fault == "" {
 		r.settle()
-		r.judgeRest()
+		r.judgeLeftovers()
 	}
 	r.stop()
 }
 
-// idle reports whether all clients have come to an end.
+// idle reports whether all clients have finished.
 func (r *run) idle() bool {
 	for _, c := range r.clients {
-		if !c.over {
+		if !c.done {
 			return false
 		}
 	}
 	return true
 }
 
-// settle lets what is on its way arrive.
+// settle processes events until nothing is in transit.
 func (r *run) settle() {
 	until := r.now + 20*second
 	for r.fault == "" && r.step(until) {
 	}
 }
 
-// drain is SIGTERM, and what the process does then.
+// drain does what the process does on SIGTERM.
 func (r *run) drain() {
 	if r.drainedAt != 0 {
 		return
@@ -238,13 +238,13 @@ func (r *run) drain() {
 	r.betweenEvents()
 }
 
-// shutDown is what the process does when the drain has come to something.
+// shutDown does what the process does when the drain is over.
 func (r *run) shutDown() {
 	switch {
 	case r.drainedAt == 0 || r.ended:
 	case r.left == nil:
 		if isClosed(r.gate.Drain.Quiet()) {
-			r.ending, r.late = true, true
+			r.ending, r.gateEnding = true, true
 			r.left = r.server.BeginShutdown()
 		}
 	case isClosed(r.left):

@@ -2,20 +2,20 @@ package simulate
 
 import "sync"
 
-// scratch is memory that one run after the other uses: most of what a run needs
-// is gone with it.
+// scratch is memory that is reused from run to run, because most allocations of a run
+// end with it.
 type scratch struct {
 	events   eventHeap
 	requests list[request]
 	links    list[link]
 	peers    list[upPeer]
 	texts    [][]byte // chunks
-	chunk    int      // the one that is filled
+	chunk    int      // index of the chunk being filled
 }
 
 var scratches = sync.Pool{New: func() any { return &scratch{} }}
 
-// list are things of which the first used ones are in use.
+// list is a free list: the first used elements are in use.
 type list[T any] struct {
 	all  []*T
 	used int
@@ -41,19 +41,19 @@ func (s *scratch) link() *link {
 	if up == nil {
 		up, down = c.deliverUp, c.deliverDown
 	}
-	*c = link{moveUp: up, moveDown: down, in: kept(c.in), out: kept(c.out), own: kept(c.own)}
+	*c = link{moveUp: up, moveDown: down, in: emptied(c.in), out: emptied(c.out), own: emptied(c.own)}
 	return c
 }
 
 func (s *scratch) peer() *upPeer {
 	u := s.peers.next()
-	m := message{base: kept(u.m.base), fields: u.m.fields[:0]}
+	m := message{base: emptied(u.m.base), fields: u.m.fields[:0]}
 	*u = upPeer{m: m}
 	return u
 }
 
-// kept is b without its content, if it is worth keeping.
-func kept(b []byte) []byte {
+// emptied returns b emptied for reuse, or nil if it has grown too large.
+func emptied(b []byte) []byte {
 	if cap(b) > 32<<10 {
 		return nil
 	}
@@ -62,8 +62,8 @@ func kept(b []byte) []byte {
 
 const textChunk = 1 << 20
 
-// text is where a text of about n bytes is written, to be given to keep before
-// the next one is begun.
+// text returns an empty buffer for about n bytes. The caller passes the filled buffer
+// to keep before the next call.
 func (s *scratch) text(n int) []byte {
 	n += 8 << 10
 	for {
@@ -77,7 +77,7 @@ func (s *scratch) text(n int) []byte {
 	}
 }
 
-// keep is a text that lasts as long as the run.
+// keep makes a buffer from text last until the end of the run.
 func (s *scratch) keep(b []byte) []byte {
 	t := &s.texts[s.chunk]
 	if n := len(*t); n+len(b) <= cap(*t) && &(*t)[:n+1][n] == &b[:1][0] {
@@ -86,8 +86,8 @@ func (s *scratch) keep(b []byte) []byte {
 	return b[:len(b):len(b)]
 }
 
-// reuse ends a run.
-func (s *scratch) reuse() {
+// reset returns all memory of a run.
+func (s *scratch) reset() {
 	clear(s.events)
 	s.events = s.events[:0]
 	s.requests.used, s.links.used, s.peers.used, s.chunk = 0, 0, 0, 0

@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// change is a setting with another value than the seed has drawn.
+// change overrides a setting that the seed has drawn.
 type change struct {
 	name  string
 	value int64
@@ -20,7 +20,7 @@ type change struct {
 
 type changes []change
 
-// String is what CHANGES takes.
+// String formats c for the variable CHANGES.
 func (c changes) String() string {
 	var parts []string
 	for _, x := range c {
@@ -44,7 +44,7 @@ func parseChanges(text string) (c changes, err error) {
 	return c, nil
 }
 
-// weightNames are the names of the weights, in their order.
+// weightNames are the names of the weights, in the order of switches.
 var weightNames = func() (names []string) {
 	for i := range reflect.TypeFor[weights]().NumField() {
 		names = append(names, reflect.TypeFor[weights]().Field(i).Name)
@@ -52,10 +52,10 @@ var weightNames = func() (names []string) {
 	return names
 }()
 
-// named are the settings that shrink changes, beside the weights.
+// named are the settings that shrink changes in addition to the weights.
 var named = []string{"clients", "requests", "loops", "bodies", "descriptors", "drainAt", "think", "gap", "concurrent", "held", "delay", "segment", "stingy", "partial", "shuffle", "live"}
 
-// values are those of the settings.
+// values returns all settings by name.
 func (r *run) values() map[string]int64 {
 	v := map[string]int64{}
 	for _, name := range append(named[:len(named):len(named)], weightNames...) {
@@ -65,7 +65,7 @@ func (r *run) values() map[string]int64 {
 	return v
 }
 
-// setting reaches one by its name.
+// setting returns accessors of the setting with this name.
 func (r *run) setting(name string) (get func() int64, set func(int64)) {
 	s := r.settings
 	whole := func(p *int) (func() int64, func(int64)) {
@@ -102,7 +102,7 @@ func (r *run) setting(name string) (get func() int64, set func(int64)) {
 	case "concurrent":
 		return long(&s.concurrent)
 	case "held":
-		return long(&r.kernel.held)
+		return long(&r.kernel.maxDelay)
 	case "delay":
 		return long(&r.kernel.settings.delay)
 	case "segment":
@@ -140,17 +140,17 @@ func (r *run) apply(c changes) {
 
 var digits = regexp.MustCompile(`[0-9][0-9.µnms]*`)
 
-// kind is a finding without what differs from run to run.
+// kind replaces the numbers in a finding, which differ between runs.
 func kind(fault string) string {
 	first, _, _ := strings.Cut(fault, "\n")
 	return digits.ReplaceAllString(first, "N")
 }
 
-// shrinkTime bounds how long is spent on a smaller run.
+// shrinkTime bounds the search for a smaller run.
 const shrinkTime = 20 * time.Second
 
-// shrink looks for a smaller run with the same finding: less of everything, and
-// without what does not matter.
+// shrink searches for a smaller run with the same finding: fewer requests, smaller
+// sizes, and irrelevant features switched off.
 func shrink(t *testing.T, failed *result) *result {
 	best := simulate(failed.seed, true, nil)
 	best.trace = nil
@@ -199,7 +199,7 @@ func shrink(t *testing.T, failed *result) *result {
 	return &best
 }
 
-// explain is the trace of a run, in front of how to see it again.
+// explain returns the trace of a run and the command that repeats it.
 func explain(t *testing.T, res *result) string {
 	again := simulate(res.seed, true, res.changes)
 	trace := again.trace

@@ -15,14 +15,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(800) // a life is short, and leaves little behind
+	debug.SetGCPercent(800) // runs are short and keep little memory alive
 	debug.SetMemoryLimit(1 << 30)
 	os.Exit(m.Run())
 }
 
-// TestTheGateFromASeed runs fresh seeds for SIMTIME, or SEED with its trace. FIRST
-// is the first seed, SEEDS how many there are at most, SIMCPU how much processor
-// time they take, and with GO_ON a finding does not end the run.
+// TestTheGateFromASeed runs new seeds for SIMTIME, or SEED with its trace. FIRST is the
+// first seed, SEEDS the largest number of seeds, SIMCPU the limit on processor time;
+// with GO_ON a finding does not end the test.
 func TestTheGateFromASeed(t *testing.T) {
 	if text := os.Getenv("SEED"); text != "" {
 		replay(t, text, os.Getenv("CHANGES"))
@@ -39,7 +39,7 @@ func TestTheGateFromASeed(t *testing.T) {
 		}
 	}
 	first, most := uint64(time.Now().UnixNano())%1e12*1000, 1<<62
-	if os.Getenv("SIMTIME") == "" { // beside other tests the same ones each time
+	if os.Getenv("SIMTIME") == "" { // as part of make test: the same seeds each time
 		first, most = 1, 1000
 	}
 	if text := os.Getenv("FIRST"); text != "" {
@@ -86,7 +86,7 @@ func number(t *testing.T, text string) uint64 {
 	return n
 }
 
-// replay runs one seed and prints what happens.
+// replay runs one seed and prints its trace.
 func replay(t *testing.T, seed, text string) {
 	c, err := parseChanges(text)
 	if err != nil {
@@ -100,15 +100,15 @@ func replay(t *testing.T, seed, text string) {
 	}
 }
 
-// series runs many seeds on several workers and sums up their results.
+// series runs many seeds on several workers and adds up their results.
 type series struct {
 	mu        sync.Mutex
 	began     time.Time
-	used      time.Duration // processor time then
+	used      time.Duration // processor time at began
 	until     time.Time
-	processor time.Duration // most processor time
+	processor time.Duration // limit on processor time
 	next      uint64
-	most      int // seeds
+	most      int // limit on the number of seeds
 	seeds     int
 	exchanges int
 	over2     int // of them over HTTP/2
@@ -116,9 +116,9 @@ type series struct {
 	outcomes  [64]int
 	reported  time.Time
 	failed    *result
-	goOn      bool // after a finding
+	goOn      bool // continue after a finding
 	kinds     map[string]int
-	runs      map[*testing.T]underWay // of the workers
+	runs      map[*testing.T]underWay // current run of each worker
 }
 
 func (s *series) work(t *testing.T) {
@@ -161,17 +161,18 @@ func (s *series) work(t *testing.T) {
 	}
 }
 
-// endless is the processor time in which thousands of runs end.
+// endless is the processor time after which a run is considered stuck; thousands of
+// normal runs fit into it.
 const endless = 20 * time.Second
 
-// underWay is a run that has not ended.
+// underWay is a run in progress.
 type underWay struct {
 	seed  uint64
-	began time.Duration // of processor time
+	began time.Duration // processor time at the start
 }
 
-// watch ends the process, with the seed, when a run does not end: in it a turn
-// of a loop does not, which nothing but the process can stop.
+// watch panics with the seed when a run is stuck. An iteration that does not end cannot
+// be stopped in any other way.
 func (s *series) watch() (stop func()) {
 	over := make(chan struct{})
 	go func() {
@@ -186,7 +187,7 @@ func (s *series) watch() (stop func()) {
 			s.mu.Lock()
 			for _, u := range s.runs {
 				if processorTime()-u.began > endless {
-					panic(fmt.Sprintf("seed %d: a turn of a loop does not end", u.seed))
+					panic(fmt.Sprintf("seed %d: an iteration of a loop does not end", u.seed))
 				}
 			}
 			s.mu.Unlock()
@@ -195,14 +196,14 @@ func (s *series) watch() (stop func()) {
 	return func() { close(over) }
 }
 
-// String says how far the series has come.
+// String reports the progress of the series.
 func (s *series) String() string {
 	d, cpu := time.Since(s.began).Seconds(), (processorTime() - s.used).Seconds()
 	return fmt.Sprintf("%6.0f s: %d seeds (%.0f/s), %d exchanges (%.0f/s; %.0f per second of processor time), %s simulated",
 		d, s.seeds, float64(s.seeds)/d, s.exchanges, float64(s.exchanges)/d, float64(s.exchanges)/cpu, s.simulated.Round(time.Second))
 }
 
-// processorTime is that of the process.
+// processorTime returns the processor time of the process.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -214,9 +215,9 @@ func (s *series) report(t *testing.T) {
 	t.Logf("%d over HTTP/2; outcomes: %s", s.over2, outcomeNames(s.outcomes))
 }
 
-// TestTheSameSeedGivesTheSameTrace runs seeds twice, beside others.
+// TestTheSameSeedGivesTheSameTrace runs each seed twice while other seeds run.
 func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
-	seeds := []uint64{4039214167274496523} // of whose traces there were three when a shutdown had a goroutine
+	seeds := []uint64{4039214167274496523} // had three different traces when the shutdown used a goroutine
 	for i := range 200 {
 		seeds = append(seeds, uint64(i+1))
 	}
@@ -241,8 +242,8 @@ func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
 	}
 }
 
-// TestSeedsThatHaveFailed runs what has found a fault once. A seed means what it
-// did then as long as the simulation draws what it drew then.
+// TestSeedsThatHaveFailed runs seeds that once found a fault. A seed repeats its run as
+// long as the simulation makes the same random choices for it.
 func TestSeedsThatHaveFailed(t *testing.T) {
 	text, err := os.ReadFile("testdata/seeds")
 	if err != nil {
@@ -254,7 +255,7 @@ func TestSeedsThatHaveFailed(t *testing.T) {
 			continue
 		}
 		if res := simulate(number(t, seed), false, nil); res.fault != "" {
-			t.Errorf("seed %s: %s (it has found: %s)", seed, res.fault, found)
+			t.Errorf("seed %s: %s (first found: %s)", seed, res.fault, found)
 		}
 	}
 }

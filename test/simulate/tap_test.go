@@ -6,22 +6,22 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// tap reads what the gate writes on a connection to the container at the moment
-// when it does: of what has gone, not all arrives.
+// tap parses the gate's writes on a connection to the container when they happen,
+// because not all of the bytes arrive.
 type tap struct {
 	over2     bool
 	begun     bool
-	in        []byte   // a frame, or a first line, that is not complete
-	skip      int      // octets that say nothing of requests
-	block     []byte   // likewise
-	unknownAt int64    // when the first bytes went out of which it is not known whose they are; 0 = there are none
-	last      *request // over HTTP/1
+	in        []byte   // an incomplete frame or request line
+	skip      int      // octets to skip: they identify no request
+	block     []byte   // incomplete field block
+	unknownAt int64    // when bytes that cannot be assigned to a request were first sent; 0 = never
+	last      *request // last HTTP/1 request
 	path      string
 	dec       *hpack.Decoder
 }
 
-// wrote notes whose bytes have gone out.
-func (r *run) wrote(l *link, b []byte) {
+// recordWrite records which request the written bytes belong to.
+func (r *run) recordWrite(l *link, b []byte) {
 	if l.tap == nil {
 		l.tap = &tap{}
 		r.taps = append(r.taps, l.tap)
@@ -29,8 +29,8 @@ func (r *run) wrote(l *link, b []byte) {
 	t := l.tap
 	if !t.begun {
 		b = append(t.in, b...)
-		if t.in = b; len(b) < 3 { // POST begins like a preface
-			r.hasLeft(t, "")
+		if t.in = b; len(b) < 3 { // POST and the preface have the same first byte
+			r.recordSent(t, "")
 			return
 		}
 		t.begun, t.in, t.unknownAt = true, nil, 0
@@ -45,10 +45,10 @@ func (r *run) wrote(l *link, b []byte) {
 	}
 	if !t.over2 {
 		if t.last != nil && t.last.endings == 0 {
-			return // more of it
+			return // more of the request line follows
 		}
 		t.in = append(t.in, b[:min(len(b), 200)]...)
-		r.hasLeft(t, string(t.in))
+		r.recordSent(t, string(t.in))
 		return
 	}
 	for len(b) > 0 {
@@ -72,7 +72,7 @@ func (r *run) wrote(l *link, b []byte) {
 				t.unknownAt = 0
 			}
 		} else if len(t.in) == 9+t.length() {
-			r.blockLeft(t)
+			r.recordBlock(t)
 		}
 	}
 	if t.unknownAt == 0 && len(t.in)+len(t.block) > 0 {
@@ -82,8 +82,8 @@ func (r *run) wrote(l *link, b []byte) {
 
 func (t *tap) length() int { return int(binary.BigEndian.Uint32(t.in) >> 8) }
 
-// blockLeft takes a whole frame of a field block.
-func (r *run) blockLeft(t *tap) {
+// recordBlock parses a complete frame of a field block.
+func (r *run) recordBlock(t *tap) {
 	t.block = append(t.block, t.in[9:]...)
 	whole := t.in[4]&flagWhole != 0
 	t.in = t.in[:0]
@@ -95,26 +95,27 @@ func (r *run) blockLeft(t *tap) {
 	_ = t.dec.Close()
 	t.block = t.block[:0]
 	t.unknownAt = 0
-	if t.path != "" { // no trailers
-		r.hasLeft(t, " "+t.path+" ")
+	if t.path != "" { // not trailers
+		r.recordSent(t, " "+t.path+" ")
 	}
 }
 
-// hasLeft notes whose bytes have gone out, if that can be told.
-func (r *run) hasLeft(t *tap, line string) {
+// recordSent records that bytes of the request in line have been sent, if the line
+// identifies it.
+func (r *run) recordSent(t *tap, line string) {
 	if t.last = r.requestOf(line); t.last == nil {
 		if t.unknownAt == 0 {
 			t.unknownAt = r.now
 		}
 		return
 	}
-	t.last.wentOut++
+	t.last.attemptsSent++
 	t.in, t.unknownAt = t.in[:0], 0
 }
 
-// mayHaveLeft reports whether bytes of q may have gone out.
-func (r *run) mayHaveLeft(q *request) bool {
-	if q.wentOut > 0 {
+// mayBeSent reports whether bytes of q may have been sent.
+func (r *run) mayBeSent(q *request) bool {
+	if q.attemptsSent > 0 {
 		return true
 	}
 	for _, t := range r.taps {

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// world is one run: the clock, what is going to happen, and the choices.
+// world holds the clock, the scheduled events and the random choices of a run.
 type world struct {
 	*scratch
 	rng     *rand.Rand
-	more    *rand.Rand // draws what came later, so that seeds mean what they meant
+	more    *rand.Rand // for choices that were added later, so that old seeds keep their meaning
 	now     int64      // ns
 	seq     uint64
-	shuffle bool // what happens at the same instant does so in any order
+	shuffle bool // events of the same instant run in random order
 
-	hash    uint64 // of all that has happened
+	hash    uint64 // hash of all events
 	tracing bool
 	trace   []string
 
@@ -39,7 +39,7 @@ type event struct {
 
 func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.key < o.key }
 
-// eventHeap is a heap of four branches.
+// eventHeap is a 4-ary heap.
 type eventHeap []event
 
 func (h *eventHeap) push(e event) {
@@ -86,10 +86,10 @@ func (h *eventHeap) pop() event {
 	return first
 }
 
-// after runs f when delay has passed.
+// after schedules f.
 func (w *world) after(delay int64, f func()) { w.afterIn(w.rng, delay, f) }
 
-// afterIn is after, with another source of choices.
+// afterIn is after with a different random source.
 func (w *world) afterIn(rng *rand.Rand, delay int64, f func()) {
 	w.seq++
 	key := w.seq
@@ -99,7 +99,7 @@ func (w *world) afterIn(rng *rand.Rand, delay int64, f func()) {
 	w.events.push(event{at: w.now + max(delay, 0), key: key, run: f})
 }
 
-// step runs the next event. It is false when there is none before limit.
+// step runs the next event, and reports whether there was one before limit.
 func (w *world) step(limit int64) bool {
 	if len(w.events) == 0 || w.events[0].at > limit {
 		return false
@@ -111,7 +111,7 @@ func (w *world) step(limit int64) bool {
 	return true
 }
 
-// clock is gate.Clock.
+// clock implements gate.Clock.
 type clock struct{ *world }
 
 func (c clock) Now() time.Duration { return time.Duration(c.now) }
@@ -126,7 +126,7 @@ func (c clock) After(d time.Duration, f func()) (stop func()) {
 	return func() { stopped = true }
 }
 
-// found reports what must not be. The first finding counts.
+// found reports a violation. Only the first one of a run counts.
 func (w *world) found(format string, args ...any) {
 	if w.fault == "" {
 		w.fault = fmt.Sprintf(format, args...)
@@ -134,8 +134,7 @@ func (w *world) found(format string, args ...any) {
 	}
 }
 
-// note writes a line of the trace. Callers on hot paths look at w.tracing
-// first.
+// note writes a line of the trace. Callers on hot paths check w.tracing first.
 func (w *world) note(format string, args ...any) {
 	if w.tracing {
 		at := time.Duration(w.now)
@@ -143,7 +142,7 @@ func (w *world) note(format string, args ...any) {
 	}
 }
 
-// mix adds to the hash of the run.
+// mix adds values to the hash of the run.
 func (w *world) mix(values ...uint64) {
 	h := w.hash ^ uint64(w.now)
 	for _, v := range values {
@@ -156,7 +155,7 @@ func (w *world) mix(values ...uint64) {
 // chance is true with probability p.
 func (w *world) chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
 
-// between is from low to high, both included.
+// between returns a random number from low to high, inclusive.
 func (w *world) between(low, high int64) int64 {
 	if high <= low {
 		return low
@@ -164,7 +163,8 @@ func (w *world) between(low, high int64) int64 {
 	return low + w.rng.Int64N(high-low+1)
 }
 
-// spread is from low to high, each order of magnitude as likely as another.
+// spread returns a random number from low to high; each order of magnitude is equally
+// likely.
 func (w *world) spread(low, high int64) int64 {
 	if high <= low {
 		return low

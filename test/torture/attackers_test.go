@@ -32,11 +32,11 @@ const (
 // Variables of the environment that make this binary the attackers.
 const (
 	attackersMode  = "TORTURE_ATTACKERS" // the flood, the connections and the address, by spaces behind the first
-	attackersYield = "TORTURE_YIELDS"    // how the process gives way to others, once it does
+	attackersYield = "TORTURE_YIELDS"    // the low priority of the process, once it is set
 )
 
-// attackers are a process of their own, which gives way to all others: those of
-// a real attack would not take the processors of the gate's machine.
+// attackers run in a separate process with the lowest priority, because real attackers
+// do not use the processors of the gate's machine.
 type attackers struct {
 	*child
 	stdin io.Closer
@@ -59,12 +59,12 @@ func startAttackers(t *testing.T, f *flood, connections int, addr string) *attac
 // haveLost reports whether the gate has ended some connection.
 func (a *attackers) haveLost() bool { return strings.Contains(a.Stdout.String(), "ended ") }
 
-// stop ends the process, and enters in the row what it has seen.
+// stop ends the process, and adds its results to the row.
 func (a *attackers) stop(t *testing.T, row *floodRow) {
 	t.Helper()
 	_ = a.stdin.Close()
 	if !a.EndsIn(testTimeout) || !a.Cmd.ProcessState.Success() {
-		t.Errorf("the attackers did not end well: %s", a.Stderr.String())
+		t.Errorf("the attackers failed: %s", a.Stderr.String())
 	}
 	for line := range strings.Lines(a.Stdout.String()) {
 		what, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -79,7 +79,7 @@ func (a *attackers) stop(t *testing.T, row *floodRow) {
 	}
 }
 
-// beAttackers is the attackers' main.
+// beAttackers is the main function of the attackers' process.
 func beAttackers(mode string) error {
 	how := os.Getenv(attackersYield)
 	if how == "" {
@@ -100,15 +100,15 @@ func beAttackers(mode string) error {
 	return fmt.Errorf("no flood %q", fields[2])
 }
 
-// yieldAndStartAgain makes the process give way to all others. Threads inherit
-// that, and those that are there already end.
+// yieldAndStartAgain gives the process the lowest priority and executes it again,
+// because existing threads would keep their priority.
 func yieldAndStartAgain() error {
 	runtime.LockOSThread()
 	how := "SCHED_IDLE"
 	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0); err != nil {
 		how = "nice 19"
 		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 19); err != nil {
-			return fmt.Errorf("giving way to others: %w", err)
+			return fmt.Errorf("lowering the priority: %w", err)
 		}
 	}
 	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), attackersYield+"="+how))
@@ -148,7 +148,7 @@ func (f *flood) attackAll(addr string, connections int) {
 	say("bursts", bursts)
 }
 
-// sell gives out tickets for bursts, and returns how many.
+// sell issues tickets for bursts, and returns how many were taken.
 func sell(ctx context.Context, tickets chan<- struct{}) (sold int) {
 	tick := time.NewTicker(time.Second / burstsPerSecond)
 	defer tick.Stop()
@@ -166,8 +166,8 @@ func sell(ctx context.Context, tickets chan<- struct{}) (sold int) {
 	}
 }
 
-// attack opens a connection and goes on until it ends. It returns how the gate
-// ended it.
+// attack opens a connection and attacks until it ends. It returns how the gate ended
+// it.
 func (f *flood) attack(ctx context.Context, addr string, tickets <-chan struct{}) string {
 	c, err := net.DialTimeout("tcp", addr, testTimeout)
 	if err != nil {
@@ -213,7 +213,7 @@ func (f *flood) attack(ctx context.Context, addr string, tickets <-chan struct{}
 	return <-how
 }
 
-// readToTheEnd reads frames, and returns the code of the GOAWAY that came last.
+// readToTheEnd reads frames, and returns the code of the last GOAWAY.
 func readToTheEnd(conn net.Conn) string {
 	framer := nethttp2.NewFramer(io.Discard, conn)
 	how := "closed"

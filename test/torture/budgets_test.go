@@ -25,10 +25,10 @@ type budget struct {
 	name     string
 	settings []string
 	memory   int64 // limit of the gate's control group; 0 = none
-	ceiling  int64 // what the formula of docs/design.md says; 0 = not judged
+	ceiling  int64 // MiB, from the formula of docs/design.md; 0 = not checked
 	tls      bool
 	time     time.Duration // full length
-	// attack goes on until the context ends, and returns how often it struck.
+	// attack runs until the context ends, and returns the number of attacks.
 	attack func(ctx context.Context, g *gate) int
 }
 
@@ -54,15 +54,15 @@ func TestAnHonestClientBesideAttacksOnTheBudgets(t *testing.T) {
 	}
 }
 
-// ceiling is the formula of docs/design.md.
+// ceiling computes the formula of docs/design.md, in MiB.
 func ceiling(headMemory int64, underWay int) int64 {
 	return 16*mebibyte + 2*(2*headMemory+8*mebibyte) + int64(underWay)*24<<10
 }
 
-// How long memory may take to come back, and by what factor the p99 of the
-// honest client may grow: beyond its own before, and beyond that of one that
-// asks the container itself meanwhile, which suffers from the attackers'
-// share of the processors alone.
+// memoryBack is how long memory may take to return to its former level. slower is the
+// factor by which the honest client's p99 may exceed its p99 before the attack, or the
+// p99 of a client that sends requests directly to the container meanwhile, whichever is
+// larger. The direct client suffers only from the attackers' share of the processors.
 const (
 	memoryBack = 10 * time.Second
 	slower     = 5
@@ -131,7 +131,7 @@ func (b budget) run(t *testing.T) {
 	}
 	row.honest, row.failed = len(before.took)+len(during.took), before.failed+during.failed
 	row.before, row.during, row.direct = quantilesOf(before.took), quantilesOf(during.took), quantilesOf(direct.took)
-	if scale == 1 { // fewer requests have no 99th percentile to speak of
+	if scale == 1 { // with fewer requests a 99th percentile is meaningless
 		if most := slower * max(row.before.p99, row.direct.p99); row.during.p99 > most {
 			t.Errorf("the honest client's p99 is %v, was %v; %v without the gate", row.during.p99, row.before.p99, row.direct.p99)
 		}
@@ -151,15 +151,14 @@ func (b budget) run(t *testing.T) {
 	}
 }
 
-// honest is a client that sends one request at a time, each on a connection of
-// its own.
+// honest is a client that sends one request at a time, each on a new connection.
 type honest struct {
 	addr   string
 	tls    bool
 	watch  func()
 	took   []time.Duration
 	failed int
-	why    []string // of the first failures
+	why    []string // reasons of the first failures
 }
 
 func (h *honest) run(d time.Duration) {
@@ -178,13 +177,12 @@ func (h *honest) run(d time.Duration) {
 	}
 }
 
-// silence is how long a connection may say nothing before a gate without
-// descriptors may take it for idle (docs/descriptors.md).
+// silence is how long a connection may send nothing before a gate that is out of
+// descriptors may close it as idle (docs/descriptors.md).
 const silence = 10 * time.Millisecond
 
-// once sends a request. Where this machine was too slow to send it within the
-// time that any client has, and the gate has closed the connection, it does as
-// clients do, and tries again.
+// once sends a request. It retries, as clients do, if this machine took longer than
+// silence to send the request and the gate closed the connection.
 func (h *honest) once() (err error) {
 	for range 20 {
 		c := &timedConn{began: time.Now()}
@@ -196,7 +194,7 @@ func (h *honest) once() (err error) {
 			return fmt.Errorf("got %.200q, %v; silent for %v", all, err, c.silent)
 		}
 	}
-	return fmt.Errorf("given up: %v", err)
+	return fmt.Errorf("gave up: %v", err)
 }
 
 func (h *honest) exchange(c *timedConn) (all []byte, err error) {
@@ -215,7 +213,7 @@ func (h *honest) exchange(c *timedConn) (all []byte, err error) {
 	return io.ReadAll(conn)
 }
 
-// timedConn measures how long its side said nothing.
+// timedConn measures the longest time without a write.
 type timedConn struct {
 	net.Conn
 	began  time.Time
@@ -230,13 +228,13 @@ func (c *timedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// comeBack is how long a client with a long head stays away after a refusal.
-// Without a pace the attackers would have most of the processors, which they
-// share with the gate and with the honest client.
+// comeBack is how long an attacker waits before it reconnects. Without this pause the
+// attackers would use most of the processors, which they share with the gate and the
+// honest client.
 const comeBack = 10 * time.Second
 
-// holders keeps n connections busy with what hold does. One that the gate ends
-// comes back after a while, and the first ones come within such a while.
+// holders keeps n connections busy with hold. A connection that the gate ends is
+// replaced after back, and the first connections start within back.
 func holders(n int, back time.Duration, hold func(context.Context, *net.TCPConn)) func(context.Context, *gate) int {
 	return func(ctx context.Context, g *gate) int {
 		var struck atomic.Int64
@@ -269,7 +267,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// endlessHead sends 1 MB of a head, and then nothing.
+// endlessHead sends 1 MB of a head, then stays silent.
 func endlessHead(_ context.Context, conn *net.TCPConn) {
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nX: "); err != nil {
 		return
@@ -286,10 +284,10 @@ func endlessHead(_ context.Context, conn *net.TCPConn) {
 // silent waits for the gate to end the connection.
 func silent(_ context.Context, conn *net.TCPConn) { _, _ = io.Copy(io.Discard, conn) }
 
-// slowReader takes 100 MB in spoonfuls.
+// slowReader reads a response of 100 MB at 10 KB/s.
 func slowReader(ctx context.Context, conn *net.TCPConn) { readSlowly(ctx, conn, "") }
 
-// slowReaderWithALongHead does so too.
+// slowReaderWithALongHead is slowReader with a request head of 900 KB.
 func slowReaderWithALongHead(ctx context.Context, conn *net.TCPConn) {
 	readSlowly(ctx, conn, "X: "+strings.Repeat("a", 900_000)+"\r\n")
 }
@@ -308,8 +306,8 @@ func readSlowly(ctx context.Context, conn *net.TCPConn, lines string) {
 	}
 }
 
-// silentTLS opens connections to the TLS port that never begin a handshake:
-// some at once, others at a rate, which it holds open as long as the gate does.
+// silentTLS opens connections to the TLS port that never begin a handshake: atOnce
+// immediately and perSecond each second. They stay open until the gate closes them.
 func silentTLS(atOnce, perSecond int) func(context.Context, *gate) int {
 	return func(ctx context.Context, g *gate) int {
 		var conns []net.Conn
@@ -332,7 +330,8 @@ func silentTLS(atOnce, perSecond int) func(context.Context, *gate) int {
 	}
 }
 
-// expensiveHeads sends heads of almost 1 MiB of the shapes that cost most.
+// expensiveHeads sends heads of almost 1 MiB in the forms that are most expensive to
+// parse.
 func expensiveHeads(ctx context.Context, g *gate) int {
 	var options, addresses strings.Builder
 	for n := 0; options.Len() < 1_000_000; n++ {

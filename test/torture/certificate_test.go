@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// certificate makes a self-signed one, in a directory for CERT_DIR.
+// certificate writes a self-signed certificate and its key, and returns the directory
+// for CERT_DIR.
 func certificate(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -16,7 +16,7 @@ type memoryGroup struct {
 	usage, peak string // files
 }
 
-// newMemoryGroup makes one, or says why there is none.
+// newMemoryGroup creates a group with this limit in bytes. It fails without permission.
 func newMemoryGroup(t *testing.T, limit int64) (*memoryGroup, error) {
 	t.Helper()
 	name := fmt.Sprintf("torture-%d-%d", os.Getpid(), time.Now().UnixNano())
@@ -39,7 +39,7 @@ func newMemoryGroup(t *testing.T, limit int64) (*memoryGroup, error) {
 		}
 		t.Cleanup(func() {
 			if !eventually(func() bool { return os.Remove(g.dir) == nil }) {
-				t.Errorf("the control group %s stays", g.dir)
+				t.Errorf("cannot remove the control group %s", g.dir)
 			}
 		})
 		return g, nil
@@ -47,7 +47,8 @@ func newMemoryGroup(t *testing.T, limit int64) (*memoryGroup, error) {
 	return nil, fmt.Errorf("no control group for memory: %w", last)
 }
 
-// mebibytes reads one of its files; 0 where the kernel does not have it.
+// mebibytes reads a number of bytes from a file of the group; 0 if the kernel does not
+// have the file.
 func (g *memoryGroup) mebibytes(file string) float64 {
 	text, _ := os.ReadFile(filepath.Join(g.dir, file))
 	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)

@@ -10,8 +10,8 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// each runs an experiment with every protocol of the container; they share its
-// events.
+// each runs an experiment with every protocol of the container, with an equal share of
+// the events.
 func each(t *testing.T, events int, run func(t *testing.T, protocol string, events int)) {
 	for n, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) { run(t, protocol, (events+n)/len(protocols)) })
@@ -53,15 +53,15 @@ func TestClientsCutTheirRequestsAnywhere(t *testing.T) {
 	})
 }
 
-// A stop is shorter than any clock: whichever process is stopped, all requests are
-// answered when it goes on.
+// A stop is shorter than any timeout, so all requests are answered after the process
+// continues.
 func TestEitherSideIsStoppedForAWhile(t *testing.T) {
 	each(t, scaled(40, 4), func(t *testing.T, protocol string, stops int) {
 		x := newExperiment(t, "stopped for a while", protocol)
 		x.warmUp()
 		x.mix = func(rng *rand.Rand, q *request) {
 			q.owed = true
-			q.pause = rng.IntN(50) == 0 // a stopped client, as its kernel looks from here
+			q.pause = rng.IntN(50) == 0 // looks like a stopped client: its kernel still acknowledges
 		}
 		x.load()
 		for n := range stops {
@@ -109,7 +109,7 @@ func TestTheGateIsToldToEndAtRandomMoments(t *testing.T) {
 			x.load()
 			x.await(x.rng.IntN(500))
 			signal(t, x.gate.child, syscall.SIGTERM)
-			x.workers.Wait() // they end when the port is closed
+			x.workers.Wait() // the workers end when the port is closed
 			if !eventually(func() bool { return !x.gate.Running() }) {
 				t.Fatalf("the gate has not ended\n%s", x.gate.Stderr.String())
 			}

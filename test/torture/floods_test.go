@@ -17,27 +17,27 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// flood is an attack over HTTP/2 that costs its client next to nothing. What
-// it begins with is sent once for each connection; strikes follow in bursts,
-// until the gate ends the connection. Without strikes the connection is held.
+// flood is an attack over HTTP/2 that costs its client next to nothing. Each connection
+// sends begin once, then bursts of strikes until the gate ends it. Without strikes the
+// connection stays open.
 type flood struct {
 	name      string
-	kind      string // of queuegate_http2_faults_total; empty: it breaks no limit
+	kind      string // label of queuegate_http2_faults_total; empty = violates no limit
 	container string // http1 unless set
-	deaf      bool   // nothing is read
+	deaf      bool   // the attacker reads nothing
 	begin     func() []byte
 	strike    func(n uint32) []byte
 	burst     int // strikes; 0 = 400
 
-	// costly has taken more memory than it may: many connections are tried where
-	// there is little time, too, until all their streams are open.
+	// costly marks an attack that once exceeded its memory limit. Short runs also use
+	// many connections, and wait until all streams are open.
 	costly bool
 }
 
-// maxGrowth is what an attack may cost in memory, in MiB.
+// maxGrowth is the most RSS that an attack may cost, in MiB.
 const maxGrowth = 20
 
-// http2Frame is the bytes of a frame.
+// http2Frame encodes a frame.
 func http2Frame(t nethttp2.FrameType, flags nethttp2.Flags, id uint32, payload string) []byte {
 	b := append([]byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), byte(t), byte(flags)}, number(id)...)
 	return append(b, payload...)
@@ -51,7 +51,7 @@ const (
 	postHead = "\x83\x86\x84\x01\x01h"
 )
 
-// literal is a field that is in no table.
+// literal encodes a field as a literal that enters no table.
 func literal(name, value string) string {
 	return "\x00" + string(rune(len(name))) + name + string(rune(len(value))) + value
 }
@@ -64,7 +64,7 @@ func opened(id uint32, head string, end bool) []byte {
 	return http2Frame(nethttp2.FrameHeaders, flags, id, head)
 }
 
-// windows asks for 250 answers of 1 MB, and takes n octets of each.
+// windows requests 250 responses of 1 MB with an initial window of n octets.
 func windows(n uint32) func() []byte {
 	return func() []byte {
 		return join(
@@ -74,13 +74,13 @@ func windows(n uint32) func() []byte {
 	}
 }
 
-// asked is a request that the container answers as the fields say.
+// asked encodes a request with fields that script the container's response.
 func asked(id uint32, do string, size int) []byte {
 	return opened(id, getHead+literal(strings.ToLower(script.ID), "0")+literal(strings.ToLower(script.Do), do)+
 		literal(strings.ToLower(script.Size), strconv.Itoa(size)), true)
 }
 
-// streams are those of a whole connection.
+// streams concatenates the frames of all streams of a connection.
 func streams(one func(id uint32) []byte) func() []byte {
 	return func() (b []byte) {
 		for i := range uint32(250) {
@@ -90,12 +90,12 @@ func streams(one func(id uint32) []byte) func() []byte {
 	}
 }
 
-// strikesAt gives each strike a stream of its own, beyond those of begin.
+// strikesAt gives each strike a new stream, after those of begin.
 func strikesAt(strike func(id uint32) []byte) func(uint32) []byte {
 	return func(n uint32) []byte { return strike(2*n + 601) }
 }
 
-// same is a strike that is always the same frame.
+// same repeats the same frame as every strike.
 func same(t nethttp2.FrameType, flags nethttp2.Flags, id uint32, payload string) func(uint32) []byte {
 	frame := http2Frame(t, flags, id, payload)
 	return func(uint32) []byte { return frame }
@@ -105,7 +105,8 @@ func join(parts ...[]byte) []byte { return slices.Concat(parts...) }
 
 func upload() []byte { return opened(1, postHead, false) }
 
-// bomb is a head of this many references to one large entry.
+// bomb encodes a head with this many references to one large entry of the dynamic
+// table.
 func bomb(id uint32, references int) []byte {
 	entry := "\x40\x01x\x7f\xa1\x1e" + strings.Repeat("y", 4000)
 	return opened(id, getHead+entry+strings.Repeat("\xbe", references), true)
@@ -204,8 +205,7 @@ func (f *flood) run(t *testing.T, connections int) {
 			direct.run(100 * time.Millisecond)
 		}
 	})
-	// The time is what it takes at least: a machine with other work to do may
-	// need longer until a limit is met.
+	// d is the minimum: a busy machine may take longer to reach a limit.
 	d := time.Duration(longer * float64(scaledTime(1500*time.Millisecond, 100*time.Millisecond)))
 	begun := func() bool {
 		switch {
@@ -237,7 +237,7 @@ func (f *flood) run(t *testing.T, connections int) {
 		t.Errorf("the innocent client: %s", why)
 	}
 	most := float64(maxGrowth)
-	if scale < 1 { // where there is little time the machine has other work, too
+	if scale < 1 { // a short run shares the machine with other tests
 		most *= 1.25
 	}
 	if row.growth > most && !launch.RaceBuild {
@@ -247,7 +247,8 @@ func (f *flood) run(t *testing.T, connections int) {
 		t.Errorf("the gate reported: %s", bad)
 	}
 	if f.kind != "" {
-		// Where each frame needs a reply, that limit may come first.
+		// If each frame needs a reply, the limit on unread replies may be reached
+		// first.
 		if err != nil || figures[`queuegate_http2_faults_total{kind="`+f.kind+`"}`]+figures[`queuegate_http2_faults_total{kind="unread"}`] == 0 {
 			t.Errorf("no fault %q is counted, %v", f.kind, err)
 		}
@@ -255,10 +256,9 @@ func (f *flood) run(t *testing.T, connections int) {
 			t.Error("the gate ended no connection of the attackers")
 		}
 	}
-	// The attackers, and the container with what reaches it, eat processors that
-	// the innocent client needs too: one that asks the container itself suffers
-	// from that alone. What is below the timers' noise decides nothing, and neither
-	// does a short run.
+	// The attackers and the container use processors that the innocent client needs
+	// too. The direct client suffers only from that, so it is the reference. Values
+	// below the timers' noise and short runs are not compared.
 	if floor := 5 * time.Millisecond; scale == 1 && row.during.p99 > 2*max(row.before.p99, row.direct.p99, floor) {
 		t.Errorf("the innocent client's p99 was %v before, %v during; %v without the gate", row.before.p99, row.during.p99, row.direct.p99)
 	}

@@ -17,8 +17,7 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// http1 is a client of HTTP/1.1 with one connection. It never sends a request
-// again.
+// http1 is an HTTP/1.1 client with one connection. It never retries.
 type http1 struct {
 	addr string
 	rng  *rand.Rand
@@ -33,8 +32,7 @@ func (c *http1) close() {
 	}
 }
 
-// do sends a request and reads its answer, as far as the request is not to be
-// cut.
+// do sends a request and reads the response, unless the request is to be cut.
 func (c *http1) do(q *request) (verdict, string) {
 	if q.fresh {
 		c.close()
@@ -64,13 +62,12 @@ func (c *http1) do(q *request) (verdict, string) {
 		c.close()
 	}
 	if err := <-written; err != nil {
-		c.close() // what came is the verdict all the same
+		c.close() // the response counts nevertheless
 	}
 	return v, why
 }
 
-// wire is the request as it goes over the wire; the last one on a connection
-// may say so.
+// wire serializes the request. last adds Connection: close.
 func (q *request) wire(last bool) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s /%d HTTP/1.1\r\nHost: torture\r\n%s: %d\r\n%s: %s\r\n%s: %d\r\n%s: %d\r\n",
@@ -95,10 +92,10 @@ func (q *request) wire(last bool) []byte {
 	return b.Bytes()
 }
 
-// cutAt ends the connection at a random byte of the request or the answer, by
-// a FIN or by a reset.
+// cutAt ends the connection at a random byte of the request or response, by FIN or
+// reset.
 func (c *http1) cutAt(q *request, out []byte) {
-	at := c.rng.IntN(len(out) + int(q.size)) // the answer has a head, too: so much will come
+	at := c.rng.IntN(len(out) + int(q.size)) // the response head makes the response longer than size
 	_, err := c.conn.Write(out[:min(at, len(out))])
 	if at > len(out) && err == nil {
 		_, _ = io.CopyN(io.Discard, c.conn, int64(at-len(out)))
@@ -109,7 +106,7 @@ func (c *http1) cutAt(q *request, out []byte) {
 	c.close()
 }
 
-// answer reads one answer; keep says that the connection may be used again.
+// answer reads one response; keep reports whether the connection can be reused.
 func (c *http1) answer(q *request) (v verdict, why string, keep bool) {
 	var a *http.Response
 	for a == nil || a.StatusCode < 200 {
@@ -123,7 +120,7 @@ func (c *http1) answer(q *request) (v verdict, why string, keep bool) {
 	return v, why, v != cut && v != lost && !a.Close
 }
 
-// judge reads the body of an answer and says whose it is.
+// judge reads the body of a response and checks that it belongs to q.
 func (q *request) judge(a *http.Response, rng *rand.Rand) (verdict, string) {
 	defer a.Body.Close()
 	if q.pause {
@@ -147,7 +144,7 @@ func (q *request) judge(a *http.Response, rng *rand.Rand) (verdict, string) {
 	return answered, ""
 }
 
-// ended says what an error means that ended an answer.
+// ended returns the verdict for an error while reading a response.
 func ended(err error) (verdict, string) {
 	switch {
 	case errors.Is(err, script.ErrWrong):

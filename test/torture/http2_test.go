@@ -15,15 +15,14 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// http2 is a client of h2c, that of the standard library, with one connection
-// at a time. It sends a request again only where the gate says that it has not
-// processed it.
+// http2 is the standard library's h2c client, with one connection at a time. It retries
+// only requests that the gate reports as unprocessed.
 type http2 struct {
 	addr      string
 	transport *http.Transport
 
 	mu    sync.Mutex
-	conns []*net.TCPConn // all that it has opened since the last abort
+	conns []*net.TCPConn // opened since the last abort
 }
 
 func newHTTP2(addr string) *http2 {
@@ -48,7 +47,7 @@ func (e *dialError) Unwrap() error { return e.error }
 
 func (c *http2) close() { c.abort(false) }
 
-// abort ends its connections, whatever is under way.
+// abort ends all connections with their requests in progress.
 func (c *http2) abort(reset bool) {
 	c.mu.Lock()
 	for _, conn := range c.conns {

@@ -11,14 +11,14 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// innocent is a client of HTTP/2, or of HTTP/1.1, that asks at a steady rate,
-// answered or not.
+// innocent is an HTTP/2 or HTTP/1.1 client that sends requests at a fixed rate, without
+// waiting for responses (open loop).
 type innocent struct {
 	url    string
 	client http.Client
 
 	mu     sync.Mutex
-	took   []time.Duration // from when the request was due
+	took   []time.Duration // measured from the scheduled start of the request
 	failed int
 	why    []string
 }

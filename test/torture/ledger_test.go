@@ -11,39 +11,39 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// A verdict is what became of a request, as its client saw it.
+// A verdict is the result of a request as its client saw it.
 type verdict uint8
 
 const (
 	pending   verdict = iota
-	answered          // 200, whole, and its own
-	refused           // an error that the gate answered with
-	cut               // the connection or stream ended visibly before the answer did
-	abandoned         // the client itself cut it
+	answered          // a complete 200 with the expected body
+	refused           // a local reply with an error
+	cut               // the connection or stream visibly ended before the response was complete
+	abandoned         // the client aborted it
 	notSent           // no connection
-	lost              // neither an answer nor an end
-	wrong             // an answer that is not its own
+	lost              // neither a response nor an end
+	wrong             // the response to another request, or undetected truncation
 	verdicts
 )
 
-// request is what a client sends. Its answer is known beforehand.
+// request describes a request and determines its response.
 type request struct {
 	id      int
 	method  string
 	body    []byte
 	chunked bool
 	do      string // behaviour of the container
-	wait    int    // milliseconds that it takes
-	size    int64  // of the answer
-	fresh   bool   // on a connection of its own
-	cut     bool   // the client cuts it
+	wait    int    // delay of the response in milliseconds
+	size    int64  // bytes of the response
+	fresh   bool   // on a new connection
+	cut     bool   // the client aborts it
 	pause   bool   // the client stops reading in the middle
-	version int    // of HTTP
-	owed    bool   // nothing happens that would excuse another end than 200
+	version int    // HTTP version
+	owed    bool   // no fault occurs that would justify another result than 200
 }
 
-// mayBeSeen is how often it may reach the container: an idempotent one is sent
-// once more where a kept connection turns out to be closed.
+// mayBeSeen returns how often the request may reach the container: an idempotent one is
+// retried once if a reused connection had closed.
 func (q *request) mayBeSeen() int {
 	if q.method == "POST" {
 		return 1
@@ -68,12 +68,12 @@ type ledger struct {
 	mu      sync.Mutex
 	lines   []line
 	counts  [verdicts]int
-	refusal map[string]int // by outcome
-	notes   []string       // of the first requests that went wrong
+	refusal map[string]int // local replies by outcome
+	notes   []string       // descriptions of the first failures
 
-	draining bool // a request that the container has seen should be answered
+	draining bool // requests that the container has received must be answered
 
-	write *os.File // what a container writes its requests to
+	write *os.File // the container writes request numbers to this pipe
 	read  chan struct{}
 }
 
@@ -81,7 +81,7 @@ type line struct {
 	request *request
 	verdict verdict
 	why     string
-	seen    int // times that the container has seen it
+	seen    int // how often the container received it
 }
 
 func newLedger(t *testing.T) *ledger {
@@ -96,7 +96,7 @@ func newLedger(t *testing.T) *ledger {
 			id, err := strconv.Atoi(s.Text())
 			l.mu.Lock()
 			if err != nil || id < 0 || id >= len(l.lines) {
-				l.note("the container has seen a request that was never sent: %q", s.Text())
+				l.note("the container received a request that was never sent: %q", s.Text())
 				l.counts[wrong]++
 			} else {
 				l.lines[id].seen++
@@ -116,7 +116,7 @@ func (l *ledger) add(q *request) {
 	l.lines = append(l.lines, line{request: q})
 }
 
-// enter notes what became of it.
+// enter records the verdict of a request.
 func (l *ledger) enter(q *request, v verdict, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +137,8 @@ func (l *ledger) note(format string, args ...any) {
 	}
 }
 
-// row adds up. The containers have ended, so that all they wrote is there.
+// row sums up the ledger. All containers must have ended, so that their records are
+// complete.
 func (l *ledger) row() (r row) {
 	_ = l.write.Close()
 	<-l.read
@@ -155,12 +156,12 @@ func (l *ledger) row() (r row) {
 		}
 		if at.verdict == answered && at.seen == 0 {
 			r.counts[wrong]++
-			l.note("request %d (%v) was answered and never seen", q.id, q)
+			l.note("request %d (%v) was answered but never reached the container", q.id, q)
 		}
 		if at.seen > 0 && at.verdict == cut {
 			r.broken++
 			if l.draining {
-				l.note("request %d (%v), HTTP/%d, was seen and cut: %s", q.id, q, q.version, at.why)
+				l.note("request %d (%v), HTTP/%d, reached the container and was cut: %s", q.id, q, q.version, at.why)
 			}
 		}
 		if q.owed && at.verdict != answered && at.verdict != notSent {

@@ -24,12 +24,12 @@ type experiment struct {
 	ledger    *ledger
 	container *container
 	gate      *gate
-	rng       *rand.Rand // of what befalls them
+	rng       *rand.Rand // random choices of the experiment
 
-	mix     func(*rand.Rand, *request) // makes a request its experiment's
+	mix     func(*rand.Rand, *request) // adapts a request to the experiment
 	stopped atomic.Bool
 	workers sync.WaitGroup
-	ended   atomic.Int64 // requests
+	ended   atomic.Int64 // number of ended requests
 
 	baseSockets int
 	baseRSS     float64
@@ -47,7 +47,8 @@ func newExperiment(t *testing.T, name, protocol string, settings ...string) *exp
 	return x
 }
 
-// warmUp sends one request of each version and notes what an idle gate holds.
+// warmUp sends one request of each HTTP version and records the sockets and RSS of an
+// idle gate.
 func (x *experiment) warmUp() {
 	one := &http1{addr: x.gate.addr, rng: x.rng}
 	two := newHTTP2(x.gate.addr)
@@ -65,7 +66,7 @@ func (x *experiment) warmUp() {
 	x.baseSockets, x.baseRSS = x.gate.sockets(), x.gate.rss()
 }
 
-// request draws one. Over HTTP/1 it may want a connection of its own.
+// request returns a random request. Over HTTP/1 it may need a new connection.
 func (x *experiment) request(rng *rand.Rand, version int) *request {
 	q := &request{version: version, method: "GET", do: script.Echo, fresh: version == 1 && rng.IntN(4) == 0}
 	switch n := rng.IntN(10); {
@@ -96,7 +97,7 @@ func (x *experiment) request(rng *rand.Rand, version int) *request {
 	return q
 }
 
-// size is mostly small, now and then beyond all buffers.
+// size returns a random size, mostly small, sometimes larger than all buffers.
 func size(rng *rand.Rand) int64 {
 	switch n := rng.IntN(40); {
 	case n == 0:
@@ -107,8 +108,8 @@ func size(rng *rand.Rand) int64 {
 	return rng.Int64N(1000)
 }
 
-// load starts clients, two of HTTP/1 for each of h2c, that send until stop, or
-// until the gate does not accept any more.
+// load starts clients, two HTTP/1 clients for each h2c client, that send until stop or
+// until the gate no longer accepts connections.
 func (x *experiment) load() {
 	for n := range 12 {
 		x.workers.Go(func() { x.workHTTP1(random(x.name, n)) })
@@ -161,7 +162,7 @@ func (x *experiment) workHTTP2(rng *rand.Rand) {
 	}
 }
 
-// await waits until the clients have ended this many further requests.
+// await waits until n more requests have ended.
 func (x *experiment) await(n int) {
 	x.t.Helper()
 	for target := x.ended.Load() + int64(n); x.ended.Load() < target; {
@@ -173,7 +174,7 @@ func (x *experiment) await(n int) {
 	}
 }
 
-// finish stops the clients and enters the row.
+// finish stops the clients, checks the gate and records the row.
 func (x *experiment) finish(events int) {
 	x.t.Helper()
 	x.stopped.Store(true)
@@ -181,7 +182,7 @@ func (x *experiment) finish(events int) {
 	x.peak = max(x.peak, x.gate.rss())
 	gauges := map[string]float64{}
 	clean := eventually(func() bool { return x.quiet(gauges) })
-	x.container.Kill() // and the connections to it end
+	x.container.Kill() // ends its connections
 	clean = clean && eventually(func() bool { return x.quiet(gauges) && gauges["upstream connections"] == 0 })
 	sockets := 0
 	clean = clean && eventually(func() bool { sockets = x.gate.sockets(); return sockets <= x.baseSockets })
@@ -202,8 +203,8 @@ func (x *experiment) finish(events int) {
 	r.enter(x.t)
 }
 
-// rssSlack is what a gate at rest may hold beyond what it held when new: heaps
-// and stacks that have grown, less what the runtime gives back within the time.
+// rssSlack is the RSS in MiB that an idle gate may use beyond its RSS before the load:
+// grown heaps and stacks that the runtime has not returned yet.
 const rssSlack = 32
 
 func (x *experiment) checkLog() {
@@ -213,7 +214,7 @@ func (x *experiment) checkLog() {
 	}
 }
 
-// quiet tells whether nothing is under way in the gate, and notes its gauges.
+// quiet reports whether the gate is idle, and fills in its gauges.
 func (x *experiment) quiet(gauges map[string]float64) bool {
 	f, err := x.gate.figures()
 	if err != nil {

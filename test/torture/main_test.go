@@ -17,10 +17,10 @@ var (
 
 	seed = rand.Uint64()
 
-	// scale is 1 for the full counts, and less where there is less time.
+	// scale is 1 for the full counts, and less for shorter runs.
 	scale = 20.0 / 300
 
-	// longer is how many times their usual 1.5 s floods last.
+	// longer multiplies the duration of floods, 1.5 s.
 	longer = 1.0
 )
 
@@ -72,15 +72,15 @@ func runAll(m *testing.M) (code int, err error) {
 	return code, nil
 }
 
-// scaled is the count for the time that there is.
+// scaled reduces a full count by scale, to least at the lowest.
 func scaled(full, least int) int { return max(least, int(float64(full)*scale)) }
 
-// scaledTime likewise.
+// scaledTime reduces a duration by scale, to least at the lowest.
 func scaledTime(full, least time.Duration) time.Duration {
 	return max(least, time.Duration(float64(full)*scale))
 }
 
-// random is the source of one actor; the same seed gives it the same choices.
+// random returns the random source of one actor, determined by the seed.
 func random(experiment string, actor int) *rand.Rand {
 	h := uint64(actor)
 	for _, b := range []byte(experiment) {
@@ -89,7 +89,7 @@ func random(experiment string, actor int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, h))
 }
 
-// between is a random duration.
+// between returns a random duration.
 func between(rng *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(rng.Int64N(int64(high-low)))
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// testTimeout bounds every wait: far above the request clock of the gate. What
-// is neither answered nor cut by then is lost.
+// testTimeout bounds every wait, far above the gate's request timeout. A request that
+// is neither answered nor cut by then counts as lost.
 const testTimeout = 45 * time.Second
 
-const requestClockSeconds = 20
+const requestTimeoutSeconds = 20
 
-// child is a process that is killed when the test ends, should it still run.
+// child is a process that is killed at the end of the test.
 type child = launch.Process
 
 // gate is a running gate.
@@ -37,14 +37,14 @@ type gate struct {
 func startGate(t *testing.T, userPort int, settings ...string) *gate {
 	t.Helper()
 	g, err := launch.StartGate(launch.Options{Binary: queueBinary, UserPort: userPort, Timeout: testTimeout, Settings: slices.Concat([]string{
-		"QUEUE_SERVING_TLS_PORT=free", "METRICS_PORT=free", fmt.Sprintf("REVISION_TIMEOUT_SECONDS=%d", requestClockSeconds),
+		"QUEUE_SERVING_TLS_PORT=free", "METRICS_PORT=free", fmt.Sprintf("REVISION_TIMEOUT_SECONDS=%d", requestTimeoutSeconds),
 	}, settings)})
 	must(t, err)
 	t.Cleanup(g.End)
 	return &gate{g.Process, g.Addr("QUEUE_SERVING_PORT"), g.Addr("QUEUE_SERVING_TLS_PORT"), g.Addr("METRICS_PORT")}
 }
 
-// eventually waits for a condition that is bound to come true.
+// eventually waits until done returns true, at most testTimeout.
 func eventually(done func() bool) bool {
 	for deadline := time.Now().Add(testTimeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if done() {
@@ -54,7 +54,7 @@ func eventually(done func() bool) bool {
 	return false
 }
 
-// figures scrapes the gate; names carry their labels.
+// figures scrapes the gate's metrics; keys include the labels.
 func (g *gate) figures() (map[string]float64, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testTimeout}
 	response, err := client.Get("http://" + g.metrics + "/metrics")
@@ -73,10 +73,10 @@ func (g *gate) figures() (map[string]float64, error) {
 	return all, err
 }
 
-// sockets counts the open ones of the gate.
+// sockets counts the open sockets of the gate.
 func (g *gate) sockets() int {
 	dir := fmt.Sprintf("/proc/%d/fd", g.Cmd.Process.Pid)
-	entries, _ := os.ReadDir(dir) // a process that has ended has none
+	entries, _ := os.ReadDir(dir) // an ended process has none
 	n := 0
 	for _, e := range entries {
 		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(to, "socket:") {
@@ -97,8 +97,8 @@ func (g *gate) rss() float64 {
 	return float64(pages*os.Getpagesize()) / (1 << 20)
 }
 
-// container is the process that stands in for a user container; it can be
-// killed and started again.
+// container is the process that stands in for a user container. It can be killed and
+// restarted.
 type container struct {
 	t     *testing.T
 	port  int

@@ -28,16 +28,15 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// Proxies as Go programs have them stand before the gate, as an activator or an
-// ingress does, with connections of h2c to whichever gate is the current one. A
-// POST that streams its body can be sent once only: a gate that ends must lose
-// none.
+// Go reverse proxies stand in for an activator or an ingress, with h2c connections to
+// the current gate. A POST that streams its body cannot be retried, so a gate that ends
+// must not lose one.
 const (
 	proxies        = 16
 	clientsOfProxy = 2
 )
 
-func TestARollOverUnderGoProxiesLosesNoPOST(t *testing.T) {
+func TestAReplacementOfTheGateBehindGoProxiesLosesNoPOST(t *testing.T) {
 	each(t, scaled(20, 4), func(t *testing.T, protocol string, rolls int) {
 		k := startContainer(t, protocol, newLedger(t).write)
 		begin := func() *gate {
@@ -75,7 +74,7 @@ func TestARollOverUnderGoProxiesLosesNoPOST(t *testing.T) {
 			time.Sleep(between(random(t.Name(), -rolls), 100*time.Millisecond, 300*time.Millisecond))
 			next := begin()
 			signal(t, current.child, syscall.SIGTERM)
-			time.Sleep(20 * time.Millisecond) // until the endpoints are known to have changed
+			time.Sleep(20 * time.Millisecond) // time for the change of endpoints to propagate
 			addr.Store(next.addr)
 			select {
 			case <-current.Exited:
@@ -92,13 +91,13 @@ func TestARollOverUnderGoProxiesLosesNoPOST(t *testing.T) {
 		}
 		stopped.Store(true)
 		all.Wait()
-		t.Logf("%d roll-overs under %d proxies: %d POSTs, %d lost, %d never sent by a proxy", rolls, proxies, sent.Load(), lost.Load(), unsent.Load())
+		t.Logf("%d replacements behind %d proxies: %d POSTs, %d lost, %d never sent by a proxy", rolls, proxies, sent.Load(), lost.Load(), unsent.Load())
 	})
 }
 
-// goProxy is a reverse proxy of the standard library with a transport of h2c.
+// goProxy starts a reverse proxy of the standard library with an h2c transport.
 func goProxy(addr *atomic.Value) (url_ string, end func()) {
-	//lint:ignore SA1019 many proxies in the field stand on it
+	//lint:ignore SA1019 many proxies in production use it
 	transport := &nethttp2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, _ string, _ *tls.Config) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, addr.Load().(string))
 	}}
@@ -118,13 +117,12 @@ func goProxy(addr *atomic.Value) (url_ string, end func()) {
 	return s.URL, func() { s.Close(); transport.CloseIdleConnections() }
 }
 
-// errUnsent is a fault of x/net's transport that no server can prevent: GOAWAY
-// comes between its choice of a connection and the head of the request, which is
-// not sent then; but it closes the body before it sends the request elsewhere.
-var errUnsent = errors.New("the proxy has closed the body before it sent it")
+// errUnsent reports a fault of x/net's transport that no server can prevent. If GOAWAY
+// arrives after it chose a connection and before it wrote the head, it closes the body
+// before it retries on another connection.
+var errUnsent = errors.New("the proxy closed the body before sending it")
 
-// postStreaming sends a body in pieces, with time between them, and checks the
-// answer.
+// postStreaming sends a body in pieces with pauses, and checks the response.
 func postStreaming(client *http.Client, front string, rng *rand.Rand) error {
 	id, pieces := rng.IntN(1<<30), 2+rng.IntN(6)
 	body := make([]byte, pieces*(1+rng.IntN(4000)))

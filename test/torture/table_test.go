@@ -14,13 +14,13 @@ import (
 // row is one experiment in the table of faults.
 type row struct {
 	name            string
-	events          int // kills, cuts, stops: what the experiment did
+	events          int // kills, cuts or stops
 	sent, seen      int
 	counts          [verdicts]int
 	refusal         map[string]int
 	twice, replayed int
-	broken          int // seen by the container, and cut
-	owed            int // requests without an excuse that were not answered
+	broken          int // received by the container, but cut
+	owed            int // requests without a justifying fault that were not answered
 	gauges          string
 	rss, rssAfter   float64
 	notes           []string
@@ -29,12 +29,12 @@ type row struct {
 // budgetRow is one experiment in the table of budgets.
 type budgetRow struct {
 	name           string
-	attacks        int // what the attackers did
+	attacks        int // number of attacks
 	honest, failed int
 	before, during quantiles
-	direct         quantiles // of a client of the container itself, during the attack
+	direct         quantiles // of a client that bypasses the gate, during the attack
 	peak, after    float64   // MiB
-	ceiling        float64   // likewise; 0 = none
+	ceiling        float64   // MiB; 0 = none
 	back           time.Duration
 	leftOut        string
 }
@@ -44,11 +44,11 @@ type floodRow struct {
 	name           string
 	connections    int
 	before, during quantiles
-	direct         quantiles // of a client of the container itself, during the attack
+	direct         quantiles // of a client that bypasses the gate, during the attack
 	asked, failed  int       // by the innocent client
 	growth         float64   // of RSS, in MiB
 	bursts         int       // by the attackers
-	yields         string    // how they give way to others
+	yields         string    // low priority of the attackers
 	ended          map[string]int
 	alive          bool
 }
@@ -61,13 +61,13 @@ var (
 
 func enterFlood(f floodRow) { floodRows = append(floodRows, f) }
 
-// enter judges a row and keeps it for the table.
+// enter checks a row and adds it to the table.
 func (r row) enter(t *testing.T) {
 	t.Helper()
 	rows = append(rows, r)
 	for what, n := range map[string]int{
-		"lost": r.counts[lost], "wrong answers": r.counts[wrong], "executed twice": r.twice,
-		"without a verdict": r.counts[pending], "owed an answer and without one": r.owed,
+		"lost": r.counts[lost], "wrong responses": r.counts[wrong], "executed twice": r.twice,
+		"without a verdict": r.counts[pending], "without the expected 200": r.owed,
 	} {
 		if n != 0 {
 			t.Errorf("%s: %d, want 0", what, n)

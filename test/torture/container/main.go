@@ -1,7 +1,7 @@
-// Container stands in for a user container in the torture test. It writes the
-// number of each request to descriptor 3 before it does anything else, so that
-// the ledger knows what a container has seen that is killed, and then behaves
-// as the request asks.
+// Container stands in for a user container in the torture test. It writes the number of
+// each request to descriptor 3 before it does anything else, so that the ledger is
+// complete even if the container is killed. Then it behaves as the request's fields
+// say.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	}
 }
 
-// run serves on a port of 127.0.0.1, h2c too if the second argument says so.
+// run serves HTTP/1, and h2c if the second argument is h2c, on a port of 127.0.0.1.
 func run(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("want a port and http1 or h2c, got %d arguments", len(args))
@@ -54,7 +54,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // a probe
 	}
-	// A line is far shorter than PIPE_BUF: it arrives whole, or not at all.
+	// A line is far shorter than PIPE_BUF, so the write is atomic.
 	if _, err := fmt.Fprintf(h.seen, "%d\n", id); err != nil {
 		panic(err)
 	}
@@ -88,7 +88,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		sum = hash.Sum32()
 	}
 	w.Header().Set(script.ID, strconv.Itoa(id))
-	if id%2 == 0 { // the others are chunked, unless they are short
+	if id%2 == 0 { // responses without a length are chunked, unless they are short
 		w.Header().Set("Content-Length", strconv.FormatInt(script.Length(id, n, sum, size), 10))
 	}
 	if err := answer(w, do, id, n, sum, size); err != nil {
@@ -96,7 +96,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-var errHalf = errors.New("as asked, half of it")
+var errHalf = errors.New("aborted half-way, as requested")
 
 func answer(w http.ResponseWriter, do string, id int, n int64, sum uint32, size int64) error {
 	piece := 16 << 10
@@ -119,8 +119,7 @@ func answer(w http.ResponseWriter, do string, id int, n int64, sum uint32, size 
 	})
 }
 
-// breakOff ends the connection of HTTP/1, or the stream of HTTP/2, without an
-// answer.
+// breakOff ends the HTTP/1 connection or the HTTP/2 stream without a response.
 func breakOff(w http.ResponseWriter, r *http.Request, reset bool) {
 	if r.ProtoMajor == 1 && reset {
 		_ = r.Context().Value(connKey{}).(*net.TCPConn).SetLinger(0)

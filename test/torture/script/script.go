@@ -1,5 +1,5 @@
-// Package script is what the clients and the container of the torture test
-// agree on: the fields of a request, and the body that answers it.
+// Package script defines the protocol between clients and container of the torture
+// test: the fields of a request, and the body of its response.
 package script
 
 import (
@@ -13,36 +13,37 @@ import (
 
 // Fields of a request.
 const (
-	ID   = "X-Torture-Id"   // its number in the ledger
+	ID   = "X-Torture-Id"   // number of the request in the ledger
 	Do   = "X-Torture-Do"   // one of the behaviours below
-	Wait = "X-Torture-Wait" // milliseconds before the answer
-	Size = "X-Torture-Size" // bytes of the answer behind its first line
+	Wait = "X-Torture-Wait" // delay of the response in milliseconds
+	Size = "X-Torture-Size" // bytes of the response after its first line
 )
 
 // Behaviours of the container.
 const (
-	Echo    = "echo"    // reads the body, then answers
-	Early   = "early"   // answers without reading the body
+	Echo    = "echo"    // reads the body, then responds
+	Early   = "early"   // responds without reading the body
 	Interim = "interim" // as Echo, after a 103
-	Dribble = "dribble" // as Echo, the answer in pieces of a few bytes
-	Reset   = "reset"   // resets the connection, or the stream, without an answer
-	Close   = "close"   // closes the connection without an answer
-	Half    = "half"    // breaks off in the middle of the answer
-	Hang    = "hang"    // never answers
+	Dribble = "dribble" // as Echo, in pieces of a few bytes
+	Reset   = "reset"   // resets the connection or the stream without a response
+	Close   = "close"   // closes the connection without a response
+	Half    = "half"    // aborts in the middle of the response
+	Hang    = "hang"    // never responds
 )
 
-// firstLine tells whose answer it is, and what arrived of the request's body.
+// firstLine identifies the request, with the length and checksum of its body as
+// received.
 func firstLine(id int, body int64, sum uint32) string {
 	return fmt.Sprintf("%d %d %08x\n", id, body, sum)
 }
 
-// Length of the answer's body.
+// Length returns the length of the response body.
 func Length(id int, body int64, sum uint32, size int64) int64 {
 	return int64(len(firstLine(id, body, sum))) + size
 }
 
-// Answer writes the body that answers a request, whose own body had this
-// length and checksum, in pieces. It ends with the first error.
+// Answer writes, in pieces, the response body to a request whose own body had this
+// length and checksum. It returns the first error of write.
 func Answer(id int, body int64, sum uint32, size int64, piece int, write func([]byte) error) error {
 	if err := write([]byte(firstLine(id, body, sum))); err != nil {
 		return err
@@ -58,18 +59,18 @@ func Answer(id int, body int64, sum uint32, size int64, piece int, write func([]
 	return nil
 }
 
-// ErrWrong says that a body is not the answer to its request.
-var ErrWrong = errors.New("wrong answer")
+// ErrWrong reports that a body is not the response to the request.
+var ErrWrong = errors.New("wrong response")
 
-// Check reads the body of an answer to its end. An error of r is returned as
-// it is; [ErrWrong] says that bytes differ, lack or are too many.
+// Check reads a response body to EOF. It returns an error of r unchanged, and
+// [ErrWrong] if bytes differ, are missing or are excess.
 func Check(r io.Reader, id int, body int64, sum uint32, size int64) error {
 	got := make([]byte, 16<<10)
 	err := Answer(id, body, sum, size, len(got), func(want []byte) error {
 		n, err := fill(r, got[:len(want)])
 		switch {
 		case string(got[:n]) != string(want[:n]):
-			return fmt.Errorf("%w: %.60q in the place of %.60q", ErrWrong, got[:n], want)
+			return fmt.Errorf("%w: %.60q instead of %.60q", ErrWrong, got[:n], want)
 		case n < len(want) && errors.Is(err, io.EOF):
 			return fmt.Errorf("%w: it ended early", ErrWrong)
 		case n < len(want):
@@ -84,13 +85,13 @@ func Check(r io.Reader, id int, body int64, sum uint32, size int64) error {
 	case err != nil:
 		return err
 	case n > 0:
-		return fmt.Errorf("%w: %d bytes behind it", ErrWrong, n)
+		return fmt.Errorf("%w: %d excess bytes", ErrWrong, n)
 	}
 	return nil
 }
 
-// fill reads until p is full. Unlike io.ReadFull it leaves the error as it is,
-// so that an end in good order differs from a broken one.
+// fill reads until p is full. Unlike io.ReadFull it returns the error unchanged, so
+// that EOF differs from a broken connection.
 func fill(r io.Reader, p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var k int
@@ -100,5 +101,5 @@ func fill(r io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// Sum is the checksum of a request's body.
+// Sum returns the checksum of a request body.
 func Sum(body []byte) uint32 { return crc32.ChecksumIEEE(body) }

@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-func TestCheckTellsAWrongAnswerFromABrokenOne(t *testing.T) {
+func TestCheckDistinguishesAWrongResponseFromATruncatedOne(t *testing.T) {
 	var whole bytes.Buffer
 	if err := Answer(7, 3, Sum([]byte("abc")), 40_000, 1000, func(p []byte) error { _, err := whole.Write(p); return err }); err != nil {
 		t.Fatal(err)
