@@ -73,7 +73,7 @@ func readTree(t *testing.T, root string) {
 	}
 }
 
-func TestEachRuleNoticesItsBreach(t *testing.T) {
+func TestEachViolatedRuleIsReported(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		where Package
@@ -161,7 +161,7 @@ func TestEachRuleNoticesItsBreach(t *testing.T) {
 	}
 }
 
-func TestAnHTTPLibraryIsFoundBehindOthers(t *testing.T) {
+func TestAnIndirectImportOfAnHTTPLibraryIsReported(t *testing.T) {
 	gate := Package{ImportPath: module + "/pkg/gate", Imports: []string{"errors", "log/x"}}
 	behind := Package{
 		ImportPath: "log/x",
@@ -174,7 +174,7 @@ func TestAnHTTPLibraryIsFoundBehindOthers(t *testing.T) {
 	}
 }
 
-func TestOpenCensusIsFoundBehindOthers(t *testing.T) {
+func TestAnIndirectImportOfOpenCensusIsReported(t *testing.T) {
 	queue, tracing := imports("cmd/queue", "pkg/metrics/tracing"), imports("pkg/metrics/tracing", "go.opencensus.io/trace/tracestate")
 	want := []string{"cmd/queue does without OpenCensus: " + queue.ImportPath + " imports " + tracing.ImportPath + " imports go.opencensus.io/trace/tracestate"}
 	if got := Check([]Package{queue, tracing}); !slices.Equal(got, want) {
@@ -182,7 +182,7 @@ func TestOpenCensusIsFoundBehindOthers(t *testing.T) {
 	}
 }
 
-func TestWhatTheRulesAllowIsNotReported(t *testing.T) {
+func TestAllowedImportsAreNotReported(t *testing.T) {
 	queue := imports("cmd/queue", "pkg/gate", "pkg/gate/http1", "pkg/probe", "pkg/metrics/tracing", "go.opencensus.io.example/trace")
 	queue.TestImports = []string{"go.opencensus.io/trace"}
 	tracing := imports("pkg/metrics/tracing", "pkg/metrics/otlp")

@@ -16,7 +16,7 @@ const focused = `(() => {
 	return (e.id || e.className || e.closest('details').id) + (seen ? '' : ' unseen');
 })()`
 
-func TestEverythingCanBeReachedReadAndOpenedWithTheKeyboard(t *testing.T) {
+func TestThePageCanBeOperatedWithTheKeyboard(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, c.probe())
 	stop := load(t, g, 2, 5)

@@ -181,7 +181,7 @@ const illegible = `(() => {
 	return [...new Set(found)];
 })()`
 
-func TestWithoutAnyRequestThePageSaysSo(t *testing.T) {
+func TestAPageWithoutRequestsSaysSo(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, "SERVING_READINESS_PROBE=none")
 	b := openTab(t)

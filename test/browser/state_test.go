@@ -42,7 +42,7 @@ func (b *tab) inAllViews(state string) {
 	}
 }
 
-func TestWhileItConnectsThePageClaimsNothing(t *testing.T) {
+func TestAConnectingPageShowsNoState(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, c.probe())
 	page, err := url.Parse(g.page())
@@ -91,7 +91,7 @@ func TestAContainerThatDoesNotListenYetIsStarting(t *testing.T) {
 	b.inAllViews("starting")
 }
 
-func TestTheFirstThingToSeeIsWhichContainersAreNotReadyAndWhy(t *testing.T) {
+func TestContainersThatAreNotReadyAreShownFirstWithTheirReasons(t *testing.T) {
 	web, proxy := startContainer(t), startContainer(t)
 	g := startGate(t, web.port, fmt.Sprintf(`SERVING_READINESS_PROBE=[{"httpGet":{"path":"/ready","port":%d}},{"httpGet":{"path":"/ready","port":%d}}]`, web.port, proxy.port),
 		"ENABLE_MULTI_CONTAINER_PROBES=true", "CONTAINER_NAMES=web,proxy", "SERVING_POD=web-00007-deployment-5d9c8")
@@ -141,7 +141,7 @@ func TestInAnOverloadRefusalsAreNeitherFailuresNorLatency(t *testing.T) {
 	b.inAllViews("overloaded")
 }
 
-func TestAnOpenPageShowsTheDrainToItsEndAndDoesNotHoldItUp(t *testing.T) {
+func TestAnOpenPageShowsTheDrainUntilItsEndWithoutDelayingIt(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, c.probe(), "DRAIN_QUIET_SECONDS=0")
 	b := openTab(t)
@@ -170,7 +170,7 @@ func TestAnOpenPageShowsTheDrainToItsEndAndDoesNotHoldItUp(t *testing.T) {
 	b.inAllViews("ended")
 }
 
-func TestAGateThatIsGoneIsSeenAndThePageComesBackByItself(t *testing.T) {
+func TestThePageShowsADeadGateAndReconnects(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, c.probe())
 	b := openTab(t)
@@ -213,7 +213,7 @@ func TestANinthPageSaysThatEightAreOpen(t *testing.T) {
 	b.awaits("it says so", in("full")+` && document.querySelector('#state-note').textContent.startsWith('Eight pages are open already')`, nil)
 }
 
-func TestTheAxisFitsWhatThereIs(t *testing.T) {
+func TestTheAxisFitsTheData(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, c.probe())
 	b := openTab(t)

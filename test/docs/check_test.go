@@ -112,7 +112,7 @@ func targets(words []string) error {
 	return nil
 }
 
-func TestCommandsThatAreNotThereAreFound(t *testing.T) {
+func TestMissingCommandsAreReported(t *testing.T) {
 	for script, want := range map[string]string{
 		"make build\nmake run PORT=1 # a remark": "", "make bilud": "no bilud", "make run PROT=1": "no PROT",
 		"queue --port 1 --concurrency=2 -- app --any": "", "./bin/queue --prot 1": "no flag --prot", "queue prob": "prob",

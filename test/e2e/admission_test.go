@@ -77,7 +77,7 @@ func TestTheLimitBoundsRequestsInFlight(t *testing.T) {
 	finish(clients[2], peers[2])
 }
 
-func TestTenTimesTheLimitWaitAndTheRestAreRefused(t *testing.T) {
+func TestTenTimesTheLimitAreQueuedAndFurtherRequestsAreRejected(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=2")
 	first, p := inFlight(t, k, g, "/first")
@@ -117,7 +117,7 @@ func TestQueueCapacityIsConfigurable(t *testing.T) {
 	finish(two, k.acceptFor("/2"))
 }
 
-func TestQueueMaxWaitEndsAWait(t *testing.T) {
+func TestQueueMaxWaitLimitsTheTimeInTheQueue(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_MAX_WAIT=300ms")
@@ -144,7 +144,7 @@ func queueDepth(page map[string]float64) float64 {
 	return -1
 }
 
-func TestAClientThatLeavesTheQueueFreesItsPlaceAndNeverReachesTheContainer(t *testing.T) {
+func TestAQueuedClientThatDisconnectsFreesItsQueuePositionAndIsNotForwarded(t *testing.T) {
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1")
 	inQueue := func(how string, want float64) {
@@ -169,7 +169,7 @@ func TestAClientThatLeavesTheQueueFreesItsPlaceAndNeverReachesTheContainer(t *te
 	}
 }
 
-func TestWithoutALimitAllAreInFlight(t *testing.T) {
+func TestWithoutALimitAllRequestsAreInFlight(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=0", "QUEUE_CAPACITY=1")
 	var clients []*client
@@ -183,7 +183,7 @@ func TestWithoutALimitAllAreInFlight(t *testing.T) {
 	}
 }
 
-func TestTheSlotIsHeldUntilTheAnswersBodyEnds(t *testing.T) {
+func TestTheSlotIsReleasedWhenTheResponseBodyEnds(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1")
 	c, p := inFlight(t, k, g, "/0")
@@ -197,7 +197,7 @@ func TestTheSlotIsHeldUntilTheAnswersBodyEnds(t *testing.T) {
 	finish(next, k.acceptFor("/1"))
 }
 
-func TestTheSlotIsHeldUntilAHalfSentUploadEnds(t *testing.T) {
+func TestTheSlotIsReleasedWhenAnUploadAfterAnEarlyResponseEnds(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1")
 	c := dial(t, g)
@@ -236,7 +236,7 @@ func (p *peer) waitsFor(k *container) (here bool) {
 	return here
 }
 
-func TestTheSlotIsHeldUntilTheTunnelEnds(t *testing.T) {
+func TestTheSlotIsReleasedWhenTheTunnelEnds(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1")
 	c, p := upgraded(t, k, g, "", "")
@@ -254,7 +254,7 @@ func TestTheSlotIsHeldUntilTheTunnelEnds(t *testing.T) {
 	finish(next, k.acceptFor("/1"))
 }
 
-func TestAClientThatLeavesGivesItsSlotBackAtOnce(t *testing.T) {
+func TestAClientThatDisconnectsReleasesItsSlotImmediately(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1")
 	for _, leave := range []func(*client){(*client).close, (*client).abort, (*client).closeWrite} {
@@ -267,7 +267,7 @@ func TestAClientThatLeavesGivesItsSlotBackAtOnce(t *testing.T) {
 	}
 }
 
-func TestAHardLimitHoldsTheSlotUntilTheContainerEnds(t *testing.T) {
+func TestAHardLimitReleasesTheSlotWhenTheContainerEndsTheRequest(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "CONCURRENCY_HARD=true")
 	for how, end := range map[string]func(*peer){
@@ -287,7 +287,7 @@ func TestAHardLimitHoldsTheSlotUntilTheContainerEnds(t *testing.T) {
 	}
 }
 
-func TestAHardLimitHoldsTheSlotNoLongerThanTheRequestClock(t *testing.T) {
+func TestAHardLimitReleasesTheSlotAtTheRequestTimeout(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "CONCURRENCY_HARD=true", "REVISION_TIMEOUT_SECONDS=2")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestEveryInterimResponseGoesOnInOrder(t *testing.T) {
+func TestInterimResponsesAreForwardedInOrder(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -29,7 +29,7 @@ func TestEveryInterimResponseGoesOnInOrder(t *testing.T) {
 	}
 }
 
-func TestInterimResponsesGluedToTheFinalOneGoOn(t *testing.T) {
+func TestInterimResponsesInOneSegmentWithTheFinalOneAreForwarded(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -42,7 +42,7 @@ func TestInterimResponsesGluedToTheFinalOneGoOn(t *testing.T) {
 	c.answer("GET").is(200, "ok")
 }
 
-func TestNoInterimResponseGoesToAnHTTP10Client(t *testing.T) {
+func TestInterimResponsesAreNotSentToAnHTTP10Client(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -56,7 +56,7 @@ func TestNoInterimResponseGoesToAnHTTP10Client(t *testing.T) {
 	c.closed()
 }
 
-func TestTrailersOfARequestReachTheContainer(t *testing.T) {
+func TestRequestTrailersReachTheContainer(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -78,7 +78,7 @@ func TestTrailersOfARequestReachTheContainer(t *testing.T) {
 	}
 }
 
-func TestTrailersOfAnAnswerReachTheClient(t *testing.T) {
+func TestResponseTrailersReachTheClient(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -121,7 +121,7 @@ func TestFramingAndRoutingFieldsAreDroppedFromTrailers(t *testing.T) {
 	}
 }
 
-func TestAnswersWithoutABodyEndAtTheirHead(t *testing.T) {
+func TestResponsesWithoutABodyEndAtTheirHead(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -189,7 +189,7 @@ func TestLengthIsRemovedFromInterimResponses(t *testing.T) {
 	c.answer("GET").is(200, "ok")
 }
 
-func TestStatusAndReasonGoOnAsSent(t *testing.T) {
+func TestStatusAndReasonAreForwardedUnchanged(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	lines := []string{
@@ -208,7 +208,7 @@ func TestStatusAndReasonGoOnAsSent(t *testing.T) {
 	}
 }
 
-func TestAnswersGoOutAsHTTP11(t *testing.T) {
+func TestResponsesAreSentAsHTTP11(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -230,7 +230,7 @@ func TestAnswersGoOutAsHTTP11(t *testing.T) {
 	c.answer("GET").is(200, "ok")
 }
 
-func TestABodyThatEndsWithTheConnectionArrivesWhole(t *testing.T) {
+func TestABodyDelimitedByCloseArrivesComplete(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, version := range []string{"HTTP/1.0", "HTTP/1.1"} {

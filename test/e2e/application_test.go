@@ -180,7 +180,7 @@ func TestAnApplicationIsStartedBehindTheGateWithItsPort(t *testing.T) {
 	g.becomesReady(kubelet)
 }
 
-func TestADrainEndsBeforeTheApplicationGetsItsSignal(t *testing.T) {
+func TestTheApplicationIsSignalledAfterTheDrain(t *testing.T) {
 	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT} {
 		g := startGateWithApplication(t)
@@ -202,7 +202,7 @@ func TestADrainEndsBeforeTheApplicationGetsItsSignal(t *testing.T) {
 	}
 }
 
-func TestAnApplicationClosesItsTunnelsWhenItGetsItsSignal(t *testing.T) {
+func TestAnApplicationClosesItsTunnelsWhenItIsSignalled(t *testing.T) {
 	t.Parallel()
 	g := startGateWithApplication(t)
 	c := dial(t, g)
@@ -241,7 +241,7 @@ func TestASecondSignalEndsTheApplicationToo(t *testing.T) {
 	eventually(t, "the application is gone", func() bool { return syscall.Kill(pid, 0) != nil })
 }
 
-func TestWithoutAPlatformAnIdleApplicationGetsItsSignalAtOnce(t *testing.T) {
+func TestWithoutAPlatformAnIdleApplicationIsSignalledImmediately(t *testing.T) {
 	t.Parallel()
 	g := startGateWithApplication(t, "DRAIN_QUIET_SECONDS=")
 	g.says("listening")
@@ -300,7 +300,7 @@ func TestAnApplicationThatDoesNotEndIsKilledAfterTheStopTimeout(t *testing.T) {
 	}
 }
 
-func TestSignalsThatTheGateHasNoUseForReachTheApplication(t *testing.T) {
+func TestSignalsThatTheGateDoesNotHandleReachTheApplication(t *testing.T) {
 	t.Parallel()
 	g := startGateWithApplication(t)
 	g.says("listening")
@@ -311,7 +311,7 @@ func TestSignalsThatTheGateHasNoUseForReachTheApplication(t *testing.T) {
 	g.fetch("/")
 }
 
-func TestAnApplicationThatEndsEndsTheGateWithItsExitCode(t *testing.T) {
+func TestTheGateExitsWithTheExitCodeOfTheApplication(t *testing.T) {
 	t.Parallel()
 	for path, c := range map[string]struct {
 		code int
@@ -340,7 +340,7 @@ func TestAMissingDoubleDashBeforeTheCommandIsSuggested(t *testing.T) {
 	}
 }
 
-func TestAnApplicationThatCannotStartEndsTheGate(t *testing.T) {
+func TestTheGateExitsIfTheApplicationCannotBeStarted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		command string
@@ -405,7 +405,7 @@ func startGateWithWrapper(t *testing.T, before string, settings ...string) *gate
 	return g
 }
 
-func TestAnApplicationBehindAWrapperGetsTheSignal(t *testing.T) {
+func TestAnApplicationStartedByAWrapperIsSignalled(t *testing.T) {
 	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT} {
 		g := startGateWithWrapper(t, "trap : INT TERM QUIT") // it waits for the application, as npm does
@@ -436,7 +436,7 @@ func TestAnApplicationMayEndAfterItsWrapper(t *testing.T) {
 	g.says("in order")
 }
 
-func TestTheApplicationEndsWithAGateThatIsKilled(t *testing.T) {
+func TestTheApplicationEndsWhenTheGateIsKilled(t *testing.T) {
 	t.Parallel()
 	g := startGateWithApplication(t)
 	pid, err := strconv.Atoi(g.fetch("/pid"))

@@ -174,7 +174,7 @@ func TestApplicationProbesThatSucceedGet200(t *testing.T) {
 	}
 }
 
-func TestAnApplicationProbeCarriesTheCallersFieldsAndTheConfiguredOnes(t *testing.T) {
+func TestAnApplicationProbeSendsTheProbersFieldsAndTheConfiguredOnes(t *testing.T) {
 	t.Parallel()
 	a := listeningApp(t)
 	g := startAppGate(t, a, fmt.Sprintf(`{"/app-health/web/livez": {"httpGet": {"port": %d, "host": "ignored.invalid", "httpHeaders": [
@@ -192,7 +192,7 @@ func TestAnApplicationProbeCarriesTheCallersFieldsAndTheConfiguredOnes(t *testin
 	}
 }
 
-func TestAnApplicationProbeThatIsNotConfiguredGets404AndTheConfiguredOnes(t *testing.T) {
+func TestAnUnknownApplicationProbeGets404WithTheConfiguredPaths(t *testing.T) {
 	t.Parallel()
 	a := listeningApp(t)
 	probe := fmt.Sprintf(`{"httpGet":{"port":%d}}`, a.port)
@@ -246,7 +246,7 @@ func TestApplicationProbesAreLoggedOncePerChange(t *testing.T) {
 	}
 }
 
-func TestIstiosNameForApplicationProbesIsUnderstood(t *testing.T) {
+func TestIstiosVariableForApplicationProbesIsAccepted(t *testing.T) {
 	t.Parallel()
 	a := listeningApp(t)
 	const path = "/app-health/web/livez"
@@ -262,7 +262,7 @@ func TestIstiosNameForApplicationProbesIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestBadApplicationProbesStopTheStart(t *testing.T) {
+func TestInvalidApplicationProbesAreAStartUpError(t *testing.T) {
 	const good = `{"httpGet":{"port":1}}`
 	for _, x := range []struct{ probes, want string }{
 		{`{"/health/web/livez":` + good + `}`, "/health/web/livez"},

@@ -26,7 +26,7 @@ func since(t *testing.T, start time.Time, d time.Duration) {
 	}
 }
 
-func TestTheRequestClockGives504AndTheConnectionStays(t *testing.T) {
+func TestTheRequestTimeoutGives504AndKeepsTheConnection(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "REVISION_TIMEOUT_SECONDS=1")
@@ -60,7 +60,7 @@ func TestTheRequestTimeoutAppliesInTheQueue(t *testing.T) {
 	finish(c, k.acceptFor("/next"))
 }
 
-func TestTheRequestClockCutsAnAnswerUnderWay(t *testing.T) {
+func TestTheRequestTimeoutCutsAResponseInProgress(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "REVISION_TIMEOUT_SECONDS=1")
@@ -83,7 +83,7 @@ func TestTheRequestClockCutsAnAnswerUnderWay(t *testing.T) {
 	}
 }
 
-func TestTheRequestClockCutsABodyWithoutLengthVisibly(t *testing.T) {
+func TestTheRequestTimeoutResetsAResponseDelimitedByClose(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "REVISION_TIMEOUT_SECONDS=1")
@@ -100,7 +100,7 @@ func TestTheRequestClockCutsABodyWithoutLengthVisibly(t *testing.T) {
 	p.gone()
 }
 
-func TestTheResponseStartClockGives504(t *testing.T) {
+func TestTheResponseStartTimeoutGives504(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1", "REVISION_TIMEOUT_SECONDS=60")
@@ -122,7 +122,7 @@ func TestTheResponseStartClockGives504(t *testing.T) {
 	c.expect("abcd")
 }
 
-func TestAnInterimResponseCountsAsAStart(t *testing.T) {
+func TestAnInterimResponseStopsTheResponseStartTimeout(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1", "REVISION_TIMEOUT_SECONDS=60")
@@ -136,7 +136,7 @@ func TestAnInterimResponseCountsAsAStart(t *testing.T) {
 	finish(c, p)
 }
 
-func TestTheIdleClockGives504BeforeTheHeadAndACutAfter(t *testing.T) {
+func TestTheIdleTimeoutGives504BeforeTheHeadAndCutsTheResponseAfterIt(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "REVISION_IDLE_TIMEOUT_SECONDS=1", "REVISION_TIMEOUT_SECONDS=60")
@@ -161,7 +161,7 @@ func TestTheIdleClockGives504BeforeTheHeadAndACutAfter(t *testing.T) {
 	p.gone()
 }
 
-func TestBytesInEitherDirectionResetTheIdleClock(t *testing.T) {
+func TestBytesInEitherDirectionRestartTheIdleTimeout(t *testing.T) {
 	const pause = 300 * time.Millisecond
 	for _, direction := range []string{"upload", "answer", "tunnel up", "tunnel down"} {
 		t.Run(direction, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestBytesInEitherDirectionResetTheIdleClock(t *testing.T) {
 	}
 }
 
-func TestAStalledUploadGets504AndAClose(t *testing.T) {
+func TestAStalledUploadGets504AndTheConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	for _, setting := range []string{"REVISION_TIMEOUT_SECONDS=1", "REVISION_IDLE_TIMEOUT_SECONDS=1", "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1"} {
 		for _, head := range []string{"Content-Length: 10\r\n\r\nhalf", "Transfer-Encoding: chunked\r\n\r\n8\r\nhalf"} {
@@ -235,7 +235,7 @@ func TestAStalledUploadGets504AndAClose(t *testing.T) {
 	}
 }
 
-func TestATunnelOutlivesTheRequestAndStartClocks(t *testing.T) {
+func TestRequestAndResponseStartTimeoutsDoNotApplyToTunnels(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "REVISION_TIMEOUT_SECONDS=1", "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1")

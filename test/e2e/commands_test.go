@@ -28,7 +28,7 @@ func (g *gate) probes(args ...string) (code int, text string) {
 	return code, stderr
 }
 
-func TestQueueProbeAsksAsThePlatformWould(t *testing.T) {
+func TestQueueProbeSendsTheProbeOfThePlatform(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
@@ -39,7 +39,7 @@ func TestQueueProbeAsksAsThePlatformWould(t *testing.T) {
 	}
 }
 
-func TestQueueProbeSaysWhyTheGateIsNotReady(t *testing.T) {
+func TestQueueProbePrintsWhyTheGateIsNotReady(t *testing.T) {
 	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k, "SERVING_READINESS_PROBE=", "CONTAINER_NAMES=web")
@@ -98,7 +98,7 @@ func TestQueueProbeWithoutAGateFailsClearly(t *testing.T) {
 }
 
 // Knative 0.14 has this as the exec probe of its sidecar.
-func TestTheProbeOfOldKnativeWaitsForTheGate(t *testing.T) {
+func TestTheProbeFlagOfOldKnativeWaitsForTheGate(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	port := freePort(t)
@@ -161,7 +161,7 @@ func openTerminal(t *testing.T) (master, slave *os.File) {
 	return master, slave
 }
 
-func TestTheLogOnATerminalIsForPeople(t *testing.T) {
+func TestTheLogOnATerminalIsReadable(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ setting, line string }{
 		{"SERVING_LOGGING_CONFIG=", `(?m)^\d\d:\d\d:\d\d\.\d{3}  \x1b\[34mINFO\x1b\[0m  serving on http://localhost:\d+/ for the application on port \d+\r?$`},

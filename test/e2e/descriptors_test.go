@@ -21,7 +21,7 @@ func openMany(t *testing.T, addr string, n int, text string) {
 	}
 }
 
-func TestConnectionsThatWaitGiveWayWhereDescriptorsRunOut(t *testing.T) {
+func TestIdleConnectionsAreReclaimedWhenDescriptorsRunOut(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []string{"64", "256"} {
 		for name, text := range map[string]string{
@@ -69,9 +69,9 @@ func TestConnectionsThatWaitGiveWayWhereDescriptorsRunOut(t *testing.T) {
 	}
 }
 
-// TestRequestsShareTheConnectionsThatThereAreDescriptorsFor gives the gate
+// TestRequestsWaitForAConnectionWhenDescriptorsRunOut gives the gate
 // fewer descriptors than its clients would need connections to the container.
-func TestRequestsShareTheConnectionsThatThereAreDescriptorsFor(t *testing.T) {
+func TestRequestsWaitForAConnectionWhenDescriptorsRunOut(t *testing.T) {
 	t.Parallel()
 	const clients, limit = 50, 100
 	k := startContainer(t)
@@ -97,7 +97,7 @@ func TestRequestsShareTheConnectionsThatThereAreDescriptorsFor(t *testing.T) {
 
 // Many idle connections to the serving port or to a side port do not keep side
 // ports from answering, and many to a side port do not delay traffic.
-func TestSidePortsAnswerBesideCrowds(t *testing.T) {
+func TestSidePortsRespondWhenClientsExhaustTheDescriptors(t *testing.T) {
 	t.Parallel()
 	const health = "GET /health/alive HTTP/1.1\r\nHost: h\r\n\r\n"
 	for _, limit := range []string{"64", "100", "1024"} {

@@ -46,7 +46,7 @@ func TestQueueDrainDoesNotWaitForAGateThatHangs(t *testing.T) {
 	g.mayEnd = true // it finds the request for a drain
 }
 
-func TestTheDrainSocketOutlivesAWantOfDescriptors(t *testing.T) {
+func TestTheDrainSocketSurvivesAShortageOfDescriptors(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)

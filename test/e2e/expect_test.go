@@ -7,7 +7,7 @@ import (
 
 const expecting = "POST /expect HTTP/1.1\r\nHost: gate.test\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
 
-func TestTheContainersContinueIsPassedOnOnce(t *testing.T) {
+func TestA100OfTheContainerIsForwardedOnce(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -26,7 +26,7 @@ func TestTheContainersContinueIsPassedOnOnce(t *testing.T) {
 	c.answer("GET").is(200, "ok")
 }
 
-func TestTheContainersRefusalDecidesAnExpectation(t *testing.T) {
+func TestTheContainersFinalResponseToAnExpectationIsForwarded(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, line := range []string{"417 Expectation Failed", "413 Content Too Large", "401 Unauthorized"} {
@@ -49,7 +49,7 @@ func TestTheContainersRefusalDecidesAnExpectation(t *testing.T) {
 	}
 }
 
-func TestAfterASecondOfSilenceTheGateSaysContinueItself(t *testing.T) {
+func TestTheGateSends100AfterASecondOfSilence(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
@@ -68,7 +68,7 @@ func TestAfterASecondOfSilenceTheGateSaysContinueItself(t *testing.T) {
 	c.answer("POST").is(200, "ok")
 }
 
-func TestAFinalAnswerWithoutContinueIsDelivered(t *testing.T) {
+func TestAFinalResponseWithout100IsForwarded(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -79,7 +79,7 @@ func TestAFinalAnswerWithoutContinueIsDelivered(t *testing.T) {
 	c.answer("POST").is(200, "ok")
 }
 
-func TestABodySentWithoutWaitingForContinueIsForwarded(t *testing.T) {
+func TestABodySentWithoutWaitingFor100IsForwarded(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)

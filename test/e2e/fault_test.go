@@ -17,7 +17,7 @@ func speaksHTTP1(c *client, k *container) {
 	c.answer("GET").is(200, "ok")
 }
 
-func TestAContainerThatClosesBeforeAnAnswerGives502(t *testing.T) {
+func TestAContainerThatClosesBeforeTheResponseGives502(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -35,7 +35,7 @@ func TestAContainerThatClosesBeforeAnAnswerGives502(t *testing.T) {
 	k.unseen("a second attempt on a fresh connection")
 }
 
-func TestAContainerThatResetsBeforeAnAnswerGives502(t *testing.T) {
+func TestAContainerThatResetsBeforeTheResponseGives502(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -50,7 +50,7 @@ func TestAContainerThatResetsBeforeAnAnswerGives502(t *testing.T) {
 	k.unseen("a second attempt on a fresh connection")
 }
 
-func TestAMalformedAnswerGives502(t *testing.T) {
+func TestAMalformedResponseGives502(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, bad := range []string{
@@ -88,7 +88,7 @@ func TestAMalformedAnswerGives502(t *testing.T) {
 	}
 }
 
-func TestAnswersThatCanBeReadInOneWayOnlyAreRepaired(t *testing.T) {
+func TestInvalidButUnambiguousResponsesAreRepaired(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	const clean = "HTTP/1.1 200 OK\r\nX: a b\r\n"
@@ -124,7 +124,7 @@ func TestAnswersThatCanBeReadInOneWayOnlyAreRepaired(t *testing.T) {
 	}
 }
 
-func TestAnAnswerBrokenMidBodyCutsTheClient(t *testing.T) {
+func TestATruncatedResponseIsTruncatedForTheClient(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, x := range []struct{ head, part string }{
@@ -156,7 +156,7 @@ func TestAnAnswerBrokenMidBodyCutsTheClient(t *testing.T) {
 	dial(t, g).get("/", "K-Network-Probe: queue").is(200, "queue")
 }
 
-func TestAResetEndsABodyWithoutLengthVisibly(t *testing.T) {
+func TestAResetOfABodyDelimitedByCloseResetsTheClient(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -180,7 +180,7 @@ func TestAResetEndsABodyWithoutLengthVisibly(t *testing.T) {
 	}
 }
 
-func TestOneBrokenExchangeDoesNotPoisonAnother(t *testing.T) {
+func TestABrokenExchangeDoesNotAffectTheNextOne(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	good, bad := dial(t, g), dial(t, g)

@@ -49,7 +49,7 @@ func TestPeerAddressIsAppendedToXForwardedFor(t *testing.T) {
 	}
 }
 
-func TestDateIsAddedToAnAnswerOnlyIfMissingAndNothingElse(t *testing.T) {
+func TestOnlyAMissingDateIsAddedToAResponse(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -105,7 +105,7 @@ func TestForwardedIsGeneratedFromTheXForwardedFields(t *testing.T) {
 	}
 }
 
-func TestForwardedIsLeftAloneOrNotMade(t *testing.T) {
+func TestForwardedIsUnchangedIfPresentAndAbsentWithoutXForwardedFields(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	seenBy(t, k, g, "X-A: b").lacks("Forwarded")
@@ -180,7 +180,7 @@ func TestConnectionCannotNameTheFramingOfABody(t *testing.T) {
 	p.expect("abc")
 }
 
-func TestHopByHopFieldsOfAnAnswerAreRemoved(t *testing.T) {
+func TestHopByHopFieldsOfAResponseAreRemoved(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -195,7 +195,7 @@ func TestHopByHopFieldsOfAnAnswerAreRemoved(t *testing.T) {
 	a.field("X-Public", "2")
 }
 
-func TestAllOtherFieldsAreKeptInOrderCaseAndRepetition(t *testing.T) {
+func TestOrderCaseAndRepetitionOfOtherFieldsAreUnchanged(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	lines := []string{
@@ -267,7 +267,7 @@ func TestGateFieldsOfTheContainerAreRemoved(t *testing.T) {
 	a.field("X-K-Gate-Outcome", "kept")
 }
 
-func TestHeadsUpToTheLimitsAreForwardedWhole(t *testing.T) {
+func TestHeadsUpToTheLimitsAreForwarded(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	big := "X-Big: " + strings.Repeat("v", headLimit-1<<10)

@@ -54,7 +54,7 @@ func TestAnIdlePageHasAtMost170Series(t *testing.T) {
 	}
 }
 
-func TestActiveRequestsAreThoseInFlightAndQueued(t *testing.T) {
+func TestActiveRequestsCountRequestsInFlightAndQueued(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1")
@@ -68,7 +68,7 @@ func TestActiveRequestsAreThoseInFlightAndQueued(t *testing.T) {
 	})
 }
 
-func TestTheAutoscalerReadsSevenRequestsOfWhichThreeWereProxied(t *testing.T) {
+func TestTheStatCountsAllAndProxiedRequests(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g, stats, page := startObservedGate(t, k)
@@ -174,7 +174,7 @@ func TestHTTPMetricsHaveKnativesLabels(t *testing.T) {
 	}
 }
 
-func TestProbesAndUncountedPathsAreNotInTheFigures(t *testing.T) {
+func TestProbesAndUncountedPathsAreNotCounted(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "UNCOUNTED_PATHS=/healthz")
@@ -194,7 +194,7 @@ func TestProbesAndUncountedPathsAreNotInTheFigures(t *testing.T) {
 	})
 }
 
-func TestTheStatIsProtobufUnlessTextIsAskedFor(t *testing.T) {
+func TestTheStatIsProtobufUnlessTheScraperAcceptsText(t *testing.T) {
 	t.Parallel()
 	g, stats, _ := startObservedGate(t, startContainer(t))
 	a := dialAddr(t, stats).get("/metrics")
@@ -208,7 +208,7 @@ func TestTheStatIsProtobufUnlessTextIsAskedFor(t *testing.T) {
 	g.checkHealth()
 }
 
-func TestFiguresAreServedWhileDraining(t *testing.T) {
+func TestMetricsAreServedWhileDraining(t *testing.T) {
 	t.Parallel()
 	g, stats, page := startObservedGate(t, startContainer(t), "DRAIN_QUIET_SECONDS=600")
 	g.signal(syscall.SIGTERM)

@@ -98,7 +98,7 @@ func TestContentLengthIsForwardedAsIs(t *testing.T) {
 	parseHead(t, p.head()).lacks("Content-Length", "Transfer-Encoding")
 }
 
-func TestABadChunkEndsBothSidesVisibly(t *testing.T) {
+func TestAMalformedChunkOfTheClientCutsBothConnections(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, bad := range []string{"zz\r\n", "-1\r\nx", "3\r\nabcXX", "3 \x00\r\nabc\r\n", "fffffffffffffffff\r\n", "3\nabc\r\n", "\r\n", "0\r\nBad Trailer: x\r\n\r\n"} {
@@ -121,7 +121,7 @@ func TestABadChunkEndsBothSidesVisibly(t *testing.T) {
 	}
 }
 
-func TestABadChunkOfTheContainerEndsBothSidesVisibly(t *testing.T) {
+func TestAMalformedChunkOfTheContainerCutsBothConnections(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, bad := range []string{"zz\r\n", "-1\r\nx", "3\r\nabcXX", "fffffffffffffffff\r\n", "3\nabc\r\n", "\r\n"} {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestAClientThatLeavesClosesTheContainersConnection(t *testing.T) {
+func TestAClientThatDisconnectsClosesItsUpstreamConnection(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	leave := map[string]func(*client){"close": (*client).close, "reset": (*client).abort, "half-close": (*client).closeWrite}
@@ -64,7 +64,7 @@ func TestAClientThatLeavesClosesTheContainersConnection(t *testing.T) {
 	dial(t, g).get("/", "K-Network-Probe: queue").is(200, "queue")
 }
 
-func TestTheContainerLearnsWithinMillisecondsThatAClientLeft(t *testing.T) {
+func TestADisconnectReachesTheContainerWithinMilliseconds(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	var delays []time.Duration
@@ -89,7 +89,7 @@ func TestTheContainerLearnsWithinMillisecondsThatAClientLeft(t *testing.T) {
 	}
 }
 
-func TestAHalfClosedClientGetsNoAnswerByDefault(t *testing.T) {
+func TestAHalfClosedClientGetsNoResponseByDefault(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -101,7 +101,7 @@ func TestAHalfClosedClientGetsNoAnswerByDefault(t *testing.T) {
 	p.gone()
 }
 
-func TestAHalfClosedClientIsAnsweredIfConfigured(t *testing.T) {
+func TestAHalfClosedClientGetsAResponseIfConfigured(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CLIENT_HALF_CLOSE=answer")
 	c := dial(t, g)

@@ -13,9 +13,9 @@ import (
 // gate: what the client sends and gets as HTTP/1.1 are streams of HTTP/2.
 var overHTTP2 = os.Getenv("QUEUEGATE_CLIENTS") == "h2"
 
-// TestHTTP2IsWhatHTTP1Is runs the tests of sections C, D, E and G once more,
+// TestTheRowsOfHTTP1HoldOverHTTP2 runs the tests of sections C, D, E and G once more,
 // with HTTP/2 between their clients and the gate.
-func TestHTTP2IsWhatHTTP1Is(t *testing.T) {
+func TestTheRowsOfHTTP1HoldOverHTTP2(t *testing.T) {
 	t.Parallel()
 	not := rowsOf(t, "Not over HTTP/2")
 	names := slices.DeleteFunc(rowsOf(t, "C", "D", "E", "G"), func(name string) bool {

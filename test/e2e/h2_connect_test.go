@@ -49,7 +49,7 @@ func h2Connect(t *testing.T, g *gate, fields ...string) (await func() string) {
 	}
 }
 
-func TestExtendedConnectWithABodyIsRefusedAndTheNextRequestReachesTheContainerWhole(t *testing.T) {
+func TestExtendedConnectWithABodyIsRejectedAndTheNextRequestIsForwardedUnchanged(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "UPSTREAM_PROTOCOL=http1")

@@ -64,7 +64,7 @@ func TestOverHTTP2AConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
 	k.unseen("a request sent twice")
 }
 
-func TestOverHTTP2AnUnsafeRequestIsNotReplayedAfterBytesWereSent(t *testing.T) {
+func TestOverHTTP2ANonIdempotentRequestIsNotRetriedAfterBytesWereSent(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"close", "reset"} {
 		k := startContainer(t)

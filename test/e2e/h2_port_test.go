@@ -84,7 +84,7 @@ func TestHTTP1AndHTTP2ShareThePort(t *testing.T) {
 	}
 }
 
-func TestThePrefaceOfHTTP2MayComeInPieces(t *testing.T) {
+func TestTheHTTP2PrefaceMayArriveInPieces(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
@@ -104,7 +104,7 @@ func TestThePrefaceOfHTTP2MayComeInPieces(t *testing.T) {
 	}
 }
 
-func TestTheContainersProtocolIsFoundOutOncePerStart(t *testing.T) {
+func TestTheContainersProtocolIsDetectedOncePerStart(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "UPSTREAM_RESTART_WAIT=50ms")
@@ -171,7 +171,7 @@ func TestProbesAreAnsweredOverHTTP2(t *testing.T) {
 	k.unseen("a probe")
 }
 
-func TestRequestsOverHTTP2AreInTheFigures(t *testing.T) {
+func TestRequestsOverHTTP2AreCounted(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g, stats, page := startObservedGate(t, k, "UPSTREAM_PROTOCOL=http1")

@@ -17,7 +17,7 @@ func (g *gate) healthOf(path string) answer {
 	return a
 }
 
-func TestHealthTellsWhatTheGateThinksOfItselfAndOfTheContainer(t *testing.T) {
+func TestHealthReportsTheGateAndTheContainer(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	a.status.Store(503)

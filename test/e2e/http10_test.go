@@ -59,7 +59,7 @@ func TestAnHTTP10ClientKeepsItsConnectionOnRequest(t *testing.T) {
 	}
 }
 
-func TestAStreamReachesAnHTTP10ClientAtOnce(t *testing.T) {
+func TestAStreamReachesAnHTTP10ClientImmediately(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)

@@ -186,7 +186,7 @@ func TestWaitForDrainWithoutASignalReturnsAfterASecondAndChangesNothing(t *testi
 
 // On a busy node the drain of a native sidecar begins seconds after the
 // application's hook was called.
-func TestWaitForDrainWaitsAsLongAsItIsAskedTo(t *testing.T) {
+func TestWaitForDrainWaitsForTheRequestedTime(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "ADMIN_PORT=free", "DRAIN_QUIET_SECONDS=0.2")
@@ -218,7 +218,7 @@ func TestWaitForDrainNamesABadDuration(t *testing.T) {
 	}
 }
 
-func TestWaitForDrainIsHeldUntilTheDrainEnds(t *testing.T) {
+func TestWaitForDrainReturnsWhenTheDrainEnds(t *testing.T) {
 	t.Parallel()
 	for _, order := range []string{"call first", "signal first"} {
 		t.Run(order, func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestWaitForDrainIsHeldUntilTheDrainEnds(t *testing.T) {
 }
 
 // The container gets its own SIGTERM when its preStop hook has its answer.
-func TestAContainerClosesItsWebSocketsInOrder(t *testing.T) {
+func TestAContainerCanCloseItsWebSocketsDuringADrain(t *testing.T) {
 	t.Parallel()
 	for hook, ask := range map[string]func(*testing.T, *gate) (answered func()){
 		"wait-for-drain": func(t *testing.T, g *gate) func() {
@@ -295,7 +295,7 @@ func TestAContainerClosesItsWebSocketsInOrder(t *testing.T) {
 	}
 }
 
-func TestWaitForDrainIsHeldWhileARequestIsUnderWay(t *testing.T) {
+func TestWaitForDrainWaitsForRequestsInProgress(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "ADMIN_PORT=free")
@@ -315,7 +315,7 @@ func TestWaitForDrainIsHeldWhileARequestIsUnderWay(t *testing.T) {
 	g.ends(0)
 }
 
-func TestHangupChangesNothing(t *testing.T) {
+func TestSIGHUPWithoutACertificateChangesNothing(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c, p := inFlight(t, k, g, "/")
@@ -358,7 +358,7 @@ func TestQueueDrainWithoutAGateFailsClearly(t *testing.T) {
 	}
 }
 
-func TestADrainSocketLeftBehindDoesNotHinderAStart(t *testing.T) {
+func TestAStaleDrainSocketDoesNotPreventAStart(t *testing.T) {
 	k := startContainer(t)
 	first := startGate(t, k)
 	first.mayEnd = true
@@ -375,7 +375,7 @@ func TestADrainSocketLeftBehindDoesNotHinderAStart(t *testing.T) {
 	}
 }
 
-func TestTheGateListensBeforeItReportsReadyAndOutlivesTheContainer(t *testing.T) {
+func TestTheGateListensBeforeItIsReadyAndEndsAfterTheContainer(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	// The first connection that is accepted is served, readiness included.

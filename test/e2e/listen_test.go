@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestARequestIsHeldUntilTheContainerListens(t *testing.T) {
+func TestARequestIsQueuedUntilTheContainerListens(t *testing.T) {
 	k := startSilentContainer(t)
 	g := startGate(t, k)
 	get, post := dial(t, g), dial(t, g)
@@ -47,7 +47,7 @@ func TestTheConnectQueueTimesOutAfterUpstreamWait(t *testing.T) {
 	finish(c, k.acceptFor("/next"))
 }
 
-func TestAHeldRequestObeysTheRequestClock(t *testing.T) {
+func TestTheRequestTimeoutAppliesInTheConnectQueue(t *testing.T) {
 	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k, "UPSTREAM_WAIT=60s", "REVISION_TIMEOUT_SECONDS=1")
@@ -56,7 +56,7 @@ func TestAHeldRequestObeysTheRequestClock(t *testing.T) {
 	since(t, start, time.Second)
 }
 
-func TestHeldRequestsTakeSlotsAndPlaces(t *testing.T) {
+func TestRequestsInTheConnectQueueUseSlotsAndQueueCapacity(t *testing.T) {
 	k := startSilentContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1")
 	first, second := queued(t, g, "/1"), queued(t, g, "/2")
@@ -68,7 +68,7 @@ func TestHeldRequestsTakeSlotsAndPlaces(t *testing.T) {
 	finish(second, k.acceptFor("/2"))
 }
 
-func TestWithoutALimitHeldRequestsAreBoundedByQueueCapacity(t *testing.T) {
+func TestWithoutALimitTheConnectQueueIsBoundedByQueueCapacity(t *testing.T) {
 	k := startSilentContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=0", "QUEUE_CAPACITY=3", "UPSTREAM_WAIT=60s")
 	var held []*client
@@ -92,7 +92,7 @@ func TestWithoutALimitHeldRequestsAreBoundedByQueueCapacity(t *testing.T) {
 	}
 }
 
-func TestAHeldClientThatLeavesFreesItsPlaceAndNeverReachesTheContainer(t *testing.T) {
+func TestAClientThatDisconnectsInTheConnectQueueFreesItsPositionAndIsNotForwarded(t *testing.T) {
 	k := startSilentContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=0", "UPSTREAM_WAIT=60s", "UPSTREAM_RESTART_WAIT=60s")
 	for _, leave := range []func(*client){(*client).close, (*client).abort, (*client).closeWrite} {
@@ -111,7 +111,7 @@ func TestAHeldClientThatLeavesFreesItsPlaceAndNeverReachesTheContainer(t *testin
 	}
 }
 
-func TestProbesAreAnsweredWhileRequestsAreHeld(t *testing.T) {
+func TestProbesAreAnsweredWhileRequestsAreInTheConnectQueue(t *testing.T) {
 	k := startSilentContainer(t)
 	g := startGate(t, k)
 	held := queued(t, g, "/held")
@@ -121,7 +121,7 @@ func TestProbesAreAnsweredWhileRequestsAreHeld(t *testing.T) {
 	finish(held, k.acceptFor("/held"))
 }
 
-func TestReadinessNeverGatesTraffic(t *testing.T) {
+func TestTrafficDoesNotWaitForReadiness(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, `SERVING_READINESS_PROBE={"tcpSocket":{"port":1,"host":"127.0.0.1"}}`, "READINESS_WAIT=10ms")
 	dial(t, g).get("/", "User-Agent: kube-probe/1", "K-Network-Probe: queue").is(503, "")
@@ -129,7 +129,7 @@ func TestReadinessNeverGatesTraffic(t *testing.T) {
 	finish(c, p)
 }
 
-func TestARequestIsHeldWhileTheContainerRestarts(t *testing.T) {
+func TestARequestIsQueuedWhileTheContainerRestarts(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "UPSTREAM_RESTART_WAIT=60s")
 	c, p := reused(t, k, g)
@@ -144,7 +144,7 @@ func TestARequestIsHeldWhileTheContainerRestarts(t *testing.T) {
 	finish(c, k.acceptFor("/held"))
 }
 
-func TestARequestHeldInARestartExpiresAfterUpstreamRestartWait(t *testing.T) {
+func TestARequestQueuedDuringARestartExpiresAfterUpstreamRestartWait(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "UPSTREAM_WAIT=60s", "UPSTREAM_RESTART_WAIT=300ms")

@@ -24,7 +24,7 @@ func exchanged(t *testing.T, k *container, addr, response string, fields ...stri
 	return c.answer("GET")
 }
 
-func TestAResponseHasALoadReportIfTheRequestAsksForOne(t *testing.T) {
+func TestAResponseHasALoadReportIfTheRequestWantsOne(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=4")
@@ -44,7 +44,7 @@ func TestAResponseHasALoadReportIfTheRequestAsksForOne(t *testing.T) {
 	finish(c, p)
 }
 
-func TestLoadReportsAreSentAsTheSettingSays(t *testing.T) {
+func TestLoadReportsFollowTheSetting(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	off := startGate(t, k, "CONTAINER_CONCURRENCY=4", "LOAD_REPORTS=off")
@@ -99,7 +99,7 @@ func withoutRates(report string) string {
 	return strings.Join(kept, ",")
 }
 
-func TestARejectionHasALoadReportIfTheRequestAsksForOne(t *testing.T) {
+func TestARejectionHasALoadReportIfTheRequestWantsOne(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1")

@@ -33,7 +33,7 @@ func nextOf(t *testing.T, c *otlptest.Collector, path string) otlptest.Message {
 	}
 }
 
-func TestOpenTelemetrysVariablesSayWhereTracesAndMetricsGo(t *testing.T) {
+func TestOpenTelemetrysVariablesConfigureTheExportOfTracesAndMetrics(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		protocol        string
@@ -87,7 +87,7 @@ func checkResource(t *testing.T, r *resource.Resource) {
 	}
 }
 
-func TestTheSamplerOfOpenTelemetrysVariablesDecidesWhateverTheSenderDecided(t *testing.T) {
+func TestOpenTelemetrysSamplerOverridesTheDecisionOfTheSender(t *testing.T) {
 	t.Parallel()
 	c := otlptest.HTTP(t, nil)
 	k := startContainer(t)
@@ -122,7 +122,7 @@ func TestTheSamplerOfOpenTelemetrysVariablesDecidesWhateverTheSenderDecided(t *t
 	}
 }
 
-func TestACollectorWithoutASchemeIsSpokenToOverTLS(t *testing.T) {
+func TestTheGateUsesTLSToACollectorWithoutAScheme(t *testing.T) {
 	t.Parallel()
 	collector, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

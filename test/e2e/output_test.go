@@ -89,7 +89,7 @@ func exchanges(t *testing.T, k *container, g *gate, n int) {
 	c.get("/", "User-Agent: kube-probe/1", "K-Network-Probe: queue").is(200, "queue")
 }
 
-func TestTheReaderOfALogMayGoAway(t *testing.T) {
+func TestTheGateSurvivesTheReaderOfItsLog(t *testing.T) {
 	t.Parallel()
 	for log := range logLabels {
 		t.Run(log, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestTheReaderOfALogMayGoAway(t *testing.T) {
 	}
 }
 
-func TestALogThatNobodyReadsHoldsUpNothing(t *testing.T) {
+func TestALogThatIsNotReadDelaysNothing(t *testing.T) {
 	t.Parallel()
 	for log := range logLabels {
 		t.Run(log, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestALogThatNobodyReadsHoldsUpNothing(t *testing.T) {
 	}
 }
 
-func TestASecondSignalEndsTheProcessWithLogsThatNobodyReads(t *testing.T) {
+func TestASecondSignalEndsTheProcessWhileItsLogsAreNotRead(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g, _ := startTalkativeGate(t, streams{newFullPipe(t).write, newFullPipe(t).write}, k)
@@ -149,7 +149,7 @@ func TestASecondSignalEndsTheProcessWithLogsThatNobodyReads(t *testing.T) {
 	p.gone()
 }
 
-func TestAStartThatFailsEndsWhateverStderrDoes(t *testing.T) {
+func TestAFailedStartEndsAlthoughStderrIsBlocked(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", ":0")
 	must(t, err)

@@ -31,7 +31,7 @@ func inOrder(t *testing.T, k *container, c *client, p *peer, waiting map[string]
 	finish(c, p)
 }
 
-func TestThoseWhoWaitTakeTurnsByKey(t *testing.T) {
+func TestTheFairQueueAlternatesBetweenKeys(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_FAIR_BY=header:X-Tenant")
 	c, p := inFlight(t, k, g, "/0")
@@ -55,7 +55,7 @@ func TestThoseWhoWaitTakeTurnsByKey(t *testing.T) {
 	}
 }
 
-func TestAFullFairQueueShedsTheNewestOfTheKeyWithMostWaiting(t *testing.T) {
+func TestAFullFairQueueShedsTheNewestRequestOfTheKeyWithMostQueued(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=3", "QUEUE_FAIR_BY=path:1")
 	c, p := inFlight(t, k, g, "/0")
@@ -69,7 +69,7 @@ func TestAFullFairQueueShedsTheNewestOfTheKeyWithMostWaiting(t *testing.T) {
 	inOrder(t, k, c, p, waiting, "/flood/1", "/quiet/1", "/flood/2")
 }
 
-func TestAHigherClassGoesFirstAndALowerOneIsShed(t *testing.T) {
+func TestAHigherClassIsAdmittedFirstAndALowerOneIsShed(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=3", "QUEUE_PRIORITY_BY=header:Priority")
 	c, p := inFlight(t, k, g, "/0")
@@ -84,7 +84,7 @@ func TestAHigherClassGoesFirstAndALowerOneIsShed(t *testing.T) {
 	inOrder(t, k, c, p, waiting, "/high", "/usual", "/usual/2")
 }
 
-func TestARequestWhoseDeadlineHasPassedLeavesTheQueue(t *testing.T) {
+func TestAQueuedRequestIsRejectedAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_DEADLINE_BY=header:X-Timeout")
@@ -218,7 +218,7 @@ func TestAnAutoLimitStartsSmallAndGrowsWithUse(t *testing.T) {
 	}
 }
 
-func TestReadinessProbesThatTakeLongerBringAnAutoLimitDown(t *testing.T) {
+func TestSlowerReadinessProbesReduceAnAutoLimit(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	var slow atomic.Bool

@@ -52,7 +52,7 @@ func reused(t *testing.T, k *container, g *gate) (*client, *peer) {
 	return c, p
 }
 
-func TestAnIdempotentRequestThatLostTheRaceIsReplayedOnce(t *testing.T) {
+func TestAnIdempotentRequestOnAConnectionThatClosesIsRetriedOnce(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, method := range []string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE"} {
@@ -102,7 +102,7 @@ func TestARequestIsNotRetriedAfterItsResponseBegan(t *testing.T) {
 	k.unseen("a second attempt")
 }
 
-func TestAnUnsafeRequestIsNotReplayedAfterBytesWereSent(t *testing.T) {
+func TestANonIdempotentRequestIsNotRetriedAfterBytesWereSent(t *testing.T) {
 	k := startContainer(t)
 	for _, method := range []string{"POST", "PATCH", "PURGE"} {
 		for _, how := range []string{"close", "reset"} {
@@ -123,7 +123,7 @@ func TestAnUnsafeRequestIsNotReplayedAfterBytesWereSent(t *testing.T) {
 	}
 }
 
-func TestBytesAfterAnAnswerAreNeverAnotherAnswer(t *testing.T) {
+func TestBytesAfterAResponseAreNotTheNextResponse(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
@@ -154,7 +154,7 @@ func TestBytesAfterAnAnswerAreNeverAnotherAnswer(t *testing.T) {
 	}
 }
 
-func TestAnUnaskedAnswerDropsTheConnection(t *testing.T) {
+func TestAnUnsolicitedResponseClosesTheConnection(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, unasked := range []string{
@@ -176,7 +176,7 @@ func TestAnUnaskedAnswerDropsTheConnection(t *testing.T) {
 	}
 }
 
-func TestABodyThatComesAfterAnAnswerWithoutOneIsNotTheNextAnswer(t *testing.T) {
+func TestAForbiddenBodyIsNotTheNextResponse(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, x := range []struct{ method, head string }{
@@ -251,7 +251,7 @@ func TestConnectionsAreRetiredBeforeTheContainerClosesThem(t *testing.T) {
 	post(q, plain) // it has outlived the limit as well
 }
 
-func TestConcurrentAnswersReachTheirOwnRequests(t *testing.T) {
+func TestConcurrentResponsesReachTheirRequests(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	const n = 40

@@ -104,7 +104,7 @@ func TestProberWithAnyOtherProbeValueGets400(t *testing.T) {
 	k.unseen("a probe")
 }
 
-func TestQueueProbeFromAnyoneIsAnsweredByTheGate(t *testing.T) {
+func TestAQueueProbeOfAnyUserAgentIsAnsweredByTheGate(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, agent := range []string{"", "curl/8", "kube-probe", "Knative-Ingress-Probe", "Go-http-client/1.1"} {
@@ -211,7 +211,7 @@ func TestQueueProbeEchoesAHash(t *testing.T) {
 	dial(t, g).get("/", "K-Network-Probe: queue").lacks("K-Network-Hash")
 }
 
-func TestProbesTakeEveryFormOfHTTP1(t *testing.T) {
+func TestProbesMayUseEveryFormOfHTTP1(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	const probe = "User-Agent: kube-probe/1\r\nK-Network-Probe: queue\r\n"

@@ -64,7 +64,7 @@ func reset(c *net.TCPConn) {
 	_ = c.Close()
 }
 
-func TestEveryCauseIsNamedInTheAnswerAndInTheLog(t *testing.T) {
+func TestEveryCauseIsNamedInTheResponseAndInTheLog(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults(t) {
 		t.Run(f.name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestEveryCauseIsNamedInTheAnswerAndInTheLog(t *testing.T) {
 	}
 }
 
-func TestAnExecProbeIsRefusedAndSaysWhatToUse(t *testing.T) {
+func TestAnExecProbeIsRejectedWithTheAlternatives(t *testing.T) {
 	for _, probe := range []string{`{"exec":{"command":["true"]}}`, `[{"tcpSocket":{}},{"exec":{"command":["true"]}}]`} {
 		code, _, stderr := runQueue(t, append(baseEnv(t), "ENABLE_MULTI_CONTAINER_PROBES=true", "SERVING_READINESS_PROBE="+probe))
 		if code != 2 || !strings.Contains(stderr, "exec") || !strings.Contains(stderr, "httpGet, tcpSocket or grpc") {

@@ -35,7 +35,7 @@ func crowdTime(t *testing.T) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-func TestACrowdOfCallersCausesNoMoreProbesThanOne(t *testing.T) {
+func TestManyProbersCauseNoMoreChecksThanOne(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		name, probe string
@@ -191,7 +191,7 @@ func idleGoroutines(t *testing.T, a *app, probe string, settings []string) map[s
 	return g.goroutines()
 }
 
-func TestProbesOverHTTPLeaveNoSocketsBehind(t *testing.T) {
+func TestHTTPChecksLeaveNoSocketsBehind(t *testing.T) {
 	t.Parallel()
 	for _, serve := range []func(a *app) server{
 		func(a *app) server { return a.website },

@@ -27,7 +27,7 @@ func atMost(t *testing.T, times []time.Time, period time.Duration, extra int) {
 	}
 }
 
-func TestWithAPeriodTheApplicationSeesOneProbeAPeriodWhoeverAsks(t *testing.T) {
+func TestWithAPeriodTheApplicationGetsOneCheckPerPeriodForAllProbers(t *testing.T) {
 	t.Parallel()
 	a := listeningApp(t)
 	g := startGateFor(t, a, periodic(""))
@@ -55,7 +55,7 @@ func TestWithAPeriodTheApplicationSeesOneProbeAPeriodWhoeverAsks(t *testing.T) {
 	}
 }
 
-func TestWithAPeriodAStartingApplicationSeesAProbeEach200Milliseconds(t *testing.T) {
+func TestWithAPeriodAStartingApplicationGetsACheckEvery200Milliseconds(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	a.status.Store(503)
@@ -74,7 +74,7 @@ func TestWithAPeriodAStartingApplicationSeesAProbeEach200Milliseconds(t *testing
 	g.becomesReady(activator)
 }
 
-func TestRefusedAttemptsDoNotCountWithAPeriod(t *testing.T) {
+func TestWithAPeriodRefusedChecksAreNotLimited(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	// With a long period an attempt each period would take too long to see.
@@ -93,7 +93,7 @@ func TestRefusedAttemptsDoNotCountWithAPeriod(t *testing.T) {
 	}
 }
 
-func TestFailureThresholdHoldsForAllButTheKubelet(t *testing.T) {
+func TestFailureThresholdAppliesToAllProbersExceptTheKubelet(t *testing.T) {
 	t.Parallel()
 	a := listeningApp(t)
 	g := startGateFor(t, a, periodic(`,"failureThreshold":3`))
@@ -117,7 +117,7 @@ func TestFailureThresholdHoldsForAllButTheKubelet(t *testing.T) {
 	g.changed("user-container: unknown > ready", "user-container: ready > failing (status 500)")
 }
 
-func TestOneFailureIsForgivenWithAPeriod(t *testing.T) {
+func TestWithAPeriodASingleFailureIsIgnored(t *testing.T) {
 	t.Parallel()
 	a := listeningApp(t)
 	g := startGateFor(t, a, periodic(`,"failureThreshold":2`))
@@ -133,7 +133,7 @@ func TestOneFailureIsForgivenWithAPeriod(t *testing.T) {
 	g.changed("user-container: unknown > ready")
 }
 
-func TestSuccessThresholdIsRememberedBetweenCallers(t *testing.T) {
+func TestSuccessThresholdCountsAcrossProbers(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		probe   string
@@ -167,7 +167,7 @@ func TestSuccessThresholdIsRememberedBetweenCallers(t *testing.T) {
 	}
 }
 
-func TestTheKubeletHearsTheRawResultBelowSuccessThreshold(t *testing.T) {
+func TestTheKubeletGetsTheRawResultBelowSuccessThreshold(t *testing.T) {
 	t.Parallel()
 	a := listeningApp(t)
 	g := startGateFor(t, a, periodic(`,"successThreshold":1000`))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestAnHTTPProbeAsTheContainerSeesIt(t *testing.T) {
+func TestAnHTTPCheckLooksLikeTheKubelets(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		fields, line, host, agent string
@@ -48,7 +48,7 @@ func TestAnHTTPProbeAsTheContainerSeesIt(t *testing.T) {
 	}
 }
 
-func TestAnApplicationThatAnswersAfter150MillisecondsBecomesReady(t *testing.T) {
+func TestAnApplicationThatRespondsAfter150MillisecondsBecomesReady(t *testing.T) {
 	t.Parallel()
 	slow := func(w http.ResponseWriter, _ *http.Request) {
 		<-time.After(150 * time.Millisecond)
@@ -61,7 +61,7 @@ func TestAnApplicationThatAnswersAfter150MillisecondsBecomesReady(t *testing.T) 
 	}
 }
 
-func TestATCPProbeConnectsAndSaysNothing(t *testing.T) {
+func TestATCPCheckConnectsAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	k := startContainer(t)
@@ -77,7 +77,7 @@ func TestATCPProbeConnectsAndSaysNothing(t *testing.T) {
 	}
 }
 
-func TestAGRPCProbeAsTheContainerSeesIt(t *testing.T) {
+func TestAGRPCCheckLooksLikeTheKubelets(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var asked []string

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestReasonsGoToThePlatformAndToThePodOnly(t *testing.T) {
+func TestReasonsAreShownOnlyToThePlatformAndThePod(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	g := startGateFor(t, a, `{"httpGet":{}}`, "ADMIN_PORT=free", "READINESS_WAIT=20ms")

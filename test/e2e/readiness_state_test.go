@@ -11,7 +11,7 @@ func threeContainers(second, third *app) string {
 	return fmt.Sprintf(`[{"httpGet":{}},{"tcpSocket":{"port":%d}},{"httpGet":{"port":%d}}]`, second.port, third.port)
 }
 
-func TestTheAnswerNamesTheContainersThatAreNotReady(t *testing.T) {
+func TestTheResponseNamesTheContainersThatAreNotReady(t *testing.T) {
 	t.Parallel()
 	for _, names := range []string{"web,side-car,other", ""} {
 		web, second, third := listeningApp(t), newApp(t), newApp(t)
@@ -37,7 +37,7 @@ func TestTheAnswerNamesTheContainersThatAreNotReady(t *testing.T) {
 	}
 }
 
-func TestARestartFlipsReadinessWithinOneProbe(t *testing.T) {
+func TestARestartChangesReadinessWithinOneCheck(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		probe string
@@ -62,7 +62,7 @@ func TestARestartFlipsReadinessWithinOneProbe(t *testing.T) {
 	}
 }
 
-func TestARefusedRequestFlipsReadinessAndIsHeld(t *testing.T) {
+func TestARefusedConnectionChangesReadinessAndQueuesTheRequest(t *testing.T) {
 	t.Parallel()
 	const rare = `{"httpGet":{},"periodSeconds":3600,"failureThreshold":10}`
 	for _, probe := range []string{adaptiveTCP, rare} {

@@ -18,7 +18,7 @@ func (g *gate) held(as []string) *client {
 	return c
 }
 
-func TestACallerIsHeldUntilTheContainerIsReady(t *testing.T) {
+func TestAProberWaitsUntilTheContainerIsReady(t *testing.T) {
 	t.Parallel()
 	for _, probe := range []string{adaptiveTCP, adaptiveHTTP} {
 		a := newApp(t)
@@ -44,7 +44,7 @@ func TestACallerIsHeldUntilTheContainerIsReady(t *testing.T) {
 	}
 }
 
-func TestACallerIsHeldUntilAFailingContainerIsReady(t *testing.T) {
+func TestAProberWaitsUntilAFailingContainerIsReady(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	a.status.Store(503)
@@ -60,7 +60,7 @@ func TestACallerIsHeldUntilAFailingContainerIsReady(t *testing.T) {
 	c.answer("GET").ready()
 }
 
-func TestACallerLearnsTheReasonAfterReadinessWait(t *testing.T) {
+func TestAProberGetsTheReasonAfterReadinessWait(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=400ms")
@@ -71,7 +71,7 @@ func TestACallerLearnsTheReasonAfterReadinessWait(t *testing.T) {
 	}
 }
 
-func TestTheKubeletLearnsTheReasonAfter900Milliseconds(t *testing.T) {
+func TestTheKubeletGetsTheReasonAfter900Milliseconds(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=60s")
@@ -92,7 +92,7 @@ func TestTheKubeletLearnsTheReasonAfter900Milliseconds(t *testing.T) {
 	other.answer("GET").ready()
 }
 
-func TestADrainAnswersHeldCallersAtOnce(t *testing.T) {
+func TestADrainReleasesWaitingProbersImmediately(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=600s", "DRAIN_QUIET_SECONDS=600")
@@ -104,7 +104,7 @@ func TestADrainAnswersHeldCallersAtOnce(t *testing.T) {
 	g.ask(kubelet).plainError(503, "shutting down\n")
 }
 
-func TestNoAnswerRestsOnEvidenceOlderThanReadinessFreshness(t *testing.T) {
+func TestNoResultIsBasedOnACheckOlderThanReadinessFreshness(t *testing.T) {
 	t.Parallel()
 	const freshness = 100 * time.Millisecond
 	a := listeningApp(t)
@@ -130,7 +130,7 @@ func TestNoAnswerRestsOnEvidenceOlderThanReadinessFreshness(t *testing.T) {
 	g.becomesNotReady(activator, "user-container: status 500")
 }
 
-func TestFreshEvidenceIsNotLookedForAgain(t *testing.T) {
+func TestAFreshResultCausesNoCheck(t *testing.T) {
 	t.Parallel()
 	a := listeningApp(t)
 	g := startGateFor(t, a, adaptiveHTTP, "READINESS_FRESHNESS=1h")

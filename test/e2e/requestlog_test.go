@@ -88,7 +88,7 @@ func TestEachRequestGetsALineInTheRequestLog(t *testing.T) {
 	}
 }
 
-func TestProbesAreInTheRequestLogOnlyIfAskedFor(t *testing.T) {
+func TestProbesAreInTheRequestLogOnlyIfConfigured(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	for _, asked := range []string{"true", "false"} {
@@ -108,7 +108,7 @@ func TestProbesAreInTheRequestLogOnlyIfAskedFor(t *testing.T) {
 	}
 }
 
-func TestATemplateThatDoesNotParseStopsTheStartOnlyIfTheLogIsOn(t *testing.T) {
+func TestAnInvalidLogTemplateIsAStartUpErrorOnlyIfTheLogIsOn(t *testing.T) {
 	t.Parallel()
 	const template = "SERVING_REQUEST_LOG_TEMPLATE={{.Request"
 	code, _, stderr := runQueue(t, append(baseEnv(t), "SERVING_ENABLE_REQUEST_LOG=true", template))
@@ -122,7 +122,7 @@ func TestATemplateThatDoesNotParseStopsTheStartOnlyIfTheLogIsOn(t *testing.T) {
 	eventually(t, "a warning", func() bool { return strings.Contains(g.Stderr.String(), "ignored while the request log is off") })
 }
 
-func TestATemplateThatAsksForWhatIsNotThereCostsItsLinesAndNothingElse(t *testing.T) {
+func TestALogTemplateWithMissingValuesOnlyLosesItsLines(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "SERVING_ENABLE_REQUEST_LOG=true",

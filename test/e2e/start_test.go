@@ -25,7 +25,7 @@ func TestATakenPortGivesAClearErrorAndCode1(t *testing.T) {
 	}
 }
 
-func TestBadConfigurationIsReportedWholeWithCode2(t *testing.T) {
+func TestAllProblemsOfAConfigurationAreReportedWithCode2(t *testing.T) {
 	bad := []string{
 		"CONTAINER_CONCURRENCY=-1", "USER_PORT=x", "QUEUE_SERVING_PORT=0x50", "REVISION_TIMEOUT_SECONDS=0",
 		"REVISION_IDLE_TIMEOUT_SECONDS=-2", "QUEUE_CAPACITY=many", "QUEUE_MAX_WAIT=soon", "CONCURRENCY_HARD=perhaps",
@@ -62,7 +62,7 @@ func TestEmptyValuesOfKnativeMeanUnset(t *testing.T) {
 }
 
 // A Service called profiling puts its address into the environment of every pod.
-func TestAServiceLinkCountsAsUnsetAndAMisspeltVariableIsWarnedOf(t *testing.T) {
+func TestAServiceLinkCountsAsUnsetAndAMisspeltVariableCausesAWarning(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "PROFILING_PORT=tcp://10.96.12.3:80", "APP_PROBE_PORT=udp://10.96.12.4:53", "CONTAINER_CONCURENCY=5",
 		"PROFILING_SERVICE_HOST=10.96.12.3", "KUBERNETES_SERVICE_HOST=10.96.0.1")
@@ -91,7 +91,7 @@ func TestAMisspeltFlagOrCommandIsAnErrorThatNamesTheRightOne(t *testing.T) {
 	}
 }
 
-func TestABackendThatThereIsNotIsAWarning(t *testing.T) {
+func TestAnUnknownTracingBackendIsAWarning(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "SERVING_REQUEST_METRICS_BACKEND=stackdriver", "TRACING_CONFIG_BACKEND=stackdriver",
 		`OBSERVABILITY_CONFIG={"LoggingURLTemplate":"x","EnableVarLogCollection":false,"later":1}`)
@@ -126,7 +126,7 @@ func ownLines(g *gate) (lines []ownLine) {
 }
 
 // A default install of Knative sends an empty SERVING_LOGGING_CONFIG.
-func TestLogLinesSayWhatThoseOfKnativeSay(t *testing.T) {
+func TestLogLinesHaveTheFieldsOfKnatives(t *testing.T) {
 	k := startContainer(t)
 	identity := []string{"SERVING_NAMESPACE=ns", "SERVING_CONFIGURATION=hello", "SERVING_REVISION=hello-00001", "SERVING_POD=hello-x"}
 	for config, severity := range map[string]string{"": "INFO", `{"encoderConfig":{"levelKey":"severity","messageKey":"message","nameKey":"logger","levelEncoder":""}}`: "info"} {

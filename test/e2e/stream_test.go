@@ -14,7 +14,7 @@ const (
 	okBody  = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 )
 
-func TestChunksGoBothWaysAtOnce(t *testing.T) {
+func TestChunksAreForwardedInBothDirectionsConcurrently(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -72,7 +72,7 @@ func TestEachByteOfASlowBodyIsForwardedImmediately(t *testing.T) {
 	c.answer("GET").is(200, "ok")
 }
 
-func TestAnEventGoesOnTheMomentItArrives(t *testing.T) {
+func TestAnEventIsForwardedImmediately(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, framing := range []string{"Transfer-Encoding: chunked\r\n", "Connection: close\r\n"} {
@@ -102,7 +102,7 @@ func TestAnEventGoesOnTheMomentItArrives(t *testing.T) {
 	}
 }
 
-func TestABodyGoesOnBeforeItsAnswerBegins(t *testing.T) {
+func TestARequestBodyIsForwardedBeforeTheResponseBegins(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -116,7 +116,7 @@ func TestABodyGoesOnBeforeItsAnswerBegins(t *testing.T) {
 	c.answer("POST").is(200, "ok")
 }
 
-func TestAnEarlyAnswerIsDeliveredWhileTheUploadGoesOn(t *testing.T) {
+func TestAnEarlyResponseIsForwardedDuringTheUpload(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	const size = 1 << 20
@@ -142,7 +142,7 @@ func TestAnEarlyAnswerIsDeliveredWhileTheUploadGoesOn(t *testing.T) {
 	c.answer("GET").is(200, "ok")
 }
 
-func TestAConnectionThatAnEarlyAnswerEndsSaysSo(t *testing.T) {
+func TestAnEarlyResponseAnnouncesTheCloseOfItsConnection(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, x := range []struct{ framing, part, rest string }{
@@ -171,7 +171,7 @@ func TestAConnectionThatAnEarlyAnswerEndsSaysSo(t *testing.T) {
 	}
 }
 
-func TestAnAnswerBehindAWholeRequestKeepsTheConnection(t *testing.T) {
+func TestAResponseAfterACompleteRequestKeepsTheConnection(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -192,7 +192,7 @@ func TestAnAnswerBehindAWholeRequestKeepsTheConnection(t *testing.T) {
 	c.answer("GET").is(200, "ok")
 }
 
-func TestAnEarlyAnswerOfAContainerThatClosesIsDeliveredWhole(t *testing.T) {
+func TestAnEarlyResponseOfAContainerThatClosesIsForwardedCompletely(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	body := strings.Repeat("no ", 10_000)
@@ -217,7 +217,7 @@ func TestAnEarlyAnswerOfAContainerThatClosesIsDeliveredWhole(t *testing.T) {
 	}
 }
 
-func TestAnAnswerStreamsWhileTheContainerIgnoresTheUpload(t *testing.T) {
+func TestAResponseStreamsWhileTheContainerIgnoresTheUpload(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -285,7 +285,7 @@ func TestAClientThatDoesNotReadBlocksTheContainer(t *testing.T) {
 	growsLess(t, "answer to a slow reader", growth(), 8<<20)
 }
 
-func TestAClientStallsWhileTheContainerDoesNotRead(t *testing.T) {
+func TestAContainerThatDoesNotReadBlocksTheClient(t *testing.T) {
 	const size = 256 << 20
 	k := startContainer(t)
 	g := startGate(t, k)

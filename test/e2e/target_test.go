@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTargetReachesTheContainerAsSent(t *testing.T) {
+func TestTheTargetIsForwardedUnchanged(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	targets := []string{
@@ -91,7 +91,7 @@ func refused(t *testing.T, k *container, g *gate, status int, raw string) {
 	}
 }
 
-func TestMalformedTargetGets400AndAClose(t *testing.T) {
+func TestAMalformedTargetGets400AndTheConnectionIsClosed(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, target := range []string{

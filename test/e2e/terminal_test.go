@@ -71,7 +71,7 @@ func (o *onTerminal) press(keys string) {
 	must(o.t, err)
 }
 
-func TestCtrlCDrainsBeforeTheApplicationGetsIt(t *testing.T) {
+func TestCtrlCStartsADrainBeforeTheApplicationIsSignalled(t *testing.T) {
 	t.Parallel()
 	o := startOnTerminal(t, nil, strings.TrimPrefix(wrapper(t, "trap : INT"), "arguments -- "))
 	held := dial(t, o.gate)
@@ -89,7 +89,7 @@ func TestCtrlCDrainsBeforeTheApplicationGetsIt(t *testing.T) {
 	o.shows("interrupt with 0 open")
 }
 
-func TestAnApplicationThatReadsTheTerminalGetsIt(t *testing.T) {
+func TestAnApplicationThatReadsTheTerminalGetsTheForeground(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	must(t, err)

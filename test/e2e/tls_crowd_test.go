@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestConnectionsThatNeverBeginAHandshakeHoldUpNobody(t *testing.T) {
+func TestConnectionsWithoutAHandshakeDelayNoOthers(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	must(t, k.AnswerAll([]byte(okBody)))
@@ -17,7 +17,7 @@ func TestConnectionsThatNeverBeginAHandshakeHoldUpNobody(t *testing.T) {
 	}
 }
 
-func TestUnfinishedHandshakesGiveWay(t *testing.T) {
+func TestUnfinishedHandshakesAreReclaimed(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	must(t, k.AnswerAll([]byte(okBody)))

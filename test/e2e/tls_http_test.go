@@ -23,9 +23,9 @@ import (
 // blurs, and those of HTTP/2.
 var onlyPlain = []string{"Gibibyte", "TenThousandIdle", "ClientConnectionsHaveKeepAlive", "OverHTTP2", "WhereDescriptorsRunOut", "ConnectionsAreRetired", "BesideCrowds"}
 
-// TestHTTP1OverTLSIsWhatItIsInPlainText runs the tests of sections C and D once
+// TestTheRowsOfHTTP1HoldOverTLS runs the tests of sections C and D once
 // more, with TLS between their clients and the gate.
-func TestHTTP1OverTLSIsWhatItIsInPlainText(t *testing.T) {
+func TestTheRowsOfHTTP1HoldOverTLS(t *testing.T) {
 	t.Parallel()
 	names := slices.DeleteFunc(rowsOf(t, "C", "D"), func(name string) bool {
 		return slices.ContainsFunc(onlyPlain, func(part string) bool { return strings.Contains(name, part) })
@@ -80,7 +80,7 @@ func rowsOf(t *testing.T, sections ...string) []string {
 	return names
 }
 
-func TestBothVersionsOfTLSServeRequestsOneAfterTheOther(t *testing.T) {
+func TestTLS12AndTLS13ServeConsecutiveRequests(t *testing.T) {
 	k := startContainer(t)
 	g := startTLSGate(t, k)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
@@ -117,7 +117,7 @@ func TestProbesAreAnsweredOverTLS(t *testing.T) {
 	k.unseen("a probe")
 }
 
-func TestLargeBodiesGoBothWaysOverTLSInBoundedMemory(t *testing.T) {
+func TestLargeBodiesOverTLSUseBoundedMemory(t *testing.T) {
 	const size = 96 << 20
 	k := startContainer(t)
 	g := startTLSGate(t, k)
@@ -147,7 +147,7 @@ func TestLargeBodiesGoBothWaysOverTLSInBoundedMemory(t *testing.T) {
 	growsLess(t, "96 MiB up and down over TLS", growth(), 8<<20)
 }
 
-func TestATunnelOverTLSPassesHalfClosesBothWays(t *testing.T) {
+func TestATunnelOverTLSForwardsHalfClosesInBothDirections(t *testing.T) {
 	k := startContainer(t)
 	g := startTLSGate(t, k)
 	open := func() (*tlsClient, *peer) {
@@ -190,7 +190,7 @@ func TestATunnelOverTLSPassesHalfClosesBothWays(t *testing.T) {
 	c.closed()
 }
 
-func TestTheContainerLearnsWithinMillisecondsThatATLSClientLeft(t *testing.T) {
+func TestADisconnectOverTLSReachesTheContainerWithinMilliseconds(t *testing.T) {
 	k := startContainer(t)
 	g := startTLSGate(t, k)
 	var delays []time.Duration
@@ -218,7 +218,7 @@ func TestTheContainerLearnsWithinMillisecondsThatATLSClientLeft(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatEndsWithTheConnectionEndsWithACloseNotify(t *testing.T) {
+func TestAResponseDelimitedByCloseEndsWithCloseNotify(t *testing.T) {
 	k := startContainer(t)
 	g := startTLSGate(t, k)
 	var p *peer
@@ -245,7 +245,7 @@ func TestAnAnswerThatEndsWithTheConnectionEndsWithACloseNotify(t *testing.T) {
 	}
 }
 
-func TestADrainOverTLSSaysCloseAndEndsIdleConnectionsInOrder(t *testing.T) {
+func TestADrainOverTLSAnnouncesTheCloseAndEndsIdleConnectionsWithCloseNotify(t *testing.T) {
 	k := startContainer(t)
 	g := startTLSGate(t, k, "DRAIN_QUIET_SECONDS=1")
 	idle := dialTLS(t, g, nil)

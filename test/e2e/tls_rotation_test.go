@@ -145,7 +145,7 @@ func (g *tlsGate) logged(text string) {
 	eventually(g.t, fmt.Sprintf("%q in the log", text), func() bool { return strings.Contains(g.Stderr.String(), text) })
 }
 
-func TestTheTLSPortOpensWhenTheCertificateComes(t *testing.T) {
+func TestTheTLSPortOpensWhenTheCertificateAppears(t *testing.T) {
 	g := &tlsGate{ca: newAuthority(t), dir: filepath.Join(shortTempDir(t), "later")}
 	g.start(t, startContainer(t))
 	g.logged("no TLS certificate")
@@ -167,7 +167,7 @@ func TestTheTLSPortOpensWhenTheCertificateComes(t *testing.T) {
 	}
 }
 
-func TestABrokenCertificateIsLoggedAndTheOldOneServed(t *testing.T) {
+func TestAnInvalidCertificateIsLoggedAndTheOldOneIsServed(t *testing.T) {
 	g := startTLSGate(t, startContainer(t))
 	before := g.serial()
 	must(t, os.WriteFile(filepath.Join(g.dir, "tls.crt"), []byte("nonsense"), 0o600))
@@ -182,7 +182,7 @@ func TestABrokenCertificateIsLoggedAndTheOldOneServed(t *testing.T) {
 	}
 }
 
-func TestHangupLooksAtTheCertificate(t *testing.T) {
+func TestSIGHUPReloadsTheCertificate(t *testing.T) {
 	g := startTLSGate(t, startContainer(t))
 	g.signal(syscall.SIGHUP)
 	g.logged("the TLS certificate has not changed")

@@ -28,7 +28,7 @@ func TestVersionsSuitesAndCurvesAreConfigurable(t *testing.T) {
 	}
 }
 
-func TestAnOrderOfVersionsAndUsefulSettingsAreAskedFor(t *testing.T) {
+func TestContradictoryTLSSettingsAreRejected(t *testing.T) {
 	for _, bad := range [][]string{
 		{"QUEUE_PROXY_TLS_MAX_VERSION", "QUEUE_PROXY_TLS_MIN_VERSION=1.3", "QUEUE_PROXY_TLS_MAX_VERSION=1.2"},
 		{"TLS_CLIENT_SANS", "TLS_CLIENT_SANS=a.example"},
@@ -43,7 +43,7 @@ func TestAnOrderOfVersionsAndUsefulSettingsAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestClientsOverTLSNeedACertificateOfTheList(t *testing.T) {
+func TestTLSClientsNeedACertificateWithAListedName(t *testing.T) {
 	ca := newAuthority(t) // of the clients, another than the gate's
 	file := filepath.Join(shortTempDir(t), "ca.crt")
 	must(t, os.WriteFile(file, ca.pem(), 0o600))
@@ -69,7 +69,7 @@ func TestClientsOverTLSNeedACertificateOfTheList(t *testing.T) {
 	}
 }
 
-func TestWithTLSOnlyPlainTrafficIsRefusedAndProbesAreAnswered(t *testing.T) {
+func TestWithTLSOnlyPlaintextTrafficIsRejectedAndProbesAreAnswered(t *testing.T) {
 	k := startContainer(t)
 	g := startTLSGate(t, k, "TLS_ONLY=true")
 	c := dial(t, g.gate)
@@ -120,7 +120,7 @@ func startTLSContainer(t *testing.T, ca *authority, dials func()) int {
 	})
 }
 
-func TestTheContainerIsSpokenToOverTLS(t *testing.T) {
+func TestTheGateUsesTLSToTheContainer(t *testing.T) {
 	ca := newAuthority(t)
 	file := filepath.Join(shortTempDir(t), "ca.crt")
 	must(t, os.WriteFile(file, ca.pem(), 0o600))
@@ -157,7 +157,7 @@ func TestTheContainerIsSpokenToOverTLS(t *testing.T) {
 	c.get("/").is(200, "")
 }
 
-func TestAContainerThatIsNotTrustedGives502(t *testing.T) {
+func TestAContainerWithAnUntrustedCertificateGives502(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	dir := shortTempDir(t)
 	mine, others := filepath.Join(dir, "mine.crt"), filepath.Join(dir, "others.crt")

@@ -119,7 +119,7 @@ func TestTheSpansOfARequestReachACollectorWithTheRightParents(t *testing.T) {
 	}
 }
 
-func TestSpansHaveTheAttributesOfTheConventionsThatAreAskedFor(t *testing.T) {
+func TestSpansHaveTheAttributesOfTheConfiguredConventions(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	must(t, k.AnswerAll([]byte("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")))
@@ -147,7 +147,7 @@ func TestSpansHaveTheAttributesOfTheConventionsThatAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestTraceContextThatIsNotSampledGoesOnAsItCame(t *testing.T) {
+func TestUnsampledTraceContextIsForwardedUnchanged(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "TRACING_CONFIG_SAMPLE_RATE=1",
@@ -158,7 +158,7 @@ func TestTraceContextThatIsNotSampledGoesOnAsItCame(t *testing.T) {
 	seen.field("tracestate", "a=b")
 }
 
-func TestACollectorThatHangsHoldsUpNoRequest(t *testing.T) {
+func TestAHangingCollectorDelaysNoRequest(t *testing.T) {
 	t.Parallel()
 	hang := make(chan struct{})
 	asked := make(chan struct{}, 100)

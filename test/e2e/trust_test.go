@@ -26,7 +26,7 @@ var peerProbes = []struct {
 	{[]string{"User-Agent: Knative-Autoscaling-Probe", "K-Network-Probe: queue"}, 200},
 }
 
-func TestOnlyTrustedSourcesAreBelieved(t *testing.T) {
+func TestForwardedFieldsOfUntrustedSourcesAreIgnored(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "UPSTREAM_PROTOCOL=http1", "TRUSTED_SOURCES=203.0.113.0/24,2001:db8::1")
@@ -93,7 +93,7 @@ func TestOnlyTrustedSourcesAreBelieved(t *testing.T) {
 	eventually(t, "the figures", func() bool { return figures(g, page)["queuegate_proxied_requests_total"] == proxied })
 }
 
-func TestASourceInTheListIsBelieved(t *testing.T) {
+func TestForwardedFieldsOfTrustedSourcesAreUsed(t *testing.T) {
 	t.Parallel()
 	for _, address := range addressesOutside(t) {
 		k := startContainer(t)

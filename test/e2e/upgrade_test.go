@@ -47,7 +47,7 @@ func TestAnUpgradeBecomesATunnel(t *testing.T) {
 	p.gone()
 }
 
-func TestBytesGluedToEitherHeadOfAnUpgradePass(t *testing.T) {
+func TestBytesInOneSegmentWithAnUpgradesHeadAreForwarded(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c, p := upgraded(t, k, g, "early from the client", "glued from the container")
@@ -57,7 +57,7 @@ func TestBytesGluedToEitherHeadOfAnUpgradePass(t *testing.T) {
 	p.expect("more")
 }
 
-func TestATunnelPassesHalfClosesBothWays(t *testing.T) {
+func TestATunnelForwardsHalfClosesInBothDirections(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, settings := range []string{"client first", "container first"} {
@@ -99,7 +99,7 @@ func TestAResetOfOneEndOfATunnelEndsTheOther(t *testing.T) {
 	c.closed()
 }
 
-func TestUpgradeToH2cIsNotPassedOn(t *testing.T) {
+func TestAnUpgradeToH2cIsNotForwarded(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, value := range []string{"h2c", "H2C"} {
@@ -116,7 +116,7 @@ func TestUpgradeToH2cIsNotPassedOn(t *testing.T) {
 	}
 }
 
-func TestAnUpgradeToAnotherProtocolThanWasAskedForGives502(t *testing.T) {
+func TestAnUpgradeToAProtocolThatWasNotOfferedGives502(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, x := range []struct {
@@ -148,7 +148,7 @@ func TestAnUpgradeToAnotherProtocolThanWasAskedForGives502(t *testing.T) {
 	}
 }
 
-func TestARefusedUpgradeIsAnOrdinaryAnswer(t *testing.T) {
+func TestADeclinedUpgradeIsAnOrdinaryResponse(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)

@@ -33,7 +33,7 @@ func freePorts(t *testing.T, n int) (ports []int) {
 	return ports
 }
 
-func TestAnApplicationOnAnotherPortIsNamed(t *testing.T) {
+func TestAnApplicationOnAnotherPortCausesAWarning(t *testing.T) {
 	t.Parallel()
 	p := freePorts(t, 4)
 	g := startGateWithWrapper(t, "", fmt.Sprintf("USER_PORT=%d", p[0]), listensOn+"=/"+launch.At(p[1]))
@@ -47,7 +47,7 @@ func TestAnApplicationOnAnotherPortIsNamed(t *testing.T) {
 	g.logs(fmt.Sprintf("the application listens on %d and %d, USER_PORT is %d: use --user-port %d", p[2], p[3], p[0], p[2]))
 }
 
-func TestAnApplicationThatTheLoopbackDoesNotReachIsNamed(t *testing.T) {
+func TestAnApplicationThatLoopbackDoesNotReachCausesAWarning(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
 	g := startGateWithApplication(t, fmt.Sprintf("USER_PORT=%d", port), fmt.Sprintf("%s=/127.0.0.2:%d", listensOn, port))
@@ -93,7 +93,7 @@ func TestTheVariablePORTIsTheUserPortIfTheApplicationListensOnIt(t *testing.T) {
 	}
 }
 
-func TestAnApplicationThatNeverListensEndsTheGateInOrder(t *testing.T) {
+func TestTheGateEndsOrderlyWithAnApplicationThatNeverListens(t *testing.T) {
 	t.Parallel()
 	g := startGateWithApplication(t, "USER_PORT=auto", listensOn+"=/")
 	g.says("listening")
@@ -116,7 +116,7 @@ func TestAnApplicationThatNeverListensEndsTheGateInOrder(t *testing.T) {
 	g.ends(1)
 }
 
-func TestAUserPortThatIsTakenIsAnError(t *testing.T) {
+func TestAUserPortInUseIsAStartUpError(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	must(t, err)
@@ -135,7 +135,7 @@ func TestAUserPortThatIsTakenIsAnError(t *testing.T) {
 	}
 }
 
-func TestAUserPortThatIsTakenLaterIsNamed(t *testing.T) {
+func TestAUserPortTakenLaterCausesAWarning(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
 	g := startGateWithApplication(t, fmt.Sprintf("USER_PORT=%d", port), listensOn+"=/")

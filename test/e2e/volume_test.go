@@ -76,7 +76,7 @@ var gibibyte = func() int64 {
 	return 1 << 30
 }()
 
-func TestAGibibyteGoesUpInBoundedMemory(t *testing.T) {
+func TestAnUploadOfOneGiBUsesBoundedMemory(t *testing.T) {
 	t.Parallel()
 	for _, chunk := range []int{0, 64 << 10} {
 		t.Run(fmt.Sprintf("in chunks of %d", chunk), func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestAGibibyteGoesUpInBoundedMemory(t *testing.T) {
 	}
 }
 
-func TestAGibibyteComesDownInBoundedMemory(t *testing.T) {
+func TestADownloadOfOneGiBUsesBoundedMemory(t *testing.T) {
 	t.Parallel()
 	for _, chunked := range []bool{false, true} {
 		t.Run(fmt.Sprintf("chunked %v", chunked), func(t *testing.T) {
@@ -172,7 +172,7 @@ func readHeadOnly(p *peer) {
 	}
 }
 
-func TestTenThousandIdleConnectionsAreCheapAndServed(t *testing.T) {
+func TestTenThousandIdleConnectionsUseLittleMemoryAndAreServed(t *testing.T) {
 	const (
 		count  = 10_000
 		answer = "HTTP/1.1 200 OK\r\nDate: Tue, 15 Nov 1994 08:12:31 GMT\r\nContent-Length: 2\r\n\r\nok"

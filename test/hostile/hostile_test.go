@@ -14,8 +14,8 @@ const (
 	leastAnswer = 120
 )
 
-// TestCorpusMeetsItsSize keeps the corpus from shrinking, and every script readable.
-func TestCorpusMeetsItsSize(t *testing.T) {
+// TestTheCorpusHasItsMinimumSize keeps the corpus from shrinking, and every script readable.
+func TestTheCorpusHasItsMinimumSize(t *testing.T) {
 	cases, err := readCorpus()
 	if err != nil {
 		t.Fatal(err)

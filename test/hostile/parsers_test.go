@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestScriptsExpandToTheBytesThatTheyDescribe(t *testing.T) {
+func TestScriptsExpandToTheDescribedBytes(t *testing.T) {
 	cases := []struct{ script, want string }{
 		{`a\r\n\t\0\x7f\\\{\}`, "a\r\n\t\x00\x7f\\{}"},
 		{`{T}/{x 3 ab}`, "q000007t/ababab"},
@@ -28,7 +28,7 @@ func TestScriptsExpandToTheBytesThatTheyDescribe(t *testing.T) {
 	}
 }
 
-func TestTheStrictParserEndsARequestWhereItEnds(t *testing.T) {
+func TestTheStrictParserFindsTheEndOfARequest(t *testing.T) {
 	const head = "POST /x HTTP/1.1\r\nHost: h\r\n"
 	for _, whole := range []string{
 		"GET /x HTTP/1.1\r\nHost: h\r\n\r\n",
@@ -48,7 +48,7 @@ func TestTheStrictParserEndsARequestWhereItEnds(t *testing.T) {
 	}
 }
 
-func TestTheStrictParserRefusesWhatIsAmbiguous(t *testing.T) {
+func TestTheStrictParserRejectsAmbiguousRequests(t *testing.T) {
 	const head = "POST /x HTTP/1.1\r\nHost: h\r\n"
 	for _, bad := range []string{
 		"GET /x HTTP/1.1\nHost: h\r\n\r\n",
@@ -73,7 +73,7 @@ func TestTheStrictParserRefusesWhatIsAmbiguous(t *testing.T) {
 	}
 }
 
-func TestTheStrictParserKnowsWhichAnswersHaveNoBody(t *testing.T) {
+func TestTheStrictParserKnowsWhichResponsesHaveNoBody(t *testing.T) {
 	cases := []struct {
 		stream, method string
 		ended          bool
@@ -101,7 +101,7 @@ func TestTheStrictParserKnowsWhichAnswersHaveNoBody(t *testing.T) {
 	}
 }
 
-func TestTheTwoReadersDisagreeAloud(t *testing.T) {
+func TestADisagreementOfTheTwoParsersIsAnError(t *testing.T) {
 	stream := []byte("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhelloGET /y HTTP/1.1\r\nHost: h\r\n\r\n")
 	first, err := parseRequest(stream, false)
 	if err != nil {
@@ -130,7 +130,7 @@ func TestTheTwoReadersDisagreeAloud(t *testing.T) {
 	}
 }
 
-func TestADisagreementDoesNotHideTheNextOne(t *testing.T) {
+func TestEveryDisagreementOfTheParsersIsReported(t *testing.T) {
 	var stream []byte
 	cc := &containerConn{runs: []arrival{{0, 1}}}
 	for run := 1; run <= 3; run++ {

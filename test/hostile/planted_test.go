@@ -203,7 +203,7 @@ func TestADeadProxyIsFound(t *testing.T) {
 	t.Error("the dead proxy was not noticed")
 }
 
-func TestAFaithfulRelayIsFoundWithoutFault(t *testing.T) {
+func TestATransparentRelayHasNoFaults(t *testing.T) {
 	texts := []string{
 		validCase,
 		"expect forward, forward\n>HEAD /{T} HTTP/1.1\n>Host: hostile\n>\n>POST /{N} HTTP/1.1\n>Host: hostile\n>Transfer-Encoding: chunked\n>\n>5;a\n>hello\n>0\n>X-Sum: 1\n>\n>\\\n",

@@ -321,8 +321,8 @@ func TestTheConnectQueueIsLinearizable(t *testing.T) {
 	}
 }
 
-// TestTheCheckerTellsOrders shows that the models tell right from wrong.
-func TestTheCheckerTellsOrders(t *testing.T) {
+// TestTheCheckerRejectsWrongOrders shows that the models tell right from wrong.
+func TestTheCheckerRejectsWrongOrders(t *testing.T) {
 	op := func(client int, in call, out any, at int64) porcupine.Operation {
 		return porcupine.Operation{ClientId: client, Input: in, Output: out, Call: 2 * at, Return: 2*at + 1}
 	}

@@ -20,7 +20,7 @@ const module = "github.com/queuegate/queuegate/"
 // unpromised are what other packages of this module need of embed.
 var unpromised = []string{"(*Gate) Core()", "(*Gate) NewExchange()", "(*Gate) CountsAll()", "(*Gate) Count(", "(*Gate) Observed()", "Observed", "(*Gate) Watch(", "Watcher"}
 
-func TestAPI(t *testing.T) {
+func TestTheEmbedAPIMatchesItsRecord(t *testing.T) {
 	packages := load(t, "pkg/embed", "pkg/embed/fast", "pkg/embed/status", "pkg/metrics/census")
 	for name, p := range packages {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func ofType(name string, o *types.TypeName, q types.Qualifier) (lines []string) 
 	return lines
 }
 
-func TestWhatIsExportedIsSeen(t *testing.T) {
+func TestEveryExportedNameIsRecorded(t *testing.T) {
 	lines := exported(load(t, "pkg/embed")["pkg/embed"])
 	for _, want := range []string{
 		"func New(c Config) (*Gate, error)", "field Config.DrainQuiet time.Duration", "type Gate struct",

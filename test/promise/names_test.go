@@ -21,7 +21,7 @@ func read(t *testing.T, path string) string {
 }
 
 // The tables of the page are those of the code (a test of the package config).
-func TestSettings(t *testing.T) {
+func TestSettingNamesMatchTheirRecord(t *testing.T) {
 	row := regexp.MustCompile("(?m)^\\| (`[A-Z0-9_`, ]+`) \\| `(--[a-z0-9-]+)` \\| (.*?[^\\\\]) \\|")
 	var lines []string
 	for _, m := range row.FindAllStringSubmatch(read(t, "../../docs/configuration.md"), -1) {
@@ -37,7 +37,7 @@ func TestSettings(t *testing.T) {
 
 // The golden page has all metrics, of both generations of names (a test of the
 // package metrics).
-func TestMetrics(t *testing.T) {
+func TestMetricNamesMatchTheirRecord(t *testing.T) {
 	page := read(t, "../../pkg/metrics/testdata/page.txt")
 	kinds := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllStringSubmatch(page, -1) {
@@ -69,7 +69,7 @@ func TestMetrics(t *testing.T) {
 	hold(t, "metrics.txt", lines)
 }
 
-func TestOutcomes(t *testing.T) {
+func TestOutcomeNamesMatchTheirRecord(t *testing.T) {
 	var lines []string
 	for _, o := range gate.Outcomes() {
 		m := o.Meaning()

@@ -59,7 +59,7 @@ func differences(before, after []string) (gone, added []string) {
 	return gone, added
 }
 
-func TestDifferences(t *testing.T) {
+func TestRemovedAndAddedNamesAreReported(t *testing.T) {
 	gone, added := differences([]string{"A int", "B int"}, []string{"A string", "B int", "C int"})
 	if !slices.Equal(gone, []string{"A int"}) || !slices.Equal(added, []string{"A string", "C int"}) {
 		t.Errorf("gone %q, added %q", gone, added)

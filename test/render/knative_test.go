@@ -99,7 +99,7 @@ func pairKey(pair *ast.KeyValueExpr, ok bool) (string, bool) {
 	return key.Name, true
 }
 
-func TestTheTableOfTheEnvironmentIsKnatives(t *testing.T) {
+func TestTheTableOfTheEnvironmentMatchesKnative(t *testing.T) {
 	names, meanings := table(t, knativePage, "environment")
 	serving := moduleDir(t, servingModule)
 	if want := environment(t, serving); !slices.Equal(names, want) || len(want) < 20 {
@@ -128,7 +128,7 @@ func TestTheTableOfTheEnvironmentIsKnatives(t *testing.T) {
 	}
 }
 
-func TestTheTableOfAnnotationsIsKnatives(t *testing.T) {
+func TestTheTableOfAnnotationsMatchesKnative(t *testing.T) {
 	serving := moduleDir(t, servingModule)
 	var want []string
 	ast.Inspect(parse(t, filepath.Join(serving, "pkg/apis/serving/register.go")), func(n ast.Node) bool {
@@ -149,7 +149,7 @@ func TestTheTableOfAnnotationsIsKnatives(t *testing.T) {
 
 // Every mention of the gate's image has a name that no cold start asks a
 // registry for.
-func TestTheSidecarsNameIsPinnedEverywhere(t *testing.T) {
+func TestEveryManifestUsesTheSameSidecarName(t *testing.T) {
 	mention := regexp.MustCompile(`registry\.example/queuegate\b[^\s'",)` + "`" + `]*`)
 	found := 0
 	for _, pattern := range []string{"knative/*.yaml", "kubernetes/*.yaml", "helm/queuegate/values.yaml"} {
@@ -173,7 +173,7 @@ func TestTheSidecarsNameIsPinnedEverywhere(t *testing.T) {
 
 // The canary and the network policy are decoded strictly; the rest of
 // config/knative are patches and Knative's own resources.
-func TestWhatKubernetesReadsOfKnativesFolderIsRight(t *testing.T) {
+func TestTheManifestsOfTheKnativeFolderAreValid(t *testing.T) {
 	for file, want := range map[string][]string{
 		"canary.yaml":        {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
 		"networkpolicy.yaml": {"NetworkPolicy"},

@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// TestTheKustomizationOfThePageIsRight renders what docs/kubernetes.md tells its
+// TestTheKustomizationInTheDocumentationIsValid renders what docs/kubernetes.md tells its
 // readers to write; test/cluster runs the commands around it.
-func TestTheKustomizationOfThePageIsRight(t *testing.T) {
+func TestTheKustomizationInTheDocumentationIsValid(t *testing.T) {
 	_, rest, found := strings.Cut(read(t, "../../docs/kubernetes.md"), "cat > bin/shop/kustomization.yaml <<'EOF'\n")
 	text, _, closed := strings.Cut(rest, "\nEOF\n")
 	if !found || !closed {

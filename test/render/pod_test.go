@@ -130,7 +130,7 @@ func TestSelectorsFindThePods(t *testing.T) {
 	}
 }
 
-func TestOnlyTrafficAndFiguresAreOpen(t *testing.T) {
+func TestOnlyTheTrafficAndMetricsPortsAreOpen(t *testing.T) {
 	for name, all := range renders(t) {
 		rules := find(t, all, "NetworkPolicy").typed.(*networkingv1.NetworkPolicy).Spec
 		if !slices.Equal(rules.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) || len(rules.Ingress) != 2 {

@@ -23,7 +23,7 @@ func readYAML(t *testing.T, file string) (content map[string]any) {
 	return content
 }
 
-func TestValuesThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidValuesAreRejected(t *testing.T) {
 	for values, want := range map[string]string{
 		`{replicas: -1}`: "replicas",
 		`{replica: 3}`:   "replica",
@@ -94,7 +94,7 @@ func TestEveryValueReachesAManifest(t *testing.T) {
 	}
 }
 
-func TestAnAutoscalerHasTheReplicasForItself(t *testing.T) {
+func TestManifestsWithAnAutoscalerSetNoReplicas(t *testing.T) {
 	for _, values := range []string{`{autoscaling: {kind: hpa}}`, `{autoscaling: {kind: keda}}`} {
 		if d := find(t, chart(t, values), "Deployment").typed.(*v1.Deployment); d.Spec.Replicas != nil {
 			t.Errorf("%s: %d replicas", values, *d.Spec.Replicas)
@@ -102,9 +102,9 @@ func TestAnAutoscalerHasTheReplicasForItself(t *testing.T) {
 	}
 }
 
-// TestTheSchemaKnowsEveryValue descends into the defaults; free-form objects are
+// TestTheSchemaHasEveryValue descends into the defaults; free-form objects are
 // those whose properties the schema does not list.
-func TestTheSchemaKnowsEveryValue(t *testing.T) {
+func TestTheSchemaHasEveryValue(t *testing.T) {
 	dir := configDir + "helm/queuegate/"
 	raw, err := os.ReadFile(dir + "values.schema.json")
 	if err != nil {

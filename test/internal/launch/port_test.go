@@ -50,8 +50,8 @@ func TestNoTwoProcessesGiveTheSamePort(t *testing.T) {
 	}
 }
 
-// TestNoPortOfARowIsGivenAgain takes more ports than the block of the row has.
-func TestNoPortOfARowIsGivenAgain(t *testing.T) {
+// TestConsecutivePortsAreNotReused takes more ports than the block of the row has.
+func TestConsecutivePortsAreNotReused(t *testing.T) {
 	const n = 6
 	first := FreeRow(t, n)
 	for range 2 * blockSize {
