@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Timeout is a fail-safe only: no test depends on how long anything takes.
+// Timeout is only a fail-safe: no test depends on timing.
 const Timeout = 2 * time.Minute
 
-// Update tells that the test runs with -update: it writes golden files and
+// Update reports whether the test runs with -update: it writes golden files and
 // generated documentation instead of comparing them.
 var Update = flag.Bool("update", false, "write golden files and generated documentation")
 
@@ -42,7 +42,7 @@ func Receive[T any](t testing.TB, what string, c <-chan T) (v T) {
 	return v
 }
 
-// Send sends v once the channel takes it.
+// Send sends v, and fails the test after Timeout.
 func Send[T any](t testing.TB, what string, c chan<- T, v T) {
 	t.Helper()
 	select {

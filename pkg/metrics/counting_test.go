@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// span is one request as the model knows it.
+// span is one request in the model.
 type span struct {
 	begin, end time.Duration // end < 0: not yet
 	proxied    bool

@@ -52,7 +52,7 @@ func TestTheKernelAlarmFiresOnceAndNotEarly(t *testing.T) {
 		t.Fatal("it does not ring")
 	}
 	if took := time.Since(from); took < d {
-		t.Errorf("it rang after %v, set to %v", took, d)
+		t.Errorf("it fired after %v, set to %v", took, d)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestTheKernelAlarmDoesNotFireAfterItIsSetToZero(t *testing.T) {
 		select {
 		case <-a.C():
 			if !late {
-				t.Error("it rings though it was set to 0")
+				t.Error("it fires although it was set to 0")
 			}
 		case <-time.After(3 * d):
 		}
@@ -89,7 +89,7 @@ func TestLongPausesUseTheAlarmAndShortOnesTheTimer(t *testing.T) {
 		p := newPauses(func() (Alarm, error) { made++; return alarm, nil })
 		<-p.timer.C // the first attempt is due at once
 		if p.fired != nil {
-			t.Error("there is an alarm before there is a long pause")
+			t.Error("an alarm was created before the first long pause")
 		}
 		rings := func() bool {
 			time.Sleep(time.Hour)
@@ -106,7 +106,7 @@ func TestLongPausesUseTheAlarmAndShortOnesTheTimer(t *testing.T) {
 		}
 		p.begin(longPause)
 		if rings() {
-			t.Error("the timer rings too in a long pause")
+			t.Error("the timer fires too in a long pause")
 		}
 		p.begin(time.Millisecond) // woken in the middle of the long one
 		if !rings() {
@@ -171,7 +171,7 @@ func TestAReadyContainerIsProbedWhenTheAlarmFires(t *testing.T) {
 			}
 		}
 		if alarm.rang < 5 {
-			t.Errorf("the alarm rang %d times", alarm.rang)
+			t.Errorf("the alarm fired %d times", alarm.rang)
 		}
 	})
 }

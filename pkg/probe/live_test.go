@@ -141,7 +141,7 @@ func TestHintsAfterCloseAreHarmless(t *testing.T) {
 		defer close(done)
 		r.Run(ctx)
 	}()
-	heldFor(r, 20*time.Millisecond)
+	probeFor(r, 20*time.Millisecond)
 	cancel()
 	<-done
 	r.Observed(true)

@@ -96,7 +96,7 @@ func always(r check.Result) func(time.Duration) check.Result {
 	return func(time.Duration) check.Result { return r }
 }
 
-// until gives before until at, then after.
+// until returns before until at, then after.
 func until(at time.Duration, before, after check.Result) func(time.Duration) check.Result {
 	return func(elapsed time.Duration) check.Result {
 		if elapsed < at {
@@ -116,7 +116,7 @@ func periodicSpec(name string, period time.Duration) Spec {
 	return s
 }
 
-// run gives f a running Readiness under a fake clock.
+// run calls f with a running Readiness under a fake clock.
 func run(t *testing.T, o Options, specs []Spec, apps func() []*application, f func(*Readiness, []*application)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -151,8 +151,8 @@ func caller(kubelet bool) gate.Prober {
 	return gate.AnyProber
 }
 
-// heldFor returns the result for a prober that disconnects after d.
-func heldFor(r *Readiness, d time.Duration) gate.ReadinessResult {
+// probeFor returns the result for a prober that disconnects after d.
+func probeFor(r *Readiness, d time.Duration) gate.ReadinessResult {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	return r.Wait(ctx, gate.AnyProber)
@@ -535,11 +535,11 @@ func TestARefusedConnectionMakesAContainerNotReadyImmediately(t *testing.T) {
 				if s := r.Snapshot()[0]; s.State != "down" {
 					t.Errorf("state %v", s.State)
 				}
-				if result := heldFor(r, time.Millisecond); result.Ready || result.Reason != "app: refused" {
+				if result := probeFor(r, time.Millisecond); result.Ready || result.Reason != "app: refused" {
 					t.Errorf("result %+v", result)
 				}
 				time.Sleep(time.Second)
-				r.Observed(true) // a held request has got through
+				r.Observed(true) // a queued request was connected
 				synctest.Wait()
 				if s := r.Snapshot()[0]; s.State != "ready" {
 					t.Errorf("when it is back, its state is %v", s.State)
@@ -568,7 +568,7 @@ func TestObservedAppliesOnlyToTheUserPort(t *testing.T) {
 func TestACheckStartedBeforeARefusedConnectionDoesNotMakeItReadyAgain(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 100*time.Millisecond, until(5*time.Second, success, refused), func(r *Readiness, app *application) {
 		time.Sleep(4 * time.Second)
-		go heldFor(r, time.Second) // evidence is old: a probe begins
+		go probeFor(r, time.Second) // evidence is old: a probe begins
 		time.Sleep(50 * time.Millisecond)
 		app.mu.Lock()
 		app.respond = until(4100*time.Millisecond, success, success)
@@ -601,7 +601,7 @@ func TestAWaitingProberQuickensThePace(t *testing.T) {
 	const up = 100*time.Second + 7*time.Millisecond
 	runOne(t, Options{}, adaptiveSpec("app"), 0, upFrom(up), func(r *Readiness, app *application) {
 		time.Sleep(up - 50*time.Millisecond)
-		if result := heldFor(r, 62*time.Millisecond); !result.Ready {
+		if result := probeFor(r, 62*time.Millisecond); !result.Ready {
 			t.Errorf("12 ms after it was up: %+v", result)
 		}
 	})

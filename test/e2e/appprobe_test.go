@@ -26,8 +26,8 @@ func startAppGate(t *testing.T, a *app, probes string, settings ...string) *appG
 	return &appGate{g, ports}
 }
 
-// awaitPorts waits until these addresses accept, which they do a little after
-// the serving port.
+// awaitPorts waits until these addresses accept connections, shortly after the serving
+// port.
 func (g *gate) awaitPorts(addrs ...string) {
 	g.t.Helper()
 	for _, addr := range addrs {
@@ -41,7 +41,7 @@ func (g *gate) awaitPorts(addrs ...string) {
 	}
 }
 
-// probe asks for a path on one of the ports.
+// probe sends an application probe to one of the ports.
 func (g *appGate) probe(addr, path string, fields ...string) answer {
 	g.t.Helper()
 	c := dialAddr(g.t, addr)
@@ -99,7 +99,7 @@ func TestEveryCauseHasAStatusForAnApplicationProbe(t *testing.T) {
 // them. The log arrives through a pipe, possibly after the response.
 func (g *appGate) changesOf(path string, least int) (found []change) {
 	g.t.Helper()
-	eventually(g.t, fmt.Sprintf("the log tells of %d changes of %s", least, path), func() bool {
+	eventually(g.t, fmt.Sprintf("the log has %d changes of %s", least, path), func() bool {
 		found = nil
 		for _, c := range g.changes() {
 			if c.Path == path {

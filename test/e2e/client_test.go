@@ -74,8 +74,8 @@ func (c *client) abort() {
 	must(c.t, c.net.Close())
 }
 
-// pending tells whether bytes, or the end of the connection, have arrived,
-// without waiting for them.
+// pending reports, without waiting, whether bytes or the end of the connection have
+// arrived.
 func (c *client) pending() bool {
 	c.t.Helper()
 	if c.r.Buffered() > 0 {
@@ -91,7 +91,7 @@ func (c *client) pending() bool {
 	return !errors.Is(peekErr, unix.EAGAIN)
 }
 
-// answer reads one answer to a request of this method; it ends with the body.
+// answer reads one response to a request with this method, including the body.
 func (c *client) answer(method string) answer {
 	c.t.Helper()
 	a := parseHead(c.t, c.head())
@@ -115,20 +115,20 @@ func (c *client) answer(method string) answer {
 	return a
 }
 
-// get sends a plain GET and reads its answer.
+// get sends a GET and reads the response.
 func (c *client) get(path string, fields ...string) answer {
 	c.t.Helper()
 	c.send(request("GET", path, fields...))
 	return c.answer("GET")
 }
 
-// request writes a head with a Host, these field lines and no body.
+// request returns a head with Host and these field lines.
 func request(method, target string, fields ...string) string {
 	lines := append([]string{method + " " + target + " HTTP/1.1", "Host: gate.test"}, fields...)
 	return strings.Join(lines, "\r\n") + "\r\n\r\n"
 }
 
-// answer is a parsed answer.
+// answer is a parsed response.
 type answer struct {
 	t              *testing.T
 	head, line     string
@@ -137,7 +137,7 @@ type answer struct {
 	body, trailers string
 }
 
-// parseHead takes a head apart, request or answer, strictly.
+// parseHead parses the head of a request or response strictly.
 func parseHead(t *testing.T, head string) answer {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(head, "\r\n\r\n"), "\r\n")
@@ -166,7 +166,7 @@ func statusOf(t *testing.T, rest string) int {
 	return n
 }
 
-// all gives the values of a field in order.
+// all returns the values of a field in order.
 func (a answer) all(name string) []string {
 	var values []string
 	for _, f := range a.fields {
@@ -186,7 +186,7 @@ func (a answer) get(name string) string {
 
 func (a answer) has(name string) bool { return len(a.all(name)) > 0 }
 
-// is fails unless the answer has this status and body.
+// is fails unless the response has this status and body.
 func (a answer) is(status int, body string) {
 	a.t.Helper()
 	if a.status != status || a.body != body {
@@ -194,7 +194,7 @@ func (a answer) is(status int, body string) {
 	}
 }
 
-// field fails unless the field stands exactly once with this value.
+// field fails unless the field occurs exactly once, with this value.
 func (a answer) field(name, value string) {
 	a.t.Helper()
 	if v := a.all(name); len(v) != 1 || v[0] != value {
@@ -202,7 +202,7 @@ func (a answer) field(name, value string) {
 	}
 }
 
-// lacks fails if one of the fields stands in the answer.
+// lacks fails if one of the fields occurs.
 func (a answer) lacks(names ...string) {
 	a.t.Helper()
 	for _, n := range names {
@@ -212,15 +212,15 @@ func (a answer) lacks(names ...string) {
 	}
 }
 
-// plainError fails unless the gate itself refused with this status and body.
+// plainError fails unless this is a local reply with this status and body.
 func (a answer) plainError(status int, body string) {
 	a.t.Helper()
 	a.is(status, body)
 	a.refusal(status)
 }
 
-// refusal fails unless this is a plain error of the gate: text, not to be
-// sniffed, ended by a newline, with the gate's outcome.
+// refusal fails unless this is a local reply with an error: plain text that ends in a
+// newline, nosniff, and the gate's outcome.
 func (a answer) refusal(status int) {
 	a.t.Helper()
 	if a.status != status {
@@ -234,7 +234,7 @@ func (a answer) refusal(status int) {
 	a.byGate()
 }
 
-// byGate fails unless the answer carries what all answers of the gate carry.
+// byGate fails unless the response has the fields of all local replies.
 func (a answer) byGate() {
 	a.t.Helper()
 	if a.get("K-Gate-Outcome") == "" {

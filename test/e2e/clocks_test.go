@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// timedOut fails unless this is the gate's answer of an expired clock.
+// timedOut fails unless this is the local reply for a timeout.
 func (a answer) timedOut() {
 	a.t.Helper()
 	a.is(504, "request timeout")
@@ -18,7 +18,7 @@ func (a answer) timedOut() {
 	}
 }
 
-// since fails if less than d has passed; a clock may be late but not early.
+// since fails if less than d has passed: a timeout may be late but not early.
 func since(t *testing.T, start time.Time, d time.Duration) {
 	t.Helper()
 	if passed := time.Since(start); passed < d-20*time.Millisecond {
@@ -114,7 +114,7 @@ func TestTheResponseStartTimeoutGives504(t *testing.T) {
 	p.gone()
 	c.send(request("GET", "/next"))
 	p = k.acceptFor("/next")
-	// A head in time stops the clock: the body may take longer.
+	// A head in time stops the timeout: the body may take longer.
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
 	c.head()
 	<-time.After(1300 * time.Millisecond)
@@ -203,7 +203,7 @@ func TestBytesInEitherDirectionRestartTheIdleTimeout(t *testing.T) {
 				finish(c, p)
 			default:
 				start := time.Now()
-				c.closed() // now that neither end sends
+				c.closed() // the idle timeout expires when neither side sends
 				since(t, start, time.Second-pause)
 				p.gone()
 			}

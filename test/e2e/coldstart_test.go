@@ -18,15 +18,16 @@ import (
 	"time"
 )
 
-// Containers begin to listen after a time between these, log-uniform.
+// Containers begin to listen after a log-uniform random time between these.
 const (
 	shortestStart = 50 * time.Millisecond
 	longestStart  = 5 * time.Second
-	// coldStartsAtOnce bounds those that run at the same time.
+	// coldStartsAtOnce is the maximum number of concurrent cold starts.
 	coldStartsAtOnce = 4
 )
 
-// coldStarts is how many there are of each kind: QUEUEGATE_COLD_STARTS, or 8.
+// coldStarts returns the number of cold starts of each kind: QUEUEGATE_COLD_STARTS, or
+// 8.
 func coldStarts(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("QUEUEGATE_COLD_STARTS")
@@ -42,18 +43,18 @@ func coldStarts(t *testing.T) int {
 
 // coldStart is one start of a gate and a container.
 type coldStart struct {
-	kind    string        // of coldStartKinds
+	kind    string        // key of coldStartKinds
 	startup time.Duration // until the container listens
 	// Measured:
-	delay    time.Duration // from the listening to the caller's or client's answer
-	cpu      time.Duration // of the gate, from its listening to that answer
-	attempts int           // probes, refused ones included
-	reached  int           // those of them that the container accepted
-	polled   polled        // beside it, if asked for readiness
+	delay    time.Duration // from listening to the response to the prober or client
+	cpu      time.Duration // CPU time of the gate from its listening to that response
+	attempts int           // checks, including refused ones
+	reached  int           // checks that the container accepted
+	polled   polled        // measured by the poller, for probes
 }
 
-// coldStartKinds are the probes, and the field lines of what is sent while the
-// container is down: a caller, which is held, or a request.
+// coldStartKinds are the readiness probes, and the field lines of the request that
+// waits for the container: a prober's or a client's.
 var coldStartKinds = map[string]struct {
 	probe  string
 	fields []string
@@ -63,9 +64,9 @@ var coldStartKinds = map[string]struct {
 	"first request": {adaptiveTCP, nil},
 }
 
-// TestColdStarts measures how soon a container's first breath is known, and
-// reports it beside a poller with Knative's interval. It fails only where an
-// answer does not come at all.
+// TestColdStarts measures how soon the gate notices that a container listens, and
+// compares it with a poller at Knative's interval. It fails only if a response is
+// missing.
 func TestColdStarts(t *testing.T) {
 	t.Parallel()
 	seeded := rand.New(rand.NewPCG(3, 1))
@@ -80,7 +81,7 @@ func TestColdStarts(t *testing.T) {
 	for range coldStartsAtOnce {
 		workers.Go(func() {
 			for s := range next {
-				// Its processes end with it, not with the test.
+				// Its processes end with the subtest.
 				t.Run(fmt.Sprintf("%s after %v", s.kind, s.startup.Round(time.Millisecond)), s.run)
 			}
 		})
@@ -118,7 +119,7 @@ func (s *coldStart) run(t *testing.T) {
 	s.cpu = g.cpuTime() - used
 	if kind.fields != nil {
 		said.ready()
-		eventually(t, "the log tells that the container is ready", func() bool {
+		eventually(t, "the log says that the container is ready", func() bool {
 			s.attempts = 0
 			last := change{}
 			for _, last = range g.changes() {
@@ -136,8 +137,8 @@ func (s *coldStart) run(t *testing.T) {
 	s.polled = poll()
 }
 
-// cpuTime is what the gate has used: the scheduler's own count, which the
-// ticks of /proc/<pid>/stat are too coarse for.
+// cpuTime returns the CPU time of the gate from /proc/<pid>/task/*/schedstat, because
+// the ticks of /proc/<pid>/stat are too coarse.
 func (g *gate) cpuTime() time.Duration {
 	g.t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", g.Cmd.Process.Pid))
@@ -155,7 +156,7 @@ func (g *gate) cpuTime() time.Duration {
 	return sum
 }
 
-// report prints what was measured. Times are of this machine and its load.
+// report prints the measurements, which depend on the machine and its load.
 func report(t *testing.T, all []*coldStart) {
 	t.Helper()
 	load, err := os.ReadFile("/proc/loadavg")
@@ -201,9 +202,9 @@ func spread[T int | time.Duration](all []T) string {
 	return fmt.Sprintf("median %v, p95 %v, mean %.1f", at(0.5), at(0.95), float64(sum)/float64(len(sorted)))
 }
 
-// polled is what a poller measured of one cold start.
+// polled is the result of a poller for one cold start.
 type polled struct {
-	Ready  int64 // when it knew, in wall-clock nanoseconds
+	Ready  int64 // when its probe succeeded, in wall-clock nanoseconds
 	Delay  time.Duration
 	CPU    time.Duration // from its first probe to the one that succeeded
 	Probes int
@@ -211,9 +212,8 @@ type polled struct {
 
 const pollerVariable = "QUEUEGATE_E2E_POLLER"
 
-// startPoller starts the poller as a process of its own, so that its CPU time
-// can be sent, and lets b listen after the same time as the container. What it
-// returns waits for the result.
+// startPoller starts the poller in a separate process, which measures its CPU time, and
+// lets b listen after startup. The returned function waits for the result.
 func startPoller(t *testing.T, kind string, b *app, startup time.Duration) func() polled {
 	t.Helper()
 	self, err := os.Executable()
@@ -234,7 +234,7 @@ func startPoller(t *testing.T, kind string, b *app, startup time.Duration) func(
 	}
 }
 
-// init makes the test's own binary a poller where it is started as such.
+// init turns the test binary into a poller if startPoller started it.
 func init() {
 	if what := os.Getenv(pollerVariable); what != "" {
 		kind, address, _ := strings.Cut(what, " ")
@@ -243,7 +243,7 @@ func init() {
 	}
 }
 
-// poll probes each 50 ms with a timeout of 100 ms until that succeeds.
+// poll probes every 50 ms with a timeout of 100 ms until a probe succeeds.
 func poll(kind, address string) {
 	const interval, timeout = 50 * time.Millisecond, 100 * time.Millisecond
 	client := http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}

@@ -49,7 +49,7 @@ func TestQueueProbePrintsWhyTheGateIsNotReady(t *testing.T) {
 			t.Errorf("%s: code %d, %q", as, code, text)
 		}
 	}
-	if code, text := g.probes("--as=ingress"); code != 0 { // the gate answers, be the container there or not
+	if code, text := g.probes("--as=ingress"); code != 0 { // the gate responds even if the container does not listen
 		t.Errorf("ingress: code %d, %q", code, text)
 	}
 	k.listen()
@@ -97,12 +97,12 @@ func TestQueueProbeWithoutAGateFailsClearly(t *testing.T) {
 	}
 }
 
-// Knative 0.14 has this as the exec probe of its sidecar.
+// The exec probe of the sidecar in Knative 0.14.
 func TestTheProbeFlagOfOldKnativeWaitsForTheGate(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	port := freePort(t)
-	refuses, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) // what answers like no gate, at first
+	refuses, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) // first a server that is not a gate
 	must(t, err)
 	env := append(baseEnv(t), fmt.Sprintf("QUEUE_SERVING_PORT=%d", port), fmt.Sprintf("USER_PORT=%d", k.port),
 		"DRAIN_SOCKET="+shortTempDir(t)+"/d.sock", "DRAIN_QUIET_SECONDS=0")
@@ -138,14 +138,13 @@ func TestCommandsPrintAndExit(t *testing.T) {
 	}
 }
 
-// openTerminal opens a pseudo-terminal; what is written to the second is read
-// from the first.
+// openTerminal opens a pseudo-terminal; bytes written to slave are read from master.
 func openTerminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	must(t, err)
 	t.Cleanup(func() { _ = master.Close() })
-	// Its Fd would make it block, whatever its deadline.
+	// Calling Fd would make it blocking, and disable its deadline.
 	raw, err := master.SyscallConn()
 	must(t, err)
 	var n int

@@ -11,7 +11,7 @@ import (
 	"github.com/queuegate/queuegate/test/e2e/remote"
 )
 
-// container is the scripted container's process, driven from the test.
+// container is the process of the scripted container, controlled by the test.
 type container struct {
 	*process
 	*remote.Client
@@ -26,8 +26,8 @@ func startContainer(t *testing.T) *container {
 	return k
 }
 
-// startSilentContainer starts a container that refuses connections until it
-// is to listen.
+// startSilentContainer starts a container that refuses connections until listen is
+// called.
 func startSilentContainer(t *testing.T) *container {
 	t.Helper()
 	path := filepath.Join(shortTempDir(t), "control.sock")
@@ -72,7 +72,7 @@ func (k *container) accept() *peer {
 	return &peer{end: newEnd(k.t, "container", c), conn: c}
 }
 
-// unseen fails if a request has reached the container that no accept took.
+// unseen fails if a request has reached the container that accept has not returned.
 func (k *container) unseen(what string) {
 	k.t.Helper()
 	n, err := k.Counts()
@@ -92,8 +92,8 @@ func (p *peer) close()      { p.t.Helper(); must(p.t, p.conn.Close()) }
 func (p *peer) abort()      { p.t.Helper(); must(p.t, p.conn.Abort()) }
 func (p *peer) closeWrite() { p.t.Helper(); must(p.t, p.conn.CloseWrite()) }
 
-// gone waits until the gate has closed or reset the connection, drops what it
-// sent before, and tells when that was.
+// gone waits until the gate has closed or reset the connection, discards bytes sent
+// before, and returns when it ended.
 func (p *peer) gone() time.Time {
 	p.t.Helper()
 	p.rest()
@@ -107,7 +107,7 @@ func (p *peer) gone() time.Time {
 
 func must(t *testing.T, err error) { t.Helper(); testkit.Must(t, err) }
 
-// isReset tells a reset from an orderly close.
+// isReset reports whether err is a reset instead of an orderly close.
 func isReset(err error) bool {
 	e, ok := asErrno(err)
 	return ok && (e == syscall.ECONNRESET || e == syscall.EPIPE)

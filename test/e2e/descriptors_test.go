@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// openMany opens n connections to addr and sends text on each. They stay open to
-// the end of the test, as far as the gate is concerned.
+// openMany opens n connections to addr and sends text on each. They stay open until the
+// end of the test unless the gate closes them.
 func openMany(t *testing.T, addr string, n int, text string) {
 	t.Helper()
 	for range n {
@@ -40,7 +40,7 @@ func TestIdleConnectionsAreReclaimedWhenDescriptorsRunOut(t *testing.T) {
 				done := make(chan struct{})
 				keepAlive := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: testTimeout}
 				defer keepAlive.CloseIdleConnections()
-				honest.Go(func() { // all the while, on one connection as far as possible
+				honest.Go(func() { // meanwhile, reusing one connection if possible
 					for n := 0; ; n++ {
 						select {
 						case <-done:
@@ -69,8 +69,8 @@ func TestIdleConnectionsAreReclaimedWhenDescriptorsRunOut(t *testing.T) {
 	}
 }
 
-// TestRequestsWaitForAConnectionWhenDescriptorsRunOut gives the gate
-// fewer descriptors than its clients would need connections to the container.
+// TestRequestsWaitForAConnectionWhenDescriptorsRunOut runs a gate with fewer
+// descriptors than its clients need connections to the container.
 func TestRequestsWaitForAConnectionWhenDescriptorsRunOut(t *testing.T) {
 	t.Parallel()
 	const clients, limit = 50, 100

@@ -14,7 +14,7 @@ import (
 func TestTheDrainSocketNeedsNoFile(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	name := fmt.Sprintf("@queuegate-e2e-%d", freePort(t)) // as the default, but this test's own
+	name := fmt.Sprintf("@queuegate-e2e-%d", freePort(t)) // like the default, but unique to this test
 	g := startGate(t, k, "DRAIN_SOCKET="+name)
 	g.mayEnd = true
 	if code, _, stderr := runQueue(t, baseEnv(t), "drain", "--drain-socket", name); code != 0 {
@@ -40,10 +40,10 @@ func TestQueueDrainDoesNotWaitForAGateThatHangs(t *testing.T) {
 	g.signal(syscall.SIGSTOP)
 	code, _, stderr := runQueue(t, g.env, "drain")
 	g.signal(syscall.SIGCONT)
-	if code != 1 || !strings.Contains(stderr, "nothing was heard of the gate") || !strings.Contains(stderr, g.socket) {
+	if code != 1 || !strings.Contains(stderr, "the gate sent nothing") || !strings.Contains(stderr, g.socket) {
 		t.Errorf("code %d, stderr %q", code, stderr)
 	}
-	g.mayEnd = true // it finds the request for a drain
+	g.mayEnd = true // the request for a drain is in the socket's backlog
 }
 
 func TestTheDrainSocketSurvivesAShortageOfDescriptors(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// end is one end of a connection, of a client or of the container. Its methods
-// end the test where what arrives is not what they are for.
+// end is one end of a connection, of a client or of the container. Its methods fail the
+// test if they receive something unexpected.
 type end struct {
 	t    *testing.T
 	name string
@@ -31,7 +31,7 @@ func (e *end) send(s string) {
 	}
 }
 
-// head reads up to and with the empty line.
+// head reads up to and including the empty line.
 func (e *end) head() string {
 	e.t.Helper()
 	var b strings.Builder
@@ -47,7 +47,7 @@ func (e *end) head() string {
 	}
 }
 
-// line reads one line and cuts its CRLF.
+// line reads one line and removes its CRLF.
 func (e *end) line() string {
 	e.t.Helper()
 	line, err := e.r.ReadString('\n')
@@ -68,7 +68,7 @@ func (e *end) exactly(n int) string {
 	return string(p)
 }
 
-// expect reads as many bytes as want has and compares.
+// expect reads len(want) bytes and compares them.
 func (e *end) expect(want string) {
 	e.t.Helper()
 	if got := e.exactly(len(want)); got != want {
@@ -76,7 +76,7 @@ func (e *end) expect(want string) {
 	}
 }
 
-// some reads what has arrived, at least a byte, or gives "" at the end.
+// some returns the bytes received so far, at least one, or "" at EOF.
 func (e *end) some() string {
 	_, _ = e.r.Peek(1) // an error shows as nothing buffered
 	p, _ := e.r.Peek(e.r.Buffered())
@@ -102,7 +102,7 @@ func (e *end) chunk() string {
 	return data
 }
 
-// chunked reads a chunked body to its end and gives the trailer section.
+// chunked reads a chunked body and the trailer section.
 func (e *end) chunked() (body, trailers string) {
 	e.t.Helper()
 	var b strings.Builder
@@ -116,8 +116,8 @@ func (e *end) chunked() (body, trailers string) {
 	return b.String(), tr.String()
 }
 
-// rest reads to the end of the connection; err is nil for an orderly close and
-// the reset otherwise.
+// rest reads to the end of the connection. err is nil after an orderly close, otherwise
+// the reset.
 func (e *end) rest() (string, error) {
 	e.t.Helper()
 	b, err := io.ReadAll(e.r)
@@ -141,7 +141,7 @@ func asErrno(err error) (syscall.Errno, bool) {
 	return e, ok
 }
 
-// shorten quotes s, leaving out the middle of what is long.
+// shorten quotes s and omits the middle if it is long.
 func shorten(s string) string {
 	const limit = 1500
 	if len(s) <= limit {

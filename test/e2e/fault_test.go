@@ -104,7 +104,7 @@ func TestInvalidButUnambiguousResponsesAreRepaired(t *testing.T) {
 	} {
 		c := dial(t, g)
 		p := (*peer)(nil)
-		for range 2 { // on one connection: all of it has been read
+		for range 2 { // on one connection, because the whole request was read
 			c.send(request("GET", "/"))
 			if p == nil {
 				p = k.accept()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// seenBy sends a GET with these field lines and gives the head that reaches
-// the container.
+// seenBy sends a GET with these field lines and returns the head that the container
+// receives.
 func seenBy(t *testing.T, k *container, g *gate, fields ...string) answer {
 	t.Helper()
 	c := dial(t, g)
@@ -228,7 +228,7 @@ func TestOrderCaseAndRepetitionOfOtherFieldsAreUnchanged(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the container got fields\n%q, want\n%q", got, want)
 	}
-	// An untouched line goes on byte for byte.
+	// Other lines are forwarded byte for byte.
 	for _, l := range lines {
 		if !strings.HasSuffix(l, ":") && !strings.HasSuffix(l, " ") && !strings.Contains(seen.head, "\r\n"+l+"\r\n") {
 			t.Errorf("line %q is not in the head %q", l, seen.head)
@@ -301,7 +301,7 @@ func TestHeadsShareHeadMemory(t *testing.T) {
 	first := dial(t, g)
 	first.send(request("GET", "/", big))
 	held := k.accept()
-	held.head() // until its answer is over the gate keeps it
+	held.head() // the gate keeps the head until the response ends
 	c := dial(t, g)
 	c.send(request("GET", "/", "X-Big: "+strings.Repeat("v", 20<<10)))
 	a := c.answer("GET")

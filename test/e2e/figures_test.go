@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// figures scrapes a page in Prometheus' text format; names carry their labels.
+// figures scrapes a page in Prometheus' text format; keys include the labels.
 func figures(g *gate, addr string) map[string]float64 {
 	g.t.Helper()
 	c := dialAddr(g.t, addr)
@@ -95,7 +95,7 @@ func TestTheStatCountsAllAndProxiedRequests(t *testing.T) {
 		p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 		clients[i].answer("GET").is(200, "ok")
 	}
-	eventually(t, "the autoscaler reads no request any more", func() bool {
+	eventually(t, "the stat is back to zero", func() bool {
 		return figures(g, stats)["queue_average_concurrent_requests"+labels] == 0
 	})
 	f := figures(g, page)
@@ -188,7 +188,7 @@ func TestProbesAndUncountedPathsAreNotCounted(t *testing.T) {
 		c.answer("GET").is(200, "")
 		p.close()
 	}
-	// The last one is the one that counts, so no other can come later.
+	// The counted request is the last one, so no other can be counted later.
 	eventually(t, "one request is counted", func() bool {
 		return figures(g, page)[`queuegate_request_outcomes_total{outcome="served"}`] == 1
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// testTimeout bounds every wait: a fail-safe, far above what any case needs.
+// testTimeout bounds every wait. It is only a fail-safe.
 const testTimeout = 2 * time.Minute
 
 // gate is a running gate. Its cleanup fails the test if it died or reported a
@@ -45,13 +45,14 @@ func startGateOn(t *testing.T, s streams, k *container, settings ...string) *gat
 	return g
 }
 
-// baseEnv turns everything off that a test does not ask for.
+// baseEnv switches off all optional features.
 func baseEnv(t *testing.T) []string {
 	t.Helper()
 	return append(launch.BaseEnv(shortTempDir(t)), fmt.Sprintf("QUEUE_SERVING_TLS_PORT=%d", freePort(t)))
 }
 
-// awaitListening waits until the gate accepts; false means that it ended.
+// awaitListening waits until the gate accepts connections. It returns false if the gate
+// ended.
 func (g *gate) awaitListening() bool {
 	g.t.Helper()
 	eventually(g.t, "the gate listens, or has ended", func() bool { return launch.Accepts(g.addr) || !g.Running() })

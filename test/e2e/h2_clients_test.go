@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// overHTTP2 tells that overh2 stands between the clients of these tests and the
-// gate: what the client sends and gets as HTTP/1.1 are streams of HTTP/2.
+// overHTTP2 reports whether overh2 runs between the clients of these tests and the
+// gate, and converts HTTP/1.1 to HTTP/2 streams.
 var overHTTP2 = os.Getenv("QUEUEGATE_CLIENTS") == "h2"
 
-// TestTheRowsOfHTTP1HoldOverHTTP2 runs the tests of sections C, D, E and G once more,
-// with HTTP/2 between their clients and the gate.
+// TestTheRowsOfHTTP1HoldOverHTTP2 repeats the tests of sections C, D, E and G with
+// HTTP/2 between their clients and the gate.
 func TestTheRowsOfHTTP1HoldOverHTTP2(t *testing.T) {
 	t.Parallel()
 	not := rowsOf(t, "Not over HTTP/2")
@@ -25,8 +25,8 @@ func TestTheRowsOfHTTP1HoldOverHTTP2(t *testing.T) {
 	once(t, "./test/e2e/overh2", names, "QUEUEGATE_CLIENTS=h2")
 }
 
-// Limits of a head. Over HTTP/2 that is one number, in which each field counts
-// for 32 octets more than it has.
+// limits returns the limits on a head. HTTP/2 has a single limit, in which each field
+// counts 32 octets more than its length.
 var headLimit, fieldLimit = limits()
 
 func limits() (head, fields int) {
@@ -36,8 +36,8 @@ func limits() (head, fields int) {
 	return 1 << 20, 4096
 }
 
-// asSent is what becomes of text that is sent, a status line or field lines:
-// HTTP/2 has names in lower case only and no reason phrase.
+// asSent returns the status line or field lines that the client receives: HTTP/2 has
+// lower-case names and no reason phrase.
 func asSent(text string) string {
 	if !overHTTP2 {
 		return text
@@ -56,8 +56,8 @@ func asSent(text string) string {
 	return b.String()
 }
 
-// ofConnection reports that a field line is malformed over HTTP/2, which has
-// other means for what it says.
+// ofConnection reports whether a field line is connection-specific, and therefore
+// malformed in HTTP/2.
 func ofConnection(line string) bool {
 	name, value, _ := strings.Cut(strings.ToLower(line), ":")
 	value = strings.TrimSpace(value)
@@ -72,8 +72,8 @@ func ofConnection(line string) bool {
 	return false
 }
 
-// ofHTTP1 reports that a request is wrong in a way that HTTP/2 cannot put: in
-// what divides lines, or in the coding of a body.
+// ofHTTP1 reports whether a request has a fault that HTTP/2 cannot express: in line
+// endings, or in the coding of the body.
 func ofHTTP1(raw string) bool {
 	head, _, _ := strings.Cut(raw, "\r\n\r\n")
 	lower := strings.ToLower(head)

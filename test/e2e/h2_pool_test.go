@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// h2Post sends a POST over HTTP/2 and does not wait for the answer.
+// h2Post sends a POST over HTTP/2 and does not wait for the response.
 func h2Post(t *testing.T, c *http.Client, url, body string) <-chan h2Answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
@@ -68,7 +68,7 @@ func TestOverHTTP2ANonIdempotentRequestIsNotRetriedAfterBytesWereSent(t *testing
 	t.Parallel()
 	for _, how := range []string{"close", "reset"} {
 		k := startContainer(t)
-		g := startGate(t, k, "UPSTREAM_PROTOCOL=http1") // a new one: from a close it learns to keep POSTs off such connections
+		g := startGate(t, k, "UPSTREAM_PROTOCOL=http1") // a new gate: after such a close a gate sends no more POSTs on reused connections
 		client := h2Client(t, nil)
 		first := h2Post(t, client, "http://"+g.addr+"/first", "abc")
 		p := k.accept()

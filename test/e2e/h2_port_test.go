@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// h2Answer is an answer over HTTP/2, read whole; err says that there is none.
+// h2Answer is a complete HTTP/2 response, or an error.
 type h2Answer struct {
 	status int
 	proto  string
@@ -20,7 +20,7 @@ type h2Answer struct {
 	err    error
 }
 
-// h2Client asks a gate over HTTP/2 alone, with TLS if config is not nil.
+// h2Client returns a client that uses only HTTP/2, with TLS if config is not nil.
 func h2Client(t *testing.T, config *tls.Config) *http.Client {
 	t.Helper()
 	tr := &http.Transport{Protocols: new(http.Protocols), TLSClientConfig: config, DisableCompression: true}
@@ -30,7 +30,7 @@ func h2Client(t *testing.T, config *tls.Config) *http.Client {
 	return &http.Client{Transport: tr}
 }
 
-// h2Start sends a request and does not wait for the answer.
+// h2Start sends a request and does not wait for the response.
 func h2Start(t *testing.T, c *http.Client, url string, fields ...string) <-chan h2Answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
@@ -133,7 +133,7 @@ func TestTheContainersProtocolIsDetectedOncePerStart(t *testing.T) {
 	(<-ask("/refused")).is(t, 503, "user container is not listening\n")
 	k.listen()
 	again := ask("/again")
-	k.accept().close() // an end without a word means the same
+	k.accept().close() // a close without a byte has the same meaning
 	serve("/again", again)
 	serve("/last", ask("/last"))
 }

@@ -37,8 +37,8 @@ func (c *client) gateSocket() (socket, bool) {
 	return socket{}, false
 }
 
-// hexAddr writes an address of 127.0.0.1 as the kernel's table ends it, for
-// IPv4 and for IPv4 mapped into IPv6.
+// hexAddr returns the end of an address of 127.0.0.1 in the kernel's table, for IPv4
+// and for IPv4-mapped IPv6.
 func hexAddr(addr string) string {
 	_, port, _ := strings.Cut(addr, ":")
 	n, _ := strconv.Atoi(port)
@@ -63,9 +63,9 @@ func hexInt(t *testing.T, s string) int {
 	return int(n)
 }
 
-// taken waits until the gate has read all that the client sent, and then until
-// it has answered a network probe on another connection. Whether a request is
-// held inside the gate has no other sign outside it.
+// taken waits until the gate has read everything the client sent and then has answered
+// a network probe on another connection. Nothing else visible from outside shows that
+// the gate has queued a request.
 func (g *gate) taken(c *client) {
 	g.t.Helper()
 	eventually(g.t, "the gate reads a request", func() bool {
@@ -77,7 +77,7 @@ func (g *gate) taken(c *client) {
 	p.close()
 }
 
-// pid is the gate's, which is a child of what stands before it.
+// pid returns the process of the gate, which may be a child of overh2 or overtls.
 func (g *gate) pid() int {
 	g.t.Helper()
 	pid := g.Cmd.Process.Pid
@@ -92,7 +92,7 @@ func (g *gate) pid() int {
 	return pid
 }
 
-// memory reads VmRSS or VmHWM of the gate in bytes.
+// memory returns VmRSS or VmHWM of the gate in bytes.
 func (g *gate) memory(field string) int64 {
 	g.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.pid()))
@@ -108,8 +108,8 @@ func (g *gate) memory(field string) int64 {
 	return 0
 }
 
-// peakMemory starts to watch the gate's memory; the function that it returns
-// tells the growth of the peak since then.
+// peakMemory returns a function that returns the growth of the gate's peak memory since
+// this call.
 func (g *gate) peakMemory() func() int64 {
 	g.t.Helper()
 	before := g.memory("VmRSS")
@@ -120,7 +120,7 @@ func (g *gate) peakMemory() func() int64 {
 	}
 }
 
-// growsLess logs and, but for race builds, bounds a growth of memory.
+// growsLess logs a growth of memory and, except in race builds, checks its limit.
 func growsLess(t *testing.T, what string, got, limit int64) {
 	t.Helper()
 	t.Logf("%s: memory grew by %d KiB", what, got>>10)

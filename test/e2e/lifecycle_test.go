@@ -48,7 +48,7 @@ func TestADrainServesUntilItIsQuiet(t *testing.T) {
 func TestADrainEndsAtOnceWhenNothingIsOpen(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "DRAIN_QUIET_SECONDS=0")
-	idle, _ := reused(t, k, g) // an idle connection does not hold it up
+	idle, _ := reused(t, k, g) // an idle connection does not delay the drain
 	start := time.Now()
 	g.signal(syscall.SIGTERM)
 	g.ends(0)
@@ -146,7 +146,8 @@ func TestASecondSignalEndsADrainWithCode1(t *testing.T) {
 	}
 }
 
-// waitForDrain calls the admin port and gives the answer when it is there.
+// waitForDrain calls /wait-for-drain and returns the client, which will get the
+// response.
 func (g *gate) waitForDrain(t *testing.T) *client {
 	t.Helper()
 	return g.waitForDrainAt(t, "/wait-for-drain")
@@ -243,7 +244,7 @@ func TestWaitForDrainReturnsWhenTheDrainEnds(t *testing.T) {
 	}
 }
 
-// The container gets its own SIGTERM when its preStop hook has its answer.
+// The container gets its SIGTERM after the response to its preStop hook.
 func TestAContainerCanCloseItsWebSocketsDuringADrain(t *testing.T) {
 	t.Parallel()
 	for hook, ask := range map[string]func(*testing.T, *gate) (answered func()){
@@ -260,7 +261,7 @@ func TestAContainerCanCloseItsWebSocketsDuringADrain(t *testing.T) {
 				if code := d.exitCode(); code != 0 {
 					t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.Stderr.String())
 				}
-				// As a native sidecar the gate gets its signal now. It is the first.
+				// A native sidecar gets its first signal now.
 				g.signal(syscall.SIGTERM)
 			}
 		},
@@ -304,7 +305,7 @@ func TestWaitForDrainWaitsForRequestsInProgress(t *testing.T) {
 	g.awaitDraining()
 	w := g.waitForDrain(t)
 	start := time.Now()
-	for time.Since(start) < 1500*time.Millisecond { // longer than without a signal
+	for time.Since(start) < 1500*time.Millisecond { // longer than the wait without a signal
 		if w.pending() {
 			t.Fatalf("answered after %v while a request was under way", time.Since(start))
 		}
@@ -345,7 +346,8 @@ func TestQueueDrainStartsADrainAndWaitsForItsEnd(t *testing.T) {
 	if code := d.exitCode(); code != 0 {
 		t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.Stderr.String())
 	}
-	// The signal of the pod's end comes later; it is not a second signal.
+	// The kubelet's SIGTERM follows `queue drain`, and does not count as a second
+	// signal.
 	_ = g.Cmd.Process.Signal(syscall.SIGTERM) // the gate may have ended
 	g.ends(0)
 }
@@ -378,7 +380,7 @@ func TestAStaleDrainSocketDoesNotPreventAStart(t *testing.T) {
 func TestTheGateListensBeforeItIsReadyAndEndsAfterTheContainer(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
-	// The first connection that is accepted is served, readiness included.
+	// The first accepted connection is served, including readiness probes.
 	dial(t, g).get("/", "User-Agent: kube-probe/1", "K-Network-Probe: queue").is(200, "queue")
 	c, p := reused(t, k, g)
 	p.close()

@@ -106,7 +106,7 @@ func TestAClientThatDisconnectsInTheConnectQueueFreesItsPositionAndIsNotForwarde
 		})
 		k.listen()
 		finish(newcomer, k.acceptFor("/newcomer"))
-		k.unseen("the request of the client that left")
+		k.unseen("the request of the disconnected client")
 		k.unlisten()
 	}
 }

@@ -39,10 +39,10 @@ func runAll(m *testing.M) (int, error) {
 	if queueBinary, err = launch.GateBinary(dir); err != nil {
 		return 0, err
 	}
-	// Most tests wait for a timeout of the gate's: more of them than there are
-	// processors can run at the same time.
+	// Most tests wait for a timeout of the gate, so more tests than processors can run
+	// concurrently.
 	parallel := "4"
-	if runAgain { // beside the run that started this one
+	if runAgain { // concurrently with the parent run
 		parallel = "2"
 	}
 	if err := flag.Set("test.parallel", parallel); err != nil {

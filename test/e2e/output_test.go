@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// logPipe is a pipe to which a gate writes one of its logs. As a container
-// runtime's, it blocks a writer for whom there is no room.
+// logPipe is a pipe to which a gate writes one of its logs. Like a container runtime's
+// pipe, it blocks the writer when it is full.
 type logPipe struct{ read, write *os.File }
 
 func newLogPipe(t *testing.T) logPipe {
@@ -26,7 +26,7 @@ func newLogPipe(t *testing.T) logPipe {
 	return p
 }
 
-// newFullPipe returns one that takes no byte more.
+// newFullPipe returns a full pipe.
 func newFullPipe(t *testing.T) logPipe {
 	t.Helper()
 	p := newLogPipe(t)
@@ -52,11 +52,11 @@ func (p logPipe) on(log string) streams {
 	return streams{stderr: p.write}
 }
 
-// logLabels are the two logs by their labels in the figures.
+// logLabels maps the two logs to their labels in the metrics.
 var logLabels = map[string]string{"stdout": "request", "stderr": "gate"}
 
-// startTalkativeGate starts one that writes a line per request to both logs.
-// dropped reads how many of one log were dropped.
+// startTalkativeGate starts a gate that writes a line per request to both logs. dropped
+// reads how many of one log were dropped.
 func startTalkativeGate(t *testing.T, s streams, k *container) (g *gate, dropped func(log string) float64) {
 	t.Helper()
 	port := freePort(t)

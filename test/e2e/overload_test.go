@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// queuedWith is queued with fields of the client's own.
+// queuedWith is queued with additional fields.
 func queuedWith(t *testing.T, g *gate, path string, fields ...string) *client {
 	t.Helper()
 	c := dial(t, g)
@@ -20,8 +20,8 @@ func queuedWith(t *testing.T, g *gate, path string, fields ...string) *client {
 	return c
 }
 
-// inOrder finishes the requests under way one after the other, and fails unless
-// the container sees those that wait in this order.
+// inOrder finishes the requests in flight one by one, and fails unless the container
+// receives the queued requests in this order.
 func inOrder(t *testing.T, k *container, c *client, p *peer, waiting map[string]*client, order ...string) {
 	t.Helper()
 	for _, path := range order {
@@ -39,8 +39,8 @@ func TestTheFairQueueAlternatesBetweenKeys(t *testing.T) {
 	for _, path := range []string{"/a1", "/a2", "/a3", "/b1", "/b2"} {
 		waiting[path] = queuedWith(t, g, path, "X-Tenant: "+path[1:2])
 	}
-	// In strict FIFO order /b1 would come fourth. The turns after it go by the
-	// time that slots were held, which a busy machine decides.
+	// In strict FIFO order /b1 would be fourth. The order after it depends on how long
+	// slots were used, which varies on a busy machine.
 	order := ""
 	for range 5 {
 		finish(c, p)
@@ -131,7 +131,7 @@ func TestServiceTimeExcludesSlowUploads(t *testing.T) {
 	for _, c := range clients {
 		c.answer("POST").is(200, "ok")
 	}
-	// All at once, so that the gate cannot learn from the response to the first.
+	// Concurrently, so that the gate cannot learn from the first response.
 	var quick []*client
 	for range 5 {
 		c := dial(t, g)
@@ -177,7 +177,7 @@ func TestRetryAfterIsAsLongAsTheQueueNeedsToDrain(t *testing.T) {
 	if first := refused(); first != 1 {
 		t.Errorf("Retry-After %d before anything is known, want 1", first)
 	}
-	time.Sleep(1200 * time.Millisecond) // no slot is given back: each of the two takes longer than this
+	time.Sleep(1200 * time.Millisecond) // no slot is released: both requests take longer than this
 	if later := refused(); later < 2 || later > 60 {
 		t.Errorf("Retry-After %d with two who wait and no slot for more than a second, want 2 or more", later)
 	}
@@ -193,7 +193,7 @@ func TestAnAutoLimitStartsSmallAndGrowsWithUse(t *testing.T) {
 	if got := limit(); got != 4 {
 		t.Fatalf("a limit of %v at the start, want 4", got)
 	}
-	// Four at a time, for as long as the limit does not move.
+	// Four at a time, until the limit changes.
 	var clients []*client
 	for range 8 {
 		clients = append(clients, dial(t, g))
@@ -275,7 +275,7 @@ func TestScrapesForUnlimitedPathsSkipTheQueue(t *testing.T) {
 	dial(t, g).get("/health/../stream").plainError(503, "pending request queue full\n")
 	finish(c, p)
 	finish(waiting, k.acceptFor("/waiting"))
-	// Only the stream, the request behind it and the rejections count.
+	// Only the stream, the request after it and the rejections count.
 	eventually(t, "two responses and three rejections", func() bool {
 		f := figures(g, page)
 		return f[`queuegate_request_outcomes_total{outcome="served"}`] == 2 && f[`queuegate_request_outcomes_total{outcome="queue-full"}`] == 3

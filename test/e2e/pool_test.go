@@ -39,8 +39,8 @@ func TestAConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
 	}
 }
 
-// reused opens a client and serves it once, so that its next request goes out
-// on the same connection of the container.
+// reused opens a client and serves one request, so that the next one reuses the same
+// upstream connection.
 func reused(t *testing.T, k *container, g *gate) (*client, *peer) {
 	t.Helper()
 	c := dial(t, g)
@@ -106,7 +106,7 @@ func TestANonIdempotentRequestIsNotRetriedAfterBytesWereSent(t *testing.T) {
 	k := startContainer(t)
 	for _, method := range []string{"POST", "PATCH", "PURGE"} {
 		for _, how := range []string{"close", "reset"} {
-			g := startGate(t, k) // one that has learned nothing from the last close
+			g := startGate(t, k) // a new gate, without knowledge of the last close
 			c, p := reused(t, k, g)
 			c.send(method + " /once HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 3\r\n\r\nabc")
 			p.head()
@@ -197,7 +197,7 @@ func TestAForbiddenBodyIsNotTheNextResponse(t *testing.T) {
 			a = parseHead(t, c.head())
 		}
 		c.send(request("GET", "/next"))
-		q := k.accept() // on another connection, before a byte of the body has come
+		q := k.accept() // on another connection, before any byte of the body
 		q.head()
 		q.send(okBody)
 		c.answer("GET").is(200, "ok")
@@ -224,7 +224,7 @@ func TestConnectionsAreRetiredBeforeTheContainerClosesThem(t *testing.T) {
 	p := k.accept()
 	idle := time.Now()
 	post(p, plain)
-	// The container's close and a request pass each other.
+	// The container's FIN and the request cross.
 	time.Sleep(age)
 	c.send(request("POST", "/lost"))
 	p.head()
@@ -235,20 +235,20 @@ func TestConnectionsAreRetiredBeforeTheContainerClosesThem(t *testing.T) {
 	c.send(request("POST", "/second"))
 	q := k.accept()
 	post(q, plain)
-	time.Sleep(lived) // on a busy machine p has lived for longer than age
+	time.Sleep(lived) // on a busy machine p is older than age
 	c.send(request("POST", "/third"))
 	r := k.accept() // q is as old as p was
 	post(r, plain)
 	c.send(request("POST", "/fourth"))
 	post(r, plain)
-	// It is not the container's timeout after all.
+	// So the container's idle timeout is longer.
 	time.Sleep(5 * age)
 	c.send(request("POST", "/fifth"))
 	post(r, plain+"Connection: keep-alive\r\nKeep-Alive: max=9, timeout=0\r\n")
-	// A promise counts at once.
+	// A Keep-Alive timeout field applies immediately.
 	c.send(request("POST", "/sixth"))
 	r.gone()
-	post(q, plain) // it has outlived the limit as well
+	post(q, plain) // it is older than the limit too
 }
 
 func TestConcurrentResponsesReachTheirRequests(t *testing.T) {
@@ -263,7 +263,7 @@ func TestConcurrentResponsesReachTheirRequests(t *testing.T) {
 		for i, c := range clients {
 			c.send(request("GET", fmt.Sprintf("/%d/%d", round, i)))
 		}
-		// Answered in the reverse of the order in which they arrive.
+		// Respond in reverse order of arrival.
 		var peers []*peer
 		var targets []string
 		for range clients {

@@ -49,7 +49,7 @@ func TestReadinessProbeOfAContainerNotReadyGets503Empty(t *testing.T) {
 	}
 	k.listen()
 	for _, agent := range append(proberAgents, "curl/8") {
-		eventually(t, "a probe learns that the container is ready", func() bool {
+		eventually(t, "a probe reports that the container is ready", func() bool {
 			a := dial(t, g).get("/healthz", "User-Agent: "+agent, "K-Network-Probe: queue")
 			return a.status == 200 && a.body == "queue"
 		})
@@ -64,7 +64,7 @@ func TestProbeFieldsMatchNamesInAnyCaseAndTheFirstValueCounts(t *testing.T) {
 	dial(t, g).get("/", "User-Agent: kube-probe/1", "K-Network-Probe: other", "K-Network-Probe: queue").
 		plainError(400, "unexpected probe header value: other\n")
 	k.unseen("a probe")
-	// Values and prefixes are compared with their case.
+	// Values and prefixes are case-sensitive.
 	for _, fields := range [][]string{
 		{"User-Agent: Kube-Probe/1.33"},
 		{"User-Agent: knative-activator-probe"},
@@ -75,8 +75,8 @@ func TestProbeFieldsMatchNamesInAnyCaseAndTheFirstValueCounts(t *testing.T) {
 	}
 }
 
-// forwarded fails unless a GET with these fields is traffic, and gives the
-// head that reached the container.
+// forwarded fails unless a GET with these fields is forwarded, and returns the head
+// that the container received.
 func forwarded(t *testing.T, k *container, g *gate, fields ...string) answer {
 	t.Helper()
 	c := dial(t, g)
@@ -300,7 +300,7 @@ func TestWithReadinessProbeNoneTheContainerIsAlwaysReady(t *testing.T) {
 
 func (g *gate) awaitDraining() {
 	g.t.Helper()
-	eventually(g.t, "probes are answered that the gate drains", func() bool {
+	eventually(g.t, "probes report that the gate drains", func() bool {
 		c := dial(g.t, g)
 		defer c.close()
 		a := c.get("/", "User-Agent: kube-probe/1", "K-Network-Probe: queue")

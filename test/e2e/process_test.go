@@ -9,13 +9,13 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// process is a child that is killed when the test ends, should it still run.
+// process is a child process that is killed at the end of the test.
 type process struct {
 	*launch.Process
 	t *testing.T
 }
 
-// streams are where a process writes to; nil is the process's own output.
+// streams are the stdout and stderr of a process; nil collects the output in process.
 type streams struct{ stdout, stderr *os.File }
 
 // startProcess starts a binary with exactly this environment.

@@ -35,7 +35,7 @@ var epoch = time.Date(2026, 5, 4, 3, 2, 0, 0, time.UTC)
 func after(ms int) time.Duration { return time.Second + time.Duration(ms)*time.Millisecond }
 func at(ms int) time.Time        { return epoch.Add(after(ms)) }
 
-// traced are the spans of one request, as an exporter of OpenCensus gets them.
+// traced returns the spans of one request, as an OpenCensus exporter receives them.
 func traced(t *testing.T, h *gate.TraceFields, x *gate.Record) (*tracing.Span, *kept) {
 	t.Helper()
 	k := new(kept)

@@ -18,12 +18,12 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// viewer is the end of a stream. It takes each event on a channel, at its own
+// viewer is the client of a stream. It receives each event on a channel, at its own
 // pace.
 type viewer struct {
 	header http.Header
 	status int
-	broken atomic.Bool // its connection takes no more
+	broken atomic.Bool // its connection accepts no more bytes
 	events chan []byte
 	leave  context.CancelFunc
 	gone   chan struct{} // closed when the stream has ended

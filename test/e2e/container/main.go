@@ -1,7 +1,6 @@
-// Container stands in for a user container in end-to-end tests: a process
-// that does with its sockets exactly what the test says and nothing else.
-// It dials the Unix socket named by its only argument, serves the calls of
-// package remote there, and ends when that connection does.
+// Container stands in for a user container in end-to-end tests: the test controls its
+// sockets completely. It connects to the Unix socket named by its only argument, serves
+// the calls of package remote on it, and ends when that connection ends.
 package main
 
 import (

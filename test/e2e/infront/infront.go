@@ -1,7 +1,7 @@
-// Package infront runs the gate behind a program that takes its serving port,
-// so that the tests above it judge what that program speaks to the gate by the
-// rules of the plain port. The real binary, or a link to it, lies beside the
-// program and is called under.
+// Package infront runs the gate behind a program that takes over its serving port, so
+// that the tests for the plain port also test the protocol between that program and the
+// gate. The real binary, or a link to it, is in the program's directory under the name
+// "under".
 package infront
 
 import (
@@ -26,12 +26,12 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// Gate is where the gate listens.
+// Gate holds the addresses of the gate.
 type Gate struct{ Plain, TLS string }
 
-// Main runs the gate with these further variables, where the test has not set
-// them, and carries each connection to it. It ends with the gate's exit code. A
-// command is left to the gate's binary.
+// Main runs the gate with defaults for variables that the test has not set, and passes
+// each connection to carry. It exits with the gate's exit code. Commands of the gate
+// are executed directly.
 func Main(name string, carry func(client *net.TCPConn, gate Gate), defaults ...string) {
 	code, err := run(carry, defaults)
 	if err != nil {
@@ -41,7 +41,7 @@ func Main(name string, carry func(client *net.TCPConn, gate Gate), defaults ...s
 	os.Exit(code)
 }
 
-// lastWords bounds how long a gate's last bytes may take to its clients.
+// lastWords bounds the time to deliver the last bytes of an ended gate.
 const lastWords = 2 * time.Second
 
 func run(carry func(*net.TCPConn, Gate), defaults []string) (int, error) {
@@ -62,7 +62,7 @@ func run(carry func(*net.TCPConn, Gate), defaults []string) (int, error) {
 		return 0, err
 	}
 	var serving, secure string
-	env := append([]string(nil), defaults...) // of a variable that is there twice the last counts
+	env := append([]string(nil), defaults...) // the last value of a repeated variable counts
 	for _, e := range os.Environ() {
 		if v, ok := strings.CutPrefix(e, "QUEUE_SERVING_PORT="); ok {
 			serving = v
@@ -73,7 +73,8 @@ func run(carry func(*net.TCPConn, Gate), defaults []string) (int, error) {
 			env = append(env, e)
 		}
 	}
-	// One that the kernel gives could be somebody else's until the gate has it.
+	// Another process could take a port chosen by the kernel before the gate listens on
+	// it.
 	plain := launch.Port()
 	if plain == 0 {
 		return 0, errors.New("no free port")

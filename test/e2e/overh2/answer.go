@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// answerer writes the answer to a stream as one of HTTP/1.1.
+// answerer converts the response on a stream to HTTP/1.1.
 type answerer struct {
 	s       *session
 	st      *stream
@@ -28,7 +28,7 @@ func (a *answerer) run() {
 			a.endConnection()
 			return
 		case e.lost:
-			_ = a.out.Flush() // what has come has come
+			_ = a.out.Flush() // deliver the received part
 			_ = a.s.client.SetLinger(0)
 			_ = a.s.client.Close()
 			return
@@ -71,7 +71,7 @@ func (a *answerer) head(e event) bool {
 		_, _ = a.out.WriteString("\r\n")
 		return false
 	}
-	if a.r.tunnel != "" { // before the client knows: what it sends then is its next request
+	if a.r.tunnel != "" { // before the client gets the response: its next bytes are the next request
 		a.st.c.do(func() { a.st.refused = true })
 	}
 	length := false

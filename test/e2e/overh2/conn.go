@@ -16,7 +16,7 @@ import (
 // gateConn is a connection to the gate, with one stream at a time.
 type gateConn struct {
 	net    net.Conn
-	idle   func() // the connection has ended and no stream is open
+	idle   func() // called when the connection has ended and no stream is open
 	w      *bufio.Writer
 	framer *http2.Framer
 	block  bytes.Buffer
@@ -37,11 +37,11 @@ type gateConn struct {
 // leave unchanged.
 const ownWindow = 65535
 
-// event is what has come on a stream.
+// event is a frame received on a stream.
 type event struct {
 	fields [][2]string
 	data   []byte
-	flow   int // octets of flow control
+	flow   int // flow-controlled octets
 	end    bool
 	lost   bool
 	code   http2.ErrCode
@@ -53,12 +53,12 @@ type stream struct {
 	window   int64
 	credit   int // as for gateConn
 	events   []event
-	over     bool // END_STREAM or RST_STREAM has come, or the connection has ended
+	over     bool // END_STREAM or RST_STREAM was received, or the connection has ended
 	finished bool // END_STREAM or RST_STREAM has been sent
 	whole    bool // END_STREAM has been sent
 	answered bool
 	switched bool // a tunnel is open
-	refused  bool // it is none
+	refused  bool // the tunnel was declined
 }
 
 func newGateConn(conn net.Conn, idle func()) (*gateConn, error) {
@@ -99,7 +99,7 @@ func (c *gateConn) abort() {
 	_ = conn.Close()
 }
 
-// open sends a head; it goes out with what is flushed next.
+// open writes a head to the buffer; the next flush sends it.
 func (c *gateConn) open(r *request) *stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,8 +128,7 @@ func (c *gateConn) headers(st *stream, fields [][2]string, end bool) {
 	c.changed.Broadcast()
 }
 
-// data sends p as the windows allow; once the gate has ended the stream it is
-// dropped.
+// data sends p as the windows allow. After the end of the stream p is discarded.
 func (st *stream) data(p []byte, end bool) {
 	c := st.c
 	c.mu.Lock()
@@ -172,7 +171,7 @@ func (st *stream) finish(trailers [][2]string) {
 	})
 }
 
-// cancel gives the stream up, if it is not over.
+// cancel resets the stream unless it has ended.
 func (st *stream) cancel() {
 	st.c.do(func() {
 		if !st.over || !st.finished {
@@ -184,7 +183,7 @@ func (st *stream) cancel() {
 	})
 }
 
-// push adds an event, under the lock.
+// push adds an event. The caller holds the lock.
 func (st *stream) push(e event) {
 	if st.over {
 		if e.lost { // of the other direction
@@ -199,7 +198,7 @@ func (st *stream) push(e event) {
 	st.c.changed.Broadcast()
 }
 
-// next waits for an event; before it waits it calls pause.
+// next returns the next event. It calls pause before it waits.
 func (st *stream) next(pause func()) event {
 	c := st.c
 	c.mu.Lock()
@@ -217,8 +216,8 @@ func (st *stream) next(pause func()) event {
 	return e
 }
 
-// consumed returns credit for n bytes of payload to both windows, in updates of
-// half a window at least, as clients do: an update per frame makes the gate send
+// consumed returns credit for n bytes of payload to both windows, in updates of at
+// least half a window, as clients do, because an update per frame makes the gate send
 // ever smaller frames.
 func (st *stream) consumed(n int) {
 	st.c.do(func() {
@@ -237,10 +236,10 @@ func (st *stream) consumed(n int) {
 	})
 }
 
-// sent reports that all of the request has gone out.
+// sent reports whether the whole request has been sent.
 func (st *stream) sent() bool { st.c.mu.Lock(); defer st.c.mu.Unlock(); return st.whole }
 
-// declined reports that the stream has been answered and is no tunnel.
+// declined reports whether the response declined the tunnel.
 func (st *stream) declined() bool {
 	st.c.mu.Lock()
 	defer st.c.mu.Unlock()
@@ -259,7 +258,7 @@ func (st *stream) await(done func() bool) {
 func (st *stream) awaitSent() { st.await(func() bool { return st.finished }) }
 func (st *stream) awaitEnd()  { st.await(func() bool { return st.answered }) }
 
-// ended notes that all of the answer has gone to the client.
+// ended records that the client has received the whole response.
 func (st *stream) ended() {
 	st.c.do(func() {
 		st.answered = true
@@ -268,7 +267,7 @@ func (st *stream) ended() {
 	})
 }
 
-// read takes the gate's frames until the connection ends.
+// read handles the gate's frames until the connection ends.
 func (c *gateConn) read() {
 	code := http2.ErrCodeNo
 	for {
@@ -296,15 +295,15 @@ func (c *gateConn) read() {
 	})
 }
 
-// ended calls idle, under the lock, where the connection has ended without
-// GOAWAY, after which a client would open another.
+// ended calls idle if the connection has ended without GOAWAY; after GOAWAY a client
+// would open a new connection. The caller holds the lock.
 func (c *gateConn) ended() {
 	if c.dead && !c.goAway && (c.current == nil || c.current.answered) {
 		c.idle()
 	}
 }
 
-// take acts on a frame, under the lock.
+// take handles a frame. The caller holds the lock.
 func (c *gateConn) take(f http2.Frame) {
 	st := c.current
 	mine := st != nil && f.Header().StreamID == st.id

@@ -1,11 +1,10 @@
-// Command overh2 runs the gate so that all its traffic is HTTP/2 while its
-// clients speak HTTP/1.1: it takes the serving port itself and sends each
-// request to the gate as a stream, on one connection for each of the client's.
-// With QUEUEGATE_BINARY set to it the tests of the directory above judge HTTP/2
-// by the rules of HTTP/1. With OVERH2_TLS=1 it is HTTP/2 over TLS.
+// Command overh2 runs the gate so that all its traffic is HTTP/2 while its clients
+// speak HTTP/1.1: it listens on the serving port and sends each request to the gate as
+// a stream, with one HTTP/2 connection per client connection. With QUEUEGATE_BINARY set
+// to it, the tests of the directory above check HTTP/2 by the rules of HTTP/1. With
+// OVERH2_TLS=1 it uses HTTP/2 over TLS.
 //
-// What has no counterpart is translated so that a client cannot take it for
-// more than it is:
+// Conversions without an exact counterpart:
 //
 //   - Connection: close and keep-alive stay here; other options go on, and are
 //     malformed. A websocket upgrade becomes an extended CONNECT.
@@ -47,16 +46,16 @@ func main() {
 	}, "UPSTREAM_PROTOCOL=http1")
 }
 
-// session is a connection of a client with its requests, one after the other.
+// session is a connection of a client with its consecutive requests.
 type session struct {
 	client *net.TCPConn
 	dial   func() (net.Conn, error)
 	gate   *gateConn
-	in     []byte // read and not taken
-	peeked int    // octets of them that the kernel still has
+	in     []byte // read but not consumed
+	peeked int    // octets of in that were only peeked and are still in the kernel
 
 	mu    sync.Mutex
-	ended bool // an answer has said so
+	ended bool // a response announced the close
 }
 
 func (s *session) run() {
@@ -95,7 +94,7 @@ func (s *session) run() {
 			return
 		}
 		s.gate.flush()
-		// What comes now is the next request, or the client's end.
+		// The next bytes are the next request, or the client's FIN.
 		for len(s.in) == 0 {
 			if err := s.more(); err != nil {
 				s.left(err, st)
@@ -128,11 +127,11 @@ func (s *session) end() {
 	s.ended = true
 }
 
-// idle ends the client's connection where the gate has ended its own and no
-// request is under way.
+// idle ends the client's connection after the gate has ended its connection and no
+// request is in progress.
 func (s *session) idle() { _ = s.client.CloseWrite() }
 
-// left acts on the client's end.
+// left handles the end of the client's connection.
 func (s *session) left(err error, st *stream) {
 	switch {
 	case s.gate == nil:
@@ -143,9 +142,9 @@ func (s *session) left(err error, st *stream) {
 	}
 }
 
-// more waits until the client has sent more. The kernel keeps it until it has
-// been taken and has gone to the gate, so that what looks read from outside has
-// arrived there.
+// more waits until the client has sent more. The bytes stay in the kernel's buffer
+// until they have been sent to the gate, so that a socket that looks drained means that
+// the gate has them.
 func (s *session) more() error {
 	if s.gate != nil {
 		s.gate.flush()
@@ -180,7 +179,7 @@ func (s *session) more() error {
 	return nil
 }
 
-// head reads up to and with an empty line.
+// head reads up to and including an empty line.
 func (s *session) head() (string, error) {
 	for {
 		if i := strings.Index(string(s.in), "\r\n\r\n"); i >= 0 {
@@ -194,7 +193,7 @@ func (s *session) head() (string, error) {
 	}
 }
 
-// line takes a line of a chunked body, without its end.
+// line reads a line of a chunked body, without its CRLF.
 func (s *session) line() (string, error) {
 	for {
 		if i := strings.Index(string(s.in), "\r\n"); i >= 0 {

@@ -12,7 +12,7 @@ import (
 type request struct {
 	method  string
 	fields  [][2]string // pseudo-header fields first
-	length  int64       // of the body; -1 = chunked; -2 = what has come already
+	length  int64       // of the body; -1 = chunked; -2 = only the bytes already received
 	tunnel  string      // the protocol of an extended CONNECT
 	closing bool        // the client has said Connection: close
 }
@@ -69,7 +69,7 @@ func readRequest(head string) *request {
 	return r
 }
 
-// body sends what follows the head. An error is the client's end.
+// body sends the request body. An error means that the client's connection ended.
 func (s *session) body(st *stream, r *request) error {
 	switch {
 	case r.tunnel != "":
@@ -95,8 +95,7 @@ func (s *session) body(st *stream, r *request) error {
 	return nil
 }
 
-// chunks sends a chunked body; what is wrong with one ends the stream, as a
-// client does that cannot go on.
+// chunks sends a chunked body. A malformed body resets the stream.
 func (s *session) chunks(st *stream) error {
 	for {
 		line, err := s.line()
@@ -141,9 +140,9 @@ func (s *session) chunks(st *stream) error {
 	}
 }
 
-// tunnel sends what the client sends, and END_STREAM for its end, until the
-// other direction has ended too. Where there is no tunnel after all, what the
-// client sends is its next request.
+// tunnel forwards the client's bytes, and its FIN as END_STREAM, until the other
+// direction has ended too. If the tunnel is declined, the client's bytes are its next
+// request.
 func (s *session) tunnel(st *stream) error {
 	for {
 		st.data(s.in, false)

@@ -1,9 +1,8 @@
-// Command overtls runs the gate so that all its traffic is over TLS while its
-// clients speak plain text: it takes the serving port itself and carries each
-// connection to the gate's TLS port. With QUEUEGATE_BINARY set to it the tests
-// of the directory above judge the TLS port by the rules of the plain one. An
-// end of the client's becomes a close_notify without a FIN, a reset a reset,
-// and the other way round.
+// Command overtls runs the gate so that all its traffic is over TLS while its clients
+// speak plain text: it listens on the serving port and forwards each connection to the
+// gate's TLS port. With QUEUEGATE_BINARY set to it, the tests of the directory above
+// check the TLS port by the rules of the plain one. A FIN of the client becomes a
+// close_notify without a FIN, a reset stays a reset, and vice versa.
 package main
 
 import (
@@ -20,7 +19,7 @@ func main() {
 	infront.Main("overtls", func(client *net.TCPConn, gate infront.Gate) { carry(client, gate.TLS) })
 }
 
-// carry moves bytes, ends and resets between a plain client and the gate.
+// carry forwards bytes, FINs and resets between a plain client and the gate.
 func carry(client *net.TCPConn, target string) {
 	defer client.Close()
 	wire, err := net.Dial("tcp", target)
@@ -41,7 +40,7 @@ func carry(client *net.TCPConn, target string) {
 			_ = client.Close()
 			return
 		}
-		_ = gate.CloseWrite() // the gate may be gone
+		_ = gate.CloseWrite() // the gate may have ended
 	}()
 	if _, err := io.Copy(writer{client}, gate); errors.Is(err, syscall.ECONNRESET) {
 		_ = client.SetLinger(0)

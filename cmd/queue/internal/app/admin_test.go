@@ -27,7 +27,7 @@ func TestWaitForDrainCallsLeaveConnectionsForProbes(t *testing.T) {
 	}
 	for range mostWaiters {
 		if status := <-statuses; status != http.StatusServiceUnavailable {
-			t.Errorf("a call beyond those that wait got %d", status)
+			t.Errorf("a call beyond the maximum of waiting calls got %d", status)
 		}
 	}
 	cancel()

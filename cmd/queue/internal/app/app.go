@@ -1,5 +1,5 @@
-// Package app is a running gate: it builds the parts from the configuration,
-// each after those that it needs, and ties them together.
+// Package app is a running gate: it builds the parts from the configuration, in the
+// order of their dependencies, and connects them.
 package app
 
 import (
@@ -25,12 +25,12 @@ type App struct {
 	cfg   *config.Config
 	build metrics.Build
 	log   *zap.Logger
-	often *zap.Logger   // for what others can cause as often as they like
-	lines *lines.Writer // of both
+	often *zap.Logger   // rate-limited, for messages that others can cause without limit
+	lines *lines.Writer // output of both
 
-	// In the order of New: each knows those above it.
+	// In the order in which New creates them.
 	live        *liveSettings
-	status      *status // nil: there is no page
+	status      *status // nil = no page
 	readiness   *readiness
 	exporters   *exporters
 	observer    *observer
@@ -38,16 +38,16 @@ type App struct {
 	http2       *http2.Protocol
 	server      *server.Server
 	tls         *tlsPort
-	pusher      *push.Pusher // nil: figures are not pushed
+	pusher      *push.Pusher // nil = metrics are not pushed
 	ports       []*sidePort
-	drainSocket *drainSocket  // while it listens
+	drainSocket *drainSocket  // nil unless it listens
 	left        chan struct{} // closed by Leave
 }
 
-// ErrSystem is the cause of an error of New that is not the configuration's.
+// ErrSystem is wrapped by errors of New that are not caused by the configuration.
 var ErrSystem = errors.New("refused by the system")
 
-// New builds the parts. Nothing listens yet and nothing is probed.
+// New builds the parts. Listen opens the ports and starts probing.
 func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	followMemoryLimit("/proc/self/cgroup", "/sys/fs/cgroup")
 	log := own.Logger
@@ -93,14 +93,14 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	return a, a.buildPorts()
 }
 
-// ListenForTraffic opens the serving port before the gate is built. Connections
-// wait in its backlog until Listen.
+// ListenForTraffic opens the serving port before the gate is built. Connections stay in
+// its backlog until Listen.
 func ListenForTraffic(cfg *config.Config) (*net.TCPListener, error) {
 	return listen(cfg.ListenAddress, cfg.ServingPort, "QUEUE_SERVING_PORT")
 }
 
-// Listen begins to probe the container and opens the ports, the serving port
-// last: who can reach it can reach the others. traffic is that of
+// Listen starts probing the container and opens the ports, the serving port last, so
+// that the others are open when it accepts. traffic is the listener of
 // ListenForTraffic, or nil.
 func (a *App) Listen(traffic *net.TCPListener) (err error) {
 	a.readiness.start()
@@ -124,7 +124,7 @@ func (a *App) Listen(traffic *net.TCPListener) (err error) {
 	if err := a.server.Serve(traffic); err != nil {
 		return err
 	}
-	time.AfterFunc(startTime, boundGarbage) // it stops the world, which a start has no time for
+	time.AfterFunc(startTime, boundGarbage) // not during the start, because it stops the world
 	releaseStartMemory(func() bool { return a.observer.counting.LastWindow(server.Clock()).Arrivals > 0 })
 	return nil
 }
@@ -142,33 +142,33 @@ func (a *App) apply(cfg *config.Config) error {
 	return nil
 }
 
-// Drain begins to drain. Calls after the first do nothing.
+// Drain starts the drain. Further calls have no effect.
 func (a *App) Drain() { a.gate.Drain.Start() }
 
-// Draining is closed when a drain has begun, Served when no request is under way
-// any more but tunnels: the container may end.
+// Draining returns a channel that is closed when a drain begins.
 func (a *App) Draining() <-chan struct{} { return a.gate.Drain.Started() }
 
-// Served is described at Draining.
+// Served returns a channel that is closed during a drain when no request is in
+// progress, except tunnels. The container may end then.
 func (a *App) Served() <-chan struct{} { return a.gate.Drain.Served() }
 
-// Open returns how many requests and tunnels are open.
+// Open returns the numbers of open requests and tunnels.
 func (a *App) Open() (requests, tunnels int64) {
 	return a.gate.Drain.Requests(), a.gate.Drain.Tunnels()
 }
 
-// Leave lets Run go on to the end without a quiet period: the container is gone.
-// It may be called once.
+// Leave ends Run without a quiet period, because the container has ended. It may be
+// called once.
 func (a *App) Leave() {
 	a.gate.Drain.Start()
 	close(a.left)
 }
 
-// Reload loads the certificates again.
+// Reload reloads the certificates.
 func (a *App) Reload() { a.tls.reload() }
 
-// Run returns when the gate has drained, which Drain, Leave or `queue drain`
-// begins, or with an error when ctx ends.
+// Run returns nil when a drain, started by Drain, Leave or `queue drain`, is complete,
+// or an error when ctx ends.
 func (a *App) Run(ctx context.Context) error {
 	select {
 	case <-a.gate.Drain.Started():
@@ -190,8 +190,8 @@ func (a *App) Run(ctx context.Context) error {
 	return a.server.Shutdown(ctx)
 }
 
-// Close lets go of everything. What is left for the request log and for
-// collectors has until ctx ends.
+// Close releases all resources. It delivers queued log lines and telemetry until ctx
+// ends.
 func (a *App) Close(ctx context.Context) {
 	a.gate.Drain.End()
 	a.live.close()
@@ -199,7 +199,7 @@ func (a *App) Close(ctx context.Context) {
 	a.closePorts(ctx)
 	a.readiness.close()
 	if err := a.exporters.close(ctx, a.pusher); err != nil {
-		a.log.Warn("some of what was to be sent is lost", zap.Error(err))
+		a.log.Warn("some queued logs, metrics or spans were not delivered", zap.Error(err))
 	}
-	_ = a.often.Sync() // with the counts that are due
+	_ = a.often.Sync() // writes the pending counts of repeated messages
 }

@@ -88,7 +88,7 @@ func prepareSocketPath(path string) error {
 		return err
 	}
 	if info.Mode()&fs.ModeSocket == 0 {
-		return errors.New("something that is not a socket is in its place")
+		return errors.New("the path exists and is not a socket")
 	}
 	if conn, err := net.Dial("unix", path); err == nil {
 		_ = conn.Close()
@@ -179,11 +179,11 @@ func awaitDrain(conn net.Conn) error {
 			return nil
 		case line == drainGoing:
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return fmt.Errorf("nothing was heard of the gate for %v", drainSilence)
+			return fmt.Errorf("the gate sent nothing for %v", drainSilence)
 		case err != nil:
 			return fmt.Errorf("the gate ended before its requests had: %w", err)
 		default:
-			return fmt.Errorf("unexpected answer %q", line)
+			return fmt.Errorf("unexpected response %q", line)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func newDrain(t *testing.T, quiet time.Duration) *exchange.Drain {
 	return g.Drain
 }
 
-// asked is a caller of `queue drain` and what it returns.
+// asked calls `queue drain` and returns its result.
 func asked(d *exchange.Drain) (result <-chan error, gone func()) {
 	ours, theirs := net.Pipe()
 	ended := make(chan error, 1)
@@ -82,7 +82,7 @@ func TestQueueDrainFailsIfTheDrainIsCutShort(t *testing.T) {
 	})
 }
 
-func TestQueueDrainDoesNotWaitForAGateThatIsSilent(t *testing.T) {
+func TestQueueDrainDoesNotWaitForASilentGate(t *testing.T) {
 	for sent, after := range map[string]time.Duration{"": drainSilence, drainGoing: drainSilence, drainGoing + drainGoing: drainSilence} {
 		synctest.Test(t, func(t *testing.T) {
 			ours, theirs := net.Pipe()
@@ -92,7 +92,7 @@ func TestQueueDrainDoesNotWaitForAGateThatIsSilent(t *testing.T) {
 				_, _ = io.WriteString(theirs, sent)
 			}()
 			start := time.Now()
-			if err := awaitDrain(ours); err == nil || !strings.Contains(err.Error(), "nothing was heard") || time.Since(start) != after {
+			if err := awaitDrain(ours); err == nil || !strings.Contains(err.Error(), "sent nothing") || time.Since(start) != after {
 				t.Errorf("after %q: %v after %v", sent, err, time.Since(start))
 			}
 			_ = ours.Close()
@@ -100,7 +100,7 @@ func TestQueueDrainDoesNotWaitForAGateThatIsSilent(t *testing.T) {
 	}
 }
 
-// scarce is a listener for which there are no descriptors at first.
+// scarce is a listener whose first accepts fail for lack of descriptors.
 type scarce struct {
 	mu       sync.Mutex
 	failures int
@@ -123,7 +123,7 @@ func (l *scarce) Accept() (net.Conn, error) {
 func (l *scarce) Close() error   { close(l.conns); return nil }
 func (l *scarce) Addr() net.Addr { return nil }
 
-func TestTheDrainSocketOutlivesAnAcceptThatFails(t *testing.T) {
+func TestTheDrainSocketSurvivesAFailedAccept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(t, 0)
 		l := &scarce{failures: 50, conns: make(chan net.Conn, 1)}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestTheMemoryLimitIsTheLeastOfAllGroups(t *testing.T) {
+func TestTheMemoryLimitIsTheLowestOfAllControlGroups(t *testing.T) {
 	for _, c := range []struct {
 		sentence, groups string
 		files            map[string]string
@@ -41,7 +41,7 @@ func TestTheMemoryLimitIsTheLeastOfAllGroups(t *testing.T) {
 	}
 }
 
-func TestTheRuntimeFollowsTheGroupUnlessTheUserChose(t *testing.T) {
+func TestTheRuntimesLimitFollowsTheControlGroupUnlessTheUserSetsIt(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func TestTheRuntimeFollowsTheGroupUnlessTheUserChose(t *testing.T) {
 	}
 }
 
-func TestGarbageIsBoundedUnlessTheUserChose(t *testing.T) {
+func TestGarbageIsBoundedUnlessTheUserSetsGOGC(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	for gogc, want := range map[string]int{"80": 100, "": garbage} {
 		t.Setenv("GOGC", gogc)
@@ -81,7 +81,7 @@ func BenchmarkMemoryLimit(b *testing.B) {
 	}
 }
 
-func TestMemoryIsGivenBackInAQuietMoment(t *testing.T) {
+func TestMemoryIsReleasedWhileNoRequestIsInProgress(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // so that nothing else collects
 	for _, c := range []struct{ busy, asked, collections int }{
 		{busy: 0, asked: 1, collections: 1},

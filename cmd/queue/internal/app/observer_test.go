@@ -45,7 +45,7 @@ func newCountingObserver(t testing.TB) *observer {
 
 var aMethod, aTarget, aHost = []byte("GET"), []byte("/a?b"), []byte("h")
 
-// observed is the life of one request as the engines tell it.
+// observed notifies the observer of all events of one request.
 func observed(o *observer, x *gate.Record, f *gate.TraceFields) {
 	now := server.Clock()
 	*x = gate.Record{
@@ -100,8 +100,8 @@ func TestUncountedPathsAreNeitherCountedNorTraced(t *testing.T) {
 	o.End(&x)
 }
 
-// BenchmarkObserver is what counting and unsampled tracing cost a request, the
-// reading of the clock aside.
+// BenchmarkObserver measures the cost of counting and unsampled tracing per request,
+// without reading the clock.
 func BenchmarkObserver(b *testing.B) {
 	for name, f := range map[string]*gate.TraceFields{"no-context": nil, "unsampled": unsampled} {
 		b.Run(name, func(b *testing.B) {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// keepProcessors undoes what a test does to GOMAXPROCS.
+// keepProcessors restores GOMAXPROCS after the test.
 func keepProcessors(t *testing.T, setting string) {
 	before := runtime.GOMAXPROCS(0)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 	t.Setenv("GOMAXPROCS", setting)
 }
 
-// processorsAfter lets d pass and says how many processors there are then.
+// processorsAfter returns GOMAXPROCS after d has passed.
 func processorsAfter(d time.Duration) int {
 	time.Sleep(d)
 	synctest.Wait()
@@ -43,7 +43,7 @@ func TestOneProcessorIsUsedWhileTheContainerDoesNotListen(t *testing.T) {
 	})
 }
 
-func TestAContainerThatSoonListensAgainLeavesTheProcessorsAlone(t *testing.T) {
+func TestAQuickRestartDoesNotChangeGOMAXPROCS(t *testing.T) {
 	keepProcessors(t, "")
 	synctest.Test(t, func(t *testing.T) {
 		runtime.GOMAXPROCS(7)
@@ -57,7 +57,7 @@ func TestAContainerThatSoonListensAgainLeavesTheProcessorsAlone(t *testing.T) {
 	})
 }
 
-func TestGOMAXPROCSOfTheUserStays(t *testing.T) {
+func TestGOMAXPROCSSetByTheUserIsNotChanged(t *testing.T) {
 	keepProcessors(t, "3")
 	synctest.Test(t, func(t *testing.T) {
 		runtime.GOMAXPROCS(3)

@@ -13,14 +13,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// readiness ties pkg/probe to the request path: it hands on what each of the two
-// sees of the container.
+// readiness connects pkg/probe and the request path: each is notified of what the other
+// observes about the container.
 type readiness struct {
 	probes    *probe.Readiness
 	log       *zap.Logger
 	figures   *metrics.Readiness
-	isBrief   bool    // lines about changes have no fields: the message says it all
-	status    *status // nil: there is no page
+	isBrief   bool    // log lines about changes have no fields
+	status    *status // nil = no page
 	cpus      *processors
 	listening []func()                   // called when the container accepts connections
 	probed    []func(took time.Duration) // called after each probe
@@ -32,7 +32,7 @@ type readiness struct {
 func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Logger) *readiness {
 	wait := cfg.ReadinessWait
 	if wait == 0 {
-		wait = -1 // in pkg/probe 0 stands for the default
+		wait = -1 // 0 means the default in pkg/probe
 	}
 	r := &readiness{log: log, status: s, cpus: newProcessors(), stop: func() {}}
 	r.probes = probe.New(probe.Options{
@@ -80,17 +80,17 @@ func probeSpecs(cfg *config.Config) ([]probe.Spec, error) {
 	})
 }
 
-// notify adds to what is called, before start, when the container begins to
-// accept connections.
+// notify registers a callback for when the container begins to accept connections. Call
+// it before start.
 func (r *readiness) notify(listening ...func()) { r.listening = append(r.listening, listening...) }
 
-// notifyProbed adds to what is called, before start, after each probe.
+// notifyProbed registers a callback for after each probe. Call it before start.
 func (r *readiness) notifyProbed(probed func(took time.Duration)) {
 	r.probed = append(r.probed, probed)
 }
 
-// start begins to probe. Until there is a sign of it, the container does not
-// listen.
+// start starts probing. Until the first evidence, the container counts as not
+// listening.
 func (r *readiness) start() {
 	r.cpus.listening(false)
 	var ctx context.Context
@@ -103,8 +103,8 @@ func (r *readiness) close() {
 	r.ended.Wait()
 }
 
-// changed logs one line per change of state, and lets requests that are held
-// try as soon as a container listens.
+// changed logs one line per change of state, and wakes the connect queue when a
+// container begins to listen.
 func (r *readiness) changed(c probe.Change) {
 	if c.To != probe.Down && (c.From == probe.Down || c.From == probe.Unknown) {
 		for _, listening := range r.listening {
@@ -124,8 +124,8 @@ func (r *readiness) changed(c probe.Change) {
 		zap.String("to", c.To.String()), zap.String("cause", c.Cause.Token()), zap.Uint64("attempts", c.Attempts))
 }
 
-// Listening hands on what the request path saw. Away from the loop: a change
-// is logged, and a log can block.
+// Listening passes on an observation of the request path. It runs outside the event
+// loop, because logging a change can block.
 func (r *readiness) Listening(yes bool) {
 	go func() {
 		r.cpus.listening(yes)

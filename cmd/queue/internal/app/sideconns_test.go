@@ -37,11 +37,11 @@ func TestASidePortAtItsLimitClosesTheLongestIdleConnection(t *testing.T) {
 		c.serve(true)
 	}
 	if c, _ := sidePipe(t, s); c != nil {
-		t.Error("a connection is admitted beside as many as there may be, each with a request in its handler")
+		t.Error("a connection beyond the limit is admitted although all others are busy")
 	}
 	first.serve(false)
 	if c, _ := sidePipe(t, s); c == nil || !firstClosed() {
-		t.Error("a connection whose handler has ended does not give its place to a new one")
+		t.Error("an idle connection is not closed for a new one")
 	}
 }
 
@@ -55,7 +55,7 @@ func TestSidePortsAnswerWhenClientsExhaustTheDescriptors(t *testing.T) {
 			t.Fatal("a connection is refused")
 		}
 		if n := len(s.conns); n > ownSideConns {
-			t.Fatalf("%d connections beside an empty budget", n)
+			t.Fatalf("%d connections with an exhausted budget", n)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestSidePortConnectionsReleaseTheirDescriptors(t *testing.T) {
 		t.Errorf("%d free, %d connections, %d held when all are closed", budget.Free(), len(s.conns), s.held)
 	}
 	if _, ok := s.oldest(); ok {
-		t.Error("there is an idle connection where there is none")
+		t.Error("Oldest reports an idle connection although there are none")
 	}
 }
 

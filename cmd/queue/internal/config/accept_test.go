@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestWhatASettingAcceptsInOtherSpellings(t *testing.T) {
+func TestSettingsAcceptAlternativeSpellings(t *testing.T) {
 	for _, c := range []struct{ env, text, want string }{
 		{"USER_PORT", "1", "1"}, {"USER_PORT", "65535", "65535"},
 		{"ADMIN_PORT", "0", "0"}, {"QUEUE_SERVING_TLS_PORT", "0", "0"},
@@ -50,13 +50,13 @@ func TestWhatASettingAcceptsInOtherSpellings(t *testing.T) {
 	}
 }
 
-func TestFlagOfABoolAloneMeansTrue(t *testing.T) {
+func TestABooleanFlagWithoutAValueMeansTrue(t *testing.T) {
 	if cfg := mustLoad(t, []string{"--concurrency-hard", "--profiling=false"}, map[string]string{"ENABLE_PROFILING": "true"}); !cfg.Gate.HardConcurrency || cfg.Profiling {
 		t.Errorf("got %v and %v", cfg.Gate.HardConcurrency, cfg.Profiling)
 	}
 }
 
-func TestArgumentsSayWhatToDo(t *testing.T) {
+func TestArgumentsSelectTheCommand(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want Command
@@ -87,13 +87,13 @@ func TestArgumentsSayWhatToDo(t *testing.T) {
 			t.Errorf("%q: got %v, %v; want %v", c.args, command, err, c.want)
 		}
 	}
-	// A problem does not hide what was asked for.
+	// The command is returned in spite of a problem.
 	if _, command, _, err := load([]string{"--check"}, map[string]string{"USER_PORT": "x"}); command != CommandCheck || err == nil {
 		t.Errorf("got %v, %v", command, err)
 	}
 }
 
-func TestDrainReadsNothingButItsSocket(t *testing.T) {
+func TestDrainReadsOnlyTheSettingOfItsSocket(t *testing.T) {
 	broken := map[string]string{"USER_PORT": "x", "OBSERVABILITY_CONFIG": "x", "DRAIN_SOCKET": "/a"}
 	for _, c := range []struct {
 		args []string
@@ -109,7 +109,7 @@ func TestDrainReadsNothingButItsSocket(t *testing.T) {
 	}
 }
 
-func TestProbeReadsNothingButWhereTheGateListens(t *testing.T) {
+func TestProbeReadsOnlyTheAddressOfTheGate(t *testing.T) {
 	broken := map[string]string{"USER_PORT": "x", "OBSERVABILITY_CONFIG": "x", "QUEUE_SERVING_PORT": "81", "LISTEN_ADDRESS": "::1"}
 	for _, c := range []struct {
 		args string
@@ -132,14 +132,14 @@ func TestProbeReadsNothingButWhereTheGateListens(t *testing.T) {
 	}
 }
 
-func TestWhatFollowsTwoDashesIsTheApplication(t *testing.T) {
+func TestArgumentsAfterTwoDashesAreTheApplication(t *testing.T) {
 	cfg := mustLoad(t, []string{"--port", "81", "--", "./app", "--user-port", "-x", "--"}, nil)
 	if want := []string{"./app", "--user-port", "-x", "--"}; !slices.Equal(cfg.Application, want) || cfg.ServingPort != 81 || cfg.UserPort != 8080 {
 		t.Errorf("got %q, ports %d and %d", cfg.Application, cfg.ServingPort, cfg.UserPort)
 	}
 }
 
-func TestSidePortsMoveOrCloseAllPortsThatHaveNoSettingOfTheirOwn(t *testing.T) {
+func TestSidePortsMovesOrClosesAllPortsWithoutAnExplicitSetting(t *testing.T) {
 	ports := func(cfg *Config) []int {
 		return []int{cfg.ServingPort, cfg.ServingTLSPort, cfg.AdminPort, cfg.AutoscalerMetricsPort, cfg.MetricsPort, cfg.StatusPort, cfg.ProfilingPort}
 	}
@@ -162,7 +162,7 @@ func TestSidePortsMoveOrCloseAllPortsThatHaveNoSettingOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestLevelComesFromTheLoggingConfigurationUnlessGiven(t *testing.T) {
+func TestTheLogLevelDefaultsToTheLoggingConfiguration(t *testing.T) {
 	for _, c := range []struct{ level, config, want string }{
 		{"", "", "info"}, {"error", "", "error"}, {"", `{"level":"WARN"}`, "warn"}, {"debug", `{"level":"warn"}`, "debug"},
 		{"", `{"level":""}`, "info"}, {"", `{}`, "info"}, {"info", `{"level":"debug"}`, "info"},
@@ -173,7 +173,7 @@ func TestLevelComesFromTheLoggingConfigurationUnlessGiven(t *testing.T) {
 	}
 }
 
-func TestEveryCipherSuiteAndCurveOfGoHasItsNameOfGo(t *testing.T) {
+func TestCipherSuitesAndCurvesHaveTheirNamesInGo(t *testing.T) {
 	for _, suite := range tls.CipherSuites() {
 		cfg := mustLoad(t, nil, map[string]string{"QUEUE_PROXY_TLS_CIPHER_SUITES": suite.Name})
 		if !slices.Equal(cfg.TLS.CipherSuites, []uint16{suite.ID}) {
@@ -188,7 +188,7 @@ func TestEveryCipherSuiteAndCurveOfGoHasItsNameOfGo(t *testing.T) {
 	}
 }
 
-func TestSecondsArePrintedAsTheyAreRead(t *testing.T) {
+func TestSecondsAreFormattedInTheFormatThatIsParsed(t *testing.T) {
 	for _, d := range []time.Duration{0, 1, time.Millisecond, time.Second, 90500 * time.Millisecond, longestDuration, longestDuration - 1} {
 		if got, ok := parseSeconds(formatSeconds(d)); !ok || got != d {
 			t.Errorf("%v is printed as %q and read as %v", d, formatSeconds(d), got)
@@ -196,7 +196,7 @@ func TestSecondsArePrintedAsTheyAreRead(t *testing.T) {
 	}
 }
 
-func TestTheUserPortMayBeThatOfTheApplication(t *testing.T) {
+func TestTheUserPortMayBeAuto(t *testing.T) {
 	cfg := mustLoad(t, []string{"--user-port", "Auto", "--", "app"}, nil)
 	if cfg.UserPort != AutoPort || cfg.setting("USER_PORT").value.text() != "auto" {
 		t.Errorf("%d, %q", cfg.UserPort, cfg.setting("USER_PORT").value.text())

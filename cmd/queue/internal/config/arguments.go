@@ -7,15 +7,17 @@ import (
 	"strings"
 )
 
-// Command is what the process is asked to do.
+// Command is the action selected on the command line.
 type Command uint8
 
 const (
-	// CommandRun runs the gate, and Application behind it if there is one.
+	// CommandRun runs the gate, and Application if there is one.
 	CommandRun Command = iota
-	// CommandDrain asks the gate behind DrainSocket to drain and waits for its end. Of the Config, only DrainSocket is set.
+	// CommandDrain starts a drain through DrainSocket and waits until it ends. Only
+	// DrainSocket of the Config is set.
 	CommandDrain
-	// CommandProbe asks the gate on ServingPort whether it is ready. Of the Config, only that, ListenAddress and Probe are set.
+	// CommandProbe probes the gate on ServingPort. Only ServingPort, ListenAddress and
+	// Probe of the Config are set.
 	CommandProbe
 	// CommandCheck validates the configuration and prints it with WriteCheck.
 	CommandCheck
@@ -27,7 +29,8 @@ const (
 	CommandVersion
 )
 
-// arguments finds the command and notes the texts of flags with their settings; the last of several counts.
+// arguments determines the command and stores the texts of flags in their settings; the
+// last of several wins.
 func (l *loader) arguments(args []string) {
 	if len(args) > 0 {
 		name, text, hasText := strings.Cut(args[0], "=")
@@ -54,14 +57,15 @@ func (l *loader) arguments(args []string) {
 			before := all[:len(all)-len(args)]
 			l.problemOfArgument("argument %s: "+wantsFlags+"; an application to start stands behind \"--\": %s", quoteShort(args[0]), commandNames(),
 				commandLine(slices.Concat([]string{"queue"}, before, []string{"--"}, args)))
-			return // what follows is the application's
+			return // the rest belongs to the application
 		}
 		args = l.argument(args[0], args[1:])
 	}
 }
 
-// startsApplication is true of an argument that may begin the command line of an
-// application: it is not like a flag, a command or a value of a flag.
+// startsApplication reports whether an argument may be the first word of an
+// application's command line: it resembles neither a flag, nor a command, nor the value
+// of a flag.
 func (l *loader) startsApplication(arg string) bool {
 	if arg == "" || strings.HasPrefix(arg, "-") || strings.Contains(arg, "=") || commandNamed(arg) != nil {
 		return false
@@ -72,7 +76,7 @@ func (l *loader) startsApplication(arg string) bool {
 	return notBool != nil && notNumber != nil && like == ""
 }
 
-// commandLine is what a shell reads as these arguments, cut if it is long.
+// commandLine quotes args for a shell, truncated if long.
 func commandLine(args []string) string {
 	var words []string
 	for _, arg := range args {
@@ -88,7 +92,7 @@ func commandLine(args []string) string {
 	return line
 }
 
-// helpOf reads what stands behind "help".
+// helpOf parses the arguments after "help".
 func (l *loader) helpOf(topic []string) {
 	l.command = CommandHelp
 	if len(topic) == 1 && topic[0] == "--"+helpJSON {
@@ -107,7 +111,7 @@ func (l *loader) helpOf(topic []string) {
 	l.command = CommandHelp
 }
 
-// argument reads one argument and returns those left.
+// argument parses one argument and returns the remaining ones.
 func (l *loader) argument(arg string, rest []string) []string {
 	switch {
 	case arg == "--help" || arg == "-h":
@@ -125,14 +129,14 @@ func (l *loader) argument(arg string, rest []string) []string {
 	return rest
 }
 
-// flag notes the text of a flag, which may be the next argument.
+// flag stores the text of a flag, which may be the next argument.
 func (l *loader) flag(name, text string, hasText bool, rest []string) []string {
 	isText := len(rest) > 0 && !strings.HasPrefix(rest[0], "--")
 	s := l.flagged(name)
 	switch {
 	case s == nil:
 		l.unknown("--" + name)
-		// What follows may be the value of the flag: one problem is enough.
+		// Skip the next argument if it may be the flag's value: one problem is enough.
 		if !hasText && isText && rest[0] != "" && rest[0][0] != '-' {
 			rest = rest[1:]
 		}
@@ -150,7 +154,7 @@ func (l *loader) flag(name, text string, hasText bool, rest []string) []string {
 	return rest
 }
 
-// variableShown is the name of the setting behind that of its flag, if it has one.
+// variableShown returns the variable of the setting in parentheses, or "".
 func (s *setting) variableShown() string {
 	if strings.HasPrefix(s.name, "--") {
 		return ""
@@ -167,8 +171,9 @@ func (l *loader) flagged(flag string) *setting {
 	return nil
 }
 
-// meant returns the flag or command that an argument stands for: another name of a flag (--container-concurrency, --USER_PORT), or,
-// with sure being false, a misspelling; "" for none.
+// meant returns the flag or command that an argument probably means, or "". sure is
+// true for another name of a flag (--container-concurrency, --USER_PORT), false for a
+// misspelling.
 func (l *loader) meant(arg string) (like string, sure bool) {
 	name := strings.TrimLeft(arg, "-")
 	var known []word

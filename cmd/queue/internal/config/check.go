@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/requestlog"
 )
 
-// checkCombinations reports values that are accepted alone but not together.
+// checkCombinations reports values that are valid separately but not together.
 func (l *loader) checkCombinations() {
 	if strings.Trim(l.ReadinessProbe, " \t\r\n[]") == "" && l.ReadinessProbe != "" && !l.MultiContainerProbes {
 		l.problem("SERVING_READINESS_PROBE", "SERVING_READINESS_PROBE=%s: want one probe at least, unless ENABLE_MULTI_CONTAINER_PROBES is true",
@@ -45,8 +45,8 @@ func (l *loader) checkCombinations() {
 	l.checkTLS()
 }
 
-// checkTemplate refuses a template that does not parse only where lines are written: Knative sends that of the cluster to every
-// pod, whether its log is on or off.
+// checkTemplate rejects an invalid template only if the request log is on: Knative
+// passes the cluster's template to every pod, even if the log is off.
 func (l *loader) checkTemplate() {
 	err := requestlog.Check(l.RequestLogTemplate)
 	if err == nil {
@@ -62,7 +62,7 @@ func (l *loader) checkTemplate() {
 	l.RequestLogTemplate = ""
 }
 
-// checkTLS reports settings of TLS that are of no use without another.
+// checkTLS reports TLS settings that need another setting.
 func (l *loader) checkTLS() {
 	if len(l.TLS.ClientSANs) > 0 && l.TLS.ClientCA == "" && l.good("TLS_CLIENT_CA") {
 		l.problem("TLS_CLIENT_SANS", "TLS_CLIENT_SANS=%s: want TLS_CLIENT_CA as well, else anybody could sign these names",
@@ -80,7 +80,7 @@ func (l *loader) checkTLS() {
 	}
 }
 
-// good is true of a setting without a problem.
+// good reports whether the setting has no problem.
 func (l *loader) good(name string) bool { return len(l.setting(name).problems) == 0 }
 
 // portUse is a port on which something listens in the pod.
@@ -90,7 +90,8 @@ type portUse struct {
 	port    int
 }
 
-// portsInUse lists what listens with this configuration, the container first, and last what may give way.
+// portsInUse lists the ports in use with this configuration: the container's first, and
+// last the ports that may be turned off.
 func (c *Config) portsInUse() []portUse {
 	metrics, profiling := c.MetricsPort, c.ProfilingPort
 	if c.MetricsBackend != "prometheus" {
@@ -112,8 +113,8 @@ func (c *Config) portsInUse() []portUse {
 	}
 }
 
-// checkPorts reports every two that would listen on the same port. Knative lets containers have 8112 and 8023, so there the
-// gate's own listener gives way instead.
+// checkPorts reports listeners that would share a port. Knative allows containers to
+// use 8112 and 8023; the gate's own listener is turned off then.
 func (l *loader) checkPorts() {
 	var taken []portUse
 	for _, use := range l.portsInUse() {
@@ -124,7 +125,7 @@ func (l *loader) checkPorts() {
 		switch {
 		case other == nil:
 			taken = append(taken, use)
-		case !l.giveWay(use, other):
+		case !l.turnOff(use, other):
 			l.problem(use.name, "%s=%d (%s): want a port other than that of %s (%s)", use.name, use.port,
 				l.setting(use.name).source, other.name, l.setting(other.name).source)
 		}
@@ -140,8 +141,9 @@ func clash(taken []portUse, use portUse) *portUse {
 	return nil
 }
 
-// giveWay turns off a port that was not chosen: the status page's, or Knative's fixed one for TLS where the container has it.
-func (l *loader) giveWay(use portUse, other *portUse) bool {
+// turnOff turns off a port that was not set explicitly: the status page's, or Knative's
+// fixed TLS port if the container uses it.
+func (l *loader) turnOff(use portUse, other *portUse) bool {
 	switch {
 	case use.name == "STATUS_PORT" && !l.Given(use.name):
 		l.StatusPort = 0

@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// command is what the first argument may ask for in the place of running the gate.
+// command is a first argument that selects another action than running the gate.
 type command struct {
 	name     string
 	is       Command
-	settings []string            // those of the table that it reads
+	settings []string            // settings of the table that it reads
 	own      func(*Config) []row // flags without a variable
-	usage    string              // behind the name
+	usage    string              // arguments after the name
 	summary  string              // for the list of commands
 	about    string              // for its own help
 }
 
 var commands = []command{
 	{"probe", CommandProbe, []string{"QUEUE_SERVING_PORT", "LISTEN_ADDRESS"}, probeRows, "[flags]",
-		"ask a running gate whether it is ready",
-		"Asks the gate that runs on this host whether it is ready, as one of those who ask it on Kubernetes " +
-			"would, and says so with the exit code: 0 ready, 1 not ready or not there, 2 wrong flags. " +
+		"probe a running gate",
+		"Probes the gate that runs on this host, like a prober of Kubernetes, and reports the result " +
+			"in the exit code: 0 ready, 1 not ready or not running, 2 wrong flags. " +
 			"For Docker's HEALTHCHECK, systemd's ExecStartPost and exec probes."},
 	{"drain", CommandDrain, []string{"DRAIN_SOCKET"}, nil, "[flags]",
-		"start a drain of the gate that runs beside, and wait until it ends",
-		"Starts a drain of the gate behind the drain socket and waits until no request is under way any " +
-			"more: probes turn to 503, what was accepted is served, and the gate ends. For the preStop hook of a native " +
-			"sidecar. Exit codes: 0 drained, 1 no gate there or the drain was cut short, 2 wrong flags."},
+		"start a drain of the gate in the same pod, and wait until it ends",
+		"Starts a drain of the gate through the drain socket and waits until no request is open: " +
+			"probes get 503, accepted requests are served, and the gate ends. For the preStop hook of a native " +
+			"sidecar. Exit codes: 0 drained, 1 no gate, or the drain was cut short, 2 wrong flags."},
 	{"version", CommandVersion, nil, nil, "", "print version, commit and Go version", "Prints version, commit and Go version."},
-	{"help", CommandHelp, nil, helpRows, "[command]", "print this, or what there is to know of a command",
-		"Prints what there is to know of the gate, or of a command."},
+	{"help", CommandHelp, nil, helpRows, "[command]", "print this help, or the help of a command",
+		"Prints the help of the gate or of a command."},
 }
 
 func helpRows(*Config) []row {
@@ -50,11 +50,11 @@ func commandNamed(name string) *command {
 	return nil
 }
 
-// Probe is what `queue probe` asks.
+// Probe holds the flags of `queue probe`.
 type Probe struct {
 	As      string        // kubelet, activator or ingress
-	Timeout time.Duration // 0 = that of the caller
-	// Retry is how long to ask again and again, 0 for once.
+	Timeout time.Duration // 0 = the default of As
+	// Retry is how long to repeat the probe until it succeeds; 0 = once.
 	Retry time.Duration
 
 	period time.Duration
@@ -71,11 +71,11 @@ func probeRows(c *Config) []row {
 	p := &c.Probe
 	return []row{
 		{"--as", "as", "kubelet", words("kubelet", "activator", "ingress").at(&p.As),
-			"Whose question to ask: is the container ready (kubelet, activator), or does the gate answer, be the container ready or not (ingress)."},
-		{"--timeout", "timeout", "(1s, of the activator 300ms)", positiveDuration.at(&p.Timeout),
-			"How long to wait for the answer."},
-		{"--" + legacyProbe, legacyProbe, "(ask once)", wholeSeconds(0).at(&p.period),
-			"Ask again and again for that long until the answer is yes; 0 = for 10 s. \"queue -probe-period 0\" is how Knative called this up to 0.14."},
+			"Prober to imitate: kubelet and activator ask whether the container is ready, ingress whether the gate responds."},
+		{"--timeout", "timeout", "(1s; 300ms for the activator)", positiveDuration.at(&p.Timeout),
+			"How long to wait for the response."},
+		{"--" + legacyProbe, legacyProbe, "(once)", wholeSeconds(0).at(&p.period),
+			"Repeat the probe for this time until it succeeds; 0 = 10 s. \"queue -probe-period 0\" is the form of Knative up to 0.14."},
 	}
 }
 

@@ -1,11 +1,9 @@
-// Package config is the configuration of the gate: one table of settings, from
-// which flags and variables are read, and help, checks and the documentation
-// are made.
+// Package config is the configuration of the gate: one table of settings, which defines
+// flags, variables, help, checks and the documentation.
 //
-// A setting is a row of that table (table.go): its names, flag, default, kind,
-// field and help. Its way from the environment to its use: Load finds its text,
-// field.set parses it as its kind says; then internal/app, or the package whose
-// configuration it landed in, uses the field.
+// A setting is a row of that table (table.go): its names, flag, default, kind, field
+// and help. Load looks up its text and field.set parses it by its kind. The field is
+// used by internal/app, or by the package whose configuration contains it.
 package config
 
 import (
@@ -17,68 +15,74 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
-// Config holds every setting of the gate. Load makes it, whole and validated, before anything listens; it is read-only after.
-// What a package takes as it is lands in that package's own configuration; internal/app adds parts and callbacks.
-// The table describes the settings; comments here say what a zero means and what is derived.
+// Config holds every setting of the gate. Load returns it complete and validated,
+// before anything listens; afterwards it is read-only. Settings that a package uses
+// directly are fields of that package's Config, to which internal/app adds parts and
+// callbacks. The table describes the settings; the comments here describe zero values
+// and derived fields.
 type Config struct {
 	Gate     exchange.Config
 	TLS      tlsfront.Config
 	Tracing  tracing.Config
 	OTel     OTel
-	Identity metrics.Identity // its Pod is the host name unless set
+	Identity metrics.Identity // Pod defaults to the host name
 
-	// ListenAddress is where all ports listen that have no address of their own; "" means all addresses, IPv4 and IPv6.
+	// ListenAddress is the address of all ports without a separate address setting; ""
+	// = all addresses, IPv4 and IPv6.
 	ListenAddress  string
 	ServingPort    int
 	ServingTLSPort int // 0 = off; listens only if TLS.Dir holds a certificate
-	UserPort       int // AutoPort = found when the application listens
+	UserPort       int // AutoPort = detected when the application listens
 	Threads        int // 0 = automatic
 	UncountedPaths []string
-	Concurrency    Concurrency // lands in Gate
+	Concurrency    Concurrency // copied to Gate by finish
 
 	UpstreamProtocol      string // auto, http1 or h2c
 	HTTP2MaxHeaderList    int64  // octets of a request head over HTTP/2, after decoding
 	UpstreamTLS           bool
-	UpstreamTLSCA         string // "" = RootCA, and without it the system's
+	UpstreamTLSCA         string // "" = RootCA, or the system's CAs without it
 	UpstreamTLSServerName string // "" = localhost
 	UpstreamTLSInsecure   bool
 	RootCA                string
 
-	// DrainSocket is an absolute path, or "@name" for an abstract socket. net.Listen and net.Dial take both forms as they are.
+	// DrainSocket is an absolute path, or "@name" for an abstract socket. net.Listen
+	// and net.Dial accept both forms.
 	DrainSocket string
 
-	// ReadinessProbe is the JSON of one probe or of an array of probes, "" for none, that pkg/probe accepts.
+	// ReadinessProbe is the JSON of a probe or an array of probes in the format of
+	// pkg/probe; "" = none.
 	ReadinessProbe       string
 	MultiContainerProbes bool
 	ContainerNames       []string
-	ReadinessWait        time.Duration // 0 = callers are not held
+	ReadinessWait        time.Duration // 0 = probers do not wait
 	ReadinessFreshness   time.Duration // above 0
 
 	AppProbers   string // a JSON object, "" for none
 	AppProbeHost string
 	AppProbePort int // 0 = on the admin port only
 
-	SidePorts             int // first of the row that the ports below moved to, 0 = they did not; sidePortsOff
+	SidePorts             int // first of the consecutive ports that replace the ports below; 0 = not replaced; or sidePortsOff
 	AdminPort             int // 0 = off
 	AutoscalerMetricsPort int // 0 = off
 	MetricsPort           int // 0 = off; listens only if MetricsBackend is "prometheus"
-	// MetricsAddress is where MetricsPort listens: the host in OBSERVABILITY_CONFIG's requestMetrics endpoint, else ListenAddress.
+	// MetricsAddress is the address of MetricsPort: the host in OBSERVABILITY_CONFIG's
+	// requestMetrics endpoint, otherwise ListenAddress.
 	MetricsAddress        string
 	MetricsBackend        string // "none", "prometheus", "grpc" or "http/protobuf"
-	MetricsCollector      string // where the backends that push send to
+	MetricsCollector      string // destination of the backends that push
 	MetricsExportInterval time.Duration
 	MetricsNames          string // "current", "legacy" or "both"
 	StatusPort            int    // 0 = off; on 127.0.0.1 only
 	Profiling             bool
 	ProfilingPort         int    // 0 = off; listens only if Profiling
-	ProfilingAddress      string // ListenAddress unless set
+	ProfilingAddress      string // defaults to ListenAddress
 
 	RequestLog         bool
 	RequestLogTemplate string // "" = the default line; syntax and function names are checked
 	RequestLogProbes   bool
 
 	LoggingConfig string // zap's JSON, "" for the default; an absent or empty encoding or encoder is the default one
-	LogLevel      string // one of logLevels: what LoggingConfig says unless set
+	LogLevel      string // one of logLevels; defaults to the level of LoggingConfig
 
 	// Application is the command that the gate starts, with its arguments; nil for none.
 	Application []string
@@ -91,9 +95,9 @@ type Config struct {
 	SettingsAllow   []string // flags; empty = all live settings
 
 	PodIP   string
-	Knative bool // some SERVING_* variable is there, be it empty
+	Knative bool // a SERVING_* variable is set, possibly to ""
 
-	observability string // OBSERVABILITY_CONFIG as given; what the gate uses of it is in the fields here
+	observability string // text of OBSERVABILITY_CONFIG; its values are parsed into the fields above
 	ignored       struct {
 		fullDuplex, http2AutoDetection bool
 		podName, hostIP                string
@@ -116,7 +120,7 @@ func (c *Config) setting(name string) *setting {
 	panic("BUG: no setting " + name)
 }
 
-// source says where the value of a setting comes from.
+// source is the origin of a setting's value.
 type source uint8
 
 const (

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// FuzzLoad gives Load arguments and an environment, one a line each. Whatever they are, Load returns, every problem is one line that
-// says what is wanted, and what is accepted prints to an environment that means the same.
+// FuzzLoad calls Load with arguments and an environment, one per line. Every problem
+// must be one line with the expected values, and an accepted configuration must print
+// an environment that loads to the same configuration.
 func FuzzLoad(f *testing.F) {
 	f.Add("--user-port=81\n--check", "CONTAINER_CONCURRENCY=5\nQUEUE_MAX_WAIT=1.5")
 	f.Add("drain\n--drain-socket\n@x", "DRAIN_SOCKET=/a")

@@ -19,8 +19,8 @@ type (
 		Title string     `json:"title,omitempty"`
 		Flags []flagHelp `json:"flags"`
 	}
-	// flagHelp describes a flag and the variable of the same meaning. Hint stands
-	// for the value; a flag without one takes none.
+	// flagHelp describes a flag and the variable of the same meaning. Hint is the
+	// placeholder of the value; a flag without a Hint has no value.
 	flagHelp struct {
 		Name     string `json:"name"`
 		Hint     string `json:"hint,omitempty"`
@@ -30,8 +30,8 @@ type (
 	}
 )
 
-// WriteHelpJSON prints commands and settings for the Config that comes with
-// CommandHelpJSON.
+// WriteHelpJSON prints all commands and settings. c is the Config that Load returns
+// with CommandHelpJSON.
 func WriteHelpJSON(w io.Writer, c *Config) error {
 	gate := commandHelp{About: strings.Join(strings.Fields(helpAbout), " "), Groups: []groupHelp{{Flags: plainFlags}}}
 	c.eachGroup(func(title string, group []setting) {

@@ -10,11 +10,11 @@ import (
 )
 
 var (
-	// readinessProbe is kept as given once pkg/probe has read it without a complaint.
+	// readinessProbe is stored unparsed after pkg/probe has validated it.
 	readinessProbe = jsonKind("none, or a Kubernetes probe in JSON with "+probe.HandlersText+", or an array of such", "{[n",
 		func(text string) error {
-			// Whether an empty array is allowed depends on another setting, and no
-			// port is wrong for a probe that names none: Load sees to the first.
+			// Whether an empty array is allowed depends on another setting, which
+			// checkCombinations checks. Any default port does here.
 			_, err := probe.ParseSpec(text, probe.SpecOptions{UserPort: 1, MultiContainer: true})
 			return oneLineError(err)
 		})
@@ -35,7 +35,8 @@ var (
 		})
 )
 
-// jsonKind is JSON that begins with one of the bytes of open and is kept as given once check accepts it.
+// jsonKind returns a kind for JSON that begins with one of the bytes in open. It is
+// stored unparsed if check accepts it.
 func jsonKind(wants, open string, check func(string) error) *kind[string] {
 	return textKind("JSON", wants, maskJSON, func(text string) error {
 		if !strings.Contains(open, string(firstByte(text))) {
@@ -52,7 +53,7 @@ func firstByte(text string) byte {
 	return 0
 }
 
-// jsonFault says where JSON is not what it should be, without Go's words for it.
+// jsonFault rewrites an error of encoding/json without Go terms.
 func jsonFault(err error) error {
 	if err == nil {
 		return nil
@@ -71,7 +72,7 @@ func jsonFault(err error) error {
 	return errors.New("not JSON")
 }
 
-// oneLineError joins the lines of several problems, because a setting has one.
+// oneLineError joins several problems into one line, because a setting has one line.
 func oneLineError(err error) error {
 	if err == nil {
 		return nil

@@ -9,33 +9,35 @@ import (
 	"strings"
 )
 
-// errNotAccepted says that a value is not what its setting accepts, and that there is no more to say.
+// errNotAccepted reports an invalid value without further details.
 var errNotAccepted = errors.New("not accepted")
 
-// form is what people read about values of a kind.
+// form describes the values of a kind to users.
 type form struct {
-	hint  string // stands for the value in --help; "" means that the flag alone says true
+	hint  string // placeholder of the value in --help; "" = the flag alone means true
 	wants string // completes the sentence "want ..."
-	// show returns what is shown of the text of a value, and whether that hides something; nil hides all.
+	// show returns the text of a value without secrets, and whether something was
+	// hidden; nil hides everything.
 	show func(text string) (string, bool)
 }
 
-// kind is a way to write values of a type.
+// kind is the text format of the values of a type.
 type kind[T any] struct {
 	form
 	// parse parses text, which is never empty. Its error adds a detail to form.wants; errNotAccepted adds none. With an
 	// ignoredError, the returned value lacks the ignored parts and is still used.
 	parse func(text string) (T, error)
-	// format writes what parse reads back to the same value, "" for the zero value of a text or list.
+	// format is the inverse of parse; it returns "" for the zero value of a text or
+	// list.
 	format func(T) string
 }
 
-// value reads and prints one field of a Config.
+// value parses and formats one field of a Config.
 type value interface {
 	about() *form
 	set(text string) error
 	text() string
-	// fromJSON returns the text for set, or what is wanted instead.
+	// fromJSON returns the text for set, or a description of the expected value.
 	fromJSON(json.RawMessage) (text, want string)
 	// isLive reports whether the setting can change while the gate runs.
 	isLive() bool
@@ -83,14 +85,14 @@ func (f field[T]) fromJSON(raw json.RawMessage) (text, want string) {
 
 func plain(text string) (string, bool) { return text, false }
 
-// textKind is text that is kept as given once check accepts it.
+// textKind returns a kind for text that is stored unchanged if check accepts it.
 func textKind(hint, wants string, show func(string) (string, bool), check func(string) error) *kind[string] {
 	return &kind[string]{form{hint, wants, show},
 		func(text string) (string, error) { return text, check(text) },
 		func(text string) string { return text }}
 }
 
-// simple is the parse of a kind whose errors have no more to say.
+// simple converts parse to a kind's parse function whose errors have no details.
 func simple[T any](parse func(string) (T, bool)) func(string) (T, error) {
 	return func(text string) (v T, err error) {
 		parsed, ok := parse(text)
@@ -101,7 +103,7 @@ func simple[T any](parse func(string) (T, bool)) func(string) (T, error) {
 	}
 }
 
-// accept is the check of a text kind whose errors have no more to say.
+// accept converts ok to a text kind's check function whose errors have no details.
 func accept(ok func(string) bool) func(string) error {
 	return func(text string) error {
 		if !ok(text) {
@@ -113,15 +115,16 @@ func accept(ok func(string) bool) func(string) error {
 
 func anyText(string) bool { return true }
 
-// words is one of a few words, in lower case; other cases are taken too.
+// words returns a kind for one of the known words, in any case.
 func words(known ...string) *kind[string] { return choice(known, known) }
 
-// either is one of two words for false and true.
+// either returns a kind for two words that mean false and true.
 func either(no, yes string) *kind[bool] {
 	return choice([]string{no, yes}, []bool{false, true})
 }
 
-// choice is one of a few words, each of which stands for a value. A value that has none is printed as "".
+// choice returns a kind for one of the known words, each of which has a value. Other
+// values are formatted as "".
 func choice[T comparable](known []string, values []T) *kind[T] {
 	hint := strings.Join(known, "|")
 	if len(known) > 3 {
@@ -143,13 +146,13 @@ func choice[T comparable](known []string, values []T) *kind[T] {
 		}}
 }
 
-// The hints of values that are one of several words.
+// Hints of words and choice.
 const (
 	hintName  = "NAME"
 	hintLevel = "LEVEL"
 )
 
-// anyOf writes choices as "a, b or c".
+// anyOf formats choices as "a, b or c".
 func anyOf(choices []string) string {
 	last := len(choices) - 1
 	if last == 0 {
@@ -165,18 +168,19 @@ var yesNo = &kind[bool]{form{"", "true or false", plain},
 	}),
 	strconv.FormatBool}
 
-// element reads and prints one element of a list.
+// element parses and formats one element of a list.
 type element[T any] struct {
 	parse  func(string) (T, bool)
 	format func(T) string
 }
 
-// texts makes elements of what ok accepts.
+// texts returns an element for texts that ok accepts.
 func texts(ok func(string) bool) element[string] {
 	return element[string]{func(text string) (string, bool) { return text, ok(text) }, func(text string) string { return text }}
 }
 
-// list is a comma-separated list without empty or repeated elements. Space around an element is dropped.
+// list returns a kind for a comma-separated list without empty or repeated elements.
+// Space around an element is ignored.
 func list[T any](hint, wants string, e element[T]) *kind[[]T] {
 	parse := func(text string) ([]T, error) {
 		elements := strings.Split(text, ",")

@@ -17,9 +17,9 @@ type loader struct {
 	overrides map[string]override // key: name of the setting
 	command   Command
 	subject   *command // nil: the gate
-	problems  []error  // of the arguments; others are with their setting
+	problems  []error  // problems of arguments; other problems are stored in their setting
 	warnings  []string
-	links     []string // variables of settings that tell of Services
+	links     []string // variables of settings that are service links
 }
 
 // inputs are the arguments of Load.
@@ -29,12 +29,13 @@ type inputs struct {
 	names  []string
 }
 
-// Load reads the configuration from args (without the program's name) and from lookup, which is os.LookupEnv outside of tests;
-// names are those of all variables, of which some may be misspelt settings.
-// A flag beats the environment, which beats the default. An empty variable is as good as none; an empty flag asks for the default.
+// Load reads the configuration from args (without the program's name) and from lookup,
+// which is os.LookupEnv outside of tests; names are the names of all variables, which
+// are checked for misspelt settings. Flags take precedence over the environment. An
+// empty variable counts as unset; an empty flag selects the default.
 //
-// The error joins all problems, a line for each; with one, there is no Config. Warnings are lines too, for the log, and may come
-// with an error as well. The Command is right in any case.
+// The error joins all problems, one line each; c is nil then. warnings are lines for
+// the log, also returned with an error. The Command is always valid.
 func Load(args []string, lookup func(string) (string, bool), names []string) (c *Config, command Command, warnings []string, err error) {
 	return loadWith(inputs{args, lookup, names}, nil)
 }
@@ -48,7 +49,8 @@ func loadWith(in inputs, overrides map[string]override) (c *Config, command Comm
 	l.arguments(args)
 	switch l.command {
 	case CommandHelp, CommandHelpJSON:
-		// What is wrong with flags before it is no reason not to help; a topic that there is not is one.
+		// Print the help in spite of problems with earlier flags, but not for an
+		// unknown topic.
 		if len(args) > 0 && args[0] == "help" && len(l.problems) > 0 {
 			return nil, l.command, nil, errors.Join(l.problems...)
 		}
@@ -68,7 +70,7 @@ func loadWith(in inputs, overrides map[string]override) (c *Config, command Comm
 		if text == "" && s.source == fromDefault {
 			text, from, found = s.standardText(), fromDefault, s.name
 		}
-		if text != "" { // else it stays zero, or as OBSERVABILITY_CONFIG has set it
+		if text != "" { // otherwise it stays zero, or has its value from OBSERVABILITY_CONFIG
 			s.source, s.found = from, found
 			var ignored ignoredError
 			switch err := s.value.set(text); {
@@ -76,7 +78,7 @@ func loadWith(in inputs, overrides map[string]override) (c *Config, command Comm
 				for line := range strings.SplitSeq(ignored.Error(), "\n") {
 					s.ignored = append(s.ignored, s.found+": "+line)
 				}
-				if s.value.text() == "" { // nothing is left
+				if s.value.text() == "" { // all parts were ignored
 					s.source, s.found = fromDefault, s.name
 					if standard := s.standardText(); standard != "" {
 						_ = s.value.set(standard)
@@ -150,7 +152,8 @@ func (l *loader) variable(s *setting) (text, name string) {
 	return "", ""
 }
 
-// wantError says what the setting accepts in the place of text, and where that was found.
+// wantError returns an error with the valid values of the setting, and the origin of
+// text.
 func (s *setting) wantError(text string, err error) error {
 	what := s.found + "=" + quoteShort(text)
 	if s.source == fromFlag && s.found != "--"+s.flag {
@@ -167,30 +170,30 @@ func wantError(what, wants string, err error) error {
 }
 
 const (
-	// defaultQueueCapacity is the queue capacity without a limit: for requests held
-	// until the container listens.
+	// defaultQueueCapacity is the queue capacity without a limit, for requests that
+	// wait until the container listens.
 	defaultQueueCapacity = 1000
 	// queuePerSlot is the default queue capacity for each slot of the limit.
 	queuePerSlot = 10
 )
 
-// replace puts what there is in the place of what Knative once had.
+// replace substitutes exporters that only earlier versions of Knative had.
 func (l *loader) replace() {
 	if backend := l.MetricsBackend; backend == "opencensus" || backend == "stackdriver" {
 		l.MetricsBackend = "prometheus"
-		l.warn("%s=%s: there is no such exporter; the figures are shown to Prometheus on METRICS_PORT", l.setting("SERVING_REQUEST_METRICS_BACKEND").found, backend)
+		l.warn("%s=%s: there is no such exporter; metrics are served to Prometheus on METRICS_PORT", l.setting("SERVING_REQUEST_METRICS_BACKEND").found, backend)
 	}
 	if l.Tracing.Protocol == "stackdriver" {
 		l.Tracing.Protocol = "none"
-		l.warn("%s=stackdriver: there is no such exporter; no traces leave", l.setting("TRACING_CONFIG_BACKEND").found)
+		l.warn("%s=stackdriver: there is no such exporter; no traces are exported", l.setting("TRACING_CONFIG_BACKEND").found)
 	}
 }
 
 // sidePorts are the settings that SIDE_PORTS moves, in their order.
 var sidePorts = []string{"QUEUE_SERVING_TLS_PORT", "ADMIN_PORT", "AUTOSCALER_METRICS_PORT", "METRICS_PORT", "STATUS_PORT", "PROFILING_PORT"}
 
-// moveSidePorts gives the ports beside the serving port that have no setting of their own the places that SIDE_PORTS says, and the
-// drain socket one that no gate with another serving port has.
+// moveSidePorts assigns the ports of SIDE_PORTS to all side ports without an explicit
+// setting, and a drain socket that is unique to the serving port.
 func (l *loader) moveSidePorts() {
 	all := l.setting("SIDE_PORTS")
 	if l.SidePorts == 0 {
@@ -226,7 +229,7 @@ var platformVariables = []string{
 // same value.
 const platformDrainQuiet = 30 * time.Second
 
-// isOnPlatform is true in a pod.
+// isOnPlatform reports whether the gate runs in a pod.
 func (l *loader) isOnPlatform() bool {
 	return slices.ContainsFunc(platformVariables, func(name string) bool {
 		text, _ := l.lookup(name)
@@ -234,7 +237,7 @@ func (l *loader) isOnPlatform() bool {
 	})
 }
 
-// finish works out the defaults that depend on something else.
+// finish computes defaults that depend on other settings.
 func (l *loader) finish() {
 	l.Gate.ConcurrencyLimit, l.Gate.Overload.AutoLimit = l.Concurrency.Limit, l.Concurrency.Auto
 	if !l.Given("QUEUE_CAPACITY") {
@@ -250,7 +253,7 @@ func (l *loader) finish() {
 		l.Gate.DrainQuiet = platformDrainQuiet
 	}
 	if l.Identity.Pod == "" {
-		l.Identity.Pod, _ = os.Hostname() // a pod without a name is no reason not to serve
+		l.Identity.Pod, _ = os.Hostname() // serve even without a pod name
 	}
 	if l.ProfilingAddress == "" {
 		l.ProfilingAddress = l.ListenAddress
@@ -268,7 +271,7 @@ func (l *loader) finish() {
 	}
 }
 
-// problem adds a problem of the setting of that name, unless it has one.
+// problem adds a problem to the named setting, unless it already has one.
 func (l *loader) problem(name, format string, values ...any) {
 	if s := l.setting(name); len(s.problems) == 0 {
 		s.problems = append(s.problems, fmt.Errorf(format, values...))
@@ -279,7 +282,7 @@ func (l *loader) warn(format string, values ...any) {
 	l.warnings = append(l.warnings, fmt.Sprintf(format, values...))
 }
 
-// shownBytes bounds what an error repeats of a value.
+// shownBytes is the maximum length of a value in an error.
 const shownBytes = 120
 
 func quoteShort(text string) string {

@@ -49,7 +49,7 @@ func problemsOf(t *testing.T, args []string, variables map[string]string) []stri
 	return strings.Split(err.Error(), "\n")
 }
 
-// fields is a configuration without its table and without where it comes from.
+// fields returns a copy of a configuration without its table and the origins of values.
 func fields(cfg *Config) Config {
 	c := *cfg
 	c.settings, c.inputs, c.Knative = nil, inputs{}, false
@@ -126,7 +126,8 @@ func TestTheQuietPeriodOfADrainIsThatOfThePlace(t *testing.T) {
 	}
 }
 
-// allDifferent gives every setting a value that is neither its default nor that of another.
+// allDifferent has a value for every setting, different from its default and from all
+// other values.
 var allDifferent = map[string]string{
 	"QUEUE_SERVING_PORT": "1001", "QUEUE_SERVING_TLS_PORT": "1002", "USER_PORT": "1003", "LISTEN_ADDRESS": "::1", "THREADS": "3",
 	"CLIENT_HALF_CLOSE": "answer", "TRUSTED_SOURCES": "10.0.0.0/8,::1", "HEAD_MEMORY": "1Mi", "ENABLE_HTTP_FULL_DUPLEX": "true",
@@ -256,7 +257,7 @@ func TestEverySettingReachesItsFieldFromItsFlagWhateverTheEnvironment(t *testing
 		case s.value.about().hint == "":
 			apart = append(apart, "--"+s.flag) // all of them are true
 		case strings.HasPrefix(text, "--"):
-			apart = append(apart, "--"+s.flag+"="+text) // or it would be taken for a flag
+			apart = append(apart, "--"+s.flag+"="+text) // otherwise it would be parsed as a flag
 		default:
 			apart = append(apart, "--"+s.flag, text)
 		}
@@ -284,7 +285,7 @@ func TestEmptyVariableCountsAsUnset(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if cfg.Given("USER_PORT") {
-		t.Error("an empty USER_PORT counts as given")
+		t.Error("an empty USER_PORT counts as set")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 var logLevels = []string{"debug", "info", "warn", "error", "dpanic", "panic", "fatal"}
 
-// logLevel is a level of zap, whose "warning" is "warn".
+// logLevel is a level of zap; "warning" means "warn".
 var logLevel = func() *kind[string] {
 	k := words(logLevels...)
 	k.hint = hintLevel
@@ -27,7 +27,8 @@ var logLevel = func() *kind[string] {
 	return k
 }()
 
-// encoders are zap's by name, the default last: zap takes it for every name that it does not know.
+// encoders are the names of zap's encoders, the default last, which zap uses for
+// unknown names.
 var encoders = []struct {
 	key   string
 	known []string
@@ -39,7 +40,7 @@ var encoders = []struct {
 	{"nameEncoder", []string{"full"}},
 }
 
-// Logging is zap's configuration of the gate's own log.
+// Logging returns the zap configuration of the gate's own log.
 func (c *Config) Logging() zap.Config {
 	z, _, _ := readLogging(c.LoggingConfig) // Load has reported errors
 	if c.LoggingConfig == "" && c.Knative {
@@ -65,8 +66,9 @@ func standardLogging() zap.Config {
 	}
 }
 
-// readLogging reads zap's JSON over the standard configuration, which an empty name of an encoding or an encoder stands for. The
-// level that it names, "" for none, is for the setting of its own. The error has all that is wrong.
+// readLogging parses zap's JSON on top of the standard configuration; an empty encoding
+// or encoder means the standard one. level is the level in text, or "". The error names
+// all problems.
 func readLogging(text string) (z zap.Config, level string, err error) {
 	z = standardLogging()
 	if text == "" {

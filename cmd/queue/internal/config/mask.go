@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// masked stands for what is not shown.
+// masked replaces hidden text.
 const masked = "•••"
 
-// maskEndpoint leaves scheme, host and port; user, path and query are hidden.
+// maskEndpoint hides user, path and query, and keeps scheme, host and port.
 func maskEndpoint(endpoint string) (shown string, hidden bool) {
 	shown = endpointShown(endpoint)
 	return shown, shown != endpoint
@@ -35,7 +35,7 @@ func endpointShown(endpoint string) string {
 	return text + u.Path
 }
 
-// plainKeys are the keys in JSON whose texts come from a vocabulary or name something.
+// plainKeys are JSON keys whose texts contain no secrets: fixed words and names.
 var plainKeys = map[string]bool{
 	"host": true, "name": true, "port": true, "scheme": true, "service": true, // of probes
 	"protocol": true, "profiling": true, "requestLogTemplate": true, // of OBSERVABILITY_CONFIG
@@ -45,8 +45,8 @@ var plainKeys = map[string]bool{
 	"callerEncoder": true, "nameEncoder": true, "consoleSeparator": true,
 }
 
-// maskJSON leaves numbers, words of the vocabulary and names of headers; values of headers, queries of paths and all other texts
-// are hidden. Keys come out in alphabetical order.
+// maskJSON keeps numbers, the texts of plainKeys and header names. It hides header
+// values, queries of paths and all other texts. Keys are in alphabetical order.
 func maskJSON(text string) (shown string, hidden bool) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
@@ -67,7 +67,7 @@ func maskJSON(text string) (shown string, hidden bool) {
 
 type jsonMask struct{ hidden bool }
 
-// mask returns what is shown of the value of a key.
+// mask returns the value of a key with secrets hidden.
 func (m *jsonMask) mask(key string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:

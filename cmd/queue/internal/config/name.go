@@ -12,19 +12,20 @@ import (
 )
 
 var (
-	// freeText is what the platform names (revisions, pods) and the gate only repeats.
+	// freeText is a name from the platform (revision, pod) that the gate only copies to
+	// its output.
 	freeText = textKind("TEXT", "any text", plain, accept(anyText))
 	// longText is not shown on the status page.
 	longText = textKind("TEXT", "any text", nil, accept(anyText))
 
-	// logTemplate is read by checkTemplate.
+	// logTemplate is validated by checkTemplate.
 	logTemplate = textKind("TEMPLATE", "json, or a Go template over .Request, .Response, .Revision and .TraceID", plain, accept(anyText))
 
 	address  = textKind("ADDRESS", "an IP address without brackets or port", plain, accept(isAddress))
 	host     = textKind("HOST", "an IP address or a host name, without brackets or port", plain, accept(isHost))
 	endpoint = textKind("ENDPOINT", "a URL (http or https) or host:port", maskEndpoint, accept(isEndpoint))
 
-	// A directory or a file need not exist: it is opened later.
+	// A directory or file need not exist at start-up.
 	directory = textKind("DIRECTORY", "an absolute path", plain, accept(isPath))
 	file      = textKind("FILE", "an absolute path", plain, accept(isPath))
 	socket    = textKind("SOCKET", "an absolute path, or @name for an abstract socket, of at most 107 bytes", plain, accept(isSocket))
@@ -43,7 +44,8 @@ var (
 	containerNames = list("NAMES", "container names (a to z, 0 to 9 and -, at most 63 each), separated by commas", texts(isLabel))
 	certNames      = list("NAMES", "DNS names or URIs, separated by commas", texts(isPrintable))
 
-	// prefixes are read with whatever bits are behind them; those of IPv4 in IPv6 are those of IPv4.
+	// prefixes may have host bits, which are ignored. IPv4-mapped IPv6 prefixes become
+	// IPv4.
 	prefixes = list("CIDRS", "CIDRs or IP addresses, separated by commas", element[netip.Prefix]{parsePrefix, netip.Prefix.String})
 
 	tlsVersion   = choice([]string{"1.2", "1.3"}, []uint16{tls.VersionTLS12, tls.VersionTLS13})
@@ -114,7 +116,7 @@ func isURL(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
 
-// splitHostPort takes "host:port", "[host]:port" and ":port".
+// splitHostPort accepts "host:port", "[host]:port" and ":port".
 func splitHostPort(text string) (host, portText string, ok bool) {
 	host, portText, err := net.SplitHostPort(text)
 	if err != nil || portText == "" {
@@ -134,7 +136,7 @@ func isSocket(text string) bool {
 	return len(text) <= longestSocket && (abstract || isPath(text))
 }
 
-// isPrintable is true of ASCII without space.
+// isPrintable reports whether text is printable ASCII without spaces.
 func isPrintable(text string) bool {
 	for i := range len(text) {
 		if text[i] <= ' ' || text[i] >= 0x7f {
@@ -148,7 +150,8 @@ func isURLPath(path string) bool {
 	return isPrintable(path) && path[0] == '/' && !strings.ContainsAny(path, "?#")
 }
 
-// isLabel is true of a DNS label, as Kubernetes asks of names of containers.
+// isLabel reports whether name is a DNS label, which Kubernetes requires for container
+// names.
 func isLabel(name string) bool {
 	return name != "" && len(name) <= 63 && name[0] != '-' && name[len(name)-1] != '-' &&
 		strings.Trim(name, lowerAlphanumeric+"-") == ""

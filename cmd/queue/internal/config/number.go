@@ -13,11 +13,12 @@ var (
 	portOrOff = whole("PORT", 0, 65535, "a port number from 1 to 65535, or 0 for off")
 )
 
-// AutoPort is the UserPort of USER_PORT=auto: the application's, once it listens.
+// AutoPort is the UserPort for USER_PORT=auto: the port on which the application will
+// listen.
 const AutoPort = 0
 
-// PreferredUserPort is the port that an application gets as PORT with
-// USER_PORT=auto, if it is free.
+// PreferredUserPort is the value of PORT for the application with USER_PORT=auto, if
+// the port is free.
 const PreferredUserPort = 8080
 
 // portOrAuto is the port of the container.
@@ -35,10 +36,10 @@ var portOrAuto = &kind[int]{form{"PORT|auto", port.wants + ", or auto", plain},
 		return strconv.Itoa(n)
 	}}
 
-// sidePortsOff is the value of SIDE_PORTS that closes them all.
+// sidePortsOff is the SidePorts for SIDE_PORTS=off.
 const sidePortsOff = -1
 
-// sidePortBlock is the first port of a row of ports, 0 for none.
+// sidePortBlock is the first of consecutive ports; 0 = none.
 var sidePortBlock = func() *kind[int] {
 	most := 65536 - len(sidePorts)
 	return &kind[int]{form{"PORT|off", fmt.Sprintf("off, or a port number from 1 to %d", most), plain},
@@ -60,7 +61,7 @@ var sidePortBlock = func() *kind[int] {
 		}}
 }()
 
-// count is a whole number from 0 to most.
+// count returns a kind for a whole number from 0 to most.
 func count(most int) *kind[int] {
 	return whole("N", 0, most, fmt.Sprintf("a whole number from 0 to %d", most))
 }
@@ -80,7 +81,7 @@ var sizeUnits = []struct {
 	bytes  int64
 }{{"Ti", 1 << 40}, {"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}, {"", 1}}
 
-// size is a number of bytes from least on.
+// size returns a kind for a number of bytes of at least least.
 func size(least int64) *kind[int64] {
 	return &kind[int64]{form{"SIZE", "a size of " + formatSize(least) + " or more such as 16Mi, 64Ki or plain bytes", plain},
 		simple(func(text string) (int64, bool) {
@@ -109,7 +110,8 @@ func formatSize(n int64) string {
 	return "0"
 }
 
-// rate is a share from 0 to 1. An exponent is allowed: programs print small rates as 1e-05.
+// rate is a share from 0 to 1. An exponent is allowed, because programs print small
+// rates as 1e-05.
 var rate = &kind[float64]{form{"RATE", "a number from 0 to 1", plain},
 	simple(func(text string) (float64, bool) {
 		rate, err := strconv.ParseFloat(text, 64)
@@ -118,11 +120,12 @@ var rate = &kind[float64]{form{"RATE", "a number from 0 to 1", plain},
 	}),
 	func(rate float64) string { return strconv.FormatFloat(rate, 'g', -1, 64) }}
 
-// longestDuration is the longest duration in a Config. Knative's timeouts have no upper bound: longer ones are cut to this.
-// It is far enough from the ends of int64 that adding it to a clock in nanoseconds cannot overflow.
+// longestDuration is the longest duration in a Config. Knative's timeouts have no upper
+// bound; longer ones are reduced to this. Adding it to a time in nanoseconds cannot
+// overflow int64.
 const longestDuration = 100 * 365 * 24 * time.Hour
 
-// wholeSeconds is one of Knative's timeouts.
+// wholeSeconds returns a kind for a timeout of Knative, at least least seconds.
 func wholeSeconds(least int64) *kind[time.Duration] {
 	return durationKind("SECONDS", "whole seconds, "+strconv.FormatInt(least, 10)+" or more", formatSeconds,
 		func(text string) (time.Duration, bool) {
@@ -132,7 +135,7 @@ func wholeSeconds(least int64) *kind[time.Duration] {
 }
 
 var (
-	// seconds is a setting of ours with SECONDS in its name: fractions are allowed.
+	// seconds is for the gate's own settings named ..._SECONDS, which allow fractions.
 	seconds = durationKind("SECONDS", "seconds, 0 or more, such as 30 or 2.5", formatSeconds, parseSeconds)
 	// duration is a Go duration or plain seconds.
 	duration = durationKind("DURATION", "a duration such as 1.5s, 300ms or 2m, or plain seconds, 0 or more",
@@ -142,7 +145,7 @@ var (
 			d, ok := parseDuration(text)
 			return d, ok && d > 0
 		})
-	// nanoseconds is how JSON of Go programs has durations.
+	// nanoseconds is the JSON format of durations in Go programs.
 	nanoseconds = durationKind("", "whole nanoseconds, 0 or more", time.Duration.String,
 		func(text string) (time.Duration, bool) {
 			n, ok := parseWhole(text)
@@ -154,20 +157,21 @@ func durationKind(hint, wants string, format func(time.Duration) string, parse f
 	return &kind[time.Duration]{form{hint, wants, plain}, simple(parse), format}
 }
 
-// parseWhole reads plain decimal digits: no sign, no base prefix, no underscore, no leading zero. It saturates at math.MaxInt64.
+// parseWhole parses plain decimal digits: no sign, no base prefix, no underscore, no
+// leading zero. It saturates at math.MaxInt64.
 func parseWhole(text string) (int64, bool) {
 	if text == "" || len(text) > 1 && text[0] == '0' || strings.Trim(text, "0123456789") != "" {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		n = math.MaxInt64 // digits alone can only be too many
+		n = math.MaxInt64 // the only possible error is overflow
 	}
 	return n, true
 }
 
-// parseSeconds reads decimal seconds, cut to longestDuration and to nanoseconds. What is above 0 stays above 0, since 0 often
-// means off.
+// parseSeconds parses decimal seconds, limited to longestDuration and truncated to
+// nanoseconds. Values above 0 stay above 0, because 0 often means off.
 func parseSeconds(text string) (time.Duration, bool) {
 	whole, fraction, dotted := strings.Cut(text, ".")
 	seconds, ok := parseWhole(whole)
@@ -186,7 +190,8 @@ func parseSeconds(text string) (time.Duration, bool) {
 	return keepAboveZero(d, text), true
 }
 
-// parseDuration reads plain seconds or a Go duration without a sign. One too long for time.Duration is refused, not cut.
+// parseDuration parses plain seconds or a Go duration without a sign. A duration that
+// overflows time.Duration is an error.
 func parseDuration(text string) (time.Duration, bool) {
 	if d, ok := parseSeconds(text); ok {
 		return d, true

@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// observability is OBSERVABILITY_CONFIG by path: tracing.protocol, and .enableRequestLog of the outermost object.
+// observability holds the values of OBSERVABILITY_CONFIG by path: tracing.protocol, or
+// .enableRequestLog for the outermost object.
 type observability map[string]json.RawMessage
 
 var observabilitySections = []string{"tracing", "metrics", "requestMetrics", "runtime"}
 
-// readObservability gives settings the values that OBSERVABILITY_CONFIG has for them, before they are read themselves. All values
-// are checked, used or not.
+// readObservability sets settings from OBSERVABILITY_CONFIG, before their own variables
+// and flags are read. Unused values are checked too.
 func (l *loader) readObservability() {
 	if l.observability == "" {
 		return
@@ -39,7 +40,7 @@ func (l *loader) readObservability() {
 		s.source, s.found = l.setting("OBSERVABILITY_CONFIG").source, "OBSERVABILITY_CONFIG requestMetrics.exportInterval"
 		l.MetricsExportInterval = (interval + time.Millisecond - 1).Truncate(time.Millisecond)
 	}
-	// Known, and not used.
+	// Known, but unused.
 	l.take(values, "metrics.protocol", metricsBackend.at(&text), nil)
 	l.take(values, "metrics.endpoint", freeText.at(&text), nil)
 	l.take(values, "metrics.exportInterval", nanoseconds.at(&interval), nil)
@@ -57,11 +58,11 @@ func (l *loader) readObservability() {
 	}
 }
 
-// observabilityValues takes the JSON apart.
+// observabilityValues splits the JSON into values by path.
 func (l *loader) observabilityValues() observability {
 	values := make(observability)
 	var outermost map[string]json.RawMessage
-	_ = json.Unmarshal([]byte(l.observability), &outermost) // it has been read once already
+	_ = json.Unmarshal([]byte(l.observability), &outermost) // validated before
 	for key, raw := range outermost {
 		if !slices.Contains(observabilitySections, key) {
 			values["."+key] = raw
@@ -79,7 +80,8 @@ func (l *loader) observabilityValues() observability {
 	return values
 }
 
-// take removes the value at path, if there is one, and gives it to v, which is the value of s unless that is nil.
+// take removes the value at path, if any, and stores it in v. If s is not nil, v is its
+// value.
 func (l *loader) take(values observability, path string, v value, s *setting) bool {
 	raw := values[path]
 	delete(values, path)
@@ -109,13 +111,14 @@ func (l *loader) observabilityProblem(path string, raw json.RawMessage, want str
 	s.problems = append(s.problems, wantError(fmt.Sprintf("%s %s=%s", s.name, path, shorten(string(raw))), want, err))
 }
 
-// listenAddress is where Prometheus finds the figures.
+// listenAddress is the address on which metrics are served to Prometheus.
 var listenAddress = textKind("", "host:port or :port to listen on", plain, accept(func(text string) bool {
 	name, _, ok := splitHostPort(text)
 	return ok && (name == "" || isHost(name))
 }))
 
-// takeMetricsEndpoint reads the endpoint as its protocol does: Prometheus listens there, the others send there.
+// takeMetricsEndpoint parses the endpoint by its protocol: the listening address for
+// Prometheus, otherwise the collector.
 func (l *loader) takeMetricsEndpoint(values observability) {
 	const path = "requestMetrics.endpoint"
 	var text string
@@ -135,7 +138,7 @@ func (l *loader) takeMetricsEndpoint(values observability) {
 	}
 }
 
-// shorten keeps a fragment of JSON to one short line.
+// shorten reduces a fragment of JSON to one short line.
 func shorten(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > shownBytes {

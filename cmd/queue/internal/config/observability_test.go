@@ -30,7 +30,7 @@ func TestObservabilityConfigSetsWhatIsNotSetByItself(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if !cfg.Given("METRICS_PORT") || cfg.Given("SERVING_REQUEST_LOG_TEMPLATE") != true || cfg.Given("TRACING_CONFIG_DEBUG") {
-		t.Error("what OBSERVABILITY_CONFIG sets counts as given, the rest does not")
+		t.Error("only settings in OBSERVABILITY_CONFIG must count as set")
 	}
 
 	cfg = mustLoad(t, []string{"--tracing=none", "--profiling=false", "--metrics-port=9999"}, map[string]string{

@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// Concurrency is what CONTAINER_CONCURRENCY says.
+// Concurrency is the value of CONTAINER_CONCURRENCY.
 type Concurrency struct {
 	Limit int                   // 0 = unlimited
 	Auto  *admission.LimitRange // nil = Limit is fixed
@@ -49,15 +49,15 @@ var concurrency = &kind[Concurrency]{
 	}}
 
 var (
-	// selector is a part of a request.
+	// selector selects a part of a request.
 	selector = selectorKind("PART", "header:NAME, peer, or path:N for the Nth segment of the path", "", exchange.ParseSelector)
-	// headerField is a selector of a header field.
+	// headerField selects a header field.
 	headerField = selectorKind("FIELD", "header:NAME", "header:", exchange.ParseSelector)
 	// timeoutField parses a selector for a header field that holds a timeout.
 	timeoutField = selectorKind("FIELD", "header:NAME or header:NAME:ms", "header:", exchange.ParseTimeoutSelector)
 )
 
-// selectorKind is a selector whose text begins with prefix.
+// selectorKind returns a kind for a selector whose text begins with prefix.
 func selectorKind(hint, wants, prefix string, parse func(string) (exchange.Selector, error)) *kind[exchange.Selector] {
 	return &kind[exchange.Selector]{
 		form{hint, wants, plain},

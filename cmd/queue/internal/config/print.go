@@ -9,7 +9,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
 )
 
-// Shown returns all settings for the status page: as --check prints them, but without what could be a secret.
+// Shown returns all settings for the status page, as --check prints them but with
+// possible secrets hidden.
 func (c *Config) Shown() (groups []statuspage.Group) {
 	c.eachGroup(func(title string, group []setting) {
 		shown := statuspage.Group{Title: title}
@@ -27,7 +28,7 @@ func (c *Config) Shown() (groups []statuspage.Group) {
 	return groups
 }
 
-// shown is the value as --check prints it, but without what could be a secret.
+// shown returns the value as --check prints it, but with possible secrets hidden.
 func (s *setting) shown() (text string, hidden bool) {
 	text = s.value.text()
 	switch {
@@ -40,9 +41,12 @@ func (s *setting) shown() (text string, hidden bool) {
 	return oneLine(text), hidden
 }
 
-// WriteCheck prints the configuration in effect: for each setting a line NAME=value  (source: flag, environment or default), in
-// the order of the table, with a comment line before each group. Where another variable or a path in OBSERVABILITY_CONFIG has the
-// value, it follows the source. Comment lines after OpenTelemetry's settings say what exporters over OTLP make of all these. A value with control characters or outer space is quoted.
+// WriteCheck prints the configuration in effect: for each setting a line NAME=value
+// (source: flag, environment or default), in the order of the table, with a comment
+// line before each group. If the value comes from another variable or a path in
+// OBSERVABILITY_CONFIG, its name follows the source. Comment lines after
+// OpenTelemetry's settings show the resulting configuration of the OTLP exporters. A
+// value with control characters or leading or trailing space is quoted.
 func WriteCheck(w io.Writer, c *Config) error {
 	var b strings.Builder
 	c.eachGroup(func(title string, group []setting) {
@@ -62,7 +66,8 @@ func WriteCheck(w io.Writer, c *Config) error {
 	return err
 }
 
-// origin is the source of a value and, if it has not the name of the setting, where that has it.
+// origin returns the source of a value, and the name of its variable or path if that is
+// not the name of the setting.
 func (s *setting) origin() string {
 	if s.found == "" || s.found == s.name {
 		return s.source.String()
@@ -92,7 +97,7 @@ func oneLine(text string) string {
 	return strconv.Quote(text)
 }
 
-// helpWidth is the widest that a line of help is, in bytes; the text is ASCII.
+// helpWidth is the maximum width of a line of help, in bytes; the text is ASCII.
 const helpWidth = 100
 
 const helpAbout = `queue stands in front of a container in its own pod: it admits, counts and forwards requests, and
@@ -109,11 +114,11 @@ Usage:
 Commands:
 `
 
-// plainFlags are the flags of the gate that are no settings.
+// plainFlags are the flags of the gate that are not settings.
 var plainFlags = []flagHelp{
 	{Name: "check", Help: "check the configuration, print what is in effect, and exit"},
 	{Name: "version", Help: "print version, commit and Go version, and exit"},
-	{Name: "help", Help: "print this, or what there is to know of the command before it, and exit"},
+	{Name: "help", Help: "print this help, or the help of the preceding command, and exit"},
 }
 
 const helpFlags = `
@@ -123,7 +128,8 @@ plain seconds; SECONDS is a plain number. Exit codes: 0 done, 1 failed, 2 wrong 
 with an application its own, or 128 + the signal that ended it.
 `
 
-// WriteHelp prints the text of --help for the Config that comes with CommandHelp.
+// WriteHelp prints the text of --help. c is the Config that Load returns with
+// CommandHelp.
 func WriteHelp(w io.Writer, c *Config) error {
 	var b strings.Builder
 	if c.Subject != "" {
@@ -151,7 +157,7 @@ func WriteHelp(w io.Writer, c *Config) error {
 	return err
 }
 
-// writeHelp puts flag, variable and default on a first line and what the setting means below.
+// writeHelp writes a line with flag, variable and default, and the help text below it.
 func (s *setting) writeHelp(b *strings.Builder) {
 	flag := "  --" + s.flag
 	if s.value.about().hint != "" {
@@ -173,8 +179,8 @@ func (s *setting) writeHelp(b *strings.Builder) {
 	writeWrapped(b, "        ", s.helpText())
 }
 
-// helpText is the help of the setting and, where its hint is not explained by
-// helpFlags, what the hint stands for.
+// helpText returns the help of the setting, followed by the meaning of its hint unless
+// helpFlags explains it.
 func (s *setting) helpText() string {
 	form := s.value.about()
 	if form.hint == hintName || form.hint == hintLevel {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// refused are texts that no setting with that hint accepts, and refusedBy those of one setting beyond these.
+// refused lists invalid texts for all settings with a hint, and refusedBy additional
+// ones for one setting.
 var (
 	refused = map[string][]string{
 		"":            {"yes", "2", "on", " true"},

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// word is a name that may be misspelt.
+// word is a name that is compared with possibly misspelt names.
 type word struct {
 	text    string
-	letters uint64 // a bit for each letter in it
+	letters uint64 // bit set of the letters in text
 }
 
 func newWord(text string) word {
@@ -19,8 +19,9 @@ func newWord(text string) word {
 	return w
 }
 
-// closest returns the index of the known word that w is a misspelling of, or -1: at most two letters too many, too few, wrong or
-// swapped, and one where the known word is shorter than short.
+// closest returns the index of the known word of which w is probably a misspelling, or
+// -1. A misspelling has a distance of at most 2, or at most 1 if the known word is
+// shorter than short.
 func (w word) closest(known []word, short int) int {
 	found, best := -1, 3
 	for i, k := range known {
@@ -28,7 +29,7 @@ func (w word) closest(known []word, short int) int {
 		if len(k.text) < short {
 			most = min(1, most)
 		}
-		// An edit changes two bits at most; nearly all words end here.
+		// An edit changes at most two bits; this rejects nearly all words.
 		if bits.OnesCount64(w.letters^k.letters) > 2*most || max(len(w.text)-len(k.text), len(k.text)-len(w.text)) > most {
 			continue
 		}
@@ -39,7 +40,8 @@ func (w word) closest(known []word, short int) int {
 	return found
 }
 
-// distance is the number of single letters to insert, remove, replace or swap with the next one that turn a into b.
+// distance returns the number of edits that turn a into b: inserting, removing or
+// replacing a letter, or swapping two adjacent ones (Damerau-Levenshtein).
 func distance(a, b string) int {
 	above, row := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
@@ -62,7 +64,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// readNames warns of variables that look like a setting misspelt, and finds out whether Knative made the environment.
+// readNames warns of variables that are probably misspelt settings, and detects whether
+// the environment comes from Knative.
 func (l *loader) readNames(names []string) {
 	var known []word
 	own := make(map[string]bool)
@@ -90,8 +93,8 @@ func (l *loader) readNames(names []string) {
 	}
 }
 
-// isServiceLink is true of variables that tell a pod of a Service in its namespace, such as WEB_PORT=tcp://10.0.0.1:80,
-// WEB_SERVICE_HOST and WEB_PORT_80_TCP_ADDR.
+// isServiceLink reports whether a variable is a service link of Kubernetes, such as
+// WEB_PORT=tcp://10.0.0.1:80, WEB_SERVICE_HOST and WEB_PORT_80_TCP_ADDR.
 func isServiceLink(name, text string) bool {
 	_, port, _ := strings.Cut(name, "_PORT_")
 	return isLink(text) || strings.HasSuffix(name, "_SERVICE_HOST") || strings.Contains(name, "_SERVICE_PORT") ||

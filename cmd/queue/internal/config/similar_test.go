@@ -17,7 +17,8 @@ func warningsOf(t *testing.T, args []string, variables map[string]string) []stri
 	return warnings
 }
 
-// Kubernetes tells each pod of the Services in its namespace: a Service called metrics sets METRICS_PORT.
+// Kubernetes sets variables for the Services in the pod's namespace: a Service called
+// metrics sets METRICS_PORT.
 func TestAVariableThatTellsOfAServiceCountsAsUnset(t *testing.T) {
 	variables := map[string]string{"METRICS_PORT": "tcp://10.96.12.3:80", "ADMIN_PORT": "udp://10.96.12.4:53", "STATUS_PORT": "sctp://[fd00::1]:7",
 		"USER_PORT": "81", "THREADS": "tcp://10.96.12.5:1"}
@@ -37,7 +38,8 @@ func TestAVariableThatTellsOfAServiceCountsAsUnset(t *testing.T) {
 		t.Errorf("%q names what a flag overrules", warnings[0])
 	}
 
-	// It is no value for a flag, and it does not hide what OBSERVABILITY_CONFIG says.
+	// The link is not a value of the setting, and does not override
+	// OBSERVABILITY_CONFIG.
 	if problems := problemsOf(t, []string{"--metrics-port=tcp://10.96.12.3:80"}, nil); len(problems) != 1 {
 		t.Errorf("got %q", problems)
 	}

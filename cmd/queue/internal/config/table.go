@@ -9,28 +9,31 @@ import (
 
 // row is a setting of the table.
 type row struct {
-	// names are the environment variables that it is read from; the first that is set counts. The first is the setting's name.
-	// A name with a dot is a path in OBSERVABILITY_CONFIG, over which the setting itself wins.
+	// names are the environment variables of the setting; the first one that is set
+	// counts. The first is the setting's name. A name with a dot is a path in
+	// OBSERVABILITY_CONFIG, which the variables override.
 	names string
 	flag  string // without the dashes
-	// standard is the default: the value and, after " = ", what it means; or, in parentheses, what the zero value or finish
-	// makes of it.
+	// standard is the default: the value and, after " = ", its meaning; or, in
+	// parentheses, a description of the default that finish computes or the zero value
+	// means.
 	standard string
 	value    value
 	help     string
 }
 
-// noEffect begins the help of settings that are read and checked, and no more.
+// noEffect begins the help of settings that are only parsed and checked.
 const noEffect = "Accepted because Knative sends it, without effect"
 
-// groups are the titles that rows stand under, in the order of --help, --check and the documentation.
+// groups are the groups of rows with their titles, in the order of --help, --check and
+// the documentation.
 var groups = []struct {
 	title string
 	rows  func(*Config) []row
 }{
 	{"Traffic", trafficRows},
 	{"Admission", admissionRows},
-	{"Timeouts", clockRows},
+	{"Timeouts", timeoutRows},
 	{"Container", containerRows},
 	{"Readiness", readinessRows},
 	{"Rewritten application probes", appProbeRows},
@@ -110,7 +113,7 @@ func admissionRows(c *Config) []row {
 	}
 }
 
-func clockRows(c *Config) []row {
+func timeoutRows(c *Config) []row {
 	return []row{
 		{"REVISION_TIMEOUT_SECONDS", "timeout", "300", wholeSeconds(1).live(&c.Gate.RequestTimeout),
 			"Longest time from the arrival of a request, the queue included, to the end of its response; then 504."},
@@ -126,7 +129,7 @@ func clockRows(c *Config) []row {
 func containerRows(c *Config) []row {
 	return []row{
 		{"UPSTREAM_WAIT", "upstream-wait", "10s", duration.live(&c.Gate.UpstreamWait),
-			"How long a request is held at start-up while the container does not listen yet; then 503."},
+			"How long a request is queued at start-up while the container does not listen yet; then 503."},
 		{"UPSTREAM_RESTART_WAIT", "upstream-restart-wait", "1s", duration.live(&c.Gate.UpstreamRestartWait),
 			"The same once the container has been ready."},
 		{"UPSTREAM_PROTOCOL", "upstream-protocol", "auto", words("auto", "http1", "h2c").at(&c.UpstreamProtocol),
@@ -154,9 +157,9 @@ func readinessRows(c *Config) []row {
 		{"CONTAINER_NAMES", "container-names", "(index and port)", containerNames.at(&c.ContainerNames),
 			"Names of the probed containers, in the order of the array, for reasons and logs."},
 		{"READINESS_WAIT", "readiness-wait", "10s", duration.at(&c.ReadinessWait),
-			"How long a caller may be held until a container with an adaptive probe is ready."},
+			"How long a probe waits until a container with an adaptive probe is ready."},
 		{"READINESS_FRESHNESS", "readiness-freshness", "1s", positiveDuration.at(&c.ReadinessFreshness),
-			"Age of the evidence beyond which a caller causes a fresh check (periodSeconds 0 or absent)."},
+			"Maximum age of the last check; a probe that arrives later causes a new check (periodSeconds 0 or absent)."},
 	}
 }
 
@@ -201,7 +204,7 @@ func portRows(c *Config) []row {
 		{"PROFILING_PORT", "profiling-port", "8008", portOrOff.at(&c.ProfilingPort),
 			"Port for pprof, where ENABLE_PROFILING is true; 0 = off."},
 		{"PROFILING_ADDRESS", "profiling-address", "(LISTEN_ADDRESS)", address.at(&c.ProfilingAddress),
-			"Address for pprof to listen on."},
+			"Address on which pprof listens."},
 	}
 }
 
@@ -231,7 +234,7 @@ func metricsRows(c *Config) []row {
 	}
 }
 
-// metricsBackend is an exporter of metrics.
+// metricsBackend is the exporter of metrics.
 var metricsBackend = words("none", "prometheus", "grpc", "http/protobuf", "opencensus", "stackdriver")
 
 func logRows(c *Config) []row {
@@ -265,11 +268,11 @@ func tlsRows(c *Config) []row {
 		{"TLS_CLIENT_CA", "tls-client-ca", "(none: clients need no certificate)", file.at(&c.TLS.ClientCA),
 			"File of the certificates, in PEM, one of which must have signed the client's; loaded again when it changes."},
 		{"TLS_CLIENT_SANS", "tls-client-sans", "(any that TLS_CLIENT_CA signed)", certNames.at(&c.TLS.ClientSANs),
-			"DNS names and URIs of which a client's certificate must have one, compared whole: a wildcard stands for itself only."},
+			"DNS names and URIs, one of which a client's certificate must have; compared exactly, without expanding wildcards."},
 		{"TLS_ONLY", "tls-only", "false", yesNo.at(&c.Gate.TLSOnly),
-			"Refuse traffic on QUEUE_SERVING_PORT with 403; probes are answered there as ever."},
+			"Reject traffic on QUEUE_SERVING_PORT with 403; probes are still answered there."},
 		{"ROOT_CA", "root-ca", "(none)", longText.at(&c.RootCA),
-			"Certificates in PEM that Knative gives to its sidecars: those trusted for UPSTREAM_TLS where UPSTREAM_TLS_CA is not set."},
+			"Certificates in PEM that Knative passes to its sidecars; trusted for UPSTREAM_TLS if UPSTREAM_TLS_CA is not set."},
 	}
 }
 
@@ -309,17 +312,17 @@ func serviceRows(c *Config) []row {
 	}
 }
 
-// setting is a row of one configuration, with what was found out about it.
+// setting is a row bound to a Config, with the origin and problems of its value.
 type setting struct {
 	row
 	group     string
 	name      string
 	source    source
 	found     string // the variable, or the path in OBSERVABILITY_CONFIG
-	isFlagged bool   // perhaps with an empty flagText
+	isFlagged bool   // set by a flag; flagText may be empty
 	flagText  string
 	problems  []error
-	ignored   []string // parts of its value that are not used: warnings
+	ignored   []string // warnings about parts of its value that are ignored
 }
 
 // table binds the rows to c.
@@ -334,7 +337,7 @@ func table(c *Config) []setting {
 	return all
 }
 
-// standardText is the default as parse takes it, "" for none.
+// standardText returns the default in the format of parse; "" = none.
 func (r *row) standardText() string {
 	if strings.HasPrefix(r.standard, "(") {
 		return ""
@@ -343,7 +346,8 @@ func (r *row) standardText() string {
 	return text
 }
 
-// standardShown is the default as people read it, and whether that is its text alone.
+// standardShown returns the default for users; exact reports whether it is only the
+// text for parse.
 func (r *row) standardShown() (text string, exact bool) {
 	text = strings.TrimSuffix(strings.TrimPrefix(r.standard, "("), ")")
 	return text, text == r.standardText()

@@ -1,5 +1,5 @@
-// Package checktest has servers that behave well or badly, for tests of what
-// probes them. It is for tests only.
+// Package checktest provides well-behaved and faulty servers for tests of readiness
+// checks.
 package checktest
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/internal/h2test"
 )
 
-// QuietLog is for servers that are treated badly.
+// QuietLog discards a server's messages about failed connections.
 var QuietLog = log.New(io.Discard, "", 0)
 
-// FailSafe ends a test that hangs; no outcome depends on it.
+// FailSafe bounds tests that hang; no result depends on it.
 const FailSafe = 2 * time.Minute
 
-// ServeRaw gives each connection to handle, which owns it, and returns the port.
+// ServeRaw passes each connection to handle, which must close it, and returns the port.
 func ServeRaw(t *testing.T, handle func(*net.TCPConn)) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,7 +53,7 @@ func ServeRaw(t *testing.T, handle func(*net.TCPConn)) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// Responding reads what comes first and writes text.
+// Responding reads once and writes text.
 func Responding(text string) func(*net.TCPConn) {
 	return func(c *net.TCPConn) {
 		c.Read(make([]byte, 64<<10))
@@ -61,24 +61,24 @@ func Responding(text string) func(*net.TCPConn) {
 	}
 }
 
-// Silent reads until the other side goes.
+// Silent reads until the peer disconnects.
 func Silent(c *net.TCPConn) { io.Copy(io.Discard, c) }
 
-// Resetting drops the connection with a reset once it has been read from.
+// Resetting reads once and resets the connection.
 func Resetting(c *net.TCPConn) {
 	c.Read(make([]byte, 1))
 	c.SetLinger(0)
 }
 
-// HangingUp reads what comes and closes in peace.
+// HangingUp reads once and closes the connection in an orderly way.
 func HangingUp(c *net.TCPConn) {
 	c.Read(make([]byte, 64<<10))
 	c.CloseWrite()
 	io.Copy(io.Discard, c)
 }
 
-// RefusingPort is a port that nothing listens on: it is bound, so no other
-// socket gets it while the test runs.
+// RefusingPort returns a port that refuses connections. It is bound, so that no other
+// socket gets it during the test.
 func RefusingPort(t *testing.T) int {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -86,7 +86,7 @@ func RefusingPort(t *testing.T) int {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { syscall.Close(fd) })
-	// For ListenReusing.
+	// Required by ListenReusing.
 	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, 15, 1); err != nil { // SO_REUSEPORT
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func RefusingPort(t *testing.T) int {
 	return name.(*syscall.SockaddrInet4).Port
 }
 
-// ServeHTTP serves handler over the protocols that set up chooses.
+// ServeHTTP serves handler with the configuration of setUp.
 func ServeHTTP(t *testing.T, handler http.Handler, setUp func(*httptest.Server)) int {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)
@@ -114,7 +114,7 @@ func ServeHTTP(t *testing.T, handler http.Handler, setUp func(*httptest.Server))
 	return s.Listener.Addr().(*net.TCPAddr).Port
 }
 
-// OverH2C makes the server speak HTTP/2 without TLS, and HTTP/1 too if both.
+// OverH2C enables HTTP/2 without TLS, and HTTP/1 too if both is set.
 func OverH2C(both bool) func(*httptest.Server) {
 	return func(s *httptest.Server) { h2test.Start(s, both) }
 }
@@ -124,8 +124,8 @@ func Status(code int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
 }
 
-// Health is a gRPC health server: message and status of its response to a check
-// of service, whose name is shorter than 128 bytes.
+// Health is a gRPC health server that responds to a check of service with message and
+// status. The name of service must be shorter than 128 bytes.
 func Health(service string, message []byte, status string, trailersOnly bool) http.Handler {
 	asked := Frame()
 	if service != "" {
@@ -151,12 +151,12 @@ func Health(service string, message []byte, status string, trailersOnly bool) ht
 	})
 }
 
-// Frame is a message as gRPC frames it.
+// Frame returns a message with gRPC's length prefix.
 func Frame(message ...byte) []byte {
 	return append([]byte{0, 0, 0, 0, byte(len(message))}, message...)
 }
 
-// ListenReusing listens on a port that RefusingPort holds.
+// ListenReusing listens on a port of RefusingPort.
 func ListenReusing(port int) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		c.Control(func(fd uintptr) {
