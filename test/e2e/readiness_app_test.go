@@ -22,21 +22,21 @@ import (
 	"github.com/queuegate/queuegate/test/e2e/remote"
 )
 
-// app is an application in the test's own process: what reaches it can be
-// timed, and its answers can change while it serves. It owns its port, and
-// refuses connections unless it listens.
+// app is an application in the test's process, so that connections can be timed and its
+// responses changed while it serves. It reserves its port, and refuses connections
+// unless it listens.
 type app struct {
 	t      *testing.T
 	port   int
-	status atomic.Int32 // of the answers of website
+	status atomic.Int32 // status of website's responses
 
 	mu       sync.Mutex
 	listener net.Listener
-	reached  []time.Time // every connection
-	heads    []string    // of the requests that website read
+	reached  []time.Time // times of all connections
+	heads    []string    // heads of the requests to website
 }
 
-// server serves a listener until that is closed.
+// server serves a listener until it is closed.
 type server func(net.Listener)
 
 func newApp(t *testing.T) *app {
@@ -58,7 +58,7 @@ func listeningApp(t *testing.T) *app {
 	return a
 }
 
-// listen begins to accept, and tells when it asked the kernel for that.
+// listen starts accepting and returns when it called listen(2).
 func (a *app) listen(s server) time.Time {
 	a.t.Helper()
 	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
@@ -89,7 +89,7 @@ func (a *app) unlisten() {
 	}
 }
 
-// noting is a listener that notes when it accepts.
+// noting is a listener that records the times of accepted connections.
 type noting struct {
 	net.Listener
 	app *app
@@ -105,28 +105,28 @@ func (l noting) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// times are those of the connections so far.
+// times returns the times of the connections so far.
 func (a *app) times() []time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append([]time.Time(nil), a.reached...)
 }
 
-// count is the number of connections so far.
+// count returns the number of connections so far.
 func (a *app) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.reached)
 }
 
-// requests are the heads that website has read so far.
+// requests returns the heads that website has received so far.
 func (a *app) requests() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append([]string(nil), a.heads...)
 }
 
-// website answers each request with a.status and the body "ok", and closes.
+// website responds to each request with a.status and the body "ok", and closes.
 func (a *app) website(l net.Listener) {
 	raw(func(c *net.TCPConn) {
 		defer c.Close()
@@ -141,7 +141,7 @@ func (a *app) website(l net.Listener) {
 	})(l)
 }
 
-// raw runs each for every connection.
+// raw calls each for every connection.
 func raw(each func(*net.TCPConn)) server {
 	return func(l net.Listener) {
 		for {
@@ -154,8 +154,7 @@ func raw(each func(*net.TCPConn)) server {
 	}
 }
 
-// saying answers whatever comes first with these bytes, and closes without a
-// reset.
+// saying reads once, sends these bytes and closes in an orderly way.
 func saying(answer string) server {
 	return raw(func(c *net.TCPConn) {
 		defer c.Close()
@@ -168,7 +167,7 @@ func saying(answer string) server {
 	})
 }
 
-// silent takes connections and never says a word.
+// silent accepts connections and sends nothing.
 func silent(t *testing.T) server {
 	over := make(chan struct{})
 	t.Cleanup(func() { close(over) })
@@ -191,10 +190,10 @@ func readHead(c net.Conn) (string, error) {
 	}
 }
 
-// h2c serves HTTP/2 without TLS and nothing else.
+// h2c serves only HTTP/2 without TLS.
 func h2c(h http.HandlerFunc) server { return httpServer(h, (*http.Protocols).SetUnencryptedHTTP2) }
 
-// http1 serves HTTP/1 and nothing else.
+// http1 serves only HTTP/1.
 func http1(h http.HandlerFunc) server { return httpServer(h, (*http.Protocols).SetHTTP1) }
 
 func httpServer(h http.HandlerFunc, speak func(*http.Protocols, bool)) server {
@@ -217,8 +216,8 @@ func https(h http.HandlerFunc) server {
 	}
 }
 
-// health is a gRPC health service: a status of gRPC, and the answer's message.
-// asked observes the path and the message of each call.
+// health is a gRPC health service that responds with a gRPC status and a message. asked
+// is called with the path and the message of each call.
 func health(status int, message string, asked func(path, message string)) server {
 	return h2c(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

@@ -11,19 +11,19 @@ import (
 
 var quiet = log.New(io.Discard, "", 0)
 
-// Callers by their field lines.
+// Probers, identified by their field lines.
 var (
 	kubelet   = []string{"User-Agent: kube-probe/1.33", "K-Network-Probe: queue"}
 	activator = []string{"User-Agent: Knative-Activator-Probe", "K-Network-Probe: queue"}
 )
 
-// startGateFor starts a gate in front of a, with this readiness probe.
+// startGateFor starts a gate in front of a with this readiness probe.
 func startGateFor(t *testing.T, a *app, probe string, settings ...string) *gate {
 	t.Helper()
 	return startGate(t, &container{port: a.port}, append([]string{"SERVING_READINESS_PROBE=" + probe}, settings...)...)
 }
 
-// ask asks once, on a connection of its own.
+// ask sends one probe on a new connection.
 func (g *gate) ask(as []string) answer {
 	g.t.Helper()
 	c := dial(g.t, g)
@@ -31,7 +31,7 @@ func (g *gate) ask(as []string) answer {
 	return c.get("/healthz", as...)
 }
 
-// ready fails unless this is the answer of a gate whose containers are ready.
+// ready fails unless this is the response of a gate whose containers are ready.
 func (a answer) ready() {
 	a.t.Helper()
 	a.is(200, "queue")
@@ -41,8 +41,8 @@ func (a answer) ready() {
 	a.byGate()
 }
 
-// notReady fails unless this is the answer of a gate that is not ready for
-// this reason.
+// notReady fails unless this is the response of a gate that is not ready for this
+// reason.
 func (a answer) notReady(reason string) {
 	a.t.Helper()
 	a.is(503, "")
@@ -52,7 +52,7 @@ func (a answer) notReady(reason string) {
 	a.byGate()
 }
 
-// becomesNotReady asks until the reason is this one, and checks that answer.
+// becomesNotReady probes until the gate reports this reason, and checks the response.
 func (g *gate) becomesNotReady(as []string, reason string) {
 	g.t.Helper()
 	var a answer
@@ -63,7 +63,7 @@ func (g *gate) becomesNotReady(as []string, reason string) {
 	a.notReady(reason)
 }
 
-// becomesReady asks until the answer is yes, and checks that answer.
+// becomesReady probes until the gate is ready, and checks the response.
 func (g *gate) becomesReady(as []string) {
 	g.t.Helper()
 	var a answer
@@ -83,8 +83,7 @@ type change struct {
 	Attempts                  int
 }
 
-// changes are the log lines so far that tell of a change. Every line must be
-// JSON.
+// changes returns the log lines so far that report a change. Every line must be JSON.
 func (g *gate) changes() []change {
 	g.t.Helper()
 	var all []change
@@ -103,12 +102,12 @@ func (g *gate) changes() []change {
 	return all
 }
 
-// changed waits until the log tells of exactly these changes, written as
-// "container: from > to (cause)".
+// changed waits until the log has exactly these changes, formatted as "container: from
+// > to (cause)".
 func (g *gate) changed(want ...string) {
 	g.t.Helper()
 	var got []string
-	eventually(g.t, "the log tells of "+strings.Join(want, "; "), func() bool {
+	eventually(g.t, "the log has "+strings.Join(want, "; "), func() bool {
 		got = nil
 		for _, c := range g.changes() {
 			s := fmt.Sprintf("%s: %s > %s", c.Container, c.From, c.To)

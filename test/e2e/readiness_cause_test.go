@@ -12,11 +12,11 @@ import (
 // fault is one way to fail a probe.
 type fault struct {
 	name    string
-	handler string // of the probe; PORT stands for the application's port
-	serve   server // nil: nothing listens
+	handler string // of the probe; PORT is replaced by the application's port
+	serve   server // nil = nothing listens
 	cause   string // as in K-Readiness-Reason and in the log
 	detail  string // as in the log's message and in the body for an application probe
-	status  int    // for an application probe; 0: the application's own
+	status  int    // for an application probe; 0 = the application's status
 }
 
 const getPlain = `"httpGet":{"port":PORT}`
@@ -53,7 +53,7 @@ func faults(t *testing.T) []fault {
 	}
 }
 
-// in gives the handler of the probe for this port.
+// in returns the handler of the probe for this port.
 func (f fault) in(port int) string { return strings.ReplaceAll(f.handler, "PORT", fmt.Sprint(port)) }
 
 // reset reads the request and resets the connection.

@@ -17,11 +17,11 @@ import (
 
 const (
 	crowd = 1000
-	// crowdPace is how often each asks: as often as the activator.
+	// crowdPace is the interval of each prober's probes, as in the activator.
 	crowdPace = 200 * time.Millisecond
 )
 
-// crowdTime is how long the crowd asks: QUEUEGATE_CROWD_SECONDS, or 1.5 s.
+// crowdTime is how long the probers run: QUEUEGATE_CROWD_SECONDS, or 1.5 s.
 func crowdTime(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("QUEUEGATE_CROWD_SECONDS")
@@ -40,10 +40,10 @@ func TestManyProbersCauseNoMoreChecksThanOne(t *testing.T) {
 	for _, x := range []struct {
 		name, probe string
 		status      int32                        // of the application
-		most        func(span time.Duration) int // probes within span
+		most        func(span time.Duration) int // most checks within span
 		settings    []string
 	}{
-		// A look for each READINESS_FRESHNESS, and a margin of one for each end.
+		// One check per READINESS_FRESHNESS, plus one at each end.
 		{"adaptive, ready", adaptiveHTTP, 200, func(span time.Duration) int { return int(span/time.Second) + 2 }, nil},
 		// Attempts that reach the application: 10 ms apart in the first 0.2 s,
 		// then 5 % of the time since, less a jitter of 10 %.
@@ -66,19 +66,19 @@ func TestManyProbersCauseNoMoreChecksThanOne(t *testing.T) {
 			asked := askTogether(t, g, int(x.status))
 			span := time.Since(start)
 			probes := a.count() - before
-			t.Logf("%d callers asked %d times in %v: %d probes", crowd, asked, span, probes)
+			t.Logf("%d probers sent %d probes in %v: %d checks", crowd, asked, span, probes)
 			if probes > x.most(span) {
 				t.Errorf("the application saw %d probes in %v, allowed are %d", probes, span, x.most(span))
 			}
-			// A probe may be under way.
+			// A check may be in progress.
 			if now := socketsOf(t, a.port); now > sockets+4 {
 				t.Errorf("%d sockets with the application's port, TIME_WAIT included; %d before", now, sockets)
 			}
-			eventually(t, "no descriptor of the crowd is left", func() bool { return g.descriptors() <= fds+2 })
+			eventually(t, "all descriptors of the probers are closed", func() bool { return g.descriptors() <= fds+2 })
 			idle := idleGoroutines(t, a, x.probe, x.settings)
 			for by, n := range g.goroutines() {
-				// One probe may be under way, and the loop keeps the crowd's
-				// coroutines for some seconds.
+				// A check may be in progress, and the loop keeps idle coroutines for
+				// some seconds.
 				spare := 1
 				if strings.HasPrefix(by, "iter.Pull") {
 					spare = crowd
@@ -91,14 +91,14 @@ func TestManyProbersCauseNoMoreChecksThanOne(t *testing.T) {
 	}
 }
 
-// askTogether lets the crowd ask for crowdTime, each on a connection of its
-// own, and tells how often it asked. An answer must have this status.
+// askTogether runs all probers for crowdTime, each on its own connection, and returns
+// the number of probes. Every response must have this status.
 func askTogether(t *testing.T, g *gate, status int) int64 {
 	t.Helper()
 	want := fmt.Sprintf("HTTP/1.1 %d ", status)
 	end := time.Now().Add(crowdTime(t))
 	var asked atomic.Int64
-	var first atomic.Value // what went wrong first
+	var first atomic.Value // the first error
 	var all sync.WaitGroup
 	for i := range crowd {
 		all.Go(func() {
@@ -159,11 +159,11 @@ func socketsOf(t *testing.T, port int) int {
 	return n
 }
 
-// started finds who started a goroutine in a dump of them.
+// started matches the function that started a goroutine in a dump.
 var started = regexp.MustCompile(`(?m)^created by (\S+)`)
 
-// goroutines ends the gate by the signal that makes Go tell them all, and
-// counts those that are not the runtime's own, by who started them.
+// goroutines ends the gate with SIGQUIT, which dumps all goroutines, and counts those
+// that do not belong to the runtime, by the function that started them.
 func (g *gate) goroutines() map[string]int {
 	g.t.Helper()
 	g.mayEnd = true
@@ -181,8 +181,7 @@ func (g *gate) goroutines() map[string]int {
 	return count
 }
 
-// idleGoroutines counts those of a gate with these settings that was asked
-// once.
+// idleGoroutines counts the goroutines of a gate with these settings after one probe.
 func idleGoroutines(t *testing.T, a *app, probe string, settings []string) map[string]int {
 	t.Helper()
 	g := startGateFor(t, a, probe, settings...)

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// periodic is an HTTP probe each second with these other fields.
+// periodic returns an HTTP probe with a period of one second and these additional
+// fields.
 func periodic(fields string) string {
 	return `{"httpGet":{"path":"/ready"},"periodSeconds":1` + fields + `}`
 }
 
-// atMost fails if any span holds more connections than allowed: n whole
-// periods n+1, and extra ones in all. Clocks here and there may differ by slack.
+// atMost fails if any n periods contain more than n+1+extra connections. slack allows
+// for the difference between the times of gate and test.
 func atMost(t *testing.T, times []time.Time, period time.Duration, extra int) {
 	t.Helper()
 	const slack = 100 * time.Millisecond
@@ -48,7 +49,7 @@ func TestWithAPeriodTheApplicationGetsOneCheckPerPeriodForAllProbers(t *testing.
 		<-time.After(10 * time.Millisecond)
 	}
 	times := a.times()[first-1:]
-	t.Logf("%d asks and a tick each second in %v: %d probes", asked, time.Since(start), len(times))
+	t.Logf("%d probes and a kubelet probe per second in %v: %d checks", asked, time.Since(start), len(times))
 	atMost(t, times, time.Second, 1)
 	if len(times) < 2 {
 		t.Errorf("the application saw %d probes in 2.5 periods", len(times))
@@ -77,7 +78,7 @@ func TestWithAPeriodAStartingApplicationGetsACheckEvery200Milliseconds(t *testin
 func TestWithAPeriodRefusedChecksAreNotLimited(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
-	// With a long period an attempt each period would take too long to see.
+	// With a longer period the test would take too long.
 	g := startGateFor(t, a, `{"httpGet":{},"periodSeconds":3600}`)
 	g.becomesNotReady(activator, "user-container: refused")
 	a.listen(a.website)
@@ -137,7 +138,7 @@ func TestSuccessThresholdCountsAcrossProbers(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		probe   string
-		answers []int // the last one is given ever after
+		answers []int // the last one is repeated
 	}{
 		{periodic(`,"successThreshold":4`), []int{200, 200, 500, 200, 200, 200, 200}},
 		{`{"httpGet":{"path":"/ready"},"successThreshold":2}`, []int{200, 500, 200, 200}},
@@ -176,8 +177,7 @@ func TestTheKubeletGetsTheRawResultBelowSuccessThreshold(t *testing.T) {
 	g.ask(kubelet).ready()
 }
 
-// serial answers one connection after the other with the status that next
-// gives.
+// serial responds on one connection at a time, with the status returned by next.
 func serial(l net.Listener, next func() int) {
 	for {
 		c, err := l.Accept()

@@ -32,8 +32,8 @@ func TestReasonsAreShownOnlyToThePlatformAndThePod(t *testing.T) {
 	}
 }
 
-// addressesOutside are the addresses of this machine that are none of its
-// loopback: a client that uses one comes from there, too.
+// addressesOutside returns the machine's addresses outside loopback. A client that
+// connects to one also uses it as its source address.
 func addressesOutside(t *testing.T) []string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// threeContainers is an array of probes, the first of them without a port.
+// threeContainers returns an array of three probes, the first without a port.
 func threeContainers(second, third *app) string {
 	return fmt.Sprintf(`[{"httpGet":{}},{"tcpSocket":{"port":%d}},{"httpGet":{"port":%d}}]`, second.port, third.port)
 }
@@ -52,8 +52,8 @@ func TestARestartChangesReadinessWithinOneCheck(t *testing.T) {
 		g.becomesReady(activator)
 		a.unlisten()
 		<-time.After(5 * time.Millisecond)
-		// The kubelet's tick, or a caller who finds the evidence too old, takes
-		// the one look that it needs.
+		// A kubelet's probe, or a prober that finds the last check too old, causes one
+		// check.
 		g.ask(x.as).notReady("user-container: refused")
 		g.ask(activator).notReady("user-container: refused")
 		g.changed("user-container: unknown > ready", "user-container: ready > down (refused)")
@@ -72,8 +72,8 @@ func TestARefusedConnectionChangesReadinessAndQueuesTheRequest(t *testing.T) {
 		dial(t, g).get("/served").is(200, "ok")
 		a.unlisten()
 		held := []*client{queued(t, g, "/held"), queued(t, g, "/held")}
-		// No probe is due and the evidence counts as fresh: the request alone
-		// has said it.
+		// No check is due and the last one is fresh, so only the request can have
+		// changed the state.
 		g.changed("user-container: unknown > ready", "user-container: ready > down (refused)")
 		g.ask(kubelet).notReady("user-container: refused")
 		callers := []*client{}
@@ -111,7 +111,7 @@ func TestOneLogLineForEachChangeOfState(t *testing.T) {
 	for range 10 {
 		g.ask(activator).notReady("user-container: status 503")
 	}
-	// Another cause is no other state.
+	// Another cause is not a change of state.
 	a.status.Store(404)
 	g.becomesNotReady(activator, "user-container: status 404")
 	a.status.Store(200)

@@ -9,7 +9,7 @@ import (
 const adaptiveTCP = `{"tcpSocket":{}}`
 const adaptiveHTTP = `{"httpGet":{"path":"/ready"}}`
 
-// held sends a caller's probe and waits until the gate has it.
+// held sends a probe and waits until the gate has received it.
 func (g *gate) held(as []string) *client {
 	g.t.Helper()
 	c := dial(g.t, g)
@@ -76,9 +76,9 @@ func TestTheKubeletGetsTheReasonAfter900Milliseconds(t *testing.T) {
 	a := newApp(t)
 	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=60s")
 	other := g.held(activator)
-	// It would give up after a second. One of several times is enough: the
-	// machine may be busy.
-	eventually(t, "the kubelet is answered before it gives up", func() bool {
+	// The kubelet gives up after a second. One success in several attempts is enough,
+	// because the machine may be busy.
+	eventually(t, "the kubelet gets a response before it gives up", func() bool {
 		start := time.Now()
 		g.ask(kubelet).notReady("user-container: refused")
 		since(t, start, 900*time.Millisecond)
@@ -109,7 +109,7 @@ func TestNoResultIsBasedOnACheckOlderThanReadinessFreshness(t *testing.T) {
 	const freshness = 100 * time.Millisecond
 	a := listeningApp(t)
 	g := startGateFor(t, a, adaptiveHTTP, "READINESS_WAIT=5ms", "READINESS_FRESHNESS="+freshness.String())
-	// After some successes the next probe by itself is 8 s away.
+	// After some successes the next scheduled check is 8 s away.
 	for range 6 {
 		before := a.count()
 		g.becomesReady(activator)
@@ -120,7 +120,7 @@ func TestNoResultIsBasedOnACheckOlderThanReadinessFreshness(t *testing.T) {
 		}
 	}
 	a.status.Store(500)
-	// What began before that may have ended a little later.
+	// A check that began before may have ended shortly after.
 	<-time.After(freshness + 200*time.Millisecond)
 	for range 3 {
 		if got := g.ask(kubelet).status; got != 503 {
@@ -139,7 +139,7 @@ func TestAFreshResultCausesNoCheck(t *testing.T) {
 		g.ask(activator).ready()
 		g.ask(kubelet).ready()
 	}
-	// The gate itself looks again after 1, 2, 4 and 8 s.
+	// The gate schedules checks after 1, 2, 4 and 8 s.
 	if n, most := a.count(), 2+int(time.Since(start)/time.Second); n > most {
 		t.Errorf("200 asks within %v caused %d probes", time.Since(start), n)
 	}

@@ -125,7 +125,7 @@ func ownLines(g *gate) (lines []ownLine) {
 	return lines
 }
 
-// A default install of Knative sends an empty SERVING_LOGGING_CONFIG.
+// Knative's default installation sets SERVING_LOGGING_CONFIG to "".
 func TestLogLinesHaveTheFieldsOfKnatives(t *testing.T) {
 	k := startContainer(t)
 	identity := []string{"SERVING_NAMESPACE=ns", "SERVING_CONFIGURATION=hello", "SERVING_REVISION=hello-00001", "SERVING_POD=hello-x"}

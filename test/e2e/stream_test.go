@@ -42,7 +42,7 @@ func TestChunksAreForwardedInBothDirectionsConcurrently(t *testing.T) {
 	if body, _ := c.chunked(); body != "" {
 		t.Fatalf("the client got %q after the end", body)
 	}
-	c = dial(t, g) // the answer's head has said that the connection ends: the upload was not over
+	c = dial(t, g) // the response announced the close, because the upload was not complete
 	c.send(request("GET", "/next"))
 	p.head()
 	p.send(okBody)
@@ -128,13 +128,13 @@ func TestAnEarlyResponseIsForwardedDuringTheUpload(t *testing.T) {
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly")
 	a := c.answer("POST")
 	a.is(200, "early")
-	a.field("Connection", "close") // whether all of the upload will be read is not known yet
+	a.field("Connection", "close") // the gate does not know yet whether the container will read the whole upload
 	c.send(strings.Repeat("x", size-10))
 	if got := p.exactly(size - 10); got != strings.Repeat("x", size-10) {
 		t.Fatal("the rest of the upload arrived changed")
 	}
 	c.closed()
-	// The container's connection has ended its exchange and serves another.
+	// The upstream connection is reused for the next request.
 	c = dial(t, g)
 	c.send(request("GET", "/next"))
 	p.head()
@@ -175,8 +175,8 @@ func TestAResponseAfterACompleteRequestKeepsTheConnection(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
-	// Glued to its head the upload has been read whole before anything of the
-	// answer, whether or not the container reads it.
+	// The upload is in one segment with its head, so the gate reads it before the
+	// response, even if the container does not read it.
 	c.send("POST /whole HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 5\r\n\r\nhello")
 	p := k.accept()
 	p.head()
@@ -204,8 +204,7 @@ func TestAnEarlyResponseOfAContainerThatClosesIsForwardedCompletely(t *testing.T
 		p.expect("0123456789")
 		p.send(fmt.Sprintf("HTTP/1.1 413 Too Much\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body))
 		p.close()
-		// The client goes on for a while, as one does that does not listen
-		// while it sends: more than the socket buffers hold.
+		// The client keeps sending without reading, more than the socket buffers hold.
 		for range 64 {
 			if _, err := c.net.Write([]byte(strings.Repeat("x", 64<<10))); err != nil {
 				t.Fatalf("the gate cut the client while it sent: %v", err)
@@ -244,7 +243,7 @@ func TestAResponseStreamsWhileTheContainerIgnoresTheUpload(t *testing.T) {
 	c.answer("GET").is(200, "ok")
 }
 
-// stalled waits until a count of bytes has not moved for a while, and gives it.
+// stalled waits until a byte count has been constant for a while, and returns it.
 func stalled(t *testing.T, count func() int64) int64 {
 	t.Helper()
 	const quiet = 400 * time.Millisecond

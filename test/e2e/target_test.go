@@ -53,8 +53,8 @@ func TestRawBytesInATargetArriveRawOrPercentEncoded(t *testing.T) {
 	}
 }
 
-// refused fails unless the bytes get a refusal with this status, the
-// connection then closes, and nothing reached the container.
+// refused fails unless the request gets a local reply with this status, the connection
+// is closed, and the container receives nothing.
 func refused(t *testing.T, k *container, g *gate, status int, raw string) {
 	t.Helper()
 	c := dial(t, g)
@@ -75,7 +75,7 @@ func refused(t *testing.T, k *container, g *gate, status int, raw string) {
 		t.Errorf("%s got %d %q, want %d", shorten(raw), a.status, a.body, status)
 		return
 	}
-	if !overHTTP2 || !a.has("X-Reset") { // the other way to say that a request is malformed
+	if !overHTTP2 || !a.has("X-Reset") { // RST_STREAM also reports a malformed request
 		a.byGate()
 	}
 	if overHTTP2 {
@@ -134,7 +134,7 @@ func TestConnectGets405AndGetStarGets400(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	refused(t, k, g, 405, "CONNECT example.test:443 HTTP/1.1\r\nHost: example.test:443\r\n\r\n")
-	if !overHTTP2 { // where this is what an upgrade is
+	if !overHTTP2 { // over HTTP/2 this is an upgrade
 		refused(t, k, g, 405, "CONNECT gate.test:80 HTTP/1.1\r\nHost: gate.test:80\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n")
 	}
 	refused(t, k, g, 400, "GET * HTTP/1.1\r\nHost: gate.test\r\n\r\n")
@@ -154,7 +154,7 @@ func TestMissingDoubledOrMalformedHostGets400(t *testing.T) {
 		"Host: [::1\r\n",
 		"Host: a\x01b\r\n",
 	}
-	if !overHTTP2 { // where :authority may be absent, and Host may repeat it
+	if !overHTTP2 { // over HTTP/2 :authority may be absent, and Host may repeat it
 		cases = append(cases, "", "Host: a.test\r\nHost: a.test\r\n", "Host: a.test\r\nhost: a.test\r\n")
 	}
 	for _, lines := range cases {

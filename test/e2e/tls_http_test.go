@@ -18,13 +18,12 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// onlyPlain are tests that look at the gate's process or at the sockets of the
-// serving port, which overtls stands before, at times of a millisecond, which it
-// blurs, and those of HTTP/2.
+// onlyPlain are tests that cannot run through overtls: they observe the gate's process
+// or the sockets of the serving port, measure times of milliseconds, or use HTTP/2.
 var onlyPlain = []string{"Gibibyte", "TenThousandIdle", "ClientConnectionsHaveKeepAlive", "OverHTTP2", "WhereDescriptorsRunOut", "ConnectionsAreRetired", "BesideCrowds"}
 
-// TestTheRowsOfHTTP1HoldOverTLS runs the tests of sections C and D once
-// more, with TLS between their clients and the gate.
+// TestTheRowsOfHTTP1HoldOverTLS repeats the tests of sections C and D with TLS between
+// their clients and the gate.
 func TestTheRowsOfHTTP1HoldOverTLS(t *testing.T) {
 	t.Parallel()
 	names := slices.DeleteFunc(rowsOf(t, "C", "D"), func(name string) bool {
@@ -36,7 +35,7 @@ func TestTheRowsOfHTTP1HoldOverTLS(t *testing.T) {
 // runAgain reports whether once started this process.
 var runAgain = os.Getenv("QUEUEGATE_AGAIN") == "1"
 
-// once runs the tests in names again, with program between their clients and the gate.
+// once repeats the tests in names with program between their clients and the gate.
 func once(t *testing.T, program string, names []string, env ...string) {
 	t.Helper()
 	if len(names) < 80 {
@@ -57,7 +56,7 @@ func once(t *testing.T, program string, names []string, env ...string) {
 	t.Logf("%d tests pass behind %s", len(names), program)
 }
 
-// rowsOf lists the tests that ROWS.md names in these sections.
+// rowsOf returns the tests that ROWS.md names in these sections.
 func rowsOf(t *testing.T, sections ...string) []string {
 	t.Helper()
 	text, err := os.ReadFile("ROWS.md")
@@ -174,7 +173,7 @@ func TestATunnelOverTLSForwardsHalfClosesInBothDirections(t *testing.T) {
 	c, p = open()
 	p.send("last words")
 	p.closeWrite()
-	if got, err := c.rest(); got != "last words" || err != nil { // the end is that of TLS
+	if got, err := c.rest(); got != "last words" || err != nil { // ended by close_notify
 		t.Fatalf("the client got %q, %v", got, err)
 	}
 	c.send("still here")
@@ -288,7 +287,7 @@ func TestBytesThatAreNotTLSEndOnlyTheirOwnConnection(t *testing.T) {
 		c := dialAddr(t, g.secure)
 		c.send(text)
 		if len(text) > 5 {
-			atWire(t, c.net) // an alert, perhaps
+			atWire(t, c.net) // possibly an alert
 		}
 	}
 	half := dialAddr(t, g.secure)

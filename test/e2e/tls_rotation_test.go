@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// rotations is how often TestRotationsUnderLoadFailNoRequest rotates.
+// rotations returns the number of rotations in TestRotationsUnderLoadFailNoRequest.
 func rotations(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("QUEUEGATE_ROTATIONS")
@@ -48,8 +48,7 @@ func startServer(t *testing.T, config *tls.Config, h http.HandlerFunc) (port int
 	return port
 }
 
-// serial asks for the serial number of the certificate that new connections
-// get.
+// serial returns the serial number of the certificate on new connections.
 func (g *tlsGate) serial() int64 {
 	g.t.Helper()
 	c := dialTLS(g.t, g, nil)
@@ -57,7 +56,7 @@ func (g *tlsGate) serial() int64 {
 	return c.tls.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
-// mount lays the pair out as Kubernetes does, and replaces the one before.
+// mount replaces the certificate and key in the volume layout of Kubernetes.
 func (g *tlsGate) mount(generation int) int64 {
 	g.ca.t.Helper()
 	name := fmt.Sprintf("..%d", generation)
@@ -125,7 +124,7 @@ func TestRotationsUnderLoadFailNoRequest(t *testing.T) {
 	t.Logf("%d rotations, %d requests, none failed", n, requests.Load())
 }
 
-// ask does one request and reads its answer.
+// ask sends one request and reads the response.
 func ask(c *http.Client, url string) error {
 	resp, err := c.Get(url)
 	if err != nil {

@@ -44,7 +44,7 @@ func TestContradictoryTLSSettingsAreRejected(t *testing.T) {
 }
 
 func TestTLSClientsNeedACertificateWithAListedName(t *testing.T) {
-	ca := newAuthority(t) // of the clients, another than the gate's
+	ca := newAuthority(t) // authority of the clients, different from the gate's
 	file := filepath.Join(shortTempDir(t), "ca.crt")
 	must(t, os.WriteFile(file, ca.pem(), 0o600))
 	g := startTLSGate(t, startContainer(t), "TLS_CLIENT_CA="+file, "TLS_CLIENT_SANS=spiffe://cluster/ns/knative, other")
@@ -58,7 +58,7 @@ func TestTLSClientsNeedACertificateWithAListedName(t *testing.T) {
 			_, err = io.WriteString(c.tls, request("GET", "/", "K-Network-Probe: queue"))
 		}
 		if err == nil {
-			_, err = c.r.Peek(1) // with TLS 1.3 the refusal comes behind the handshake
+			_, err = c.r.Peek(1) // TLS 1.3 reports the rejection after the handshake
 		}
 		if (err == nil) != ok {
 			t.Errorf("%q: %v", uri, err)
@@ -73,7 +73,7 @@ func TestWithTLSOnlyPlaintextTrafficIsRejectedAndProbesAreAnswered(t *testing.T)
 	k := startContainer(t)
 	g := startTLSGate(t, k, "TLS_ONLY=true")
 	c := dial(t, g.gate)
-	for range 2 { // the connection stays
+	for range 2 { // the connection stays open
 		a := c.get("/")
 		a.plainError(403, "only TLS is served here\n")
 		a.field("K-Gate-Outcome", "plaintext-refused")
@@ -113,7 +113,7 @@ func startTLSContainer(t *testing.T, ca *authority, dials func()) int {
 			<-r.Context().Done()
 			return
 		}
-		body, err := io.ReadAll(r.Body) // whole: net/http drops what is unread when the answer begins
+		body, err := io.ReadAll(r.Body) // read it first: net/http discards the unread body when the response begins
 		if err == nil {
 			_, _ = w.Write(body)
 		}
@@ -186,14 +186,14 @@ func TestAContainerWithAnUntrustedCertificateGives502(t *testing.T) {
 			eventually(t, "the reason is logged", func() bool { return strings.Contains(g.Stderr.String(), "no TLS session with the container") })
 		}
 	}
-	// A container that speaks no TLS.
+	// A container without TLS.
 	g := startGate(t, plain, "UPSTREAM_TLS=true", "UPSTREAM_TLS_INSECURE=true", "REVISION_TIMEOUT_SECONDS=1")
 	c := dial(t, g)
 	c.send(request("GET", "/"))
 	p := plain.accept()
 	p.send("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 	c.answer("GET").plainError(502, "TLS to upstream failed\n")
-	// One that says nothing at all.
+	// A silent container.
 	start := time.Now()
 	c = dial(t, g)
 	c.send(request("GET", "/"))

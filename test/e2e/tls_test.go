@@ -41,8 +41,8 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue signs a certificate for localhost and the URIs, and gives it, its key
-// and its serial number.
+// issue signs a certificate for localhost and the URIs, and returns it with its key and
+// serial number.
 func (a *authority) issue(uris ...string) (certificate, key []byte, serial int64) {
 	a.t.Helper()
 	a.mu.Lock()
@@ -83,7 +83,7 @@ func (a *authority) pool() *x509.CertPool {
 	return p
 }
 
-// put writes a new pair into dir, and gives its serial number.
+// put writes a new certificate and key to dir, and returns the serial number.
 func (a *authority) put(dir string) int64 {
 	a.t.Helper()
 	certificate, key, serial := a.issue()
@@ -126,7 +126,7 @@ func (g *tlsGate) config() *tls.Config {
 	return &tls.Config{RootCAs: g.ca.pool(), ServerName: "localhost"}
 }
 
-// dialTLS connects and does the handshake; config nil is the default one.
+// dialTLS connects and performs the handshake; config nil = g.config().
 func dialTLS(t *testing.T, g *tlsGate, config *tls.Config) *tlsClient {
 	t.Helper()
 	c, err := tryDialTLS(t, g, config)
@@ -145,10 +145,10 @@ func tryDialTLS(t *testing.T, g *tlsGate, config *tls.Config) (*tlsClient, error
 	return c, c.tls.Handshake()
 }
 
-// sayEnd sends a close_notify, and no FIN.
+// sayEnd sends a close_notify without a FIN.
 func (c *tlsClient) sayEnd() { c.t.Helper(); must(c.t, c.tls.CloseWrite()) }
 
-// atWire reads what is on the wire without TLS, to its end.
+// atWire reads the raw bytes below TLS until EOF.
 func atWire(t *testing.T, c net.Conn) []byte {
 	t.Helper()
 	var all []byte

@@ -15,10 +15,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// span is what a collector has received, in the words that all protocols share.
+// span is a span received by a collector, independent of the protocol.
 type span struct{ trace, id, parent, name string }
 
-// collectSpans runs a collector whose messages decode understands.
+// collectSpans runs a collector and decodes its messages with decode.
 func collectSpans(t *testing.T, decode func(body []byte) []span) (endpoint string, received <-chan span) {
 	t.Helper()
 	all := make(chan span, 100)
@@ -68,8 +68,8 @@ func TestTheSpansOfARequestReachACollectorWithTheRightParents(t *testing.T) {
 	for _, c := range []struct {
 		protocol string
 		decode   func([]byte) []span
-		sent     string                   // by the client
-		got      func(head answer) string // id of the sender's span, as the container sees it
+		sent     string                   // fields sent by the client
+		got      func(head answer) string // id of the sender's span, as received by the container
 	}{
 		{"zipkin", decodeZipkin, "b3: " + trace + "-" + parent + "-1", func(head answer) string {
 			return strings.Split(head.get("b3"), "-")[1]
@@ -173,7 +173,7 @@ func TestAHangingCollectorDelaysNoRequest(t *testing.T) {
 	g := startGate(t, k, "TRACING_CONFIG_DEBUG=true",
 		fmt.Sprintf(`OBSERVABILITY_CONFIG={"tracing":{"protocol":"http/protobuf","endpoint":%q}}`, server.URL))
 	c := dial(t, g)
-	for range 5000 { // more than the queue of spans holds
+	for range 5000 { // more than the capacity of the span queue
 		c.get("/").is(200, "ok")
 	}
 	select {

@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// claims are what a trusted peer may say of itself and of others.
+// claims are fields that only trusted peers may send.
 var claims = []string{
 	"K-Proxy-Request: activator", "K-Original-Host: other.test", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-Proto: https",
 	"X-Forwarded-Host: a.test", "X-Forwarded-Port: 443", "Forwarded: for=203.0.113.9", "X-Other: kept",
 	"X_Forwarded_For: 203.0.113.9", "X-Real-IP: 203.0.113.9", "x_real-ip: 203.0.113.9", "K_Original_Host: other.test", "Knative-Serving-Tag: blue",
 }
 
-// peerProbes are probes of anybody and of the platform, with the status of
-// their replies.
+// peerProbes are probes that anyone may send and probes of the platform, with the
+// status of the reply.
 var peerProbes = []struct {
 	fields []string
 	status int
@@ -32,7 +32,7 @@ func TestForwardedFieldsOfUntrustedSourcesAreIgnored(t *testing.T) {
 	g, _, page := startObservedGate(t, k, "UPSTREAM_PROTOCOL=http1", "TRUSTED_SOURCES=203.0.113.0/24,2001:db8::1")
 	_, port, _ := net.SplitHostPort(g.addr)
 	client := h2Client(t, nil)
-	// seen is the head of a request that is traffic, over HTTP/1 or HTTP/2.
+	// seen is the head that the container receives, over HTTP/1 or HTTP/2.
 	seen := func(http2 bool, address string, fields []string) answer {
 		t.Helper()
 		addr := net.JoinHostPort(address, port)

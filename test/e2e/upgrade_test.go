@@ -7,8 +7,8 @@ import (
 
 const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
-// upgraded opens a tunnel; the client's bytes after its head and the
-// container's after its answer go along in the same writes.
+// upgraded opens a tunnel. early is sent in the same write as the request head, glued
+// in the same write as the response head.
 func upgraded(t *testing.T, k *container, g *gate, early, glued string) (*client, *peer) {
 	t.Helper()
 	c := dial(t, g)
@@ -103,7 +103,7 @@ func TestAnUpgradeToH2cIsNotForwarded(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, value := range []string{"h2c", "H2C"} {
-		if overHTTP2 { // without an upgrade an extended CONNECT is nothing
+		if overHTTP2 { // extended CONNECT requires an upgrade
 			refused(t, k, g, 405, request("GET", "/", "Connection: Upgrade", "Upgrade: "+value))
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// logs waits until the gate has logged that.
+// logs waits until the log contains what.
 func (g *gate) logs(what string) {
 	g.t.Helper()
 	has := func() bool { return strings.Contains(g.Stderr.String(), what) }
@@ -71,7 +71,7 @@ func TestTheUserPortFollowsTheApplication(t *testing.T) {
 		"IPv4 behind a wildcard": {fmt.Sprintf("/:%d", p[0]), p[0]},
 	} {
 		g := startGateWithApplication(t, "USER_PORT=auto", listensOn+"="+c.listens)
-		if got := g.fetch("/"); got != "ok" { // it waits until the application listens
+		if got := g.fetch("/"); got != "ok" { // the gate queues it until the application listens
 			t.Errorf("%s: got %q", name, got)
 		}
 		g.logs(fmt.Sprintf(`"userPort":%d`, c.want))
@@ -81,7 +81,7 @@ func TestTheUserPortFollowsTheApplication(t *testing.T) {
 }
 
 func TestTheVariablePORTIsTheUserPortIfTheApplicationListensOnIt(t *testing.T) {
-	if l, err := net.Listen("tcp", ":8080"); err == nil { // taken by this test or by something else: PORT is another one
+	if l, err := net.Listen("tcp", ":8080"); err == nil { // 8080 is in use, by this test or another process, so PORT differs
 		defer l.Close()
 	}
 	lower := freePort(t)

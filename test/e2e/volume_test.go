@@ -20,8 +20,8 @@ type upload struct {
 	done chan error
 }
 
-// startUpload sends size pattern bytes, in chunks of chunk bytes or unframed
-// if that is 0. The caller sends the head before.
+// startUpload sends size pattern bytes, in chunks of chunk bytes, or unframed if chunk
+// is 0. The caller sends the head before.
 func startUpload(c *client, size int64, chunk int) *upload {
 	u := &upload{done: make(chan error, 1)}
 	go func() { u.done <- u.run(c.net, size, chunk) }()
@@ -67,8 +67,8 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// gibibyte is the size of a large body. It is smaller, and still far above every
-// limit on memory, where a program stands between the clients and the gate.
+// gibibyte is the size of a large body. It is smaller, but still far above every memory
+// limit, if a program runs between the clients and the gate.
 var gibibyte = func() int64 {
 	if runAgain {
 		return 1 << 28
@@ -98,7 +98,7 @@ func TestAnUploadOfOneGiBUsesBoundedMemory(t *testing.T) {
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 			c.answer("POST").is(200, "ok")
 			most := int64(8 << 20)
-			if overHTTP2 { // and what the windows let in while the container is slow: 5 to 10 MiB in all
+			if overHTTP2 { // plus the bytes that the windows admit while the container is slow: 5 to 10 MiB in total
 				most = 16 << 20
 			}
 			growsLess(t, "a large upload", growth(), most)
@@ -139,7 +139,7 @@ func TestADownloadOfOneGiBUsesBoundedMemory(t *testing.T) {
 	}
 }
 
-// sendAfter waits for a fill to end and sends the last bytes.
+// sendAfter sends the last bytes after a fill has ended.
 func sendAfter(filled <-chan error, p *peer, last string) error {
 	if err := <-filled; err != nil {
 		return err
@@ -148,8 +148,7 @@ func sendAfter(filled <-chan error, p *peer, last string) error {
 	return err
 }
 
-// warmUp runs one exchange, so that one-time allocations of the gate do not
-// count as growth.
+// warmUp runs one exchange, so that one-time allocations do not count as growth.
 func warmUp(k *container, c *client) {
 	c.t.Helper()
 	c.send(request("GET", "/warm"))
@@ -160,8 +159,7 @@ func warmUp(k *container, c *client) {
 	c.answer("GET").is(200, "ok")
 }
 
-// readHeadOnly reads a head byte by byte, so that no byte after it is taken
-// from what the container has recorded.
+// readHeadOnly reads a head byte by byte, so that the bytes after it stay recorded.
 func readHeadOnly(p *peer) {
 	p.t.Helper()
 	var head []byte
@@ -210,8 +208,8 @@ func TestTenThousandIdleConnectionsUseLittleMemoryAndAreServed(t *testing.T) {
 		}
 	})
 	serveAll()
-	// docs/design.md has it as a term of the ceiling. What the burst needed
-	// beyond that goes back some seconds after it.
+	// docs/design.md includes it in the ceiling. The memory of the burst beyond that is
+	// released some seconds later.
 	const bytesEach = 512
 	perConn := (g.memory("VmRSS") - before) / count
 	for deadline := time.Now().Add(testTimeout); perConn > bytesEach && time.Now().Before(deadline) && !launch.RaceBuild; {
@@ -230,7 +228,7 @@ func TestTenThousandIdleConnectionsUseLittleMemoryAndAreServed(t *testing.T) {
 	}
 }
 
-// serveOne opens the connection if it is not, and passes one exchange.
+// serveOne opens the connection if necessary, and runs one exchange.
 func serveOne(c *net.Conn, addr, answer string) error {
 	if *c == nil {
 		nc, err := net.DialTimeout("tcp", addr, testTimeout)

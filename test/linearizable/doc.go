@@ -1,4 +1,4 @@
-// Package linearizable checks admission and pending dials, under real goroutines,
-// against plain models of them: some sequential order must explain every
-// concurrent history.
+// Package linearizable checks admission and the connect queue under real goroutines
+// against sequential models: some sequential order must explain every concurrent
+// history.
 package linearizable

@@ -16,15 +16,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// An operation of admission, or of pending dials, and what it said.
+// An operation of admission or of the connect queue, and its result.
 type call struct {
 	what string
 	id   int
 	n    int
 }
 
-// The state of admission as one would write it down: who waits, in order, and
-// who holds a slot.
+// The state of the admission model: the queue in order, and the holders of slots.
 type admissionState struct {
 	limit, capacity int // limit 0 = unlimited
 	inFlight        int
@@ -86,8 +85,8 @@ func admissionModel(limit, capacity int) porcupine.Model {
 				after, waited := s.without(in.id)
 				return output.(bool) == waited && (waited || s.holds&bit != 0), after
 			case "admitted":
-				// The counts tell of a slot that passes on a moment before its
-				// waiter does: only that it has one is certain.
+				// The counters change shortly before the waiter is notified of its
+				// slot, so only the notification is certain.
 				return !output.(bool) || s.holds&bit != 0, s
 			}
 			s.limit = in.n
@@ -116,7 +115,7 @@ func (h *history) do(client int, in call, f func() any) any {
 	out := f()
 	ended := int64(time.Since(born))
 	if rand.IntN(2) == 0 {
-		runtime.Gosched() // or they are over one after the other
+		runtime.Gosched() // otherwise the operations would not overlap
 	}
 	h.mu.Lock()
 	h.all = append(h.all, porcupine.Operation{ClientId: client, Input: in, Call: began, Output: out, Return: ended})
@@ -124,7 +123,7 @@ func (h *history) do(client int, in call, f func() any) any {
 	return out
 }
 
-// check reports whether what happened could have happened one after the other.
+// check fails unless some sequential order explains the history.
 func (h *history) check(t *testing.T, m porcupine.Model) {
 	t.Helper()
 	if result := porcupine.CheckOperationsTimeout(m, h.all, 20*time.Second); result == porcupine.Illegal {
@@ -135,9 +134,9 @@ func (h *history) check(t *testing.T, m porcupine.Model) {
 	}
 }
 
-// TestAdmissionIsLinearizable lets goroutines begin, wait, withdraw and end at
-// once, while limit and capacity move, and looks for an order in which a plain queue
-// would have said the same.
+// TestAdmissionIsLinearizable runs concurrent goroutines that acquire, wait, withdraw
+// and release while limit and capacity change, and searches for an order in which a
+// plain queue returns the same results.
 func TestAdmissionIsLinearizable(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
@@ -205,11 +204,11 @@ func TestAdmissionIsLinearizable(t *testing.T) {
 	}
 }
 
-// The state of pending dials: who is held, in order, whether the container
-// refuses, and whether the next attempt is due.
+// The state of the connect queue model: the queue in order, whether the container
+// refuses connections, and whether the next attempt is due.
 type pendingState struct {
 	down    bool
-	due     int8 // 1 = yes, 0 = no, 2 = perhaps
+	due     int8 // 1 = yes, 0 = no, 2 = unknown
 	line    [8]int8
 	waiting int
 }
@@ -255,7 +254,7 @@ func pendingModel() porcupine.Model {
 				return true, s
 			case "reached":
 				if s.down {
-					s.due = 2 // the attempt is due a moment after it is known
+					s.due = 2 // the attempt becomes due shortly after the state changed
 				}
 				s.down = false
 				return true, s
@@ -265,14 +264,14 @@ func pendingModel() porcupine.Model {
 	}
 }
 
-// TestTheConnectQueueIsLinearizable does the same with requests that are held
-// while the container comes and goes.
+// TestTheConnectQueueIsLinearizable does the same with requests in the connect queue
+// while the container starts and stops.
 func TestTheConnectQueueIsLinearizable(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
 		rounds = 300
 	}
-	const now = int64(time.Hour) // time stands still: an attempt is due once
+	const now = int64(time.Hour) // the clock is fixed, so an attempt becomes due only once
 	for range rounds {
 		g := &exchange.Gate{Config: exchange.Config{QueueCapacity: 100, UpstreamWait: time.Hour, UpstreamRestartWait: time.Hour}}
 		if err := g.Init(); err != nil {
@@ -321,7 +320,7 @@ func TestTheConnectQueueIsLinearizable(t *testing.T) {
 	}
 }
 
-// TestTheCheckerRejectsWrongOrders shows that the models tell right from wrong.
+// TestTheCheckerRejectsWrongOrders verifies that the models reject wrong results.
 func TestTheCheckerRejectsWrongOrders(t *testing.T) {
 	op := func(client int, in call, out any, at int64) porcupine.Operation {
 		return porcupine.Operation{ClientId: client, Input: in, Output: out, Call: 2 * at, Return: 2*at + 1}

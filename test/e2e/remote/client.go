@@ -10,17 +10,16 @@ import (
 	"time"
 )
 
-// Patience bounds every wait for the container: a fail-safe, far above what
-// any case needs.
+// Patience bounds every wait for the container. It is only a fail-safe.
 const Patience = 2 * time.Minute
 
-// ErrSilent says that nothing arrived within [Patience].
+// ErrSilent reports that nothing arrived within [Patience].
 var ErrSilent = errors.New("nothing arrived in time")
 
-// Client drives a [Server]. It may be used from several goroutines.
+// Client controls a [Server]. It is safe for concurrent use.
 type Client struct{ rpc *rpc.Client }
 
-// NewClient takes over the control connection.
+// NewClient returns a Client that owns the control connection.
 func NewClient(control net.Conn) *Client { return &Client{rpc.NewClient(control)} }
 
 // Close ends the control connection.
@@ -33,7 +32,8 @@ func (c *Client) call(name string, args, reply any) error {
 	return nil
 }
 
-// Port tells the container's port, reserved whether it listens or not.
+// Port returns the container's port, which is reserved even if the container does not
+// listen.
 func (c *Client) Port() (port int, err error) { return port, c.call("Port", None{}, &port) }
 
 // Listen starts to accept connections.
@@ -42,7 +42,7 @@ func (c *Client) Listen() error { return c.call("Listen", None{}, new(None)) }
 // Unlisten stops accepting; open connections stay.
 func (c *Client) Unlisten() error { return c.call("Unlisten", None{}, new(None)) }
 
-// AnswerAll makes every later connection answer each head with these bytes.
+// AnswerAll makes every later connection respond to each head with these bytes.
 func (c *Client) AnswerAll(answer []byte) error { return c.call("AnswerAll", answer, new(None)) }
 
 // Counts describes all connections since the start.
@@ -57,15 +57,15 @@ func (c *Client) Accept() (*Conn, error) {
 	return &Conn{client: c, id: id}, nil
 }
 
-// Conn is a connection of the container. Read and Write are those of its
-// socket; a read that finds nothing for [Patience] fails with [ErrSilent].
+// Conn is a connection of the container. A Read that gets nothing for [Patience] fails
+// with [ErrSilent].
 type Conn struct {
 	client *Client
 	id     int
 }
 
-// Read reads what the container has received: io.EOF after the other side
-// closed, ECONNRESET after it reset.
+// Read reads bytes that the container has received. It returns io.EOF after a close by
+// the peer, ECONNRESET after a reset.
 func (c *Conn) Read(p []byte) (int, error) {
 	var r ReadReply
 	if err := c.client.call("Read", ReadArgs{c.id, len(p), Patience}, &r); err != nil {
@@ -103,13 +103,13 @@ func (c *Conn) Drain(n int64, chunked bool) error {
 	return c.client.call("Drain", DrainArgs{c.id, n, chunked}, new(None))
 }
 
-// Pause stops reading, so that the sender meets a full window.
+// Pause stops reading, so that the sender's window fills up.
 func (c *Conn) Pause() error { return c.client.call("Pause", PauseArgs{c.id, true}, new(None)) }
 
 // Resume reads and records again.
 func (c *Conn) Resume() error { return c.client.call("Pause", PauseArgs{c.id, false}, new(None)) }
 
-// State counts what has passed over the connection.
+// State returns the byte counts of the connection.
 func (c *Conn) State() (st State, err error) { return st, c.client.call("State", c.id, &st) }
 
 // CloseWrite half-closes.

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// recordLimit bounds the bytes recorded and not yet read by the test; beyond
-// it the connection is not read further.
+// recordLimit bounds the recorded bytes that the test has not read yet. At the limit
+// the connection is no longer read.
 const recordLimit = 4 << 20
 
 // conn is one accepted connection. Fields below net are guarded by the
@@ -29,7 +29,7 @@ type conn struct {
 	paused   bool
 }
 
-// readAll records what arrives until the connection ends.
+// readAll records received bytes until the connection ends.
 func (c *conn) readAll() {
 	buf := make([]byte, 64<<10)
 	for {
@@ -137,7 +137,7 @@ func (c *conn) drain(a DrainArgs) error {
 	return nil
 }
 
-// recording reads what a connection has recorded and goes on to record.
+// recording reads the recorded bytes of a connection while it continues to record.
 type recording conn
 
 func (r *recording) Read(p []byte) (int, error) {

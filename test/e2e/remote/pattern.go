@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// PatternPeriod is the length after which [Pattern] repeats: prime, so that a
-// lost or doubled buffer of any usual size shows.
+// PatternPeriod is the length after which [Pattern] repeats. It is prime, so that a
+// lost or doubled buffer of any usual size is detected.
 const PatternPeriod = 251
 
 // period holds enough of the pattern to copy from any offset into it.
@@ -20,7 +20,7 @@ var period = func() []byte {
 	return p
 }()
 
-// Pattern fills p with the bytes of the test pattern from offset on.
+// Pattern fills p with the bytes of the test pattern that begin at offset.
 func Pattern(p []byte, offset int64) {
 	for len(p) > 0 {
 		n := copy(p, period[offset%PatternPeriod:])
@@ -28,8 +28,8 @@ func Pattern(p []byte, offset int64) {
 	}
 }
 
-// CheckPattern reads r to its end and fails unless it gave exactly the first n
-// bytes of the pattern.
+// CheckPattern reads r to EOF and fails unless r contained exactly the first n bytes of
+// the pattern.
 func CheckPattern(r io.Reader, n int64) error {
 	got := make([]byte, 64<<10)
 	want := make([]byte, len(got))

@@ -10,35 +10,35 @@ const (
 	Closed = "closed" // this side closed it
 )
 
-// None stands for an absent argument or result.
+// None is an empty argument or result.
 type None struct{}
 
-// AcceptArgs bounds the wait for a connection.
+// AcceptArgs limits the wait for a connection.
 type AcceptArgs struct{ Patience time.Duration }
 
-// ReadArgs asks for at most Max recorded bytes of a connection and waits up to
-// Patience for the first of them.
+// ReadArgs requests at most Max recorded bytes of a connection and waits for the first
+// of them for up to Patience.
 type ReadArgs struct {
 	ID, Max  int
 	Patience time.Duration
 }
 
-// ReadReply carries recorded bytes, or how and when the connection ended.
-// Neither means that the time was up.
+// ReadReply holds recorded bytes, or how and when the connection ended. It is empty
+// after a timeout.
 type ReadReply struct {
 	Data    []byte
 	Ended   string
 	EndedAt int64
 }
 
-// WriteArgs carries bytes to send.
+// WriteArgs holds bytes to send.
 type WriteArgs struct {
 	ID   int
 	Data []byte
 }
 
-// FillArgs asks for Bytes of [Pattern] in pieces of Piece bytes, each framed
-// as one chunk if Chunked is set (the last chunk is left to the caller).
+// FillArgs requests Bytes of [Pattern] in pieces of Piece bytes, each as one chunk if
+// Chunked is set. The caller sends the last chunk.
 type FillArgs struct {
 	ID      int
 	Bytes   int64
@@ -52,18 +52,18 @@ type PauseArgs struct {
 	Paused bool
 }
 
-// DrainArgs asks to read a body of Bytes pattern bytes, framed by chunks (up
-// to the end of the last one, no trailers) or not at all.
+// DrainArgs requests reading a body of Bytes pattern bytes, either chunked (including
+// the last chunk, without trailers) or unframed.
 type DrainArgs struct {
 	ID      int
 	Bytes   int64
 	Chunked bool
 }
 
-// State counts what has passed over a connection.
+// State holds the byte counts of a connection.
 type State struct {
 	Received, Sent int64
-	Unread         int // received and not yet taken by Read
+	Unread         int // received, but not yet returned by Read
 	Ended          string
 	EndedAt        int64
 }
@@ -71,6 +71,6 @@ type State struct {
 // Counts describes all connections since the start.
 type Counts struct {
 	Accepted int // by the listener, silent ones included
-	Waiting  int // have sent bytes and were not yet handed out by Accept
+	Waiting  int // have sent bytes, but were not yet returned by Accept
 	Answered int // heads answered by AnswerAll
 }

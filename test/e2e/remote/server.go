@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Server owns one TCP port and the connections to it. Its exported methods are
-// the calls of [Client]; all may run at the same time.
+// Server owns one TCP port and the connections to it. Its exported methods are the
+// calls of [Client]; they may run concurrently.
 type Server struct {
-	holder int // a bound socket that never listens keeps the port ours
+	holder int // a bound socket that never listens reserves the port
 	port   int
 
 	mu        sync.Mutex
@@ -59,7 +59,7 @@ func reuse(fd int) error {
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
 }
 
-// Serve answers calls on the control connection until it closes.
+// Serve handles calls on the control connection until it closes.
 func (s *Server) Serve(control net.Conn) error {
 	r := rpc.NewServer()
 	if err := r.RegisterName("Container", s); err != nil {
@@ -69,7 +69,7 @@ func (s *Server) Serve(control net.Conn) error {
 	return nil
 }
 
-// Port tells the reserved port.
+// Port returns the reserved port.
 func (s *Server) Port(_ None, port *int) error {
 	*port = s.port
 	return nil
@@ -119,8 +119,8 @@ func (s *Server) acceptAll(l net.Listener) {
 	}
 }
 
-// Accept hands out the id of the next connection that has sent a byte; one
-// that connects and stays silent, as a probe does, is only counted.
+// Accept returns the id of the next connection that has sent a byte. A silent
+// connection, such as a TCP probe, is only counted.
 func (s *Server) Accept(a AcceptArgs, id *int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,8 +139,8 @@ func (s *Server) Counts(_ None, n *Counts) error {
 	return nil
 }
 
-// AnswerAll makes every later connection answer each head that arrives with
-// these bytes. Such connections are not handed out.
+// AnswerAll makes every later connection respond to each head with these bytes. Accept
+// does not return such connections.
 func (s *Server) AnswerAll(answer []byte, _ *None) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *Server) Read(a ReadArgs, r *ReadReply) error {
 	return nil
 }
 
-// Write sends bytes and returns when the kernel has taken them.
+// Write sends bytes and returns when the kernel has accepted them.
 func (s *Server) Write(a WriteArgs, _ *None) error {
 	c, err := s.find(a.ID)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *Server) Write(a WriteArgs, _ *None) error {
 	return c.write(a.Data)
 }
 
-// Fill sends pattern bytes and returns when the kernel has taken them all.
+// Fill sends pattern bytes and returns when the kernel has accepted them all.
 func (s *Server) Fill(a FillArgs, _ *None) error {
 	c, err := s.find(a.ID)
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *Server) Pause(a PauseArgs, _ *None) error {
 	return nil
 }
 
-// State counts what has passed over a connection.
+// State returns the byte counts of a connection.
 func (s *Server) State(id int, st *State) error {
 	c, err := s.find(id)
 	if err != nil {
@@ -256,8 +256,8 @@ func (s *Server) find(id int) (*conn, error) {
 	return s.conns[id], nil
 }
 
-// waitLocked waits under s.mu until done or until the timeout, and tells
-// which.
+// waitLocked waits until done or the timeout, and reports whether done. The caller
+// holds s.mu.
 func (s *Server) waitLocked(timeout time.Duration, done func() bool) bool {
 	over := false
 	timer := time.AfterFunc(timeout, func() {

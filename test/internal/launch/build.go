@@ -9,14 +9,14 @@ import (
 	"syscall"
 )
 
-// RaceBuild says that binaries carry the race detector, whose memory and time
-// are not the gate's.
+// RaceBuild reports whether binaries are built with the race detector, which uses
+// additional memory and time.
 var RaceBuild = os.Getenv("QUEUEGATE_RACE") == "1"
 
-// root is that of the gate's module: suites stand in directories of test/.
+// root is the root of the gate's module, relative to a suite in test/.
 var root = filepath.Join("..", "..")
 
-// GateBinary is the one of QUEUEGATE_BINARY, or one built in dir.
+// GateBinary returns QUEUEGATE_BINARY, or builds the gate in dir.
 func GateBinary(dir string) (path string, err error) {
 	if path = os.Getenv("QUEUEGATE_BINARY"); path != "" {
 		return path, nil
@@ -60,8 +60,8 @@ func readSources(dir string) error {
 	})
 }
 
-// RaiseFileLimit makes room for ten thousand connections, here and in the
-// processes started from here.
+// RaiseFileLimit raises the descriptor limit for ten thousand connections, in this
+// process and its children.
 func RaiseFileLimit() error {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {

@@ -1,5 +1,5 @@
-// Package launch builds and starts the gate for the suites of test/: processes
-// that do not outlive the test, ports that nothing else takes.
+// Package launch builds and starts the gate for the suites of test/. Its processes do
+// not outlive the test, and its ports are not used by anything else.
 //
-// Nothing in it ends a test: what fails is an error, for the caller to judge.
+// Failures are returned as errors; no function ends a test.
 package launch

@@ -15,22 +15,22 @@ import (
 type Gate struct {
 	*Process
 	Env    []string
-	Ports  map[string]int // of the settings that were "free"; QUEUE_SERVING_PORT in any case
-	Socket string         // of queue drain, unless a setting says another
+	Ports  map[string]int // ports of settings that were "free"; always includes QUEUE_SERVING_PORT
+	Socket string         // drain socket, unless a setting names another
 	dir    string
 }
 
-// Options are how a gate is started.
+// Options configure the start of a gate.
 type Options struct {
 	Binary   string
 	UserPort int
-	// Settings are NAME=value. NAME=free is a port that nothing else has, and
-	// that the gate is to listen on (for TLS, once it has a certificate). "ulimit -n 64" and "cgroup PATH" are limits
-	// of the process, "arguments a b" its arguments.
+	// Settings are NAME=value. NAME=free selects an unused port on which the gate must
+	// listen (for TLS, when it has a certificate). "ulimit -n 64" and "cgroup PATH" set
+	// limits of the process, "arguments a b" its arguments.
 	Settings []string
-	// Stdout and Stderr are where it writes to; nil collects it in the Process.
+	// Stdout and Stderr are the outputs; nil collects the output in the Process.
 	Stdout, Stderr *os.File
-	Timeout        time.Duration // for it to listen
+	Timeout        time.Duration // maximum time until it listens
 }
 
 // StartGate runs the gate and returns when it listens. Without settings it has
@@ -44,8 +44,8 @@ func StartGate(o Options) (g *Gate, err error) {
 			return g, nil
 		}
 		g.End()
-		// A port picked free may be taken by the time it is bound; nothing
-		// else may end the gate.
+		// Another process may take the port before the gate binds it. Any other early
+		// end is an error.
 		if !strings.Contains(g.Stderr.String(), "in use") {
 			break
 		}
@@ -97,23 +97,23 @@ func launchGate(o Options) (*Gate, error) {
 	return g, err
 }
 
-// BaseEnv turns everything off that a test does not ask for; there is no
-// certificate in dir.
+// BaseEnv switches off all optional features. dir is used for CERT_DIR and contains no
+// certificate.
 func BaseEnv(dir string) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"),
 		"CERT_DIR=" + filepath.Join(dir, "none"),
 		"QUEUE_SERVING_TLS_PORT=0", "ADMIN_PORT=0", "AUTOSCALER_METRICS_PORT=0", "METRICS_PORT=0", "PROFILING_PORT=0", "STATUS_PORT=0",
-		"SERVING_READINESS_PROBE=none", // its connections would be among those that a test counts
+		"SERVING_READINESS_PROBE=none", // a probe's connections would distort tests that count connections
 	}
 }
 
-// ShortDir makes a directory whose path leaves room for the name of a Unix
-// socket, which that of a test with a long name does not.
+// ShortDir creates a directory with a path short enough for Unix sockets, unlike
+// T.TempDir in tests with long names.
 func ShortDir() (string, error) { return os.MkdirTemp("", "q") }
 
-// Listens waits until the gate accepts on all its ports; false means that it
-// has ended, or does not within the timeout.
+// Listens waits until the gate accepts connections on all its ports. It returns false
+// if the gate ends or the timeout expires.
 func (g *Gate) Listens(timeout time.Duration) bool {
 	for setting, port := range g.Ports {
 		if setting == "QUEUE_SERVING_TLS_PORT" {
@@ -128,10 +128,10 @@ func (g *Gate) Listens(timeout time.Duration) bool {
 	return g.Running()
 }
 
-// Addr is where the gate listens for that setting.
+// Addr returns the address of the port of that setting.
 func (g *Gate) Addr(setting string) string { return At(g.Ports[setting]) }
 
-// End kills the gate and removes what belongs to it.
+// End kills the gate and removes its files.
 func (g *Gate) End() {
 	g.Kill()
 	_ = os.RemoveAll(g.dir)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Ports are given below the range that the kernel gives to outgoing
-// connections, so that none of those takes one.
+// Ports are below the kernel's range for outgoing connections, which could otherwise
+// take one.
 const (
 	firstPort  = 15_000
 	portBlocks = 340
@@ -20,8 +20,8 @@ const (
 
 var (
 	portsMu   sync.Mutex
-	portsLeft []int          // of the block that this process has
-	blocks    []net.Listener // those that it has had; open until it ends
+	portsLeft []int          // unused ports of the current block
+	blocks    []net.Listener // reserve the blocks of this process until it ends
 )
 
 // FreePort returns a port that no other call returns, in this or any other test
@@ -52,8 +52,8 @@ func Port() int {
 	return 0
 }
 
-// FreeRow picks the first of n ports in a row, at most as many as a block has,
-// each as FreePort does.
+// FreeRow returns the first of n consecutive ports like those of FreePort. n is at most
+// the size of a block.
 func FreeRow(t testing.TB, n int) int {
 	t.Helper()
 	portsMu.Lock()
@@ -77,8 +77,8 @@ func FreeRow(t testing.TB, n int) int {
 	return 0
 }
 
-// takeBlock takes ports away from all processes of this network namespace: an
-// abstract address of a Unix socket has the same bounds as ports have.
+// takeBlock reserves a block of ports among the test processes of this network
+// namespace by listening on an abstract Unix socket, because both have the same scope.
 func takeBlock() bool {
 	for _, block := range rand.Perm(portBlocks) {
 		l, err := net.Listen("unix", fmt.Sprintf("@queuegate-test-ports/%d", block))
@@ -94,10 +94,10 @@ func takeBlock() bool {
 	return false
 }
 
-// At is the address of a port on this machine.
+// At returns the loopback address of a port.
 func At(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// Accepts reports whether something listens there.
+// Accepts reports whether addr accepts connections.
 func Accepts(addr string) bool {
 	c, err := net.Dial("tcp", addr)
 	if err == nil {
