@@ -1,4 +1,4 @@
-// Bench measures queuegate beside other proxies and says what it found.
+// Bench measures queuegate and other proxies, and reports the results.
 //
 //	go run -C bench . run        measure, and write a report
 //	go run -C bench . list       what can be measured
@@ -6,7 +6,7 @@
 //	go run -C bench . compare A B
 //	go run -C bench . micro
 //
-// README.md tells how and what.
+// README.md describes usage and measurements.
 package main
 
 import (

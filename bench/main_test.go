@@ -16,7 +16,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// TestMain lets the test program be the helpers that a run starts.
+// TestMain turns the test binary into the helpers that a run starts.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{load.Command: load.Main, origin.Command: origin.Main, awake.Command: awake.Main})
 }
@@ -41,7 +41,7 @@ func TestAQuickRunMeasuresTheGateBesideTheOrigin(t *testing.T) {
 			t.Errorf("%s %s: %s", n.Scenario, n.Target, n.Text)
 		}
 	}
-	// Bounds that no machine leaves unless something is counted wrongly.
+	// Wide bounds that only a counting error exceeds.
 	for _, want := range []struct {
 		scenario, figure string
 		least, most      float64
@@ -131,7 +131,7 @@ func TestListNamesScenariosAndTargets(t *testing.T) {
 	}
 }
 
-func TestACommandLineThatIsWrongSaysWhy(t *testing.T) {
+func TestAnInvalidCommandLineIsExplained(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		code int

@@ -26,7 +26,7 @@ import (
 // wantedFiles covers ten thousand connections on both sides of a proxy.
 const wantedFiles = 65_536
 
-// runSettings is what the command line of "run" says.
+// runSettings are the flags of "run".
 type runSettings struct {
 	scenarios, targets string
 	rounds             int

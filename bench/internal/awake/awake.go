@@ -51,7 +51,7 @@ func start(ctx context.Context, command string) (*child.Process, error) {
 	return p, nil
 }
 
-// Main is the process that spins, until its input ends.
+// Main is the main function of the spinning process. It returns at EOF of its input.
 func Main(in io.Reader, out io.Writer) error { return serve(in, out, unix.SCHED_IDLE) }
 
 func serve(in io.Reader, out io.Writer, policy uint32) error {
@@ -92,7 +92,7 @@ func serve(in io.Reader, out io.Writer, policy uint32) error {
 	return pipe.AwaitEnd()
 }
 
-// processors returns those that this process may run on.
+// processors returns the processors that this process may run on.
 func processors() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{Command: Main, "refused": func(in io.Reader, out io.Writer) error { return serve(in, out, 99) }})
 }
 
-func TestEachProcessorHasAThreadThatRunsOnlyWhereNothingElseDoes(t *testing.T) {
+func TestEachProcessorHasAThreadOfTheLowestPriority(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	p, err := Start(ctx)
@@ -129,7 +129,7 @@ func statesOfBoundThreads(t *testing.T, pid int) string {
 	return states
 }
 
-func TestItEndsByItselfWithItsInput(t *testing.T) {
+func TestTheProcessEndsWithItsInput(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], Command)
@@ -156,7 +156,7 @@ func TestItEndsByItselfWithItsInput(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatIsRefusedIsSaidToBe(t *testing.T) {
+func TestARejectedSchedulingPolicyIsReported(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	if p, err := start(ctx, "refused"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "policy 99") {

@@ -17,14 +17,14 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// ErrUnavailable says that no CPU controller can be used here.
+// ErrUnavailable reports that no CPU controller can be used.
 var ErrUnavailable = errors.New("no CPU controller of control groups is writable")
 
-// A Place is where groups with a CPU limit can be made.
+// A Place is a group in which groups with a CPU limit can be created.
 type Place struct {
 	// Version is 1 or 2.
 	Version int
-	// Path is the directory of the group in which new ones are made.
+	// Path is the directory in which new groups are created.
 	Path string
 }
 
@@ -84,7 +84,7 @@ func places(mounts []*procfs.MountInfo, own []procfs.Cgroup) (found []Place) {
 	return found
 }
 
-// usable makes a group and removes it again.
+// usable checks a place by creating and removing a group.
 func (p Place) usable() error {
 	if p.Version == 2 {
 		if err := p.handOn(); err != nil {
@@ -116,7 +116,7 @@ func (p Place) handOn() error {
 	return nil
 }
 
-// period is that of Kubernetes, over which a quota is counted.
+// period is the quota period, as in Kubernetes.
 const period = 100 * time.Millisecond
 
 // A Group is a control group with a CPU quota.
@@ -125,7 +125,7 @@ type Group struct {
 	path    string
 }
 
-// Create makes a group that may use so many thousandths of a core.
+// Create creates a group with this limit in thousandths of a core.
 func (p Place) Create(name string, millis int) (*Group, error) {
 	if millis < 10 {
 		return nil, fmt.Errorf("making a control group: quota is %dm, the kernel's least is 10m", millis)
@@ -170,7 +170,7 @@ type Stat struct {
 	Held               time.Duration
 }
 
-// Sub returns what happened since an earlier Stat.
+// Sub returns the difference to an earlier Stat.
 func (s Stat) Sub(earlier Stat) Stat {
 	return Stat{s.Periods - earlier.Periods, s.Throttled - earlier.Throttled, s.Held - earlier.Held}
 }

@@ -62,7 +62,7 @@ func TestPlacesAreFoundInBothVersions(t *testing.T) {
 	}
 }
 
-func TestAQuotaIsWrittenAsItsVersionWantsIt(t *testing.T) {
+func TestAQuotaHasTheFormatOfItsCgroupVersion(t *testing.T) {
 	if got := quota(2, 100); !maps.Equal(got, map[string]string{"cpu.max": "10000 100000"}) {
 		t.Errorf("version 2: %v", got)
 	}
@@ -93,7 +93,7 @@ func TestStatisticsAreReadInBothVersions(t *testing.T) {
 }
 
 func TestAGroupWritesItsQuotaAndItsProcesses(t *testing.T) {
-	// A directory stands for the file system of version 2.
+	// A directory replaces the file system of version 2.
 	dir := t.TempDir()
 	g, err := (Place{2, dir}).Create("x", 100)
 	if err != nil {
@@ -117,7 +117,7 @@ func TestAGroupWritesItsQuotaAndItsProcesses(t *testing.T) {
 	}
 }
 
-func TestARealGroupThrottlesABusyProcessOrSaysWhyItCannot(t *testing.T) {
+func TestARealGroupThrottlesABusyProcessOrReportsWhyItCannot(t *testing.T) {
 	place, err := Find()
 	if err != nil {
 		if !errors.Is(err, ErrUnavailable) {
@@ -157,7 +157,7 @@ func TestARealGroupThrottlesABusyProcessOrSaysWhyItCannot(t *testing.T) {
 	}
 }
 
-// lateInput gives a line once the process is in its group.
+// lateInput returns a line after the process has joined its group.
 type lateInput struct {
 	added chan struct{}
 	given bool

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// grace is how long a helper may take to end by itself.
+// grace is how long a helper may take to exit after EOF on its input.
 const grace = 2 * time.Second
 
 // A Process is a running helper. Its methods belong to one goroutine, but for
@@ -75,7 +75,7 @@ func (p *Process) Send(v any) error {
 	return nil
 }
 
-// failure is the line of a helper that could not do what it was to do.
+// failure is the line with which a helper reports a failure.
 type failure struct {
 	Failed string `json:"failed"`
 }
@@ -101,7 +101,7 @@ func (p *Process) Receive(v any) error {
 	return nil
 }
 
-// Stop ends the helper and waits until it is gone. It may be called again.
+// Stop ends the helper and waits for its exit. Further calls have no effect.
 func (p *Process) Stop() {
 	p.stop.Do(func() {
 		p.in.Close()
@@ -122,7 +122,7 @@ func NewPipe(in io.Reader, out io.Writer) *Pipe {
 	return &Pipe{json.NewDecoder(in), json.NewEncoder(out)}
 }
 
-// ErrEnd says that the harness has closed the conversation.
+// ErrEnd reports that the harness has closed the pipe.
 var ErrEnd = errors.New("the harness has gone")
 
 // Receive reads the next line, or returns ErrEnd.
@@ -143,7 +143,7 @@ func (p *Pipe) Send(v any) error {
 	return nil
 }
 
-// Fail writes that the helper cannot do what it was to do.
+// Fail reports a failure to the harness.
 func (p *Pipe) Fail(why error) error { return p.Send(failure{why.Error()}) }
 
 // AwaitEnd waits for the harness to close the conversation; a line is an error.

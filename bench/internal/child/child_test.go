@@ -60,7 +60,7 @@ func TestAHelperAnswersUntilItIsStopped(t *testing.T) {
 	}
 }
 
-func TestAHelperThatEndsEarlyIsExplainedByWhatItSaid(t *testing.T) {
+func TestTheErrorOfAHelperThatEndsEarlyHasItsOutput(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	if _, err := Start(ctx, "fail", nil, new(any)); err == nil || !strings.Contains(err.Error(), "no luck today") {
@@ -68,7 +68,7 @@ func TestAHelperThatEndsEarlyIsExplainedByWhatItSaid(t *testing.T) {
 	}
 }
 
-func TestAHelperThatCannotIsExplainedByItsFailure(t *testing.T) {
+func TestTheErrorOfAHelperThatFailsHasItsReason(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	if _, err := Start(ctx, "echo", failure{"no such port"}, new(any)); err == nil || err.Error() != "echo: no such port" {

@@ -1,4 +1,4 @@
-// Package compare says what changed between two runs beyond the noise.
+// Package compare finds changes between two runs that exceed the noise.
 package compare
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// Options say what counts as a change.
+// Options define what counts as a change.
 type Options struct {
 	// Threshold is the relative change of a median that is tolerated, as a
 	// share: 0.05 is five percent.
@@ -31,7 +31,7 @@ const (
 	DefaultAlpha     = 0.01
 )
 
-// Verdict is what is said of one figure.
+// Verdict is the result of comparing one figure.
 type Verdict string
 
 // Verdicts. A change that is beyond the noise but within the threshold is
@@ -39,7 +39,7 @@ type Verdict string
 const (
 	Same      Verdict = "same"
 	Noise     Verdict = "noise"   // the difference may be chance
-	TooFew    Verdict = "too few" // not even samples without overlap could tell
+	TooFew    Verdict = "too few" // too few samples for any significance
 	Improved  Verdict = "improved"
 	Regressed Verdict = "regressed"
 	Changed   Verdict = "changed"    // of a figure that has no better side
@@ -54,8 +54,8 @@ type Change struct {
 	Unit                     string
 	Better                   sample.Better
 	Old, New                 sample.Spread
-	// Delta is (new - old) / old of the medians; infinite if only old is zero,
-	// NaN if one is missing.
+	// Delta is (new - old) / old of the medians; infinite if only old is zero, NaN =
+	// missing.
 	Delta   float64
 	P       float64
 	Verdict Verdict
@@ -135,7 +135,7 @@ func judge(old, new []float64, better sample.Better, p float64, o Options) Chang
 
 type key struct{ scenario, target, figure string }
 
-// A pair is one figure of the old run and of the new one.
+// A pair is the same figure in the old and the new run.
 type pair struct {
 	key
 	better sample.Better

@@ -114,7 +114,7 @@ func TestTheLargestLatencyIsNeverARegression(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyOneRunHasIsShownAndNotJudged(t *testing.T) {
+func TestAFigureOfOnlyOneRunIsShownButNotJudged(t *testing.T) {
 	old, new := runOf(steady(10), nil), runOf(nil, steady(20))
 	r := Compare(old, new, defaults)
 	if find(t, r, "cpu_per_request").Verdict != OnlyOld || find(t, r, "latency_p99").Verdict != OnlyNew || r.Regressed() {
@@ -129,7 +129,7 @@ func TestWhatOnlyOneRunHasIsShownAndNotJudged(t *testing.T) {
 	}
 }
 
-func TestAFigureOfNoRoundNeedsNoRounds(t *testing.T) {
+func TestAFigureWithoutARoundIsJudgedByTheThresholdAlone(t *testing.T) {
 	size := func(round int, v float64) *sample.Run {
 		return &sample.Run{Figures: []sample.Figure{{Round: round, Scenario: "start", Target: "queuegate", Figure: "binary_size", Value: v, Unit: "MiB", Better: sample.Lower}}}
 	}

@@ -18,8 +18,8 @@ const (
 	ExitUsage     = 2 // wrong arguments, or a record that cannot be read
 )
 
-// Flags are the options of a command that compares. It writes what it has to
-// say, complaints too, to Out.
+// Flags are the options of a comparing command. All output, including errors, goes to
+// Out.
 type Flags struct {
 	*flag.FlagSet
 	Out     io.Writer
@@ -60,7 +60,7 @@ func (f *Flags) Read(args []string) (code int, done bool) {
 	return 0, false
 }
 
-// Fail says why the command cannot be carried out.
+// Fail prints why the command failed.
 func (f *Flags) Fail(err error) int {
 	fmt.Fprintf(f.Out, "%s: %v\n", f.Name(), err)
 	return ExitUsage

@@ -52,7 +52,7 @@ func TestTheSamplesKeepTheirOrder(t *testing.T) {
 	}
 }
 
-func TestTheLeastPIsThatOfSamplesApart(t *testing.T) {
+func TestLeastPIsThePValueOfSamplesWithoutOverlap(t *testing.T) {
 	for n := 1; n <= 8; n++ {
 		for m := 1; m <= 8; m++ {
 			var a, b []float64

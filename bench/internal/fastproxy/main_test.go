@@ -50,7 +50,7 @@ func TestItForwards(t *testing.T) {
 		t.Errorf("%d %q %v", answer.StatusCode, body, err)
 	}
 
-	// An event goes on while its answer does.
+	// An event is forwarded before the response ends.
 	events, err := http.Get(base + "/events")
 	if err != nil {
 		t.Fatal(err)

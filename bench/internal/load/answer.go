@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
-// Faults of an answer.
+// Faults of a response.
 var (
 	errHead = errors.New("malformed head of an answer")
 	errCut  = errors.New("answer cut off")
@@ -22,20 +22,19 @@ const (
 	partUntilEnd
 )
 
-// An answer is a parser of HTTP/1.1 answers on one connection, one after the
-// other. It is strict enough to notice a broken one.
+// An answer parses consecutive HTTP/1.1 responses on one connection, strictly enough to
+// detect malformed ones.
 type answer struct {
 	part   part
 	body   wire.Body
 	status int
-	close  bool // the connection ends with this answer
-	begun  bool // its first byte has come
+	close  bool // the connection ends with this response
+	begun  bool // its first byte was received
 }
 
-// feed uses bytes of p and returns how many, and whether the answer is whole.
-// With too few for the next step it uses none. Body bytes go to to, if there
-// is one. A 101 is whole at the end of its head; other interim answers are
-// passed over.
+// feed consumes bytes of p and returns how many, and whether the response is complete.
+// With too few for the next step it uses none. Body bytes go to to, if there is one. A
+// 101 is whole at the end of its head; other interim answers are passed over.
 func (a *answer) feed(p []byte, to func([]byte)) (used int, whole bool, err error) {
 	for {
 		rest := p[used:]
@@ -90,7 +89,7 @@ func (a *answer) discardable() int64 {
 
 func (a *answer) discarded(n int64) { a.body.Left -= n }
 
-// ended says what the end of the connection means to the answer under way.
+// ended returns what the end of the connection means for the current response.
 func (a *answer) ended() (whole bool, err error) {
 	switch {
 	case a.part == partUntilEnd:

@@ -32,7 +32,7 @@ func feedAll(a *answer, text string, n int) (statuses []int, body string, left s
 	return statuses, sunk.String(), string(pending), nil
 }
 
-func TestAnswersAreReadWhateverThePiecesTheyComeIn(t *testing.T) {
+func TestResponsesAreParsedInPiecesOfAnySize(t *testing.T) {
 	for _, c := range []struct {
 		what, text string
 		statuses   []int
@@ -70,7 +70,7 @@ func TestABodyWithoutALengthEndsWithTheConnection(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatBreaksOffIsAnError(t *testing.T) {
+func TestATruncatedResponseIsAnError(t *testing.T) {
 	for _, text := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
@@ -90,7 +90,7 @@ func TestAnAnswerThatBreaksOffIsAnError(t *testing.T) {
 	}
 }
 
-func TestMalformedAnswersAreErrors(t *testing.T) {
+func TestMalformedResponsesAreErrors(t *testing.T) {
 	for _, text := range []string{
 		"SSH-2.0-OpenSSH_9.2\r\n\r\n",
 		"HTTP/2.0 200 OK\r\n\r\n",
@@ -109,7 +109,7 @@ func TestMalformedAnswersAreErrors(t *testing.T) {
 	}
 }
 
-func TestWhatMayBeDiscardedNeverHoldsTheEnd(t *testing.T) {
+func TestDiscardableBytesNeverIncludeTheEndOfTheResponse(t *testing.T) {
 	var a answer
 	head := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n"
 	if _, _, _, err := feedAll(&a, head, len(head)); err != nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
-// A conn is a connection of a worker. One that ended may be dialed again.
+// A conn is a connection of a worker, and can be redialed after its end.
 type conn struct {
 	worker    *worker
 	fd        int // -1 while there is none
 	connected bool
-	opened    bool // it has taken requests
-	dead      bool // it will not be dialed again
+	opened    bool // it has carried requests
+	dead      bool // it will not be redialed
 	watched   uint32
-	in        []byte // what came and was not used yet
+	in        []byte // received but not consumed
 	out       wire.Output
 
 	// Of the protocols.
@@ -141,7 +141,7 @@ func (c *conn) hangUp() {
 	c.fd, c.connected = -1, false
 }
 
-// flush writes what is queued, as far as the socket takes it.
+// flush writes as much of the queued output as the socket accepts.
 func (c *conn) flush() {
 	if !c.connected {
 		return

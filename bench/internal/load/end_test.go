@@ -17,7 +17,7 @@ import (
 
 const testTimeout = 2 * time.Minute
 
-// TestMain lets the test program be the helpers that the tests start.
+// TestMain turns the test binary into the helpers that the tests start.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{load.Command: load.Main, origin.Command: origin.Main})
 }
@@ -159,7 +159,7 @@ func (s *stallingServer) serve(c net.Conn) {
 	}
 }
 
-func TestAStallShowsInEveryRequestThatWasDueMeanwhile(t *testing.T) {
+func TestAStallDelaysEveryRequestThatWasDueMeanwhile(t *testing.T) {
 	const (
 		rate  = 500.0
 		stall = 200 * time.Millisecond
@@ -205,7 +205,7 @@ func TestAStallShowsInEveryRequestThatWasDueMeanwhile(t *testing.T) {
 	}
 }
 
-func TestRefusalsAndBrokenConnectionsAreCountedApart(t *testing.T) {
+func TestRejectionsAndBrokenConnectionsAreCountedSeparately(t *testing.T) {
 	o := startOrigin(t)
 	r := run(t, load.Spec{Kind: load.HTTP, Port: o.Port(0), Path: "/nothing-here", Connections: 2, Duration: 20 * time.Millisecond})
 	if r.Requests != 0 || r.Refused[404] == 0 || len(r.Errors) != 0 {

@@ -31,7 +31,7 @@ type h2 struct {
 	stays  bool   // streams stay open for messages
 }
 
-// An h2conn is what a connection needs to know for HTTP/2.
+// An h2conn is the HTTP/2 state of a connection.
 type h2conn struct {
 	framer        *http2.Framer
 	in            bytes.Reader // one frame, for framer
@@ -121,7 +121,7 @@ func (h *h2) send(c *conn, due int64) {
 	h.pump(c, id, s)
 }
 
-// pump sends of a body what the windows allow.
+// pump sends as much of a body as the windows allow.
 func (h *h2) pump(c *conn, id uint32, s *h2stream) {
 	for s.toSend > 0 {
 		n := min(s.toSend, s.window, c.stream.window, maxFramePayload)

@@ -44,7 +44,7 @@ const (
 	H2CStream = "h2c-stream"
 )
 
-// Spec says what load to make.
+// Spec describes a load.
 type Spec struct {
 	Kind string `json:"kind"`
 	Port int    `json:"port"` // on 127.0.0.1
@@ -58,7 +58,7 @@ type Spec struct {
 	// a request under way; the next one goes to that which has been idle
 	// longest. 0 is all.
 	UnderWay int `json:"under_way"`
-	// GRPC makes HTTP/2 requests look like gRPC's.
+	// GRPC makes HTTP/2 requests look like gRPC calls.
 	GRPC bool `json:"grpc"`
 	// Streams is how many requests a connection of HTTP/2 carries at once.
 	Streams int `json:"streams"`
@@ -112,10 +112,10 @@ func (s *Spec) check() error {
 // TimelineStep is the time of one count of a timeline.
 const TimelineStep = 100 * time.Millisecond
 
-// Percentiles are those that a Result has, ascending.
+// Percentiles are the percentiles in a Result, ascending.
 var Percentiles = []float64{0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.99, 100}
 
-// Result is what came of a load. Durations are in nanoseconds.
+// Result is the result of a load. Durations are in nanoseconds.
 type Result struct {
 	// Requests is how many were answered in full with 2xx, or messages echoed,
 	// or events received.
@@ -123,21 +123,21 @@ type Result struct {
 	// Window is how many of them within Duration; the rest were under way at
 	// its end.
 	Window int64 `json:"window"`
-	// Refused counts whole answers of any other status, by status.
+	// Refused counts complete responses with any other status, by status.
 	Refused map[int]int64 `json:"refused,omitempty"`
-	// Errors counts requests that got no whole answer, by reason.
+	// Errors counts requests without a complete response, by reason.
 	Errors map[string]int64 `json:"errors,omitempty"`
 	// Unfinished is how many had no answer at the timeout; their age is
 	// in the quantiles.
 	Unfinished int64 `json:"unfinished"`
-	// Overtaken is how many answers came after one to a later request.
+	// Overtaken counts responses that arrived after the response to a later request.
 	Overtaken int64 `json:"overtaken"`
 	// Timeline is how many requests succeeded in each TimelineStep of Duration.
 	Timeline []int64 `json:"timeline,omitempty"`
-	// BytesIn and BytesOut count what the sockets carried.
+	// BytesIn and BytesOut count bytes read from and written to the sockets.
 	BytesIn  int64 `json:"bytes_in"`
 	BytesOut int64 `json:"bytes_out"`
-	// Elapsed is from the start to the last answer.
+	// Elapsed is the time from the start to the last response.
 	Elapsed time.Duration `json:"elapsed"`
 	// CPU is what the generator itself took for it, and Share that of its
 	// busiest thread per elapsed time.
@@ -165,7 +165,7 @@ func (r *Result) Quantile(percentile float64) float64 {
 	return 0
 }
 
-// Failures is how many requests were refused, broken off or never answered.
+// Failures returns the number of requests that were rejected, cut or never answered.
 func (r *Result) Failures() int64 {
 	n := r.Unfinished
 	for _, c := range r.Refused {
@@ -177,7 +177,7 @@ func (r *Result) Failures() int64 {
 	return n
 }
 
-// A Process is a generator that runs as a process of its own.
+// A Process is a generator in a separate process.
 type Process struct{ *child.Process }
 
 // Start runs a generator and returns when its connections stand, its warm-up is
@@ -193,7 +193,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	return &Process{Process: c}, nil
 }
 
-// Run makes the load and returns when its last answer has come.
+// Run runs the load and returns after the last response.
 func (p *Process) Run() (*Result, error) {
 	if err := p.Send(struct{}{}); err != nil {
 		return nil, err
@@ -205,7 +205,8 @@ func (p *Process) Run() (*Result, error) {
 	return result, nil
 }
 
-// Main is the generator's process: one load, from its input to its output.
+// Main is the main function of the generator's process: it reads one Spec and writes
+// one Result.
 func Main(in io.Reader, out io.Writer) error {
 	pipe := child.NewPipe(in, out)
 	var spec Spec
@@ -257,5 +258,5 @@ func Main(in io.Reader, out io.Writer) error {
 	if err := pipe.Send(merge(&spec, workers)); err != nil {
 		return err
 	}
-	return pipe.AwaitEnd() // connections stay until the harness has read what it wants to know
+	return pipe.AwaitEnd() // connections stay open until the harness has read its measurements
 }

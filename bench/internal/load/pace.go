@@ -9,7 +9,7 @@ type pace struct {
 	count    int64
 }
 
-// next returns when the next arrival is due, by package clock.
+// next returns when the next request is due, by package clock.
 func (p *pace) next() int64 {
 	return p.begin + int64((float64(p.count)+p.offset)*p.interval)
 }
@@ -34,7 +34,7 @@ func (r *ring[T]) push(item T) {
 	r.count++
 }
 
-// pop takes the oldest item; there must be one.
+// pop removes the oldest item. The ring must not be empty.
 func (r *ring[T]) pop() T {
 	item := r.items[r.first]
 	r.first = (r.first + 1) % len(r.items)

@@ -40,7 +40,7 @@ func TestARingKeepsTheOrderWhileItGrows(t *testing.T) {
 	}
 }
 
-func TestStatusesAreDecodedFromAnAnswersFirstField(t *testing.T) {
+func TestStatusesAreDecodedFromTheFirstFieldOfAResponse(t *testing.T) {
 	for _, c := range []struct {
 		what, block string
 		want        int
@@ -81,7 +81,7 @@ func TestOnlyAStampIsAnEvent(t *testing.T) {
 	}
 }
 
-func TestASpecThatMakesNoSenseIsRefused(t *testing.T) {
+func TestAnInvalidSpecIsRejected(t *testing.T) {
 	good := Spec{Kind: HTTP, Port: 80, Path: "/", Connections: 1, Duration: time.Second}
 	if err := good.check(); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestASpecThatMakesNoSenseIsRefused(t *testing.T) {
 	}
 }
 
-func TestAGeneratorThatWasLateOrBusyDoesNotTrustItself(t *testing.T) {
+func TestAGeneratorThatWasLateOrBusyReportsSaturation(t *testing.T) {
 	spec := &Spec{}
 	judged := func(cpu, late, latency time.Duration) string {
 		w := &worker{tally: newTally()}

@@ -13,12 +13,12 @@ const longestLatency = 5 * time.Minute
 
 // outcome is how a request ended.
 type outcome struct {
-	status  int   // of a whole answer
-	failure error // of one that is not whole
+	status  int   // of a complete response
+	failure error // of an incomplete one
 	held    bool  // its place on the connection is not free yet
 }
 
-// A tally is what one worker counts; of the Result only what it can know alone.
+// A tally holds the counts of one worker, from which the Result is computed.
 type tally struct {
 	Result
 	latestEnded           int64 // the latest due time of those that ended
@@ -69,7 +69,7 @@ func (t *tally) received(now, latency int64) {
 
 func (t *tally) late(by int64) { record(t.lateness, by) }
 
-// unfinished counts what is under way at the timeout, with its age.
+// unfinished counts requests in progress at the timeout, with their age.
 func (t *tally) unfinished(w *worker) {
 	t.Unfinished = int64(w.underWay + w.backlog.len())
 	for w.backlog.len() > 0 {
@@ -90,7 +90,7 @@ func (t *tally) unfinished(w *worker) {
 }
 
 func record(h *hdrhistogram.Histogram, v int64) {
-	// The bounds are those of the histogram, so this cannot fail.
+	// The value is within the bounds of the histogram, so this cannot fail.
 	_ = h.RecordValue(min(max(v, 0), int64(longestLatency)))
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/load"
 )
 
-// patientServer leaves it to the test when a request is answered.
+// patientServer responds when the test says so.
 type patientServer struct {
 	port     int
 	requests chan request
@@ -82,7 +82,7 @@ func (s *patientServer) answer(r request) {
 	io.WriteString(r.conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 }
 
-func TestFewRequestsAtATimeTakeTurnsOnAllConnections(t *testing.T) {
+func TestFewConcurrentRequestsRotateOverAllConnections(t *testing.T) {
 	const (
 		connections = 12
 		underWay    = 4

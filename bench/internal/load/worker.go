@@ -19,7 +19,7 @@ const (
 	// dialsAtOnce keeps below the backlog of listeners that use the customary
 	// 511.
 	dialsAtOnce = 256
-	// failuresAllowed ends a load that meets nothing but errors.
+	// failuresAllowed ends a load with only errors.
 	failuresAllowed = 20_000
 	longestWait     = 50 * time.Millisecond
 )
@@ -135,7 +135,7 @@ func (w *worker) touch() error {
 	const atOnce = 16
 	w.now = clock.Now()
 	for _, c := range w.conns {
-		if !w.turnUntil(func() bool { return w.underWay < atOnce }, drainTimeout) {
+		if !w.iterateUntil(func() bool { return w.underWay < atOnce }, drainTimeout) {
 			return fmt.Errorf("no answers within %v; %d are missing", drainTimeout, w.underWay)
 		}
 		if w.broken != nil {
@@ -149,7 +149,7 @@ func (w *worker) touch() error {
 func (w *worker) connect() error {
 	w.waiting = len(w.conns)
 	undialed := w.conns
-	open := w.turnUntil(func() bool {
+	open := w.iterateUntil(func() bool {
 		for len(undialed) > 0 && w.dialing < dialsAtOnce && w.broken == nil {
 			w.broken = undialed[0].dial()
 			undialed = undialed[1:]
@@ -183,7 +183,7 @@ func (w *worker) load(d time.Duration) error {
 		if w.spec.Rate > 0 {
 			wait = min(wait, time.Duration(w.pace.next()-clock.Now()))
 		}
-		w.turn(wait)
+		w.iterate(wait)
 		if w.spec.Rate > 0 {
 			w.arrive(end)
 		}
@@ -198,7 +198,7 @@ func (w *worker) load(d time.Duration) error {
 // awaitIdle waits until nothing is under way. What is left after the timeout
 // counts as unfinished; that is an error only if nothing was answered at all.
 func (w *worker) awaitIdle(what string) error {
-	if !w.turnUntil(func() bool { return w.underWay == 0 && w.backlog.len() == 0 }, drainTimeout) {
+	if !w.iterateUntil(func() bool { return w.underWay == 0 && w.backlog.len() == 0 }, drainTimeout) {
 		w.tally.unfinished(w)
 		if w.tally.Requests == 0 {
 			return fmt.Errorf("no %s within %v; %d are missing", what, drainTimeout, w.underWay)
@@ -208,7 +208,7 @@ func (w *worker) awaitIdle(what string) error {
 	return w.broken
 }
 
-// arrive sends the requests that are due.
+// arrive sends all requests that are due.
 func (w *worker) arrive(end int64) {
 	w.now = clock.Now()
 	for {
@@ -227,7 +227,7 @@ func (w *worker) arrive(end int64) {
 	}
 }
 
-// take returns a connection that can carry a request, or nil.
+// take returns a connection that can carry a request now, or nil.
 func (w *worker) take() *conn {
 	for w.free.len() > 0 {
 		if c := w.free.pop(); !c.dead {
@@ -269,7 +269,7 @@ func (w *worker) finished(c *conn, due int64, how outcome) {
 	}
 }
 
-// release gives a place on a connection to the next request.
+// release makes a place on a connection available to the next request.
 func (w *worker) release(c *conn) {
 	switch {
 	case w.backlog.len() > 0 && !c.dead:
@@ -298,7 +298,7 @@ func (w *worker) fail(why error) {
 
 var errNoneLeft = errors.New("all connections have broken")
 
-// bury gives up a connection for good.
+// bury closes a connection permanently.
 func (w *worker) bury(c *conn, why error) {
 	if c.dead {
 		return
@@ -316,20 +316,20 @@ func (w *worker) bury(c *conn, why error) {
 	w.broken = fmt.Errorf("%w, the last: %w", errNoneLeft, why)
 }
 
-// turnUntil turns until something is so or the worker is broken; it returns
-// false if that takes longer than it may.
-func (w *worker) turnUntil(done func() bool, timeout time.Duration) bool {
+// iterateUntil runs iterations until done or the worker has failed. It returns false
+// after the timeout.
+func (w *worker) iterateUntil(done func() bool, timeout time.Duration) bool {
 	deadline := clock.Now() + int64(timeout)
 	for !done() && w.broken == nil {
-		if w.turn(longestWait); w.now > deadline {
+		if w.iterate(longestWait); w.now > deadline {
 			return false
 		}
 	}
 	return true
 }
 
-// turn waits for news of the sockets and handles it.
-func (w *worker) turn(wait time.Duration) {
+// iterate waits for events of the sockets and handles them.
+func (w *worker) iterate(wait time.Duration) {
 	events := w.poller.Wait(wait)
 	w.now = clock.Now()
 	for _, e := range events {

@@ -47,7 +47,7 @@ func TestTheBenchmarkFormatIsRead(t *testing.T) {
 	}
 }
 
-func TestLinesThatAreNoResultsArePassedOver(t *testing.T) {
+func TestLinesWithoutResultsAreSkipped(t *testing.T) {
 	for _, line := range []string{"", "PASS", "BenchmarkX-2", "--- BENCH: BenchmarkX-2", "Key: value", "two words: value", "http://x"} {
 		if got := parsed(t, line); len(got) != 0 {
 			t.Errorf("%q: %+v", line, got)
@@ -63,7 +63,7 @@ func TestBrokenResultsAreErrorsWithTheirLine(t *testing.T) {
 	}
 }
 
-func TestUnitsSayWhatIsBetter(t *testing.T) {
+func TestUnitsDetermineWhetherLessIsBetter(t *testing.T) {
 	for unit, want := range map[string]sample.Better{
 		"ns/op": sample.Lower, "cpu-ns/op": sample.Lower, "allocs/op": sample.Lower, "MB/s": sample.Higher, "B/op": sample.Neither, "things": sample.Neither,
 	} {

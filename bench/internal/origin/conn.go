@@ -21,9 +21,9 @@ type state uint8
 
 const (
 	atHead  state = iota // waits for a request
-	atBody               // takes an upload
-	delayed              // the answer waits for its timer
-	writing              // an answer is under way
+	atBody               // reads an upload
+	delayed              // the response waits for its timer
+	writing              // a response is being written
 	events               // a stream of events
 	echoing              // a WebSocket
 )
@@ -154,7 +154,7 @@ func (c *conn) takeHead(p []byte) (used int, more bool) {
 	return end + 4, true
 }
 
-// begin starts the answer to a request that is there as a whole.
+// begin starts the response to a complete request.
 func (c *conn) begin() {
 	if c.request.delay > 0 {
 		c.state = delayed
@@ -230,7 +230,7 @@ func (c *conn) expired(now int64) {
 	}
 }
 
-// flush writes what is pending, and ends the answer when all is written.
+// flush writes pending output, and ends the response when everything is written.
 func (c *conn) flush() {
 	if _, errno := c.out.Flush(c.fd); errno != 0 {
 		c.close()
@@ -287,7 +287,7 @@ func b2u(b bool) uint32 {
 	return 0
 }
 
-// date is that of the start: the origin's answers are constant.
+// date is the time of the start, because responses are constant.
 var date = time.Now().UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT")
 
 // eventsHead asks nginx not to gather the events (X-Accel-Buffering).

@@ -15,7 +15,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
-// h2 serves the connections that speak HTTP/2, with net/http.
+// h2 serves HTTP/2 connections with net/http.
 type h2 struct {
 	once  sync.Once
 	conns chan net.Conn
@@ -23,7 +23,7 @@ type h2 struct {
 
 func newH2() *h2 { return &h2{conns: make(chan net.Conn, 64)} }
 
-// serve takes over a descriptor of which the bytes in seen have been read.
+// serve takes over a descriptor; seen holds the bytes already read from it.
 func (h *h2) serve(fd int, seen []byte) {
 	h.once.Do(func() { go h.run() })
 	file := os.NewFile(uintptr(fd), "h2c")
@@ -88,10 +88,10 @@ func handleH2(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// grpcMessage is a message of 100 bytes behind its prefix.
+// grpcMessage is a message of 100 bytes with its prefix.
 var grpcMessage = append([]byte{0, 0, 0, 0, 100}, wire.Filler[:100]...)
 
-// grpcH2 answers a call with messages, each in a frame of its own.
+// grpcH2 responds to a call with messages, each in a separate frame.
 func grpcH2(w http.ResponseWriter, r *http.Request, messages int) {
 	sent, err := io.Copy(io.Discard, r.Body)
 	if err != nil {

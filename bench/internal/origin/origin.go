@@ -35,7 +35,7 @@ import (
 // Command is the harness's argument that runs Main.
 const Command = "origin"
 
-// Spec says what the origin shall be.
+// Spec configures an origin.
 type Spec struct {
 	// Ports is how many ports it serves.
 	Ports int `json:"ports"`
@@ -48,11 +48,11 @@ type bound struct {
 }
 
 type listening struct {
-	// At is when the last port began to accept, by package clock.
+	// At is when the last port began to listen, by package clock.
 	At int64 `json:"at"`
 }
 
-// A Process is an origin that runs as a process of its own.
+// A Process is an origin in a separate process.
 type Process struct {
 	*child.Process
 	ports []int
@@ -75,7 +75,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// Listen makes all ports accept, and returns when that was, by package clock.
+// Listen makes all ports listen, and returns the time by package clock.
 func (p *Process) Listen() (int64, error) {
 	if err := p.Send(struct{}{}); err != nil {
 		return 0, err
@@ -158,7 +158,7 @@ type loop struct {
 	timers  timers
 	scratch []byte
 	h2      *h2
-	slots   int // in the place of what requests say; 0 = what they say
+	slots   int // overrides the parameter of requests; 0 = no override
 	random  *rand.Rand
 }
 
@@ -221,10 +221,10 @@ func (l *loop) run() error {
 }
 
 func (l *loop) accept(listener int) error {
-	for range 64 { // then the other connections get their turn
+	for range 64 { // limit per iteration, so that other connections are served
 		fd, err := socket.Accept(listener)
 		if err != nil {
-			return nil // EAGAIN, or a client that left meanwhile
+			return nil // EAGAIN, or the client has disconnected meanwhile
 		}
 		for len(l.conns) <= fd {
 			l.conns = append(l.conns, make([]*conn, len(l.conns)+64)...)

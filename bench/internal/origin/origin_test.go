@@ -44,13 +44,13 @@ func TestAnEventIsOneChunkWithItsStamp(t *testing.T) {
 	}
 }
 
-func TestTheAcceptKeyIsThatOfTheStandardsExample(t *testing.T) {
+func TestTheAcceptKeyMatchesTheExampleOfRFC6455(t *testing.T) {
 	if got := acceptKey("dGhlIHNhbXBsZSBub25jZQ=="); got != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" {
 		t.Fatalf("got %q", got)
 	}
 }
 
-func TestASpecWithoutPortsIsRefused(t *testing.T) {
+func TestASpecWithoutPortsIsRejected(t *testing.T) {
 	if err := Main(strings.NewReader("{}\n"), &strings.Builder{}); err == nil || !strings.Contains(err.Error(), "ports is 0") {
 		t.Fatalf("got %v", err)
 	}

@@ -32,15 +32,15 @@ var (
 	badRequest      = []byte("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 )
 
-// A request is what the origin needs to know of one.
+// A request holds the properties of a request that the origin uses.
 type request struct {
 	route  route
 	size   int64         // of /bytes/N and /slots/N
-	delay  time.Duration // before the answer
+	delay  time.Duration // before the response
 	slots  int           // requests that the origin works on without getting slower; 0 = any number
 	spread float64       // of delay: it is up to this share shorter or longer
 	every  time.Duration // between events
-	close  bool          // the connection ends after the answer
+	close  bool          // the connection ends after the response
 	key    string        // Sec-WebSocket-Key
 	body   wire.Body
 }

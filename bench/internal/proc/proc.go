@@ -1,5 +1,5 @@
-// Package proc reads from the kernel what processes cost: CPU time, context
-// switches, system calls and memory, for a process and all its descendants.
+// Package proc measures the cost of processes: CPU time, context switches, system calls
+// and memory, for a process and all its descendants.
 //
 // Everything is read from outside, so the process measured does nothing for it.
 package proc
@@ -126,7 +126,7 @@ func MemoryOf(pids []int) (Memory, error) {
 	return sum, nil
 }
 
-// Machine describes what the harness runs on; what cannot be read stays empty.
+// Machine describes the machine; values that cannot be read stay empty.
 func Machine() sample.Machine {
 	m := sample.Machine{Cores: runtime.NumCPU(), OS: runtime.GOOS}
 	if fs, err := procfs.NewDefaultFS(); err == nil {
@@ -219,7 +219,7 @@ func RepositoryRoot() (string, error) {
 	}
 }
 
-// ErrNoCounter says that system calls cannot be counted from outside here.
+// ErrNoCounter reports that system calls cannot be counted on this machine.
 var ErrNoCounter = errors.New("counting system calls needs the kernel's event raw_syscalls:sys_enter, and the right to it")
 
 // CountSyscalls counts the system calls that the processes enter, in all their

@@ -55,7 +55,7 @@ func TestATreeHoldsAProcessAndItsDescendants(t *testing.T) {
 	}
 }
 
-func TestCPUOfAChildIsWhatItsOwnClockSays(t *testing.T) {
+func TestCPUOfAChildMatchesItsCPUClock(t *testing.T) {
 	// The shell counts to a number, prints what the kernel's tick count says
 	// of it, and waits.
 	pid, _ := startShell(t, `i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; read x`)
@@ -126,7 +126,7 @@ func TestAProcessThatHasEndedIsAnError(t *testing.T) {
 	}
 }
 
-func TestSystemCallsAreCountedOrSaidToBeUncountable(t *testing.T) {
+func TestSystemCallsAreCountedOrReportedAsUncountable(t *testing.T) {
 	// Half of the calls are those of a process that is not there yet.
 	cmd := exec.Command("/bin/sh", "-c", "read x; for i in 1 2 3 4 5; do umask 022; done; (for i in 1 2 3 4 5; do umask 022; done); echo done; read x")
 	in, err := cmd.StdinPipe()

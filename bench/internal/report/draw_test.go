@@ -23,7 +23,7 @@ func TestNumbersHaveThreeSignificantDigits(t *testing.T) {
 	}
 }
 
-func TestValuesTakeTheUnitThatSuitsThem(t *testing.T) {
+func TestValuesHaveASuitableUnit(t *testing.T) {
 	for _, c := range []struct {
 		v    float64
 		unit string
@@ -74,7 +74,7 @@ func TestALogarithmicAxisGivesEqualRatiosEqualLengths(t *testing.T) {
 	}
 }
 
-func TestLabelsKeepTheirDistanceAndOrder(t *testing.T) {
+func TestLabelsKeepAMinimumDistanceAndTheirOrder(t *testing.T) {
 	for _, c := range []struct{ at, want []float64 }{
 		{[]float64{10, 50}, []float64{10, 50}},
 		{[]float64{50, 52, 49}, []float64{59, 69, 49}},
@@ -149,7 +149,7 @@ func TestATargetHasTheSameColourInEachPicture(t *testing.T) {
 	}
 }
 
-func TestNotesStandWithTheirScenarioEachTextOnce(t *testing.T) {
+func TestNotesAreShownOnceWithTheirScenario(t *testing.T) {
 	run := &sample.Run{
 		Figures: []sample.Figure{{Scenario: "s", Target: "a", Figure: "f"}},
 		Notes: []sample.Note{

@@ -60,7 +60,7 @@ func ParseGoals(text []byte) ([]Goal, error) {
 	return file.Goals, errors.Join(problems...)
 }
 
-// complete fills in what m leaves out.
+// complete fills in missing fields of m.
 func (m *Measure) complete(from Measure) {
 	if m == nil {
 		return
@@ -102,7 +102,7 @@ func (g *Goal) check() error {
 	return errors.Join(problems...)
 }
 
-// verdict is a goal beside what a run measured.
+// verdict is a goal with the measured value.
 type verdict struct {
 	What     string
 	Goal     string // "≤ 30.0 µs"
@@ -112,7 +112,7 @@ type verdict struct {
 	State    state
 }
 
-// state is what became of a goal.
+// state is the result of a goal.
 type state string
 
 const (
@@ -124,10 +124,10 @@ const (
 	notTheseUnit state = "unit unknown"
 )
 
-// good says whether the goal was reached.
+// good reports whether the goal was reached.
 func (s state) good() bool { return s == held || s == stretched }
 
-// judged says whether there is something to judge.
+// judged reports whether there are measurements to judge.
 func (s state) judged() bool { return s.good() || s == missed || s == onlyHope }
 
 // Class is how the page shows a verdict.
@@ -150,7 +150,7 @@ func verdicts(run *sample.Run, goals []Goal) []verdict {
 	return out
 }
 
-// leastRounds is how many rounds the goals ask for.
+// leastRounds is the number of rounds that the goals require.
 const leastRounds = 5
 
 // goalsLine sums up the verdicts.

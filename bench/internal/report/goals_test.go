@@ -116,7 +116,7 @@ func TestMistakesInGoalsAreReportedTogether(t *testing.T) {
 	}
 }
 
-func TestTheGoalsAreAboutScenariosThatExist(t *testing.T) {
+func TestTheGoalsNameExistingScenarios(t *testing.T) {
 	exists := func(name string) bool {
 		return slices.ContainsFunc(scenario.All(), func(s scenario.Scenario) bool { return s.Name == name })
 	}
@@ -127,13 +127,13 @@ func TestTheGoalsAreAboutScenariosThatExist(t *testing.T) {
 	}
 }
 
-func TestAGoalWithAnUnknownMemberIsRefused(t *testing.T) {
+func TestAGoalWithAnUnknownFieldIsRejected(t *testing.T) {
 	if _, err := ParseGoals([]byte("goals: [{what: w, scenario: s, figure: f, at_mots: 1}]")); err == nil || !strings.Contains(err.Error(), "at_mots") {
 		t.Errorf("error %v", err)
 	}
 }
 
-func TestReplaceSectionKeepsEverythingAround(t *testing.T) {
+func TestReplaceSectionKeepsTheTextAroundIt(t *testing.T) {
 	for _, c := range []struct{ what, before, after, complaint string }{
 		{"an empty section", "a\n<!-- bench:begin --><!-- bench:end -->\nb\n", "a\n<!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->\nb\n", ""},
 		{"a full one", "a\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nb", "a\n<!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->\nb", ""},

@@ -74,7 +74,7 @@ func TestTheReadmeTableOfARunIsTheGoldenFile(t *testing.T) {
 	golden(t, "made-up-readme.md", ReadmeTable(run, goals...))
 }
 
-func TestResultsSayThatTheHarnessWroteThem(t *testing.T) {
+func TestResultsNameTheHarnessAsTheirAuthor(t *testing.T) {
 	run, goals := madeUp(t)
 	got := ResultsMarkdown(run, goals...)
 	if !strings.HasPrefix(got, "# Results\n") || !strings.Contains(got, "never by hand") {
@@ -86,7 +86,7 @@ func TestResultsSayThatTheHarnessWroteThem(t *testing.T) {
 	}
 }
 
-func TestWriteMakesBothFilesInADirectoryThatIsNotThereYet(t *testing.T) {
+func TestWriteCreatesTheDirectoryAndBothFiles(t *testing.T) {
 	run, goals := madeUp(t)
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	for range 2 { // the second time over the first
@@ -111,7 +111,7 @@ func TestWriteMakesBothFilesInADirectoryThatIsNotThereYet(t *testing.T) {
 	}
 }
 
-func TestThePageIsWellFormedAndEachIdentifierIsThereOnce(t *testing.T) {
+func TestThePageIsWellFormedWithUniqueIdentifiers(t *testing.T) {
 	run, goals := madeUp(t)
 	text, err := HTML(run, goals...)
 	if err != nil {
@@ -168,7 +168,7 @@ func TestThePageIsWellFormedAndEachIdentifierIsThereOnce(t *testing.T) {
 	}
 }
 
-func TestThePageNeedsNothingFromElsewhere(t *testing.T) {
+func TestThePageLoadsNoOtherResources(t *testing.T) {
 	run, goals := madeUp(t)
 	text, err := HTML(run, goals...)
 	if err != nil {
@@ -181,7 +181,7 @@ func TestThePageNeedsNothingFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestThePageSaysInWordsWhatItsPicturesShow(t *testing.T) {
+func TestThePicturesOfThePageHaveDescriptions(t *testing.T) {
 	run, goals := madeUp(t)
 	text, err := HTML(run, goals...)
 	if err != nil {
@@ -243,7 +243,7 @@ func TestAReportOpensWithASentenceAndPictures(t *testing.T) {
 	}
 }
 
-func TestGoalsThatWereNotMeasuredAreFoldedAway(t *testing.T) {
+func TestGoalsThatWereNotMeasuredAreCollapsed(t *testing.T) {
 	run, goals := madeUp(t)
 	page, err := HTML(run, goals...)
 	if err != nil {
@@ -286,7 +286,7 @@ func TestNamesFromTheRecordCannotBecomeMarkup(t *testing.T) {
 	}
 }
 
-func TestAnEmptyRunStillMakesAPage(t *testing.T) {
+func TestAnEmptyRunProducesAPage(t *testing.T) {
 	goals := theGoals(t)
 	run := &sample.Run{Meta: sample.Meta{Version: 1}}
 	text, err := HTML(run, goals...)

@@ -71,13 +71,13 @@ func (c column) unitName() string {
 	return c.unit.name
 }
 
-// isLatency says whether the figure is a percentile of the latency.
+// isLatency reports whether the figure is a percentile of the latency.
 func (c column) isLatency() bool {
 	_, ok := sample.PercentileOf(c.figure)
 	return ok
 }
 
-// isMemory says whether the figure is an amount of memory or data.
+// isMemory reports whether the figure is an amount of memory or data.
 func (c column) isMemory() bool { return c.unit.base == amounts }
 
 // tableOf builds the table of a scenario.

@@ -34,7 +34,7 @@ const (
 	kindNote    = "note"
 )
 
-// Better says which way a figure improves.
+// Better is the direction in which a figure improves.
 type Better string
 
 const (
@@ -47,7 +47,7 @@ const (
 	Neither Better = ""
 )
 
-// Machine is what the run ran on. An empty or zero member means unknown.
+// Machine describes the machine of the run. Empty and zero fields are unknown.
 type Machine struct {
 	CPU         string `json:"cpu"`
 	Cores       int    `json:"cores"`
@@ -56,7 +56,7 @@ type Machine struct {
 	OS          string `json:"os"`
 }
 
-// Meta says when, where and with what a run was made.
+// Meta describes the time, machine and versions of a run.
 type Meta struct {
 	Version int       `json:"version"`
 	Started time.Time `json:"started"`
@@ -70,9 +70,8 @@ type Meta struct {
 	Options map[string]string `json:"options,omitempty"`
 }
 
-// Figure is one number, measured once: one scenario, one target, one round.
-// Rounds count from 1; zero means that the figure belongs to no round (the
-// size of a binary).
+// Figure is one measured number of one scenario, target and round. Rounds count from 1;
+// zero means that the figure belongs to no round (the size of a binary).
 type Figure struct {
 	Round    int     `json:"round"`
 	Scenario string  `json:"scenario"`

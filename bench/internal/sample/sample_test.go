@@ -51,7 +51,7 @@ func written(t *testing.T, run *Run) string {
 	return b.String()
 }
 
-func TestARunIsReadAsItWasWritten(t *testing.T) {
+func TestAWrittenRunIsReadBackUnchanged(t *testing.T) {
 	want := whole()
 	text := written(t, want)
 	got, err := Read(strings.NewReader(text))
@@ -63,7 +63,7 @@ func TestARunIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestTheLinesAreThoseOfTheFormat(t *testing.T) {
+func TestTheLinesHaveTheDocumentedFormat(t *testing.T) {
 	want := `{"kind":"meta","version":1,"started":"2026-01-02T15:04:05Z","machine":{"cpu":"c","cores":2,"memory_bytes":8589934592,"kernel":"k","os":"o"},"versions":{"haproxy":"2"},"commit":"abc","options":{"rounds":"5"}}
 {"kind":"figure","round":1,"scenario":"keepalive-64","target":"queuegate","figure":"cpu_per_request","value":8.1,"unit":"us","better":"lower"}
 {"kind":"figure","round":1,"scenario":"keepalive-64","target":"queuegate","figure":"offered","value":0,"unit":""}
@@ -83,7 +83,7 @@ func (c *counting) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestEachLineIsOneWriteAsItComes(t *testing.T) {
+func TestEachLineIsWrittenImmediatelyWithOneCall(t *testing.T) {
 	c := &counting{}
 	w := NewWriter(c)
 	for i := 1; i <= 3; i++ {
@@ -100,7 +100,7 @@ type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
-func TestTheWriterRefusesWhatTheReaderWould(t *testing.T) {
+func TestTheWriterRejectsLinesThatTheReaderRejects(t *testing.T) {
 	c := &counting{}
 	w := NewWriter(c)
 	for what, err := range map[string]error{
@@ -163,7 +163,7 @@ func TestReaderErrorsNameTheLine(t *testing.T) {
 	}
 }
 
-func TestARecordThatBreaksOffKeepsWhatItHad(t *testing.T) {
+func TestATruncatedRecordKeepsItsCompleteLines(t *testing.T) {
 	text := written(t, whole())
 	lines := strings.SplitAfter(text, "\n")
 	run, err := Read(strings.NewReader(lines[0] + lines[1] + lines[2][:len(lines[2])/2]))
@@ -175,7 +175,7 @@ func TestARecordThatBreaksOffKeepsWhatItHad(t *testing.T) {
 	}
 }
 
-func TestALongLineIsReadWhole(t *testing.T) {
+func TestALongLineIsReadCompletely(t *testing.T) {
 	long := strings.Repeat("x", 300<<10)
 	run, err := Read(strings.NewReader(metaLine + `{"kind":"note","text":"` + long + `"}`))
 	if err != nil || len(run.Notes) != 1 || run.Notes[0].Text != long {
@@ -300,7 +300,7 @@ func TestFamiliesAreOrderedBySize(t *testing.T) {
 	}
 }
 
-func TestFiguresHaveTheOrderOfTheTargetThatHasMost(t *testing.T) {
+func TestFiguresHaveTheOrderOfTheTargetWithTheMostFigures(t *testing.T) {
 	run := &Run{}
 	for target, names := range map[string][]string{"direct": {"c", "d"}, "queuegate": {"a", "b", "c"}, "haproxy": {"c", "b", "a"}} {
 		for _, name := range names {

@@ -50,7 +50,7 @@ func direct(t *testing.T, said *notes, s Scenario) *Run {
 		options: &Options{Dir: t.TempDir()}, record: newRecord(said)}
 }
 
-func TestWhatKeepsProcessorsAwakeIsKnownAndNoPartOfTheTarget(t *testing.T) {
+func TestTheProcessThatKeepsProcessorsAwakeDoesNotCountAsTheTarget(t *testing.T) {
 	for _, wanted := range []bool{false, true} {
 		st, err := direct(t, &notes{}, Scenario{Name: "x", Awake: wanted}).start(target.Options{})
 		if err != nil {
@@ -73,7 +73,7 @@ func TestWhatKeepsProcessorsAwakeIsKnownAndNoPartOfTheTarget(t *testing.T) {
 	}
 }
 
-func TestWhereProcessorsCannotBeKeptAwakeANoteSaysSo(t *testing.T) {
+func TestANoteReportsThatProcessorsCannotBeKeptAwake(t *testing.T) {
 	t.Setenv(lineOfRefusal, `{"refused":"no such policy"}`)
 	said := &notes{}
 	_, err := direct(t, said, Scenario{Name: "x", Awake: true}).start(target.Options{})
@@ -86,7 +86,7 @@ func TestWhereProcessorsCannotBeKeptAwakeANoteSaysSo(t *testing.T) {
 	}
 }
 
-func TestProcessorsThatWentIdleAllTheSameGiveNoFigures(t *testing.T) {
+func TestNoFiguresAreRecordedIfProcessorsWentIdle(t *testing.T) {
 	whole := time.Duration(runtime.NumCPU()) * time.Second
 	for _, c := range []struct {
 		awake bool

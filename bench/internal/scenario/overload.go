@@ -19,7 +19,7 @@ const (
 	overPerSecd = float64(overLimit) / 0.010 // what the container can do
 )
 
-// overload sends twice what the container can do.
+// overload sends twice the load that the container can serve.
 var overload = Scenario{
 	Name: "overload",
 	About: fmt.Sprintf("open loop at %d times the capacity of %.0f/s (limit %d, %v each, %d may wait): goodput, fairness, rejects",
@@ -33,7 +33,7 @@ var overload = Scenario{
 }
 
 func runOverload(r *Run, st *stand, _ load.Spec) error {
-	// Refusals are what this is about, so failures are no fault.
+	// Rejections are expected, so failures are not an error.
 	m, err := r.observe(st, load.Spec{
 		Kind: load.HTTP, Path: "/?delay=" + overDelay.String(), Connections: overConns,
 		Rate: overFactor * overPerSecd, Overtaking: overDelay,
@@ -186,7 +186,8 @@ var overloadCost = Scenario{
 }
 
 func runOverloadCost(r *Run) error {
-	// No more wait than without a limit: what waits costs more, wherever it does.
+	// No more requests are queued than without a limit, because queued requests cost
+	// more anywhere.
 	all := target.Options{AutoLimit: true, AutoLeast: costConns, FairBy: "X-Tenant", PriorityBy: "Priority", QueueCapacity: costConns}
 	spec := load.Spec{Kind: load.HTTP, Path: "/", Connections: costConns, Field: "X-Tenant: one\r\nPriority: u=1"}
 	return r.on(target.Options{}, func(off *stand) error {

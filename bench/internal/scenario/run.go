@@ -18,14 +18,14 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// A Recorder takes what was measured; sample.Writer is one.
+// A Recorder receives measurements; sample.Writer implements it.
 type Recorder interface {
 	Figure(sample.Figure) error
 	Latency(sample.Latency) error
 	Note(sample.Note) error
 }
 
-// A Run is one measurement: a scenario, a target, a round.
+// A Run is one measurement of a scenario with a target in a round.
 type Run struct {
 	ctx      context.Context
 	scenario *Scenario
@@ -81,7 +81,7 @@ func (r *record) note(n sample.Note) {
 	}
 }
 
-// figure records a number. Of a run that was cancelled there is none.
+// figure records a number unless the run was cancelled.
 func (r *Run) figure(name string, value float64, unit string, better sample.Better) {
 	if r.ctx.Err() != nil {
 		return
@@ -162,7 +162,7 @@ func (r *Run) start(options target.Options) (*stand, error) {
 	return st, nil
 }
 
-// on runs a measurement on a stand of its own.
+// on runs a measurement on a new stand.
 func (r *Run) on(options target.Options, measure func(*stand) error) error {
 	st, err := r.start(options)
 	if err != nil {
@@ -182,8 +182,7 @@ func (r *Run) pause(d time.Duration) {
 
 func (r *Run) isDirect() bool { return r.target.Name == target.Direct }
 
-// errRefused says that a measurement was made and is not to be trusted; a note
-// has said why.
+// errRefused reports that a measurement cannot be trusted. A note has the reason.
 var errRefused = errors.New("measurement refused")
 
 // A profiler collects pprof profiles of the targets that have some. A nil

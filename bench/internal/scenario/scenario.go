@@ -21,7 +21,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// A Scenario is one way to look at a target.
+// A Scenario is a kind of measurement of a target.
 type Scenario struct {
 	Name  string
 	About string
@@ -30,9 +30,9 @@ type Scenario struct {
 	// Extended scenarios run only when they, a group of theirs, or Everything
 	// is named.
 	Extended bool
-	// Needs are the abilities that a target must have.
+	// Needs are the required abilities of a target.
 	Needs []string
-	// Added says that latencies are to be compared with those of Direct.
+	// Added records the latency added to that of Direct.
 	Added bool
 	// Awake keeps all processors from going idle during the run; see package
 	// awake.
@@ -132,12 +132,12 @@ func (s *Scenario) rounds(all int) int {
 	return min(cmp.Or(s.Rounds, all), all)
 }
 
-// cost is how long a run takes, roughly.
+// cost estimates the duration of a run.
 func (s *Scenario) cost(d time.Duration) time.Duration {
 	return time.Duration(cmp.Or(s.Times, 1)*float64(d)) + s.Extra + 300*time.Millisecond
 }
 
-// leftOut says why a target takes no part; "" if it does.
+// leftOut returns why a target is skipped; "" = it is not.
 func (s *Scenario) leftOut(t *target.Target, files uint64) string {
 	if missing, ok := t.Can(s.Needs...); !ok {
 		return fmt.Sprintf("left out: it cannot do what the scenario needs (%s)", missing)
@@ -152,7 +152,7 @@ func (s *Scenario) leftOut(t *target.Target, files uint64) string {
 // will take, roughly.
 type Progress func(round int, scenario string, left time.Duration)
 
-// spareFiles is how many files are open beside the connections of a load.
+// spareFiles is the number of open files in addition to the connections of a load.
 const spareFiles = 1000
 
 // RunAll measures all scenarios with all targets: round by round, so that a

@@ -14,7 +14,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-func TestScenariosHaveNamesOfTheirOwn(t *testing.T) {
+func TestScenariosHaveUniqueNames(t *testing.T) {
 	seen := map[string]bool{Everything: true}
 	for _, s := range All() {
 		if seen[s.Name] || s.Name == "" || s.About == "" || s.Run == nil && s.Measure == nil && s.Load.Kind == "" {
@@ -75,7 +75,7 @@ func TestSelectTakesNamesGroupsAndAll(t *testing.T) {
 	}
 }
 
-// fake is a scenario that only takes note of its turns.
+// fake is a scenario that only records its runs.
 func fake(turns *[]string, run func(*Run) error) Scenario {
 	return Scenario{Name: "fake", About: "fake", Added: true, Run: func(r *Run) error {
 		*turns = append(*turns, r.target.Name)
@@ -135,7 +135,7 @@ func TestAddedLatencyIsThatOfTheSameRound(t *testing.T) {
 	}
 }
 
-func TestWithoutTheBaseOfAddedLatencyANoteSaysSo(t *testing.T) {
+func TestANoteReportsAMissingBaseOfAddedLatency(t *testing.T) {
 	var turns []string
 	run, err := runFakes(t, context.Background(), 2, []Scenario{fake(&turns, func(r *Run) error {
 		if r.target.Name != "direct" || r.round == 2 {
@@ -154,7 +154,7 @@ func TestWithoutTheBaseOfAddedLatencyANoteSaysSo(t *testing.T) {
 	}
 }
 
-func TestATargetThatFailsGetsANoteAndTheRestGoesOn(t *testing.T) {
+func TestATargetThatFailsGetsANoteAndTheRunContinues(t *testing.T) {
 	var turns []string
 	run, err := runFakes(t, context.Background(), 2, []Scenario{fake(&turns, func(r *Run) error {
 		if r.target.Name == "a" {
@@ -174,7 +174,7 @@ func TestATargetThatFailsGetsANoteAndTheRestGoesOn(t *testing.T) {
 	}
 }
 
-func TestATargetThatCannotIsLeftOutWithANote(t *testing.T) {
+func TestATargetWithoutTheAbilityIsSkippedWithANote(t *testing.T) {
 	var turns []string
 	s := fake(&turns, func(*Run) error { return nil })
 	s.Needs = []string{target.Limit}
@@ -198,7 +198,7 @@ func TestACancelledContextEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestTimeLeftFollowsTheExperience(t *testing.T) {
+func TestTheEstimateOfTheTimeLeftImproves(t *testing.T) {
 	for _, c := range []struct{ passed, done, total, want time.Duration }{
 		{0, 0, time.Minute, time.Minute},
 		{10 * time.Second, 10 * time.Second, time.Minute, 50 * time.Second},
@@ -211,14 +211,14 @@ func TestTimeLeftFollowsTheExperience(t *testing.T) {
 	}
 }
 
-func TestFailuresAreToldMostFrequentFirst(t *testing.T) {
+func TestFailuresAreListedMostFrequentFirst(t *testing.T) {
 	got := failures(&load.Result{Refused: map[int]int64{503: 3, 502: 9}, Errors: map[string]int64{"cut": 5}, Unfinished: 1})
 	if got != "status 502, cut, status 503, no answer" {
 		t.Fatalf("got %q", got)
 	}
 }
 
-func TestRoundsWithSimilarSharesOfFailuresSayTheSame(t *testing.T) {
+func TestRoundsWithSimilarSharesOfFailuresHaveTheSameNote(t *testing.T) {
 	for share, want := range map[float64]float64{0.011: 0.01, 0.1: 0.01, 0.12: 0.1, 0.5: 0.1, 0.6: 0.5, 0.91: 0.9, 1: 0.9} {
 		if got := failedAtLeast(share); got != want {
 			t.Errorf("of a share of %v: %v, want %v", share, got, want)

@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// starts is how fast a target is there: many starts, the median of each round.
+// starts measures the start-up time of a target: the median of many starts per round.
 var starts = Scenario{
 	Name:  "start",
 	About: "from exec to listening and to the first 200, median of many starts; size of the binary",
@@ -63,7 +63,7 @@ func runStart(r *Run) error {
 	return nil
 }
 
-// A question is a GET that is repeated until a 200 comes.
+// A question is a GET that is repeated until it gets a 200.
 type question struct {
 	port    int
 	path    string
@@ -177,7 +177,7 @@ func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
 const (
 	fleetSize = 20
 	fleetWait = 2 * time.Second // until the containers listen
-	// Pollers ask as Knative's activator does.
+	// Pollers probe at the interval of Knative's activator.
 	pollPeriod  = 200 * time.Millisecond
 	pollTimeout = 300 * time.Millisecond
 )

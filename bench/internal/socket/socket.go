@@ -81,7 +81,7 @@ func Connected(fd int) error {
 	return err
 }
 
-// Close closes a socket. Errors tell nothing that the harness could use.
+// Close closes a socket and ignores errors.
 func Close(fd int) { unix.Close(fd) }
 
 // Read reads what is there. Zero bytes without an error is the end.
@@ -97,7 +97,7 @@ func Discard(fd int, limit int) (int, syscall.Errno) {
 	return int(n), errno
 }
 
-// Write writes as much as the socket takes.
+// Write writes as much as the socket accepts.
 func Write(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
 		unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)

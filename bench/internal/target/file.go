@@ -25,12 +25,12 @@ import (
 // origin itself.
 const Direct = "direct"
 
-// Abilities of a target, and what a scenario may need.
+// Abilities of a target, which scenarios may require.
 const (
 	Limit     = "limit"      // a concurrency limit whose excess waits in a queue
 	Bound     = "bound"      // a concurrency limit whose excess waits or is refused
-	AutoLimit = "auto-limit" // one that finds itself
-	Turns     = "turns"      // a queue whose turns go by a header field
+	AutoLimit = "auto-limit" // an adaptive limit
+	Turns     = "turns"      // a queue that is fair by a header field
 	HTTP      = "http"       // HTTP/1 as such, not only as bytes
 	H2C       = "h2c"        // HTTP/2 without TLS
 	WebSocket = "websocket"  // upgrades
@@ -44,7 +44,7 @@ const (
 
 var abilities = []string{Limit, Bound, AutoLimit, Turns, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Many, Start}
 
-// Serve is the port of every target that takes the load.
+// Serve is the name of the port that receives the load.
 const Serve = "serve"
 
 // readyPort is the port that answers HTTP/1 where Serve may not.
@@ -60,7 +60,7 @@ type Target struct {
 	Build     string `yaml:"build"`
 	Binary    string `yaml:"binary"`
 	BinaryEnv string `yaml:"binary_env"`
-	// Get says how to get the binary.
+	// Get describes how to obtain the binary.
 	Get     string            `yaml:"get"`
 	Version []string          `yaml:"version"` // prints the version in its first line
 	Command []string          `yaml:"command"`
@@ -177,7 +177,7 @@ func (t *Target) check() (problems []error) {
 	return problems
 }
 
-// Can says whether the target has all abilities, and names the first missing.
+// Can reports whether the target has all abilities, and names the first missing one.
 func (t *Target) Can(needs ...string) (missing string, ok bool) {
 	for _, n := range needs {
 		if !slices.Contains(t.Does, n) {
@@ -187,7 +187,7 @@ func (t *Target) Can(needs ...string) (missing string, ok bool) {
 	return "", true
 }
 
-// ErrMissing says that a target's binary is not on this machine.
+// ErrMissing reports that a target's binary is not installed.
 var ErrMissing = errors.New("missing")
 
 // Find locates the target's binary, or builds it in dir from the tree at root.

@@ -33,7 +33,7 @@ const startTimeout = 15 * time.Second
 // An Instance is a running target.
 type Instance struct {
 	Target *Target
-	// Port takes the load.
+	// Port receives the load.
 	Port int
 	// PID is the root of the instance's processes.
 	PID int
@@ -71,7 +71,7 @@ func (t *Target) Start(ctx context.Context, base string, options Options, origin
 		if !errors.Is(err, errEnded) {
 			return nil, err
 		}
-		last = err // perhaps a port was taken between choosing and binding
+		last = err // another process may have taken a port before the instance bound it
 	}
 	return nil, last
 }
@@ -226,7 +226,7 @@ func (i *Instance) ProfilePort() int {
 	return i.ports[i.Target.Profile.Port]
 }
 
-// Alive says whether the instance still runs.
+// Alive reports whether the instance is running.
 func (i *Instance) Alive() bool {
 	if i.cmd == nil {
 		return true

@@ -11,25 +11,25 @@ import (
 	"text/template"
 )
 
-// Options are what a scenario wants of an instance.
+// Options configure an instance for a scenario.
 type Options struct {
 	// Origin is the port of the container.
 	Origin int
 	// Limit is the concurrency limit; 0 is none.
 	Limit int
-	// AutoLimit asks for a limit that finds itself, in the place of Limit.
+	// AutoLimit selects an adaptive limit instead of Limit.
 	AutoLimit bool
-	// AutoLeast is the least that it may find; 0 is the target's own default.
+	// AutoLeast is the minimum of the adaptive limit; 0 = the target's default.
 	AutoLeast int
-	// FairBy and PriorityBy name the header fields by which those who wait take
-	// turns; "" is strict FIFO.
+	// FairBy and PriorityBy name the header fields for fairness and priority of queued
+	// requests; "" = strict FIFO.
 	FairBy, PriorityBy string
-	// QueueCapacity is how many may wait; 0 is the target's own default.
+	// QueueCapacity is the queue capacity; 0 = the target's default.
 	QueueCapacity int
 	// H2Clients says that the load speaks HTTP/2, and H2C that the origin shall
 	// be spoken to in HTTP/2 too.
 	H2Clients, H2C bool
-	// Profile asks for the pprof pages.
+	// Profile enables pprof.
 	Profile bool
 	// Cold says that the origin does not listen yet: the instance counts as
 	// ready when it listens itself.

@@ -66,7 +66,7 @@ targets:
 	}
 }
 
-func TestAnUnknownMemberOrNoTargetIsRefused(t *testing.T) {
+func TestAnUnknownFieldOrAFileWithoutTargetsIsRejected(t *testing.T) {
 	for _, text := range []string{"targets: []", "", "targets: [{name: x, colour: red}]", "targets: [~]", "peers: []"} {
 		if _, err := Parse([]byte(text), fstest.MapFS{}); err == nil {
 			t.Errorf("%q was taken", text)
@@ -74,7 +74,7 @@ func TestAnUnknownMemberOrNoTargetIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheBuiltInTargetsAreGoodAndDirectIsFirst(t *testing.T) {
+func TestTheBuiltInTargetsAreValidAndDirectIsFirst(t *testing.T) {
 	text, err := os.ReadFile("../../targets.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestTheBuiltInTargetsAreGoodAndDirectIsFirst(t *testing.T) {
 	}
 }
 
-func TestTemplatesSeeWhatTheScenarioWants(t *testing.T) {
+func TestTemplatesGetTheOptionsOfTheScenario(t *testing.T) {
 	x := parseOne(t, `
 targets:
   - name: x
@@ -149,7 +149,7 @@ func TestAMissingBinarySaysHowToGetIt(t *testing.T) {
 	}
 }
 
-func TestFreePortsAreDistinctAndBelowThoseOfClients(t *testing.T) {
+func TestFreePortsAreDistinctAndBelowThePortsOfClients(t *testing.T) {
 	names := strings.Split(strings.Repeat("p ", 50), " ")
 	for i := range names {
 		names[i] += strconv.Itoa(i)
@@ -217,7 +217,7 @@ func TestStopLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestAProgramThatEndsAtOnceIsExplainedByWhatItSaid(t *testing.T) {
+func TestTheErrorOfAProgramThatEndsImmediatelyHasItsOutput(t *testing.T) {
 	x := parseOne(t, `targets: [{name: x, binary: /bin/sh, get: x, command: ["{{.Binary}}", -c, "echo error: no such luck; echo bye; exit 3"]}]`, nil)
 	base := t.TempDir()
 	if err := x.Find(context.Background(), ".", base, ""); err != nil {

@@ -18,17 +18,17 @@ const MaxHead = 64 << 10
 // ErrChunk is a fault of a chunked body.
 var ErrChunk = errors.New("malformed chunk")
 
-// Filler is what bodies consist of.
+// Filler is the content of bodies.
 var Filler = bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
 
-// A Body is what is still to come of one.
+// A Body tracks the rest of a message body.
 type Body struct {
 	Left    int64 // of the body, or of the chunk under way with its CRLF
 	Chunked bool
 	last    bool // the last chunk has been seen, trailers follow
 }
 
-// Expected says whether anything is to come.
+// Expected reports whether more bytes follow.
 func (b *Body) Expected() bool { return b.Chunked || b.Left > 0 }
 
 // Take uses what of p belongs to the body, and says whether it ended. With too
@@ -83,7 +83,7 @@ func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) 
 // Framing is what the fields of a head say of the body and of the connection.
 type Framing struct {
 	Body  Body
-	Known bool // a field says where the body ends
+	Known bool // a field determines the end of the body
 	Close bool // the connection ends with this message
 }
 
