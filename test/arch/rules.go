@@ -41,7 +41,7 @@ var places = []place{
 	{"cmd/demo", nil},
 }
 
-// placeOf is the innermost place that a package is in, or nil.
+// placeOf returns the innermost place that contains a package, or nil.
 func placeOf(path string) *place {
 	var found *place
 	for i := range places {
@@ -64,7 +64,7 @@ func (p *place) mayImport(target string) bool {
 	})
 }
 
-// A Package is what go list -json says of one package.
+// A Package is the output of go list -json for one package.
 type Package struct {
 	ImportPath   string
 	Imports      []string
@@ -151,7 +151,7 @@ func within(path, root string) bool {
 	return path == root || strings.HasPrefix(path, root+"/")
 }
 
-// forbidden are libraries that a place does without, behind other imports too.
+// forbidden are libraries that a place must not import, even indirectly.
 var forbidden = []struct {
 	dir     string
 	alone   bool // what is below dir is free to
@@ -176,8 +176,8 @@ func isOpenCensus(path string) bool { return within(path, "go.opencensus.io") }
 // A graph is keyed by import path.
 type graph map[string]Package
 
-// path returns a shortest chain of imports, tests aside, from a package to one
-// that is wanted, or nil.
+// path returns a shortest chain of imports, without tests, from a package to a wanted
+// one, or nil.
 func (g graph) path(from string, wanted func(string) bool) []string {
 	cameFrom := map[string]string{from: ""}
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// container is a user container whose readiness can be taken away.
+// container is a user container whose readiness can be switched off.
 type container struct {
 	port    int
 	server  *httptest.Server
@@ -23,7 +23,7 @@ type container struct {
 	open    atomic.Bool // probes without probeSecret pass too
 }
 
-// probeSecret is what the readiness probe brings to be let in.
+// probeSecret is the credential in the readiness probe.
 const probeSecret = "Bearer-of-the-probe"
 
 func startContainer(t *testing.T) *container {
@@ -89,7 +89,7 @@ func load(t *testing.T, g *gate, clients, mean int) (stop func()) {
 	return stop
 }
 
-// get returns the status of the answer, 0 if there is none.
+// get returns the status of the response, 0 without one.
 func get(client *http.Client, url string) int {
 	answer, err := client.Get(url)
 	if err != nil {
@@ -100,7 +100,7 @@ func get(client *http.Client, url string) int {
 	return answer.StatusCode
 }
 
-// burst sends requests at once and waits for their answers.
+// burst sends concurrent requests and waits for the responses.
 func burst(g *gate, path string, n int) (statuses map[int]int) {
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -41,7 +41,7 @@ func launchGate(t *testing.T, o launch.Options) *gate {
 	return &gate{g, t, o}
 }
 
-// again starts a gate on the same ports after this one has ended.
+// again restarts the gate on the same ports.
 func (g *gate) again() *gate {
 	g.t.Helper()
 	o := g.options

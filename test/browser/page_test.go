@@ -83,7 +83,7 @@ type view struct {
 	scheme        string
 }
 
-// views are what the page must look right in.
+// views are the viewports and color schemes in which the page is checked.
 var views = []view{
 	{"light", 1280, 900, "light"}, {"dark", 1280, 900, "dark"},
 	{"narrow", 390, 844, "light"}, {"narrow-dark", 390, 844, "dark"},

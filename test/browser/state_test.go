@@ -20,7 +20,7 @@ func in(state string) string {
 	return fmt.Sprintf(`document.querySelector('#state').dataset.state === %q`, state)
 }
 
-// says is an expression for the visible text of the state and its cause.
+// says returns an expression for the visible text of the state and its cause.
 const says = `['state-word', 'state-cause'].map((id) => document.getElementById(id))
 	.filter((e) => e.checkVisibility()).map((e) => e.textContent).join(': ')`
 
@@ -49,7 +49,7 @@ func TestAConnectingPageShowsNoState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What is in front of the gate keeps the stream back until it may pass.
+	// The proxy before the gate delays the stream until pass is closed.
 	pass := make(chan struct{})
 	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(page) }}
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -192,7 +192,7 @@ func TestThePageShowsADeadGateAndReconnects(t *testing.T) {
 	g.again()
 	b.awaits("the page is live again, with the figures of the new gate", in("ready")+` &&
 		document.querySelector('#failures-note').textContent === 'None since the start.'`, nil)
-	// The browser itself reports connections that are refused.
+	// The browser reports refused connections as errors.
 	if got := b.complaints("network error: Failed to load resource"); len(got) > 0 {
 		t.Errorf("the browser complains: %q", got)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// failsafe bounds every wait, far above what any case needs.
+// failsafe bounds every wait; no result depends on it.
 const failsafe = 30 * time.Second
 
 // tab is a tab of the browser, and what went on in it.
@@ -143,7 +143,7 @@ func evaluateAsync[T any](b *tab, expression string) T {
 	return v
 }
 
-// text is what the first element that matches says.
+// text returns the text of the first element that matches.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
 	return evaluate[string](b, fmt.Sprintf("(document.querySelector(%q)?.textContent ?? '')", selector))

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// What is not run here is at least a script, and names what there is.
+// Blocks that are not run must be valid scripts and name existing commands.
 func TestTheCommandsThatAreNotRunExist(t *testing.T) {
 	all := pages(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -56,7 +56,7 @@ func commands(script string) (list [][]string) {
 	return list
 }
 
-// exists reports what is not there of a command of this repository.
+// exists returns the missing parts of a command of this repository.
 func exists(words []string) error {
 	switch filepath.Base(words[0]) {
 	case "queue":
@@ -69,7 +69,7 @@ func exists(words []string) error {
 	return nil
 }
 
-// known looks for the words of a command line in the help that the program has.
+// known checks the words of a command line against the program's help.
 func known(words []string, program string) error {
 	help := []string{program}
 	if len(words) > 0 && regexp.MustCompile(`^[a-z]+$`).MatchString(words[0]) {

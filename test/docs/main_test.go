@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// repository is the copy that the commands run in.
+// repository is the copy in which the commands run.
 var repository = os.Getenv(copyVariable)
 
 // copyVariable says where the copy is, to the process that runs the commands.
@@ -105,7 +105,7 @@ func environment() []string {
 	return append(list, "GOFLAGS=-buildvcs=false", "PATH="+filepath.Join(repository, "bin")+":"+os.Getenv("PATH"))
 }
 
-// copyTree copies what a fresh clone would have.
+// copyTree copies the files that a fresh clone would contain.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -19,7 +19,7 @@ type block struct {
 	reason string // why it is not run here; empty if it is
 }
 
-// languages are what a fence may be followed by.
+// languages are the allowed languages of code fences.
 var languages = []string{"sh", "go", "yaml", "json", "ini", "dockerfile", "text"}
 
 var (

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// timeout is what a block may take, and a program to listen and to end.
+// timeout bounds a block, and the start and end of a program.
 const timeout = 4 * time.Minute
 
 func shell(ctx context.Context, text string) *exec.Cmd {
@@ -23,8 +23,8 @@ func shell(ctx context.Context, text string) *exec.Cmd {
 	return c
 }
 
-// The commands of all pages do what a reader who follows them needs: they end
-// well. The copy is one for all pages, as a reader's clone.
+// The commands of all pages must succeed. All pages share one copy of the repository,
+// like a reader's clone.
 func TestTheCommandsOfThePagesWork(t *testing.T) {
 	all := pages(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -108,7 +108,7 @@ func start(t *testing.T, b block) *program {
 	return nil
 }
 
-// stop is Ctrl-C: all of the group gets SIGINT.
+// stop sends SIGINT to the process group, like Ctrl-C.
 func (p *program) stop() {
 	if p == nil {
 		return

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// ofContainer tells whether an answer was made by the container.
+// ofContainer reports whether a response comes from the container.
 func ofContainer(m message) bool {
 	_, own := m.get("X-Container")
 	_, token := m.get("X-Token")
 	return own || token
 }
 
-// judgeClient judges the stream of answers.
+// judgeClient judges the responses that the client received.
 func (o *outcome) judgeClient() {
 	if o.last() == wantForeign {
 		return
@@ -22,7 +22,7 @@ func (o *outcome) judgeClient() {
 	methods := append(o.methods[:min(len(o.methods), len(o.wants)):len(o.methods)], "GET")
 	list := readAnswers(o.stream, methods, o.ended)
 	if errors.Is(list.err, errMalformed) {
-		o.add(unsafe, "a strict reader refuses the answers: %v", list.err)
+		o.add(unsafe, "the strict parser rejects the responses: %v", list.err)
 		return
 	}
 	if err := stdlibAnswers(o.stream, list.all, methods, list.whole); err != nil {
@@ -35,10 +35,10 @@ func (o *outcome) judgeClient() {
 		}
 	}
 	if len(list.finals) > allowed {
-		o.add(unsafe, "%d answers to %d requests", len(list.finals), allowed)
+		o.add(unsafe, "%d responses to %d requests", len(list.finals), allowed)
 	}
 	if o.c.answers() && strings.Contains(string(o.stream), tokenOf(o.id, "s")) {
-		o.add(unsafe, "bytes behind an answer reached the client")
+		o.add(unsafe, "excess bytes after a response reached the client")
 	}
 	for i, m := range list.finals[:min(len(list.finals), allowed)] {
 		wanted := []string{o.role(i)}
@@ -46,7 +46,7 @@ func (o *outcome) judgeClient() {
 			wanted = []string{tokenOf(o.id, "k"), tokenOf(o.id, "z")}
 		}
 		if got, own := m.get("X-Token"); own && !slices.Contains(wanted, got) {
-			o.add(unsafe, "answer %d is the one to %s, not to %s", i, got, wanted)
+			o.add(unsafe, "response %d belongs to %s, not to %s", i, got, wanted)
 		}
 	}
 	for i, w := range o.wants {
@@ -59,36 +59,36 @@ func (o *outcome) judgeClient() {
 	if o.sentinel && len(list.finals) == len(o.wants) {
 		last := list.finals[len(list.finals)-1]
 		if ofContainer(last) && !last.has("Connection", "close") && last.framing != frameClose {
-			o.add(unfaithful, "closed behind a valid exchange without a word")
+			o.add(unfaithful, "closed after a valid exchange without announcing it")
 		}
 	}
 }
 
-// judgeMissing judges that the stream ended before the nth answer.
+// judgeMissing judges a stream that ended before the nth response.
 func (o *outcome) judgeMissing(list answerList, nth int, w want) {
 	switch w.kind {
 	case wantForward, wantTunnel:
-		o.add(refusedValid, "request %d got no whole answer", nth)
+		o.add(refusedValid, "request %d got no complete response", nth)
 	case wantEither:
 		if nth == 0 || ofContainer(list.finals[nth-1]) {
-			o.add(wrongStatus, "request %d got no answer", nth)
+			o.add(wrongStatus, "request %d got no response", nth)
 		}
 	case wantRefuse, wantGate, wantFault:
-		o.add(wrongStatus, "request %d got no answer", nth)
+		o.add(wrongStatus, "request %d got no response", nth)
 	case wantCut:
 		if list.whole {
-			o.add(wrongStatus, "closed without a head")
+			o.add(wrongStatus, "closed without a response head")
 		}
 	}
 }
 
-// judgeAnswer judges the nth answer.
+// judgeAnswer judges the nth response.
 func (o *outcome) judgeAnswer(list answerList, nth int, w want) {
 	m := list.finals[nth]
 	scripted := o.c.answers() && strings.HasSuffix(o.role(nth), "t")
 	if scripted && ofContainer(m) {
 		for _, miss := range o.compareSeen(m) {
-			o.add(unfaithful, "answer: %s", miss)
+			o.add(unfaithful, "response: %s", miss)
 		}
 	}
 	switch w.kind {
@@ -107,13 +107,13 @@ func (o *outcome) judgeAnswer(list answerList, nth int, w want) {
 		}
 	case wantRefuse, wantGate, wantBreak, wantFault:
 		if ofContainer(m) && m.status < 500 && m.status != http.StatusBadRequest {
-			o.add(lenient, "message %d was let through: %d", nth, m.status)
+			o.add(lenient, "message %d was forwarded: %d", nth, m.status)
 		} else if ofContainer(m) || !w.allows(m.status) {
 			o.add(wrongStatus, "request %d got %d %.80q", nth, m.status, m.body)
 		}
 	case wantCut:
 		if ofContainer(m) {
-			o.add(unsafe, "an answer that was cut off reached the client as a whole")
+			o.add(unsafe, "a truncated response looks complete to the client")
 		} else if m.status != http.StatusBadGateway {
 			o.add(wrongStatus, "request %d got %d %.80q", nth, m.status, m.body)
 		}
@@ -126,7 +126,7 @@ func (o *outcome) judgeAnswer(list answerList, nth int, w want) {
 	}
 }
 
-// judgeScripted compares a forwarded answer with the container's script.
+// judgeScripted compares a forwarded response with the container's script.
 func (o *outcome) judgeScripted(list answerList, got message, nth int) {
 	request := message{method: methodOf(o.methods, nth), version: "HTTP/1.1"}
 	if nth < len(o.expected) {
@@ -139,7 +139,7 @@ func (o *outcome) judgeScripted(list answerList, got message, nth int) {
 		return
 	}
 	for _, difference := range compareAnswers(sent.finals[0], got, request) {
-		o.add(unfaithful, "answer: %s", difference)
+		o.add(unfaithful, "response: %s", difference)
 	}
 	var wanted, interim []int
 	for _, m := range sent.all {
@@ -156,7 +156,7 @@ func (o *outcome) judgeScripted(list answerList, got message, nth int) {
 		}
 	}
 	if !slices.Equal(wanted, interim) {
-		o.add(unfaithful, "interim answers %v, not %v", interim, wanted)
+		o.add(unfaithful, "interim responses %v, want %v", interim, wanted)
 	}
 }
 

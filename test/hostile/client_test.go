@@ -19,7 +19,7 @@ const (
 // client is one raw connection to the proxy.
 type client struct {
 	conn    *net.TCPConn
-	methods []string // of the requests that it sends, for framing the answers
+	methods []string // methods of the requests sent, needed to frame the responses
 
 	mu      sync.Mutex
 	changed chan struct{} // replaced at every change
@@ -59,15 +59,15 @@ func (c *client) receive() {
 	}
 }
 
-// state is what arrived so far.
+// state returns the bytes received so far.
 func (c *client) state() ([]byte, endKind, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stream, c.ended, c.changed
 }
 
-// wait returns true as soon as done says so, and false at the deadline or at
-// the end of the connection.
+// wait returns true as soon as done returns true, false at the deadline or the end of
+// the connection.
 func (c *client) wait(deadline time.Time, done func([]byte, endKind) bool) bool {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
@@ -87,7 +87,7 @@ func (c *client) wait(deadline time.Time, done func([]byte, endKind) bool) bool 
 	}
 }
 
-// write sends data, one byte at a time if slowly. Errors show as the end of the
+// write sends data, one byte at a time if slowly. Errors appear as the end of the
 // stream.
 func (c *client) write(data []byte, slowly bool) {
 	size := len(data)
@@ -104,17 +104,17 @@ func (c *client) write(data []byte, slowly bool) {
 	}
 }
 
-// answerList is a client's stream as the strict parser reads it.
+// answerList is a client's stream as parsed by the strict parser.
 type answerList struct {
 	finals   []message
-	all      []message // interim ones included, and the incomplete one last
+	all      []message // including interim ones, with an incomplete one last
 	whole    bool      // nothing incomplete at the end
-	tunnel   []byte    // bytes behind a 101
+	tunnel   []byte    // bytes after a 101
 	switched bool
-	err      error // errIncomplete or malformed, behind the last whole answer
+	err      error // errIncomplete or malformed, after the last complete response
 }
 
-// readAnswers frames the answers of a stream to requests with the methods.
+// readAnswers frames the responses in a stream; methods are those of the requests.
 func readAnswers(stream []byte, methods []string, ended endKind) answerList {
 	list := answerList{whole: true}
 	at := 0

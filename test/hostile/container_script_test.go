@@ -9,17 +9,17 @@ import (
 	"go.uber.org/atomic"
 )
 
-// script is what the container answers to the request with one token.
+// script is the container's response to the request with one token.
 type script struct {
 	steps    []step
-	early    bool          // when the head is there, not the message
-	synced   chan struct{} // closed when the client has its answers
+	early    bool          // respond after the head, not after the whole message
+	synced   chan struct{} // closed when the client has its responses
 	finished chan struct{} // closed when the container has played it
 	began    atomic.Bool
 	once     sync.Once
 }
 
-// answer tells the client which request the container saw.
+// answer responds with the token of the request that the container received.
 func (cc *containerConn) answer(m message) {
 	token := tokenPattern.FindString(m.target)
 	body := fmt.Sprintf("%s %d\n", token, len(m.body))

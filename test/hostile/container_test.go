@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// tokenPattern matches the tokens that tell requests apart: q, the number of
-// the run, the role.
+// tokenPattern matches the tokens that identify requests: q, the number of the run, the
+// role.
 var tokenPattern = regexp.MustCompile(`q([0-9]{6})([a-z])`)
 
 func tokenOf(run int, role string) string { return fmt.Sprintf("q%06d%s", run, role) }
 
-// containerConn is one connection as the container saw it.
+// containerConn is one connection of the container.
 type containerConn struct {
 	conn     net.Conn
 	received []byte
 	runs     []arrival
-	messages []message // whole ones; offsets count from the start of received
-	partial  message   // of the message under way
-	err      error     // of the strict parser behind the last whole message
+	messages []message // complete ones; offsets count from the start of received
+	partial  message   // the incomplete message
+	err      error     // of the strict parser after the last complete message
 	ended    bool
 	tunnel   int  // offset at which HTTP ends, 0 if it does not
-	echo     bool // send back what comes
+	echo     bool // send received bytes back
 	closing  bool // by the container itself
 	jobs     chan func()
 }
 
-// arrival tells that bytes from an offset on came during a run.
+// arrival records that the bytes from offset on were received during a run.
 type arrival struct{ offset, run int }
 
 // container is a scripted origin that records every byte it receives.
@@ -41,7 +41,7 @@ type container struct {
 	mu       sync.Mutex
 	conns    []*containerConn
 	scripts  map[string]*script
-	greeting *script // played on the next connection that is accepted
+	greeting *script // played on the next accepted connection
 	run      int
 }
 
@@ -89,7 +89,7 @@ func (cc *containerConn) work() {
 func (c *container) receive(cc *containerConn) {
 	defer close(cc.jobs)
 	chunk := make([]byte, 64<<10)
-	started := 0 // messages whose answer has begun
+	started := 0 // messages whose response has begun
 	for {
 		n, err := cc.conn.Read(chunk)
 		c.mu.Lock()
@@ -111,7 +111,7 @@ func (c *container) receive(cc *containerConn) {
 	}
 }
 
-// advance reads one message more and queues its answer. It holds mu.
+// advance parses one more message and queues its response. The caller holds mu.
 func (c *container) advance(cc *containerConn, started *int) bool {
 	at := 0
 	if n := len(cc.messages); n > 0 {
@@ -167,7 +167,7 @@ func (c *container) advance(cc *containerConn, started *int) bool {
 	return true
 }
 
-// begin names the run that bytes from now on belong to.
+// begin sets the run to which further bytes belong.
 func (c *container) begin(run int, s *script, unasked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +188,7 @@ func (c *container) begin(run int, s *script, unasked bool) {
 	}
 }
 
-// unfinished describes connections that stand in the middle of a message.
+// unfinished describes connections with an incomplete message.
 func (c *container) unfinished() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +204,7 @@ func (c *container) unfinished() string {
 	return strings.Join(open, "; ")
 }
 
-// forget leaves connections that hang out of later looks.
+// forget excludes hanging connections from unfinished.
 func (c *container) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

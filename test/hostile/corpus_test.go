@@ -13,13 +13,13 @@ type wantKind uint8
 
 const (
 	wantForward wantKind = iota // a valid message: one message on the other side, unchanged
-	wantEither                  // forwarded, or refused with one of the statuses
-	wantRefuse                  // answered by the gate and closed; nothing reaches the container
-	wantGate                    // answered by the gate; nothing reaches the container
-	wantBreak                   // refused or cut, and closed; the container never sees it whole
-	wantForeign                 // no HTTP/1: ends in time; the container never sees a message
-	wantFault                   // answer cases: the gate answers in the container's place
-	wantCut                     // answer cases: the client can tell that the answer is not whole
+	wantEither                  // forwarded, or rejected with one of the statuses
+	wantRefuse                  // local reply and close; nothing reaches the container
+	wantGate                    // local reply; nothing reaches the container
+	wantBreak                   // rejected or cut, and closed; the container never receives a complete message
+	wantForeign                 // not HTTP/1: ends in time; the container never receives a message
+	wantFault                   // response cases: the gate sends a local reply instead
+	wantCut                     // response cases: the client can tell that the response is incomplete
 	wantTunnel                  // 101, then bytes both ways
 )
 
@@ -57,18 +57,18 @@ type hostileCase struct {
 	file, name, section string
 	request, answer     string // scripts
 	wants               []want
-	target              string   // first target as the container must see it, if not as sent
-	raw                 string   // bytes after a 101, as the client must see them
+	target              string   // first target that the container must receive, if different from the one sent
+	raw                 string   // bytes after a 101 that the client must receive
 	seen, unseen        []string // "Name: value" or "Name" of the first message on the other side
 	alone               bool     // no variants
 	splits              bool     // sent in two pieces, cut at every byte
 	smuggling           bool     // bytes after the refused message must never count as a request
-	early               bool     // the container answers when it has the head
-	unasked             bool     // the container writes its answer when it accepts
-	closes              bool     // the gate closes after the last answer
+	early               bool     // the container responds after the head
+	unasked             bool     // the container sends its response when it accepts the connection
+	closes              bool     // the gate closes after the last response
 }
 
-// answers tells whether the case is about what the container sends.
+// answers reports whether the case tests a response of the container.
 func (c *hostileCase) answers() bool { return c.answer != "" }
 
 // readCorpus returns all cases of testdata.
@@ -164,8 +164,7 @@ func parseCases(file, text string) ([]*hostileCase, error) {
 	return all, flush()
 }
 
-// scriptLine is a line of a script with its CRLF, which a backslash at the end
-// takes away.
+// scriptLine returns a line of a script with CRLF, unless it ends in a backslash.
 func scriptLine(line string) string {
 	trimmed := strings.TrimRight(line, `\`)
 	if (len(line)-len(trimmed))%2 == 1 {

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// perHop are the fields that a gate handles itself, by lower-case name.
+// perHop are the fields that are not forwarded unchanged, by lower-case name.
 var perHop = []string{
 	"connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "transfer-encoding",
 	"upgrade", "host", "content-length", "x-forwarded-for", "forwarded", "k-original-host",
 	"knative-serving-namespace", "knative-serving-revision", "date",
 }
 
-// protected tells whether a Connection field cannot take the named field away.
+// protected reports whether a Connection field cannot remove the named field.
 func protected(name string) bool {
 	return name == "host" || name == "forwarded" || strings.HasPrefix(name, "x-forwarded-") ||
 		strings.HasPrefix(name, "k-") || strings.HasPrefix(name, "content-")
 }
 
-// endToEnd returns the fields that must arrive as they were sent.
+// endToEnd returns the fields that must arrive unchanged.
 func endToEnd(m message, fields []field) []field {
 	var kept []field
 	for _, f := range fields {
@@ -33,7 +33,7 @@ func endToEnd(m message, fields []field) []field {
 	return kept
 }
 
-// compareRequests returns how a forwarded request differs from what was sent.
+// compareRequests returns the differences between a sent and a forwarded request.
 func compareRequests(sent, got message) []string {
 	var all []string
 	target := sent.target
@@ -67,7 +67,8 @@ func compareRequests(sent, got message) []string {
 	return append(all, compareFields(endToEnd(sent, sent.trailers), endToEnd(got, got.trailers))...)
 }
 
-// compareAnswers returns how a forwarded answer differs from the container's.
+// compareAnswers returns the differences between the container's response and the
+// forwarded one.
 func compareAnswers(sent, got, request message) []string {
 	var all []string
 	if got.status != sent.status || got.reason != sent.reason {
@@ -131,7 +132,7 @@ func (o *outcome) compareSeen(m message) []string {
 	for _, s := range o.c.unseen {
 		name, value, exact := strings.Cut(s, ": ")
 		if slices.ContainsFunc(fields, func(f field) bool { return strings.EqualFold(f.name, name) && (!exact || f.value == value) }) {
-			all = append(all, s+" was not taken away")
+			all = append(all, s+" was not removed")
 		}
 	}
 	return all

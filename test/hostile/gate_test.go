@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// hangTime is how long anything may take before it counts as a hang.
+	// hangTime is the time after which anything counts as hanging.
 	hangTime = time.Minute
-	// closeTime is how long a close may take behind an answer.
+	// closeTime is the maximum time from a response to the close.
 	closeTime = 20 * time.Second
-	// pauseTime lets a peer read what was written so far; no verdict rests on it.
+	// pauseTime gives a peer time to read; no verdict depends on it.
 	pauseTime = 2 * time.Millisecond
 	// requestTimeoutSeconds is the request timeout of the gate, well below hangTime.
 	requestTimeoutSeconds = 10
@@ -47,10 +47,10 @@ type target struct {
 	address   string
 	container *container
 	gate      *launch.Gate  // nil if the proxy was not started here
-	timeout   time.Duration // longer than this is a hang
+	timeout   time.Duration // time after which an exchange counts as hanging
 }
 
-// startGate runs the real binary in front of a container of its own.
+// startGate runs the real binary in front of a new container.
 func startGate() (*target, error) {
 	binary, err := gateBinary()
 	if err != nil {
@@ -83,11 +83,11 @@ func runningTarget() (*target, error) {
 	return &target{address: address, container: c, timeout: hangTime}, nil
 }
 
-// alive tells whether the process under test still runs.
+// alive reports whether the process under test is running.
 func (t *target) alive() bool { return t.gate == nil || t.gate.Running() }
 
-// stop ends the gate and the container's listener, and returns what the gate
-// printed of races, panics and broken invariants.
+// stop ends the gate and the container's listener, and returns races, panics and broken
+// invariants that the gate printed.
 func (t *target) stop() error {
 	defer t.container.listener.Close()
 	if t.gate == nil {

@@ -14,7 +14,7 @@ const (
 	leastAnswer = 120
 )
 
-// TestTheCorpusHasItsMinimumSize keeps the corpus from shrinking, and every script readable.
+// TestTheCorpusHasItsMinimumSize checks the size of the corpus and parses every script.
 func TestTheCorpusHasItsMinimumSize(t *testing.T) {
 	cases, err := readCorpus()
 	if err != nil {
@@ -69,7 +69,7 @@ func TestHostileMessages(t *testing.T) {
 	report(t, cases, outcomes)
 }
 
-// report makes a subtest of each file and case.
+// report runs a subtest for each file and case.
 func report(t *testing.T, cases []*hostileCase, outcomes []*outcome) {
 	byCase := map[*hostileCase][]*outcome{}
 	byFile := map[string][]*hostileCase{}
@@ -119,7 +119,7 @@ func summary(cases []*hostileCase, outcomes []*outcome) string {
 	return all.String()
 }
 
-// describe tells what went wrong, and what went over the wire.
+// describe returns the verdicts and the bytes on both connections.
 func (o *outcome) describe() string {
 	var all strings.Builder
 	fmt.Fprintf(&all, "%s; %s %v", o.c.section, o.variant, o.wants)

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// arrivals is what the container received of one run.
+// arrivals holds what the container received in one run.
 type arrivals struct {
 	whole   []message
-	partial []message // heads that were whole, bodies that were not
-	tail    []string  // bytes that are no message
+	partial []message // complete heads with incomplete bodies
+	tail    []string  // bytes that form no message
 }
 
 // count returns how many whole and broken messages carry a token.
@@ -58,8 +58,8 @@ func judge(c *container, all []*outcome) {
 	}
 }
 
-// judgeConnection frames one stream that the container received, and hands its
-// messages to the runs that they belong to.
+// judgeConnection frames one stream that the container received, and assigns its
+// messages to their runs.
 func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*outcome) {
 	blame := func(run int, format string, args ...any) {
 		if o := byRun[run]; o != nil {
@@ -86,7 +86,7 @@ func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*o
 			blame(cc.runAt(at), "at the container: %v", err)
 			break
 		}
-		// The next requests are judged from where the strict parser ends this one.
+		// Continue after this request, at the end found by the strict parser.
 		start = cc.messages[from-1].end
 		blame(runOf(cc.messages[from-1], cc.runAt(start)), "at the container: %v", err)
 	}
@@ -102,11 +102,11 @@ func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*o
 		of(run).tail = append(of(run).tail, string(rest))
 	}
 	if errors.Is(cc.err, errMalformed) {
-		blame(run, "the container received what a strict reader refuses: %v\n%s", cc.err, excerpt(rest))
+		blame(run, "the container received bytes that the strict parser rejects: %v\n%s", cc.err, excerpt(rest))
 	}
 }
 
-// runOf is the run whose token a message carries.
+// runOf returns the run whose token a message contains.
 func runOf(m message, otherwise int) int {
 	if match := tokenPattern.FindStringSubmatch(m.target); match != nil {
 		n, _ := strconv.Atoi(match[1])
@@ -115,7 +115,7 @@ func runOf(m message, otherwise int) int {
 	return otherwise
 }
 
-// runAt is the run during which the byte at an offset came.
+// runAt returns the run during which the byte at offset was received.
 func (cc *containerConn) runAt(offset int) int {
 	run := 0
 	for _, a := range cc.runs {
@@ -146,7 +146,7 @@ func (o *outcome) judgeContainer(a *arrivals) {
 			}
 		case wantBreak:
 			if whole > 0 {
-				o.add(unsafe, "request %d was broken, and reached the container as a whole", i)
+				o.add(unsafe, "request %d was truncated, but looks complete to the container", i)
 			}
 		}
 	}
@@ -168,7 +168,7 @@ func (o *outcome) judgeContainer(a *arrivals) {
 	}
 }
 
-// judgeForwarded judges the nth request, which the container should have seen.
+// judgeForwarded judges the nth request, which the container should have received.
 func (o *outcome) judgeForwarded(a *arrivals, nth, whole, partial int) {
 	kind := o.wants[nth].kind
 	if whole > 1 && !(kind == wantFault || kind == wantCut) {

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/atomic"
 )
 
-// planted is a proxy with a fault, in front of a container. Handle gets each
+// planted starts a faulty proxy in front of a container. handle is called with each
 // client's connection and a function that connects to the container.
 func planted(t *testing.T, handle func(client net.Conn, dial func() net.Conn)) *target {
 	t.Helper()
@@ -62,7 +62,7 @@ func planted(t *testing.T, handle func(client net.Conn, dial func() net.Conn)) *
 	return &target{address: l.Addr().String(), container: c, timeout: time.Second}
 }
 
-// relay passes bytes on as there and back change them.
+// relay forwards bytes, changed by there (requests) and back (responses).
 func relay(there, back func([]byte) []byte) func(net.Conn, func() net.Conn) {
 	return func(client net.Conn, dial func() net.Conn) {
 		upstream := dial()
@@ -87,7 +87,7 @@ func pass(to, from net.Conn, change func([]byte) []byte) {
 
 func asIs(b []byte) []byte { return b }
 
-// answerWith answers every read with the same bytes.
+// answerWith responds to every read with the same bytes.
 func answerWith(answer string, closes bool) func(net.Conn, func() net.Conn) {
 	return func(client net.Conn, _ func() net.Conn) {
 		chunk := make([]byte, 64<<10)
@@ -134,33 +134,33 @@ func TestAPlantedFaultIsFound(t *testing.T) {
 		kind   verdictKind
 		words  string
 	}{
-		{"a relay that lets both framings through is unsafe", relay(asIs, asIs), bothCase, unsafe, "a strict reader refuses"},
+		{"a relay that forwards both framings is unsafe", relay(asIs, asIs), bothCase, unsafe, "the strict parser rejects"},
 		{"a relay that drops one framing is lenient", relay(without("Content-Length: 5\r\n"), asIs), bothCase, lenient, "request 0 reached the container"},
-		{"a relay that serves what follows a close is unsafe", relay(asIs, asIs),
+		{"a relay that serves a request after a close is unsafe", relay(asIs, asIs),
 			"expect forward\ncloses\n>GET /{T} HTTP/1.1\n>Host: hostile\n>Connection: x\n>\n>GET /{S} HTTP/1.1\n>Host: hostile\n>\n>\\\n", unsafe, "smuggled"},
 		{"a relay that doubles a request is unsafe", relay(doubled, asIs), validCase, unsafe, "2 times"},
-		{"a relay that doubles an answer is unsafe", relay(asIs, doubled), validCase, unsafe, "answer"},
-		{"a relay that gives away an earlier answer is unsafe", earlierAnswers(), validCase, unsafe, "not to"},
-		{"a relay that makes a broken body whole is unsafe", relay(replace("Content-Length: 9", "Content-Length: 5"), asIs), shortCase, unsafe, "as a whole"},
-		{"a relay that makes a broken answer whole is unsafe", relay(asIs, replace("Content-Length: 9", "Content-Length: 5")), cutCase, unsafe, "as a whole"},
-		{"a relay that breaks the framing of an answer is unsafe", relay(asIs, replace("Content-Length: 1", "Content-Length: x1")), validCase, unsafe, "refuses the answers"},
-		{"a pool that keeps a connection with bytes in it is unsafe", sharedUpstream(), lateCase, unsafe, "bytes behind an answer"},
-		{"a proxy that gives a new client an earlier answer is unsafe", earlierAnswers(), validCase, unsafe, "on a new connection got the answer to"},
-		{"a proxy that is silent hangs", relay(func([]byte) []byte { return nil }, asIs), validCase, hang, "not answered"},
+		{"a relay that doubles a response is unsafe", relay(asIs, doubled), validCase, unsafe, "response"},
+		{"a relay that repeats an earlier response is unsafe", earlierAnswers(), validCase, unsafe, "belongs to"},
+		{"a relay that completes a truncated request is unsafe", relay(replace("Content-Length: 9", "Content-Length: 5"), asIs), shortCase, unsafe, "looks complete"},
+		{"a relay that completes a truncated response is unsafe", relay(asIs, replace("Content-Length: 9", "Content-Length: 5")), cutCase, unsafe, "looks complete"},
+		{"a relay that breaks the framing of a response is unsafe", relay(asIs, replace("Content-Length: 1", "Content-Length: x1")), validCase, unsafe, "rejects the responses"},
+		{"a pool that reuses a connection with unread bytes is unsafe", sharedUpstream(), lateCase, unsafe, "excess bytes after a response"},
+		{"a proxy that sends an earlier response to a new client is unsafe", earlierAnswers(), validCase, unsafe, "on a new connection got the response to"},
+		{"a silent proxy hangs", relay(func([]byte) []byte { return nil }, asIs), validCase, hang, "not answered"},
 		{"a proxy that leaves half a request at the container hangs", relayWithoutEnd, shortCase, hang, "still waits"},
-		{"a proxy that refuses a valid request is seen", answerWith(refusal, true), validCase, refusedValid, "got 400"},
-		{"a proxy that closes without an answer is seen", answerWith("", true), validCase, refusedValid, "no whole answer"},
-		{"a relay that lets a bad expectation through is lenient", relay(asIs, asIs),
+		{"a proxy that rejects a valid request is reported", answerWith(refusal, true), validCase, refusedValid, "got 400"},
+		{"a proxy that closes without a response is reported", answerWith("", true), validCase, refusedValid, "no complete response"},
+		{"a relay that forwards an invalid expectation is lenient", relay(asIs, asIs),
 			"expect refuse 417\n>GET /{T} HTTP/1.1\n>Host: hostile\n>Expect: x\n>\n>\\\n", lenient, "reached the container"},
-		{"a wrong status is seen", answerWith(strings.Replace(refusal, "400", "403", 1), true), bothCase, wrongStatus, "403"},
-		{"a connection left open is seen", answerWith(refusal, false), bothCase, notClosed, "not closed"},
+		{"a wrong status is reported", answerWith(strings.Replace(refusal, "400", "403", 1), true), bothCase, wrongStatus, "403"},
+		{"a connection that stays open is reported", answerWith(refusal, false), bothCase, notClosed, "not closed"},
 		{"a relay that changes a field is unfaithful", relay(replace("Host: hostile\r\n", "Host: hostile\r\nVia: x\r\n"), asIs), validCase, unfaithful, "gained"},
 		{"a relay that changes a target is unfaithful", relay(replace("GET /q", "GET //q"), asIs), validCase, unfaithful, "arrived as"},
 		{"a relay that changes a body is unfaithful", relay(replace("hello", "HELLO"), asIs),
 			"expect forward\n>POST /{T} HTTP/1.1\n>Host: hostile\n>Content-Length: 5\n>\n>hello\\\n", unfaithful, "body"},
-		{"a relay that loses an interim answer is unfaithful", relay(asIs, without("HTTP/1.1 103 Early Hints\r\n\r\n")),
+		{"a relay that loses an interim response is unfaithful", relay(asIs, without("HTTP/1.1 103 Early Hints\r\n\r\n")),
 			"expect forward\n<HTTP/1.1 103 Early Hints\n<\n<HTTP/1.1 200 OK\n<X-Token: {T}\n<Content-Length: 0\n<\n<\\\n", unfaithful, "interim"},
-		{"a proxy that fails the next request is seen", failsAfterwards(), validCase, nextFailed, "503"},
+		{"a proxy that fails the next request is reported", failsAfterwards(), validCase, nextFailed, "503"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -228,14 +228,14 @@ func without(old string) func([]byte) []byte { return replace(old, "") }
 
 func doubled(b []byte) []byte { return bytes.Repeat(b, 2) }
 
-// relayWithoutEnd never closes towards the container.
+// relayWithoutEnd never closes its connection to the container.
 func relayWithoutEnd(client net.Conn, dial func() net.Conn) {
 	upstream := dial()
 	io.Copy(upstream, client)
 	client.Close()
 }
 
-// earlierAnswers remembers the first token and puts it into later answers.
+// earlierAnswers replaces the token of every later response by the first one.
 func earlierAnswers() func(net.Conn, func() net.Conn) {
 	var first atomic.String
 	return relay(asIs, func(b []byte) []byte {
@@ -244,8 +244,8 @@ func earlierAnswers() func(net.Conn, func() net.Conn) {
 	})
 }
 
-// sharedUpstream sends the requests of all clients over one connection, and
-// takes whatever it reads there for the answer.
+// sharedUpstream sends the requests of all clients over one connection, and treats any
+// bytes that it reads there as the response.
 func sharedUpstream() func(net.Conn, func() net.Conn) {
 	var mu sync.Mutex
 	var upstream net.Conn
@@ -268,7 +268,7 @@ func sharedUpstream() func(net.Conn, func() net.Conn) {
 	}
 }
 
-// failsAfterwards serves its first connection only.
+// failsAfterwards serves only its first connection.
 func failsAfterwards() func(net.Conn, func() net.Conn) {
 	var served atomic.Bool
 	return func(client net.Conn, dial func() net.Conn) {

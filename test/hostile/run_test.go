@@ -17,18 +17,18 @@ type run struct {
 	wants    []want
 	request  []step
 	answer   []step
-	slowly   bool // each side's bytes go out one by one
-	follower bool // one more request is sent behind the case
+	slowly   bool // both sides send single bytes
+	follower bool // another request follows the case
 
 	userPort string
-	raw      string // bytes behind a 101
+	raw      string // bytes after a 101
 	sent     []byte
-	expected []message // the requests in sent, as far as they are valid
-	methods  []string  // of the requests in sent, the first invalid one included
-	roles    []string  // tokens of the requests in sent, likewise
+	expected []message // the valid requests in sent
+	methods  []string  // methods of the requests in sent, including the first invalid one
+	roles    []string  // tokens of the requests in sent, including the first invalid one
 }
 
-// outcome is what one run left at the client.
+// outcome is the result of one run at the client.
 type outcome struct {
 	*run
 	stream   []byte
@@ -37,7 +37,7 @@ type outcome struct {
 	verdicts []verdict
 }
 
-// newRun fills in the tokens of a case. userPort is that of the container.
+// newRun fills in the tokens of a case. userPort is the port of the container.
 func newRun(c *hostileCase, v variant, id, userPort int) (*run, error) {
 	words := map[string]string{"userport": strconv.Itoa(userPort)}
 	for role := 'a'; role <= 'z'; role++ {
@@ -65,7 +65,7 @@ func newRun(c *hostileCase, v variant, id, userPort int) (*run, error) {
 	return r, nil
 }
 
-// readSent finds out which requests a strict reader sees in what is sent.
+// readSent parses the sent bytes with the strict parser.
 func (r *run) readSent() {
 	for at := 0; at < len(r.sent); {
 		m, err := parseRequest(r.sent[at:], true)
@@ -82,7 +82,7 @@ func (r *run) readSent() {
 	}
 }
 
-// role is the token of the nth request, or "".
+// role returns the token of the nth request, or "".
 func (r *run) role(nth int) string {
 	if nth < len(r.roles) {
 		return r.roles[nth]
@@ -90,7 +90,7 @@ func (r *run) role(nth int) string {
 	return ""
 }
 
-// last is what shall become of the last message.
+// last returns the expectation for the last message.
 func (r *run) last() wantKind { return r.wants[len(r.wants)-1].kind }
 
 // do plays the run against the proxy.
@@ -133,7 +133,7 @@ func (r *run) do(t *target) *outcome {
 		o.sentinel = true
 		c.write([]byte("GET /"+tokenOf(r.id, "z")+" HTTP/1.1\r\nHost: sentinel\r\nConnection: close\r\n\r\n"), false)
 		if !c.wait(time.Now().Add(t.timeout), func(_ []byte, e endKind) bool { return e != endNone }) {
-			o.add(hang, "the request behind the case got no answer and no close")
+			o.add(hang, "the request after the case got neither a response nor a close")
 		}
 	}
 	o.stream, o.ended, _ = c.state()
@@ -143,7 +143,7 @@ func (r *run) do(t *target) *outcome {
 	return o
 }
 
-// await waits for what the case promises to the client.
+// await waits for the responses that the case expects.
 func (o *outcome) await(t *target, c *client, deadline time.Time) {
 	answered := func(b []byte, e endKind) bool {
 		list := readAnswers(b, c.methods, e)
@@ -157,7 +157,7 @@ func (o *outcome) await(t *target, c *client, deadline time.Time) {
 			return
 		}
 		if b, e, _ := c.state(); answered(b, e) {
-			if o.last() != wantCut { // a reset may come before what was sent ahead of it is read: then the gate's own answer is whole
+			if o.last() != wantCut { // a reset may arrive before the response is read; the local reply is complete then
 				o.add(notClosed, "answered, but not closed")
 			}
 			return
@@ -184,7 +184,7 @@ func (o *outcome) await(t *target, c *client, deadline time.Time) {
 	}
 }
 
-// keeps tells whether one more request can be sent.
+// keeps reports whether another request can be sent on the connection.
 func (o *outcome) keeps(c *client) bool {
 	switch o.last() {
 	case wantRefuse, wantBreak, wantForeign, wantCut, wantTunnel:
@@ -194,8 +194,7 @@ func (o *outcome) keeps(c *client) bool {
 	return e == endNone && !o.c.closes && len(readAnswers(b, c.methods, e).finals) >= len(o.wants)
 }
 
-// probe sends fresh requests on connections of their own, which must get their
-// own answers.
+// probe sends requests on new connections, which must get their own responses.
 func (o *outcome) probe(t *target) {
 	roles := "u"
 	if o.c.answers() {
@@ -229,7 +228,7 @@ func (o *outcome) probe(t *target) {
 	}
 }
 
-// awaitBetween waits until the container stands in no message.
+// awaitBetween waits until the container has no incomplete message.
 func (o *outcome) awaitBetween(t *target) {
 	deadline := time.Now().Add(t.timeout)
 	for {
@@ -246,7 +245,7 @@ func (o *outcome) awaitBetween(t *target) {
 	}
 }
 
-// newScript is the container's part in a run.
+// newScript returns the container's script for a run.
 func newScript(r *run) *script {
 	steps := r.answer
 	if r.slowly {
@@ -264,8 +263,8 @@ func newScript(r *run) *script {
 	return &script{steps: steps, early: r.c.early, synced: make(chan struct{}), finished: make(chan struct{})}
 }
 
-// release tells the container that the client has its answers, and waits until
-// the container has done the rest of a script that it began.
+// release signals the container that the client has its responses, and waits until a
+// started script is finished.
 func (s *script) release() {
 	close(s.synced)
 	if !s.began.Load() {

@@ -12,12 +12,12 @@ type stepKind uint8
 
 const (
 	stepWrite  stepKind = iota // write data in one call
-	stepPause                  // leave the peer a moment to read what was written
-	stepAwait                  // client: one more head of an answer has arrived
-	stepSync                   // container: the client has its answers
+	stepPause                  // give the peer time to read
+	stepAwait                  // client: wait for another response head
+	stepSync                   // container: wait until the client has its responses
 	stepFinish                 // half-close
 	stepReset                  // close with a reset
-	stepEcho                   // container: send back what comes from now on
+	stepEcho                   // container: echo all further bytes
 )
 
 // step is one action of a client or of a container.
@@ -31,11 +31,11 @@ var stepNames = map[string]stepKind{
 	"rst": stepReset, "echo": stepEcho,
 }
 
-// scriptError tells where a script of the corpus is wrong.
+// errScript reports an invalid script of the corpus.
 var errScript = errors.New("bad script")
 
-// expansion turns the text of a script into steps. The syntax is that of
-// testdata/README.md; words holds the values of {NAME} placeholders.
+// expansion parses a script into steps. testdata/README.md describes the syntax; words
+// holds the values of {NAME} placeholders.
 type expansion struct {
 	words map[string]string
 	parts []part
@@ -73,7 +73,7 @@ func expand(text string, words map[string]string) ([]step, error) {
 	return joined(e.parts), nil
 }
 
-// joined merges neighbouring writes.
+// joined merges adjacent writes.
 func joined(parts []part) []step {
 	var steps []step
 	for _, p := range parts {
@@ -143,7 +143,7 @@ func closingBrace(text string) int {
 	return -1
 }
 
-// unescape reads the escape that text begins with.
+// unescape decodes the escape at the beginning of text.
 func unescape(text string) (data, rest string, err error) {
 	if len(text) < 2 {
 		return "", "", fmt.Errorf("%w: lone backslash", errScript)
@@ -221,7 +221,7 @@ func (e *expansion) macro(name string) error {
 	return fmt.Errorf("%w: unknown {%s}", errScript, name)
 }
 
-// written is all that the steps write.
+// written returns all bytes that the steps write.
 func written(steps []step) []byte {
 	var all []byte
 	for _, s := range steps {

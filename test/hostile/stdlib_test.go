@@ -45,8 +45,8 @@ func stdlibRequests(stream []byte, found []message, base int) (int, error) {
 	return 0, nil
 }
 
-// stdlibAnswers frames a stream of answers with net/http and compares it with
-// what the strict parser found. The last of found may be incomplete.
+// stdlibAnswers frames a stream of responses with net/http and compares it with the
+// result of the strict parser. The last of found may be incomplete.
 func stdlibAnswers(stream []byte, found []message, methods []string, whole bool) error {
 	source := bytes.NewReader(stream)
 	r := bufio.NewReaderSize(source, 4<<20)
@@ -82,7 +82,7 @@ func stdlibAnswers(stream []byte, found []message, methods []string, whole bool)
 	return nil
 }
 
-// methodOf is the method of the nth request, GET if it is unknown.
+// methodOf returns the method of the nth request, GET if unknown.
 func methodOf(methods []string, nth int) string {
 	if nth < len(methods) {
 		return methods[nth]

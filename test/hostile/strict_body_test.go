@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// readBody applies RFC 9112 section 6.3. Side is 0 for requests, 1 for answers.
-// Tolerant tells for a request that its trailers may hold anything, for an
-// answer that the connection has ended.
+// readBody applies RFC 9112 section 6.3. side is 0 for requests, 1 for responses.
+// tolerant allows any trailers in a request; for a response it means that the
+// connection has ended.
 func (m *message) readBody(b []byte, side int, tolerant bool) error {
 	lengths, codings := 0, 0
 	length := ""

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// errIncomplete tells that what was read so far may be the start of a message.
+// errIncomplete reports that the bytes may be the beginning of a valid message.
 var errIncomplete = errors.New("incomplete message")
 
 // errMalformed is wrapped by every other error of the strict parser.
@@ -24,24 +24,24 @@ const (
 	frameNone framing = iota
 	frameLength
 	frameChunked
-	frameClose // to the end of the connection
+	frameClose // until the connection ends
 )
 
 type field struct{ name, value string }
 
-// message is a request or an answer as the strict parser reads it. While it is
-// incomplete, headEnd is 0 or tells that the head is whole.
+// message is a request or response as parsed by the strict parser. In an incomplete
+// message headEnd is 0 unless the head is complete.
 type message struct {
 	method, target string // of a request
-	status         int    // of an answer
+	status         int    // of a response
 	reason         string
 	version        string
 	fields         []field
 	trailers       []field
 	framing        framing
 	body           []byte
-	headEnd        int // offset behind the head
-	end            int // offset behind the message
+	headEnd        int // offset after the head
+	end            int // offset after the message
 }
 
 // get returns the first value of a field.
@@ -81,9 +81,9 @@ func (m *message) has(name, token string) bool {
 	return false
 }
 
-// parseRequest reads one request from the start of b. RFC 9112 is applied with
-// no tolerance. With asClient it also takes what only a client may send: an
-// empty line first, HTTP/1.0 without Host, versions 1.2 to 1.9.
+// parseRequest parses one request at the start of b, strictly by RFC 9112. With
+// asClient it also accepts forms that only a client may send: an empty line first,
+// HTTP/1.0 without Host, versions 1.2 to 1.9.
 func parseRequest(b []byte, asClient bool) (message, error) {
 	var m message
 	at := 0
@@ -125,8 +125,8 @@ func parseRequest(b []byte, asClient bool) (message, error) {
 	return m, m.readBody(b, 0, asClient)
 }
 
-// parseAnswer reads one answer, interim ones included, from the start of b.
-// ended tells that the connection ended behind b with a clean close.
+// parseAnswer parses one response, which may be interim, at the start of b. ended means
+// that the connection was closed in an orderly way after b.
 func parseAnswer(b []byte, method string, ended bool) (message, error) {
 	var m message
 	line, at, err := cutLine(b, 0)
@@ -168,7 +168,7 @@ func parseAnswer(b []byte, method string, ended bool) (message, error) {
 	return m, m.readBody(b, 1, ended)
 }
 
-// cutLine returns the line at offset at without its CRLF, and the offset behind it.
+// cutLine returns the line at offset at without its CRLF, and the offset after it.
 func cutLine(b []byte, at int) (string, int, error) {
 	n := bytes.IndexByte(b[at:], '\n')
 	line := b[at:]

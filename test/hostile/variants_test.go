@@ -5,8 +5,8 @@ import "slices"
 // variant changes how a case is sent.
 type variant struct {
 	name     string
-	before   string // script in front, an honest request
-	follower bool   // a request behind
+	before   string // script of a valid request before the case
+	follower bool   // another request follows
 	slowly   bool
 	splitAt  int
 }
@@ -49,7 +49,7 @@ func variantsOf(c *hostileCase, userPort int) []variant {
 	return all
 }
 
-// after is the script of the request behind the case.
+// after returns the script of the request after the case.
 func (v variant) after(c *hostileCase) string {
 	if !v.follower {
 		return ""
@@ -61,7 +61,7 @@ func (v variant) after(c *hostileCase) string {
 	return "GET /" + token + " HTTP/1.1\r\nHost: follower\r\n\r\n"
 }
 
-// wants adds what shall become of the requests around the case.
+// wants adds the expectations for the requests before and after the case.
 func (v variant) wants(own []want, closing bool) []want {
 	all := slices.Clone(own)
 	if v.before != "" {
@@ -76,7 +76,7 @@ func (v variant) wants(own []want, closing bool) []want {
 	return all
 }
 
-// keepsGoing tells whether a request behind the case may be served.
+// keepsGoing reports whether a request after the case may be served.
 func keepsGoing(wants []want) bool {
 	switch wants[len(wants)-1].kind {
 	case wantForward, wantGate, wantEither:

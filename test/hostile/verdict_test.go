@@ -6,13 +6,13 @@ import "fmt"
 type verdictKind string
 
 const (
-	unsafe       verdictKind = "unsafe"        // framing that two readers read differently, or mixed-up answers
-	hang         verdictKind = "hang"          // no answer or no close in time
+	unsafe       verdictKind = "unsafe"        // framing that two parsers read differently, or mixed-up responses
+	hang         verdictKind = "hang"          // no response or no close in time
 	died         verdictKind = "died"          // the process ended, or printed a race or a panic
 	refusedValid verdictKind = "refused-valid" // a valid message was not forwarded
-	lenient      verdictKind = "lenient"       // an invalid message was forwarded, though framed alike by all
-	wrongStatus  verdictKind = "wrong-status"  // refused, but not as the contract says
-	notClosed    verdictKind = "not-closed"    // the connection stayed open behind a fault
+	lenient      verdictKind = "lenient"       // an invalid message was forwarded, but all parsers agree on its framing
+	wrongStatus  verdictKind = "wrong-status"  // rejected, but with the wrong status
+	notClosed    verdictKind = "not-closed"    // the connection stayed open after a fault
 	unfaithful   verdictKind = "unfaithful"    // forwarded, but changed
 	nextFailed   verdictKind = "next-failed"   // the next honest request failed
 )

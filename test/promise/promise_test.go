@@ -14,7 +14,7 @@ var (
 	breaking = flag.Bool("break", false, "with -update: record what breaks users, too")
 )
 
-// hold compares lines with those of a record.
+// hold compares lines with the lines of a record.
 func hold(t *testing.T, record string, lines []string) {
 	t.Helper()
 	path := filepath.Join("testdata", record)
@@ -44,7 +44,7 @@ func hold(t *testing.T, record string, lines []string) {
 	}
 }
 
-// differences returns what is in only one of two lists.
+// differences returns the elements that are in only one of two lists.
 func differences(before, after []string) (gone, added []string) {
 	for _, line := range before {
 		if !slices.Contains(after, line) {

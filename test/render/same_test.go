@@ -26,7 +26,7 @@ func text(t *testing.T, o object) string {
 	return string(b)
 }
 
-// firstDifference is the first line of a that b does not have in that place.
+// firstDifference returns the first line of a that differs from b.
 func firstDifference(a, b string) string {
 	first, second := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(first), len(second)) {
