@@ -214,13 +214,13 @@ func (o *outcome) probe(t *target) {
 		list := readAnswers(b, c.methods, e)
 		switch {
 		case len(list.finals) == 0 && e == endNone:
-			o.add(hang, "the next request on a new connection got no answer")
+			o.add(hang, "the next request on a new connection got no response")
 		case len(list.finals) == 0:
 			o.add(nextFailed, "the next request on a new connection got %.80q", b)
 		default:
 			got, own := list.finals[0].get("X-Token")
 			if got != token && own {
-				o.add(unsafe, "the next request on a new connection got the answer to %s", got)
+				o.add(unsafe, "the next request on a new connection got the response to %s", got)
 			} else if got != token {
 				o.add(nextFailed, "the next request on a new connection got %d %.80q", list.finals[0].status, list.finals[0].body)
 			}

@@ -1,11 +1,10 @@
-// Package awake keeps the machine's processors from going idle while something
-// else is measured: one thread on each that runs only where nothing else wants
-// to (SCHED_IDLE, sched(7)) and does nothing, in a process of its own.
+// Package awake keeps the processors from going idle during measurements: a separate
+// process spins with one thread per processor, under SCHED_IDLE (sched(7)), which runs
+// only if no other thread is ready.
 //
-// A processor that halts takes its time to wake up, above all in a virtual
-// machine, where the halt goes to the hypervisor. That time is then missing in
-// the latencies; the interrupt that asks another processor to switch to a thread
-// that was woken, and the switch itself, are not.
+// A halted processor takes time to wake up, especially in a virtual machine, where the
+// hypervisor handles the halt. With this package latencies exclude that time, but still
+// include the interrupt and the context switch of a wake-up.
 package awake
 
 import (
@@ -25,17 +24,16 @@ import (
 // Command is the harness's argument that runs Main.
 const Command = "awake"
 
-// ErrRefused says that the system does not let threads be what they must be so
-// as not to disturb: of SCHED_IDLE, and each on a processor of its own.
+// ErrRefused reports that the system does not allow SCHED_IDLE or binding threads to
+// processors, without which the threads would disturb the measurement.
 var ErrRefused = errors.New("the processors cannot be kept awake")
 
 type readyLine struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// Start runs a process that keeps all processors awake that the harness may
-// use, and returns when all its threads are what they shall be. It fails with
-// ErrRefused where the system does not allow it.
+// Start runs a process that keeps all processors of the harness awake, and returns when
+// its threads are configured. It fails with ErrRefused if the system does not allow it.
 func Start(ctx context.Context) (*child.Process, error) { return start(ctx, Command) }
 
 func start(ctx context.Context, command string) (*child.Process, error) {
@@ -63,8 +61,8 @@ func serve(in io.Reader, out io.Writer, policy uint32) error {
 	if err != nil {
 		return pipe.Send(readyLine{Refused: err.Error()})
 	}
-	// Each spinning thread holds a processor of the runtime; one more is for the
-	// conversation. A collection would wait for the spinning threads for ever.
+	// Each spinning thread occupies a processor of the runtime, and the communication
+	// needs one more. A garbage collection would wait for the spinning threads forever.
 	runtime.GOMAXPROCS(len(cpus) + 1)
 	debug.SetGCPercent(-1)
 
@@ -107,9 +105,8 @@ func processors() ([]int, error) {
 	return cpus, nil
 }
 
-// confine binds the calling thread to a processor and gives it a scheduling
-// policy. It also holds back the signal with which the runtime interrupts
-// a thread that runs for more than 10 ms: the thread has nothing to be interrupted for.
+// confine binds the calling thread to a processor and sets its scheduling policy. It
+// also blocks the runtime's preemption signal.
 func confine(cpu int, policy uint32) error {
 	var set unix.CPUSet
 	set.Set(cpu)
@@ -127,8 +124,8 @@ func confine(cpu int, policy uint32) error {
 	return nil
 }
 
-// spin holds its processor until over; it calls nothing, so the runtime cannot
-// take the processor from it.
+// spin occupies its processor until over. It calls no functions, so the runtime cannot
+// preempt it.
 func spin(over *atomic.Bool) {
 	for !over.Load() {
 	}

@@ -1,5 +1,5 @@
-// Package cgroup limits the CPU of processes through the kernel's control
-// groups, version 1 and 2, and says how often the limit was felt.
+// Package cgroup limits the CPU of processes through the kernel's control groups,
+// version 1 and 2, and reports how often they were throttled.
 package cgroup
 
 import (
@@ -28,8 +28,8 @@ type Place struct {
 	Path string
 }
 
-// Find returns a place where groups can be made. The error of a machine that
-// has none wraps ErrUnavailable and says what was tried.
+// Find returns a place where groups can be created. Without one, the error wraps
+// ErrUnavailable and lists the attempts.
 func Find() (Place, error) {
 	mounts, err := procfs.GetMounts()
 	self, selfErr := procfs.Self()
@@ -48,9 +48,9 @@ func Find() (Place, error) {
 	return Place{}, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(tried...))
 }
 
-// places returns candidates: below this process's own group, and at the root of
-// the hierarchy. Of version 2 only the root may hold processes and hand the
-// controller on, so it comes first there.
+// places returns candidates: below this process's own group, and at the root of the
+// hierarchy. In version 2 only the root may contain processes and also delegate the
+// controller, so it is first.
 func places(mounts []*procfs.MountInfo, own []procfs.Cgroup) (found []Place) {
 	add := func(version int, mount *procfs.MountInfo, group string) {
 		below, ok := strings.CutPrefix(group, mount.Root) // a mount shows the hierarchy from Root on
@@ -143,8 +143,8 @@ func (p Place) Create(name string, millis int) (*Group, error) {
 	return g, nil
 }
 
-// quota returns what to write, by file: cpu.max of version 2, the cfs files of
-// version 1 (the kernel's cgroup-v2.rst and sched-bwc.rst).
+// quota returns the contents of the control files by name: cpu.max of version 2, the
+// cfs files of version 1 (the kernel's cgroup-v2.rst and sched-bwc.rst).
 func quota(version, millis int) map[string]string {
 	per := period.Microseconds()
 	limit := strconv.FormatInt(per*int64(millis)/1000, 10)
@@ -163,8 +163,8 @@ func (g *Group) Add(pid int) error {
 	return nil
 }
 
-// Stat says how often the quota was felt: in how many periods of those in which
-// the group wanted to run, and for how long its threads were held.
+// Stat counts the periods in which the group ran and was throttled, and the total time
+// for which its threads were throttled.
 type Stat struct {
 	Periods, Throttled int64
 	Held               time.Duration
@@ -208,8 +208,8 @@ func parseStat(text string) (Stat, error) {
 	return Stat{periods, throttled, time.Duration(held + 1000*micros)}, nil
 }
 
-// Remove removes the group. Its processes must have ended; the kernel may need
-// a moment to let go of them.
+// Remove removes the group. Its processes must have ended; the kernel may take a moment
+// to release them.
 func (g *Group) Remove() error {
 	var err error
 	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {

@@ -1,9 +1,8 @@
-// Package child runs the harness's own program again as a helper process (the
-// origin, the load), so that the kernel tells their CPU time apart, and speaks
-// with it in lines of JSON.
+// Package child runs the harness's binary as a helper process (the origin, the load),
+// so that the kernel accounts its CPU time separately, and communicates with it in
+// lines of JSON.
 //
-// A helper ends when its standard input does: whatever happens to the harness,
-// none stays behind.
+// A helper exits at EOF of its standard input, so that no helper outlives the harness.
 package child
 
 import (
@@ -54,7 +53,7 @@ func Start(ctx context.Context, name string, spec, ready any) (*Process, error) 
 	}
 	p.in, p.out = in, json.NewDecoder(out)
 	err = p.Send(spec)
-	if err != nil { // then the helper says why, or ends with its input
+	if err != nil { // the helper reports the reason, or ends at EOF
 		p.in.Close()
 	}
 	if err = errors.Join(err, p.Receive(ready)); err != nil {
@@ -80,8 +79,8 @@ type failure struct {
 	Failed string `json:"failed"`
 }
 
-// Receive waits for the helper's next line. Pipe.Fail gives an error, and so does
-// a helper that has ended, with what it said last.
+// Receive waits for the helper's next line. It returns an error if the helper called
+// Pipe.Fail or ended; the error then contains its last output.
 func (p *Process) Receive(v any) error {
 	var line json.RawMessage
 	if err := p.out.Decode(&line); err != nil {

@@ -20,8 +20,8 @@ type Options struct {
 	// Threshold is the relative change of a median that is tolerated, as a
 	// share: 0.05 is five percent.
 	Threshold float64
-	// Alpha is the p-value below which a change is taken to be more than
-	// noise: small, since a comparison judges hundreds of figures.
+	// Alpha is the p-value below which a change counts as significant. It is small,
+	// because a comparison judges hundreds of figures.
 	Alpha float64
 }
 
@@ -42,7 +42,7 @@ const (
 	TooFew    Verdict = "too few" // too few samples for any significance
 	Improved  Verdict = "improved"
 	Regressed Verdict = "regressed"
-	Changed   Verdict = "changed"    // of a figure that has no better side
+	Changed   Verdict = "changed"    // a significant change of a figure without a better direction
 	OnlyOld   Verdict = "only old"   // not measured in the new run
 	OnlyNew   Verdict = "only new"   // not measured in the old run
 	Units     Verdict = "other unit" // measured in another unit: not comparable
@@ -64,20 +64,20 @@ type Change struct {
 // Result is a comparison of two runs.
 type Result struct {
 	Options Options
-	// Differences tell what else was not the same: machine, versions, options.
+	// Differences lists other differences between the runs: machine, versions, options.
 	Differences []string
 	Changes     []Change
 }
 
-// Regressed says whether any figure became worse, beyond the noise and by more
-// than the threshold.
+// Regressed reports whether any figure became worse significantly and by more than the
+// threshold.
 func (r Result) Regressed() bool {
 	return slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Verdict == Regressed })
 }
 
-// Compare compares each figure and each customary latency percentile of two
-// runs. The largest latency is shown and never judged: it is one request. A figure that
-// belongs to no round is taken to be exact: only the threshold counts.
+// Compare compares each figure and each customary latency percentile of two runs. The
+// largest latency is shown but never judged, because it is a single request. A figure
+// without a round counts as exact: only the threshold applies.
 func Compare(old, new *sample.Run, o Options) Result {
 	r := Result{Options: o, Differences: differences(old.Meta, new.Meta)}
 	for _, p := range pairs(old, new) {
@@ -148,8 +148,7 @@ type series struct {
 	rounds bool // some value belongs to a round
 }
 
-// exact says whether the figure is one number for the whole run, if it was
-// measured.
+// exact reports whether the figure has at most one value for the whole run.
 func (s *series) exact() bool { return !s.rounds && len(s.values) <= 1 }
 
 // pairs returns the figures of the old run, then those that only the new one
@@ -198,8 +197,8 @@ func MannWhitney(a, b []float64) float64 {
 	return benchmath.AssumeNothing.Compare(sampleOf(a), sampleOf(b)).P
 }
 
-// LeastP is the smallest p-value that samples of these sizes can give, reached
-// when they do not overlap at all. It says how many rounds a claim needs.
+// LeastP is the smallest p-value that samples of these sizes can give, reached when
+// they do not overlap at all. It determines how many rounds a significant result needs.
 func LeastP(n, m int) float64 {
 	ways := 1.0
 	for i := 1; i <= min(n, m); i++ {
@@ -265,7 +264,7 @@ func number(v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// texts are those of the change and its p-value; empty if there is none.
+// texts returns the texts of the change and its p-value; "" = none.
 func (c Change) texts() (delta, p string) {
 	p = fmt.Sprintf("%.3f", c.P)
 	switch {
@@ -277,7 +276,7 @@ func (c Change) texts() (delta, p string) {
 	return fmt.Sprintf("%+.1f%%", c.Delta*100), p
 }
 
-// differences tells, a line each, in what the circumstances of two runs differ.
+// differences returns one line for each difference between the conditions of two runs.
 func differences(old, new sample.Meta) []string {
 	const none = "(none)"
 	var lines []string

@@ -1,5 +1,5 @@
-// Fastproxy is a plain reverse proxy of fasthttp: what the library alone costs,
-// without admission, probes, figures or a drain.
+// Fastproxy is a minimal reverse proxy with fasthttp, to measure the cost of the
+// library without admission, probes, metrics or a drain.
 //
 //	fastproxy PORT UPSTREAM_PORT
 package main

@@ -33,8 +33,9 @@ type answer struct {
 }
 
 // feed consumes bytes of p and returns how many, and whether the response is complete.
-// With too few for the next step it uses none. Body bytes go to to, if there is one. A
-// 101 is whole at the end of its head; other interim answers are passed over.
+// It consumes none if the next element is incomplete. Body bytes are passed to to
+// unless it is nil. A 101 is complete after its head; other interim responses are
+// skipped.
 func (a *answer) feed(p []byte, to func([]byte)) (used int, whole bool, err error) {
 	for {
 		rest := p[used:]
@@ -78,8 +79,8 @@ func (a *answer) feed(p []byte, to func([]byte)) (used int, whole bool, err erro
 	}
 }
 
-// discardable is how many body bytes may be dropped unread without losing the
-// end of the answer.
+// discardable returns how many body bytes can be discarded unread without losing the
+// end of the response.
 func (a *answer) discardable() int64 {
 	if a.part != partBody {
 		return 0
@@ -100,8 +101,8 @@ func (a *answer) ended() (whole bool, err error) {
 	return false, errClosed
 }
 
-// head reads a head that ends after the last field's CRLF, and says whether the
-// answer has no body.
+// head reads a head that ends after the last field's CRLF, and reports whether the
+// response has no body.
 func (a *answer) head(head []byte) (none bool, err error) {
 	line, fields, _ := bytes.Cut(head, []byte("\r\n"))
 	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[8] != ' ' {

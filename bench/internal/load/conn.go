@@ -24,7 +24,7 @@ type conn struct {
 	out       wire.Output
 
 	// Of the protocols.
-	due    int64 // of the request under way
+	due    int64 // of the current request
 	busy   bool
 	answer answer
 	stream *h2conn
@@ -71,7 +71,7 @@ func (c *conn) ready(events uint32) {
 
 var errClosed = errors.New("closed by the peer")
 
-// read takes one helping; epoll is level-triggered and reports what is left.
+// read calls read(2) once; epoll is level-triggered and reports remaining bytes.
 func (c *conn) read() {
 	w := c.worker
 	left := c.answer.discardable()
@@ -116,8 +116,7 @@ func (c *conn) read() {
 	c.flush()
 }
 
-// lose ends the connection, and dials anew if the protocol can go on with
-// another one.
+// lose closes the connection, and redials if the protocol can continue on a new one.
 func (c *conn) lose(why error) {
 	c.hangUp()
 	c.out.Drop()
@@ -149,8 +148,7 @@ func (c *conn) flush() {
 	n, errno := c.out.Flush(c.fd)
 	c.worker.tally.BytesOut += n
 	if errno != 0 {
-		// What the peer said before it closed may still be there to read, and
-		// the read reports the end.
+		// The peer's last bytes may still be readable, and the read reports the end.
 		c.out.Drop()
 	}
 	events := uint32(socket.Readable)

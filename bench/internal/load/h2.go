@@ -22,9 +22,8 @@ const (
 
 var errH2 = errors.New("malformed HTTP/2 frame")
 
-// h2 speaks HTTP/2 by prior knowledge. Requests are constant, so their head is
-// encoded once; of answers only the status is decoded. The peer learns that
-// there is no table of fields.
+// h2 speaks HTTP/2 by prior knowledge. Requests are constant, so their head is encoded
+// once. Only the status of responses is decoded; SETTINGS disables the dynamic table.
 type h2 struct {
 	worker *worker
 	head   []byte // a block of fields
@@ -36,7 +35,7 @@ type h2conn struct {
 	framer        *http2.Framer
 	in            bytes.Reader // one frame, for framer
 	fields        *hpack.Decoder
-	status        int // in the block under way
+	status        int // in the current block
 	open          map[uint32]*h2stream
 	idle          []uint32 // streams that stay open and carry no message
 	next          uint32
@@ -224,9 +223,9 @@ func (h *h2) frame(c *conn, f http2.Frame) error {
 	return nil
 }
 
-// echoed takes note of a part of a message's echo. The window of a stream that
-// stays open is given back at once; one update for a message is small beside the
-// message's frame.
+// echoed records a part of a message's echo. Credit of a stream that stays open is
+// returned immediately, because one update per message is small compared with the
+// message.
 func (h *h2) echoed(c *conn, id uint32, s *h2stream, length uint32) {
 	if length > 0 {
 		c.stream.framer.WriteWindowUpdate(id, length)
@@ -249,8 +248,8 @@ func (hc *h2conn) block(fragment []byte, last bool) error {
 	return err
 }
 
-// field takes the status, which comes first (RFC 9113 section 8.3); what
-// follows is decoded and not kept.
+// field stores the status, which is the first field (RFC 9113 section 8.3), and ignores
+// the others.
 func (hc *h2conn) field(f hpack.HeaderField) {
 	if f.Name == ":status" {
 		hc.status, _ = strconv.Atoi(f.Value)
@@ -258,8 +257,8 @@ func (hc *h2conn) field(f hpack.HeaderField) {
 	hc.fields.SetEmitEnabled(false)
 }
 
-// ended takes note of a stream's end. One that should have stayed open breaks
-// the connection.
+// ended handles the end of a stream. The end of a stream that should stay open is an
+// error of the connection.
 func (h *h2) ended(c *conn, id uint32, s *h2stream, failure error) error {
 	if h.stays {
 		if failure == nil {

@@ -8,8 +8,8 @@ import (
 
 const host = "bench.example"
 
-// http1 speaks HTTP/1.1: one request at a time on a connection that is kept,
-// or, if the spec says Fresh, on one that ends with the answer.
+// http1 speaks HTTP/1.1: one request at a time on a persistent connection, or, with
+// Spec.Fresh, on a connection that ends with the response.
 type http1 struct {
 	worker  *worker
 	request []byte
@@ -62,8 +62,8 @@ func (h *http1) receive(c *conn, p []byte) (used int, err error) {
 		return used, err
 	}
 	c.busy = false
-	// With Fresh the place is free again when the peer has closed. An answer that
-	// came before the upload ended leaves the rest of it to go out first.
+	// With Fresh the place is free when the peer has closed. After an early response
+	// the rest of the upload is sent first.
 	early := c.out.Pending() && !c.answer.close
 	if c.answer.close && !h.worker.spec.Fresh {
 		c.hangUp()
@@ -87,8 +87,8 @@ func (h *http1) lost(c *conn, why error) (again bool) {
 		return false
 	}
 	if !c.busy {
-		// An idle connection may end at any time; but these two still hold
-		// the place of a request.
+		// An idle connection may end at any time, but these two still occupy the place
+		// of a request.
 		if h.worker.spec.Fresh || errors.Is(why, errEarly) {
 			h.worker.release(c)
 		}

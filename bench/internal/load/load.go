@@ -1,11 +1,10 @@
-// Package load is the harness's own load generator: closed loops that saturate,
-// and open loops with a constant rate of arrivals whose latency counts from the
-// moment at which a request was due, so that a stall shows in every request
-// that it delayed (no coordinated omission).
+// Package load is the harness's own load generator: closed loops that saturate, and
+// open loops with a constant rate, whose latency is measured from the time at which a
+// request was due, so that a stall affects every request that it delayed (no
+// coordinated omission).
 //
-// It runs as a process of its own, a few threads with an event loop each and no
-// allocation per request, reports what CPU it took, and says when it was itself
-// the bottleneck.
+// It runs in a separate process with a few threads, each with an event loop and without
+// allocations per request. It reports its CPU time, and whether it was the bottleneck.
 package load
 
 import (
@@ -54,13 +53,13 @@ type Spec struct {
 	// Body is the size of an upload, or of a message.
 	Body        int64 `json:"body"`
 	Connections int   `json:"connections"`
-	// UnderWay is on how many of the connections a closed loop of HTTP/1.1 has
-	// a request under way; the next one goes to that which has been idle
-	// longest. 0 is all.
+	// UnderWay is the number of concurrent requests in a closed loop over HTTP/1.1. The
+	// next request uses the connection that has been idle longest. 0 = one per
+	// connection.
 	UnderWay int `json:"under_way"`
 	// GRPC makes HTTP/2 requests look like gRPC calls.
 	GRPC bool `json:"grpc"`
-	// Streams is how many requests a connection of HTTP/2 carries at once.
+	// Streams is the number of concurrent requests on an HTTP/2 connection.
 	Streams int `json:"streams"`
 	// Rate is arrivals per second over all connections; 0 is a closed loop.
 	Rate float64 `json:"rate"`
@@ -117,18 +116,18 @@ var Percentiles = []float64{0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.99, 10
 
 // Result is the result of a load. Durations are in nanoseconds.
 type Result struct {
-	// Requests is how many were answered in full with 2xx, or messages echoed,
-	// or events received.
+	// Requests is the number of complete responses with 2xx, echoed messages, or
+	// received events.
 	Requests int64 `json:"requests"`
-	// Window is how many of them within Duration; the rest were under way at
-	// its end.
+	// Window is the number of them within Duration; the others were in progress at its
+	// end.
 	Window int64 `json:"window"`
 	// Refused counts complete responses with any other status, by status.
 	Refused map[int]int64 `json:"refused,omitempty"`
 	// Errors counts requests without a complete response, by reason.
 	Errors map[string]int64 `json:"errors,omitempty"`
-	// Unfinished is how many had no answer at the timeout; their age is
-	// in the quantiles.
+	// Unfinished is the number of requests without a response at the timeout; the
+	// quantiles include their age.
 	Unfinished int64 `json:"unfinished"`
 	// Overtaken counts responses that arrived after the response to a later request.
 	Overtaken int64 `json:"overtaken"`
@@ -139,15 +138,15 @@ type Result struct {
 	BytesOut int64 `json:"bytes_out"`
 	// Elapsed is the time from the start to the last response.
 	Elapsed time.Duration `json:"elapsed"`
-	// CPU is what the generator itself took for it, and Share that of its
-	// busiest thread per elapsed time.
+	// CPU is the CPU time of the generator, and Share the share of the elapsed time
+	// that its busiest thread used.
 	CPU   time.Duration `json:"cpu"`
 	Share float64       `json:"share"`
 	// Late is by how much the generator itself was late to send, at the 99th
 	// percentile; 0 in a closed loop.
 	Late time.Duration `json:"late"`
-	// Saturated says why the generator does not trust its own figures; empty
-	// if it does.
+	// Saturated is the reason why the generator's figures cannot be trusted; "" = they
+	// can.
 	Saturated string `json:"saturated,omitempty"`
 	// Quantiles are pairs of a percentile and a latency.
 	Quantiles [][2]float64 `json:"quantiles,omitempty"`
@@ -180,8 +179,8 @@ func (r *Result) Failures() int64 {
 // A Process is a generator in a separate process.
 type Process struct{ *child.Process }
 
-// Start runs a generator and returns when its connections stand, its warm-up is
-// over and nothing is under way.
+// Start runs a generator and returns after it has opened its connections and completed
+// its warm-up.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
@@ -218,8 +217,8 @@ func Main(in io.Reader, out io.Writer) error {
 	}
 	threads := cmp.Or(spec.Threads, max(1, runtime.NumCPU()/4))
 	threads = min(threads, spec.Connections, cmp.Or(spec.UnderWay, spec.Connections))
-	// Each loop holds a processor even while it waits; one more is for the
-	// conversation. Nothing is allocated per request, so nothing is collected.
+	// Each loop occupies a processor even while it waits, and the communication needs
+	// one more. Requests allocate nothing, so no garbage is collected.
 	runtime.GOMAXPROCS(threads + 1)
 	debug.SetGCPercent(-1)
 

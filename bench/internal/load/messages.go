@@ -90,7 +90,7 @@ var errEvent = errors.New("malformed event")
 type events struct {
 	worker  *worker
 	request []byte
-	texts   map[*conn][]byte // of the event under way
+	texts   map[*conn][]byte // of the incomplete event
 	current *conn
 	took    func([]byte)
 	fault   error
@@ -126,7 +126,7 @@ func (e *events) receive(c *conn, p []byte) (used int, err error) {
 	return used, nil
 }
 
-// take reads the events in a piece of the body.
+// take parses the events in a part of the body.
 func (e *events) take(body []byte) {
 	now := clock.Now()
 	text := append(e.texts[e.current], body...)

@@ -7,8 +7,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// longestLatency is the largest that the histograms hold; longer ones count as
-// this.
+// longestLatency is the largest latency in the histograms; longer ones are reduced to
+// it.
 const longestLatency = 5 * time.Minute
 
 // outcome is how a request ended.
@@ -21,7 +21,7 @@ type outcome struct {
 // A tally holds the counts of one worker, from which the Result is computed.
 type tally struct {
 	Result
-	latestEnded           int64 // the latest due time of those that ended
+	latestEnded           int64 // the latest due time of ended requests
 	begin, end, windowEnd int64
 	last                  int64
 	latency, lateness     *hdrhistogram.Histogram
@@ -94,7 +94,7 @@ func record(h *hdrhistogram.Histogram, v int64) {
 	_ = h.RecordValue(min(max(v, 0), int64(longestLatency)))
 }
 
-// reason is the error's text without what differs from one to the next.
+// reason returns the error's text without variable parts such as addresses.
 func reason(err error) string {
 	text := err.Error()
 	return text[:min(len(text), 120)]

@@ -27,18 +27,17 @@ const (
 // A protocol speaks on connections. Its methods only queue bytes; the worker
 // writes them.
 type protocol interface {
-	// open queues what a new connection begins with. If it returns true the
-	// connection can take requests at once, else the protocol calls
-	// worker.opened.
+	// open queues the first bytes of a new connection. If it returns true the
+	// connection can carry requests immediately, otherwise the protocol calls
+	// worker.opened later.
 	open(c *conn) bool
 	// send queues a request that was due at a time, by package clock.
 	send(c *conn, due int64)
-	// receive uses bytes that have come, and returns how many; it gets the
-	// rest again with those that follow. It calls worker.finished for each
-	// answer.
+	// receive consumes received bytes and returns how many; the rest is passed again
+	// with the following bytes. It calls worker.finished for each response.
 	receive(c *conn, p []byte) (used int, err error)
-	// lost tells that the connection ended. It calls worker.finished for each
-	// request that was under way, and says whether to connect again.
+	// lost handles the end of the connection. It calls worker.finished for each request
+	// in progress, and reports whether to reconnect.
 	lost(c *conn, why error) (again bool)
 }
 
@@ -52,7 +51,7 @@ type worker struct {
 	scratch  []byte
 	dialing  int
 	waiting  int // connections that were never opened
-	most     int // requests under way in a closed loop; 0 is one for each place
+	most     int // concurrent requests in a closed loop; 0 = one per place
 	free     ring[*conn]
 	backlog  ring[int64] // due times of requests that found no connection free
 	pace     pace
@@ -94,8 +93,7 @@ func newWorker(spec *Spec, index, of int) (*worker, error) {
 	return w, nil
 }
 
-// serve connects and warms up, and measures when it may begin, on a thread of
-// its own.
+// serve connects, warms up, and measures after the start signal, on a dedicated thread.
 func (w *worker) serve(begin <-chan struct{}, done chan<- error) {
 	runtime.LockOSThread()
 	socket.SharpTimers()
@@ -104,7 +102,7 @@ func (w *worker) serve(begin <-chan struct{}, done chan<- error) {
 	done <- w.load(w.spec.Duration)
 }
 
-// prepare connects, warms up, and waits until nothing is under way.
+// prepare connects, warms up, and waits until no request is in progress.
 func (w *worker) prepare() error {
 	if w.spec.Fresh {
 		for _, c := range w.conns {
@@ -128,9 +126,8 @@ func (w *worker) prepare() error {
 	return nil
 }
 
-// touch sends one request on each connection, few at a time, so that what they
-// leave behind in the target belongs to connections and not to a peak of
-// requests.
+// touch sends one request on each connection, a few concurrently, so that the target's
+// memory reflects connections instead of a peak of requests.
 func (w *worker) touch() error {
 	const atOnce = 16
 	w.now = clock.Now()
@@ -162,7 +159,7 @@ func (w *worker) connect() error {
 	return w.broken
 }
 
-// load sends for a duration and then waits for the last answers.
+// load sends for a duration and then waits for the last responses.
 func (w *worker) load(d time.Duration) error {
 	cpu := threadCPU()
 	w.now = clock.Now()
@@ -195,8 +192,8 @@ func (w *worker) load(d time.Duration) error {
 	return err
 }
 
-// awaitIdle waits until nothing is under way. What is left after the timeout
-// counts as unfinished; that is an error only if nothing was answered at all.
+// awaitIdle waits until no request is in progress. After the timeout the remaining
+// requests count as unfinished, which is an error only if there was no response at all.
 func (w *worker) awaitIdle(what string) error {
 	if !w.iterateUntil(func() bool { return w.underWay == 0 && w.backlog.len() == 0 }, drainTimeout) {
 		w.tally.unfinished(w)
@@ -256,8 +253,8 @@ func (w *worker) opened(c *conn, n int) {
 	}
 }
 
-// finished takes note of how a request ended, and gives its place on the
-// connection to the next.
+// finished records the result of a request, and makes its place on the connection
+// available.
 func (w *worker) finished(c *conn, due int64, how outcome) {
 	w.underWay--
 	w.tally.finished(w.now, due, how, w.spec.Overtaking)

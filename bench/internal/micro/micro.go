@@ -29,7 +29,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// A Recording is what a file in the benchmark format holds, in its order.
+// A Recording is the content of a file in the benchmark format, in order.
 type Recording []*benchfmt.Result
 
 // config returns the last value of a key.
@@ -219,7 +219,7 @@ func show(old, new *sample.Run, flags *compare.Flags) int {
 // heads, counting, probe schedule.
 var packages = []string{"pkg/gate/admission", "pkg/gate/wire", "pkg/gate/wire/h2", "pkg/metrics", "pkg/probe"}
 
-// settings say what to measure and how often.
+// settings select the benchmarks and the number of rounds.
 type settings struct {
 	packages  []string // directories
 	pattern   string   // of benchmarks

@@ -28,8 +28,8 @@ const (
 	echoing              // a WebSocket
 )
 
-// A conn is one HTTP/1 connection. What it has read and not yet used is in in;
-// what it must write and could not is in out.
+// A conn is one HTTP/1 connection. in holds bytes read but not consumed, out bytes not
+// yet written.
 type conn struct {
 	loop    *loop
 	fd      int
@@ -37,7 +37,7 @@ type conn struct {
 	watched uint32
 	in      []byte
 	out     wire.Output
-	body    wire.Body // of the upload under way
+	body    wire.Body // of the current upload
 	request request
 	due     int64 // timer, by package clock
 	timer   int   // index in loop.timers, -1 if none
@@ -57,7 +57,7 @@ func (c *conn) ready(events uint32) {
 	}
 }
 
-// read takes one helping; epoll is level-triggered and reports what is left.
+// read calls read(2) once; epoll is level-triggered and reports remaining bytes.
 func (c *conn) read() {
 	if c.ended {
 		c.close() // both sides have ended, or the peer reset
@@ -80,7 +80,7 @@ func (c *conn) read() {
 	}
 }
 
-// advance uses what has come, after what was left over, as far as it can.
+// advance consumes as much as possible of the remaining and the new bytes.
 func (c *conn) advance(fresh []byte) {
 	p := fresh
 	if len(c.in) > 0 {
@@ -100,8 +100,8 @@ func (c *conn) advance(fresh []byte) {
 	c.in = append(c.in[:0], p...)
 }
 
-// step makes one step of the connection's state and says how much of p it used
-// and whether another step may follow.
+// step performs one state transition, and returns how many bytes of p it consumed and
+// whether another step may follow.
 func (c *conn) step(p []byte) (used int, more bool) {
 	switch c.state {
 	case atHead:
@@ -309,8 +309,8 @@ func acceptKey(key string) string {
 
 const maxFrame = 1 << 20
 
-// echo sends every whole frame back unmasked, and returns how much of p it
-// used. A frame of closing is sent back and ends the connection.
+// echo sends every complete frame back unmasked, and returns how many bytes of p it
+// consumed. A close frame is sent back and ends the connection.
 func (c *conn) echo(p []byte) (used int) {
 	closing := false
 	for !closing {

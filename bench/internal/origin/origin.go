@@ -11,9 +11,9 @@
 //	POST /grpc/unary     HTTP/2 only: one message and trailers
 //	POST /grpc/stream    HTTP/2 only: 100 messages and trailers
 //
-// Any of the first three takes ?delay=D: the answer comes that much later; with
-// &slots=N longer if more than N are under way, with &spread=S by up to that
-// share shorter or longer. GET /slots/N replaces the N of all.
+// Any of the first three takes ?delay=D: the response is delayed by D; with &slots=N
+// longer if more than N requests are in progress, with &spread=S by up to that share
+// shorter or longer. GET /slots/N replaces the N of all.
 package origin
 
 import (
@@ -100,7 +100,7 @@ func Main(in io.Reader, out io.Writer) error {
 	if spec.Ports < 1 {
 		return fmt.Errorf("origin: ports is %d, must be at least 1", spec.Ports)
 	}
-	// The loop holds one processor even while it waits.
+	// The loop occupies one processor even while it waits.
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()))
 	l, err := newLoop()
 	if err != nil {
@@ -124,8 +124,7 @@ func Main(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// converse tells the harness the ports and listens when it says so, until it
-// goes.
+// converse reports the ports to the harness and listens on command, until EOF.
 func converse(pipe *child.Pipe, l *loop, b bound) error {
 	if err := pipe.Send(b); err != nil {
 		return err
@@ -176,8 +175,8 @@ func newLoop() (*loop, error) {
 	}, nil
 }
 
-// slowness is how many times longer one more request takes than alone: with
-// twice as many as there are slots for, the throughput is halved.
+// slowness is the factor by which overload lengthens a request: with twice as many
+// requests as slots the throughput is halved.
 func (l *loop) slowness(slots int) float64 {
 	if slots > 0 && l.slots > 0 {
 		slots = l.slots

@@ -67,8 +67,8 @@ func CPU(pids []int) (time.Duration, error) {
 // include/linux/posix-timers_types.h.
 func cpuClock(pid int) int32 { return int32(^pid)<<3 | 2 }
 
-// Switches counts how often threads left the processor: because they waited
-// (each such is followed by a wake-up) or because another was preferred.
+// Switches counts how often threads left the processor: because they waited (each is
+// followed by a wake-up) or were preempted.
 type Switches struct {
 	Voluntary, Involuntary int64
 }
@@ -78,8 +78,8 @@ func (s Switches) Sub(earlier Switches) Switches {
 	return Switches{s.Voluntary - earlier.Voluntary, s.Involuntary - earlier.Involuntary}
 }
 
-// ContextSwitches sums over all threads of the processes. A thread that ends
-// takes its count along.
+// ContextSwitches sums over all threads of the processes. The switches of ended threads
+// are not included.
 func ContextSwitches(pids []int) (Switches, error) {
 	var sum Switches
 	for _, pid := range pids {
@@ -186,8 +186,8 @@ func RaiseFiles(want uint64) (uint64, error) {
 	return limit.Cur, fmt.Errorf("raising the limit of open files: %w", err)
 }
 
-// Revision is that of the tree around a directory, "unknown" outside of a
-// repository. Options are of git status, which says whether it was changed.
+// Revision returns the revision of the repository that contains a directory, or
+// "unknown". options are passed to git status, which detects changes.
 func Revision(dir string, options ...string) string {
 	git := func(args ...string) (string, error) {
 		out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).Output()

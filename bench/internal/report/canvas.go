@@ -106,7 +106,7 @@ func (c *canvas) marker(series int, x, y float64, title string) {
 	c.b.WriteString(end)
 }
 
-// group begins what belongs to one series; the gate's own stands out.
+// group begins the elements of one series; the gate's series is emphasized.
 func (c *canvas) group(name string, series int) {
 	own := ""
 	if name == gate {
@@ -199,8 +199,8 @@ func niceStep(v float64) float64 {
 	return 10 * power
 }
 
-// apart moves coordinates, given in any order, so far from each other that
-// neighbours keep distance gap, and all stay between low and high if they fit.
+// apart moves coordinates so that neighbors are at least gap apart, between low and
+// high if they fit. The coordinates may be in any order.
 func apart(at []float64, gap, low, high float64) []float64 {
 	order := indexes(len(at))
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(at[i], at[j]) })

@@ -15,7 +15,7 @@ type barChart struct {
 	title, unit     string
 	bars            []bar
 	low             float64 // where bars begin; above zero makes the axis logarithmic
-	high            float64 // what the axis reaches at least
+	high            float64 // minimum end of the axis
 }
 
 type bar struct {
@@ -70,8 +70,8 @@ func (b barChart) canvas() *canvas {
 // lineChart draws lines over two axes, each labelled at its right end.
 type lineChart struct {
 	title    string
-	vertical string // what goes up
-	across   string // what goes right
+	vertical string // title of the vertical axis
+	across   string // title of the horizontal axis
 	xLog     bool
 	xTicks   []tick // the marks below; the outermost are the axis's ends
 	value    func(float64) string
@@ -91,7 +91,7 @@ type chartLine struct {
 
 type chartPoint struct {
 	x, y  float64 // y above zero
-	words string  // what the pointer shows
+	words string  // tooltip
 }
 
 // leastLabelGap is the distance of two lines of text.

@@ -220,8 +220,8 @@ func (g Goal) judge(run *sample.Run) verdict {
 
 var errNotMeasured = errors.New("not measured")
 
-// measured computes the goal's value with target in the place of its own, in
-// the goal's unit, and says from which medians.
+// measured computes the goal's value for target, in the goal's unit, and returns the
+// medians used.
 func (g Goal) measured(run *sample.Run, target string) (value float64, from string, err error) {
 	swap := func(m Measure) Measure {
 		if m.Target == g.Target {

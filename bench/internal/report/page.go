@@ -1,10 +1,9 @@
-// Package report turns the record of a run into what people read: Markdown,
-// one self-contained HTML page with pictures, the table of README.md, and a
-// verdict on each goal.
+// Package report renders the record of a run: Markdown, one self-contained HTML page
+// with pictures, the table of README.md, and a verdict on each goal.
 //
 // All numbers are medians over the rounds, with the quartiles as their spread.
-// "direct", the load without a proxy, and "queuegate" have places and colours
-// of their own; ratios are to the target "haproxy".
+// "direct", the load without a proxy, and "queuegate" have fixed positions and colors;
+// ratios are relative to the target "haproxy".
 package report
 
 import (
@@ -33,7 +32,7 @@ var (
 	markdownTemplate = text.Must(text.New("report").Funcs(text.FuncMap{"esc": func(v any) string { return escape(fmt.Sprint(v)) }}).Parse(markdownSource))
 )
 
-// page is what both reports show, in HTML and in Markdown.
+// page is the content of both reports, HTML and Markdown.
 type page struct {
 	Head      string // of Markdown
 	Facts     []fact

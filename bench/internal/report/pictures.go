@@ -25,7 +25,7 @@ type picture struct {
 // gate's own.
 const colours = 8
 
-// palette gives each target of a run its series, the same in each picture.
+// palette assigns each target of a run a series, the same in all pictures.
 type palette map[string]int
 
 func paletteOf(run *sample.Run) palette {
@@ -38,8 +38,8 @@ func paletteOf(run *sample.Run) palette {
 	return p
 }
 
-// pictures draws what a scenario measured: the latencies, and bars for CPU,
-// memory, throughput, and how long a start takes.
+// pictures draws the measurements of a scenario: latencies, and bars for CPU, memory,
+// throughput and start-up time.
 func (p palette) pictures(run *sample.Run, t table) []picture {
 	var all []picture
 	if svg := p.latency(run, t.scenario); svg != "" {
@@ -70,7 +70,7 @@ func (p palette) bars(t table) (all []barChart) {
 	return all
 }
 
-// drawn says whether a figure has bars of its own.
+// drawn reports whether a figure has its own bars.
 func drawn(c column) bool {
 	return !c.isLatency() && (c.isMemory() || strings.HasPrefix(c.figure, "cpu_") ||
 		strings.HasPrefix(c.figure, "exec_") || strings.HasPrefix(c.figure, "listening_") || strings.HasPrefix(c.figure, "readiness_") ||
@@ -113,8 +113,8 @@ func (p palette) latency(run *sample.Run, scenario string) template.HTML {
 	return chart.draw()
 }
 
-// inPicture says whether a percentile is drawn: the slower half of the
-// requests, but for the slowest.
+// inPicture reports whether a percentile is drawn: the slower half of the requests,
+// except the slowest.
 func inPicture(percentile float64) bool { return percentile >= 50 && percentile < 100 }
 
 // growth draws a curve on logarithmic axes.
@@ -145,7 +145,7 @@ func (p palette) growth(c curve) picture {
 	return picture{Caption: c.family.Stem + ": " + c.label, SVG: chart.draw()}
 }
 
-// compactUnit writes a tick: a round number, without digits that say nothing.
+// compactUnit formats a tick: a round number without trailing zeros.
 func compactUnit(v float64, u unit) string {
 	s := u.scaled(v * (1 + 1e-9))
 	f, _ := u.to(s)
@@ -232,7 +232,7 @@ func admitted(run *sample.Run, scenario, target string) (loaded, unloaded []floa
 	return loaded, unloaded
 }
 
-// turnCharts are of the clients beside whom another one floods.
+// turnCharts show the latency of a client while another client floods.
 func turnCharts(run *sample.Run) (charts []barChart) {
 	for _, c := range []struct {
 		who  string
@@ -258,8 +258,8 @@ func (b *barChart) add(name string, series int, values []float64) {
 	}
 }
 
-// svg returns the file. It has a background of its own: what is around it may
-// be dark while the reader's setting is light.
+// svg returns the file. It has a background, because the surrounding page may be dark
+// in the reader's light color scheme.
 func (p plot) svg(run *sample.Run) string {
 	const margin, head, foot, shown = 16.0, 44.0, 26.0, 720
 	low, high := math.Inf(1), 0.0

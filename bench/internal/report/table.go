@@ -9,8 +9,8 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// table is what one scenario measured: a row for each target, a column for each
-// figure and each latency percentile.
+// table holds the measurements of one scenario: a row per target, a column per figure
+// and latency percentile.
 type table struct {
 	scenario string
 	Columns  []column

@@ -32,7 +32,7 @@ var units = []unit{
 	{"GiB", amounts, 1 << 30},
 }
 
-// otherSpellings are those of the record.
+// otherSpellings are alternative unit names in records.
 var otherSpellings = map[string]string{"us": "µs", "bytes": "B", "1/s": "/s"}
 
 func unitOf(name string) unit {
@@ -95,7 +95,7 @@ func thousands(digits string) string {
 	return digits
 }
 
-// withUnit writes a value in the unit that suits it.
+// withUnit formats a value in the most readable unit.
 func withUnit(v float64, u unit) string {
 	s := u.scaled(v)
 	f, _ := u.to(s)
@@ -105,7 +105,7 @@ func withUnit(v float64, u unit) string {
 	return number(v*f) + " " + s.name
 }
 
-// label turns the name of a figure, "cpu_per_request", into words.
+// label converts the name of a figure, such as "cpu_per_request", to words.
 func label(figure string) string {
 	words := strings.Split(figure, "_")
 	for i, w := range words {

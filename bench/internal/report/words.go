@@ -15,8 +15,8 @@ import (
 // openingPictures is how many a report opens with.
 const openingPictures = 4
 
-// opening is the sentence that a report opens with: the first goal that was
-// measured, and what became of all.
+// opening returns the first sentence of a report: the first measured goal, and a
+// summary of all goals.
 func opening(run *sample.Run, goals []Goal) string {
 	for i, v := range verdicts(run, goals) {
 		if !v.State.judged() {
@@ -92,7 +92,7 @@ func legend(run *sample.Run) string {
 
 type fact struct{ Name, Value string }
 
-// facts say what was measured, when and on what.
+// facts describes the time, machine and versions of the run.
 func facts(run *sample.Run) []fact {
 	m := run.Meta
 	all := []fact{{"commit", m.Commit}, {"started", m.Started.UTC().Format(time.RFC3339)}}
@@ -118,7 +118,7 @@ func facts(run *sample.Run) []fact {
 	return all
 }
 
-// escape keeps text from being taken for Markdown or HTML.
+// escape escapes text for Markdown and HTML.
 func escape(text string) string {
 	return strings.NewReplacer("&", "&amp;", "|", `\|`, "\n", " ", "\r", " ", "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`).Replace(text)
 }
@@ -130,7 +130,7 @@ func indexes(n int) (all []int) {
 	return all
 }
 
-// finite says whether a value can be drawn and written.
+// finite reports whether a value can be drawn and written.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // generalNotes returns the notes that belong to no scenario with figures, and

@@ -1,14 +1,13 @@
-// Package sample is the record of a benchmark run: what was measured, on what,
-// and with what. On disk it is JSON lines, one object per line, distinguished by
-// the member "kind":
+// Package sample is the record of a benchmark run: its figures, machine and versions.
+// On disk it is JSON lines, one object per line, distinguished by the member "kind":
 //
 //	{"kind":"meta","version":1,"started":"2026-01-02T15:04:05Z","machine":{...},"versions":{...},"commit":"...","options":{...}}
 //	{"kind":"figure","round":1,"scenario":"keepalive-64","target":"queuegate","figure":"cpu_per_request","value":8.1,"unit":"us","better":"lower"}
 //	{"kind":"latency","round":1,"scenario":"open-2000","target":"queuegate","unit":"us","quantiles":[[50,81],[99,140]],"count":20000}
 //	{"kind":"note","target":"envoy","scenario":"","text":"skipped: ..."}
 //
-// The first line is the meta line. Lines are only ever appended, so that a run
-// which dies keeps what it had.
+// The first line is the meta line. Lines are only appended, so that an aborted run
+// keeps its measurements.
 package sample
 
 import (
@@ -127,14 +126,14 @@ type Note struct {
 	Text     string `json:"text"`
 }
 
-// Run is a whole record. Order is that of the file.
+// Run is a complete record in the order of the file.
 type Run struct {
 	Meta    Meta
 	Figures []Figure // percentiles of latencies among them
 	Notes   []Note
 }
 
-// AddLatency adds a distribution, each percentile as a figure of its own.
+// AddLatency adds a distribution, each percentile as a separate figure.
 func (run *Run) AddLatency(l Latency) {
 	for _, q := range l.Quantiles {
 		run.Figures = append(run.Figures, Figure{l.Round, l.Scenario, l.Target, PercentileName(q.Percentile()), q.Value(), l.Unit, Lower})
@@ -230,8 +229,7 @@ func (run *Run) add(text []byte, units map[[2]string]string) error {
 	return fmt.Errorf("unknown kind %q", head.Kind)
 }
 
-// A line is what may be in a record; what fails its check is neither written
-// nor read.
+// A line is an element of a record. Lines that fail check are neither written nor read.
 type line interface{ check() error }
 
 func decode(text []byte, into line) error {
@@ -241,8 +239,8 @@ func decode(text []byte, into line) error {
 	return into.check()
 }
 
-// Writer appends lines to w, each with one Write call as it comes, so that
-// nothing is held back. It belongs to one goroutine.
+// Writer appends lines to w immediately, each with one Write call. It is not safe for
+// concurrent use.
 type Writer struct{ w io.Writer }
 
 // NewWriter returns a Writer onto w, which stays the caller's to close. A file

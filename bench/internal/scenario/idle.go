@@ -48,8 +48,8 @@ func (r *Run) awaitQuiet() {
 	r.pause(d)
 }
 
-// rest returns how many milliseconds of CPU the target uses in 20 seconds in
-// which nothing is asked of it, and for how many seconds that was measured.
+// rest returns the target's CPU time in ms during 20 s without requests, and the
+// measured seconds.
 func (r *Run) rest(m *meter, pids []int, d time.Duration) (cpu, window float64) {
 	begin, before := time.Now(), m.cpu(pids...)
 	r.pause(d)
@@ -58,7 +58,7 @@ func (r *Run) rest(m *meter, pids []int, d time.Duration) (cpu, window float64) 
 }
 
 func runIdle(r *Run, st *stand, _ load.Spec) error {
-	for range 5 { // what a start leaves behind takes a while to come to rest
+	for range 5 { // wait until background work of the start has ended
 		r.awaitQuiet()
 	}
 	pids, err := st.instance.Processes()
@@ -73,7 +73,7 @@ func runIdle(r *Run, st *stand, _ load.Spec) error {
 	switches := m.switches(pids)
 	cpu, window := r.rest(&m, pids, span)
 	switches = m.switches(pids).Sub(switches)
-	memory := m.memory(pids) // walks the page tables, so it comes last
+	memory := m.memory(pids) // last, because it walks the page tables
 	if m.err != nil {
 		return m.err
 	}
@@ -85,7 +85,7 @@ func runIdle(r *Run, st *stand, _ load.Spec) error {
 }
 
 func runIdleConnections(r *Run, st *stand, spec load.Spec) error {
-	// What the first requests leave behind is no property of connections.
+	// Memory left by the first requests does not count as the cost of connections.
 	if _, err := r.measure(st, load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Duration: r.options.warmup(), Warmup: time.Millisecond}); err != nil && !errors.Is(err, errRefused) {
 		return err
 	}

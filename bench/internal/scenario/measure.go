@@ -30,7 +30,7 @@ const (
 	toleratedOrigin = 0.95
 )
 
-// measured is what a load cost the target.
+// measured is the cost of a load for the target.
 type measured struct {
 	*load.Result
 	cpu      time.Duration
@@ -39,8 +39,8 @@ type measured struct {
 	elapsed  time.Duration
 }
 
-// perRequest divides by the requests that were answered, the failed ones
-// included: they cost as well.
+// perRequest divides by all answered requests, including failed ones, which have a cost
+// too.
 func (m *measured) perRequest(v float64) float64 {
 	return v / float64(m.Requests+m.Failures())
 }
@@ -50,8 +50,8 @@ func (m *measured) microseconds() float64 { return m.perRequest(float64(m.cpu.Na
 
 func (m *measured) failedShare() float64 { return m.perRequest(float64(m.Failures())) }
 
-// measure puts a load on the stand. A result that cannot be trusted gives a
-// note and errRefused.
+// measure runs a load on the stand. It returns errRefused, and writes a note, if the
+// result cannot be trusted.
 func (r *Run) measure(s *stand, spec load.Spec) (*measured, error) {
 	m, err := r.observe(s, spec)
 	if err != nil {
@@ -191,7 +191,7 @@ type kernelView struct {
 	busy     time.Duration // of the machine
 }
 
-// A meter reads from the kernel what processes cost, and keeps the first error.
+// A meter reads the cost of processes from the kernel, and keeps the first error.
 type meter struct{ err error }
 
 func read[T any](m *meter, value T, err error) T {
@@ -226,7 +226,7 @@ func (m *meter) view(pids []int, origin int, all []int) kernelView {
 	return kernelView{time.Now(), m.cpu(pids...), m.switches(pids), m.cpu(origin), m.cpu(all...), m.busy()}
 }
 
-// failures tells what went wrong, most frequent first.
+// failures lists the kinds of failures, most frequent first.
 func failures(res *load.Result) string {
 	counts := map[string]int64{}
 	for status, n := range res.Refused {
@@ -242,8 +242,8 @@ func failures(res *load.Result) string {
 	return strings.Join(kinds, ", ")
 }
 
-// costs records what a request costs the target. For Direct that is the origin,
-// whose cost says nothing about a proxy, so it is left out.
+// costs records what a request costs the target. For Direct that is the origin, whose
+// cost is not a proxy's, so it is omitted.
 func (r *Run) costs(m *measured) {
 	if r.isDirect() {
 		return
@@ -261,8 +261,8 @@ func (r *Run) throughput(m *measured, d time.Duration) {
 	r.generator(m, false)
 }
 
-// syscalls counts system calls per request under a short load of its own, in
-// the first round only: the count does not depend on the machine's mood.
+// syscalls counts system calls per request under a short load of its own, in the first
+// round only: the count does not vary between rounds.
 func (r *Run) syscalls(s *stand, spec load.Spec) error {
 	if r.round != 1 || r.isDirect() {
 		return nil

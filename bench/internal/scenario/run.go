@@ -60,7 +60,7 @@ func (o *Options) warmup() time.Duration { return min(o.Duration/5, time.Second)
 type record struct {
 	Recorder
 	notes     map[sample.Note]bool
-	latencies map[string]*load.Result // of the round under way, by target
+	latencies map[string]*load.Result // of the current round, by target
 	failed    error                   // the first error of writing
 }
 
@@ -132,9 +132,9 @@ func (s *stand) stop() {
 	s.origin.Stop()
 }
 
-// start runs the target in front of a fresh origin, and last what the scenario
-// says should run beside it. Where that cannot be, a note says why and the error
-// is errRefused.
+// start runs the target in front of a new origin, and then the scenario's additional
+// processes. If one of them cannot run, a note has the reason and the error is
+// errRefused.
 func (r *Run) start(options target.Options) (*stand, error) {
 	o, err := origin.Start(r.ctx, origin.Spec{Ports: 1})
 	if err != nil {

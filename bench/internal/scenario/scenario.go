@@ -1,5 +1,5 @@
-// Package scenario is what the harness measures: each scenario runs one target
-// in front of a fresh origin, puts a load on it, and records figures.
+// Package scenario defines the measurements: each scenario runs one target in front of
+// a new origin, runs a load, and records figures.
 //
 // Figures of a target cover its whole tree of processes; CPU and switches are
 // those between the first and the last request of the load, with nothing under
@@ -40,21 +40,21 @@ type Scenario struct {
 	// Connections is how many are opened, for the limit of open files, if more
 	// than those of Load.
 	Connections int
-	// Extra is how long a run takes beside Options.Duration, roughly.
+	// Extra is the approximate duration of a run beyond Options.Duration.
 	Extra time.Duration
-	// Times is how often a run takes Options.Duration; 0 is once.
+	// Times is the number of Options.Duration in a run; 0 = 1.
 	Times float64
-	// Rounds is the most rounds that it takes part in, for runs that take long
-	// and hardly vary; 0 is all of them.
+	// Rounds is the maximum number of rounds, for long runs with little variance; 0 =
+	// all.
 	Rounds int
-	// Options are those of the instance, and Load is what is measured, with fewer
+	// Options configure the instance, and Load is the measured load, with fewer
 	// connections in a quick run.
 	Options target.Options
 	Load    load.Spec
-	// Measure measures one target once, on a stand of its own; by default it
-	// puts Load on it and records what that cost.
+	// Measure measures one target once on a new stand. The default runs Load and
+	// records its cost.
 	Measure func(*Run, *stand, load.Spec) error
-	// Run is in the place of Measure where a scenario makes its own stands.
+	// Run replaces Measure in scenarios that create their own stands.
 	Run func(*Run) error
 }
 
@@ -99,7 +99,7 @@ func keptAwake(s Scenario) Scenario {
 	return s
 }
 
-// Everything is the name that stands for all scenarios.
+// Everything is the name that selects all scenarios.
 const Everything = "all"
 
 // Select returns the scenarios that have one of the names, or are of a group of
@@ -148,8 +148,7 @@ func (s *Scenario) leftOut(t *target.Target, files uint64) string {
 	return ""
 }
 
-// Progress is notified what is about to be measured and how long all that is left
-// will take, roughly.
+// Progress is called before each measurement with an estimate of the remaining time.
 type Progress func(round int, scenario string, left time.Duration)
 
 // spareFiles is the number of open files in addition to the connections of a load.
@@ -216,7 +215,8 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 	return record.failed
 }
 
-// timeLeft scales the estimate of what is to come by how good it was so far.
+// timeLeft scales the estimate of the remaining time by the accuracy of earlier
+// estimates.
 func timeLeft(passed, done, total time.Duration) time.Duration {
 	left := total - done
 	if done <= 0 {

@@ -74,7 +74,8 @@ type question struct {
 	every   bool          // pause is from one attempt to the next
 }
 
-// ask returns when a 200 came, by package clock, and how many attempts had failed.
+// ask returns the time of the first 200, by package clock, and the number of failed
+// attempts.
 func (r *Run) ask(q question) (at int64, failed int, err error) {
 	deadline := time.Now().Add(q.timeout)
 	for ; ; failed++ {
@@ -101,8 +102,8 @@ const (
 	coldTimes = 5
 )
 
-// coldStart has a client that waits for a container that does not listen yet:
-// its request is held or fails; if it fails it tries again.
+// coldStart has a client that waits for a container that does not listen yet: its
+// request is queued or fails, and is retried after a failure.
 var coldStart = Scenario{
 	Name:  "cold-start",
 	About: "a client waits while the container starts; from its listening to the client's 200",

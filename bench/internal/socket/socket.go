@@ -56,8 +56,8 @@ func Accept(listener int) (int, error) {
 	return fd, nil
 }
 
-// Dial begins to connect to a port of 127.0.0.1. The socket becomes writable
-// when the connection stands or has failed; Connected tells which.
+// Dial begins to connect to a port of 127.0.0.1. The socket becomes writable when the
+// connection is established or has failed; see Connected.
 func Dial(port int) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -72,7 +72,7 @@ func Dial(port int) (int, error) {
 	return fd, nil
 }
 
-// Connected returns why a connection of Dial failed, nil if it stands.
+// Connected returns the error of a connection of Dial, nil if it is established.
 func Connected(fd int) error {
 	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err == nil && code != 0 {
@@ -84,7 +84,7 @@ func Connected(fd int) error {
 // Close closes a socket and ignores errors.
 func Close(fd int) { unix.Close(fd) }
 
-// Read reads what is there. Zero bytes without an error is the end.
+// Read reads available bytes. Zero bytes without an error mean EOF.
 func Read(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
 	return int(n), errno

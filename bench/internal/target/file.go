@@ -1,6 +1,5 @@
-// Package target knows what is measured: programs that forward requests,
-// described in a YAML file, and how to run one of them on free ports in front
-// of an origin.
+// Package target runs the measured programs: proxies, described in a YAML file, on free
+// ports in front of an origin.
 package target
 
 import (
@@ -27,8 +26,8 @@ const Direct = "direct"
 
 // Abilities of a target, which scenarios may require.
 const (
-	Limit     = "limit"      // a concurrency limit whose excess waits in a queue
-	Bound     = "bound"      // a concurrency limit whose excess waits or is refused
+	Limit     = "limit"      // a concurrency limit with a queue for further requests
+	Bound     = "bound"      // a concurrency limit that queues or rejects further requests
 	AutoLimit = "auto-limit" // an adaptive limit
 	Turns     = "turns"      // a queue that is fair by a header field
 	HTTP      = "http"       // HTTP/1 as such, not only as bytes
@@ -38,8 +37,8 @@ const (
 	H2CToHTTP1 = "h2c-to-http1"
 	Hold       = "hold"  // requests wait for a container that does not listen
 	Probe      = "probe" // the platform's readiness probe (K-Network-Probe)
-	Many       = "many"  // several can run at once on one machine
-	Start      = "start" // a program of its own that starts; all but Direct
+	Many       = "many"  // several instances can run on one machine
+	Start      = "start" // a program that is started; all targets except Direct
 )
 
 var abilities = []string{Limit, Bound, AutoLimit, Turns, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Many, Start}
@@ -47,10 +46,10 @@ var abilities = []string{Limit, Bound, AutoLimit, Turns, HTTP, H2C, H2CToHTTP1, 
 // Serve is the name of the port that receives the load.
 const Serve = "serve"
 
-// readyPort is the port that answers HTTP/1 where Serve may not.
+// readyPort is a port that responds over HTTP/1 even if Serve does not.
 const readyPort = "ready"
 
-// A Target is how to run a program as a proxy. Strings in Command, Env and the
+// A Target describes how to run a program as a proxy. Strings in Command, Env and the
 // files are templates (text/template); README.md lists what they may use.
 type Target struct {
 	Name  string `yaml:"name"`
@@ -69,7 +68,7 @@ type Target struct {
 	Ports []string `yaml:"ports"`
 	// Files maps a file's name to its template.
 	Files map[string]string `yaml:"files"`
-	// Ready is the path that must answer 200 before the load begins.
+	// Ready is the path that must respond with 200 before the load begins.
 	Ready string   `yaml:"ready"`
 	Does  []string `yaml:"does"`
 	// Profile is how the target shows its pprof pages.
@@ -79,7 +78,7 @@ type Target struct {
 	path      string // of the binary, once it is found
 }
 
-// Profile says how to get profiles out of a program written in Go.
+// Profile describes how to get profiles of a Go program.
 type Profile struct {
 	Env  map[string]string `yaml:"env"`
 	Port string            `yaml:"port"`

@@ -154,8 +154,8 @@ func serveStarts(jobs chan func()) {
 
 var errEnded = errors.New("the process has ended")
 
-// AwaitListening waits until the instance takes connections; the time between
-// two attempts is 50 µs.
+// AwaitListening waits until the instance accepts connections, with an attempt every 50
+// µs.
 func (i *Instance) AwaitListening(ctx context.Context) error {
 	return i.await(ctx, "listen", 50*time.Microsecond, func() error { return tryConnect(i.Port) })
 }
@@ -248,15 +248,14 @@ func (i *Instance) Stop() {
 	pids, _ := i.Processes()
 	_ = syscall.Kill(-i.PID, syscall.SIGKILL) // its own group, see launch
 	<-i.ended
-	// What has been killed and is not ours to reap may take a moment.
+	// Killed processes that are not our children may take a moment to be reaped.
 	for deadline := time.Now().Add(2 * time.Second); slices.ContainsFunc(pids, alive) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	os.RemoveAll(i.dir)
 }
 
-// alive says that a process has not ended. One that its parent has not reaped
-// has.
+// alive reports whether a process has not ended. A zombie has ended.
 func alive(pid int) bool {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
@@ -266,7 +265,7 @@ func alive(pid int) bool {
 	return err == nil && stat.State != "Z"
 }
 
-// lowestPort keeps away from what services usually use.
+// lowestPort is above the usual ports of services.
 const lowestPort = 10_000
 
 // given are the ports that were handed out, so that of several targets that

@@ -1,5 +1,5 @@
-// Package wire is what the load and the origin both know of HTTP/1.1 and
-// WebSocket on the wire, to read pieces as they come without allocation.
+// Package wire parses HTTP/1.1 and WebSocket incrementally and without allocation, for
+// the load and the origin.
 package wire
 
 import (
@@ -23,7 +23,7 @@ var Filler = bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
 
 // A Body tracks the rest of a message body.
 type Body struct {
-	Left    int64 // of the body, or of the chunk under way with its CRLF
+	Left    int64 // of the body, or of the current chunk including its CRLF
 	Chunked bool
 	last    bool // the last chunk has been seen, trailers follow
 }
@@ -31,9 +31,9 @@ type Body struct {
 // Expected reports whether more bytes follow.
 func (b *Body) Expected() bool { return b.Chunked || b.Left > 0 }
 
-// Take uses what of p belongs to the body, and says whether it ended. With too
-// few bytes for the next step it uses none. The data goes to to, if there is
-// one.
+// Take consumes the bytes of p that belong to the body, and reports whether it ended.
+// It consumes none if the next element is incomplete. The data is passed to to unless
+// it is nil.
 func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) {
 	for {
 		n := min(b.Left, int64(len(p)-used))
@@ -80,7 +80,7 @@ func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) 
 	}
 }
 
-// Framing is what the fields of a head say of the body and of the connection.
+// Framing is the information in a head about the body and the connection.
 type Framing struct {
 	Body  Body
 	Known bool // a field determines the end of the body
@@ -93,8 +93,8 @@ var (
 	connection, closing, comma      = []byte("connection"), []byte("close"), []byte(",")
 )
 
-// ReadFraming reads fields, each with its CRLF. It is as strict as the harness
-// needs: what it is sent comes from proxies.
+// ReadFraming reads fields, each with its CRLF. It is only as strict as the harness
+// needs, because its peers are proxies.
 func ReadFraming(fields []byte) (f Framing, ok bool) {
 	for len(fields) > 0 {
 		var field []byte
@@ -158,7 +158,7 @@ func AppendFrameHead(p []byte, first, mask byte, size uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(p, first, mask|127), size)
 }
 
-// Output is what a socket did not take yet: bytes, and behind them filler.
+// Output holds unsent output: bytes, followed by filler.
 type Output struct {
 	Bytes []byte
 	Fill  int64 // bytes of Filler
@@ -176,8 +176,8 @@ func (o *Output) Pending() bool { return len(o.Bytes) > 0 || o.Fill > 0 }
 // Drop forgets everything.
 func (o *Output) Drop() { o.Bytes, o.Fill = o.Bytes[:0], 0 }
 
-// Flush writes as much as the socket takes. A short filler leaves with the
-// bytes before it.
+// Flush writes as much as the socket accepts. A short filler is sent in one write with
+// the bytes before it.
 func (o *Output) Flush(fd int) (written int64, err syscall.Errno) {
 	for o.Pending() {
 		if n := len(o.Bytes); n > 0 && o.Fill > 0 && n+int(o.Fill) <= 16<<10 {

@@ -16,7 +16,7 @@ import (
 // TestMain fails if a goroutine outlives its Writer.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recorder keeps every write apart.
+// recorder records every write separately.
 type recorder struct {
 	mu     sync.Mutex
 	writes []string

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// fixture is a logger whose clock stands until it is moved.
+// fixture is a logger with a fake clock.
 type fixture struct {
 	*zap.Logger
 	lines *observer.ObservedLogs

@@ -28,7 +28,7 @@ type Config struct {
 	Writer   io.Writer // gets whole lines, from one goroutine
 
 	QueueLines int // maximum queued lines; 0 means 8,192
-	QueueBytes int // maximum bytes that they hold; 0 means 4 MiB
+	QueueBytes int // maximum bytes of queued lines; 0 = 4 MiB
 
 	// Failed is called for failed writes, and once if the template refers to something
 	// that does not exist. It may be nil.
