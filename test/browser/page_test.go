@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestUnderLoadFiguresMoveAContainerGoesUnreadyAndRecoversAndARefusalIsListed(t *testing.T) {
+func TestThePageShowsLoadAReadinessChangeAndARejection(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, c.probe(), "CONTAINER_CONCURRENCY=6", "QUEUE_CAPACITY=12",
 		"SERVING_POD=web-00007-deployment-5d9c8", "SERVING_REVISION=web-00007", "SERVING_NAMESPACE=shop")

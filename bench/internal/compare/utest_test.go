@@ -28,7 +28,7 @@ func TestTheUTestAgainstHandComputedCases(t *testing.T) {
 	}
 }
 
-func TestLargeSamples(t *testing.T) {
+func TestTheUTestOfLargeAndTiedSamples(t *testing.T) {
 	var a, b []float64
 	for i := range 30 {
 		a, b = append(a, float64(i)), append(b, float64(100+i))

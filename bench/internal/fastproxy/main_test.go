@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-func TestItForwards(t *testing.T) {
+func TestFastproxyForwardsRequestsAndResponses(t *testing.T) {
 	more := make(chan struct{})
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

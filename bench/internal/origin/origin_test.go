@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
-func TestRequestsAreRead(t *testing.T) {
+func TestRequestsAreParsed(t *testing.T) {
 	for _, c := range []struct {
 		head string
 		want request

@@ -56,8 +56,7 @@ func TestATreeHoldsAProcessAndItsDescendants(t *testing.T) {
 }
 
 func TestCPUOfAChildMatchesItsCPUClock(t *testing.T) {
-	// The shell counts to a number, prints what the kernel's tick count says
-	// of it, and waits.
+	// The shell runs a loop, prints its CPU time in ticks from the kernel, and waits.
 	pid, _ := startShell(t, `i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; read x`)
 	used, err := CPU([]int{pid})
 	if err != nil {

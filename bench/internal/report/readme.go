@@ -92,7 +92,7 @@ func (g Goal) rowUnit(run *sample.Run) (unit, float64) {
 	return suits, factor
 }
 
-// versionNumber finds the number in what a program says of its version.
+// versionNumber matches the version number in the output of a program.
 var versionNumber = regexp.MustCompile(`\d+\.\d+[^\s,;)]*`)
 
 // shortVersions names the other programs with their version numbers; the commit

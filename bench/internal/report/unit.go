@@ -53,8 +53,8 @@ func (u unit) to(other unit) (float64, bool) {
 	return u.factor / other.factor, u.base == other.base
 }
 
-// scaled returns the unit of u's dimension in which value, given in u, has one
-// to three digits before the point, where there is one.
+// scaled returns the unit of u's dimension in which value (in u) has one to three
+// digits before the decimal point, if there is such a unit.
 func (u unit) scaled(value float64) unit {
 	best := u
 	for _, c := range units {

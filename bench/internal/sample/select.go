@@ -18,7 +18,8 @@ func PercentileName(p float64) string {
 	return "p" + strconv.FormatFloat(p, 'f', -1, 64)
 }
 
-// PercentileOf returns the percentile that a figure is, and false for any other.
+// PercentileOf returns the percentile that a figure represents; ok is false for other
+// figures.
 func PercentileOf(figure string) (p float64, ok bool) {
 	digits, ok := strings.CutPrefix(figure, "p")
 	if figure == "max" {
@@ -51,7 +52,7 @@ func (run *Run) Median(scenario, target, figure string) (float64, bool) {
 	return Median(values), len(values) > 0
 }
 
-// Percentiles returns those that a scenario measured, ascending.
+// Percentiles returns the percentiles that a scenario measured, ascending.
 func (run *Run) Percentiles(scenario string) []float64 {
 	var all []float64
 	for _, f := range run.Figures {

@@ -18,8 +18,8 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// TestMain lets the test program be the helpers that a stand consists of. With
-// lineOfRefusal, the one that keeps processors awake says that it cannot.
+// TestMain turns the test binary into the helpers of a stand. With lineOfRefusal the
+// helper that keeps processors awake reports a failure.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{origin.Command: origin.Main, awake.Command: func(in io.Reader, out io.Writer) error {
 		if line := os.Getenv(lineOfRefusal); line != "" {

@@ -127,7 +127,7 @@ func (s *Scenario) called(name string) bool {
 	return name == Everything || name == s.Name || slices.Contains(s.Groups, name)
 }
 
-// rounds is in how many of all rounds it runs.
+// rounds returns the number of rounds in which the scenario runs.
 func (s *Scenario) rounds(all int) int {
 	return min(cmp.Or(s.Rounds, all), all)
 }

@@ -96,7 +96,7 @@ type state struct {
 type summary struct {
 	entry zapcore.Entry
 	to    zapcore.Core
-	more  int // number of others
+	more  int // number of other suppressed messages
 }
 
 func (s summary) write() {

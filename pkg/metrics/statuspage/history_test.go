@@ -64,7 +64,7 @@ func completed(x second) (n uint32) {
 	return n
 }
 
-func TestASecondShowsItsConcurrencyArrivalsAndWhatEndedInIt(t *testing.T) {
+func TestEachSecondHasItsConcurrencyArrivalsAndCompletions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, func() gate.AdmissionStats { return gate.AdmissionStats{InFlight: 4, QueueDepth: 3} })
 		time.Sleep(10*time.Second + 250*time.Millisecond)

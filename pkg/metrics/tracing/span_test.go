@@ -160,7 +160,7 @@ func TestAttributesHaveTheNamesOfTheirGeneration(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutASlotWaitedUntilItsEnd(t *testing.T) {
+func TestTheQueueSpanOfARequestWithoutASlotLastsUntilItsEnd(t *testing.T) {
 	_, spans := spansOf(t, nil, refused())
 	if len(spans) != 2 || spans[1].Name != nameWait || !spans[1].EndTime.Equal(at(10)) || spans[0].ChildSpanCount != 1 {
 		t.Fatalf("spans %+v", spans)

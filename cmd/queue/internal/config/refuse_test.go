@@ -32,7 +32,7 @@ var (
 		"FIELD":       {"grpc-timeout", "peer", "path:1", "header", "header:"},
 		"JSON":        {"x", "1", `"a"`, "{", "{}x", "{]"},
 		"TEXT":        nil,
-		"TEMPLATE":    nil, // checkTemplate's
+		"TEMPLATE":    nil, // validated by checkTemplate
 		"PATH":        {"a\x00b"},
 		"HEADERS":     nil, // ignored, not refused
 		"ATTRIBUTES":  nil, // the same

@@ -105,7 +105,7 @@ func TestVariablesThatContainersReallyHaveAreNotWarnedOf(t *testing.T) {
 	}
 }
 
-func TestNoSettingIsTakenForAnother(t *testing.T) {
+func TestNoSettingNameIsReportedAsAMisspelling(t *testing.T) {
 	for _, s := range knownSettings() {
 		if s.value.about().hint == "TEXT" {
 			if got := warningsOf(t, nil, map[string]string{s.name: "x"}); got != nil {
