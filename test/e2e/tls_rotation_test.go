@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,21 +58,75 @@ func (g *tlsGate) serial() int64 {
 }
 
 // mount replaces the certificate and key in the volume layout of Kubernetes.
-func (g *tlsGate) mount(generation int) int64 {
+func (g *tlsGate) mount(generation int) (serial int64) {
+	g.ca.t.Helper()
+	g.mountFiles(generation, func(dir string) { serial = g.ca.put(dir) }, "tls.crt", "tls.key")
+	return serial
+}
+
+// mountFiles lays out the files that write makes, as Kubernetes does, and replaces
+// those of the generation before.
+func (g *tlsGate) mountFiles(generation int, write func(dir string), files ...string) {
 	g.ca.t.Helper()
 	name := fmt.Sprintf("..%d", generation)
 	must(g.ca.t, os.Mkdir(filepath.Join(g.dir, name), 0o755))
-	serial := g.ca.put(filepath.Join(g.dir, name))
+	write(filepath.Join(g.dir, name))
 	must(g.ca.t, os.Symlink(name, filepath.Join(g.dir, "..data_tmp")))
 	must(g.ca.t, os.Rename(filepath.Join(g.dir, "..data_tmp"), filepath.Join(g.dir, "..data")))
 	if generation == 1 {
-		for _, file := range []string{"tls.crt", "tls.key"} {
+		for _, file := range files {
 			must(g.ca.t, os.Symlink(filepath.Join("..data", file), filepath.Join(g.dir, file)))
 		}
 	} else {
 		must(g.ca.t, os.RemoveAll(filepath.Join(g.dir, fmt.Sprintf("..%d", generation-1))))
 	}
-	return serial
+}
+
+// A pod certificate of Kubernetes: a projected volume with the credential bundle and
+// the CA certificates of a ClusterTrustBundle, and clients with SPIFFE URIs.
+func TestAPodCertificateServesAndIsRotatedWithItsTrustBundle(t *testing.T) {
+	const caller = "spiffe://cluster.local/ns/web/sa/caller"
+	g := &tlsGate{ca: newAuthority(t), dir: shortTempDir(t)}
+	clients := newAuthority(t)
+	mount := func(generation int) (serial int64) {
+		g.mountFiles(generation, func(dir string) {
+			var certificate, key []byte
+			certificate, key, serial = g.ca.issue("spiffe://cluster.local/ns/web/sa/web")
+			must(t, os.WriteFile(filepath.Join(dir, "credentialbundle.pem"), slices.Concat(key, certificate, g.ca.pem()), 0o600))
+			must(t, os.WriteFile(filepath.Join(dir, "clients.pem"), clients.pem(), 0o600))
+		}, "credentialbundle.pem", "clients.pem")
+		return serial
+	}
+	admitted := func(ca *authority, uri string) bool {
+		config := g.config()
+		config.Certificates = []tls.Certificate{ca.pair(uri)}
+		c, err := tryDialTLS(t, g, config)
+		defer c.close()
+		if err == nil {
+			_, err = io.WriteString(c.tls, request("GET", "/", "K-Network-Probe: queue"))
+		}
+		if err == nil {
+			_, err = c.r.Peek(1) // with TLS 1.3 the rejection follows the handshake
+		}
+		return err == nil
+	}
+	mount(1)
+	g.start(t, startContainer(t), "TLS_CLIENT_CA="+filepath.Join(g.dir, "clients.pem"), "TLS_CLIENT_SANS="+caller)
+	if !admitted(clients, caller) || admitted(clients, "spiffe://cluster.local/ns/web/sa/other") || admitted(newAuthority(t), caller) {
+		t.Error("want clients with the listed SPIFFE URI and the trusted CA, and no others")
+	}
+	before := clients
+	clients = newAuthority(t)
+	want := mount(2)
+	g.logged("a new TLS certificate is in use")
+	config := g.config()
+	config.Certificates = []tls.Certificate{clients.pair(caller)}
+	if got := dialTLS(t, g, config).tls.ConnectionState().PeerCertificates[0].SerialNumber.Int64(); got != want {
+		t.Errorf("serial number %d, want %d", got, want)
+	}
+	if !admitted(clients, caller) || admitted(before, caller) {
+		t.Error("want clients of the new CA, and none of the previous one")
+	}
 }
 
 func TestRotationsUnderLoadFailNoRequest(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 // Config configures a Front, which only reads it.
 type Config struct {
-	// Dir holds tls.crt and tls.key, in PEM.
+	// Dir holds tls.crt and tls.key in PEM, or credentialbundle.pem with both.
 	Dir string
 	// MinVersion and MaxVersion bound the version of TLS; 0 = 1.2 and 1.3.
 	MinVersion, MaxVersion uint16
@@ -55,8 +55,8 @@ type Change struct {
 	NotAfter time.Time
 }
 
-// ErrNone means that the directory contains neither tls.crt nor tls.key.
-var ErrNone = errors.New("neither tls.crt nor tls.key")
+// ErrNone means that the directory contains no certificate and no key.
+var ErrNone = errors.New("none of tls.crt, tls.key and credentialbundle.pem")
 
 // CipherSuites returns the ids of cipher suites by their names in crypto/tls, except
 // insecure ones.

@@ -15,6 +15,10 @@ import (
 const (
 	certificateFile = "tls.crt"
 	keyFile         = "tls.key"
+	// bundleFile has the private key followed by the certificate chain, as Kubernetes
+	// writes the credential bundle of a pod certificate. It takes precedence over the
+	// pair.
+	bundleFile = "credentialbundle.pem"
 )
 
 // maxFileBytes is the maximum file size; certificate chains usually have a few thousand
@@ -23,40 +27,50 @@ const maxFileBytes = 1 << 20
 
 // material is the content of the files at one time.
 type material struct {
-	files    [][]byte
+	files    files
 	pair     tls.Certificate
 	clientCA *x509.CertPool // nil: clients need no certificate
 }
 
-// paths returns the files, certificate and key first.
+// files is what was read. With a credential bundle, certificate and key are both the
+// bundle.
+type files struct {
+	certificate, key, clientCA []byte
+	source                     string // names of the files of certificate and key, for errors
+}
+
+func (f *files) equal(other *files) bool {
+	return bytes.Equal(f.certificate, other.certificate) && bytes.Equal(f.key, other.key) && bytes.Equal(f.clientCA, other.clientCA)
+}
+
+// paths returns the files that may be read, whether they exist or not.
 func (c *Config) paths() []string {
-	p := []string{filepath.Join(c.Dir, certificateFile), filepath.Join(c.Dir, keyFile)}
+	p := []string{filepath.Join(c.Dir, certificateFile), filepath.Join(c.Dir, keyFile), filepath.Join(c.Dir, bundleFile)}
 	if c.ClientCA != "" {
 		p = append(p, c.ClientCA)
 	}
 	return p
 }
 
-// readFiles reads all files. The error is ErrNone if both certificate and key are
-// missing.
-func (c *Config) readFiles() ([][]byte, error) {
-	var files [][]byte
-	var problems []error
-	missing := 0
-	for i, path := range c.paths() {
-		b, err := readFile(path)
-		if err != nil {
-			problems = append(problems, err)
-			if i < 2 && errors.Is(err, fs.ErrNotExist) {
-				missing++
-			}
+// readFiles reads the credential bundle if there is one, otherwise the pair, and the
+// client CA. The error is ErrNone if bundle, certificate and key are all missing.
+func (c *Config) readFiles() (*files, error) {
+	f := &files{source: bundleFile}
+	var err, keyErr, clientErr error
+	f.certificate, err = readFile(filepath.Join(c.Dir, bundleFile))
+	f.key = f.certificate
+	if errors.Is(err, fs.ErrNotExist) {
+		f.source = certificateFile + " and " + keyFile
+		f.certificate, err = readFile(filepath.Join(c.Dir, certificateFile))
+		f.key, keyErr = readFile(filepath.Join(c.Dir, keyFile))
+		if errors.Is(err, fs.ErrNotExist) && errors.Is(keyErr, fs.ErrNotExist) {
+			return nil, fmt.Errorf("reading %s: %w", c.Dir, ErrNone)
 		}
-		files = append(files, b)
 	}
-	if missing == 2 {
-		return nil, fmt.Errorf("reading %s: %w", c.Dir, ErrNone)
+	if c.ClientCA != "" {
+		f.clientCA, clientErr = readFile(c.ClientCA)
 	}
-	return files, errors.Join(problems...)
+	return f, errors.Join(err, keyErr, clientErr)
 }
 
 func readFile(path string) ([]byte, error) {
@@ -70,33 +84,20 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// parse parses files, which the result refers to.
-func (c *Config) parse(files [][]byte) (*material, error) {
-	m := &material{files: files}
+// parse parses f, which the result refers to.
+func (c *Config) parse(f *files) (*material, error) {
+	m := &material{files: *f}
 	var err error
-	if m.pair, err = tls.X509KeyPair(files[0], files[1]); err != nil {
-		return nil, fmt.Errorf("loading %s and %s of %s: %w", certificateFile, keyFile, c.Dir, err)
+	if m.pair, err = tls.X509KeyPair(f.certificate, f.key); err != nil {
+		return nil, fmt.Errorf("loading %s of %s: %w", f.source, c.Dir, err)
 	}
 	if c.ClientCA != "" {
 		m.clientCA = x509.NewCertPool()
-		if !m.clientCA.AppendCertsFromPEM(files[2]) {
+		if !m.clientCA.AppendCertsFromPEM(f.clientCA) {
 			return nil, fmt.Errorf("loading TLS_CLIENT_CA=%s: %w", c.ClientCA, errNoClientCert)
 		}
 	}
 	return m, nil
-}
-
-// same reports whether files equals the content of m.
-func (m *material) same(files [][]byte) bool {
-	if m == nil {
-		return false
-	}
-	for i := range files {
-		if !bytes.Equal(files[i], m.files[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 func (m *material) notAfter() time.Time { return m.pair.Leaf.NotAfter }

@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -190,4 +192,51 @@ func TestSessionTicketsSurviveAChangeOfTheCertificate(t *testing.T) {
 			t.Errorf("%s: resumed %v, %v", tls.VersionName(version), cs.DidResume, err)
 		}
 	}
+}
+
+// writeBundle puts a credential bundle in place: the private key, then the chain.
+func (f *fixture) writeBundle(name string) {
+	f.t.Helper()
+	certificate, key := f.ca.Issue(testcert.Leaf{Names: []string{name}})
+	f.put(filepath.Join(f.dir, bundleFile), slices.Concat(key, certificate, f.ca.PEM()))
+}
+
+func TestACredentialBundleIsServedAndReloaded(t *testing.T) {
+	f, config := prepare(t)
+	f.start(config)
+	f.change(ErrNone)
+	f.writeBundle("first")
+	f.change(nil)
+	f.serves("first")
+	f.writeBundle("second")
+	f.change(nil)
+	f.serves("second")
+	if cs, err := f.handshake(nil); err != nil || len(cs.PeerCertificates) != 2 {
+		t.Errorf("%d certificates in the chain, want 2: %v", len(cs.PeerCertificates), err)
+	}
+}
+
+func TestACredentialBundleTakesPrecedenceOverThePair(t *testing.T) {
+	f, config := prepare(t)
+	f.write(f.dir, "pair")
+	f.writeBundle("bundle")
+	f.start(config)
+	f.change(nil)
+	f.serves("bundle")
+	must(t, os.Remove(filepath.Join(f.dir, bundleFile)))
+	f.change(nil)
+	f.serves("pair")
+}
+
+func TestABrokenCredentialBundleIsReportedAndThePreviousOneServed(t *testing.T) {
+	f, config := prepare(t)
+	f.writeBundle("good")
+	f.start(config)
+	f.change(nil)
+	certificate, _ := f.ca.Issue(testcert.Leaf{Names: []string{"x"}})
+	f.put(filepath.Join(f.dir, bundleFile), certificate) // without a key
+	if c := f.change(errAny); !c.Serving || !strings.Contains(c.Err.Error(), bundleFile) {
+		t.Errorf("reported %+v", c)
+	}
+	f.serves("good")
 }

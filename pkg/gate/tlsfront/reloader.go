@@ -107,7 +107,7 @@ func (r *reloader) nextCheck() time.Duration {
 // replaced the certificate. The result of a requested check is always reported.
 func (r *reloader) check(requested bool) bool {
 	files, err := r.cfg.readFiles()
-	if err == nil && r.material.same(files) {
+	if err == nil && r.material != nil && r.material.files.equal(files) {
 		r.clearFailure()
 		if requested {
 			r.report(nil, false)
@@ -140,7 +140,7 @@ func (r *reloader) check(requested bool) bool {
 func (r *reloader) checkExpiry(m *material) error {
 	now := time.Now()
 	if r.material != nil && m.notAfter().Before(now) && r.material.notAfter().After(now) {
-		return fmt.Errorf("loading %s of %s: expired at %s", certificateFile, r.cfg.Dir, m.notAfter().UTC().Format(time.RFC3339))
+		return fmt.Errorf("loading %s of %s: expired at %s", m.files.source, r.cfg.Dir, m.notAfter().UTC().Format(time.RFC3339))
 	}
 	return nil
 }

@@ -256,7 +256,7 @@ func logRows(c *Config) []row {
 func tlsRows(c *Config) []row {
 	return []row{
 		{"CERT_DIR", "cert-dir", "/var/lib/knative/certs", directory.at(&c.TLS.Dir),
-			"Directory of tls.crt and tls.key, which are loaded again when they change."},
+			"Directory of tls.crt and tls.key, or of credentialbundle.pem with key and certificates; loaded again when they change."},
 		{"QUEUE_PROXY_TLS_MIN_VERSION", "tls-min-version", "(1.2)", tlsVersion.at(&c.TLS.MinVersion),
 			"Lowest version of TLS."},
 		{"QUEUE_PROXY_TLS_MAX_VERSION", "tls-max-version", "(1.3)", tlsVersion.at(&c.TLS.MaxVersion),
