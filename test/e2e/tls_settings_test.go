@@ -43,6 +43,29 @@ func TestContradictoryTLSSettingsAreRejected(t *testing.T) {
 	}
 }
 
+func TestInFIPSModeSuitesAndCurvesThatAreNotApprovedStopTheStart(t *testing.T) {
+	const mode = "GODEBUG=fips140=on"
+	for _, c := range []struct{ setting, refused string }{
+		{"QUEUE_PROXY_TLS_CIPHER_SUITES=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"},
+		{"QUEUE_PROXY_TLS_CIPHER_SUITES=TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA", "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA"},
+		{"QUEUE_PROXY_TLS_CURVE_PREFERENCES=P-256,X25519", "X25519"},
+	} {
+		code, _, stderr := runQueue(t, append(baseEnv(t), mode, c.setting), "--check")
+		name, _, _ := strings.Cut(c.setting, "=")
+		if code != 2 || !strings.Contains(stderr, name) || !strings.Contains(stderr, "not approved: "+c.refused) {
+			t.Errorf("%s: code %d, stderr %q", c.setting, code, stderr)
+		}
+	}
+	code, _, stderr := runQueue(t, append(baseEnv(t), mode, "QUEUE_PROXY_TLS_CURVE_PREFERENCES=X25519MLKEM768,P-256",
+		"QUEUE_PROXY_TLS_CIPHER_SUITES=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"), "--check")
+	if code != 0 {
+		t.Errorf("approved values: code %d, stderr %q", code, stderr)
+	}
+	if code, stdout, _ := runQueue(t, append(baseEnv(t), mode), "--version"); code != 0 || !strings.Contains(stdout, "FIPS 140-3 m") {
+		t.Errorf("--version: code %d, %q", code, stdout)
+	}
+}
+
 func TestTLSClientsNeedACertificateWithAListedName(t *testing.T) {
 	ca := newAuthority(t) // authority of the clients, different from the gate's
 	file := filepath.Join(shortTempDir(t), "ca.crt")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate/server"
@@ -75,6 +76,15 @@ func CipherSuites(names []string) ([]uint16, error) {
 	}
 	return ids, nil
 }
+
+// ApprovedCipherSuite reports whether crypto/tls uses the cipher suite in FIPS 140-3
+// mode: it has AES-GCM, but not ChaCha20-Poly1305 or the SHA-1 of the CBC suites.
+func ApprovedCipherSuite(id uint16) bool {
+	return strings.Contains(tls.CipherSuiteName(id), "_GCM_")
+}
+
+// ApprovedCurve reports whether crypto/tls uses the key exchange in FIPS 140-3 mode.
+func ApprovedCurve(id tls.CurveID) bool { return id != tls.X25519 }
 
 var curves = []tls.CurveID{tls.X25519, tls.X25519MLKEM768, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 

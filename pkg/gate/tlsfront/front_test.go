@@ -1,6 +1,7 @@
 package tlsfront
 
 import (
+	"crypto/fips140"
 	"crypto/tls"
 	"io"
 	"net"
@@ -46,6 +47,30 @@ func TestVersionsSuitesAndCurvesFollowTheSettings(t *testing.T) {
 				t.Errorf("handshake: %v", err)
 			}
 		})
+	}
+}
+
+// In FIPS 140-3 mode crypto/tls uses only what it approves, and otherwise everything.
+func TestOnlyApprovedSuitesAndCurvesWorkInFIPSMode(t *testing.T) {
+	t.Parallel()
+	try := func(name string, approved bool, config *tls.Config) {
+		t.Run(name, func(t *testing.T) {
+			f, c := prepare(t)
+			f.write(f.dir, "x")
+			c.CipherSuites, c.Curves = config.CipherSuites, config.CurvePreferences
+			f.start(c)
+			if _, err := f.handshake(config); (err == nil) != (approved || !fips140.Enabled()) {
+				t.Errorf("approved: %v, FIPS 140-3 mode: %v, handshake: %v", approved, fips140.Enabled(), err)
+			}
+		})
+	}
+	for _, suite := range tls.CipherSuites() {
+		if strings.Contains(suite.Name, "_ECDSA_") { // as the certificate needs
+			try(suite.Name, ApprovedCipherSuite(suite.ID), &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite.ID}})
+		}
+	}
+	for _, curve := range curves {
+		try(curve.String(), ApprovedCurve(curve), &tls.Config{CurvePreferences: []tls.CurveID{curve}})
 	}
 }
 

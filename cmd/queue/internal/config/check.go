@@ -1,10 +1,12 @@
 package config
 
 import (
+	"crypto/fips140"
 	"crypto/tls"
 	"net/netip"
 	"strings"
 
+	"github.com/queuegate/queuegate/pkg/gate/tlsfront"
 	"github.com/queuegate/queuegate/pkg/metrics/requestlog"
 )
 
@@ -75,8 +77,26 @@ func (l *loader) checkTLS() {
 		l.good("UPSTREAM_TLS_CA") && l.good("UPSTREAM_TLS_SERVER_NAME") && l.good("UPSTREAM_TLS_INSECURE") {
 		l.problem("UPSTREAM_TLS", "UPSTREAM_TLS=true: want UPSTREAM_TLS_CA, UPSTREAM_TLS_SERVER_NAME or UPSTREAM_TLS_INSECURE, to know how the container is verified")
 	}
+	if fips140.Enabled() {
+		refuseUnapproved(l, "QUEUE_PROXY_TLS_CIPHER_SUITES", cipherSuites, l.TLS.CipherSuites, tlsfront.ApprovedCipherSuite)
+		refuseUnapproved(l, "QUEUE_PROXY_TLS_CURVE_PREFERENCES", curves, l.TLS.Curves, tlsfront.ApprovedCurve)
+	}
 	if l.TLS.MinVersion == tls.VersionTLS13 && l.TLS.MaxVersion == tls.VersionTLS12 {
 		l.problem("QUEUE_PROXY_TLS_MAX_VERSION", "QUEUE_PROXY_TLS_MAX_VERSION=\"1.2\": want a version not below QUEUE_PROXY_TLS_MIN_VERSION=\"1.3\"")
+	}
+}
+
+// refuseUnapproved reports values that crypto/tls would ignore in FIPS 140-3 mode.
+func refuseUnapproved[T any](l *loader, name string, k *kind[[]T], values []T, approved func(T) bool) {
+	var refused []T
+	for _, v := range values {
+		if !approved(v) {
+			refused = append(refused, v)
+		}
+	}
+	if len(refused) > 0 {
+		l.problem(name, "%s=%s: want values that FIPS 140-3 approves, because this gate runs in FIPS 140-3 mode; not approved: %s",
+			name, quoteShort(k.format(values)), k.format(refused))
 	}
 }
 
