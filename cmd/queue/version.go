@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"crypto/fips140"
 	"fmt"
 	"io"
 	"runtime"
@@ -20,16 +21,32 @@ var (
 // writeVersion prints the line of --version.
 func writeVersion(w io.Writer) error {
 	b := build()
-	_, err := fmt.Fprintf(w, "queue %s (commit %s, %s %s/%s)\n", b.Version, b.Commit, b.GoVersion, runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(w, "queue %s (commit %s, %s %s/%s%s)\n", b.Version, b.Commit, b.GoVersion, runtime.GOOS, runtime.GOARCH,
+		fipsNote(recordedSettings()["GOFIPS140"], fips140.Enabled()))
 	return err
+}
+
+// fipsNote says which Go Cryptographic Module the gate was built with and whether FIPS
+// 140-3 mode is on. It is empty for a build without a frozen module in the normal mode.
+func fipsNote(module string, enabled bool) string {
+	isFrozen := module != "" && module != "off" && module != "latest"
+	switch {
+	case isFrozen && enabled:
+		return ", FIPS 140-3 module " + module
+	case isFrozen:
+		return ", FIPS 140-3 module " + module + " turned off by GODEBUG"
+	case enabled:
+		return ", FIPS 140-3 mode with a module that is not validated"
+	}
+	return ""
 }
 
 func build() metrics.Build {
 	b := metrics.Build{Version: buildVersion, Commit: buildCommit, GoVersion: runtime.Version()}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		b.Version = cmp.Or(b.Version, info.Main.Version)
-		b.Commit = cmp.Or(b.Commit, recordedCommit(info))
 	}
+	b.Commit = cmp.Or(b.Commit, recordedCommit(recordedSettings()))
 	if b.Version == "" || b.Version == "(devel)" {
 		b.Version = "development"
 	}
@@ -37,11 +54,18 @@ func build() metrics.Build {
 	return b
 }
 
-func recordedCommit(info *debug.BuildInfo) string {
+// recordedSettings returns the settings of the build that the Go command recorded.
+func recordedSettings() map[string]string {
 	settings := map[string]string{}
-	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			settings[s.Key] = s.Value
+		}
 	}
+	return settings
+}
+
+func recordedCommit(settings map[string]string) string {
 	commit := settings["vcs.revision"]
 	if commit != "" && settings["vcs.modified"] == "true" {
 		commit += "+modified"
