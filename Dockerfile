@@ -7,8 +7,8 @@
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
 COPY . .
-ARG TARGETOS TARGETARCH VERSION=unknown COMMIT=unknown
-RUN GOOS=$TARGETOS GOARCH=$TARGETARCH make build VERSION=$VERSION COMMIT=$COMMIT
+ARG TARGETOS TARGETARCH VERSION=unknown COMMIT=unknown FIPS=
+RUN GOOS=$TARGETOS GOARCH=$TARGETARCH make build VERSION=$VERSION COMMIT=$COMMIT FIPS=$FIPS
 RUN cd scripts/image && go run . -roots /src/bin/ca-certificates.crt
 
 FROM scratch AS demo

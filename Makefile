@@ -5,8 +5,14 @@
 GO        ?= go
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMMIT    ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+# FIPS=1: with the frozen module of Go's cryptography that has a FIPS 140-3
+# certificate, in FIPS 140-3 mode. Output gets names of its own.
+FIPS      ?=
+MODULE140 := v1.0.0
+GOFIPS140 := $(if $(filter 1,$(FIPS)),$(MODULE140),off)
+SUFFIX    := $(if $(filter 1,$(FIPS)),-fips)
 # Without cgo: one static file, no libc in every pod's memory, quicker to start.
-BUILD     := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false
+BUILD     := CGO_ENABLED=0 GOFIPS140=$(GOFIPS140) $(GO) build -trimpath -buildvcs=false
 # Who builds the gate reads its build tags here: this file, images, bench, tests.
 TAGS      := $(shell cat cmd/queue/tags)
 LDFLAGS   := -s -w -X main.buildVersion=$(VERSION) -X main.buildCommit=$(COMMIT)
@@ -15,6 +21,10 @@ LDFLAGS   := -s -w -X main.buildVersion=$(VERSION) -X main.buildCommit=$(COMMIT)
 IMAGE     ?= registry.example/queuegate:dev
 PUSH      ?=
 EPOCH     ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+REVISION  ?= $(shell git rev-parse HEAD 2>/dev/null)
+# URI of the builder, for the provenance of images and releases.
+BUILDER   ?= https://github.com/queuegate/queuegate/blob/main/Makefile
+SOURCES   := -version '$(VERSION)' -commit '$(COMMIT)' -revision '$(REVISION)' -time '$(EPOCH)' -fips '$(GOFIPS140)' -builder '$(BUILDER)'
 
 PORT      ?= 8012
 FUZZTIME  ?= 30s
@@ -22,24 +32,23 @@ COUNT     ?= 5
 RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build image release share run demo test race e2e torture simulate planted conformance render browser cluster bench bench-micro lint staticcheck vulncheck fuzz clean
+.PHONY: help build image release share run demo test race e2e fips torture simulate planted conformance render browser cluster bench bench-micro lint staticcheck vulncheck fuzz clean
 
 help: ## this list
 	@echo 'make <target>:'
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
 
-build: ## bin/queue (the gate), bin/queuectl (beside it) and bin/demo (a container to put behind it)
+build: ## bin/queue (the gate), bin/queuectl (beside it) and bin/demo (a container to put behind it); FIPS=1
 	$(BUILD) -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/queue ./cmd/queue
 	cd cmd/queuectl && $(BUILD) -ldflags '$(LDFLAGS)' -o ../../bin/queuectl .
 	$(BUILD) -o bin/demo ./cmd/demo
 
-image: ## bin/image/queue.tar and demo.tar: OCI archives of IMAGE and IMAGE-demo; PUSH=registry/name[:tag] pushes them
-	cd scripts/image && $(GO) run . -root '$(CURDIR)' -out '$(CURDIR)/bin/image' -image '$(IMAGE)' -push '$(PUSH)' \
-		-version '$(VERSION)' -commit '$(COMMIT)' -time '$(EPOCH)'
+image: ## bin/image/queue.tar and demo.tar: OCI archives of IMAGE and IMAGE-demo; PUSH=registry/name[:tag] pushes them; FIPS=1, BUILDER
+	cd scripts/image && $(GO) run . -root '$(CURDIR)' -out '$(CURDIR)/bin/image$(SUFFIX)' -image '$(IMAGE)' -push '$(PUSH)' \
+		$(SOURCES)
 
-release: ## bin/release: archives for linux/amd64 and arm64, bills of materials, checksums, of VERSION
-	cd scripts/image && $(GO) run ./archives -root '$(CURDIR)' -out '$(CURDIR)/bin/release' \
-		-version '$(VERSION)' -commit '$(COMMIT)' -time '$(EPOCH)'
+release: ## bin/release: archives for linux/amd64 and arm64, bills of materials, provenance, checksums, of VERSION; FIPS=1, BUILDER
+	cd scripts/image && $(GO) run ./archives -root '$(CURDIR)' -out '$(CURDIR)/bin/release$(SUFFIX)' $(SOURCES)
 
 share: build ## bin/share: man pages and completions of queue and queuectl
 	bin/queuectl generate --queue bin/queue bin/share
@@ -64,6 +73,14 @@ race: ## the tests of pkg and cmd COUNT (5) times over, to shake races out
 
 e2e: ## the end-to-end tests: the real binary, a container process, raw sockets
 	$(GO) test $(RACE) -count=1 ./test/e2e/...
+
+# Packages that speak TLS, the SHA-1 of WebSocket, and section L of ROWS.md.
+fips: ## the tests of TLS with Go's FIPS 140-3 module, where any other algorithm fails (GODEBUG=fips140=only)
+	GOFIPS140=$(MODULE140) GODEBUG=fips140=only $(GO) test $(RACE) -count=1 ./pkg/gate/tlsfront ./pkg/gate/server ./pkg/gate/upstream \
+		./pkg/probe/check ./pkg/metrics/otlp ./cmd/queue ./cmd/queue/internal/app
+	GOFIPS140=$(MODULE140) GODEBUG=fips140=only $(GO) test $(RACE) -count=1 ./pkg/gate/http2 -run WebSocket
+	GOFIPS140=$(MODULE140) GODEBUG=fips140=only $(GO) test $(RACE) -count=1 ./test/e2e \
+		-run "^($$(sed -n '/^## L\./,/^## M\./p' test/e2e/ROWS.md | grep -o 'Test[A-Za-z0-9_]*' | paste -sd '|'))\$$"
 
 torture: ## kills, cuts, stops and attacks under load, with a ledger of every request; TORTURE_TIME (6m), SEED
 	TORTURE_TIME='$(or $(TORTURE_TIME),6m)' SEED='$(SEED)' $(GO) test -count=1 -timeout 0 -v ./test/torture

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// write puts an image into an archive, and its bills beside it. It returns the
+// write puts an image into an archive, its bills and its provenance beside it. It returns the
 // archive's path.
 func (i *image) write(dir string, tag name.Tag) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -23,6 +23,9 @@ func (i *image) write(dir string, tag name.Tag) (string, error) {
 		if err := os.WriteFile(filepath.Join(dir, file), b.text, 0o644); err != nil {
 			return "", err
 		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, i.program.name+".provenance.json"), i.provenance.text, 0o644); err != nil {
+		return "", err
 	}
 	temporary, err := os.MkdirTemp(dir, ".layout-")
 	if err != nil {
@@ -37,7 +40,7 @@ func (i *image) write(dir string, tag name.Tag) (string, error) {
 }
 
 // layout writes the image under its name, as containerd and others read it from
-// annotations, and the bills without one: they are found by what they refer to.
+// annotations, and what refers to it without one: referrers are found by their subject.
 func (i *image) layout(dir string, tag name.Tag) error {
 	l, err := layout.Write(dir, empty.Index)
 	if err != nil {
@@ -50,8 +53,8 @@ func (i *image) layout(dir string, tag name.Tag) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range i.boms {
-		if err := l.AppendImage(b.artifact); err != nil {
+	for _, artifact := range i.referrers() {
+		if err := l.AppendImage(artifact); err != nil {
 			return err
 		}
 	}

@@ -50,6 +50,8 @@ var programs = []program{
 // A release says which sources an image is made of.
 type release struct {
 	version, commit string
+	revision, fips  string  // as in binary.Source
+	builder         string  // URI
 	time            v1.Time // of the commit: all times in the image
 }
 
@@ -66,7 +68,7 @@ func (p program) labels(r release) map[string]string {
 
 func (p program) source(root string, r release) binary.Source {
 	return binary.Source{
-		Module: root, Package: "./cmd/" + p.name, Version: r.version, Commit: r.commit, Time: r.time.Time,
+		Module: root, Package: "./cmd/" + p.name, Version: r.version, Commit: r.commit, Revision: r.revision, FIPS: r.fips, Time: r.time.Time,
 		Stamped: p.name == "queue",
 	}
 }

@@ -4,6 +4,6 @@
 // same bytes.
 //
 // Each image goes into an archive (OCI layout in a tar file), which containerd,
-// podman, skopeo and crane read, with its software bill of materials (CycloneDX)
-// as referrer and as a file beside it. With -push both go to a registry.
+// podman, skopeo and crane read, with its software bills of materials (CycloneDX)
+// and its SLSA provenance as referrers and as files beside it. With -push both go to a registry.
 package main

@@ -20,21 +20,24 @@ import (
 
 // An image is one program for all platforms.
 type image struct {
-	program program
-	index   v1.ImageIndex
-	boms    []bom
+	program    program
+	index      v1.ImageIndex
+	boms       []bom
+	provenance provenance
 }
 
 // assemble builds the program for each platform and puts the images together.
 func assemble(root string, p program, r release) (*image, error) {
 	labels := p.labels(r)
 	all := &image{program: p, index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}
+	var programs [][]byte
 	for _, platform := range platforms {
 		source := p.source(root, r)
 		built, err := binary.Build(source, platform.Architecture)
 		if err != nil {
 			return nil, err
 		}
+		programs = append(programs, built)
 		one, err := single(p, platform, r, built)
 		if err != nil {
 			return nil, fmt.Errorf("assembling %s for %s: %w", p.name, platform, err)
@@ -48,6 +51,10 @@ func assemble(root string, p program, r release) (*image, error) {
 		all.boms = append(all.boms, b)
 	}
 	all.index = mutate.Annotations(all.index, labels).(v1.ImageIndex)
+	var err error
+	if all.provenance, err = attest(p, root, r, programs, all.index); err != nil {
+		return nil, fmt.Errorf("writing the provenance of %s: %w", p.name, err)
+	}
 	return all, nil
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/queuegate/queuegate/scripts/image/binary"
 )
 
 type settings struct {
@@ -39,10 +41,13 @@ func parse(args []string, help io.Writer) (settings, error) {
 	fs.StringVar(&cfg.root, "root", "../..", "directory of the module")
 	fs.StringVar(&cfg.out, "out", "bin/image", "directory of the archives")
 	image := fs.String("image", "registry.example/queuegate:dev", "name in the gate's archive, with registry and tag; the demo's has -demo behind it")
-	push := fs.String("push", "", "registry/name or registry/name:tag to push to; the tag is the version by default")
+	push := fs.String("push", "", "registry/name or registry/name:tag to push to; the tag is the version by default, with -fips behind it if -fips is given")
 	fs.StringVar(&cfg.roots, "roots", "", "write the certificate authorities to this file and build nothing")
 	fs.StringVar(&cfg.release.version, "version", "unknown", "version of the sources")
 	fs.StringVar(&cfg.release.commit, "commit", "unknown", "commit of the sources")
+	fs.StringVar(&cfg.release.revision, "revision", "", "full hash of the commit")
+	fs.StringVar(&cfg.release.fips, "fips", "off", "version of Go's FIPS 140-3 module, or off")
+	fs.StringVar(&cfg.release.builder, "builder", binary.DefaultBuilder, "URI of the builder, for the provenance")
 	seconds := fs.Int64("time", 0, "time of the commit, in seconds since 1970")
 	if err := fs.Parse(args); err != nil {
 		return cfg, err
@@ -55,10 +60,17 @@ func parse(args []string, help io.Writer) (settings, error) {
 	if cfg.image, err = name.NewTag(*image, name.StrictValidation); err != nil {
 		return cfg, fmt.Errorf("-image %q: %w", *image, err)
 	}
+	if err := binary.CheckBuilder(cfg.release.builder); err != nil {
+		return cfg, err
+	}
 	if *push == "" {
 		return cfg, nil
 	}
-	tag, err := name.NewTag(*push, name.WithDefaultTag(strings.ReplaceAll(cfg.release.version, "+", "-")))
+	version := strings.ReplaceAll(cfg.release.version, "+", "-")
+	if cfg.release.fips != "off" {
+		version += "-fips"
+	}
+	tag, err := name.NewTag(*push, name.WithDefaultTag(version))
 	if err != nil {
 		return cfg, fmt.Errorf("-push %q: %w", *push, err)
 	}

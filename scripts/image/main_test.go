@@ -16,9 +16,10 @@ import (
 
 const root = "../.."
 
-var madeOf = release{version: "v9.8.7", commit: "0123456789ab", time: v1.Time{Time: time.Unix(1700000000, 0).UTC()}}
+var madeOf = release{version: "v9.8.7", commit: "0123456789ab", time: v1.Time{Time: time.Unix(1700000000, 0).UTC()},
+	revision: "0123456789abcdef0123456789abcdef01234567", fips: "off", builder: "https://builder.test/1"}
 
-var arguments = []string{"-version", madeOf.version, "-commit", madeOf.commit, "-time", "1700000000", "-image", "registry.test/gate:pinned"}
+var arguments = []string{"-version", madeOf.version, "-commit", madeOf.commit, "-revision", madeOf.revision, "-builder", madeOf.builder, "-time", "1700000000", "-image", "registry.test/gate:pinned"}
 
 // archives builds both once for all tests and returns their directory.
 var archives = sync.OnceValues(func() (string, error) {
@@ -83,7 +84,7 @@ func TestTwoBuildsMakeTheSameBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != len(programs)*(1+len(platforms)) {
+	if len(files) != len(programs)*(2+len(platforms)) {
 		t.Errorf("%d files: %v", len(files), files)
 	}
 	for _, f := range files {
@@ -136,10 +137,18 @@ func TestThePushedTagIsTheVersionUnlessNamed(t *testing.T) {
 	}
 }
 
+func TestThePushedTagOfAFIPSImageSaysSo(t *testing.T) {
+	cfg, err := parse(append([]string{"-push", "registry.test/gate", "-fips", "v1.0.0"}, arguments...), io.Discard)
+	if want := "registry.test/gate:" + madeOf.version + "-fips"; err != nil || cfg.push.Name() != want {
+		t.Errorf("%v, %v, want %s", cfg.push, err, want)
+	}
+}
+
 func TestWrongArgumentsAreNamed(t *testing.T) {
 	for argument, want := range map[string]string{
 		"-image=queuegate":     `-image "queuegate"`, // no registry, no tag
 		"-push=Registry/UPPER": `-push "Registry/UPPER"`,
+		"-builder=me":          `-builder "me"`,
 		"more":                 `unexpected argument "more"`,
 	} {
 		if _, err := parse([]string{argument}, io.Discard); err == nil || !strings.Contains(err.Error(), want) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 func TestPushedImagesComeBackWithTheirBills(t *testing.T) {
@@ -56,21 +57,28 @@ func checkPushed(t *testing.T, p program, tag name.Tag, said string) {
 	if line := "pushed: " + tag.String() + "@" + want.String(); !slices.Contains(strings.Split(said, "\n"), line) {
 		t.Errorf("no line %q in\n%s", line, said)
 	}
+	checkReferrer(t, tag.Digest(want.String()), provenanceType)
 	for _, platform := range platforms {
 		digest, err := imageFor(t, pushed, platform).Digest()
 		if err != nil {
 			t.Fatal(err)
 		}
-		referrers, err := remote.Referrers(tag.Digest(digest.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		manifest, err := referrers.IndexManifest()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(manifest.Manifests) != 1 || manifest.Manifests[0].ArtifactType != string(bomType) {
-			t.Errorf("referrers of %s for %s: %+v", tag, platform, manifest.Manifests)
-		}
+		checkReferrer(t, tag.Digest(digest.String()), bomType)
+	}
+}
+
+// checkReferrer wants one referrer of that type.
+func checkReferrer(t *testing.T, of name.Digest, want types.MediaType) {
+	t.Helper()
+	referrers, err := remote.Referrers(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := referrers.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(manifest.Manifests) != 1 || manifest.Manifests[0].ArtifactType != string(want) {
+		t.Errorf("referrers of %s: %+v, want one of type %s", of, manifest.Manifests, want)
 	}
 }

@@ -30,11 +30,54 @@ func describe(s binary.Source, platform v1.Platform, program []byte, of v1.Image
 	if err != nil {
 		return bom{}, err
 	}
-	artifact, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), static.NewLayer(text, bomType))
+	artifact, err := referrer(text, bomType, *subject)
+	return bom{platform: platform, text: text, artifact: artifact}, err
+}
+
+// referrer is an artifact of one layer that refers to subject.
+func referrer(text []byte, mediaType types.MediaType, subject v1.Descriptor) (v1.Image, error) {
+	artifact, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), static.NewLayer(text, mediaType))
 	if err != nil {
-		return bom{}, err
+		return nil, err
 	}
-	artifact = mutate.ConfigMediaType(artifact, bomType) // the artifact's type
-	artifact = mutate.Subject(artifact, *subject).(v1.Image)
-	return bom{platform: platform, text: text, artifact: artifact}, nil
+	artifact = mutate.ConfigMediaType(artifact, mediaType) // the artifact's type
+	return mutate.Subject(artifact, subject).(v1.Image), nil
+}
+
+const provenanceType = types.MediaType("application/vnd.in-toto+json")
+
+// provenance is the SLSA provenance of one program on all platforms.
+type provenance struct {
+	text     []byte
+	artifact v1.Image // refers to the index
+}
+
+// referrers returns the artifacts that refer to the image.
+func (i *image) referrers() (all []v1.Image) {
+	for _, b := range i.boms {
+		all = append(all, b.artifact)
+	}
+	return append(all, i.provenance.artifact)
+}
+
+// attest makes the provenance of an index and of its images.
+func attest(p program, root string, r release, programs [][]byte, of v1.ImageIndex) (provenance, error) {
+	index, err := partial.Descriptor(of)
+	if err != nil {
+		return provenance{}, err
+	}
+	manifest, err := of.IndexManifest()
+	if err != nil {
+		return provenance{}, err
+	}
+	subjects := []binary.Subject{{Name: p.title, SHA256: index.Digest.Hex}}
+	for _, d := range manifest.Manifests {
+		subjects = append(subjects, binary.Subject{Name: p.title + "/" + d.Platform.String(), SHA256: d.Digest.Hex})
+	}
+	text, err := binary.Provenance(binary.Run{Target: "image", Builder: r.builder, Source: p.source(root, r)}, programs, subjects)
+	if err != nil {
+		return provenance{}, err
+	}
+	artifact, err := referrer(text, provenanceType, *index)
+	return provenance{text, artifact}, err
 }

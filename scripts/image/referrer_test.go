@@ -9,6 +9,8 @@ import (
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/queuegate/queuegate/scripts/image/binary/provenancetest"
 )
 
 func decode(t *testing.T, text []byte) *cdx.BOM {
@@ -78,7 +80,7 @@ func TestTheArchiveHoldsTheBillsAsReferrers(t *testing.T) {
 				}
 				if refersTo(t, artifact, of) {
 					found++
-					checkBill(t, artifact, text)
+					checkText(t, artifact, text)
 				}
 			}
 			if found != 1 {
@@ -97,7 +99,7 @@ func refersTo(t *testing.T, artifact v1.Image, digest v1.Hash) bool {
 	return manifest.Subject != nil && manifest.Subject.Digest == digest
 }
 
-func checkBill(t *testing.T, artifact v1.Image, want []byte) {
+func checkText(t *testing.T, artifact v1.Image, want []byte) {
 	t.Helper()
 	layers, err := artifact.Layers()
 	if err != nil || len(layers) != 1 {
@@ -113,6 +115,71 @@ func checkBill(t *testing.T, artifact v1.Image, want []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got.Bytes(), want) {
-		t.Error("the bill in the archive is not the one beside it")
+		t.Error("the referrer in the archive is not the file beside it")
+	}
+}
+
+func TestTheProvenanceNamesTheIndexAndItsImages(t *testing.T) {
+	for _, p := range programs {
+		text, err := os.ReadFile(filepath.Join(built(t), p.name+".provenance.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, predicate := provenancetest.Read(t, text)
+		if got := predicate.GetRunDetails().GetBuilder().GetId(); got != madeOf.builder {
+			t.Errorf("%s: builder %q, want %q", p.name, got, madeOf.builder)
+		}
+		descriptor, index := named(t, unpacked(t, p))
+		manifest, err := index.IndexManifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{descriptor.Digest.Hex}
+		for _, d := range manifest.Manifests {
+			want = append(want, d.Digest.Hex)
+		}
+		var got []string
+		for _, subject := range s.GetSubject() {
+			got = append(got, subject.GetDigest()["sha256"])
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: subjects %q, want %q", p.name, got, want)
+		}
+	}
+}
+
+func TestTheArchiveHoldsTheProvenanceAsReferrerOfTheIndex(t *testing.T) {
+	for _, p := range programs {
+		l := unpacked(t, p)
+		descriptor, _ := named(t, l)
+		text, err := os.ReadFile(filepath.Join(built(t), p.name+".provenance.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		outer, err := l.ImageIndex()
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest, err := outer.IndexManifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, d := range manifest.Manifests {
+			if d.MediaType.IsIndex() {
+				continue
+			}
+			artifact, err := outer.Image(d.Digest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if refersTo(t, artifact, descriptor.Digest) {
+				found++
+				checkText(t, artifact, text)
+			}
+		}
+		if found != 1 {
+			t.Errorf("%s: %d statements", p.name, found)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 // Archives makes what a release consists of beside the images: for each
 // platform an archive with the gate, queuectl, their man pages and completions,
-// and a bill of materials for each program; and SHA256SUMS. The same sources
+// and a bill of materials for each program; SLSA provenance; and SHA256SUMS. The same sources
 // and the same Go version make the same bytes.
 package main
 
@@ -26,6 +26,8 @@ var architectures = []string{"amd64", "arm64"}
 type settings struct {
 	root, out       string
 	version, commit string
+	revision, fips  string // as in binary.Source
+	builder         string
 	time            time.Time // of the commit: all times in the archives
 }
 
@@ -35,6 +37,9 @@ func main() {
 	flag.StringVar(&cfg.out, "out", "bin/release", "directory of the archives")
 	flag.StringVar(&cfg.version, "version", "unknown", "version of the sources")
 	flag.StringVar(&cfg.commit, "commit", "unknown", "commit of the sources")
+	flag.StringVar(&cfg.revision, "revision", "", "full hash of the commit")
+	flag.StringVar(&cfg.fips, "fips", "off", "version of Go's FIPS 140-3 module, or off")
+	flag.StringVar(&cfg.builder, "builder", binary.DefaultBuilder, "URI of the builder, for the provenance")
 	seconds := flag.Int64("time", 0, "time of the commit, in seconds since 1970")
 	flag.Parse()
 	cfg.time = time.Unix(*seconds, 0).UTC()
@@ -46,7 +51,7 @@ func main() {
 
 // run leaves nothing but the release in cfg.out.
 func run(cfg settings, log io.Writer) error {
-	if err := described(cfg); err != nil {
+	if err := errors.Join(described(cfg), binary.CheckBuilder(cfg.builder)); err != nil {
 		return err
 	}
 	if !slices.Contains(architectures, runtime.GOARCH) || runtime.GOOS != "linux" {
@@ -57,7 +62,11 @@ func run(cfg settings, log io.Writer) error {
 	}
 	files := map[string][]byte{}
 	built := map[string][]byte{} // program/architecture
-	base := "queuegate_" + strings.TrimPrefix(cfg.version, "v") + "_linux_"
+	release := "queuegate_" + strings.TrimPrefix(cfg.version, "v")
+	if cfg.fips != "off" {
+		release = "queuegate-fips_" + strings.TrimPrefix(cfg.version, "v")
+	}
+	base := release + "_linux_"
 	for _, architecture := range architectures {
 		for _, s := range cfg.sources() {
 			program, err := binary.Build(s, architecture)
@@ -84,13 +93,25 @@ func run(cfg settings, log io.Writer) error {
 		}
 		files[base+architecture+".tar.gz"] = archive
 	}
+	var programs [][]byte
+	for _, name := range sorted(built) {
+		programs = append(programs, built[name])
+	}
+	var subjects []binary.Subject
+	for _, name := range sorted(files) {
+		subjects = append(subjects, binary.Subject{Name: name, SHA256: fmt.Sprintf("%x", sha256.Sum256(files[name]))})
+	}
+	run := binary.Run{Target: "release", Builder: cfg.builder, Source: cfg.sources()[0]}
+	if files[release+".provenance.json"], err = binary.Provenance(run, programs, subjects); err != nil {
+		return err
+	}
 	return write(cfg.out, files, log)
 }
 
 // sources are the programs of a release. The last element of module and package
 // is a program's name.
 func (cfg *settings) sources() []binary.Source {
-	s := binary.Source{Version: cfg.version, Commit: cfg.commit, Time: cfg.time, Stamped: true}
+	s := binary.Source{Version: cfg.version, Commit: cfg.commit, Revision: cfg.revision, FIPS: cfg.fips, Time: cfg.time, Stamped: true}
 	gate, ctl := s, s
 	gate.Module, gate.Package = cfg.root, "./cmd/queue"
 	ctl.Module, ctl.Package = filepath.Join(cfg.root, "cmd/queuectl"), "."

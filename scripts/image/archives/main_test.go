@@ -18,12 +18,15 @@ import (
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+
+	"github.com/queuegate/queuegate/scripts/image/binary/provenancetest"
 )
 
 const root = "../../.."
 
 func configured(out, root string) settings {
-	return settings{root: root, out: out, version: "v0.1.0", commit: "0123456789ab", time: time.Unix(1700000000, 0).UTC()}
+	return settings{root: root, out: out, version: "v0.1.0", commit: "0123456789ab", time: time.Unix(1700000000, 0).UTC(),
+		revision: "0123456789abcdef0123456789abcdef01234567", fips: "off", builder: "https://builder.test/1"}
 }
 
 // made is one release for all tests.
@@ -87,7 +90,7 @@ func TestTwoReleasesAreTheSameBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != 7 { // archives, bills, checksums
+	if len(files) != 8 { // archives, bills, provenance, checksums
 		t.Errorf("%d files: %v", len(files), files)
 	}
 	for _, f := range files {
@@ -145,7 +148,7 @@ func TestChecksumsAndBillsAreThoseOfTheFiles(t *testing.T) {
 	dir := released(t)
 	sums := strings.TrimSpace(string(read(t, filepath.Join(dir, "SHA256SUMS"))))
 	lines := strings.Split(sums, "\n")
-	if len(lines) != 6 {
+	if len(lines) != 7 {
 		t.Errorf("%d checksums", len(lines))
 	}
 	for _, line := range lines {
@@ -201,6 +204,54 @@ func unpack(t *testing.T, path string) map[string][]byte {
 		}
 		if files[header.Name], err = io.ReadAll(archive); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+func TestTheProvenanceNamesAllFilesOfTheRelease(t *testing.T) {
+	dir := released(t)
+	text := read(t, filepath.Join(dir, "queuegate_0.1.0.provenance.json"))
+	s, p := provenancetest.Read(t, text)
+	named := map[string]string{}
+	for _, subject := range s.GetSubject() {
+		named[subject.GetName()] = subject.GetDigest()["sha256"]
+	}
+	for line := range strings.Lines(string(read(t, filepath.Join(dir, "SHA256SUMS")))) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		if !strings.HasSuffix(name, ".provenance.json") && named[name] != sum {
+			t.Errorf("%s: digest %q, want %s", name, named[name], sum)
+		}
+	}
+	digests := map[string]map[string]string{}
+	for _, d := range p.GetBuildDefinition().GetResolvedDependencies() {
+		uri, _, _ := strings.Cut(d.GetUri(), "@")
+		digests[uri] = d.GetDigest()
+	}
+	for _, module := range []string{"go.uber.org/zap", "github.com/spf13/cobra"} { // of the gate, and of queuectl
+		if len(digests["pkg:golang/"+module]["dirHash"]) != 64 {
+			t.Errorf("no hash of %s among %v", module, digests)
+		}
+	}
+	if got := digests["git+https://github.com/queuegate/queuegate"]["gitCommit"]; got != "0123456789abcdef0123456789abcdef01234567" {
+		t.Errorf("commit %q", got)
+	}
+	checkPrivate(t, text)
+}
+
+// checkPrivate fails if text names this machine or a directory of it.
+func checkPrivate(t *testing.T, text []byte) {
+	t.Helper()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	directory, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, private := range []string{`"` + host, directory, os.TempDir()} {
+		if bytes.Contains(text, []byte(private)) {
+			t.Errorf("%q is in the provenance", private)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package binary
 
 import (
 	"bytes"
+	"cmp"
 	"debug/buildinfo"
 	"fmt"
 	"os"
@@ -21,9 +22,18 @@ type Source struct {
 	Package string // in it, as ./cmd/queue
 	Version string // of the sources, and so of the module
 	Commit  string
+
+	Revision string // full hash of the commit; "" = unknown
+	// FIPS is the version of Go's FIPS 140-3 module to build with, such as v1.0.0;
+	// "" = off.
+	FIPS string
+
 	Stamped bool      // the program prints version and commit
 	Time    time.Time // of the commit
 }
+
+// fips returns the value of GOFIPS140.
+func (s *Source) fips() string { return cmp.Or(s.FIPS, "off") }
 
 // Build compiles a program for linux. What the environment could add to it is
 // set aside.
@@ -45,7 +55,7 @@ func Build(s Source, architecture string) ([]byte, error) {
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", strings.TrimSpace(string(tags)), "-ldflags", flags, "-o", file, s.Package)
 	cmd.Dir = s.Module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture,
-		"GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=-mod=readonly", "GOEXPERIMENT=", "GOWORK=off")
+		"GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=-mod=readonly", "GOEXPERIMENT=", "GOWORK=off", "GOFIPS140="+s.fips())
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building %s for %s: %w\n%s", s.Package, architecture, err, text)
 	}

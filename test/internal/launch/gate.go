@@ -101,7 +101,7 @@ func launchGate(o Options) (*Gate, error) {
 // certificate.
 func BaseEnv(dir string) []string {
 	return []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"),
+		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GODEBUG=" + os.Getenv("GODEBUG"),
 		"CERT_DIR=" + filepath.Join(dir, "none"),
 		"QUEUE_SERVING_TLS_PORT=0", "ADMIN_PORT=0", "AUTOSCALER_METRICS_PORT=0", "METRICS_PORT=0", "PROFILING_PORT=0", "STATUS_PORT=0",
 		"SERVING_READINESS_PROBE=none", // a probe's connections would distort tests that count connections
