@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,7 @@ type rewriting struct {
 	diff      bool
 	write     bool
 	strict    bool
+	gates     bool // it fails if it leaves an object as it is and no manifest has a gate
 }
 
 func (r *rewriting) flags(c *cobra.Command) {
@@ -36,8 +38,9 @@ func (r *rewriting) flags(c *cobra.Command) {
 }
 
 func newInject() *cobra.Command {
-	var r rewriting
-	o := manifest.Options{Image: os.Getenv("QUEUEGATE_IMAGE")}
+	r := rewriting{gates: true}
+	o := manifest.Options{Image: os.Getenv("QUEUEGATE_IMAGE"), Set: map[string]string{}, Resources: map[string]string{}}
+	var set, resources []string
 	c := &cobra.Command{
 		Use:   "inject -f FILE|DIR|-",
 		Short: "Put the gate into manifests",
@@ -45,22 +48,52 @@ func newInject() *cobra.Command {
 ReplicaSet, DaemonSet, Job and CronJob, also of those in a List. Comments and order stay.
 
 The application's readiness probe moves into the gate, its liveness and startup probes go through it,
-and it outlives the drain. What cannot be rewritten is left as it is and said on stderr. A manifest
-that has the gate already is brought to what the flags say.`,
-		Example: "  queuectl inject -f deploy/ --services --image registry.example/queuegate:1 | kubectl apply -f -\n" +
+and it outlives the drain. Services and NetworkPolicies of the same files are pointed at the gate.
+What cannot be rewritten is left as it is and said on stderr. A manifest that has the gate already is
+brought to what the flags say; edits of its gate are kept.
+
+Annotations of a workload take precedence over the flags: ` + manifest.SettingPrefix + `SETTING for a setting of the
+gate, and ` + manifest.SettingPrefix + `image, container, user-port, resources and live-settings.
+
+Exit code 1: requests would bypass the gate or not arrive (see --accept), a gate that was edited could not
+be changed, or no workload could get the gate.`,
+		Example: "  queuectl inject -f deploy/ --image registry.example/queuegate:1 | kubectl apply -f -\n" +
 			"  queuectl inject -f web.yaml --diff --image registry.example/queuegate:1",
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Image == "" {
 				return usageError{errors.New("--image: which image has the gate? (or QUEUEGATE_IMAGE)")}
 			}
+			for _, text := range set {
+				variable, value, err := manifest.ParseAssignment(text)
+				if err != nil {
+					return usageError{fmt.Errorf("--set: %w", err)}
+				}
+				o.Set[variable] = value
+			}
+			for _, text := range resources {
+				parsed, err := manifest.ParseResources(text)
+				if err != nil {
+					return usageError{fmt.Errorf("--resources: %w", err)}
+				}
+				maps.Copy(o.Resources, parsed)
+			}
+			if o.UserPort < 0 || o.UserPort > 65535 || o.Concurrency < 0 {
+				return usageError{fmt.Errorf("--user-port %d, --concurrency %d: want a port from 1 to 65535 and a concurrency of 0 or more", o.UserPort, o.Concurrency)}
+			}
+			if err := o.Check(); err != nil {
+				return usageError{err}
+			}
 			return r.run(c, func(files []manifest.File) ([]manifest.File, []manifest.Note) { return manifest.Inject(files, o) })
 		},
 	}
 	r.flags(c)
 	f := c.Flags()
+	f.StringArrayVar(&set, "set", nil, "setting of the gate, NAME=VALUE; may be given several times (see queue help)")
+	f.StringArrayVar(&resources, "resources", nil, "resources of the gate, such as requests.cpu=50m,limits.memory=256Mi; an empty quantity removes one")
+	f.StringSliceVar(&o.Accept, "accept", nil, "accept that requests bypass the gate: "+strings.Join(manifest.Hazards, ", "))
 	f.StringVar(&o.Image, "image", o.Image, "image of the gate (QUEUEGATE_IMAGE)")
-	f.BoolVar(&o.Services, "services", false, "point Services of the same files at the gate")
+	f.BoolVar(&o.Services, "services", true, "point Services and NetworkPolicies of the same files at the gate")
 	f.StringVar(&o.Container, "container", "", "name of the container that serves (default the first with a port)")
 	f.IntVar(&o.UserPort, "user-port", 0, "port that it serves on (default its port called http, or its first)")
 	f.IntVar(&o.Concurrency, "concurrency", 0, "concurrency limit (default unlimited)")
@@ -73,8 +106,9 @@ func newUninject() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "uninject -f FILE|DIR|-",
 		Short: "Take the gate out of manifests again",
-		Long: `Prints manifests as they were before "queuectl inject", byte for byte, with what was edited elsewhere
-since. What was edited where the gate was put in is left as it is and said on stderr.`,
+		Long: `Prints manifests as they were before "queuectl inject", byte for byte, with later edits of everything but
+the gate. An object whose gate cannot be removed is left as it is, with exit code 1 and the first
+differing line on stderr.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return r.run(c, manifest.Uninject) },
 	}
@@ -92,12 +126,14 @@ func (r *rewriting) run(c *cobra.Command, rewrite func([]manifest.File) ([]manif
 	if err := r.print(c.OutOrStdout(), files, rewritten); err != nil {
 		return err
 	}
-	failed := false
+	failed, left := false, false
 	for _, n := range notes {
 		fmt.Fprintln(c.ErrOrStderr(), n)
-		failed = failed || n.Left && (r.strict || n.Object == "")
+		failed = failed || n.Failed || n.Left && (r.strict || n.Object == "")
+		left = left || n.Left
 	}
-	if failed {
+	hasGate := func(f manifest.File) bool { return strings.Contains(f.Text, manifest.Annotation) }
+	if failed || left && r.gates && !slices.ContainsFunc(rewritten, hasGate) {
 		return errSaid
 	}
 	return nil

@@ -84,7 +84,7 @@ func TestWhatIsLeftIsSaidOnStderr(t *testing.T) {
 		text string
 		args string
 		code int
-	}{{text, "inject -f -", 0}, {text, "inject -f - --strict", 1}, {"a: [", "inject -f -", 1}, {"a: [", "uninject -f -", 1}} {
+	}{{text, "inject -f -", 1}, {text, "inject -f - --strict", 1}, {"a: [", "inject -f -", 1}, {"a: [", "uninject -f -", 1}} {
 		args := strings.Fields(c.args)
 		if args[0] == "inject" {
 			args = append(args, "--image=x")
@@ -99,9 +99,14 @@ func TestWhatIsLeftIsSaidOnStderr(t *testing.T) {
 func TestWrongUseIsCode2(t *testing.T) {
 	t.Setenv("QUEUEGATE_IMAGE", "")
 	for args, want := range map[string]string{
-		"inject -f x":            "--image",
-		"inject --image x":       "-f: which",
-		"inject --imgae x":       "unknown flag: --imgae",
+		"inject -f x":      "--image",
+		"inject --image x": "-f: which",
+		"inject --imgae x": "unknown flag: --imgae",
+		"inject --image x -f - --set QUEUE_CAPCITY=1":           "--set: \"QUEUE_CAPCITY=1\": the gate has no setting QUEUE_CAPCITY, did you mean QUEUE_CAPACITY?",
+		"inject --image x -f - --resources cpu=1":               "--resources: \"cpu=1\": want requests.NAME=QUANTITY",
+		"inject --image x -f - --resources requests.memory=1Gi": "requests.memory=1Gi is above limits.memory=128Mi",
+		"inject --image x -f - --accept everything":             "accept \"everything\": want headless",
+		"inject --image x -f - --user-port 70000":               "--user-port 70000",
 		"injct":                  "did you mean inject?",
 		"inject stray":           `argument "stray"`,
 		"nothing-like-it at all": "unknown command",
@@ -112,5 +117,56 @@ func TestWrongUseIsCode2(t *testing.T) {
 	}
 	if code, _, stderr := ctl(t, "", "inject", "--image", "x", "-f", "/no/such/file"); code != exitFailed || !strings.Contains(stderr, "/no/such/file") {
 		t.Errorf("code %d, %q", code, stderr)
+	}
+}
+
+// A directory with a worker that has no port is injected; a worker alone is not.
+func TestInjectFailsIfNoWorkloadGetsAGate(t *testing.T) {
+	worker := strings.ReplaceAll(podText, "    ports:\n    - containerPort: 80\n", "")
+	if code, _, stderr := ctl(t, podText+"---\n"+worker, "inject", "-f", "-", "--image", "x"); code != 0 || !strings.Contains(stderr, "has no port") {
+		t.Errorf("code %d, %s", code, stderr)
+	}
+	if code, _, _ := ctl(t, "kind: ConfigMap\n", "inject", "-f", "-", "--image", "x"); code != 0 {
+		t.Errorf("without a workload: code %d", code)
+	}
+}
+
+func TestWhatBypassesTheGateIsCode1(t *testing.T) {
+	text := strings.Replace(podText, "- containerPort: 80\n", "- containerPort: 80\n      hostPort: 80\n", 1)
+	code, injected, stderr := ctl(t, text, "inject", "-f", "-", "--image", "queuegate:1")
+	if code != 1 || !strings.Contains(stderr, "hostPort 80") || !strings.Contains(injected, "queuegate:1") {
+		t.Errorf("code %d, %s", code, stderr)
+	}
+	if code, _, stderr := ctl(t, text, "inject", "-f", "-", "--image", "queuegate:1", "--accept", "host-port"); code != 0 || !strings.Contains(stderr, "hostPort 80") {
+		t.Errorf("accepted: code %d, %s", code, stderr)
+	}
+	if code, out, _ := ctl(t, injected, "doctor", "-f", "-"); code != 1 || !strings.Contains(out, "error: container web: hostPort 80") {
+		t.Errorf("doctor: code %d, %s", code, out)
+	}
+	if code, out, _ := ctl(t, injected, "doctor", "-f", "-", "--accept", "host-port"); code != 0 || !strings.Contains(out, "warning: container web: hostPort 80") {
+		t.Errorf("doctor, accepted: code %d, %s", code, out)
+	}
+}
+
+func TestAServiceOfTheSameFileIsPointedAtTheGate(t *testing.T) {
+	text := strings.Replace(podText, "  name: web\n", "  name: web\n  labels: {app: web}\n", 1) + "---\napiVersion: v1\nkind: Service\nmetadata:\n  name: web\nspec:\n  selector: {app: web}\n  ports:\n  - port: 80\n"
+	code, injected, stderr := ctl(t, text, "inject", "-f", "-", "--image", "queuegate:1")
+	if code != 0 || !strings.Contains(injected, "targetPort: queue-http") || stderr != "" {
+		t.Errorf("code %d, %s\n%s", code, stderr, injected)
+	}
+	code, injected, stderr = ctl(t, text, "inject", "-f", "-", "--image", "queuegate:1", "--services=false")
+	if code != 1 || strings.Contains(injected, "targetPort") || !strings.Contains(stderr, "service/web: port 80 leads to the application and bypasses the gate") {
+		t.Errorf("code %d, %s\n%s", code, stderr, injected)
+	}
+}
+
+func TestAnEditedGateThatCannotBeRemovedIsCode1(t *testing.T) {
+	_, injected, _ := ctl(t, podText, "inject", "-f", "-", "--image", "gate:1")
+	edited := strings.Replace(injected, "queuegate.dev/injected: '{", "queuegate.dev/injected: '", 1)
+	for _, args := range [][]string{{"uninject", "-f", "-"}, {"inject", "-f", "-", "--image", "gate:1"}} {
+		code, out, stderr := ctl(t, edited, args...)
+		if code != 1 || out != edited || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "queuegate.dev/injected cannot be read") {
+			t.Errorf("%s: code %d, %s\n%s", args[0], code, stderr, out)
+		}
 	}
 }

@@ -139,8 +139,8 @@ spec:
 }
 
 func TestAnAnnotationWithTooManyChangesIsRejected(t *testing.T) {
-	r := record{Before: "", Changes: make([]change, maxChanges+1)}
-	if _, err := decodeRecord(r.encode()); err == nil {
+	r := verbatim{Before: "", Changes: make([]change, maxChanges+1)}
+	if _, err := decodeVerbatim(r.encode()); err == nil {
 		t.Error("it was accepted")
 	}
 }

@@ -47,23 +47,31 @@ func (s *source) prepend(sequence, element *yaml.Node) error {
 		s.replace(at, at, flow(element)+", ")
 		return nil
 	}
+	at, err := s.dash(first)
+	if err != nil {
+		return err
+	}
+	indent := s.indent(at)
+	list := &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{element}}
+	s.replace(at, at, s.block(list, indent)+s.eol+indent)
+	return nil
+}
+
+// dash is the offset of the dash before an element in block style.
+func (s *source) dash(element *yaml.Node) (int, error) {
 	// The dash is on the line of the element or, with a comment in between,
 	// above it.
-	for i := first.Line - 1; i >= 0; i-- {
+	for i := element.Line - 1; i >= 0; i-- {
 		line := s.line(i)
 		if content := strings.TrimLeft(line, " "); strings.HasPrefix(content, "-") {
-			at := s.lines[i] + len(line) - len(content)
-			indent := s.indent(at)
-			list := &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{element}}
-			s.replace(at, at, s.block(list, indent)+s.eol+indent)
-			return nil
+			return s.lines[i] + len(line) - len(content), nil
 		}
 		// "key: - x" is no YAML: a dash behind something is that of an outer sequence.
-		if at := strings.LastIndex(line, "- "); i == first.Line-1 && at >= 0 {
-			return errors.New("a sequence within the line of another")
+		if at := strings.LastIndex(line, "- "); i == element.Line-1 && at >= 0 {
+			return 0, errors.New("a sequence within the line of another")
 		}
 	}
-	return errors.New("a sequence without a dash")
+	return 0, errors.New("a sequence without a dash")
 }
 
 // fill gives a key that has no value, or an empty mapping or sequence, one.
@@ -77,10 +85,7 @@ func (s *source) fill(e *entry, value *yaml.Node, inFlow bool) {
 		s.replace(from, to, flow(value))
 		return
 	}
-	at := s.offset(e.key) + len(e.key.Value)
-	for s.text[at] != ':' { // behind quotes
-		at++
-	}
+	at := s.colon(e.key)
 	s.replace(at+1, at+1, " "+flow(value))
 }
 

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +20,10 @@ type Note struct {
 	File, Object string // the latter is as kubectl writes it: deployment/web
 	Text         string
 	Left         bool // the object, or the file, is as it was
+	// Failed means that traffic would fail or bypass the gate, or that an object with a
+	// gate could not be changed.
+	Failed bool
+	Hazard string // name with which Options.Accept turns Failed off
 }
 
 func (n Note) String() string {
@@ -32,63 +37,123 @@ func (n Note) String() string {
 	return where + ": " + n.Text
 }
 
-// Options say what the gate is like that Inject puts in.
+// Hazards are the names of what Inject reports as failed unless it is accepted.
+var Hazards = []string{"headless", "host-port", "network-policy", "services"}
+
+// failure is an error that counts as failed: the object needs a decision of its owner.
+type failure struct{ error }
+
+// noteOf returns the note of an object that was left as it is.
+func noteOf(file string, o manifestObject, err error) Note {
+	return Note{File: file, Object: o.String(), Text: err.Error(), Left: true, Failed: errors.As(err, new(failure))}
+}
+
+// Options say what the gate is like that Inject puts in. Annotations of a workload take
+// precedence over them.
 type Options struct {
 	Image       string
-	Container   string // name of the container that serves; "" = the first with a port
+	Container   string // name of the container that serves; "" = see pod.choose
 	UserPort    int    // 0 = its port
 	Concurrency int    // 0 = unlimited
-	Services    bool   // point Services at the gate
+	Services    bool   // point Services and NetworkPolicies at the gate
 	// LiveSettings mounts the pod's annotations at podInfoDir of the gate.
 	LiveSettings bool
+	Set          map[string]string // settings by variable, see ParseAssignment
+	Resources    map[string]string // by name such as requests.cpu, see ParseResources
+	Accept       []string          // of Hazards
 }
 
 // Inject puts the gate into the workloads of all files. Files whose objects have
-// it already are brought to what the options say.
+// it already are brought to what the options say; edits of the gates in them are kept.
 func Inject(files []File, o Options) (injected []File, notes []Note) {
-	clean, notes := Uninject(files)
+	clean, notes, priors := uninject(files)
+	passes := make([]*pass, len(clean))
 	var workloads []workload
-	sources := make([]*source, len(clean))
 	for i, f := range clean {
 		s, err := parse(f.Text)
 		if err != nil {
-			continue // Uninject has said so
+			continue // uninject has said so
 		}
-		sources[i] = s
-		for _, o2 := range s.objects() {
-			w, said, err := s.inject(o2, o)
-			for _, text := range said {
-				notes = append(notes, Note{File: f.Name, Object: o2.String(), Text: text})
-			}
-			if err != nil {
-				notes = append(notes, Note{f.Name, o2.String(), err.Error(), true})
-			} else if w != nil {
-				workloads = append(workloads, *w)
-			}
-		}
+		passes[i] = &pass{source: s, file: f, options: o, priors: priors[i]}
+		workloads = append(workloads, passes[i].workloads()...)
 	}
 	for i, f := range clean {
-		if sources[i] != nil && o.Services {
-			for _, service := range sources[i].objects() {
-				said, err := sources[i].redirect(service, workloads)
-				for _, text := range said {
-					notes = append(notes, Note{File: f.Name, Object: service.String(), Text: text})
-				}
-				if err != nil {
-					notes = append(notes, Note{f.Name, service.String(), err.Error(), true})
-				}
+		p := passes[i]
+		if p == nil {
+			injected = append(injected, f)
+			continue
+		}
+		p.traffic(workloads)
+		result, err := p.checked()
+		if err != nil {
+			// The form of this file is one that record cannot describe.
+			again := &pass{source: &source{}, file: f, options: o, priors: priors[i]}
+			if again.source, err = parse(f.Text); err == nil {
+				again.verbatim = true
+				again.workloads()
+				again.traffic(workloads)
+				result, err = again.checked()
 			}
 		}
-		result, err := f, error(nil)
-		if sources[i] != nil {
-			if result.Text, err = sources[i].checked(); err != nil {
-				result = f
-				notes = append(notes, Note{f.Name, "", err.Error(), true})
-			}
+		notes = append(notes, p.notes...)
+		if err != nil {
+			result = files[i].Text
+			notes = append(notes, Note{File: f.Name, Text: err.Error(), Left: true})
 		}
-		injected = append(injected, result)
+		injected = append(injected, File{f.Name, result})
+	}
+	for i := range notes {
+		if slices.Contains(o.Accept, notes[i].Hazard) {
+			notes[i].Failed = false
+		}
 	}
 	return injected, notes
+}
+
+// pass is the injection of one file.
+type pass struct {
+	*source
+	file    File
+	options Options
+	priors  map[int]*prior
+	notes   []Note
+}
+
+func (p *pass) note(o manifestObject, said []Note, err error) {
+	for _, n := range said {
+		n.File, n.Object = p.file.Name, o.String()
+		p.notes = append(p.notes, n)
+	}
+	if err != nil {
+		p.notes = append(p.notes, noteOf(p.file.Name, o, err))
+	}
+}
+
+// workloads puts the gate into the workloads of the file.
+func (p *pass) workloads() (all []workload) {
+	for i, o := range p.objects() {
+		w, said, err := p.inject(o, p.options, p.priors[i])
+		p.note(o, said, err)
+		if err == nil && w != nil {
+			all = append(all, *w)
+		}
+	}
+	return all
+}
+
+// traffic points the Services and NetworkPolicies of the file at the gates.
+func (p *pass) traffic(workloads []workload) {
+	for _, o := range p.objects() {
+		var said []Note
+		var err error
+		switch o.kind {
+		case "Service":
+			said, err = p.redirect(o, workloads, p.options.Services)
+		case "NetworkPolicy":
+			said, err = p.admit(o, workloads, p.options.Services)
+		}
+		p.note(o, said, err)
+	}
 }
 
 // checked makes the edits, and makes sure that they can be taken back.
@@ -109,28 +174,52 @@ func (s *source) checked() (string, error) {
 
 // Uninject takes out what Inject has put in.
 func Uninject(files []File) (clean []File, notes []Note) {
+	clean, notes, _ = uninject(files)
+	return clean, notes
+}
+
+// uninject also returns the gates that it took out, by the index of their objects.
+func uninject(files []File) (clean []File, notes []Note, priors []map[int]*prior) {
 	for _, f := range files {
-		s, err := parse(f.Text)
+		gates := map[int]*prior{}
+		result, said, err := uninjectFile(f, gates)
 		if err != nil {
-			clean = append(clean, f)
-			notes = append(notes, Note{f.Name, "", err.Error(), true})
-			continue
+			result, said = f.Text, append(said, Note{File: f.Name, Text: err.Error(), Left: true})
+			clear(gates)
 		}
-		for _, o := range s.objects() {
-			if value := at(o.node, "metadata", "annotations", Annotation); value != nil {
-				if err := s.restore(value); err != nil {
-					notes = append(notes, Note{f.Name, o.String(), err.Error(), true})
-				}
+		clean, notes, priors = append(clean, File{f.Name, result}), append(notes, said...), append(priors, gates)
+	}
+	return clean, notes, priors
+}
+
+func uninjectFile(f File, gates map[int]*prior) (result string, notes []Note, err error) {
+	s, err := parse(f.Text)
+	if err != nil {
+		return "", nil, err
+	}
+	objects := s.objects()
+	for i, o := range objects {
+		if value := at(o.node, "metadata", "annotations", Annotation); value != nil {
+			p, err := s.restore(o, value)
+			if err != nil {
+				notes = append(notes, Note{File: f.Name, Object: o.String(), Text: err.Error(), Left: true, Failed: true})
+			}
+			if p != nil {
+				gates[i] = p
 			}
 		}
-		result := f
-		if result.Text, err = apply(s.text, s.edits); err != nil {
-			result = f
-			notes = append(notes, Note{f.Name, "", err.Error(), true})
-		}
-		clean = append(clean, result)
 	}
-	return clean, notes
+	if len(s.edits) == 0 {
+		return f.Text, notes, nil
+	}
+	if result, err = apply(s.text, s.edits); err != nil {
+		return "", notes, err
+	}
+	// Text from an annotation that was edited must not break the file.
+	if after, err := parse(result); err != nil || len(after.objects()) != len(objects) {
+		return "", notes, fmt.Errorf("an annotation %s was edited: the file would be no YAML without the gate (%v)", Annotation, err)
+	}
+	return result, notes, nil
 }
 
 // manifestObject is an object of Kubernetes in a document, or in a List.
@@ -167,16 +256,18 @@ var templates = map[string][]string{
 	"DaemonSet": {"spec", "template"}, "Job": {"spec", "template"}, "CronJob": {"spec", "jobTemplate", "spec", "template"},
 }
 
-// workload is what Services need to know of one that was injected.
+// workload is what Services and NetworkPolicies need to know of one with a gate.
 type workload struct {
-	labels   map[string]string
-	userPort int
-	names    []string // of that port
+	namespace string
+	labels    map[string]string
+	userPort  int
+	names     []string // of that port
+	gatePort  int
 }
 
 // inject puts the gate into an object if it has pods; said is what a reader
 // should know.
-func (s *source) inject(o manifestObject, options Options) (w *workload, said []string, err error) {
+func (s *source) inject(o manifestObject, options Options, before *prior) (w *workload, said []Note, err error) {
 	path, ok := templates[o.kind]
 	if !ok {
 		if at(o.node, "spec", "template", "spec", "containers") != nil {
@@ -185,106 +276,29 @@ func (s *source) inject(o manifestObject, options Options) (w *workload, said []
 		return nil, nil, nil
 	}
 	template := at(o.node, path...)
-	p := &pod{source: s, options: options, spec: at(template, "spec"), name: o.name, first: len(s.edits)}
 	if at(o.node, "metadata", "annotations", Annotation) != nil {
 		return nil, nil, nil // it could not be taken out, and that was said
 	}
+	with, err := options.applied(at(o.node, "metadata", "annotations"))
+	if err != nil {
+		return nil, nil, failure{err}
+	}
+	first := len(s.edits)
+	p := &pod{source: s, options: with, spec: at(template, "spec"), name: o.name, prior: before}
 	if err := p.inject(); err != nil {
-		s.edits = s.edits[:p.first]
+		s.edits = s.edits[:first]
 		return nil, nil, err
 	}
-	if err := s.annotate(o, p.first); err != nil {
-		s.edits = s.edits[:p.first]
+	p.record.Options, p.record.Port = &with, p.userPort
+	if err := s.annotate(o, first, &p.record); err != nil {
+		s.edits = s.edits[:first]
 		return nil, nil, err
 	}
-	w = &workload{labels: map[string]string{}, userPort: p.userPort, names: p.userPortNames()}
+	w = &workload{namespace: o.namespace(), labels: map[string]string{}, userPort: p.userPort, names: p.userPortNames(), gatePort: p.port(8012)}
 	if labels := at(template, "metadata", "labels"); labels != nil {
 		_ = labels.Decode(&w.labels)
 	}
 	return w, p.said, nil
 }
 
-// redirect points the ports of a Service that lead to an application with a gate
-// at the gate.
-func (s *source) redirect(o manifestObject, workloads []workload) (said []string, err error) {
-	selector := map[string]string{}
-	if n := at(o.node, "spec", "selector"); o.kind != "Service" || n == nil || n.Decode(&selector) != nil || len(selector) == 0 {
-		return nil, nil
-	}
-	if at(o.node, "metadata", "annotations", Annotation) != nil {
-		return nil, nil
-	}
-	first := len(s.edits)
-	for _, w := range workloads {
-		if !w.matches(selector) {
-			continue
-		}
-		ports := at(o.node, "spec", "ports")
-		if err := s.checkShared("spec.ports", ports); err != nil {
-			return nil, err
-		}
-		for _, port := range items(ports) {
-			if !w.isTarget(port) {
-				if name := text(at(port, "targetPort")); name != portHTTP {
-					said = append(said, fmt.Sprintf("port %s does not lead to the application, and stays", text(at(port, "port"))))
-				}
-				continue
-			}
-			if e := lookup(port, "targetPort"); e != nil && !e.merged && e.value.Kind == yaml.ScalarNode && s.shared[e.value] == "" && e.value.Anchor == "" {
-				from := s.offset(e.value)
-				s.replace(from, s.scalarEnd(e.value, isFlow(port)), portHTTPText(isFlow(port)))
-			} else if e == nil && port.Kind == yaml.MappingNode && len(port.Content) > 0 {
-				s.insertFirst(port, object("targetPort", portHTTP))
-			} else {
-				said = append(said, "a targetPort is an alias or anchor, and stays")
-			}
-		}
-		break
-	}
-	if len(s.edits) == first {
-		return said, nil
-	}
-	if err := s.annotate(o, first); err != nil {
-		s.edits = s.edits[:first]
-		return nil, err
-	}
-	return said, nil
-}
-
-func portHTTPText(inFlow bool) string {
-	if inFlow {
-		return quote(portHTTP)
-	}
-	return portHTTP
-}
-
-// scalarEnd is where a scalar on one line ends.
-func (s *source) scalarEnd(n *yaml.Node, inFlow bool) int {
-	from := s.offset(n)
-	switch c := s.text[from]; {
-	case c == '"' || c == '\'':
-		return s.quoteEnd(from) + 1
-	case inFlow:
-		return s.flowEnd(from)
-	}
-	return from + len(n.Value)
-}
-
-func (w *workload) matches(selector map[string]string) bool {
-	for name, value := range selector {
-		if w.labels[name] != value {
-			return false
-		}
-	}
-	return true
-}
-
-// isTarget is true of a port of a Service that leads to the application.
-func (w *workload) isTarget(port *yaml.Node) bool {
-	target := at(port, "targetPort")
-	if text(target) == "" {
-		target = at(port, "port")
-	}
-	n, ok := integer(target)
-	return ok && n == w.userPort || slices.Contains(w.names, text(target))
-}
+func (o manifestObject) namespace() string { return text(at(o.node, "metadata", "namespace")) }

@@ -3,6 +3,8 @@ package manifest
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,20 +18,28 @@ const GateName = "queuegate"
 // portHTTP is the name of the gate's serving port, which Services lead to.
 const portHTTP = "queue-http"
 
-// graceSeconds is the default request timeout, the quiet period before it and a
-// little more.
+// Defaults of a gate in a pod, in seconds: the quiet period of its drain, the longest
+// request, and what remains of the grace period after both.
 const (
-	quietSeconds = 10
-	graceSeconds = 330
+	quietSeconds   = 10
+	timeoutSeconds = 300
+	extraSeconds   = 20
 )
+
+// waitForDrain is the path of the application's preStop hook.
+const waitForDrain = "/wait-for-drain?begins-within=10s"
+
+// probeKinds are the probes that stay with the kubelet and go through the gate.
+var probeKinds = []struct{ key, path string }{{"livenessProbe", "livez"}, {"startupProbe", "startupz"}}
 
 // pod is a pod's spec that the gate is put into.
 type pod struct {
 	*source
-	options Options
+	options applied
 	spec    *yaml.Node
 	name    string // of the workload
-	first   int    // edit of it
+	prior   *prior // the gate that it had before
+	record  record
 
 	containers *yaml.Node
 	app        *yaml.Node
@@ -41,17 +51,19 @@ type pod struct {
 	names      []string
 	probers    []any  // for object: path and probe
 	volume     string // name of the volume with the pod's annotations; "" = none
-	said       []string
+	tls        bool   // the application speaks TLS
+	said       []Note
 }
 
 func (p *pod) say(format string, values ...any) {
-	p.said = append(p.said, fmt.Sprintf(format, values...))
+	p.said = append(p.said, Note{Text: fmt.Sprintf(format, values...)})
 }
 
 func (p *pod) inject() error {
 	if err := p.read(); err != nil {
 		return err
 	}
+	p.checkPorts()
 	for _, c := range items(p.containers) {
 		if err := p.rewrite(c); err != nil {
 			return fmt.Errorf("container %s: %w", text(at(c, "name")), err)
@@ -100,20 +112,29 @@ func (p *pod) read() error {
 	return p.choose()
 }
 
-// choose finds the container that serves, and its port.
+// choose finds the container that serves, and its port: the one container with a port
+// that is named as one for HTTP is, or the first with a port.
 func (p *pod) choose() error {
+	best := 0
+	var same []string
 	for _, c := range items(p.containers) {
 		name := text(at(c, "name"))
 		if p.options.Container != "" && name != p.options.Container {
 			continue
 		}
-		if port := servingPort(c); p.options.Container != "" || port != 0 {
-			p.app, p.userPort = c, port
-			break
+		port, rank := servingPort(c)
+		switch {
+		case p.app == nil && p.options.Container != "" || rank > best:
+			p.app, p.userPort, best, same = c, port, rank, []string{name}
+		case rank == best && rank > 1:
+			same = append(same, name)
 		}
 	}
 	if p.app == nil && p.options.Container != "" {
 		return fmt.Errorf("it has no container %s (--container)", p.options.Container)
+	}
+	if len(same) > 1 {
+		return failure{fmt.Errorf("the containers %s all have a port that is named as one for HTTP is: --container says which one serves", strings.Join(same, ", "))}
 	}
 	if p.app == nil {
 		p.app = items(p.containers)[0]
@@ -131,32 +152,64 @@ func (p *pod) choose() error {
 	return nil
 }
 
-// servingPort is the port of a container that is called as one for HTTP is, or
-// its first.
-func servingPort(container *yaml.Node) (port int) {
+// httpNames are names of ports for HTTP without TLS.
+var httpNames = []string{"http", "http1", "h2c", "http2", "grpc", "web"}
+
+// servingPort returns the port of a container that most looks like one for HTTP, with a
+// rank: 3 if it is named as one, 2 if it is named https, 1 for the first TCP port, 0 for
+// none.
+func servingPort(container *yaml.Node) (port, rank int) {
 	for _, entry := range items(at(container, "ports")) {
 		n, ok := integer(at(entry, "containerPort"))
 		if protocol := text(at(entry, "protocol")); !ok || protocol != "" && protocol != "TCP" {
 			continue
 		}
-		if slices.Contains([]string{"http", "http1", "h2c", "http2", "grpc", "web"}, text(at(entry, "name"))) {
-			return n
+		is := 1
+		switch name := text(at(entry, "name")); {
+		case slices.Contains(httpNames, name):
+			is = 3
+		case name == "https":
+			is = 2
 		}
-		if port == 0 {
-			port = n
+		if is > rank {
+			port, rank = n, is
 		}
 	}
-	return port
+	return port, rank
 }
 
+// userPortNames are the names by which a Service reaches the application's port. A name
+// that several containers use means the first of them.
 func (p *pod) userPortNames() (names []string) {
-	for _, entry := range items(at(p.app, "ports")) {
-		n, ok := integer(at(entry, "containerPort"))
-		if name := text(at(entry, "name")); name != "" && ok && n == p.userPort {
-			names = append(names, name)
+	seen := map[string]bool{}
+	for _, c := range items(p.containers) {
+		for _, entry := range items(at(c, "ports")) {
+			n, ok := integer(at(entry, "containerPort"))
+			name := text(at(entry, "name"))
+			if name != "" && !seen[name] && ok && c == p.app && n == p.userPort {
+				names = append(names, name)
+			}
+			seen[name] = true
 		}
 	}
 	return names
+}
+
+// checkPorts notes TLS, and ports of the node that bypass the gate.
+func (p *pod) checkPorts() {
+	for _, c := range items(p.containers) {
+		for _, entry := range items(at(c, "ports")) {
+			if n, ok := integer(at(entry, "containerPort")); !ok || n != p.userPort {
+				continue
+			}
+			p.tls = p.tls || c == p.app && text(at(entry, "name")) == "https"
+			if host, ok := integer(at(entry, "hostPort")); ok && host != 0 {
+				p.said = append(p.said, Note{Failed: true, Text: fmt.Sprintf(
+					"container %s: hostPort %d of the node leads to the application and bypasses the gate: remove it, or accept it with --accept host-port", text(at(c, "name")), host),
+					Hazard: "host-port"})
+			}
+		}
+	}
 }
 
 // port is a port of the gate: the usual one, or the next that no container has.
@@ -192,6 +245,16 @@ func (p *pod) rewrite(c *yaml.Node) error {
 		case p.editable(c, e) != nil:
 			p.say("container %s: its readinessProbe stays with the kubelet: %v", name, p.editable(c, e))
 		default:
+			p.checkScheme(c, probe)
+			if text := p.textOf(e, isFlow(c)); text != computed("readinessProbe", probe) {
+				p.record.was(name+"/readinessProbe", text)
+			}
+			if preStop == nil {
+				if p.record.At == nil {
+					p.record.At = map[string]position{}
+				}
+				p.record.At[name+"/readinessProbe"] = p.where(e, isFlow(c))
+			}
 			if err := p.remove(e, isFlow(c), preStop); err != nil {
 				return err
 			}
@@ -206,7 +269,7 @@ func (p *pod) rewrite(c *yaml.Node) error {
 		}
 		p.insertBefore(key, isFlow(c), preStop)
 	}
-	for _, kind := range []struct{ key, path string }{{"livenessProbe", "livez"}, {"startupProbe", "startupz"}} {
+	for _, kind := range probeKinds {
 		if e := lookup(c, kind.key); e != nil && !isEmpty(resolve(e.value)) {
 			if err := p.rewriteProbe(c, e, "/app-health/"+name+"/"+kind.path); err != nil {
 				p.say("container %s: its %s stays as it is: %v", name, kind.key, err)
@@ -219,7 +282,7 @@ func (p *pod) rewrite(c *yaml.Node) error {
 // preStop is what a container's lifecycle gets, so that the application outlives
 // its requests; nil for nothing.
 func (p *pod) preStop(c *yaml.Node) (*yaml.Node, error) {
-	hook := object("preStop", object("httpGet", object("path", "/wait-for-drain?begins-within=10s", "port", p.port(8022))))
+	hook := object("preStop", object("httpGet", object("path", waitForDrain, "port", p.port(8022))))
 	e := lookup(c, "lifecycle")
 	switch {
 	case e == nil:
@@ -335,6 +398,8 @@ func (p *pod) rewriteProbe(c *yaml.Node, e *entry, path string) error {
 	if handler.key.Value != "httpGet" && lookup(handler.value, "port") == nil {
 		return errors.New("it has no port")
 	}
+	p.checkScheme(c, probe)
+	name := text(at(c, "name")) + "/" + e.key.Value
 	source, _ := handlerOf(e.value)
 	if e.value.Kind == yaml.AliasNode || source.merged || p.shared[e.value] != "" || p.shared[source.value] != "" {
 		if e.value.Anchor != "" || p.shared[e.value] != "" && e.value.Kind != yaml.AliasNode {
@@ -348,14 +413,42 @@ func (p *pod) rewriteProbe(c *yaml.Node, e *entry, path string) error {
 			}
 		}
 		whole.Content = append(whole.Content, instead.Content...)
+		p.record.was(name+" whole", p.textOf(e, isFlow(c)))
 		if err := p.remove(e, isFlow(c), object(e.key.Value, whole)); err != nil {
 			return err
 		}
-	} else if err := p.remove(source, isFlow(e.value), instead); err != nil {
-		return err
+	} else {
+		if text := p.textOf(source, isFlow(e.value)); text != computed(handler.key.Value, handler.value) {
+			p.record.was(name, text)
+		}
+		if err := p.remove(source, isFlow(e.value), instead); err != nil {
+			return err
+		}
 	}
 	p.probers = append(p.probers, path, prober)
 	return nil
+}
+
+// checkScheme notes an application whose probe uses TLS.
+func (p *pod) checkScheme(c, probe *yaml.Node) {
+	n, ok := integer(at(probe, "httpGet", "port"))
+	p.tls = p.tls || c == p.app && ok && n == p.userPort && strings.EqualFold(text(at(probe, "httpGet", "scheme")), "HTTPS")
+}
+
+// graceSeconds is how long a drain may take.
+func (p *pod) graceSeconds() int {
+	seconds := extraSeconds
+	for _, s := range []struct {
+		setting  string
+		standard int
+	}{{"REVISION_TIMEOUT_SECONDS", timeoutSeconds}, {"DRAIN_QUIET_SECONDS", quietSeconds}} {
+		n, err := strconv.ParseFloat(p.options.Set[s.setting], 64)
+		if err != nil || n < 0 || n > 1<<30 {
+			n = float64(s.standard)
+		}
+		seconds += int(math.Ceil(n))
+	}
+	return seconds
 }
 
 // addGate puts in the gate's container, first among the init containers, and
@@ -363,9 +456,10 @@ func (p *pod) rewriteProbe(c *yaml.Node, e *entry, path string) error {
 func (p *pod) addGate() error {
 	var grace []any
 	if e := lookup(p.spec, "terminationGracePeriodSeconds"); e == nil {
-		grace = []any{"terminationGracePeriodSeconds", graceSeconds}
-	} else if n, ok := integer(e.value); ok && n < graceSeconds {
-		p.say("terminationGracePeriodSeconds is %d: a drain may take %d (the longest request and a quiet period)", n, graceSeconds)
+		p.record.Grace = p.graceSeconds()
+		grace = []any{"terminationGracePeriodSeconds", p.record.Grace}
+	} else if n, ok := integer(e.value); ok && n < p.graceSeconds() {
+		p.say("terminationGracePeriodSeconds is %d: a drain may take %d (the longest request and a quiet period)", n, p.graceSeconds())
 	}
 	if isTrue(at(p.spec, "hostNetwork")) {
 		p.say("hostNetwork: the gate's ports are those of the node")
@@ -376,7 +470,8 @@ func (p *pod) addGate() error {
 	if err != nil {
 		return err
 	}
-	gate := p.gate()
+	gate := p.merged(p.gate(), inFlow || list != nil && (isEmpty(list.value) || isFlow(list.value)))
+	defer p.keepText(len(p.edits))
 	switch {
 	case list == nil:
 		p.insertBefore(containers.key, inFlow, object(append(append(grace, volumes...), "initContainers", []*yaml.Node{gate})...))
@@ -393,6 +488,7 @@ func (p *pod) addGate() error {
 		p.insertBefore(list.key, inFlow, object(before...))
 	}
 	if isEmpty(list.value) {
+		p.record.was("initContainers", p.emptyText(list))
 		p.fill(list, &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{gate}}, inFlow)
 		return nil
 	}
@@ -419,6 +515,7 @@ func (p *pod) addVolume() (pair []any, err error) {
 	for p.volume = GateName + "-podinfo"; taken[p.volume]; {
 		p.volume += "-x"
 	}
+	p.record.Volume = p.volume
 	volume := object("name", p.volume, "downwardAPI", object("items", []*yaml.Node{
 		object("path", "annotations", "fieldRef", object("fieldPath", "metadata.annotations")),
 	}))
@@ -434,6 +531,7 @@ func (p *pod) addVolume() (pair []any, err error) {
 		return nil, err
 	}
 	if isEmpty(list.value) {
+		p.record.was("volumes", p.emptyText(list))
 		p.fill(list, &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{volume}}, isFlow(p.spec))
 		return nil, nil
 	}
@@ -444,8 +542,19 @@ func (p *pod) addVolume() (pair []any, err error) {
 func (p *pod) gate() *yaml.Node {
 	serving, admin, metrics := p.port(8012), p.port(8022), p.port(9091)
 	var env []*yaml.Node
-	set := func(name, value string) { env = append(env, object("name", name, "value", value)) }
+	written := map[string]bool{}
+	set := func(name, value string) {
+		if own, ok := p.options.Set[name]; ok {
+			value = own
+		}
+		written[name] = true
+		env = append(env, object("name", name, "value", value))
+	}
 	from := func(name, path string) {
+		if _, ok := p.options.Set[name]; ok {
+			set(name, "")
+			return
+		}
 		env = append(env, object("name", name, "valueFrom", object("fieldRef", object("fieldPath", path))))
 	}
 	for _, port := range []struct {
@@ -458,8 +567,15 @@ func (p *pod) gate() *yaml.Node {
 		}
 	}
 	set("USER_PORT", strconv.Itoa(p.userPort))
-	if p.options.Concurrency > 0 {
-		set("CONTAINER_CONCURRENCY", strconv.Itoa(p.options.Concurrency))
+	if _, ok := p.options.Set["CONTAINER_CONCURRENCY"]; ok {
+		set("CONTAINER_CONCURRENCY", "")
+	}
+	if _, chosen := p.options.Set["UPSTREAM_TLS"]; p.tls && !chosen {
+		set("UPSTREAM_TLS", "true")
+		if p.unverified() {
+			set("UPSTREAM_TLS_INSECURE", "true")
+			p.say("container %s speaks TLS: UPSTREAM_TLS is set, and its certificate is not verified; --set UPSTREAM_TLS_CA=FILE verifies it", p.appName)
+		}
 	}
 	switch len(p.readiness) {
 	case 0:
@@ -481,6 +597,11 @@ func (p *pod) gate() *yaml.Node {
 	}
 	from("SERVING_NAMESPACE", "metadata.namespace")
 	from("SERVING_POD", "metadata.name")
+	for _, name := range sortedKeys(p.options.Set) {
+		if !written[name] {
+			set(name, "")
+		}
+	}
 	var mounts any
 	if p.volume != "" {
 		mounts = []*yaml.Node{object("name", p.volume, "mountPath", podInfoDir, "readOnly", true)}
@@ -499,8 +620,40 @@ func (p *pod) gate() *yaml.Node {
 		"readinessProbe", object("periodSeconds", 1, "timeoutSeconds", 5, "failureThreshold", 3, "httpGet", object("path", "/", "port", serving,
 			"httpHeaders", []*yaml.Node{object("name", "K-Network-Probe", "value", "queue")})),
 		"lifecycle", object("preStop", object("exec", object("command", []string{"queue", "drain"}))),
-		"resources", object("requests", object("cpu", "25m", "memory", "32Mi"), "limits", object("cpu", "500m", "memory", "128Mi")),
+		"resources", p.options.resources(),
 		"securityContext", object("allowPrivilegeEscalation", false, "readOnlyRootFilesystem", true,
 			"capabilities", object("drop", []string{"ALL"}), "runAsNonRoot", true, "runAsUser", 65532, "runAsGroup", 65532),
 	)
+}
+
+// unverified reports whether no setting says how the container's certificate is verified.
+func (p *pod) unverified() bool {
+	for _, name := range []string{"UPSTREAM_TLS_CA", "UPSTREAM_TLS_INSECURE", "ROOT_CA"} {
+		if _, ok := p.options.Set[name]; ok {
+			return false
+		}
+	}
+	return true
+}
+
+// standardResources are those of the gate in config/kubernetes/deployment.yaml.
+var standardResources = map[string]string{"requests.cpu": "25m", "requests.memory": "32Mi", "limits.cpu": "500m", "limits.memory": "128Mi"}
+
+// resources returns the gate's requests and limits. An empty quantity removes one.
+func (a *applied) resources() *yaml.Node {
+	all := maps.Clone(standardResources)
+	maps.Copy(all, a.Resources)
+	kinds := []any{}
+	for _, kind := range []string{"requests", "limits"} {
+		var pairs []any
+		for _, name := range resourceNames {
+			if quantity := all[kind+"."+name]; quantity != "" {
+				pairs = append(pairs, name, quantity)
+			}
+		}
+		if pairs != nil {
+			kinds = append(kinds, kind, object(pairs...))
+		}
+	}
+	return object(kinds...)
 }

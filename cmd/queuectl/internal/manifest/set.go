@@ -50,19 +50,19 @@ func Set(files []File, settings []Setting) (changed []File, notes []Note) {
 		s, err := parse(f.Text)
 		if err != nil {
 			changed = append(changed, f)
-			notes = append(notes, Note{f.Name, "", err.Error(), true})
+			notes = append(notes, Note{File: f.Name, Text: err.Error(), Left: true})
 			continue
 		}
 		for _, o := range s.objects() {
 			first := len(s.edits)
 			if err := s.set(o, settings); err != nil {
 				s.edits = s.edits[:first]
-				notes = append(notes, Note{f.Name, o.String(), err.Error(), true})
+				notes = append(notes, Note{File: f.Name, Object: o.String(), Text: err.Error(), Left: true})
 			}
 		}
 		if result.Text, err = apply(s.text, s.edits); err != nil {
 			result = f
-			notes = append(notes, Note{f.Name, "", err.Error(), true})
+			notes = append(notes, Note{File: f.Name, Text: err.Error(), Left: true})
 		}
 		changed = append(changed, result)
 	}

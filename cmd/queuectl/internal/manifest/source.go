@@ -22,6 +22,7 @@ type source struct {
 	documents []*yaml.Node
 	shared    map[*yaml.Node]string // nodes below an anchor that is used elsewhere, and its name
 	edits     []edit
+	verbatim  bool // annotate with a verbatim record
 }
 
 // edit replaces text[from:to].

@@ -15,13 +15,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Annotation is that of an object that was changed: what Uninject puts back.
-const Annotation = "queuegate.dev/injected"
-
-// record is the content of the annotation. Places are relative to its value: to
-// its beginning if they are before it, to its end if they are behind it, so that
-// they hold whatever else is in the file.
-type record struct {
+// verbatim is the annotation of a manifest whose form record cannot describe, and of
+// manifests from earlier versions: the changed text itself, compressed. Positions are
+// relative to the annotation's value: to its beginning for changes before it, to its end
+// for changes behind it, so that edits elsewhere in the file do not invalidate them.
+type verbatim struct {
 	// Before and After are what was put around the value, Old what was there.
 	Before  string   `json:"b"`
 	After   string   `json:"a,omitempty"`
@@ -36,7 +34,7 @@ type change struct {
 	New string `json:"n,omitempty"`
 }
 
-func (r *record) encode() string {
+func (r *verbatim) encode() string {
 	text, _ := json.Marshal(r)
 	var b bytes.Buffer
 	w, _ := flate.NewWriter(&b, flate.BestCompression)
@@ -45,7 +43,7 @@ func (r *record) encode() string {
 	return base64.RawURLEncoding.EncodeToString(b.Bytes())
 }
 
-func decodeRecord(text string) (*record, error) {
+func decodeVerbatim(text string) (*verbatim, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return nil, err
@@ -54,7 +52,7 @@ func decodeRecord(text string) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := new(record)
+	r := new(verbatim)
 	if err := json.Unmarshal(text2, r); err != nil {
 		return nil, err
 	}
@@ -72,33 +70,10 @@ const maxChanges = 1000
 // contextBytes is how much of what stands before a change is remembered with it.
 const contextBytes = 32
 
-// annotate adds the annotation that takes back the edits from first on, which
-// are those of one object.
-func (s *source) annotate(o manifestObject, first int) error {
-	metadata := at(o.node, "metadata")
-	own := s.edits[first:]
-	pair := object(Annotation, "M")
-	index := len(s.edits)
-	switch e := lookup(metadata, "annotations"); {
-	case metadata == nil || metadata.Kind != yaml.MappingNode || len(metadata.Content) == 0:
-		return errors.New("metadata: is empty")
-	case e == nil:
-		s.insertFirst(metadata, object("annotations", pair))
-	case e.merged || e.value.Kind == yaml.AliasNode:
-		return errors.New("metadata.annotations: is an alias")
-	case isEmpty(e.value):
-		s.fill(e, pair, isFlow(metadata))
-	case e.value.Kind != yaml.MappingNode:
-		return errors.New("metadata.annotations: is no mapping")
-	default:
-		s.insertFirst(e.value, pair)
-	}
-	if err := s.checkShared("metadata", metadata); err != nil {
-		return err
-	}
-	a := &s.edits[index]
+// describe returns the verbatim record of the edits own, of which a adds the annotation.
+func (s *source) describe(o manifestObject, own []edit, a *edit) string {
 	before, after, _ := cutValue(a.text)
-	r := record{Before: before, After: after, Old: s.text[a.from:a.to]}
+	r := verbatim{Before: before, After: after, Old: s.text[a.from:a.to]}
 	// Where changes are once all of them are made.
 	slices.SortFunc(own, func(x, y edit) int { return x.from - y.from })
 	shift := 0
@@ -128,20 +103,19 @@ func (s *source) annotate(o manifestObject, first int) error {
 		free = e.to
 		r.Changes = append(r.Changes, c)
 	}
-	a.text = before + r.encode() + after
-	return nil
+	return r.encode()
 }
 
-// cutValue takes the text of the annotation apart around its value.
+// cutValue splits the text of the annotation around its placeholder.
 func cutValue(text string) (before, after string, ok bool) {
 	at := strings.LastIndex(text, Annotation)
 	i := strings.IndexByte(text[at:], 'M')
 	return text[:at+i], text[at+i+1:], true
 }
 
-// restore adds the edits that take an object's changes back.
-func (s *source) restore(value *yaml.Node) error {
-	r, err := decodeRecord(value.Value)
+// restoreVerbatim adds the edits that undo an object's changes.
+func (s *source) restoreVerbatim(value *yaml.Node) error {
+	r, err := decodeVerbatim(value.Value)
 	if err != nil {
 		return fmt.Errorf("the annotation %s cannot be read: %w", Annotation, err)
 	}
@@ -150,8 +124,8 @@ func (s *source) restore(value *yaml.Node) error {
 		start++
 	}
 	end := start + len(value.Value)
-	if !strings.HasSuffix(s.text[:start], r.Before) || !strings.HasPrefix(s.text[end:], r.After) {
-		return fmt.Errorf("the annotation %s is no longer as it was written", Annotation)
+	if end > len(s.text) || !strings.HasSuffix(s.text[:start], r.Before) || !strings.HasPrefix(s.text[end:], r.After) {
+		return fmt.Errorf("line %d: the annotation %s was edited", value.Line, Annotation)
 	}
 	edits := []edit{{start - len(r.Before), end + len(r.After), r.Old}}
 	for _, c := range r.Changes {
@@ -159,13 +133,38 @@ func (s *source) restore(value *yaml.Node) error {
 		if c.At >= 0 {
 			at += len(value.Value)
 		}
-		if at = nearest(s.text, c.Pre+c.New, at-len(c.Pre)) + len(c.Pre); at < len(c.Pre) {
-			return fmt.Errorf("was edited after it was injected: this is not there any more:\n%s", strings.TrimSpace(c.Pre+c.New))
+		expected := at - len(c.Pre)
+		if at = nearest(s.text, c.Pre+c.New, expected) + len(c.Pre); at < len(c.Pre) {
+			return s.firstDifference(c.Pre+c.New, expected)
 		}
 		edits = append(edits, edit{at, at + len(c.New), c.Old})
 	}
 	s.edits = append(s.edits, edits...)
 	return nil
+}
+
+// firstDifference returns an error with the first line of want that the text no longer
+// has. It looks for want near the offset at.
+func (s *source) firstDifference(want string, at int) error {
+	lines := strings.Split(want, "\n")
+	first := slices.IndexFunc(lines, func(line string) bool { return len(strings.TrimSpace(line)) > 2 })
+	if first < 0 {
+		first = len(lines) - 1
+	}
+	if at = nearest(s.text, lines[first], at); at < 0 {
+		return fmt.Errorf("was edited after it was injected: it no longer has the line %q", strings.TrimSpace(lines[first]))
+	}
+	number := s.lineOf(at)
+	for i, line := range lines[first:] {
+		found := ""
+		if number+i < len(s.lines) {
+			found = s.line(number + i)
+		}
+		if got, want := strings.TrimSpace(found), strings.TrimSpace(line); got != want && !strings.Contains(got, want) {
+			return fmt.Errorf("was edited after it was injected: line %d is %q, was %q", number+i+1, got, want)
+		}
+	}
+	return fmt.Errorf("line %d: was edited after it was injected", number+1)
 }
 
 // nearest is the place of part in text that is nearest to at, or -1. Nothing is

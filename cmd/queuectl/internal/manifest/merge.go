@@ -1,0 +1,181 @@
+package manifest
+
+import (
+	"hash/crc32"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// placeholder stands for the text of an edited gate until keepText puts it in.
+const placeholder = "queuegate.dev/placeholder"
+
+// merged returns the gate to write: ours, with the edits that were made to the one before.
+// The edits are the differences between that and the gate that inject wrote with the
+// options recorded beside it.
+func (p *pod) merged(ours *yaml.Node, inFlow bool) *yaml.Node {
+	p.record.Sum = checksum(ours)
+	if p.prior == nil || p.prior.gate == nil {
+		return ours
+	}
+	theirs := p.prior.gate
+	if checksum(theirs) == p.prior.sum {
+		p.prior.text = ""
+		return ours
+	}
+	base := p.baseGate()
+	if base == nil {
+		base = ours
+	}
+	m := merger{p: p}
+	gate := m.merge("", base, theirs, ours)
+	if canonical(gate) == canonical(theirs) && p.prior.text != "" && !inFlow {
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: placeholder}
+	}
+	p.prior.text = ""
+	return gate
+}
+
+// baseGate returns the gate that inject writes with the recorded options, nil if it
+// writes none.
+func (p *pod) baseGate() *yaml.Node {
+	scratch := *p.source
+	b := &pod{source: &scratch, options: p.prior.options, spec: p.spec, name: p.name}
+	b.edits = nil
+	if p.prior.port != 0 {
+		b.options.UserPort = p.prior.port // the application's own may have changed since
+	}
+	if b.inject() != nil {
+		return nil
+	}
+	return b.gate()
+}
+
+// keepText replaces the placeholder in the edits from first on by the text of the gate
+// before, so that an edited gate keeps its comments and its form.
+func (p *pod) keepText(first int) {
+	if p.prior == nil || p.prior.text == "" {
+		return
+	}
+	for i := range p.edits[min(first, len(p.edits)):] {
+		e := &p.edits[first+i]
+		before, after, found := strings.Cut(e.text, placeholder)
+		if !found {
+			continue
+		}
+		indent := before[strings.LastIndexByte(before, '\n')+1:]
+		if !strings.Contains(before, "\n") {
+			indent = p.indent(e.from) + before
+		}
+		indent = strings.Repeat(" ", len(indent))
+		e.text = before + p.indented(p.prior.text, indent) + after
+	}
+}
+
+// checksum identifies the content of a gate, so that an unedited one is recognized.
+func checksum(gate *yaml.Node) string {
+	return strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(canonical(gate)))), 16)
+}
+
+// canonical returns the JSON of a node with sorted keys.
+func canonical(n *yaml.Node) string {
+	sorted := deepCopy(n)
+	var sort func(*yaml.Node)
+	sort = func(n *yaml.Node) {
+		for _, child := range n.Content {
+			sort(child)
+		}
+		if n.Kind != yaml.MappingNode {
+			return
+		}
+		pairs := slices.Collect(slices.Chunk(n.Content, 2))
+		slices.SortStableFunc(pairs, func(a, b []*yaml.Node) int { return strings.Compare(a[0].Value, b[0].Value) })
+		n.Content = slices.Concat(pairs...)
+	}
+	sort(sorted)
+	return compact(sorted)
+}
+
+// merger merges in three ways: what differs between base and theirs is kept, what
+// differs between base and ours is taken over, and ours wins where both differ.
+type merger struct{ p *pod }
+
+func (m *merger) merge(path string, base, theirs, ours *yaml.Node) *yaml.Node {
+	base, theirs, ours = resolve(base), resolve(theirs), resolve(ours)
+	switch b, t, o := canonicalOf(base), canonicalOf(theirs), canonicalOf(ours); {
+	case b == o || t == o:
+		return theirs
+	case b == t:
+		return ours
+	}
+	isMapping := func(n *yaml.Node) bool { return n != nil && n.Kind == yaml.MappingNode }
+	switch {
+	case isMapping(theirs) && isMapping(ours) && (base == nil || isMapping(base)):
+		return m.mappings(path, base, theirs, ours)
+	case isNamed(theirs) && isNamed(ours) && (base == nil || isNamed(base)):
+		return m.lists(path, base, theirs, ours)
+	case theirs != nil && ours != nil && ours.Kind == yaml.ScalarNode:
+		m.p.say("the gate's %s was edited to %s and is now %s, as the flags say", strings.TrimPrefix(path, "."), compact(theirs), compact(ours))
+	}
+	return ours
+}
+
+func canonicalOf(n *yaml.Node) string {
+	if n == nil {
+		return ""
+	}
+	return canonical(n)
+}
+
+func (m *merger) mappings(path string, base, theirs, ours *yaml.Node) *yaml.Node {
+	merged := *theirs
+	merged.Content = nil
+	for i := 0; i+1 < len(theirs.Content); i += 2 {
+		key := theirs.Content[i]
+		if value := m.merge(path+"."+key.Value, at(base, key.Value), theirs.Content[i+1], at(ours, key.Value)); value != nil {
+			merged.Content = append(merged.Content, key, value)
+		}
+	}
+	for i := 0; i+1 < len(ours.Content); i += 2 {
+		key := ours.Content[i]
+		if lookup(theirs, key.Value) == nil && canonicalOf(at(base, key.Value)) != canonical(ours.Content[i+1]) {
+			merged.Content = append(merged.Content, key, ours.Content[i+1])
+		}
+	}
+	return &merged
+}
+
+// isNamed reports whether a list's items are told apart by their names.
+func isNamed(n *yaml.Node) bool {
+	return n != nil && n.Kind == yaml.SequenceNode && len(n.Content) > 0 &&
+		!slices.ContainsFunc(n.Content, func(item *yaml.Node) bool { return text(at(item, "name")) == "" })
+}
+
+func named(list *yaml.Node, name string) *yaml.Node {
+	for _, item := range items(list) {
+		if text(at(item, "name")) == name {
+			return item
+		}
+	}
+	return nil
+}
+
+func (m *merger) lists(path string, base, theirs, ours *yaml.Node) *yaml.Node {
+	merged := *theirs
+	merged.Content = nil
+	for _, item := range theirs.Content {
+		name := text(at(item, "name"))
+		if value := m.merge(path+"["+name+"]", named(base, name), item, named(ours, name)); value != nil {
+			merged.Content = append(merged.Content, value)
+		}
+	}
+	for _, item := range ours.Content {
+		name := text(at(item, "name"))
+		if named(theirs, name) == nil && canonicalOf(named(base, name)) != canonical(item) {
+			merged.Content = append(merged.Content, item)
+		}
+	}
+	return &merged
+}

@@ -1,0 +1,307 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// redirect points the ports of a Service that lead to an application with a gate
+// at the gate. If change is false it only says which do.
+func (s *source) redirect(o manifestObject, workloads []workload, change bool) (said []Note, err error) {
+	selector := map[string]string{}
+	if n := at(o.node, "spec", "selector"); n == nil || n.Decode(&selector) != nil || len(selector) == 0 {
+		return nil, nil
+	}
+	if at(o.node, "metadata", "annotations", Annotation) != nil {
+		return nil, nil
+	}
+	say := func(format string, values ...any) { said = append(said, Note{Text: fmt.Sprintf(format, values...)}) }
+	first := len(s.edits)
+	var r record
+	for _, w := range workloads {
+		if !w.matches(o, selector) {
+			continue
+		}
+		ports := at(o.node, "spec", "ports")
+		if text(at(o.node, "spec", "clusterIP")) == "None" {
+			said = append(said, Note{Failed: true, Hazard: "headless", Text: fmt.Sprintf("it is headless, so clients connect to port %d of the pods themselves and bypass the gate: "+
+				"remove clusterIP: None, or accept it with --accept headless (peers of a StatefulSet)", w.userPort)})
+			return said, nil
+		}
+		if err := s.checkShared("spec.ports", ports); err != nil {
+			return said, err
+		}
+		for _, port := range items(ports) {
+			if !w.isTarget(port) {
+				if name := text(at(port, "targetPort")); name != portHTTP && change {
+					say("port %s does not lead to the application, and stays", text(at(port, "port")))
+				}
+				continue
+			}
+			if !change {
+				said = append(said, Note{Failed: true, Hazard: "services", Text: fmt.Sprintf(
+					"port %s leads to the application and bypasses the gate: without --services=false it leads to the gate; --accept services accepts it", text(at(port, "port")))})
+				continue
+			}
+			if e := lookup(port, "targetPort"); e != nil && !e.merged && e.value.Kind == yaml.ScalarNode && s.shared[e.value] == "" && e.value.Anchor == "" {
+				from := s.offset(e.value)
+				to := s.scalarEnd(e.value, isFlow(port))
+				r.was(portKey(port), s.text[from:to])
+				s.replace(from, to, portHTTPText(isFlow(port)))
+			} else if e == nil && port.Kind == yaml.MappingNode && len(port.Content) > 0 {
+				r.was(portKey(port), "")
+				s.insertFirst(port, object("targetPort", portHTTP))
+			} else {
+				said = append(said, Note{Failed: true, Hazard: "services",
+					Text: fmt.Sprintf("port %s bypasses the gate: its targetPort is an alias or anchor, and stays", text(at(port, "port")))})
+			}
+		}
+		break
+	}
+	if len(s.edits) == first {
+		return said, nil
+	}
+	if err := s.annotate(o, first, &r); err != nil {
+		s.edits = s.edits[:first]
+		return nil, failure{err}
+	}
+	return said, nil
+}
+
+// portKey identifies a port of a Service.
+func portKey(port *yaml.Node) string {
+	key := text(at(port, "port"))
+	if protocol := text(at(port, "protocol")); protocol != "" && protocol != "TCP" {
+		key += "/" + protocol
+	}
+	return key
+}
+
+// maxTarget limits the length of a targetPort in a record; Kubernetes' own limit for names
+// of ports is 15.
+const maxTarget = 256
+
+// undoService gives the ports that lead to the gate their targets back.
+func (s *source) undoService(o manifestObject, r *record) error {
+	all := slices.Compact(slices.Sorted(maps.Values(r.Was)))
+	for _, port := range items(at(o.node, "spec", "ports")) {
+		e := lookup(port, "targetPort")
+		if e == nil || text(e.value) != portHTTP {
+			continue
+		}
+		was, ok := r.Was[portKey(port)]
+		if !ok && len(all) == 1 {
+			was, ok = all[0], true // the number of the port was edited
+		}
+		switch err := s.checkShared("targetPort", e.value); {
+		case err != nil || e.merged:
+			return errors.Join(err, errors.New("targetPort: is used elsewhere"))
+		case !ok || len(was) > maxTarget:
+			return fmt.Errorf("line %d: the target of port %s before the injection is not known", port.Line, text(at(port, "port")))
+		case was == "":
+			if err := s.remove(e, isFlow(port), nil); err != nil {
+				return err
+			}
+		default:
+			from := s.offset(e.value)
+			s.replace(from, s.scalarEnd(e.value, isFlow(port)), was)
+		}
+	}
+	return nil
+}
+
+// admit adds the gate's port to the rules of a NetworkPolicy that allow the port of an
+// application with a gate. If change is false it only says which rules lack it.
+func (s *source) admit(o manifestObject, workloads []workload, change bool) (said []Note, err error) {
+	rules := at(o.node, "spec", "ingress")
+	if at(o.node, "metadata", "annotations", Annotation) != nil || rules == nil {
+		return nil, nil
+	}
+	selected := selectedBy(o, workloads)
+	if len(selected) > maxSelected {
+		return nil, failure{fmt.Errorf("it selects more than %d applications with different ports", maxSelected)}
+	}
+	first := len(s.edits)
+	var r record
+	for _, rule := range items(rules) {
+		ports := lookup(rule, "ports")
+		if ports == nil || len(items(resolve(ports.value))) == 0 {
+			continue // the rule allows all ports
+		}
+		added := map[int]bool{}
+		for _, w := range selected {
+			if added[w.gatePort] || !allows(ports.value, w.userPort, w.names) || allows(ports.value, w.gatePort, []string{portHTTP}) {
+				continue
+			}
+			added[w.gatePort] = true
+			if !change {
+				said = append(said, Note{Failed: true, Hazard: "network-policy",
+					Text: fmt.Sprintf("allows port %d of the application and not port %d of the gate: no request would arrive", w.userPort, w.gatePort)})
+				continue
+			}
+			err := s.checkShared("ports", ports.value)
+			if ports.merged || ports.value.Kind == yaml.AliasNode {
+				err = errors.New("its ports are an alias")
+			}
+			if err == nil {
+				err = s.prepend(ports.value, object("port", w.gatePort))
+			}
+			if err != nil {
+				s.edits = s.edits[:first]
+				return nil, failure{fmt.Errorf("port %d of the gate is not allowed, and no request would arrive: %w", w.gatePort, err)}
+			}
+			if !slices.Contains(r.Ports, w.gatePort) {
+				r.Ports = append(r.Ports, w.gatePort)
+			}
+		}
+	}
+	if len(s.edits) == first {
+		return said, nil
+	}
+	if err := s.annotate(o, first, &r); err != nil {
+		s.edits = s.edits[:first]
+		return nil, failure{err}
+	}
+	return said, nil
+}
+
+// maxSelected limits the applications of one NetworkPolicy, because each of its rules is
+// compared with each of them.
+const maxSelected = 100
+
+// selectedBy returns the workloads that a NetworkPolicy selects, one for all with the same
+// ports.
+func selectedBy(policy manifestObject, workloads []workload) (selected []workload) {
+	seen := map[string]bool{}
+	for _, w := range workloads {
+		key := fmt.Sprint(w.userPort, w.gatePort, w.names)
+		if !seen[key] && w.isSelected(policy) {
+			seen[key] = true
+			selected = append(selected, w)
+		}
+	}
+	return selected
+}
+
+// undoPolicy removes the ports that were added to a NetworkPolicy.
+func (s *source) undoPolicy(o manifestObject, r *record) error {
+	for _, rule := range items(at(o.node, "spec", "ingress")) {
+		ports := at(rule, "ports")
+		for i, port := range items(ports) {
+			n, ok := integer(at(port, "port"))
+			if !ok || !slices.Contains(r.Ports, n) || len(port.Content) != 2 {
+				continue
+			}
+			if err := s.checkShared("ports", port); err != nil {
+				return err
+			}
+			if len(ports.Content) < 2 {
+				continue // without ports the rule would allow all
+			}
+			if err := s.removeElement(ports, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// allows reports whether a list of ports of a NetworkPolicy has a TCP port.
+func allows(ports *yaml.Node, number int, names []string) bool {
+	for _, port := range items(resolve(ports)) {
+		if protocol := text(at(port, "protocol")); protocol != "" && protocol != "TCP" {
+			continue
+		}
+		value := at(port, "port")
+		n, ok := integer(value)
+		end, hasEnd := integer(at(port, "endPort"))
+		switch {
+		case value == nil, ok && n == number, ok && hasEnd && n <= number && number <= end, slices.Contains(names, text(value)):
+			return true
+		}
+	}
+	return false
+}
+
+// isSelected reports whether a NetworkPolicy applies to the pods of w.
+func (w *workload) isSelected(policy manifestObject) bool {
+	if !w.sameNamespace(policy) {
+		return false
+	}
+	selector := at(policy.node, "spec", "podSelector")
+	labels := map[string]string{}
+	if n := at(selector, "matchLabels"); n != nil && n.Decode(&labels) != nil || !w.hasLabels(labels) {
+		return false
+	}
+	for _, e := range items(at(selector, "matchExpressions")) {
+		value, exists := w.labels[text(at(e, "key"))]
+		listed := slices.ContainsFunc(items(at(e, "values")), func(n *yaml.Node) bool { return text(n) == value })
+		switch text(at(e, "operator")) {
+		case "In":
+			listed = exists && listed
+		case "NotIn":
+			listed = !exists || !listed
+		case "Exists":
+			listed = exists
+		case "DoesNotExist":
+			listed = !exists
+		}
+		if !listed {
+			return false
+		}
+	}
+	return true
+}
+
+// sameNamespace reports whether o can be in the namespace of w; without a namespace an
+// object goes where it is applied to.
+func (w *workload) sameNamespace(o manifestObject) bool {
+	return w.namespace == "" || o.namespace() == "" || w.namespace == o.namespace()
+}
+
+func (w *workload) matches(o manifestObject, selector map[string]string) bool {
+	return w.sameNamespace(o) && w.hasLabels(selector)
+}
+
+func (w *workload) hasLabels(labels map[string]string) bool {
+	for name, value := range labels {
+		if w.labels[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+func portHTTPText(inFlow bool) string {
+	if inFlow {
+		return quote(portHTTP)
+	}
+	return portHTTP
+}
+
+// scalarEnd is where a scalar on one line ends.
+func (s *source) scalarEnd(n *yaml.Node, inFlow bool) int {
+	from := s.offset(n)
+	switch c := s.text[from]; {
+	case c == '"' || c == '\'':
+		return s.quoteEnd(from) + 1
+	case inFlow:
+		return s.flowEnd(from)
+	}
+	return from + len(n.Value)
+}
+
+// isTarget is true of a port of a Service that leads to the application.
+func (w *workload) isTarget(port *yaml.Node) bool {
+	target := at(port, "targetPort")
+	if text(target) == "" {
+		target = at(port, "port")
+	}
+	n, ok := integer(target)
+	return ok && n == w.userPort || slices.Contains(w.names, strings.TrimSpace(text(target)))
+}
