@@ -41,11 +41,12 @@ func TestDoctorLooksAtAClusterThroughKubectl(t *testing.T) {
 	}
 	fakeKubectl(t, `case "$*" in
 "--namespace=shop get pod/web -o json") cat `+dir+`/pod ;;
+"--namespace=shop get networkpolicies -o json") echo "forbidden" >&2; exit 1 ;;
 "--namespace=shop get services -o json") echo '{"kind":"List","items":[{"kind":"Service","metadata":{"name":"admin"},"spec":{"ports":[]}}]}' ;;
 *) echo "no $*" >&2; exit 1 ;;
 esac
 `)
-	if code, out, stderr := ctl(t, "", "doctor", "pod/web", "-n", "shop"); code != 0 || !strings.Contains(out, "ADMIN_PORT") {
+	if code, out, stderr := ctl(t, "", "doctor", "pod/web", "-n", "shop"); code != 0 || !strings.Contains(out, "ADMIN_PORT") || !strings.Contains(stderr, "NetworkPolicies are not checked") {
 		t.Errorf("code %d, %q, %q", code, out, stderr)
 	}
 	if code, _, stderr := ctl(t, "", "doctor", "pod/other"); code != 1 || !strings.Contains(stderr, "no get pod/other") {

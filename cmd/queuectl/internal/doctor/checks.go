@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ type Finding struct {
 	Object  string // deployment/web
 	Warning bool   // it may be meant so
 	Text    string // what is wrong, and what helps
+	Hazard  string // name by which --accept makes it a warning
 }
 
 func (f Finding) String() string {
@@ -44,15 +46,16 @@ type examination struct {
 }
 
 func (e *examination) wrong(format string, values ...any) {
-	e.findings = append(e.findings, Finding{e.object, false, fmt.Sprintf(format, values...)})
+	e.findings = append(e.findings, Finding{Object: e.object, Text: fmt.Sprintf(format, values...)})
 }
 
 func (e *examination) warn(format string, values ...any) {
-	e.findings = append(e.findings, Finding{e.object, true, fmt.Sprintf(format, values...)})
+	e.findings = append(e.findings, Finding{Object: e.object, Warning: true, Text: fmt.Sprintf(format, values...)})
 }
 
 var checks = []func(*examination){
-	(*examination).kind, (*examination).readiness, (*examination).applicationProbes, (*examination).servicesLead, (*examination).grace,
+	(*examination).kind, (*examination).readiness, (*examination).applicationProbes, (*examination).servicesLead, (*examination).policies,
+	(*examination).hostPorts, (*examination).tls, (*examination).grace,
 	(*examination).hooks, (*examination).user, (*examination).ports, (*examination).serviceLinks, (*examination).running,
 }
 
@@ -129,11 +132,16 @@ func (e *examination) applicationProbes() {
 	}
 }
 
-// servicesLead to the gate, or pass it by.
+// servicesLead reports Services that bypass the gate.
 func (e *examination) servicesLead() {
-	for _, name := range e.objects.names {
-		s, ok := e.objects.services[name]
-		if !ok || len(s.Selector) == 0 || !e.matches(s.Selector) {
+	for _, s := range e.objects.services {
+		if len(s.Selector) == 0 || !e.inNamespace(s.namespace) || !e.matches(s.Selector) {
+			continue
+		}
+		if s.ClusterIP == "None" {
+			e.wrong("Service %s is headless: clients connect to port %d of the pods themselves and bypass the gate: remove clusterIP: None, "+
+				"unless only peers of a StatefulSet use it (--accept headless)", s.name, e.userPort())
+			e.last().Hazard = "headless"
 			continue
 		}
 		for _, port := range s.Ports {
@@ -141,15 +149,158 @@ func (e *examination) servicesLead() {
 			if target == nil {
 				target = port.Port
 			}
+			if name, ok := target.(string); ok && e.sharedName(name) {
+				e.wrong("Service %s: its port %v leads to %s, a port of more than one container; Kubernetes takes the first: use a number or queue-http", s.name, port.Port, name)
+				continue
+			}
 			switch n := e.port(nil, target); {
 			case n == e.userPort():
-				e.wrong("Service %s passes the gate by: its port %v leads to %v, the application's: targetPort %d", name, port.Port, target, e.servingPort())
+				e.wrong("Service %s passes the gate by: its port %v leads to %v, the application's: targetPort %d", s.name, port.Port, target, e.servingPort())
 			case n == 0:
-				e.wrong("Service %s: its port %v leads to %v, which no container has", name, port.Port, target)
+				e.wrong("Service %s: its port %v leads to %v, which no container has", s.name, port.Port, target)
 			}
 		}
 	}
 }
+
+// sharedName reports whether ports of more than one container have a name.
+func (e *examination) sharedName(name string) bool {
+	found := 0
+	for _, c := range slices.Concat(e.spec.InitContainers, e.spec.Containers) {
+		for _, entry := range c.Ports {
+			if entry.Name == name {
+				found++
+				break
+			}
+		}
+	}
+	return found > 1
+}
+
+// policies reports NetworkPolicies under which no request arrives at the gate: policies
+// of which none allows its port, and one allows the application's.
+func (e *examination) policies() {
+	var blind *policy
+	for i := range e.objects.policies {
+		p := &e.objects.policies[i]
+		if !e.inNamespace(p.namespace) || !e.isSelected(p) {
+			continue
+		}
+		for _, rule := range p.Ingress {
+			switch {
+			case len(rule.Ports) == 0 || e.allows(rule.Ports, e.servingPort()):
+				return
+			case e.allows(rule.Ports, e.userPort()):
+				blind = p
+			}
+		}
+	}
+	if blind != nil {
+		e.wrong("NetworkPolicy %s allows port %d of the application and not port %d of the gate: no request arrives", blind.name, e.userPort(), e.servingPort())
+	}
+}
+
+func (e *examination) allows(ports []struct {
+	Protocol string
+	Port     any
+	EndPort  int
+}, number int) bool {
+	for _, p := range ports {
+		if p.Protocol != "" && p.Protocol != "TCP" {
+			continue
+		}
+		if n := e.port(nil, p.Port); p.Port == nil || n == number || n < number && number <= p.EndPort {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *examination) isSelected(p *policy) bool {
+	if !e.matches(p.PodSelector.MatchLabels) || len(p.PolicyTypes) > 0 && !slices.Contains(p.PolicyTypes, "Ingress") {
+		return false
+	}
+	for _, x := range p.PodSelector.MatchExpressions {
+		value, exists := e.labels[x.Key]
+		listed := exists && slices.Contains(x.Values, value)
+		if x.Operator == "In" && !listed || x.Operator == "NotIn" && listed || x.Operator == "Exists" && !exists || x.Operator == "DoesNotExist" && exists {
+			return false
+		}
+	}
+	return true
+}
+
+// inNamespace reports whether an object of a namespace can be beside the pod; without a
+// namespace an object goes where it is applied to.
+func (e *examination) inNamespace(name string) bool {
+	return name == "" || e.space == "" || name == e.space
+}
+
+// hostPorts reports ports of the node that lead to the application.
+func (e *examination) hostPorts() {
+	for _, c := range e.applications() {
+		for _, entry := range c.Ports {
+			if entry.HostPort != 0 && entry.ContainerPort == e.userPort() {
+				e.wrong("container %s: hostPort %d of the node bypasses the gate: remove it, or give it to the gate's port %d (or --accept host-port)", c.Name, entry.HostPort, e.servingPort())
+				e.last().Hazard = "host-port"
+			}
+		}
+	}
+}
+
+// tls reports an application that speaks TLS, to which the gate does not.
+func (e *examination) tls() {
+	if v := strings.ToLower(e.settings["UPSTREAM_TLS"]); v != "" && v != "off" {
+		return
+	}
+	why := ""
+	for _, c := range e.applications() {
+		for _, entry := range c.Ports {
+			if entry.Name == "https" && entry.ContainerPort == e.userPort() {
+				why = "its port is named https"
+			}
+		}
+		for _, p := range []*probe{c.ReadinessProbe, c.LivenessProbe, c.StartupProbe} {
+			if p != nil && p.HTTPGet != nil && p.HTTPGet.Scheme == "HTTPS" && e.port(c, p.HTTPGet.Port) == e.userPort() {
+				why = "its probe has the scheme HTTPS"
+			}
+		}
+	}
+	for _, get := range e.movedProbes() {
+		if get.Scheme == "HTTPS" && (get.Port == nil || e.port(nil, get.Port) == e.userPort() || e.port(nil, get.Port) == 0) {
+			why = "its probe has the scheme HTTPS"
+		}
+	}
+	if why != "" {
+		e.wrong("the application speaks TLS (%s) and the gate does not speak it to the application: requests fail with 502: UPSTREAM_TLS=true", why)
+	}
+}
+
+// movedProbes are the HTTP probes in the settings of the gate.
+func (e *examination) movedProbes() (all []httpGet) {
+	type handler struct{ HTTPGet *httpGet }
+	var one handler
+	var list []handler
+	var byPath map[string]handler
+	if text := e.settings["SERVING_READINESS_PROBE"]; json.Unmarshal([]byte(text), &one) == nil {
+		list = append(list, one)
+	} else {
+		_ = json.Unmarshal([]byte(text), &list)
+	}
+	_ = json.Unmarshal([]byte(e.settings["KUBE_APP_PROBERS"]), &byPath)
+	for _, h := range byPath {
+		list = append(list, h)
+	}
+	for _, h := range list {
+		if h.HTTPGet != nil {
+			all = append(all, *h.HTTPGet)
+		}
+	}
+	return all
+}
+
+// last is the finding that was added last.
+func (e *examination) last() *Finding { return &e.findings[len(e.findings)-1] }
 
 func (e *examination) matches(selector map[string]string) bool {
 	for name, value := range selector {

@@ -71,6 +71,10 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		{"            runAsUser: 65532\n", "            runAsUser: 0\n", "error: runAsNonRoot with runAsUser 0"},
 		{"              containerPort: 8080\n", "              containerPort: 8080\n            - containerPort: 9090\n", "error: container web and the gate both have port 9090: AUTOSCALER_METRICS_PORT"},
 		{"              value: \"8080\"\n", "              value: \"8081\"\n", "warning: no container says that it has port 8081"},
+		{"              containerPort: 8080\n", "              containerPort: 8080\n              hostPort: 80\n", "error: container web: hostPort 80 of the node bypasses the gate"},
+		{"            - name: http\n", "            - name: https\n", "error: the application speaks TLS (its port is named https)"},
+		{`"path":"/healthz","port":8080}`, `"path":"/healthz","port":8080,"scheme":"HTTPS"}`, "error: the application speaks TLS (its probe has the scheme HTTPS)"},
+		{"  selector:\n    app: web\n", "  clusterIP: None\n  selector:\n    app: web\n", "error: Service web is headless"},
 	} {
 		text := strings.Replace(healthy, c.old, c.new, 1)
 		if text == healthy && c.want != "" {
@@ -114,6 +118,40 @@ func TestAPodThatRunsSaysWhatItsContainersDo(t *testing.T) {
 	findings := examine(t, b.String())
 	if len(findings) != 2 || findings[0].String() != "pod/web: error: container queuegate does not run: CreateContainerConfigError no user" ||
 		findings[1].String() != "pod/web: warning: container web was restarted 3 times" {
+		t.Errorf("%v", findings)
+	}
+}
+
+func TestANetworkPolicyThatShutsTheGateOutIsFound(t *testing.T) {
+	const policy = "kind: NetworkPolicy\nmetadata: {name: web}\nspec: {podSelector: {matchLabels: {app: web}}, ingress: [{ports: [{port: 8080}]}]}\n"
+	findings := examine(t, read(t, golden), policy)
+	if len(findings) != 1 || findings[0].String() != "deployment/web: error: NetworkPolicy web allows port 8080 of the application and not port 8012 of the gate: no request arrives" {
+		t.Errorf("%v", findings)
+	}
+	for name, healthy := range map[string]string{
+		"allowed":         strings.Replace(policy, "{port: 8080}", "{port: 8080}, {port: queue-http}", 1),
+		"a range":         strings.Replace(policy, "{port: 8080}", "{port: 8000, endPort: 8100}", 1),
+		"another policy":  policy + "---\n" + strings.Replace(policy, "8080", "8012", 1),
+		"all ports":       strings.Replace(policy, "ports: [{port: 8080}]", "", 1),
+		"egress":          strings.Replace(policy, "spec: {", "spec: {policyTypes: [Egress], ", 1),
+		"other pods":      strings.Replace(policy, "app: web", "app: db", 1),
+		"other namespace": strings.Replace(strings.Replace(policy, "name: web", "name: web, namespace: b", 1), "kind", "kind", 1) + "---\n",
+	} {
+		text := read(t, golden)
+		if name == "other namespace" {
+			text = strings.Replace(text, "  name: web ", "  namespace: a\n  name: web ", 1)
+		}
+		if findings := examine(t, text, healthy); len(findings) != 0 {
+			t.Errorf("%s: %v", name, findings)
+		}
+	}
+}
+
+func TestAPortNameOfTwoContainersIsFound(t *testing.T) {
+	text := strings.Replace(read(t, golden), "        # The one and only.\n", "        - name: metrics\n          ports: [{name: http, containerPort: 9113}]\n          lifecycle: {preStop: {sleep: {seconds: 1}}}\n", 1)
+	text = strings.Replace(text, "targetPort: queue-http", "targetPort: http", 1)
+	findings := examine(t, text)
+	if len(findings) != 1 || !strings.HasPrefix(findings[0].Text, "Service web: its port 80 leads to http, a port of more than one container") {
 		t.Errorf("%v", findings)
 	}
 }

@@ -25,8 +25,8 @@ type (
 		Items    []json.RawMessage
 	}
 	metadata struct {
-		Name   string
-		Labels map[string]string
+		Name, Namespace string
+		Labels          map[string]string
 	}
 	template struct {
 		Metadata metadata
@@ -49,28 +49,49 @@ type (
 			Name, Value string
 		}
 		Ports []struct {
-			Name          string
-			ContainerPort int
-			Protocol      string
+			Name                    string
+			ContainerPort, HostPort int
+			Protocol                string
 		}
 		ReadinessProbe, LivenessProbe, StartupProbe *probe
 		Lifecycle                                   struct{ PreStop *probe }
 		SecurityContext                             securityContext
 	}
+	httpGet struct {
+		Path, Scheme string
+		Port         any
+		HTTPHeaders  []struct{ Name, Value string }
+	}
 	probe struct {
-		HTTPGet *struct {
-			Path        string
-			Port        any
-			HTTPHeaders []struct{ Name, Value string }
-		}
+		HTTPGet         *httpGet
 		TCPSocket, GRPC *struct{ Port any }
 		Exec            *struct{ Command []string }
 	}
 	service struct {
-		Selector map[string]string
-		Ports    []struct {
+		name, namespace string
+		Selector        map[string]string
+		ClusterIP       string
+		Ports           []struct {
 			Name             string
 			Port, TargetPort any
+		}
+	}
+	policy struct {
+		name, namespace string
+		PodSelector     struct {
+			MatchLabels      map[string]string
+			MatchExpressions []struct {
+				Key, Operator string
+				Values        []string
+			}
+		}
+		PolicyTypes []string
+		Ingress     []struct {
+			Ports []struct {
+				Protocol string
+				Port     any
+				EndPort  int
+			}
 		}
 	}
 	status struct {
@@ -87,6 +108,8 @@ type (
 // pod is a pod, or what makes pods.
 type pod struct {
 	object   string
+	kind     string
+	space    string // namespace; "" = where it is applied to
 	job      bool
 	labels   map[string]string
 	spec     podSpec
@@ -96,10 +119,11 @@ type pod struct {
 	settings map[string]string
 }
 
-// Objects are the pods and Services of manifests, or of a cluster.
+// Objects are the pods, Services and NetworkPolicies of manifests, or of a cluster.
 type Objects struct {
 	pods     []*pod
-	services map[string]service
+	services []service
+	policies []policy
 	names    []string // of services, in order
 }
 
@@ -137,15 +161,18 @@ func (o *Objects) add(raw []byte) error {
 	var err error
 	switch top.Kind {
 	case "Service":
-		var s service
-		if o.services == nil {
-			o.services = map[string]service{}
-		}
+		s := service{name: top.Metadata.Name, namespace: top.Metadata.Namespace}
 		// A Service of Knative has a template in the place of a selector.
 		if err = json.Unmarshal(top.Spec, &s); err == nil && s.Selector != nil {
-			o.services[top.Metadata.Name] = s
+			o.services = append(o.services, s)
 		}
 		o.names = append(o.names, top.Metadata.Name)
+		return err
+	case "NetworkPolicy":
+		p := policy{name: top.Metadata.Name, namespace: top.Metadata.Namespace}
+		if err = json.Unmarshal(top.Spec, &p); err == nil {
+			o.policies = append(o.policies, p)
+		}
 		return err
 	case "Pod":
 		t.Metadata = top.Metadata
@@ -166,7 +193,7 @@ func (o *Objects) add(raw []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s/%s: %w", strings.ToLower(top.Kind), top.Metadata.Name, err)
 	}
-	p := &pod{object: strings.ToLower(top.Kind) + "/" + top.Metadata.Name, job: strings.HasSuffix(top.Kind, "Job"),
+	p := &pod{object: strings.ToLower(top.Kind) + "/" + top.Metadata.Name, kind: top.Kind, space: top.Metadata.Namespace, job: strings.HasSuffix(top.Kind, "Job"),
 		labels: t.Metadata.Labels, spec: t.Spec, status: top.Status}
 	p.findGate()
 	o.pods = append(o.pods, p)
@@ -216,7 +243,7 @@ func (p *pod) findGate() {
 var flags = map[string]string{
 	"QUEUE_SERVING_PORT": "port", "QUEUE_SERVING_TLS_PORT": "tls-port", "USER_PORT": "user-port", "ADMIN_PORT": "admin-port",
 	"AUTOSCALER_METRICS_PORT": "autoscaler-metrics-port", "METRICS_PORT": "metrics-port", "STATUS_PORT": "status-port",
-	"REVISION_TIMEOUT_SECONDS": "timeout", "DRAIN_QUIET_SECONDS": "drain-quiet", "SIDE_PORTS": "side-ports",
+	"UPSTREAM_TLS": "upstream-tls", "REVISION_TIMEOUT_SECONDS": "timeout", "DRAIN_QUIET_SECONDS": "drain-quiet", "SIDE_PORTS": "side-ports",
 }
 
 // number is a setting of the gate.
