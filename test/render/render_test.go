@@ -72,7 +72,11 @@ func helm(values string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	rendered, err := engine.Render(chart, all)
+	return renderChart(chart, all)
+}
+
+func renderChart(chart *helmchart.Chart, values chartutil.Values) ([]byte, error) {
+	rendered, err := engine.Render(chart, values)
 	if err != nil {
 		return nil, err
 	}

@@ -1,3 +1,0 @@
-{{- define "queuegate.labels" -}}
-app.kubernetes.io/name: {{ .Release.Name }}
-{{- end }}
