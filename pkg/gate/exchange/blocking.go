@@ -93,6 +93,16 @@ func (b *Blocking) Forward() {
 	b.Forwarded = b.Admitted
 }
 
+// Measured reports whether overload control needs Responding.
+func (b *Blocking) Measured() bool { return b.settings.overload != nil }
+
+// Responding notes the beginning of the response, for overload control, so that a slow
+// reader does not count as the time of the application. uploaded is when bytes of the
+// request body were last read, 0 = never: a slow upload does not count either.
+func (b *Blocking) Responding(uploaded time.Duration) {
+	b.Responded, b.uploaded = time.Duration(b.clock()), uploaded
+}
+
 // Switch turns the exchange into a tunnel.
 func (b *Blocking) Switch() {
 	b.to(StateTunnelling)
