@@ -11,6 +11,9 @@ type body struct {
 	src   io.ReadCloser
 	x     *call
 	taken atomic.Int64
+
+	measured bool
+	readAt   atomic.Int64 // with measured: when bytes were last read, on the gate's clock
 }
 
 // Read implements io.Reader. At the end of the body net/http adds trailers to the
@@ -18,6 +21,9 @@ type body struct {
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	b.taken.Add(int64(n))
+	if b.measured {
+		b.readAt.Store(b.x.gate.Clock())
+	}
 	if err == io.EOF {
 		b.x.forwarded.Trailer = cleanHeader(b.x.r.Trailer, b.x.trusted)
 	}

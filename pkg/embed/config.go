@@ -5,12 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/queuegate/queuegate/pkg/embed/internal/core"
+	"github.com/queuegate/queuegate/pkg/gate/admission"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
@@ -25,12 +29,39 @@ type Config struct {
 	// ConcurrencyLimit is the maximum number of requests in flight, up to 1<<20, for
 	// all handlers of the gate together. 0 = unlimited.
 	ConcurrencyLimit int
+	// Concurrency is the limit as the sidecar's CONTAINER_CONCURRENCY spells it, instead
+	// of ConcurrencyLimit: a whole number, "auto" or "auto:MIN-MAX". With auto the gate
+	// finds the limit up to which latency hardly rises, from 1 to 1000 or within the
+	// range. Empty = ConcurrencyLimit.
+	Concurrency string
 	// QueueCapacity is the maximum number of queued requests, up to 1<<24. 0 = no
-	// queue; the sidecar's default is ten times its limit.
+	// queue; with Concurrency auto: ten times the current limit, and a queue that does
+	// not drain rejects its oldest requests, unless QueueFairBy or QueuePriorityBy is
+	// set. The sidecar's default is ten times its limit.
 	QueueCapacity int
 	// QueueMaxWait is the maximum time in the queue; then the request is rejected with
 	// 503. 0 = unlimited.
 	QueueMaxWait time.Duration
+	// QueueFairBy is the key by which queued requests share slots fairly: "header:NAME",
+	// "peer", or "path:N" for the Nth segment of the path. A full queue rejects the
+	// newest request of the key with the most queued requests. The key of a peer that is
+	// not in TrustedSources is its address (IPv6: its /64). Empty = strict FIFO.
+	QueueFairBy string
+	// QueuePriorityBy is "header:NAME", the field with the priority class of a request:
+	// 0 (first) to 7, alone or as u= of RFC 9218; 3 without a valid one from a trusted
+	// peer. Empty = none.
+	QueuePriorityBy string
+	// QueueDeadlineBy is "header:NAME" or "header:NAME:ms", the field that says how long
+	// the client waits, such as header:grpc-timeout. A request that cannot be served in
+	// time is rejected with 504 before it begins. A plain number is in seconds, or in
+	// milliseconds with :ms or if NAME ends in -ms. Only trusted peers. Empty = none.
+	QueueDeadlineBy string
+	// QueueRetryAfter is the Retry-After of a request that the queue rejects: "1" (also
+	// for ""), one second, or "measured", the time that the queue needs to drain.
+	QueueRetryAfter string
+	// QueueRefusalStatus is the status of a request that the queue rejects, 503 (also
+	// for 0) or 429.
+	QueueRefusalStatus int
 	// RequestTimeout is the maximum time from the arrival of a request, including the
 	// time in the queue. A queued request is rejected with 504. In the handler the
 	// request's context ends with context.DeadlineExceeded, and the response is 504 if
@@ -60,6 +91,14 @@ type Config struct {
 	// without these fields. Empty = all peers, as in Knative.
 	TrustedSources []netip.Prefix
 
+	// Logger gets the end of each request at the level of its outcome (warnings for
+	// rejections, debug for success), failed readiness checks and the stages of the
+	// drain. nil = none.
+	Logger *slog.Logger
+	// RequestEnded is called for each request that counts when it has ended, on its
+	// goroutine. It must not block or panic. nil = none.
+	RequestEnded func(Request)
+
 	// Identity is used in labels.
 	Identity Identity
 	// MetricsNames selects Knative's metric names on the Prometheus page: "current"
@@ -67,20 +106,58 @@ type Config struct {
 	MetricsNames string
 }
 
-// shared returns the configuration of the exchange package.
-func (c *Config) shared() exchange.Config {
-	return exchange.Config{
-		ConcurrencyLimit: c.ConcurrencyLimit, QueueCapacity: c.QueueCapacity, QueueMaxWait: c.QueueMaxWait,
-		RequestTimeout: c.RequestTimeout, DrainQuiet: c.DrainQuiet, TrustedSources: c.TrustedSources,
-	}
-}
+// queuePerSlot is the default queue capacity per slot of the adaptive limit, as in the
+// sidecar.
+const queuePerSlot = 10
 
-// check returns all problems of c, by field names, and the metric names that it
-// selects.
-func (c *Config) check() (metrics.Names, error) {
-	shared := c.shared()
+// check returns the configuration without what only this package uses. The error has all
+// problems of c, by field names.
+func (c *Config) check() (core.Config, error) {
+	shared := exchange.Config{
+		ConcurrencyLimit: c.ConcurrencyLimit, QueueCapacity: c.QueueCapacity, QueueMaxWait: c.QueueMaxWait,
+		QueueRefusalStatus: c.QueueRefusalStatus, RequestTimeout: c.RequestTimeout, DrainQuiet: c.DrainQuiet,
+		TrustedSources: slices.Clone(c.TrustedSources),
+	}
 	problems := []error{shared.Check()}
 	wrong := func(format string, a ...any) { problems = append(problems, fmt.Errorf(format, a...)) }
+	if c.Concurrency != "" {
+		limit, auto, err := parseConcurrency(c.Concurrency)
+		switch {
+		case err != nil:
+			wrong("Concurrency %q: want a whole number from 0 to %d, auto, or auto:MIN-MAX", c.Concurrency, admission.MaxLimit)
+		case c.ConcurrencyLimit != 0:
+			wrong("Concurrency %q: want one of Concurrency and ConcurrencyLimit, which is %d", c.Concurrency, c.ConcurrencyLimit)
+		}
+		shared.ConcurrencyLimit, shared.Overload.AutoLimit = limit, auto
+		if auto != nil && c.QueueCapacity == 0 {
+			shared.Overload.QueuePerSlot = queuePerSlot
+		}
+	}
+	for _, by := range []struct {
+		name, value, wants, prefix string
+		parse                      func(string) (exchange.Selector, error)
+		to                         *exchange.Selector
+	}{
+		{"QueueFairBy", c.QueueFairBy, "header:NAME, peer or path:N", "", exchange.ParseSelector, &shared.Overload.FairBy},
+		{"QueuePriorityBy", c.QueuePriorityBy, "header:NAME", "header:", exchange.ParseSelector, &shared.Overload.PriorityBy},
+		{"QueueDeadlineBy", c.QueueDeadlineBy, "header:NAME or header:NAME:ms", "header:", exchange.ParseTimeoutSelector, &shared.Overload.DeadlineBy},
+	} {
+		if by.value == "" {
+			continue
+		}
+		selector, err := by.parse(by.value)
+		if err != nil || !strings.HasPrefix(by.value, by.prefix) {
+			wrong("%s %q: want %s", by.name, by.value, by.wants)
+		}
+		*by.to = selector
+	}
+	switch c.QueueRetryAfter {
+	case "", "1":
+	case "measured":
+		shared.Overload.MeasuredRetry = true
+	default:
+		wrong("QueueRetryAfter %q: want 1 or measured", c.QueueRetryAfter)
+	}
 	for _, path := range c.Uncounted {
 		if !strings.HasPrefix(path, "/") || strings.Contains(path, "?") {
 			wrong("Uncounted %q: want a path that begins with a slash and has no query", path)
@@ -95,13 +172,32 @@ func (c *Config) check() (metrics.Names, error) {
 	if err != nil {
 		wrong("MetricsNames: %w", err)
 	}
-	return names, errors.Join(problems...)
+	identity := c.Identity
+	if identity.Pod == "" {
+		identity.Pod, _ = os.Hostname() // the label is empty without a host name
+	}
+	return core.Config{
+		Exchange: shared, Names: names, Identity: identity, Uncounted: slices.Clone(c.Uncounted), Ended: c.ended(),
+	}, errors.Join(problems...)
 }
 
-// complete sets defaults and copies slices that the caller may change.
-func (c *Config) complete() {
-	c.Uncounted, c.TrustedSources = slices.Clone(c.Uncounted), slices.Clone(c.TrustedSources)
-	if c.Identity.Pod == "" {
-		c.Identity.Pod, _ = os.Hostname() // the label is empty without a host name
+// parseConcurrency parses Config.Concurrency. A nil range means that limit is fixed.
+func parseConcurrency(text string) (limit int, auto *admission.LimitRange, err error) {
+	limits, adaptive := strings.CutPrefix(text, "auto")
+	if !adaptive {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err == nil && n > admission.MaxLimit {
+			err = strconv.ErrRange
+		}
+		return int(n), nil, err
 	}
+	r := admission.DefaultLimitRange
+	if limits != "" {
+		limits, colon := strings.CutPrefix(limits, ":")
+		if !colon {
+			return 0, nil, strconv.ErrSyntax
+		}
+		r, err = admission.ParseLimitRange(limits)
+	}
+	return 0, &r, err
 }

@@ -3,8 +3,8 @@
 // a sidecar.
 //
 // Each request is classified first, regardless of path and method. The gate replies to
-// probes of the platform. Any other request takes a slot, waits for one in FIFO order,
-// or is rejected; then the wrapped handler is called. The slot is released when the
+// probes of the platform. Any other request takes a slot, waits for one (in FIFO
+// order, or as Config.QueueFairBy and Config.QueuePriorityBy say), or is rejected; then the wrapped handler is called. The slot is released when the
 // handler returns, or when a hijacked connection is closed.
 //
 // Local replies contain K-Gate-Outcome; gRPC calls over HTTP/2 get a gRPC status.

@@ -3,10 +3,11 @@ package embed
 import (
 	"context"
 	"net/http"
-	"slices"
+	"time"
 
 	"go.uber.org/atomic"
 
+	"github.com/queuegate/queuegate/pkg/embed/internal/core"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
@@ -16,7 +17,7 @@ import (
 // ResponseWriter, which may outlive the handler, so unlike its exchange it is not
 // reused.
 type call struct {
-	gate      *Gate
+	gate      *core.State
 	exchange  *exchange.Blocking // nil once ended
 	w         http.ResponseWriter
 	r         *http.Request // as received
@@ -43,36 +44,48 @@ type extras struct {
 	request http.Request // storage for call.forwarded, unless deadline provides it
 }
 
-// exchange creates the exchange of a request and starts its timeouts.
-func (g *Gate) exchange(w http.ResponseWriter, r *http.Request, h *head, trusted bool) *call {
+// newCall creates the exchange of a request and starts its timeouts.
+func newCall(g *core.State, w http.ResponseWriter, r *http.Request, h *head, trusted bool) *call {
 	var x *call
-	if timeout := g.cfg.RequestTimeout > 0; timeout || hasBody(r) {
+	if timeout := g.Gate.RequestTimeout > 0; timeout || hasBody(r) {
 		m := new(extras)
 		x, m.call.extras = &m.call, m
 	} else {
 		x = new(call)
 	}
-	life := g.getExchange()
+	life := g.GetExchange()
 	x.gate, x.exchange, x.w, x.r, x.trusted = g, life, w, r, trusted
 	x.hasUntrusted = h.gateFields || !trusted && h.forwardingFields
 	life.Method, life.Target, life.Protocol, life.Encrypted = bytesOf(r.Method), bytesOf(r.RequestURI), r.Proto, r.TLS != nil
-	if slices.Contains(g.cfg.Uncounted, r.URL.Path) {
-		life.Context = uncounted{}
-	} else if trusted {
+	if g.NeedsHead {
+		life.Peer, life.Fields = peerOf(r), fields(r.Header)
+	}
+	if g.Count(life, bytesOf(r.URL.Path)) && trusted {
 		life.RouteTag, life.DefaultRoute, life.HasDefaultRoute = h.routeTag, h.defaultRoute, h.defaultRoute != nil
 		life.Proxied = h.proxied
 	}
 	life.Arrive()
-	if d := g.cfg.RequestTimeout; d > 0 {
-		x.extras.clock.begin(r.Context(), g.born.Add(life.Arrived+d))
+	if d := g.Gate.RequestTimeout; d > 0 {
+		x.extras.clock.begin(r.Context(), g.At(life.Arrived+d))
 	}
 	return x
 }
 
-func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
+// fields is a header as gate.Fields.
+type fields http.Header
 
-// uncounted marks an exchange that is not counted.
-type uncounted struct{}
+// Each implements gate.Fields.
+func (f fields) Each(yield func(name, value []byte) bool) {
+	for name, values := range f {
+		for _, v := range values {
+			if !yield(bytesOf(name), bytesOf(v)) {
+				return
+			}
+		}
+	}
+}
+
+func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
 // serve runs admission and next.
 func (x *call) serve(next http.Handler) {
@@ -95,11 +108,12 @@ func (x *call) serve(next http.Handler) {
 
 // reject ends a request that got no slot.
 func (x *call) reject(why gate.Outcome) {
+	a := x.exchange.RejectionReply(why, x.gate.Clock()) // before the exchange is reused
 	x.end(why)
 	if why == gate.ClientGone {
 		panic(http.ErrAbortHandler) // otherwise net/http would send a 200
 	}
-	x.gate.rejectRequest(x.w, x.r, why)
+	rejectRequest(x.gate, x.w, x.r, &a)
 }
 
 // prepare creates the request for next, usually the received one: if there is neither a
@@ -122,7 +136,7 @@ func (x *call) prepare() {
 		x.forwarded.Header = cleanHeader(x.r.Header, x.trusted)
 	}
 	if hasBody(x.r) {
-		m.body = body{src: x.r.Body, x: x}
+		m.body.src, m.body.x, m.body.measured = x.r.Body, x, x.exchange.Measured()
 		x.forwarded.Body = &m.body
 		x.forwarded.Trailer = cleanHeader(x.r.Trailer, x.trusted)
 	}
@@ -141,8 +155,10 @@ func (x *call) conclude(v any) {
 	case x.hijacked: // the connection's Close ends it
 		x.stopClock()
 	case !x.wrote && x.extras != nil && x.extras.clock.expired():
+		a := gate.ReplyTo(gate.RequestTimeout)
+		x.wrote = true
 		x.end(gate.RequestTimeout)
-		x.gate.rejectRequest(x.w, x.r, gate.RequestTimeout)
+		rejectRequest(x.gate, x.w, x.r, &a)
 	default:
 		o := gate.Served
 		if x.disconnected() {
@@ -159,6 +175,18 @@ func (x *call) conclude(v any) {
 
 // disconnected reports whether the client has disconnected, as far as net/http knows.
 func (x *call) disconnected() bool { return x.r.Context().Err() == context.Canceled }
+
+// responding notes the first bytes of the response, for overload control.
+func (x *call) responding() {
+	if !x.exchange.Measured() {
+		return
+	}
+	var read time.Duration
+	if x.extras != nil {
+		read = time.Duration(x.extras.body.readAt.Load())
+	}
+	x.exchange.Responding(read)
+}
 
 // panicOutcome returns the outcome of a request whose handler panicked with v.
 func (x *call) panicOutcome(v any) gate.Outcome {
@@ -193,5 +221,5 @@ func (x *call) end(o gate.Outcome) {
 		life.ResponseBody = x.written
 	}
 	life.End(o)
-	x.gate.putExchange(life)
+	x.gate.PutExchange(life)
 }

@@ -79,7 +79,7 @@ func TestTheAutoscalerSeesTheRequestsInFlight(t *testing.T) {
 	second := r.begin("/")
 	until(t, "one in the queue", func() bool { return r.gate.QueueDepth() == 1 })
 	r.do("GET", "/health", "") // refused, and left out
-	if all, proxied := r.gate.counting.InFlight(); all != 2 || proxied != 1 {
+	if all, proxied := r.gate.state().Counting.InFlight(); all != 2 || proxied != 1 {
 		t.Errorf("%d in flight, %d of them proxied; want 2 and 1", all, proxied)
 	}
 	until(t, "a second with both", func() bool {

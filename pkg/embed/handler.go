@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 
+	"github.com/queuegate/queuegate/pkg/embed/internal/core"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
@@ -11,8 +12,9 @@ import (
 // Handler puts the gate in front of next. Several handlers may share a gate. Do not
 // wrap a handler twice: each request would need two slots, which can deadlock.
 //
-// next gets a ResponseWriter with all features of net/http: http.ResponseController,
-// Flush, Hijack, ReadFrom, full duplex, trailers and 1xx. If a client disconnects while
+// next gets a ResponseWriter with the optional interfaces of the server's
+// (http.Flusher, http.Hijacker, http.CloseNotifier, http.Pusher) and with full duplex,
+// trailers, 1xx and http.ResponseController as without the gate. If a client disconnects while
 // its request is queued, next is not called. A panic of next is counted as
 // internal-error (http.ErrAbortHandler as upstream-broke-off, or client-gone), releases
 // the slot, and continues.
@@ -20,41 +22,40 @@ import (
 // A hijacked connection holds its slot until it is closed, even after next has
 // returned; a panic releases the slot immediately.
 func (g *Gate) Handler(next http.Handler) http.Handler {
-	return &handler{g, next}
+	return &handler{g.state(), next}
 }
 
 type handler struct {
-	gate *Gate
+	gate *core.State
 	next http.Handler
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g := h.gate
 	var head head
-	head.read(r.Header, len(g.cfg.TrustedSources) > 0)
+	head.read(r.Header, len(g.Gate.TrustedSources) > 0)
 	arrival := exchange.Arrival{Probe: head.probe, Encrypted: r.TLS != nil}
-	if len(g.cfg.TrustedSources) > 0 {
+	if len(g.Gate.TrustedSources) > 0 {
 		arrival.Peer = peerOf(r).Addr()
 	}
-	screening := g.gate.Screen(&arrival)
+	screening := g.Gate.Screen(&arrival)
 	if screening.Kind != gate.Traffic {
-		g.probe(w, r, screening, &arrival.Probe)
+		probe(g, w, r, screening, &arrival.Probe)
 		return
 	}
-	x := g.exchange(w, r, &head, screening.Trusted)
-	x.serve(h.next)
+	newCall(g, w, r, &head, screening.Trusted).serve(h.next)
 }
 
 // probe replies to a probe of the platform. It is not counted and needs no slot.
-func (g *Gate) probe(w http.ResponseWriter, r *http.Request, s exchange.Screening, h *gate.ProbeHeaders) {
-	life := g.getExchange()
+func probe(g *core.State, w http.ResponseWriter, r *http.Request, s exchange.Screening, h *gate.ProbeHeaders) {
+	life := g.GetExchange()
 	life.Peer = peerOf(r)
 	a, ok := life.AnswerProbe(r.Context(), s, h)
-	g.putExchange(life)
+	g.PutExchange(life)
 	if !ok {
 		panic(http.ErrAbortHandler) // the prober has disconnected
 	}
-	g.reply(w, r, &a)
+	reply(g, w, r, &a)
 }
 
 // peerOf returns the address of the peer; invalid for a Unix socket.

@@ -58,7 +58,7 @@ func TestFieldsOfUntrustedPeersAreIgnoredAndRemoved(t *testing.T) {
 		var proxied int64
 		h := g.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			seen = names(r.Header)
-			_, proxied = g.counting.InFlight()
+			_, proxied = g.state().Counting.InFlight()
 		}))
 		send := func(fields ...string) *httptest.ResponseRecorder {
 			r, w := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()

@@ -79,9 +79,9 @@ func serve(t *testing.T, protocol string, g *Gate, h http.Handler) *rig {
 		_ = r.srv.Close()
 		<-done
 		until(t, "all counts at zero", func() bool {
-			all, proxied := g.counting.InFlight()
+			all, proxied := g.state().Counting.InFlight()
 			return g.InFlight() == 0 && g.QueueDepth() == 0 && all == 0 && proxied == 0 &&
-				g.gate.Drain.Requests() == 0 && g.gate.Drain.Tunnels() == 0
+				g.state().Gate.Drain.Requests() == 0 && g.state().Gate.Drain.Tunnels() == 0
 		})
 	})
 	return r

@@ -39,7 +39,7 @@ func TestProbesGetAReplyOnAnyPath(t *testing.T) {
 				t.Errorf("%s: hash %q, want %q", c.what, got, c.hash)
 			}
 		}
-		if all, _ := r.gate.counting.InFlight(); all != 1 {
+		if all, _ := r.gate.state().Counting.InFlight(); all != 1 {
 			t.Errorf("%d in flight: probes are counted", all)
 		}
 		head := r.do("HEAD", "/", "", "K-Network-Probe", "queue")

@@ -3,9 +3,12 @@ package embed
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/queuegate/queuegate/pkg/embed/internal/core"
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
@@ -20,6 +23,8 @@ const (
 // readiness calls the application's check, once for all concurrent probers.
 type readiness struct {
 	check func(context.Context) error
+	state *core.State
+	log   *slog.Logger // nil = none
 
 	mu         sync.Mutex
 	last       gate.ReadinessResult
@@ -97,7 +102,10 @@ func (r *readiness) join() *checking {
 func (r *readiness) run(c *checking) {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
+	begun := r.state.Now()
 	result := r.call(ctx)
+	ended := r.state.Now()
+	r.state.Gate.AddCheck(ended, ended-begun)
 	fresh := notReadyFor
 	if result.Ready {
 		fresh = readyFor
@@ -115,8 +123,16 @@ func (r *readiness) run(c *checking) {
 
 func (r *readiness) call(ctx context.Context) (result gate.ReadinessResult) {
 	result.Reason = "panic"
-	defer func() { _ = recover() }() // no server recovers a panic on this goroutine
-	switch err := r.check(ctx); {
+	err := errors.New("the check ended its goroutine")
+	defer func() {
+		if v := recover(); v != nil { // no server recovers a panic on this goroutine
+			err = fmt.Errorf("panic: %v", v)
+		}
+		if err != nil && r.log != nil {
+			r.log.Warn("not ready", "reason", result.Reason, "error", err)
+		}
+	}()
+	switch err = r.check(ctx); {
 	case err == nil:
 		return gate.ReadinessResult{Ready: true}
 	case errors.Is(err, context.DeadlineExceeded):

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/queuegate/queuegate/pkg/embed/internal/core"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
@@ -15,19 +16,18 @@ var responseFields = []string{
 	"Content-Location", "Content-Range", "Content-Type", "Etag", "Expires", "Last-Modified", "Trailer", "Transfer-Encoding",
 }
 
-// rejectRequest sends the local reply of o.
-func (g *Gate) rejectRequest(w http.ResponseWriter, r *http.Request, o gate.Outcome) {
-	a := gate.ReplyTo(o)
+// rejectRequest sends the local reply a, in the form that a gRPC client expects.
+func rejectRequest(g *core.State, w http.ResponseWriter, r *http.Request, a *gate.Reply) {
 	if r.ProtoMajor == 2 && wire.IsGRPC(bytesOf(r.Header.Get("Content-Type"))) {
-		g.replyGRPC(w, &a)
+		replyGRPC(g, w, a)
 		return
 	}
-	g.reply(w, r, &a)
+	reply(g, w, r, a)
 }
 
 // reply sends a.
-func (g *Gate) reply(w http.ResponseWriter, r *http.Request, a *gate.Reply) {
-	h := g.replyHeader(w)
+func reply(g *core.State, w http.ResponseWriter, r *http.Request, a *gate.Reply) {
+	h := replyHeader(g, w)
 	for name, value := range a.Fields {
 		h[http.CanonicalHeaderKey(name)] = []string{value}
 	}
@@ -43,8 +43,8 @@ func (g *Gate) reply(w http.ResponseWriter, r *http.Request, a *gate.Reply) {
 
 // replyGRPC replies to a gRPC call with Trailers-Only (gRPC over HTTP/2). The fixed
 // texts of outcomes need no escaping.
-func (g *Gate) replyGRPC(w http.ResponseWriter, a *gate.Reply) {
-	h := g.replyHeader(w)
+func replyGRPC(g *core.State, w http.ResponseWriter, a *gate.Reply) {
+	h := replyHeader(g, w)
 	h["Content-Type"] = []string{"application/grpc"}
 	h["Content-Length"] = nil // keep net/http from setting one
 	h["Grpc-Status"] = []string{strconv.Itoa(a.Outcome.Meaning().GRPC)}
@@ -60,20 +60,20 @@ func (g *Gate) replyGRPC(w http.ResponseWriter, a *gate.Reply) {
 }
 
 // replyHeader returns the header for a local reply.
-func (g *Gate) replyHeader(w http.ResponseWriter) http.Header {
+func replyHeader(g *core.State, w http.ResponseWriter) http.Header {
 	h := w.Header()
 	for _, name := range responseFields {
 		delete(h, name)
 	}
 	dropGateFields(h)
-	g.announceClose(w)
+	announceClose(g, w)
 	return h
 }
 
 // announceClose asks the client of a draining gate to close; net/http turns it into a
 // GOAWAY for HTTP/2.
-func (g *Gate) announceClose(w http.ResponseWriter) {
-	if g.gate.Drain.Active() {
+func announceClose(g *core.State, w http.ResponseWriter) {
+	if g.Gate.Drain.Active() {
 		w.Header()["Connection"] = []string{"close"}
 	}
 }

@@ -110,7 +110,7 @@ func TestManyRequestsLeaveNothingBehind(t *testing.T) {
 	}
 	all.Wait()
 	until(t, "all counts at zero", func() bool {
-		underWay, _ := g.counting.InFlight()
+		underWay, _ := g.state().Counting.InFlight()
 		return g.InFlight() == 0 && g.QueueDepth() == 0 && underWay == 0 && s.now.Load() == 0
 	})
 	if most := s.most.Load(); most > limit || most == 0 {

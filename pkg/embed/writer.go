@@ -1,54 +1,10 @@
 package embed
 
 import (
-	"bufio"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 )
-
-// writer returns the ResponseWriter for next, with the optional interfaces that its
-// HTTP version supports.
-func (x *call) writer() http.ResponseWriter {
-	if x.r.ProtoMajor == 1 {
-		return http1Writer{x}
-	}
-	if _, ok := x.w.(http.Pusher); ok {
-		return pushWriter{x}
-	}
-	return x
-}
-
-// http1Writer adds Hijack.
-type http1Writer struct{ *call }
-
-// Hijack implements http.Hijacker. The slot is held until the connection is closed.
-func (w http1Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	c, buffered, err := http.NewResponseController(w.w).Hijack()
-	if err != nil {
-		return nil, nil, err
-	}
-	x := w.call
-	x.hijacked = true
-	x.exchange.Switch()
-	x.gate.notifyDrain()
-	if x.status == 0 {
-		x.status = http.StatusSwitchingProtocols
-	}
-	return &tunnel{Conn: c, exchange: x}, buffered, nil
-}
-
-// pushWriter adds server push (RFC 9113 section 8.4).
-type pushWriter struct{ *call }
-
-// Push implements http.Pusher.
-func (w pushWriter) Push(target string, opts *http.PushOptions) error {
-	return w.w.(http.Pusher).Push(target, opts)
-}
-
-// Unwrap supports http.ResponseController.
-func (x *call) Unwrap() http.ResponseWriter { return x.w }
 
 // Header implements http.ResponseWriter.
 func (x *call) Header() http.Header {
@@ -64,7 +20,8 @@ func (x *call) WriteHeader(status int) {
 	}
 	x.clean()
 	if status >= 200 {
-		x.gate.announceClose(x.w)
+		announceClose(x.gate, x.w)
+		x.responding()
 	}
 	x.w.WriteHeader(status)
 	if status >= 200 || status == http.StatusSwitchingProtocols {
@@ -78,7 +35,8 @@ func (x *call) start() {
 		return
 	}
 	x.clean()
-	x.gate.announceClose(x.w)
+	announceClose(x.gate, x.w)
+	x.responding()
 	x.wrote, x.status = true, http.StatusOK
 }
 
@@ -115,21 +73,6 @@ func (x *call) WriteString(s string) (int, error) {
 	x.written += int64(n)
 	return n, err
 }
-
-// ReadFrom implements io.ReaderFrom, so that net/http can use sendfile.
-func (x *call) ReadFrom(src io.Reader) (n int64, err error) {
-	x.start()
-	if to, ok := x.w.(io.ReaderFrom); ok {
-		n, err = to.ReadFrom(src)
-	} else {
-		n, err = io.Copy(struct{ io.Writer }{x.w}, src)
-	}
-	x.written += n
-	return n, err
-}
-
-// Flush implements http.Flusher.
-func (x *call) Flush() { _ = x.FlushError() }
 
 // FlushError supports http.ResponseController.
 func (x *call) FlushError() error {

@@ -7,23 +7,22 @@
 //     its handler is counted as served.
 //   - Config.RequestTimeout ends a wait in the queue; handlers are not notified.
 //   - Fields that handlers must not see are removed from the request itself.
-//   - A streamed body is written after the handler has returned. Use StreamBody and
-//     Hijack instead of the methods of RequestCtx: they hold the slot until the stream
-//     or the connection has ended.
+//   - A streamed body is written, and a hijacked connection served, after the handler
+//     has returned. The slot is held until then. At Config.RequestTimeout the connection
+//     of a stream is cut, so that its next write fails.
 package fast
 
 import (
 	"context"
 	"net"
 	"net/netip"
-	"runtime"
 	"strconv"
 	"sync"
 
 	"github.com/valyala/fasthttp"
-	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/embed"
+	"github.com/queuegate/queuegate/pkg/embed/internal/core"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
@@ -32,38 +31,38 @@ import (
 // see the head as received: handlers that modify request headers belong inside it (in
 // next), not around it.
 func Handler(g *embed.Gate, next fasthttp.RequestHandler) fasthttp.RequestHandler {
-	h := &handler{gate: g, core: g.Core(), next: next}
-	h.exchanges.New = func() any { return &call{handler: h, life: g.NewExchange()} }
+	state := (*core.Gate)(g).State()
+	h := &handler{state: state, gate: state.Gate, next: next}
+	h.exchanges.New = func() any { return &call{handler: h, life: state.NewExchange()} }
 	return h.serve
 }
 
 type handler struct {
-	gate      *embed.Gate
-	core      *exchange.Gate
+	state     *core.State
+	gate      *exchange.Gate
 	next      fasthttp.RequestHandler
 	exchanges sync.Pool
 }
 
 // call is a request that counts as traffic.
 type call struct {
-	handler    *handler
-	life       *exchange.Blocking
-	endsLater  bool        // it ends with the stream or the connection
-	endPending atomic.Bool // with endsLater: not ended yet
+	handler *handler
+	life    *exchange.Blocking
+	later   later // unless the request ends when its handler returns
 }
 
 // exchangeKey is the key of the call in a RequestCtx.
 type exchangeKey struct{}
 
 func (h *handler) serve(ctx *fasthttp.RequestCtx) {
-	distrust := len(h.core.TrustedSources) > 0
+	distrust := len(h.gate.TrustedSources) > 0
 	var head head
 	head.read(&ctx.Request.Header, distrust)
 	arrival := exchange.Arrival{Probe: head.probe, Encrypted: ctx.IsTLS()}
 	if distrust {
 		arrival.Peer = peerOf(ctx).Addr()
 	}
-	screening := h.core.Screen(&arrival)
+	screening := h.gate.Screen(&arrival)
 	if screening.Kind != gate.Traffic {
 		h.probe(ctx, screening, &arrival.Probe)
 		return
@@ -92,17 +91,20 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	if !header.IsHTTP11() {
 		life.Protocol = "HTTP/1.0"
 	}
-	if h.gate.CountsAll() || h.gate.Count(life, ctx.Path()) {
+	if len(h.state.Uncounted) == 0 || h.state.Count(life, ctx.Path()) {
 		if trusted {
 			life.RouteTag, life.DefaultRoute, life.HasDefaultRoute = head.routeTag, head.defaultRoute, head.defaultRoute != nil
 			life.Proxied = string(head.proxyRequest) == "activator"
 		}
 	}
+	if h.state.NeedsHead {
+		life.Peer, life.Fields = peerOf(ctx), fields{header}
+	}
 	life.RequestBody = int64(max(header.ContentLength(), 0))
 	life.Arrive()
 	if why := life.Admit(context.Background()); why != gate.Undecided {
+		a := life.RejectionReply(why, h.state.Clock()) // before x is reused
 		x.end(nil, why)
-		a := life.RejectionReply(why, 0)
 		h.reply(ctx, &a)
 		return
 	}
@@ -115,14 +117,22 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	defer func() {
 		switch {
 		case returned:
-		case x.endsLater:
-			x.endLater(gate.InternalError) // its stream or connection still refers to it
+		case x.later.streams:
+			x.endLater(gate.InternalError) // the writer still refers to it
 		default:
 			x.end(ctx, gate.InternalError)
 		}
 	}()
 	h.next(ctx)
 	returned = true
+	if life.Measured() {
+		life.Responding(0)
+	}
+	if t := ctx.LastTimeoutErrorResponse(); t != nil { // sent instead of ctx.Response, which next may still use
+		life.Status = t.StatusCode()
+		x.endLater(gate.Served)
+		return
+	}
 	for name := range ctx.Response.Header.All() {
 		if gate.IsGateField(name) {
 			ctx.Response.Header.DelBytes(name)
@@ -131,9 +141,11 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	if !ctx.Hijacked() { // otherwise fasthttp would close it before it is served
 		h.announceClose(ctx)
 	}
-	if !x.endsLater {
-		x.end(ctx, gate.Served)
+	if ctx.Hijacked() || ctx.Response.IsBodyStream() || x.later.streams {
+		x.postpone(ctx)
+		return
 	}
+	x.end(ctx, gate.Served)
 }
 
 // end releases the slot and reuses x. ctx is nil if no handler was called.
@@ -142,7 +154,7 @@ func (x *call) end(ctx *fasthttp.RequestCtx, o gate.Outcome) {
 		ctx.RemoveUserValue(exchangeKey{})
 		if o == gate.Served {
 			x.life.Status = ctx.Response.StatusCode()
-			if !ctx.Response.IsBodyStream() && !ctx.IsHead() {
+			if !ctx.IsHead() {
 				x.life.ResponseBody = int64(len(ctx.Response.Body()))
 			}
 		}
@@ -150,56 +162,6 @@ func (x *call) end(ctx *fasthttp.RequestCtx, o gate.Outcome) {
 	x.life.End(o)
 	x.life.Reset()
 	x.handler.exchanges.Put(x)
-}
-
-// postpone delays the release of the slot until endLater.
-func (x *call) postpone(ctx *fasthttp.RequestCtx) {
-	x.endsLater = true
-	x.endPending.Store(true)
-	x.life.Status = ctx.Response.StatusCode()
-	ctx.RemoveUserValue(exchangeKey{})
-}
-
-// endLater releases the slot. Only the first call has an effect, so x is not reused.
-func (x *call) endLater(o gate.Outcome) {
-	if x.endPending.CompareAndSwap(true, false) {
-		x.life.End(o)
-	}
-}
-
-// StreamBody is ctx.SetBodyStreamWriter, but holds the slot until write has returned.
-// Without a gate both are the same.
-func StreamBody(ctx *fasthttp.RequestCtx, write fasthttp.StreamWriter) {
-	x, _ := ctx.UserValue(exchangeKey{}).(*call)
-	if x == nil {
-		ctx.SetBodyStreamWriter(write)
-		return
-	}
-	x.postpone(ctx)
-	ctx.SetBodyStreamWriter(func(w *writer) {
-		defer x.endLater(gate.Served)
-		write(w)
-	})
-}
-
-// Hijack is ctx.Hijack, but holds the slot until serve has returned. Without a gate
-// both are the same.
-func Hijack(ctx *fasthttp.RequestCtx, serve fasthttp.HijackHandler) {
-	x, _ := ctx.UserValue(exchangeKey{}).(*call)
-	if x == nil {
-		ctx.Hijack(serve)
-		return
-	}
-	x.postpone(ctx)
-	x.life.Switch()
-	// fasthttp does not call it if the response cannot be written or closes the
-	// connection. Then the only sign is that ctx becomes garbage.
-	never := runtime.AddCleanup(ctx, func(x *call) { x.endLater(gate.ClientGone) }, x)
-	ctx.Hijack(func(c net.Conn) {
-		never.Stop()
-		defer x.endLater(gate.Tunnelled)
-		serve(c)
-	})
 }
 
 // reply sends a local reply.
@@ -217,7 +179,7 @@ func (h *handler) reply(ctx *fasthttp.RequestCtx, a *gate.Reply) {
 
 // announceClose asks the client of a draining gate to close.
 func (h *handler) announceClose(ctx *fasthttp.RequestCtx) {
-	if h.core.Drain.Active() {
+	if h.gate.Drain.Active() {
 		ctx.SetConnectionClose()
 	}
 }

@@ -130,3 +130,9 @@ func equal(name []byte, other string) bool {
 	}
 	return true
 }
+
+// fields is a header as gate.Fields.
+type fields struct{ *fasthttp.RequestHeader }
+
+// Each implements gate.Fields.
+func (f fields) Each(yield func(name, value []byte) bool) { f.All()(yield) }

@@ -4,11 +4,14 @@
 package status
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/embed"
+	"github.com/queuegate/queuegate/pkg/embed/internal/core"
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
 )
 
@@ -20,40 +23,53 @@ type Page = statuspage.Page
 // New returns the page of g, without earlier requests. Create at most one page for a
 // gate.
 func New(g *embed.Gate) *Page {
-	core, observed := g.Core(), g.Observed()
+	state := (*core.Gate)(g).State()
+	drain := state.Gate.Drain
 	failures := statuspage.NewErrors()
 	history := statuspage.NewHistory(statuspage.Sources{
-		Clock: observed.Clock, Counting: observed.Counting, Requests: observed.Requests,
-		Errors: failures, Admission: core.Admission.Stats,
+		Clock: state.Now, Counting: &state.Counting, Requests: state.Requests,
+		Errors: failures, Admission: state.Gate.Admission.Stats,
 	})
 	page := statuspage.New(statuspage.Config{
-		Facts:    facts(g),
+		Facts:    facts(state),
 		History:  history,
-		Timeline: statuspage.NewTimeline(nil, observed.Clock),
+		Timeline: statuspage.NewTimeline(nil, state.Now),
 		Drain: func() statuspage.Drain {
-			return statuspage.Drain{Active: core.Drain.Active(), Requests: core.Drain.Requests(), Tunnels: core.Drain.Tunnels()}
+			return statuspage.Drain{Active: drain.Active(), Requests: drain.Requests(), Tunnels: drain.Tunnels()}
 		},
 	})
-	g.Watch(&embed.Watcher{Begun: history.Touch, Ended: func(x *gate.Record) {
+	state.Watch(&core.Watcher{Begun: history.Touch, Ended: func(x *gate.Record) {
 		history.Touch()
 		failures.Add(x)
 	}})
 	return page
 }
 
-func facts(g *embed.Gate) statuspage.Facts {
-	c, observed := g.Core().Config, g.Observed()
-	id, build := observed.Identity, observed.Build
+func facts(s *core.State) statuspage.Facts {
+	c, id, build := s.Gate.Config, s.Identity, core.Build()
 	settings := statuspage.Group{Title: "embed.Config"}
 	add := func(name, value string, unset bool, empty string) {
-		s := statuspage.Setting{Name: name, Value: value, Source: "program"}
+		row := statuspage.Setting{Name: name, Value: value, Source: "program"}
 		if unset {
-			s.Value, s.Empty, s.Source = "", empty, "default"
+			row.Value, row.Empty, row.Source = "", empty, "default"
 		}
-		settings.Settings = append(settings.Settings, s)
+		settings.Settings = append(settings.Settings, row)
 	}
-	add("ConcurrencyLimit", strconv.Itoa(c.ConcurrencyLimit), c.ConcurrencyLimit == 0, "unlimited")
-	add("QueueCapacity", strconv.Itoa(c.QueueCapacity), c.QueueCapacity == 0, "no request waits")
+	over := &c.Overload
+	if auto := over.AutoLimit; auto != nil {
+		add("Concurrency", fmt.Sprintf("auto:%d-%d", auto.Min, auto.Max), false, "")
+	} else {
+		add("ConcurrencyLimit", strconv.Itoa(c.ConcurrencyLimit), c.ConcurrencyLimit == 0, "unlimited")
+	}
+	if over.QueuePerSlot > 0 {
+		add("QueueCapacity", "", true, fmt.Sprintf("%d x the limit", over.QueuePerSlot))
+	} else {
+		add("QueueCapacity", strconv.Itoa(c.QueueCapacity), c.QueueCapacity == 0, "no request waits")
+	}
+	for name, by := range []exchange.Selector{over.FairBy, over.PriorityBy, over.DeadlineBy} {
+		add([]string{"QueueFairBy", "QueuePriorityBy", "QueueDeadlineBy"}[name], by.String(), !by.Set(), "off")
+	}
+	add("QueueRetryAfter", "measured", !over.MeasuredRetry, "1")
 	for _, d := range []struct {
 		name  string
 		value time.Duration

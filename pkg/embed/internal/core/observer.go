@@ -1,17 +1,17 @@
-package embed
+package core
 
 import "github.com/queuegate/queuegate/pkg/gate"
 
-// observer is the Gate as the gate.Observer of its requests, for metrics and the drain.
-type observer Gate
+// observer is the State as the gate.Observer of its requests, for metrics and the drain.
+type observer State
 
 // Begin implements gate.Observer.
 func (o *observer) Begin(x *gate.Record) {
-	if o.gate.Drain.Active() {
+	if o.Gate.Drain.Active() {
 		o.arrived.Store(int64(x.Arrived))
 	}
 	if _, left := x.Context.(uncounted); !left {
-		o.counting.Begin(x.Arrived, x.Proxied)
+		o.Counting.Begin(x.Arrived, x.Proxied)
 		if w := o.watcher.Load(); w != nil {
 			w.Begun()
 		}
@@ -20,12 +20,15 @@ func (o *observer) Begin(x *gate.Record) {
 
 // End implements gate.Observer.
 func (o *observer) End(x *gate.Record) {
-	(*Gate)(o).notifyDrain()
+	(*State)(o).NotifyDrain()
 	if _, left := x.Context.(uncounted); !left {
-		o.counting.End(x.Ended, x.Proxied)
-		o.requests.Observe(x, gate.TraceID{})
+		o.Counting.End(x.Ended, x.Proxied)
+		o.Requests.Observe(x, gate.TraceID{})
 		if w := o.watcher.Load(); w != nil {
 			w.Ended(x)
+		}
+		if o.Ended != nil {
+			o.Ended(x)
 		}
 	}
 }

@@ -1,0 +1,137 @@
+package fast
+
+import (
+	"bytes"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// later is the state of a call that ends after its handler has returned, with a
+// streamed body or a hijacked connection.
+type later struct {
+	streams bool            // StreamBody was called
+	cut     *time.Timer     // cuts the connection at the request timeout; nil = no timeout
+	never   runtime.Cleanup // ends the call if fasthttp forgets its RequestCtx
+
+	mu      sync.Mutex   // guards what follows
+	sending bool         // fasthttp has not finished with the request
+	writing bool         // the writer of StreamBody has not returned
+	outcome gate.Outcome // with which the call ends; Undecided until its handler has returned
+	// ended means that the slot has been released. The call is not reused, because its
+	// timer may still refer to it.
+	ended bool
+}
+
+// postpone makes the call end when fasthttp has written the response, or has served the
+// hijacked connection: it then closes the user values of the request, x among them.
+func (x *call) postpone(ctx *fasthttp.RequestCtx) {
+	l := &x.later
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x.detach()
+	x.life.Status = ctx.Response.StatusCode()
+	l.outcome, l.sending = gate.Served, true
+	ctx.SetUserValue(exchangeKey{}, x) // the handler may have removed it
+	if ctx.Hijacked() {
+		l.outcome = gate.Tunnelled
+		x.life.Switch()
+		x.handler.state.NotifyDrain()
+		// fasthttp neither serves nor releases a hijacked connection whose response it
+		// could not write, or that it has to close. Then ctx only becomes garbage.
+		l.never = runtime.AddCleanup(ctx, func(x *call) { x.endLater(gate.ClientGone) }, x)
+		return
+	}
+	if n := ctx.Response.Header.ContentLength(); n > 0 && !ctx.IsHead() {
+		x.life.ResponseBody = int64(n)
+	}
+	if timeout := x.handler.gate.RequestTimeout; timeout > 0 {
+		conn, left := ctx.Conn(), timeout-x.life.Elapsed(x.handler.state.Clock())
+		l.cut = time.AfterFunc(left, func() { x.timeOut(conn) })
+	}
+}
+
+// detach makes the record independent of the RequestCtx, which fasthttp may reuse before
+// the writer of StreamBody has returned.
+func (x *call) detach() {
+	r := &x.life.Record
+	r.Method, r.Target = bytes.Clone(r.Method), bytes.Clone(r.Target)
+	r.RouteTag, r.DefaultRoute = bytes.Clone(r.RouteTag), bytes.Clone(r.DefaultRoute)
+	r.Fields = nil
+}
+
+// Close is called by fasthttp when it has finished with the request.
+func (x *call) Close() error {
+	x.endPart(&x.later.sending)
+	return nil
+}
+
+// endPart clears sending or writing. The last of both ends the call.
+func (x *call) endPart(part *bool) {
+	l := &x.later
+	l.mu.Lock()
+	*part = false
+	last, o := !l.sending && !l.writing && l.outcome != gate.Undecided, l.outcome
+	l.mu.Unlock()
+	if last {
+		l.never.Stop()
+		x.endLater(o)
+	}
+}
+
+// endLater releases the slot. Only the first call has an effect.
+func (x *call) endLater(o gate.Outcome) {
+	x.later.mu.Lock()
+	defer x.later.mu.Unlock()
+	if x.later.ended {
+		return
+	}
+	x.later.ended = true
+	if x.later.cut != nil {
+		x.later.cut.Stop()
+	}
+	x.life.End(o)
+}
+
+// timeOut cuts the connection of a stream. The slot is held until the application has
+// noticed, so that it never works on more requests than there are slots.
+func (x *call) timeOut(c net.Conn) {
+	x.later.mu.Lock()
+	defer x.later.mu.Unlock()
+	if x.later.ended {
+		return // c may serve another request
+	}
+	x.later.outcome = gate.RequestTimeout
+	_ = c.SetWriteDeadline(time.Unix(1, 0))
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS could not write its close
+		c = t.NetConn()
+	}
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // the client notices now, not at the next write
+	}
+}
+
+// StreamBody is ctx.SetBodyStreamWriter, but holds the slot until write has returned,
+// even if the client has disconnected before. Without a gate both are the same.
+func StreamBody(ctx *fasthttp.RequestCtx, write fasthttp.StreamWriter) {
+	x, _ := ctx.UserValue(exchangeKey{}).(*call)
+	if x == nil {
+		ctx.SetBodyStreamWriter(write)
+		return
+	}
+	x.later.mu.Lock()
+	x.later.streams, x.later.writing = true, true
+	x.later.mu.Unlock()
+	ctx.SetBodyStreamWriter(func(w *writer) {
+		defer x.endPart(&x.later.writing)
+		write(w)
+	})
+}
+
+// Hijack is ctx.Hijack. Either holds the slot until serve has returned.
+func Hijack(ctx *fasthttp.RequestCtx, serve fasthttp.HijackHandler) { ctx.Hijack(serve) }

@@ -1,0 +1,135 @@
+package core
+
+import (
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+	"github.com/queuegate/queuegate/pkg/metrics"
+)
+
+// Gate is the struct behind embed.Gate, which converts to it.
+type Gate struct{ state *State }
+
+// NewGate returns the Gate of s.
+func NewGate(s *State) *Gate { return &Gate{s} }
+
+// State returns the state of g.
+func (g *Gate) State() *State { return g.state }
+
+// Config configures New.
+type Config struct {
+	Exchange  exchange.Config
+	Names     metrics.Names
+	Identity  metrics.Identity
+	Uncounted []string           // paths
+	Ended     func(*gate.Record) // called for each request that counts when it has ended; the Record is valid only during the call; nil = none
+}
+
+// State is the state of a gate. All methods may be called concurrently.
+type State struct {
+	Config
+	Gate     *exchange.Gate
+	Counting metrics.Counting
+	Requests *metrics.Requests
+	Page     *metrics.Collector
+
+	NeedsHead  bool               // Record.Peer and Record.Fields must be set
+	DrainStage func(stage string) // called when the drain begins and when it has ended; nil = none; set it before the first request
+
+	exchanges sync.Pool // of *exchange.Blocking, initialized
+	born      time.Time
+	watcher   atomic.Pointer[Watcher] // nil = none
+	arrived   atomic.Int64            // time of the last arrival, on the gate's clock, or of the beginning of the drain; 0 = none
+	ended     chan struct{}           // capacity 1: a request has ended, for the drain
+}
+
+// New creates the state for c, which has been checked. ready returns the readiness of
+// the state; nil = always ready.
+func New(c Config, ready func(*State) gate.Readiness) (*State, error) {
+	s := &State{Config: c, born: time.Now(), ended: make(chan struct{}, 1)}
+	s.Gate = &exchange.Gate{Config: c.Exchange}
+	s.Gate.Observer = (*observer)(s)
+	s.NeedsHead = c.Ended != nil || c.Exchange.Overload != exchange.OverloadConfig{}
+	if ready != nil {
+		s.Gate.Readiness = ready(s)
+	}
+	if err := s.Gate.Init(); err != nil {
+		return nil, err
+	}
+	s.exchanges.New = func() any { return s.NewExchange() }
+	s.Requests = metrics.NewRequests()
+	s.Page = metrics.NewCollector(metrics.CollectorConfig{
+		Names: c.Names, Identity: c.Identity, Build: Build(), Requests: s.Requests, Admission: s.Gate.AdmissionStats,
+	})
+	return s, nil
+}
+
+// NewExchange returns an exchange that the caller may reuse for consecutive requests,
+// with Reset between them.
+func (s *State) NewExchange() *exchange.Blocking { return exchange.NewBlocking(s.Gate, s.Clock) }
+
+// GetExchange returns an exchange with an empty Record.
+func (s *State) GetExchange() *exchange.Blocking { return s.exchanges.Get().(*exchange.Blocking) }
+
+// PutExchange returns an exchange that has ended to the pool.
+func (s *State) PutExchange(life *exchange.Blocking) {
+	life.Reset()
+	s.exchanges.Put(life)
+}
+
+// Now is the gate's clock: monotonic, above 0, starting at New.
+func (s *State) Now() time.Duration { return max(time.Since(s.born), 1) }
+
+// Clock is Now in ns, for exchanges.
+func (s *State) Clock() int64 { return int64(s.Now()) }
+
+// At returns the wall time of an instant of the gate's clock.
+func (s *State) At(now time.Duration) time.Time { return s.born.Add(now) }
+
+// uncounted marks an exchange that is not counted.
+type uncounted struct{}
+
+// Count decides before Arrive whether the request with a decoded path counts, and
+// reports it.
+func (s *State) Count(life *exchange.Blocking, path []byte) bool {
+	for _, name := range s.Uncounted {
+		if name == string(path) {
+			life.Context = uncounted{}
+			return false
+		}
+	}
+	return true
+}
+
+// Watcher is called for each request that counts, after it has been counted,
+// concurrently.
+type Watcher struct {
+	Begun func()
+	Ended func(*gate.Record) // valid only during the call
+}
+
+// Watch replaces the watcher by w.
+func (s *State) Watch(w *Watcher) { s.watcher.Store(w) }
+
+const modulePath = "github.com/queuegate/queuegate"
+
+// Build returns the version of this module in the program.
+func Build() metrics.Build {
+	b := metrics.Build{Version: "development", Commit: "unknown", GoVersion: runtime.Version()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == modulePath && m.Version != "" && m.Version != "(devel)" {
+			b.Version = m.Version
+		}
+	}
+	return b
+}

@@ -1,0 +1,61 @@
+package embed
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/embed/internal/core"
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// Request describes a request that has ended.
+type Request struct {
+	Method, Target, Protocol string         // as received
+	Peer                     netip.AddrPort // invalid for a Unix socket
+	Status                   int            // as sent; if nothing could be sent, the status of the outcome
+	Outcome                  string         // as in K-Gate-Outcome and metrics, such as served or queue-full
+
+	QueueWait time.Duration // from arrival until the request got a slot, or until its end if it got none
+	Took      time.Duration // from arrival until its slot was released
+
+	RequestBody, ResponseBody int64 // bytes
+}
+
+// ended returns what is called at the end of each request; nil = nothing.
+func (c *Config) ended() func(*gate.Record) {
+	hook, log := c.RequestEnded, c.Logger
+	switch {
+	case log == nil && hook == nil:
+		return nil
+	case log == nil:
+		return func(x *gate.Record) { hook(requestOf(x)) }
+	}
+	return func(x *gate.Record) {
+		if hook != nil {
+			hook(requestOf(x))
+		}
+		if level := logLevels[x.Outcome.Meaning().Level]; log.Enabled(context.Background(), level) {
+			log.LogAttrs(context.Background(), level, "request ended", slog.String("outcome", x.Outcome.String()),
+				slog.Int("status", x.Status), slog.String("method", string(x.Method)), slog.String("target", string(x.Target)),
+				slog.Duration("queue_wait", x.QueueWait()), slog.Duration("took", x.Took()))
+		}
+	}
+}
+
+var logLevels = [...]slog.Level{gate.Debug: slog.LevelDebug, gate.Info: slog.LevelInfo, gate.Warn: slog.LevelWarn, gate.Error: slog.LevelError}
+
+func requestOf(x *gate.Record) Request {
+	return Request{
+		Method: string(x.Method), Target: string(x.Target), Protocol: x.Protocol, Peer: x.Peer, Status: x.Status,
+		Outcome: x.Outcome.String(), QueueWait: x.QueueWait(), Took: x.Took(), RequestBody: x.RequestBody, ResponseBody: x.ResponseBody,
+	}
+}
+
+// logDrain logs the stages of the drain.
+func logDrain(log *slog.Logger, s *core.State) {
+	s.DrainStage = func(stage string) {
+		log.Info(stage, "in_flight", s.Gate.Admission.InFlight(), "queued", s.Gate.Admission.QueueDepth(), "tunnels", s.Gate.Drain.Tunnels())
+	}
+}
