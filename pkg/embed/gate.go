@@ -3,6 +3,7 @@ package embed
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -23,7 +24,10 @@ func New(c Config) (*Gate, error) {
 	}
 	var ready func(*core.State) gate.Readiness
 	if c.Ready != nil {
-		ready = func(s *core.State) gate.Readiness { return &readiness{check: c.Ready, state: s, log: c.Logger} }
+		ready = func(s *core.State) gate.Readiness {
+			took := func(d time.Duration) { s.Gate.AddCheck(s.Now(), d) }
+			return &readiness{check: c.Ready, took: took, log: c.Logger}
+		}
 	}
 	s, err := core.New(parts, ready)
 	if err != nil {

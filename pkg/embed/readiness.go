@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/queuegate/queuegate/pkg/embed/internal/core"
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
@@ -23,8 +22,8 @@ const (
 // readiness calls the application's check, once for all concurrent probers.
 type readiness struct {
 	check func(context.Context) error
-	state *core.State
-	log   *slog.Logger // nil = none
+	took  func(time.Duration) // gets the duration of each check, for the adaptive limit; nil = none
+	log   *slog.Logger        // nil = none
 
 	mu         sync.Mutex
 	last       gate.ReadinessResult
@@ -102,10 +101,11 @@ func (r *readiness) join() *checking {
 func (r *readiness) run(c *checking) {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
-	begun := r.state.Now()
+	begun := time.Now()
 	result := r.call(ctx)
-	ended := r.state.Now()
-	r.state.Gate.AddCheck(ended, ended-begun)
+	if r.took != nil {
+		r.took(time.Since(begun))
+	}
 	fresh := notReadyFor
 	if result.Ready {
 		fresh = readyFor
