@@ -16,9 +16,16 @@ const (
 	minTrialTime    = int64(500 * time.Millisecond)  // minimum duration of an inconclusive trial
 	trialPause      = int64(2000 * time.Millisecond) // pause after a trial
 	minDownInterval = int64(4 * time.Second)         // minimum time between two trials of a lower limit
-	costMemory      = int64(3 * time.Second)         // age at which baseline samples lose half their weight
-	jumpRatio       = 1.3                            // ratio of costs that counts as a jump
-	recoveredRatio  = 1.1                            // ratio to the former cost that counts as recovered
+	// stalledDownPause is the pause after a trial of a lower limit that stalled.
+	stalledDownPause = int64(60 * time.Second)
+	costMemory       = int64(3 * time.Second) // age at which baseline samples lose half their weight
+	jumpRatio        = 1.3                    // ratio of costs that counts as a jump
+	recoveredRatio   = 1.1                    // ratio to the former cost that counts as recovered
+	maxSampleRatio   = 20.0                   // ratio to the mean time up to which one sample counts
+	// Times without a sample after which a limit that is in use counts as stalled:
+	// while no time of a request is known, and the minimum otherwise.
+	firstStall = int64(5 * time.Second)
+	minStall   = int64(time.Second)
 	// Factors of one trial.
 	minStep     = 1.05
 	largeStep   = 1.4
@@ -45,6 +52,10 @@ const (
 //   - Failures (503, resets, timeouts) count as cost without success.
 //   - Readiness checks that take longer than usual also lower the limit, even while no
 //     request completes.
+//   - Requests that last, such as tunnels, must not freeze the limit: if all slots are
+//     in use, requests are queued and no sample arrives, a trial of a lower limit ends,
+//     and the limit grows by one slot at a time, at most to twice its baseline. For the
+//     same reason one sample counts as at most twenty times the mean.
 type AutoLimit struct {
 	bounds LimitRange
 
@@ -62,6 +73,7 @@ type AutoLimit struct {
 	nextTrial     int64   // earliest instant of the next trial
 	nextDownTrial int64   // earliest instant of the next trial of a lower limit
 	checks        checkTimes
+	sampledAt     int64 // latest sample, change of the limit or check for a stall; 0 = none yet
 }
 
 // trialKind tells which limit is in force.
@@ -94,9 +106,13 @@ func (a *AutoLimit) Limit() int {
 func (a *AutoLimit) AddSample(now, took int64, failed bool, inFlight int) (limit int, moved bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.sampledAt = now
 	if now < a.countFrom {
 		a.window.peak = max(a.window.peak, inFlight)
 		return a.limit, false
+	}
+	if a.baseline.n > 0 {
+		took = min(took, int64(maxSampleRatio*a.baseline.latency()))
 	}
 	a.window.add(took, failed, inFlight)
 	if (a.window.n < minSamples || now-a.countFrom < minWindow) && !a.clearlyTooHigh() {
@@ -345,6 +361,46 @@ func (a *AutoLimit) AddCheck(now, took int64, inFlight int) (limit int, moved bo
 	a.baseline, a.trial, a.starting, a.primed = limitCost{}, noTrial, false, true
 	a.startWindow(now, transition)
 	return a.limit, true
+}
+
+// CheckStall is called while requests are queued and inFlight slots are in use, at least
+// once per StallCheck. It returns the limit in force and whether it changed.
+func (a *AutoLimit) CheckStall(now int64, inFlight int) (limit int, moved bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.sampledAt == 0 {
+		a.sampledAt = now
+	}
+	undecided := a.trial == trialDown && a.window.n < minSamples && now-a.countFrom > max(2*minStall, 3*a.trialTime())
+	if !undecided && (now-a.sampledAt < a.stallTime() || inFlight < a.limit || a.checks.slow > 0) {
+		return a.limit, false
+	}
+	a.sampledAt = now
+	before := a.limit
+	if a.trial == trialDown {
+		a.revert(now)
+		a.nextDownTrial = now + stalledDownPause
+		return a.limit, a.limit != before
+	}
+	a.limit = max(a.limit, min(a.limit+1, a.bounds.Max, 2*max(a.baseline.limit, initialLimit)))
+	if a.limit != before {
+		if a.baseline.n > 0 {
+			a.trial = trialUp
+		}
+		a.startWindow(now, 0)
+	}
+	return a.limit, a.limit != before
+}
+
+// StallCheck is the interval of CheckStall in ns.
+const StallCheck = minStall
+
+// stallTime is the time without a sample after which a limit in use has stalled.
+func (a *AutoLimit) stallTime() int64 {
+	if a.baseline.n == 0 {
+		return firstStall
+	}
+	return max(minStall, int64(10*a.baseline.latency()))
 }
 
 // checkTimes tracks the usual duration of a readiness check.

@@ -53,23 +53,25 @@ func (b *Blocking) Admit(ctx context.Context) gate.Outcome {
 
 // awaitSlot implements Admit for a queued exchange.
 func (b *Blocking) awaitSlot(ctx context.Context) (o gate.Outcome) {
-	var due <-chan time.Time
-	next := gate.Earliest(b.timeouts.NextDeadline(), b.ticket.NextDeadline())
-	if next != 0 {
-		timer := time.NewTimer(time.Duration(next - b.clock()))
-		defer timer.Stop()
-		due = timer.C
-	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for b.state == StateQueued && o == gate.Undecided {
-		now := int64(0)
+		now := b.clock()
+		next := b.queueDeadline(now)
+		var due <-chan time.Time
+		if next != 0 {
+			timer.Reset(time.Duration(next - now))
+			due = timer.C
+		}
 		select {
 		case <-b.woken:
+			now = b.clock()
 		case <-due:
-			now = next
+			now = max(next, b.clock())
 		case <-ctx.Done():
 		}
 		if o = contextOutcome(ctx); o == gate.Undecided {
-			o = b.queued(max(now, b.clock()))
+			o = b.queued(now)
 		}
 	}
 	return o

@@ -232,7 +232,13 @@ func (x *Exchange) queued(now int64) gate.Outcome {
 	if x.ticket.WaitExpired(now) {
 		return gate.QueueWaitExpired
 	}
+	x.settings.overload.checkStall(now)
 	return gate.Undecided
+}
+
+// queueDeadline returns the latest time of the next call of queued; 0 = no bound.
+func (x *Exchange) queueDeadline(now int64) int64 {
+	return gate.Earliest(gate.Earliest(x.timeouts.NextDeadline(), x.ticket.NextDeadline()), x.settings.overload.nextStallCheck(now))
 }
 
 // admitted records that the exchange has had a slot since at; 0 = now.

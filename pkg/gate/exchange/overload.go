@@ -153,6 +153,26 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 	}
 }
 
+// checkStall checks whether requests that last have frozen the adaptive limit. v may be
+// nil.
+func (v *overload) checkStall(now int64) {
+	if v == nil || v.limiter == nil {
+		return
+	}
+	if _, moved := v.limiter.CheckStall(now, v.gate.Admission.InFlight()); moved {
+		v.gate.applyLimit(v.limiter)
+	}
+}
+
+// nextStallCheck returns when a queued request calls checkStall again; 0 = never. v may
+// be nil.
+func (v *overload) nextStallCheck(now int64) int64 {
+	if v == nil || v.limiter == nil {
+		return 0
+	}
+	return now + admission.StallCheck
+}
+
 // containerTime returns the time from the last byte of the request that was sent to
 // the container until its response head or its failure. It excludes slow uploads and
 // slow readers. known is false if the upload was incomplete, unless the response was

@@ -48,7 +48,7 @@ func (x *Exchange) Step(now int64) (e Ending, o gate.Outcome, next int64) {
 				o = x.queued(now)
 			}
 			if o == gate.Undecided && x.state == StateQueued {
-				return Ongoing, o, gate.Earliest(x.timeouts.NextDeadline(), x.ticket.NextDeadline())
+				return Ongoing, o, x.queueDeadline(now)
 			}
 		case StateConnecting:
 			if next, o = x.connect(now); o == gate.Undecided && x.state == StateConnecting {
