@@ -320,8 +320,20 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 	}
 }
 
-// Requests of many connections on several loops are queued one after the other.
+// Requests of many connections on several loops are queued one after the other. The
+// kernel may hand all connections to one loop, so there are several attempts.
 func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
+	for range 20 {
+		if serveQueue(t) > 1 {
+			return
+		}
+	}
+	t.Fatal("one loop had all connections in each attempt")
+}
+
+// serveQueue queues 60 requests, checks that they are served in order, and returns the
+// number of loops that had connections.
+func serveQueue(t *testing.T) (used int) {
 	const queued = 60
 	proceed := make(chan struct{})
 	var mu sync.Mutex
@@ -340,7 +352,6 @@ func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 		clients = append(clients, r.client().get(want[i]))
 		r.until(1, i)
 	}
-	used := 0
 	for _, e := range r.engines {
 		some := make(chan bool, 1)
 		e.loop.Post(func() {
@@ -349,9 +360,6 @@ func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 		if testkit.Receive(t, "a step of a loop", some) {
 			used++
 		}
-	}
-	if used < 2 {
-		t.Fatalf("%d loops have connections, want several", used)
 	}
 	close(proceed)
 	for i, c := range clients {
@@ -362,6 +370,7 @@ func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 	if !slices.Equal(order, want) {
 		t.Errorf("order at the container %v", order)
 	}
+	return used
 }
 
 func TestManyLoopsServeManyConnections(t *testing.T) {
