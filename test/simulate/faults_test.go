@@ -240,7 +240,7 @@ if p.gate`},
 		"if s.headReady || len(s.heads) > 0 {", "if s.headReady {"},
 	{"GOAWAY names the last stream at once",
 		"http2.downConn.goAway",
-		"c.state = announced", `if c.state == open {
+		"c.enter(announced)", `if c.state == open {
 c.stopAccepting()
 return
 }`},
