@@ -53,6 +53,7 @@ type Dropped struct {
 type CollectorConfig struct {
 	Names     Names // 0 = Current
 	Identity  Identity
+	Target    map[string]string // further attributes of the resource, as labels of target_info
 	Build     Build
 	Requests  *Requests
 	Readiness *Readiness
@@ -88,7 +89,11 @@ func NewCollector(cfg CollectorConfig) *Collector {
 	c := &Collector{cfg: cfg}
 	for i := range rows {
 		if r := &rows[i]; r.names&cfg.Names != 0 && cfg.has(r.source) {
-			c.shown = append(c.shown, shown{r, prometheus.NewDesc(r.Name, r.Help, r.Labels, nil)})
+			var further prometheus.Labels
+			if r.Name == targetInfo {
+				further = targetLabels(cfg.Target, r.Labels)
+			}
+			c.shown = append(c.shown, shown{r, prometheus.NewDesc(r.Name, r.Help, r.Labels, further)})
 		}
 	}
 	return c

@@ -217,6 +217,38 @@ func TestAServiceNameOverridesTheRevision(t *testing.T) {
 	}
 }
 
+func TestResourceAttributesAreLabelsOfTargetInfo(t *testing.T) {
+	cfg := fullConfig(Current)
+	cfg.Target = map[string]string{
+		"team": "a,b", "deployment.environment.name": "prod", "1st": "y", "a.b": "2", "a_b": "1", "weird-//key": "x", "_x": "z", "__reserved__": "r", "end.": "e",
+		"k8s.pod.name": "other", "service_name": "other", "": "lost", "._": "lost", "bad\xff": "\xff",
+	}
+	got := map[string]string{}
+	for _, label := range gather(t, pedantic(t, cfg))["target_info"].Metric[0].Label {
+		got[label.GetName()] = label.GetValue()
+	}
+	for name, want := range map[string]string{
+		"team": "a,b", "deployment_environment_name": "prod", "key_1st": "y", "a_b": "1;2", "weird_key": "x", "_x": "z", "_reserved_": "r", "end_": "e",
+		"k8s_pod_name": cfg.Identity.Pod, "service_name": "web", "bad_": "\uFFFD",
+	} {
+		if got[name] != want {
+			t.Errorf("%s=%q, want %q", name, got[name], want)
+		}
+	}
+	if len(got) != 9+9 {
+		t.Errorf("%d labels: %q", len(got), got)
+	}
+}
+
+func TestAResourceAttributeNamesTheServiceIfNothingElseDoes(t *testing.T) {
+	cfg := fullConfig(Current)
+	cfg.Identity = Identity{Namespace: "shop"}
+	cfg.Target = map[string]string{"service.name": "attribute"}
+	if text := asText(t, gather(t, pedantic(t, cfg))); !strings.Contains(text, `service_name="attribute"`) {
+		t.Error("target_info has no such service_name")
+	}
+}
+
 func TestIdentitiesThatAreNotUTF8DoNotBreakThePage(t *testing.T) {
 	cfg := fullConfig(Both)
 	cfg.Identity.Namespace, cfg.Build.Version = "\xff", "\xfe"

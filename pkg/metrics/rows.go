@@ -147,13 +147,13 @@ var rows = []row{
 	{Metric{"http_server_active_requests", Gauge, "requests", nil,
 		"Requests in flight and queued now."},
 		Current, admission, fromStart, func(p *page) { p.number(float64(p.admission.InFlight + p.admission.QueueDepth)) }},
-	{Metric{"target_info", Gauge, "", []string{
+	{Metric{targetInfo, Gauge, "", []string{
 		"service_name", "service_instance_id", "service_version", "container_name",
 		"k8s_namespace_name", "k8s_pod_name", "kn_service_name", "kn_configuration_name", "kn_revision_name"},
-		"Identity of the gate. Always 1."},
+		"Identity of the gate, and the attributes of OTEL_RESOURCE_ATTRIBUTES as further labels. Always 1."},
 		Current, fixed, fromStart, func(p *page) {
 			id := &p.Identity
-			p.number(1, cmp.Or(id.ServiceName, id.Service, id.Configuration, id.Revision), id.Pod, p.Build.Version, gateContainer,
+			p.number(1, cmp.Or(id.ServiceName, id.Service, id.Configuration, id.Revision, p.Target["service.name"]), id.Pod, p.Build.Version, gateContainer,
 				id.Namespace, id.Pod, id.Service, id.Configuration, id.Revision)
 		}},
 

@@ -134,9 +134,14 @@ func (a *App) collector() (*metrics.Collector, error) {
 	if err != nil {
 		return nil, err
 	}
+	target := map[string]string{}
+	for _, attribute := range a.cfg.OTel.ResourceAttributes {
+		target[attribute.Key] = attribute.Value // the last of several with the same key applies
+	}
 	return metrics.NewCollector(metrics.CollectorConfig{
 		Names:     names,
 		Identity:  a.cfg.Identity,
+		Target:    target,
 		Build:     a.build,
 		Requests:  a.observer.requests,
 		Readiness: a.readiness.figures,
