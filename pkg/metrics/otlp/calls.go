@@ -20,7 +20,7 @@ import (
 // calls is an HTTP/2 client whose connections carry one call at a time. One idle
 // connection is kept. A connection that failed or timed out is not reused.
 type calls struct {
-	tls tls.Config
+	tls *tls.Config
 
 	mu   sync.Mutex
 	idle *callConn // nil = none

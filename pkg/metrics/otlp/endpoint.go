@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// ParseEndpoint parses a URL (http or https) or host:port. The latter means https, as
-// in Knative, unless insecure is set. path is the default for a URL without a path or
-// with "/".
+// ParseEndpoint parses a URL (http or https), or host:port with or without a path. The
+// latter means https, as in Knative, unless insecure is set. path is the default for an
+// endpoint without a path or with "/".
 func ParseEndpoint(endpoint, path string, insecure bool) (*url.URL, error) {
 	text := endpoint
 	if !strings.Contains(text, "://") {
-		host, port, err := net.SplitHostPort(text)
+		authority, _, _ := strings.Cut(text, "/")
+		host, port, err := net.SplitHostPort(authority)
 		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 || host == "" {
 			return nil, endpointError(endpoint)
 		}

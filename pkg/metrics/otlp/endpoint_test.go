@@ -22,6 +22,8 @@ func TestAnEndpointIsAURLOrHostAndPort(t *testing.T) {
 		{"collector:4317", true, "http://collector:4317/v1/traces"},
 		{"10.0.0.1:4317", true, "http://10.0.0.1:4317/v1/traces"},
 		{"[::1]:4317", false, "https://[::1]:4317/v1/traces"},
+		{"collector:4318/other/path", false, "https://collector:4318/other/path"},
+		{"collector:4318/", true, "http://collector:4318/v1/traces"},
 		{"http://collector:4317", true, "http://collector:4317/v1/traces"},
 		{"https://collector:4317", true, "https://collector:4317/v1/traces"},
 	} {
@@ -36,7 +38,7 @@ func TestAnEndpointIsAURLOrHostAndPort(t *testing.T) {
 
 func TestAnInvalidEndpointIsShownWithoutItsPassword(t *testing.T) {
 	for _, endpoint := range []string{
-		"", "collector", ":4317", "collector:", "collector:0", "collector:65536", "collector:x", "/v1/traces",
+		"", "collector", ":4317", "collector:", "collector:0", "collector:65536", "collector:x", "collector/path", "collector:x/path", "/v1/traces",
 		"ftp://collector", "http://", "http://:80", "http://a b", "grpc://user:secret@collector",
 	} {
 		u, err := ParseEndpoint(endpoint, "/v1/traces", false)

@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net/http"
 	"net/url"
@@ -22,7 +21,7 @@ type grpcSender struct {
 }
 
 func newGRPC(u *url.URL, method string, o Options) *grpcSender {
-	return &grpcSender{url: u, method: method, options: o, client: calls{tls: tls.Config{RootCAs: o.RootCAs}}}
+	return &grpcSender{url: u, method: method, options: o, client: calls{tls: o.tlsConfig()}}
 }
 
 // Timeout implements Sender.

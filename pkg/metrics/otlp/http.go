@@ -3,7 +3,6 @@ package otlp
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,9 +27,7 @@ func NewHTTP(u *url.URL, contentType string) *HTTP {
 
 func newHTTP(u *url.URL, contentType string, o Options) *HTTP {
 	h := &HTTP{url: u, contentType: contentType, options: o, transport: newTransport()}
-	if o.RootCAs != nil {
-		h.transport.TLSClientConfig = &tls.Config{RootCAs: o.RootCAs}
-	}
+	h.transport.TLSClientConfig = o.tlsConfig()
 	return h
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net/http"
@@ -56,6 +57,12 @@ type Options struct {
 	Timeout time.Duration  // of one attempt; 0 = RequestTimeout
 	Gzip    bool           // compress messages
 	RootCAs *x509.CertPool // for the collector's certificate; nil = the system's CAs
+
+	Certificates []tls.Certificate // the client's; at most one is sent
+}
+
+func (o *Options) tlsConfig() *tls.Config {
+	return &tls.Config{RootCAs: o.RootCAs, Certificates: o.Certificates}
 }
 
 // Header is a field that is added to each message. It may replace User-Agent, but no

@@ -3,6 +3,7 @@ package otlp
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"net/http"
@@ -215,6 +216,26 @@ func TestACollectorIsVerifiedWithTheGivenCertificates(t *testing.T) {
 			if _, err := s.Send(t.Context(), []byte("message")); (err == nil) != trusted {
 				t.Errorf("%s, trusted %t: %v", protocol, trusted, err)
 			}
+		}
+	}
+}
+
+func TestACollectorThatRequiresAClientCertificateGetsIt(t *testing.T) {
+	plain := otlptest.HTTP(t, nil)
+	secured := httptest.NewUnstartedServer(plain.Config.Handler)
+	secured.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	secured.StartTLS()
+	t.Cleanup(secured.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(secured.Certificate())
+	for _, certificates := range [][]tls.Certificate{nil, secured.TLS.Certificates} {
+		s, err := NewSender(Traces, Destination{Protocol: ProtocolHTTP, Endpoint: secured.URL, Options: Options{RootCAs: roots, Certificates: certificates}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		if _, err := s.Send(t.Context(), []byte("message")); (err == nil) != (certificates != nil) {
+			t.Errorf("%d certificates: %v", len(certificates), err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -43,9 +44,9 @@ func newExporters(cfg *config.Config, term *terminal, r otlp.Resource, log *zap.
 	t.Formats, t.NoPropagation = cfg.Propagation()
 	t.Resource, t.Epoch = r, loop.TimeOf(0)
 	if t.Protocol == otlp.ProtocolGRPC || t.Protocol == otlp.ProtocolHTTP {
-		to, certificate := cfg.TracesOverOTLP()
+		to, files := cfg.TracesOverOTLP()
 		t.Endpoint, t.OTLP = to.Endpoint, to.Options
-		t.OTLP.RootCAs = loadRoots(certificate, "traces", log)
+		loadTLS(&t.OTLP, files, "traces", log)
 	}
 	t.Failed = func(err error) { log.Warn("spans were not delivered", zap.Error(err)) }
 	e.tracer, err = tracing.New(t)
@@ -100,8 +101,8 @@ func (e *exporters) requestLog(cfg *config.Config) (next func(), err error) {
 func newPusher(cfg *config.Config, r otlp.Resource, figures *metrics.Collector, log *zap.Logger) (*push.Pusher, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(figures)
-	to, certificate := cfg.MetricsOverOTLP()
-	to.RootCAs = loadRoots(certificate, "metrics", log)
+	to, files := cfg.MetricsOverOTLP()
+	loadTLS(&to.Options, files, "metrics", log)
 	return push.New(push.Config{
 		Protocol: to.Protocol, Endpoint: to.Endpoint, OTLP: to.Options, Interval: cfg.MetricsExportInterval,
 		Resource: r, Gather: registry.Gather, GoRuntime: true,
@@ -109,22 +110,30 @@ func newPusher(cfg *config.Config, r otlp.Resource, figures *metrics.Collector, 
 	})
 }
 
-// loadRoots loads the CA certificates for a collector. Without a file, or with an
-// unusable one, it returns nil for the system's CAs, as in queue-proxy.
-func loadRoots(file, signal string, log *zap.Logger) *x509.CertPool {
-	if file == "" {
-		return nil
-	}
-	roots := x509.NewCertPool()
-	text, err := os.ReadFile(file)
-	if err == nil && !roots.AppendCertsFromPEM(text) {
-		err = fmt.Errorf("%s holds no certificate in PEM", file)
-	}
-	if err != nil {
+// loadTLS loads the CA certificates for a collector, and the gate's own certificate, from
+// the first files that can be used. Without any, the system's CAs apply and no
+// certificate is sent, as in queue-proxy.
+func loadTLS(o *otlp.Options, files config.TLSFiles, signal string, log *zap.Logger) {
+	for _, file := range files.Certificates {
+		roots := x509.NewCertPool()
+		text, err := os.ReadFile(file)
+		if err == nil && !roots.AppendCertsFromPEM(text) {
+			err = fmt.Errorf("%s holds no certificate in PEM", file)
+		}
+		if err == nil {
+			o.RootCAs = roots
+			break
+		}
 		log.Warn("OTEL_EXPORTER_OTLP_CERTIFICATE is ignored for "+signal, zap.Error(err))
-		return nil
 	}
-	return roots
+	for _, file := range files.Clients {
+		certificate, err := tls.LoadX509KeyPair(file.Certificate, file.Key)
+		if err == nil {
+			o.Certificates = []tls.Certificate{certificate}
+			break
+		}
+		log.Warn("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE is ignored for "+signal, zap.Error(err))
+	}
 }
 
 // close delivers the remaining data, including metrics.

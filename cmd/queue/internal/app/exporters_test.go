@@ -1,6 +1,7 @@
 package app
 
 import (
+	"crypto/x509"
 	"encoding/pem"
 	"net/http/httptest"
 	"os"
@@ -9,26 +10,57 @@ import (
 
 	"go.uber.org/zap"
 	logtest "go.uber.org/zap/zaptest/observer"
+
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
+	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
 func TestAFileOfCertificatesThatCannotBeUsedIsIgnoredWithAWarning(t *testing.T) {
-	server := httptest.NewTLSServer(nil)
-	defer server.Close()
+	good, empty, missing := certificateOfAServer(t).Certificate, os.DevNull, filepath.Join(t.TempDir(), "missing.pem")
+	for _, c := range []struct {
+		files    []string
+		isUsed   bool
+		warnings int
+	}{
+		{nil, false, 0}, {[]string{good}, true, 0}, {[]string{empty}, false, 1}, {[]string{missing}, false, 1}, {[]string{missing, good}, true, 1}, {[]string{empty, missing}, false, 2},
+	} {
+		core, logs := logtest.New(zap.WarnLevel)
+		var o otlp.Options
+		if loadTLS(&o, config.TLSFiles{Certificates: c.files}, "traces", zap.New(core)); (o.RootCAs != nil) != c.isUsed || logs.Len() != c.warnings {
+			t.Errorf("%q: used %t, warnings %v", c.files, o.RootCAs != nil, logs.All())
+		}
+	}
+}
+
+func TestTheFirstUsableClientCertificateIsSentToCollectors(t *testing.T) {
+	pair := certificateOfAServer(t)
+	missing, empty := config.ClientFiles{Certificate: "missing.pem", Key: pair.Key}, config.ClientFiles{Certificate: pair.Certificate, Key: os.DevNull}
+	for _, c := range []struct {
+		files          []config.ClientFiles
+		used, warnings int
+	}{{nil, 0, 0}, {[]config.ClientFiles{pair}, 1, 0}, {[]config.ClientFiles{missing, empty, pair}, 1, 2}, {[]config.ClientFiles{empty}, 0, 1}} {
+		core, logs := logtest.New(zap.WarnLevel)
+		var o otlp.Options
+		if loadTLS(&o, config.TLSFiles{Clients: c.files}, "metrics", zap.New(core)); len(o.Certificates) != c.used || logs.Len() != c.warnings {
+			t.Errorf("%q: %d certificates, warnings %v", c.files, len(o.Certificates), logs.All())
+		}
+	}
+}
+
+// certificateOfAServer returns the files of the certificate of a TLS server of net/http/httptest.
+func certificateOfAServer(t *testing.T) config.ClientFiles {
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
 	dir := t.TempDir()
-	good, empty := filepath.Join(dir, "good.pem"), filepath.Join(dir, "empty.pem")
-	for file, text := range map[string][]byte{good: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), empty: nil} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
+	key, err := x509.MarshalPKCS8PrivateKey(s.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := config.ClientFiles{Certificate: filepath.Join(dir, "client.pem"), Key: filepath.Join(dir, "client.key")}
+	for file, block := range map[string]*pem.Block{files.Certificate: {Type: "CERTIFICATE", Bytes: s.Certificate().Raw}, files.Key: {Type: "PRIVATE KEY", Bytes: key}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, c := range []struct {
-		file     string
-		isUsed   bool
-		warnings int
-	}{{"", false, 0}, {good, true, 0}, {empty, false, 1}, {filepath.Join(dir, "missing.pem"), false, 1}} {
-		core, logs := logtest.New(zap.WarnLevel)
-		if roots := loadRoots(c.file, "traces", zap.New(core)); (roots != nil) != c.isUsed || logs.Len() != c.warnings {
-			t.Errorf("%q: used %t, warnings %v", c.file, roots != nil, logs.All())
-		}
-	}
+	return files
 }

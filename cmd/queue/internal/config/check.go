@@ -35,6 +35,9 @@ func (l *loader) checkCombinations() {
 	}
 	l.checkProtocol("traces", "TRACING_CONFIG_BACKEND", traces, "TRACES_")
 	l.checkProtocol("metrics", "SERVING_REQUEST_METRICS_BACKEND", metrics, "METRICS_")
+	l.checkClient("", &l.OTel.Both)
+	l.checkClient("TRACES_", &l.OTel.Traces)
+	l.checkClient("METRICS_", &l.OTel.Metrics)
 	l.checkSampler()
 	if isOTLP(traces) {
 		l.checkScheme("TRACING_CONFIG_ZIPKIN_ENDPOINT", &l.OTel.Traces)

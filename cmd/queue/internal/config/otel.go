@@ -30,7 +30,19 @@ type OTLP struct {
 	Compression string        // gzip or none
 	Certificate string        // file of certificates in PEM; "" = those of the system
 	Insecure    string        // "true", "false", or "" for what the endpoint says
+
+	ClientCertificate, ClientKey string // files in PEM; both or neither
 }
+
+// TLSFiles are the files in PEM for a connection to a collector, those of a signal before those of both signals. The first usable one
+// applies, as in queue-proxy; a file that cannot be used is ignored.
+type TLSFiles struct {
+	Certificates []string // that verify the collector; none = those of the system
+	Clients      []ClientFiles
+}
+
+// ClientFiles are the files of a client certificate and its key.
+type ClientFiles struct{ Certificate, Key string }
 
 // isOTLP is true of the names of exporters that send OTLP.
 func isOTLP(exporter string) bool {
@@ -91,20 +103,20 @@ func (c *Config) Propagation() (formats gate.TraceFormats, isOff bool) {
 	return formats, c.OTel.Propagators != nil && formats == 0
 }
 
-// TracesOverOTLP returns where traces go, and the file of the certificates that verify the collector, "" for those of the system.
-func (c *Config) TracesOverOTLP() (to otlp.Destination, certificate string) {
+// TracesOverOTLP returns where traces go, and the files for TLS.
+func (c *Config) TracesOverOTLP() (to otlp.Destination, files TLSFiles) {
 	return c.OTel.destination(&c.OTel.Traces, otlp.Traces.Path, c.Tracing.Protocol, c.Tracing.Endpoint)
 }
 
 // MetricsOverOTLP is TracesOverOTLP for metrics.
-func (c *Config) MetricsOverOTLP() (to otlp.Destination, certificate string) {
+func (c *Config) MetricsOverOTLP() (to otlp.Destination, files TLSFiles) {
 	return c.OTel.destination(&c.OTel.Metrics, otlp.Metrics.Path, c.MetricsBackend, c.MetricsCollector)
 }
 
 // destination returns where a signal is exported to (OTLP exporter specification 1.51). The signal's endpoint is used unchanged; over
 // HTTP, path is appended to the general one. If neither is set, the endpoint is fallback, from Knative's settings. Over gRPC, Insecure
 // overrides the scheme of the two OTEL_* endpoints but not of fallback, as in the exporters that queue-proxy links.
-func (o *OTel) destination(signal *OTLP, path, protocol, fallback string) (to otlp.Destination, certificate string) {
+func (o *OTel) destination(signal *OTLP, path, protocol, fallback string) (to otlp.Destination, files TLSFiles) {
 	to = otlp.Destination{Protocol: protocol, Endpoint: fallback, Options: otlp.Options{
 		Headers: signal.Headers, Timeout: cmp.Or(signal.Timeout, o.Both.Timeout),
 		Gzip: cmp.Or(signal.Compression, o.Both.Compression) == "gzip",
@@ -112,10 +124,17 @@ func (o *OTel) destination(signal *OTLP, path, protocol, fallback string) (to ot
 	if to.Headers == nil {
 		to.Headers = o.Both.Headers
 	}
-	certificate = cmp.Or(signal.Certificate, o.Both.Certificate)
+	for _, from := range []*OTLP{signal, &o.Both} {
+		if from.Certificate != "" {
+			files.Certificates = append(files.Certificates, from.Certificate)
+		}
+		if from.ClientCertificate != "" && from.ClientKey != "" {
+			files.Clients = append(files.Clients, ClientFiles{from.ClientCertificate, from.ClientKey})
+		}
+	}
 	endpoint := cmp.Or(signal.Endpoint, o.Both.Endpoint)
 	if endpoint == "" {
-		return to, certificate
+		return to, files
 	}
 	u, err := otlp.ParseEndpoint(endpoint, "", false)
 	if err != nil {
@@ -128,5 +147,5 @@ func (o *OTel) destination(signal *OTLP, path, protocol, fallback string) (to ot
 		u.Scheme = map[string]string{"true": "http", "false": "https"}[insecure]
 	}
 	to.Endpoint, to.IsExact = u.String(), true
-	return to, certificate
+	return to, files
 }

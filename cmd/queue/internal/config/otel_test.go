@@ -84,17 +84,39 @@ func TestInsecureDecidesOverTheSchemeOfVariablesOverGRPC(t *testing.T) {
 }
 
 func TestOptionsOfASignalWinOverThoseOfBoth(t *testing.T) {
-	both := []string{"OTEL_EXPORTER_OTLP_HEADERS", "a=1", "OTEL_EXPORTER_OTLP_TIMEOUT", "1500", "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip", "OTEL_EXPORTER_OTLP_CERTIFICATE", "both.pem"}
+	both := []string{"OTEL_EXPORTER_OTLP_HEADERS", "a=1", "OTEL_EXPORTER_OTLP_TIMEOUT", "1500", "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip", "OTEL_EXPORTER_OTLP_CERTIFICATE", "both.pem",
+		"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "both.pem", "OTEL_EXPORTER_OTLP_CLIENT_KEY", "both.key"}
 	ofTraces := []string{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "b=2,B=3", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "7", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none",
-		"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "traces.pem"}
+		"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "traces.pem", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "traces.pem", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "traces.key"}
 	cfg := mustLoad(t, nil, with(exporting, slices.Concat(both, ofTraces)...))
-	traces, tracesFile := cfg.TracesOverOTLP()
-	metrics, metricsFile := cfg.MetricsOverOTLP()
-	if want := (otlp.Options{Headers: []otlp.Header{{Name: "B", Value: "3"}}, Timeout: 7 * time.Millisecond}); !reflect.DeepEqual(traces.Options, want) || tracesFile != "traces.pem" {
-		t.Errorf("traces: %+v, %s", traces.Options, tracesFile)
+	traces, tracesFiles := cfg.TracesOverOTLP()
+	metrics, metricsFiles := cfg.MetricsOverOTLP()
+	if want := (otlp.Options{Headers: []otlp.Header{{Name: "B", Value: "3"}}, Timeout: 7 * time.Millisecond}); !reflect.DeepEqual(traces.Options, want) || !slices.Equal(tracesFiles.Certificates, []string{"traces.pem", "both.pem"}) ||
+		!slices.Equal(tracesFiles.Clients, []ClientFiles{{"traces.pem", "traces.key"}, {"both.pem", "both.key"}}) {
+		t.Errorf("traces: %+v, %s", traces.Options, tracesFiles)
 	}
-	if want := (otlp.Options{Headers: []otlp.Header{{Name: "a", Value: "1"}}, Timeout: 1500 * time.Millisecond, Gzip: true}); !reflect.DeepEqual(metrics.Options, want) || metricsFile != "both.pem" {
-		t.Errorf("metrics: %+v, %s", metrics.Options, metricsFile)
+	if want := (otlp.Options{Headers: []otlp.Header{{Name: "a", Value: "1"}}, Timeout: 1500 * time.Millisecond, Gzip: true}); !reflect.DeepEqual(metrics.Options, want) || !slices.Equal(metricsFiles.Certificates, []string{"both.pem"}) ||
+		!slices.Equal(metricsFiles.Clients, []ClientFiles{{"both.pem", "both.key"}}) {
+		t.Errorf("metrics: %+v, %s", metrics.Options, metricsFiles)
+	}
+}
+
+func TestAClientCertificateWithoutAKeyIsIgnoredWithAWarning(t *testing.T) {
+	for _, c := range []struct{ name, other string }{
+		{"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY"},
+		{"OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE"},
+		{"OTEL_EXPORTER_OTLP_METRICS_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY"},
+	} {
+		cfg, _, warnings, err := load(nil, with(exporting, c.name, "one.pem"))
+		if want := []string{c.name + "=one.pem is ignored: want " + c.other + " as well"}; err != nil || !slices.Equal(warnings, want) {
+			t.Errorf("%v, warnings %q, want %q", err, warnings, want)
+		}
+		if _, files := cfg.TracesOverOTLP(); files.Clients != nil {
+			t.Errorf("%s: %v", c.name, files.Clients)
+		}
+		if _, _, warnings, err := load(nil, with(nil, c.name, "one.pem")); err != nil || warnings != nil {
+			t.Errorf("without an exporter: %v, warnings %q", err, warnings)
+		}
 	}
 }
 
@@ -326,7 +348,7 @@ func TestAnEndpointWithoutASchemeMeansHTTPSAndIsWarnedOf(t *testing.T) {
 	if !slices.Equal(warnings, want) {
 		t.Errorf("got  %q\nwant %q", warnings, want)
 	}
-	for _, destination := range []func() (otlp.Destination, string){cfg.TracesOverOTLP, cfg.MetricsOverOTLP} {
+	for _, destination := range []func() (otlp.Destination, TLSFiles){cfg.TracesOverOTLP, cfg.MetricsOverOTLP} {
 		if to, _ := destination(); to.Insecure {
 			t.Errorf("%+v is in clear text", to)
 		}

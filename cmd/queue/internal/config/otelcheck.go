@@ -16,7 +16,7 @@ func (l *loader) isUsed(s *setting) bool {
 	traces, metrics, isTraced := isOTLP(traceExporter), isOTLP(metricExporter), traceExporter != "none" && traceExporter != ""
 	switch s.name {
 	case "OTEL_RESOURCE_ATTRIBUTES":
-		return traces || metrics
+		return traces || metrics || metricExporter == "prometheus"
 	case "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "OTEL_PROPAGATORS":
 		return isTraced
 	case "OTEL_METRIC_EXPORT_INTERVAL":
@@ -78,6 +78,17 @@ func (l *loader) checkProtocol(what, exporter, chosen, signal string) {
 	}
 }
 
+// checkClient warns of a client certificate without a key, and the other way round.
+func (l *loader) checkClient(signal string, o *OTLP) {
+	given, missing := otlpPrefix+signal+"CLIENT_CERTIFICATE", otlpPrefix+signal+"CLIENT_KEY"
+	if o.ClientCertificate == "" {
+		given, missing = missing, given
+	}
+	if s := l.setting(given); (o.ClientCertificate == "") != (o.ClientKey == "") && l.isUsed(s) {
+		l.warn("%s=%s is ignored: want %s as well", s.found, s.value.text(), missing)
+	}
+}
+
 // writeExports writes a comment line about each exporter in use.
 func (c *Config) writeExports(b *strings.Builder) {
 	if c.OTel.Disabled {
@@ -98,7 +109,7 @@ func (c *Config) writeExports(b *strings.Builder) {
 	for _, export := range []struct {
 		what, signal, exporter, endpoint string
 		isUsed                           bool
-		destination                      func() (otlp.Destination, string)
+		destination                      func() (otlp.Destination, TLSFiles)
 	}{
 		{"Traces", "TRACES_", "TRACING_CONFIG_BACKEND", "TRACING_CONFIG_ZIPKIN_ENDPOINT", isOTLP(traces), c.TracesOverOTLP},
 		{"Metrics", "METRICS_", "SERVING_REQUEST_METRICS_BACKEND", "METRICS_COLLECTOR_ADDRESS", isOTLP(metrics), c.MetricsOverOTLP},

@@ -28,6 +28,10 @@ func otelRows(c *Config) (rows []row) {
 			"Compression of messages to the collector"},
 		{"CERTIFICATE", "(those of the system)", func(o *OTLP) value { return certificateFile.at(&o.Certificate) },
 			"File of certificates, in PEM, that verify the collector"},
+		{"CLIENT_CERTIFICATE", "(none)", func(o *OTLP) value { return certificateFile.at(&o.ClientCertificate) },
+			"File of the gate's certificate, in PEM, for collectors that require one"},
+		{"CLIENT_KEY", "(none)", func(o *OTLP) value { return certificateFile.at(&o.ClientKey) },
+			"File of the key, in PEM, for the client certificate"},
 		{"INSECURE", "(as the endpoint says)", func(o *OTLP) value { return words("true", "false").at(&o.Insecure) },
 			"Clear text, or TLS, over gRPC to the collector"},
 	} {
@@ -40,7 +44,7 @@ func otelRows(c *Config) (rows []row) {
 			{"METRICS_", "metrics-", "metrics over OTLP", &c.OTel.Metrics},
 		} {
 			r := row{
-				otlpPrefix + signal.prefix + setting.name, "otlp-" + signal.flag + strings.ToLower(setting.name),
+				otlpPrefix + signal.prefix + setting.name, "otlp-" + signal.flag + strings.ReplaceAll(strings.ToLower(setting.name), "_", "-"),
 				setting.standard, setting.value(signal.to), setting.help + " of " + signal.of + ".",
 			}
 			if signal.prefix != "" {
@@ -56,6 +60,8 @@ func otelRows(c *Config) (rows []row) {
 			case "PROTOCOL":
 				r.help += " The exporters are chosen by TRACING_CONFIG_BACKEND, SERVING_REQUEST_METRICS_BACKEND and OBSERVABILITY_CONFIG, " +
 					"as in Knative; a warning says if this names another one."
+			case "CLIENT_CERTIFICATE", "CLIENT_KEY":
+				r.help += " Certificate and key are only used together."
 			case "INSECURE":
 				r.help += " It decides over the scheme of endpoints in OTEL_* settings, and not of others."
 			}
@@ -67,7 +73,7 @@ func otelRows(c *Config) (rows []row) {
 			"service.name of traces and metrics. Without it: SERVING_SERVICE, SERVING_CONFIGURATION, SERVING_REVISION or " +
 				"service.name of OTEL_RESOURCE_ATTRIBUTES, whichever is set first."},
 		{"OTEL_RESOURCE_ATTRIBUTES", "otel-resource-attributes", "(none)", resourceAttributes.at(&c.OTel.ResourceAttributes),
-			"Attributes of the resource of traces and metrics over OTLP, beside those of the gate, which win."},
+			"Attributes of the resource of traces and metrics over OTLP, beside those of the gate, which win. They are labels of target_info for Prometheus."},
 		{"OTEL_TRACES_SAMPLER", "otel-traces-sampler", "(parentbased_traceidratio of TRACING_CONFIG_SAMPLE_RATE)", sampler.at(&c.OTel.Sampler),
 			"Requests that are traced: always_on, always_off, traceidratio (a share of OTEL_TRACES_SAMPLER_ARG), or one of these after parentbased_, " +
 				"where the decision of the sender counts. It wins over TRACING_CONFIG_SAMPLE_RATE and OBSERVABILITY_CONFIG."},
