@@ -32,7 +32,7 @@ COUNT     ?= 5
 RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build image release share run demo test race e2e fips torture simulate planted conformance render browser cluster bench bench-micro lint staticcheck vulncheck fuzz clean
+.PHONY: help build image release share run demo test race e2e fips torture simulate planted conformance render browser otel cluster bench bench-micro lint staticcheck vulncheck fuzz clean
 
 help: ## this list
 	@echo 'make <target>:'
@@ -99,6 +99,9 @@ render: ## config/kubernetes, its overlays and the Helm chart, rendered and held
 
 browser: ## the status page in headless Chromium, which must be installed
 	cd test/browser && $(GO) test -count=1 ./...
+
+otel: ## the gate beside Knative's queue-proxy, which is built first: what a collector gets from both in the same environments
+	cd test/otel && $(GO) test -count=1 -timeout 30m ./...
 
 cluster: ## pods with the gate in a Kubernetes node on this machine (root, Debian's containerd and others); KNATIVE=1: Knative in it; SUITES=1: its own tests; PROMETHEUS=1: with its adapter
 	cd test/cluster && $(GO) test -count=1 -timeout 120m -parallel 4 -v ./$(if $(SUITES),suites,$(if $(PROMETHEUS),prometheus,$(if $(KNATIVE),knative,kubernetes)))
