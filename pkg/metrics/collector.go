@@ -91,7 +91,7 @@ func NewCollector(cfg CollectorConfig) *Collector {
 		if r := &rows[i]; r.names&cfg.Names != 0 && cfg.has(r.source) {
 			var further prometheus.Labels
 			if r.Name == targetInfo {
-				further = targetLabels(cfg.Target, r.Labels)
+				further = infoLabels(cfg.Target, r.Labels)
 			}
 			c.shown = append(c.shown, shown{r, prometheus.NewDesc(r.Name, r.Help, r.Labels, further)})
 		}

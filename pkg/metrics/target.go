@@ -10,11 +10,11 @@ import (
 // targetInfo is the metric whose labels are the attributes of the resource.
 const targetInfo = "target_info"
 
-// targetLabels translates attributes to labels as OpenTelemetry specifies ("Prometheus
+// infoLabels translates attributes to labels as OpenTelemetry specifies ("Prometheus
 // and OpenMetrics Compatibility", resource attributes): values of keys that become the
 // same name are sorted and joined. Names in own take precedence. Keys without a valid
 // name are left out.
-func targetLabels(attributes map[string]string, own []string) prometheus.Labels {
+func infoLabels(attributes map[string]string, own []string) prometheus.Labels {
 	values := map[string][]string{}
 	for key, value := range attributes {
 		if name := labelName(key); name != "" && !slices.Contains(own, name) {
