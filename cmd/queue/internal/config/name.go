@@ -107,7 +107,8 @@ func isEndpoint(endpoint string) bool {
 	if strings.Contains(endpoint, "://") {
 		return isURL(endpoint)
 	}
-	host, port, ok := splitHostPort(endpoint)
+	authority, _, _ := strings.Cut(endpoint, "/")
+	host, port, ok := splitHostPort(authority)
 	return ok && port != "" && isHost(host) && isURL("https://"+endpoint)
 }
 

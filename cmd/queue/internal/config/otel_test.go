@@ -48,6 +48,19 @@ func TestASignalsEndpointTakesPrecedenceOverTheGeneralEndpoint(t *testing.T) {
 	}
 }
 
+func TestAnEndpointWithoutASchemeMayHaveAPath(t *testing.T) {
+	cfg := mustLoad(t, nil, map[string]string{"OBSERVABILITY_CONFIG": strings.ReplaceAll(exporting["OBSERVABILITY_CONFIG"], "http://", "")})
+	traces, _ := cfg.TracesOverOTLP()
+	metrics, _ := cfg.MetricsOverOTLP()
+	if traces.Endpoint != "traces:4318/own" || metrics.Endpoint != "metrics:4318/own" {
+		t.Errorf("traces to %+v, metrics to %+v", traces, metrics)
+	}
+	cfg = mustLoad(t, nil, with(exporting, "OTEL_EXPORTER_OTLP_ENDPOINT", "[::1]:4318/base?x=/"))
+	if to, _ := cfg.TracesOverOTLP(); to.Endpoint != "https://[::1]:4318/base/v1/traces?x=/" {
+		t.Errorf("traces to %+v", to)
+	}
+}
+
 func TestAnEndpointFromTheEnvironmentSufficesButDoesNotEnableTheExport(t *testing.T) {
 	cfg := mustLoad(t, nil, map[string]string{"TRACING_CONFIG_BACKEND": "grpc", "SERVING_REQUEST_METRICS_BACKEND": "grpc", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://all:4317"})
 	if to, _ := cfg.TracesOverOTLP(); to.Protocol != "grpc" || !strings.HasPrefix(to.Endpoint, "http://all:4317") {

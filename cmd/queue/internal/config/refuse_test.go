@@ -21,7 +21,7 @@ var (
 		"LEVEL":       {"loud", "1", "trace"},
 		"ADDRESS":     {"x", "localhost", "127.0.0.1:80", "[::1]", "300.0.0.1", "127.1", ":"},
 		"CIDRS":       {"x", "10.0.0.0/33", "10.0.0.0/", "10.0/8", "10.0.0.0/8,", "fe80::1%eth0", "fe80::%eth0/64", "10.0.0.1:80", "localhost", "10.0.0.1 10.0.0.2"},
-		"ENDPOINT":    {"x", "ftp://host", "http://", "host:0", "host:x", ":9411", "http://h ost"},
+		"ENDPOINT":    {"x", "ftp://host", "http://", "host:0", "host:x", ":9411", "http://h ost", "/host:1", "host/a:1", "host:1?x", "host:1/%"},
 		"HOST":        {"http://a", "a:80", "[::1]", "a b", "a..b", ".a", "-a", "a/b"},
 		"FILE":        {"ca.crt", "./ca.crt"},
 		"DIRECTORY":   {"certs", "./certs"},
