@@ -192,16 +192,15 @@ func (c *cell) observe() (*observation, error) {
 	return o, nil
 }
 
-// probeTrace marks the probe, which queue-proxy traces and the gate does not.
-const probeTrace = "70726f62650000000000000000000001"
-
-// starts waits until the process is ready, and returns false if it ends.
+// starts waits until the process is ready, and returns false if it ends. It probes as
+// Knative's activator does: queue-proxy forwards probes with another User-Agent to the
+// application, and traces them.
 func (c *cell) starts() bool {
 	client := &http.Client{Timeout: failsafe}
 	for deadline := time.Now().Add(failsafe); c.process.Running() && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		request, _ := http.NewRequest(http.MethodGet, serving, nil)
 		request.Header.Set("K-Network-Probe", "queue")
-		request.Header.Set("Traceparent", "00-"+probeTrace+"-"+sentSpan+"-00")
+		request.Header.Set("User-Agent", "Knative-Activator-Probe")
 		response, err := client.Do(request)
 		if err != nil {
 			continue
@@ -408,7 +407,7 @@ func (l *load) describe(o *observation) {
 	l.collector.mu.Lock()
 	defer l.collector.mu.Unlock()
 	o.WithoutParent = l.expected
-	own := map[string]bool{sentTrace: true, probeTrace: true}
+	own := map[string]bool{sentTrace: true}
 	for round := range l.Requests/perRound + 1 {
 		for worker := range l.workers {
 			own[sentinel(round, worker)] = true
