@@ -85,7 +85,7 @@ func TestTheSpansOfARequestReachACollectorWithTheRightParents(t *testing.T) {
 			t.Parallel()
 			endpoint, received := collectSpans(t, c.decode)
 			k := startContainer(t)
-			g := startGate(t, k, "TRACING_CONFIG_SAMPLE_RATE=0",
+			g := startGate(t, k, "TRACING_CONFIG_SAMPLE_RATE=0.000001",
 				fmt.Sprintf(`OBSERVABILITY_CONFIG={"tracing":{"protocol":%q,"endpoint":%q}}`, c.protocol, endpoint))
 			client := dial(t, g)
 			client.send(request("GET", "/a?b", c.sent))
@@ -150,7 +150,7 @@ func TestSpansHaveTheAttributesOfTheConfiguredConventions(t *testing.T) {
 func TestUnsampledTraceContextIsForwardedUnchanged(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	g := startGate(t, k, "TRACING_CONFIG_SAMPLE_RATE=1",
+	g := startGate(t, k, "TRACING_CONFIG_SAMPLE_RATE=0.999999",
 		`OBSERVABILITY_CONFIG={"tracing":{"protocol":"zipkin","endpoint":"http://127.0.0.1:1/"}}`)
 	const context = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 	seen := seenBy(t, k, g, "traceparent: "+context, "tracestate: a=b")

@@ -15,7 +15,7 @@ type OTel struct {
 	Both, Traces, Metrics OTLP // where a field of Traces or Metrics is zero, that of Both counts
 
 	ResourceAttributes []otlp.KeyValue
-	Sampler            string // "" = TRACING_CONFIG_SAMPLE_RATE of the requests whose senders have not decided
+	Sampler            string // "" = TRACING_CONFIG_SAMPLE_RATE
 	SamplerArg         string // a share where the sampler has one
 	Propagators        []string
 	Disabled           bool // nothing is traced, and no metrics are sent
@@ -62,7 +62,7 @@ func (c *Config) Exporters() (traces, metrics string) {
 }
 
 // Sampling returns the share of requests that are traced, and whether that is of all requests or only of those whose senders have not
-// decided.
+// decided. As in queue-proxy, a rate of 0 or 1 is that of all requests; with Zipkin, which only earlier versions of it support, 0 is not.
 func (c *Config) Sampling() (share float64, ignoresParent bool) {
 	if c.Tracing.Debug {
 		return 1, true
@@ -75,10 +75,11 @@ func (c *Config) Sampling() (share float64, ignoresParent bool) {
 	case samplerRatio:
 		share, _ = rate.parse(cmp.Or(c.OTel.SamplerArg, "1")) // checkSampler has accepted it
 	default:
-		share, isParentBased = c.Tracing.SamplingRate, true
+		share = c.Tracing.SamplingRate
 		if c.OTel.SamplerArg != "" {
 			share, _ = rate.parse(c.OTel.SamplerArg)
 		}
+		isParentBased = share < 1 && (share > 0 || c.Tracing.Protocol == "zipkin")
 	}
 	return share, !isParentBased
 }

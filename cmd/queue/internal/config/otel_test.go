@@ -254,6 +254,26 @@ func TestTheSamplerFromTheEnvironmentTakesPrecedence(t *testing.T) {
 	}
 }
 
+func TestASamplingRateOf0Or1IgnoresTheSendersDecision(t *testing.T) {
+	for _, c := range []struct {
+		protocol, rate, sampler, arg string
+		share                        float64
+		ignoresParent                bool
+	}{
+		{"grpc", "1", "", "", 1, true}, {"grpc", "0", "", "", 0, true}, {"grpc", "0.999", "", "", 0.999, false}, {"grpc", "0.001", "", "", 0.001, false},
+		{"grpc", "0.3", "", "1", 1, true}, {"grpc", "0.3", "", "0", 0, true}, {"grpc", "1", "", "0.3", 0.3, false}, {"grpc", "0", "", "0.3", 0.3, false},
+		{"grpc", "0.3", "unknown", "1", 0.3, false}, {"grpc", "1", "parentbased_always_off", "", 0, false}, {"grpc", "1", "parentbased_traceidratio", "1", 1, false},
+		{"http/protobuf", "0", "", "", 0, true}, {"stdout", "1", "", "", 1, true},
+		{"zipkin", "1", "", "", 1, true}, {"zipkin", "0", "", "", 0, false}, // as in OpenCensus
+	} {
+		cfg := mustLoad(t, nil, map[string]string{"TRACING_CONFIG_BACKEND": c.protocol, "TRACING_CONFIG_ZIPKIN_ENDPOINT": "http://t", "TRACING_CONFIG_SAMPLE_RATE": c.rate,
+			"OTEL_TRACES_SAMPLER": c.sampler, "OTEL_TRACES_SAMPLER_ARG": c.arg})
+		if share, ignoresParent := cfg.Sampling(); share != c.share || ignoresParent != c.ignoresParent {
+			t.Errorf("%+v: %v, ignores parents: %t", c, share, ignoresParent)
+		}
+	}
+}
+
 func TestPropagatorsThatTheGateLacksAreIgnored(t *testing.T) {
 	for _, c := range []struct {
 		text    string

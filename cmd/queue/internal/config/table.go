@@ -224,7 +224,7 @@ func metricsRows(c *Config) []row {
 		{"TRACING_CONFIG_ZIPKIN_ENDPOINT tracing.endpoint", "tracing-endpoint", "(none)", endpoint.at(&c.Tracing.Endpoint),
 			"Collector of traces, whatever the protocol."},
 		{"TRACING_CONFIG_SAMPLE_RATE tracing.samplingRate", "tracing-sample-rate", "0.1", rate.at(&c.Tracing.SamplingRate),
-			"Share of the requests that are traced without a sampled parent."},
+			"Share of the requests without a sampling decision of the sender that are traced. With 0 or 1, no request or every request is traced, regardless of that decision."},
 		{"TRACING_CONFIG_DEBUG", "tracing-debug", "false", yesNo.at(&c.Tracing.Debug),
 			"Trace every request."},
 		{"TRACING_ATTRIBUTES", "tracing-attributes", "current", either("current", "legacy").at(&c.Tracing.LegacyAttributes),
