@@ -29,6 +29,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -309,10 +310,14 @@ func (s *httpService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	isJSON, unmarshal := r.Header.Get("Content-Type") == contentTypeJSON, proto.Unmarshal
+	if isJSON { // ids become wrong: OTLP writes them in hexadecimal, and protojson reads base64
+		unmarshal = protojson.Unmarshal
+	}
 	traces, metrics := new(tracecollector.ExportTraceServiceRequest), new(metricscollector.ExportMetricsServiceRequest)
-	isMetrics := proto.Unmarshal(body, traces) != nil || !areSpans(traces)
+	isMetrics := unmarshal(body, traces) != nil || !isJSON && !areSpans(traces)
 	if isMetrics {
-		if err := proto.Unmarshal(body, metrics); err != nil {
+		if err := unmarshal(body, metrics); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
@@ -329,7 +334,10 @@ func (s *httpService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.receiveTraces(a, traces.ResourceSpans)
 	}
 	encoded, _ := proto.Marshal(response)
-	w.Header().Set("Content-Type", "application/x-protobuf")
+	if isJSON {
+		encoded, _ = protojson.Marshal(response)
+	}
+	w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
 	_, _ = w.Write(encoded)
 }
 
@@ -348,8 +356,13 @@ func areSpans(m *tracecollector.ExportTraceServiceRequest) (found bool) {
 	return found
 }
 
+const (
+	contentTypeProtobuf = "application/x-protobuf"
+	contentTypeJSON     = "application/json"
+)
+
 func readBody(r *http.Request) ([]byte, error) {
-	if kind := r.Header.Get("Content-Type"); kind != "application/x-protobuf" {
+	if kind := r.Header.Get("Content-Type"); kind != contentTypeProtobuf && kind != contentTypeJSON {
 		return nil, fmt.Errorf("content type %q", kind)
 	}
 	var body io.Reader = r.Body

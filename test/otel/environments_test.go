@@ -125,6 +125,8 @@ func environments() []environment {
 		{name: "timeout, gRPC", spec: spec{Requests: 20, Traces: 1, Metrics: 1}, set: over(grpc, prefix+"ENDPOINT", "http://127.0.0.2:7317", prefix+"TIMEOUT", "4000", prefix+"TRACES_TIMEOUT", "2000")},
 		{name: "malformed timeout, HTTP", spec: spec{Requests: 20, Traces: 1, Metrics: 1}, set: over(http, prefix+"ENDPOINT", "http://127.0.0.2:7318", prefix+"TIMEOUT", "2s")},
 		{name: "another protocol", spec: few, set: over(http, prefix+"PROTOCOL", "grpc")},
+		{name: "JSON, HTTP", spec: few, set: over(http, prefix+"PROTOCOL", "http/json"),
+			differs: but(onlyTheirs, "start", "succeeds", "fails", "traces: headers", `content-type="application/json"`, "", "metrics: headers", `content-type="application/x-protobuf"`, "")},
 
 		// Certificates
 		{name: "certificate, HTTP", spec: few, set: over(http, prefix+"ENDPOINT", "https://127.0.0.2:5318", prefix+"CERTIFICATE", ca)},
