@@ -184,6 +184,8 @@ func environments() []environment {
 		{name: "sampling rate of config-observability", spec: sampled, share: 0.3, set: sampling(0.3)},
 		{name: "sampling rate 1", spec: sampled, share: 1, set: sampling(1)},
 		{name: "sampling rate 0", spec: unsampled, share: 0, set: sampling(0)},
+		{name: "sampling rate omitted", spec: unsampled, share: 0, set: join(over(grpc), map[string]string{"OBSERVABILITY_CONFIG": `{"tracing":{"protocol":"grpc",` +
+			`"endpoint":"http://127.0.0.1:4317"},"requestMetrics":{"protocol":"grpc","endpoint":"http://127.0.0.1:4317","exportInterval":300000000}}`})},
 		{name: "sampler argument 0.2 alone", spec: sampled, shares: &shares{0.3, 0.2}, set: sampling(0.3, "OTEL_TRACES_SAMPLER_ARG", "0.2")},
 		{name: "sampler argument 1 alone", spec: sampled, share: 1, set: sampling(0.3, "OTEL_TRACES_SAMPLER_ARG", "1")},
 		{name: "sampler always_on", spec: sampled, share: 1, set: sampling(0.3, "OTEL_TRACES_SAMPLER", "always_on", "OTEL_TRACES_SAMPLER_ARG", "0.1")},

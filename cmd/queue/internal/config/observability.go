@@ -29,6 +29,10 @@ func (l *loader) readObservability() {
 			}
 		}
 	}
+	if s := l.setting("TRACING_CONFIG_SAMPLE_RATE"); s.source == fromDefault && isOTLP(l.Tracing.Protocol) { // Knative omits a rate of 0
+		s.source, s.found = l.setting("OBSERVABILITY_CONFIG").source, "OBSERVABILITY_CONFIG"
+		l.Tracing.SamplingRate = 0
+	}
 	var profiling, text string
 	if l.take(values, "runtime.profiling", words("enabled", "disabled").at(&profiling), l.setting("ENABLE_PROFILING")) {
 		l.Profiling = profiling == "enabled"

@@ -99,6 +99,23 @@ func TestBadValuesInObservabilityConfigAreRefusedEvenIfUnused(t *testing.T) {
 	}
 }
 
+func TestASamplingRateThatKnativeOmitsIs0(t *testing.T) {
+	for _, c := range []struct {
+		tracing, variable string
+		want              float64
+	}{
+		{`"protocol":"grpc","endpoint":"http://t"`, "", 0}, {`"protocol":"http/protobuf","endpoint":"http://t"`, "", 0},
+		{`"protocol":"grpc","endpoint":"http://t","samplingRate":null`, "", 0}, {`"protocol":"grpc","endpoint":"http://t"`, "0.5", 0.5},
+		{`"protocol":"grpc","endpoint":"http://t","samplingRate":0.2`, "", 0.2},
+		{`"protocol":"zipkin","endpoint":"http://t"`, "", 0.1}, {`"protocol":"stdout"`, "", 0.1}, {"", "", 0.1},
+	} {
+		cfg := mustLoad(t, nil, map[string]string{"OBSERVABILITY_CONFIG": `{"tracing":{` + c.tracing + `}}`, "TRACING_CONFIG_SAMPLE_RATE": c.variable})
+		if cfg.Tracing.SamplingRate != c.want {
+			t.Errorf("%+v: %v", c, cfg.Tracing.SamplingRate)
+		}
+	}
+}
+
 func TestPushingWithoutAnEndpointIsRefused(t *testing.T) {
 	for config, env := range map[string]string{
 		`{"tracing":{"protocol":"grpc"}}`:                 "TRACING_CONFIG_ZIPKIN_ENDPOINT",

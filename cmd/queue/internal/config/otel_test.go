@@ -338,7 +338,7 @@ func TestCheckPrintsTheEffectiveExportDestinationsAndSampling(t *testing.T) {
 			"OTEL_METRIC_EXPORT_INTERVAL=60000  (source: default)",
 			"# Traces are sent over http/protobuf (source: OBSERVABILITY_CONFIG tracing.protocol) to http://traces:4318/own (source: OBSERVABILITY_CONFIG tracing.endpoint)",
 			"# Metrics are sent over http/protobuf (source: OBSERVABILITY_CONFIG requestMetrics.protocol) to http://metrics:4318/own (source: OBSERVABILITY_CONFIG requestMetrics.endpoint)",
-			"# A share of 0.1 of the requests without a decision of the sender is traced (source: default)",
+			"# A share of 0 of all requests is traced (source: OBSERVABILITY_CONFIG)",
 		}, "SDK_DISABLED)"},
 		{[]string{"--otlp-metrics-endpoint=http://u:SECRET@m:1"}, with(exporting, "OTEL_EXPORTER_OTLP_ENDPOINT", "http://all", "OTEL_TRACES_SAMPLER", "always_on"), []string{
 			"OTEL_EXPORTER_OTLP_ENDPOINT=http://all  (source: environment)",
@@ -350,7 +350,7 @@ func TestCheckPrintsTheEffectiveExportDestinationsAndSampling(t *testing.T) {
 		{nil, with(exporting, "OTEL_SDK_DISABLED", "true"), []string{"# No traces and no metrics over OTLP (source: OTEL_SDK_DISABLED)"}, "are sent"},
 		{nil, with(exporting, "OTEL_TRACES_SAMPLER", "jaeger_remote", "OTEL_TRACES_SAMPLER_ARG", "x"), []string{
 			"OTEL_TRACES_SAMPLER=  (source: default)", "OTEL_TRACES_SAMPLER_ARG=  (source: default)",
-			"# A share of 0.1 of the requests without a decision of the sender is traced (source: default)"}, "jaeger"},
+			"# A share of 0 of all requests is traced (source: OBSERVABILITY_CONFIG)"}, "jaeger"},
 		{nil, with(exporting, "TRACING_CONFIG_DEBUG", "true", "OTEL_TRACES_SAMPLER", "always_off"), []string{
 			"# A share of 1 of all requests is traced (source: TRACING_CONFIG_DEBUG)"}, "A share of 0"},
 		{nil, nil, []string{"OTEL_TRACES_SAMPLER=  (source: default)"}, "are sent"},
