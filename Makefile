@@ -29,10 +29,11 @@ SOURCES   := -version '$(VERSION)' -commit '$(COMMIT)' -revision '$(REVISION)' -
 PORT      ?= 8012
 FUZZTIME  ?= 30s
 COUNT     ?= 5
+MINORS    ?= $(basename $(notdir $(wildcard test/conformance/knative/versions/*.mod)))
 RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build image release share run demo test race e2e fips torture simulate planted conformance render browser otel cluster bench bench-micro lint staticcheck vulncheck fuzz clean
+.PHONY: help build image release share run demo test race e2e fips torture simulate planted conformance minors minors-tidy render browser otel cluster bench bench-micro lint staticcheck vulncheck fuzz clean
 
 help: ## this list
 	@echo 'make <target>:'
@@ -93,6 +94,14 @@ planted: ## faults that are put into the gate, each to be found by the simulatio
 
 conformance: ## judges that others wrote, in a module of their own: kubelet, Knative, gRPC, h2spec
 	cd test/conformance && $(GO) test -count=1 ./...
+	cd test/conformance/knative && $(GO) test -count=1 .
+
+minors: ## the clients of earlier minor versions of Knative; MINORS="1.15 1.20" (all)
+	@cd test/conformance/knative && for minor in $(MINORS); do \
+		echo "Knative $$minor"; $(GO) test -count=1 -modfile=versions/$$minor.mod . || exit 1; done
+
+minors-tidy: ## go mod tidy for each of these versions, after a change of dependencies
+	@cd test/conformance/knative && for file in go.mod versions/*.mod; do $(GO) mod tidy -modfile=$$file || exit 1; done
 
 render: ## config/kubernetes, its overlays and the Helm chart, rendered and held to the types of the APIs
 	cd test/render && $(GO) test -count=1 ./...

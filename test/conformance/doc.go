@@ -1,6 +1,6 @@
 // Package conformance lets judges that others wrote decide about the gate: the
-// kubelet's own probe packages, and the code with which Knative's activator,
-// autoscaler and ingress controllers probe a pod.
+// kubelet's own probe packages, gRPC's interop suite, h2spec. The package knative
+// in it, a module of its own, does so with the clients of Knative.
 //
 // The real queue binary runs in front of small targets of this process. The
 // shared set of outcomes is probed three times: by the kubelet itself, by the
@@ -13,12 +13,8 @@
 // container. Those that are not installed are left out.
 //
 // This is a module of its own, so that no program that uses the gate's packages
-// downloads what the judges need. Versions: the kubelet's packages are those of
-// Kubernetes 1.36. Knative's are those that serving 0.42 requires: its newest
-// published module is v0.51.0, which is cut from a development branch whose
-// networking and pkg versions are not all in the public proxy. The activator's
-// and the autoscaler's own packages need informers, so their options are
-// repeated here and given to the prober that both use.
+// downloads what the judges need. The kubelet's packages are those of Kubernetes
+// 1.36.
 //
 // QUEUEGATE_BINARY=path judges a gate that is already built.
 package conformance

@@ -1,9 +1,10 @@
-package conformance
+package knative
 
 import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -59,13 +60,13 @@ func ask(t *testing.T, g *gate, path string, options ...any) (bool, error) {
 
 func TestActivatorSendsTrafficOnceTheContainerIsReadyAndNoneInADrain(t *testing.T) {
 	port := launch.FreePort(t)
-	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port), "READINESS_WAIT=100ms", "DRAIN_QUIET_SECONDS=60")
+	g := startGate(t, port, fmt.Sprintf(tcpProbe, port), "READINESS_WAIT=100ms", "DRAIN_QUIET_SECONDS=60")
 	ok, err := ask(t, g, nethttp.HealthCheckPath, activatorOptions...)
 	if ok || err == nil || !strings.Contains(err.Error(), "unexpected status code: want [200], got 503") {
 		t.Errorf("nothing listens: ok=%v, %v", ok, err)
 	}
 
-	l, err := net.Listen("tcp", at(port))
+	l, err := net.Listen("tcp", launch.At(port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestActivatorSendsTrafficOnceTheContainerIsReadyAndNoneInADrain(t *testing.
 
 func TestProbeManagerOfKnativeFindsTheContainerOnceItListens(t *testing.T) {
 	port := launch.FreePort(t)
-	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port))
+	g := startGate(t, port, fmt.Sprintf(tcpProbe, port))
 	type outcome struct {
 		arg any
 		ok  bool
@@ -103,7 +104,7 @@ func TestProbeManagerOfKnativeFindsTheContainerOnceItListens(t *testing.T) {
 	if !manager.Offer(ctx, g.url(nethttp.HealthCheckPath), "pod", 10*time.Millisecond, testTimeout, activatorOptions...) {
 		t.Fatal("the manager does not probe")
 	}
-	l, err := net.Listen("tcp", at(port))
+	l, err := net.Listen("tcp", launch.At(port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func TestAutoscalerDoesNotMistakeTheGateForTheActivator(t *testing.T) {
 
 func TestNetworkProbesAreAnsweredAsKnativesOwnHandlerDoes(t *testing.T) {
 	port := launch.FreePort(t)
-	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port), "READINESS_WAIT=0")
+	g := startGate(t, port, fmt.Sprintf(tcpProbe, port), "READINESS_WAIT=0")
 	theirs := httptest.NewServer(probe.NewHandler(http.NotFoundHandler()))
 	defer theirs.Close()
 	for _, path := range []string{"/healthz", "/some/prefix/healthz", "/"} {
@@ -182,9 +183,9 @@ func startGateway(t *testing.T, g *gate) *gateway {
 	w := &gateway{}
 	w.hash.Store("of an older configuration")
 	proxy := &httputil.ReverseProxy{
-		ErrorLog: discard,
+		ErrorLog: log.New(io.Discard, "", 0),
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(&url.URL{Scheme: "http", Host: g.address()})
+			r.SetURL(&url.URL{Scheme: "http", Host: launch.At(g.port)})
 			if r.In.Header.Get(header.HashKey) == header.HashValueOverride {
 				r.Out.Header.Set(header.HashKey, w.hash.Load().(string))
 			}
@@ -216,7 +217,7 @@ func (w *gateway) ListProbeTargets(context.Context, *v1alpha1.Ingress) ([]status
 
 func TestIngressControllerSeesWhichConfigurationIsInForceWhileTheContainerIsDown(t *testing.T) {
 	port := launch.FreePort(t)
-	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port))
+	g := startGate(t, port, fmt.Sprintf(tcpProbe, port))
 	w := startGateway(t, g)
 	ready := make(chan string, 1)
 	quiet := zap.NewNop().Sugar()
