@@ -33,7 +33,7 @@ MINORS    ?= $(basename $(notdir $(wildcard test/conformance/knative/versions/*.
 RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build image release share run demo test race e2e fips torture simulate planted conformance minors minors-tidy render browser otel cluster bench bench-micro lint staticcheck vulncheck fuzz clean
+.PHONY: help build image release share run demo test race e2e fips torture simulate planted conformance minors minors-tidy kyverno render browser otel cluster bench bench-micro lint staticcheck vulncheck fuzz clean
 
 help: ## this list
 	@echo 'make <target>:'
@@ -103,8 +103,12 @@ minors: ## the clients of earlier minor versions of Knative; MINORS="1.15 1.20" 
 minors-tidy: ## go mod tidy for each of these versions, after a change of dependencies
 	@cd test/conformance/knative && for file in go.mod versions/*.mod; do $(GO) mod tidy -modfile=$$file || exit 1; done
 
-render: ## config/kubernetes, its overlays and the Helm chart, rendered and held to the types of the APIs
+kyverno: ## config/knative/canary-kyverno.yaml in Kyverno's engine, whose first build takes ten minutes
+	cd test/kyverno && $(GO) test -count=1 .
+
+render: ## config/kubernetes, its overlays and the Helm chart, rendered and held to the types of the APIs; admission policies applied
 	cd test/render && $(GO) test -count=1 ./...
+	cd test/admission && $(GO) test -count=1 .
 
 browser: ## the status page in headless Chromium, which must be installed
 	cd test/browser && $(GO) test -count=1 ./...

@@ -4,8 +4,10 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,6 +17,7 @@ import (
 
 const (
 	servingModule = "knative.dev/serving@v0.51.0"
+	kyvernoModule = "github.com/kyverno/kyverno@v1.19.1"
 	knativePage   = "../../docs/knative.md"
 )
 
@@ -175,11 +178,35 @@ func TestEveryManifestUsesTheSameSidecarName(t *testing.T) {
 // config/knative are patches and Knative's own resources.
 func TestTheManifestsOfTheKnativeFolderAreValid(t *testing.T) {
 	for file, want := range map[string][]string{
-		"canary.yaml":        {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
-		"networkpolicy.yaml": {"NetworkPolicy"},
+		"canary.yaml":         {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
+		"canary-v1beta1.yaml": {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
+		"networkpolicy.yaml":  {"NetworkPolicy"},
 	} {
 		if got := kinds(objects(t, []byte(read(t, configDir+"knative/"+file)))); !slices.Equal(got, want) {
 			t.Errorf("%s has %q, want %q", file, got, want)
 		}
+	}
+}
+
+// Kyverno's policy is the API server's, with its own binding, and without the
+// policies for Deployments that Kyverno generates from one for pods. test/kyverno
+// applies it.
+func TestThePolicyForKyvernoFitsItsDefinitionAndIsTheSameAsTheOther(t *testing.T) {
+	kyverno := readYAML(t, configDir+"knative/canary-kyverno.yaml")
+	s := definition(t, kyvernoModule, "config/crds/policies.kyverno.io/policies.kyverno.io_mutatingpolicies.yaml", "v1")
+	for _, p := range s.problems("", kyverno) {
+		t.Error(p)
+	}
+	all := objects(t, []byte(read(t, configDir+"knative/canary.yaml")))
+	spec, _ := kyverno["spec"].(map[string]any)
+	want := maps.Clone(find(t, all, "MutatingAdmissionPolicy").Object["spec"].(map[string]any))
+	binding := find(t, all, "MutatingAdmissionPolicyBinding").Object["spec"].(map[string]any)
+	match := maps.Clone(want["matchConstraints"].(map[string]any))
+	maps.Copy(match, binding["matchResources"].(map[string]any))
+	want["matchConstraints"] = match
+	delete(want, "reinvocationPolicy") // Kyverno has none
+	want["autogen"] = map[string]any{"podControllers": map[string]any{"controllers": []any{}}}
+	if !reflect.DeepEqual(spec, want) {
+		t.Errorf("canary-kyverno.yaml has\n%v, want\n%v", spec, want)
 	}
 }
