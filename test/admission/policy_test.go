@@ -18,16 +18,16 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/discovery"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/openapi"
 	"k8s.io/client-go/openapi/openapitest"
-	"k8s.io/component-base/featuregate"
 	"sigs.k8s.io/yaml"
 
 	"github.com/queuegate/queuegate/internal/testkit"
@@ -40,11 +40,11 @@ const (
 
 // client is a fake cluster that has the OpenAPI documents of Kubernetes, from
 // which the plugin reads how lists of a pod are merged.
-type client struct{ kubernetes.Interface }
+type client struct{ *fake.Clientset }
 
 type documents struct{ discovery.DiscoveryInterface }
 
-func (c client) Discovery() discovery.DiscoveryInterface { return documents{c.Interface.Discovery()} }
+func (c client) Discovery() discovery.DiscoveryInterface { return documents{c.Clientset.Discovery()} }
 func (documents) OpenAPIV3() openapi.Client              { return openapitest.NewEmbeddedFileClient() }
 
 // canary are the two objects of the file, without fields that v1beta1 lacks.
@@ -87,9 +87,13 @@ func startPlugin(t *testing.T) *mutating.Plugin {
 	policy, binding := canary(t)
 	c := client{fake.NewClientset(policy, binding, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})}
 	factory := informers.NewSharedInformerFactory(c, 0)
+	gates := feature.DefaultMutableFeatureGate.DeepCopy()
+	if err := gates.SetFromMap(map[string]bool{string(features.MutatingAdmissionPolicy): true}); err != nil {
+		t.Fatal(err)
+	}
 	plugin := mutating.NewPlugin(nil)
 	initializer.New(c, dynamicfake.NewSimpleDynamicClient(scheme.Scheme), factory, authorizerfactory.NewAlwaysAllowAuthorizer(),
-		featuregate.NewFeatureGate(), compatibility.DefaultBuildEffectiveVersion(), t.Context().Done(),
+		gates, compatibility.DefaultBuildEffectiveVersion(), t.Context().Done(),
 		meta.NewDefaultRESTMapper(nil)).Initialize(plugin)
 	plugin.SetEnabled(true)
 	if err := plugin.ValidateInitialization(); err != nil {
