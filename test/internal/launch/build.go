@@ -13,8 +13,17 @@ import (
 // additional memory and time.
 var RaceBuild = os.Getenv("QUEUEGATE_RACE") == "1"
 
-// root is the root of the gate's module, relative to a suite in test/.
-var root = filepath.Join("..", "..")
+// root is the directory of the gate's module, relative to the suite, whose
+// directory is one or two levels below test.
+var root = findRoot()
+
+func findRoot() string {
+	root := filepath.Join("..", "..")
+	if _, err := os.Stat(filepath.Join(root, "cmd", "queue")); err != nil {
+		return filepath.Join("..", root)
+	}
+	return root
+}
 
 // GateBinary returns QUEUEGATE_BINARY, or builds the gate in dir.
 func GateBinary(dir string) (path string, err error) {
