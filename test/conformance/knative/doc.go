@@ -12,8 +12,8 @@
 //	go test -modfile=versions/1.15.mod .
 //
 // They are modules apart from the other suites because each version of Knative
-// selects a version of Kubernetes' libraries. `make minors` runs all of them,
-// `make minors-tidy` updates them after a change of dependencies.
+// selects a version of Kubernetes' libraries. `make minors` runs those of versions,
+// `make minors-tidy` updates all after a change of dependencies.
 // docs/knative.md lists them; TestTheTableOfMinorsIsTheTestedOne compares.
 //
 // The newest module, v0.51.0, requires versions of knative.dev/networking and
