@@ -193,6 +193,13 @@ func (h *handshake) write(b []byte) (int, error) {
 	return done, nil
 }
 
+// disconnected implements Layer.Disconnected.
+func (h *handshake) disconnected() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closed || h.sock.peerClosed()
+}
+
 // noteEvent notes an event of the socket.
 func (h *handshake) noteEvent() {
 	h.mu.Lock()

@@ -97,6 +97,10 @@ func (l *Layer) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// Disconnected reports whether the peer has sent FIN or RST, although bytes before it
+// may be unread. It costs one system call. Only Handshake of the codec may call it.
+func (l *Layer) Disconnected() bool { return l.handshake.disconnected() }
+
 // Write writes encoded bytes for the codec. It accepts all of b unless it fails.
 func (l *Layer) Write(b []byte) (int, error) {
 	if l.handshake != nil {

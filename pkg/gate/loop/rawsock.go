@@ -84,6 +84,13 @@ func (r *rawSock) peek(b []byte) (int, syscall.Errno) {
 	return r.call(unix.SYS_RECVFROM, &b[0], len(b), unix.MSG_PEEK|unix.MSG_DONTWAIT)
 }
 
+// peerClosed reports whether the peer has sent FIN or RST.
+func (r *rawSock) peerClosed() bool {
+	p := []unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLRDHUP}} // POLLHUP and POLLERR are implied
+	n, _ := unix.Poll(p, 0)
+	return n > 0
+}
+
 // call makes a raw system call: it never blocks, so the scheduler need not be informed.
 // The count is 0 with an error.
 func (r *rawSock) call(trap uintptr, b *byte, n int, flags uintptr) (int, syscall.Errno) {

@@ -33,6 +33,7 @@ const (
 
 var (
 	errStalled      = errors.New("too many handshakes: closed the one that waited longest for its client")
+	errDisconnected = errors.New("the client disconnected before its handshake began")
 	errShuttingDown = errors.New("the gate is shutting down")
 )
 
@@ -60,7 +61,9 @@ func (t *TLS) Handshakes() (done, failed uint64, inProgress int) {
 //	queued      → handshaking  a handshake slot is free; last in, first out: the latest client is the likeliest to be still connected
 //	handshaking → (protocol)   the handshake has succeeded
 //
-// A connection may be closed in any state.
+// A connection may be closed in any state. Until its handshake begins, it is closed as
+// soon as the client disconnects: otherwise each ClientHello of a client that closes
+// without waiting would cost a signature.
 type tlsConns struct {
 	silent, partial     IdleSet[tlsConn, *tlsConn]
 	queued, handshaking list.List[tlsConn, *tlsConn]
@@ -143,11 +146,15 @@ func (c *tlsConn) enter(next tlsState) {
 
 // Event implements loop.Handler. During a handshake the layer gets the events.
 func (c *tlsConn) Event(s *loop.Sock) {
+	disconnected := s.HungUp() || s.Failed()
 	switch {
-	case c.state > tlsPartial, !s.Readable():
-	case s.Failed() || s.HungUp() && s.Ended():
-		c.close(nil)
-	case s.HungUp() || recordComplete(s):
+	case c.state > tlsQueued, !s.Readable():
+	case disconnected && s.Ended():
+		c.close(nil) // without a byte: not a failed handshake
+	case disconnected:
+		c.close(errDisconnected)
+	case c.state == tlsQueued:
+	case recordComplete(s):
 		c.hello()
 	case c.state == tlsSilent:
 		c.enter(tlsPartial)
@@ -194,7 +201,22 @@ func (c *tlsConn) startHandshake() {
 	c.layer = &loop.Layer{}
 	c.session = tls.Server(c.layer, c.port.Config)
 	c.handle.SetDeadline(c.Since + int64(handshakeTimeout))
-	c.sock.StartHandshake(c.layer, c.session, c.worker.srv.handshakeSlots, &c.handle)
+	c.sock.StartHandshake(c.layer, clientSession{c.session, c.layer}, c.worker.srv.handshakeSlots, &c.handle)
+}
+
+// clientSession is a TLS session that does not begin its handshake if the client has
+// disconnected in the meantime, while the handshake waited for CPU time.
+type clientSession struct {
+	*tls.Conn
+	layer *loop.Layer
+}
+
+// Handshake implements loop.Handshaker.
+func (s clientSession) Handshake() error {
+	if s.layer.Disconnected() {
+		return errDisconnected
+	}
+	return s.Conn.Handshake()
 }
 
 // closeStalled closes handshakes that have waited long for their clients, one for each
@@ -271,14 +293,12 @@ func (c *tlsConn) replyToPlaintext(err error) {
 	}
 }
 
-// close closes the connection. err is the error of its handshake, if one is in
-// progress.
+// close closes the connection. An error counts as a failed handshake.
 func (c *tlsConn) close(err error) {
-	handshaking := c.state == tlsHandshaking
 	c.sock.Close()
 	c.worker.Gate.Descriptors.Release()
 	c.end()
-	if !handshaking {
+	if err == nil {
 		return
 	}
 	c.port.failed.Inc()

@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -10,6 +11,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/atomic"
+	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
@@ -198,6 +202,90 @@ func TestAllQueuedHandshakesComplete(t *testing.T) {
 	s.until("the last connection", func(w *Worker) bool { return w.tls.handshaking.First() == nil })
 	if done, failed, pending := s.port.Handshakes(); done != clients || failed != 0 || pending != 0 {
 		t.Errorf("%d done, %d failed, %d pending", done, failed, pending)
+	}
+}
+
+// disconnect sends FIN and waits until the kernel of the server has it.
+func (s *tlsServer) disconnect(c net.Conn) {
+	s.t.Helper()
+	const finWait1 = 4 // the FIN is not acknowledged; the server may also have closed since
+	raw, err := c.(*net.TCPConn).SyscallConn()
+	if err == nil {
+		err = c.(*net.TCPConn).CloseWrite()
+	}
+	for state := uint8(finWait1); state == finWait1 && err == nil; {
+		cerr := raw.Control(func(fd uintptr) {
+			var info *unix.TCPInfo
+			if info, err = unix.GetsockoptTCPInfo(int(fd), unix.SOL_TCP, unix.TCP_INFO); err == nil {
+				state = info.State
+			}
+		})
+		err = errors.Join(err, cerr)
+	}
+	if err != nil {
+		s.t.Error(err)
+	}
+}
+
+func TestAClientThatDisconnectsBeforeItsHandshakeCostsNone(t *testing.T) {
+	disconnects := map[string]func(s *tlsServer){
+		"together with its ClientHello": func(s *tlsServer) {
+			s.do(func(*Worker) { s.disconnect(s.send(hello(s.t))) }) // the loop has not seen the connection yet
+		},
+		"while it is queued": func(s *tlsServer) {
+			s.do(func(w *Worker) { w.tls.freeSlots = 0 })
+			c := s.send(hello(s.t))
+			var queued *tlsConn
+			s.until("the queued handshake", func(w *Worker) bool { queued = w.tls.queued.First(); return queued != nil })
+			s.disconnect(c)
+			s.until("the end of the connection", func(w *Worker) bool { return queued.sock.HungUp() })
+			s.do(func(w *Worker) {
+				if w.tls.queued.First() != nil {
+					s.t.Error("the connection is still queued")
+					queued.startHandshake()
+				}
+			})
+		},
+		"while its handshake waits for CPU time": func(s *tlsServer) {
+			cpus := s.server.handshakeSlots
+			for range cap(cpus) {
+				cpus <- struct{}{}
+			}
+			c := s.send(hello(s.t))
+			s.until("the handshake", func(w *Worker) bool { return w.tls.handshaking.First() != nil })
+			s.disconnect(c)
+			for range cap(cpus) {
+				<-cpus
+			}
+		},
+	}
+	for when, disconnect := range disconnects {
+		t.Run(when, func(t *testing.T) {
+			s := newTLSServer(t)
+			var computed atomic.Int64
+			failed := make(chan error, 1)
+			s.do(func(*Worker) {
+				s.port.Config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+					computed.Inc()
+					return nil, nil
+				}
+				s.port.Failed = func(_ netip.AddrPort, err error) { failed <- err }
+			})
+			free := s.server.gate.Descriptors.Free()
+			disconnect(s)
+			if err := <-failed; err != errDisconnected {
+				t.Errorf("failed with %v", err)
+			}
+			if n := computed.Load(); n != 0 {
+				t.Errorf("%d handshakes were computed", n)
+			}
+			if _, failed, pending := s.port.Handshakes(); failed != 1 || pending != 0 {
+				t.Errorf("%d failed, %d pending", failed, pending)
+			}
+			if n := s.server.gate.Descriptors.Free(); n != free {
+				t.Errorf("%d descriptors are free, want %d", n, free)
+			}
+		})
 	}
 }
 
