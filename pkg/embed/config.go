@@ -85,10 +85,10 @@ type Config struct {
 	Uncounted []string
 
 	// TrustedSources are the peers whose probe headers, user agents, K-Proxy-Request,
-	// K-Original-Host, X-Forwarded-*, Forwarded, X-Real-IP and Knative-Serving-* fields
-	// (also with _ for -) are accepted; loopback is always trusted. A request of any
-	// other peer, such as one on a Unix socket, is traffic and reaches the handler
-	// without these fields. Empty = all peers, as in Knative.
+	// K-Original-Host, X-Forwarded-*, Forwarded, X-Real-IP, X-Request-Start and
+	// Knative-Serving-* fields (also with _ for -) are accepted; loopback is always
+	// trusted. A request of any other peer, such as one on a Unix socket, is traffic
+	// and reaches the handler without these fields. Empty = all peers, as in Knative.
 	TrustedSources []netip.Prefix
 
 	// Logger gets the end of each request at the level of its outcome (warnings for

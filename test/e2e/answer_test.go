@@ -107,7 +107,7 @@ func TestFramingAndRoutingFieldsAreDroppedFromTrailers(t *testing.T) {
 		up = "Content-Length: 5\r\nHost: evil.test\r\n" // the other one makes them malformed
 	}
 	c := dial(t, g)
-	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n" + up + "X-Good: 1\r\n\r\n")
+	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n" + up + "X-Request-Start: t=1\r\nX_Request_Start: t=1\r\nX-Good: 1\r\n\r\n")
 	p := k.accept()
 	p.head()
 	if body, trailers := p.chunked(); body != "abc" || trailers != asSent("X-Good: 1\r\n") {

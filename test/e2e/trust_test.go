@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net"
+	"strings"
 	"testing"
 )
 
@@ -10,6 +11,7 @@ var claims = []string{
 	"K-Proxy-Request: activator", "K-Original-Host: other.test", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-Proto: https",
 	"X-Forwarded-Host: a.test", "X-Forwarded-Port: 443", "Forwarded: for=203.0.113.9", "X-Other: kept",
 	"X_Forwarded_For: 203.0.113.9", "X-Real-IP: 203.0.113.9", "x_real-ip: 203.0.113.9", "K_Original_Host: other.test", "Knative-Serving-Tag: blue",
+	"X-Request-Start: t=1", "X_Request_Start: t=1", "x-request_start: t=1",
 }
 
 // peerProbes are probes that anyone may send and probes of the platform, with the
@@ -29,7 +31,7 @@ var peerProbes = []struct {
 func TestForwardedFieldsOfUntrustedSourcesAreIgnored(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	g, _, page := startObservedGate(t, k, "UPSTREAM_PROTOCOL=http1", "TRUSTED_SOURCES=203.0.113.0/24,2001:db8::1")
+	g, _, page := startObservedGate(t, k, "UPSTREAM_PROTOCOL=http1", "TRUSTED_SOURCES=203.0.113.0/24,2001:db8::1", "REQUEST_START=true")
 	_, port, _ := net.SplitHostPort(g.addr)
 	client := h2Client(t, nil)
 	// seen is the head that the container receives, over HTTP/1 or HTTP/2.
@@ -63,6 +65,7 @@ func TestForwardedFieldsOfUntrustedSourcesAreIgnored(t *testing.T) {
 			{"Host", "other.test"}, {"K-Proxy-Request", "activator"}, {"X-Forwarded-For", "203.0.113.9, 127.0.0.1"}, {"X-Forwarded-Proto", "https"},
 			{"X-Forwarded-Host", "a.test"}, {"X-Forwarded-Port", "443"}, {"Forwarded", "for=203.0.113.9"}, {"X-Other", "kept"},
 			{"X_Forwarded_For", "203.0.113.9"}, {"X-Real-IP", "203.0.113.9"}, {"x_real-ip", "203.0.113.9"}, {"K_Original_Host", "other.test"}, {"Knative-Serving-Tag", "blue"},
+			{"X-Request-Start", "t=1"}, {"X_Request_Start", "t=1"},
 		} {
 			head.field(field[0], field[1])
 		}
@@ -73,7 +76,10 @@ func TestForwardedFieldsOfUntrustedSourcesAreIgnored(t *testing.T) {
 			}
 			head = seen(http2, address, claims)
 			head.lacks("K-Proxy-Request", "K-Original-Host", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "Forwarded",
-				"X_Forwarded_For", "X-Real-IP", "x_real-ip", "K_Original_Host", "Knative-Serving-Tag")
+				"X_Forwarded_For", "X-Real-IP", "x_real-ip", "K_Original_Host", "Knative-Serving-Tag", "X_Request_Start", "x-request_start")
+			if starts := head.all("X-Request-Start"); len(starts) != 1 || !strings.HasPrefix(starts[0], "t=") || starts[0] == "t=1" {
+				t.Errorf("X-Request-Start: %q from %s", starts, address)
+			}
 			head.field("X-Forwarded-For", address)
 			head.field("Host", host)
 			head.field("X-Other", "kept")

@@ -50,7 +50,7 @@ func (s *session) readRequest() bool {
 		s.req.ReplaceTrace(lines)
 	}
 	if g := s.eng.gate; g.RequestStart {
-		s.req.SetStart(loop.TimeOf(s.now()).UnixMicro(), screening.Trusted)
+		s.req.SetStart(loop.TimeOf(s.now()).UnixMicro())
 	}
 	s.phase = exchanging
 	return true

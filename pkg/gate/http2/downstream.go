@@ -228,7 +228,7 @@ func (s *downStream) screen() bool {
 		s.req.ReplaceTrace(lines)
 	}
 	if g := s.eng().gate; g.RequestStart {
-		s.req.SetStart(loop.TimeOf(e.loop.Now()).UnixMicro(), screening.Trusted)
+		s.req.SetStart(loop.TimeOf(e.loop.Now()).UnixMicro())
 	}
 	s.phase = phaseExchanging
 	return true

@@ -332,18 +332,13 @@ func (r *Request) ReplaceTrace(lines []byte) {
 	r.replace(field.Trace, dropped)
 }
 
-// SetStart adds X-Request-Start with an instant in µs since 1970. A received field of
-// that name is kept if keep is true, and replaced otherwise.
-func (r *Request) SetStart(micros int64, keep bool) {
+// SetStart adds X-Request-Start with an instant in µs since 1970, unless a received
+// field of that name is forwarded. Call Distrust, if at all, before it.
+func (r *Request) SetStart(micros int64) {
 	for i := range r.Fields {
-		f := &r.Fields[i]
-		if !field.EqualFold(r.name(f), "x-request-start") {
-			continue
-		}
-		if keep {
+		if f := &r.Fields[i]; f.out != dropped && field.EqualFold(r.name(f), "x-request-start") {
 			return
 		}
-		f.out = dropped
 	}
 	r.ensureRare().start = micros
 }

@@ -310,14 +310,23 @@ func TestFieldsOfUntrustedClientsAreNotForwarded(t *testing.T) {
 	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "K-Proxy-Request: activator", "K-Original-Host: b", "x-forwarded-for: 10.0.0.1",
 		"X-Forwarded-Proto: https", "X-Forwarded-Host: c", "X-Forwarded-Port: 443", "X-Forwarded: d", "Forwarded: for=e", "X: y",
 		"X_Forwarded_For: f", "x_forwarded-port: g", "X.Forwarded.Host: g", "X-Real-IP: h", "X_REAL_IP: i", "K_Proxy_Request: activator", "k_original-host: j",
-		"Knative-Serving-Tag: k", "Knative-Serving-Default-Route: true", "Knative_Serving_Other: l")
+		"Knative-Serving-Tag: k", "Knative-Serving-Default-Route: true", "Knative_Serving_Other: l",
+		"X-Request-Start: t=1", "X_Request_Start: t=1", "x-request_start: t=1")
 	r.Distrust()
+	r.SetStart(2)
 	wantSame(t, "proxied", r.Proxied, false)
 	var x gate.Record
 	r.Describe(&x, nil)
 	wantSame(t, "route tag", string(x.RouteTag)+string(x.DefaultRoute), "")
 	wantSame(t, "default route", x.HasDefaultRoute, false)
-	want := "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\nX-Forwarded: d\r\nX: y\r\n\r\n"
+	want := "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\nX-Forwarded: d\r\nX: y\r\nX-Request-Start: t=2\r\n\r\n"
+	wantSame(t, "head", string(r.AppendHead(nil, netip.MustParseAddr("192.0.2.7"), nil)), want)
+}
+
+func TestAReceivedRequestStartOfATrustedSourceIsKept(t *testing.T) {
+	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "x-request-start: t=1")
+	r.SetStart(2)
+	want := "GET / HTTP/1.1\r\nHost: a\r\nx-request-start: t=1\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n"
 	wantSame(t, "head", string(r.AppendHead(nil, netip.MustParseAddr("192.0.2.7"), nil)), want)
 }
 

@@ -63,7 +63,7 @@ func trafficRows(c *Config) []row {
 			"Meaning of a client's FIN before its response has ended: the client has disconnected (close), or it still reads (answer)."},
 		{"TRUSTED_SOURCES", "trusted-sources", "(all)", prefixes.at(&c.Gate.TrustedSources),
 			"Peers whose probe headers, user agents and forwarding fields are believed, always with loopback. A request of any other peer " +
-				"is traffic, without its K-Proxy-Request, K-Original-Host, X-Forwarded-*, Forwarded, X-Real-IP, Knative-Serving-*, " +
+				"is traffic, without its K-Proxy-Request, K-Original-Host, X-Forwarded-*, Forwarded, X-Real-IP, X-Request-Start, Knative-Serving-*, " +
 				"and without names that equal one of these when _ is read as -."},
 		{"SERVER_TIMING", "server-timing", "false", yesNo.at(&c.Gate.ServerTiming),
 			"Add Server-Timing to responses: the milliseconds for which the request waited for a slot (queue), for a connection (connect) and for the response head (upstream)."},

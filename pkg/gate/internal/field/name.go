@@ -25,8 +25,8 @@ func HasPrefixFold(b []byte, lower string) bool {
 }
 
 // IsTrustedOnly reports whether only trusted sources may send a field: such fields
-// tell the application who its client is, or tell the gate how to count the
-// request. A byte other than a letter or a digit counts as a hyphen, because CGI,
+// tell the application who its client is or when its request arrived, or tell the gate
+// how to count the request. A byte other than a letter or a digit counts as a hyphen, because CGI,
 // WSGI, PHP and Rack do not distinguish X_Forwarded_For, and some servers
 // X.Forwarded.For, from X-Forwarded-For (RFC 3875 section 4.1.18).
 func IsTrustedOnly(name []byte) bool {
@@ -35,7 +35,7 @@ func IsTrustedOnly(name []byte) bool {
 	}
 	switch name[0] | 0x20 {
 	case 'x':
-		return hasPrefixFolded(name, "x-forwarded-") || equalFolded(name, "x-real-ip")
+		return hasPrefixFolded(name, "x-forwarded-") || equalFolded(name, "x-real-ip") || equalFolded(name, "x-request-start")
 	case 'f':
 		return equalFolded(name, "forwarded")
 	case 'k':

@@ -6,8 +6,8 @@ func TestOnlyFieldsOfThePlatformAreTrustedOnly(t *testing.T) {
 	for name, want := range map[string]bool{
 		"X-Forwarded-For": true, "x-forwarded-": true, "X_Forwarded_For": true, "X-FORWARDED_proto": true, "x.forwarded.for": true,
 		"Forwarded": true, "X-Real-IP": true, "X_Real_IP": true, "x-real_ip": true, "K-Proxy-Request": true, "K_Proxy_Request": true,
-		"k-original_host": true, "Knative-Serving-Tag": true, "knative_serving_anything": true, "KNATIVE-SERVING-": true,
-		"X-Forwarded": false, "X-Real-IP2": false, "Forwarded-For": false, "For_warded": false, "K-Proxy-Requests": false, "K-Network-Probe": false,
+		"k-original_host": true, "X-Request-Start": true, "X_Request-Start": true, "x-request_start": true, "X_REQUEST_START": true, "Knative-Serving-Tag": true, "knative_serving_anything": true, "KNATIVE-SERVING-": true,
+		"X-Forwarded": false, "X-Real-IP2": false, "X-Request-Started": false, "X-Request-ID": false, "Forwarded-For": false, "For_warded": false, "K-Proxy-Requests": false, "K-Network-Probe": false,
 		"Knative-Servin": false, "XForwardedFor": false, "": false, "x": false, "X-Other": false, "K-Gate-Outcome": false, "X0forwarded0for": false,
 	} {
 		if got := IsTrustedOnly([]byte(name)); got != want {
@@ -27,9 +27,10 @@ func TestFramingFieldsAreNotAllowedInTrailers(t *testing.T) {
 		"K-Network-Probe": false, "K-Anything": false, "k-gate-outcome": false, "Knative-Serving-Tag": false,
 		"Knative-Serving-Revision": false, "K-Original-Host": false, "X_Forwarded_For": false, "X-Real-IP": false, "x_real_ip": false,
 		"K_Original_Host": false, "knative_serving_tag": false, "X_Sum": true,
+		"X-Request-Start": false, "x_request_start": false, "X-Request-ID": true,
 	} {
 		if got := IsAllowedTrailer([]byte(name)); got != want {
-			t.Errorf("MayTrail(%q) = %v", name, got)
+			t.Errorf("IsAllowedTrailer(%q) = %v", name, got)
 		}
 	}
 }
