@@ -13,8 +13,9 @@ import (
 
 // phase is the current activity of a downStream.
 //
-//	phaseArrived → phaseProbing, phaseExchanging, phaseReplying, phaseLoadReports
+//	phaseArrived → phaseProbing, phaseExchanging, phaseReplying, phaseLoadRequest
 //	phaseProbing, phaseExchanging → phaseReplying   a local reply
+//	phaseLoadRequest → phaseLoadReports             the request is complete
 type phase uint8
 
 const (
@@ -22,25 +23,26 @@ const (
 	phaseProbing
 	phaseExchanging
 	phaseReplying
+	phaseLoadRequest
 	phaseLoadReports
 )
 
 // downStream is one request of a client. It runs in steps.
 type downStream struct {
 	stream
-	conn          *downConn // nil = on the free list
-	req           wire.Request
-	handle        loop.Handle
-	x             exchange.Exchange
-	probe         *exchange.ProbeCall
-	next          *downStream  // in the startQueue, whose last stream points to the first; nil = not queued
-	replyBody     []byte       // rest of a local reply
-	replyDeadline int64        // in phaseReplying
-	headBytes     int32        // charged to the memory for heads
-	rejection     gate.Outcome // of the head; Undecided if accepted
-	phase         phase
-	isHEAD        bool // the method of a rejected head was HEAD; the head itself is discarded
-	isGRPC        bool // the rejected request was a gRPC call
+	conn      *downConn // nil = on the free list
+	req       wire.Request
+	handle    loop.Handle
+	x         exchange.Exchange
+	probe     *exchange.ProbeCall
+	next      *downStream  // in the startQueue, whose last stream points to the first; nil = not queued
+	replyBody []byte       // rest of a local reply
+	deadline  int64        // in phaseReplying and phaseLoadRequest
+	headBytes int32        // charged to the memory for heads
+	rejection gate.Outcome // of the head; Undecided if accepted
+	phase     phase
+	isHEAD    bool // the method of a rejected head was HEAD; the head itself is discarded
+	isGRPC    bool // the rejected request was a gRPC call
 }
 
 // openStream opens a stream with a decoded head.
@@ -72,7 +74,7 @@ func (c *downConn) openStream(h *h2.Head, f *h2.Frame) *h2.Error {
 	event, _ := h2.EventOf(f)
 	state, _ := h2.Idle.Receive(event)
 	s.begin(&c.conn, &s.x, f.Stream, state)
-	s.conn, s.phase, s.replyDeadline, s.rejection, s.isHEAD, s.isGRPC, s.replyBody = c, phaseArrived, 0, gate.Undecided, false, false, nil
+	s.conn, s.phase, s.deadline, s.rejection, s.isHEAD, s.isGRPC, s.replyBody = c, phaseArrived, 0, gate.Undecided, false, false, nil
 	s.x.Burst = false
 	if f.EndStream {
 		s.noteEndReceived()
@@ -171,6 +173,8 @@ func (s *downStream) Step() {
 			next = s.awaitProbe()
 		case phaseExchanging:
 			next = s.relay()
+		case phaseLoadRequest:
+			next = s.awaitLoadRequest()
 		case phaseLoadReports:
 			next = s.sendReports()
 		default:
@@ -221,7 +225,9 @@ func (s *downStream) screen() bool {
 		s.req.Distrust()
 		s.describe()
 	case e.gate.LoadReportStream && s.callsForReports():
-		return s.beginReports()
+		s.dropReplay()
+		s.phase, s.deadline = phaseLoadRequest, e.loop.Now()+loadRequestTimeout
+		return true
 	}
 	s.x.Begin(e.loop.Now(), s, &e.worker.Router)
 	if lines := s.x.TraceLines; lines != nil {

@@ -70,6 +70,11 @@ var limitRows = []limits.Limit{
 		Beyond: "gRPC status 8",
 	},
 	{
+		What:   "request for a stream of load reports",
+		Value:  fmt.Sprintf("%s, complete within %s", limits.Size(maxLoadRequest), limits.Time(time.Duration(loadRequestTimeout))),
+		Beyond: "gRPC status 13, or 4 after that time",
+	},
+	{
 		What:    "resets of streams, by either side",
 		Value:   fmt.Sprintf("%s in a second", limits.Count(h2.MaxResets)),
 		Beyond:  "the connection ends: ENHANCE_YOUR_CALM (CVE-2023-44487, CVE-2025-8671)",

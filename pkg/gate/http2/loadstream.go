@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 	"github.com/queuegate/queuegate/pkg/gate/wire/orca"
 )
@@ -18,55 +17,27 @@ const loadStreamPath = "/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics"
 const (
 	minReportInterval  = time.Second
 	maxReportInterval  = 24 * time.Hour
-	loadRequestTimeout = int64(10 * time.Second) // until the client has sent its message
-	maxLoadRequest     = 4 << 10                 // bytes of that message
-	maxLoadStreams     = 64                      // per loop
+	loadRequestTimeout = int64(2 * time.Second) // until the request is complete
+	maxLoadRequest     = 4 << 10                // bytes of the request
+	maxLoadStreams     = 64                     // per loop
 )
 
-// loadStream is the state of a stream in phaseLoadReports. It is the Sink of the
-// request's body.
+// loadStream is the state of a stream in phaseLoadReports.
 type loadStream struct {
-	request  []byte
-	ended    bool          // the request is complete
-	tooLong  bool          // it exceeds maxLoadRequest
-	began    bool          // the response head has been sent
 	interval time.Duration // between two reports
-	next     int64         // when the next report is due; before began, when the request must be complete
+	next     int64         // when the next report is due
 	unsent   []byte        // unsent part of a report
 }
 
-// Write implements exchange.Sink.
-func (l *loadStream) Write(p []byte) int {
-	if len(l.request)+len(p) > maxLoadRequest {
-		l.tooLong = true
-		return len(p)
-	}
-	l.request = append(l.request, p...)
-	return len(p)
-}
-
-// Capacity implements exchange.Sink.
-func (l *loadStream) Capacity() int { return maxLoadRequest }
-
-// Finish implements exchange.Sink.
-func (l *loadStream) Finish([]byte) { l.ended = true }
-
-// Flush implements exchange.Sink.
-func (l *loadStream) Flush() (moved, empty bool) { return false, true }
-
-// Broken implements exchange.Sink.
-func (l *loadStream) Broken() bool { return false }
-
-// read reads the request: one message of gRPC with an OrcaLoadReportRequest.
-func (l *loadStream) read() (ok bool) {
+// readLoadRequest returns the interval between two reports that a client requests with b,
+// one message of gRPC with an OrcaLoadReportRequest.
+func readLoadRequest(b []byte) (interval time.Duration, ok bool) {
 	const prefix = 5
-	b := l.request
-	if l.tooLong || len(b) < prefix || b[0] != 0 || int(binary.BigEndian.Uint32(b[1:])) != len(b)-prefix {
-		return false // b[0] = 1 is a compressed message
+	if len(b) < prefix || b[0] != 0 || int(binary.BigEndian.Uint32(b[1:])) != len(b)-prefix {
+		return 0, false // b[0] = 1 is a compressed message
 	}
 	interval, err := orca.ParseRequest(b[prefix:])
-	l.interval = min(max(interval, minReportInterval), maxReportInterval)
-	return err == nil
+	return min(max(interval, minReportInterval), maxReportInterval), err == nil
 }
 
 // callsForReports reports whether the request is a call of StreamCoreMetrics.
@@ -74,18 +45,50 @@ func (s *downStream) callsForReports() bool {
 	return string(s.req.Target) == loadStreamPath && string(s.req.Method) == "POST" && s.req.GRPC()
 }
 
-// beginReports enters phaseLoadReports.
+// awaitLoadRequest waits until the request of a call is complete, and begins the reports.
+// Until then the call does not count as a stream of load reports, so that unfinished calls
+// cannot shut out others. The request stays in the buffer of the stream, which is charged
+// to the memory for bodies.
+func (s *downStream) awaitLoadRequest() bool {
+	e := s.eng()
+	switch {
+	case s.Disconnected() || s.malformed:
+		return s.finish()
+	case e.shutsDown():
+		return s.endReports(grpcUnavailable, "shutting down")
+	case len(e.loadStreams) >= maxLoadStreams:
+		return s.endReports(grpcResourceExhausted, "too many streams of load reports")
+	case s.buffered() > maxLoadRequest:
+		return s.endReports(grpcInternal, "not an OrcaLoadReportRequest")
+	case s.endReceived():
+		return s.beginReports()
+	case e.loop.Now() >= s.deadline:
+		return s.endReports(grpcDeadlineExceeded, "no request")
+	}
+	s.handle.SetDeadline(s.deadline)
+	return false
+}
+
+// beginReports reads the request and enters phaseLoadReports.
 func (s *downStream) beginReports() bool {
 	e := s.eng()
-	if len(e.loadStreams) >= maxLoadStreams {
-		return s.endReports(grpcResourceExhausted, "too many streams of load reports")
+	var request []byte
+	if s.buf != nil {
+		request = s.buf.b[s.bufStart:]
+	}
+	interval, ok := readLoadRequest(request)
+	if len(request) > 0 {
+		s.consume(len(request))
+	}
+	if !ok {
+		return s.endReports(grpcInternal, "not an OrcaLoadReportRequest")
 	}
 	if e.loadStreams == nil {
 		e.loadStreams = map[*downStream]*loadStream{}
 	}
-	s.dropReplay()
-	e.loadStreams[s] = &loadStream{next: e.loop.Now() + loadRequestTimeout}
+	e.loadStreams[s] = &loadStream{interval: interval, next: e.loop.Now()}
 	s.phase = phaseLoadReports
+	s.sendGRPCHead(false, nil)
 	return true
 }
 
@@ -94,25 +97,10 @@ func (s *downStream) sendReports() bool {
 	e := s.eng()
 	l := e.loadStreams[s]
 	now := e.loop.Now()
-	if s.Disconnected() || s.malformed {
-		return s.finish()
-	}
-	if !l.began {
-		s.Pump(l)
-		switch {
-		case l.ended && !l.read():
-			return s.endReports(grpcInternal, "not an OrcaLoadReportRequest")
-		case !l.ended && now >= l.next:
-			return s.endReports(grpcDeadlineExceeded, "no request")
-		case !l.ended:
-			s.handle.SetDeadline(l.next)
-			return false
-		}
-		l.began, l.next = true, now
-		s.sendGRPCHead(false, nil)
-	}
 	switch {
-	case e.draining || e.gate.Drain.Active():
+	case s.Disconnected() || s.malformed:
+		return s.finish()
+	case e.shutsDown():
 		return s.endReports(grpcUnavailable, "shutting down")
 	case now >= l.next && len(l.unsent) > 0: // for a whole interval
 		s.sendReset(h2.Cancel)
@@ -127,6 +115,9 @@ func (s *downStream) sendReports() bool {
 	s.handle.SetDeadline(l.next)
 	return false
 }
+
+// shutsDown reports whether streams of load reports have to end.
+func (e *Engine) shutsDown() bool { return e.draining || e.gate.Drain.Active() }
 
 // endReports ends the call with a status.
 func (s *downStream) endReports(status int, message string) bool {
@@ -162,5 +153,3 @@ func (e *Engine) endLoadStreams() {
 		s.handle.Wake()
 	}
 }
-
-var _ exchange.Sink = (*loadStream)(nil)

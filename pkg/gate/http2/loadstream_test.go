@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 
@@ -95,6 +96,58 @@ func TestTheNumberOfLoadStreamsIsBounded(t *testing.T) {
 	last := open()
 	until(t, "a report", func() bool { g := c.of(last); return len(g.body) > 0 })
 	c.works()
+}
+
+func TestUnfinishedCallsForLoadReportsShutOutNoOthers(t *testing.T) {
+	r := newRig(t, serveH2C(t, func(http.ResponseWriter, *http.Request) {}), withLoadStream)
+	c := r.dial()
+	var unfinished []uint32
+	for range maxLoadStreams + 1 {
+		id := c.open(false, reportsCall()...)
+		_ = c.data(id, false, everyHour[:3])
+		unfinished = append(unfinished, id)
+	}
+	c.works()
+	finished := c.open(false, reportsCall()...)
+	_ = c.data(finished, true, everyHour)
+	until(t, "a report", func() bool { g := c.of(finished); return len(g.body) > 0 || g.ended })
+	if g := c.of(finished); g.head["grpc-status"] != "" {
+		t.Fatalf("a complete call beside unfinished calls: %v", g.head)
+	}
+	r.on(func() {
+		for conn := range r.part.clients.all() {
+			for _, s := range conn.table.open {
+				if s.phase != phaseLoadRequest {
+					continue
+				}
+				if left := s.deadline - r.part.loop.Now(); left > loadRequestTimeout {
+					t.Errorf("%v until the deadline", time.Duration(left))
+				}
+				s.deadline = r.part.loop.Now()
+				s.handle.Wake()
+			}
+		}
+	})
+	for _, id := range unfinished {
+		if g := c.await(id); g.head["grpc-status"] != "4" || !g.ended {
+			t.Errorf("an unfinished call after its deadline: %v", g.head)
+		}
+	}
+	if n := r.openLoadStreams(); n != 1 {
+		t.Errorf("%d streams are open", n)
+	}
+}
+
+func TestAnUnfinishedCallIsRejectedAtOnceIfNoLoadStreamIsLeft(t *testing.T) {
+	r := newRig(t, serveH2C(t, func(http.ResponseWriter, *http.Request) {}), withLoadStream)
+	c := r.dial()
+	for range maxLoadStreams {
+		_ = c.data(c.open(false, reportsCall()...), true, everyHour)
+	}
+	until(t, "all streams", func() bool { return r.openLoadStreams() == maxLoadStreams })
+	if g := c.await(c.open(false, reportsCall()...)); g.head["grpc-status"] != "8" || !g.ended {
+		t.Errorf("%v", g.head)
+	}
 }
 
 func TestALoadStreamThatIsNotReadIsReset(t *testing.T) {

@@ -37,7 +37,7 @@ func (s *downStream) reply(r gate.Reply) bool {
 	}
 	l.queue(h2.EndHeaders(b, start, s.id, end, int(l.settings.MaxFrame)))
 	s.responseBegan(end)
-	s.phase, s.replyDeadline = phaseReplying, s.eng().loop.Now()+replyTimeout
+	s.phase, s.deadline = phaseReplying, s.eng().loop.Now()+replyTimeout
 	return true
 }
 
@@ -45,8 +45,8 @@ func (s *downStream) reply(r gate.Reply) bool {
 func (s *downStream) sendReply() bool {
 	if len(s.replyBody) > 0 && !s.Disconnected() {
 		s.replyBody = s.replyBody[s.Write(s.replyBody):]
-		if len(s.replyBody) > 0 && s.eng().loop.Now() < s.replyDeadline {
-			s.handle.SetDeadline(s.replyDeadline)
+		if len(s.replyBody) > 0 && s.eng().loop.Now() < s.deadline {
+			s.handle.SetDeadline(s.deadline)
 			return false
 		}
 	}
