@@ -96,6 +96,23 @@ func TestWhatIsLeftIsSaidOnStderr(t *testing.T) {
 	}
 }
 
+func TestPortsOutOfRangeAreCode1(t *testing.T) {
+	for _, port := range []string{"65536", "1e9", "-8080", "0", `"70000"`, "8080.5", "99999999999999999999", ".inf"} {
+		sidecar := "  - name: metrics\n    image: x\n    ports:\n    - containerPort: 9100\n    - {name: m, containerPort: " + port + "}\n"
+		want := "container metrics: ports[1].containerPort " + strings.Trim(port, `"`) + ": want a port number from 1 to 65535"
+		code, out, stderr := ctl(t, podText+sidecar, "inject", "-f", "-", "--image", "x")
+		if code != 1 || out != podText+sidecar || !strings.Contains(stderr, want) {
+			t.Errorf("%s: code %d, %q\n%s", port, code, stderr, out)
+		}
+	}
+	for _, port := range []string{"1", "65535", "0x1F90", "8.08e3", `"8080"`} {
+		text := strings.Replace(podText, "containerPort: 80\n", "containerPort: "+port+"\n", 1)
+		if code, _, stderr := ctl(t, text, "inject", "-f", "-", "--image", "x"); code != 0 {
+			t.Errorf("%s: code %d, %q", port, code, stderr)
+		}
+	}
+}
+
 func TestWrongUseIsCode2(t *testing.T) {
 	t.Setenv("QUEUEGATE_IMAGE", "")
 	for args, want := range map[string]string{

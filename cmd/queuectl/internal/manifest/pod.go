@@ -102,8 +102,12 @@ func (p *pod) read() error {
 			if name := text(at(c, "name")); name == GateName || name == "queue-proxy" {
 				return fmt.Errorf("it has a gate already, the container %s", name)
 			}
-			for _, port := range items(at(c, "ports")) {
-				if n, ok := integer(at(port, "containerPort")); ok {
+			for i, port := range items(at(c, "ports")) {
+				n, ok, err := portNumber(at(port, "containerPort"))
+				if err != nil {
+					return failure{fmt.Errorf("container %s: ports[%d].containerPort %w", text(at(c, "name")), i, err)}
+				}
+				if ok {
 					p.used[n] = true
 				}
 			}

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -33,6 +34,19 @@ func integer(n *yaml.Node) (i int, ok bool) {
 		return i, err == nil
 	}
 	return 0, false
+}
+
+// portNumber is integer for a port. It returns an error for a number that is no port.
+func portNumber(n *yaml.Node) (port int, ok bool, err error) {
+	port, ok = integer(n)
+	number := ok
+	if n = resolve(n); n != nil && n.Kind == yaml.ScalarNode {
+		number = number || n.ShortTag() == "!!int" || n.ShortTag() == "!!float"
+	}
+	if number && (!ok || port < 1 || port > 65535) {
+		return 0, false, fmt.Errorf("%s: want a port number from 1 to 65535", n.Value)
+	}
+	return port, ok, nil
 }
 
 // isTrue reports whether a scalar is true in any YAML 1.1 spelling.
