@@ -32,8 +32,9 @@ type Dial struct {
 	// Detects means that the request is not retried: the attempt only detects the
 	// protocol of the container.
 	Detects bool
-	// Opened is the number of connections opened for the request since the container
-	// last responded on a new one. The Connector maintains it.
+	// Opened is the number of connections opened for the request since another request
+	// was sent on a new connection on which the container responded. The Connector
+	// maintains it.
 	Opened uint8
 	// Why is the outcome of the last attempt, if any.
 	Why gate.Outcome
@@ -78,8 +79,8 @@ func (l *WaitQueue) WakeAll() {
 	}
 }
 
-// NoteResponse is called when the container has responded on a new connection. It resets
-// the number of connections opened without a response by the waiting exchanges.
+// NoteResponse is called when the container has responded on a new connection that
+// carries a request. It resets Dial.Opened of the waiting exchanges.
 func (l *WaitQueue) NoteResponse() {
 	for x := range l.list.All() {
 		x.Dial.Opened = 0

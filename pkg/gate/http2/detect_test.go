@@ -2,6 +2,8 @@ package http2
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -97,6 +99,27 @@ func TestARequestFailsAfterEightConnectionsClosedBeforeSETTINGS(t *testing.T) {
 	c := r.dial()
 	if g := c.await(c.get("/", "x-long", strings.Repeat("x", unprovenHeaderList))); g.status() != "502" {
 		t.Errorf("%v", g.head)
+	}
+	if n := up.conns.Load(); n > maxConnects+1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// An upgrade is sent only after SETTINGS. Here GOAWAY arrives with them, so no connection
+// can carry the upgrade.
+func TestARequestFailsAfterEightConnectionsThatAcceptNoStream(t *testing.T) {
+	var hello bytes.Buffer
+	framer := http2.NewFramer(&hello, nil)
+	if err := errors.Join(framer.WriteSettings(), framer.WriteGoAway(0, http2.ErrCodeNo, nil)); err != nil {
+		t.Fatal(err)
+	}
+	up := serveRaw(t, func(conn net.Conn) {
+		_, _ = conn.Write(hello.Bytes())
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	r := newRig(t, up, func(o *options) { o.protocol, o.gate.RequestTimeout = 2, 10*time.Second })
+	if _, _, res := r.upgrade("/"); res.StatusCode != 502 {
+		t.Errorf("%v", res)
 	}
 	if n := up.conns.Load(); n > maxConnects+1 {
 		t.Errorf("%d connections", n)

@@ -39,7 +39,7 @@ const (
 	maxUpstreamHead    = 1 << 20
 	maxResets          = 100 // weighted by resetWeight
 	calmWeight         = 5   // of a reset with ENHANCE_YOUR_CALM: Node.js ends a session after 100
-	maxConnects        = 8   // attempts per request on connections that the container closes before its SETTINGS
+	maxConnects        = 8   // connections opened for one request while the container accepts no request on a new one
 	maxExclusive       = 256 // exclusive connections, per loop
 	busyConnStreams    = 120 // streams, half of what most containers allow on a connection
 	maxIdleConns       = 4   // per loop, after a burst

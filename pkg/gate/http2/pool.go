@@ -187,8 +187,15 @@ func (p *Pool) openStream(c *upConn, x *exchange.Exchange) *upStream {
 	if sendsData(x) {
 		c.uploads.add(s)
 	}
-	if c.usedBefore {
+	switch {
+	case c.usedBefore:
 		p.stats.Reuses.Inc()
+	case c.proven:
+		// A connection that accepts no stream, such as one with GOAWAY after SETTINGS, must
+		// not reset the count of the exchanges that opened it.
+		opened := x.Dial.Opened
+		p.streamQueue.NoteResponse()
+		x.Dial.Opened = opened
 	}
 	c.usedBefore = true
 	c.table.add(s)
@@ -233,10 +240,12 @@ func (p *Pool) sendWindowSettings() {
 	}
 }
 
-// http2Proven is called when SETTINGS prove that the container speaks HTTP/2.
-func (p *Pool) http2Proven() {
+// http2Proven is called when SETTINGS on c prove that the container speaks HTTP/2.
+func (p *Pool) http2Proven(c *upConn) {
 	p.choice.SpeaksHTTP2(p.eng.loop.Now())
-	p.streamQueue.NoteResponse()
+	if c.usedBefore {
+		p.streamQueue.NoteResponse()
+	}
 	p.streamQueue.WakeAll()
 }
 

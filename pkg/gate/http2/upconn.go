@@ -255,7 +255,7 @@ func (c *upConn) handleFrame(f *h2.Frame) *h2.Error {
 			return errNoSettings
 		}
 		c.proven, c.provingDeadline = true, 0
-		c.pool.http2Proven()
+		c.pool.http2Proven(c)
 	}
 	switch f.Type {
 	case h2.Headers:
