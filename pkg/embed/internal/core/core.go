@@ -44,6 +44,7 @@ type State struct {
 
 	exchanges sync.Pool // of *exchange.Blocking, initialized
 	born      time.Time
+	clock     func() int64            // Clock, allocated once
 	watcher   atomic.Pointer[Watcher] // nil = none
 	arrived   atomic.Int64            // time of the last arrival, on the gate's clock, or of the beginning of the drain; 0 = none
 	ended     chan struct{}           // capacity 1: a request has ended, for the drain
@@ -53,6 +54,7 @@ type State struct {
 // the state; nil = always ready.
 func New(c Config, ready func(*State) gate.Readiness) (*State, error) {
 	s := &State{Config: c, born: time.Now(), ended: make(chan struct{}, 1)}
+	s.clock = s.Clock
 	s.Gate = &exchange.Gate{Config: c.Exchange}
 	s.Gate.Observer = (*observer)(s)
 	s.NeedsHead = c.Ended != nil || c.Exchange.Overload != exchange.OverloadConfig{}
@@ -72,7 +74,7 @@ func New(c Config, ready func(*State) gate.Readiness) (*State, error) {
 
 // NewExchange returns an exchange that the caller may reuse for consecutive requests,
 // with Reset between them.
-func (s *State) NewExchange() *exchange.Blocking { return exchange.NewBlocking(s.Gate, s.Clock) }
+func (s *State) NewExchange() *exchange.Blocking { return exchange.NewBlocking(s.Gate, s.clock) }
 
 // GetExchange returns an exchange with an empty Record.
 func (s *State) GetExchange() *exchange.Blocking { return s.exchanges.Get().(*exchange.Blocking) }
