@@ -117,7 +117,7 @@ func firstColumn(t *testing.T, path string) map[string][]string {
 }
 
 func TestTheListOfFilesIsComplete(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([a-z][a-z/.-]*)\)`)
+	link := regexp.MustCompile(`\]\(([a-z][a-z0-9/.-]*)\)`)
 	var listed, there []string
 	for _, f := range files(t) {
 		if f.name != "README.md" {

@@ -52,7 +52,7 @@ func (s *session) readRequest() bool {
 	if g := s.eng.gate; g.RequestStart {
 		s.req.SetStart(loop.TimeOf(s.now()).UnixMicro())
 	}
-	s.phase = exchanging
+	s.enter(exchanging)
 	return true
 }
 
