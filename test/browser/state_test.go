@@ -42,7 +42,7 @@ func (b *tab) inAllViews(state string) {
 	}
 }
 
-func TestAConnectingPageShowsNoState(t *testing.T) {
+func TestTheStatusPageShowsNoFiguresBeforeItIsConnected(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, c.probe())
 	page, err := url.Parse(g.page())

@@ -174,7 +174,7 @@ func TestApplicationProbesThatSucceedGet200(t *testing.T) {
 	}
 }
 
-func TestAnApplicationProbeSendsTheProbersFieldsAndTheConfiguredOnes(t *testing.T) {
+func TestAppHealthProbesForwardHeadersOfTheProberAndAddConfiguredOnes(t *testing.T) {
 	t.Parallel()
 	a := listeningApp(t)
 	g := startAppGate(t, a, fmt.Sprintf(`{"/app-health/web/livez": {"httpGet": {"port": %d, "host": "ignored.invalid", "httpHeaders": [

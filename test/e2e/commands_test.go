@@ -28,7 +28,7 @@ func (g *gate) probes(args ...string) (code int, text string) {
 	return code, stderr
 }
 
-func TestQueueProbeSendsTheProbeOfThePlatform(t *testing.T) {
+func TestQueueProbeSucceedsAsEachProber(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)

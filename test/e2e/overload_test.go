@@ -69,7 +69,7 @@ func TestAFullFairQueueShedsTheNewestRequestOfTheKeyWithMostQueued(t *testing.T)
 	inOrder(t, k, c, p, waiting, "/flood/1", "/quiet/1", "/flood/2")
 }
 
-func TestAHigherClassIsAdmittedFirstAndALowerOneIsShed(t *testing.T) {
+func TestAHigherPriorityIsAdmittedFirstAndALowerOneIsShed(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=3", "QUEUE_PRIORITY_BY=header:Priority")
 	c, p := inFlight(t, k, g, "/0")

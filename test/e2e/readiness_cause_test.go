@@ -64,7 +64,7 @@ func reset(c *net.TCPConn) {
 	_ = c.Close()
 }
 
-func TestEveryCauseIsNamedInTheResponseAndInTheLog(t *testing.T) {
+func TestEveryReadinessFailureIsNamedInTheResponseAndInTheLog(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults(t) {
 		t.Run(f.name, func(t *testing.T) {

@@ -60,7 +60,7 @@ func TestAProberWaitsUntilAFailingContainerIsReady(t *testing.T) {
 	c.answer("GET").ready()
 }
 
-func TestAProberGetsTheReasonAfterReadinessWait(t *testing.T) {
+func TestAProberGetsTheReasonItIsNotReadyAfterReadinessWait(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=400ms")
@@ -130,7 +130,7 @@ func TestNoResultIsBasedOnACheckOlderThanReadinessFreshness(t *testing.T) {
 	g.becomesNotReady(activator, "user-container: status 500")
 }
 
-func TestAFreshResultCausesNoCheck(t *testing.T) {
+func TestAFreshReadinessResultIsReused(t *testing.T) {
 	t.Parallel()
 	a := listeningApp(t)
 	g := startGateFor(t, a, adaptiveHTTP, "READINESS_FRESHNESS=1h")

@@ -26,7 +26,13 @@ var onlyPlain = []string{"OneGiB", "TenThousandIdle", "ClientConnectionsHaveKeep
 // their clients and the gate.
 func TestTheRowsOfHTTP1HoldOverTLS(t *testing.T) {
 	t.Parallel()
-	names := slices.DeleteFunc(rowsOf(t, "C", "D"), func(name string) bool {
+	rows := rowsOf(t, "C", "D")
+	for _, part := range onlyPlain {
+		if !slices.ContainsFunc(rows, func(name string) bool { return strings.Contains(name, part) }) {
+			t.Errorf("onlyPlain: no test has %s in its name", part)
+		}
+	}
+	names := slices.DeleteFunc(rows, func(name string) bool {
 		return slices.ContainsFunc(onlyPlain, func(part string) bool { return strings.Contains(name, part) })
 	})
 	once(t, "./test/e2e/overtls", names)

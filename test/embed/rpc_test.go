@@ -238,7 +238,7 @@ func TestACallThatCannotEndInTimeIsRejected(t *testing.T) {
 	})
 }
 
-func TestConnectCallsAndStreamsGoThroughTheGate(t *testing.T) {
+func TestConnectRPCCallsAndStreamsPassTheGate(t *testing.T) {
 	g, err := embed.New(embed.Config{ConcurrencyLimit: 1})
 	if err != nil {
 		t.Fatal(err)

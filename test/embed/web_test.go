@@ -245,7 +245,7 @@ func TestAStreamOverH2CHoldsItsSlotAndTheDrain(t *testing.T) {
 	}
 }
 
-func TestAWebSocketHoldsItsSlotButNotTheDrain(t *testing.T) {
+func TestAWebSocketKeepsItsSlotButDoesNotDelayDrain(t *testing.T) {
 	for _, framework := range []string{"gin", "echo", "chi"} {
 		t.Run(framework, func(t *testing.T) {
 			s := serve(t, framework)

@@ -26,8 +26,8 @@ func observability(protocol, traces, metrics string, rate float64) string {
 
 const prefix = "OTEL_EXPORTER_OTLP_"
 
-// over returns the environment with both exporters over a protocol, to 127.0.0.1
-// unless the variables, pairs of name and value, say otherwise.
+// over returns an environment that exports traces and metrics to 127.0.0.1 with this
+// protocol. variables are additional names and values, which may override that.
 func over(protocol string, variables ...string) map[string]string {
 	traces, metrics := "http://127.0.0.1:4317", "http://127.0.0.1:4317"
 	if protocol == "http/protobuf" {
@@ -40,7 +40,8 @@ func over(protocol string, variables ...string) map[string]string {
 	return set
 }
 
-// sampling returns the environment with a sampling rate of config-observability.
+// sampling returns an environment whose OBSERVABILITY_CONFIG, made from Knative's
+// config-observability, has this sampling rate, with export over gRPC.
 func sampling(rate float64, variables ...string) map[string]string {
 	set := over("grpc", variables...)
 	set["OBSERVABILITY_CONFIG"] = observability("grpc", "http://127.0.0.1:4317", "http://127.0.0.1:4317", rate)

@@ -131,7 +131,7 @@ func TestTheTableOfTheEnvironmentMatchesKnative(t *testing.T) {
 	}
 }
 
-func TestTheTableOfAnnotationsMatchesKnative(t *testing.T) {
+func TestTheDocumentedAnnotationsMatchKnative(t *testing.T) {
 	serving := moduleDir(t, servingModule)
 	var want []string
 	ast.Inspect(parse(t, filepath.Join(serving, "pkg/apis/serving/register.go")), func(n ast.Node) bool {

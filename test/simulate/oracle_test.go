@@ -467,8 +467,9 @@ func (r *run) judgeLeftovers() {
 	}
 }
 
-// judgeOrder checks that requests were admitted in order of arrival. A delayed loop
-// learns of a granted slot later.
+// judgeOrder checks that requests were admitted in order of arrival. It tolerates
+// differences up to kernel.maxDelay, because a delayed loop learns that much later that
+// its request got a slot.
 func (r *run) judgeOrder() {
 	inOrder := make([]*request, r.exchanges+1)
 	for _, q := range r.requests {

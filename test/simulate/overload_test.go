@@ -347,7 +347,7 @@ func (r *run) mayShareFlows(q *request, all []*request) bool {
 	return len(keys) > ownFlows
 }
 
-// judgeKeys checks that the requests of each key were admitted in order of arrival.
+// judgeKeys checks that the requests of each class and key were admitted in order of arrival.
 func (r *run) judgeKeys(all []*request) {
 	type lane struct {
 		class int

@@ -89,7 +89,8 @@ func (h *eventHeap) pop() event {
 // after schedules f.
 func (w *world) after(delay int64, f func()) { w.afterIn(w.rng, delay, f) }
 
-// afterIn is after with a different random source.
+// afterIn schedules f like the method after. If w.shuffle is set, rng orders events of
+// the same time.
 func (w *world) afterIn(rng *rand.Rand, delay int64, f func()) {
 	w.seq++
 	key := w.seq
@@ -163,8 +164,9 @@ func (w *world) between(low, high int64) int64 {
 	return low + w.rng.Int64N(high-low+1)
 }
 
-// spread returns a random number from low to high; each order of magnitude is equally
-// likely.
+// spread returns a random number from low to high and prefers small ones: it raises an
+// upper bound by a factor of 8, with probability 2/3 each time, and draws uniformly
+// below it.
 func (w *world) spread(low, high int64) int64 {
 	if high <= low {
 		return low

@@ -36,7 +36,7 @@ func (s *stepReader) Read(p []byte) (int, error) {
 	}
 }
 
-func TestEachKindOfStreamHoldsItsSlotAndTheDrain(t *testing.T) {
+func TestEachKindOfStreamKeepsItsSlotAndDelaysDrain(t *testing.T) {
 	for name, set := range map[string]func(ctx *fasthttp.RequestCtx, next chan string){
 		"SetBodyStreamWriter": func(ctx *fasthttp.RequestCtx, next chan string) {
 			ctx.SetBodyStreamWriter(func(w *bufio.Writer) {

@@ -53,7 +53,8 @@ func BenchmarkBeginEndParallel(b *testing.B) {
 	}
 }
 
-// The same with a few hundred nanoseconds of work around each slot. Without the work, a
+// Like BenchmarkBeginEndParallel, limited, with a few hundred nanoseconds of work while
+// holding the slot and after releasing it. Without the work, a
 // mutex looks too fast: its holder locks it repeatedly before the other processor sees it
 // unlocked.
 func BenchmarkBeginEndParallelWithWork(b *testing.B) {

@@ -179,8 +179,8 @@ func (p *ConnectQueue) Hurry() {
 }
 
 // Enqueue queues x, unless it is queued already. If try is true, x makes an attempt to
-// connect now; otherwise the caller calls Enqueue again at next at the latest. If o is not
-// Undecided, x ends with it.
+// connect now; otherwise the caller must call Enqueue again no later than the time next. If
+// o is not Undecided, x ends with outcome o.
 func (p *ConnectQueue) Enqueue(x *Exchange, now int64) (try bool, next int64, o gate.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

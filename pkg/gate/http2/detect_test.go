@@ -301,7 +301,7 @@ func TestACloseWithoutAResponseOverHTTP1IsFollowedByAnAttemptOverHTTP2(t *testin
 	})
 }
 
-func TestARequestThatBothProtocolsCloseWithoutAResponseEndsWithTheFirstOutcome(t *testing.T) {
+func TestACloseWithoutResponseOverBothProtocolsGives502(t *testing.T) {
 	var over1 atomic.Int64
 	up := serveRaw(t, func(conn net.Conn) {
 		if _, h2c := sniffPreface(conn); !h2c {

@@ -82,8 +82,9 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 // many frames. Above that number, streams of a burst fill one connection after the other,
 // and other streams use the connection with the fewest streams: the container chooses the
 // order in which it serves the streams of a connection, so a burst could delay them. A
-// request with a body avoids connections whose window is exhausted by unread uploads, and
-// connections on which it could block, or be blocked by, uploads of another client.
+// request with a body avoids connections whose send window is used up by uploads that
+// the container has not read, and connections where it would compete for the window with
+// uploads of another client.
 func (p *Pool) choose(x *exchange.Exchange) (c *upConn, preferNew bool) {
 	light := 0            // connections that accept streams and have fewer than busyConnStreams
 	var contended *upConn // accepts streams, but other uploads block or may block its window

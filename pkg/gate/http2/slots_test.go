@@ -105,7 +105,7 @@ func TestClosedWindowsHoldNoSlotWhenResponsesFillTheBuffers(t *testing.T) {
 
 // The gate reads the rest of a response that fits into its buffer, wherever the client
 // stopped reading.
-func TestAClientThatReadsPartOfAResponseHoldsNoSlot(t *testing.T) {
+func TestAStalledClientHoldsNoSlotIfTheRestFitsTheBuffer(t *testing.T) {
 	overBothProtocols(t, func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.URL.Path[1:])
 		_, _ = io.WriteString(w, strings.Repeat("x", n))

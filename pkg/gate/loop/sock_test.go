@@ -637,7 +637,7 @@ func TestDiscardDropsReceivedBytes(t *testing.T) {
 	discard(8, 0, io.EOF)
 }
 
-func TestAfterAWriteFailedWithAResetReadsDoNotReturnEOF(t *testing.T) {
+func TestReadsAfterAWriteFailedWithECONNRESETDoNotReturnEOF(t *testing.T) {
 	s := newSubject(t)
 	s.send("some")
 	s.until("readable", s.sock.Readable)

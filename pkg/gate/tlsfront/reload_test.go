@@ -56,7 +56,7 @@ func TestACertificateReplacedThroughALinkIsServed(t *testing.T) {
 	f.unchanged()
 }
 
-func TestAnOverwrittenLinkTargetIsServed(t *testing.T) {
+func TestACertificateIsReloadedWhenItsLinkTargetIsOverwritten(t *testing.T) {
 	f, c := prepare(t)
 	elsewhere := t.TempDir()
 	f.write(elsewhere, "first")

@@ -323,7 +323,7 @@ func TestFieldsOfUntrustedClientsAreNotForwarded(t *testing.T) {
 	wantSame(t, "head", string(r.AppendHead(nil, netip.MustParseAddr("192.0.2.7"), nil)), want)
 }
 
-func TestAReceivedRequestStartOfATrustedSourceIsKept(t *testing.T) {
+func TestXRequestStartFromATrustedSourceIsKept(t *testing.T) {
 	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "x-request-start: t=1")
 	r.SetStart(2)
 	want := "GET / HTTP/1.1\r\nHost: a\r\nx-request-start: t=1\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n"

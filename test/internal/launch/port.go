@@ -77,8 +77,9 @@ func FreeRow(t testing.TB, n int) int {
 	return 0
 }
 
-// takeBlock reserves a block of ports among the test processes of this network
-// namespace by listening on an abstract Unix socket, because both have the same scope.
+// takeBlock reserves a block of ports for this test process by listening on an abstract
+// Unix socket. Abstract sockets, like ports, belong to a network namespace, so the
+// reservation holds exactly where the ports do.
 func takeBlock() bool {
 	for _, block := range rand.Perm(portBlocks) {
 		l, err := net.Listen("unix", fmt.Sprintf("@queuegate-test-ports/%d", block))

@@ -129,7 +129,8 @@ func (l *loader) argument(arg string, rest []string) []string {
 	return rest
 }
 
-// flag stores the text of a flag, which may be the next argument.
+// flag stores the value of the flag name: text if hasText, "true" for a boolean flag,
+// otherwise the next argument. It returns the remaining arguments.
 func (l *loader) flag(name, text string, hasText bool, rest []string) []string {
 	isText := len(rest) > 0 && !strings.HasPrefix(rest[0], "--")
 	s := l.flagged(name)

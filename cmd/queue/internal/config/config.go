@@ -18,8 +18,8 @@ import (
 // Config holds every setting of the gate. Load returns it complete and validated,
 // before anything listens; afterwards it is read-only. Settings that a package uses
 // directly are fields of that package's Config, to which internal/app adds parts and
-// callbacks. The table describes the settings; the comments here describe zero values
-// and derived fields.
+// callbacks. The function table describes each setting; the comments here describe
+// only zero values and derived fields.
 type Config struct {
 	Gate     exchange.Config
 	TLS      tlsfront.Config

@@ -35,7 +35,7 @@ type inputs struct {
 // empty variable counts as unset; an empty flag selects the default.
 //
 // The error joins all problems, one line each; c is nil then. warnings are lines for
-// the log, also returned with an error. The Command is always valid.
+// the log. warnings and command are valid even if err is not nil.
 func Load(args []string, lookup func(string) (string, bool), names []string) (c *Config, command Command, warnings []string, err error) {
 	return loadWith(inputs{args, lookup, names}, nil)
 }

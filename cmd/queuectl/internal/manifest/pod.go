@@ -199,7 +199,8 @@ func (p *pod) userPortNames() (names []string) {
 	return names
 }
 
-// checkPorts notes TLS, and ports of the node that bypass the gate.
+// checkPorts sets p.tls if the application's port is named https, and reports each
+// hostPort that bypasses the gate.
 func (p *pod) checkPorts() {
 	for _, c := range items(p.containers) {
 		for _, entry := range items(at(c, "ports")) {

@@ -50,8 +50,9 @@ type position struct {
 	Lines int    `json:"lines,omitempty"`
 }
 
-// maxRecord limits the size of an annotation in bytes; Kubernetes' own limit for all
-// annotations of an object is 256 KiB.
+// maxRecord is the largest annotation in bytes that decodeRecord accepts. It equals
+// Kubernetes' limit on all annotations of an object together, so no valid record is
+// longer.
 const maxRecord = 1 << 18
 
 func (r *record) encode() string {

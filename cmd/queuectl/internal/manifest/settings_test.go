@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestAssignmentsAreCheckedAgainstTheTableOfSettings(t *testing.T) {
+func TestSetOptionsAreCheckedAgainstTheSettingsOfTheGate(t *testing.T) {
 	for assignment, want := range map[string]string{
 		"QUEUE_CAPACITY=7": "QUEUE_CAPACITY=7", "queue-capacity=7": "QUEUE_CAPACITY=7", "concurrency=auto": "CONTAINER_CONCURRENCY=auto",
 		"timeout=": "REVISION_TIMEOUT_SECONDS=", "queue-fair-by=header:X=Y": "QUEUE_FAIR_BY=header:X=Y",

@@ -134,7 +134,7 @@ func TestThePortNamedForHTTPIsTheApplications(t *testing.T) {
 	}
 }
 
-func TestAnApplicationWithTLSIsSpokenToWithTLS(t *testing.T) {
+func TestInjectSetsUpstreamTLSForAnApplicationWithTLS(t *testing.T) {
 	probe := "        readinessProbe:\n          httpGet: {path: /, port: http, scheme: HTTPS}\n"
 	for name, text := range map[string]string{
 		"probe":          deployment + probe,
