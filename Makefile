@@ -6,7 +6,7 @@ GO        ?= go
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMMIT    ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # FIPS=1: with the frozen module of Go's cryptography that has a FIPS 140-3
-# certificate, in FIPS 140-3 mode. Output gets names of its own.
+# certificate, in FIPS 140-3 mode. Output gets separate names.
 FIPS      ?=
 MODULE140 := v1.0.0
 GOFIPS140 := $(if $(filter 1,$(FIPS)),$(MODULE140),off)

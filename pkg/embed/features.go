@@ -12,8 +12,8 @@ import (
 type closeNotifier interface{ CloseNotify() <-chan bool }
 
 // features is a set of optional interfaces of a ResponseWriter. Callers take the presence
-// of a method for a working feature, so next gets exactly those that the received writer
-// has. io.StringWriter is not among them: io.WriteString works with and without it.
+// of a method for a working feature, so next gets exactly the interfaces of the received
+// writer. io.StringWriter is not among them: io.WriteString works with and without it.
 type features uint8
 
 const (
@@ -72,7 +72,7 @@ func (w http1Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) { return hija
 func (w http1Writer) CloseNotify() <-chan bool                     { return notifier{w.call}.CloseNotify() }
 func (w http1Writer) ReadFrom(src io.Reader) (int64, error)        { return readerFrom{w.call}.ReadFrom(src) }
 
-// http2Writer has those of net/http's writer for HTTP/2.
+// http2Writer has the features of net/http's writer for HTTP/2.
 type http2Writer struct{ *call }
 
 func (w http2Writer) Flush()                   { flusher{w.call}.Flush() }
@@ -150,7 +150,7 @@ type hijackable struct {
 // Unwrap supports http.ResponseController.
 func (h hijackable) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
-// combine returns a writer with other features than those of net/http.
+// combine returns a writer with any other set of features.
 func combine(x *call, f features) http.ResponseWriter {
 	switch f {
 	case flushes:

@@ -23,7 +23,7 @@ type Request struct {
 	RequestBody, ResponseBody int64 // bytes
 }
 
-// ended returns what is called at the end of each request; nil = nothing.
+// ended returns the function to call at the end of each request; nil = none.
 func (c *Config) ended() func(*gate.Record) {
 	hook, log := c.RequestEnded, c.Logger
 	switch {

@@ -111,7 +111,7 @@ func readPod(t *testing.T) *unstructured.Unstructured {
 	return pod
 }
 
-// containers are those of the pod, by name.
+// containers maps the pod's containers by name.
 func containers(t *testing.T, pod *unstructured.Unstructured) map[string]map[string]any {
 	t.Helper()
 	list, _, err := unstructured.NestedSlice(pod.Object, "spec", "containers")

@@ -1,6 +1,6 @@
 // Package conformance lets judges that others wrote decide about the gate: the
 // kubelet's own probe packages, gRPC's interop suite, h2spec. The package knative
-// in it, a module of its own, does so with the clients of Knative.
+// in it, a separate module, does so with the clients of Knative.
 //
 // The real queue binary runs in front of small targets of this process. The
 // shared set of outcomes is probed three times: by the kubelet itself, by the

@@ -65,7 +65,7 @@ func (g *tlsGate) mount(generation int) (serial int64) {
 }
 
 // mountFiles lays out the files that write makes, as Kubernetes does, and replaces
-// those of the generation before.
+// the files of the previous generation.
 func (g *tlsGate) mountFiles(generation int, write func(dir string), files ...string) {
 	g.ca.t.Helper()
 	name := fmt.Sprintf("..%d", generation)

@@ -82,7 +82,7 @@ const something = "*"
 func matches(got, want string) bool { return got == want || want == something && got != "" }
 
 // absent is an instrument of queue-proxy that the gate does not have: its values are
-// those of http.server.request.body.size.
+// the values of http.server.request.body.size.
 const absent = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp http.client.request.body.size By Histogram"
 
 // lacking returns the instruments of queue-proxy that the gate lacks, unless one of

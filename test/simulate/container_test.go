@@ -188,7 +188,7 @@ func (r *run) requestOf(line string) *request {
 	return r.requests[id-1]
 }
 
-// judgeHead compares a head with the one that the client sent, and checks the limits in
+// judgeHead compares a head with the client's, and checks the limits in
 // force.
 func (u *upPeer) judgeHead(q *request, method string) {
 	if method != q.method || q.badHead != "" || q.probe {

@@ -404,7 +404,7 @@ func (c *h2Up) judgeList(fields [][2]string) {
 	}
 }
 
-// judgeHead2 compares a head with the one that the client sent.
+// judgeHead2 compares a head with the client's.
 func (c *h2Up) judgeHead2(u *upPeer, q *request, method string, fields [][2]string, end bool) {
 	for _, want := range [][2]string{{":scheme", "http"}, {":authority", "sim"}} {
 		if v, n := get(fields, want[0]); n != 1 || v != want[1] {

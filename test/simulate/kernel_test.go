@@ -240,7 +240,7 @@ func (k *kernel) maskOf(f *file) (mask uint32) {
 	return mask & (f.event.Events | unix.EPOLLERR | unix.EPOLLHUP)
 }
 
-// Poll returns ready descriptors in random order, and not always all of them.
+// Poll returns ready descriptors in random order, sometimes only a part.
 func (k *kernel) Poll(l *loop.Loop, events []unix.EpollEvent) int {
 	s := k.stateOf(l)
 	if s.polls++; s.polls > maxPolls {

@@ -90,7 +90,7 @@ func streams(one func(id uint32) []byte) func() []byte {
 	}
 }
 
-// strikesAt gives each strike a new stream, after those of begin.
+// strikesAt gives each strike a new stream, after the streams of begin.
 func strikesAt(strike func(id uint32) []byte) func(uint32) []byte {
 	return func(n uint32) []byte { return strike(2*n + 601) }
 }

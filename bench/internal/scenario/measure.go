@@ -261,7 +261,7 @@ func (r *Run) throughput(m *measured, d time.Duration) {
 	r.generator(m, false)
 }
 
-// syscalls counts system calls per request under a short load of its own, in the first
+// syscalls counts system calls per request under a separate short load, in the first
 // round only: the count does not vary between rounds.
 func (r *Run) syscalls(s *stand, spec load.Spec) error {
 	if r.round != 1 || r.isDirect() {

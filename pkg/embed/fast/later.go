@@ -19,7 +19,7 @@ type later struct {
 	cut     *time.Timer     // cuts the connection at the request timeout; nil = no timeout
 	never   runtime.Cleanup // ends the call if fasthttp forgets its RequestCtx
 
-	mu      sync.Mutex   // guards what follows
+	mu      sync.Mutex   // guards the fields below
 	sending bool         // fasthttp has not finished with the request
 	writing bool         // the writer of StreamBody has not returned
 	outcome gate.Outcome // with which the call ends; Undecided until its handler has returned

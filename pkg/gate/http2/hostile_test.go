@@ -179,7 +179,7 @@ func TestHostileRequestsAreRejectedOrForwardedUnambiguously(t *testing.T) {
 	t.Run("h2c", func(t *testing.T) { runCorpus(t, new(frameRecorder), upstream.H2C) })
 }
 
-// recordingContainer records what it receives.
+// recordingContainer records the bytes that it receives.
 type recordingContainer interface {
 	serve(net.Conn)
 	take() (raw []byte, requests, garbage []string)

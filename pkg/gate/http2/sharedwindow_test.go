@@ -120,7 +120,7 @@ func (c *client) post(body string) (id uint32) {
 	return id
 }
 
-// Completely received bodies share connections with those of any client.
+// Completely received bodies share connections with bodies of any client.
 func TestFullyReceivedBodiesOfSeveralClientsShareAConnection(t *testing.T) {
 	heads := make(chan int64, 16)
 	up := servePeers(t, nil, func(p *peer, f http2.Frame) bool {

@@ -32,7 +32,7 @@ type material struct {
 	clientCA *x509.CertPool // nil: clients need no certificate
 }
 
-// files is what was read. With a credential bundle, certificate and key are both the
+// files are the contents of the files read. With a credential bundle, certificate and key are both the
 // bundle.
 type files struct {
 	certificate, key, clientCA []byte

@@ -37,7 +37,7 @@ type OTLP struct {
 // TLSFiles are the files in PEM for a connection to a collector, those of a signal before those of both signals. The first usable one
 // applies, as in queue-proxy; a file that cannot be used is ignored.
 type TLSFiles struct {
-	Certificates []string // that verify the collector; none = those of the system
+	Certificates []string // PEM files that verify the collector; none = the system's certificates
 	Clients      []ClientFiles
 }
 

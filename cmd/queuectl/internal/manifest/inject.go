@@ -86,7 +86,7 @@ func Inject(files []File, o Options) (injected []File, notes []Note) {
 		p.traffic(workloads)
 		result, err := p.checked()
 		if err != nil {
-			// The form of this file is one that record cannot describe.
+			// A record cannot describe the form of this file.
 			again := &pass{source: &source{}, file: f, options: o, priors: priors[i]}
 			if again.source, err = parse(f.Text); err == nil {
 				again.verbatim = true

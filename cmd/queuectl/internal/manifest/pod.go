@@ -641,7 +641,7 @@ func (p *pod) unverified() bool {
 	return true
 }
 
-// standardResources are those of the gate in config/kubernetes/deployment.yaml.
+// standardResources are the gate's resources in config/kubernetes/deployment.yaml.
 var standardResources = map[string]string{"requests.cpu": "25m", "requests.memory": "32Mi", "limits.cpu": "500m", "limits.memory": "128Mi"}
 
 // resources returns the gate's requests and limits. An empty quantity removes one.

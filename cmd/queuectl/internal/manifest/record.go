@@ -510,7 +510,7 @@ func (s *source) hasAnchors(text string) bool {
 	return true
 }
 
-// isOurHook reports whether a preStop hook is the one that inject adds.
+// isOurHook reports whether inject has added a preStop hook.
 func isOurHook(hook *yaml.Node) bool { return text(at(hook, "httpGet", "path")) == waitForDrain }
 
 // insertAt puts the text of a key into a mapping.

@@ -1,4 +1,4 @@
 // Package core is the part of an embedded gate that does not depend on a server: the
-// shared gate, counting and the drain. Package embed and the packages beside it use it;
+// shared gate, counting and the drain. Package embed, fast and status use it;
 // programs cannot, so none of it is promised.
 package core
