@@ -17,6 +17,7 @@ const (
 	minReserveOpen   = 64    // reservedIdle applies from this many open connections on
 	maxIdleTime      = int64(90 * time.Second)
 	trimIdleTime     = int64(10 * time.Second) // for trim
+	maxPollAge       = time.Millisecond        // of the poll that showed an idle connection quiet
 )
 
 // Pool holds the idle connections of one loop to the container, last in first out, and
@@ -84,6 +85,12 @@ func (p *Pool) reclaimable() *upConn {
 // Cancel implements exchange.Connector.
 func (p *Pool) Cancel(x *exchange.Exchange) { p.dialer.Cancel(x) }
 
+// quiet reports whether no bytes, EOF or error are pending on u. For a request that can
+// be retried, the events of a recent poll are enough.
+func (u *upConn) quiet(retryable bool) bool {
+	return retryable && u.sock.QuietAtPoll(maxPollAge) || u.sock.Quiet()
+}
+
 // get returns an idle connection on which the kernel holds neither bytes nor EOF; nil =
 // none. Unless the request can be retried (retryable), the connection must not be close to
 // the age at which the container closes it. Connections close to it stay in the pool:
@@ -93,7 +100,7 @@ func (p *Pool) get(retryable bool) *upConn {
 	for n := len(p.idle); n > 0; n = len(p.idle) {
 		u := p.idle[n-1]
 		age := now - u.idleSince
-		if u.sock.Quiet() && (u.closesAt == 0 || now < u.closesAt || retryable) {
+		if u.quiet(retryable) && (u.closesAt == 0 || now < u.closesAt || retryable) {
 			p.idleAge.NoteAlive(time.Duration(age))
 			if !retryable && !p.idleAge.Trusts(time.Duration(age)) {
 				return nil // the other connections are older

@@ -41,6 +41,7 @@ type Loop struct {
 	cork             []byte // buffer in which a layer encodes
 	wakeup           Sock
 	closing          bool
+	polledAll        bool // the last poll returned every pending event
 }
 
 // New creates a loop. It holds three descriptors until Run has returned.
@@ -107,6 +108,7 @@ func (l *Loop) serve(uintptr) bool {
 	for iteration := 1; ; iteration++ {
 		n := l.pollNow()
 		l.now = l.Nanotime()
+		l.note(n)
 		more := n > fewEvents
 		for i := range l.events[:n] {
 			if l.dispatch(&l.events[i]) {
@@ -155,17 +157,36 @@ func (l *Loop) pollNow() int {
 	return int(n)
 }
 
+// note updates the sockets of the first n events before any handler runs, so that
+// each handler sees what was pending on every socket when the loop polled.
+func (l *Loop) note(n int) {
+	l.polledAll = n < eventsPerWait
+	for i := range l.events[:n] {
+		if s := l.registered(&l.events[i]); s != nil {
+			s.note(l.events[i].Events)
+		}
+	}
+}
+
 // dispatch delivers an event. It reports whether more such events may be pending that
 // the wakeup poller will not report.
 func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
-	s := l.socks[ev.Fd]
-	if s == nil || s.gen != ev.Pad {
-		return false // closed earlier in this batch; the descriptor number may have been reused
+	s := l.registered(ev)
+	if s == nil {
+		return false
 	}
 	level := s.levelTriggered
-	s.note(ev.Events)
 	s.handler.Event(s)
 	return level
+}
+
+// registered returns the socket of an event, or nil if it was closed earlier in this
+// batch. Its descriptor number may have been reused since.
+func (l *Loop) registered(ev *unix.EpollEvent) *Sock {
+	if s := l.socks[ev.Fd]; s != nil && s.gen == ev.Pad {
+		return s
+	}
+	return nil
 }
 
 // runWoken runs the steps of woken handles, and posted functions.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -212,6 +213,14 @@ func (s *Sock) Quiet() bool {
 		return true
 	}
 	return false
+}
+
+// QuietAtPoll reports whether neither bytes, EOF nor an error were pending on an idle
+// connection when the loop last polled, at most maxAge ago. It costs no system call.
+// False can also mean that this is unknown, as for sockets with a layer.
+func (s *Sock) QuietAtPoll(maxAge time.Duration) bool {
+	l := s.loop
+	return s.layer == nil && !s.readable && !s.hangup && !s.failed && l.polledAll && l.Nanotime()-l.now <= int64(maxAge)
 }
 
 // Ended reports whether the next read would return EOF or an error, even if its event

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"go.uber.org/atomic"
 	"golang.org/x/sys/unix"
@@ -296,6 +297,69 @@ func TestQuietDetectsBytesBeforeTheirEvent(t *testing.T) {
 		_ = s.far.CloseWrite()
 		if s.sock.HungUp() || quiet() {
 			t.Error("quiet with an end pending")
+		}
+	})
+}
+
+// The handlers of both sockets run in the same batch, in either order.
+func TestTheFirstHandlerOfABatchSeesTheEventsOfAllSockets(t *testing.T) {
+	l := startLoop(t)
+	pairs := [2][2]int{socketPair(t), socketPair(t)}
+	var socks [2]Sock
+	var other, quiet bool
+	done := make(chan struct{})
+	ignore := handlerFunc(func(*Sock) {})
+	on(t, l, func() {
+		for i := range socks {
+			_, _ = unix.Write(pairs[i][1], []byte("x"))
+			err := l.Register(&socks[i], pairs[i][0], handlerFunc(func(s *Sock) {
+				s.SetHandler(ignore)
+				socks[1-i].SetHandler(ignore)
+				other, quiet = socks[1-i].Readable(), socks[1-i].QuietAtPoll(time.Hour)
+				close(done)
+			}))
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	receive(t, done)
+	on(t, l, func() { socks[0].Close(); socks[1].Close() })
+	if !other || quiet {
+		t.Errorf("the first handler saw readable=%v, quiet=%v of the other socket, whose event was in its batch", other, quiet)
+	}
+}
+
+func TestQuietAtPollKnowsTheEventsOfTheLastPoll(t *testing.T) {
+	s := newSubject(t)
+	s.do(func() {
+		if !s.sock.QuietAtPoll(time.Hour) {
+			t.Error("not quiet at the start")
+		}
+		if s.sock.QuietAtPoll(-1) {
+			t.Error("quiet by a poll that is too old")
+		}
+		if _, err := s.far.Write([]byte("x")); err != nil {
+			t.Error(err)
+		}
+	})
+	s.until("readable", s.sock.Readable)
+	s.do(func() {
+		if s.sock.QuietAtPoll(time.Hour) {
+			t.Error("quiet with a byte pending")
+		}
+	})
+	s.wantRead(8, "x", nil)
+	s.do(func() {
+		if !s.sock.QuietAtPoll(time.Hour) {
+			t.Error("not quiet after the byte was read")
+		}
+		_ = s.far.CloseWrite()
+	})
+	s.until("hung up", s.sock.HungUp)
+	s.do(func() {
+		if s.sock.QuietAtPoll(time.Hour) {
+			t.Error("quiet with EOF pending")
 		}
 	})
 }
