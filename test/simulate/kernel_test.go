@@ -241,13 +241,13 @@ func (k *kernel) maskOf(f *file) (mask uint32) {
 }
 
 // Poll returns ready descriptors in random order, sometimes only a part.
-func (k *kernel) Poll(l *loop.Loop, events []unix.EpollEvent) int {
+func (k *kernel) Poll(l *loop.Loop, events []unix.EpollEvent) (n int, more bool) {
 	s := k.stateOf(l)
 	if s.polls++; s.polls > maxPolls {
 		panic("an iteration of the loop does not end")
 	}
 	if len(s.ready) == 0 {
-		return 0
+		return 0, false
 	}
 	ready := s.ready
 	if k.shuffle && len(ready) > 1 {
@@ -257,10 +257,10 @@ func (k *kernel) Poll(l *loop.Loop, events []unix.EpollEvent) int {
 	if k.partial && most > 1 && k.rng.IntN(2) == 0 {
 		most = 1 + k.rng.IntN(most)
 	}
-	n := 0
 	var left []*file
 	for i, f := range ready {
 		if i >= most {
+			more = true
 			left = append(left, ready[i:]...)
 			break
 		}
@@ -279,7 +279,7 @@ func (k *kernel) Poll(l *loop.Loop, events []unix.EpollEvent) int {
 		}
 	}
 	s.ready = append(ready[:0], left...)
-	return n
+	return n, more
 }
 
 func (k *kernel) Read(fd int, b []byte) (int, syscall.Errno) {

@@ -26,7 +26,8 @@ type Kernel interface {
 	// Watch starts and Unwatch stops the delivery of events of fd to l.
 	Watch(l *Loop, fd int, event unix.EpollEvent) error
 	Unwatch(l *Loop, fd int)
-	Poll(l *Loop, events []unix.EpollEvent) int
+	// Poll stores pending events in events. more reports that there may be others.
+	Poll(l *Loop, events []unix.EpollEvent) (n int, more bool)
 
 	Read(fd int, b []byte) (int, syscall.Errno)
 	Peek(fd int) (int, syscall.Errno)

@@ -148,19 +148,22 @@ func (l *Loop) serve(uintptr) bool {
 // scheduler need not be informed.
 func (l *Loop) pollNow() int {
 	if l.kernel != nil {
-		return l.kernel.Poll(l, l.events[:])
+		n, more := l.kernel.Poll(l, l.events[:])
+		l.polledAll = !more
+		return n
 	}
 	n, _, e := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epfd), uintptr(unsafe.Pointer(&l.events[0])), eventsPerWait, 0, 0, 0)
 	if e != 0 {
+		l.polledAll = false
 		return 0 // EINTR; other errors will be reported by the netpoller
 	}
+	l.polledAll = n < eventsPerWait
 	return int(n)
 }
 
 // note updates the sockets of the first n events before any handler runs, so that
 // each handler sees what was pending on every socket when the loop polled.
 func (l *Loop) note(n int) {
-	l.polledAll = n < eventsPerWait
 	for i := range l.events[:n] {
 		if s := l.registered(&l.events[i]); s != nil {
 			s.note(l.events[i].Events)
