@@ -10,6 +10,8 @@ type AdmissionStats struct {
 	QueueDepth       int
 	QueueCapacity    int
 	ConcurrencyLimit int // 0 = unlimited
+	CostUnits        int // held by requests in flight
+	CostLimit        int // most units held at once; 0 = off
 	Draining         bool
 }
 

@@ -36,7 +36,7 @@ type Config struct {
 	// all requests are admitted, and still counted.
 	Limit int
 	// Capacity is the maximum number of queued requests, up to MaxCapacity. 0 = no
-	// queue. The unlimited mode queues nothing.
+	// queue. The unlimited mode queues only with CostLimit or Brake.
 	Capacity int
 	// CapacityPerSlot replaces Capacity: the queue capacity is this many times the
 	// current limit. A queue sized for a high limit is too long for a low one: clients
@@ -49,6 +49,13 @@ type Config struct {
 	// draining, before their clients disconnect (see standingQueue). Fair has another
 	// rule and ignores it.
 	ShedStanding bool
+	// CostLimit limits the sum of the costs (Waiter.SetCost) of the requests in flight,
+	// up to MaxCost units; 0 = off. A request that costs more than the limit is admitted
+	// when no other request is in flight. The request that is next in order waits until
+	// its units are free, and later ones do not overtake it.
+	CostLimit int
+	// Brake admits requests only as far as SetRoom allows, or when none is in flight.
+	Brake bool
 	// Clock returns the time in ns for Fair and ShedStanding; nil = the system's clock.
 	// Configure ignores it.
 	Clock func() int64
@@ -92,6 +99,9 @@ type Waiter struct {
 	// fairly.
 	Key   uint64
 	Class uint8
+	// units is the cost of the request, little-endian, from SetCost until it is rejected
+	// or withdrawn, or returns its units (Charge). Three bytes keep the size of a Waiter.
+	units [3]byte
 	state atomic.Uint32
 
 	list.Node[Waiter] // guarded by Controller.mu, like the next three fields
@@ -113,6 +123,23 @@ func (w *Waiter) Shed() bool { return w.state.Load() == waiterShed }
 // Expired reports whether w was removed because the queue stands (Config.ShedStanding):
 // w has neither slot nor queue position. Notify is called as for a grant.
 func (w *Waiter) Expired() bool { return w.state.Load() == waiterExpired }
+
+// SetCost sets the cost of the next request in units, from 1 to MaxCost; n is brought
+// into that range. Call it before Acquire. Without Config.CostLimit it has no effect.
+func (w *Waiter) SetCost(n int64) { w.setUnits(min(max(n, 1), MaxCost)) }
+
+func (w *Waiter) setUnits(n int64) { w.units = [3]byte{byte(n), byte(n >> 8), byte(n >> 16)} }
+
+// cost returns the units set.
+func (w *Waiter) cost() int64 {
+	return int64(w.units[0]) | int64(w.units[1])<<8 | int64(w.units[2])<<16
+}
+
+// reject returns w, which holds nothing, to the state idle.
+func (w *Waiter) reject() {
+	w.setUnits(0)
+	w.setState(waiterIdle)
+}
 
 // setState sets the state. It avoids the write if the state is unchanged since the
 // previous request.
@@ -139,8 +166,9 @@ type Controller struct {
 	//	bits 32 to 63  queued: at most the highest capacity so far (1<<24)
 	//
 	// Neither count can carry into the other: each is compared with its bound, or with
-	// 0, before it changes. While requests are queued, all slots are taken and word
-	// changes only under mu; otherwise it changes without mu.
+	// 0, before it changes. While requests are queued, word changes only under mu, and
+	// all slots are taken or the quota does not admit the next request. Otherwise word
+	// changes without mu, but with meteredBit under mu.
 	word atomic.Uint64
 
 	// bounds changes only under mu and is read after word: a goroutine that sees a
@@ -155,6 +183,9 @@ type Controller struct {
 
 	standing standingQueue // of fifo, with Config.ShedStanding
 
+	quota quota         // guarded by mu; in force with meteredBit
+	busy  chan struct{} // see Busy
+
 	drain drainRate
 }
 
@@ -163,6 +194,7 @@ type Controller struct {
 //
 //	bits  0 to 31  concurrency limit, up to 1<<20; noLimit in the unlimited mode
 //	bits 32 to 56  queue capacity, up to 1<<24; with perSlotBit, the capacity per slot
+//	bit  60        meteredBit: all decisions take the lock and respect the quota
 //	bit  61        shedStandingBit: Config.ShedStanding
 //	bit  62        perSlotBit
 //	bit  63        fairBit: the queue is fair, not strict FIFO
@@ -173,6 +205,7 @@ const (
 	noLimit         bounds = 1 << 31 // more requests than can ever be in flight
 	capacityShift          = 32
 	capacityMask    bounds = 1<<25 - 1
+	meteredBit      bounds = 1 << 60
 	shedStandingBit bounds = 1 << 61
 	perSlotBit      bounds = 1 << 62
 	fairBit         bounds = 1 << 63
@@ -189,9 +222,15 @@ func newBounds(c Config) bounds {
 	if c.CapacityPerSlot < 0 || c.CapacityPerSlot > MaxCapacity/MaxLimit {
 		panic(fmt.Sprintf("BUG: queue capacity per slot %d is not within 0 and %d", c.CapacityPerSlot, MaxCapacity/MaxLimit))
 	}
+	if c.CostLimit < 0 || c.CostLimit > MaxCost {
+		panic(fmt.Sprintf("BUG: cost limit %d is not within 0 and %d", c.CostLimit, MaxCost))
+	}
 	b := bounds(c.Capacity) << capacityShift
 	if c.CapacityPerSlot > 0 {
 		b = bounds(c.CapacityPerSlot)<<capacityShift | perSlotBit
+	}
+	if c.CostLimit > 0 || c.Brake {
+		b |= meteredBit
 	}
 	switch {
 	case c.Fair:
@@ -213,7 +252,8 @@ func (b bounds) withLimit(n int) bounds {
 // limit returns the concurrency limit; noLimit = unlimited.
 func (b bounds) limit() uint64 { return uint64(b & limitMask) }
 
-func (b bounds) isFair() bool { return b&fairBit != 0 }
+func (b bounds) isFair() bool    { return b&fairBit != 0 }
+func (b bounds) isMetered() bool { return b&meteredBit != 0 }
 
 // capacity returns the queue capacity at the limit of b.
 func (b bounds) capacity() uint64 {
@@ -222,7 +262,7 @@ func (b bounds) capacity() uint64 {
 	case b&perSlotBit == 0:
 		return n
 	case b.limit() == uint64(noLimit):
-		return 0 // the unlimited mode queues nothing
+		return 0 // there are no slots
 	}
 	return n * b.limit()
 }
@@ -230,14 +270,15 @@ func (b bounds) capacity() uint64 {
 // New creates a Controller. It panics if a bound is negative or above its maximum;
 // validate the configuration before.
 func New(c Config) *Controller {
-	a := &Controller{clock: c.Clock}
+	a := &Controller{clock: c.Clock, busy: make(chan struct{}, 1)}
 	if a.clock == nil {
 		start := time.Now()
 		a.clock = func() int64 { return int64(time.Since(start)) }
 	}
 	a.bounds.Store(uint64(newBounds(c)))
+	a.quota.configure(c)
 	if c.Fair {
-		a.fair = newFairQueue(a.clock)
+		a.fair = newFairQueue(a.clock, c.CostLimit > 0)
 	}
 	return a
 }
@@ -257,11 +298,12 @@ func (a *Controller) Acquire(w *Waiter) Decision {
 }
 
 // TryAcquire takes a slot if one is free, which implies an empty queue. If it returns
-// true, the caller must call Release.
+// true, the caller must call Release. It returns false with CostLimit or Brake, which
+// need Acquire.
 func (a *Controller) TryAcquire() bool {
 	for {
 		word := a.word.Load()
-		if word&inFlightMask >= a.current().limit() {
+		if b := a.current(); word&inFlightMask >= b.limit() || b.isMetered() {
 			return false
 		}
 		if a.word.CompareAndSwap(word, word+oneInFlight) {
@@ -277,53 +319,62 @@ func (a *Controller) acquireSlow(w *Waiter) Decision {
 	}
 	// Reject without the lock, so that overload does not slow down admitted requests.
 	word := a.word.Load()
-	if b := a.current(); !b.isFair() && b.exhausted(word) {
-		w.setState(waiterIdle)
+	b := a.current()
+	if !b.isFair() && !b.isMetered() && b.exhausted(word) {
+		w.reject()
 		return Rejected
 	}
-	if w.Notify == nil {
+	if w.Notify == nil && !b.isMetered() {
 		panic("BUG: Acquire has to queue a waiter without Notify")
 	}
 
-	decision, shed := a.acquireLocked(w)
-	if shed != nil {
-		shed()
-	}
+	a.mu.Lock()
+	decision, calls := a.acquireLocked(w)
+	a.mu.Unlock()
+	calls.run()
 	return decision
 }
 
-// acquireLocked decides under the lock. shed is the Notify of the waiter that w
-// replaced in the queue, if any.
-func (a *Controller) acquireLocked(w *Waiter) (v Decision, shed func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+// acquireLocked decides under the lock. The calls notify the waiter that w replaced in
+// the queue, if any, and waiters that it had delayed.
+func (a *Controller) acquireLocked(w *Waiter) (Decision, notices) {
 	b := a.current()
+	if b.isMetered() {
+		return a.acquireMetered(b, w)
+	}
 	for {
 		word := a.word.Load()
 		switch {
 		case b.exhausted(word):
-			if b.isFair() && b.capacity() > 0 {
-				if victim := a.fair.shed(w); victim != nil {
-					shed = victim.Notify // from the next line on the owner of victim may reuse it
-					victim.state.Store(waiterShed)
-					w.state.Store(waiterQueued)
-					a.fair.push(w)
-					return Queued, shed
-				}
-			}
-			w.setState(waiterIdle)
-			return Rejected, nil
+			return a.replace(b, w)
 		case word&inFlightMask < b.limit(): // released since TryAcquire
 			if a.word.CompareAndSwap(word, word+oneInFlight) {
+				w.setUnits(0)
 				w.setState(waiterAdmitted)
-				return Admitted, nil
+				return Admitted, notices{}
 			}
 		case a.word.CompareAndSwap(word, word+oneWaiting):
 			w.state.Store(waiterQueued)
 			a.push(w)
-			return Queued, nil
+			return Queued, notices{}
 		}
 	}
+}
+
+// replace queues w in a full queue in the place of the waiter that Config.Fair sheds, or
+// rejects w. The caller holds mu.
+func (a *Controller) replace(b bounds, w *Waiter) (d Decision, calls notices) {
+	if b.isFair() && b.capacity() > 0 {
+		if victim := a.fair.shed(w); victim != nil {
+			calls.add(victim.Notify) // from the next line on the owner of victim may reuse it
+			victim.state.Store(waiterShed)
+			w.state.Store(waiterQueued)
+			a.fair.push(w)
+			return Queued, calls
+		}
+	}
+	w.reject()
+	return Rejected, calls
 }
 
 // exhausted reports whether, with the counts in word, all slots are taken and the queue
@@ -341,19 +392,29 @@ func (a *Controller) Withdraw(w *Waiter) bool {
 	if w.Admitted() {
 		return false
 	}
+	withdrawn, calls := a.withdraw(w)
+	calls.run()
+	return withdrawn
+}
+
+// withdraw is Withdraw under the lock.
+func (a *Controller) withdraw(w *Waiter) (withdrawn bool, calls notices) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch w.state.Load() {
 	case waiterQueued:
 		a.remove(w)
 		a.word.Sub(oneWaiting)
-		w.state.Store(waiterIdle)
-		return true
+		w.reject()
+		if a.current().isMetered() {
+			calls = a.grantMetered() // w may have been next, and needed more units than the others
+		}
+		return true, calls
 	case waiterShed, waiterExpired:
-		w.state.Store(waiterIdle)
-		return true
+		w.reject()
+		return true, calls
 	case waiterAdmitted:
-		return false
+		return false, calls
 	}
 	panic("BUG: Withdraw of a waiter that is neither queued nor admitted")
 }
@@ -366,6 +427,10 @@ func (a *Controller) Release() {
 	for {
 		word := a.word.Load()
 		switch {
+		case a.current().isMetered():
+			if a.releaseMetered() {
+				return
+			}
 		case word >= oneWaiting:
 			if a.handOver() {
 				return
@@ -379,9 +444,14 @@ func (a *Controller) Release() {
 }
 
 // handOver passes the caller's slot to the next queued waiter, or drops it if the limit
-// has been lowered. It returns false if all waiters have withdrawn in the meantime.
+// has been lowered. It returns false if all waiters have withdrawn in the meantime, or
+// if the quota has come into force.
 func (a *Controller) handOver() bool {
 	a.mu.Lock()
+	if a.current().isMetered() {
+		a.mu.Unlock()
+		return false
+	}
 	if word := a.word.Load(); word >= oneWaiting && word&inFlightMask > a.current().limit() {
 		a.word.Sub(oneInFlight)
 		a.mu.Unlock()
@@ -394,7 +464,8 @@ func (a *Controller) handOver() bool {
 		return false
 	}
 	a.word.Sub(oneWaiting)
-	notify := w.Notify // from the next line on the owner of w may reuse it
+	notify := w.Notify // from the state on the owner of w may reuse it
+	w.setUnits(0)
 	w.state.Store(waiterAdmitted)
 	a.mu.Unlock()
 
@@ -429,39 +500,47 @@ func (a *Controller) SetLimit(n int) {
 	if n < 1 || n > MaxLimit {
 		panic(fmt.Sprintf("BUG: concurrency limit %d is not within 1 and %d", n, MaxLimit))
 	}
-	for _, notify := range a.setBounds(func(b bounds) bounds {
+	calls := a.setBounds(func(b bounds) bounds {
 		if b.limit() == uint64(noLimit) {
 			panic("BUG: SetLimit in the unlimited mode")
 		}
 		return b.withLimit(n)
-	}) {
-		notify()
-	}
+	})
+	calls.run()
 }
 
-// Configure replaces limit, capacity and order at once. Requests in flight keep their
-// slots. A higher limit grants the new slots to queued requests first; a lower one takes
+// Configure replaces limits, capacity and order at once. Requests in flight keep their
+// slots, and those admitted without a CostLimit hold no units. A higher limit grants the new slots to queued requests first; a lower one takes
 // effect as slots are released. Queued requests keep their positions, even beyond a
 // lower capacity; after a change of order they are served before later requests.
 // Configure panics if a bound is negative or above its maximum.
 func (a *Controller) Configure(c Config) {
 	next := newBounds(c)
-	for _, notify := range a.setBounds(func(bounds) bounds { return next }) {
-		notify()
-	}
+	calls := a.setBounds(func(bounds) bounds {
+		a.quota.configure(c)
+		if a.fair != nil {
+			a.fair.chargeBy(c.CostLimit > 0)
+		}
+		return next
+	})
+	calls.run()
 }
 
 // setBounds replaces the bounds by the result of update and returns the Notify of each
 // waiter that was granted a slot.
-func (a *Controller) setBounds(update func(bounds) bounds) (granted []func()) {
+func (a *Controller) setBounds(update func(bounds) bounds) (calls notices) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	b := update(a.current())
 	if b.isFair() && a.fair == nil {
-		a.fair = newFairQueue(a.clock)
+		a.fair = newFairQueue(a.clock, a.quota.costLimit > 0)
 	}
 	if b&shedStandingBit != 0 && a.current()&shedStandingBit == 0 {
 		a.standing.began(a.clock()) // requests queued before have no time of arrival, and are older than the window when it ends
+	}
+	if b.isMetered() {
+		a.bounds.Store(uint64(b)) // all decisions take mu
+		return a.grantMetered()
 	}
 	// Publish the new bounds last: until then new requests find no free slot.
 	for a.word.Load()&inFlightMask < b.limit() {
@@ -470,23 +549,29 @@ func (a *Controller) setBounds(update func(bounds) bounds) (granted []func()) {
 			break
 		}
 		a.word.Sub(oneWaiting - oneInFlight)
-		granted = append(granted, w.Notify)
+		calls.add(w.Notify)
+		w.setUnits(0)
 		w.state.Store(waiterAdmitted)
 	}
 	a.bounds.Store(uint64(b))
-	return granted
+	return calls
 }
 
-// Charge replaces the estimated service time charged to the Key of w by the time that w
-// held the slot granted from the queue. Call it before Release of that slot. It does
-// nothing if the slot was not granted from a fair queue.
+// Charge returns the units that w holds (Config.CostLimit), and replaces the estimated
+// service time charged to the Key of w by the time that w held the slot granted from the
+// queue. Call it before Release of that slot. It does nothing if w holds no units and
+// the slot was not granted from a fair queue.
 func (a *Controller) Charge(w *Waiter) {
-	if w.flow == nil {
+	if w.flow == nil && w.units == [3]byte{} {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.fair.charge(w)
+	if w.flow != nil {
+		a.fair.charge(w)
+	}
+	a.quota.units -= w.cost()
+	w.setUnits(0)
 }
 
 // push appends w to the queue. The caller holds mu and has counted w.

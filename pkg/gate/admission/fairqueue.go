@@ -24,6 +24,8 @@ const (
 	maxDebt = 64
 	// maxOutlier, in mean costs, limits how much one request moves the mean.
 	maxOutlier = 8
+	// unitService is the charge of a unit (Config.CostLimit).
+	unitService = minCost
 	// minCost keeps the mean above the rounding of its update.
 	minCost = int64(time.Microsecond)
 )
@@ -52,7 +54,8 @@ type fairQueue struct {
 	classes [Classes]class
 	flows   map[flowKey]*flow // flows with a queued request, or one in flight that was queued here
 	free    []*flow
-	cost    int64  // mean time in ns that a slot is held
+	byUnits bool   // flows are charged by the cost of their requests, not by time
+	cost    int64  // mean charge of a request in ns; of a unit: unitService
 	seq     uint64 // number of the latest enqueue or grant
 }
 
@@ -84,8 +87,8 @@ type class struct {
 	passed    int   // slots granted to higher classes since the last grant here
 }
 
-func newFairQueue(clock func() int64) *fairQueue {
-	q := &fairQueue{clock: clock, flows: map[flowKey]*flow{}, cost: firstCost}
+func newFairQueue(clock func() int64, byUnits bool) *fairQueue {
+	q := &fairQueue{clock: clock, flows: map[flowKey]*flow{}, cost: firstCost, byUnits: byUnits}
 	for i := range q.classes {
 		q.classes[i].byService = flowHeap{before: hasLessService, index: func(f *flow) *int { return &f.serviceIndex }}
 		q.classes[i].byLength = flowHeap{before: isLonger, index: func(f *flow) *int { return &f.lengthIndex }}
@@ -160,19 +163,51 @@ func (q *fairQueue) nextSeq() uint64 {
 	return q.seq
 }
 
+// chargeBy sets whether flows are charged by units. A change makes all queued flows
+// equal: units and time do not compare.
+func (q *fairQueue) chargeBy(units bool) {
+	if q.byUnits == units {
+		return
+	}
+	q.byUnits, q.cost = units, firstCost
+	for i := range q.classes {
+		c := &q.classes[i]
+		for _, f := range c.byService.flows {
+			f.served = c.virtual
+		}
+		heap.Init(&c.byService)
+	}
+}
+
+// next returns the waiter to be granted next, without removing it; nil = the queue is
+// empty.
+func (q *fairQueue) next() *Waiter {
+	c := q.nextClass()
+	if c == nil {
+		return nil
+	}
+	return c.byService.flows[0].waiters.First()
+}
+
 // pop removes and returns the waiter to be granted next; nil = the queue is empty.
 func (q *fairQueue) pop() *Waiter {
 	c := q.nextClass()
 	if c == nil {
 		return nil
 	}
+	q.pass(c)
 	f := c.byService.flows[0]
 	w := f.waiters.First()
+	charge := q.cost
+	if q.byUnits {
+		charge = max(w.cost(), 1) * unitService
+		q.addCost(charge)
+	}
 	c.virtual = max(c.virtual, f.served) + q.cost/int64(len(c.byService.flows)+1)
-	f.served += q.cost
+	f.served = min(f.served+charge, c.virtual+maxDebt*q.cost)
 	f.seq = q.nextSeq()
 	f.inFlight++
-	w.grantedAt, w.charged = q.clock(), q.cost
+	w.grantedAt, w.charged = q.clock(), charge
 	q.unlink(w)
 	return w
 }
@@ -180,26 +215,35 @@ func (q *fairQueue) pop() *Waiter {
 // nextClass returns the highest class with queued requests, unless a lower class has
 // been passed over too often; nil = the queue is empty.
 func (q *fairQueue) nextClass() *class {
-	var first, aged *class
+	var first *class
 	for i := range q.classes {
 		c := &q.classes[i]
 		switch {
 		case c.waiting == 0:
 		case first == nil:
 			first = c
-		default:
-			if c.passed++; c.passed > maxPassed && aged == nil {
-				aged = c
-			}
+		case c.passed >= maxPassed:
+			return c
 		}
 	}
-	if aged != nil {
-		first = aged
-	}
-	if first != nil {
-		first.passed = 0
-	}
 	return first
+}
+
+// pass notes that the next grant goes to chosen, past the lower classes and, if chosen
+// has been passed over too often, past higher ones.
+func (q *fairQueue) pass(chosen *class) {
+	first := true
+	for i := range q.classes {
+		c := &q.classes[i]
+		switch {
+		case c.waiting == 0:
+		case first:
+			first = false
+		default:
+			c.passed++
+		}
+	}
+	chosen.passed = 0
 }
 
 // unlink removes w from its flow and updates the order of flows.
@@ -264,19 +308,27 @@ func (q *fairQueue) shed(w *Waiter) *Waiter {
 	return victim
 }
 
-// charge replaces the estimated charge of w by the actual service time.
+// charge replaces the estimated charge of w by the actual service time, unless w was
+// charged by units.
 func (q *fairQueue) charge(w *Waiter) {
 	f := w.flow
-	took := max(q.clock()-w.grantedAt, 0)
-	q.cost += (min(took, maxOutlier*q.cost) - q.cost) / 16
-	q.cost = max(q.cost, minCost)
 	w.flow = nil
 	f.inFlight--
-	f.served = min(f.served+took-w.charged, q.classes[f.class].virtual+maxDebt*q.cost)
+	if !q.byUnits && w.cost() == 0 {
+		took := max(q.clock()-w.grantedAt, 0)
+		q.addCost(took)
+		f.served = min(f.served+took-w.charged, q.classes[f.class].virtual+maxDebt*q.cost)
+	}
 	if f.waiting > 0 {
 		q.classes[f.class].byService.fix(f)
 	}
 	q.releaseIfUnused(f)
+}
+
+// addCost adds the charge of a request to the mean.
+func (q *fairQueue) addCost(charge int64) {
+	q.cost += (min(charge, maxOutlier*q.cost) - q.cost) / 16
+	q.cost = max(q.cost, minCost)
 }
 
 // flowHeap is a heap.Interface of flows that know their index in it.

@@ -1,0 +1,212 @@
+package admission
+
+// MaxCost is the highest cost of a request and the highest Config.CostLimit, in units.
+const MaxCost = 1<<24 - 1
+
+const (
+	// NoRoom, for SetRoom, admits no request while another is in flight.
+	NoRoom int64 = -1 << 40
+	// AnyRoom, for SetRoom, admits all requests.
+	AnyRoom int64 = 1 << 40
+)
+
+// quota holds the conditions of admission besides the concurrency limit: units
+// (Config.CostLimit) and room in the upstream (Config.Brake). The owner's lock guards it.
+type quota struct {
+	costLimit int64  // 0 = off
+	units     int64  // held by requests in flight
+	brake     bool   // room counts
+	room      int64  // requests that may be admitted; see SetRoom
+	admitted  uint64 // see Admissions
+}
+
+func (q *quota) configure(c Config) { q.costLimit, q.brake = int64(c.CostLimit), c.Brake }
+
+// admits reports whether w may join the requests in flight.
+func (q *quota) admits(w *Waiter) bool {
+	if q.brake && q.room <= 0 {
+		return false
+	}
+	return q.costLimit == 0 || q.units == 0 || q.units+w.cost() <= q.costLimit
+}
+
+// begin counts w, which has been admitted.
+func (q *quota) begin(w *Waiter) {
+	q.admitted++
+	q.room--
+	if q.costLimit == 0 {
+		w.setUnits(0)
+		return
+	}
+	w.SetCost(w.cost())
+	q.units += w.cost()
+}
+
+// admits reports whether w may be admitted, with the counts in word. The caller holds mu.
+func (a *Controller) admits(b bounds, word uint64, w *Waiter) bool {
+	inFlight := word & inFlightMask
+	return inFlight == 0 || inFlight < b.limit() && a.quota.admits(w)
+}
+
+// acquireMetered is Acquire with a quota. The caller holds mu.
+func (a *Controller) acquireMetered(b bounds, w *Waiter) (Decision, notices) {
+	word := a.word.Load()
+	if a.quota.brake && word == 0 {
+		select {
+		case a.busy <- struct{}{}:
+		default:
+		}
+	}
+	waiting := word >> waitingShift
+	if waiting == 0 && a.admits(b, word, w) {
+		a.word.Add(oneInFlight)
+		a.quota.begin(w)
+		w.flow = nil
+		w.setState(waiterAdmitted)
+		return Admitted, notices{}
+	}
+	if w.Notify == nil {
+		a.mu.Unlock()
+		panic("BUG: Acquire has to queue a waiter without Notify")
+	}
+	if waiting >= b.capacity() {
+		d, calls := a.replace(b, w)
+		if d == Queued {
+			calls.append(a.grantMetered()) // the next waiter has changed
+		}
+		return d, calls
+	}
+	a.word.Add(oneWaiting)
+	w.state.Store(waiterQueued)
+	a.push(w)
+	return Queued, a.grantMetered() // w may be the next one of a fair queue
+}
+
+// releaseMetered is Release with a quota. It returns false if none is in force any more.
+func (a *Controller) releaseMetered() bool {
+	a.mu.Lock()
+	if !a.current().isMetered() {
+		a.mu.Unlock()
+		return false
+	}
+	if a.word.Load()&inFlightMask == 0 {
+		a.mu.Unlock()
+		panic("BUG: Release without Acquire")
+	}
+	a.word.Sub(oneInFlight)
+	a.quota.room++
+	calls := a.grantMetered()
+	a.mu.Unlock()
+	calls.run()
+	return true
+}
+
+// grantMetered admits queued requests in order, up to the first one that the bounds or
+// the quota do not admit. The caller holds mu.
+func (a *Controller) grantMetered() (calls notices) {
+	b := a.current()
+	for {
+		w := a.next()
+		if w == nil || !a.admits(b, a.word.Load(), w) {
+			return calls
+		}
+		if shed := a.shedStanding(); len(shed) > 0 {
+			for _, notify := range shed {
+				calls.add(notify)
+			}
+			continue // another one is next
+		}
+		a.pop()
+		a.word.Sub(oneWaiting - oneInFlight)
+		a.quota.begin(w)
+		calls.add(w.Notify) // from the next line on the owner of w may reuse it
+		w.state.Store(waiterAdmitted)
+	}
+}
+
+// next returns the waiter that pop would return. The caller holds mu.
+func (a *Controller) next() (w *Waiter) {
+	isFair := a.current().isFair()
+	if !isFair && a.fair != nil {
+		w = a.fair.next()
+	}
+	if w == nil {
+		w = a.fifo.First()
+	}
+	if w == nil && isFair {
+		w = a.fair.next()
+	}
+	return w
+}
+
+// SetRoom sets how many requests may be admitted with Config.Brake, apart from the one
+// that is admitted while no other is in flight. since is the value of Admissions for
+// which n was true: requests admitted after it are subtracted. Each later admission
+// takes one from n, and each Release adds one. Without Config.Brake it has no effect.
+func (a *Controller) SetRoom(n int64, since uint64) {
+	a.mu.Lock()
+	a.quota.room = n - int64(a.quota.admitted-since)
+	var calls notices
+	if a.current().isMetered() {
+		calls = a.grantMetered()
+	}
+	a.mu.Unlock()
+	calls.run()
+}
+
+// Admissions returns how many requests have been admitted with Config.CostLimit or
+// Config.Brake.
+func (a *Controller) Admissions() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.quota.admitted
+}
+
+// Busy returns a channel that receives when, with Config.Brake, a request arrives while
+// no other is queued or in flight. It holds one such event.
+func (a *Controller) Busy() <-chan struct{} { return a.busy }
+
+// Units returns the units held by requests in flight, and Config.CostLimit.
+func (a *Controller) Units() (held, limit int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return int(a.quota.units), int(a.quota.costLimit)
+}
+
+// Scarce reports whether requests may have to wait for slots, units or room.
+func (a *Controller) Scarce() bool {
+	b := a.current()
+	return b.limit() != uint64(noLimit) || b.isMetered()
+}
+
+// notices are calls of Notify to be made without locks held, in order. The first one
+// needs no memory.
+type notices struct {
+	first func()
+	more  []func()
+}
+
+func (n *notices) add(notify func()) {
+	if n.first == nil {
+		n.first = notify
+		return
+	}
+	n.more = append(n.more, notify)
+}
+
+func (n *notices) append(m notices) {
+	if m.first == nil {
+		return
+	}
+	n.add(m.first)
+	n.more = append(n.more, m.more...)
+}
+
+func (n *notices) run() {
+	if n.first != nil {
+		n.first()
+	}
+	for _, notify := range n.more {
+		notify()
+	}
+}
