@@ -39,7 +39,7 @@ func fullConfig(names Names) CollectorConfig {
 			},
 		}),
 		Admission: func() gate.AdmissionStats {
-			return gate.AdmissionStats{InFlight: 5, QueueDepth: 2, QueueCapacity: 50, ConcurrencyLimit: 5, Draining: true}
+			return gate.AdmissionStats{InFlight: 5, QueueDepth: 2, QueueCapacity: 50, ConcurrencyLimit: 5, CostUnits: 700, CostLimit: 1000, Draining: true}
 		},
 		Upstream: func() gate.UpstreamStats {
 			return gate.UpstreamStats{Open: 6, Idle: 1, Dials: 9, Reuses: 41, Retries: 1}

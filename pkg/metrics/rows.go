@@ -230,6 +230,20 @@ var rows = []row{
 		always, admission, fromStart, func(p *page) {
 			p.number(cmp.Or(float64(p.admission.ConcurrencyLimit), math.Inf(1)))
 		}},
+	{Metric{"queuegate_cost_units", Gauge, "units", nil,
+		"Units held by the requests in flight; no series without QUEUE_COST_LIMIT."},
+		always, admission, fromStart, func(p *page) {
+			if p.admission.CostLimit > 0 {
+				p.number(float64(p.admission.CostUnits))
+			}
+		}},
+	{Metric{"queuegate_cost_limit", Gauge, "units", nil,
+		"Most units held at once; no series without QUEUE_COST_LIMIT."},
+		always, admission, fromStart, func(p *page) {
+			if p.admission.CostLimit > 0 {
+				p.number(float64(p.admission.CostLimit))
+			}
+		}},
 	{Metric{"queuegate_draining", Gauge, "", nil,
 		"1 from the beginning of a drain on, 0 before."},
 		always, admission, fromStart, func(p *page) {

@@ -120,6 +120,12 @@ func (c *Config) Check() error {
 	if n := c.Overload.QueuePerSlot; n < 0 || n > 16 {
 		problems = append(problems, fmt.Errorf("Overload.QueuePerSlot %d: want 0 to 16", n))
 	}
+	if n := c.Overload.CostLimit; n < 0 || n > admission.MaxCost {
+		problems = append(problems, fmt.Errorf("Overload.CostLimit %d: want 0 (off) to %d", n, admission.MaxCost))
+	}
+	if c.Overload.CostBy.Set() != (c.Overload.CostLimit > 0) {
+		problems = append(problems, errors.New("Overload.CostBy and Overload.CostLimit: want both or neither"))
+	}
 	if s := c.QueueRefusalStatus; s != 0 && s != 503 && s != 429 {
 		problems = append(problems, fmt.Errorf("QueueRefusalStatus %d: want 503 or 429", s))
 	}

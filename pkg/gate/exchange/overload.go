@@ -28,6 +28,14 @@ type OverloadConfig struct {
 	// (grpc-timeout), a Go duration, or a plain number of seconds or milliseconds
 	// (ParseTimeoutSelector). Fields from untrusted peers are ignored.
 	DeadlineBy Selector
+	// CostBy selects the cost of a request in units: the length of its body or a header
+	// field (ParseCostSelector). Needs CostLimit.
+	CostBy Selector
+	// CostLimit limits the sum of the costs of the requests in flight, up to
+	// admission.MaxCost, also with unlimited concurrency; 0 = off.
+	CostLimit int
+	// Brake admits requests only as far as Gate.Admission.SetRoom allows.
+	Brake bool
 	// MeasuredRetry derives Retry-After from the drain rate of the queue instead of
 	// sending 1.
 	MeasuredRetry bool
@@ -52,7 +60,10 @@ func (c *Config) NewAdmission() *admission.Controller {
 // admission returns the configuration of the admission.Controller for c; v implements
 // c.Overload.
 func (c *Config) admission(v *overload) admission.Config {
-	a := admission.Config{Limit: c.ConcurrencyLimit, Capacity: c.QueueCapacity, Fair: c.Overload.fair()}
+	a := admission.Config{
+		Limit: c.ConcurrencyLimit, Capacity: c.QueueCapacity, Fair: c.Overload.fair(),
+		CostLimit: c.Overload.CostLimit, Brake: c.Overload.Brake,
+	}
 	if v != nil && v.limiter != nil {
 		a.Limit, a.CapacityPerSlot = v.limiter.Limit(), c.Overload.QueuePerSlot
 		a.ShedStanding = a.CapacityPerSlot > 0
@@ -113,7 +124,8 @@ func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 	return gate.Undecided
 }
 
-// setOrder sets the class and key of a request that is about to be queued. v may be nil.
+// setOrder sets the class, key and cost of a request that is about to be queued, or needs
+// units. v may be nil.
 func (v *overload) setOrder(x *Exchange) {
 	w := &x.ticket.Waiter
 	w.Class, w.Key = admission.DefaultClass, 0
@@ -129,6 +141,9 @@ func (v *overload) setOrder(x *Exchange) {
 		w.Key = v.FairBy.Key(x)
 	case v.FairBy.Set():
 		w.Key = Selector{kind: selectPeer}.Key(x)
+	}
+	if v.CostBy.Set() {
+		w.SetCost(v.CostBy.cost(x, trusted))
 	}
 }
 

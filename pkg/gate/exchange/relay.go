@@ -313,11 +313,11 @@ func (x *Exchange) uploadEnded() bool {
 	return x.down.Ended() && sent || x.expects.waiting() || x.up.Broken() || x.up.StoppedReading()
 }
 
-// limited reports whether the exchange holds a slot under a concurrency limit, and
+// limited reports whether the exchange holds a slot that other requests may wait for, and
 // at least half of the memory for bodies is free, so that releasing the slot early
 // is possible.
 func (x *Exchange) limited() bool {
-	return x.ticket.Slot && x.slots().Limit() != 0 && x.gate.Bodies.Used() <= x.gate.Bodies.Limit()/2
+	return x.ticket.Slot && x.slots().Scarce() && x.gate.Bodies.Used() <= x.gate.Bodies.Limit()/2
 }
 
 // releaseSlot releases the slot before the client has read the response, once the

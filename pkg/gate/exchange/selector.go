@@ -28,6 +28,7 @@ const (
 	selectHeader
 	selectPeer
 	selectSegment
+	selectLength // of the body; for costs only
 )
 
 // ParseSelector parses header:NAME, peer or path:N, the Nth segment from 1.
@@ -58,7 +59,8 @@ func ParseTimeoutSelector(text string) (Selector, error) {
 	return s, nil
 }
 
-// String returns the form that ParseSelector or ParseTimeoutSelector parses.
+// String returns the form that ParseSelector, ParseTimeoutSelector or ParseCostSelector
+// parses.
 func (s Selector) String() string {
 	switch s.kind {
 	case selectHeader:
@@ -70,6 +72,8 @@ func (s Selector) String() string {
 		return "peer"
 	case selectSegment:
 		return "path:" + strconv.Itoa(s.segment)
+	case selectLength:
+		return "length"
 	}
 	return ""
 }

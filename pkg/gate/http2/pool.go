@@ -231,7 +231,7 @@ func (p *Pool) putResponse(r *wire.Response) {
 // present value is current.
 func (p *Pool) initialWindow(current uint32) uint32 {
 	e := p.eng
-	return initialStreamWindow(current, p.streams, e.gate.Admission.Limit() != 0, e.loop.Now() < p.lowWindowUntil, e.pressure())
+	return initialStreamWindow(current, p.streams, e.gate.Admission.Scarce(), e.loop.Now() < p.lowWindowUntil, e.pressure())
 }
 
 // sendWindowSettings updates SETTINGS_INITIAL_WINDOW_SIZE on all connections.

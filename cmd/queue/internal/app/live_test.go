@@ -159,9 +159,10 @@ var appliedFields = []string{
 
 func TestEveryLiveSettingIsApplied(t *testing.T) {
 	f := newServiceFiles(t)
-	base := f.config()
+	base := f.config("--queue-cost-by", "length", "--queue-cost-limit", "1000")
 	values := map[string]string{
-		"concurrency": "3", "queue-fair-by": "peer", "queue-priority-by": "header:Priority", "queue-deadline-by": "header:Deadline",
+		"queue-cost-by": "header:Cost",
+		"concurrency":   "3", "queue-fair-by": "peer", "queue-priority-by": "header:Priority", "queue-deadline-by": "header:Deadline",
 		"queue-retry-after": "measured", "queue-refusal-status": "429", "request-log": "true", "request-log-template": "json", "probe-request-log": "true",
 	}
 	for _, flag := range config.LiveFlags() {

@@ -45,9 +45,21 @@ func (l *loader) checkCombinations() {
 	if isOTLP(metrics) {
 		l.checkScheme("METRICS_COLLECTOR_ADDRESS", &l.OTel.Metrics)
 	}
+	l.checkCost()
 	l.checkTemplate()
 	l.checkLive()
 	l.checkTLS()
+}
+
+// checkCost reports one of the settings of costs without the other.
+func (l *loader) checkCost() {
+	by, limit := l.Gate.Overload.CostBy, l.Gate.Overload.CostLimit
+	switch {
+	case by.Set() && limit == 0 && l.good("QUEUE_COST_LIMIT"):
+		l.problem("QUEUE_COST_BY", "QUEUE_COST_BY=%s: want QUEUE_COST_LIMIT as well", quoteShort(by.String()))
+	case !by.Set() && limit > 0 && l.good("QUEUE_COST_BY"):
+		l.problem("QUEUE_COST_LIMIT", "QUEUE_COST_LIMIT=%d: want QUEUE_COST_BY as well", limit)
+	}
 }
 
 // checkTemplate rejects an invalid template only if the request log is on: Knative

@@ -24,6 +24,9 @@ func annotation(flag, value string) string {
 	return fmt.Sprintf("%s%s=%q\n", AnnotationPrefix, flag, value)
 }
 
+// companions are live settings that need another one.
+var companions = map[string]string{"queue-cost-by": "queue-cost-limit=9", "queue-cost-limit": "queue-cost-by=length"}
+
 func TestALiveSettingHasTheEffectOfItsFlag(t *testing.T) {
 	base := mustLoad(t, nil, nil)
 	live := 0
@@ -32,8 +35,13 @@ func TestALiveSettingHasTheEffectOfItsFlag(t *testing.T) {
 			continue
 		}
 		live++
-		want := fields(mustLoad(t, []string{"--" + s.flag + "=" + allDifferent[s.name]}, nil))
-		for _, files := range []LiveFiles{{Annotations: annotation(s.flag, allDifferent[s.name])}, {Settings: s.flag + "=" + allDifferent[s.name]}} {
+		args, annotations, settings := []string{"--" + s.flag + "=" + allDifferent[s.name]}, annotation(s.flag, allDifferent[s.name]), s.flag+"="+allDifferent[s.name]
+		if companion, ok := companions[s.flag]; ok {
+			flag, value, _ := strings.Cut(companion, "=")
+			args, annotations, settings = append(args, "--"+companion), annotations+annotation(flag, value), settings+"\n"+companion
+		}
+		want := fields(mustLoad(t, args, nil))
+		for _, files := range []LiveFiles{{Annotations: annotations}, {Settings: settings}} {
 			got := fields(mustLive(t, base, files))
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("%+v:\ngot  %+v\nwant %+v", files, got, want)

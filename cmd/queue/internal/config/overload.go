@@ -53,6 +53,8 @@ var (
 	selector = selectorKind("PART", "header:NAME, peer, or path:N for the Nth segment of the path", "", exchange.ParseSelector)
 	// headerField selects a header field.
 	headerField = selectorKind("FIELD", "header:NAME", "header:", exchange.ParseSelector)
+	// costField selects the cost of a request.
+	costField = selectorKind("PART", "length or header:NAME", "", exchange.ParseCostSelector)
 	// timeoutField parses a selector for a header field that holds a timeout.
 	timeoutField = selectorKind("FIELD", "header:NAME or header:NAME:ms", "header:", exchange.ParseTimeoutSelector)
 )

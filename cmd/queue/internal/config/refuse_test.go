@@ -45,7 +45,7 @@ var (
 		"QUEUE_SERVING_PORT": {"0"}, "USER_PORT": {"0"}, "THREADS": {"1025"}, "HEAD_MEMORY": {"0", "65535", "63Ki"}, "HTTP2_MAX_HEADER_LIST": {"0", "4095"},
 		"CONTAINER_CONCURRENCY": {"1048577", "automatic", "auto:", "auto:5", "auto:0-3", "auto:5-4", "auto:1-1048577"},
 		"QUEUE_RETRY_AFTER":     {"2", "0", "yes"}, "QUEUE_CAPACITY": {"16777217"},
-		"QUEUE_REFUSAL_STATUS": {"500", "0"}, "UNLIMITED_CAPACITY": {"0", "1025"}, "UNLIMITED_PATHS": {"metrics", "/a?b", "/a*", "/a%2e", "*"},
+		"QUEUE_REFUSAL_STATUS": {"500", "0"}, "QUEUE_COST_BY": {"peer", "path:1", "length:4", "header:"}, "QUEUE_COST_LIMIT": {"16777216", "-1"}, "UNLIMITED_CAPACITY": {"0", "1025"}, "UNLIMITED_PATHS": {"metrics", "/a?b", "/a*", "/a%2e", "*"},
 		"REVISION_TIMEOUT_SECONDS": {"0", "1.5"}, "REVISION_RESPONSE_START_TIMEOUT_SECONDS": {"1.5"}, "REVISION_IDLE_TIMEOUT_SECONDS": {"1.5"},
 		"UPSTREAM_PROTOCOL": {"http2", "h2"}, "UPSTREAM_TLS": {"yes", "false", "on"}, "READINESS_FRESHNESS": {"0", "0s"},
 		"SERVING_READINESS_PROBE": {"no", "None", "{}", "[{}]", "[", "[1]", "[none]", "[[]]", `{"periodSeconds":1}`, `{"httpGet":null}`,
@@ -197,6 +197,8 @@ func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
 		{[]string{"METRICS_COLLECTOR_ADDRESS", "", "SERVING_REQUEST_METRICS_BACKEND", "grpc"}},
 		{[]string{"QUEUE_PROXY_TLS_MAX_VERSION", "1.2", "QUEUE_PROXY_TLS_MIN_VERSION", "1.3"}},
 		{[]string{"TLS_CLIENT_SANS", "a.example"}},
+		{[]string{"QUEUE_COST_BY", "length"}},
+		{[]string{"QUEUE_COST_LIMIT", "5"}},
 		{[]string{"TLS_ONLY", "true", "QUEUE_SERVING_TLS_PORT", "0"}},
 		{[]string{"UPSTREAM_TLS", "true"}},
 	} {

@@ -97,6 +97,11 @@ func admissionRows(c *Config) []row {
 			"Key by which queued requests share slots fairly: a header field, the peer's address or a segment of the path. A full queue sheds the newest request of the key with the most queued requests. A peer that TRUSTED_SOURCES does not name has its address (IPv6: its /64) as its key."},
 		{"QUEUE_PRIORITY_BY", "queue-priority-by", "(none)", headerField.live(&c.Gate.Overload.PriorityBy),
 			"Header field with the priority class, 0 (first) to 7, alone or as u= of RFC 9218; 3 without one. TRUSTED_SOURCES says whose is believed."},
+		{"QUEUE_COST_BY", "queue-cost-by", "(none)", costField.live(&c.Gate.Overload.CostBy),
+			"Cost of a request in units: length, a quarter of the body's Content-Length (about its tokens), or the number in a header field; at least 1. " +
+				"QUEUE_FAIR_BY then shares units, not slot time. TRUSTED_SOURCES says whose field is believed. Needs QUEUE_COST_LIMIT."},
+		{"QUEUE_COST_LIMIT", "queue-cost-limit", "0 = off", count(admission.MaxCost).live(&c.Gate.Overload.CostLimit),
+			"Most units of all requests in flight together, beside CONTAINER_CONCURRENCY and also without it. A request that costs more is served when nothing else is in flight. Needs QUEUE_COST_BY."},
 		{"QUEUE_DEADLINE_BY", "queue-deadline-by", "(none)", timeoutField.live(&c.Gate.Overload.DeadlineBy),
 			"Header field that says how long the client will wait, such as header:grpc-timeout; a request that cannot be served in time gets 504 before it begins. " +
 				"A plain number is in seconds, or in milliseconds with :ms or if the name ends in -ms. TRUSTED_SOURCES says whose is believed."},

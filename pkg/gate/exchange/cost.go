@@ -1,0 +1,74 @@
+package exchange
+
+import (
+	"errors"
+
+	"github.com/queuegate/queuegate/pkg/gate/admission"
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+)
+
+const (
+	// DefaultCost is the cost in units of a request whose length is not known, or whose
+	// cost field is not a number.
+	DefaultCost = 1024
+	// bytesPerUnit is the length of a token in bytes, as a rule of thumb for text.
+	bytesPerUnit = 4
+)
+
+// ParseCostSelector parses length or header:NAME.
+func ParseCostSelector(text string) (Selector, error) {
+	if text == "length" {
+		return Selector{kind: selectLength}, nil
+	}
+	s, err := ParseSelector(text)
+	if err != nil || s.kind != selectHeader {
+		return Selector{}, errors.New("not length or header:NAME")
+	}
+	return s, nil
+}
+
+// cost returns the cost of x in units: the number in the selected field, or else the
+// length of the body in tokens. Fields of untrusted peers are ignored.
+func (s Selector) cost(x *Exchange, trusted bool) int64 {
+	if s.kind == selectHeader && trusted {
+		if v := s.header(x.Fields); v != nil {
+			return parseCost(v)
+		}
+	}
+	length, known := x.bodyLength()
+	if !known {
+		return DefaultCost
+	}
+	return max(length/bytesPerUnit, 1)
+}
+
+// bodyLength returns the length of the request's body, without reading it; known is
+// false if the head does not tell it.
+func (x *Exchange) bodyLength() (length int64, known bool) {
+	if x.down == nil { // Blocking
+		return field.ReadLength(Selector{name: "Content-Length"}.header(x.Fields))
+	}
+	switch req, _ := x.down.Request(); req.Body {
+	case wire.NoBody:
+		return 0, true
+	case wire.BodyLength:
+		return req.Length, true
+	}
+	return 0, false
+}
+
+// parseCost parses digits, saturates at admission.MaxCost, and returns DefaultCost for
+// anything else.
+func parseCost(value []byte) (n int64) {
+	for _, c := range value {
+		if c < '0' || c > '9' {
+			return DefaultCost
+		}
+		n = min(n*10+int64(c-'0'), admission.MaxCost)
+	}
+	if len(value) == 0 {
+		return DefaultCost
+	}
+	return max(n, 1)
+}
