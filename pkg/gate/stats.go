@@ -15,6 +15,16 @@ type AdmissionStats struct {
 	Draining         bool
 }
 
+// EngineStats is the state of a model server according to its metrics, with counters
+// since the start.
+type EngineStats struct {
+	Waiting  float64 // requests in its queue
+	KV       float64 // used share of its KV cache
+	Silent   bool    // the page has been invalid for so long that the figures are not used
+	Pages    uint64  // valid pages
+	Failures uint64  // invalid or missing ones
+}
+
 // SettingsStats is the current state of the live settings.
 type SettingsStats struct {
 	Generation uint64 // changes applied since the start

@@ -62,6 +62,7 @@ type CollectorConfig struct {
 	HTTP2     func() gate.HTTP2Stats
 	TLS       func() gate.TLSStats
 	Settings  func() gate.SettingsStats
+	Engine    func() gate.EngineStats // with Admission
 	Dropped   func() Dropped
 }
 
@@ -103,7 +104,7 @@ func (cfg *CollectorConfig) has(s source) bool {
 	return [...]bool{
 		fixed: true, requests: cfg.Requests != nil, admission: cfg.Admission != nil, upstream: cfg.Upstream != nil,
 		http2: cfg.HTTP2 != nil, tls: cfg.TLS != nil, dropped: cfg.Dropped != nil, readiness: cfg.Readiness != nil,
-		settings: cfg.Settings != nil,
+		settings: cfg.Settings != nil, engine: cfg.Engine != nil && cfg.Admission != nil,
 	}[s]
 }
 
@@ -119,7 +120,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	p := page{
 		CollectorConfig: &c.cfg, out: out,
 		admission: figuresOf(c.cfg.Admission), upstream: figuresOf(c.cfg.Upstream), http2: figuresOf(c.cfg.HTTP2), tls: figuresOf(c.cfg.TLS), dropped: figuresOf(c.cfg.Dropped),
-		settings: figuresOf(c.cfg.Settings),
+		settings: figuresOf(c.cfg.Settings), engine: figuresOf(c.cfg.Engine),
 	}
 	if c.cfg.Requests != nil {
 		c.cfg.Requests.series.each(func(s *series) { p.series = append(p.series, s.read()) })
@@ -154,6 +155,7 @@ type page struct {
 	tls        gate.TLSStats
 	dropped    Dropped
 	settings   gate.SettingsStats
+	engine     gate.EngineStats
 	containers []gate.ContainerState
 }
 

@@ -53,6 +53,9 @@ func fullConfig(names Names) CollectorConfig {
 		Settings: func() gate.SettingsStats {
 			return gate.SettingsStats{Generation: 3, Error: "queuegate.dev/timeout=\"0\": want whole seconds, 1 or more\nand more"}
 		},
+		Engine: func() gate.EngineStats {
+			return gate.EngineStats{Waiting: 4, KV: 0.75, Pages: 20, Failures: 1}
+		},
 		Dropped: func() Dropped { return Dropped{RequestLines: 7, GateLines: 6, Spans: 5} },
 	}
 }

@@ -78,6 +78,7 @@ const (
 	dropped
 	readiness
 	settings
+	engine
 )
 
 // Instrumentation scopes of Knative's metrics in OpenTelemetry.
@@ -253,6 +254,27 @@ var rows = []row{
 			}
 			p.number(v)
 		}},
+	{Metric{"queuegate_engine_waiting", Gauge, "requests", nil,
+		"Requests in the model server's own queue, by its page (ENGINE_METRICS); of the last page if there are no requests."},
+		always, engine, fromStart, func(p *page) { p.number(p.engine.Waiting) }},
+	{Metric{"queuegate_engine_queue_depth", Gauge, "requests", nil,
+		"Requests that wait in the gate's queue or in the model server's: the whole queue of the pod."},
+		always, engine, fromStart, func(p *page) { p.number(float64(p.admission.QueueDepth) + p.engine.Waiting) }},
+	{Metric{"queuegate_engine_kv_usage", Gauge, "ratio", nil,
+		"Used share of the model server's KV cache, by its page."},
+		always, engine, fromStart, func(p *page) { p.number(p.engine.KV) }},
+	{Metric{"queuegate_engine_silent", Gauge, "", nil,
+		"1 while the model server's page has been invalid or missing for so long that only the limits of the gate hold, 0 otherwise."},
+		always, engine, fromStart, func(p *page) {
+			v := 0.0
+			if p.engine.Silent {
+				v = 1
+			}
+			p.number(v)
+		}},
+	{Metric{"queuegate_engine_pages_total", Counter, "pages", []string{"result"},
+		"Pages of the model server that were requested, by result (success, failure)."},
+		always, engine, whenCounted, func(p *page) { p.results(p.engine.Pages, p.engine.Failures) }},
 	{Metric{"queuegate_settings_generation", Gauge, "", nil,
 		"Changes of live settings applied since the start, from annotations of the pod and SETTINGS_FILE."},
 		always, settings, fromStart, func(p *page) { p.number(float64(p.settings.Generation)) }},

@@ -35,6 +35,7 @@ var places = []place{
 	{"pkg/gate/tlsfront", []string{"pkg/gate/...", "internal/filewatch"}},
 	{"pkg/embed", []string{"pkg/gate/...", "pkg/metrics/..."}},
 	{"pkg/probe", []string{"pkg/gate", "pkg/internal/..."}},
+	{"pkg/enginemetrics", []string{"pkg/gate", "pkg/gate/admission"}},
 	{"pkg/metrics", []string{"pkg/gate", "pkg/internal/..."}},
 	{"pkg/internal", []string{"pkg/gate/wire/h2"}}, // the codec, for a client of one exchange
 	{"internal/filewatch", nil},

@@ -33,6 +33,7 @@ type App struct {
 	status      *status // nil = no page
 	readiness   *readiness
 	exporters   *exporters
+	engine      *engine // nil = no ENGINE_METRICS
 	observer    *observer
 	gate        *exchange.Gate
 	http2       *http2.Protocol
@@ -77,7 +78,8 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 		return nil, err
 	}
 	a.observer = newObserver(cfg, counts, a.status, a.exporters, ends)
-	a.gate.Readiness, a.gate.Contact, a.gate.Observer = a.readiness.probes, a.readiness, a.observer
+	a.engine = newEngine(cfg, a.gate.Admission, log)
+	a.gate.Readiness, a.gate.Contact, a.gate.Observer = a.engine.readiness(cfg, a.readiness.probes), a.readiness, a.observer
 	a.gate.States = newStateLog(log)
 	if err := a.gate.Init(); err != nil {
 		return nil, err
@@ -104,6 +106,7 @@ func ListenForTraffic(cfg *config.Config) (*net.TCPListener, error) {
 // ListenForTraffic, or nil.
 func (a *App) Listen(traffic *net.TCPListener) (err error) {
 	a.readiness.start()
+	a.engine.start()
 	a.live.follow(a.apply)
 	for _, p := range a.ports {
 		if err := p.open(); err != nil {
@@ -138,6 +141,7 @@ func (a *App) apply(cfg *config.Config) error {
 	if err := a.gate.Apply(&cfg.Gate); err != nil {
 		return err
 	}
+	a.engine.apply(cfg)
 	next()
 	return nil
 }
@@ -198,6 +202,7 @@ func (a *App) Close(ctx context.Context) {
 	a.drainSocket.close()
 	a.closePorts(ctx)
 	a.readiness.close()
+	a.engine.close()
 	if err := a.exporters.close(ctx, a.pusher); err != nil {
 		a.log.Warn("some queued logs, metrics or spans were not delivered", zap.Error(err))
 	}

@@ -153,6 +153,7 @@ func TestWithoutFilesNothingIsWatched(t *testing.T) {
 var appliedFields = []string{
 	"Gate.ConcurrencyLimit", "Gate.QueueCapacity", "Gate.QueueRefusalStatus", "Gate.QueueMaxWait", "Gate.Overload",
 	"Gate.RequestTimeout", "Gate.ResponseStartTimeout", "Gate.IdleTimeout", "Gate.TunnelMax", "Gate.UpstreamWait", "Gate.UpstreamRestartWait",
+	"EngineMaxWaiting", "EngineMaxKV",
 	"RequestLog", "RequestLogTemplate", "RequestLogProbes",
 	"Concurrency", // finish derives fields of Gate from it
 }
@@ -161,8 +162,8 @@ func TestEveryLiveSettingIsApplied(t *testing.T) {
 	f := newServiceFiles(t)
 	base := f.config("--queue-cost-by", "length", "--queue-cost-limit", "1000")
 	values := map[string]string{
-		"queue-cost-by": "header:Cost",
-		"concurrency":   "3", "queue-fair-by": "peer", "queue-priority-by": "header:Priority", "queue-deadline-by": "header:Deadline",
+		"queue-cost-by": "header:Cost", "engine-max-kv": "0.5",
+		"concurrency": "3", "queue-fair-by": "peer", "queue-priority-by": "header:Priority", "queue-deadline-by": "header:Deadline",
 		"queue-retry-after": "measured", "queue-refusal-status": "429", "request-log": "true", "request-log-template": "json", "probe-request-log": "true",
 	}
 	for _, flag := range config.LiveFlags() {

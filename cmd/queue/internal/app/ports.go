@@ -150,6 +150,7 @@ func (a *App) collector() (*metrics.Collector, error) {
 		HTTP2:     a.http2.Stats,
 		TLS:       a.tls.stats,
 		Settings:  a.live.stats,
+		Engine:    a.engine.stats(),
 		Dropped: func() metrics.Dropped {
 			return metrics.Dropped{
 				RequestLines: a.exporters.written.Load().Dropped(), GateLines: a.lines.Dropped(), Spans: a.exporters.tracer.Dropped(),

@@ -9,6 +9,18 @@ import (
 	"time"
 )
 
+func TestSettingsOfTheEngineWithoutItsPageAreAWarning(t *testing.T) {
+	variables := map[string]string{"ENGINE_MAX_WAITING": "3", "READINESS_ROOM": "2s"}
+	_, _, warnings, err := load(nil, variables)
+	if err != nil || len(warnings) != 2 || !strings.Contains(strings.Join(warnings, "\n"), "ENGINE_MAX_WAITING has no effect without ENGINE_METRICS") {
+		t.Errorf("%q, %v", warnings, err)
+	}
+	variables["ENGINE_METRICS"] = "http://[::1]:8000/metrics"
+	if cfg, _, warnings, err := load(nil, variables); err != nil || warnings != nil || !cfg.Gate.Overload.Brake {
+		t.Errorf("%q, %v", warnings, err)
+	}
+}
+
 func TestSettingsAcceptAlternativeSpellings(t *testing.T) {
 	for _, c := range []struct{ env, text, want string }{
 		{"USER_PORT", "1", "1"}, {"USER_PORT", "65535", "65535"},

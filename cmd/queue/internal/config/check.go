@@ -46,6 +46,11 @@ func (l *loader) checkCombinations() {
 		l.checkScheme("METRICS_COLLECTOR_ADDRESS", &l.OTel.Metrics)
 	}
 	l.checkCost()
+	for _, name := range []string{"READINESS_ROOM", "ENGINE_METRICS_PERIOD", "ENGINE_MAX_WAITING", "ENGINE_MAX_KV"} {
+		if l.EngineMetrics == "" && l.Given(name) && l.good("ENGINE_METRICS") {
+			l.warn("%s has no effect without ENGINE_METRICS", name)
+		}
+	}
 	l.checkTemplate()
 	l.checkLive()
 	l.checkTLS()

@@ -56,6 +56,12 @@ type Config struct {
 	ContainerNames       []string
 	ReadinessWait        time.Duration // 0 = probers do not wait
 	ReadinessFreshness   time.Duration // above 0
+	ReadinessRoom        time.Duration // 0 = off
+
+	EngineMetrics       string // URL; "" = off
+	EngineMetricsPeriod time.Duration
+	EngineMaxWaiting    int
+	EngineMaxKV         float64
 
 	AppProbers   string // a JSON object, "" for none
 	AppProbeHost string

@@ -249,6 +249,7 @@ func (l *loader) finish() {
 			l.Gate.Overload.QueuePerSlot = queuePerSlot
 		}
 	}
+	l.Gate.Overload.Brake = l.EngineMetrics != ""
 	if !l.Given("DRAIN_QUIET_SECONDS") && l.isOnPlatform() {
 		l.Gate.DrainQuiet = platformDrainQuiet
 	}

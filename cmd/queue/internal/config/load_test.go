@@ -91,6 +91,7 @@ func defaults(t *testing.T) Config {
 		Identity:    metrics.Identity{Pod: hostName(t)},
 		ServingPort: 8012, ServingTLSPort: 8112, UserPort: 8080, DrainSocket: "@queuegate", StopTimeout: 10 * time.Second,
 		ReadinessWait: 10 * time.Second, ReadinessFreshness: time.Second, AppProbeHost: "127.0.0.1",
+		EngineMetricsPeriod: 50 * time.Millisecond, EngineMaxKV: 0.9,
 		AdminPort: 8022, AutoscalerMetricsPort: 9090, MetricsPort: 9091, MetricsBackend: "prometheus", MetricsNames: "current", MetricsExportInterval: time.Minute,
 		AnnotationsFile: "/etc/podinfo/annotations", StatusPort: 8023, ProfilingPort: 8008, LogLevel: "info", UpstreamProtocol: "auto", HTTP2MaxHeaderList: 64 << 10,
 	}
@@ -132,7 +133,7 @@ var allDifferent = map[string]string{
 	"QUEUE_SERVING_PORT": "1001", "QUEUE_SERVING_TLS_PORT": "1002", "USER_PORT": "1003", "LISTEN_ADDRESS": "::1", "THREADS": "3",
 	"CLIENT_HALF_CLOSE": "answer", "TRUSTED_SOURCES": "10.0.0.0/8,::1", "HEAD_MEMORY": "1Mi", "ENABLE_HTTP_FULL_DUPLEX": "true",
 	"CONTAINER_CONCURRENCY": "7", "CONCURRENCY_HARD": "true", "QUEUE_CAPACITY": "0", "QUEUE_MAX_WAIT": "250ms",
-	"QUEUE_FAIR_BY": "header:X-Tenant", "QUEUE_PRIORITY_BY": "header:Priority", "QUEUE_COST_BY": "header:X-Tokens", "QUEUE_COST_LIMIT": "5000", "QUEUE_DEADLINE_BY": "header:X-Deadline:ms", "QUEUE_RETRY_AFTER": "measured",
+	"QUEUE_FAIR_BY": "header:X-Tenant", "QUEUE_PRIORITY_BY": "header:Priority", "ENGINE_METRICS": "http://localhost:8000/metrics?x=y", "ENGINE_METRICS_PERIOD": "20ms", "ENGINE_MAX_WAITING": "19", "ENGINE_MAX_KV": "0.8", "READINESS_ROOM": "21s", "QUEUE_COST_BY": "header:X-Tokens", "QUEUE_COST_LIMIT": "5000", "QUEUE_DEADLINE_BY": "header:X-Deadline:ms", "QUEUE_RETRY_AFTER": "measured",
 	"QUEUE_REFUSAL_STATUS": "429", "SERVER_TIMING": "true", "REQUEST_START": "true", "LOAD_REPORTS": "always", "LOAD_REPORT_STREAM": "true", "UNLIMITED_PATHS": "/metrics,/health/*", "UNLIMITED_CAPACITY": "18",
 	"UNCOUNTED_PATHS":          "/healthz, /livez",
 	"REVISION_TIMEOUT_SECONDS": "45", "REVISION_RESPONSE_START_TIMEOUT_SECONDS": "11", "REVISION_IDLE_TIMEOUT_SECONDS": "12", "TUNNEL_MAX_SECONDS": "13.5",
@@ -178,7 +179,7 @@ func allDifferentConfig() Config {
 			UnlimitedPaths: []exchange.PathPattern{pathPattern("/metrics"), pathPattern("/health/*")},
 			Overload: exchange.OverloadConfig{
 				FairBy: mustSelector("header:X-Tenant"), PriorityBy: mustSelector("header:Priority"), DeadlineBy: mustTimeoutSelector("header:X-Deadline:ms"), MeasuredRetry: true,
-				CostBy: mustCostSelector("header:X-Tokens"), CostLimit: 5000,
+				CostBy: mustCostSelector("header:X-Tokens"), CostLimit: 5000, Brake: true,
 			},
 			UpstreamWait: 14 * time.Second, UpstreamRestartWait: 500 * time.Millisecond, DrainQuiet: 0, DrainTunnel: 16 * time.Second, TLSOnly: true,
 		},
@@ -198,6 +199,7 @@ func allDifferentConfig() Config {
 		Identity:    metrics.Identity{Namespace: "ns", Configuration: "conf", Revision: "rev", Service: "svc", Pod: "pod", ServiceName: "named"},
 		ServingPort: 1001, ServingTLSPort: 1002, UserPort: 1003, ListenAddress: "::1", Threads: 3, UncountedPaths: []string{"/healthz", "/livez"}, Concurrency: Concurrency{Limit: 7},
 		UpstreamProtocol: "h2c", HTTP2MaxHeaderList: 128 << 10, UpstreamTLS: true, UpstreamTLSCA: "/upstream/ca", UpstreamTLSServerName: "inner.local", UpstreamTLSInsecure: true,
+		EngineMetrics: "http://localhost:8000/metrics?x=y", EngineMetricsPeriod: 20 * time.Millisecond, EngineMaxWaiting: 19, EngineMaxKV: 0.8, ReadinessRoom: 21 * time.Second,
 		ReadinessProbe: `[{"tcpSocket":{"port":"1003"}}]`, MultiContainerProbes: true, ContainerNames: []string{"web", "log-shipper"},
 		ReadinessWait: 15 * time.Second, ReadinessFreshness: time.Minute,
 		AppProbers: `{"/app-health/web/livez":{"tcpSocket":{"port":1}}}`, AppProbeHost: "app.local", AppProbePort: 1004,

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/tls"
 	"net"
 	"net/netip"
@@ -24,6 +25,8 @@ var (
 	address  = textKind("ADDRESS", "an IP address without brackets or port", plain, accept(isAddress))
 	host     = textKind("HOST", "an IP address or a host name, without brackets or port", plain, accept(isHost))
 	endpoint = textKind("ENDPOINT", "a URL (http or https) or host:port", maskEndpoint, accept(isEndpoint))
+
+	loopbackURL = textKind("URL", "an http URL of this pod such as http://127.0.0.1:8000/metrics (localhost or a loopback address)", plain, accept(isLoopbackURL))
 
 	// A directory or file need not exist at start-up.
 	directory = textKind("DIRECTORY", "an absolute path", plain, accept(isPath))
@@ -115,6 +118,20 @@ func isEndpoint(endpoint string) bool {
 func isURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+}
+
+// isLoopbackURL reports whether text is an http URL without user and fragment whose host
+// is localhost or a loopback address.
+func isLoopbackURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" || u.User != nil || u.Fragment != "" || u.Opaque != "" || !isPrintable(text) {
+		return false
+	}
+	if _, err := port.parse(cmp.Or(u.Port(), "80")); err != nil {
+		return false
+	}
+	address, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
 // splitHostPort accepts "host:port", "[host]:port" and ":port".

@@ -145,6 +145,12 @@ var (
 			d, ok := parseDuration(text)
 			return d, ok && d > 0
 		})
+	// pollPeriod is the time between two reads of a local page.
+	pollPeriod = durationKind("DURATION", "a duration from 10ms to 10s", time.Duration.String,
+		func(text string) (time.Duration, bool) {
+			d, ok := parseDuration(text)
+			return d, ok && d >= 10*time.Millisecond && d <= 10*time.Second
+		})
 	// nanoseconds is the JSON format of durations in Go programs.
 	nanoseconds = durationKind("", "whole nanoseconds, 0 or more", time.Duration.String,
 		func(text string) (time.Duration, bool) {

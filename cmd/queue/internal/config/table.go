@@ -102,6 +102,15 @@ func admissionRows(c *Config) []row {
 				"QUEUE_FAIR_BY then shares units, not slot time. TRUSTED_SOURCES says whose field is believed. Needs QUEUE_COST_LIMIT."},
 		{"QUEUE_COST_LIMIT", "queue-cost-limit", "0 = off", count(admission.MaxCost).live(&c.Gate.Overload.CostLimit),
 			"Most units of all requests in flight together, beside CONTAINER_CONCURRENCY and also without it. A request that costs more is served when nothing else is in flight. Needs QUEUE_COST_BY."},
+		{"ENGINE_METRICS", "engine-metrics", "(none)", loopbackURL.at(&c.EngineMetrics),
+			"Page with the metrics of the model server behind the gate (vLLM, SGLang, TensorRT-LLM, Triton), such as http://127.0.0.1:8000/metrics. " +
+				"Requests are admitted only while it shows room; it is read only while there are requests. Without a valid page, only the other limits hold."},
+		{"ENGINE_METRICS_PERIOD", "engine-metrics-period", "50ms", pollPeriod.at(&c.EngineMetricsPeriod),
+			"Time between two reads of that page."},
+		{"ENGINE_MAX_WAITING", "engine-max-waiting", "0", count(admission.MaxLimit).live(&c.EngineMaxWaiting),
+			"Requests are admitted while at most this many wait in the model server's own queue. At most one more than this number is admitted between two reads of its page, beside one for each request that ends."},
+		{"ENGINE_MAX_KV", "engine-max-kv", "0.9", rate.live(&c.EngineMaxKV),
+			"No request is admitted while more than this share of the model server's KV cache is in use, until 0.05 less is; 1 = no limit."},
 		{"QUEUE_DEADLINE_BY", "queue-deadline-by", "(none)", timeoutField.live(&c.Gate.Overload.DeadlineBy),
 			"Header field that says how long the client will wait, such as header:grpc-timeout; a request that cannot be served in time gets 504 before it begins. " +
 				"A plain number is in seconds, or in milliseconds with :ms or if the name ends in -ms. TRUSTED_SOURCES says whose is believed."},
@@ -165,6 +174,8 @@ func readinessRows(c *Config) []row {
 			"How long a probe waits until a container with an adaptive probe is ready."},
 		{"READINESS_FRESHNESS", "readiness-freshness", "1s", positiveDuration.at(&c.ReadinessFreshness),
 			"Maximum age of the last check; a probe that arrives later causes a new check (periodSeconds 0 or absent)."},
+		{"READINESS_ROOM", "readiness-room", "0 = off", duration.at(&c.ReadinessRoom),
+			"The gate is not ready once the pages of ENGINE_METRICS have left no room for this long."},
 	}
 }
 

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"net/url"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
+	"github.com/queuegate/queuegate/pkg/enginemetrics"
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/admission"
+)
+
+// engine reads the metrics of the model server behind the gate. It is nil without
+// ENGINE_METRICS, and its methods then do nothing.
+type engine struct {
+	poller *enginemetrics.Poller
+	stop   context.CancelFunc
+	ended  sync.WaitGroup
+}
+
+func newEngine(cfg *config.Config, a *admission.Controller, log *zap.Logger) *engine {
+	if cfg.EngineMetrics == "" {
+		return nil
+	}
+	page, err := url.Parse(cfg.EngineMetrics)
+	if err != nil {
+		panic("BUG: ENGINE_METRICS was not checked: " + err.Error())
+	}
+	return &engine{stop: func() {}, poller: enginemetrics.New(enginemetrics.Config{
+		URL: page, Period: cfg.EngineMetricsPeriod, Limits: engineLimits(cfg),
+		Admission: a,
+		Silent: func(err error) {
+			if err == nil {
+				log.Info("the engine's metrics are valid again and limit admission", zap.String("url", cfg.EngineMetrics))
+				return
+			}
+			log.Warn("the engine's metrics are invalid: only the other limits hold (ENGINE_METRICS)", zap.String("url", cfg.EngineMetrics), zap.Error(err))
+		},
+	})}
+}
+
+func engineLimits(cfg *config.Config) enginemetrics.Limits {
+	return enginemetrics.Limits{MaxWaiting: cfg.EngineMaxWaiting, MaxKV: cfg.EngineMaxKV}
+}
+
+// start starts polling. Without requests it only waits for one.
+func (e *engine) start() {
+	if e == nil {
+		return
+	}
+	var ctx context.Context
+	ctx, e.stop = context.WithCancel(context.Background())
+	e.ended.Go(func() { e.poller.Run(ctx) })
+}
+
+func (e *engine) close() {
+	if e == nil {
+		return
+	}
+	e.stop()
+	e.ended.Wait()
+}
+
+// apply applies the live settings.
+func (e *engine) apply(cfg *config.Config) {
+	if e != nil {
+		e.poller.SetLimits(engineLimits(cfg))
+	}
+}
+
+// stats returns the source of the metrics; nil = none.
+func (e *engine) stats() func() gate.EngineStats {
+	if e == nil {
+		return nil
+	}
+	return e.poller.Stats
+}
+
+// readiness returns r, which with READINESS_ROOM is not ready either while the engine has
+// no room.
+func (e *engine) readiness(cfg *config.Config, r gate.Readiness) gate.Readiness {
+	if e == nil || cfg.ReadinessRoom == 0 {
+		return r
+	}
+	return &roomReadiness{r, e.poller.FullFor, cfg.ReadinessRoom}
+}
+
+// roomReadiness is not ready while the engine has had no room for longer than limit.
+type roomReadiness struct {
+	gate.Readiness
+	fullFor func() time.Duration
+	limit   time.Duration
+}
+
+// noRoom is the result while there is no room.
+var noRoom = gate.ReadinessResult{Reason: "engine: no room"}
+
+// Try implements gate.Readiness.
+func (r *roomReadiness) Try(p gate.Prober) (gate.ReadinessResult, bool) {
+	if r.fullFor() > r.limit {
+		return noRoom, true
+	}
+	return r.Readiness.Try(p)
+}
+
+// Await implements gate.Readiness.
+func (r *roomReadiness) Await(p gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
+	if r.fullFor() > r.limit {
+		notify(noRoom)
+		return func() {}
+	}
+	return r.Readiness.Await(p, notify)
+}

@@ -1,0 +1,175 @@
+package enginemetrics
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+)
+
+// Page holds the figures of a model server's page.
+type Page struct {
+	// Waiting is the number of requests in the server's queue: the sum over all label
+	// sets, which are models or data-parallel ranks.
+	Waiting float64
+	// KV is the used share of the KV cache, 0 to 1: the maximum over all label sets.
+	KV float64
+	// HasWaiting and HasKV tell whether the page has these metrics.
+	HasWaiting, HasKV bool
+}
+
+// figure is one of the figures of a Page.
+type figure uint8
+
+const (
+	waiting figure = iota
+	kv
+)
+
+// series are the metrics that are read, with the label that selects one of several
+// meanings. The names are those of the model server protocol of the Gateway API
+// Inference Extension (proposal 003), and an earlier name of vLLM.
+var series = []struct {
+	name, label, value string
+	figure             figure
+}{
+	{"vllm:num_requests_waiting", "", "", waiting},
+	{"vllm:kv_cache_usage_perc", "", "", kv},
+	{"vllm:gpu_cache_usage_perc", "", "", kv},
+	{"sglang:num_queue_reqs", "", "", waiting},
+	{"sglang:token_usage", "", "", kv},
+	{"trtllm_num_requests_waiting", "", "", waiting}, // trtllm-serve
+	{"trtllm_kv_cache_utilization", "", "", kv},
+	{"nv_trt_llm_request_metrics", "request_type", "waiting", waiting}, // Triton
+	{"nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type", "fraction", kv},
+}
+
+const (
+	// maxPage is the largest page that is read.
+	maxPage = 4 << 20
+	// maxLine is the longest line that is read; the size of the buffer.
+	maxLine = 16 << 10
+)
+
+var (
+	errNoFigures = errors.New("the page has no metric of a known model server")
+	errTooLong   = fmt.Errorf("the page is longer than %d bytes", maxPage)
+)
+
+// readPage reads a page in Prometheus' text format from r, with buf of maxLine bytes. It
+// skips other metrics, lines that are too long and values that are no numbers. It
+// returns an error if the page has none of the known metrics.
+func readPage(r io.Reader, buf []byte) (p Page, err error) {
+	held, total, skips := 0, 0, false
+	for {
+		n, readErr := r.Read(buf[held:])
+		total += n
+		if total > maxPage {
+			return Page{}, errTooLong
+		}
+		rest := buf[:held+n]
+		for {
+			line, after, found := bytes.Cut(rest, []byte{'\n'})
+			if !found {
+				break
+			}
+			if !skips {
+				p.add(line)
+			}
+			rest, skips = after, false
+		}
+		if len(rest) == len(buf) {
+			rest, skips = nil, true
+		}
+		held = copy(buf, rest)
+		switch {
+		case readErr == io.EOF:
+			if !skips {
+				p.add(buf[:held])
+			}
+			if !p.HasWaiting && !p.HasKV {
+				return Page{}, errNoFigures
+			}
+			return p, nil
+		case readErr != nil:
+			return Page{}, readErr
+		}
+	}
+}
+
+// add adds the sample in a line, if it is one of the series.
+func (p *Page) add(line []byte) {
+	end := bytes.IndexAny(line, "{ \t")
+	if end <= 0 || line[0] == '#' {
+		return
+	}
+	for i := range series {
+		s := &series[i]
+		if string(line[:end]) != s.name {
+			continue
+		}
+		rest, selected := labels(line[end:], s.label, s.value)
+		v, ok := sample(rest)
+		if !selected || !ok {
+			return
+		}
+		switch s.figure {
+		case waiting:
+			p.Waiting, p.HasWaiting = p.Waiting+v, true
+		case kv:
+			p.KV, p.HasKV = max(p.KV, v), true
+		}
+		return
+	}
+}
+
+// labels skips the labels at the start of text. selected reports whether name has that
+// value among them; "" needs none.
+func labels(text []byte, name, value string) (rest []byte, selected bool) {
+	selected = name == ""
+	if len(text) == 0 || text[0] != '{' {
+		return text, selected
+	}
+	text = text[1:]
+	for {
+		text = bytes.TrimLeft(text, ", \t")
+		if len(text) == 0 {
+			return nil, false
+		}
+		if text[0] == '}' {
+			return text[1:], selected
+		}
+		key, quoted, ok := bytes.Cut(text, []byte{'='})
+		quoted = bytes.TrimLeft(quoted, " \t")
+		if !ok || len(quoted) == 0 || quoted[0] != '"' {
+			return nil, false
+		}
+		end := 1
+		for end < len(quoted) && quoted[end] != '"' {
+			if quoted[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		if end >= len(quoted) {
+			return nil, false
+		}
+		if string(bytes.TrimSpace(key)) == name && string(quoted[1:end]) == value {
+			selected = true
+		}
+		text = quoted[end+1:]
+	}
+}
+
+// sample parses the value before an optional timestamp; only finite numbers from 0 on are
+// valid.
+func sample(text []byte) (float64, bool) {
+	text = bytes.TrimSpace(text)
+	if i := bytes.IndexAny(text, " \t"); i >= 0 {
+		text = text[:i]
+	}
+	v, err := strconv.ParseFloat(string(text), 64)
+	return v, err == nil && v >= 0 && !math.IsInf(v, 0)
+}

@@ -1,0 +1,191 @@
+package enginemetrics
+
+import (
+	"context"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/admission"
+)
+
+// Config configures a Poller.
+type Config struct {
+	URL       *url.URL // of the page; http
+	Period    time.Duration
+	Limits    Limits
+	Admission *admission.Controller // with Config.Brake
+	// Silent is called with the latest error when pages have been invalid for too long,
+	// and with nil when one is valid again. nil = not called.
+	Silent func(error)
+	Clock  func() time.Duration // nil = since the start of the Poller
+}
+
+// Poller fetches the page once per period while there are requests, and tells Admission
+// how many may be admitted. A pause is at least as long as the fetch before it, so that a
+// slow page takes at most half of the time.
+type Poller struct {
+	cfg   Config
+	fetch source
+
+	mu       sync.Mutex // guards what follows
+	limits   Limits
+	brake    brake
+	page     Page
+	silent   bool
+	valid    uint64
+	failures uint64
+}
+
+// source provides pages: a fetcher.
+type source interface {
+	get(ctx context.Context, deadline time.Time) (Page, error)
+	close()
+}
+
+// New returns a Poller. Run makes it work.
+func New(c Config) *Poller { return newPoller(c, newFetcher(c.URL)) }
+
+func newPoller(c Config, pages source) *Poller {
+	if c.Clock == nil {
+		start := time.Now()
+		c.Clock = func() time.Duration { return time.Since(start) }
+	}
+	return &Poller{cfg: c, fetch: pages, limits: c.Limits}
+}
+
+// SetLimits replaces the limits from the next page on.
+func (p *Poller) SetLimits(l Limits) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limits = l
+}
+
+// Run polls until ctx ends.
+func (p *Poller) Run(ctx context.Context) {
+	defer p.fetch.close()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		p.rest()
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.cfg.Admission.Busy():
+		}
+		p.poll(ctx, timer)
+	}
+}
+
+// poll fetches pages until one has been fetched while there was no request.
+func (p *Poller) poll(ctx context.Context, timer *time.Timer) {
+	validAt := p.cfg.Clock() // or when polling began
+	for {
+		idle := p.cfg.Admission.InFlight()+p.cfg.Admission.QueueDepth() == 0
+		began := p.cfg.Clock()
+		ok := p.once(ctx, began, validAt)
+		now := p.cfg.Clock()
+		if ok {
+			validAt = now
+		}
+		if idle || ctx.Err() != nil {
+			return
+		}
+		pause := max(p.cfg.Period-(now-began), now-began)
+		if p.Silent() {
+			pause = max(pause, leastSilence/4)
+		}
+		timer.Reset(pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// silence returns how long pages may be invalid.
+func (p *Poller) silence() time.Duration { return max(leastSilence, silentPeriods*p.cfg.Period) }
+
+// once fetches a page and applies it. It reports whether the page was valid; the last
+// valid one was at validAt.
+func (p *Poller) once(ctx context.Context, now, validAt time.Duration) bool {
+	a := p.cfg.Admission
+	admissions := a.Admissions()
+	left := p.silence() - (now - validAt)
+	if left <= 0 || p.Silent() {
+		left = leastSilence
+	}
+	page, err := p.fetch.get(ctx, time.Now().Add(left))
+	if ctx.Err() != nil {
+		return false
+	}
+	now = p.cfg.Clock()
+
+	p.mu.Lock()
+	changed := false
+	room := admission.AnyRoom
+	if err == nil {
+		changed, p.silent = p.silent, false
+		p.valid++
+		p.page = page
+		n, none := p.brake.room(page, p.limits, now)
+		if room = n; none {
+			room = admission.NoRoom
+		}
+	} else {
+		p.failures++
+		if !p.silent && now-validAt >= p.silence() {
+			changed, p.silent = true, true
+			p.brake, p.page = brake{}, Page{}
+		}
+	}
+	silent := p.silent
+	p.mu.Unlock()
+
+	if err == nil || silent {
+		a.SetRoom(room, admissions)
+	}
+	if changed && p.cfg.Silent != nil {
+		p.cfg.Silent(err)
+	}
+	return err == nil
+}
+
+// rest prepares for a time without requests. The first request after it is admitted
+// without a page, and the next ones wait for one, unless the pages are silent.
+func (p *Poller) rest() {
+	p.fetch.close()
+	p.mu.Lock()
+	p.brake.fullSince = 0
+	silent := p.silent
+	p.mu.Unlock()
+	if !silent {
+		p.cfg.Admission.SetRoom(0, p.cfg.Admission.Admissions())
+	}
+}
+
+// Silent reports whether the page has been invalid for so long that the brake is off.
+func (p *Poller) Silent() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.silent
+}
+
+// FullFor returns for how long pages have left no room; 0 = there is room.
+func (p *Poller) FullFor() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.brake.fullSince == 0 {
+		return 0
+	}
+	return p.cfg.Clock() - p.brake.fullSince
+}
+
+// Stats returns the figures of the latest page. With an invalid page they are 0.
+func (p *Poller) Stats() gate.EngineStats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return gate.EngineStats{Waiting: p.page.Waiting, KV: p.page.KV, Silent: p.silent, Pages: p.valid, Failures: p.failures}
+}
