@@ -64,6 +64,12 @@ func (r *run) changeSettings() {
 	maybe(func() { o.FairBy = pick(l.world, base.Overload.FairBy, exchange.Selector{}) })
 	maybe(func() { o.PriorityBy = pick(l.world, base.Overload.PriorityBy, exchange.Selector{}) })
 	maybe(func() { o.DeadlineBy = pick(l.world, base.Overload.DeadlineBy, exchange.Selector{}) })
+	if base.Overload.CostLimit > 0 && l.chance(0.4) {
+		o.CostBy, o.CostLimit = base.Overload.CostBy, pick(l.world, 1, 50, 5000)
+		if l.chance(0.3) {
+			o.CostBy, o.CostLimit = exchange.Selector{}, 0
+		}
+	}
 	if l.chance(0.15) {
 		low := 1 + l.rng.IntN(3)
 		o.AutoLimit = &admission.LimitRange{Min: low, Max: low + l.rng.IntN(20)}
@@ -100,12 +106,13 @@ func (r *run) checkBounds() {
 	switch held := r.gate.Connects.Len(); {
 	case limit == 0 && l.at == 0 && held > g.QueueCapacity:
 		r.found("%d requests are in the connect queue, the capacity is %d", held, g.QueueCapacity)
+	case limit == 0 && depth > 0 && r.costs():
 	case limit == 0 && depth > 0:
 		r.found("%d requests are queued although there is no limit", depth)
 	case limit == 0:
 	case inFlight > max(limit, l.flying) || depth > max(g.QueueCapacity, l.waiting):
 		r.found("%d in flight of %d, %d queued of %d", inFlight, limit, depth, g.QueueCapacity)
-	case depth > 0 && inFlight < limit:
+	case depth > 0 && inFlight < limit && !r.costs():
 		r.found("%d requests are queued, but only %d of %d are in flight", depth, inFlight, limit)
 	}
 	l.flying, l.waiting = min(l.flying, inFlight), min(l.waiting, depth)

@@ -82,6 +82,42 @@ func drawOverload(seed uint64, s *settings) *overload {
 	return o
 }
 
+// drawCosts limits the requests of some runs by cost: their bodies in units. It draws from
+// a stream of its own, so that other choices of a seed stay the same.
+func drawCosts(seed uint64, s *settings) {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 0xc057))}
+	g := &s.gate
+	if w.chance(0.8) || isFair(&g.Overload) {
+		return
+	}
+	by, err := exchange.ParseCostSelector("length")
+	if err != nil {
+		panic(err)
+	}
+	g.Overload.CostBy, g.Overload.CostLimit = by, pick(w, 1, 3, 100, 2000, 20_000)
+}
+
+// checkUnits checks the units held. A limit lowered meanwhile takes effect as requests
+// end.
+func (r *run) checkUnits() {
+	a := r.gate.Admission
+	held, limit := a.Units()
+	switch {
+	case limit == 0 && r.live.at == 0 && held != 0, held < 0, held > 0 && a.InFlight() == 0:
+		r.found("%d units of %d are held by %d requests", held, limit, a.InFlight())
+	case r.live.at == 0 && held > limit && a.InFlight() > 1:
+		r.found("%d requests hold %d units of %d", a.InFlight(), held, limit)
+	case r.live.at == 0 && limit > 0 && held < a.InFlight():
+		r.found("%d requests hold only %d units", a.InFlight(), held)
+	case a.QueueDepth() > 0 && a.InFlight() == 0:
+		r.found("%d requests are queued although nothing is in flight", a.QueueDepth())
+	}
+}
+
+// costs reports whether a limit of cost is in force, under which requests may wait
+// although slots are free.
+func (r *run) costs() bool { return r.live.rules.Overload.CostLimit > 0 }
+
 // admission returns the controller that c configures, on the simulated clock.
 func (r *run) admission(c *exchange.Config) *admission.Controller {
 	limit := c.ConcurrencyLimit
@@ -89,7 +125,7 @@ func (r *run) admission(c *exchange.Config) *admission.Controller {
 		limit = admission.NewAutoLimit(*a).Limit()
 	}
 	return admission.New(admission.Config{
-		Limit: limit, Capacity: c.QueueCapacity, Fair: r.fair(), Clock: r.kernel.Nanotime,
+		Limit: limit, Capacity: c.QueueCapacity, Fair: r.fair(), CostLimit: c.Overload.CostLimit, Clock: r.kernel.Nanotime,
 	})
 }
 
@@ -157,7 +193,7 @@ func (r *run) checkLimit() {
 		r.found("%d in flight, %d before, although the limit was at most %d", inFlight, o.inFlight, o.allowed)
 	case depth > max(g.QueueCapacity, r.live.waiting):
 		r.found("%d requests are queued, the capacity is %d", depth, g.QueueCapacity)
-	case depth > 0 && inFlight < limit:
+	case depth > 0 && inFlight < limit && !r.costs():
 		r.found("%d requests are queued, but only %d of %d are in flight", depth, inFlight, limit)
 	}
 	o.allowed, o.inFlight = limit, inFlight
@@ -253,7 +289,7 @@ func (r *run) judgeRetry(q *request, fields [][2]string) {
 // later.
 func (r *run) judgeQueueFull(q *request) bool {
 	a := r.gate.Admission
-	full := a.InFlight() >= a.Limit() && a.QueueDepth() >= r.live.rules.QueueCapacity
+	full := (a.InFlight() >= a.Limit() || r.costs()) && a.QueueDepth() >= r.live.rules.QueueCapacity
 	return full || r.fair() && r.fullAt >= q.begunAt || r.live.at >= q.begunAt
 }
 

@@ -75,6 +75,7 @@ func simulate(seed uint64, tracing bool, c changes) (res result) {
 	r := &run{world: w, kernel: k}
 	r.settings = draw(w, k)
 	r.h2, r.load = drawH2(seed, r.settings, k), drawOverload(seed, r.settings)
+	drawCosts(seed, r.settings)
 	r.live = drawLive(seed)
 	r.apply(c)
 	res.seed, res.changes = seed, c
