@@ -33,6 +33,19 @@ func BenchmarkBeginEnd(b *testing.B) {
 	}
 }
 
+// One goroutine; units and room are always free.
+func BenchmarkBeginEndByCost(b *testing.B) {
+	b.ReportAllocs()
+	a := New(Config{Limit: 100, Capacity: 1000, CostLimit: 1000, Brake: true})
+	a.SetRoom(AnyRoom, 0)
+	ticket := &Ticket{Waiter: Waiter{Notify: func() {}}}
+	for b.Loop() {
+		ticket.Waiter.SetCost(50)
+		ticket.Acquire(a)
+		ticket.Release(a)
+	}
+}
+
 // One goroutine per processor, a slot is always free.
 func BenchmarkBeginEndParallel(b *testing.B) {
 	for _, mode := range []struct {
