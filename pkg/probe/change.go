@@ -18,6 +18,8 @@ import (
 //	Ready                success                                     Ready
 //	Ready, with period   failure, failureThreshold not reached       Ready
 //	Ready                any other failure                           Failing
+//	any                  Suspend                                     Asleep
+//	Asleep               Resume                                      Unknown
 type State uint8
 
 const (
@@ -25,13 +27,14 @@ const (
 	Down                 // does not listen
 	Failing              // listens, but the check fails
 	Ready                // the check succeeds
+	Asleep               // the gate has suspended it: not checked, and reported as ready
 )
 
 func (s State) String() string {
-	return [...]string{Unknown: "unknown", Down: "down", Failing: "failing", Ready: "ready"}[s]
+	return [...]string{Unknown: "unknown", Down: "down", Failing: "failing", Ready: "ready", Asleep: "asleep"}[s]
 }
 
-// States returns all states.
+// States returns the states of a container that is not suspended.
 func States() []State { return []State{Unknown, Down, Failing, Ready} }
 
 // nextState implements the table of State. successes and failures count consecutive
@@ -69,6 +72,9 @@ func (c Change) String() string {
 	}
 	if c.Attempts == 1 {
 		plural = ""
+	}
+	if c.To == Asleep {
+		return fmt.Sprintf("%s is asleep (%s for %s): it is not checked, and probes report ready", c.Container, was, c.After.Round(time.Millisecond))
 	}
 	s := fmt.Sprintf("%s is %s (%s for %s, %d attempt%s)", c.Container, c.To, was, c.After.Round(time.Millisecond), c.Attempts, plural)
 	if c.Cause.Kind != check.CauseNone {

@@ -39,6 +39,7 @@ type container struct {
 	rawCause    check.Cause // of the last check
 	inProgress  bool
 	superseded  bool // Observed reported a refused connection after the check in progress had begun
+	ignored     bool // the result of the check in progress, which began before Suspend
 	demanded    bool // a prober needs a check now
 
 	changed   broadcast // on a change of state
@@ -121,6 +122,9 @@ func (c *container) attempt(ctx context.Context) bool {
 func (c *container) begin(now time.Time) time.Duration {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
+	if c.state == Asleep {
+		return asleepPause
+	}
 	if wait := c.nextAt(c.r.waiting > 0).Sub(now); wait > 0 {
 		return wait
 	}
@@ -165,7 +169,9 @@ func (c *container) end(result check.Result, now time.Time) {
 		c.reached++
 		c.reachedAt = c.began
 	}
-	if c.superseded && result.Cause.Kind == check.CauseNone {
+	if c.state == Asleep || c.ignored {
+		c.ignored = false
+	} else if c.superseded && result.Cause.Kind == check.CauseNone {
 		// The success may predate the refused connection: check again.
 		c.demanded = true
 	} else {
@@ -222,6 +228,28 @@ func (c *container) enter(to State, now time.Time) {
 	c.r.wakeAll(&c.changed)
 }
 
+// asleepPause is the pause between two looks at a suspended container; resume ends it.
+const asleepPause = 24 * time.Hour
+
+// suspend stops the checks. The caller holds the lock.
+func (c *container) suspend(now time.Time) {
+	c.ignored = c.inProgress
+	c.cause = check.Cause{}
+	c.enter(Asleep, now)
+	c.r.wakeAll(&c.completed)
+}
+
+// resume makes the container as new, apart from its counters. The caller holds the lock.
+func (c *container) resume(now time.Time) {
+	c.cause, c.rawCause = check.Cause{Kind: check.CauseUnknown}, check.Cause{Kind: check.CauseUnknown}
+	c.enter(Unknown, now)
+	c.r.changes[len(c.r.changes)-1].Quiet = true // the next check has the result
+	c.started, c.history, c.allowance, c.starting = now, history{}, allowance{period: c.spec.Period}, true
+	c.successes, c.failures, c.demanded, c.superseded = 0, 0, false, false
+	c.began, c.ended, c.reachedAt, c.lastSuccess = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	c.reschedule()
+}
+
 // noteRefused notes a refused connection of the request path. The caller holds the
 // lock.
 func (c *container) noteRefused(now time.Time) {
@@ -252,7 +280,7 @@ func (c *container) reschedule() {
 
 func (c *container) snapshot() gate.ContainerState {
 	s := gate.ContainerState{
-		Container: c.spec.Container, Probe: c.spec.String(), State: c.state.String(), Ready: c.state == Ready,
+		Container: c.spec.Container, Probe: c.spec.String(), State: c.state.String(), Ready: c.state == Ready || c.state == Asleep,
 		Attempts: c.attempts, Reached: c.reached,
 	}
 	if !s.Ready {

@@ -136,7 +136,7 @@ func (r *Readiness) Observed(listening bool) {
 	r.mu.Lock()
 	for _, c := range r.containers {
 		switch {
-		case !c.isUser:
+		case !c.isUser || c.state == Asleep:
 		case !listening:
 			c.noteRefused(now)
 		case c.state == Down || c.state == Unknown:
@@ -149,6 +149,30 @@ func (r *Readiness) Observed(listening bool) {
 	if changed {
 		r.notify()
 	}
+}
+
+// Suspend stops the checks: all containers are Asleep, and every prober is told that
+// they are ready.
+func (r *Readiness) Suspend() { r.suspend(true) }
+
+// Resume reverses Suspend. The containers are Unknown until their next check.
+func (r *Readiness) Resume() { r.suspend(false) }
+
+func (r *Readiness) suspend(yes bool) {
+	now := time.Now()
+	r.mu.Lock()
+	for _, c := range r.containers {
+		switch {
+		case yes == (c.state == Asleep):
+		case yes:
+			c.suspend(now)
+		default:
+			c.resume(now)
+		}
+	}
+	r.evaluateWoken()
+	r.mu.Unlock()
+	r.notify()
 }
 
 // notify passes pending changes to OnChange in order, unless another goroutine is

@@ -182,6 +182,9 @@ type containerResult struct {
 
 // result returns the container's result for a prober, and may demand a check.
 func (c *container) result(caller gate.Prober, arrived, now time.Time) containerResult {
+	if c.state == Asleep {
+		return containerResult{}
+	}
 	if c.spec.Adaptive() {
 		return c.adaptiveResult(arrived, now)
 	}

@@ -124,6 +124,7 @@ type ConnectQueue struct {
 	mu        sync.Mutex
 	queue     WaitQueue
 	attemptAt int64 // earliest next attempt
+	maxPace   int64 // longest pause between attempts until the container listens; 0 = that of QuickPace
 }
 
 // Start marks the container as not listening from now on.
@@ -138,6 +139,12 @@ func (p *ConnectQueue) Contains(x *Exchange) bool { return x.Dial.queue == &p.qu
 // Clear reports whether any request may try to connect: the container listens, or no
 // queued request is trying.
 func (p *ConnectQueue) Clear() bool { return p.refusedSince.Load() == 0 || p.num.Load() == 0 }
+
+// MayOpenExtra reports whether a connection may be opened that no request needs yet: the
+// queue is Clear, and the container is not suspended.
+func (p *ConnectQueue) MayOpenExtra() bool {
+	return p.Clear() && (p.gate.Standby == nil || p.gate.Standby.Running())
+}
 
 // Refused records a refused connection. It returns false if earlier ones were refused too.
 func (p *ConnectQueue) Refused(now int64) bool {
@@ -185,33 +192,75 @@ func (p *ConnectQueue) Enqueue(x *Exchange, now int64) (try bool, next int64, o 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d := &x.Dial
-	if d.queue != &p.queue {
-		if p.gate.Admission.Limit() == 0 && p.num.Load() >= int64(x.settings.queueCapacity) {
-			return false, 0, gate.QueueFull
-		}
-		p.queue.Add(x)
-		p.num.Inc()
-		if d.deadline == 0 {
-			wait := x.settings.upstreamWait
-			if p.listened.Load() {
-				wait = x.settings.upstreamRestartWait
-			}
-			d.deadline = now + int64(wait)
-		}
+	if !p.join(x) {
+		return false, 0, gate.QueueFull
 	}
-	if now >= d.deadline {
+	if p.expired(x, now) {
 		return false, 0, gate.UpstreamNotListening
 	}
 	down := p.refusedSince.Load()
 	first := p.queue.First() == x
 	if down == 0 || first && now >= p.attemptAt {
-		p.attemptAt = now + gate.QuickPace(now-down, p.gate.Jitter())
+		pace := gate.QuickPace(now-down, p.gate.Jitter())
+		if p.maxPace > 0 && !p.listened.Load() {
+			pace = min(pace, p.maxPace)
+		}
+		p.attemptAt = now + pace
 		return true, p.attemptAt, gate.Undecided
 	}
 	if first {
 		return false, gate.Earliest(d.deadline, p.attemptAt), gate.Undecided
 	}
 	return false, d.deadline, gate.Undecided
+}
+
+// join queues x, unless it is queued already. It returns false if the queue is full.
+// The caller holds mu.
+func (p *ConnectQueue) join(x *Exchange) bool {
+	if x.Dial.queue == &p.queue {
+		return true
+	}
+	if p.gate.Admission.Limit() == 0 && p.num.Load() >= int64(x.settings.queueCapacity) {
+		return false
+	}
+	p.queue.Add(x)
+	p.num.Inc()
+	return true
+}
+
+// expired reports whether x has waited for too long. The wait begins with the first
+// call. The caller holds mu.
+func (p *ConnectQueue) expired(x *Exchange, now int64) bool {
+	d := &x.Dial
+	if d.deadline == 0 {
+		wait := x.settings.upstreamWait
+		if p.listened.Load() {
+			wait = x.settings.upstreamRestartWait
+		}
+		d.deadline = now + int64(wait)
+	}
+	return now >= d.deadline
+}
+
+// hold queues x while the container is suspended; isHeld is false if it runs again. If o
+// is not Undecided, x ends with outcome o.
+func (p *ConnectQueue) hold(x *Exchange) (isHeld bool, o gate.Outcome) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.gate.Standby.Running(): // Resume wakes the queue after it has changed the state
+		return false, gate.Undecided
+	case !p.join(x):
+		return true, gate.QueueFull
+	}
+	return true, gate.Undecided
+}
+
+// wakeAll wakes all queued requests.
+func (p *ConnectQueue) wakeAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue.WakeAll()
 }
 
 // remove removes x. The request that becomes first continues with the attempts.

@@ -116,6 +116,9 @@ func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	x.Dial.begin()
 	x.settings = x.gate.settings.Load()
 	x.gate.Drain.Enter()
+	if s := x.gate.Standby; s != nil {
+		s.enter()
+	}
 	x.Unlimited = x.gate.unlimited.acquire(x)
 	x.timeouts.Begin(x.settings, now)
 	if (x.gate.ServerTiming || x.gate.load.metering()) && x.Arrived == 0 {
@@ -146,6 +149,9 @@ func (x *Exchange) End(o gate.Outcome) {
 		x.gate.Drain.LeaveTunnel()
 	} else {
 		x.gate.Drain.Leave()
+	}
+	if s := x.gate.Standby; s != nil {
+		s.leave(x.clock())
 	}
 	x.to(StateIdle)
 	x.down, x.connector = nil, nil

@@ -77,6 +77,7 @@ type Config struct {
 	Observer    gate.Observer         // nil: none
 	States      gate.StateLog         // for debugging; nil: none
 	Contact     Contact               // nil: none
+	Standby     *Standby              // nil: the container is never suspended
 
 	Jitter func() float64 // from -1 to 1, for pauses between connection attempts and retries; nil: random
 	Clock  Clock          // used by Drain and Descriptors; nil: the system's
@@ -177,6 +178,9 @@ func (g *Gate) Init() error {
 	g.Drain.onStart = g.probes.settle
 	g.Heads, g.Bodies = NewBudget(g.HeadMemory), NewBudget(BodyMemory)
 	g.Connects.gate = g
+	if g.Standby != nil {
+		g.Standby.gate = g
+	}
 	g.settings.Store(newSettings(g, &g.Config))
 	g.unlimited = newUnlimited(&g.Config)
 	if g.LoadReports != NoLoadReports || g.LoadReportStream {

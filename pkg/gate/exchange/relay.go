@@ -85,6 +85,11 @@ func (x *Exchange) connect(now int64) (next int64, o gate.Outcome) {
 	if now < x.retryAt {
 		return x.retryAt, gate.Undecided
 	}
+	if s := x.gate.Standby; s != nil && !s.Running() {
+		if isHeld, o := x.gate.Connects.hold(x); isHeld {
+			return 0, o
+		}
+	}
 	up, next, o := x.connector.Connect(x, now, x.retries > 0)
 	if up == nil {
 		return next, o

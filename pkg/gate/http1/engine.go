@@ -102,3 +102,10 @@ func (e *engine) Connector() exchange.Connector { return &e.pool }
 
 // IdleUpstreams implements server.Part.
 func (e *engine) IdleUpstreams() int { return len(e.pool.idle) }
+
+// CloseIdleUpstreams implements server.Part.
+func (e *engine) CloseIdleUpstreams() {
+	for n := len(e.pool.idle); n > 0; n = len(e.pool.idle) {
+		e.pool.idle[n-1].close()
+	}
+}

@@ -133,6 +133,15 @@ func (e *Engine) IdleUpstreams() int {
 	return idle
 }
 
+// CloseIdleUpstreams implements server.Part.
+func (e *Engine) CloseIdleUpstreams() {
+	for _, c := range slices.Clone(e.pool.conns) {
+		if len(c.table.open) == 0 {
+			c.retire(h2.NoError, gate.UpstreamClosed)
+		}
+	}
+}
+
 // framesThisIteration is the number of frames handled in this iteration of the loop.
 func (e *Engine) framesThisIteration() uint32 {
 	if now := e.loop.Now(); e.iterationAt != now {

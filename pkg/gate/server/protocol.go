@@ -31,4 +31,6 @@ type Part interface {
 	Connector() exchange.Connector
 	// IdleUpstreams returns the number of idle connections to the container.
 	IdleUpstreams() int
+	// CloseIdleUpstreams closes the idle connections to the container.
+	CloseIdleUpstreams()
 }

@@ -142,6 +142,29 @@ func (s *Server) Stats() gate.UpstreamStats {
 	return st
 }
 
+// CloseIdleUpstreams closes the idle connections to the container, on all loops that
+// respond within statsTimeout.
+func (s *Server) CloseIdleUpstreams() {
+	closed := make(chan struct{}, len(s.workers))
+	for _, w := range s.workers {
+		w.Loop.Post(func() {
+			for _, p := range w.parts {
+				p.CloseIdleUpstreams()
+			}
+			closed <- struct{}{}
+		})
+	}
+	timer := time.NewTimer(statsTimeout)
+	defer timer.Stop()
+	for range s.workers {
+		select {
+		case <-closed:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
 // Listening is called when a readiness check has connected to the container. The connect
 // queue makes its next attempt at once.
 func (s *Server) Listening() { s.gate.Connects.Hurry() }

@@ -36,6 +36,7 @@ func (m closingProtocol) Adopt(fd int, _ netip.AddrPort, _ *loop.Layer, _ []byte
 func (closingProtocol) StopAccepting() bool           { return false }
 func (closingProtocol) Connector() exchange.Connector { return nil }
 func (closingProtocol) IdleUpstreams() int            { return 0 }
+func (closingProtocol) CloseIdleUpstreams()           {}
 
 // tlsServer is a Server of one loop with a port of TLS.
 type tlsServer struct {

@@ -116,7 +116,7 @@ func (d *Dialer) inConnectQueue(x *exchange.Exchange) bool {
 
 // CanOpenExtra reports whether a connection may be opened that no request needs yet.
 func (d *Dialer) CanOpenExtra() bool {
-	return d.queue.First() == nil && d.gate.Connects.Clear() && (d.open < d.share || d.gate.Descriptors.Free() > 0)
+	return d.queue.First() == nil && d.gate.Connects.MayOpenExtra() && (d.open < d.share || d.gate.Descriptors.Free() > 0)
 }
 
 // WakeFirst lets the first exchange that waits for a descriptor try again.
