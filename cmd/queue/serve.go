@@ -68,8 +68,8 @@ func serve(cfg *config.Config, warnings []string, stderr io.Writer) (code int) {
 		timeout = hurriedLogTimeout
 		log.Warn("the drain was cut short", zap.Error(err))
 	case cfg.Application != nil:
-		code = p.application.Code()
-		if !p.isEndNoted {
+		code = p.code()
+		if !p.isEndNoted && p.sleep.state == stateAwake {
 			log.Info("the application has ended: "+p.application.How(), zap.Int("exitCode", code), p.waited())
 		}
 	}
@@ -121,6 +121,16 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 		}
 		go behind.Watch(cfg.UserPort, log.Logger)
 	}
+	if idle := gate.Idle(); idle != nil {
+		p.sleep = sleeper{idle: idle, after: cfg.IdleStop, restart: func() (runningApplication, int, error) {
+			next, err := p.application.(*application.Process).Restart(cfg.UserPort)
+			if err != nil {
+				return nil, 0, err
+			}
+			return next, next.PID(), nil
+		}}
+		p.sleep.begin()
+	}
 	p.notify(notifyReady)
 	return 0, nil
 }
@@ -150,7 +160,7 @@ func (p *process) findPort(behind *application.Process, preferred int) (port int
 	err = p.wait(func(ctx context.Context) error {
 		found <- behind.FindPort(ctx, preferred, p.log)
 		return nil
-	}, behind.Ended())
+	}, true)
 	if err != nil {
 		return 0, err
 	}
@@ -190,6 +200,19 @@ func (g *noGate) Run(ctx context.Context) error {
 // them, except SIGQUIT, which it treats like SIGTERM, as nginx does.
 var passedOn = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGQUIT}
 
+// runningApplication is an *application.Process; nil = none.
+type runningApplication interface {
+	Code() int
+	How() string
+	IsInterrupted() bool
+	Ended() <-chan struct{}
+	Gone() <-chan struct{}
+	Signal(s os.Signal)
+	Stop(s os.Signal)
+	Kill()
+	KillRest()
+}
+
 // process is a running gate, the application that it has started, if any, and the
 // signals that it gets.
 type process struct {
@@ -203,16 +226,8 @@ type process struct {
 		Run(ctx context.Context) error
 		Close(ctx context.Context)
 	}
-	application interface { // an *application.Process; nil = none
-		Code() int
-		How() string
-		IsInterrupted() bool
-		Ended() <-chan struct{}
-		Gone() <-chan struct{}
-		Signal(s os.Signal)
-		Stop(s os.Signal)
-		Kill()
-	}
+	application runningApplication
+	sleep       sleeper
 	quiet       time.Duration // quiet period of the drain
 	stopTimeout time.Duration // from Stop to Kill; 0 = never
 	signals     <-chan os.Signal
@@ -235,11 +250,11 @@ var errSecondSignal = errors.New("second signal")
 // everything quickly and returns an error.
 func (p *process) end() error {
 	timeout := closeTimeout
-	cut := p.wait(p.gate.Run, p.application.Ended())
+	cut := p.wait(p.gate.Run, true)
 	if cut == nil {
 		p.noteDrain()
 		p.stopApplication()
-		cut = p.wait(p.applicationGone, nil)
+		cut = p.wait(p.applicationGone, false)
 	}
 	if cut != nil {
 		timeout = hurryTimeout
@@ -257,7 +272,7 @@ func (p *process) end() error {
 		case <-ctx.Done(): // anything that hangs ends with the process
 		}
 		return nil
-	}, nil)
+	}, false)
 	return errors.Join(cut, err)
 }
 
@@ -312,6 +327,15 @@ func (p *process) stopApplication() {
 		return
 	}
 	p.isStopping = true
+	switch p.sleep.state {
+	case stateEnding: // asked already
+		return
+	case stateAsleep:
+		if p.sleep.exitCode == 0 { // otherwise wake has done this
+			p.sleep.idle.Resume() // nothing will start it: later requests are refused
+		}
+		return
+	}
 	s := p.asked
 	if s == nil {
 		s = syscall.SIGTERM
@@ -320,6 +344,11 @@ func (p *process) stopApplication() {
 		p.log.Info("the application is asked to end", append(p.open(), zap.Stringer("signal", s), zap.Duration("stopTimeout", p.stopTimeout))...)
 	}
 	p.application.Stop(s)
+	p.limitStop()
+}
+
+// limitStop starts the stop timeout.
+func (p *process) limitStop() {
 	silence := longestSilence
 	if p.stopTimeout > 0 {
 		silence = min(silence, p.stopTimeout/2)
@@ -352,15 +381,25 @@ func (p *process) waited() zap.Field {
 	return zap.Duration("waited", time.Since(p.drainBegan).Round(time.Millisecond))
 }
 
-// wait runs f and meanwhile handles signals and the end of the application.
-func (p *process) wait(f func(context.Context) error, gone <-chan struct{}) error {
+// wait runs f and meanwhile handles signals, the sleep of the application and, if watches
+// is set, its end.
+func (p *process) wait(f func(context.Context) error, watches bool) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- f(ctx) }()
 	draining, served := p.gate.Draining(), p.gate.Served()
 	var late <-chan time.Time
+	leave := func() {
+		watches = false
+		p.gate.Leave()
+		late = time.After(leaveTimeout)
+	}
 	for {
+		var gone <-chan struct{}
+		if watches && p.sleep.state == stateAwake {
+			gone = p.application.Ended()
+		}
 		select {
 		case err := <-ended:
 			return err
@@ -372,10 +411,18 @@ func (p *process) wait(f func(context.Context) error, gone <-chan struct{}) erro
 			p.noteDrain()
 			p.stopApplication()
 		case <-gone:
-			gone = nil
 			p.noteEnd()
-			p.gate.Leave()
-			late = time.After(leaveTimeout)
+			leave()
+		case <-p.sleep.check:
+			p.fallAsleep()
+		case <-p.asleepSoon():
+			if p.noteAsleep() != nil {
+				leave()
+			}
+		case <-p.sleep.wanted():
+			if p.wake() != nil {
+				leave()
+			}
 		case <-p.still:
 			p.still = nil
 			if !p.isGone() {

@@ -159,6 +159,8 @@ func (a *fakeApplication) Stop(os.Signal) {
 	}
 }
 
+func (a *fakeApplication) KillRest() {}
+
 func (a *fakeApplication) Kill() {
 	select {
 	case <-a.gone:

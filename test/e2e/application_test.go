@@ -32,6 +32,7 @@ const (
 	endsAfter      = "E2E_ENDS_AFTER"
 	ignoresSignals = "E2E_IGNORES_SIGNALS"
 	listensOn      = "E2E_LISTENS_ON"
+	ledgerFile     = "E2E_LEDGER" // gets a line for each start and for each request
 )
 
 // beApplication serves on PORT until it is asked to end. What it does depends on
@@ -97,6 +98,7 @@ func beApplication(mode string) int {
 			_, _ = w.Write(pid)
 		},
 	}
+	ledger, _ := os.OpenFile(os.Getenv(ledgerFile), os.O_APPEND|os.O_WRONLY, 0)
 	silent, serving, isSet := strings.Cut(os.ExpandEnv(os.Getenv(listensOn)), "/")
 	if !isSet {
 		serving = "127.0.0.1:" + os.Getenv("PORT")
@@ -115,10 +117,16 @@ func beApplication(mode string) int {
 		go http.Serve(listen(address), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			open.Inc()
 			defer open.Dec()
+			if ledger != nil {
+				fmt.Fprintln(ledger, "request", r.URL.RawQuery)
+			}
 			paths[r.URL.Path](w)
 		}))
 	}
 	fmt.Println("listening")
+	if ledger != nil {
+		fmt.Fprintln(ledger, "start", os.Getpid())
+	}
 	for s := range signals {
 		fmt.Printf("%v with %d open\n", s, open.Load())
 		if os.Getenv(ignoresSignals) == "" && (s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGQUIT) {

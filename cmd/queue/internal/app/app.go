@@ -36,6 +36,7 @@ type App struct {
 	engine      *engine // nil = no ENGINE_METRICS
 	observer    *observer
 	gate        *exchange.Gate
+	idle        *Idle // nil = the application is never suspended
 	http2       *http2.Protocol
 	server      *server.Server
 	tls         *tlsPort
@@ -81,6 +82,9 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	a.engine = newEngine(cfg, a.gate.Admission, log)
 	a.gate.Readiness, a.gate.Contact, a.gate.Observer = a.engine.readiness(cfg, a.readiness.probes), a.readiness, a.observer
 	a.gate.States = newStateLog(log)
+	if cfg.IdleStop > 0 {
+		a.idle = newIdle(a)
+	}
 	if err := a.gate.Init(); err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ type readiness struct {
 	probes    *probe.Readiness
 	log       *zap.Logger
 	figures   *metrics.Readiness
+	idle      *Idle   // nil = the application is never suspended
 	isBrief   bool    // log lines about changes have no fields
 	status    *status // nil = no page
 	cpus      *processors
@@ -44,20 +45,25 @@ func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Lo
 		OnCheck:   r.onProbe,
 		NewAlarm:  probe.NewKernelAlarm,
 	})
-	r.figures = metrics.NewReadiness(r.figuresConfig(specs))
+	r.figures = metrics.NewReadiness(r.figuresConfig(specs, cfg.IdleStop > 0))
 	return r
 }
 
-// figuresConfig lists all label values of the readiness metrics.
-func (r *readiness) figuresConfig(specs []probe.Spec) metrics.ReadinessConfig {
+// figuresConfig lists all label values of the readiness metrics; sleeps adds those of an
+// application that is stopped when it is idle.
+func (r *readiness) figuresConfig(specs []probe.Spec, sleeps bool) metrics.ReadinessConfig {
 	c := metrics.ReadinessConfig{Snapshot: r.probes.Snapshot}
 	for _, spec := range specs {
 		c.Containers = append(c.Containers, spec.Container)
 	}
-	for _, state := range probe.States() {
+	states := probe.States()
+	if sleeps {
+		states = append(states, probe.Asleep)
+	}
+	for _, state := range states {
 		c.States = append(c.States, state.String())
 		for _, word := range check.CauseWords() {
-			if (word == "") == (state == probe.Ready) && (word == "refused") == (state == probe.Down) && state != probe.Unknown {
+			if (word == "") == (state == probe.Ready || state == probe.Asleep) && (word == "refused") == (state == probe.Down) && state != probe.Unknown {
 				c.Transitions = append(c.Transitions, metrics.Transition{State: state.String(), Cause: word})
 			}
 		}
@@ -106,7 +112,7 @@ func (r *readiness) close() {
 // changed logs one line per change of state, and wakes the connect queue when a
 // container begins to listen.
 func (r *readiness) changed(c probe.Change) {
-	if c.To != probe.Down && (c.From == probe.Down || c.From == probe.Unknown) {
+	if c.To != probe.Down && c.To != probe.Asleep && (c.From == probe.Down || c.From == probe.Unknown) {
 		for _, listening := range r.listening {
 			listening()
 		}
@@ -129,6 +135,9 @@ func (r *readiness) changed(c probe.Change) {
 func (r *readiness) Listening(yes bool) {
 	go func() {
 		r.cpus.listening(yes)
+		if yes && r.idle != nil {
+			r.idle.listening()
+		}
 		r.probes.Observed(yes)
 	}()
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,7 +32,8 @@ const (
 // group. Ended, Gone, Signal, Stop and Kill may be called on nil, for a gate without an
 // application.
 type Process struct {
-	pid           int           // of the process and its group
+	pid           int // of the process and its group
+	starter       *starter
 	terminal      *terminal     // nil: no job control
 	ended         chan struct{} // closed when the process has ended; code is set before
 	gone          chan struct{} // closed when no process of the group is left
@@ -64,29 +66,93 @@ func Start(command []string, port int, own ...string) (*Process, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("becoming the parent of orphaned descendants: %w", err)
 	}
-	a := &Process{terminal: term, ended: make(chan struct{}), gone: make(chan struct{})}
-	children := make(chan os.Signal, 1)
-	signal.Notify(children, syscall.SIGCHLD)
-	started := make(chan error, 1)
-	go func() {
-		// The kernel sends Pdeathsig when the thread that forked ends, so this thread
-		// must live as long as the gate.
-		runtime.LockOSThread()
-		a.pid, err = syscall.ForkExec(path, command, &syscall.ProcAttr{
-			Env:   environment(os.Environ(), port, own),
-			Files: []uintptr{stdin.Fd(), os.Stdout.Fd(), os.Stderr.Fd()},
-			Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
-		})
-		started <- err
-		if err == nil {
-			a.terminal.begin(a.pid)
-			a.reap(children)
-		}
-	}()
-	if err := <-started; err != nil {
-		return nil, fmt.Errorf("starting %s: %w", path, err)
+	s := &starter{
+		path: path, command: command, environment: environment(os.Environ(), port, own), stdin: stdin, terminal: term,
+		children: make(chan os.Signal, 1), requests: make(chan chan<- started),
 	}
-	return a, nil
+	signal.Notify(s.children, syscall.SIGCHLD)
+	go s.run()
+	return s.start()
+}
+
+// starter starts the application, one process at a time, and waits for all children of
+// the gate.
+type starter struct {
+	path        string
+	command     []string
+	environment []string
+	stdin       *os.File
+	terminal    *terminal
+	children    chan os.Signal
+	requests    chan chan<- started
+}
+
+// started is the result of a start.
+type started struct {
+	process *Process
+	err     error
+}
+
+// run is the goroutine of s. The kernel sends Pdeathsig when the thread that forked
+// ends, so this thread lives as long as the gate.
+func (s *starter) run() {
+	runtime.LockOSThread()
+	a := new(Process) // none yet
+	for {
+		select {
+		case <-s.children:
+			a.reap()
+		case reply := <-s.requests:
+			next, err := s.fork()
+			if err == nil {
+				a = next
+			}
+			reply <- started{next, err}
+		}
+	}
+}
+
+func (s *starter) start() (*Process, error) {
+	reply := make(chan started, 1)
+	s.requests <- reply
+	r := <-reply
+	return r.process, r.err
+}
+
+func (s *starter) fork() (*Process, error) {
+	pid, err := syscall.ForkExec(s.path, s.command, &syscall.ProcAttr{
+		Env:   s.environment,
+		Files: []uintptr{s.stdin.Fd(), os.Stdout.Fd(), os.Stderr.Fd()},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", s.path, err)
+	}
+	s.terminal.begin(pid)
+	return &Process{pid: pid, starter: s, terminal: s.terminal, ended: make(chan struct{}), gone: make(chan struct{})}, nil
+}
+
+// Restart starts the command again, after Gone. a keeps describing the former process.
+// It returns an error if another process listens on port.
+func (a *Process) Restart(port int) (*Process, error) {
+	if isListening(port) {
+		if err := CheckFree(port); err != nil {
+			return nil, err
+		}
+	}
+	return a.starter.start()
+}
+
+// isListening reports whether a process of this host may listen on port: the address
+// cannot be bound. Unlike CheckFree it takes only microseconds.
+func isListening(port int) bool {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return true
+	}
+	defer unix.Close(fd)
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	return unix.Bind(fd, &unix.SockaddrInet4{Port: port}) != nil
 }
 
 // environment returns the gate's environment with PORT and without the gate's own
@@ -134,31 +200,29 @@ func StartCode(err error) int {
 	return exitNotExecutable
 }
 
-// reap waits for children: the application and adopted descendants.
-func (a *Process) reap(children <-chan os.Signal) {
+// reap waits for the children that have ended: the application and adopted descendants.
+func (a *Process) reap() {
 	options := syscall.WNOHANG
 	if a.terminal != nil {
 		options |= syscall.WUNTRACED
 	}
-	for range children {
-		for {
-			var status syscall.WaitStatus
-			pid, err := syscall.Wait4(-1, &status, options, nil)
-			if err == syscall.EINTR {
-				continue
-			}
-			if err != nil || pid <= 0 {
-				break
-			}
-			switch {
-			case pid == a.pid && status.Stopped():
-				a.terminal.stopped(status.StopSignal())
-			case pid == a.pid:
-				a.end(status)
-			}
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, options, nil)
+		if err == syscall.EINTR {
+			continue
 		}
-		a.noteGroup()
+		if err != nil || pid <= 0 {
+			break
+		}
+		switch {
+		case pid == a.pid && status.Stopped():
+			a.terminal.stopped(status.StopSignal())
+		case pid == a.pid:
+			a.end(status)
+		}
 	}
+	a.noteGroup()
 }
 
 // end notes that the process has ended.
@@ -248,6 +312,17 @@ func (a *Process) signalGroup(s syscall.Signal) {
 	defer a.mu.Unlock()
 	if !a.isGone {
 		_ = syscall.Kill(-a.pid, s)
+	}
+}
+
+// restTimeout is how long KillRest waits for the end of killed descendants.
+const restTimeout = time.Second
+
+// KillRest kills descendants of the gate that have outlived the application's group, and
+// waits for their end: they may hold its port.
+func (a *Process) KillRest() {
+	for deadline := time.Now().Add(restTimeout); len(descendants(os.Getpid())) > 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		a.Kill()
 	}
 }
 

@@ -19,6 +19,9 @@ func (l *loader) checkCombinations() {
 	if l.UserPort == AutoPort && l.Application == nil && l.good("USER_PORT") {
 		l.problem("USER_PORT", "USER_PORT=auto: want a port number, or an application to start (queue --user-port auto -- COMMAND)")
 	}
+	if l.IdleStop > 0 && l.Application == nil {
+		l.problem("IDLE_STOP", "IDLE_STOP=%s: want an application to start (queue --idle-stop %[1]s -- COMMAND)", l.IdleStop)
+	}
 	traces, metrics := l.Exporters()
 	switch traces {
 	case "zipkin":

@@ -93,6 +93,7 @@ type Config struct {
 	// Application is the command that the gate starts, with its arguments; nil for none.
 	Application []string
 	StopTimeout time.Duration // 0 = the application is never killed
+	IdleStop    time.Duration // 0 = the application is not stopped when it is idle
 	Subject     string        // the command that help is about, "" for the gate
 	Probe       Probe
 

@@ -151,6 +151,12 @@ var (
 			d, ok := parseDuration(text)
 			return d, ok && d >= 10*time.Millisecond && d <= 10*time.Second
 		})
+	// idleTime is long enough for an application to start and to serve a request.
+	idleTime = durationKind("DURATION", "a duration of 10ms or more such as 30s or 5m, or plain seconds, or 0 for off",
+		time.Duration.String, func(text string) (time.Duration, bool) {
+			d, ok := parseDuration(text)
+			return d, ok && (d == 0 || d >= 10*time.Millisecond)
+		})
 	// nanoseconds is the JSON format of durations in Go programs.
 	nanoseconds = durationKind("", "whole nanoseconds, 0 or more", time.Duration.String,
 		func(text string) (time.Duration, bool) {

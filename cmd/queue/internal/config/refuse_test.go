@@ -109,6 +109,8 @@ func TestProblemsReadWell(t *testing.T) {
 		want      string
 	}{
 		{nil, "USER_PORT", "auto", `USER_PORT=auto: want a port number, or an application to start (queue --user-port auto -- COMMAND)`},
+		{nil, "IDLE_STOP", "5m", `IDLE_STOP=5m0s: want an application to start (queue --idle-stop 5m0s -- COMMAND)`},
+		{[]string{"--idle-stop", "1ms", "--", "app"}, "", "", `IDLE_STOP="1ms" (--idle-stop): want a duration of 10ms or more such as 30s or 5m, or plain seconds, or 0 for off`},
 		{nil, "USER_PORT", "x", `USER_PORT="x": want a port number from 1 to 65535, or auto`},
 		{[]string{"--user-port", "-5"}, "", "", `USER_PORT="-5" (--user-port): want a port number from 1 to 65535, or auto`},
 		{nil, "REVISION_TIMEOUT_SECONDS", "0", `REVISION_TIMEOUT_SECONDS="0": want whole seconds, 1 or more`},

@@ -198,6 +198,8 @@ func drainRows(c *Config) []row {
 			"Longest life of tunnels after the listeners close."},
 		{"STOP_TIMEOUT", "stop-timeout", "10s", duration.at(&c.StopTimeout),
 			"How long the application behind \"queue -- COMMAND\" may take to end after its signal; then its process group gets SIGKILL. 0 = for ever."},
+		{"IDLE_STOP", "idle-stop", "0 = off", idleTime.at(&c.IdleStop),
+			"Time without a request or tunnel after which the application behind \"queue -- COMMAND\" is asked to end, until the next request starts it again. Probes report ready meanwhile."},
 		{"DRAIN_SOCKET", "drain-socket", "@queuegate", socket.at(&c.DrainSocket),
 			"Unix socket through which \"queue drain\" reaches the gate. An abstract one (@name) needs no writable file system, and belongs to the pod."},
 	}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// fakeIdle is idle as long as no request is open.
+type fakeIdle struct {
+	wanted chan struct{}
+
+	mu        sync.Mutex
+	open      int
+	isAsleep  bool
+	suspended int
+}
+
+func (i *fakeIdle) Suspend(idle time.Duration) (time.Duration, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.open > 0 {
+		return idle, false
+	}
+	i.suspended++
+	i.isAsleep = true
+	return 0, true
+}
+
+func (i *fakeIdle) Wanted() <-chan struct{} { return i.wanted }
+func (i *fakeIdle) Slept() time.Duration    { return 0 }
+
+func (i *fakeIdle) Open() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.open
+}
+
+func (i *fakeIdle) Resume() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.isAsleep {
+		panic("resumed although it is awake")
+	}
+	i.isAsleep = false
+}
+
+// end ends a request.
+func (i *fakeIdle) end() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.open--
+}
+
+// request begins a request.
+func (i *fakeIdle) request() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.open++
+	if i.isAsleep {
+		select {
+		case i.wanted <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func TestAnIdleApplicationSleepsUntilARequestNeedsIt(t *testing.T) {
+	type world struct {
+		gate    *fakeGate
+		idle    *fakeIdle
+		signals chan os.Signal
+	}
+	type events = map[time.Duration]func(world)
+	sigterm := func(w world) {
+		w.signals <- syscall.SIGTERM
+		time.AfterFunc(time.Second, func() { close(w.gate.drained) })
+	}
+	begin := func(w world) { w.idle.request() }
+	end := func(w world) { w.idle.end() }
+	for name, c := range map[string]struct {
+		at       events
+		needs    time.Duration // to end
+		startErr error
+		starts   int
+		killed   int
+		code     int
+		state    sleepState
+		lines    []string
+	}{
+		"it is never asked to end while a request is open": {
+			at: events{time.Second: begin, 2 * time.Minute: sigterm}, needs: time.Second, code: 0, state: stateAwake,
+		},
+		"it ends when it is idle, and the gate with code 0": {
+			at: events{2 * time.Minute: sigterm}, needs: time.Second, code: 0, state: stateAsleep,
+			lines: []string{"1m0s: the application is idle and is asked to end", "1m1s: the application is asleep until a request needs it: exit code 0"},
+		},
+		"many requests start it once": {
+			at:    events{90 * time.Second: func(w world) { begin(w); begin(w); begin(w) }, 2 * time.Minute: sigterm},
+			needs: time.Second, starts: 1, state: stateAwake,
+			lines: []string{"1m0s: the application is idle and is asked to end", "1m1s: the application is asleep until a request needs it: exit code 0",
+				"1m30s: the application has started for a request"},
+		},
+		"a request that begins while it ends starts it when it has ended": {
+			at:    events{61 * time.Second: begin, 62 * time.Second: begin, 2 * time.Minute: sigterm},
+			needs: 4 * time.Second, starts: 1, state: stateAwake,
+			lines: []string{"1m0s: the application is idle and is asked to end", "1m4s: the application is asleep until a request needs it: exit code 0",
+				"1m4s: the application has started for a request"},
+		},
+		"it is killed after the stop timeout": {
+			at: events{2 * time.Minute: sigterm}, killed: 1, state: stateAsleep,
+			lines: []string{"1m0s: the application is idle and is asked to end", "1m5s: the application has not ended yet",
+				"1m10s: the application has not ended within the stop timeout (STOP_TIMEOUT) and is killed",
+				"1m10s: the application is asleep until a request needs it: exit code 0"},
+		},
+		"it sleeps again after a request": {
+			at:    events{90 * time.Second: begin, 95 * time.Second: end, 5 * time.Minute: sigterm},
+			needs: time.Second, starts: 1, state: stateAsleep,
+			lines: []string{"1m0s: the application is idle and is asked to end", "1m1s: the application is asleep until a request needs it: exit code 0",
+				"1m30s: the application has started for a request",
+				"2m30s: the application is idle and is asked to end", "2m31s: the application is asleep until a request needs it: exit code 0"},
+		},
+		"a start that fails ends the gate": {
+			at:       events{90 * time.Second: func(w world) { begin(w); time.AfterFunc(time.Second, func() { end(w) }) }},
+			startErr: os.ErrNotExist, needs: time.Second, code: 127, state: stateAsleep,
+			lines: []string{"1m0s: the application is idle and is asked to end", "1m1s: the application is asleep until a request needs it: exit code 0",
+				"1m30s: the application cannot start again"},
+		},
+		"a drain while it ends does not ask again": {
+			at: events{61 * time.Second: sigterm}, needs: 4 * time.Second, state: stateAsleep,
+			lines: []string{"1m0s: the application is idle and is asked to end", "1m4s: the application is asleep until a request needs it: exit code 0"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := world{newFakeGate(), &fakeIdle{wanted: make(chan struct{}, 1)}, make(chan os.Signal, 4)}
+				close(w.gate.closed)
+				core, log := observer.New(zapcore.InfoLevel)
+				var applications []*fakeApplication
+				next := func() *fakeApplication {
+					a := &fakeApplication{needs: c.needs, gone: make(chan struct{})}
+					applications = append(applications, a)
+					return a
+				}
+				p := process{gate: w.gate, application: next(), stopTimeout: 10 * time.Second, signals: w.signals, log: zap.New(core), notify: func(string) {}}
+				p.sleep = sleeper{idle: w.idle, after: time.Minute, restart: func() (runningApplication, int, error) {
+					if c.startErr != nil {
+						return nil, 0, c.startErr
+					}
+					return next(), 1, nil
+				}}
+				start := time.Now()
+				for at, f := range c.at {
+					time.AfterFunc(at, func() { f(w) })
+				}
+				p.sleep.begin()
+				if err := p.end(); err != nil {
+					t.Fatal(err)
+				}
+				killed := 0
+				for _, a := range applications {
+					if a.killed {
+						killed++
+					}
+				}
+				if len(applications) != c.starts+1 || killed != c.killed || p.code() != c.code || p.sleep.state != c.state {
+					t.Errorf("%d starts, %d killed, code %d, %s", len(applications)-1, killed, p.code(), p.sleep.state)
+				}
+				var lines []string
+				for _, e := range log.All() {
+					if strings.Contains(e.Message, "drain") || strings.HasSuffix(e.Message, "is asked to end") && !strings.Contains(e.Message, "idle") {
+						continue // TestEachStageOfTheEndOfAnApplicationIsLogged
+					}
+					lines = append(lines, e.Time.Sub(start).String()+": "+e.Message)
+				}
+				if !slices.Equal(lines, c.lines) {
+					t.Errorf("got\n%s", strings.Join(lines, "\n"))
+				}
+			})
+		})
+	}
+}
+
+func TestACrashOfAnAwakeApplicationEndsTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, a := newFakeGate(), &fakeApplication{needs: time.Second, gone: make(chan struct{})}
+		close(g.closed)
+		core, log := observer.New(zapcore.ErrorLevel)
+		p := process{gate: g, application: a, log: zap.New(core), notify: func(string) {}}
+		idle := &fakeIdle{wanted: make(chan struct{}, 1)}
+		p.sleep = sleeper{idle: idle, after: time.Minute, restart: func() (runningApplication, int, error) { return nil, 0, errors.New("not asked for") }}
+		p.sleep.begin()
+		time.AfterFunc(30*time.Second, func() { close(a.gone) })
+		if err := p.end(); err != nil || idle.suspended > 0 || log.Len() != 1 {
+			t.Errorf("%v, suspended %d times, %d errors", err, idle.suspended, log.Len())
+		}
+	})
+}

@@ -1,0 +1,239 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// ledger is the file in which an application notes its starts and requests.
+type ledger struct {
+	t    *testing.T
+	path string
+}
+
+func newLedger(t *testing.T) ledger {
+	t.Helper()
+	l := ledger{t, filepath.Join(t.TempDir(), "ledger")}
+	must(t, os.WriteFile(l.path, nil, 0o600))
+	return l
+}
+
+func (l ledger) setting() string { return ledgerFile + "=" + l.path }
+
+// counts returns the number of lines that begin with a word, by the rest of the line.
+func (l ledger) counts(word string) map[string]int {
+	l.t.Helper()
+	text, err := os.ReadFile(l.path)
+	must(l.t, err)
+	counts := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), word+" "); ok {
+			counts[rest]++
+		}
+	}
+	return counts
+}
+
+// fallsAsleep waits until the application has been stopped n times.
+func (g *gate) fallsAsleep(n int) {
+	g.t.Helper()
+	eventually(g.t, "the application is asleep", func() bool {
+		return strings.Count(g.Stderr.String(), "the application is asleep until a request needs it") >= n
+	})
+}
+
+func TestAnIdleApplicationIsStoppedAndStartedOnceForAllWaitingRequests(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t)
+	g := startGateWithApplication(t, "IDLE_STOP=100ms", "THREADS=2", l.setting())
+	first := g.fetch("/pid")
+	g.fallsAsleep(1)
+	if pid, _ := strconv.Atoi(first); syscall.Kill(pid, 0) != syscall.ESRCH {
+		t.Error("the application runs while it is asleep")
+	}
+	const clients = 200
+	var waiting sync.WaitGroup
+	for i := range clients {
+		c := dial(t, g)
+		waiting.Go(func() {
+			defer c.close()
+			c.get("/?"+strconv.Itoa(i)).is(200, "ok")
+		})
+	}
+	waiting.Wait()
+	if starts := l.counts("start"); len(starts) != 2 {
+		t.Errorf("%d processes: %v", len(starts), starts)
+	}
+	requests := l.counts("request")
+	for i := range clients {
+		if n := requests[strconv.Itoa(i)]; n != 1 {
+			t.Errorf("request %d was executed %d times", i, n)
+		}
+	}
+}
+
+func TestADrainOfASleepingApplicationEndsWithCodeZero(t *testing.T) {
+	t.Parallel()
+	g := startGateWithApplication(t, "IDLE_STOP=50ms", "DRAIN_QUIET_SECONDS=0")
+	g.fallsAsleep(1)
+	g.signal(syscall.SIGTERM)
+	g.ends(0)
+	if log := g.Stderr.String(); strings.Contains(log, `"ERROR"`) {
+		t.Error("the planned stop is logged as an error")
+	}
+}
+
+// stopRequests is the number of requests of TestRequestsAtTheStopAreExecutedExactlyOnce.
+const stopRequests = "E2E_STOP_REQUESTS"
+
+// TestRequestsAtTheStopAreExecutedExactlyOnce sends bursts within 5 ms before or after
+// the instant at which the idle application is stopped.
+func TestRequestsAtTheStopAreExecutedExactlyOnce(t *testing.T) {
+	t.Parallel()
+	total := 300
+	if text := os.Getenv(stopRequests); text != "" {
+		var err error
+		total, err = strconv.Atoi(text)
+		must(t, err)
+	}
+	const burst, idle, near = 10, 50 * time.Millisecond, 5 * time.Millisecond
+	l := newLedger(t)
+	g := startGateWithApplication(t, "IDLE_STOP="+idle.String(), "THREADS=2", l.setting())
+	clients := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: burst}, Timeout: testTimeout}
+	defer clients.CloseIdleConnections()
+	post := func(id string) error {
+		a, err := clients.Post("http://"+g.addr+"/?"+id, "text/plain", strings.NewReader("body"))
+		if err != nil {
+			return err
+		}
+		defer a.Body.Close()
+		if _, err = io.Copy(io.Discard, a.Body); err == nil && a.StatusCode != 200 {
+			err = fmt.Errorf("status %d", a.StatusCode)
+		}
+		return err
+	}
+	must(t, post("first"))
+	ended := time.Now()
+	for sent := 0; sent < total; sent += burst {
+		at := ended.Add(idle + time.Duration(rand.Int64N(int64(2*near))) - near)
+		var open sync.WaitGroup
+		for i := range burst {
+			id := strconv.Itoa(sent + i)
+			open.Go(func() {
+				time.Sleep(time.Until(at))
+				if err := post(id); err != nil {
+					t.Errorf("request %s: %v", id, err)
+				}
+			})
+		}
+		open.Wait()
+		ended = time.Now()
+	}
+	requests, lost, twice := l.counts("request"), 0, 0
+	for i := range total {
+		switch n := requests[strconv.Itoa(i)]; {
+		case n == 0:
+			lost++
+		case n > 1:
+			twice++
+		}
+	}
+	starts := len(l.counts("start"))
+	t.Logf("%d requests, %d lost, %d executed twice, %d starts", total, lost, twice, starts)
+	if lost > 0 || twice > 0 {
+		t.Error("requests were lost or executed twice")
+	}
+	if starts < 2 {
+		t.Error("the application was never stopped")
+	}
+}
+
+func TestARequestThatArrivesDuringTheStopWaitsForTheNextProcess(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t)
+	mayEnd := filepath.Join(t.TempDir(), "may-end")
+	self, err := os.Executable()
+	must(t, err)
+	g, _, page := startObservedGate(t, &container{port: freePort(t)}, applicationMode+"=serve", "arguments -- "+self,
+		"IDLE_STOP=100ms", endsAfter+"="+mayEnd, l.setting())
+	first := g.fetch("/pid")
+	g.says("terminated with 0 open") // it has its signal, and still listens
+	c := dial(t, g)
+	defer c.close()
+	c.send(request("GET", "/pid?late"))
+	eventually(t, "the request waits", func() bool { return figures(g, page)["queuegate_in_flight_requests"] == 1 })
+	if n := l.counts("request")["late"]; n != 0 {
+		t.Error("the request was sent to a process that was asked to end")
+	}
+	must(t, os.WriteFile(mayEnd, nil, 0o600))
+	a := c.answer("GET")
+	if a.is(200, a.body); a.body == first {
+		t.Error("the former process has responded")
+	}
+	if n := l.counts("request")["late"]; n != 1 {
+		t.Errorf("the request was executed %d times", n)
+	}
+}
+
+func TestTunnelsAndStreamsKeepAnApplicationAwake(t *testing.T) {
+	t.Parallel()
+	g := startGateWithApplication(t, "IDLE_STOP=50ms")
+	first := g.fetch("/pid")
+	stream := dial(t, g)
+	stream.send(request("GET", "/hold"))
+	stream.head()
+	time.Sleep(200 * time.Millisecond)
+	tunnel := dial(t, g)
+	tunnel.send(request("GET", "/tunnel", "Connection: Upgrade", "Upgrade: x"))
+	tunnel.head()
+	tunnel.expect("hello")
+	g.fetch("/release")
+	stream.chunked()
+	stream.close()
+	time.Sleep(200 * time.Millisecond)
+	if strings.Contains(g.Stderr.String(), "is idle and is asked to end") || g.fetch("/pid") != first {
+		t.Error("the application was stopped while a stream or a tunnel was open")
+	}
+	tunnel.abort()
+	g.fallsAsleep(1)
+}
+
+func TestProbesReportReadyWithoutWakingTheApplication(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t)
+	g := startGateWithApplication(t, "IDLE_STOP=50ms", "SERVING_READINESS_PROBE=", l.setting())
+	g.fallsAsleep(1)
+	for range 20 {
+		for _, as := range [][]string{kubelet, activator} {
+			g.ask(as).ready()
+		}
+	}
+	if n := len(l.counts("start")); n != 1 {
+		t.Errorf("%d starts", n)
+	}
+	g.fetch("/")
+	g.becomesReady(kubelet)
+}
+
+func TestACrashOfAnAwakeApplicationIsAnErrorWithIdleStop(t *testing.T) {
+	t.Parallel()
+	g := startGateWithApplication(t, "IDLE_STOP=100ms")
+	g.fallsAsleep(1)
+	c := dial(t, g)
+	defer c.close()
+	c.get("/exit")
+	g.ends(3)
+	if !strings.Contains(g.Stderr.String(), "the application has ended by itself: exit code 3") {
+		t.Error("the log lacks the error")
+	}
+}
