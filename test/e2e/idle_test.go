@@ -211,12 +211,16 @@ func TestTunnelsAndStreamsKeepAnApplicationAwake(t *testing.T) {
 func TestProbesReportReadyWithoutWakingTheApplication(t *testing.T) {
 	t.Parallel()
 	l := newLedger(t)
-	g := startGateWithApplication(t, "IDLE_STOP=50ms", "SERVING_READINESS_PROBE=", l.setting())
+	g := startGateWithApplication(t, "IDLE_STOP=50ms", "SERVING_READINESS_PROBE=", "ADMIN_PORT=free", l.setting(),
+		`KUBE_APP_PROBERS={"/app-health/web/livez":{"tcpSocket":{"port":1}}}`)
 	g.fallsAsleep(1)
 	for range 20 {
 		for _, as := range [][]string{kubelet, activator} {
 			g.ask(as).ready()
 		}
+	}
+	if a := g.healthOf("/app-health/web/livez"); a.status != 200 || a.body != "asleep" {
+		t.Errorf("application probe: status %d, %q", a.status, a.body)
 	}
 	if n := len(l.counts("start")); n != 1 {
 		t.Errorf("%d starts", n)

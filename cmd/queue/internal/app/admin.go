@@ -42,6 +42,7 @@ type adminServer struct {
 	drain     *exchange.Drain
 	ready     *readiness
 	appProbes *probe.AppProbes
+	idle      *Idle        // nil = the application is never suspended
 	waiters   atomic.Int32 // pending calls of /wait-for-drain
 }
 
@@ -92,8 +93,13 @@ func say(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text)
 }
 
-// handleAppProbe runs an application probe for the kubelet.
+// handleAppProbe runs an application probe for the kubelet. While the application is
+// asleep, all probes succeed: the kubelet would restart it.
 func (a *adminServer) handleAppProbe(w http.ResponseWriter, r *http.Request) {
+	if a.idle != nil && !a.idle.standby.Running() {
+		say(w, http.StatusOK, "asleep")
+		return
+	}
 	answer := a.appProbes.Do(r.Context(), r.URL.Path, r.Header)
 	if answer.ContentType != "" {
 		w.Header().Set("Content-Type", answer.ContentType)

@@ -75,6 +75,7 @@ func (a *App) buildPorts() error {
 	if err != nil {
 		return err
 	}
+	admin.idle = a.idle
 	a.addPort("ADMIN_PORT", cfg.ListenAddress, cfg.AdminPort, http.HandlerFunc(admin.handle))
 	a.addPort("APP_PROBE_PORT", cfg.ListenAddress, cfg.AppProbePort, http.HandlerFunc(admin.handleAppProbe))
 	stats := metrics.StatHandler(cfg.Identity, a.observer.counting, server.Clock)
