@@ -1,8 +1,8 @@
 package kubernetes
 
 import (
-	"bufio"
 	"fmt"
+	"io"
 	"net/http"
 	"os/exec"
 	"strconv"
@@ -96,16 +96,26 @@ func eventsOf(t *testing.T, namespace, reason string) []string {
 	return messages
 }
 
-// gauge returns a figure without labels of a pod's metrics page.
-func gauge(t *testing.T, pod corev1.Pod, name string) float64 {
+// page returns a pod's metrics page.
+func page(t *testing.T, pod corev1.Pod) string {
 	t.Helper()
 	answer, err := http.Get("http://" + pod.Status.PodIP + ":9091/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-		if text, found := strings.CutPrefix(lines.Text(), name+" "); found {
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// gauge returns a figure without labels of a pod's metrics page.
+func gauge(t *testing.T, pod corev1.Pod, name string) float64 {
+	t.Helper()
+	for line := range strings.Lines(page(t, pod)) {
+		if text, found := strings.CutPrefix(strings.TrimSpace(line), name+" "); found {
 			value, err := strconv.ParseFloat(text, 64)
 			if err != nil {
 				t.Fatal(err)
