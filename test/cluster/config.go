@@ -37,7 +37,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
     conf_dir = "%[4]s"
 `
 
-// kubeletConfiguration: cgroup, state, the node's address.
+// kubeletConfiguration: cgroup, state, the node's address, feature gates.
 //
 //   - failCgroupV1: such machines are still about;
 //   - enforceNodeAllocatable: its limits would be on the machine's cgroups;
@@ -60,6 +60,7 @@ evictionHard: {memory.available: 100Mi}
 imageGCHighThresholdPercent: 100
 readOnlyPort: 0
 serializeImagePulls: false
+featureGates: {%[4]s}
 `
 
 // proxyConfiguration: kubeconfig, the node's name, the pods' addresses. The

@@ -146,6 +146,7 @@ func (s *starter) controlPlane() error {
 		"--token-auth-file="+keys+"/tokens.csv", "--authorization-mode=Node,RBAC", "--allow-privileged",
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+keys+"/accounts.pub",
 		"--service-account-signing-key-file="+keys+"/accounts.key", "--kubelet-preferred-address-types=InternalIP",
+		"--feature-gates="+gates(podCertificates, "="), "--runtime-config=certificates.k8s.io/v1beta1=true",
 		"--profiling=false"); err != nil {
 		return err
 	}
@@ -160,9 +161,17 @@ func (s *starter) controlPlane() error {
 	return s.launch("kube-scheduler", s.node, "kube-scheduler", "--kubeconfig="+s.kubeconfig, "--leader-elect=false")
 }
 
+// podCertificates are the feature gates of pod certificates and trust bundles.
+var podCertificates = []string{"PodCertificateRequest", "ClusterTrustBundle", "ClusterTrustBundleProjection"}
+
+// gates returns a list that switches feature gates on.
+func gates(names []string, is string) string {
+	return strings.Join(names, is+"true,") + is + "true"
+}
+
 func (s *starter) kubelet() error {
 	configuration := filepath.Join(s.state, "kubelet.yaml")
-	if err := s.write(configuration, kubeletConfiguration, s.cgroup, s.state, NodeAddress); err != nil {
+	if err := s.write(configuration, kubeletConfiguration, s.cgroup, s.state, NodeAddress, strings.ReplaceAll(gates(podCertificates, ": "), ",", ", ")); err != nil {
 		return err
 	}
 	return s.launch("kubelet", s.node, "kubelet", "--config="+configuration, "--kubeconfig="+s.kubeconfig, "--root-dir="+s.state+"/kubelet",
