@@ -143,3 +143,17 @@ func TestTheGateIsNotReadyWhileTheEngineHasNoRoom(t *testing.T) {
 	finish(c, p)
 	g.becomesReady(kubelet)
 }
+
+func TestAPresetPreparesTheGateForAModelServer(t *testing.T) {
+	k, e := startContainer(t), startEnginePage(t)
+	e.shows(0, 0.1)
+	g, _, page := startObservedGate(t, k, "PRESET=vllm", "ENGINE_METRICS="+e.URL+"/metrics", "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1")
+	a, atA := inFlight(t, k, g, "/v1/completions")
+	b := queued(t, g, "/v1/completions?b")
+	dial(t, g).get("/v1/completions?c").plainError(429, "pending request queue full\n")
+	scrape, atScrape := inFlight(t, k, g, "/metrics")
+	finish(scrape, atScrape)
+	costGate{g, page}.reports("queuegate_engine_kv_usage", 0.1)
+	finish(a, atA)
+	finish(b, k.acceptFor("/v1/completions?b"))
+}

@@ -101,6 +101,8 @@ type Config struct {
 	SettingsFile    string   // "" = none
 	SettingsAllow   []string // flags; empty = all live settings
 
+	Preset string // "" = none
+
 	PodIP   string
 	Knative bool // a SERVING_* variable is set, possibly to ""
 
@@ -114,8 +116,8 @@ type Config struct {
 	inputs   inputs    // arguments of Load, for Live
 }
 
-// Given reports whether the setting of that name was set by a flag or by the environment, directly or through
-// OBSERVABILITY_CONFIG or SERVING_LOGGING_CONFIG. It panics if there is no such setting.
+// Given reports whether the setting of that name was set by a flag, by the environment, directly or through
+// OBSERVABILITY_CONFIG or SERVING_LOGGING_CONFIG, or by PRESET. It panics if there is no such setting.
 func (c *Config) Given(name string) bool { return c.setting(name).source != fromDefault }
 
 func (c *Config) setting(name string) *setting {
@@ -132,6 +134,7 @@ type source uint8
 
 const (
 	fromDefault source = iota
+	fromPreset
 	fromEnvironment
 	fromFlag
 	fromFile // SETTINGS_FILE
@@ -139,5 +142,5 @@ const (
 )
 
 func (s source) String() string {
-	return [...]string{"default", "environment", "flag", "file", "annotation"}[s]
+	return [...]string{"default", "preset", "environment", "flag", "file", "annotation"}[s]
 }

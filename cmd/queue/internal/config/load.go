@@ -67,6 +67,11 @@ func loadWith(in inputs, overrides map[string]override) (c *Config, command Comm
 		if o := l.overrides[s.name]; o.text != "" {
 			text, from, found = o.text, o.source, o.key
 		}
+		if text == "" && s.source == fromDefault && !s.isFlagged {
+			if text = l.presetText(s); text != "" {
+				from, found = fromPreset, l.Preset
+			}
+		}
 		if text == "" && s.source == fromDefault {
 			text, from, found = s.standardText(), fromDefault, s.name
 		}
@@ -120,12 +125,12 @@ func loadWith(in inputs, overrides map[string]override) (c *Config, command Comm
 	return l.Config, l.command, l.warnings, nil
 }
 
-// readingOrder returns the settings in table order, but OBSERVABILITY_CONFIG first, so
-// that individual settings override its values.
+// readingOrder returns the settings in table order, but PRESET and OBSERVABILITY_CONFIG
+// first, so that individual settings override their values.
 func (l *loader) readingOrder() []*setting {
 	all := make([]*setting, 0, len(l.settings))
 	for i := range l.settings {
-		if s := &l.settings[i]; s.name == "OBSERVABILITY_CONFIG" {
+		if s := &l.settings[i]; s.name == "OBSERVABILITY_CONFIG" || s.name == "PRESET" {
 			all = slices.Insert(all, 0, s)
 		} else {
 			all = append(all, s)

@@ -130,7 +130,7 @@ func TestTheQuietPeriodOfADrainIsThatOfThePlace(t *testing.T) {
 // allDifferent has a value for every setting, different from its default and from all
 // other values.
 var allDifferent = map[string]string{
-	"QUEUE_SERVING_PORT": "1001", "QUEUE_SERVING_TLS_PORT": "1002", "USER_PORT": "1003", "LISTEN_ADDRESS": "::1", "THREADS": "3",
+	"QUEUE_SERVING_PORT": "1001", "QUEUE_SERVING_TLS_PORT": "1002", "USER_PORT": "1003", "PRESET": "triton", "LISTEN_ADDRESS": "::1", "THREADS": "3",
 	"CLIENT_HALF_CLOSE": "answer", "TRUSTED_SOURCES": "10.0.0.0/8,::1", "HEAD_MEMORY": "1Mi", "ENABLE_HTTP_FULL_DUPLEX": "true",
 	"CONTAINER_CONCURRENCY": "7", "CONCURRENCY_HARD": "true", "QUEUE_CAPACITY": "0", "QUEUE_MAX_WAIT": "250ms",
 	"QUEUE_FAIR_BY": "header:X-Tenant", "QUEUE_PRIORITY_BY": "header:Priority", "ENGINE_METRICS": "http://localhost:8000/metrics?x=y", "ENGINE_METRICS_PERIOD": "20ms", "ENGINE_MAX_WAITING": "19", "ENGINE_MAX_KV": "0.8", "READINESS_ROOM": "21s", "QUEUE_COST_BY": "header:X-Tokens", "QUEUE_COST_LIMIT": "5000", "QUEUE_DEADLINE_BY": "header:X-Deadline:ms", "QUEUE_RETRY_AFTER": "measured",
@@ -210,6 +210,7 @@ func allDifferentConfig() Config {
 		LoggingConfig: `{"level":"warn"}`, LogLevel: "debug", RequestLog: true, RequestLogTemplate: "{{.Request.Method}}", RequestLogProbes: true,
 		RootCA: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
 		PodIP:  "10.0.0.1",
+		Preset: "triton",
 
 		AnnotationsFile: "/annotations", SettingsFile: "/settings", SettingsAllow: []string{"concurrency", "timeout"},
 	}
