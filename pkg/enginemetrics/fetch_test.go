@@ -89,9 +89,11 @@ func TestAPageMayEndWithItsConnection(t *testing.T) {
 
 func TestResponsesThatAreNoPageAreErrors(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
-		"status":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503); fmt.Fprint(w, someText) },
-		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/metrics/", http.StatusTemporaryRedirect) },
-		"other":    func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") },
+		"status": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503); fmt.Fprint(w, someText) },
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/metrics/", http.StatusTemporaryRedirect)
+		},
+		"other": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") },
 		"long": func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, someText, strings.Repeat("x 1\n", maxPage/4))
 		},

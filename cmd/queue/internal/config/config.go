@@ -116,8 +116,8 @@ type Config struct {
 	inputs   inputs    // arguments of Load, for Live
 }
 
-// Given reports whether the setting of that name was set by a flag, by the environment, directly or through
-// OBSERVABILITY_CONFIG or SERVING_LOGGING_CONFIG, or by PRESET. It panics if there is no such setting.
+// Given reports whether the setting of that name was set by a flag, by a variable (its own, OBSERVABILITY_CONFIG
+// or SERVING_LOGGING_CONFIG) or by PRESET. It panics if there is no such setting.
 func (c *Config) Given(name string) bool { return c.setting(name).source != fromDefault }
 
 func (c *Config) setting(name string) *setting {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A preset has values for settings that nothing else sets, for a kind of server behind
-// the gate.
+// A preset contains the values of settings for one kind of model server. They apply to
+// settings that no other source sets.
 type preset struct {
 	name   string
 	values []presetValue

@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/internal/testkit"
 )
 
-func TestAPresetSetsWhatNothingElseSets(t *testing.T) {
+func TestAPresetSetsItsSettings(t *testing.T) {
 	for _, p := range presets {
 		cfg := mustLoad(t, nil, map[string]string{"PRESET": p.name})
 		for _, v := range p.values {

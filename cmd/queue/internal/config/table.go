@@ -56,7 +56,7 @@ func trafficRows(c *Config) []row {
 		{"USER_PORT", "user-port", "8080", portOrAuto.at(&c.UserPort),
 			"Port of the container, on 127.0.0.1. auto: the one on which the application behind \"queue -- COMMAND\" listens."},
 		{"PRESET", "preset", "(none)", choice(presetNames, presetNames).at(&c.Preset),
-			"Kind of model server behind the gate, which determines the settings in docs/models.md that nothing else sets."},
+			"Kind of model server behind the gate. Gives the settings listed in docs/models.md values that suit it, unless another source sets them."},
 		{"LISTEN_ADDRESS", "listen-address", "(all, IPv4 and IPv6)", address.at(&c.ListenAddress),
 			"Address to listen on, for all ports but that of the status page."},
 		{"THREADS", "threads", "0 = automatic", count(1024).at(&c.Threads),
