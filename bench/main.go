@@ -37,7 +37,8 @@ const usage = `usage: go run -C bench . COMMAND [options]
   run              measure the targets side by side and write a report
   list             print the scenarios and the targets
   report DIR       write the report of a run again
-  compare OLD NEW  what changed between two runs; exit code 1 on a regression
+  compare OLD NEW  what changed between two runs; exit code 1 on a regression,
+                   2 if more rounds are needed to tell
   micro            run the micro-benchmarks and compare them with the recording
 
 go run -C bench . COMMAND --help prints a command's options.

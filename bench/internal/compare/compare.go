@@ -75,6 +75,16 @@ func (r Result) Regressed() bool {
 	return slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Verdict == Regressed })
 }
 
+// Undecided reports whether a change beyond the threshold, in a figure that has a better
+// direction, could not be judged because the runs have too few rounds.
+func (r Result) Undecided() bool {
+	return slices.ContainsFunc(r.Changes, func(c Change) bool { return c.undecided(r.Options) })
+}
+
+func (c Change) undecided(o Options) bool {
+	return c.Verdict == TooFew && c.Better != sample.Neither && math.Abs(c.Delta) > o.Threshold
+}
+
 // Compare compares each figure and each customary latency percentile of two runs. The
 // largest latency is shown but never judged, because it is a single request. A figure
 // without a round counts as exact: only the threshold applies.
@@ -207,6 +217,16 @@ func LeastP(n, m int) float64 {
 	return min(1, 2/ways)
 }
 
+// LeastRounds is the smallest number of rounds, the same in both runs, with which a
+// difference can be significant.
+func LeastRounds(alpha float64) int {
+	n := 1
+	for LeastP(n, n) >= alpha {
+		n++
+	}
+	return n
+}
+
 // text is the differences in circumstances, a table of the changes and a line
 // that sums up. Figures that stayed the same or drowned in noise are shown only
 // if all is set.
@@ -223,7 +243,7 @@ func (r Result) text(all bool) string {
 	shown := 0
 	for _, c := range r.Changes {
 		counts[c.Verdict]++
-		if !all && (c.Verdict == Same || c.Verdict == Noise || c.Verdict == TooFew) {
+		if !all && (c.Verdict == Same || c.Verdict == Noise || c.Verdict == TooFew && !c.undecided(r.Options)) {
 			continue
 		}
 		if shown == 0 {
@@ -243,6 +263,10 @@ func (r Result) text(all bool) string {
 		counts[OnlyOld]+counts[OnlyNew]+counts[Units])
 	fmt.Fprintf(&b, "beyond the noise: p < %g; beyond the threshold: medians %g %% apart; old and new are medians with half the interquartile range\n",
 		r.Options.Alpha, r.Options.Threshold*100)
+	if r.Undecided() {
+		fmt.Fprintf(&b, "undecided: figures above with the verdict \"too few\" changed by more than the threshold, but with so few rounds no difference reaches p < %g;"+
+			" measure both runs with at least %d rounds (--rounds %[2]d), or raise --alpha\n", r.Options.Alpha, LeastRounds(r.Options.Alpha))
+	}
 	return b.String()
 }
 

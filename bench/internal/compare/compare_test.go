@@ -202,6 +202,9 @@ func TestExitCodes(t *testing.T) {
 	worse := record(t, filepath.Join(dir, "worse.jsonl"), runOf(steady(11), nil))
 	better := record(t, filepath.Join(dir, "better.jsonl"), runOf(steady(9), nil))
 	few := record(t, filepath.Join(dir, "few.jsonl"), runOf(steady(20)[:2], nil))
+	three := record(t, filepath.Join(dir, "three.jsonl"), runOf(steady(10)[:3], nil))
+	tenfold := record(t, filepath.Join(dir, "tenfold.jsonl"), runOf(steady(100)[:3], nil))
+	near := record(t, filepath.Join(dir, "near.jsonl"), runOf(steady(10.2)[:3], nil))
 	empty := record(t, filepath.Join(dir, "empty.jsonl"), runOf(nil, nil))
 	record(t, filepath.Join(dir, "run", sample.FileName), runOf(steady(11), nil))
 	broken := filepath.Join(dir, "broken.jsonl")
@@ -218,9 +221,13 @@ func TestExitCodes(t *testing.T) {
 		{"worse by ten percent", []string{old, worse}, 1, "regressed"},
 		{"worse in a directory", []string{old, filepath.Join(dir, "run")}, 1, "regressed"},
 		{"worse within the threshold", []string{"--threshold", "11", old, worse}, 0, "0 regressed"},
-		{"worse, but alpha asks for more than five rounds can tell", []string{"--alpha", "0.001", old, worse}, 0, "1 with too few rounds"},
+		{"worse, but alpha asks for more than five rounds can tell", []string{"--alpha", "0.001", old, worse}, 2, "at least 7 rounds"},
 		{"better", []string{old, better}, 0, "1 improved"},
-		{"too few rounds", []string{old, few}, 0, "1 with too few rounds"},
+		{"twice, in too few rounds", []string{old, few}, 2, "1 with too few rounds"},
+		{"ten times, in three rounds", []string{three, tenfold}, 2, "at least 5 rounds (--rounds 5)"},
+		{"ten times, in three rounds, named in the table", []string{three, tenfold}, 2, "too few\n"},
+		{"ten times, in three rounds, with an alpha that they reach", []string{"--alpha", "0.2", three, tenfold}, 1, "1 regressed"},
+		{"within the threshold, in three rounds", []string{three, near}, 0, "1 with too few rounds"},
 		{"one run", []string{old}, 2, "1 arguments"},
 		{"three runs", []string{old, old, old}, 2, "3 arguments"},
 		{"no such file", []string{old, filepath.Join(dir, "gone")}, 2, "gone"},

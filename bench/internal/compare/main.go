@@ -16,6 +16,7 @@ const (
 	ExitSame      = 0
 	ExitRegressed = 1
 	ExitUsage     = 2 // wrong arguments, or a record that cannot be read
+	ExitUndecided = 2 // no regression found, but some changes need more rounds to be judged
 )
 
 // Flags are the options of a comparing command. All output, including errors, goes to
@@ -76,6 +77,9 @@ func (f *Flags) Compare(old, new *sample.Run) int {
 	if r.Regressed() {
 		return ExitRegressed
 	}
+	if r.Undecided() {
+		return ExitUndecided
+	}
 	return ExitSame
 }
 
@@ -84,7 +88,7 @@ func (f *Flags) Compare(old, new *sample.Run) int {
 // the exit code.
 func Main(args []string, stdout io.Writer) int {
 	f := NewFlags("compare", "OLD NEW\n\nOLD and NEW are records of two runs, or directories with a "+
-		sample.FileName+".\nExit code 1: a figure is worse, beyond the noise and the threshold.", DefaultThreshold*100, stdout)
+		sample.FileName+".\nExit code 1: a figure is worse, beyond the noise and the threshold.\nExit code 2: figures changed beyond the threshold, and the runs have too few rounds to judge them.", DefaultThreshold*100, stdout)
 	if code, done := f.Read(args); done {
 		return code
 	}
