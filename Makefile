@@ -33,15 +33,17 @@ MINORS    ?= $(basename $(notdir $(wildcard test/conformance/knative/versions/*.
 RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build image release share run demo test race e2e fips torture simulate planted conformance minors minors-tidy kyverno render browser otel cluster bench bench-micro lint staticcheck vulncheck fuzz clean
+.PHONY: help build binaries image release share run demo test race e2e fips torture simulate planted conformance minors minors-tidy kyverno render browser otel cluster bench bench-micro lint staticcheck vulncheck fuzz clean
 
 help: ## this list
 	@echo 'make <target>:'
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
 
-build: ## bin/queue (the gate), bin/queuectl (beside it) and bin/demo (a container to put behind it); FIPS=1
-	$(BUILD) -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/queue ./cmd/queue
+build: binaries ## bin/queue (the gate), bin/queuectl (beside it) and bin/demo (a container to put behind it); FIPS=1
 	cd cmd/queuectl && $(BUILD) -ldflags '$(LDFLAGS)' -o ../../bin/queuectl .
+
+binaries: ## bin/queue and bin/demo alone, as make run starts them; FIPS=1
+	$(BUILD) -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/queue ./cmd/queue
 	$(BUILD) -o bin/demo ./cmd/demo
 
 image: ## bin/image/queue.tar and demo.tar: OCI archives of IMAGE and IMAGE-demo; PUSH=registry/name[:tag] pushes them; FIPS=1, BUILDER
@@ -54,7 +56,7 @@ release: ## bin/release: archives for linux/amd64 and arm64, bills of materials,
 share: build ## bin/share: man pages and completions of queue and queuectl
 	bin/queuectl generate --queue bin/queue bin/share
 
-run: build ## gate on PORT (8012) in front of the demo on USER_PORT (8080, or a free one), until Ctrl-C
+run: binaries ## gate on PORT (8012) in front of the demo on USER_PORT (8080, or a free one), until Ctrl-C
 	@$(BUILD) -o bin/run ./scripts/run
 	@exec bin/run --port '$(PORT)' --user-port '$(USER_PORT)'
 
