@@ -399,6 +399,10 @@ func get(client *http.Client, traceparent string) error {
 	return err
 }
 
+// printedSpan matches the trace id of a span on stdout, as OpenTelemetry's SDK or as
+// the gate prints it.
+var printedSpan = regexp.MustCompile(`"(?:SpanContext":\{"TraceID|traceId)":"([0-9a-f]{32})"`)
+
 // describe compares the sampled traces with the sent ones.
 func (l *load) describe(o *observation) {
 	if l.Traces >= 0 && !l.Drain {
@@ -413,8 +417,14 @@ func (l *load) describe(o *observation) {
 			own[sentinel(round, worker)] = true
 		}
 	}
-	sampled := map[bool][]string{}
+	sampled, ids := map[bool][]string{}, map[string]bool{}
 	for id := range l.traces {
+		ids[id] = true
+	}
+	for _, span := range printedSpan.FindAllStringSubmatch(l.process.Stdout.String(), -1) {
+		ids[span[1]] = true
+	}
+	for id := range ids {
 		if decision, ok := l.sent[id]; ok {
 			sampled[decision] = append(sampled[decision], id)
 		} else if !own[id] {

@@ -189,6 +189,7 @@ func environments() []environment {
 			`"endpoint":"http://127.0.0.1:4317"},"requestMetrics":{"protocol":"grpc","endpoint":"http://127.0.0.1:4317","exportInterval":300000000}}`})},
 		{name: "sampler argument 0.2 alone", spec: sampled, shares: &shares{0.3, 0.2}, set: sampling(0.3, "OTEL_TRACES_SAMPLER_ARG", "0.2")},
 		{name: "sampler argument 1 alone", spec: sampled, share: 1, set: sampling(0.3, "OTEL_TRACES_SAMPLER_ARG", "1")},
+		{name: "sampler argument 2 alone", spec: sampled, share: 1, set: sampling(0.3, "OTEL_TRACES_SAMPLER_ARG", "2")},
 		{name: "sampler always_on", spec: sampled, share: 1, set: sampling(0.3, "OTEL_TRACES_SAMPLER", "always_on", "OTEL_TRACES_SAMPLER_ARG", "0.1")},
 		{name: "sampler always_off", spec: unsampled, share: 0, set: sampling(0.3, "OTEL_TRACES_SAMPLER", "always_off")},
 		{name: "sampler traceidratio", spec: sampled, share: 0.25, set: sampling(0.3, "OTEL_TRACES_SAMPLER", "TraceIdRatio", "OTEL_TRACES_SAMPLER_ARG", " 0.25 ")},
@@ -198,6 +199,11 @@ func environments() []environment {
 		{name: "sampler parentbased_always_on", spec: sampled, share: 1, set: sampling(0.3, "OTEL_TRACES_SAMPLER", "parentbased_always_on")},
 		{name: "sampler parentbased_always_off", spec: sampled, share: 0, set: sampling(0.3, "OTEL_TRACES_SAMPLER", "parentbased_always_off")},
 		{name: "sampler parentbased_traceidratio", spec: sampled, share: 0.05, set: sampling(0.3, "OTEL_TRACES_SAMPLER", "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG", "0.05")},
+		{name: "spans on stdout", spec: spec{Requests: 1000, Drain: true}, shares: &shares{1, 0.3}, set: map[string]string{"OBSERVABILITY_CONFIG": `{"tracing":{"protocol":"stdout",` +
+			`"samplingRate":0.3},"requestMetrics":{"protocol":"grpc","endpoint":"http://127.0.0.1:4317","exportInterval":300000000}}`},
+			differs: but(none, "sampled of an unsampled parent", something, something)},
+		{name: "spans on stdout, sampler always_on", spec: spec{Requests: 1000, Drain: true}, share: 1, set: map[string]string{"OTEL_TRACES_SAMPLER": "always_on",
+			"OBSERVABILITY_CONFIG": `{"tracing":{"protocol":"stdout"},"requestMetrics":{"protocol":"grpc","endpoint":"http://127.0.0.1:4317","exportInterval":300000000}}`}},
 		{name: "unknown sampler", spec: sampled, shares: &shares{1, 0.3}, set: sampling(0.3, "OTEL_TRACES_SAMPLER", "jaeger_remote")},
 	}
 }

@@ -240,6 +240,7 @@ func TestTheSamplerFromTheEnvironmentTakesPrecedence(t *testing.T) {
 		{"PARENTBASED_TRACEIDRATIO", "0.25", 0.25, false, ""},
 		{"parentbased_traceidratio", "1.5", 1, false, `OTEL_TRACES_SAMPLER_ARG: "1.5" is ignored: want a number from 0 to 1`},
 		{"", "0.25", 0.25, false, ""},
+		{"", "1.5", 1, true, ""},
 		{"jaeger_remote", "endpoint=http://j", 0.3, false, `OTEL_TRACES_SAMPLER: "jaeger_remote" is ignored: want always_on, always_off, traceidratio, ` +
 			`parentbased_always_on, parentbased_always_off or parentbased_traceidratio`},
 	} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
@@ -49,9 +50,16 @@ func (l *loader) checkSampler() {
 	case err != nil && l.OTel.Sampler != "":
 		arg.ignored = append(arg.ignored, fmt.Sprintf("%s: %s is ignored: want %s", arg.found, quoteShort(l.OTel.SamplerArg), samplerArg.wants))
 		l.OTel.SamplerArg, arg.source = "", fromDefault
+	case err != nil && aboveOne(l.OTel.SamplerArg):
+		l.OTel.SamplerArg = "1" // as in queue-proxy
 	case err != nil:
 		l.problem(arg.name, "%w", arg.wantError(l.OTel.SamplerArg, nil))
 	}
+}
+
+func aboveOne(text string) bool {
+	number, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	return err == nil && number > 1
 }
 
 // checkScheme warns of an endpoint without a scheme in an exporter's own setting, which means https and meant clear text

@@ -78,7 +78,7 @@ func otelRows(c *Config) (rows []row) {
 			"Requests that are traced: always_on, always_off, traceidratio (a share of OTEL_TRACES_SAMPLER_ARG), or one of these after parentbased_, " +
 				"where the decision of the sender counts. It wins over TRACING_CONFIG_SAMPLE_RATE and OBSERVABILITY_CONFIG."},
 		{"OTEL_TRACES_SAMPLER_ARG", "otel-traces-sampler-arg", "(1)", samplerArg.at(&c.OTel.SamplerArg),
-			"Share from 0 to 1 of the samplers traceidratio and parentbased_traceidratio. Without OTEL_TRACES_SAMPLER it replaces TRACING_CONFIG_SAMPLE_RATE."},
+			"Share from 0 to 1 of the samplers traceidratio and parentbased_traceidratio. Without OTEL_TRACES_SAMPLER it replaces TRACING_CONFIG_SAMPLE_RATE, and a number above 1 means 1."},
 		{"OTEL_PROPAGATORS", "otel-propagators", "(tracecontext, b3 and b3multi, whichever comes)", propagatorNames.at(&c.OTel.Propagators),
 			"Formats of trace context that count in a request and are sent to the container: tracecontext, b3, b3multi; none = spans have no parent " +
 				"and headers are forwarded unchanged. Baggage is forwarded in any case."},

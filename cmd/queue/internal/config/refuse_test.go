@@ -55,7 +55,7 @@ var (
 		"KUBE_APP_PROBERS": objects, "OBSERVABILITY_CONFIG": objects,
 		"SERVING_REQUEST_METRICS_BACKEND": {"otlp"}, "TRACING_CONFIG_BACKEND": {"jaeger"},
 		"OTEL_EXPORTER_OTLP_PROTOCOL": {"http/json"}, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": {"http/json"}, "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": {"http/json"},
-		"OTEL_EXPORTER_OTLP_ENDPOINT": {"unix:///a", "[fe80::1%eth0]:80"}, "OTEL_EXPORTER_OTLP_COMPRESSION": {"zstd"}, "OTEL_TRACES_SAMPLER_ARG": {"x", "-1", "1.5"}, "OTEL_EXPORTER_OTLP_INSECURE": {"1"},
+		"OTEL_EXPORTER_OTLP_ENDPOINT": {"unix:///a", "[fe80::1%eth0]:80"}, "OTEL_EXPORTER_OTLP_COMPRESSION": {"zstd"}, "OTEL_TRACES_SAMPLER_ARG": {"x", "-1", "NaN"}, "OTEL_EXPORTER_OTLP_INSECURE": {"1"},
 		"SERVING_LOGGING_CONFIG": append(objects, `{"level":"loud"}`, `{"level":1}`, `{"encoding":"xml"}`, `{"encoderConfig":{"timeEncoder":"iso"}}`,
 			`{"encoderConfig":{"timeEncoder":{}}}`, `{"encoderConfig":{"levelEncoder":"shout"}}`, `{"outputPaths":"stdout"}`),
 		"QUEUE_PROXY_TLS_MIN_VERSION": {"1.1", "1", "TLS1.2", "0"}, "QUEUE_PROXY_TLS_MAX_VERSION": {"1.1", "1.4"},
