@@ -459,12 +459,12 @@ func (u *upPeer) cut() {
 // missed handles bytes that arrived after the container had closed the connection.
 func (u *upPeer) missed(b []byte) {
 	if q := u.request; q != nil && u.reading {
-		if next := u.requestOf(string(b[:min(len(b), 200)])); next == nil || next == q {
+		if next := u.requestOf(string(b)); next == nil || next == q {
 			return // the break of this request is already recorded
 		}
 	}
-	text := string(u.m.buf) + string(b[:min(len(b), 200)])
-	q := u.requestOf(text)
+	// The head may follow the rest of the body of the request before it.
+	q := u.requestOf(string(u.m.buf) + string(b))
 	if q == nil {
 		u.vague++
 		return
