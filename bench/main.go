@@ -5,6 +5,7 @@
 //	go run -C bench . report DIR write a run's report again
 //	go run -C bench . compare A B
 //	go run -C bench . micro
+//	go run -C bench . engine     a model of vLLM to send requests to
 //
 // README.md describes usage and measurements.
 package main
@@ -23,6 +24,7 @@ import (
 
 	"github.com/queuegate/queuegate/bench/internal/awake"
 	"github.com/queuegate/queuegate/bench/internal/compare"
+	"github.com/queuegate/queuegate/bench/internal/engine"
 	"github.com/queuegate/queuegate/bench/internal/load"
 	"github.com/queuegate/queuegate/bench/internal/micro"
 	"github.com/queuegate/queuegate/bench/internal/origin"
@@ -40,6 +42,7 @@ const usage = `usage: go run -C bench . COMMAND [options]
   compare OLD NEW  what changed between two runs; exit code 1 on a regression,
                    2 if more rounds are needed to tell
   micro            run the micro-benchmarks and compare them with the recording
+  engine           serve a model of a vLLM engine on 127.0.0.1, for use by hand
 
 go run -C bench . COMMAND --help prints a command's options.
 `
@@ -72,6 +75,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return compare.Main(rest, stdout)
 	case "micro":
 		return micro.Main(rest, stdout)
+	case "engine":
+		err = engine.Command(rest, stdout, stderr)
 	case load.Command: // this and the next two are the harness's own helpers
 		err = load.Main(stdin, stdout)
 	case origin.Command:

@@ -1,0 +1,369 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Config describes an engine; doc.go has the formulas.
+type Config struct {
+	BlockSize        int // tokens of a block of the KV cache
+	Blocks           int // of the KV cache
+	MaxModelLen      int // tokens of a prompt and its output together
+	MaxSequences     int // that run at once (max_num_seqs)
+	MaxBatchedTokens int // tokens of a step (max_num_batched_tokens)
+	Base             time.Duration
+	PerPrefillToken  time.Duration
+	PerSequence      time.Duration
+}
+
+// Default resembles vLLM with a model of 8 billion parameters on one GPU with 40 GB.
+func Default() Config {
+	return Config{
+		BlockSize: 16, Blocks: 5691, MaxModelLen: 8192, MaxSequences: 256, MaxBatchedTokens: 8192,
+		Base: 6 * time.Millisecond, PerPrefillToken: 35 * time.Microsecond, PerSequence: 60 * time.Microsecond,
+	}
+}
+
+// Validate reports all values that cannot work.
+func (c Config) Validate() error {
+	var problems []error
+	for _, v := range []struct {
+		name  string
+		value int
+	}{{"block size", c.BlockSize}, {"blocks", c.Blocks}, {"max model len", c.MaxModelLen}, {"max sequences", c.MaxSequences}, {"max batched tokens", c.MaxBatchedTokens}} {
+		if v.value < 1 {
+			problems = append(problems, fmt.Errorf("%s is %d, must be at least 1", v.name, v.value))
+		}
+	}
+	if c.Base <= 0 || c.PerPrefillToken < 0 || c.PerSequence < 0 {
+		problems = append(problems, fmt.Errorf("costs of a step are %v, %v and %v, the first must be positive and none negative", c.Base, c.PerPrefillToken, c.PerSequence))
+	}
+	if c.Blocks*c.BlockSize < c.MaxModelLen {
+		problems = append(problems, fmt.Errorf("%d blocks of %d tokens do not hold one sequence of max model len, %d", c.Blocks, c.BlockSize, c.MaxModelLen))
+	}
+	return errors.Join(problems...)
+}
+
+// MaxConcurrency is how many requests of n tokens the KV cache holds. vLLM logs it for
+// MaxModelLen.
+func (c Config) MaxConcurrency(n int) float64 {
+	return float64(c.Blocks*c.BlockSize) / float64(n)
+}
+
+func (c Config) blocks(tokens int) int { return (tokens + c.BlockSize - 1) / c.BlockSize }
+
+// StepTime returns the duration of a step.
+func (c Config) StepTime(prefillTokens, sequences int) time.Duration {
+	return c.Base + time.Duration(prefillTokens)*c.PerPrefillToken + time.Duration(sequences)*c.PerSequence
+}
+
+type state uint8
+
+const (
+	created state = iota
+	arrived       // during a step or between two; not yet seen
+	queued
+	running
+	finished
+	aborted
+)
+
+// A Request belongs to one Model from Add on. All times are those given to the Model.
+type Request struct {
+	Prompt, Output int // tokens
+
+	// Token is called at the end of each step that generates a token for it.
+	Token func(last bool)
+
+	Arrived time.Duration
+	// First is when its first token was generated, and Ended when the last one was, or
+	// when it was aborted; 0 = not yet.
+	First, Ended time.Duration
+	// Steps are the beginnings of the steps that computed tokens for it.
+	Steps []time.Duration
+	// Preempted counts preemptions.
+	Preempted int
+
+	state     state
+	computed  int // tokens in the KV cache
+	generated int
+	blocks    int
+	chunk     int  // tokens in this step; 0 = not part of it
+	leaving   bool // aborted, to be removed before the next step
+}
+
+func (r *Request) tokens() int { return r.Prompt + r.generated }
+
+// Model is the state of an engine. It is not safe for concurrent use.
+type Model struct {
+	cfg     Config
+	inbox   []*Request
+	waiting []*Request
+	running []*Request
+	leaving []*Request
+	free    int // blocks
+	step    []*Request
+	began   time.Duration
+	inStep  bool
+
+	stats    Stats // counters; the gauges are set by record
+	recorded Stats
+}
+
+// Stats are figures for the metrics page.
+type Stats struct {
+	Running, Waiting int
+	KV               float64 // used share of the cache, 0 to 1
+	Preemptions      int64
+	PromptTokens     int64 // of prompts that were computed to the end
+	GeneratedTokens  int64
+	Steps            int64
+	Finished         int64
+	Aborted          int64
+}
+
+// NewModel returns an idle engine.
+func NewModel(c Config) (*Model, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	return &Model{cfg: c, free: c.Blocks}, nil
+}
+
+// ErrTooLong reports a request that exceeds MaxModelLen.
+var ErrTooLong = errors.New("prompt and output are longer than the model allows")
+
+// Add adds a request.
+func (m *Model) Add(r *Request, now time.Duration) error {
+	if err := m.check(r); err != nil {
+		return err
+	}
+	r.state, r.Arrived = arrived, now
+	m.inbox = append(m.inbox, r)
+	return nil
+}
+
+func (m *Model) check(r *Request) error {
+	if r.Prompt < 1 || r.Output < 1 || r.Prompt+r.Output > m.cfg.MaxModelLen {
+		return fmt.Errorf("%d tokens of prompt, %d of output, at most %d: %w", r.Prompt, r.Output, m.cfg.MaxModelLen, ErrTooLong)
+	}
+	return nil
+}
+
+// Abort ends a request before the next step. A request that has ended is left alone.
+func (m *Model) Abort(r *Request, now time.Duration) {
+	if r.leaving || r.state == created || r.state >= finished {
+		return
+	}
+	r.leaving, r.Ended = true, now
+	m.leaving = append(m.leaving, r)
+	if !m.inStep {
+		m.removeAborted()
+		m.record()
+	}
+}
+
+func (m *Model) removeAborted() {
+	for _, r := range m.leaving {
+		if r.state == finished { // by the step during which it was aborted
+			continue
+		}
+		m.drop(&m.inbox, r)
+		m.drop(&m.waiting, r)
+		m.drop(&m.running, r)
+		m.release(r)
+		r.state = aborted
+		m.stats.Aborted++
+	}
+	m.leaving = m.leaving[:0]
+}
+
+func (m *Model) drop(list *[]*Request, r *Request) {
+	if i := slices.Index(*list, r); i >= 0 {
+		*list = slices.Delete(*list, i, i+1)
+	}
+}
+
+func (m *Model) release(r *Request) {
+	m.free += r.blocks
+	r.blocks, r.computed = 0, 0
+}
+
+// grow makes r hold the blocks of n tokens, and reports whether there were enough.
+func (m *Model) grow(r *Request, n int) bool {
+	need := m.cfg.blocks(n) - r.blocks
+	if need > m.free {
+		return false
+	}
+	m.free -= max(need, 0)
+	r.blocks += max(need, 0)
+	return true
+}
+
+// Begin schedules the next step and returns its duration; false = there is nothing to do.
+func (m *Model) Begin(now time.Duration) (time.Duration, bool) {
+	if m.inStep {
+		panic("BUG: Begin within a step")
+	}
+	for _, r := range m.inbox {
+		r.state = queued
+	}
+	m.waiting, m.inbox = append(m.waiting, m.inbox...), m.inbox[:0]
+	m.step = m.step[:0]
+	budget, prefill, decoding, preempted := m.cfg.MaxBatchedTokens, 0, 0, false
+	take := func(r *Request, n int) {
+		r.chunk = n
+		budget -= n
+		if r.generated > 0 && n == 1 && r.computed == r.tokens()-1 {
+			decoding++
+		} else {
+			prefill += n
+		}
+		r.Steps = append(r.Steps, now)
+		m.step = append(m.step, r)
+	}
+	for i := 0; i < len(m.running) && budget > 0; i++ {
+		r := m.running[i]
+		n := min(r.tokens()-r.computed, budget)
+		for !m.grow(r, r.computed+n) {
+			m.preempt()
+			preempted = true
+			if len(m.running) <= i {
+				break
+			}
+		}
+		if i < len(m.running) {
+			take(r, n)
+		}
+	}
+	for !preempted && len(m.waiting) > 0 && budget > 0 && len(m.running) < m.cfg.MaxSequences {
+		r := m.waiting[0]
+		n := min(r.tokens(), budget)
+		if !m.grow(r, n) {
+			break
+		}
+		m.waiting = m.waiting[1:]
+		m.running = append(m.running, r)
+		r.state = running
+		take(r, n)
+	}
+	if len(m.step) == 0 {
+		return 0, false
+	}
+	m.inStep, m.began = true, now
+	return m.cfg.StepTime(prefill, decoding), true
+}
+
+// preempt takes the youngest running request back to the head of the queue.
+func (m *Model) preempt() {
+	last := len(m.running) - 1
+	r := m.running[last]
+	m.running = m.running[:last]
+	m.release(r)
+	r.state = queued
+	r.Preempted++
+	m.stats.Preemptions++
+	m.waiting = slices.Insert(m.waiting, 0, r)
+}
+
+// End ends the step that Begin began.
+func (m *Model) End(now time.Duration) {
+	if !m.inStep {
+		panic("BUG: End without Begin")
+	}
+	m.inStep = false
+	m.stats.Steps++
+	for _, r := range m.step {
+		prompt := r.generated == 0
+		r.computed += r.chunk
+		r.chunk = 0
+		if r.computed < r.tokens() {
+			continue
+		}
+		r.generated++
+		m.stats.GeneratedTokens++
+		if prompt {
+			r.First = now
+			m.stats.PromptTokens += int64(r.Prompt)
+		}
+		last := r.generated == r.Output
+		if last {
+			m.drop(&m.running, r)
+			m.release(r)
+			r.state = finished
+			if !r.leaving {
+				r.Ended = now
+				m.stats.Finished++
+			} else {
+				m.stats.Aborted++
+			}
+		}
+		if r.Token != nil && !r.leaving {
+			r.Token(last)
+		}
+	}
+	m.removeAborted()
+	m.record()
+}
+
+// record takes the figures for the metrics page.
+func (m *Model) record() {
+	m.recorded = m.Now()
+	m.recorded.Waiting = len(m.waiting)
+}
+
+// Stats returns the figures at the end of the latest step.
+func (m *Model) Stats() Stats { return m.recorded }
+
+// Now returns the figures of this moment, with the requests that have just arrived.
+func (m *Model) Now() Stats {
+	s := m.stats
+	s.Running, s.Waiting = len(m.running), len(m.waiting)+len(m.inbox)
+	s.KV = float64(m.cfg.Blocks-m.free) / float64(m.cfg.Blocks)
+	return s
+}
+
+// InFlight returns the number of requests that have neither ended nor been aborted.
+func (m *Model) InFlight() int {
+	return len(m.inbox) + len(m.waiting) + len(m.running) - len(m.leaving)
+}
+
+// Fits reports whether r can join the requests in the engine without waiting and
+// without a preemption until all of them have ended, if nothing else is admitted and no
+// prompt exceeds the budget of its step. It knows how long outputs will be; no real
+// scheduler does.
+func (m *Model) Fits(r *Request) bool {
+	all := slices.Concat(m.running, m.waiting, m.inbox, []*Request{r})
+	if len(all) > m.cfg.MaxSequences {
+		return false
+	}
+	slices.SortFunc(all, func(a, b *Request) int { return (a.Output - a.generated) - (b.Output - b.generated) })
+	for i, ending := range all { // use is greatest just before one ends
+		ahead := ending.Output - ending.generated
+		use := 0
+		for _, other := range all[i:] {
+			use += m.cfg.blocks(other.tokens() + ahead)
+		}
+		if use > m.cfg.Blocks {
+			return false
+		}
+	}
+	return true
+}
+
+// FirstToken returns how long the first token of r takes if it is added now, between two
+// steps, and its prompt is not split.
+func (m *Model) FirstToken(r *Request) time.Duration {
+	prefill, decoding := r.Prompt, 0
+	for _, other := range slices.Concat(m.running, m.waiting, m.inbox) {
+		if n := other.tokens() - other.computed; n > 1 || other.generated == 0 {
+			prefill += n
+		} else {
+			decoding++
+		}
+	}
+	return m.cfg.StepTime(prefill, decoding)
+}

@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// simulate runs a model on a virtual clock until it is idle, and returns when that was.
+func simulate(t testing.TB, m *Model, now time.Duration) time.Duration {
+	t.Helper()
+	for {
+		takes, busy := m.Begin(now)
+		if !busy {
+			return now
+		}
+		now += takes
+		m.End(now)
+	}
+}
+
+// near reports a figure that differs from a published one by more than a share.
+func near(t *testing.T, what string, got, want, share float64) {
+	t.Helper()
+	t.Logf("%s: model %.4g, vLLM %.4g (%+.0f %%)", what, got, want, 100*(got/want-1))
+	if math.Abs(got/want-1) > share {
+		t.Errorf("%s is %.4g, vLLM's figure is %.4g; want within %.0f %%", what, got, want, 100*share)
+	}
+}
+
+// The latency test of vLLM's performance benchmark, https://buildkite.com/vllm/performance-benchmark/builds/9515:
+// llama-3.1 8B on one H200, 32 tokens in, 128 out, batch of 8: 833.421 ms. Base of
+// Default was fitted to it.
+func TestABatchOfEightTakesAsLongAsInVLLMsLatencyBenchmark(t *testing.T) {
+	m, err := NewModel(Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 8 {
+		if err := m.Add(&Request{Prompt: 32, Output: 128}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	near(t, "latency in ms", float64(simulate(t, m, 0))/1e6, 833.421, 0.02)
+}
+
+// shareGPT adds n requests with the mean lengths of the ShareGPT prompts of the
+// benchmark in vLLM's pull request 18566, 230 in and 203 out, as log-normal draws.
+func shareGPT(t *testing.T, m *Model, n int) (all []*Request) {
+	t.Helper()
+	draw := rand.New(rand.NewPCG(18566, 1))
+	lengths := func(mean float64) int {
+		const sigma = 1.0
+		return min(max(int(mean*math.Exp(sigma*draw.NormFloat64()-sigma*sigma/2)), 4), 1024)
+	}
+	for range n {
+		r := &Request{Prompt: lengths(240), Output: lengths(212)} // 230 and 203 after the cut at 1024
+		if err := m.Add(r, 0); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// The throughput test of the same benchmark: 200 prompts of ShareGPT at once, 22.5674
+// requests per second. Its page does not tell the lengths of these 200.
+func TestTwoHundredPromptsTakeAboutAsLongAsInVLLMsThroughputBenchmark(t *testing.T) {
+	m, err := NewModel(Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shareGPT(t, m, 200)
+	near(t, "requests per second", 200/simulate(t, m, 0).Seconds(), 22.5674, 0.35)
+}
+
+// https://github.com/vllm-project/vllm/pull/18566: llama-3.1 8B, 1000 prompts of
+// ShareGPT at once, 229711 tokens in, 203068 out: 30.85 s, median inter-token latency
+// 25.44 ms. It does not tell the GPU, so that only the order of magnitude is compared.
+func TestAThousandPromptsTakeAboutAsLongAsInVLLMsServingBenchmark(t *testing.T) {
+	m, err := NewModel(Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := shareGPT(t, m, 1000)
+	in, out := 0, 0
+	for _, r := range all {
+		in, out = in+r.Prompt, out+r.Output
+	}
+	near(t, "tokens in", float64(in), 229711, 0.05)
+	near(t, "tokens out", float64(out), 203068, 0.05)
+	near(t, "duration in s", simulate(t, m, 0).Seconds(), 30.85, 0.5)
+	var between []time.Duration
+	for _, r := range all {
+		for i := 1; i < len(r.Steps); i++ {
+			between = append(between, r.Steps[i]-r.Steps[i-1])
+		}
+	}
+	slices.Sort(between)
+	near(t, "median inter-token latency in ms", float64(between[len(between)/2])/1e6, 25.44, 0.35)
+}
+
+// https://github.com/vllm-project/vllm/issues/12330: 5691 GPU blocks, "Maximum
+// concurrency for 8192 tokens per request: 11.12x".
+func TestTheKVCacheHoldsAsManyRequestsAsVLLMLogs(t *testing.T) {
+	near(t, "concurrency", Default().MaxConcurrency(8192), 11.12, 0.001)
+}

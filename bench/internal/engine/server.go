@@ -1,0 +1,231 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/clock"
+)
+
+// A Server runs a Model in real time behind vLLM's HTTP API. Its times are those of
+// package clock.
+type Server struct {
+	// Oracle holds requests outside the engine until Model.Fits, in order of arrival. A
+	// request whose header x-slo-ttft-ms leaves too little time for the first token is
+	// rejected with 504, without ever running.
+	Oracle bool
+	// Ended is called with the identity (header X-Request-Id) of each request that the
+	// engine has ended. nil = not called. It must not block.
+	Ended func(id string, r *Request)
+
+	seed    uint64
+	http    http.Server
+	listen  net.Listener
+	wake    chan struct{} // holds one event
+	stopped chan struct{}
+	loop    sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	model   *Model
+	held    []*held // by the oracle
+	created uint64  // requests, for the seed of outputs
+	first   histogram
+	between histogram
+	e2e     histogram
+	onFlux  func(inFlight int)
+}
+
+// held is a request that the oracle has not admitted.
+type held struct {
+	*Request
+	deadline time.Duration // 0 = none
+	decided  chan bool     // whether it was admitted
+}
+
+// NewServer returns a Server for an engine. Outputs whose length a request does not set
+// are drawn from the seed.
+func NewServer(c Config, seed uint64) (*Server, error) {
+	m, err := NewModel(c)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{seed: seed, model: m, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	s.first, s.between, s.e2e = newHistogram(firstTokenBounds), newHistogram(betweenBounds), newHistogram(e2eBounds)
+	return s, nil
+}
+
+// Start listens on an address such as 127.0.0.1:0 and serves until Stop.
+func (s *Server) Start(address string) error {
+	var err error
+	if s.listen, err = net.Listen("tcp", address); err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	s.http.Handler = s.routes()
+	s.loop.Go(s.run)
+	s.loop.Go(func() { _ = s.http.Serve(s.listen) }) // ends with Stop
+	return nil
+}
+
+// Address returns the address on which it listens.
+func (s *Server) Address() string { return s.listen.Addr().String() }
+
+// Stop closes all connections and ends the engine.
+func (s *Server) Stop() {
+	close(s.stopped)
+	_ = s.http.Close()
+	s.loop.Wait()
+}
+
+// OnFlux sets a function that is called, with the lock held, whenever the number of
+// requests in the engine changes.
+func (s *Server) OnFlux(f func(inFlight int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onFlux = f
+}
+
+// Now returns the figures of this moment.
+func (s *Server) Now() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.model.Now()
+}
+
+// InFlight returns the number of requests in the engine.
+func (s *Server) InFlight() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.model.InFlight()
+}
+
+func now() time.Duration { return time.Duration(clock.Now()) }
+
+func (s *Server) flux() {
+	if s.onFlux != nil {
+		s.onFlux(s.model.InFlight())
+	}
+}
+
+// run is the engine's loop: one step after the other, or sleep.
+func (s *Server) run() {
+	timer := time.NewTimer(0)
+	<-timer.C
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		begun := now()
+		s.admitHeld(begun)
+		takes, busy := s.model.Begin(begun)
+		s.mu.Unlock()
+		if !busy {
+			select {
+			case <-s.wake:
+				continue
+			case <-s.stopped:
+				return
+			}
+		}
+		timer.Reset(max(takes-(now()-begun), 0))
+		select {
+		case <-timer.C:
+		case <-s.stopped:
+			return
+		}
+		s.mu.Lock()
+		s.model.End(now())
+		s.flux()
+		s.mu.Unlock()
+	}
+}
+
+// admitHeld lets the oracle's requests in. The caller holds mu, between two steps.
+func (s *Server) admitHeld(at time.Duration) {
+	for len(s.held) > 0 {
+		h := s.held[0]
+		late := h.deadline > 0 && at+s.model.FirstToken(h.Request) > h.deadline
+		if !late && !s.model.Fits(h.Request) {
+			return
+		}
+		s.held = s.held[1:]
+		if !late {
+			_ = s.model.Add(h.Request, at) // checked by submit
+		}
+		h.decided <- !late
+	}
+}
+
+// errLate reports that the oracle rejected a request.
+var errLate = errors.New("the deadline cannot be met")
+
+// submit gives a request to the engine, and waits until the oracle, if there is one, has
+// admitted it.
+func (s *Server) submit(ctx context.Context, r *Request, deadline time.Duration) error {
+	s.mu.Lock()
+	if !s.Oracle {
+		err := s.model.Add(r, now())
+		s.flux()
+		s.mu.Unlock()
+		s.stir()
+		return err
+	}
+	if err := s.model.check(r); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	h := &held{Request: r, deadline: deadline, decided: make(chan bool, 1)}
+	s.held = append(s.held, h)
+	s.mu.Unlock()
+	s.stir()
+	select {
+	case admitted := <-h.decided:
+		if !admitted {
+			return errLate
+		}
+		return nil
+	case <-ctx.Done():
+		s.mu.Lock()
+		if i := slices.Index(s.held, h); i >= 0 {
+			s.held = slices.Delete(s.held, i, i+1)
+		}
+		s.mu.Unlock()
+		return nil // the caller aborts, which does nothing if the request was not admitted
+	}
+}
+
+func (s *Server) stir() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// leave ends a request: aborted unless it has finished.
+func (s *Server) leave(id string, r *Request) {
+	s.mu.Lock()
+	s.model.Abort(r, now())
+	s.flux()
+	s.mu.Unlock()
+	s.stir()
+	if s.Ended != nil {
+		s.Ended(id, r)
+	}
+}
+
+// observe records the times of a token. The caller holds mu.
+func (s *Server) observe(r *Request, previous time.Duration, last bool) {
+	at := now()
+	if previous == 0 {
+		s.first.add((at - r.Arrived).Seconds())
+	} else {
+		s.between.add((at - previous).Seconds())
+	}
+	if last {
+		s.e2e.add((at - r.Arrived).Seconds())
+	}
+}
