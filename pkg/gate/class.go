@@ -7,7 +7,7 @@ type Class uint8
 const (
 	_                Class = iota
 	ClassSucceeded         // completed
-	ClassRefused           // rejected: no capacity, or shutting down
+	ClassRejected          // rejected: no capacity, or shutting down
 	ClassFailed            // accepted, but the container or the gate failed
 	ClassClientError       // invalid request, or the client disconnected
 	classCount

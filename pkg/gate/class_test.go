@@ -35,11 +35,11 @@ func TestQueuectlHasTheClassOfEveryOutcome(t *testing.T) {
 func TestEveryOutcomeHasItsClass(t *testing.T) {
 	want := map[Class][]Outcome{
 		ClassSucceeded: {Served, Tunnelled, Probed},
-		ClassRefused:   {QueueFull, QueueWaitExpired, DeadlineExceeded, ShuttingDown, NotReady, OutOfMemoryBudget},
+		ClassRejected:  {QueueFull, QueueWaitExpired, DeadlineExceeded, ShuttingDown, NotReady, OutOfMemoryBudget},
 		ClassFailed: {RequestTimeout, ResponseStartTimeout, IdleTimeout, UpstreamNotListening, UpstreamClosed, UpstreamReset,
 			UpstreamMalformed, UpstreamBrokeOff, InternalError, UpstreamTLSFailed},
 		ClassClientError: {BadRequest, TargetTooLong, HeadTooLarge, ExpectationFailed, MethodNotAllowed, CodingNotImplemented,
-			VersionNotSupported, HeadTimeout, ClientGone, ProbeRejected, PlaintextRefused},
+			VersionNotSupported, HeadTimeout, ClientGone, ProbeRejected, PlaintextRejected},
 	}
 	for _, o := range Outcomes() {
 		if !slices.Contains(want[o.Class()], o) {
@@ -55,7 +55,7 @@ func TestContainerResponsesFrom500CountAsFailures(t *testing.T) {
 		want    Class
 	}{
 		{Served, 200, ClassSucceeded}, {Served, 404, ClassSucceeded}, {Served, 500, ClassFailed}, {Served, 503, ClassFailed}, {Tunnelled, 101, ClassSucceeded},
-		{QueueFull, 503, ClassRefused}, {CodingNotImplemented, 501, ClassClientError}, {ClientGone, 499, ClassClientError},
+		{QueueFull, 503, ClassRejected}, {CodingNotImplemented, 501, ClassClientError}, {ClientGone, 499, ClassClientError},
 	} {
 		if got := ClassOf(c.outcome, c.status); got != c.want {
 			t.Errorf("%v with %d: %v, want %v", c.outcome, c.status, got, c.want)

@@ -36,7 +36,7 @@ const (
 	ShuttingDown
 	NotReady
 	InternalError
-	PlaintextRefused
+	PlaintextRejected
 	UpstreamTLSFailed
 	OutOfMemoryBudget
 	outcomeCount
@@ -87,9 +87,9 @@ var meanings = [outcomeCount]Meaning{
 	CodingNotImplemented: {Name: "coding-not-implemented", Means: "a transfer coding other than chunked", Class: ClassClientError, Status: 501, Body: "unknown transfer coding", Plain: true, ProxyError: "proxy_internal_response", GRPC: 12, Level: Debug},
 	VersionNotSupported:  {Name: "version-not-supported", Means: "neither HTTP/1.x nor HTTP/2", Class: ClassClientError, Status: 505, Body: "HTTP version not supported", Plain: true, ProxyError: "proxy_internal_response", GRPC: 12, Level: Debug},
 	HeadTimeout:          {Name: "head-timeout", Means: "the head did not arrive in time", Class: ClassClientError, Status: 408, Body: "request head timeout", Plain: true, ProxyError: "http_request_error", GRPC: 4, Level: Debug},
-	QueueFull:            {Name: "queue-full", Means: "queue capacity reached", Class: ClassRefused, Status: 503, Body: "pending request queue full", Plain: true, Retry: true, ProxyError: "connection_limit_reached", GRPC: 8, Level: Warn, QueueRetry: true},
-	QueueWaitExpired:     {Name: "queue-wait-expired", Means: "queued longer than allowed", Class: ClassRefused, Status: 503, Body: "queue wait expired", Plain: true, Retry: true, ProxyError: "connection_limit_reached", GRPC: 8, Level: Warn, QueueRetry: true},
-	DeadlineExceeded:     {Name: "deadline-exceeded", Means: "the client's deadline leaves too little time, or has passed, before the request started", Class: ClassRefused, Status: 504, Body: "deadline exceeded", Plain: true, ProxyError: "http_request_denied", GRPC: 4, Level: Warn},
+	QueueFull:            {Name: "queue-full", Means: "queue capacity reached", Class: ClassRejected, Status: 503, Body: "pending request queue full", Plain: true, Retry: true, ProxyError: "connection_limit_reached", GRPC: 8, Level: Warn, QueueRetry: true},
+	QueueWaitExpired:     {Name: "queue-wait-expired", Means: "queued longer than allowed", Class: ClassRejected, Status: 503, Body: "queue wait expired", Plain: true, Retry: true, ProxyError: "connection_limit_reached", GRPC: 8, Level: Warn, QueueRetry: true},
+	DeadlineExceeded:     {Name: "deadline-exceeded", Means: "the client's deadline leaves too little time, or has passed, before the request started", Class: ClassRejected, Status: 504, Body: "deadline exceeded", Plain: true, ProxyError: "http_request_denied", GRPC: 4, Level: Warn},
 	RequestTimeout:       {Name: "request-timeout", Means: "the request timeout expired", Class: ClassFailed, Status: 504, Body: "request timeout", ProxyError: "http_response_timeout", GRPC: 4, Level: Warn, Overload: true, BlockedWindow: true},
 	ResponseStartTimeout: {Name: "response-start-timeout", Means: "the response-start timeout expired", Class: ClassFailed, Status: 504, Body: "request timeout", ProxyError: "connection_read_timeout", GRPC: 4, Level: Warn, Overload: true},
 	IdleTimeout:          {Name: "idle-timeout", Means: "the idle timeout expired", Class: ClassFailed, Status: 504, Body: "request timeout", ProxyError: "connection_read_timeout", GRPC: 4, Level: Warn, BlockedWindow: true},
@@ -100,11 +100,11 @@ var meanings = [outcomeCount]Meaning{
 	UpstreamMalformed:    {Name: "upstream-malformed", Means: "a response that is not HTTP", Class: ClassFailed, Status: 502, Body: "malformed answer from upstream", Plain: true, ProxyError: "http_protocol_error", GRPC: 13, Level: Warn},
 	UpstreamBrokeOff:     {Name: "upstream-broke-off", Means: "the container's connection ended within the response", Class: ClassFailed, Status: 502, Body: "upstream broke off", Plain: true, ProxyError: "http_response_incomplete", GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
 	ProbeRejected:        {Name: "probe-rejected", Means: "a probe with an unknown value", Class: ClassClientError, Status: 400, Plain: true, ProxyError: "http_request_error", GRPC: 13, Level: Debug, ProbeReply: true},
-	ShuttingDown:         {Name: "shutting-down", Means: "the gate is shutting down", Class: ClassRefused, Status: 503, Body: "shutting down", Plain: true, ProxyError: "proxy_internal_response", GRPC: 14, Level: Debug, ProbeReply: true},
-	NotReady:             {Name: "not-ready", Means: "a readiness probe while the container is not ready", Class: ClassRefused, Status: 503, ProxyError: "destination_unavailable", GRPC: 14, Level: Debug, ProbeReply: true},
+	ShuttingDown:         {Name: "shutting-down", Means: "the gate is shutting down", Class: ClassRejected, Status: 503, Body: "shutting down", Plain: true, ProxyError: "proxy_internal_response", GRPC: 14, Level: Debug, ProbeReply: true},
+	NotReady:             {Name: "not-ready", Means: "a readiness probe while the container is not ready", Class: ClassRejected, Status: 503, ProxyError: "destination_unavailable", GRPC: 14, Level: Debug, ProbeReply: true},
 	InternalError:        {Name: "internal-error", Means: "a recovered panic", Class: ClassFailed, Status: 500, Body: "internal error", Plain: true, ProxyError: "proxy_internal_error", GRPC: 13, Level: Error},
-	PlaintextRefused:     {Name: "plaintext-refused", Means: "traffic without TLS although only TLS is allowed", Class: ClassClientError, Status: 403, Body: "only TLS is served here", Plain: true, ProxyError: "http_request_denied", GRPC: 7, Level: Debug},
-	OutOfMemoryBudget:    {Name: "out-of-memory-budget", Means: "the memory budget for request heads is exhausted", Class: ClassRefused, Status: 503, Body: "out of buffer memory", Plain: true, Retry: true, ProxyError: "proxy_internal_response", GRPC: 8, Level: Warn},
+	PlaintextRejected:    {Name: "plaintext-refused", Means: "traffic without TLS although only TLS is allowed", Class: ClassClientError, Status: 403, Body: "only TLS is served here", Plain: true, ProxyError: "http_request_denied", GRPC: 7, Level: Debug},
+	OutOfMemoryBudget:    {Name: "out-of-memory-budget", Means: "the memory budget for request heads is exhausted", Class: ClassRejected, Status: 503, Body: "out of buffer memory", Plain: true, Retry: true, ProxyError: "proxy_internal_response", GRPC: 8, Level: Warn},
 	UpstreamTLSFailed:    {Name: "upstream-tls-failed", Means: "the container accepted a connection, but the TLS handshake failed", Class: ClassFailed, Status: 502, Body: "TLS to upstream failed", Plain: true, ProxyError: "tls_protocol_error", GRPC: 14, Level: Warn},
 }
 

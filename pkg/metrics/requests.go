@@ -72,5 +72,5 @@ func (r *Requests) Observe(x *gate.Record, trace gate.TraceID) {
 // the container.
 func isRejected(o gate.Outcome) bool {
 	c := o.Class()
-	return c == gate.ClassRefused || c == gate.ClassClientError
+	return c == gate.ClassRejected || c == gate.ClassClientError
 }

@@ -38,7 +38,7 @@ func (g *Gate) Screen(a *Arrival) (s Screening) {
 		}
 	}
 	if g.TLSOnly && !a.Encrypted {
-		s.Rejected, s.Outcome = true, gate.PlaintextRefused
+		s.Rejected, s.Outcome = true, gate.PlaintextRejected
 	}
 	return s
 }

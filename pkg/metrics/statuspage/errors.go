@@ -70,7 +70,7 @@ func (e *Errors) Add(f *gate.Record) {
 		return
 	}
 	switch gate.ClassOf(f.Outcome, f.Status) {
-	case gate.ClassRefused:
+	case gate.ClassRejected:
 		e.refused.Inc()
 	case gate.ClassFailed:
 		e.failed.Inc()
