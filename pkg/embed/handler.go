@@ -50,7 +50,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func probe(g *core.State, w http.ResponseWriter, r *http.Request, s exchange.Screening, h *gate.ProbeHeaders) {
 	life := g.GetExchange()
 	life.Peer = peerOf(r)
-	a, ok := life.AnswerProbe(r.Context(), s, h)
+	a, ok := life.ProbeReply(r.Context(), s, h)
 	g.PutExchange(life)
 	if !ok {
 		panic(http.ErrAbortHandler) // the prober has disconnected

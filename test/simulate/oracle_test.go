@@ -297,7 +297,7 @@ func (c *client) judgeCut(q *request) {
 	switch {
 	case len(c.pipeline) > 1 && c.pipeline[1].sent > 0: // as in judgeDropped
 	case c.lingeredFor(q):
-	case q.tainted, q.disconnectedAt > 0 && !c.settings.gate.AnswerHalfClosed:
+	case q.tainted, q.disconnectedAt > 0 && !c.settings.gate.AllowHalfClose:
 	case q.gateOutcome != "" || q.badHead != "" || q.probe:
 		reclaimed := c.settings.descriptors > 0 // a lingering connection is closed for a new one
 		if !c.ending && q.sentWhole != 0 && c.slowUntil == 0 && !reclaimed {
@@ -378,7 +378,7 @@ func (r *run) checkInvariants(calm bool) {
 		}
 		// The bytes before the end may take several reads, and the loop may be held up
 		// before each of them.
-		if q.disconnectedAt > 0 && q.verdict != tunnelled && !q.response.switches && q.disconnectedLink.peerEndedAt > 0 && r.now-max(q.disconnectedLink.peerEndedAt, q.disconnectedLink.acceptedAt) > 10*millisecond+4*r.kernel.maxDelay && !g.HardConcurrency && (q.disconnectedByReset || !g.AnswerHalfClosed) {
+		if q.disconnectedAt > 0 && q.verdict != tunnelled && !q.response.switches && q.disconnectedLink.peerEndedAt > 0 && r.now-max(q.disconnectedLink.peerEndedAt, q.disconnectedLink.acceptedAt) > 10*millisecond+4*r.kernel.maxDelay && !g.HardConcurrency && (q.disconnectedByReset || !g.AllowHalfClose) {
 			r.found("request %d: its client disconnected %v ago", q.id, time.Duration(r.now-q.disconnectedAt))
 		}
 		if q.responseSentAt != 0 && q.response.whole(q, q.responseSent, q.response.hard) && q.sentWhole != 0 && q.disconnectedAt == 0 && q.on.link.file != nil && !q.response.switches {

@@ -62,7 +62,7 @@ func draw(w *world, k *kernel) *settings {
 	g.ConcurrencyLimit = pick(w, 0, 0, 1, 1, 2, 3, 10)
 	g.QueueCapacity = pick(w, 0, 1, 3, 100, 100)
 	g.HardConcurrency = w.chance(0.2)
-	g.AnswerHalfClosed = w.chance(0.2)
+	g.AllowHalfClose = w.chance(0.2)
 	if w.chance(0.3) {
 		g.QueueMaxWait = ms(5, 500)
 	}

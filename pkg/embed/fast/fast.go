@@ -74,7 +74,7 @@ func (h *handler) serve(ctx *fasthttp.RequestCtx) {
 func (h *handler) probe(ctx *fasthttp.RequestCtx, s exchange.Screening, probe *gate.ProbeHeaders) {
 	x := h.exchanges.Get().(*call)
 	x.life.Peer = peerOf(ctx)
-	a, ok := x.life.AnswerProbe(context.Background(), s, probe)
+	a, ok := x.life.ProbeReply(context.Background(), s, probe)
 	x.life.Reset()
 	h.exchanges.Put(x)
 	if ok {

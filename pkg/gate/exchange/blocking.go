@@ -111,10 +111,10 @@ func (b *Blocking) Switch() {
 	b.gate.Drain.EnterTunnel()
 }
 
-// AnswerProbe returns the reply to a probe that Describe and the caller have described. It
+// ProbeReply returns the reply to a probe that Describe and the caller have described. It
 // blocks until the result is known, and returns false if ctx ended first: the prober has
 // disconnected.
-func (b *Blocking) AnswerProbe(ctx context.Context, s Screening, h *gate.ProbeHeaders) (gate.Reply, bool) {
+func (b *Blocking) ProbeReply(ctx context.Context, s Screening, h *gate.ProbeHeaders) (gate.Reply, bool) {
 	r, ok := b.gate.ReplyToProbe(s.Kind, s.Prober, b.Peer.Addr(), h, func() (gate.ReadinessResult, bool) {
 		return b.gate.WaitReady(ctx, s.Prober)
 	})

@@ -56,8 +56,8 @@ type Config struct {
 	LoadReports      LoadReports // which responses carry an ORCA load report
 	LoadReportStream bool        // the gate serves OpenRcaService to trusted sources over HTTP/2
 
-	AnswerHalfClosed bool // a client's FIN does not count as a disconnect
-	TLSOnly          bool // reject traffic without TLS; probes are answered
+	AllowHalfClose bool // a client's FIN does not count as a disconnect
+	TLSOnly        bool // reject traffic without TLS; probes are answered
 
 	// HeadMemory limits the memory for all request heads together, in bytes, not
 	// counting the first 8 KiB of each; 0 = 16 MiB.

@@ -394,7 +394,7 @@ func (c *slowUpload) Broken() bool                         { return false }
 func (c *slowUpload) ExpectsContinue() bool                { return false }
 func (c *slowUpload) Ended() bool                          { return c.pieces == 0 }
 func (c *slowUpload) Whole() bool                          { return c.pieces == 0 }
-func (c *slowUpload) Taken() int64                         { return 0 }
+func (c *slowUpload) Consumed() int64                      { return 0 }
 func (c *slowUpload) Respond(*wire.Response)               {}
 func (c *slowUpload) Flush() (bool, bool)                  { return false, true }
 
@@ -423,7 +423,7 @@ func (u *scriptedContainer) Response() *wire.Response                  { return 
 func (u *scriptedContainer) Sent() bool                                { return true }
 func (u *scriptedContainer) Status() int                               { return u.status }
 func (u *scriptedContainer) Pump(Sink) bool                            { return false }
-func (u *scriptedContainer) Taken() int64                              { return 0 }
+func (u *scriptedContainer) Consumed() int64                           { return 0 }
 func (u *scriptedContainer) Ended() bool                               { return true }
 func (u *scriptedContainer) Failed() bool                              { return false }
 func (u *scriptedContainer) Broken() bool                              { return false }

@@ -185,7 +185,7 @@ const relayQuota = 2
 // awaitResponse reads response heads up to the final one and forwards interim
 // responses.
 func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
-	if x.expects.waiting() && x.down.Taken() > 0 {
+	if x.expects.waiting() && x.down.Consumed() > 0 {
 		x.expects.end() // the client sends the body without waiting
 	}
 	for {
@@ -412,7 +412,7 @@ func (x *Exchange) conclude(o gate.Outcome) (e Ending) {
 	case up == nil:
 		e = Rejected
 	default:
-		x.RequestBody, x.ResponseBody = x.down.Taken(), up.Taken()
+		x.RequestBody, x.ResponseBody = x.down.Consumed(), up.Consumed()
 		x.up = nil
 		switch {
 		case o == gate.Served:

@@ -17,8 +17,8 @@ type Source interface {
 	// Pump moves a bounded amount of payload to dst, and calls dst.Finish after the
 	// last byte. It reports whether any was moved.
 	Pump(dst Sink) (moved bool)
-	// Taken returns the number of payload bytes that dst has accepted.
-	Taken() int64
+	// Consumed returns the number of payload bytes that dst has accepted.
+	Consumed() int64
 	// Ended reports whether dst has accepted the whole body including its end.
 	Ended() bool
 	// Failed reports whether the body was truncated.

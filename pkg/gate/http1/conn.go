@@ -61,5 +61,5 @@ func (c *conn) logState(from, to phase) {
 // disconnected reports whether the client has disconnected. By default a FIN counts
 // (RFC 9112 section 9.5 permits both interpretations).
 func (c *conn) disconnected() bool {
-	return c.sock.Failed() || c.sock.HungUp() && !c.eng.gate.AnswerHalfClosed
+	return c.sock.Failed() || c.sock.HungUp() && !c.eng.gate.AllowHalfClose
 }

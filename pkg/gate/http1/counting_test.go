@@ -314,7 +314,7 @@ func TestCountsReturnToZeroAfterManyRequests(t *testing.T) {
 		{ConcurrencyLimit: 3, QueueCapacity: 5, QueueMaxWait: 5 * time.Millisecond, RequestTimeout: 40 * time.Millisecond},
 		{ConcurrencyLimit: 2, QueueCapacity: 20, HardConcurrency: true, RequestTimeout: 30 * time.Millisecond},
 		{RequestTimeout: 50 * time.Millisecond, ResponseStartTimeout: 20 * time.Millisecond, IdleTimeout: 10 * time.Millisecond, QueueCapacity: 5},
-		{ConcurrencyLimit: 1, QueueCapacity: 3, AnswerHalfClosed: true, RequestTimeout: 30 * time.Millisecond, TunnelMax: 20 * time.Millisecond},
+		{ConcurrencyLimit: 1, QueueCapacity: 3, AllowHalfClose: true, RequestTimeout: 30 * time.Millisecond, TunnelMax: 20 * time.Millisecond},
 	} {
 		t.Run(fmt.Sprintf("limit %d", config.ConcurrencyLimit), func(t *testing.T) {
 			r := newRig(t, config, options{loops: 2}, serveRandomly)

@@ -59,12 +59,12 @@ func (c *downSide) Closing() bool { return c.session.eng.loop.Closing() }
 // CheckDisconnected implements exchange.Downstream.
 func (c *downSide) CheckDisconnected() bool {
 	s := c.session
-	return s.disconnected() || !s.eng.gate.AnswerHalfClosed && s.conn.sock.Ended()
+	return s.disconnected() || !s.eng.gate.AllowHalfClose && s.conn.sock.Ended()
 }
 
 // ExpectsContinue implements exchange.Downstream.
 func (c *downSide) ExpectsContinue() bool {
-	return c.session.req.Expect && !c.reader.received && c.reader.taken == 0 && len(c.reader.leftover()) == 0
+	return c.session.req.Expect && !c.reader.received && c.reader.consumed == 0 && len(c.reader.leftover()) == 0
 }
 
 // Upgrades implements exchange.Downstream.

@@ -35,7 +35,7 @@ type reader struct {
 	truncated     bool       // readAhead has received an error
 	received      bool       // bytes have been read from the socket: rewind is impossible
 	ended         bool       // all payload and the end have been passed to the sink
-	taken         int64
+	consumed      int64
 	err           error
 }
 
@@ -43,7 +43,7 @@ type reader struct {
 func (r *reader) begin(kind wire.BodyKind, length int64, buf []byte, at, end int) {
 	r.body.Begin(kind, length)
 	r.buf, r.r, r.w, r.bodyStart = buf, at, end, at
-	r.decoded, r.exact, r.received, r.ended, r.taken, r.err, r.eof, r.truncated = nil, false, false, false, 0, nil, false, false
+	r.decoded, r.exact, r.received, r.ended, r.consumed, r.err, r.eof, r.truncated = nil, false, false, false, 0, nil, false, false
 }
 
 // rewind restarts the body if all bytes read so far are still buffered, and with whole
@@ -58,8 +58,8 @@ func (r *reader) rewind(whole bool, kind wire.BodyKind, length int64) bool {
 	return true
 }
 
-// Taken implements exchange.Source.
-func (r *reader) Taken() int64 { return r.taken }
+// Consumed implements exchange.Source.
+func (r *reader) Consumed() int64 { return r.consumed }
 
 // Ended implements exchange.Source.
 func (r *reader) Ended() bool { return r.ended }
@@ -108,7 +108,7 @@ func (r *reader) writeDecoded(dst exchange.Sink) (took bool) {
 	for r.err == nil && !r.ended && r.pipe == nil {
 		if len(r.decoded) > 0 {
 			n := dst.Write(r.decoded)
-			r.taken += int64(n)
+			r.consumed += int64(n)
 			took = took || n > 0
 			if r.decoded = r.decoded[n:]; len(r.decoded) > 0 {
 				return took
@@ -295,7 +295,7 @@ func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 		case err == nil:
 			r.received, moved = true, true
 			r.body.Skip(n)
-			r.taken += int64(n)
+			r.consumed += int64(n)
 		case err == loop.ErrAgain:
 			r.putPipe() // an idle stream holds no pipe
 			return false, false

@@ -258,7 +258,7 @@ func TestBodiesAreForwardedUnchanged(t *testing.T) {
 				if c.chunked {
 					out, trailers = unchunk(t, out)
 				}
-				wantSame(t, "payload counted", x.r.taken, int64(size))
+				wantSame(t, "payload counted", x.r.consumed, int64(size))
 				if out != payload {
 					t.Fatalf("%d bytes, %d buffered: the payload changed", size, early)
 				}
@@ -367,16 +367,16 @@ func TestAReceiverThatDoesNotReadPausesTheSender(t *testing.T) {
 				x.pause()
 			}
 		}
-		before := x.r.taken
+		before := x.r.consumed
 		for range 100 {
 			if x.r.Pump(&x.w) {
 				panic("moved bytes to a full socket")
 			}
 		}
-		if held := len(x.r.decoded) + x.r.w - x.r.r + len(x.w.out) - x.w.outStart; before != x.r.taken || held <= 0 || held > bulkBytes+coalesceBytes {
-			panic(fmt.Sprintf("%d bytes buffered, %d more read", held, x.r.taken-before))
+		if held := len(x.r.decoded) + x.r.w - x.r.r + len(x.w.out) - x.w.outStart; before != x.r.consumed || held <= 0 || held > bulkBytes+coalesceBytes {
+			panic(fmt.Sprintf("%d bytes buffered, %d more read", held, x.r.consumed-before))
 		}
-		stalled <- x.r.taken
+		stalled <- x.r.consumed
 		x.run()
 	})
 	const total = 8 << 20
@@ -402,7 +402,7 @@ func TestAnIdleStreamHoldsNoBuffer(t *testing.T) {
 	idle := make(chan bool)
 	x := startTransfer(t, func(x *transfer) {
 		x.begin(moving{kind: wire.BodyUntilClose}, "")
-		for x.r.taken < 5 || x.src.Readable() {
+		for x.r.consumed < 5 || x.src.Readable() {
 			if !x.r.Pump(&x.w) {
 				x.pause()
 			}
@@ -464,14 +464,14 @@ func TestABodyCanBeRewoundWhileItIsBuffered(t *testing.T) {
 			x := startTransfer(t, func(x *transfer) {
 				x.begin(c.moving, "")
 				x.run()
-				taken := x.r.taken
+				consumed := x.r.consumed
 				if got := x.r.rewind(c.whole, c.moving.kind, c.moving.length); got != c.want {
 					t.Errorf("rewinds: %v, want %v", got, c.want)
 				}
 				if c.want {
 					x.w.begin(c.moving.chunked, false)
 					x.run()
-					wantSame(t, "payload the second time", x.r.taken, taken)
+					wantSame(t, "payload the second time", x.r.consumed, consumed)
 				}
 				x.release()
 			})
@@ -513,7 +513,7 @@ func TestLongBodiesAreSplicedAndForwardedUnchanged(t *testing.T) {
 			if out != c.c.read+in || rest != "" {
 				t.Errorf("%d bytes arrived of %d, %d are left over", len(out), c.c.length, len(rest))
 			}
-			wantSame(t, "payload", x.r.taken, c.c.length)
+			wantSame(t, "payload", x.r.consumed, c.c.length)
 			if n := x.bufs.pipes.free.Len(); n != c.pipes || x.r.pipe != nil {
 				t.Errorf("%d pipes in the pool, not released: %v; want %d", n, x.r.pipe != nil, c.pipes)
 			}
@@ -567,7 +567,7 @@ func TestAnUnreadLongBodyHoldsAtMostOneFillOfAPipe(t *testing.T) {
 	if x.w.err == nil {
 		t.Error("the disconnect of the receiver was not detected")
 	}
-	if held := x.r.taken - x.w.sent; held < 0 || held > 1<<20 {
+	if held := x.r.consumed - x.w.sent; held < 0 || held > 1<<20 {
 		t.Errorf("%d bytes were buffered", held)
 	}
 }

@@ -295,8 +295,8 @@ func (s *stream) rewind() bool {
 	return true
 }
 
-// Taken implements exchange.Source.
-func (s *stream) Taken() int64 { return s.consumed }
+// Consumed implements exchange.Source.
+func (s *stream) Consumed() int64 { return s.consumed }
 
 // Ended implements exchange.Source.
 func (s *stream) Ended() bool { return s.recvState == recvForwarded || s.withhold == withholdEnded }

@@ -171,7 +171,7 @@ var allDifferent = map[string]string{
 func allDifferentConfig() Config {
 	c := Config{
 		Gate: exchange.Config{
-			AnswerHalfClosed: true, HeadMemory: 1 << 20,
+			AllowHalfClose: true, HeadMemory: 1 << 20,
 			TrustedSources:   []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			ConcurrencyLimit: 7, HardConcurrency: true, QueueCapacity: 0, QueueMaxWait: 250 * time.Millisecond,
 			RequestTimeout: 45 * time.Second, ResponseStartTimeout: 11 * time.Second, IdleTimeout: 12 * time.Second, TunnelMax: 13500 * time.Millisecond,
