@@ -84,7 +84,7 @@ fips: ## the tests of TLS with Go's FIPS 140-3 module, where any other algorithm
 	GOFIPS140=$(MODULE140) GODEBUG=fips140=only $(GO) test $(RACE) -count=1 ./pkg/gate/http2 -run WebSocket
 	GOFIPS140=$(MODULE140) GODEBUG=fips140=only $(GO) test $(RACE) -count=1 ./test/e2e \
 		-run "^($$(sed -n '/^## L\. TLS/,/^## L\. HTTP/p' test/e2e/ROWS.md | grep -o 'Test[A-Za-z0-9_]*' | paste -sd '|'))\$$" \
-		-skip TestTheRowsOfHTTP1HoldOverTLS
+		-skip TestTheHTTP1ContractAppliesOverTLS
 
 torture: ## kills, cuts, stops and attacks under load, with a ledger of every request; TORTURE_TIME (6m), SEED
 	TORTURE_TIME='$(or $(TORTURE_TIME),6m)' SEED='$(SEED)' $(GO) test -count=1 -timeout 0 -v ./test/torture

@@ -13,9 +13,9 @@ import (
 // gate, and converts HTTP/1.1 to HTTP/2 streams.
 var overHTTP2 = os.Getenv("QUEUEGATE_CLIENTS") == "h2"
 
-// TestTheRowsOfHTTP1HoldOverHTTP2 repeats the tests of sections C, D, E and G with
+// TestTheHTTP1ContractAppliesOverHTTP2 repeats the tests of sections C, D, E and G with
 // HTTP/2 between their clients and the gate.
-func TestTheRowsOfHTTP1HoldOverHTTP2(t *testing.T) {
+func TestTheHTTP1ContractAppliesOverHTTP2(t *testing.T) {
 	t.Parallel()
 	not := rowsOf(t, "Not over HTTP/2")
 	names := slices.DeleteFunc(rowsOf(t, "C", "D", "E", "G"), func(name string) bool {

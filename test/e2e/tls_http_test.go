@@ -22,9 +22,9 @@ import (
 // or the sockets of the serving port, measure times of milliseconds, or use HTTP/2.
 var onlyPlain = []string{"OneGiB", "TenThousandIdle", "ClientConnectionsHaveKeepAlive", "OverHTTP2", "WhenDescriptorsRunOut", "ConnectionsAreRetired", "ExhaustTheDescriptors"}
 
-// TestTheRowsOfHTTP1HoldOverTLS repeats the tests of sections C and D with TLS between
+// TestTheHTTP1ContractAppliesOverTLS repeats the tests of sections C and D with TLS between
 // their clients and the gate.
-func TestTheRowsOfHTTP1HoldOverTLS(t *testing.T) {
+func TestTheHTTP1ContractAppliesOverTLS(t *testing.T) {
 	t.Parallel()
 	rows := rowsOf(t, "C", "D")
 	for _, part := range onlyPlain {
