@@ -321,7 +321,8 @@ func TestAShutdownEndsHandshakes(t *testing.T) {
 	for _, c := range []net.Conn{first, queued, late} {
 		s.wantEnd(c)
 	}
-	if _, _, pending := s.port.Handshakes(); pending != 0 {
-		t.Errorf("%d handshakes pending", pending)
-	}
+	s.until("no pending handshakes", func(*Worker) bool {
+		_, _, pending := s.port.Handshakes()
+		return pending == 0
+	})
 }
