@@ -149,7 +149,7 @@ func (c *conn) handle(b []byte) *h2.Error {
 	return in.charge(c.eng.gate.Heads)
 }
 
-// countLate counts a frame with n bytes of DATA that arrived on a closed stream. A peer
+// countLate counts a frame of n bytes that arrived on a closed stream. A peer
 // may send such frames before it learns of the close.
 func (c *conn) countLate(n int) *h2.Error { return c.meter.Late(n, c.eng.loop.Now()) }
 

@@ -89,10 +89,10 @@ func (c *downConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	}
 	if s == nil {
 		c.discardData(f)
-		if len(f.Payload) == 0 && !f.EndStream {
-			return nil // counted as an empty frame
+		if !f.First || f.CarriesNothing() {
+			return nil // counted with its first piece, or as an empty frame
 		}
-		return c.countLate(len(f.Payload))
+		return c.countLate(int(f.Length))
 	}
 	if !f.CarriesNothing() {
 		c.meter.Useful(len(f.Payload))
@@ -163,5 +163,5 @@ func (c *downConn) refuseStream(id uint32, code h2.Code, fault h2.Fault) *h2.Err
 func (c *downConn) closeUnopened(id uint32) {
 	c.table.remember(id, h2.ResetByUs)
 	w := h2.NewReceiveWindow(streamWindow)
-	c.meter.Expect(&w, &c.recv)
+	c.meter.Expect(&w)
 }

@@ -120,7 +120,7 @@ func (s *downStream) sendReset(code h2.Code) {
 	s.advance(h2.OnReset)
 	s.reset = true
 	if !s.endReceived() {
-		s.c.meter.Expect(&s.recv, &s.c.recv)
+		s.c.meter.Expect(&s.recv)
 	}
 	if !s.c.broken {
 		s.c.queue(h2.AppendRSTStream(s.c.outBuffer(), s.id, code))

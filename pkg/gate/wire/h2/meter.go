@@ -11,6 +11,7 @@ const (
 	earnedPerFrame = 4       // updates of both windows, SETTINGS, a PING for measurement
 	octetsPerEmpty = 1 << 10 // octets of payload that earn one more, for receivers that open their windows in small steps
 	maxEarned      = 1 << 16
+	maxLate        = 1 << 24 // windows of 64 KiB of 250 streams, rounded up
 )
 
 var (
@@ -60,14 +61,13 @@ func (m *Meter) Empty(now int64) *Error {
 }
 
 // Expect notes that the gate has reset a stream: until the peer learns of it, it may
-// send what the stream's window allows (RFC 9113 section 5.1), in total at most the
-// connection window.
-func (m *Meter) Expect(stream, connection *ReceiveWindow) {
-	m.late = min(m.late+stream.Left(), connection.Left())
-}
+// send as many octets as the window of the stream allows (RFC 9113 section 5.1). The
+// connection window is no bound: the gate releases its credit for discarded DATA.
+func (m *Meter) Expect(stream *ReceiveWindow) { m.late = min(m.late+stream.Left(), maxLate) }
 
-// Late counts a received frame with n octets for a closed stream. Frames that were sent
-// before the peer learned of the reset are not counted.
+// Late counts a received frame for a closed stream; n is its length on the wire, by
+// which it is charged to windows. Frames that the peer may have sent before it learned
+// of the reset are not counted.
 func (m *Meter) Late(n int, now int64) *Error {
 	if n = max(n, 1); n <= int(m.late) {
 		m.late -= uint32(n)

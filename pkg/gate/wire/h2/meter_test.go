@@ -1,0 +1,27 @@
+package h2
+
+import "testing"
+
+// A client may send as much on each reset stream as its window allowed, in frames of any
+// size, also if the connection window was used up at the time of the reset.
+func TestDATASentBeforeResetsWereLearnedIsNotCounted(t *testing.T) {
+	const streams, window, frame = 8, 64 << 10, 11
+	var m Meter
+	for range streams {
+		w := NewReceiveWindow(window)
+		m.Expect(&w)
+	}
+	for sent := 0; sent+frame <= streams*window; sent += frame {
+		if err := m.Late(frame, 1); err != nil {
+			t.Fatalf("after %d of %d octets: %v", sent, streams*window, err)
+		}
+	}
+	for range MaxEmptyFrames {
+		if err := m.Late(frame, 1); err != nil {
+			t.Fatalf("within the limit of frames for closed streams: %v", err)
+		}
+	}
+	if m.Late(frame, 1) == nil {
+		t.Fatal("frames for closed streams beyond the windows have no limit")
+	}
+}
