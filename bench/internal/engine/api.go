@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -118,7 +117,7 @@ func (s *Server) outputTokens(b *body, d *dialect, prompt int) (int, string) {
 	s.created++
 	draw := rand.New(rand.NewPCG(s.seed, s.created))
 	s.mu.Unlock()
-	if n := 1 + int(outputMedian*math.Exp(outputSigma*draw.NormFloat64())); n < most {
+	if n := drawOutput(draw); n < most {
 		return n, "stop"
 	}
 	return most, "length"

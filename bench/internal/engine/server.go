@@ -75,6 +75,9 @@ func (s *Server) Start(address string) error {
 // Address returns the address on which it listens.
 func (s *Server) Address() string { return s.listen.Addr().String() }
 
+// Port returns the port on which it listens.
+func (s *Server) Port() int { return s.listen.Addr().(*net.TCPAddr).Port }
+
 // Stop closes all connections and ends the engine.
 func (s *Server) Stop() {
 	close(s.stopped)

@@ -80,7 +80,7 @@ func All() []Scenario {
 	all := slices.Concat(
 		keepAlive(), openConnections(), []Scenario{limited, open, keptAwake(open)}, quotas(), bodies(),
 		[]Scenario{chunks, keptAwake(chunks), webSockets, fresh}, h2c(), []Scenario{idle, idleConnections, starts, coldStart, fleet, overload},
-		collapses(), turns(), []Scenario{overloadCost}, queued(),
+		collapses(), turns(), []Scenario{overloadCost}, engines(), queued(),
 	)
 	for i := range all {
 		all[i].Connections = max(all[i].Connections, all[i].Load.Connections)

@@ -35,13 +35,14 @@ const (
 	WebSocket = "websocket"  // upgrades
 	// H2CToHTTP1 is HTTP/2 without TLS for clients, HTTP/1 to the container.
 	H2CToHTTP1 = "h2c-to-http1"
-	Hold       = "hold"  // requests wait for a container that does not listen
-	Probe      = "probe" // the platform's readiness probe (K-Network-Probe)
-	Many       = "many"  // several instances can run on one machine
-	Start      = "start" // a program that is started; all targets except Direct
+	Hold       = "hold"   // requests wait for a container that does not listen
+	Probe      = "probe"  // the platform's readiness probe (K-Network-Probe)
+	Engine     = "engine" // admission by the metrics of a model server
+	Many       = "many"   // several instances can run on one machine
+	Start      = "start"  // a program that is started; all targets except Direct
 )
 
-var abilities = []string{Limit, Bound, AutoLimit, Turns, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Many, Start}
+var abilities = []string{Limit, Bound, AutoLimit, Turns, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Engine, Many, Start}
 
 // Serve is the name of the port that receives the load.
 const Serve = "serve"

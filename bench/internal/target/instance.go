@@ -226,6 +226,9 @@ func (i *Instance) ProfilePort() int {
 	return i.ports[i.Target.Profile.Port]
 }
 
+// PortOf returns a port of the instance by its name; 0 = none.
+func (i *Instance) PortOf(name string) int { return i.ports[name] }
+
 // Alive reports whether the instance is running.
 func (i *Instance) Alive() bool {
 	if i.cmd == nil {

@@ -29,6 +29,8 @@ type Options struct {
 	// H2Clients says that the load speaks HTTP/2, and H2C that the origin shall
 	// be spoken to in HTTP/2 too.
 	H2Clients, H2C bool
+	// Engine says that the origin is a model server with the metrics of vLLM.
+	Engine bool
 	// Profile enables pprof.
 	Profile bool
 	// Cold says that the origin does not listen yet: the instance counts as

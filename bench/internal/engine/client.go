@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Workload is an open loop of streaming chat completions: Poisson arrivals, prompts
+// and outputs of log-normal length, and clients of which some disconnect.
+type Workload struct {
+	URL      string // without a path
+	Seed     uint64
+	Rate     float64 // requests per second
+	Duration time.Duration
+	Deadline time.Duration // until the first token, sent as x-slo-ttft-ms
+	// Cancel is the share of clients that disconnect, after an exponentially
+	// distributed time with the mean CancelAfter.
+	Cancel      float64
+	CancelAfter time.Duration
+	Prefix      string // of the requests' identities
+}
+
+// A Response is what a client of a Workload observed. Times are those of package clock;
+// 0 = it did not happen.
+type Response struct {
+	ID        string
+	Status    int // 0 = none
+	Sent      time.Duration
+	First     time.Duration // first token
+	Completed time.Duration // end of a complete stream
+	Cancelled time.Duration // the client disconnected
+}
+
+// InTime reports whether the first token arrived before the deadline, and the stream was
+// complete unless the client disconnected.
+func (r *Response) InTime(deadline time.Duration) bool {
+	return r.First > 0 && r.First-r.Sent <= deadline && (r.Completed > 0 || r.Cancelled > 0)
+}
+
+// Run sends the requests and returns all responses after the last one has ended, or
+// after grace has passed since the last request: what is unfinished then is cancelled
+// and counts as incomplete.
+func (w *Workload) Run(ctx context.Context, grace time.Duration) ([]Response, error) {
+	if w.Rate <= 0 {
+		return nil, errors.New("a workload needs a rate")
+	}
+	transport := &http.Transport{MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096, DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	draw := rand.New(rand.NewPCG(w.Seed, 7))
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var mu sync.Mutex
+	var all []Response
+	var clients sync.WaitGroup
+	begun := now()
+	for at, n := time.Duration(0), 0; ; n++ {
+		at += time.Duration(draw.ExpFloat64() / w.Rate * float64(time.Second))
+		if at > w.Duration {
+			break
+		}
+		prompt, cancelAfter := drawPrompt(draw), time.Duration(0)
+		if draw.Float64() < w.Cancel {
+			cancelAfter = time.Duration(draw.ExpFloat64()*float64(w.CancelAfter)) + time.Millisecond
+		}
+		select {
+		case <-time.After(at - (now() - begun)):
+		case <-ctx.Done():
+			clients.Wait()
+			return nil, ctx.Err()
+		}
+		id := w.Prefix + strconv.Itoa(n)
+		clients.Go(func() {
+			r := w.send(ctx, transport, id, prompt, cancelAfter)
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, r)
+		})
+	}
+	ended := make(chan struct{})
+	go func() { clients.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(grace):
+		stop()
+		<-ended
+	}
+	return all, nil
+}
+
+// send sends one request. It disconnects after cancelAfter, unless that is 0.
+func (w *Workload) send(ctx context.Context, transport http.RoundTripper, id string, prompt int, cancelAfter time.Duration) (r Response) {
+	r = Response{ID: id, Sent: now()}
+	all := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if cancelAfter > 0 {
+		defer time.AfterFunc(cancelAfter, cancel).Stop()
+	}
+	defer func() {
+		if r.Completed == 0 && cancelAfter > 0 && ctx.Err() != nil && all.Err() == nil {
+			r.Cancelled = r.Sent + cancelAfter
+		}
+	}()
+	text := strings.Repeat("abc ", max(prompt-4, 1)) // the template adds 4 tokens
+	body := fmt.Appendf(nil, `{"model":%q,"stream":true,"messages":[{"role":"user","content":%q}]}`, modelName, text)
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL+"/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return r
+	}
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("X-Request-Id", id)
+	if w.Deadline > 0 {
+		q.Header.Set("x-slo-ttft-ms", strconv.FormatInt(w.Deadline.Milliseconds(), 10))
+	}
+	res, err := transport.RoundTrip(q)
+	if err != nil {
+		return r
+	}
+	defer res.Body.Close()
+	r.Status = res.StatusCode
+	if r.Status != http.StatusOK {
+		_, _ = io.Copy(io.Discard, res.Body) // keeps the connection
+		return r
+	}
+	lines := bufio.NewReader(res.Body)
+	for {
+		line, err := lines.ReadSlice('\n')
+		if err != nil {
+			return r // cut off, or cancelled
+		}
+		switch {
+		case !bytes.HasPrefix(line, []byte("data:")):
+		case bytes.Contains(line, []byte("[DONE]")):
+			r.Completed = now()
+			return r
+		case r.First == 0:
+			r.First = now()
+		}
+	}
+}
+
+// Quantile returns the value below which a share q, 0 to 1, of the values lies; 0
+// without values. It sorts them.
+func Quantile(values []time.Duration, q float64) time.Duration {
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	return values[min(int(q*float64(len(values))), len(values)-1)]
+}

@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Scheduler is a central scheduler in front of one engine, which knows the engine only
+// from its metrics page, as the endpoint pickers of the Gateway API Inference Extension
+// do: it forwards requests while the latest page shows a short queue and a free cache,
+// and holds the others in order of arrival. It does not count what it has forwarded
+// since that page.
+type Scheduler struct {
+	Engine string        // URL of the engine
+	Period time.Duration // between two pages
+	// MaxWaiting and MaxKV are the thresholds; 5 and 0.8 are the defaults of the
+	// Gateway API Inference Extension.
+	MaxWaiting float64
+	MaxKV      float64
+
+	server http.Server
+	listen net.Listener
+	stop   context.CancelFunc
+	polls  sync.WaitGroup
+
+	mu   sync.Mutex
+	open bool // the latest page is below both thresholds
+	held []chan struct{}
+}
+
+// Start listens on 127.0.0.1 and serves until Stop.
+func (s *Scheduler) Start() error {
+	target, err := url.Parse(s.Engine)
+	if err != nil {
+		return fmt.Errorf("engine of the scheduler: %w", err)
+	}
+	if s.listen, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return fmt.Errorf("scheduler: %w", err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 4096, DisableCompression: true},
+		FlushInterval: -1,
+		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	s.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.await(r) {
+			proxy.ServeHTTP(w, r)
+		} else {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.polls.Go(func() { s.poll(ctx) })
+	s.polls.Go(func() { _ = s.server.Serve(s.listen) }) // ends with Stop
+	return nil
+}
+
+// URL returns the address at which it serves.
+func (s *Scheduler) URL() string { return "http://" + s.listen.Addr().String() }
+
+// Stop closes all connections.
+func (s *Scheduler) Stop() {
+	s.stop()
+	_ = s.server.Close()
+	s.polls.Wait()
+}
+
+// await holds the request until the engine has room. It returns false if the deadline of
+// the request passes first, or the client disconnects.
+func (s *Scheduler) await(r *http.Request) bool {
+	s.mu.Lock()
+	if s.open && len(s.held) == 0 {
+		s.mu.Unlock()
+		return true
+	}
+	turn := make(chan struct{})
+	s.held = append(s.held, turn)
+	s.mu.Unlock()
+	var late <-chan time.Time
+	if ms, err := strconv.Atoi(r.Header.Get("x-slo-ttft-ms")); err == nil {
+		late = time.After(time.Duration(ms) * time.Millisecond)
+	}
+	select {
+	case <-turn:
+		return true
+	case <-late:
+	case <-r.Context().Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, held := range s.held {
+		if held == turn {
+			s.held = append(s.held[:i], s.held[i+1:]...)
+			return false
+		}
+	}
+	return true // released meanwhile
+}
+
+// poll reads the page in each period and releases all held requests if it has room.
+func (s *Scheduler) poll(ctx context.Context) {
+	tick := time.NewTicker(s.Period)
+	defer tick.Stop()
+	for {
+		open := s.hasRoom(ctx)
+		s.mu.Lock()
+		s.open = open
+		if open {
+			for _, turn := range s.held {
+				close(turn)
+			}
+			s.held = nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *Scheduler) hasRoom(ctx context.Context) bool {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Engine+"/metrics", nil)
+	if err != nil {
+		return false
+	}
+	res, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	values := map[string]float64{}
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		name, rest, _ := strings.Cut(lines.Text(), "{")
+		if v, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64); err == nil {
+			values[name] = v
+		}
+	}
+	return values["vllm:num_requests_waiting"] <= s.MaxWaiting && values["vllm:kv_cache_usage_perc"] <= s.MaxKV
+}

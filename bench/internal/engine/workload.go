@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Prompts of a Workload are log-normal.
+const (
+	promptMedian = 150
+	promptSigma  = 1.0
+	promptMost   = 1500
+)
+
+// drawPrompt returns the length of a prompt in tokens.
+func drawPrompt(draw *rand.Rand) int {
+	return min(max(int(promptMedian*math.Exp(promptSigma*draw.NormFloat64())), 4), promptMost)
+}
+
+// drawOutput returns the length of an output in tokens, which is log-normal, too.
+func drawOutput(draw *rand.Rand) int {
+	return 1 + int(outputMedian*math.Exp(outputSigma*draw.NormFloat64()))
+}
+
+// backlog computes a number of requests of a Workload on a virtual clock, with a queue
+// that never empties. admits reports whether the next one may join those in the engine.
+func (c Config) backlog(number int, admits func(*Model, *Request) bool) (m *Model, all []*Request, took time.Duration, err error) {
+	if m, err = NewModel(c); err != nil {
+		return nil, nil, 0, err
+	}
+	draw := rand.New(rand.NewPCG(1, 2))
+	next := func() *Request {
+		prompt := drawPrompt(draw)
+		return &Request{Prompt: prompt, Output: min(drawOutput(draw), c.MaxModelLen-prompt)}
+	}
+	for r := next(); m.stats.Finished < int64(number); {
+		for admits(m, r) {
+			if err := m.Add(r, took); err != nil {
+				return nil, nil, 0, err
+			}
+			all = append(all, r)
+			r = next()
+		}
+		step, busy := m.Begin(took)
+		if !busy {
+			panic("BUG: an idle engine admits nothing")
+		}
+		took += step
+		m.End(took)
+	}
+	return m, all, took, nil
+}
+
+// Capacity returns the greatest number of requests of a Workload that the engine
+// completes in a second, if an oracle admits them (Model.Fits).
+func (c Config) Capacity() (perSecond float64, err error) {
+	m, _, took, err := c.backlog(2000, (*Model).Fits)
+	if err != nil {
+		return 0, err
+	}
+	return float64(m.stats.Finished) / took.Seconds(), nil
+}
+
+// BestLimit returns the number of requests in flight with which the engine completes
+// the most requests of a Workload in a second, to a tenth of its magnitude.
+func (c Config) BestLimit() (best int, err error) {
+	most := 0.0
+	for limit := 1; limit <= c.MaxSequences; limit += 1 + limit/10 {
+		m, _, took, err := c.backlog(1000, func(m *Model, _ *Request) bool { return m.InFlight() < limit })
+		if err != nil {
+			return 0, err
+		}
+		if rate := float64(m.stats.Finished) / took.Seconds(); rate > most {
+			best, most = limit, rate
+		}
+	}
+	return best, nil
+}
+
+// UnloadedFirstToken returns a quantile, 0 to 1, of the time until the first token of
+// requests that have the engine for themselves.
+func (c Config) UnloadedFirstToken(q float64) (time.Duration, error) {
+	_, all, _, err := c.backlog(2000, func(m *Model, _ *Request) bool { return m.InFlight() == 0 })
+	if err != nil {
+		return 0, err
+	}
+	times := make([]time.Duration, 0, len(all))
+	for _, r := range all {
+		if r.First > 0 {
+			times = append(times, r.First-r.Arrived)
+		}
+	}
+	return Quantile(times, q), nil
+}

@@ -1,0 +1,286 @@
+package scenario
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/engine"
+	"github.com/queuegate/queuegate/bench/internal/sample"
+	"github.com/queuegate/queuegate/bench/internal/target"
+)
+
+const (
+	engineDeadline    = time.Second // until the first token
+	engineCancel      = 0.1
+	engineCancelAfter = time.Second // mean
+	engineTimes       = 4           // Options.Duration of load
+	enginePeriod      = 50 * time.Millisecond
+	// cancelGrace is the time in which the engine must learn that a client has
+	// disconnected.
+	cancelGrace = 10 * time.Millisecond
+	flightPoll  = 2 * time.Millisecond
+)
+
+// modelEngine is the engine of the scenarios: the default one with a smaller cache, so
+// that a second of load is a few tens of requests.
+func modelEngine() engine.Config {
+	c := engine.Default()
+	c.Blocks, c.MaxModelLen, c.MaxSequences, c.MaxBatchedTokens = 1500, 4096, 128, 2048
+	return c
+}
+
+// engineFront is what admits requests to the engine.
+type engineFront struct {
+	name    string
+	oracle  bool // of the engine itself
+	central bool // a Scheduler
+	options func(capacity float64, best int) target.Options
+}
+
+var engineFronts = []engineFront{
+	{name: "none", options: func(float64, int) target.Options { return target.Options{} }},
+	{name: "best", options: func(capacity float64, best int) target.Options {
+		// As many queued requests as get a slot within half of the deadline.
+		return target.Options{Limit: best, QueueCapacity: max(1, int(capacity*engineDeadline.Seconds()/2))}
+	}},
+	{name: "central", central: true},
+	{name: "preset", options: func(float64, int) target.Options { return target.Options{Engine: true} }},
+	{name: "oracle", oracle: true},
+}
+
+// engines put a model of an inference engine behind the gate.
+func engines() (all []Scenario) {
+	for _, times := range []float64{1, 3, 10} {
+		all = append(all, Scenario{
+			Name: fmt.Sprintf("engine-%g", times), Groups: []string{"engine"}, Extended: true,
+			About: fmt.Sprintf("streaming completions at %g times the capacity of a modelled vLLM, %.0f %% of the clients disconnect; first token due within %v: without a limit, the best fixed limit, a central scheduler that scrapes every %v, PRESET=vllm, an oracle",
+				times, 100*engineCancel, engineDeadline, enginePeriod),
+			Needs: []string{target.Engine}, Times: engineTimes * float64(len(engineFronts)), Extra: time.Duration(len(engineFronts)) * 3 * time.Second,
+			Run: func(r *Run) error { return runEngine(r, times) },
+		})
+	}
+	return all
+}
+
+func runEngine(r *Run, times float64) error {
+	config := modelEngine()
+	capacity, err := config.Capacity()
+	if err != nil {
+		return err
+	}
+	best, err := config.BestLimit()
+	if err != nil {
+		return err
+	}
+	unloaded, err := config.UnloadedFirstToken(0.99)
+	if err != nil {
+		return err
+	}
+	r.figure("capacity", capacity, "/s", sample.Neither)
+	r.figure("best_limit", float64(best), "", sample.Neither)
+	goodput := map[string]float64{}
+	for i := range engineFronts {
+		f := &engineFronts[(i+r.round-1)%len(engineFronts)]
+		e := &engineRun{Run: r, config: config, front: f, unloaded: unloaded, flight: f.options != nil && f.name == "preset"}
+		if f.options != nil {
+			e.options = f.options(capacity, best)
+		}
+		if goodput[f.name], err = e.run(times * capacity); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	for _, f := range engineFronts {
+		if oracle := goodput["oracle"]; oracle > 0 && !f.oracle {
+			r.figure("goodput_of_oracle_"+f.name, goodput[f.name]/oracle, "", sample.Higher)
+		}
+	}
+	return nil
+}
+
+// engineRun is a load on an engine behind one front.
+type engineRun struct {
+	*Run
+	config   engine.Config
+	front    *engineFront
+	options  target.Options
+	unloaded time.Duration // p99 of the first token
+	flight   bool          // compare the requests in flight of gate and engine
+
+	mu    sync.Mutex
+	ended map[string]*engine.Request
+}
+
+func (e *engineRun) run(rate float64) (goodput float64, err error) {
+	server, err := engine.NewServer(e.config, uint64(e.round))
+	if err != nil {
+		return 0, err
+	}
+	e.ended = map[string]*engine.Request{}
+	server.Oracle = e.front.oracle
+	server.Ended = func(id string, q *engine.Request) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.ended[id] = q
+	}
+	if err := server.Start("127.0.0.1:0"); err != nil {
+		return 0, err
+	}
+	stopped := false
+	stop := func() {
+		if !stopped {
+			stopped = true
+			server.Stop()
+		}
+	}
+	defer stop()
+	url := "http://" + server.Address()
+	compared := func() time.Duration { return 0 }
+	switch {
+	case e.front.central:
+		s := &engine.Scheduler{Engine: url, Period: enginePeriod, MaxWaiting: 5, MaxKV: 0.8}
+		if err := s.Start(); err != nil {
+			return 0, err
+		}
+		defer s.Stop()
+		url = s.URL()
+	case !e.front.oracle:
+		e.options.Origin, e.options.Cold = server.Port(), true
+		i, err := e.target.Start(e.ctx, e.Run.options.Dir, e.options, 0)
+		if err != nil {
+			return 0, err
+		}
+		defer i.Stop()
+		if err := awaitHealth(i.Port); err != nil {
+			return 0, err
+		}
+		url = fmt.Sprintf("http://127.0.0.1:%d", i.Port)
+		if e.flight {
+			compared = compareFlight(i.PortOf("metrics"), server)
+		}
+	}
+	w := engine.Workload{
+		URL: url, Seed: uint64(e.round), Rate: rate, Duration: engineTimes * e.Run.options.Duration, Deadline: engineDeadline,
+		Cancel: engineCancel, CancelAfter: engineCancelAfter, Prefix: e.front.name + "-",
+	}
+	responses, err := w.Run(e.ctx, 2*engineDeadline+time.Second)
+	differed := compared()
+	if err != nil {
+		return 0, err
+	}
+	preemptions := server.Now().Preemptions
+	stop() // no step changes a request any more
+	return e.record(responses, preemptions, differed, w.Duration), nil
+}
+
+// record records the figures of the load and returns its goodput.
+func (e *engineRun) record(responses []engine.Response, preemptions int64, differed, took time.Duration) float64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	inTime, rejected, late := 0, 0, 0
+	var first []time.Duration
+	for i := range responses {
+		p := &responses[i]
+		if p.InTime(engineDeadline) {
+			inTime++
+		}
+		if p.Status != 0 && p.Status != http.StatusOK {
+			rejected++
+		}
+		q := e.ended[p.ID]
+		if q == nil {
+			continue
+		}
+		if q.First > 0 {
+			first = append(first, q.First-q.Arrived)
+		}
+		if p.Cancelled > 0 {
+			for _, step := range q.Steps {
+				if step > p.Cancelled+cancelGrace {
+					late++
+				}
+			}
+		}
+	}
+	goodput := float64(inTime) / took.Seconds()
+	name := func(figure string) string { return figure + "_" + e.front.name }
+	e.figure(name("goodput"), goodput, "/s", sample.Higher)
+	e.figure(name("preemptions"), float64(preemptions), "", sample.Lower)
+	e.figure(name("first_token_p99_beside_unloaded"), engine.Quantile(first, 0.99).Seconds()/e.unloaded.Seconds(), "", sample.Lower)
+	e.figure(name("steps_after_cancel"), float64(late), "", sample.Lower)
+	e.figure(name("refused_share"), float64(rejected)/max(1, float64(len(responses))), "", sample.Neither)
+	if e.flight {
+		e.figure("in_flight_differed", float64(differed)/1e6, "ms", sample.Lower)
+	}
+	return goodput
+}
+
+// awaitHealth returns when the engine responds through a proxy.
+func awaitHealth(port int) error {
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		status, err := target.Ask(port, "/health", time.Second)
+		if err == nil && status == http.StatusOK {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("no 200 from the engine: status %d, %w", status, cmp.Or(err, errRefused))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// compareFlight compares the requests in flight of a gate, from its metrics page, and of
+// the engine until the returned function is called. That function returns the longest
+// time for which they differed in all polls.
+func compareFlight(port int, server *engine.Server) (stop func() time.Duration) {
+	var longest time.Duration
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		var since time.Time
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(flightPoll):
+			}
+			before := server.InFlight()
+			gate, err := inFlight(port)
+			at := time.Now()
+			if err != nil || gate == before || gate == server.InFlight() {
+				since = time.Time{}
+				continue
+			}
+			if since.IsZero() {
+				since = at
+			}
+			longest = max(longest, at.Sub(since))
+		}
+	}()
+	return func() time.Duration {
+		close(ended)
+		<-done
+		return longest
+	}
+}
+
+// inFlight reads the number of requests in flight from the metrics page of a gate.
+func inFlight(port int) (int, error) {
+	res, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		if value, found := strings.CutPrefix(lines.Text(), "queuegate_in_flight_requests "); found {
+			return strconv.Atoi(value)
+		}
+	}
+	return 0, errors.New("the page has no queuegate_in_flight_requests")
+}
