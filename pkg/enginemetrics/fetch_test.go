@@ -18,7 +18,7 @@ import (
 
 const someText = "vllm:num_requests_waiting 3\nvllm:kv_cache_usage_perc 0.5\n"
 
-var somePage = Page{3, 0.5, true, true}
+var somePage = Page{Waiting: 3, KV: 0.5, HasWaiting: true, HasKV: true}
 
 func serve(t *testing.T, h http.HandlerFunc) (*httptest.Server, *fetcher) {
 	t.Helper()

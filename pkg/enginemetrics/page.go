@@ -14,10 +14,12 @@ type Page struct {
 	// Waiting is the number of requests in the server's queue: the sum over all label
 	// sets, which are models or data-parallel ranks.
 	Waiting float64
+	// Running is the number of requests in the server's batches, a sum as Waiting.
+	Running float64
 	// KV is the used share of the KV cache, 0 to 1: the maximum over all label sets.
 	KV float64
-	// HasWaiting and HasKV tell whether the page has these metrics.
-	HasWaiting, HasKV bool
+	// HasWaiting, HasRunning and HasKV tell whether the page has these metrics.
+	HasWaiting, HasRunning, HasKV bool
 }
 
 // figure is one of the figures of a Page.
@@ -25,6 +27,7 @@ type figure uint8
 
 const (
 	waiting figure = iota
+	running
 	kv
 )
 
@@ -36,13 +39,16 @@ var series = []struct {
 	figure             figure
 }{
 	{"vllm:num_requests_waiting", "", "", waiting},
+	{"vllm:num_requests_running", "", "", running},
 	{"vllm:kv_cache_usage_perc", "", "", kv},
 	{"vllm:gpu_cache_usage_perc", "", "", kv},
 	{"sglang:num_queue_reqs", "", "", waiting},
+	{"sglang:num_running_reqs", "", "", running},
 	{"sglang:token_usage", "", "", kv},
 	{"trtllm_num_requests_waiting", "", "", waiting}, // trtllm-serve
 	{"trtllm_kv_cache_utilization", "", "", kv},
 	{"nv_trt_llm_request_metrics", "request_type", "waiting", waiting}, // Triton
+	{"nv_trt_llm_request_metrics", "request_type", "scheduled", running},
 	{"nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type", "fraction", kv},
 }
 
@@ -111,13 +117,18 @@ func (p *Page) add(line []byte) {
 			continue
 		}
 		rest, selected := labels(line[end:], s.label, s.value)
+		if !selected {
+			continue // a series of the same name may select another label
+		}
 		v, ok := sample(rest)
-		if !selected || !ok {
+		if !ok {
 			return
 		}
 		switch s.figure {
 		case waiting:
 			p.Waiting, p.HasWaiting = p.Waiting+v, true
+		case running:
+			p.Running, p.HasRunning = p.Running+v, true
 		case kv:
 			p.KV, p.HasKV = max(p.KV, v), true
 		}

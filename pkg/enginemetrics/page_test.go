@@ -18,6 +18,7 @@ func read(t *testing.T, text string) Page {
 }
 
 func TestTheFiguresOfEachModelServerAreRead(t *testing.T) {
+	running := map[string]float64{"vLLM": 7, "SGLang": 2, "Triton": 9}
 	for name, text := range map[string]string{
 		"vLLM": `# HELP vllm:num_requests_waiting Number of requests waiting to be processed.
 # TYPE vllm:num_requests_waiting gauge
@@ -28,7 +29,7 @@ vllm:num_requests_running{engine="0"} 7.0
 vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.5
 `,
 		"earlier vLLM":              "vllm:num_requests_waiting 3\nvllm:gpu_cache_usage_perc 0.5\n",
-		"SGLang":                    "sglang:num_queue_reqs{model_name=\"m\"} 3.0\nsglang:token_usage{model_name=\"m\"} 0.5\n",
+		"SGLang":                    "sglang:num_queue_reqs{model_name=\"m\"} 3.0\nsglang:num_running_reqs{model_name=\"m\"} 2\nsglang:token_usage{model_name=\"m\"} 0.5\n",
 		"trtllm-serve":              "trtllm_num_requests_waiting 3\r\ntrtllm_kv_cache_utilization 0.5\r\n",
 		"Triton":                    "nv_trt_llm_request_metrics{model=\"a\",request_type=\"scheduled\",version=\"1\"} 9\nnv_trt_llm_request_metrics{model=\"a\",request_type=\"waiting\",version=\"1\"} 3\nnv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=\"used\"} 12\nnv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=\"fraction\"} 0.5",
 		"sum of queues, highest KV": "vllm:num_requests_waiting{m=\"a\"} 1\nvllm:num_requests_waiting{m=\"b\"} 2\nvllm:kv_cache_usage_perc{m=\"a\"} 0.5\nvllm:kv_cache_usage_perc{m=\"b\"} 0.25\n",
@@ -37,11 +38,14 @@ vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.5
 		"lines longer than the buffer": "x{l=\"" + strings.Repeat("vllm:num_requests_waiting 8 ", maxLine/8) + "\"} 1\nvllm:num_requests_waiting 3\nvllm:kv_cache_usage_perc 0.5\n" +
 			"vllm:num_requests_waiting{l=\"" + strings.Repeat("y", 2*maxLine) + "\"} 5",
 	} {
-		if got, want := read(t, text), (Page{3, 0.5, true, true}); got != want {
+		want := Page{Waiting: 3, KV: 0.5, HasWaiting: true, HasKV: true}
+		want.Running = running[name]
+		want.HasRunning = want.Running > 0
+		if got := read(t, text); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 		p, err := readPage(iotest.OneByteReader(strings.NewReader(text)), make([]byte, maxLine))
-		if want := (Page{3, 0.5, true, true}); err != nil || p != want {
+		if err != nil || p != want {
 			t.Errorf("%s, byte by byte: %+v, %v", name, p, err)
 		}
 	}

@@ -112,7 +112,7 @@ func (p *Poller) silence() time.Duration { return max(leastSilence, silentPeriod
 // valid one was at validAt.
 func (p *Poller) once(ctx context.Context, now, validAt time.Duration) bool {
 	a := p.cfg.Admission
-	admissions := a.Admissions()
+	admissions, inFlight := a.Admissions(), a.InFlight()
 	left := p.silence() - (now - validAt)
 	if left <= 0 || p.Silent() {
 		left = leastSilence
@@ -130,7 +130,7 @@ func (p *Poller) once(ctx context.Context, now, validAt time.Duration) bool {
 		changed, p.silent = p.silent, false
 		p.valid++
 		p.page = page
-		n, none := p.brake.room(page, p.limits, now)
+		n, none := p.brake.room(page, p.limits, inFlight, now)
 		if room = n; none {
 			room = admission.NoRoom
 		}
@@ -158,7 +158,7 @@ func (p *Poller) once(ctx context.Context, now, validAt time.Duration) bool {
 func (p *Poller) rest() {
 	p.fetch.close()
 	p.mu.Lock()
-	p.brake.fullSince = 0
+	p.brake.fullSince, p.brake.unseen = 0, unseen{}
 	silent := p.silent
 	p.mu.Unlock()
 	if !silent {

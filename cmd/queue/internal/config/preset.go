@@ -32,7 +32,6 @@ func inferenceServer(port, metrics, paths string) []presetValue {
 		{"UNLIMITED_PATHS", paths},
 		{"ENGINE_METRICS", metrics},
 		{"ENGINE_METRICS_PERIOD", "20ms"},
-		{"ENGINE_MAX_WAITING", "2"},
 		{"QUEUE_FAIR_BY", "header:x-gateway-inference-fairness-id"},
 		{"QUEUE_PRIORITY_BY", "header:x-gateway-inference-objective"},
 		{"QUEUE_DEADLINE_BY", "header:x-slo-ttft-ms"},

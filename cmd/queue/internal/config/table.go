@@ -112,7 +112,7 @@ func admissionRows(c *Config) []row {
 		{"ENGINE_MAX_WAITING", "engine-max-waiting", "0", count(admission.MaxLimit).live(&c.EngineMaxWaiting),
 			"Requests are admitted while at most this many wait in the model server's own queue. At most one more than this number is admitted between two reads of its page, beside one for each request that ends."},
 		{"ENGINE_MAX_KV", "engine-max-kv", "0.9", rate.live(&c.EngineMaxKV),
-			"No request is admitted while more than this share of the model server's KV cache is in use, until 0.05 less is; 1 = no limit."},
+			"No request is admitted while more than this share of the model server's KV cache is in use, until 0.02 less is; 1 = no limit."},
 		{"QUEUE_DEADLINE_BY", "queue-deadline-by", "(none)", timeoutField.live(&c.Gate.Overload.DeadlineBy),
 			"Header field that says how long the client will wait, such as header:grpc-timeout; a request that cannot be served in time gets 504 before it begins. " +
 				"A plain number is in seconds, or in milliseconds with :ms or if the name ends in -ms. TRUSTED_SOURCES says whose is believed."},
