@@ -20,10 +20,12 @@ const (
 	trialShare = 8
 )
 
-// ServiceTimes estimates the shortest service time of the container for the path of a
-// request: the minimum of the last 10 seconds, so that one quick response is enough
-// to admit equally quick requests, whatever slow ones other clients send. Paths are
-// hashed into 64 estimates. All instants and durations are in ns. The methods may be
+// ServiceTimes estimates the service time of the container for the path of a request.
+// The shortest one of the last 10 seconds decides whether a request is rejected at once,
+// so that one quick response is enough to admit equally quick requests, whatever slow
+// ones other clients send. The typical one is the mean plus four times the mean
+// deviation, as in TCP's retransmission timer (RFC 6298 section 2). Paths are hashed into
+// 64 estimates. All instants and durations are in ns. The methods may be
 // called concurrently.
 //
 // Requests rejected because of the estimate leave no samples, so a wrong estimate
@@ -41,6 +43,8 @@ type ServiceTimes struct {
 type pathTimes struct {
 	seconds [serviceSeconds]serviceSecond // indexed by the second modulo serviceSeconds
 	trialAt int64                         // when the latest trial began; 0 = never
+	// mean and deviation are moving averages of the samples; 0 = none.
+	mean, deviation int64
 }
 
 // serviceSecond summarizes the samples of one second.
@@ -50,14 +54,16 @@ type serviceSecond struct {
 	shortest int64
 }
 
-// Shortest returns the shortest recent service time of requests whose path has the
-// given hash; 0 = unknown. A request with less time left cannot be expected to finish.
-func (s *ServiceTimes) Shortest(path uint64, now int64) int64 {
+// Estimate returns the shortest and the typical recent service time of requests whose
+// path has the given hash; 0 = unknown. A request with less time left than the shortest
+// one cannot be expected to finish.
+func (s *ServiceTimes) Estimate(path uint64, now int64) (shortest, typical int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	samples, shortest := 0, int64(0)
+	p := &s.paths[path%servicePaths]
+	samples := 0
 	oldest := now/int64(time.Second) - serviceSeconds
-	for _, of := range s.paths[path%servicePaths].seconds {
+	for _, of := range p.seconds {
 		if of.samples == 0 || of.second <= oldest {
 			continue
 		}
@@ -67,17 +73,23 @@ func (s *ServiceTimes) Shortest(path uint64, now int64) int64 {
 		samples += of.samples
 	}
 	if samples < minServiceSamples {
-		return 0
+		return 0, 0
 	}
-	return shortest
+	return shortest, p.mean + 4*p.deviation
 }
 
 // Add adds a sample: a request whose path has the given hash took took, at now.
 func (s *ServiceTimes) Add(path uint64, now, took int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	p := &s.paths[path%servicePaths]
+	if p.mean == 0 {
+		p.mean, p.deviation = took, took/2
+	}
+	p.deviation += (max(took-p.mean, p.mean-took) - p.deviation) / 4
+	p.mean += (took - p.mean) / 8
 	second := now / int64(time.Second)
-	of := &s.paths[path%servicePaths].seconds[second%serviceSeconds]
+	of := &p.seconds[second%serviceSeconds]
 	if of.second != second {
 		*of = serviceSecond{second: second}
 	}

@@ -72,7 +72,7 @@ type Exchange struct {
 	retries  uint8 // number of retries
 	received bool  // in StateAbandoned: the final head has arrived
 	interims bool  // interim responses have been forwarded
-	early    bool  // the final head arrived before the end of the upload
+	sampling uint8 // the bits earlyResponse and serviceSampled, for Config.Overload
 
 	uploaded time.Duration // when bytes of the request body were last forwarded before the response, for Config.Overload
 }
@@ -111,7 +111,7 @@ func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	x.to(StateArrived)
 	x.down, x.connector = client, connector
 	x.retries, x.retryAt, x.expects, x.interims = 0, 0, 0, false
-	x.early, x.uploaded = false, 0
+	x.sampling, x.uploaded = 0, 0
 	x.GRPC = 0
 	x.Dial.begin()
 	x.settings = x.gate.settings.Load()

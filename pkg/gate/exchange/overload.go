@@ -110,19 +110,33 @@ func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 	if !ok {
 		return gate.Undecided
 	}
-	// The request must start early enough to finish in time.
 	now := x.timeouts.Arrived
 	deadline := max(now+int64(d), 1)
 	path := pathHash(x)
-	x.ticket.StartBy = max(deadline-v.service.Shortest(path, now), 1)
-	if x.ticket.Late(now) && now < deadline && v.service.TryTrial(path, now) {
-		x.ticket.StartBy = deadline
-	}
-	if x.ticket.Late(now) {
+	shortest, typical := v.service.Estimate(path, now)
+	if late := now >= deadline-shortest; late && (now >= deadline || !v.service.TryTrial(path, now)) {
+		x.ticket.StartBy = max(deadline-shortest, 1)
 		return gate.DeadlineExceeded
+	} else if late {
+		x.ticket.StartBy = deadline // a trial
+		return gate.Undecided
 	}
+	// Under overload every request starts as late as it may. If that were the shortest
+	// service time before the deadline, nearly all responses would be late.
+	x.ticket.StartBy = max(deadline-max(shortest, min(typical, int64(d)/maxMargin)), 1)
 	return gate.Undecided
 }
+
+// maxMargin bounds the typical service time that a queued request keeps before its
+// deadline, as a fraction 1/maxMargin of its timeout: slow requests of other clients
+// must not shorten its wait further.
+const maxMargin = 4
+
+// Bits of Exchange.sampling.
+const (
+	earlyResponse  uint8 = 1 << iota // the final head arrived before the end of the upload
+	serviceSampled                   // the service time has been added to overload.service
+)
 
 // setOrder sets the class, key and cost of a request that is about to be queued, or needs
 // units. v may be nil.
@@ -158,7 +172,7 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 	if !failed && o != gate.Served {
 		return // not caused by the container
 	}
-	if v.service != nil && !failed {
+	if v.service != nil && !failed && x.sampling&serviceSampled == 0 {
 		v.service.Add(pathHash(x), int64(x.Ended), took)
 	}
 	if v.limiter != nil {
@@ -166,6 +180,17 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 			v.gate.applyLimit(v.limiter)
 		}
 	}
+}
+
+// addFirstByte adds the service time up to the first byte of the response body, once. A
+// model server sends the head of an event stream long before the first event.
+func (v *overload) addFirstByte(x *Exchange) {
+	if x.sampling != 0 || x.Status == 503 {
+		return
+	}
+	x.sampling |= serviceSampled
+	now := int64(x.clock())
+	v.service.Add(pathHash(x), now, max(now-int64(max(x.Admitted, x.uploaded)), 0))
 }
 
 // checkStall checks whether requests that last have frozen the adaptive limit. v may be
@@ -193,7 +218,7 @@ func (v *overload) nextStallCheck(now int64) int64 {
 // slow readers. known is false if the upload was incomplete, unless the response was
 // successful, as in a bidirectional stream.
 func (x *Exchange) containerTime(o gate.Outcome) (took int64, known bool) {
-	answered, incomplete := x.Responded, x.early
+	answered, incomplete := x.Responded, x.sampling&earlyResponse != 0
 	if answered == 0 {
 		answered, incomplete = x.Ended, x.down != nil && !x.down.Ended()
 	}

@@ -249,6 +249,48 @@ func TestARequestThatCannotFinishInTimeIsNotStarted(t *testing.T) {
 	})
 }
 
+// With a FIFO queue under overload all requests wait for as long as they may.
+func TestAQueuedRequestStartsATypicalServiceTimeBeforeItsDeadline(t *testing.T) {
+	for name, c := range map[string]struct {
+		short, long time.Duration // service times, each of half of the requests
+		least, most time.Duration // wait of a request with a timeout of one second
+	}{
+		"10 and 50 ms":           {10 * time.Millisecond, 50 * time.Millisecond, 840 * time.Millisecond, 920 * time.Millisecond},
+		"no more than a quarter": {10 * time.Millisecond, 5 * time.Second, 750 * time.Millisecond, 750 * time.Millisecond},
+		"the shortest one":       {600 * time.Millisecond, 600 * time.Millisecond, 400 * time.Millisecond, 400 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newDeadlineGate(t)
+			for i := range 64 {
+				took := c.short
+				if i%2 == 1 {
+					took = c.long
+				}
+				b := NewBlocking(g.Gate, func() int64 { return time.Now().UnixNano() })
+				b.Reset().Target = []byte("/")
+				b.Arrive()
+				b.Admit(t.Context())
+				b.Forward()
+				end := time.Now().UnixNano()
+				b.Exchange.stamp(&b.Responded)
+				b.Admitted = time.Duration(end - int64(took))
+				b.End(gate.Served)
+			}
+			g.Admission.Configure(admission.Config{Limit: 1, Capacity: 9})
+			holder := NewBlocking(g.Gate, func() int64 { return time.Now().UnixNano() })
+			holder.Reset()
+			holder.Arrive()
+			holder.Admit(t.Context())
+			start := time.Now()
+			o := g.do("/", "1S", time.Millisecond)
+			if took := time.Since(start); o != gate.DeadlineExceeded || took < c.least || took > c.most {
+				t.Errorf("%s: %s after %v, want %v to %v", name, o, took, c.least, c.most)
+			}
+			holder.End(gate.Served)
+		})
+	}
+}
+
 // deadlineGate is a gate with deadlines in the field Timeout, in a synctest bubble.
 type deadlineGate struct {
 	*Gate
@@ -347,7 +389,7 @@ func TestASlowContainerGetsFewTrials(t *testing.T) {
 	for range 10_000 { // 10 s
 		now += int64(time.Millisecond)
 		s.Add(0, now, int64(3*time.Second))
-		if s.Shortest(0, now) > 0 && s.TryTrial(0, now) {
+		if shortest, _ := s.Estimate(0, now); shortest > 0 && s.TryTrial(0, now) {
 			trials++
 		}
 	}
@@ -360,7 +402,7 @@ func TestServiceTimesExpireAndNeedEnoughSamples(t *testing.T) {
 	s := new(admission.ServiceTimes)
 	want := func(at, want time.Duration) {
 		t.Helper()
-		if got := s.Shortest(7, int64(at)); got != int64(want) {
+		if got, _ := s.Estimate(7, int64(at)); got != int64(want) {
 			t.Errorf("at %v: %v, want %v", at, time.Duration(got), want)
 		}
 	}
@@ -408,10 +450,11 @@ func (c *slowUpload) Pump(up Sink) bool {
 	return true
 }
 
-// scriptedContainer responds in the given step.
+// scriptedContainer sends the head of its response and then the body in the given steps.
 type scriptedContainer struct {
 	Upstream
-	step, pumped, respondsAt, status int
+	step, pumped, respondsAt, bodyAt, status int
+	bodySent                                 bool
 }
 
 func (u *scriptedContainer) Connect(*Exchange, int64, bool) (Upstream, int64, gate.Outcome) {
@@ -422,15 +465,20 @@ func (u *scriptedContainer) Send(*wire.Request, netip.Addr, Sink) bool { return 
 func (u *scriptedContainer) Response() *wire.Response                  { return nil }
 func (u *scriptedContainer) Sent() bool                                { return true }
 func (u *scriptedContainer) Status() int                               { return u.status }
-func (u *scriptedContainer) Pump(Sink) bool                            { return false }
-func (u *scriptedContainer) Consumed() int64                           { return 0 }
-func (u *scriptedContainer) Ended() bool                               { return true }
+func (u *scriptedContainer) Consumed() int64                           { return 1 }
+func (u *scriptedContainer) Ended() bool                               { return u.step >= u.bodyAt }
 func (u *scriptedContainer) Failed() bool                              { return false }
 func (u *scriptedContainer) Broken() bool                              { return false }
 func (u *scriptedContainer) StoppedReading() bool                      { return false }
 func (u *scriptedContainer) Complete(bool)                             {}
 func (u *scriptedContainer) Abort()                                    {}
 func (u *scriptedContainer) Flush() (bool, bool)                       { return false, true }
+
+func (u *scriptedContainer) Pump(Sink) (moved bool) {
+	moved = u.bodyAt > 0 && u.step >= u.bodyAt && !u.bodySent
+	u.bodySent = u.bodySent || moved
+	return moved
+}
 
 func (u *scriptedContainer) Receive() (HeadState, gate.Outcome) {
 	if u.step < u.respondsAt {
@@ -479,6 +527,32 @@ func TestServiceTimeExcludesTheUpload(t *testing.T) {
 		if n != 1 || sum != c.want {
 			t.Errorf("%s: a sample of %v (%v samples), want %v", c.name, sum, n, c.want)
 		}
+	}
+}
+
+// A model server sends the head of an event stream long before the first event.
+func TestServiceTimeEndsWithTheFirstByteOfTheBody(t *testing.T) {
+	g := &Gate{Config: Config{RequestTimeout: time.Minute, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:timeout")}}}
+	if err := g.Init(); err != nil {
+		t.Fatal(err)
+	}
+	now := int64(1e9)
+	for range 8 {
+		x := new(Exchange)
+		x.Bind(g, func() int64 { return now }, func() {}, nil)
+		x.Target = []byte("/")
+		up := &scriptedContainer{respondsAt: 3, bodyAt: 6, status: 200}
+		begun := now
+		x.Begin(begun, &slowUpload{}, up)
+		for e := Ongoing; e == Ongoing && up.step < 60; {
+			up.step++
+			e, _, _ = x.Step(begun + int64(up.step-1)*int64(100*time.Millisecond))
+			now += int64(100 * time.Millisecond)
+		}
+	}
+	x := &Exchange{Record: gate.Record{Target: []byte("/")}}
+	if shortest, typical := g.settings.Load().overload.service.Estimate(pathHash(x), now); shortest != int64(500*time.Millisecond) || typical < shortest {
+		t.Errorf("shortest %v, typical %v, want 500ms from the request to the first byte", time.Duration(shortest), time.Duration(typical))
 	}
 }
 

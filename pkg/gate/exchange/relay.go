@@ -136,7 +136,7 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 				o = gate.Tunnelled
 			}
 		case StateResponding:
-			moved = x.up.Pump(x.down) || moved
+			moved = x.pumpResponse() || moved
 			o = x.responseOutcome()
 		default:
 			var received bool
@@ -214,11 +214,13 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 			x.timeouts.ResponseStarted()
 			x.to(StateResponding)
 			x.stamp(&x.Responded)
-			x.early = x.settings.overload != nil && !x.down.Ended()
+			if x.settings.overload != nil && !x.down.Ended() {
+				x.sampling |= earlyResponse
+			}
 			x.Status = x.up.Status()
 			x.expects.responseStarted()
 			x.down.Respond(x.up.Response())
-			x.up.Pump(x.down)
+			x.pumpResponse()
 			return true, x.responseOutcome()
 		case HeadSwitched:
 			if !x.down.Ended() || !x.down.Upgrades(x.up.Response()) {
@@ -228,6 +230,15 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 			return true, gate.Undecided
 		}
 	}
+}
+
+// pumpResponse moves a part of the response body to the client.
+func (x *Exchange) pumpResponse() (moved bool) {
+	moved = x.up.Pump(x.down)
+	if v := x.settings.overload; moved && v != nil && v.service != nil && x.up.Consumed() > 0 {
+		v.addFirstByte(x)
+	}
+	return moved
 }
 
 // failed decides whether to retry a request whose connection ended without a
