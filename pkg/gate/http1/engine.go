@@ -97,6 +97,9 @@ func (e *engine) StopAccepting() (silent bool) {
 	return e.silent.First() != nil
 }
 
+// Clients implements server.Part.
+func (e *engine) Clients() int { return e.silent.Len() + e.reading.Len() + e.conns.Len() }
+
 // Connector implements server.Part.
 func (e *engine) Connector() exchange.Connector { return &e.pool }
 

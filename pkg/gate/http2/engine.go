@@ -124,6 +124,9 @@ func (e *Engine) StopAccepting() (silent bool) {
 	return false
 }
 
+// Clients implements server.Part.
+func (e *Engine) Clients() int { return e.clients.idle.Len() + e.clients.reading.Len() }
+
 // Connector implements server.Part.
 func (e *Engine) Connector() exchange.Connector { return e.pool }
 

@@ -57,6 +57,14 @@ func (s *IdleSet[T, P]) Init(w *Worker, rank exchange.Idleness, minIdle time.Dur
 // longest idle one.
 func (s *IdleSet[T, P]) First() *T { return s.conns.First() }
 
+// Len counts the connections. It takes time proportional to their number.
+func (s *IdleSet[T, P]) Len() (n int) {
+	for range s.conns.All() {
+		n++
+	}
+	return n
+}
+
 // All yields the connections. The yielded connection may be removed.
 func (s *IdleSet[T, P]) All() iter.Seq[*T] { return s.conns.All() }
 

@@ -17,7 +17,13 @@ func (s *Server) Serve(ln *net.TCPListener) error { return s.ServeTLS(ln, nil) }
 // ServeTLS is Serve for a port whose connections begin with a TLS handshake; nil =
 // plaintext. Until the ClientHello has arrived, a connection costs only a small struct
 // and its descriptor.
-func (s *Server) ServeTLS(ln *net.TCPListener, port *TLS) error {
+func (s *Server) ServeTLS(ln *net.TCPListener, port *TLS) error { return s.serve(ln, port, false) }
+
+// ServeShared is ServeTLS for a socket that another process holds as well and will serve
+// after this one. A shutdown leaves the connections in its backlog to that process.
+func (s *Server) ServeShared(ln *net.TCPListener, port *TLS) error { return s.serve(ln, port, true) }
+
+func (s *Server) serve(ln *net.TCPListener, port *TLS, shared bool) error {
 	defer ln.Close()
 	raw, err := ln.SyscallConn()
 	if err != nil {
@@ -33,7 +39,7 @@ func (s *Server) ServeTLS(ln *net.TCPListener, port *TLS) error {
 		if err := errors.Join(cerr, err); err != nil {
 			return fmt.Errorf("serving %s: %w", ln.Addr(), err)
 		}
-		w.Loop.Post(func() { w.listen(fd, port) })
+		w.Loop.Post(func() { w.listen(fd, port, shared) })
 	}
 	return nil
 }
@@ -42,7 +48,7 @@ func (s *Server) ServeTLS(ln *net.TCPListener, port *TLS) error {
 // which the server then owns.
 func (s *Server) ServeDescriptors(fds []int) {
 	for i, w := range s.workers {
-		w.Loop.Post(func() { w.listen(fds[i], nil) })
+		w.Loop.Post(func() { w.listen(fds[i], nil, false) })
 	}
 }
 
@@ -66,14 +72,15 @@ type listener struct {
 	fd     int
 	paused bool // the sock is closed, the descriptor is open
 	tls    *TLS // nil: plaintext
+	shared bool // another process holds the socket and serves its backlog
 }
 
 // acceptBatch is the number of connections accepted at once, so that accepting cannot
 // starve the loop.
 const acceptBatch = 64
 
-func (w *Worker) listen(fd int, port *TLS) {
-	l := &listener{worker: w, fd: fd, paused: true, tls: port}
+func (w *Worker) listen(fd int, port *TLS, shared bool) {
+	l := &listener{worker: w, fd: fd, paused: true, tls: port, shared: shared}
 	w.listeners = append(w.listeners, l)
 	l.resume()
 }
@@ -145,8 +152,12 @@ func (l *listener) resume() {
 // backlog of the system.
 const maxDrainBatches = 2 * 4096 / acceptBatch
 
-// drain accepts the connections in the backlog, which closing the listener would reset.
+// drain accepts the connections in the backlog, which closing the listener would reset
+// unless the socket is shared.
 func (l *listener) drain() {
+	if l.shared {
+		return
+	}
 	for range maxDrainBatches {
 		if !l.worker.Loop.Acceptable(l.fd) || l.accept() {
 			return
@@ -154,10 +165,15 @@ func (l *listener) drain() {
 	}
 }
 
+// close unregisters the descriptor before closing it. While another process or loop holds
+// the same open file description, closing alone would leave it in the epoll set, which
+// would then receive wake-ups that another process needs.
 func (l *listener) close() {
-	if l.paused {
+	switch {
+	case l.paused:
 		l.worker.Loop.CloseDescriptor(l.fd)
+	case l.sock.Open():
+		l.worker.Loop.CloseDescriptor(l.sock.Detach())
 	}
 	l.paused = false
-	l.sock.Close()
 }

@@ -27,6 +27,8 @@ type Part interface {
 	// whether there are connections without a byte so far, whose first request may be
 	// under way.
 	StopAccepting() (silent bool)
+	// Clients returns the number of client connections.
+	Clients() int
 	// Connector returns the connector to the container.
 	Connector() exchange.Connector
 	// IdleUpstreams returns the number of idle connections to the container.

@@ -119,50 +119,45 @@ const statsTimeout = 100 * time.Millisecond
 func (s *Server) Stats() gate.UpstreamStats {
 	st := gate.UpstreamStats{Dials: s.pools.Dials.Load(), Reuses: s.pools.Reuses.Load(), Retries: s.gate.Retries.Load()}
 	st.Open = int(st.Dials - s.pools.Closes.Load())
-	idle := make(chan int, len(s.workers))
-	for _, w := range s.workers {
-		w.Loop.Post(func() {
-			n := 0
-			for _, p := range w.parts {
-				n += p.IdleUpstreams()
-			}
-			idle <- n
-		})
-	}
-	timer := time.NewTimer(statsTimeout)
-	defer timer.Stop()
-	for range s.workers {
-		select {
-		case n := <-idle:
-			st.Idle += n
-		case <-timer.C:
-			return st
+	st.Idle, _ = s.onLoops(statsTimeout, func(w *Worker) (n int) {
+		for _, p := range w.parts {
+			n += p.IdleUpstreams()
 		}
-	}
+		return n
+	})
 	return st
 }
 
 // CloseIdleUpstreams closes the idle connections to the container, on all loops that
 // respond within statsTimeout.
 func (s *Server) CloseIdleUpstreams() {
-	closed := make(chan struct{}, len(s.workers))
+	s.onLoops(statsTimeout, func(w *Worker) int {
+		for _, p := range w.parts {
+			p.CloseIdleUpstreams()
+		}
+		return 0
+	})
+}
+
+// onLoops calls f on each loop and adds up the results of the loops that respond within
+// timeout.
+func (s *Server) onLoops(timeout time.Duration, f func(w *Worker) int) (sum, responded int) {
+	results := make(chan int, len(s.workers))
 	for _, w := range s.workers {
-		w.Loop.Post(func() {
-			for _, p := range w.parts {
-				p.CloseIdleUpstreams()
-			}
-			closed <- struct{}{}
-		})
+		w.Loop.Post(func() { results <- f(w) })
 	}
-	timer := time.NewTimer(statsTimeout)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	for range s.workers {
 		select {
-		case <-closed:
+		case n := <-results:
+			sum += n
+			responded++
 		case <-timer.C:
-			return
+			return sum, responded
 		}
 	}
+	return sum, responded
 }
 
 // Listening is called when a readiness check has connected to the container. The connect

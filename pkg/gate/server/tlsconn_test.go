@@ -34,6 +34,7 @@ func (m closingProtocol) Adopt(fd int, _ netip.AddrPort, _ *loop.Layer, _ []byte
 	m.worker.Gate.Descriptors.Release()
 }
 func (closingProtocol) StopAccepting() bool           { return false }
+func (closingProtocol) Clients() int                  { return 0 }
 func (closingProtocol) Connector() exchange.Connector { return nil }
 func (closingProtocol) IdleUpstreams() int            { return 0 }
 func (closingProtocol) CloseIdleUpstreams()           {}

@@ -97,6 +97,7 @@ func (p closingPart) Adopt(fd int, _ netip.AddrPort, _ *loop.Layer, _ []byte) {
 	}
 }
 func (closingPart) StopAccepting() bool           { return false }
+func (closingPart) Clients() int                  { return 0 }
 func (closingPart) Connector() exchange.Connector { return nil }
 func (closingPart) IdleUpstreams() int            { return 0 }
 func (closingPart) CloseIdleUpstreams()           {}
