@@ -16,6 +16,9 @@ import (
 //	                      may be asked to terminate and close its tunnels
 //	served    → ended     End, after the listeners and the last tunnel are closed
 //
+// After HandOver instead of Start, another process serves new connections: probes are
+// answered as before, because the service does not end.
+//
 // While draining, requests are still served. All methods may be called from any
 // goroutine.
 type Drain struct {
@@ -23,6 +26,7 @@ type Drain struct {
 	period       time.Duration
 	onStart      func() // called once when the drain begins, without the lock held; may be nil
 	active       atomic.Bool
+	handedOver   atomic.Bool  // set before active
 	requests     atomic.Int64 // open requests; always counted
 	tunnels      atomic.Int64 // open tunnels; always counted
 	lastActivity atomic.Int64 // when a request last began or ended, on clock; updated only while draining
@@ -58,18 +62,23 @@ func newDrain(period time.Duration, clock Clock) *Drain {
 
 // Start begins the drain. Further calls have no effect.
 func (d *Drain) Start() {
-	if d.start() && d.onStart != nil {
+	if d.start(false) && d.onStart != nil {
 		d.onStart()
 	}
 }
 
+// HandOver begins the drain of a gate whose listeners another process has. It reports
+// false if a drain has begun before.
+func (d *Drain) HandOver() bool { return d.start(true) }
+
 // start begins the drain and reports whether this was the first call.
-func (d *Drain) start() bool {
+func (d *Drain) start(handedOver bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.state != drainServing {
 		return false
 	}
+	d.handedOver.Store(handedOver)
 	d.noteActivity()
 	d.state = drainDraining
 	d.active.Store(true)
@@ -82,9 +91,14 @@ func (d *Drain) start() bool {
 	return true
 }
 
-// Active reports whether the drain has begun: probes get "shutting down", and
-// connections are asked to close.
+// Active reports whether the drain has begun: connections are asked to close.
 func (d *Drain) Active() bool { return d.active.Load() }
+
+// HandedOver reports whether HandOver has begun the drain.
+func (d *Drain) HandedOver() bool { return d.handedOver.Load() }
+
+// Terminating reports whether the drain ends the service: probes get "shutting down".
+func (d *Drain) Terminating() bool { return d.active.Load() && !d.handedOver.Load() }
 
 // Enter counts an open request.
 func (d *Drain) Enter() {

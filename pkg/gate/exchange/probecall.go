@@ -36,7 +36,7 @@ type ProbeCall struct {
 // it is. Waiting uses no goroutine.
 func (g *Gate) BeginProbe(s Screening, wake func()) *ProbeCall {
 	p := &ProbeCall{gate: g, kind: s.Kind, prober: s.Prober, wake: wake}
-	if s.Kind != gate.ReadinessProbe || g.Drain.Active() {
+	if s.Kind != gate.ReadinessProbe || g.Drain.Terminating() {
 		return p
 	}
 	if p.result, p.ok = g.Readiness.Try(s.Prober); p.ok {
@@ -47,7 +47,7 @@ func (g *Gate) BeginProbe(s Screening, wake func()) *ProbeCall {
 		return p
 	}
 	p.cancel = g.Readiness.Await(s.Prober, p.settle)
-	if g.Drain.Active() { // the drain may have begun before p was added
+	if g.Drain.Terminating() { // the drain may have begun before p was added
 		p.settle(gate.ReadinessResult{})
 	}
 	return p

@@ -23,7 +23,7 @@ func (x *Exchange) RejectionReply(o gate.Outcome, now int64) gate.Reply {
 // disconnected, and then there is no reply. peer is the prober's address. For an
 // untrusted prober, c is AnyProber.
 func (g *Gate) ReplyToProbe(kind gate.Kind, c gate.Prober, peer netip.Addr, h *gate.ProbeHeaders, ready func() (gate.ReadinessResult, bool)) (gate.Reply, bool) {
-	if g.Drain.Active() {
+	if g.Drain.Terminating() {
 		return gate.ReplyTo(gate.ShuttingDown), true
 	}
 	switch kind {
@@ -46,7 +46,7 @@ func (g *Gate) ReplyToProbe(kind gate.Kind, c gate.Prober, peer netip.Addr, h *g
 	}
 	var r gate.Reply
 	switch {
-	case g.Drain.Active():
+	case g.Drain.Terminating():
 		r = gate.ReplyTo(gate.ShuttingDown)
 	case result.Ready:
 		r = gate.Reply{Outcome: gate.Probed, Status: 200, Body: "queue"}
