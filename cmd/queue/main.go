@@ -37,6 +37,7 @@ const stderrTimeout = time.Second
 func main() {
 	// If the reader of stdout or stderr exits, only lines are lost.
 	signal.Ignore(syscall.SIGPIPE)
+	openReadyPipe()
 	stderr := lines.New(lines.Config{Writer: os.Stderr})
 	code := run(os.Args[1:], os.Stdout, stderr)
 	ctx, cancel := context.WithTimeout(context.Background(), stderrTimeout)
@@ -73,8 +74,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 		err = app.RequestDrain(cfg.DrainSocket)
 	case config.CommandProbe:
 		err = probeGate(cfg)
+	case config.CommandUpgrade:
+		if cfg.Background {
+			return startInBackground(args, stderr)
+		}
+		return serve(cfg, true, warnings, stderr)
 	default:
-		return serve(cfg, warnings, stderr)
+		return serve(cfg, false, warnings, stderr)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "queue:", err)

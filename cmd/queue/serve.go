@@ -17,6 +17,7 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/app"
 	"github.com/queuegate/queuegate/cmd/queue/internal/application"
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
+	"github.com/queuegate/queuegate/cmd/queue/internal/sockets"
 )
 
 // Timeouts of the end: for the request log and collectors, and then for the gate's own
@@ -30,8 +31,9 @@ const (
 	hurriedLogTimeout = 200 * time.Millisecond
 )
 
-// serve runs the gate until it has drained, and returns the exit code.
-func serve(cfg *config.Config, warnings []string, stderr io.Writer) (code int) {
+// serve runs the gate until it has drained, and returns the exit code. With succeeds it
+// takes the ports of the running gate.
+func serve(cfg *config.Config, succeeds bool, warnings []string, stderr io.Writer) (code int) {
 	log, err := app.OpenLog(cfg)
 	if err != nil {
 		fmt.Fprintln(stderr, "queue:", err)
@@ -53,7 +55,7 @@ func serve(cfg *config.Config, warnings []string, stderr io.Writer) (code int) {
 	}
 	p := process{
 		gate: newNoGate(), application: (*application.Process)(nil), quiet: cfg.Gate.DrainQuiet, stopTimeout: cfg.StopTimeout, signals: signals, log: log.Logger,
-		notify: func(state string) { notify(state, log.Logger) },
+		notify: func(state string) { notify(state, log.Logger) }, succeeds: succeeds,
 	}
 	defer func() { p.application.Kill() }()
 	code, err = p.start(cfg, log)
@@ -86,11 +88,15 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 			return p.failed("the application cannot start", exitFailed, err)
 		}
 	}
+	listeners, from, code, err := p.listeners(cfg)
+	if err != nil {
+		return code, err
+	}
 	var traffic *net.TCPListener
 	isAuto := cfg.UserPort == config.AutoPort
 	if isAuto {
 		// Clients wait in the backlog until the gate serves.
-		if traffic, err = app.ListenForTraffic(cfg); err != nil {
+		if traffic, err = app.ListenForTraffic(cfg, listeners); err != nil {
 			return p.failed("the gate cannot start", exitFailed, err)
 		}
 		preferred := application.ChoosePort(config.PreferredUserPort)
@@ -102,13 +108,14 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 			return 0, err
 		}
 	}
-	gate, err := app.New(cfg, build(), log)
+	gate, err := app.New(cfg, build(), log, listeners, from)
 	if err != nil {
 		if code = exitConfig; errors.Is(err, app.ErrSystem) {
 			code = exitFailed
 		}
 		return p.failed("the gate cannot start", code, err)
 	}
+	gate.OnHandOver(func(pid int) { p.notify(fmt.Sprintf("MAINPID=%d", pid)) })
 	if err := gate.Listen(traffic); err != nil {
 		return p.failed("the gate cannot start", exitFailed, err)
 	}
@@ -132,7 +139,25 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 		p.sleep.begin()
 	}
 	p.notify(notifyReady)
+	reportReady()
 	return 0, nil
+}
+
+// listeners returns the listening sockets that this process has received from the service
+// manager, or from the running gate.
+func (p *process) listeners(cfg *config.Config) (s *sockets.Set, from *app.Predecessor, code int, err error) {
+	s = sockets.New(p.log)
+	if !p.succeeds {
+		if err := s.Inherit(os.LookupEnv); err != nil {
+			code, err = p.failed("the gate cannot start", exitConfig, err)
+			return nil, nil, code, err
+		}
+		return s, nil, 0, nil
+	}
+	if from, err = app.Succeed(cfg.DrainSocket, s); err != nil {
+		code, err = p.failed("the gate cannot start", exitFailed, err)
+	}
+	return s, from, code, err
 }
 
 // failed logs why the gate or the application cannot start.
@@ -143,7 +168,7 @@ func (p *process) failed(what string, code int, err error) (int, error) {
 
 // startApplication starts the application with the given PORT.
 func (p *process) startApplication(cfg *config.Config, port int) (behind *application.Process, code int, err error) {
-	behind, err = application.Start(cfg.Application, port, notifySocket)
+	behind, err = application.Start(cfg.Application, port, sockets.Variables...)
 	if err != nil {
 		code, err = p.failed("the application cannot start", application.StartCode(err), err)
 		return nil, code, err
@@ -183,6 +208,7 @@ func (g *noGate) Drain()                          { g.once.Do(func() { close(g.d
 func (g *noGate) Draining() <-chan struct{}       { return g.draining }
 func (g *noGate) Served() <-chan struct{}         { return g.draining }
 func (g *noGate) Open() (requests, tunnels int64) { return 0, 0 }
+func (g *noGate) HandedOver() bool                { return false }
 func (g *noGate) Leave()                          { g.Drain() }
 func (g *noGate) Reload()                         {}
 func (g *noGate) Close(context.Context)           {}
@@ -219,6 +245,7 @@ type process struct {
 	gate interface {
 		Drain()
 		Draining() <-chan struct{}
+		HandedOver() bool
 		Served() <-chan struct{}
 		Open() (requests, tunnels int64)
 		Leave()
@@ -233,6 +260,7 @@ type process struct {
 	signals     <-chan os.Signal
 	log         *zap.Logger
 	notify      func(state string)
+	succeeds    bool // takes the ports of the running gate
 
 	asked      os.Signal // the signal that requested the shutdown
 	drainBegan time.Time // zero: not begun; systemd is notified of it
@@ -309,6 +337,10 @@ func (p *process) noteDrain() {
 	case <-p.gate.Draining():
 		if p.drainBegan.IsZero() {
 			p.drainBegan = time.Now()
+			if p.gate.HandedOver() { // the service continues in the successor
+				p.log.Info("draining after an upgrade; a second signal ends it at once", p.open()...)
+				return
+			}
 			p.notify(notifyStopping)
 			p.log.Info("draining; a second signal ends it at once", append(p.open(), zap.Duration("quietPeriod", p.quiet))...)
 		}

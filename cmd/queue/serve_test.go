@@ -21,6 +21,7 @@ import (
 
 // fakeGate drains and closes when it is asked to, or else when its context ends.
 type fakeGate struct {
+	handedOver      bool
 	drained, closed chan struct{}
 	draining        chan struct{}
 	drains, reloads int
@@ -34,6 +35,7 @@ func (g *fakeGate) Drain()                          { g.drains++; close(g.draini
 func (g *fakeGate) Draining() <-chan struct{}       { return g.draining }
 func (g *fakeGate) Served() <-chan struct{}         { return g.drained }
 func (g *fakeGate) Open() (requests, tunnels int64) { return 2, 1 }
+func (g *fakeGate) HandedOver() bool                { return g.handedOver }
 func (g *fakeGate) Leave()                          { close(g.drained) }
 func (g *fakeGate) Reload()                         { g.reloads++ }
 

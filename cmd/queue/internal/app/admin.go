@@ -73,7 +73,7 @@ func (a *adminServer) handle(w http.ResponseWriter, r *http.Request) {
 
 // health replies like a readiness probe on the serving port.
 func (a *adminServer) health(w http.ResponseWriter, r *http.Request) {
-	if a.drain.Active() {
+	if a.drain.Terminating() {
 		say(w, http.StatusServiceUnavailable, "shutting down")
 		return
 	}

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
+	"github.com/queuegate/queuegate/cmd/queue/internal/sockets"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/http2"
 	"github.com/queuegate/queuegate/pkg/gate/server"
@@ -27,6 +29,10 @@ type App struct {
 	log   *zap.Logger
 	often *zap.Logger   // rate-limited, for messages that others can cause without limit
 	lines *lines.Writer // output of both
+
+	sockets     *sockets.Set
+	predecessor *Predecessor // nil = none
+	handover    handover
 
 	// In the order in which New creates them.
 	live        *liveSettings
@@ -49,11 +55,13 @@ type App struct {
 // ErrSystem is wrapped by errors of New that are not caused by the configuration.
 var ErrSystem = errors.New("refused by the system")
 
-// New builds the parts. Listen opens the ports and starts probing.
-func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
+// New builds the parts. Listen opens the ports, or takes them from s, and starts probing.
+// from is the gate that s is from, or nil.
+func New(cfg *config.Config, build metrics.Build, own *Log, s *sockets.Set, from *Predecessor) (*App, error) {
 	followMemoryLimit("/proc/self/cgroup", "/sys/fs/cgroup")
 	log := own.Logger
-	a := &App{build: build, log: log, often: limited(log), lines: own.lines, left: make(chan struct{})}
+	a := &App{build: build, log: log, often: limited(log), lines: own.lines, left: make(chan struct{}), sockets: s, predecessor: from}
+	a.handover.init(a)
 	a.live = newLiveSettings(cfg, log)
 	cfg = a.live.start()
 	a.cfg = cfg
@@ -101,8 +109,8 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 
 // ListenForTraffic opens the serving port before the gate is built. Connections stay in
 // its backlog until Listen.
-func ListenForTraffic(cfg *config.Config) (*net.TCPListener, error) {
-	return listen(cfg.ListenAddress, cfg.ServingPort, "QUEUE_SERVING_PORT")
+func ListenForTraffic(cfg *config.Config, s *sockets.Set) (*net.TCPListener, error) {
+	return s.Listen("QUEUE_SERVING_PORT", cfg.ListenAddress, cfg.ServingPort)
 }
 
 // Listen starts probing the container and opens the ports, the serving port last, so
@@ -112,28 +120,65 @@ func (a *App) Listen(traffic *net.TCPListener) (err error) {
 	a.readiness.start()
 	a.engine.start()
 	a.live.follow(a.apply)
+	a.sockets.CloseUnused(a.isOn)
 	for _, p := range a.ports {
-		if err := p.open(); err != nil {
+		if err := p.open(a.sockets); err != nil {
 			return err
 		}
 	}
-	if a.drainSocket, err = openDrainSocket(a.cfg, a.gate.Drain, a.log); err != nil {
-		return err
-	}
-	if err := a.tls.start(); err != nil {
+	if a.drainSocket, err = a.openDrainSocket(); err != nil {
 		return err
 	}
 	if traffic == nil {
-		if traffic, err = ListenForTraffic(a.cfg); err != nil {
+		if traffic, err = ListenForTraffic(a.cfg, a.sockets); err != nil {
 			return err
 		}
 	}
-	if err := a.server.Serve(traffic); err != nil {
+	// Open TLS before the running gate stops if it can fail, and after it if both would
+	// accept from one socket.
+	isTLSInherited := a.sockets.IsInherited(sockets.TLS)
+	if !isTLSInherited {
+		if err := a.tls.start(); err != nil {
+			return err
+		}
+	}
+	if err := a.takeOver(); err != nil {
 		return err
 	}
+	if isTLSInherited {
+		if err := a.tls.start(); err != nil {
+			return err
+		}
+	}
+	if err := a.serve(sockets.Serving, traffic, nil); err != nil {
+		return err
+	}
+	a.drainSocket.start(a.gate.Drain)
 	time.AfterFunc(startTime, boundGarbage) // not during the start, because it stops the world
 	releaseStartMemory(func() bool { return a.observer.counting.LastWindow(server.Clock()).Arrivals > 0 })
 	return nil
+}
+
+// isOn reports whether the gate listens on the port of the setting, for TLS once there is
+// a certificate.
+func (a *App) isOn(setting string) bool {
+	switch setting {
+	case "QUEUE_SERVING_PORT":
+		return true
+	case "QUEUE_SERVING_TLS_PORT":
+		return a.cfg.ServingTLSPort != 0
+	case "DRAIN_SOCKET":
+		return a.cfg.DrainSocket != ""
+	}
+	return slices.ContainsFunc(a.ports, func(p *sidePort) bool { return p.setting == setting && p.port != 0 })
+}
+
+// serve serves a listener on the event loops. port is nil for plaintext.
+func (a *App) serve(name string, ln *net.TCPListener, port *server.TLS) error {
+	if a.sockets.IsHeld(name) {
+		return a.server.ServeShared(ln, port)
+	}
+	return a.server.ServeTLS(ln, port)
 }
 
 // apply applies the live settings of cfg. It changes nothing if it returns an error.
@@ -175,7 +220,7 @@ func (a *App) Leave() {
 // Reload reloads the certificates.
 func (a *App) Reload() { a.tls.reload() }
 
-// Run returns nil when a drain, started by Drain, Leave or `queue drain`, is complete,
+// Run returns nil when a drain, started by Drain, Leave, `queue drain` or a successor, is complete,
 // or an error when ctx ends.
 func (a *App) Run(ctx context.Context) error {
 	select {
@@ -184,6 +229,9 @@ func (a *App) Run(ctx context.Context) error {
 		return ctx.Err()
 	}
 	began := time.Now()
+	if a.gate.Drain.HandedOver() {
+		return a.handover.finish(ctx)
+	}
 	select {
 	case <-a.gate.Drain.Quiet():
 		if requests, tunnels := a.Open(); requests+tunnels > 0 {
@@ -194,6 +242,7 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	a.sockets.Close() // before the listeners, whose backlog the server serves
 	a.tls.close()
 	return a.server.Shutdown(ctx)
 }

@@ -16,13 +16,12 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // The protocol of the drain socket: the caller sends a line that requests the drain.
 // The gate sends a line when it has begun, at each interval while it continues, and
-// when no request is open.
+// when no request is open. `queue upgrade` sends another line (handover.go).
 const (
 	drainAsked = "drain\n"
 	drainGoing = "draining\n"
@@ -45,16 +44,24 @@ const (
 	acceptPause = 100 * time.Millisecond
 )
 
-// drainSocket is the Unix socket through which `queue drain` reaches the gate.
+// drainSocket is the Unix socket through which `queue drain` and `queue upgrade` reach the
+// gate.
 type drainSocket struct {
 	ln      net.Listener
+	upgrade func(conn *net.UnixConn)
 	callers sync.WaitGroup // accept and all callers
 }
 
-func openDrainSocket(cfg *config.Config, d *exchange.Drain, log *zap.Logger) (*drainSocket, error) {
+func (a *App) openDrainSocket() (*drainSocket, error) {
+	cfg, log := a.cfg, a.log
 	path := cfg.DrainSocket
 	if path == "" {
 		return &drainSocket{}, nil
+	}
+	if ln, err := a.sockets.InheritedDrain(path); err != nil {
+		return nil, fmt.Errorf("opening the drain socket (DRAIN_SOCKET=%q): %w", path, err)
+	} else if ln != nil {
+		return &drainSocket{ln: ln, upgrade: a.handover.offer}, nil
 	}
 	if !strings.HasPrefix(path, "@") {
 		if err := prepareSocketPath(path); err != nil {
@@ -69,9 +76,23 @@ func openDrainSocket(cfg *config.Config, d *exchange.Drain, log *zap.Logger) (*d
 		}
 		return nil, fmt.Errorf("opening the drain socket (DRAIN_SOCKET=%q): %w", path, err)
 	}
-	s := &drainSocket{ln: ln}
-	s.callers.Go(func() { s.accept(d) })
-	return s, nil
+	a.sockets.AddDrain(ln.(*net.UnixListener))
+	return &drainSocket{ln: ln, upgrade: a.handover.offer}, nil
+}
+
+// start begins to accept callers.
+func (s *drainSocket) start(d *exchange.Drain) {
+	if s.ln != nil {
+		s.callers.Go(func() { s.accept(d) })
+	}
+}
+
+// release stops accepting and leaves the socket to the successor.
+func (s *drainSocket) release() {
+	if ln, ok := s.ln.(*net.UnixListener); ok {
+		ln.SetUnlinkOnClose(false)
+		_ = ln.Close()
+	}
 }
 
 // prepareSocketPath creates the directory and removes the socket of a gate that was
@@ -116,6 +137,10 @@ func (s *drainSocket) answer(conn net.Conn, d *exchange.Drain) {
 	// Require a line, so that a connection attempt alone does not start a drain.
 	_ = conn.SetReadDeadline(time.Now().Add(drainLineTimeout))
 	word, err := bufio.NewReader(io.LimitReader(conn, 16)).ReadString('\n')
+	if c, ok := conn.(*net.UnixConn); ok && err == nil && word == upgradeAsked {
+		s.upgrade(c)
+		return
+	}
 	if err != nil || word != drainAsked {
 		return
 	}

@@ -3,16 +3,15 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"strconv"
 
 	"go.uber.org/zap"
 
+	"github.com/queuegate/queuegate/cmd/queue/internal/sockets"
 	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
@@ -41,11 +40,11 @@ func (a *App) addPort(setting, address string, port int, h http.Handler) *sidePo
 	return p
 }
 
-func (p *sidePort) open() error {
+func (p *sidePort) open(s *sockets.Set) error {
 	if p.port == 0 {
 		return nil
 	}
-	ln, err := listen(p.address, p.port, p.setting)
+	ln, err := s.Listen(p.setting, p.address, p.port)
 	if err != nil {
 		return err
 	}
@@ -118,15 +117,6 @@ func profiles() http.Handler {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return mux
-}
-
-// listen opens a port; its error names the setting.
-func listen(address string, port int, setting string) (*net.TCPListener, error) {
-	ln, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
-	if err != nil {
-		return nil, fmt.Errorf("listening on port %d (%s): %w", port, setting, err)
-	}
-	return ln.(*net.TCPListener), nil
 }
 
 // collector collects the metrics of all parts.

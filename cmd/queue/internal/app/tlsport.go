@@ -14,7 +14,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
+	"github.com/queuegate/queuegate/cmd/queue/internal/sockets"
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/gate/tlsfront"
 )
 
@@ -37,9 +39,10 @@ func newTLSPort(cfg *config.Config, a *App, log *zap.Logger) (*tlsPort, error) {
 	}
 	c := cfg.TLS
 	c.Listen = func() (*net.TCPListener, error) {
-		return listen(cfg.ListenAddress, cfg.ServingTLSPort, "QUEUE_SERVING_TLS_PORT")
+		return a.sockets.Listen("QUEUE_SERVING_TLS_PORT", cfg.ListenAddress, cfg.ServingTLSPort)
 	}
-	c.HTTP2, c.Serve = true, a.server.ServeTLS
+	c.HTTP2 = true
+	c.Serve = func(ln *net.TCPListener, port *server.TLS) error { return a.serve(sockets.TLS, ln, port) }
 	c.Changed, c.Refused = p.changed, p.refused
 	var err error
 	p.front, err = tlsfront.New(c)

@@ -19,6 +19,8 @@ const (
 	// CommandProbe probes the gate on ServingPort. Only ServingPort, ListenAddress and
 	// Probe of the Config are set.
 	CommandProbe
+	// CommandUpgrade runs the gate with the ports of the running one.
+	CommandUpgrade
 	// CommandCheck validates the configuration and prints it with WriteCheck.
 	CommandCheck
 	// CommandHelp prints WriteHelp's text. The Config is empty.
@@ -58,6 +60,10 @@ func (l *loader) arguments(args []string) {
 			l.problemOfArgument("argument %s: "+wantsFlags+"; an application to start stands behind \"--\": %s", quoteShort(args[0]), commandNames(),
 				commandLine(slices.Concat([]string{"queue"}, before, []string{"--"}, args)))
 			return // the rest belongs to the application
+		}
+		if args[0] == "--" && l.subject.gate {
+			l.problemOfArgument("argument \"--\": queue %s starts no application, because the running one is a child of the running gate", l.subject.name)
+			return
 		}
 		args = l.argument(args[0], args[1:])
 	}
@@ -213,7 +219,7 @@ func (l *loader) problemOfArgument(format string, values ...any) {
 func (l *loader) stray(arg string) {
 	name, _, _ := strings.Cut(arg, "=")
 	switch like, sure := l.meant(name); {
-	case l.subject != nil:
+	case l.subject != nil && !l.subject.gate:
 		l.problemOfArgument("argument %s: want %s", quoteShort(arg), l.flags())
 	case sure:
 		l.problemOfArgument("argument %s: want %s, or the setting in the environment", quoteShort(arg), like)
@@ -230,7 +236,7 @@ func (l *loader) unknown(flag string) {
 		l.problemOfArgument("%s: unknown flag; want %s", quoteShort(flag), like)
 	case like != "":
 		l.problemOfArgument("%s: unknown flag; did you mean %s?", quoteShort(flag), like)
-	case l.subject != nil:
+	case l.subject != nil && !l.subject.gate:
 		l.problemOfArgument("%s: not a flag of \"queue %s\"; want %s", flag, l.subject.name, l.flags())
 	default:
 		l.problemOfArgument("%s: unknown flag; want one of those that \"queue --help\" lists", quoteShort(flag))

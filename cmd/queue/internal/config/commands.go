@@ -15,6 +15,7 @@ type command struct {
 	usage    string              // arguments after the name
 	summary  string              // for the list of commands
 	about    string              // for its own help
+	gate     bool                // runs the gate, so all settings of the table are read
 }
 
 var commands = []command{
@@ -22,21 +23,33 @@ var commands = []command{
 		"probe a running gate",
 		"Probes the gate that runs on this host, like a prober of Kubernetes, and reports the result " +
 			"in the exit code: 0 ready, 1 not ready or not running, 2 wrong flags. " +
-			"For Docker's HEALTHCHECK, systemd's ExecStartPost and exec probes."},
+			"For Docker's HEALTHCHECK, systemd's ExecStartPost and exec probes.", false},
 	{"drain", CommandDrain, []string{"DRAIN_SOCKET"}, nil, "[flags]",
 		"start a drain of the gate in the same pod, and wait until it ends",
 		"Starts a drain of the gate through the drain socket and waits until no request is open: " +
 			"probes get 503, accepted requests are served, and the gate ends. For the preStop hook of a native " +
-			"sidecar. Exit codes: 0 drained, 1 no gate, or the drain was cut short, 2 wrong flags."},
-	{"version", CommandVersion, nil, nil, "", "print version, commit and Go version", "Prints version, commit and Go version."},
+			"sidecar. Exit codes: 0 drained, 1 no gate, or the drain was cut short, 2 wrong flags.", false},
+	{"upgrade", CommandUpgrade, []string{"DRAIN_SOCKET"}, upgradeRows, "[flags]",
+		"start a gate that takes the ports of the running one, which then drains",
+		"Runs a gate, with its own settings and flags, that takes the listening sockets of the running gate through the drain " +
+			"socket. When it serves, the running gate stops accepting, finishes its requests and ends with code 0. " +
+			"If it cannot start, the running gate continues. Exit codes: those of the gate.", true},
+	{"version", CommandVersion, nil, nil, "", "print version, commit and Go version", "Prints version, commit and Go version.", false},
 	{"help", CommandHelp, nil, helpRows, "[command]", "print this help, or the help of a command",
-		"Prints the help of the gate or of a command."},
+		"Prints the help of the gate or of a command.", false},
 }
 
 func helpRows(*Config) []row {
 	return []row{
 		{"--json", helpJSON, "false", yesNo.at(new(bool)),
 			"Print all commands, flags and settings as JSON, for programs that generate documentation or completions."},
+	}
+}
+
+func upgradeRows(c *Config) []row {
+	return []row{
+		{"--background", "background", "false", yesNo.at(&c.Background),
+			"Run the gate in the background, and return when it serves or has failed. For ExecReload of systemd."},
 	}
 }
 
@@ -92,7 +105,12 @@ func (l *loader) readProbe() {
 // begin makes c the command: only its settings are read, and only its flags are known.
 func (l *loader) begin(c *command) {
 	l.command, l.subject, l.Subject = c.is, c, c.name
-	l.settings = c.settingsOf(l.Config, l.settings)
+	own := c.settingsOf(l.Config, l.settings)
+	if c.gate {
+		own = slices.DeleteFunc(own, func(s setting) bool { return slices.Contains(c.settings, s.name) })
+		own = slices.Concat(l.settings, own)
+	}
+	l.settings = own
 }
 
 // settingsOf returns the settings and flags of the command; all is the table.
@@ -133,7 +151,9 @@ func (c *command) writeHelp(b *strings.Builder, settings []setting) {
 		b.WriteString("\n")
 	}
 	for i := range settings {
-		settings[i].writeHelp(b)
+		if s := &settings[i]; !c.gate || slices.Contains(c.settings, s.name) || strings.HasPrefix(s.name, "--") {
+			s.writeHelp(b)
+		}
 	}
 }
 

@@ -96,6 +96,7 @@ type Config struct {
 	IdleStop    time.Duration // 0 = the application is not stopped when it is idle
 	Subject     string        // the command that help is about, "" for the gate
 	Probe       Probe
+	Background  bool // start the gate of `queue upgrade` in the background
 
 	AnnotationsFile string
 	SettingsFile    string   // "" = none

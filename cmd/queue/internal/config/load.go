@@ -100,7 +100,7 @@ func loadWith(in inputs, overrides map[string]override) (c *Config, command Comm
 	switch l.command {
 	case CommandProbe:
 		l.readProbe()
-	case CommandRun, CommandCheck:
+	case CommandRun, CommandCheck, CommandUpgrade:
 		l.replace()
 		l.moveSidePorts()
 		l.finish()

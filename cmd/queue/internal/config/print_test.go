@@ -182,7 +182,7 @@ func TestHelpOfACommandIsAboutItAndItsFlags(t *testing.T) {
 		{"drain --help", []string{"Usage: queue drain [flags]\n"}, []string{"--port"}},
 		{"probe --port 1 -h", []string{"Usage: queue probe [flags]\n", "--as kubelet|activator|ingress", "[kubelet]", "--port PORT", "QUEUE_SERVING_PORT [8012]"}, []string{"--user-port"}},
 		{"help version", []string{"Usage: queue version\n"}, []string{"--"}},
-		{"help help", []string{"Usage: queue help [command]\n", "probe, drain, version, help", "--json"}, []string{"--port"}},
+		{"help help", []string{"Usage: queue help [command]\n", "probe, drain, upgrade, version, help", "--json"}, []string{"--port"}},
 		{"help", []string{"Usage:\n", "  probe [flags]", "--user-port", "queue [flags] -- COMMAND"}, nil},
 	} {
 		cfg, command, _, err := load(strings.Fields(c.args), nil)

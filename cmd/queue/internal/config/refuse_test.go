@@ -145,7 +145,7 @@ func TestProblemsReadWell(t *testing.T) {
 		{[]string{"probe", "--as=proxy"}, "", "", `--as="proxy": want kubelet, activator or ingress`},
 		{[]string{"probe", "--as"}, "", "", `--as: has no value; want kubelet, activator or ingress`},
 		{[]string{"-probe-period", "x"}, "", "", `--probe-period="x": want whole seconds, 0 or more`},
-		{[]string{"help", "prob"}, "", "", `help "prob": want one of probe, drain, version, help`},
+		{[]string{"help", "prob"}, "", "", `help "prob": want one of probe, drain, upgrade, version, help`},
 		{[]string{"--side-ports=65531"}, "", "", `SIDE_PORTS="65531" (--side-ports): want off, or a port number from 1 to 65530`},
 		{[]string{"drain", "--check"}, "", "", `--check: not a flag of "queue drain"; want --drain-socket`},
 	} {
@@ -156,7 +156,7 @@ func TestProblemsReadWell(t *testing.T) {
 	}
 }
 
-const wantsCommand = `want flags as "queue --help" lists them, or a command (probe, drain, version, help) as the first argument`
+const wantsCommand = `want flags as "queue --help" lists them, or a command (probe, drain, upgrade, version, help) as the first argument`
 
 func TestAllProblemsAreReportedTogetherInTheOrderOfTheTable(t *testing.T) {
 	problems := problemsOf(t, []string{"--nope", "stray", "--admin-port=-1", "extra", "--whatever"}, map[string]string{

@@ -203,7 +203,7 @@ func drainRows(c *Config) []row {
 		{"IDLE_STOP", "idle-stop", "0 = off", idleTime.at(&c.IdleStop),
 			"Time without a request or tunnel after which the application behind \"queue -- COMMAND\" is asked to end, until the next request starts it again. Probes report ready meanwhile."},
 		{"DRAIN_SOCKET", "drain-socket", "@queuegate", socket.at(&c.DrainSocket),
-			"Unix socket through which \"queue drain\" reaches the gate. An abstract one (@name) needs no writable file system, and belongs to the pod."},
+			"Unix socket through which \"queue drain\" and \"queue upgrade\" reach the gate. An abstract one (@name) needs no writable file system, and belongs to the pod."},
 	}
 }
 

@@ -1,0 +1,192 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/cmd/queue/internal/sockets"
+)
+
+// The protocol of `queue upgrade` on the drain socket. The successor sends upgradeAsked and
+// gets an offer with all listening sockets. When it is ready to accept, it sends
+// upgradeReady. The gate stops accepting and sends upgradeReleased; only then does the
+// successor accept, so that no connection wakes a process that does not accept it. If a
+// drain has begun, the gate sends upgradeDraining instead. If the successor ends before
+// upgradeReady, nothing has changed.
+const (
+	upgradeAsked    = "upgrade\n"
+	upgradeReady    = "ready\n"
+	upgradeReleased = "released\n"
+	upgradeDraining = "draining\n"
+)
+
+const (
+	// handoverIdle is how long a gate that has handed over keeps idle HTTP/1 connections
+	// open, unless the quiet period of a drain is longer. Their next request is answered
+	// with Connection: close. A connection closed at once could have a request under way.
+	handoverIdle = 5 * time.Second
+
+	// handoverInterval is the interval of checks whether clients have connections.
+	handoverInterval = 50 * time.Millisecond
+)
+
+// handover passes the sockets of a running gate to a successor.
+type handover struct {
+	app       *App
+	isOffered atomic.Bool   // a successor is starting
+	released  chan struct{} // closed when the gate has stopped accepting
+	// notify is called with the process number of the successor before the gate stops
+	// accepting. It may be nil.
+	notify func(pid int)
+}
+
+func (h *handover) init(a *App) { h.app, h.released = a, make(chan struct{}) }
+
+// OnHandOver sets the function that is called with the process number of a successor
+// before the gate hands over to it. Call it before Listen.
+func (a *App) OnHandOver(f func(pid int)) { a.handover.notify = f }
+
+// HandedOver reports whether a successor serves the gate's ports.
+func (a *App) HandedOver() bool { return a.gate.Drain.HandedOver() }
+
+// offer serves a successor on the drain socket.
+func (h *handover) offer(conn *net.UnixConn) {
+	a, d := h.app, h.app.gate.Drain
+	peer, reason := h.check(conn)
+	if reason == "" && !h.isOffered.CompareAndSwap(false, true) {
+		reason = "another upgrade is in progress"
+	}
+	if reason != "" {
+		a.log.Warn("an upgrade is refused: "+reason, zap.Int("pid", peer))
+		_ = conn.SetWriteDeadline(time.Now().Add(drainLineTimeout))
+		_ = sockets.Refuse(conn, reason)
+		return
+	}
+	defer h.isOffered.Store(false)
+	a.log.Info("a successor is starting", zap.Int("pid", peer))
+	_ = conn.SetWriteDeadline(time.Now().Add(drainLineTimeout))
+	if err := a.sockets.Send(conn); err != nil {
+		a.log.Warn("the sockets cannot be passed to the successor", zap.Int("pid", peer), zap.Error(err))
+		return
+	}
+	if h.awaitReady(conn) && h.release(peer) {
+		tell(conn, upgradeReleased)
+		return
+	}
+	if d.Active() {
+		tell(conn, upgradeDraining)
+		return
+	}
+	a.log.Warn("the successor has ended before it was ready; this gate continues", zap.Int("pid", peer))
+}
+
+// check returns the process number of the peer, and why it may not have the sockets.
+func (h *handover) check(conn *net.UnixConn) (pid int, reason string) {
+	var peer *unix.Ucred
+	raw, err := conn.SyscallConn()
+	if err == nil {
+		cerr := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+		if cerr != nil {
+			err = cerr
+		}
+	}
+	switch {
+	case err != nil:
+		return 0, "its user cannot be determined: " + err.Error()
+	case peer.Uid != 0 && int(peer.Uid) != os.Geteuid():
+		return int(peer.Pid), fmt.Sprintf("it runs as user %d: want the user of the gate (%d) or root", peer.Uid, os.Geteuid())
+	case h.app.cfg.Application != nil:
+		return int(peer.Pid), "the gate has started its application (queue -- COMMAND), which would end with it; restart the gate instead"
+	case os.Getpid() == 1:
+		return int(peer.Pid), "the gate is process 1, and its container would end with it; replace the container instead"
+	case h.app.gate.Drain.Active():
+		return int(peer.Pid), "the gate is draining"
+	}
+	return int(peer.Pid), ""
+}
+
+// awaitReady waits until the successor is ready. It returns false if the successor ends
+// before, or if a drain begins.
+func (h *handover) awaitReady(conn net.Conn) bool {
+	d := h.app.gate.Drain
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-d.Started():
+		case <-d.Ended():
+		case <-done:
+			return
+		}
+		_ = conn.SetReadDeadline(time.Unix(1, 0)) // ends ReadString
+	}()
+	_ = conn.SetReadDeadline(time.Time{})
+	word, err := bufio.NewReader(io.LimitReader(conn, int64(len(upgradeReady)))).ReadString('\n')
+	return err == nil && word == upgradeReady
+}
+
+// release stops accepting on all ports, for the successor with that process number. It
+// returns false if a drain has begun.
+func (h *handover) release(pid int) bool {
+	a := h.app
+	if !a.gate.Drain.HandOver() {
+		return false
+	}
+	if h.notify != nil {
+		h.notify(pid)
+	}
+	a.log.Info("the successor is ready; no further connections are accepted", zap.Int("pid", pid))
+	a.drainSocket.release()
+	a.sockets.Close()
+	a.tls.close()
+	a.server.StopListening()
+	for _, p := range a.ports {
+		p.release()
+	}
+	close(h.released)
+	return true
+}
+
+// release closes the listener and ends the port when its calls have ended.
+func (p *sidePort) release() {
+	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
+	go func() { // the listener is closed first
+		defer cancel()
+		_ = p.server.Shutdown(ctx)
+	}()
+}
+
+// finish ends Run after release: idle HTTP/1 connections stay open for handoverIdle.
+func (h *handover) finish(ctx context.Context) error {
+	a := h.app
+	select {
+	case <-h.released:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	end := time.NewTimer(max(handoverIdle, a.cfg.Gate.DrainQuiet))
+	defer end.Stop()
+	check := time.NewTicker(handoverInterval)
+	defer check.Stop()
+	for a.server.Clients() > 0 {
+		select {
+		case <-check.C:
+			continue
+		case <-end.C:
+		case <-a.left:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		break
+	}
+	return a.server.Shutdown(ctx)
+}

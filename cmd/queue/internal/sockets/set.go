@@ -1,0 +1,161 @@
+package sockets
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+)
+
+// Set holds a descriptor of each listening socket of the gate until Close. Its methods
+// may be called from any goroutine, except Inherit and Receive.
+type Set struct {
+	log *zap.Logger
+
+	mu     sync.Mutex
+	all    map[string]*socket // by the name of the port
+	closed bool
+}
+
+// socket is a listening socket.
+type socket struct {
+	port        *Port
+	fd          int
+	isHeld      bool // the service manager has it
+	isInherited bool // this process has not opened it
+}
+
+// New returns a Set without sockets.
+func New(log *zap.Logger) *Set { return &Set{log: log, all: map[string]*socket{}} }
+
+// Listen returns the inherited socket of the setting, or opens the port.
+func (s *Set) Listen(setting, address string, port int) (*net.TCPListener, error) {
+	p := portOf(setting)
+	if ln, err := s.inherited(p, strconv.Itoa(port)); ln != nil || err != nil {
+		return asTCP(ln), err
+	}
+	ln, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
+	if err != nil {
+		return nil, fmt.Errorf("listening on port %d (%s): %w", port, setting, err)
+	}
+	s.add(p, ln.(*net.TCPListener))
+	return ln.(*net.TCPListener), nil
+}
+
+func asTCP(ln net.Listener) *net.TCPListener {
+	tcp, _ := ln.(*net.TCPListener)
+	return tcp
+}
+
+// InheritedDrain returns the inherited socket of DRAIN_SOCKET, or nil. Closing it removes
+// its file unless the service manager has the socket.
+func (s *Set) InheritedDrain(path string) (*net.UnixListener, error) {
+	ln, err := s.inherited(portNamed(Drain), path)
+	if ln == nil || err != nil {
+		return nil, err
+	}
+	ln.(*net.UnixListener).SetUnlinkOnClose(!s.IsHeld(Drain))
+	return ln.(*net.UnixListener), nil
+}
+
+// AddDrain adds the opened socket of DRAIN_SOCKET. Closing it removes its file unless the
+// service manager has the socket.
+func (s *Set) AddDrain(ln *net.UnixListener) {
+	s.add(portNamed(Drain), ln)
+	ln.SetUnlinkOnClose(!s.IsHeld(Drain))
+}
+
+// inherited returns a listener for the inherited socket of p, or nil if there is none.
+func (s *Set) inherited(p *Port, value string) (net.Listener, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.all[p.Name]
+	if in == nil || !in.isInherited {
+		return nil, nil
+	}
+	fd, err := unix.FcntlInt(uintptr(in.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("listening on the inherited socket %q: %w", p.Name, err)
+	}
+	// The descriptor is non-blocking already. os.File would otherwise change the mode of
+	// the socket, which the running gate uses too.
+	file := os.NewFile(uintptr(fd), p.Name)
+	defer file.Close()
+	ln, err := net.FileListener(file)
+	if err != nil {
+		return nil, fmt.Errorf("listening on the inherited socket %q: %w", p.Name, err)
+	}
+	s.log.Info("listening on an inherited socket; the setting of its port is ignored",
+		zap.String("socket", p.Name), zap.Stringer("address", ln.Addr()), zap.String(p.Setting, value))
+	return ln, nil
+}
+
+// add holds a descriptor of ln, which this process has opened.
+func (s *Set) add(p *Port, ln syscall.Conn) {
+	raw, err := ln.SyscallConn()
+	if err != nil {
+		return
+	}
+	fd := -1
+	_ = raw.Control(func(of uintptr) { fd, err = unix.FcntlInt(of, unix.F_DUPFD_CLOEXEC, 0) })
+	if err != nil || fd < 0 {
+		s.log.Warn("a socket cannot be passed to a successor (queue upgrade)", zap.String("socket", p.Name), zap.Error(err))
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = unix.Close(fd)
+		return
+	}
+	s.all[p.Name] = &socket{port: p, fd: fd}
+	s.store(s.all[p.Name])
+}
+
+// IsHeld reports whether the service manager has the socket, so that connections in its
+// backlog wait for the next process.
+func (s *Set) IsHeld(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.all[name]
+	return in != nil && in.isHeld
+}
+
+// IsInherited reports whether this process has received the socket.
+func (s *Set) IsInherited(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.all[name]
+	return in != nil && in.isInherited
+}
+
+// CloseUnused closes inherited sockets of ports that are off. isOn has the settings of
+// all others.
+func (s *Set) CloseUnused(isOn func(setting string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, in := range s.all {
+		if in.isInherited && !isOn(in.port.Setting) {
+			s.log.Warn("an inherited socket is closed: its port is off", zap.String("socket", name), zap.String("setting", in.port.Setting))
+			s.remove(in)
+			_ = unix.Close(in.fd)
+			delete(s.all, name)
+		}
+	}
+}
+
+// Close closes the descriptors of s. Listeners returned by Listen stay open.
+func (s *Set) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, in := range s.all {
+		_ = unix.Close(in.fd)
+	}
+	clear(s.all)
+	s.closed = true
+}

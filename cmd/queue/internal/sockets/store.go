@@ -1,0 +1,47 @@
+package sockets
+
+import (
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+)
+
+// storeTimeout bounds the wait for a service manager that does not read.
+const storeTimeout = time.Second
+
+// store passes an opened socket to the service manager, if it stores descriptors. The
+// caller holds the lock.
+func (s *Set) store(in *socket) {
+	if os.Getenv(fdStore) == "" || os.Getenv(fdStore) == "0" || os.Getenv(notifySocket) == "" {
+		return
+	}
+	if err := tellManager("FDSTORE=1\nFDNAME="+in.port.Name, unix.UnixRights(in.fd)); err != nil {
+		s.log.Warn("systemd cannot store a socket: connections are refused during a restart", zap.String("socket", in.port.Name), zap.Error(err))
+		return
+	}
+	in.isHeld = true
+}
+
+// remove removes a socket from the service manager's store.
+func (s *Set) remove(in *socket) {
+	if in.isHeld && os.Getenv(fdStore) != "" && os.Getenv(notifySocket) != "" {
+		_ = tellManager("FDSTOREREMOVE=1\nFDNAME="+in.port.Name, nil)
+	}
+}
+
+// tellManager sends a notification, with descriptors. A connected net.UnixConn cannot send
+// them.
+func tellManager(text string, rights []byte) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	timeout := unix.NsecToTimeval(int64(storeTimeout))
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &timeout); err != nil {
+		return err
+	}
+	return unix.Sendmsg(fd, []byte(text), rights, &unix.SockaddrUnix{Name: os.Getenv(notifySocket)}, 0)
+}
