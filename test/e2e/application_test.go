@@ -74,6 +74,13 @@ func beApplication(mode string) int {
 		"/env": func(w http.ResponseWriter) {
 			fmt.Fprintf(w, "PORT=%s NOTIFY_SOCKET=%s", os.Getenv("PORT"), os.Getenv("NOTIFY_SOCKET"))
 		},
+		"/manager": func(w http.ResponseWriter) {
+			for _, pair := range os.Environ() {
+				if strings.HasPrefix(pair, "LISTEN_") || strings.HasPrefix(pair, "FDSTORE") || strings.HasPrefix(pair, "NOTIFY_") {
+					fmt.Fprintln(w, pair)
+				}
+			}
+		},
 		"/tunnel": func(w http.ResponseWriter) {
 			c, _, err := w.(http.Hijacker).Hijack()
 			if err != nil {

@@ -1,0 +1,267 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
+)
+
+// upgrade starts `queue upgrade` for g and returns the successor.
+func (g *gate) upgrade(settings ...string) *gate {
+	g.t.Helper()
+	env := slices.Concat(g.env, settings)
+	next := &gate{process: startProcess(g.t, env, queueBinary, "upgrade"), addr: g.addr, admin: g.admin, socket: g.socket, env: env}
+	g.t.Cleanup(next.checkHealth)
+	return next
+}
+
+func TestAnUpgradeCompletesRequestsAndEndsTheRunningGate(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "ADMIN_PORT=free")
+	c, p := inFlight(t, k, g, "/old")
+	idle, q := reused(t, k, g)
+	q.close()
+	next := g.upgrade("SERVER_TIMING=true")
+	g.logs("no further connections are accepted")
+
+	finish(inFlight(t, k, next, "/new"))
+	dialAddr(t, g.admin).get("/health/ready").is(200, "Service is ready")
+	for _, of := range []*client{c, idle} { // of the old gate
+		if of == idle {
+			of.send(request("GET", "/idle"))
+			p = k.acceptFor("/idle")
+		}
+		p.send(okClose)
+		a := of.answer("GET")
+		a.is(200, "ok")
+		a.field("Connection", "close")
+		a.lacks("Server-Timing")
+		of.closed()
+	}
+	g.ends(0)
+
+	if code, _, stderr := runQueue(t, g.env, "drain"); code != 0 {
+		t.Errorf("queue drain: code %d, %s", code, stderr)
+	}
+	next.ends(0)
+}
+
+func TestUpgradesCanFollowEachOther(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k)
+	for range 3 {
+		next := g.upgrade()
+		g.ends(0)
+		finish(inFlight(t, k, next, "/"))
+		g = next
+	}
+}
+
+func TestProbesSucceedOnConnectionsToAGateThatHasHandedOver(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k)
+	c := dial(t, g)
+	c.get("/", "K-Network-Probe: queue", "User-Agent: kube-probe/1").is(200, "queue")
+	g.upgrade()
+	g.logs("no further connections are accepted")
+	a := c.get("/", "K-Network-Probe: queue", "User-Agent: kube-probe/1")
+	a.is(200, "queue")
+	a.field("Connection", "close")
+	g.ends(0)
+}
+
+func TestAFailedUpgradeChangesNothing(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k)
+	other, err := net.Listen("tcp", ":0")
+	must(t, err)
+	defer other.Close()
+	port := other.Addr().(*net.TCPAddr).Port
+	failed := g.upgrade(fmt.Sprintf("ADMIN_PORT=%d", port))
+	failed.mayEnd = true
+	if code := failed.exitCode(); code != 1 || !strings.Contains(failed.Stderr.String(), "ADMIN_PORT") {
+		t.Errorf("code %d, stderr:\n%s", code, failed.Stderr.String())
+	}
+	g.logs("this gate continues")
+	finish(inFlight(t, k, g, "/"))
+	if code, _, stderr := runQueue(t, append(g.env, "QUEUE_CAPACITY=many"), "upgrade"); code != 2 {
+		t.Errorf("with a wrong setting: code %d, %s", code, stderr)
+	}
+	next := g.upgrade()
+	g.ends(0)
+	finish(inFlight(t, k, next, "/"))
+}
+
+func TestASecondUpgradeAtTheSameTimeIsRefused(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k)
+	first, err := net.Dial("unix", g.socket)
+	must(t, err)
+	defer first.Close()
+	_, err = io.WriteString(first, "upgrade\n")
+	must(t, err)
+	_, err = bufio.NewReader(first).ReadString('\n') // the offer
+	must(t, err)
+	if code, _, stderr := runQueue(t, g.env, "upgrade"); code != 1 || !strings.Contains(stderr, "another upgrade is in progress") {
+		t.Errorf("code %d, stderr:\n%s", code, stderr)
+	}
+	must(t, first.Close())
+	g.logs("this gate continues")
+	next := g.upgrade()
+	g.ends(0)
+	finish(inFlight(t, k, next, "/"))
+}
+
+// A successor waits up to a second for its first readiness result before it takes over.
+func TestASuccessorServesIfTheRunningGateIsKilled(t *testing.T) {
+	t.Parallel()
+	k := startSilentContainer(t)
+	g := startGate(t, k, "SERVING_READINESS_PROBE=")
+	g.mayEnd = true
+	next := g.upgrade()
+	g.logs("a successor is starting")
+	g.signal(syscall.SIGKILL)
+	<-g.Exited
+	next.logs(`"message":"serving"`)
+	k.listen()
+	finish(inFlight(t, k, next, "/"))
+}
+
+func TestADrainDuringAnUpgradeEndsBothGates(t *testing.T) {
+	t.Parallel()
+	k := startSilentContainer(t)
+	g := startGate(t, k, "SERVING_READINESS_PROBE=")
+	next := g.upgrade()
+	next.mayEnd = true
+	g.logs("a successor is starting")
+	g.signal(syscall.SIGTERM)
+	g.ends(0)
+	if code := next.exitCode(); code != 1 || !strings.Contains(next.Stderr.String(), "is draining") {
+		t.Errorf("code %d, stderr:\n%s", code, next.Stderr.String())
+	}
+}
+
+func TestAnUpgradeWithoutAGateFailsClearly(t *testing.T) {
+	t.Parallel()
+	socket := shortTempDir(t) + "/none.sock"
+	code, _, stderr := runQueue(t, append(baseEnv(t), "DRAIN_SOCKET="+socket), "upgrade")
+	if code != 1 || !strings.Contains(stderr, socket) {
+		t.Errorf("code %d, stderr %q; want 1 and the socket's path", code, stderr)
+	}
+}
+
+func TestAnUpgradeOfAGateWithAnApplicationIsRefused(t *testing.T) {
+	t.Parallel()
+	g := startGateWithApplication(t)
+	if code, _, stderr := runQueue(t, g.env, "upgrade"); code != 1 || !strings.Contains(stderr, "queue -- COMMAND") {
+		t.Errorf("code %d, stderr:\n%s", code, stderr)
+	}
+	if code, _, stderr := runQueue(t, g.env, "upgrade", "--", "app"); code != 2 || !strings.Contains(stderr, "starts no application") {
+		t.Errorf("code %d, stderr:\n%s", code, stderr)
+	}
+}
+
+func TestAnUpgradeByAnotherUserIsRefused(t *testing.T) {
+	t.Parallel()
+	if syscall.Geteuid() != 0 {
+		t.Skip("needs root to become another user")
+	}
+	k := startContainer(t)
+	name := fmt.Sprintf("@queuegate-e2e-%d", freePort(t))
+	g := startGate(t, k, "DRAIN_SOCKET="+name)
+	other := dialAs(t, 65534, name)
+	_, err := io.WriteString(other, "upgrade\n")
+	must(t, err)
+	line, err := bufio.NewReader(other).ReadString('\n')
+	if err != nil || !strings.Contains(line, "it runs as user 65534") {
+		t.Errorf("%q, %v", line, err)
+	}
+	finish(inFlight(t, k, g, "/"))
+}
+
+// dialAs connects to a Unix socket as another user.
+func dialAs(t *testing.T, user int, socket string) net.Conn {
+	t.Helper()
+	var conn net.Conn
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // for ever: the thread ends with the goroutine
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(user), uintptr(user), uintptr(user)); errno != 0 {
+			err = errno
+			return
+		}
+		conn, err = net.Dial("unix", socket)
+	}()
+	<-done
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// runQueueDetached runs the gate's binary to its end. A process that it leaves behind may
+// keep its output open.
+func runQueueDetached(t *testing.T, env []string, args ...string) (code int, output string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "output")
+	file, err := os.Create(path)
+	must(t, err)
+	defer file.Close()
+	code = startProcessOn(t, streams{stdout: file, stderr: file}, env, queueBinary, args...).exitCode()
+	text, err := os.ReadFile(path)
+	must(t, err)
+	return code, string(text)
+}
+
+func TestAnUpgradeInTheBackgroundTellsSystemdTheNewProcess(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	m := newManager(t)
+	g := startGate(t, k, "NOTIFY_SOCKET="+m.path)
+	if text, _ := m.heard(); text != "READY=1" {
+		t.Fatalf("systemd is told %q", text)
+	}
+	env := slices.DeleteFunc(slices.Clone(g.env), func(s string) bool { return strings.HasPrefix(s, "NOTIFY_SOCKET=") }) // as with NotifyAccess=main
+	code, stderr := runQueueDetached(t, env, "upgrade", "--background")
+	if code != 0 {
+		t.Fatalf("code %d, %s", code, stderr)
+	}
+	text, _ := m.heard()
+	number, ok := strings.CutPrefix(text, "MAINPID=")
+	pid, err := strconv.Atoi(number)
+	if !ok || err != nil {
+		t.Fatalf("systemd is told %q", text)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	if text, _ := m.heard(); text != "READY=1" {
+		t.Errorf("systemd is told %q, want READY=1", text)
+	}
+	g.ends(0)
+	finish(inFlight(t, k, g, "/"))
+	must(t, syscall.Kill(pid, syscall.SIGTERM))
+	if text, _ := m.heard(); text != "STOPPING=1" {
+		t.Errorf("systemd is told %q, want STOPPING=1", text)
+	}
+	eventually(t, "the gate in the background ends", func() bool { return !launch.Accepts(g.addr) })
+	code, _ = runQueueDetached(t, env, "upgrade", "--background")
+	if code != 1 {
+		t.Errorf("without a running gate: code %d, want 1", code)
+	}
+}
