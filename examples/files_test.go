@@ -113,6 +113,26 @@ func TestTheUnitOfSystemdIsRight(t *testing.T) {
 	}
 }
 
+// The gate alone: its settings, and that a reload is an upgrade of its own command.
+func TestTheUnitOfTheGateAloneIsRight(t *testing.T) {
+	text, err := os.ReadFile("systemd/gate.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		unit[name] = value
+	}
+	checked(t, strings.Fields(unit["Environment"])...)
+	if want := unit["ExecStart"] + " upgrade --background"; unit["ExecReload"] != want {
+		t.Errorf("ExecReload=%s, want %s", unit["ExecReload"], want)
+	}
+	if unit["Type"] != "notify" || unit["FileDescriptorStoreMax"] == "" {
+		t.Error("want Type=notify and FileDescriptorStoreMax")
+	}
+}
+
 // serveAs starts what a file describes in its environment, but on free ports,
 // sends it a request once it is up, and wants it to drain and end well.
 func serveAs(t *testing.T, env []string, begin func(ports []string) *process, up func(p *process, port string)) {
