@@ -8,6 +8,8 @@
 //	TORTURE_TIME=6m      approximate duration of all tests; from 5m on the counts are full,
 //	                     and with 60m floods over HTTP/2 last ten times as long
 //	SEED=n               repeat the random choices of a run that printed this seed
+//	RESTARTS=1000        number of upgrades of the gate under load, and the same for HAProxy
+//	                     and nginx, where they are installed; without it 20 of the gate
 //	QUEUEGATE_RACE=1     build the gate with the race detector
 //	QUEUEGATE_BINARY=p   torture this binary instead of building cmd/queue
 //
