@@ -98,11 +98,11 @@ func (b *Blocking) Forward() {
 // Measured reports whether overload control needs Responding.
 func (b *Blocking) Measured() bool { return b.settings.overload != nil }
 
-// Responding notes the beginning of the response, for overload control, so that a slow
+// Responding notes the beginning of the response, if Measured, so that a slow
 // reader does not count as the time of the application. uploaded is when bytes of the
 // request body were last read, 0 = never: a slow upload does not count either.
 func (b *Blocking) Responding(uploaded time.Duration) {
-	b.Responded, b.uploaded = time.Duration(b.clock()), uploaded
+	b.Responded, b.tracked.uploaded = time.Duration(b.clock()), uploaded
 }
 
 // Switch turns the exchange into a tunnel.

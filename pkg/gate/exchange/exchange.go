@@ -72,9 +72,8 @@ type Exchange struct {
 	retries  uint8 // number of retries
 	received bool  // in StateAbandoned: the final head has arrived
 	interims bool  // interim responses have been forwarded
-	sampling uint8 // the bits earlyResponse and serviceSampled, for Config.Overload
 
-	uploaded time.Duration // when bytes of the request body were last forwarded before the response, for Config.Overload
+	tracked *tracked // for Config.Overload; nil: no request has needed it yet
 }
 
 // Bind sets the gate, the clock (in ns, above 0), wake, which causes a step and may be
@@ -111,10 +110,10 @@ func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	x.to(StateArrived)
 	x.down, x.connector = client, connector
 	x.retries, x.retryAt, x.expects, x.interims = 0, 0, 0, false
-	x.sampling, x.uploaded = 0, 0
 	x.GRPC = 0
 	x.Dial.begin()
 	x.settings = x.gate.settings.Load()
+	x.settings.overload.track(x)
 	x.gate.Drain.Enter()
 	if s := x.gate.Standby; s != nil {
 		s.enter()

@@ -49,6 +49,25 @@ type overload struct {
 	service *admission.ServiceTimes
 }
 
+// tracked is what overload control records about a request. An exchange keeps the
+// allocation for later requests, so that only exchanges that need it pay for it.
+type tracked struct {
+	uploaded time.Duration // when bytes of the request body were last forwarded before the response
+	early    bool          // the final head arrived before the end of the upload
+	sampled  bool          // the service time has been added to overload.service
+}
+
+// track prepares x.tracked for a request. v may be nil.
+func (v *overload) track(x *Exchange) {
+	switch {
+	case v == nil:
+		return
+	case x.tracked == nil:
+		x.tracked = new(tracked)
+	}
+	*x.tracked = tracked{}
+}
+
 // fair reports whether the queue uses classes or keys.
 func (c *OverloadConfig) fair() bool { return c.FairBy.Set() || c.PriorityBy.Set() }
 
@@ -132,12 +151,6 @@ func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 // must not shorten its wait further.
 const maxMargin = 4
 
-// Bits of Exchange.sampling.
-const (
-	earlyResponse  uint8 = 1 << iota // the final head arrived before the end of the upload
-	serviceSampled                   // the service time has been added to overload.service
-)
-
 // setOrder sets the class, key and cost of a request that is about to be queued, or needs
 // units. v may be nil.
 func (v *overload) setOrder(x *Exchange) {
@@ -172,7 +185,7 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 	if !failed && o != gate.Served {
 		return // not caused by the container
 	}
-	if v.service != nil && !failed && x.sampling&serviceSampled == 0 {
+	if v.service != nil && !failed && !x.tracked.sampled {
 		v.service.Add(pathHash(x), int64(x.Ended), took)
 	}
 	if v.limiter != nil {
@@ -185,12 +198,13 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 // addFirstByte adds the service time up to the first byte of the response body, once. A
 // model server sends the head of an event stream long before the first event.
 func (v *overload) addFirstByte(x *Exchange) {
-	if x.sampling != 0 || x.Status == 503 {
+	t := x.tracked
+	if t.early || t.sampled || x.Status == 503 {
 		return
 	}
-	x.sampling |= serviceSampled
+	t.sampled = true
 	now := int64(x.clock())
-	v.service.Add(pathHash(x), now, max(now-int64(max(x.Admitted, x.uploaded)), 0))
+	v.service.Add(pathHash(x), now, max(now-int64(max(x.Admitted, t.uploaded)), 0))
 }
 
 // checkStall checks whether requests that last have frozen the adaptive limit. v may be
@@ -218,14 +232,14 @@ func (v *overload) nextStallCheck(now int64) int64 {
 // slow readers. known is false if the upload was incomplete, unless the response was
 // successful, as in a bidirectional stream.
 func (x *Exchange) containerTime(o gate.Outcome) (took int64, known bool) {
-	answered, incomplete := x.Responded, x.sampling&earlyResponse != 0
+	answered, incomplete := x.Responded, x.tracked.early
 	if answered == 0 {
 		answered, incomplete = x.Ended, x.down != nil && !x.down.Ended()
 	}
 	if incomplete && (o != gate.Served || x.Status >= 400) {
 		return 0, false
 	}
-	return max(int64(answered-max(x.Admitted, x.uploaded)), 0), true
+	return max(int64(answered-max(x.Admitted, x.tracked.uploaded)), 0), true
 }
 
 // AddCheck adds the duration of a readiness check that ended at now to the adaptive

@@ -118,7 +118,7 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 		}
 		moved := x.down.Pump(x.up)
 		if moved && x.state == StateAwaiting && x.settings.overload != nil {
-			x.stamp(&x.uploaded)
+			x.stamp(&x.tracked.uploaded)
 		}
 		if x.Forwarded == 0 && x.up.Sent() {
 			x.stamp(&x.Forwarded)
@@ -214,8 +214,8 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 			x.timeouts.ResponseStarted()
 			x.to(StateResponding)
 			x.stamp(&x.Responded)
-			if x.settings.overload != nil && !x.down.Ended() {
-				x.sampling |= earlyResponse
+			if x.settings.overload != nil {
+				x.tracked.early = !x.down.Ended()
 			}
 			x.Status = x.up.Status()
 			x.expects.responseStarted()
