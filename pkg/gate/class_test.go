@@ -35,7 +35,7 @@ func TestQueuectlHasTheClassOfEveryOutcome(t *testing.T) {
 func TestEveryOutcomeHasItsClass(t *testing.T) {
 	want := map[Class][]Outcome{
 		ClassSucceeded: {Served, Tunnelled, Probed},
-		ClassRejected:  {QueueFull, QueueWaitExpired, DeadlineExceeded, ShuttingDown, NotReady, OutOfMemoryBudget},
+		ClassRejected:  {QueueFull, QueueWaitExpired, DeadlineExceeded, ShuttingDown, NotReady, OutOfMemoryBudget, Evicted},
 		ClassFailed: {RequestTimeout, ResponseStartTimeout, IdleTimeout, UpstreamNotListening, UpstreamClosed, UpstreamReset,
 			UpstreamMalformed, UpstreamBrokeOff, InternalError, UpstreamTLSFailed},
 		ClassClientError: {BadRequest, TargetTooLong, HeadTooLarge, ExpectationFailed, MethodNotAllowed, CodingNotImplemented,

@@ -39,6 +39,7 @@ const (
 	PlaintextRejected
 	UpstreamTLSFailed
 	OutOfMemoryBudget
+	Evicted
 	outcomeCount
 )
 
@@ -68,7 +69,7 @@ type Meaning struct {
 	ProxyError string // error type of Proxy-Status (RFC 9209 section 2.3); empty if none fits
 
 	ProbeReply    bool // the reply to a probe, which has no gRPC form
-	QueueRetry    bool // of the queue: Retry-After may be estimated, and QUEUE_REFUSAL_STATUS sets the status
+	QueueRetry    bool // for lack of a slot: Retry-After may be estimated, and QUEUE_REFUSAL_STATUS sets the status
 	ByUpstream    bool // the container ended the request: a gRPC call gets the status of its reset
 	Overload      bool // a sign of an overloaded container, for the adaptive limit
 	BlockedWindow bool // over HTTP/2 this may be caused by a client that keeps its windows closed
@@ -106,6 +107,7 @@ var meanings = [outcomeCount]Meaning{
 	PlaintextRejected:    {Name: "plaintext-refused", Means: "traffic without TLS although only TLS is allowed", Class: ClassClientError, Status: 403, Body: "only TLS is served here", Plain: true, ProxyError: "http_request_denied", GRPC: 7, Level: Debug},
 	OutOfMemoryBudget:    {Name: "out-of-memory-budget", Means: "the memory budget for request heads is exhausted", Class: ClassRejected, Status: 503, Body: "out of buffer memory", Plain: true, Retry: true, ProxyError: "proxy_internal_response", GRPC: 8, Level: Warn},
 	UpstreamTLSFailed:    {Name: "upstream-tls-failed", Means: "the container accepted a connection, but the TLS handshake failed", Class: ClassFailed, Status: 502, Body: "TLS to upstream failed", Plain: true, ProxyError: "tls_protocol_error", GRPC: 14, Level: Warn},
+	Evicted:              {Name: "evicted", Means: "ended in flight, because a queued request of a higher class needed its slot", Class: ClassRejected, Status: 503, Body: "evicted by a request of a higher priority", Plain: true, Retry: true, ProxyError: "connection_limit_reached", GRPC: 10, Level: Warn, QueueRetry: true},
 }
 
 // Meaning returns the table row of an outcome.

@@ -56,6 +56,7 @@ func TestOutcomesHaveTheDocumentedStatusesAndBodies(t *testing.T) {
 		{UpstreamBrokeOff, 502, "upstream broke off", true, false},
 		{QueueFull, 503, "pending request queue full", true, true},
 		{QueueWaitExpired, 503, "queue wait expired", true, true},
+		{Evicted, 503, "evicted by a request of a higher priority", true, true},
 		{UpstreamNotListening, 503, "user container is not listening", true, true},
 		{ShuttingDown, 503, "shutting down", true, false},
 		{NotReady, 503, "", false, false},

@@ -23,7 +23,7 @@ const (
 	StateAwaiting                // the request is being sent; no final response head yet
 	StateResponding              // the final response is being forwarded
 	StateTunnelling              // protocols have been switched
-	StateAbandoned               // the client has disconnected; the slot is held until the container has finished
+	StateAbandoned               // the client has disconnected, or the request is evicted; the slot is held until the container has finished
 )
 
 var stateNames = [...]string{"idle", "arrived", "queued", "connecting", "awaiting", "responding", "tunnelling", "abandoned"}
@@ -68,10 +68,11 @@ type Exchange struct {
 	// GRPC is the gRPC status that corresponds to the upstream's reset; 0 = use the
 	// status of the outcome.
 	GRPC     uint8
-	observed bool  // the observer expects End
-	retries  uint8 // number of retries
-	received bool  // in StateAbandoned: the final head has arrived
-	interims bool  // interim responses have been forwarded
+	observed bool         // the observer expects End
+	retries  uint8        // number of retries
+	received bool         // in StateAbandoned: the final head has arrived
+	held     gate.Outcome // in StateAbandoned: the outcome
+	interims bool         // interim responses have been forwarded
 
 	tracked *tracked // for Config.Overload; nil: no request has needed it yet
 }
@@ -140,6 +141,7 @@ func (x *Exchange) End(o gate.Outcome) {
 		v.addSample(x, o)
 	}
 	x.ticket.Release(x.slots())
+	x.settings.overload.endFlight(x)
 	if m := x.gate.load; m.metering() && x.Ended != 0 && !x.Unlimited {
 		m.ended(&x.Record, x.failedFor(o))
 	}
@@ -212,6 +214,7 @@ func (x *Exchange) enqueue() gate.Outcome {
 		if d := x.settings.queueMaxWait; d > 0 {
 			x.ticket.WaitBy = x.timeouts.Arrived + int64(d)
 		}
+		v.beginWait(x)
 	case admission.Admitted: // a slot was released since TryAcquire
 		x.admitted(0)
 	}
@@ -238,12 +241,14 @@ func (x *Exchange) queued(now int64) gate.Outcome {
 		return gate.QueueWaitExpired
 	}
 	x.settings.overload.checkStall(now)
+	x.settings.overload.checkEviction(x, now)
 	return gate.Undecided
 }
 
 // queueDeadline returns the latest time of the next call of queued; 0 = no bound.
 func (x *Exchange) queueDeadline(now int64) int64 {
-	return gate.Earliest(gate.Earliest(x.timeouts.NextDeadline(), x.ticket.NextDeadline()), x.settings.overload.nextStallCheck(now))
+	v := x.settings.overload
+	return gate.Earliest(gate.Earliest(gate.Earliest(x.timeouts.NextDeadline(), x.ticket.NextDeadline()), v.nextStallCheck(now)), v.nextEviction(x))
 }
 
 // admitted records that the exchange has had a slot since at; 0 = now.
@@ -254,6 +259,7 @@ func (x *Exchange) admitted(at time.Duration) {
 	} else {
 		x.Admitted = at
 	}
+	x.settings.overload.beginFlight(x)
 	if m := x.gate.load; m.metering() {
 		m.moved(int64(x.Admitted))
 	}

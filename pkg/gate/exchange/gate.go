@@ -95,6 +95,7 @@ type Gate struct {
 
 	settings  atomic.Pointer[settings] // current settings; never nil after Init
 	applyMu   sync.Mutex               // held while settings or the limit of an AutoLimit change
+	evictions evictions                // requests with an Eviction
 	unlimited *unlimited               // nil = no UnlimitedPaths
 	load      *loadMeter               // nil = no load reports
 	probes    waitingProbes
@@ -126,6 +127,12 @@ func (c *Config) Check() error {
 	}
 	if c.Overload.CostBy.Set() != (c.Overload.CostLimit > 0) {
 		problems = append(problems, errors.New("Overload.CostBy and Overload.CostLimit: want both or neither"))
+	}
+	if c.Overload.Evict.Set() && !c.Overload.PriorityBy.Set() {
+		problems = append(problems, errors.New("Overload.Evict: want Overload.PriorityBy as well"))
+	}
+	if err := c.Overload.Evict.check(); err != nil {
+		problems = append(problems, err)
 	}
 	if s := c.QueueRefusalStatus; s != 0 && s != 503 && s != 429 {
 		problems = append(problems, fmt.Errorf("QueueRefusalStatus %d: want 503 or 429", s))

@@ -36,6 +36,9 @@ type OverloadConfig struct {
 	CostLimit int
 	// Brake admits requests only as far as Gate.Admission.SetRoom allows.
 	Brake bool
+	// Evict lets queued requests end requests in flight of a lower class. Needs
+	// PriorityBy.
+	Evict Eviction
 	// MeasuredRetry derives Retry-After from the drain rate of the queue instead of
 	// sending 1.
 	MeasuredRetry bool
@@ -55,6 +58,7 @@ type tracked struct {
 	uploaded time.Duration // when bytes of the request body were last forwarded before the response
 	early    bool          // the final head arrived before the end of the upload
 	sampled  bool          // the service time has been added to overload.service
+	evictable
 }
 
 // track prepares x.tracked for a request. v may be nil.
@@ -63,9 +67,9 @@ func (v *overload) track(x *Exchange) {
 	case v == nil:
 		return
 	case x.tracked == nil:
-		x.tracked = new(tracked)
+		x.tracked = &tracked{evictable: evictable{wake: x.ticket.Waiter.Notify}}
 	}
-	*x.tracked = tracked{}
+	x.tracked.uploaded, x.tracked.early, x.tracked.sampled = 0, false, false
 }
 
 // fair reports whether the queue uses classes or keys.
@@ -160,9 +164,7 @@ func (v *overload) setOrder(x *Exchange) {
 		return
 	}
 	trusted := x.gate.Trusts(x.Peer.Addr())
-	if v.PriorityBy.Set() && trusted {
-		w.Class = parseClass(v.PriorityBy.header(x.Fields))
-	}
+	w.Class = v.classOf(x, trusted)
 	switch {
 	case v.FairBy.Set() && trusted:
 		w.Key = v.FairBy.Key(x)
@@ -172,6 +174,14 @@ func (v *overload) setOrder(x *Exchange) {
 	if v.CostBy.Set() {
 		w.SetCost(v.CostBy.cost(x, trusted))
 	}
+}
+
+// classOf returns the priority class of a request.
+func (v *overload) classOf(x *Exchange, trusted bool) uint8 {
+	if !v.PriorityBy.Set() || !trusted {
+		return admission.DefaultClass
+	}
+	return parseClass(v.PriorityBy.header(x.Fields))
 }
 
 // addSample updates the estimates before a request releases its slot.

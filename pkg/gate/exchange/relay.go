@@ -58,7 +58,7 @@ func (x *Exchange) Step(now int64) (e Ending, o gate.Outcome, next int64) {
 			if !x.discardRest(now) {
 				return Ongoing, gate.Undecided, x.timeouts.NextDeadline()
 			}
-			o = gate.ClientGone
+			o = x.heldOutcome()
 		default:
 			o, next = x.relay(now)
 			if o == gate.Undecided && x.state != StateConnecting && x.state != StateAbandoned {
@@ -76,7 +76,7 @@ func (x *Exchange) connect(now int64) (next int64, o gate.Outcome) {
 	if x.down.Disconnected() {
 		return 0, gate.ClientGone
 	}
-	if o := x.timeouts.Expired(now); o != gate.Undecided {
+	if o := x.expired(now); o != gate.Undecided {
 		return 0, o
 	}
 	if x.ticket.Late(now) {
@@ -152,9 +152,12 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 		if moved {
 			x.timeouts.NoteActivity(now)
 		}
-		if o := x.timeouts.Expired(now); o != gate.Undecided {
-			if x.state == StateResponding && x.delivered() {
+		if o := x.expired(now); o != gate.Undecided {
+			switch {
+			case x.state == StateResponding && x.delivered():
 				o = gate.Served // the client already has the whole response
+			case o == gate.Evicted && x.hold(o):
+				o = gate.Undecided
 			}
 			return o, 0
 		}
@@ -219,6 +222,7 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 			}
 			x.Status = x.up.Status()
 			x.expects.responseStarted()
+			x.beginEvents(x.up.Response())
 			x.down.Respond(x.up.Response())
 			x.pumpResponse()
 			return true, x.responseOutcome()
@@ -234,7 +238,7 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 
 // pumpResponse moves a part of the response body to the client.
 func (x *Exchange) pumpResponse() (moved bool) {
-	moved = x.up.Pump(x.down)
+	moved = x.up.Pump(x.responseSink())
 	if v := x.settings.overload; moved && v != nil && v.service != nil && x.up.Consumed() > 0 {
 		v.addFirstByte(x)
 	}
@@ -353,6 +357,7 @@ func (x *Exchange) releaseSlot() (moved bool) {
 		v.addSample(x, gate.Served)
 	}
 	x.ticket.Release(x.slots())
+	x.settings.overload.endFlight(x)
 	if m := x.gate.load; m.metering() && !x.Unlimited {
 		m.moved(int64(x.Ended))
 	}
@@ -366,25 +371,45 @@ func (x *Exchange) switchProtocols(now int64) {
 	x.Status = 101
 	x.gate.Drain.EnterTunnel()
 	x.timeouts.BeginTunnel(now, x.settings.tunnelMax)
+	x.settings.overload.endFlight(x)
 	x.down.Switch(x.up.Response())
 }
 
 // disconnected ends an exchange whose client has disconnected. With a hard limit the
 // slot is held until the container has finished its response or closed its connection,
-// so that it never works on more requests than the limit allows.
+// so that it never works on more requests than the limit allows. An evicted request
+// holds its slot in the same way; its client gets the reply when the slot is released.
 func (x *Exchange) disconnected() (o gate.Outcome, next int64) {
 	x.down.Drop()
-	if !x.gate.HardConcurrency || x.state == StateTunnelling || !x.ticket.Slot || x.Unlimited || !x.up.Sent() {
+	if !x.hold(gate.ClientGone) {
 		return gate.ClientGone, 0
+	}
+	x.settings.overload.endFlight(x)
+	return gate.Undecided, 0
+}
+
+// hold begins to hold the slot of a request that ends with o, with a hard limit; false =
+// the slot can be released at once.
+func (x *Exchange) hold(o gate.Outcome) bool {
+	if !x.gate.HardConcurrency || x.state == StateTunnelling || !x.ticket.Slot || x.Unlimited || !x.up.Sent() {
+		return false
 	}
 	if x.state == StateResponding {
 		x.Status = x.up.Status()
 	}
-	x.received = x.state == StateResponding
+	x.held, x.received = o, x.state == StateResponding
 	x.to(StateAbandoned)
-	x.up.HangUp()
+	x.up.HangUp(o == gate.Evicted)
 	x.timeouts.KeepRequestDeadline()
-	return gate.Undecided, 0
+	return true
+}
+
+// heldOutcome returns the outcome of an exchange whose slot was held.
+func (x *Exchange) heldOutcome() gate.Outcome {
+	if x.down.Disconnected() {
+		return gate.ClientGone
+	}
+	return x.held
 }
 
 // discardRest discards the rest of the response and reports whether it has ended.
@@ -433,10 +458,13 @@ func (x *Exchange) conclude(o gate.Outcome) (e Ending) {
 		case o == gate.Tunnelled, o == gate.ClientGone:
 			up.Abort()
 			e = Closed
-		case x.state == StateAwaiting:
+		case x.state == StateAwaiting, x.state == StateAbandoned && x.Status == 0:
 			up.Abort()
 			e = Rejected
 		default:
+			if o == gate.Evicted {
+				x.tracked.events.abort()
+			}
 			up.Abort()
 			e = CutOff
 		}

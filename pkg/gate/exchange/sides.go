@@ -128,8 +128,9 @@ type Upstream interface {
 	Complete(open bool)
 	// HangUp tells the container that the client has disconnected. Receive, or
 	// Failed after the final head, reports when the container has stopped working
-	// on the request.
-	HangUp()
+	// on the request. With cancel, a container that would otherwise not be told
+	// because it has the whole request is told to stop.
+	HangUp(cancel bool)
 	// Abort ends the exchange at once.
 	Abort()
 }

@@ -300,7 +300,7 @@ func (u *upConn) Complete(open bool) {
 
 // HangUp implements exchange.Upstream. A half-close tells the container that the client
 // has disconnected.
-func (u *upConn) HangUp() {
+func (u *upConn) HangUp(bool) {
 	u.writer.drop()
 	u.sock.CloseWrite()
 }

@@ -329,10 +329,10 @@ func (s *upStream) ReadAhead() (moved, whole bool) {
 
 // HangUp implements exchange.Upstream. If the container has the whole request, it may
 // finish its response: a reset would hide when it stops working. If the upload is
-// incomplete, the stream is reset, and a PING is sent whose acknowledgement proves that
+// incomplete, or with cancel, the stream is reset, and a PING is sent whose acknowledgement proves that
 // the container has read the reset (RFC 9113 section 6.7).
-func (s *upStream) HangUp() {
-	if s.sendState == sendEnded {
+func (s *upStream) HangUp(cancel bool) {
+	if s.sendState == sendEnded && !cancel {
 		return
 	}
 	s.sendReset(h2.Cancel)

@@ -1,0 +1,97 @@
+package exchange
+
+import (
+	"bytes"
+
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+)
+
+// evictedEvent ends the event stream of an evicted request, in the form that clients of
+// model servers expect of an error.
+const evictedEvent = "event: error\ndata: {\"error\":{\"message\":\"evicted by a request of a higher priority\",\"type\":\"overloaded_error\",\"code\":\"evicted\"}}\n\n"
+
+// eventStream is the Sink of a response with server-sent events (text/event-stream, WHATWG
+// HTML section 9.2) whose length is not announced and that is not encoded. It forwards
+// the payload unchanged, and knows whether an event could be inserted.
+type eventStream struct {
+	Downstream      // nil = the response is no such stream
+	line       bool // the current line is not empty
+	inEvent    bool // the bytes since the last empty line are not a whole event
+	cr         bool // the last byte was a CR
+}
+
+// begin makes s the sink of the response res to x, if it is such a stream.
+func (s *eventStream) begin(x *Exchange, res *wire.Response) {
+	if x.Protocol == "HTTP/1.0" || res.Body != wire.BodyChunked && res.Body != wire.BodyUntilClose {
+		return // no chunks: the event would look like the end of the response
+	}
+	isStream := false
+	for name, value := range res.Each {
+		switch {
+		case bytes.EqualFold(name, []byte("content-type")):
+			value, _, _ = bytes.Cut(value, []byte(";"))
+			isStream = bytes.EqualFold(bytes.TrimSpace(value), []byte("text/event-stream"))
+		case bytes.EqualFold(name, []byte("content-encoding")):
+			return
+		}
+	}
+	if isStream {
+		*s = eventStream{Downstream: x.down}
+	}
+}
+
+func (s *eventStream) end() { s.Downstream = nil }
+
+// Write implements Sink.
+func (s *eventStream) Write(p []byte) int {
+	n := s.Downstream.Write(p)
+	s.note(p[:n])
+	return n
+}
+
+// note follows the lines of the stream. The last four bytes decide: an empty line has at
+// most two, and so has the end of the line before it.
+func (s *eventStream) note(p []byte) {
+	if skipped := len(p) - 4; skipped > 0 {
+		s.line, s.inEvent, s.cr = true, true, p[skipped-1] == '\r'
+		p = p[skipped:]
+	}
+	for _, c := range p {
+		switch {
+		case c == '\n' && s.cr: // the end of CRLF
+		case c == '\n', c == '\r':
+			s.inEvent, s.line = s.line, false
+		default:
+			s.inEvent, s.line = true, true
+		}
+		s.cr = c == '\r'
+	}
+}
+
+// abort sends evictedEvent if the client has been sent whole events only and accepts it.
+// The response stays recognizably incomplete: its last chunk or END_STREAM is missing.
+func (s *eventStream) abort() {
+	if s.Downstream == nil || s.inEvent {
+		return
+	}
+	if _, empty := s.Flush(); !empty || s.Capacity() < len(evictedEvent) {
+		return
+	}
+	s.Downstream.Write([]byte(evictedEvent))
+	s.Flush()
+}
+
+// beginEvents prepares x for an eviction during its response res.
+func (x *Exchange) beginEvents(res *wire.Response) {
+	if x.settings.overload.evicts() && x.tracked.joined {
+		x.tracked.events.begin(x, res)
+	}
+}
+
+// responseSink returns the Sink of the response.
+func (x *Exchange) responseSink() Sink {
+	if x.settings.overload.evicts() && x.tracked.events.Downstream != nil {
+		return &x.tracked.events
+	}
+	return x.down
+}

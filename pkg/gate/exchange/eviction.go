@@ -1,0 +1,363 @@
+package exchange
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/admission"
+	"github.com/queuegate/queuegate/pkg/gate/internal/list"
+)
+
+const (
+	// DefaultEvictionRate is the default of Eviction.Rate.
+	DefaultEvictionRate = 1
+	// evictionShare is the part of the slots that may be evicted at once, before
+	// Eviction.Rate limits evictions.
+	evictionShare = 4
+
+	minEvictionRate, maxEvictionRate = 0.001, 1000
+)
+
+// Eviction is the rule by which a queued request ends a request in flight to get its
+// slot. The zero value disables it.
+//
+// A request that has been queued for longer than After evicts the youngest request in
+// flight of a sheddable and lower class than its own. Youngest means admitted last: the
+// least work is lost. The waiting request evicts another one only when the first one has
+// released its slot. Evictions of all classes share a token bucket of Rate tokens per
+// second, which holds a token for every fourth slot, and one at least:
+//
+//	waiting  in flight, oldest first  class>=6 evicts
+//	0        0 3 6 7 6                the last one, of class 6
+//	3        6 6 0                    the second one
+//	6        6 7 6                    the one of class 7
+//	7, 6     6 6                      none: no lower class is in flight
+//	0        3 5                      none: not sheddable
+//
+// A tunnel is never evicted, because it has no response whose truncation its client could
+// detect. A request for UnlimitedPaths holds no slot: it neither evicts nor is evicted.
+type Eviction struct {
+	Class uint8         // highest sheddable class, 1 to Classes-1; 0 = off
+	After time.Duration // wait in the queue before a request evicts another
+	Rate  float64       // evictions per second in the long run
+}
+
+// ParseEviction parses class>=N,after=DURATION[,rate=NUMBER], in any order.
+func ParseEviction(text string) (Eviction, error) {
+	e := Eviction{Rate: DefaultEvictionRate}
+	seen := map[string]bool{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if seen[name] {
+			return Eviction{}, fmt.Errorf("%q is there twice", name)
+		}
+		seen[name] = true
+		var err error
+		switch name {
+		case "class>":
+			var n uint64
+			if n, err = strconv.ParseUint(value, 10, 8); err != nil || n < 1 || n >= admission.Classes {
+				return Eviction{}, fmt.Errorf("class %q is not from 1 to %d", value, admission.Classes-1)
+			}
+			e.Class = uint8(n)
+		case "after":
+			if e.After, err = time.ParseDuration(value); err != nil || e.After < 0 || e.After > maxTimeout {
+				return Eviction{}, fmt.Errorf("after %q is not a duration", value)
+			}
+		case "rate":
+			if e.Rate, err = strconv.ParseFloat(value, 64); err != nil || !(e.Rate >= minEvictionRate && e.Rate <= maxEvictionRate) {
+				return Eviction{}, fmt.Errorf("rate %q is not from %v to %d", value, minEvictionRate, maxEvictionRate)
+			}
+		default:
+			return Eviction{}, fmt.Errorf("%q is unknown", part)
+		}
+	}
+	if !seen["class>"] || !seen["after"] {
+		return Eviction{}, errors.New("class>= and after= are both needed")
+	}
+	return e, nil
+}
+
+// String returns the text that ParseEviction parses; empty if e is off.
+func (e Eviction) String() string {
+	if !e.Set() {
+		return ""
+	}
+	text := fmt.Sprintf("class>=%d,after=%s", e.Class, e.After)
+	if e.Rate != DefaultEvictionRate {
+		text += ",rate=" + strconv.FormatFloat(e.Rate, 'g', -1, 64)
+	}
+	return text
+}
+
+// Set reports whether e enables evictions.
+func (e Eviction) Set() bool { return e.Class != 0 }
+
+// check returns the problem of e; nil = none.
+func (e Eviction) check() error {
+	if e.Set() && (e.Class >= admission.Classes || e.After < 0 || !(e.Rate >= minEvictionRate && e.Rate <= maxEvictionRate)) {
+		return fmt.Errorf("Overload.Evict %s: want a class from 1 to %d, no negative wait and a rate from %v to %d", e, admission.Classes-1, minEvictionRate, maxEvictionRate)
+	}
+	return nil
+}
+
+// victim returns the class whose youngest request a waiting request of the given class
+// evicts. youngest holds the number of the latest admission of each class, 0 = none in
+// flight.
+func (e Eviction) victim(waiting uint8, youngest *[admission.Classes]uint64) (class uint8, ok bool) {
+	latest := uint64(0)
+	for c := max(e.Class, waiting+1); c < admission.Classes; c++ {
+		if youngest[c] > latest {
+			class, latest = c, youngest[c]
+		}
+	}
+	return class, latest > 0
+}
+
+// interval returns the time in ns in which the bucket gains a token.
+func (e Eviction) interval() int64 { return int64(float64(time.Second) / e.Rate) }
+
+// tokenBucket limits evictions. It is the generic cell rate algorithm (ITU-T I.371), the
+// form of a token bucket that needs one number: the time at which it is full again. The
+// zero value is full.
+type tokenBucket struct{ full int64 }
+
+// take takes a token and returns 0, or returns when there will be one. The bucket gains a
+// token per interval and holds burst of them.
+func (b *tokenBucket) take(now, interval int64, burst int) (next int64) {
+	full := max(b.full, now) + interval
+	if next := full - int64(burst)*interval; next > now {
+		return next
+	}
+	b.full = full
+	return 0
+}
+
+// evictions is the registry of the requests that may be evicted, and of the queued
+// requests that may evict. Only requests with an Eviction enter it. Its methods may be
+// called from any goroutine.
+type evictions struct {
+	mu       sync.Mutex
+	inFlight [admission.Classes]list.List[evictable, *evictable] // sheddable requests by class, in the order of admission
+	overdue  [admission.Classes]list.List[evictable, *evictable] // queued requests by class that have waited too long and have no victim
+	admitted uint64                                              // number of the latest admission
+	bucket   tokenBucket
+}
+
+// evictable is the entry of an exchange in the registry, as a queued request first and as
+// one in flight then. It is part of the exchange, and reused with it: the registry
+// refers to it only until leave.
+type evictable struct {
+	wake func() // causes a step of the exchange
+
+	// Of the owner's goroutine.
+	due    int64 // when the queued request may evict another; 0 = never
+	next   int64 // when it tries; 0 = when woken
+	joined bool  // the registry may refer to the entry
+
+	// Guarded by evictions.mu.
+	list.Node[evictable]
+	in             *list.List[evictable, *evictable] // nil = in no list
+	class          uint8
+	number         uint64     // of its admission
+	victim, waiter *evictable // the evicted request that has not released its slot, and the one that waits for it
+
+	// evicted is set under evictions.mu and only between add and leave, so it never
+	// concerns another request of the exchange.
+	evicted atomic.Bool
+
+	events eventStream
+}
+
+// evict chooses a victim for the queued request of w and wakes it. It returns when to call
+// it again; 0 = when woken.
+func (r *evictions) evict(w *evictable, class uint8, rule Eviction, burst int, now int64) (next int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.joined = true
+	if w.victim != nil {
+		return 0
+	}
+	if w.in == nil {
+		w.class = class
+		w.push(&r.overdue[class])
+	}
+	// The others wait until they are first, so that the highest class gets the next token.
+	if r.firstOverdue() != w {
+		return 0
+	}
+	var youngest [admission.Classes]uint64
+	for c := range r.inFlight {
+		if last := r.inFlight[c].Last(); last != nil {
+			youngest[c] = last.number
+		}
+	}
+	c, ok := rule.victim(class, &youngest)
+	if !ok {
+		return 0
+	}
+	if next := r.bucket.take(now, rule.interval(), burst); next != 0 {
+		return next
+	}
+	victim := r.inFlight[c].Last()
+	victim.remove()
+	w.remove()
+	w.victim, victim.waiter = victim, w
+	victim.evicted.Store(true)
+	victim.wake()
+	r.wakeFirst()
+	return 0
+}
+
+// add registers a sheddable request that has a slot.
+func (r *evictions) add(e *evictable, class uint8) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.joined = true
+	r.admitted++
+	e.class, e.number = class, r.admitted
+	e.push(&r.inFlight[class])
+	r.wakeFirst()
+}
+
+// leave removes e: its request has released its slot, may not be evicted any more, or is
+// not queued any more. Call it after the release of the slot, so that the request that
+// waits for the slot finds it.
+func (r *evictions) leave(e *evictable) {
+	e.due, e.next = 0, 0
+	if !e.joined {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.joined = false
+	e.remove()
+	if w := e.waiter; w != nil {
+		w.victim, e.waiter = nil, nil
+		w.wake()
+	}
+	if v := e.victim; v != nil {
+		v.waiter, e.victim = nil, nil
+	}
+	e.evicted.Store(false)
+	r.wakeFirst()
+}
+
+// firstOverdue returns the overdue request that evicts next: of the highest class, the
+// first one. The caller holds mu.
+func (r *evictions) firstOverdue() *evictable {
+	for c := range r.overdue {
+		if w := r.overdue[c].First(); w != nil {
+			return w
+		}
+	}
+	return nil
+}
+
+// wakeFirst wakes the request that evicts next. The caller holds mu.
+func (r *evictions) wakeFirst() {
+	if w := r.firstOverdue(); w != nil {
+		w.wake()
+	}
+}
+
+func (e *evictable) push(l *list.List[evictable, *evictable]) {
+	e.in = l
+	l.Push(e)
+}
+
+func (e *evictable) remove() {
+	if e.in != nil {
+		e.in.Remove(e)
+		e.in = nil
+	}
+}
+
+// evicts reports whether requests evict others. v may be nil.
+func (v *overload) evicts() bool { return v != nil && v.Evict.Set() }
+
+// beginWait sets when a request that has just been queued may evict another. v may be
+// nil.
+func (v *overload) beginWait(x *Exchange) {
+	if !v.evicts() || x.ticket.Waiter.Class >= admission.Classes-1 {
+		return
+	}
+	e := &x.tracked.evictable
+	e.due = x.timeouts.Arrived + int64(v.Evict.After)
+	e.next = e.due
+}
+
+// checkEviction evicts a request for a queued request that has waited too long. v may be
+// nil.
+func (v *overload) checkEviction(x *Exchange, now int64) {
+	if !v.evicts() {
+		return
+	}
+	e := &x.tracked.evictable
+	if e.due == 0 || now < e.due {
+		return
+	}
+	e.next = v.gate.evictions.evict(e, x.ticket.Waiter.Class, v.Evict, v.evictionBurst(), now)
+}
+
+// evictionBurst returns how many requests may be evicted at once.
+func (v *overload) evictionBurst() int {
+	a := v.gate.Admission
+	slots := a.Limit()
+	if slots == 0 {
+		slots = a.InFlight() // limited by units or room
+	}
+	return max(slots/evictionShare, 1)
+}
+
+// nextEviction returns when a queued request calls checkEviction again; 0 = when woken. v
+// may be nil.
+func (v *overload) nextEviction(x *Exchange) int64 {
+	if !v.evicts() {
+		return 0
+	}
+	return x.tracked.evictable.next
+}
+
+// beginFlight registers a request that has got a slot, if it is sheddable. A Blocking has
+// no steps that could end it. v may be nil.
+func (v *overload) beginFlight(x *Exchange) {
+	if !v.evicts() || x.Unlimited {
+		return
+	}
+	e := &x.tracked.evictable
+	v.gate.evictions.leave(e) // as a queued request
+	if class := v.classOf(x, v.gate.Trusts(x.Peer.Addr())); class >= v.Evict.Class && x.down != nil {
+		v.gate.evictions.add(e, class)
+	}
+}
+
+// endFlight removes a request that has released its slot or left the queue, or must not be
+// evicted. v may be nil.
+func (v *overload) endFlight(x *Exchange) {
+	if v.evicts() {
+		v.gate.evictions.leave(&x.tracked.evictable)
+		x.tracked.events.end()
+	}
+}
+
+// isEvicted reports whether another request has evicted x, which has a slot.
+func (x *Exchange) isEvicted() bool {
+	return x.settings.overload.evicts() && x.tracked.evictable.evicted.Load()
+}
+
+// expired returns the outcome of x if it must end now: a timeout has expired, or it is
+// evicted; Undecided otherwise.
+func (x *Exchange) expired(now int64) gate.Outcome {
+	if x.isEvicted() {
+		return gate.Evicted
+	}
+	return x.timeouts.Expired(now)
+}
