@@ -160,10 +160,10 @@ var appliedFields = []string{
 
 func TestEveryLiveSettingIsApplied(t *testing.T) {
 	f := newServiceFiles(t)
-	base := f.config("--queue-cost-by", "length", "--queue-cost-limit", "1000")
+	base := f.config("--queue-cost-by", "length", "--queue-cost-limit", "1000", "--queue-priority-by", "header:Class")
 	values := map[string]string{
 		"queue-cost-by": "header:Cost", "engine-max-kv": "0.5",
-		"concurrency": "3", "queue-fair-by": "peer", "queue-priority-by": "header:Priority", "queue-deadline-by": "header:Deadline",
+		"concurrency": "3", "queue-fair-by": "peer", "queue-priority-by": "header:Priority", "queue-evict": "class>=6,after=2s", "queue-deadline-by": "header:Deadline",
 		"queue-retry-after": "measured", "queue-refusal-status": "429", "request-log": "true", "request-log-template": "json", "probe-request-log": "true",
 	}
 	for _, flag := range config.LiveFlags() {

@@ -49,6 +49,9 @@ func (l *loader) checkCombinations() {
 		l.checkScheme("METRICS_COLLECTOR_ADDRESS", &l.OTel.Metrics)
 	}
 	l.checkCost()
+	if evict := l.Gate.Overload.Evict; evict.Set() && !l.Gate.Overload.PriorityBy.Set() && l.good("QUEUE_PRIORITY_BY") {
+		l.problem("QUEUE_EVICT", "QUEUE_EVICT=%s: want QUEUE_PRIORITY_BY as well", evict)
+	}
 	for _, name := range []string{"READINESS_ROOM", "ENGINE_METRICS_PERIOD", "ENGINE_MAX_WAITING", "ENGINE_MAX_KV"} {
 		if l.EngineMetrics == "" && l.Given(name) && l.good("ENGINE_METRICS") {
 			l.warn("%s has no effect without ENGINE_METRICS", name)

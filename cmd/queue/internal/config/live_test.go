@@ -25,7 +25,7 @@ func annotation(flag, value string) string {
 }
 
 // companions are live settings that need another one.
-var companions = map[string]string{"queue-cost-by": "queue-cost-limit=9", "queue-cost-limit": "queue-cost-by=length"}
+var companions = map[string]string{"queue-cost-by": "queue-cost-limit=9", "queue-cost-limit": "queue-cost-by=length", "queue-evict": "queue-priority-by=header:Priority"}
 
 func TestALiveSettingHasTheEffectOfItsFlag(t *testing.T) {
 	base := mustLoad(t, nil, nil)

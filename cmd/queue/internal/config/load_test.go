@@ -133,7 +133,7 @@ var allDifferent = map[string]string{
 	"QUEUE_SERVING_PORT": "1001", "QUEUE_SERVING_TLS_PORT": "1002", "USER_PORT": "1003", "PRESET": "triton", "LISTEN_ADDRESS": "::1", "THREADS": "3",
 	"CLIENT_HALF_CLOSE": "answer", "TRUSTED_SOURCES": "10.0.0.0/8,::1", "HEAD_MEMORY": "1Mi", "ENABLE_HTTP_FULL_DUPLEX": "true",
 	"CONTAINER_CONCURRENCY": "7", "CONCURRENCY_HARD": "true", "QUEUE_CAPACITY": "0", "QUEUE_MAX_WAIT": "250ms",
-	"QUEUE_FAIR_BY": "header:X-Tenant", "QUEUE_PRIORITY_BY": "header:Priority", "ENGINE_METRICS": "http://localhost:8000/metrics?x=y", "ENGINE_METRICS_PERIOD": "20ms", "ENGINE_MAX_WAITING": "19", "ENGINE_MAX_KV": "0.8", "READINESS_ROOM": "21s", "QUEUE_COST_BY": "header:X-Tokens", "QUEUE_COST_LIMIT": "5000", "QUEUE_DEADLINE_BY": "header:X-Deadline:ms", "QUEUE_RETRY_AFTER": "measured",
+	"QUEUE_FAIR_BY": "header:X-Tenant", "QUEUE_PRIORITY_BY": "header:Priority", "ENGINE_METRICS": "http://localhost:8000/metrics?x=y", "ENGINE_METRICS_PERIOD": "20ms", "ENGINE_MAX_WAITING": "19", "ENGINE_MAX_KV": "0.8", "READINESS_ROOM": "21s", "QUEUE_EVICT": "class>=5,after=1.5s,rate=2", "QUEUE_COST_BY": "header:X-Tokens", "QUEUE_COST_LIMIT": "5000", "QUEUE_DEADLINE_BY": "header:X-Deadline:ms", "QUEUE_RETRY_AFTER": "measured",
 	"QUEUE_REFUSAL_STATUS": "429", "SERVER_TIMING": "true", "REQUEST_START": "true", "LOAD_REPORTS": "always", "LOAD_REPORT_STREAM": "true", "UNLIMITED_PATHS": "/metrics,/health/*", "UNLIMITED_CAPACITY": "18",
 	"UNCOUNTED_PATHS":          "/healthz, /livez",
 	"REVISION_TIMEOUT_SECONDS": "45", "REVISION_RESPONSE_START_TIMEOUT_SECONDS": "11", "REVISION_IDLE_TIMEOUT_SECONDS": "12", "TUNNEL_MAX_SECONDS": "13.5",
@@ -180,6 +180,7 @@ func allDifferentConfig() Config {
 			Overload: exchange.OverloadConfig{
 				FairBy: mustSelector("header:X-Tenant"), PriorityBy: mustSelector("header:Priority"), DeadlineBy: mustTimeoutSelector("header:X-Deadline:ms"), MeasuredRetry: true,
 				CostBy: mustCostSelector("header:X-Tokens"), CostLimit: 5000, Brake: true,
+				Evict: exchange.Eviction{Class: 5, After: 1500 * time.Millisecond, Rate: 2},
 			},
 			UpstreamWait: 14 * time.Second, UpstreamRestartWait: 500 * time.Millisecond, DrainQuiet: 0, DrainTunnel: 16 * time.Second, TLSOnly: true,
 		},

@@ -59,6 +59,12 @@ var (
 	timeoutField = selectorKind("FIELD", "header:NAME or header:NAME:ms", "header:", exchange.ParseTimeoutSelector)
 )
 
+// evictionRule is a rule for evictions.
+var evictionRule = &kind[exchange.Eviction]{
+	form{"RULE", "class>=N,after=DURATION[,rate=NUMBER]", plain},
+	exchange.ParseEviction,
+	exchange.Eviction.String}
+
 // selectorKind returns a kind for a selector whose text begins with prefix.
 func selectorKind(hint, wants, prefix string, parse func(string) (exchange.Selector, error)) *kind[exchange.Selector] {
 	return &kind[exchange.Selector]{

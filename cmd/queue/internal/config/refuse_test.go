@@ -37,6 +37,7 @@ var (
 		"PATH":        {"a\x00b"},
 		"HEADERS":     nil, // ignored, not refused
 		"ATTRIBUTES":  nil, // the same
+		"RULE":        {"x", "6", "class=6,after=1s"},
 		"SAMPLER":     nil, // the same
 		"PROPAGATORS": nil, // the same
 		"MS":          nil, // the same
@@ -45,6 +46,7 @@ var (
 	refusedBy = map[string][]string{
 		"QUEUE_SERVING_PORT": {"0"}, "USER_PORT": {"0"}, "THREADS": {"1025"}, "HEAD_MEMORY": {"0", "65535", "63Ki"}, "HTTP2_MAX_HEADER_LIST": {"0", "4095"},
 		"CONTAINER_CONCURRENCY": {"1048577", "automatic", "auto:", "auto:5", "auto:0-3", "auto:5-4", "auto:1-1048577"},
+		"QUEUE_EVICT":           {"class>=8,after=1s", "after=1s", "class>=6", "class>=6,after=1"},
 		"QUEUE_RETRY_AFTER":     {"2", "0", "yes"}, "QUEUE_CAPACITY": {"16777217"},
 		"QUEUE_REFUSAL_STATUS": {"500", "0"}, "ENGINE_METRICS": {"127.0.0.1:8000", "https://127.0.0.1/metrics", "http://10.0.0.1:8000/metrics", "http://engine/metrics", "http://u:p@localhost/", "http://localhost:0/"}, "ENGINE_METRICS_PERIOD": {"9ms", "11s", "0"}, "ENGINE_MAX_KV": {"1.1", "-1"}, "QUEUE_COST_BY": {"peer", "path:1", "length:4", "header:"}, "QUEUE_COST_LIMIT": {"16777216", "-1"}, "UNLIMITED_CAPACITY": {"0", "1025"}, "UNLIMITED_PATHS": {"metrics", "/a?b", "/a*", "/a%2e", "*"},
 		"REVISION_TIMEOUT_SECONDS": {"0", "1.5"}, "REVISION_RESPONSE_START_TIMEOUT_SECONDS": {"1.5"}, "REVISION_IDLE_TIMEOUT_SECONDS": {"1.5"},
@@ -200,6 +202,7 @@ func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
 		{[]string{"METRICS_COLLECTOR_ADDRESS", "", "SERVING_REQUEST_METRICS_BACKEND", "grpc"}},
 		{[]string{"QUEUE_PROXY_TLS_MAX_VERSION", "1.2", "QUEUE_PROXY_TLS_MIN_VERSION", "1.3"}},
 		{[]string{"TLS_CLIENT_SANS", "a.example"}},
+		{[]string{"QUEUE_EVICT", "class>=6,after=2s"}},
 		{[]string{"QUEUE_COST_BY", "length"}},
 		{[]string{"QUEUE_COST_LIMIT", "5"}},
 		{[]string{"TLS_ONLY", "true", "QUEUE_SERVING_TLS_PORT", "0"}},

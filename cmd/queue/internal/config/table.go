@@ -99,6 +99,9 @@ func admissionRows(c *Config) []row {
 			"Key by which queued requests share slots fairly: a header field, the peer's address or a segment of the path. A full queue sheds the newest request of the key with the most queued requests. A peer that TRUSTED_SOURCES does not name has its address (IPv6: its /64) as its key."},
 		{"QUEUE_PRIORITY_BY", "queue-priority-by", "(none)", headerField.live(&c.Gate.Overload.PriorityBy),
 			"Header field with the priority class, 0 (first) to 7, alone or as u= of RFC 9218; 3 without one. TRUSTED_SOURCES says whose is believed."},
+		{"QUEUE_EVICT", "queue-evict", "(none)", evictionRule.live(&c.Gate.Overload.Evict),
+			"Eviction: a request that has been queued for longer than after ends the youngest request in flight of a lower class, N or below (greater numbers), to get its slot. " +
+				"At most rate evictions per second (default 1), after a burst of a quarter of the slots. Needs QUEUE_PRIORITY_BY."},
 		{"QUEUE_COST_BY", "queue-cost-by", "(none)", costField.live(&c.Gate.Overload.CostBy),
 			"Cost of a request in units: length, a quarter of the body's Content-Length (about its tokens), or the number in a header field; at least 1. " +
 				"QUEUE_FAIR_BY then shares units, not slot time. TRUSTED_SOURCES says whose field is believed. Needs QUEUE_COST_LIMIT."},
