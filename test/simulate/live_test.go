@@ -64,6 +64,12 @@ func (r *run) changeSettings() {
 	maybe(func() { o.FairBy = pick(l.world, base.Overload.FairBy, exchange.Selector{}) })
 	maybe(func() { o.PriorityBy = pick(l.world, base.Overload.PriorityBy, exchange.Selector{}) })
 	maybe(func() { o.DeadlineBy = pick(l.world, base.Overload.DeadlineBy, exchange.Selector{}) })
+	if base.Overload.Evict.Set() {
+		maybe(func() { o.Evict = pick(l.world, drawRule(l.world), exchange.Eviction{}) })
+	}
+	if !o.PriorityBy.Set() {
+		o.Evict = exchange.Eviction{}
+	}
 	if base.Overload.CostLimit > 0 && l.chance(0.4) {
 		o.CostBy, o.CostLimit = base.Overload.CostBy, pick(l.world, 1, 50, 5000)
 		if l.chance(0.3) {

@@ -198,6 +198,8 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		why(q.breaks > 0 || a.wrong || q.tainted, "the container has not aborted")
 		why(!a.whole(q, q.responseSent, a.hard) || q.breaks > 0, "the response is complete")
 	case gate.DeadlineExceeded: // judgeDeadline
+	case gate.Evicted:
+		why(r.judgeEvicted(q, x), "no request may have evicted it")
 	case gate.HeadTooLarge:
 		why(r.h2.upList > 0 && q.pads(), "its head is short")
 		why(q.heads == 0 || q.breaks > 0 || q.refusals > 0, "the container has received it")

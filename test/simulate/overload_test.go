@@ -280,7 +280,7 @@ func (r *run) judgeRetry(q *request, fields [][2]string) {
 	case !o.Meaning().Retry && n == 0:
 	case !o.Meaning().Retry || n != 1 || err != nil || seconds < 1 || seconds > 60:
 		r.found("request %d: Retry-After %q in a reply with outcome %s", q.id, text, o)
-	case seconds != 1 && !(q.rules.Overload.MeasuredRetry && (o == gate.QueueFull || o == gate.QueueWaitExpired)):
+	case seconds != 1 && !(q.rules.Overload.MeasuredRetry && (o.Meaning().QueueRetry)):
 		r.found("request %d: Retry-After %q, which was not measured", q.id, text)
 	}
 }

@@ -27,7 +27,8 @@ type run struct {
 	h2clients []*h2Client
 	load      *overload
 	live      *live
-	fullAt    int64 // when a request last found the queue full
+	fullAt    int64   // when a request last found the queue full
+	evictedAt []int64 // ends of evicted requests
 
 	exchanges   int
 	exchanges2  int // HTTP/2 exchanges
@@ -76,6 +77,7 @@ func simulate(seed uint64, tracing bool, c changes) (res result) {
 	r.settings = draw(w, k)
 	r.h2, r.load = drawH2(seed, r.settings, k), drawOverload(seed, r.settings)
 	drawCosts(seed, r.settings)
+	drawEviction(seed, r.settings)
 	r.live = drawLive(seed)
 	r.apply(c)
 	res.seed, res.changes = seed, c
