@@ -327,9 +327,9 @@ func (v *overload) nextEviction(x *Exchange) int64 {
 }
 
 // beginFlight registers a request that has got a slot, if it is sheddable. A Blocking has
-// no steps that could end it. v may be nil.
+// no steps that could end it.
 func (v *overload) beginFlight(x *Exchange) {
-	if !v.evicts() || x.Unlimited {
+	if x.Unlimited {
 		return
 	}
 	e := &x.tracked.evictable
@@ -343,9 +343,13 @@ func (v *overload) beginFlight(x *Exchange) {
 // evicted. v may be nil.
 func (v *overload) endFlight(x *Exchange) {
 	if v.evicts() {
-		v.gate.evictions.leave(&x.tracked.evictable)
-		x.tracked.events.end()
+		v.leaveFlight(x)
 	}
+}
+
+func (v *overload) leaveFlight(x *Exchange) {
+	v.gate.evictions.leave(&x.tracked.evictable)
+	x.tracked.events.end()
 }
 
 // isEvicted reports whether another request has evicted x, which has a slot.

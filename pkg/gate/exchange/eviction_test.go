@@ -759,12 +759,20 @@ func TestEvictionsStayWithinTheBudget(t *testing.T) {
 	})
 }
 
+// onlyField is a field Priority with this value.
+type onlyField []byte
+
+func (f onlyField) Each(yield func(name, value []byte) bool) { yield(priorityName, f) }
+
+var priorityName = []byte("Priority")
+
 func BenchmarkEvictableBeginEnd(b *testing.B) {
 	for _, class := range []int{0, 7} {
 		b.Run(fmt.Sprintf("class %d", class), func(b *testing.B) {
 			g := evictingGate(b, 100, Config{})
 			s := newStepped(g, class, second)
 			s.End(gate.Served)
+			s.Fields = onlyField(strconv.Itoa(class))
 			b.ReportAllocs()
 			for b.Loop() {
 				s.Begin(second, &s.client, &s.container)

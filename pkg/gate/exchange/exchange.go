@@ -114,7 +114,9 @@ func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	x.GRPC = 0
 	x.Dial.begin()
 	x.settings = x.gate.settings.Load()
-	x.settings.overload.track(x)
+	if v := x.settings.overload; v != nil {
+		v.track(x)
+	}
 	x.gate.Drain.Enter()
 	if s := x.gate.Standby; s != nil {
 		s.enter()
@@ -259,7 +261,9 @@ func (x *Exchange) admitted(at time.Duration) {
 	} else {
 		x.Admitted = at
 	}
-	x.settings.overload.beginFlight(x)
+	if v := x.settings.overload; v.evicts() {
+		v.beginFlight(x)
+	}
 	if m := x.gate.load; m.metering() {
 		m.moved(int64(x.Admitted))
 	}

@@ -61,12 +61,9 @@ type tracked struct {
 	evictable
 }
 
-// track prepares x.tracked for a request. v may be nil.
+// track prepares x.tracked for a request.
 func (v *overload) track(x *Exchange) {
-	switch {
-	case v == nil:
-		return
-	case x.tracked == nil:
+	if x.tracked == nil {
 		x.tracked = &tracked{evictable: evictable{wake: x.ticket.Waiter.Notify}}
 	}
 	x.tracked.uploaded, x.tracked.early, x.tracked.sampled = 0, false, false
