@@ -11,7 +11,7 @@ import (
 
 // maxBinary is what the gate's binary has at most, in bytes. All that is
 // resident of it counts in every pod's memory. Raise it with a reason.
-const maxBinary = 15_150_000
+const maxBinary = 15_300_000
 
 // unlinked are symbols of what the gate's binary does without, each with what it
 // would cost.
