@@ -14,10 +14,10 @@ const evictedEvent = "event: error\ndata: {\"error\":{\"message\":\"evicted by a
 // HTML section 9.2) whose length is not announced and that is not encoded. It forwards
 // the payload unchanged, and knows whether an event could be inserted.
 type eventStream struct {
-	Downstream      // nil = the response is no such stream
-	line       bool // the current line is not empty
-	inEvent    bool // the bytes since the last empty line are not a whole event
-	cr         bool // the last byte was a CR
+	client  Downstream // nil = the response is no such stream
+	line    bool       // the current line is not empty
+	inEvent bool       // the bytes since the last empty line are not a whole event
+	cr      bool       // the last byte was a CR
 }
 
 // begin makes s the sink of the response res to x, if it is such a stream.
@@ -36,18 +36,30 @@ func (s *eventStream) begin(x *Exchange, res *wire.Response) {
 		}
 	}
 	if isStream {
-		*s = eventStream{Downstream: x.down}
+		*s = eventStream{client: x.down}
 	}
 }
 
-func (s *eventStream) end() { s.Downstream = nil }
+func (s *eventStream) end() { s.client = nil }
 
 // Write implements Sink.
 func (s *eventStream) Write(p []byte) int {
-	n := s.Downstream.Write(p)
+	n := s.client.Write(p)
 	s.note(p[:n])
 	return n
 }
+
+// Capacity implements Sink.
+func (s *eventStream) Capacity() int { return s.client.Capacity() }
+
+// Finish implements Sink.
+func (s *eventStream) Finish(trailers []byte) { s.client.Finish(trailers) }
+
+// Flush implements Sink.
+func (s *eventStream) Flush() (moved, empty bool) { return s.client.Flush() }
+
+// Broken implements Sink.
+func (s *eventStream) Broken() bool { return s.client.Broken() }
 
 // note follows the lines of the stream. The last four bytes decide: an empty line has at
 // most two, and so has the end of the line before it.
@@ -71,14 +83,14 @@ func (s *eventStream) note(p []byte) {
 // abort sends evictedEvent if the client has been sent whole events only and accepts it.
 // The response stays recognizably incomplete: its last chunk or END_STREAM is missing.
 func (s *eventStream) abort() {
-	if s.Downstream == nil || s.inEvent {
+	if s.client == nil || s.inEvent {
 		return
 	}
-	if _, empty := s.Flush(); !empty || s.Capacity() < len(evictedEvent) {
+	if _, empty := s.client.Flush(); !empty || s.client.Capacity() < len(evictedEvent) {
 		return
 	}
-	s.Downstream.Write([]byte(evictedEvent))
-	s.Flush()
+	s.client.Write([]byte(evictedEvent))
+	s.client.Flush()
 }
 
 // beginEvents prepares x for an eviction during its response res.
@@ -90,7 +102,7 @@ func (x *Exchange) beginEvents(res *wire.Response) {
 
 // responseSink returns the Sink of the response.
 func (x *Exchange) responseSink() Sink {
-	if x.settings.overload.evicts() && x.tracked.events.Downstream != nil {
+	if x.settings.overload.evicts() && x.tracked.events.client != nil {
 		return &x.tracked.events
 	}
 	return x.down

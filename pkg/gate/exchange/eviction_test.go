@@ -618,7 +618,7 @@ func TestTheErrorEventOfAnEventStreamFollowsAWholeEvent(t *testing.T) {
 		"d": false, "data: a": false, "data: a\n": false, "data: a\r\n": false, "data: a\n\ndata: b\n": false, "data: a\n\nb": false, "a\r": false, "data: a\nb\n": false,
 	} {
 		for piece := 1; piece <= len(body)+1; piece++ {
-			s := &eventStream{Downstream: &steppedClient{}}
+			s := &eventStream{client: &steppedClient{}}
 			for at := 0; at < len(body); at += piece {
 				s.Write([]byte(body[at:min(at+piece, len(body))]))
 			}
