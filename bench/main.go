@@ -1,10 +1,10 @@
 // Bench measures queuegate and other proxies, and reports the results.
 //
 //	go run -C bench . run        measure, and write a report
-//	go run -C bench . list       what can be measured
-//	go run -C bench . report DIR write a run's report again
-//	go run -C bench . compare A B
-//	go run -C bench . micro
+//	go run -C bench . list       list scenarios and targets
+//	go run -C bench . report DIR rewrite the report of a run
+//	go run -C bench . compare A B  compare two runs
+//	go run -C bench . micro      run the micro-benchmarks and compare them
 //	go run -C bench . engine     a model of vLLM to send requests to
 //
 // README.md describes usage and measurements.
@@ -47,13 +47,13 @@ const usage = `usage: go run -C bench . COMMAND [options]
 go run -C bench . COMMAND --help prints a command's options.
 `
 
-// Exit codes: what asked for a usage, or had a bad one, gets the second.
+// Exit codes. exitUsage is also that of --help.
 const (
 	exitFailed = 1
 	exitUsage  = 2
 )
 
-// errUsage is an error of the command line that has been explained already.
+// errUsage reports a wrong command line whose explanation has been printed.
 var errUsage = errors.New("wrong command line")
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -77,7 +77,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return micro.Main(rest, stdout)
 	case "engine":
 		err = engine.Command(rest, stdout, stderr)
-	case load.Command: // this and the next two are the harness's own helpers
+	case load.Command: // this case and the next two are the harness's helpers
 		err = load.Main(stdin, stdout)
 	case origin.Command:
 		err = origin.Main(stdin, stdout)
@@ -99,7 +99,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// parse reads a command line; an error that is not for --help has been explained.
+// parse parses a command line. It prints the explanation of an error, except
+// for --help.
 func parse(flags *flag.FlagSet, args []string, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	err := flags.Parse(args)
@@ -112,7 +113,7 @@ func parse(flags *flag.FlagSet, args []string, stderr io.Writer) error {
 //go:embed targets.yaml templates
 var builtIn embed.FS
 
-// loadTargets reads the file of targets, the built-in one if name is empty.
+// loadTargets reads a targets file; an empty name means the built-in one.
 func loadTargets(name string) ([]*target.Target, error) {
 	files, base := fs.FS(builtIn), "targets.yaml"
 	if name != "" {
@@ -156,11 +157,11 @@ var goalsFile []byte
 
 func reportCommand(args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("report", flag.ContinueOnError)
-	results := flags.String("results", "", "write the results to `file` too, such as RESULTS.md")
-	readme := flags.String("readme", "", "write the table into the section \"bench\" of `file` too, such as ../README.md")
-	plots := flags.String("plots", "", "write the pictures of docs/overload.md into `directory` too, such as ../docs/images")
+	results := flags.String("results", "", "also write the results to `file`, for example RESULTS.md")
+	readme := flags.String("readme", "", "also write the table into the section \"bench\" of `file`, for example ../README.md")
+	plots := flags.String("plots", "", "also write the pictures of docs/overload.md into `directory`, for example ../docs/images")
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: report [options] DIR\n\nDIR is the directory of a run.")
+		fmt.Fprintln(stderr, "usage: report [options] DIR\n\nDIR is the directory of a recorded run.")
 		flags.PrintDefaults()
 	}
 	if err := parse(flags, args, stderr); err != nil {

@@ -16,12 +16,12 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// TestMain turns the test binary into the helpers that a run starts.
+// TestMain runs the helpers that a run starts.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{load.Command: load.Main, origin.Command: origin.Main, awake.Command: awake.Main})
 }
 
-func TestAQuickRunMeasuresTheGateBesideTheOrigin(t *testing.T) {
+func TestAQuickRunMeasuresTheGateAndDirect(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)
@@ -41,7 +41,7 @@ func TestAQuickRunMeasuresTheGateBesideTheOrigin(t *testing.T) {
 			t.Errorf("%s %s: %s", n.Scenario, n.Target, n.Text)
 		}
 	}
-	// Wide bounds that only a counting error exceeds.
+	// The bounds are wide, so that only a counting error exceeds them.
 	for _, want := range []struct {
 		scenario, figure string
 		least, most      float64
@@ -144,7 +144,7 @@ func TestAnInvalidCommandLineIsExplained(t *testing.T) {
 		{[]string{"run", "--rounds", "0", "--duration", "1ms", "extra"}, exitFailed, "--duration is 1ms"},
 		{[]string{"run", "--rounds", "0", "--duration", "1ms", "extra"}, exitFailed, `"extra"`},
 		{[]string{"run", "--scenarios", "nonsense"}, exitFailed, "nonsense"},
-		{[]string{"run", "--targets", "nonsense", "--out", filepath.Join(t.TempDir(), "x")}, exitFailed, "no target is called nonsense"},
+		{[]string{"run", "--targets", "nonsense", "--out", filepath.Join(t.TempDir(), "x")}, exitFailed, "no target is named nonsense"},
 		{[]string{"run", "--binary", "nonsense", "--quick"}, exitUsage, "NAME=PATH"},
 		{[]string{"report"}, exitUsage, "usage"},
 		{[]string{"report", t.TempDir()}, exitFailed, "samples.jsonl"},
@@ -161,7 +161,7 @@ func TestProgressIsALineForEachScenario(t *testing.T) {
 	var out bytes.Buffer
 	show := progress(&out, 2)
 	show(1, "idle", 61*time.Second)
-	show(1, "idle", 50*time.Second) // of another target
+	show(1, "idle", 50*time.Second) // another target of the same scenario
 	show(2, "idle", 20*time.Second)
 	if want := "round 1/2  idle  1m1s left\nround 2/2  idle  20s left\n"; out.String() != want {
 		t.Fatalf("got %q, want %q", out.String(), want)

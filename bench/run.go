@@ -23,7 +23,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// wantedFiles covers ten thousand connections on both sides of a proxy.
+// wantedFiles suffices for ten thousand connections on both sides of a proxy.
 const wantedFiles = 65_536
 
 // runSettings are the flags of "run".
@@ -35,20 +35,20 @@ type runSettings struct {
 	profile, quick     bool
 	targetsFile        string
 	binaries           map[string]string // paths by target
-	given              map[string]string // options of the command line
+	given              map[string]string // options given on the command line
 }
 
 func parseRun(args []string, stderr io.Writer) (*runSettings, error) {
 	s := &runSettings{binaries: map[string]string{}, given: map[string]string{}}
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
-	flags.StringVar(&s.scenarios, "scenarios", "", "`names` of scenarios or groups, with commas, or \"all\" (default: those that \"list\" marks)")
-	flags.StringVar(&s.targets, "targets", "", "`names` of targets, with commas (default: all that are there)")
+	flags.StringVar(&s.scenarios, "scenarios", "", "`names` of scenarios or groups, with commas, or \"all\" (default: the scenarios that \"list\" marks)")
+	flags.StringVar(&s.targets, "targets", "", "`names` of targets, with commas (default: all installed)")
 	flags.IntVar(&s.rounds, "rounds", 5, "`number` of rounds; medians are over rounds")
 	flags.DurationVar(&s.duration, "duration", 5*time.Second, "`time` of load for each measurement")
 	flags.StringVar(&s.out, "out", "", "`directory` for samples, report and profiles (default bench/out/TIME)")
-	flags.BoolVar(&s.profile, "profile", false, "collect CPU and allocation profiles of queuegate in the first round; its figures are then those of a profiled program")
-	flags.BoolVar(&s.quick, "quick", false, "one short round with few connections, to see that all works; its figures mean nothing")
-	flags.StringVar(&s.targetsFile, "targets-file", "", "`file` instead of bench/targets.yaml; templates are looked for beside it")
+	flags.BoolVar(&s.profile, "profile", false, "collect CPU and allocation profiles of queuegate in the first round; this affects its figures")
+	flags.BoolVar(&s.quick, "quick", false, "one short round with few connections, to check that everything works; the figures mean nothing")
+	flags.StringVar(&s.targetsFile, "targets-file", "", "`file` instead of bench/targets.yaml; with templates in the same directory")
 	binary := func(text string) error {
 		name, path, found := strings.Cut(text, "=")
 		if !found || name == "" || path == "" {
@@ -151,19 +151,19 @@ func runCommand(args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintln(stderr, "interrupted; the report is of what was measured until then")
+		fmt.Fprintln(stderr, "interrupted; the report contains the measurements made so far")
 	}
 	_, _, err = writeReport(s.out, stderr)
 	return errors.Join(ctx.Err(), err)
 }
 
 // findTargets returns the targets that take part, and notes on those that are
-// not on this machine. Of targets that were named, none may be missing.
+// not installed. A target that was named must be installed.
 func findTargets(ctx context.Context, all []*target.Target, s *runSettings, root, scratch string) ([]*target.Target, []sample.Note, error) {
 	chosen := names(s.targets)
 	for _, name := range slices.Concat(chosen, slices.Sorted(maps.Keys(s.binaries))) {
 		if !slices.ContainsFunc(all, func(t *target.Target) bool { return t.Name == name }) {
-			return nil, nil, fmt.Errorf("no target is called %s", name)
+			return nil, nil, fmt.Errorf("no target is named %s", name)
 		}
 	}
 	var found []*target.Target
@@ -183,7 +183,7 @@ func findTargets(ctx context.Context, all []*target.Target, s *runSettings, root
 		}
 	}
 	if len(found) == 0 {
-		return nil, nil, errors.New("none of the targets is on this machine")
+		return nil, nil, errors.New("none of the targets is installed")
 	}
 	return found, missing, nil
 }
@@ -217,7 +217,7 @@ func names(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// progress writes what is being measured: a line for each scenario of each
+// progress prints the current measurement: a line for each scenario of each
 // round.
 func progress(out io.Writer, rounds int) scenario.Progress {
 	last := ""

@@ -24,8 +24,9 @@ import (
 // Command is the harness's argument that runs Main.
 const Command = "awake"
 
-// ErrRefused reports that the system does not allow SCHED_IDLE or binding threads to
-// processors, without which the threads would disturb the measurement.
+// ErrRefused reports that the system allows neither SCHED_IDLE nor binding
+// threads to processors. Without them the spinning threads would disturb the
+// measurement.
 var ErrRefused = errors.New("the processors cannot be kept awake")
 
 type readyLine struct {
@@ -71,7 +72,7 @@ func serve(in io.Reader, out io.Writer, policy uint32) error {
 	begin, set := make(chan struct{}), make(chan error, len(cpus))
 	for _, cpu := range cpus {
 		go func() {
-			runtime.LockOSThread() // and never unlocked: the thread is of no other use
+			runtime.LockOSThread() // never unlocked: the runtime must not reuse this thread
 			set <- confine(cpu, policy)
 			<-begin
 			spin(&over)
@@ -124,8 +125,8 @@ func confine(cpu int, policy uint32) error {
 	return nil
 }
 
-// spin occupies its processor until over. It calls no functions, so the runtime cannot
-// preempt it.
+// spin keeps its processor busy until over is set. It calls no functions, so
+// the runtime cannot preempt it.
 func spin(over *atomic.Bool) {
 	for !over.Load() {
 	}

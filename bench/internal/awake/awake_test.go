@@ -22,7 +22,7 @@ import (
 
 const testTimeout = 2 * time.Minute
 
-// TestMain lets the test program be its own helper; "refused" asks for a
+// TestMain runs the helpers that the tests start; "refused" requests a
 // scheduling policy that no kernel has.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{Command: Main, "refused": func(in io.Reader, out io.Writer) error { return serve(in, out, 99) }})
@@ -61,8 +61,8 @@ func TestEachProcessorHasAThreadOfTheLowestPriority(t *testing.T) {
 	}
 }
 
-// A thread that spins is always ready to run, though on a busy machine it may
-// not get to.
+// A spinning thread is always ready to run, but on a busy machine the scheduler
+// may not run it.
 func TestTheThreadsSpin(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
@@ -75,7 +75,7 @@ func TestTheThreadsSpin(t *testing.T) {
 	defer ticks.Stop()
 	for ready := 0; ready < 20; ready++ {
 		if states := statesOfBoundThreads(t, p.PID()); strings.Trim(states, "R") != "" {
-			ready = 0 // they have just begun
+			ready = 0 // the threads have just started
 		}
 		select {
 		case <-ticks.C:
@@ -85,8 +85,8 @@ func TestTheThreadsSpin(t *testing.T) {
 	}
 }
 
-// bound has the SCHED_IDLE threads that are bound to one processor. The others
-// of the process are SCHED_IDLE as well if the test itself is.
+// bound returns the SCHED_IDLE threads that are bound to one processor. If the
+// test itself runs under SCHED_IDLE, so do all other threads of the process.
 func bound(t *testing.T, pid int) (all []int) {
 	t.Helper()
 	for _, thread := range idleThreads(t, pid) {
@@ -111,7 +111,8 @@ func idleThreads(t *testing.T, pid int) (all []int) {
 	return all
 }
 
-// statesOfBoundThreads has a letter for each of them (proc_pid_stat(5)).
+// statesOfBoundThreads returns one state letter for each bound thread
+// (proc_pid_stat(5)).
 func statesOfBoundThreads(t *testing.T, pid int) string {
 	t.Helper()
 	states := ""
@@ -129,7 +130,7 @@ func statesOfBoundThreads(t *testing.T, pid int) string {
 	return states
 }
 
-func TestTheProcessEndsWithItsInput(t *testing.T) {
+func TestTheProcessExitsAtEOFOfItsInput(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], Command)
@@ -148,11 +149,11 @@ func TestTheProcessEndsWithItsInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "{}\n" {
-		t.Errorf("it said %q, %v", line, err)
+		t.Errorf("first line is %q, %v", line, err)
 	}
 	in.Close()
 	if err := cmd.Wait(); err != nil {
-		t.Fatalf("it ended with %v", err)
+		t.Fatalf("exit error: %v", err)
 	}
 }
 

@@ -87,7 +87,7 @@ func places(mounts []*procfs.MountInfo, own []procfs.Cgroup) (found []Place) {
 // usable checks a place by creating and removing a group.
 func (p Place) usable() error {
 	if p.Version == 2 {
-		if err := p.handOn(); err != nil {
+		if err := p.enableBelow(); err != nil {
 			return err
 		}
 	}
@@ -98,8 +98,8 @@ func (p Place) usable() error {
 	return g.Remove()
 }
 
-// handOn makes the CPU controller available to groups below.
-func (p Place) handOn() error {
+// enableBelow makes the CPU controller available to groups below.
+func (p Place) enableBelow() error {
 	has := func(file string) bool {
 		text, err := os.ReadFile(filepath.Join(p.Path, file))
 		return err == nil && slices.Contains(strings.Fields(string(text)), "cpu")
@@ -108,10 +108,10 @@ func (p Place) handOn() error {
 	case has("cgroup.subtree_control"):
 		return nil
 	case !has("cgroup.controllers"):
-		return errors.New("the controller cpu is not there")
+		return errors.New("the controller cpu is missing")
 	}
 	if err := os.WriteFile(filepath.Join(p.Path, "cgroup.subtree_control"), []byte("+cpu"), 0); err != nil {
-		return fmt.Errorf("handing on the controller cpu: %w", err)
+		return fmt.Errorf("delegating the controller cpu: %w", err)
 	}
 	return nil
 }
@@ -125,14 +125,14 @@ type Group struct {
 	path    string
 }
 
-// Create creates a group with this limit in thousandths of a core.
+// Create creates a group with a CPU limit in thousandths of a core.
 func (p Place) Create(name string, millis int) (*Group, error) {
 	if millis < 10 {
-		return nil, fmt.Errorf("making a control group: quota is %dm, the kernel's least is 10m", millis)
+		return nil, fmt.Errorf("creating a control group: quota is %dm, the kernel's minimum is 10m", millis)
 	}
 	g := &Group{version: p.Version, path: filepath.Join(p.Path, name)}
 	if err := os.Mkdir(g.path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("making a control group: %w", err)
+		return nil, fmt.Errorf("creating a control group: %w", err)
 	}
 	for file, value := range quota(p.Version, millis) {
 		if err := os.WriteFile(filepath.Join(g.path, file), []byte(value), 0); err != nil {
@@ -167,12 +167,12 @@ func (g *Group) Add(pid int) error {
 // for which its threads were throttled.
 type Stat struct {
 	Periods, Throttled int64
-	Held               time.Duration
+	ThrottledTime      time.Duration
 }
 
 // Sub returns the difference to an earlier Stat.
 func (s Stat) Sub(earlier Stat) Stat {
-	return Stat{s.Periods - earlier.Periods, s.Throttled - earlier.Throttled, s.Held - earlier.Held}
+	return Stat{s.Periods - earlier.Periods, s.Throttled - earlier.Throttled, s.ThrottledTime - earlier.ThrottledTime}
 }
 
 // Stat reads the group's counters.
@@ -198,14 +198,14 @@ func parseStat(text string) (Stat, error) {
 		}
 		values[name] = n
 	}
-	held, nanoseconds := values["throttled_time"] // version 1
+	throttled1, nanoseconds := values["throttled_time"] // version 1
 	micros, microseconds := values["throttled_usec"]
 	periods, counted := values["nr_periods"]
 	throttled, felt := values["nr_throttled"]
 	if !counted || !felt || nanoseconds == microseconds {
-		return Stat{}, errors.New("nr_periods, nr_throttled and the throttled time are not all there")
+		return Stat{}, errors.New("nr_periods, nr_throttled or the throttled time is missing")
 	}
-	return Stat{periods, throttled, time.Duration(held + 1000*micros)}, nil
+	return Stat{periods, throttled, time.Duration(throttled1 + 1000*micros)}, nil
 }
 
 // Remove removes the group. Its processes must have ended; the kernel may take a moment

@@ -72,7 +72,7 @@ func TestAQuotaHasTheFormatOfItsCgroupVersion(t *testing.T) {
 }
 
 func TestStatisticsAreReadInBothVersions(t *testing.T) {
-	want := Stat{Periods: 40, Throttled: 3, Held: 5 * time.Millisecond}
+	want := Stat{Periods: 40, Throttled: 3, ThrottledTime: 5 * time.Millisecond}
 	for _, text := range []string{
 		"nr_periods 40\nnr_throttled 3\nthrottled_time 5000000\nwait_sum 1\n",
 		"usage_usec 1\nnr_periods 40\nnr_throttled 3\nthrottled_usec 5000\n",
@@ -87,13 +87,13 @@ func TestStatisticsAreReadInBothVersions(t *testing.T) {
 	}
 	for _, text := range []string{"", "nr_periods 40\nnr_throttled 3\n", "nr_periods x\nnr_throttled 3\nthrottled_usec 5\n"} {
 		if got, err := parseStat(text); err == nil {
-			t.Errorf("%q was taken as %+v", text, got)
+			t.Errorf("%q was accepted as %+v", text, got)
 		}
 	}
 }
 
-func TestAGroupWritesItsQuotaAndItsProcesses(t *testing.T) {
-	// A directory replaces the file system of version 2.
+func TestCreateWritesTheQuotaAndAddWritesTheProcess(t *testing.T) {
+	// A directory stands in for the cgroup version 2 file system.
 	dir := t.TempDir()
 	g, err := (Place{2, dir}).Create("x", 100)
 	if err != nil {
@@ -110,10 +110,10 @@ func TestAGroupWritesItsQuotaAndItsProcesses(t *testing.T) {
 		}
 	}
 	if _, err := (Place{2, dir}).Create("y", 5); err == nil {
-		t.Error("a quota below the kernel's least was taken")
+		t.Error("a quota below the kernel's minimum was accepted")
 	}
 	if _, err := (Place{2, filepath.Join(dir, "none")}).Create("z", 100); err == nil {
-		t.Error("a group was made where no directory is")
+		t.Error("a group was created in a directory that does not exist")
 	}
 }
 
@@ -146,7 +146,7 @@ func TestARealGroupThrottlesABusyProcessOrReportsWhyItCannot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Periods < 1 || s.Throttled < 1 || s.Held <= 0 {
+	if s.Periods < 1 || s.Throttled < 1 || s.ThrottledTime <= 0 {
 		t.Errorf("a busy process with 20m was throttled %+v", s)
 	}
 	if err := g.Remove(); err != nil {
@@ -157,7 +157,7 @@ func TestARealGroupThrottlesABusyProcessOrReportsWhyItCannot(t *testing.T) {
 	}
 }
 
-// lateInput returns a line after the process has joined its group.
+// lateInput returns a line only after the process was added to its group.
 type lateInput struct {
 	added chan struct{}
 	given bool

@@ -21,8 +21,8 @@ import (
 // grace is how long a helper may take to exit after EOF on its input.
 const grace = 2 * time.Second
 
-// A Process is a running helper. Its methods belong to one goroutine, but for
-// Stop, which ends a Receive of another.
+// A Process is a running helper. Only one goroutine may call its methods,
+// except Stop, which may be called concurrently and interrupts a Receive.
 type Process struct {
 	ctx    context.Context
 	name   string
@@ -34,7 +34,7 @@ type Process struct {
 }
 
 // Start runs this program with name as its only argument, sends it spec, and
-// waits for its first line. The end of the context ends the helper.
+// waits for its first line. Cancelling the context kills the helper.
 func Start(ctx context.Context, name string, spec, ready any) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -63,7 +63,7 @@ func Start(ctx context.Context, name string, spec, ready any) (*Process, error) 
 	return p, nil
 }
 
-// PID returns the helper's process.
+// PID returns the helper's process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Send writes a line to the helper.
@@ -110,19 +110,19 @@ func (p *Process) Stop() {
 	})
 }
 
-// Pipe is the helper's side of the conversation.
+// Pipe is the helper's side of the connection to the harness.
 type Pipe struct {
 	in  *json.Decoder
 	out *json.Encoder
 }
 
-// NewPipe speaks over the standard streams of a helper.
+// NewPipe returns a Pipe over the standard streams of a helper.
 func NewPipe(in io.Reader, out io.Writer) *Pipe {
 	return &Pipe{json.NewDecoder(in), json.NewEncoder(out)}
 }
 
 // ErrEnd reports that the harness has closed the pipe.
-var ErrEnd = errors.New("the harness has gone")
+var ErrEnd = errors.New("the harness has closed the pipe")
 
 // Receive reads the next line, or returns ErrEnd.
 func (p *Pipe) Receive(v any) error {
@@ -145,7 +145,7 @@ func (p *Pipe) Send(v any) error {
 // Fail reports a failure to the harness.
 func (p *Pipe) Fail(why error) error { return p.Send(failure{why.Error()}) }
 
-// AwaitEnd waits for the harness to close the conversation; a line is an error.
+// AwaitEnd waits for the harness to close the pipe; another line is an error.
 func (p *Pipe) AwaitEnd() error {
 	if err := p.Receive(new(any)); !errors.Is(err, ErrEnd) {
 		return fmt.Errorf("unexpected line: %w", err)

@@ -14,8 +14,8 @@ import (
 
 const testTimeout = 2 * time.Minute
 
-// TestMain lets the test program be its own helper: "echo" sends back what it
-// gets, "fail" ends with a complaint.
+// TestMain runs the helpers that the tests start: "echo" sends back each line,
+// "fail" exits with an error.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{
 		"echo": func(in io.Reader, out io.Writer) error {
@@ -89,7 +89,7 @@ func TestWaitingForAHelperEndsWithTheContext(t *testing.T) {
 	}
 }
 
-func TestStopEndsAReceive(t *testing.T) {
+func TestStopInterruptsAReceive(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	for range 10 {
@@ -101,7 +101,7 @@ func TestStopEndsAReceive(t *testing.T) {
 		go func() { received <- p.Receive(new(any)) }()
 		p.Stop()
 		if err := <-received; err == nil {
-			t.Fatal("received a line that nobody sent")
+			t.Fatal("received a line that was not sent")
 		}
 	}
 }

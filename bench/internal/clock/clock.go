@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// base and offset tie Go's own monotonic clock, which is read without a system
-// call, to the kernel's count.
+// base and offset map Go's monotonic clock, which is read without a system
+// call, to CLOCK_MONOTONIC.
 var (
 	base   time.Time
 	offset int64

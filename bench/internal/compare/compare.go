@@ -106,8 +106,8 @@ func Compare(old, new *sample.Run, o Options) Result {
 	return r
 }
 
-// judge compares the values of one figure, which it does not name. p is the
-// chance that they differ by noise alone.
+// judge compares the values of one figure; it leaves the figure's name empty. p
+// is the probability that they differ by noise alone.
 func judge(old, new []float64, better sample.Better, p float64, o Options) Change {
 	c := Change{
 		Old: sample.SpreadOf(old), New: sample.SpreadOf(new),
@@ -122,7 +122,7 @@ func judge(old, new []float64, better sample.Better, p float64, o Options) Chang
 		return c
 	}
 	if c.Delta = (c.New.Median - c.Old.Median) / math.Abs(c.Old.Median); c.New.Median == c.Old.Median {
-		c.Delta = 0 // of nothing to nothing, too
+		c.Delta = 0 // from zero to zero as well
 	}
 	switch {
 	case c.Delta == 0:
@@ -161,8 +161,8 @@ type series struct {
 // exact reports whether the figure has at most one value for the whole run.
 func (s *series) exact() bool { return !s.rounds && len(s.values) <= 1 }
 
-// pairs returns the figures of the old run, then those that only the new one
-// has, by scenario in order of appearance.
+// pairs returns the figures of the old run, then the figures that only the new
+// run has, by scenario in order of appearance.
 func pairs(runs ...*sample.Run) []*pair {
 	var all []*pair
 	byKey, scenarios := map[key]*pair{}, map[string]int{}
@@ -196,12 +196,12 @@ func pairs(runs ...*sample.Run) []*pair {
 }
 
 // MannWhitney returns the two-sided p-value of the Mann-Whitney U test: the
-// chance of ranks at least as uneven as those of a and b if both were drawn
-// from one population. An empty sample, and samples that are nothing but one
-// tie, give 1.
+// probability that samples from one population have ranks at least as uneven as
+// those of a and b. An empty sample, and samples whose values are all equal,
+// give 1.
 func MannWhitney(a, b []float64) float64 {
 	thresholds := benchmath.DefaultThresholds
-	sampleOf := func(values []float64) *benchmath.Sample { // it sorts in place
+	sampleOf := func(values []float64) *benchmath.Sample { // NewSample sorts in place
 		return benchmath.NewSample(slices.Clone(values), &thresholds)
 	}
 	return benchmath.AssumeNothing.Compare(sampleOf(a), sampleOf(b)).P
@@ -227,9 +227,9 @@ func LeastRounds(alpha float64) int {
 	return n
 }
 
-// text is the differences in circumstances, a table of the changes and a line
-// that sums up. Figures that stayed the same or drowned in noise are shown only
-// if all is set.
+// text returns the differences in circumstances, a table of the changes and a
+// summary line. Figures that stayed the same or changed within the noise are
+// shown only if all is set.
 func (r Result) text(all bool) string {
 	var b strings.Builder
 	for _, line := range r.Differences {
@@ -280,7 +280,8 @@ func spreadText(s sample.Spread) string {
 	return fmt.Sprintf("%s ±%.1f%%", number(s.Median), 50*(s.Q3-s.Q1)/math.Abs(s.Median))
 }
 
-// number writes four significant digits, and every digit before the point.
+// number formats v with four significant digits, and all digits before the
+// point.
 func number(v float64) string {
 	if math.Abs(v) >= 1000 {
 		return fmt.Sprintf("%.0f", v)

@@ -14,7 +14,7 @@ import (
 
 var defaults = Options{DefaultThreshold, DefaultAlpha}
 
-// steady is five rounds around a value, one percent apart.
+// steady returns five rounds around a value, one percent apart.
 func steady(v float64) []float64 { return []float64{v, 1.01 * v, 0.99 * v, 1.005 * v, 0.995 * v} }
 
 func judged(old, new []float64, better sample.Better, o Options) Change {
@@ -32,18 +32,18 @@ func TestAFigureIsJudgedByNoiseAndThreshold(t *testing.T) {
 		{"half the cost", steady(10), steady(5), sample.Lower, Improved},
 		{"twice the yield", steady(10), steady(20), sample.Higher, Improved},
 		{"half the yield", steady(10), steady(5), sample.Higher, Regressed},
-		{"twice of what is neither", steady(10), steady(20), sample.Neither, Changed},
+		{"twice a figure without a better direction", steady(10), steady(20), sample.Neither, Changed},
 		{"beyond the noise, within the threshold", steady(10), steady(10.4), sample.Lower, Same},
 		{"exactly at the threshold", []float64{100, 100, 100, 100, 100}, []float64{105, 105, 105, 105, 105}, sample.Lower, Same},
 		{"just beyond the threshold", []float64{100, 100, 100, 100, 100}, []float64{105.1, 105.1, 105.1, 105.1, 105.1}, sample.Lower, Regressed},
 		{"a worse median within the noise", []float64{10, 20, 10, 20, 10}, []float64{20, 10, 20, 10, 20}, sample.Lower, Noise},
 		{"the same", steady(10), steady(10), sample.Lower, Same},
-		{"twice, but three rounds cannot tell", steady(10)[:3], steady(20)[:3], sample.Lower, TooFew},
+		{"twice, in too few rounds to judge", steady(10)[:3], steady(20)[:3], sample.Lower, TooFew},
 		{"from nothing to something", make([]float64, 5), []float64{1, 1, 1, 1, 1}, sample.Lower, Regressed},
 		{"from something to nothing", []float64{1, 1, 1, 1, 1}, make([]float64, 5), sample.Lower, Improved},
 		{"more of a negative cost", steady(-10), steady(-5), sample.Lower, Regressed},
-		{"no longer there", steady(10), nil, sample.Lower, OnlyOld},
-		{"not there before", nil, steady(10), sample.Lower, OnlyNew},
+		{"missing in the new run", steady(10), nil, sample.Lower, OnlyOld},
+		{"missing in the old run", nil, steady(10), sample.Lower, OnlyNew},
 	} {
 		if got := judged(c.old, c.new, c.better, defaults); got.Verdict != c.want {
 			t.Errorf("%s: %s (delta %v, p %v), want %s", c.what, got.Verdict, got.Delta, got.P, c.want)

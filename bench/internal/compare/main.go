@@ -24,7 +24,7 @@ const (
 type Flags struct {
 	*flag.FlagSet
 	Out     io.Writer
-	All     bool // show also what stayed the same
+	All     bool // also show figures that stayed the same
 	Options Options
 	percent float64
 }
@@ -44,7 +44,8 @@ func NewFlags(name, usage string, threshold float64, out io.Writer) *Flags {
 	return f
 }
 
-// Read parses a command line; without done it is to be carried out.
+// Read parses a command line. Unless it returns done, the caller runs the
+// command.
 func (f *Flags) Read(args []string) (code int, done bool) {
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return ExitSame, true

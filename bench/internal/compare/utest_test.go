@@ -45,7 +45,7 @@ func TestTheUTestOfLargeAndTiedSamples(t *testing.T) {
 	}
 }
 
-func TestTheSamplesKeepTheirOrder(t *testing.T) {
+func TestTheUTestDoesNotReorderItsSamples(t *testing.T) {
 	a := []float64{3, 1, 2}
 	if MannWhitney(a, a); a[0] != 3 || a[1] != 1 {
 		t.Errorf("the samples were sorted: %v", a)

@@ -30,7 +30,7 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// body holds the members of a request that matter to the model.
+// body holds the fields of a request that affect the model.
 type body struct {
 	Prompt              any       `json:"prompt"` // a string, or tokens
 	Messages            []message `json:"messages"`
@@ -65,7 +65,7 @@ func (b *body) promptTokens() int {
 	return n
 }
 
-// dialect is the shape of the messages of an endpoint.
+// dialect is the message format of an endpoint.
 type dialect struct {
 	id, object, chunk string
 	choice            func(text string, reason any) map[string]any // of a complete response
@@ -92,14 +92,15 @@ var chat = dialect{
 const word = "word "
 
 const (
-	// Outputs whose length a request leaves to the engine are log-normal.
+	// Output lengths that a request does not set are log-normal.
 	outputMedian = 120
 	outputSigma  = 0.9
-	// defaultMaxTokens is that of /v1/completions without max_tokens.
+	// defaultMaxTokens is the output length of /v1/completions without
+	// max_tokens.
 	defaultMaxTokens = 16
 )
 
-// outputTokens returns the length of an output, and why it ends there.
+// outputTokens returns the length of an output, and its finish reason.
 func (s *Server) outputTokens(b *body, d *dialect, prompt int) (int, string) {
 	most := s.model.cfg.MaxModelLen - prompt
 	switch {
@@ -180,9 +181,9 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, d dialect) {
 	for range q.Output {
 		text = append(text, word...)
 	}
-	answer := envelope(d.id+id, d.object)
-	answer["choices"], answer["usage"] = []any{d.choice(string(text), reason)}, usage(q)
-	writeJSON(w, http.StatusOK, answer)
+	response := envelope(d.id+id, d.object)
+	response["choices"], response["usage"] = []any{d.choice(string(text), reason)}, usage(q)
+	writeJSON(w, http.StatusOK, response)
 }
 
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, d *dialect, b *body, q *Request, generated <-chan bool, reason string) {
@@ -198,7 +199,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, d *dialect, b *b
 		}
 		text, err := json.Marshal(chunk)
 		if err != nil {
-			panic("BUG: a chunk is no JSON: " + err.Error())
+			panic("BUG: a chunk does not encode as JSON: " + err.Error())
 		}
 		return fmt.Appendf(nil, "data: %s\n\n", text)
 	}

@@ -1,11 +1,11 @@
 // Package engine is a model of an inference server with continuous batching, written
-// from the documentation of vLLM's V1 engine. It computes no tokens: a step takes as
-// long as the formula below says, and a token is a fixed word.
+// from the documentation of vLLM's V1 engine. It computes no tokens: the formula below
+// gives the duration of a step, and every token is the same word.
 //
-// A step begins with the requests that run, in the order of their admission, and gives
-// each one token, or as many as its prompt still needs, out of a budget of
-// MaxBatchedTokens (chunked prefill). Then it admits requests from the queue, in order
-// of arrival, while budget, MaxSequences and blocks last. Its duration is
+// A step first schedules the running requests, in the order of their admission: each gets
+// one token, or the rest of its prompt, out of a budget of MaxBatchedTokens (chunked
+// prefill). Then it admits requests from the queue, in order of arrival, until the budget,
+// MaxSequences or the blocks are used up. Its duration is
 //
 //	Base + PerPrefillToken · (tokens of prompts in the step) + PerSequence · (sequences that decode)
 //
@@ -17,13 +17,13 @@
 // of its generated tokens are computed again (preemption by recomputation). A step with
 // a preemption admits nothing.
 //
-// A request that arrives during a step is seen at the beginning of the next one, and so
-// is an abort, which frees the blocks before the next step is scheduled. The metrics are
-// those at the end of the latest step, as vLLM records them once per iteration. So the
+// Requests that arrive during a step, and aborts, take effect at the beginning of the next
+// one; an abort frees its blocks before that step is scheduled. The metrics
+// are updated at the end of each step, as vLLM records them once per iteration. So the
 // page does not show a request until its first step has ended.
 //
-// What the model leaves out: prefix caching (a preempted request finds none of its
-// blocks), the growth of a step with the length of sequences, and the time of the
+// The model omits prefix caching (a preempted request finds none of its blocks in the
+// cache), the effect of sequence lengths on the duration of a step, and the time of the
 // tokenizer and of the HTTP server.
 //
 // The constants of Default were fitted to one published figure; published_test.go

@@ -17,7 +17,7 @@ var (
 // histogram counts values up to each of the bounds.
 type histogram struct {
 	bounds []float64
-	counts []int64 // one more than bounds
+	counts []int64 // one more than bounds: the last counts larger values
 	sum    float64
 }
 

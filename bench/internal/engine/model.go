@@ -10,10 +10,10 @@ import (
 // Config describes an engine; doc.go has the formulas.
 type Config struct {
 	BlockSize        int // tokens of a block of the KV cache
-	Blocks           int // of the KV cache
-	MaxModelLen      int // tokens of a prompt and its output together
-	MaxSequences     int // that run at once (max_num_seqs)
-	MaxBatchedTokens int // tokens of a step (max_num_batched_tokens)
+	Blocks           int // number of blocks in the KV cache
+	MaxModelLen      int // limit on the tokens of a prompt and its output together
+	MaxSequences     int // limit on requests that run at once (max_num_seqs)
+	MaxBatchedTokens int // limit on the tokens of a step (max_num_batched_tokens)
 	Base             time.Duration
 	PerPrefillToken  time.Duration
 	PerSequence      time.Duration
@@ -64,14 +64,15 @@ type state uint8
 
 const (
 	created state = iota
-	arrived       // during a step or between two; not yet seen
+	arrived       // waiting to be seen by the next step
 	queued
 	running
 	finished
 	aborted
 )
 
-// A Request belongs to one Model from Add on. All times are those given to the Model.
+// A Request belongs to one Model after Add. All its times are instants passed
+// to the Model.
 type Request struct {
 	Prompt, Output int // tokens
 
@@ -79,12 +80,12 @@ type Request struct {
 	Token func(last bool)
 
 	Arrived time.Duration
-	// First is when its first token was generated, and Ended when the last one was, or
-	// when it was aborted; 0 = not yet.
+	// First is when its first token was generated. Ended is when the last one
+	// was generated, or when the request was aborted. 0 = not yet.
 	First, Ended time.Duration
-	// Steps are the beginnings of the steps that computed tokens for it.
+	// Steps are the start times of the steps that computed tokens for it.
 	Steps []time.Duration
-	// Preempted counts preemptions.
+	// Preempted is the number of preemptions.
 	Preempted int
 
 	state     state
@@ -118,7 +119,7 @@ type Stats struct {
 	Running, Waiting int
 	KV               float64 // used share of the cache, 0 to 1
 	Preemptions      int64
-	PromptTokens     int64 // of prompts that were computed to the end
+	PromptTokens     int64 // of prompts that were computed completely
 	GeneratedTokens  int64
 	Steps            int64
 	Finished         int64
@@ -153,7 +154,8 @@ func (m *Model) check(r *Request) error {
 	return nil
 }
 
-// Abort ends a request before the next step. A request that has ended is left alone.
+// Abort ends a request before the next step. It has no effect on a request that
+// has ended.
 func (m *Model) Abort(r *Request, now time.Duration) {
 	if r.leaving || r.state == created || r.state >= finished {
 		return
@@ -192,7 +194,8 @@ func (m *Model) release(r *Request) {
 	r.blocks, r.computed = 0, 0
 }
 
-// grow makes r hold the blocks of n tokens, and reports whether there were enough.
+// grow allocates blocks for n tokens to r, and reports whether enough were
+// free.
 func (m *Model) grow(r *Request, n int) bool {
 	need := m.cfg.blocks(n) - r.blocks
 	if need > m.free {
@@ -257,7 +260,7 @@ func (m *Model) Begin(now time.Duration) (time.Duration, bool) {
 	return m.cfg.StepTime(prefill, decoding), true
 }
 
-// preempt takes the youngest running request back to the head of the queue.
+// preempt moves the youngest running request back to the head of the queue.
 func (m *Model) preempt() {
 	last := len(m.running) - 1
 	r := m.running[last]
@@ -309,7 +312,7 @@ func (m *Model) End(now time.Duration) {
 	m.record()
 }
 
-// record takes the figures for the metrics page.
+// record stores the figures for the metrics page.
 func (m *Model) record() {
 	m.recorded = m.Now()
 	m.recorded.Waiting = len(m.waiting)
@@ -318,7 +321,7 @@ func (m *Model) record() {
 // Stats returns the figures at the end of the latest step.
 func (m *Model) Stats() Stats { return m.recorded }
 
-// Now returns the figures of this moment, with the requests that have just arrived.
+// Now returns the current figures, including requests that have just arrived.
 func (m *Model) Now() Stats {
 	s := m.stats
 	s.Running, s.Waiting = len(m.running), len(m.waiting)+len(m.inbox)
@@ -331,10 +334,10 @@ func (m *Model) InFlight() int {
 	return len(m.inbox) + len(m.waiting) + len(m.running) - len(m.leaving)
 }
 
-// Fits reports whether r can join the requests in the engine without waiting and
-// without a preemption until all of them have ended, if nothing else is admitted and no
-// prompt exceeds the budget of its step. It knows how long outputs will be; no real
-// scheduler does.
+// Fits reports whether r can be admitted without waiting, and all requests can
+// complete without a preemption, if nothing else is admitted and no prompt
+// exceeds the budget of its step. It uses the length of outputs, which no real
+// scheduler knows.
 func (m *Model) Fits(r *Request) bool {
 	all := slices.Concat(m.running, m.waiting, m.inbox, []*Request{r})
 	if len(all) > m.cfg.MaxSequences {

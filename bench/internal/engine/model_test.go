@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// small is an engine with few blocks; a step takes 10 ms, 1 ms per token of a prompt,
-// 2 ms per decoding sequence.
+// small returns an engine with few blocks. A step takes 10 ms, plus 1 ms per
+// token of a prompt and 2 ms per decoding sequence.
 func small(t testing.TB, blocks int) *Model {
 	t.Helper()
 	m, err := NewModel(Config{BlockSize: 4, Blocks: blocks, MaxModelLen: 4 * blocks, MaxSequences: 3, MaxBatchedTokens: 16,
@@ -89,16 +89,16 @@ func TestThePageShowsARequestAfterItsFirstStep(t *testing.T) {
 		t.Errorf("after the step: %+v, want one running", s)
 	}
 	if s := m.Now(); s.Waiting != 1 || m.InFlight() != 2 {
-		t.Errorf("in fact: %+v, want one more waiting", s)
+		t.Errorf("Now: %+v, want one more waiting", s)
 	}
 }
 
 func TestTheYoungestRequestIsPreemptedAndComputedAgain(t *testing.T) {
 	m := small(t, 4)
-	old, young := add(t, m, 7, 5), add(t, m, 7, 5) // 3 blocks each at the end
+	old, young := add(t, m, 7, 5), add(t, m, 7, 5) // each needs 3 blocks at the end
 	begin(t, m, 0)
 	m.End(1)
-	begin(t, m, 1) // the eighth tokens fill two blocks each
+	begin(t, m, 1) // each sequence's eighth token fills its second block
 	m.End(2)
 	if d := begin(t, m, 2); d != 12*time.Millisecond {
 		t.Errorf("the step with the preemption takes %v, want 12ms", d)
@@ -149,7 +149,7 @@ func TestAnAbortFreesItsBlocksBeforeTheNextStep(t *testing.T) {
 	c := add(t, m, 1, 1)
 	begin(t, m, 6)
 	m.Abort(c, 7)
-	m.End(8) // it would have finished
+	m.End(8) // without the abort, its last step
 	if s := m.Stats(); s.Aborted != 3 || s.Finished != 0 || m.InFlight() != 0 {
 		t.Errorf("after an abort in the last step: %+v, %d in flight", s, m.InFlight())
 	}
@@ -208,7 +208,7 @@ func schedule(t testing.TB, seed uint64, oracle bool) (all []*Request, s Stats) 
 	return all, m.Stats()
 }
 
-// check compares the blocks with those of the running requests.
+// check compares the block counts with the blocks of the running requests.
 func check(t testing.TB, m *Model) {
 	t.Helper()
 	held := 0

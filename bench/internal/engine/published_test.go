@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// simulate runs a model on a virtual clock until it is idle, and returns when that was.
+// simulate runs a model on a virtual clock until it is idle, and returns that
+// time.
 func simulate(t testing.TB, m *Model, now time.Duration) time.Duration {
 	t.Helper()
 	for {
@@ -21,7 +22,8 @@ func simulate(t testing.TB, m *Model, now time.Duration) time.Duration {
 	}
 }
 
-// near reports a figure that differs from a published one by more than a share.
+// near fails the test if a figure differs from a published one by more than a
+// share.
 func near(t *testing.T, what string, got, want, share float64) {
 	t.Helper()
 	t.Logf("%s: model %.4g, vLLM %.4g (%+.0f %%)", what, got, want, 100*(got/want-1))
@@ -65,8 +67,8 @@ func shareGPT(t *testing.T, m *Model, n int) (all []*Request) {
 	return all
 }
 
-// The throughput test of the same benchmark: 200 prompts of ShareGPT at once, 22.5674
-// requests per second. Its page does not tell the lengths of these 200.
+// The throughput test of the same benchmark: 200 prompts of ShareGPT at once,
+// 22.5674 requests per second. Its page does not give the lengths of these 200.
 func TestTwoHundredPromptsTakeAboutAsLongAsInVLLMsThroughputBenchmark(t *testing.T) {
 	m, err := NewModel(Default())
 	if err != nil {
@@ -76,9 +78,10 @@ func TestTwoHundredPromptsTakeAboutAsLongAsInVLLMsThroughputBenchmark(t *testing
 	near(t, "requests per second", 200/simulate(t, m, 0).Seconds(), 22.5674, 0.35)
 }
 
-// https://github.com/vllm-project/vllm/pull/18566: llama-3.1 8B, 1000 prompts of
-// ShareGPT at once, 229711 tokens in, 203068 out: 30.85 s, median inter-token latency
-// 25.44 ms. It does not tell the GPU, so that only the order of magnitude is compared.
+// https://github.com/vllm-project/vllm/pull/18566: llama-3.1 8B, 1000 prompts
+// of ShareGPT at once, 229711 tokens in, 203068 out: 30.85 s, median
+// inter-token latency 25.44 ms. It does not name the GPU, so only the order of
+// magnitude is compared.
 func TestAThousandPromptsTakeAboutAsLongAsInVLLMsServingBenchmark(t *testing.T) {
 	m, err := NewModel(Default())
 	if err != nil {

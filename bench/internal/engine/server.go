@@ -13,43 +13,43 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/clock"
 )
 
-// A Server runs a Model in real time behind vLLM's HTTP API. Its times are those of
-// package clock.
+// A Server runs a Model in real time behind vLLM's HTTP API. Its times are
+// readings of package clock.
 type Server struct {
-	// Oracle holds requests outside the engine until Model.Fits, in order of arrival. A
-	// request whose header x-slo-ttft-ms leaves too little time for the first token is
-	// rejected with 504, without ever running.
+	// Oracle queues requests outside the engine until Model.Fits, in order of
+	// arrival. A request whose header x-slo-ttft-ms leaves too little time for
+	// the first token is rejected with 504, without ever running.
 	Oracle bool
-	// Ended is called with the identity (header X-Request-Id) of each request that the
-	// engine has ended. nil = not called. It must not block.
+	// Ended is called with the identity (header X-Request-Id) of each request
+	// that the engine has ended, unless it is nil. It must not block.
 	Ended func(id string, r *Request)
 
 	seed    uint64
 	http    http.Server
 	listen  net.Listener
-	wake    chan struct{} // holds one event
+	wake    chan struct{} // capacity 1
 	stopped chan struct{}
 	loop    sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	model   *Model
-	held    []*held // by the oracle
-	created uint64  // requests, for the seed of outputs
+	queue   []*submission // of the oracle
+	created uint64        // number of requests, for the seed of outputs
 	first   histogram
 	between histogram
 	e2e     histogram
 	onFlux  func(inFlight int)
 }
 
-// held is a request that the oracle has not admitted.
-type held struct {
+// submission is a request that the oracle has queued.
+type submission struct {
 	*Request
 	deadline time.Duration // 0 = none
 	decided  chan bool     // whether it was admitted
 }
 
-// NewServer returns a Server for an engine. Outputs whose length a request does not set
-// are drawn from the seed.
+// NewServer returns a Server for an engine. Output lengths that a request does
+// not set are drawn from the seed.
 func NewServer(c Config, seed uint64) (*Server, error) {
 	m, err := NewModel(c)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Server) Start(address string) error {
 	return nil
 }
 
-// Address returns the address on which it listens.
+// Address returns the address on which the server listens.
 func (s *Server) Address() string { return s.listen.Addr().String() }
 
 // Port returns the port on which it listens.
@@ -93,7 +93,7 @@ func (s *Server) OnFlux(f func(inFlight int)) {
 	s.onFlux = f
 }
 
-// Now returns the figures of this moment.
+// Now returns the current figures.
 func (s *Server) Now() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *Server) flux() {
 	}
 }
 
-// run is the engine's loop: one step after the other, or sleep.
+// run is the engine's loop: it runs a step or waits for requests.
 func (s *Server) run() {
 	timer := time.NewTimer(0)
 	<-timer.C
@@ -123,7 +123,7 @@ func (s *Server) run() {
 	for {
 		s.mu.Lock()
 		begun := now()
-		s.admitHeld(begun)
+		s.admitQueued(begun)
 		takes, busy := s.model.Begin(begun)
 		s.mu.Unlock()
 		if !busy {
@@ -147,15 +147,16 @@ func (s *Server) run() {
 	}
 }
 
-// admitHeld lets the oracle's requests in. The caller holds mu, between two steps.
-func (s *Server) admitHeld(at time.Duration) {
-	for len(s.held) > 0 {
-		h := s.held[0]
+// admitQueued admits the oracle's queued requests that fit. The caller holds mu,
+// between two steps.
+func (s *Server) admitQueued(at time.Duration) {
+	for len(s.queue) > 0 {
+		h := s.queue[0]
 		late := h.deadline > 0 && at+s.model.FirstToken(h.Request) > h.deadline
 		if !late && !s.model.Fits(h.Request) {
 			return
 		}
-		s.held = s.held[1:]
+		s.queue = s.queue[1:]
 		if !late {
 			_ = s.model.Add(h.Request, at) // checked by submit
 		}
@@ -181,8 +182,8 @@ func (s *Server) submit(ctx context.Context, r *Request, deadline time.Duration)
 		s.mu.Unlock()
 		return err
 	}
-	h := &held{Request: r, deadline: deadline, decided: make(chan bool, 1)}
-	s.held = append(s.held, h)
+	h := &submission{Request: r, deadline: deadline, decided: make(chan bool, 1)}
+	s.queue = append(s.queue, h)
 	s.mu.Unlock()
 	s.stir()
 	select {
@@ -193,8 +194,8 @@ func (s *Server) submit(ctx context.Context, r *Request, deadline time.Duration)
 		return nil
 	case <-ctx.Done():
 		s.mu.Lock()
-		if i := slices.Index(s.held, h); i >= 0 {
-			s.held = slices.Delete(s.held, i, i+1)
+		if i := slices.Index(s.queue, h); i >= 0 {
+			s.queue = slices.Delete(s.queue, i, i+1)
 		}
 		s.mu.Unlock()
 		return nil // the caller aborts, which does nothing if the request was not admitted
@@ -208,7 +209,7 @@ func (s *Server) stir() {
 	}
 }
 
-// leave ends a request: aborted unless it has finished.
+// leave removes a request, aborting it unless it has finished.
 func (s *Server) leave(id string, r *Request) {
 	s.mu.Lock()
 	s.model.Abort(r, now())

@@ -15,8 +15,8 @@ import (
 	"go.uber.org/atomic"
 )
 
-// quick is an engine whose steps take a millisecond, and slow one whose steps take an
-// hour.
+// quick is an engine whose steps take a millisecond; slow is one whose steps
+// take an hour.
 var (
 	quick = Config{BlockSize: 16, Blocks: 100, MaxModelLen: 1600, MaxSequences: 10, MaxBatchedTokens: 1024, Base: time.Millisecond}
 	slow  = Config{BlockSize: 16, Blocks: 100, MaxModelLen: 1600, MaxSequences: 10, MaxBatchedTokens: 1024, Base: time.Hour}
@@ -93,7 +93,7 @@ func TestStreamsAreServerSentEventsThatEndWithDone(t *testing.T) {
 			t.Fatal(err)
 		}
 		events := strings.Split(string(text), "\n\n")
-		want := 7 // five tokens, [DONE], and what follows the last blank line
+		want := 7 // five tokens, [DONE], and the empty text after the last blank line
 		if strings.Contains(body, "include_usage") {
 			want++
 		}
@@ -167,7 +167,7 @@ func TestADisconnectAbortsTheRequest(t *testing.T) {
 	_, _ = io.Copy(io.Discard, res.Body)
 }
 
-func TestTheOracleHoldsRequestsUntilTheyFit(t *testing.T) {
+func TestTheOracleQueuesRequestsUntilTheyFit(t *testing.T) {
 	s := start(t, slow, func(s *Server) { s.Oracle = true })
 	const half = `{"prompt":"hello","max_tokens":900,"ignore_eos":true,"stream":true}`
 	post(t, t.Context(), s, "/v1/completions", half)
@@ -182,17 +182,17 @@ func TestTheOracleHoldsRequestsUntilTheyFit(t *testing.T) {
 			t.Error("a second request was admitted")
 		}
 	}()
-	holds := func(n int) func() bool {
+	queued := func(n int) func() bool {
 		return func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return len(s.held) == n
+			return len(s.queue) == n
 		}
 	}
-	eventually(t, "the second request is held", holds(1))
+	eventually(t, "the oracle queues the second request", queued(1))
 	cancel()
 	<-done
-	eventually(t, "nothing is held", holds(0))
+	eventually(t, "the oracle's queue is empty", queued(0))
 }
 
 func TestTheOracleRejectsADeadlineThatCannotBeMet(t *testing.T) {
@@ -214,7 +214,7 @@ func TestInvalidRequestsGet400(t *testing.T) {
 	}
 }
 
-func TestThePageHasTheNamesOfVLLM(t *testing.T) {
+func TestTheMetricsPageHasTheNamesOfVLLM(t *testing.T) {
 	s := start(t, quick)
 	_, _ = io.Copy(io.Discard, post(t, t.Context(), s, "/v1/completions", `{"prompt":"hello","max_tokens":5,"ignore_eos":true}`).Body)
 	text := page(t, s)

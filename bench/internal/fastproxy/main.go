@@ -1,5 +1,5 @@
 // Fastproxy is a minimal reverse proxy with fasthttp, to measure the cost of the
-// library without admission, probes, metrics or a drain.
+// library alone: without admission, probes, metrics or draining.
 //
 //	fastproxy PORT UPSTREAM_PORT
 package main
@@ -19,7 +19,7 @@ func main() {
 	log.Fatal(newServer(os.Args[2]).ListenAndServe(":" + os.Args[1]))
 }
 
-// perHop are the fields that a proxy does not pass on.
+// perHop are the hop-by-hop fields, which a proxy does not forward.
 var perHop = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
 func newServer(upstreamPort string) *fasthttp.Server {

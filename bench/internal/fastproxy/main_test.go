@@ -40,14 +40,14 @@ func TestFastproxyForwardsRequestsAndResponses(t *testing.T) {
 	defer func() { _ = server.Shutdown() }()
 	base := "http://" + listener.Addr().String()
 
-	answer, err := http.Post(base+"/echo?a=b", "text/plain", strings.NewReader("body"))
+	reply, err := http.Post(base+"/echo?a=b", "text/plain", strings.NewReader("body"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := io.ReadAll(answer.Body)
-	_ = answer.Body.Close()
-	if err != nil || answer.StatusCode != 200 || string(body) != "POST /echo?a=b body" {
-		t.Errorf("%d %q %v", answer.StatusCode, body, err)
+	body, err := io.ReadAll(reply.Body)
+	_ = reply.Body.Close()
+	if err != nil || reply.StatusCode != 200 || string(body) != "POST /echo?a=b body" {
+		t.Errorf("%d %q %v", reply.StatusCode, body, err)
 	}
 
 	// An event is forwarded before the response ends.

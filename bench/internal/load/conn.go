@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
-// A conn is a connection of a worker, and can be redialed after its end.
+// A conn is one of a worker's connections. It can be redialed after it closes.
 type conn struct {
 	worker    *worker
 	fd        int // -1 while there is none
@@ -23,11 +23,11 @@ type conn struct {
 	in        []byte // received but not consumed
 	out       wire.Output
 
-	// Of the protocols.
-	due    int64 // of the current request
-	busy   bool
-	answer answer
-	stream *h2conn
+	// Fields that the protocols use.
+	due      int64 // of the current request
+	busy     bool
+	response response
+	stream   *h2conn
 }
 
 func (c *conn) dial() error {
@@ -74,7 +74,7 @@ var errClosed = errors.New("closed by the peer")
 // read calls read(2) once; epoll is level-triggered and reports remaining bytes.
 func (c *conn) read() {
 	w := c.worker
-	left := c.answer.discardable()
+	left := c.response.discardable()
 	discard := left >= int64(len(w.scratch)) && len(c.in) == 0
 	var n int
 	var errno syscall.Errno
@@ -96,7 +96,7 @@ func (c *conn) read() {
 	w.now = clock.Now()
 	w.tally.BytesIn += int64(n)
 	if discard {
-		c.answer.discarded(int64(n))
+		c.response.discarded(int64(n))
 		return
 	}
 	p := w.scratch[:n]

@@ -17,7 +17,7 @@ import (
 
 const testTimeout = 2 * time.Minute
 
-// TestMain turns the test binary into the helpers that the tests start.
+// TestMain runs the helpers that the tests start.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{load.Command: load.Main, origin.Command: origin.Main})
 }
@@ -54,15 +54,15 @@ func TestEveryKindOfLoadIsAnswered(t *testing.T) {
 	o := startOrigin(t)
 	short := 50 * time.Millisecond
 	for name, spec := range map[string]load.Spec{
-		"small answers":                {Kind: load.HTTP, Path: "/", Connections: 8},
-		"two threads":                  {Kind: load.HTTP, Path: "/", Connections: 8, Threads: 2},
-		"few of many connections":      {Kind: load.HTTP, Path: "/", Connections: 20, UnderWay: 3},
-		"few of many, two threads":     {Kind: load.HTTP, Path: "/", Connections: 20, UnderWay: 3, Threads: 2},
-		"fewer than may be under way":  {Kind: load.HTTP, Path: "/", Connections: 2, UnderWay: 64},
+		"small responses": {Kind: load.HTTP, Path: "/", Connections: 8},
+		"two threads":     {Kind: load.HTTP, Path: "/", Connections: 8, Threads: 2},
+		"few concurrent requests on many connections":              {Kind: load.HTTP, Path: "/", Connections: 20, UnderWay: 3},
+		"few concurrent requests on many connections, two threads": {Kind: load.HTTP, Path: "/", Connections: 20, UnderWay: 3, Threads: 2},
+		"fewer connections than concurrent requests":               {Kind: load.HTTP, Path: "/", Connections: 2, UnderWay: 64},
 		"at a rate":                    {Kind: load.HTTP, Path: "/", Connections: 8, Rate: 1000},
 		"a connection for each":        {Kind: load.HTTP, Path: "/", Connections: 4, Fresh: true},
 		"a connection for each, paced": {Kind: load.HTTP, Path: "/", Connections: 4, Fresh: true, Rate: 500},
-		"delayed answers":              {Kind: load.HTTP, Path: "/?delay=2ms", Connections: 4},
+		"delayed responses":            {Kind: load.HTTP, Path: "/?delay=2ms", Connections: 4},
 		"downloads":                    {Kind: load.HTTP, Path: "/bytes/3000000", Connections: 2},
 		"small downloads":              {Kind: load.HTTP, Path: "/bytes/100", Connections: 2},
 		"uploads":                      {Kind: load.HTTP, Path: "/upload", Body: 3_000_000, Connections: 2},
@@ -84,13 +84,13 @@ func TestEveryKindOfLoadIsAnswered(t *testing.T) {
 			spec.Port, spec.Duration, spec.Warmup = o.Port(0), short, short/5
 			r := run(t, spec)
 			if r.Requests == 0 || r.Failures() != 0 {
-				t.Fatalf("%d answers, %d unfinished, refused %v, errors %v", r.Requests, r.Unfinished, r.Refused, r.Errors)
+				t.Fatalf("%d responses, %d unfinished, rejected %v, errors %v", r.Requests, r.Unfinished, r.Rejected, r.Errors)
 			}
 			if spec.Kind == load.Idle {
 				return
 			}
 			if r.BytesIn == 0 || r.CPU <= 0 || r.Count != r.Requests {
-				t.Fatalf("%d bytes in, CPU %v, %d latencies of %d answers", r.BytesIn, r.CPU, r.Count, r.Requests)
+				t.Fatalf("%d bytes in, CPU %v, %d latencies of %d responses", r.BytesIn, r.CPU, r.Count, r.Requests)
 			}
 			last := 0.0
 			for _, q := range r.Quantiles {
@@ -103,8 +103,8 @@ func TestEveryKindOfLoadIsAnswered(t *testing.T) {
 	}
 }
 
-// stallingServer answers requests for 12 bytes at once, and holds all of them
-// for a while in the middle.
+// stallingServer responds with 12 bytes at once, except during one stall, in
+// which all requests wait.
 type stallingServer struct {
 	listener net.Listener
 	mu       sync.Mutex // held during the stall
@@ -159,7 +159,7 @@ func (s *stallingServer) serve(c net.Conn) {
 	}
 }
 
-func TestAStallDelaysEveryRequestThatWasDueMeanwhile(t *testing.T) {
+func TestAStallDelaysEveryRequestDueDuringIt(t *testing.T) {
 	const (
 		rate  = 500.0
 		stall = 200 * time.Millisecond
@@ -168,8 +168,9 @@ func TestAStallDelaysEveryRequestThatWasDueMeanwhile(t *testing.T) {
 	s := startStalling(t)
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
-	// One connection only: while it waits, all others must wait for it. A
-	// generator that counts from the sending would see a single slow request.
+	// Only one connection: while its request is delayed, all others must wait.
+	// A generator that measures latency from the send time would see a single
+	// slow request.
 	p, err := load.Start(ctx, load.Spec{Kind: load.HTTP, Port: s.port(), Path: "/", Connections: 1, Rate: rate, Duration: total})
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +182,7 @@ func TestAStallDelaysEveryRequestThatWasDueMeanwhile(t *testing.T) {
 		s.mu.Lock()
 		begin := time.Now()
 		time.Sleep(stall)
-		lasted := time.Since(begin) // or longer
+		lasted := time.Since(begin) // a lower bound
 		s.mu.Unlock()
 		stalled <- lasted
 	}()
@@ -191,25 +192,25 @@ func TestAStallDelaysEveryRequestThatWasDueMeanwhile(t *testing.T) {
 	}
 	lasted := <-stalled
 	if want := int64(rate * total.Seconds()); r.Requests != want || r.Failures() != 0 {
-		t.Fatalf("%d of %d arrivals were answered, errors %v", r.Requests, want, r.Errors)
+		t.Fatalf("%d of %d arrivals got a response, errors %v", r.Requests, want, r.Errors)
 	}
-	// A third of all arrivals was due within the stall; their latencies run
-	// evenly from the whole stall down to nothing. So a sixth of all waited
-	// for more than half of it.
+	// A third of all arrivals are due within the stall; their latencies are
+	// spread evenly from the stall's duration down to zero. So a sixth of all
+	// arrivals wait for more than half of it.
 	p90, longest := time.Duration(r.Quantile(90)), time.Duration(r.Quantile(100))
 	if longest < lasted-5*time.Millisecond {
 		t.Errorf("the longest latency is %v, the stall lasted %v", longest, lasted)
 	}
 	if p90 < stall/2 {
-		t.Errorf("the 90th percentile is %v: requests due during the stall of %v count from when they were sent", p90, lasted)
+		t.Errorf("the 90th percentile is %v: latencies of requests due during the stall of %v are measured from their send time", p90, lasted)
 	}
 }
 
 func TestRejectionsAndBrokenConnectionsAreCountedSeparately(t *testing.T) {
 	o := startOrigin(t)
 	r := run(t, load.Spec{Kind: load.HTTP, Port: o.Port(0), Path: "/nothing-here", Connections: 2, Duration: 20 * time.Millisecond})
-	if r.Requests != 0 || r.Refused[404] == 0 || len(r.Errors) != 0 {
-		t.Fatalf("%d answers, refused %v, errors %v", r.Requests, r.Refused, r.Errors)
+	if r.Requests != 0 || r.Rejected[404] == 0 || len(r.Errors) != 0 {
+		t.Fatalf("%d responses, rejected %v, errors %v", r.Requests, r.Rejected, r.Errors)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()

@@ -26,8 +26,8 @@ var errH2 = errors.New("malformed HTTP/2 frame")
 // once. Only the status of responses is decoded; SETTINGS disables the dynamic table.
 type h2 struct {
 	worker *worker
-	head   []byte // a block of fields
-	stays  bool   // streams stay open for messages
+	head   []byte // an encoded field block
+	stays  bool   // streams stay open and carry messages
 }
 
 // An h2conn is the HTTP/2 state of a connection.
@@ -37,11 +37,11 @@ type h2conn struct {
 	fields        *hpack.Decoder
 	status        int // in the current block
 	open          map[uint32]*h2stream
-	idle          []uint32 // streams that stay open and carry no message
+	idle          []uint32 // open streams without a message in flight
 	next          uint32
-	window        int64 // bytes of bodies that may be sent
+	window        int64 // send window of the connection for bodies, in bytes
 	initialWindow int64
-	received      int64 // bytes of bodies since the last update of our window
+	received      int64 // bytes of bodies since the last WINDOW_UPDATE of the connection
 }
 
 type h2stream struct {
@@ -74,7 +74,7 @@ func newH2(w *worker) *h2 {
 	return h
 }
 
-// Errors of writing frames are not looked at in this file: they go to memory.
+// This file ignores write errors: the framer writes to memory.
 func (h *h2) open(c *conn) bool {
 	hc := &h2conn{open: map[uint32]*h2stream{}, next: 1, window: firstWindow, initialWindow: firstWindow}
 	c.stream = hc
@@ -120,7 +120,7 @@ func (h *h2) send(c *conn, due int64) {
 	h.pump(c, id, s)
 }
 
-// pump sends as much of a body as the windows allow.
+// pump sends as much of a body as the send windows allow.
 func (h *h2) pump(c *conn, id uint32, s *h2stream) {
 	for s.toSend > 0 {
 		n := min(s.toSend, s.window, c.stream.window, maxFramePayload)
@@ -223,9 +223,9 @@ func (h *h2) frame(c *conn, f http2.Frame) error {
 	return nil
 }
 
-// echoed records a part of a message's echo. Credit of a stream that stays open is
-// returned immediately, because one update per message is small compared with the
-// message.
+// echoed records a part of a message's echo. Credit of a stream that stays open
+// is returned immediately, because one WINDOW_UPDATE per message is small
+// compared with the message.
 func (h *h2) echoed(c *conn, id uint32, s *h2stream, length uint32) {
 	if length > 0 {
 		c.stream.framer.WriteWindowUpdate(id, length)

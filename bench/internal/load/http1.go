@@ -8,8 +8,8 @@ import (
 
 const host = "bench.example"
 
-// http1 speaks HTTP/1.1: one request at a time on a persistent connection, or, with
-// Spec.Fresh, on a connection that ends with the response.
+// http1 speaks HTTP/1.1: one request at a time on a persistent connection, or,
+// with Spec.Fresh, one request on each connection.
 type http1 struct {
 	worker  *worker
 	request []byte
@@ -37,7 +37,7 @@ func (h *http1) open(*conn) bool { return true }
 
 func (h *http1) send(c *conn, due int64) {
 	c.busy, c.due = true, due
-	c.answer = answer{}
+	c.response = response{}
 	if h.worker.spec.Fresh && c.fd < 0 {
 		if err := c.dial(); err != nil {
 			h.worker.broken = err
@@ -48,7 +48,7 @@ func (h *http1) send(c *conn, due int64) {
 	c.out.Fill = h.worker.spec.Body
 }
 
-var errUnasked = errors.New("bytes that were not asked for")
+var errUnasked = errors.New("bytes without a request")
 
 func (h *http1) receive(c *conn, p []byte) (used int, err error) {
 	if !c.busy {
@@ -57,19 +57,19 @@ func (h *http1) receive(c *conn, p []byte) (used int, err error) {
 		}
 		return 0, errUnasked
 	}
-	used, whole, err := c.answer.feed(p, nil)
+	used, whole, err := c.response.feed(p, nil)
 	if err != nil || !whole {
 		return used, err
 	}
 	c.busy = false
-	// With Fresh the place is free when the peer has closed. After an early response
-	// the rest of the upload is sent first.
-	early := c.out.Pending() && !c.answer.close
-	if c.answer.close && !h.worker.spec.Fresh {
+	// With Fresh the request's slot is free once the peer has closed. After an
+	// early response the rest of the upload is sent first.
+	early := c.out.Pending() && !c.response.close
+	if c.response.close && !h.worker.spec.Fresh {
 		c.hangUp()
 		c.out.Drop()
 	}
-	h.worker.finished(c, c.due, outcome{status: c.answer.status, held: h.worker.spec.Fresh || early})
+	h.worker.finished(c, c.due, outcome{status: c.response.status, held: h.worker.spec.Fresh || early})
 	switch {
 	case h.worker.spec.Fresh:
 	case early:
@@ -80,27 +80,27 @@ func (h *http1) receive(c *conn, p []byte) (used int, err error) {
 	return used, nil
 }
 
-var errEarly = errors.New("answer before the end of the upload")
+var errEarly = errors.New("response before the end of the upload")
 
 func (h *http1) lost(c *conn, why error) (again bool) {
 	if !c.opened && !h.worker.spec.Fresh {
 		return false
 	}
 	if !c.busy {
-		// An idle connection may end at any time, but these two still occupy the place
-		// of a request.
+		// An idle connection may close at any time, but in these two cases it
+		// still occupies a request's slot.
 		if h.worker.spec.Fresh || errors.Is(why, errEarly) {
 			h.worker.release(c)
 		}
 		return true
 	}
 	c.busy = false
-	whole, failure := c.answer.ended()
+	whole, failure := c.response.ended()
 	if !errors.Is(why, errClosed) {
 		whole, failure = false, why
 	}
 	if whole {
-		h.worker.finished(c, c.due, outcome{status: c.answer.status})
+		h.worker.finished(c, c.due, outcome{status: c.response.status})
 	} else {
 		h.worker.finished(c, c.due, outcome{failure: failure})
 	}

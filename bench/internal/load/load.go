@@ -1,10 +1,11 @@
-// Package load is the harness's own load generator: closed loops that saturate, and
-// open loops with a constant rate, whose latency is measured from the time at which a
-// request was due, so that a stall affects every request that it delayed (no
-// coordinated omission).
+// Package load is the harness's load generator: closed loops that saturate the
+// target, and open loops with a constant rate. In an open loop latency is
+// measured from the time at which a request was due, so that a stall affects
+// every request that it delayed (no coordinated omission).
 //
-// It runs in a separate process with a few threads, each with an event loop and without
-// allocations per request. It reports its CPU time, and whether it was the bottleneck.
+// It runs in a separate process with a few threads, each with an event loop and
+// without allocations per request. It reports its CPU time, and whether it was
+// the bottleneck.
 package load
 
 import (
@@ -50,7 +51,7 @@ type Spec struct {
 	Path string `json:"path"`
 	// Field is a header field of each request of HTTP/1.1, without CRLF; "" is none.
 	Field string `json:"field"`
-	// Body is the size of an upload, or of a message.
+	// Body is the size of an upload or of a message, in bytes.
 	Body        int64 `json:"body"`
 	Connections int   `json:"connections"`
 	// UnderWay is the number of concurrent requests in a closed loop over HTTP/1.1. The
@@ -65,12 +66,13 @@ type Spec struct {
 	Rate float64 `json:"rate"`
 	// Fresh makes a new connection for each request.
 	Fresh bool `json:"fresh"`
-	// Warmup is load before the measurement that leaves no trace in the
-	// result.
+	// Warmup is the duration of the load before the measurement; the result
+	// excludes it.
 	Warmup   time.Duration `json:"warmup"`
 	Duration time.Duration `json:"duration"`
-	// Overtaking is by how much a request must have started later than another
-	// and ended earlier to count as having overtaken it; 0 counts none.
+	// Overtaking is a tolerance: a request counts as having overtaken another
+	// if it started later and ended earlier, each by more than this. 0 disables
+	// the count.
 	Overtaking time.Duration `json:"overtaking"`
 	// Timeline counts the successes of each TimelineStep.
 	Timeline bool `json:"timeline"`
@@ -108,7 +110,7 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// TimelineStep is the time of one count of a timeline.
+// TimelineStep is the width of one step of a timeline.
 const TimelineStep = 100 * time.Millisecond
 
 // Percentiles are the percentiles in a Result, ascending.
@@ -122,8 +124,8 @@ type Result struct {
 	// Window is the number of them within Duration; the others were in progress at its
 	// end.
 	Window int64 `json:"window"`
-	// Refused counts complete responses with any other status, by status.
-	Refused map[int]int64 `json:"refused,omitempty"`
+	// Rejected counts complete responses with any other status, by status.
+	Rejected map[int]int64 `json:"rejected,omitempty"`
 	// Errors counts requests without a complete response, by reason.
 	Errors map[string]int64 `json:"errors,omitempty"`
 	// Unfinished is the number of requests without a response at the timeout; the
@@ -145,8 +147,8 @@ type Result struct {
 	// Late is by how much the generator itself was late to send, at the 99th
 	// percentile; 0 in a closed loop.
 	Late time.Duration `json:"late"`
-	// Saturated is the reason why the generator's figures cannot be trusted; "" = they
-	// can.
+	// Saturated says why the generator's figures cannot be trusted; empty if
+	// they can.
 	Saturated string `json:"saturated,omitempty"`
 	// Quantiles are pairs of a percentile and a latency.
 	Quantiles [][2]float64 `json:"quantiles,omitempty"`
@@ -164,10 +166,10 @@ func (r *Result) Quantile(percentile float64) float64 {
 	return 0
 }
 
-// Failures returns the number of requests that were rejected, cut or never answered.
+// Failures returns the number of requests that were rejected, truncated or never completed.
 func (r *Result) Failures() int64 {
 	n := r.Unfinished
-	for _, c := range r.Refused {
+	for _, c := range r.Rejected {
 		n += c
 	}
 	for _, c := range r.Errors {
@@ -217,8 +219,9 @@ func Main(in io.Reader, out io.Writer) error {
 	}
 	threads := cmp.Or(spec.Threads, max(1, runtime.NumCPU()/4))
 	threads = min(threads, spec.Connections, cmp.Or(spec.UnderWay, spec.Connections))
-	// Each loop occupies a processor even while it waits, and the communication needs
-	// one more. Requests allocate nothing, so no garbage is collected.
+	// Each loop occupies a processor even while it waits, and communication
+	// with the harness needs one more. Requests allocate nothing, so no garbage
+	// is collected.
 	runtime.GOMAXPROCS(threads + 1)
 	debug.SetGCPercent(-1)
 

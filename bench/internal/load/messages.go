@@ -47,12 +47,12 @@ func (s *webSocket) send(c *conn, due int64) {
 
 func (s *webSocket) receive(c *conn, p []byte) (used int, err error) {
 	if !c.opened {
-		n, whole, err := c.answer.feed(p, nil)
+		n, whole, err := c.response.feed(p, nil)
 		if err != nil || !whole {
 			return n, err
 		}
-		if c.answer.status != 101 {
-			return n, fmt.Errorf("upgrade answered with status %d", c.answer.status)
+		if c.response.status != 101 {
+			return n, fmt.Errorf("upgrade got status %d", c.response.status)
 		}
 		used = n
 		s.worker.opened(c, 1)
@@ -112,14 +112,14 @@ func (e *events) send(*conn, int64) { panic("BUG: events are not asked for one b
 
 func (e *events) receive(c *conn, p []byte) (used int, err error) {
 	e.current, e.fault = c, nil
-	used, whole, err := c.answer.feed(p, e.took)
+	used, whole, err := c.response.feed(p, e.took)
 	switch {
 	case err != nil:
 		return used, err
 	case e.fault != nil:
 		return used, e.fault
-	case c.answer.status != 0 && c.answer.status != 200:
-		return used, fmt.Errorf("events answered with status %d", c.answer.status)
+	case c.response.status != 0 && c.response.status != 200:
+		return used, fmt.Errorf("events got status %d", c.response.status)
 	case whole:
 		return used, errCut
 	}

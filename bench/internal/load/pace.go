@@ -1,7 +1,7 @@
 package load
 
-// A pace is a constant rate of requests. Each is due at a multiple of the interval
-// after the start, independent of earlier requests.
+// A pace is a constant rate of requests. Each is due at a multiple of the
+// interval after the start, whenever earlier requests end.
 type pace struct {
 	interval float64 // nanoseconds
 	offset   float64 // of the first arrival, in intervals

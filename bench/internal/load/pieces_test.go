@@ -76,7 +76,7 @@ func TestOnlyAStampIsAnEvent(t *testing.T) {
 	}
 	for _, bad := range []string{"", "data: ", "data: 12x", "event: 12", "data: " + strings.Repeat("9", 19)} {
 		if stamp, ok := parseStamp([]byte(bad)); ok {
-			t.Errorf("%q was taken as %d", bad, stamp)
+			t.Errorf("%q was parsed as %d", bad, stamp)
 		}
 	}
 }
@@ -87,25 +87,25 @@ func TestAnInvalidSpecIsRejected(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(*Spec){
-		"an unknown kind":            func(s *Spec) { s.Kind = "x" },
-		"no port":                    func(s *Spec) { s.Port = 0 },
-		"no connection":              func(s *Spec) { s.Connections = 0 },
-		"a negative rate":            func(s *Spec) { s.Rate = -1 },
-		"a negative body":            func(s *Spec) { s.Body = -1 },
-		"a negative bound":           func(s *Spec) { s.UnderWay = -1 },
-		"a bound for an open loop":   func(s *Spec) { s.UnderWay, s.Rate = 1, 10 },
-		"a bound for h2c":            func(s *Spec) { s.Kind, s.UnderWay = H2C, 1 },
-		"a bound for fresh ones":     func(s *Spec) { s.Fresh, s.UnderWay = true, 1 },
-		"gRPC over HTTP/1":           func(s *Spec) { s.GRPC = true },
-		"no duration":                func(s *Spec) { s.Duration = 0 },
-		"a path without a slash":     func(s *Spec) { s.Path = "x" },
-		"a path too long for HTTP/2": func(s *Spec) { s.Path = "/" + strings.Repeat("x", 200) },
-		"fresh connections of h2c":   func(s *Spec) { s.Kind, s.Fresh = H2C, true },
+		"an unknown kind":               func(s *Spec) { s.Kind = "x" },
+		"no port":                       func(s *Spec) { s.Port = 0 },
+		"no connection":                 func(s *Spec) { s.Connections = 0 },
+		"a negative rate":               func(s *Spec) { s.Rate = -1 },
+		"a negative body":               func(s *Spec) { s.Body = -1 },
+		"a negative bound":              func(s *Spec) { s.UnderWay = -1 },
+		"a bound for an open loop":      func(s *Spec) { s.UnderWay, s.Rate = 1, 10 },
+		"a bound for h2c":               func(s *Spec) { s.Kind, s.UnderWay = H2C, 1 },
+		"a bound for fresh connections": func(s *Spec) { s.Fresh, s.UnderWay = true, 1 },
+		"gRPC over HTTP/1":              func(s *Spec) { s.GRPC = true },
+		"no duration":                   func(s *Spec) { s.Duration = 0 },
+		"a path without a slash":        func(s *Spec) { s.Path = "x" },
+		"a path too long for HTTP/2":    func(s *Spec) { s.Path = "/" + strings.Repeat("x", 200) },
+		"fresh connections of h2c":      func(s *Spec) { s.Kind, s.Fresh = H2C, true },
 	} {
 		s := good
 		change(&s)
 		if err := s.check(); err == nil {
-			t.Errorf("%s was taken", what)
+			t.Errorf("%s was accepted", what)
 		}
 	}
 }

@@ -15,13 +15,13 @@ const longestLatency = 5 * time.Minute
 type outcome struct {
 	status  int   // of a complete response
 	failure error // of an incomplete one
-	held    bool  // its place on the connection is not free yet
+	held    bool  // its slot on the connection is not free yet
 }
 
 // A tally holds the counts of one worker, from which the Result is computed.
 type tally struct {
 	Result
-	latestEnded           int64 // the latest due time of ended requests
+	latestEnded           int64 // the latest due time of completed requests
 	begin, end, windowEnd int64
 	last                  int64
 	latency, lateness     *hdrhistogram.Histogram
@@ -29,7 +29,7 @@ type tally struct {
 
 func newTally() *tally {
 	return &tally{
-		Result:   Result{Refused: map[int]int64{}, Errors: map[string]int64{}},
+		Result:   Result{Rejected: map[int]int64{}, Errors: map[string]int64{}},
 		latency:  hdrhistogram.New(1, int64(longestLatency), 3),
 		lateness: hdrhistogram.New(1, int64(longestLatency), 3),
 	}
@@ -42,7 +42,7 @@ func (t *tally) finished(now, due int64, how outcome, overtaking time.Duration) 
 	}
 	t.last = now
 	if how.status < 200 || how.status > 299 {
-		t.Refused[how.status]++
+		t.Rejected[how.status]++
 		return
 	}
 	t.received(now, now-due)
@@ -100,8 +100,9 @@ func reason(err error) string {
 	return text[:min(len(text), 120)]
 }
 
-// Beyond these the generator was the bottleneck, or close to it. Lateness must
-// exceed both its bounds: where requests wait for long it does not matter.
+// Beyond these limits the generator was the bottleneck, or close to it.
+// Lateness must exceed both of its limits: it does not matter where requests
+// take much longer.
 const (
 	saturatedShare     = 0.95
 	saturatedLate      = time.Millisecond
@@ -129,8 +130,8 @@ func merge(spec *Spec, workers []*worker) *Result {
 		if d := t.end - t.begin; d > 0 {
 			r.Share = max(r.Share, float64(t.CPU)/float64(d))
 		}
-		for status, n := range t.Refused {
-			r.Refused[status] += n
+		for status, n := range t.Rejected {
+			r.Rejected[status] += n
 		}
 		for text, n := range t.Errors {
 			r.Errors[text] += n

@@ -16,25 +16,26 @@ import (
 const (
 	connectTimeout = 30 * time.Second
 	drainTimeout   = 10 * time.Second
-	// dialsAtOnce keeps below the backlog of listeners that use the customary
-	// 511.
+	// dialsAtOnce stays below the common listen backlog of 511.
 	dialsAtOnce = 256
-	// failuresAllowed ends a load with only errors.
+	// failuresAllowed is the number of errors after which a load gives up.
 	failuresAllowed = 20_000
 	longestWait     = 50 * time.Millisecond
 )
 
-// A protocol speaks on connections. Its methods only queue bytes; the worker
-// writes them.
+// A protocol implements requests on connections. Its methods only queue bytes;
+// the worker writes them.
 type protocol interface {
 	// open queues the first bytes of a new connection. If it returns true the
 	// connection can carry requests immediately, otherwise the protocol calls
 	// worker.opened later.
 	open(c *conn) bool
-	// send queues a request that was due at a time, by package clock.
+	// send queues a request; due is the time at which it was due, by package
+	// clock.
 	send(c *conn, due int64)
-	// receive consumes received bytes and returns how many; the rest is passed again
-	// with the following bytes. It calls worker.finished for each response.
+	// receive consumes received bytes and returns how many; the worker passes
+	// the rest again with the following bytes. It calls worker.finished for
+	// each response.
 	receive(c *conn, p []byte) (used int, err error)
 	// lost handles the end of the connection. It calls worker.finished for each request
 	// in progress, and reports whether to reconnect.
@@ -50,10 +51,10 @@ type worker struct {
 	byFD     []*conn
 	scratch  []byte
 	dialing  int
-	waiting  int // connections that were never opened
-	most     int // concurrent requests in a closed loop; 0 = one per place
+	waiting  int // connections that have not opened yet
+	most     int // concurrent requests in a closed loop; 0 = one per slot
 	free     ring[*conn]
-	backlog  ring[int64] // due times of requests that found no connection free
+	backlog  ring[int64] // due times of requests that found no free connection
 	pace     pace
 	sending  bool
 	underWay int
@@ -133,14 +134,14 @@ func (w *worker) touch() error {
 	w.now = clock.Now()
 	for _, c := range w.conns {
 		if !w.iterateUntil(func() bool { return w.underWay < atOnce }, drainTimeout) {
-			return fmt.Errorf("no answers within %v; %d are missing", drainTimeout, w.underWay)
+			return fmt.Errorf("no responses within %v; %d are missing", drainTimeout, w.underWay)
 		}
 		if w.broken != nil {
 			return w.broken
 		}
 		w.sendOn(c, w.now)
 	}
-	return w.awaitIdle("answers to the first request")
+	return w.awaitIdle("responses to the first request")
 }
 
 func (w *worker) connect() error {
@@ -186,7 +187,7 @@ func (w *worker) load(d time.Duration) error {
 		}
 	}
 	w.sending = false
-	err := w.awaitIdle("answers")
+	err := w.awaitIdle("responses")
 	w.tally.end = w.now
 	w.tally.CPU = threadCPU() - cpu
 	return err
@@ -240,7 +241,7 @@ func (w *worker) sendOn(c *conn, due int64) {
 	c.flush()
 }
 
-// opened makes a new connection available for requests, n at a time.
+// opened adds n slots on a new connection.
 func (w *worker) opened(c *conn, n int) {
 	if c.opened {
 		return
@@ -253,8 +254,8 @@ func (w *worker) opened(c *conn, n int) {
 	}
 }
 
-// finished records the result of a request, and makes its place on the connection
-// available.
+// finished records the result of a request, and releases its slot on the
+// connection.
 func (w *worker) finished(c *conn, due int64, how outcome) {
 	w.underWay--
 	w.tally.finished(w.now, due, how, w.spec.Overtaking)
@@ -266,7 +267,7 @@ func (w *worker) finished(c *conn, due int64, how outcome) {
 	}
 }
 
-// release makes a place on a connection available to the next request.
+// release gives a free slot on a connection to the next request.
 func (w *worker) release(c *conn) {
 	switch {
 	case w.backlog.len() > 0 && !c.dead:
@@ -285,7 +286,7 @@ func (w *worker) release(c *conn) {
 	}
 }
 
-// fail counts a broken connection; too many end the load.
+// fail counts a failed connection; too many failures stop the load.
 func (w *worker) fail(why error) {
 	w.failures++
 	if w.failures > failuresAllowed && w.broken == nil {
@@ -293,7 +294,7 @@ func (w *worker) fail(why error) {
 	}
 }
 
-var errNoneLeft = errors.New("all connections have broken")
+var errNoneLeft = errors.New("all connections have failed")
 
 // bury closes a connection permanently.
 func (w *worker) bury(c *conn, why error) {

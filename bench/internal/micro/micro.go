@@ -2,11 +2,11 @@
 // counting, probe schedule) and compares them with the last recorded ones.
 //
 // A recording, bench/micro.txt, is in the standard benchmark format
-// (https://go.dev/design/14313-benchmark-format), so that any tool that reads
-// the output of "go test -bench" reads it. Lines "key: value" come before the
-// results that they hold for: goos, goarch, pkg and cpu as the test binary
-// prints them, and once at the top go, the toolchain, and commit, the revision
-// that was measured. A benchmark has as many lines as there were rounds.
+// (https://go.dev/design/14313-benchmark-format), so that every tool for the
+// output of "go test -bench" can read it. Lines "key: value" apply to the
+// results after them: goos, goarch, pkg and cpu as the test binary prints them,
+// and, once at the top, go (the toolchain) and commit (the measured revision).
+// A benchmark has one line per round.
 package micro
 
 import (
@@ -40,8 +40,8 @@ func (rec Recording) config(key string) string {
 	return rec[len(rec)-1].GetConfig(key)
 }
 
-// Parse reads the benchmark format; lines of other kinds ("PASS") are passed
-// over. A line that begins like a result but is none is an error.
+// Parse reads the benchmark format and skips lines of other kinds ("PASS"). A
+// malformed result line is an error.
 func Parse(r io.Reader, name string) (Recording, error) {
 	var rec Recording
 	reader := benchfmt.NewReader(r, name)
@@ -79,8 +79,9 @@ func read(name string) (Recording, error) {
 	return Parse(f, name)
 }
 
-// run turns a recording into the record of a run, so that one comparison serves
-// both: a package is a scenario, a benchmark a target, a unit a figure.
+// run converts a recording to the record of a run, so that both use one
+// comparison: a package becomes a scenario, a benchmark a target, a unit a
+// figure.
 func (rec Recording) run() *sample.Run {
 	run := &sample.Run{Meta: sample.Meta{
 		Version:  sample.Version,
@@ -105,10 +106,10 @@ func (rec Recording) run() *sample.Run {
 	return run
 }
 
-// better knows the units of the testing package, and that any other cost is
-// counted "/op". Bytes allocated are not judged where allocations are: a pool
-// that was filled once is shared out over as many iterations as there happened
-// to be.
+// better returns the direction of a unit: it has the units of the testing
+// package, and treats all other units "/op" as costs. Allocated bytes are not
+// judged where allocations are, because the cost of filling a pool once is
+// divided by the number of iterations, which varies.
 func better(unit string) sample.Better {
 	switch {
 	case unit == "B/op":
@@ -128,8 +129,8 @@ func shortPackage(p string) string {
 	return path.Base(p)
 }
 
-// processors is the largest suffix of the names ("2" of "Observe-2"). One
-// processor leaves no suffix.
+// processors returns the largest processor suffix of the names ("2" of
+// "Observe-2"); names have none on one processor.
 func (rec Recording) processors() int {
 	most := 1
 	for _, r := range rec {
@@ -143,10 +144,10 @@ func (rec Recording) processors() int {
 }
 
 // Main is the command "micro [options] [directory...]". It runs the benchmarks,
-// compares them with the recording and writes the table, and complaints too, to
+// compares them with the recording and writes the table and any errors to
 // stdout. With --record, or if there is no recording yet, the results become
 // the recording. The exit code is compare.ExitRegressed if a benchmark became
-// worse; never so if the recording is of another machine.
+// worse, unless the recording is of another machine.
 func Main(args []string, stdout io.Writer) int {
 	flags := compare.NewFlags("micro", "[directory...]\n\nRuns the micro-benchmarks and compares them with the last recorded.\n"+
 		"Exit code 1: a benchmark is worse, beyond the noise and the threshold.", 10, stdout)
@@ -204,7 +205,7 @@ func Main(args []string, stdout io.Writer) int {
 	return code
 }
 
-// show writes the comparison, which says how the machines differ if they do, and
+// show writes the comparison, including differences between the machines, and
 // returns the exit code.
 func show(old, new *sample.Run, flags *compare.Flags) int {
 	code := flags.Compare(old, new)
@@ -228,7 +229,7 @@ type settings struct {
 }
 
 // measure runs the benchmarks round by round, all packages in each round, so
-// that a machine that becomes slower does so for all of them. It writes a line
+// that a slowdown of the machine affects all packages alike. It writes a line
 // for each round to progress.
 func measure(s settings, progress io.Writer) (rec Recording, err error) {
 	head := fmt.Sprintf("go: %s\ncommit: %s\n", runtime.Version(), proc.Revision(".", "--untracked-files=no"))
@@ -240,7 +241,7 @@ func measure(s settings, progress io.Writer) (rec Recording, err error) {
 		fmt.Fprintf(progress, "round %d of %d\n", round+1, s.rounds)
 		for _, dir := range s.packages {
 			test := exec.Command("go", args...)
-			test.Dir = dir // its module is not the harness's
+			test.Dir = dir // not the harness's module
 			out, err := test.CombinedOutput()
 			if err != nil {
 				return nil, fmt.Errorf("running the benchmarks of %s: %w\n%s", dir, err, out)

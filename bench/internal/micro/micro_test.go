@@ -130,7 +130,7 @@ func TestTheCommandMeasuresComparesAndRecords(t *testing.T) {
 
 	code, text := run("100")
 	if code != 0 || !strings.Contains(text, "recorded in "+file) {
-		t.Fatalf("the first time: code %d:\n%s", code, text)
+		t.Fatalf("first run: code %d:\n%s", code, text)
 	}
 	first := content()
 	rec := parsed(t, first)
@@ -138,14 +138,14 @@ func TestTheCommandMeasuresComparesAndRecords(t *testing.T) {
 		t.Fatalf("recorded: %s", first)
 	}
 	if strings.Contains(first, "PASS") {
-		t.Errorf("lines that belong to no recording: %s", first)
+		t.Errorf("unexpected lines in the recording: %s", first)
 	}
 
 	if code, text = run("100"); code != 0 || strings.Contains(text, "recorded") {
-		t.Errorf("the same again: code %d:\n%s", code, text)
+		t.Errorf("second run with the same cost: code %d:\n%s", code, text)
 	}
 	if code, text = run("150"); code != compare.ExitRegressed || !strings.Contains(text, "+50.0%") {
-		t.Errorf("half as much again: code %d:\n%s", code, text)
+		t.Errorf("run with 1.5 times the cost: code %d:\n%s", code, text)
 	}
 	if content() != first {
 		t.Error("a comparison changed the recording")
@@ -172,7 +172,7 @@ func TestTheCommandMeasuresComparesAndRecords(t *testing.T) {
 	}
 }
 
-func TestThePackagesHaveTheirBenchmarks(t *testing.T) {
+func TestEachBenchmarkedPackageHasABenchmark(t *testing.T) {
 	for _, pkg := range packages {
 		names, err := filepath.Glob(filepath.Join("../../..", pkg, "*_test.go"))
 		if err != nil {

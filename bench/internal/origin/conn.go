@@ -20,12 +20,12 @@ import (
 type state uint8
 
 const (
-	atHead  state = iota // waits for a request
-	atBody               // reads an upload
-	delayed              // the response waits for its timer
-	writing              // a response is being written
-	events               // a stream of events
-	echoing              // a WebSocket
+	atHead  state = iota // waiting for a request head
+	atBody               // reading an upload
+	delayed              // waiting for the timer of the response
+	writing              // writing a response
+	events               // writing a stream of events
+	echoing              // echoing WebSocket messages
 )
 
 // A conn is one HTTP/1 connection. in holds bytes read but not consumed, out bytes not
@@ -41,7 +41,7 @@ type conn struct {
 	request request
 	due     int64 // timer, by package clock
 	timer   int   // index in loop.timers, -1 if none
-	ended   bool  // the client has sent its last byte
+	ended   bool  // the client has half-closed
 }
 
 func (c *conn) ready(events uint32) {
@@ -60,7 +60,7 @@ func (c *conn) ready(events uint32) {
 // read calls read(2) once; epoll is level-triggered and reports remaining bytes.
 func (c *conn) read() {
 	if c.ended {
-		c.close() // both sides have ended, or the peer reset
+		c.close() // EOF after the response, or a reset by the peer
 		return
 	}
 	n, errno := socket.Read(c.fd, c.loop.scratch)
@@ -80,7 +80,7 @@ func (c *conn) read() {
 	}
 }
 
-// advance consumes as much as possible of the remaining and the new bytes.
+// advance consumes as much as possible of the buffered and the new bytes.
 func (c *conn) advance(fresh []byte) {
 	p := fresh
 	if len(c.in) > 0 {
@@ -127,7 +127,7 @@ var h2Preface = []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 func (c *conn) takeHead(p []byte) (used int, more bool) {
 	if bytes.HasPrefix(p, h2Preface[:3]) {
 		if len(p) >= len(h2Preface) {
-			c.handOn(p)
+			c.handToHTTP2(p)
 		}
 		return 0, false
 	}
@@ -171,11 +171,11 @@ func (c *conn) reply() {
 		if r.route == routeSlots {
 			c.loop.slots = int(r.size)
 		}
-		answer := rootAnswer
+		response := rootResponse
 		if r.close {
-			answer = rootAnswerClose
+			response = rootResponseClose
 		}
-		c.out.Bytes = append(c.out.Bytes, answer...)
+		c.out.Bytes = append(c.out.Bytes, response...)
 	case routeBytes:
 		c.out.Bytes = append(c.out.Bytes, "HTTP/1.1 200 OK\r\nDate: "+date+"\r\nContent-Type: application/octet-stream\r\nContent-Length: "...)
 		c.out.Bytes = strconv.AppendInt(c.out.Bytes, r.size, 10)
@@ -211,11 +211,11 @@ func (c *conn) expired(now int64) {
 	case delayed:
 		c.reply()
 		if c.loop.conns[c.fd] == c {
-			c.advance(nil) // a pipelined request may wait
+			c.advance(nil) // a pipelined request may be buffered
 		}
 	case events:
-		// A client that does not keep up gets the next event later; each
-		// stamp is that of its writing.
+		// A slow client gets the next event later; each stamp is taken when the
+		// event is written.
 		if !c.out.Pending() {
 			c.out.Bytes = appendEvent(c.out.Bytes, clock.Now())
 			c.flush()
@@ -271,7 +271,7 @@ func (c *conn) close() {
 	socket.Close(c.fd)
 }
 
-func (c *conn) handOn(seen []byte) {
+func (c *conn) handToHTTP2(seen []byte) {
 	c.forget()
 	if err := c.loop.poller.Remove(c.fd); err != nil {
 		socket.Close(c.fd)
@@ -290,7 +290,7 @@ func b2u(b bool) uint32 {
 // date is the time of the start, because responses are constant.
 var date = time.Now().UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT")
 
-// eventsHead asks nginx not to gather the events (X-Accel-Buffering).
+// eventsHead disables nginx's buffering of the events (X-Accel-Buffering).
 var eventsHead = []byte("HTTP/1.1 200 OK\r\nDate: " + date + "\r\nContent-Type: text/event-stream\r\n" +
 	"Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\nTransfer-Encoding: chunked\r\n\r\n")
 

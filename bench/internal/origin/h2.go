@@ -38,10 +38,10 @@ func (h *h2) serve(fd int, seen []byte) {
 func (h *h2) run() {
 	server := &http.Server{Handler: http.HandlerFunc(handleH2), Protocols: new(http.Protocols)}
 	server.Protocols.SetUnencryptedHTTP2(true)
-	_ = server.Serve(h) // ends with the process
+	_ = server.Serve(h) // runs until the process exits
 }
 
-// Accept, Close and Addr make h2 the listener of its own server.
+// Accept, Close and Addr make h2 the listener of its server.
 func (h *h2) Accept() (net.Conn, error) { return <-h.conns, nil }
 func (h *h2) Close() error              { return nil }
 func (h *h2) Addr() net.Addr            { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }

@@ -1,19 +1,19 @@
 // Package origin is the container behind the proxies: a fast HTTP/1.1 and h2c
-// server for everything that the scenarios ask for. One event loop, raw
-// sockets; only HTTP/2 is net/http's.
+// server for the requests of all scenarios. It is one event loop on raw
+// sockets; only HTTP/2 is served by net/http.
 //
 //	GET  /               12 bytes
 //	GET  /bytes/N        N bytes, Content-Length
-//	POST /upload         takes any body, answers 12 bytes
-//	GET  /events?every=D server-sent events, one each D, each with its stamp; HTTP/1 only
+//	POST /upload         accepts any body; the response has 12 bytes
+//	GET  /events?every=D server-sent events, one per D, each with its time stamp; HTTP/1 only
 //	GET  /websocket      echoes messages
-//	POST /echo           HTTP/2 only: sends back what comes, as it comes
+//	POST /echo           HTTP/2 only: streams the request body back
 //	POST /grpc/unary     HTTP/2 only: one message and trailers
 //	POST /grpc/stream    HTTP/2 only: 100 messages and trailers
 //
-// Any of the first three takes ?delay=D: the response is delayed by D; with &slots=N
-// longer if more than N requests are in progress, with &spread=S by up to that share
-// shorter or longer. GET /slots/N replaces the N of all.
+// The first three accept ?delay=D: the response is delayed by D. &slots=N lengthens the
+// delay if more than N requests are in progress; &spread=S varies it by up to that share
+// in both directions. GET /slots/N overrides the N of all requests.
 package origin
 
 import (
@@ -37,7 +37,7 @@ const Command = "origin"
 
 // Spec configures an origin.
 type Spec struct {
-	// Ports is how many ports it serves.
+	// Ports is the number of ports to serve.
 	Ports int `json:"ports"`
 	// Hold reserves the ports and refuses connections until Listen.
 	Hold bool `json:"hold"`
@@ -75,7 +75,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// Listen makes all ports listen, and returns the time by package clock.
+// Listen starts listening on all ports, and returns the time by package clock.
 func (p *Process) Listen() (int64, error) {
 	if err := p.Send(struct{}{}); err != nil {
 		return 0, err
@@ -188,8 +188,8 @@ func (l *loop) slowness(slots int) float64 {
 	return 1
 }
 
-// varied is a factor within spread around 1, from a sequence that is the same in
-// each run.
+// varied returns a factor within spread around 1, from a sequence that is the
+// same in each run.
 func (l *loop) varied(spread float64) float64 {
 	if spread == 0 {
 		return 1

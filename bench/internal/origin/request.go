@@ -25,11 +25,11 @@ const (
 )
 
 var (
-	crlfcrlf        = []byte("\r\n\r\n")
-	rootAnswer      = []byte("HTTP/1.1 200 OK\r\nDate: " + date + "\r\nContent-Type: text/plain\r\nContent-Length: 12\r\n\r\nhello world\n")
-	rootAnswerClose = bytes.Replace(rootAnswer, crlfcrlf, []byte("\r\nConnection: close\r\n\r\n"), 1)
-	notFound        = []byte("HTTP/1.1 404 Not Found\r\nDate: " + date + "\r\nContent-Length: 0\r\n\r\n")
-	badRequest      = []byte("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+	crlfcrlf          = []byte("\r\n\r\n")
+	rootResponse      = []byte("HTTP/1.1 200 OK\r\nDate: " + date + "\r\nContent-Type: text/plain\r\nContent-Length: 12\r\n\r\nhello world\n")
+	rootResponseClose = bytes.Replace(rootResponse, crlfcrlf, []byte("\r\nConnection: close\r\n\r\n"), 1)
+	notFound          = []byte("HTTP/1.1 404 Not Found\r\nDate: " + date + "\r\nContent-Length: 0\r\n\r\n")
+	badRequest        = []byte("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 )
 
 // A request holds the properties of a request that the origin uses.
@@ -37,10 +37,10 @@ type request struct {
 	route  route
 	size   int64         // of /bytes/N and /slots/N
 	delay  time.Duration // before the response
-	slots  int           // requests that the origin works on without getting slower; 0 = any number
-	spread float64       // of delay: it is up to this share shorter or longer
+	slots  int           // concurrent requests without slowdown; 0 = any number
+	spread float64       // delay varies by up to this share in both directions
 	every  time.Duration // between events
-	close  bool          // the connection ends after the response
+	close  bool          // the connection closes after the response
 	key    string        // Sec-WebSocket-Key
 	body   wire.Body
 }
@@ -66,7 +66,8 @@ func parseRequest(head []byte) (request, bool) {
 	framing, ok := wire.ReadFraming(fields)
 	r.body, r.close = framing.Body, framing.Close || r.close
 	if r.route == routeWebSocket {
-		// Once in a connection, and the missing empty line is no news.
+		// The error is about the missing empty line at the end, which is
+		// expected.
 		header, _ := textproto.NewReader(bufio.NewReader(bytes.NewReader(fields))).ReadMIMEHeader()
 		r.key = header.Get("Sec-WebSocket-Key")
 	}

@@ -1,7 +1,7 @@
-// Package proc measures the cost of processes: CPU time, context switches, system calls
-// and memory, for a process and all its descendants.
+// Package proc measures the cost of processes: CPU time, context switches,
+// system calls and memory, for a process and all its descendants.
 //
-// Everything is read from outside, so the process measured does nothing for it.
+// Everything is read from outside, so measuring costs the process nothing.
 package proc
 
 import (
@@ -36,7 +36,7 @@ func Tree(root int) ([]int, error) {
 	}
 	children := map[int][]int{}
 	for _, p := range all {
-		if stat, err := p.Stat(); err == nil { // else it has ended meanwhile
+		if stat, err := p.Stat(); err == nil { // else it has exited meanwhile
 			children[stat.PPID] = append(children[stat.PPID], p.PID)
 		}
 	}
@@ -48,9 +48,9 @@ func Tree(root int) ([]int, error) {
 	return tree, nil
 }
 
-// CPU returns the CPU time of the processes, threads that have ended included.
-// The source is each process's own CPU clock (clock_getcpuclockid(3)), which
-// counts nanoseconds where utime and stime of /proc count ticks of 10 ms.
+// CPU returns the CPU time of the processes, including their exited threads.
+// The source is each process's CPU clock (clock_getcpuclockid(3)), which counts
+// nanoseconds; utime and stime of /proc count ticks of 10 ms.
 func CPU(pids []int) (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range pids {
@@ -88,7 +88,7 @@ func ContextSwitches(pids []int) (Switches, error) {
 			return Switches{}, fmt.Errorf("listing threads: %w", err)
 		}
 		for _, t := range threads {
-			if status, err := t.NewStatus(); err == nil { // else it has ended meanwhile
+			if status, err := t.NewStatus(); err == nil { // else it has exited meanwhile
 				sum.Voluntary += int64(status.VoluntaryCtxtSwitches)
 				sum.Involuntary += int64(status.NonVoluntaryCtxtSwitches)
 			}
@@ -97,10 +97,11 @@ func ContextSwitches(pids []int) (Switches, error) {
 	return sum, nil
 }
 
-// Memory is what processes hold, in bytes. RSS counts pages that they share
-// with others (a program file that runs twice) in full. Private is what is not
-// backed by a file: what each further instance costs. (Private_Dirty would count
-// the pages of a program that was built a moment ago and is not on disk yet.)
+// Memory is the memory of processes, in bytes. RSS includes pages that they
+// share with others (a program file that runs twice) in full. Private is memory
+// without a file behind it, which each further instance costs. (Private_Dirty
+// would include the pages of a recently built program that are not on disk
+// yet.)
 type Memory struct {
 	RSS, Private int64
 }
@@ -151,9 +152,9 @@ func Machine() sample.Machine {
 	return m
 }
 
-// Busy returns the time for which the machine's processors were not idle, all
-// together, since its start; waiting for disks counts as idle, and guests' time
-// is part of the first two (proc_stat(5)).
+// Busy returns the total time for which the machine's processors were not idle
+// since boot. Waiting for disks counts as idle; user and nice already include
+// guest time (proc_stat(5)).
 func Busy() (time.Duration, error) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -174,8 +175,8 @@ func RaiseFiles(want uint64) (uint64, error) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, fmt.Errorf("reading the limit of open files: %w", err)
 	}
-	// Set even where it is high enough: the Go runtime hands the limit that it
-	// found at its own start to children unless the program has set one.
+	// Set the limit even if it is high enough: unless the program sets one, the
+	// Go runtime gives children the limit from its own start.
 	var err error
 	for _, most := range []uint64{max(limit.Max, want), limit.Max} {
 		raised := unix.Rlimit{Cur: min(max(limit.Cur, want), most), Max: most}
@@ -203,7 +204,8 @@ func Revision(dir string, options ...string) string {
 	return revision
 }
 
-// RepositoryRoot is the directory, here or above, that has bench/go.mod.
+// RepositoryRoot returns the directory that has bench/go.mod: the current one
+// or a parent.
 func RepositoryRoot() (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -220,12 +222,12 @@ func RepositoryRoot() (string, error) {
 }
 
 // ErrNoCounter reports that system calls cannot be counted on this machine.
-var ErrNoCounter = errors.New("counting system calls needs the kernel's event raw_syscalls:sys_enter, and the right to it")
+var ErrNoCounter = errors.New("counting system calls needs the kernel event raw_syscalls:sys_enter and permission to use it")
 
-// CountSyscalls counts the system calls that the processes enter, in all their
-// threads and those that these start, while the function runs. Without the
-// kernel's event or the right to it the function does not run, and the error
-// wraps ErrNoCounter.
+// CountSyscalls counts the system calls that the processes enter while the
+// function runs, in all their threads and in threads and processes that these
+// start. Without the kernel event, or without permission to use it, the
+// function does not run, and the error wraps ErrNoCounter.
 func CountSyscalls(pids []int, during func() error) (int64, error) {
 	text, err := os.ReadFile("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id")
 	if err != nil {
@@ -246,7 +248,7 @@ func CountSyscalls(pids []int, during func() error) (int64, error) {
 		for _, t := range threads {
 			fd, err := unix.PerfEventOpen(&event, t.PID, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 			if errors.Is(err, unix.ESRCH) {
-				continue // it has ended meanwhile
+				continue // it has exited meanwhile
 			} else if err != nil {
 				return 0, fmt.Errorf("%w: perf_event_open: %w", ErrNoCounter, err)
 			}

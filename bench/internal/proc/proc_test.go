@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// startShell runs a script that prints something once it is where the test
-// wants it, and returns the process and what it printed.
+// startShell runs a script, waits for its first line of output, and returns the
+// process and that line.
 func startShell(t *testing.T, script string) (pid int, said string) {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", script)
@@ -30,7 +30,7 @@ func startShell(t *testing.T, script string) (pid int, said string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		in.Close() // the scripts end with their input
+		in.Close() // the scripts exit at EOF
 		cmd.Wait()
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -112,21 +112,21 @@ func TestAProcessThatHasEndedIsAnError(t *testing.T) {
 	}
 	pid := cmd.Process.Pid
 	if _, err := Tree(pid); err == nil {
-		t.Error("Tree found it")
+		t.Error("Tree accepted it")
 	}
 	if _, err := CPU([]int{pid}); err == nil {
-		t.Error("CPU found it")
+		t.Error("CPU accepted it")
 	}
 	if _, err := MemoryOf([]int{pid}); err == nil {
-		t.Error("MemoryOf found it")
+		t.Error("MemoryOf accepted it")
 	}
 	if _, err := ContextSwitches([]int{pid}); err == nil {
-		t.Error("ContextSwitches found it")
+		t.Error("ContextSwitches accepted it")
 	}
 }
 
 func TestSystemCallsAreCountedOrReportedAsUncountable(t *testing.T) {
-	// Half of the calls are those of a process that is not there yet.
+	// A process that does not exist yet makes half of the calls.
 	cmd := exec.Command("/bin/sh", "-c", "read x; for i in 1 2 3 4 5; do umask 022; done; (for i in 1 2 3 4 5; do umask 022; done); echo done; read x")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -154,13 +154,13 @@ func TestSystemCallsAreCountedOrReportedAsUncountable(t *testing.T) {
 		}
 		return
 	}
-	// Ten of umask(2), some to read the line, one to write.
+	// Ten calls of umask(2), a few to read the line, one to write.
 	if n < 11 || n > 100 {
 		t.Fatalf("a shell that called umask ten times made %d system calls", n)
 	}
 }
 
-func TestBusyTimeGrowsByWhatAProcessUses(t *testing.T) {
+func TestBusyTimeIncludesTheCPUTimeOfAProcess(t *testing.T) {
 	before, err := Busy()
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestBusyTimeGrowsByWhatAProcessUses(t *testing.T) {
 	}
 }
 
-func TestMachineNamesWhatEveryLinuxHas(t *testing.T) {
+func TestMachineHasCoresMemoryKernelAndOS(t *testing.T) {
 	m := Machine()
 	if m.Cores < 1 || m.MemoryBytes < 1<<20 || m.Kernel == "" || m.OS == "" {
 		t.Fatalf("machine is %+v", m)

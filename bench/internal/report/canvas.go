@@ -11,24 +11,24 @@ import (
 	"unicode/utf8"
 )
 
-// A picture is this many units wide. It is shown at one unit to the pixel on a
-// phone, where a column is about as wide.
+// canvasWidth is the width of a picture in its units; a phone shows it at about
+// one pixel per unit.
 const canvasWidth = 360
 
-// characterWidth is that of a wide sans-serif in bold, at the text size of a
-// picture: which font a reader has is not known here.
+// characterWidth is the width of a character in a wide bold sans-serif, at the
+// text size of a picture, because the reader's font is unknown.
 const characterWidth = 7.2
 
-// canvas collects the elements of an SVG picture. Colours come from the page:
-// class sN is the colour of series N.
+// canvas collects the elements of an SVG picture. Colors come from the page:
+// class sN is the color of series N.
 //
-// No plotting library draws it: the SVG of gonum.org/v1/plot and
-// go-analyze/charts has fixed colours where the page follows the reader's light or
-// dark scheme, no values under the pointer, and a legend where names stand at the
-// ends of lines.
+// It does not use a plotting library: the SVG of gonum.org/v1/plot and
+// go-analyze/charts has fixed colors, whereas the page follows the reader's
+// light or dark scheme; it has no tooltips; and it has a legend instead of
+// names at the ends of lines.
 type canvas struct {
 	b      strings.Builder
-	width  float64 // zero is canvasWidth
+	width  float64 // 0 means canvasWidth
 	height float64
 }
 
@@ -38,7 +38,7 @@ func (c *canvas) svg(title string) template.HTML {
 		coordinate(cmp.Or(c.width, canvasWidth)), coordinate(c.height), html.EscapeString(title), c.b.String()))
 }
 
-// put writes an element: numbers as coordinates, words escaped.
+// put writes an element: it formats numbers as coordinates and escapes text.
 func (c *canvas) put(format string, values ...any) {
 	for i, v := range values {
 		switch v := v.(type) {
@@ -59,7 +59,7 @@ func (c *canvas) rect(class string, x, y, w, h float64) {
 	c.put(`<rect class="%v" x="%v" y="%v" width="%v" height="%v"/>`, class, x, y, w, h)
 }
 
-// text writes words at a baseline. anchor is "start", "middle" or "end".
+// text writes text at a baseline. anchor is "start", "middle" or "end".
 func (c *canvas) text(class, anchor string, x, y float64, words string) {
 	c.put(`<text class="%v" text-anchor="%v" x="%v" y="%v">%v</text>`, class, anchor, x, y, words)
 }
@@ -85,8 +85,8 @@ var marks = [5][][2]float64{
 	{{-1.2, -1}, {1.2, -1}, {0, 1.25}},
 }
 
-// marker draws the mark of a series, one shape for each, with a title that
-// appears under the pointer.
+// marker draws the mark of a series at a point, with a tooltip. Each series has
+// its shape.
 func (c *canvas) marker(series int, x, y float64, title string) {
 	const r = 3.2
 	end := "</circle>"
@@ -128,7 +128,7 @@ func shorten(s string, n int) string {
 
 // axis maps values to coordinates.
 type axis struct {
-	from, to float64 // coordinates of low and high
+	from, to float64 // coordinates of the lowest and the highest value
 	low      float64
 	high     float64
 	log      bool
@@ -152,9 +152,9 @@ func logAxis(from, to float64, values []float64) axis {
 	return axis{from: from, to: to, low: low / room, high: high * room, log: true}
 }
 
-// ticks returns round values on the axis: on a logarithmic one the decades, and
-// between them a few more where there are few; on a linear one, and where it is
-// short, some five steps.
+// ticks returns round values on the axis. A logarithmic axis has the decades,
+// and a few values between them if these are few; a linear or a short axis has
+// about five steps.
 func (a axis) ticks() []float64 {
 	var all []float64
 	if a.log && a.high/a.low > 2.5 {
@@ -226,7 +226,7 @@ func tickNumber(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-// shortNumber writes a round value in little room.
+// shortNumber formats a round value in few characters.
 func shortNumber(v float64) string {
 	switch {
 	case v >= 1e6:

@@ -8,13 +8,13 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// barChart draws a bar for each target, from zero to the median, and over it a
-// line from the least to the largest value of the rounds.
+// barChart draws for each target a bar from zero to the median, and over it a
+// line from the smallest to the largest value of the rounds.
 type barChart struct {
 	figure, caption string // of a scenario
 	title, unit     string
 	bars            []bar
-	low             float64 // where bars begin; above zero makes the axis logarithmic
+	low             float64 // the value at the left end of bars; above zero makes the axis logarithmic
 	high            float64 // minimum end of the axis
 }
 
@@ -73,7 +73,7 @@ type lineChart struct {
 	vertical string // title of the vertical axis
 	across   string // title of the horizontal axis
 	xLog     bool
-	xTicks   []tick // the marks below; the outermost are the axis's ends
+	xTicks   []tick // ticks of the horizontal axis; the outermost are its ends
 	value    func(float64) string
 	lines    []chartLine
 }
@@ -94,7 +94,7 @@ type chartPoint struct {
 	words string  // tooltip
 }
 
-// leastLabelGap is the distance of two lines of text.
+// leastLabelGap is the minimum distance of two lines of text.
 const leastLabelGap = 13
 
 // draw returns the picture, or nothing if there is no point to draw.
@@ -136,8 +136,8 @@ func (l lineChart) draw() template.HTML {
 	return c.svg(l.title)
 }
 
-// ticks draws marks from top to bottom and names as many of them as have room,
-// gap apart; the last in any case if it must be named.
+// ticks draws marks from top to bottom and labels as many of them as fit, gap
+// apart; the last one in any case if it must be labelled.
 func (c *canvas) ticks(x axis, marks []tick, top, bottom, baseline, gap float64, last bool) {
 	final := len(marks) - 1
 	free, end := math.Inf(-1), math.Inf(1)

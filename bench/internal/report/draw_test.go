@@ -38,7 +38,7 @@ func TestValuesHaveASuitableUnit(t *testing.T) {
 	}
 }
 
-func TestFiguresReadAsWords(t *testing.T) {
+func TestLabelsConvertNamesOfFiguresToWords(t *testing.T) {
 	for name, want := range map[string]string{
 		"cpu_per_request": "CPU per request", "rss": "RSS", "throughput": "Throughput", "p99_added": "p99 added", "private_memory": "Private memory",
 	} {
@@ -106,7 +106,8 @@ func TestTheExponentOfAPowerLawIsFound(t *testing.T) {
 			t.Errorf("exponent %v, want %v", got, e)
 		}
 	}
-	// By hand: logarithms to base 10 are x 0, 1, 2 and y 0, 0, 3: slope 3/2.
+	// Computed by hand: logarithms to base 10 are x 0, 1, 2 and y 0, 0, 3:
+	// slope 3/2.
 	if got := exponent([]float64{1, 10, 100}, []float64{1, 1, 1000}); math.Abs(got-1.5) > 1e-9 {
 		t.Errorf("exponent %v, want 1.5", got)
 	}
@@ -160,7 +161,7 @@ func TestNotesAreShownOnceWithTheirScenario(t *testing.T) {
 	if got, want := notesOf(run, "s"), []string{"a, b: slow", "odd"}; !slices.Equal(got, want) {
 		t.Errorf("of the scenario %q, want %q", got, want)
 	}
-	want := []string{"all", "c: skipped", "gone, c: no figures", "gone: empty", "Notes on single scenarios, 4 in all, stand with them below."}
+	want := []string{"all", "c: skipped", "gone, c: no figures", "gone: empty", "The 4 notes on single scenarios are in their sections below."}
 	if got := generalNotes(run); !slices.Equal(got, want) {
 		t.Errorf("general %q, want %q", got, want)
 	}

@@ -35,7 +35,7 @@ type Measure struct {
 
 const (
 	gate      = "queuegate"
-	reference = "haproxy" // the target that ratios in the tables are of
+	reference = "haproxy" // the target that ratios in the tables refer to
 )
 
 // ParseGoals reads goals from YAML, and reports every mistake together.
@@ -116,12 +116,12 @@ type verdict struct {
 type state string
 
 const (
-	held         state = "held"
-	stretched    state = "held, stretch too"
-	missed       state = "missed"
-	onlyHope     state = "stretch missed" // there is no goal but the stretch
-	notMeasured  state = "not measured"
-	notTheseUnit state = "unit unknown"
+	held        state = "held"
+	stretched   state = "held, stretch too"
+	missed      state = "missed"
+	onlyHope    state = "stretch missed" // there is no goal but the stretch
+	notMeasured state = "not measured"
+	otherUnit   state = "unit unknown"
 )
 
 // good reports whether the goal was reached.
@@ -166,7 +166,7 @@ func goalsLine(run *sample.Run, goals []Goal) string {
 	}
 	line := fmt.Sprintf("%d of %d measured goals held, %d not measured.", reached, judged, len(goals)-judged)
 	if n := run.Rounds(); n < leastRounds && judged > 0 {
-		line += fmt.Sprintf(" The goals are about %d rounds; this run had %d, so take the verdicts as provisional.", leastRounds, n)
+		line += fmt.Sprintf(" The goals require %d rounds; this run had %d, so the verdicts are provisional.", leastRounds, n)
 	}
 	return line
 }
@@ -192,7 +192,7 @@ func (g Goal) judge(run *sample.Run) verdict {
 	}
 	value, from, err := g.measured(run, g.Target)
 	if err != nil {
-		v.Measured, v.From, v.State = "–", err.Error(), notTheseUnit
+		v.Measured, v.From, v.State = "–", err.Error(), otherUnit
 		if errors.Is(err, errNotMeasured) {
 			v.State = notMeasured
 		}

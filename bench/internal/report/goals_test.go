@@ -36,7 +36,7 @@ func TestAGoalIsJudgedByTheMediansOfTheRun(t *testing.T) {
 		{"a unit of another dimension", "figure: cpu, unit: MiB, at_most: 2000", "≤ 2,000 MiB", "–", `s queuegate cpu is measured in "µs", the goal is in "MiB"`, "unit unknown"},
 		{"a stretch that is reached", "figure: cpu, unit: us, at_most: 3, stretch: 2", "≤ 3 µs", "2.00 µs", "", "held, stretch too"},
 		{"a stretch that is not reached", "figure: cpu, unit: us, at_most: 3, stretch: 1", "≤ 3 µs", "2.00 µs", "", "held"},
-		{"nothing but a stretch, not reached", "figure: cpu, unit: us, stretch: 1", "", "2.00 µs", "", "stretch missed"},
+		{"only a stretch, not reached", "figure: cpu, unit: us, stretch: 1", "", "2.00 µs", "", "stretch missed"},
 		{"a ratio to another target", "figure: cpu, ratio_to: {target: haproxy}, at_most: 0.1", "≤ 0.1 ×", "0.100 ×", "2.00 µs / 20.0 µs", "held"},
 		{"a percentile in another unit", "percentile: 99, unit: us, at_most: 30000", "≤ 30,000 µs", "100,000 µs", "", "missed"},
 		{"a ratio of percentiles", "percentile: 99, ratio_to: {target: haproxy}, at_most: 0.4", "≤ 0.4 ×", "0.333 ×", "100 ms / 300 ms", "held"},
@@ -45,8 +45,8 @@ func TestAGoalIsJudgedByTheMediansOfTheRun(t *testing.T) {
 		{"a ratio across dimensions", "figure: cpu, ratio_to: {figure: fair}, at_most: 1", "≤ 1 ×", "–", `s queuegate cpu is measured in "µs", s queuegate fair in ""`, "unit unknown"},
 		{"a lower bound that is kept", "figure: fair, at_least: 0.9", "≥ 0.9", "0.900", "", "held"},
 		{"a lower bound that is not kept", "figure: fair, at_least: 0.95", "≥ 0.95", "0.900", "", "missed"},
-		{"a figure that is not there", "figure: gone, at_most: 1", "≤ 1", "–", "s queuegate gone: not measured", "not measured"},
-		{"a target to compare with that is not there", "figure: cpu, ratio_to: {target: nginx}, at_most: 1", "≤ 1 ×", "–", "s nginx cpu: not measured", "not measured"},
+		{"a missing figure", "figure: gone, at_most: 1", "≤ 1", "–", "s queuegate gone: not measured", "not measured"},
+		{"a ratio to a missing target", "figure: cpu, ratio_to: {target: nginx}, at_most: 1", "≤ 1 ×", "–", "s nginx cpu: not measured", "not measured"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			goals, err := ParseGoals([]byte("goals: [{what: w, scenario: s, " + c.yaml + "}]"))
@@ -75,7 +75,7 @@ func TestTheVerdictsAreSummedUpAndFewRoundsMentioned(t *testing.T) {
 	}
 	run := twoTargets()
 	want := "2 of 4 measured goals held, 2 not measured."
-	if got := goalsLine(run, goals); got != want+" The goals are about 5 rounds; this run had 3, so take the verdicts as provisional." {
+	if got := goalsLine(run, goals); got != want+" The goals require 5 rounds; this run had 3, so the verdicts are provisional." {
 		t.Errorf("%q", got)
 	}
 	run.Figures[0].Round = 5
@@ -139,10 +139,10 @@ func TestReplaceSectionKeepsTheTextAroundIt(t *testing.T) {
 		{"a full one", "a\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nb", "a\n<!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->\nb", ""},
 		{"one it wrote itself", "<!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->", "<!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->", ""},
 		{"another marker beside it", "<!-- x:begin -->1<!-- x:end --><!-- bench:begin -->2<!-- bench:end -->", "<!-- x:begin -->1<!-- x:end --><!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->", ""},
-		{"no section", "a\n", "a\n", "must have one <!-- bench:begin --> and behind it one <!-- bench:end -->"},
-		{"no end", "<!-- bench:begin -->", "<!-- bench:begin -->", "must have one <!-- bench:begin --> and behind it one <!-- bench:end -->"},
-		{"two sections", "<!-- bench:begin --><!-- bench:end --><!-- bench:begin --><!-- bench:end -->", "<!-- bench:begin --><!-- bench:end --><!-- bench:begin --><!-- bench:end -->", "must have one <!-- bench:begin --> and behind it one <!-- bench:end -->"},
-		{"the end first", "<!-- bench:end --><!-- bench:begin -->", "<!-- bench:end --><!-- bench:begin -->", "must have one <!-- bench:begin --> and behind it one <!-- bench:end -->"},
+		{"no section", "a\n", "a\n", "must have one <!-- bench:begin -->, followed by one <!-- bench:end -->"},
+		{"no end", "<!-- bench:begin -->", "<!-- bench:begin -->", "must have one <!-- bench:begin -->, followed by one <!-- bench:end -->"},
+		{"two sections", "<!-- bench:begin --><!-- bench:end --><!-- bench:begin --><!-- bench:end -->", "<!-- bench:begin --><!-- bench:end --><!-- bench:begin --><!-- bench:end -->", "must have one <!-- bench:begin -->, followed by one <!-- bench:end -->"},
+		{"the end first", "<!-- bench:end --><!-- bench:begin -->", "<!-- bench:end --><!-- bench:begin -->", "must have one <!-- bench:begin -->, followed by one <!-- bench:end -->"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			dir := t.TempDir()

@@ -9,10 +9,10 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// leastSizes is how many sizes make a growth curve.
+// leastSizes is the minimum number of sizes for a growth curve.
 const leastSizes = 3
 
-const growthLegend = "How a figure grows with the size in the scenario's name: the exponent of the power law that fits the medians best (0 is constant, 1 proportional), over all sizes and over the last two."
+const growthLegend = "The exponent says how a figure grows with the size in the scenario's name (0: constant, 1: proportional). It is that of the best-fitting power law through the medians of all sizes, and of the last two sizes."
 
 // curve is how one figure grows over the sizes of a family, for each target.
 type curve struct {
@@ -21,13 +21,13 @@ type curve struct {
 	lines  []growthLine
 }
 
-// growthLine is a target's medians at the sizes where it has one above zero.
+// growthLine has a target's medians at the sizes where they are above zero.
 type growthLine struct {
 	target   string
 	sizes    []float64
 	values   []float64 // in the curve's unit
-	exponent float64   // of all sizes
-	last     float64   // of the last two sizes
+	exponent float64   // over all sizes
+	last     float64   // over the last two sizes
 }
 
 // exponentRow is a line of the table of exponents.
@@ -116,7 +116,7 @@ func exponent(sizes, values []float64) float64 {
 	return xy / xx
 }
 
-// size writes a size of the family as scenario names do: in powers of ten.
+// size formats a size of the family as in scenario names: in powers of ten.
 func (c curve) size(v float64) string {
 	if !c.family.Bytes {
 		return tickNumber(v)
@@ -138,7 +138,7 @@ func (c curve) rangeText(l growthLine) string {
 		withUnit(l.values[last], c.unit) + " at " + c.size(l.sizes[last])
 }
 
-// exponentText writes an exponent with two digits after the point.
+// exponentText formats an exponent with two digits after the point.
 func exponentText(e float64) string {
 	switch {
 	case !finite(e):

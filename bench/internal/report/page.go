@@ -21,8 +21,8 @@ import (
 var (
 	//go:embed page.html
 	pageSource string
-	// pictureStyle has the colours and strokes of pictures, on the page and alone.
-	//
+	// pictureStyle has the colors and strokes of pictures, in the page and in
+	// files.
 	//go:embed pictures.css
 	pictureStyle string
 	//go:embed report.md.tmpl
@@ -39,7 +39,7 @@ type page struct {
 	Opening   string
 	First     []picture
 	Goals     []verdict
-	Open      []verdict // not measured
+	Open      []verdict // goals that were not measured
 	Notes     []string
 	Legend    string
 	Scenarios []pageScenario
@@ -84,7 +84,7 @@ func pageOf(head string, run *sample.Run, goals []Goal) page {
 	return p
 }
 
-// HTML returns the report of a run as one page that needs nothing else.
+// HTML returns the report of a run as one self-contained page.
 func HTML(run *sample.Run, goals ...Goal) (string, error) {
 	var b strings.Builder
 	if err := pageTemplate.ExecuteTemplate(&b, "page", pageOf("", run, goals)); err != nil {
@@ -100,7 +100,7 @@ func Markdown(run *sample.Run, goals ...Goal) string {
 
 // ResultsMarkdown returns the text of bench/RESULTS.md.
 func ResultsMarkdown(run *sample.Run, goals ...Goal) string {
-	return markdown("# Results\n\nWritten by the bench harness from one run, never by hand; [README.md](README.md) tells how to repeat it.\n\n", run, goals)
+	return markdown("# Results\n\nWritten by the bench harness from one run, never by hand; [README.md](README.md) says how to repeat it.\n\n", run, goals)
 }
 
 func markdown(head string, run *sample.Run, goals []Goal) string {
@@ -111,8 +111,8 @@ func markdown(head string, run *sample.Run, goals []Goal) string {
 	return b.String()
 }
 
-// Write writes report.md and report.html into a directory, which it makes if
-// need be.
+// Write writes report.md and report.html into a directory, and creates the
+// directory if needed.
 func Write(dir string, run *sample.Run, goals ...Goal) error {
 	page, err := HTML(run, goals...)
 	if err != nil {

@@ -18,11 +18,11 @@ import (
 type picture struct {
 	Caption string
 	SVG     template.HTML
-	Text    string // the same with letters; empty if there is none
+	Text    string // the picture as text; empty if it has no text form
 }
 
-// colours is how many series the page knows; class s0 is direct's, s1 the
-// gate's own.
+// colours is the number of series with a color; class s0 is for direct, s1 for
+// the gate.
 const colours = 8
 
 // palette assigns each target of a run a series, the same in all pictures.
@@ -77,10 +77,10 @@ func drawn(c column) bool {
 		strings.Contains(c.figure, "throughput") || strings.Contains(c.figure, "goodput") || c.figure == "requests_per_second")
 }
 
-// latency draws percentiles against latency, both on logarithmic axes: a
-// percentile stands at the logarithm of the share of requests above it. The
-// largest latency is left to the table: it is one request, and would flatten
-// all the rest.
+// latency draws percentiles against latency, both on logarithmic axes: the
+// position of a percentile is the logarithm of the share of requests above it.
+// The largest latency is omitted: it is one request, and would compress the
+// rest of the curve.
 func (p palette) latency(run *sample.Run, scenario string) template.HTML {
 	percentiles := slices.DeleteFunc(run.Percentiles(scenario), func(q float64) bool { return !inPicture(q) })
 	if len(percentiles) < 2 {
@@ -117,7 +117,7 @@ func (p palette) latency(run *sample.Run, scenario string) template.HTML {
 // except the slowest.
 func inPicture(percentile float64) bool { return percentile >= 50 && percentile < 100 }
 
-// growth draws a curve on logarithmic axes.
+// growth draws a growth curve on logarithmic axes.
 func (p palette) growth(c curve) picture {
 	chart := lineChart{
 		title: c.family.Stem + ": growth of " + c.String(), vertical: "", across: "size", xLog: true,
@@ -152,8 +152,8 @@ func compactUnit(v float64, u unit) string {
 	return strings.TrimSpace(tickNumber(v*f) + " " + s.name)
 }
 
-// plot is a picture of docs/overload.md, a file that needs no page: charts side
-// by side, on one scale.
+// plot is a picture of docs/overload.md, in a file without a page around it:
+// charts side by side, on one scale.
 type plot struct {
 	file, title string
 	log         bool
@@ -180,7 +180,7 @@ func WritePlots(dir string, run *sample.Run) ([]string, error) {
 	return names, nil
 }
 
-// plotsOf returns the plots that have something to show.
+// plotsOf returns the plots for which the run has figures.
 func plotsOf(run *sample.Run) []plot {
 	all := []plot{
 		{file: "overload-goodput.svg", title: "Goodput with the best fixed limit, with auto, with none (higher is better)"},
@@ -210,10 +210,10 @@ func plotsOf(run *sample.Run) []plot {
 	return slices.DeleteFunc(all, func(p plot) bool { return len(p.charts) == 0 })
 }
 
-// admitted returns the rounds' p99 in ms, under load and without. The record
-// has the second as a ratio.
+// admitted returns each round's p99 in ms, under load and without load. The
+// record has the second only as a ratio to the first.
 func admitted(run *sample.Run, scenario, target string) (loaded, unloaded []float64) {
-	ratios := map[int]float64{} // by round
+	ratios := map[int]float64{} // round to ratio
 	for _, f := range run.Figures {
 		if f.Scenario == scenario && f.Target == target && f.Figure == "p99_beside_unloaded" {
 			ratios[f.Round] = f.Value
@@ -258,8 +258,8 @@ func (b *barChart) add(name string, series int, values []float64) {
 	}
 }
 
-// svg returns the file. It has a background, because the surrounding page may be dark
-// in the reader's light color scheme.
+// svg returns the contents of the file. It has a background, because the page
+// around it may be dark although the reader prefers light colors.
 func (p plot) svg(run *sample.Run) string {
 	const margin, head, foot, shown = 16.0, 44.0, 26.0, 720
 	low, high := math.Inf(1), 0.0
@@ -281,7 +281,7 @@ func (p plot) svg(run *sample.Run) string {
 			coordinate(margin+float64(i)*(canvasWidth+margin)), coordinate(head), drawn.b.String())
 	}
 	m := run.Meta
-	out.text("tick", "start", margin, out.height-10, fmt.Sprintf("Medians (rounds: %d), and a line from the least to the largest. %s, %d cores; commit %s, %s",
+	out.text("tick", "start", margin, out.height-10, fmt.Sprintf("Medians (rounds: %d), and a line from the smallest to the largest value. %s, %d cores; commit %s, %s",
 		run.Rounds(), m.Machine.CPU, m.Machine.Cores, m.Commit, m.Started.UTC().Format(time.DateOnly)))
 	open := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%s"`, shown, coordinate(out.height*shown/out.width))
 	start, body, _ := strings.Cut(strings.TrimPrefix(string(out.svg(p.title)), "<svg"), ">")

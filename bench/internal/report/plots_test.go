@@ -14,7 +14,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// overloaded is a record of invented figures, three rounds of them.
+// overloaded is a record of invented figures in three rounds.
 func overloaded(t *testing.T) *sample.Run {
 	t.Helper()
 	run, err := sample.ReadFile("testdata/overload.jsonl")
@@ -24,8 +24,8 @@ func overloaded(t *testing.T) *sample.Run {
 	return run
 }
 
-// written returns what the files of the plots show, by name: the words in the
-// order of the picture.
+// written returns the words of each plot by file name, in the order of the
+// picture.
 func written(t *testing.T, run *sample.Run) map[string][]string {
 	t.Helper()
 	names, err := WritePlots(filepath.Join(t.TempDir(), "a", "b"), run)
@@ -43,8 +43,8 @@ func written(t *testing.T, run *sample.Run) map[string][]string {
 	return words
 }
 
-// wordsOf returns the texts of a picture, which must be a well-formed file of
-// its own.
+// wordsOf returns the texts of a picture, which must be a well-formed file
+// without external references.
 func wordsOf(t *testing.T, text string) (words []string) {
 	t.Helper()
 	if !strings.HasPrefix(text, `<svg xmlns="http://www.w3.org/2000/svg" width="720" height="`) {
@@ -81,15 +81,15 @@ func wordsOf(t *testing.T, text string) (words []string) {
 	}
 }
 
-// Medians are those of the second round, p99 without load is that under load by
-// the round's ratio.
+// Medians are those of the second round; the p99 without load is computed from
+// the p99 under load and the round's ratio.
 func TestPlotsShowTheMediansOfTheRun(t *testing.T) {
 	got := written(t, overloaded(t))
 	goodput := "queuegate, best 392 haproxy, best 353 queuegate, auto 382 queuegate, none 0"
 	p99 := "queuegate, best 80.0 unloaded 20.0 haproxy, best 160 unloaded 20.0 queuegate, auto 100 unloaded 25.0"
 	for name, want := range map[string]string{
 		"overload-goodput.svg": goodput + " " + goodput,
-		// Nothing was answered without a limit at ten times the capacity.
+		// Without a limit no request succeeded at ten times the capacity.
 		"overload-p99.svg":   p99 + " queuegate, none 52,000 unloaded 26.0 " + p99,
 		"overload-turns.svg": "fair queue, alone 62.0 fair queue, flood 68.0 strict FIFO, alone 62.0 strict FIFO, flood 400 class 0, alone 64.0 class 0, flood 72.0",
 	} {

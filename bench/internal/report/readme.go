@@ -13,15 +13,15 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// ReadmeTable returns the table of README.md: a row for each figure that the
-// headlines among the goals are about, a column for each target, and below it
-// what it was measured on. A goal that compares with another target gives the
-// figure itself; one that compares queuegate with itself gives the ratio.
+// ReadmeTable returns the table of README.md: a row for each figure with a
+// headline goal, a column for each target, and below it the machine and
+// versions. A goal that compares with another target gives the figure itself; a
+// goal that compares queuegate with itself gives the ratio.
 func ReadmeTable(run *sample.Run, goals ...Goal) string {
 	targets := run.Targets("")
 	type row struct {
 		what  string
-		cells map[string]string // by target
+		cells map[string]string // target to cell
 	}
 	var rows []row
 	done := map[string]bool{}
@@ -74,14 +74,14 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 		b.WriteByte('\n')
 	}
 	m := run.Meta
-	fmt.Fprintf(&b, "\nMedians of %d rounds on %s (%d cores), %s, kernel %s, commit %s, %s; %s. The harness writes this table: [bench/RESULTS.md](bench/RESULTS.md) has everything that was measured.\n",
+	fmt.Fprintf(&b, "\nMedians of %d rounds on %s (%d cores), %s, kernel %s, commit %s, %s; %s. The harness writes this table: [bench/RESULTS.md](bench/RESULTS.md) has all measurements.\n",
 		run.Rounds(), escape(m.Machine.CPU), m.Machine.Cores, escape(m.Machine.OS), escape(m.Machine.Kernel),
 		escape(m.Commit), m.Started.UTC().Format(time.DateOnly), escape(shortVersions(m.Versions)))
 	return b.String()
 }
 
-// rowUnit is the goal's unit; if it names none, that which suits the gate's
-// value. The factor turns into it what the goal measured.
+// rowUnit returns the goal's unit or, if it has none, the unit that suits the
+// gate's value, and the factor that converts measured values to it.
 func (g Goal) rowUnit(run *sample.Run) (unit, float64) {
 	value, u, err := g.Measure.median(run)
 	if g.Unit != "" || err != nil {
@@ -95,10 +95,10 @@ func (g Goal) rowUnit(run *sample.Run) (unit, float64) {
 // versionNumber matches the version number in the output of a program.
 var versionNumber = regexp.MustCompile(`\d+\.\d+[^\s,;)]*`)
 
-// shortVersions names the other programs with their version numbers; the commit
-// says what queuegate is.
+// shortVersions lists the other programs with their version numbers; the commit
+// identifies queuegate.
 func shortVersions(versions map[string]string) string {
-	names := map[string][]string{} // by version
+	names := map[string][]string{} // version to names
 	var order []string
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		if name == gate {
@@ -121,9 +121,9 @@ func shortVersions(versions map[string]string) string {
 	return strings.Join(all, ", ")
 }
 
-// ReplaceSection replaces what stands between "<!-- MARKER:begin -->" and
-// "<!-- MARKER:end -->" in a file by text, each on lines of its own. A file
-// without exactly one such pair, in this order, is an error and stays as it is.
+// ReplaceSection replaces the text between "<!-- MARKER:begin -->" and "<!--
+// MARKER:end -->" in a file; each marker is on its own line. A file without
+// exactly one such pair, in this order, is an error and remains unchanged.
 func ReplaceSection(file, marker, text string) error {
 	old, err := os.ReadFile(file)
 	if err != nil {
@@ -133,7 +133,7 @@ func ReplaceSection(file, marker, text string) error {
 	before, rest, _ := strings.Cut(string(old), begin)
 	_, after, found := strings.Cut(rest, end)
 	if !found || strings.Count(string(old), begin) != 1 || strings.Count(string(old), end) != 1 {
-		return fmt.Errorf("replacing section %q: %s must have one %s and behind it one %s", marker, file, begin, end)
+		return fmt.Errorf("replacing section %q: %s must have one %s, followed by one %s", marker, file, begin, end)
 	}
 	replaced := before + begin + "\n\n" + strings.Trim(text, "\n") + "\n\n" + end + after
 	if err := os.WriteFile(file, []byte(replaced), 0o644); err != nil {

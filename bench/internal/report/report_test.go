@@ -14,9 +14,9 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// madeUp is a record of invented figures.
+// madeUp returns a record of invented figures.
 func madeUp(t *testing.T) (*sample.Run, []Goal) {
 	t.Helper()
 	run, err := sample.ReadFile("testdata/made-up.jsonl")
@@ -26,7 +26,7 @@ func madeUp(t *testing.T) (*sample.Run, []Goal) {
 	return run, theGoals(t)
 }
 
-// theGoals are those of the repository.
+// theGoals returns the goals in the repository.
 func theGoals(t *testing.T) []Goal {
 	t.Helper()
 	text, err := os.ReadFile("../../goals.yaml")
@@ -58,10 +58,10 @@ func golden(t *testing.T, name, got string) {
 	g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
 	for i := range min(len(g), len(w)) {
 		if g[i] != w[i] {
-			t.Fatalf("%s, line %d (-update writes it anew):\ngot  %s\nwant %s", name, i+1, g[i], w[i])
+			t.Fatalf("%s, line %d (-update rewrites it):\ngot  %s\nwant %s", name, i+1, g[i], w[i])
 		}
 	}
-	t.Fatalf("%s: %d lines, want %d (-update writes it anew)", name, len(g), len(w))
+	t.Fatalf("%s: %d lines, want %d (-update rewrites it)", name, len(g), len(w))
 }
 
 func TestTheMarkdownOfARunIsTheGoldenFile(t *testing.T) {
@@ -74,7 +74,7 @@ func TestTheReadmeTableOfARunIsTheGoldenFile(t *testing.T) {
 	golden(t, "made-up-readme.md", ReadmeTable(run, goals...))
 }
 
-func TestResultsNameTheHarnessAsTheirAuthor(t *testing.T) {
+func TestResultsSayThatTheHarnessWroteThem(t *testing.T) {
 	run, goals := madeUp(t)
 	got := ResultsMarkdown(run, goals...)
 	if !strings.HasPrefix(got, "# Results\n") || !strings.Contains(got, "never by hand") {
@@ -89,7 +89,7 @@ func TestResultsNameTheHarnessAsTheirAuthor(t *testing.T) {
 func TestWriteCreatesTheDirectoryAndBothFiles(t *testing.T) {
 	run, goals := madeUp(t)
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	for range 2 { // the second time over the first
+	for range 2 { // the second iteration replaces existing files
 		if err := Write(dir, run, goals...); err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestThePageIsWellFormedWithUniqueIdentifiers(t *testing.T) {
 	}
 	for _, l := range links {
 		if id, ok := strings.CutPrefix(l, "#"); !ok || ids[id] == 0 {
-			t.Errorf("link to %q leads nowhere on the page", l)
+			t.Errorf("link to %q has no target on the page", l)
 		}
 	}
 	if count["script"] > 0 {
@@ -253,10 +253,10 @@ func TestGoalsThatWereNotMeasuredAreCollapsed(t *testing.T) {
 		shown, rest, found := strings.Cut(text, "<details>")
 		folded, _, closed := strings.Cut(rest, "</details>")
 		if !found || !closed || strings.Contains(shown, "not measured</td>") || strings.Contains(shown, ": not measured") {
-			t.Errorf("%s: a goal that was not measured is not folded away", name)
+			t.Errorf("%s: a goal that was not measured is not collapsed", name)
 		}
 		if !strings.Contains(folded, "goals were not measured") || !strings.Contains(folded, "Added p99 of forwarding a chunk") || strings.Contains(folded, "Private memory, idle") {
-			t.Errorf("%s: folded is %s", name, folded)
+			t.Errorf("%s: the collapsed part is %s", name, folded)
 		}
 	}
 }
@@ -278,7 +278,7 @@ func TestNamesFromTheRecordCannotBecomeMarkup(t *testing.T) {
 	if strings.Contains(text, "<script") || strings.Contains(text, `=""><`) {
 		t.Error("markup of the record is markup of the page")
 	}
-	if n := strings.Count(text, "<svg"); n != 3 { // one of them opens the page, too
+	if n := strings.Count(text, "<svg"); n != 3 { // one is also at the top of the page
 		t.Errorf("%d pictures, want 3", n)
 	}
 	if md := Markdown(run); strings.Contains(md, "<script") {

@@ -19,7 +19,7 @@ type table struct {
 
 type column struct {
 	figure, label string
-	unit          unit // that the cells are written in
+	unit          unit // the unit of the cells
 	better        sample.Better
 }
 
@@ -35,11 +35,11 @@ type cell struct {
 	ratio  float64       // to the reference's median; NaN if there is none
 }
 
-// columnsPerTable is how many figures stand side by side in Markdown; a
-// scenario with more has several tables.
+// columnsPerTable is the number of figures per table in Markdown; a scenario
+// with more has several tables.
 const columnsPerTable = 6
 
-// Parts splits the table, and leaves out rows in which nothing was measured.
+// Parts splits the table, and omits rows without measurements.
 func (t table) Parts() (parts []table) {
 	for from := 0; from < len(t.Columns); from += columnsPerTable {
 		to := min(from+columnsPerTable, len(t.Columns))
@@ -63,7 +63,7 @@ func (c column) String() string {
 	return c.label
 }
 
-// unitName is empty where the label has the unit in words.
+// unitName is empty if the label already contains the unit in words.
 func (c column) unitName() string {
 	if c.unit.name == "/s" && strings.HasSuffix(c.label, "per second") {
 		return ""
@@ -148,7 +148,7 @@ func valuesIn(u unit, run *sample.Run, scenario, target, figure string) []float6
 }
 
 // Median, Spread (the quartiles, if there were several rounds), Range and Ratio
-// are what a report shows of a cell.
+// are the texts that a report shows for a cell.
 func (c cell) Median() string { return number(c.spread.Median) }
 
 func (c cell) Spread() string { return c.between("", "–", c.spread.Q1, c.spread.Q3) }
@@ -169,7 +169,8 @@ func (c cell) Ratio() string {
 	return ratioText(c.ratio)
 }
 
-// ratioText writes two digits after the point, more where these would be zero.
+// ratioText formats a ratio with two digits after the point, or more if these
+// would be zero.
 func ratioText(r float64) string {
 	switch {
 	case r >= 9.995:

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// unit is a unit of measurement: a dimension and how many base units it is.
-// Units that are not known are dimensions of their own.
+// unit is a unit of measurement: a dimension and the number of base units. An
+// unknown unit has a dimension to itself.
 type unit struct {
 	name   string
 	base   string
@@ -68,8 +68,8 @@ func (u unit) scaled(value float64) unit {
 	return best
 }
 
-// number writes three significant digits, every digit before the point, and
-// thousands apart.
+// number formats v with three significant digits, all digits before the point,
+// and separators between thousands.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v):
@@ -121,5 +121,6 @@ func label(figure string) string {
 	return text
 }
 
-// percentileName matches what begins with "p50", "p99.9" and so on, and "max".
+// percentileName matches "max" and names that begin with "p50", "p99.9" and so
+// on.
 var percentileName = regexp.MustCompile(`^(p[0-9.]+(_|$)|max$)`)

@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// openingPictures is how many a report opens with.
+// openingPictures is the maximum number of pictures at the top of a report.
 const openingPictures = 4
 
 // opening returns the first sentence of a report: the first measured goal, and a
@@ -31,11 +31,11 @@ func opening(run *sample.Run, goals []Goal) string {
 		}
 		return text + ". " + goalsLine(run, goals)
 	}
-	return "Measured: " + cmp.Or(strings.Join(run.Scenarios(), ", "), "nothing") + ". None of the goals is about that."
+	return "Measured: " + cmp.Or(strings.Join(run.Scenarios(), ", "), "nothing") + ". No goal applies to these scenarios."
 }
 
-// openingCharts are the bars that a report opens with: those of CPU of its
-// first scenarios, or the first bars that a scenario has.
+// openingCharts returns the bars at the top of a report: for each of the first
+// scenarios its CPU chart, or else its first one.
 func (p palette) openingCharts(run *sample.Run) (all []barChart) {
 	for _, name := range run.Scenarios() {
 		charts := p.bars(tableOf(run, name))
@@ -55,10 +55,11 @@ func (p palette) openingCharts(run *sample.Run) (all []barChart) {
 	return all
 }
 
-// plain keeps the names of a record from ending a block of Markdown.
+// plain removes characters with which a name in a record could end a block of
+// Markdown.
 var plain = strings.NewReplacer("`", "'", "<", "‹", "\n", " ", "\r", " ")
 
-// text draws the bars with letters.
+// text draws the bars with characters.
 func (b barChart) text() string {
 	const width = 40
 	highest, name := 0.0, 0
@@ -133,14 +134,14 @@ func indexes(n int) (all []int) {
 // finite reports whether a value can be drawn and written.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// generalNotes returns the notes that belong to no scenario with figures, and
-// a line that says where the others stand.
+// generalNotes returns the notes that belong to no scenario with figures, and a
+// line about the number of other notes.
 func generalNotes(run *sample.Run) []string {
 	scenarios := run.Scenarios()
 	general := slices.DeleteFunc(slices.Clone(run.Notes), func(n sample.Note) bool { return slices.Contains(scenarios, n.Scenario) })
 	lines := noteLines(general)
 	if elsewhere := len(run.Notes) - len(general); elsewhere > 0 {
-		lines = append(lines, fmt.Sprintf("Notes on single scenarios, %d in all, stand with them below.", elsewhere))
+		lines = append(lines, fmt.Sprintf("The %d notes on single scenarios are in their sections below.", elsewhere))
 	}
 	return lines
 }
@@ -156,8 +157,7 @@ func notesOf(run *sample.Run, scenario string) []string {
 	return noteLines(own)
 }
 
-// noteLines writes each text once, after the scenario and the targets that it
-// is about.
+// noteLines writes each text once, after its scenario and targets.
 func noteLines(notes []sample.Note) (lines []string) {
 	var order []sample.Note              // without targets
 	abouts := map[sample.Note][]string{} // scenario and targets
@@ -179,7 +179,7 @@ func noteLines(notes []sample.Note) (lines []string) {
 	return lines
 }
 
-// appendNew appends a name that is there and not among the others.
+// appendNew appends a name that is neither empty nor already in names.
 func appendNew(names []string, name string) []string {
 	if name == "" || slices.Contains(names, name) {
 		return names

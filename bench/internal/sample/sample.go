@@ -21,11 +21,11 @@ import (
 	"time"
 )
 
-// Version is the format's version, written into the meta line. A reader refuses
+// Version is the format's version, written into the meta line. A reader rejects
 // any other.
 const Version = 1
 
-// Values of the member "kind".
+// Values of the member "kind", one per line type.
 const (
 	kindMeta    = "meta"
 	kindFigure  = "figure"
@@ -62,8 +62,8 @@ type Meta struct {
 	Machine Machine   `json:"machine"`
 	// Versions maps a program (a target, the toolchain) to its version.
 	Versions map[string]string `json:"versions,omitempty"`
-	// Commit is the revision of queuegate, with "+dirty" after it if the tree
-	// was changed.
+	// Commit is the revision of queuegate, with the suffix "+dirty" if the tree
+	// had changes.
 	Commit string `json:"commit"`
 	// Options are the run's settings, as the command line would spell them.
 	Options map[string]string `json:"options,omitempty"`
@@ -85,7 +85,7 @@ type Figure struct {
 type Quantile [2]float64
 
 // Customary are the percentiles that tables show and comparisons judge; a
-// record may hold more of them, for pictures.
+// record may hold further percentiles, for pictures.
 var Customary = []float64{50, 90, 99, 99.9, 100}
 
 // Percentile returns the percentile, 0 to 100.
@@ -94,7 +94,7 @@ func (q Quantile) Percentile() float64 { return q[0] }
 // Value returns the value at the percentile.
 func (q Quantile) Value() float64 { return q[1] }
 
-// UnmarshalJSON reads "[percentile, value]", nothing shorter or longer.
+// UnmarshalJSON reads an array of exactly two numbers: percentile and value.
 func (q *Quantile) UnmarshalJSON(text []byte) error {
 	var pair []float64
 	if err := json.Unmarshal(text, &pair); err != nil {
@@ -118,8 +118,8 @@ type Latency struct {
 	Count     int64      `json:"count"`
 }
 
-// Note is a sentence for the reader of the report: a target that was skipped, a
-// generator that was saturated. An empty Target or Scenario means all.
+// Note is a sentence for the reader of the report, for example about a skipped
+// target or a saturated generator. An empty Target or Scenario means all.
 type Note struct {
 	Target   string `json:"target"`
 	Scenario string `json:"scenario"`
@@ -129,7 +129,7 @@ type Note struct {
 // Run is a complete record in the order of the file.
 type Run struct {
 	Meta    Meta
-	Figures []Figure // percentiles of latencies among them
+	Figures []Figure // includes percentiles of latencies
 	Notes   []Note
 }
 
@@ -140,17 +140,17 @@ func (run *Run) AddLatency(l Latency) {
 	}
 }
 
-// Read reads a whole record and skips empty lines. Errors name the line, counted
-// from 1: an unknown kind, a second meta line, a line before the meta line, a
-// unit that differs between rounds. If the last line was cut off by a crash and
-// does not parse, it is dropped and a note says so.
+// Read reads a whole record and skips empty lines. Errors give the line number,
+// counted from 1: an unknown kind, a second meta line, a line before the meta
+// line, a unit that differs between rounds. If the last line was truncated by a
+// crash and does not parse, it is dropped and a note says so.
 func Read(r io.Reader) (*Run, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("reading samples: %w", err)
 	}
 	run := &Run{}
-	units := map[[2]string]string{} // of a scenario and figure
+	units := map[[2]string]string{} // unit by scenario and figure
 	n := 0
 	for line := range bytes.Lines(text) {
 		n++
@@ -160,7 +160,7 @@ func Read(r io.Reader) (*Run, error) {
 		}
 		if err := run.add(line, units); err != nil {
 			if !whole && run.Meta.Version != 0 && !json.Valid(line) {
-				run.Notes = append(run.Notes, Note{Text: fmt.Sprintf("the record breaks off in line %d", n)})
+				run.Notes = append(run.Notes, Note{Text: fmt.Sprintf("the record is truncated in line %d", n)})
 				return run, nil
 			}
 			return nil, fmt.Errorf("reading samples: line %d: %w", n, err)
@@ -198,7 +198,8 @@ func (run *Run) add(text []byte, units map[[2]string]string) error {
 		}
 		return fmt.Errorf("kind %q before the meta line", head.Kind)
 	}
-	// A figure keeps its unit, and so do the percentiles of a scenario.
+	// All samples of a figure must have the same unit, and so must all
+	// percentiles of a scenario.
 	sameUnit := func(scenario, figure, unit string) error {
 		k := [2]string{scenario, figure}
 		if before, ok := units[k]; ok && before != unit {
@@ -243,11 +244,11 @@ func decode(text []byte, into line) error {
 // concurrent use.
 type Writer struct{ w io.Writer }
 
-// NewWriter returns a Writer onto w, which stays the caller's to close. A file
-// wants no buffer in front of it.
+// NewWriter returns a Writer to w; the caller closes w. Do not buffer a file,
+// so that each line is written at once.
 func NewWriter(w io.Writer) *Writer { return &Writer{w} }
 
-// Meta writes the first line. A zero m.Version is written as Version.
+// Meta writes the first line. It writes Version if m.Version is zero.
 func (w *Writer) Meta(m Meta) error {
 	if m.Version == 0 {
 		m.Version = Version
@@ -255,7 +256,7 @@ func (w *Writer) Meta(m Meta) error {
 	return w.line(kindMeta, m)
 }
 
-// Figure writes a figure. A value that is not a finite number is refused.
+// Figure writes a figure. A value that is not finite is an error.
 func (w *Writer) Figure(f Figure) error { return w.line(kindFigure, f) }
 
 // Latency writes a distribution.
@@ -281,7 +282,7 @@ func (w *Writer) line(kind string, l line) error {
 
 func (m Meta) check() error {
 	if m.Version != Version {
-		return fmt.Errorf("version is %d, this reader knows %d", m.Version, Version)
+		return fmt.Errorf("version is %d, this reader supports %d", m.Version, Version)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 var distribution = Latency{1, "open-2000", "direct", "us", []Quantile{{50, 80}, {99.9, 200}, {100, 900}}, 20000}
 
-// whole is a record with distribution at its end.
+// whole returns a record that ends with distribution.
 func whole() *Run {
 	run := &Run{
 		Meta: Meta{
@@ -75,7 +75,7 @@ func TestTheLinesHaveTheDocumentedFormat(t *testing.T) {
 	}
 }
 
-// counting remembers each write.
+// counting records each write.
 type counting struct{ writes []string }
 
 func (c *counting) Write(p []byte) (int, error) {
@@ -133,8 +133,8 @@ func TestReaderErrorsNameTheLine(t *testing.T) {
 	for _, c := range []struct{ what, text, want string }{
 		{"nothing", "", "no meta line"},
 		{"only empty lines", "\n\n", "no meta line"},
-		{"no JSON", metaLine + "\nx\n", "line 3: invalid character"},
-		{"another version", `{"kind":"meta","version":2}` + "\n", "line 1: version is 2, this reader knows 1"},
+		{"not JSON", metaLine + "\nx\n", "line 3: invalid character"},
+		{"another version", `{"kind":"meta","version":2}` + "\n", "line 1: version is 2, this reader supports 1"},
 		{"no version", `{"kind":"meta"}` + "\n", "line 1: version is 0"},
 		{"figure first", figure + metaLine, `line 1: kind "figure" before the meta line`},
 		{"two meta lines", metaLine + figure + metaLine, "line 3: a second meta line"},
@@ -151,8 +151,8 @@ func TestReaderErrorsNameTheLine(t *testing.T) {
 		{"a quantile of one", metaLine + `{"kind":"latency","scenario":"s","target":"t","quantiles":[[50]]}` + "\n", "line 2: a quantile of 1 numbers"},
 		{"percentiles whose unit changes", metaLine + latency + strings.Replace(latency, `"us"`, `"ms"`, 1), `line 3: s latency is in "ms", before it was in "us"`},
 		{"a note without a text", metaLine + `{"kind":"note"}` + "\n", "line 2: text is empty"},
-		{"a last line that is whole but wrong", metaLine + `{"kind":"fig"}`, "line 2: unknown kind"},
-		{"a first line that breaks off", metaLine[:20], "line 1: unexpected end"},
+		{"a complete last line of an unknown kind", metaLine + `{"kind":"fig"}`, "line 2: unknown kind"},
+		{"a truncated first line", metaLine[:20], "line 1: unexpected end"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			run, err := Read(strings.NewReader(c.text))
@@ -170,7 +170,7 @@ func TestATruncatedRecordKeepsItsCompleteLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(run.Figures) != 1 || len(run.Notes) != 1 || !strings.Contains(run.Notes[0].Text, "breaks off in line 3") {
+	if len(run.Figures) != 1 || len(run.Notes) != 1 || !strings.Contains(run.Notes[0].Text, "truncated in line 3") {
 		t.Errorf("%+v", run)
 	}
 }
@@ -203,11 +203,11 @@ func TestSpreadAgainstHandComputedCases(t *testing.T) {
 		}
 	}
 	if got := SpreadOf(nil); got.N != 0 || !math.IsNaN(got.Median) {
-		t.Errorf("of nothing: %+v", got)
+		t.Errorf("of no values: %+v", got)
 	}
 }
 
-func TestSelectionsOfARun(t *testing.T) {
+func TestARunSelectsValuesTargetsAndFigures(t *testing.T) {
 	run := &Run{}
 	for round := 1; round <= 3; round++ {
 		for _, target := range []string{"nginx", "queuegate", "direct", "haproxy"} {
@@ -224,7 +224,7 @@ func TestSelectionsOfARun(t *testing.T) {
 		t.Errorf("median %v, %v", m, ok)
 	}
 	if m, ok := run.Median("a", "nginx", "g"); ok {
-		t.Errorf("median of what was not measured: %v", m)
+		t.Errorf("median of a figure that was not measured: %v", m)
 	}
 	if s := SpreadOf(run.Values("a", "nginx", "f")); s.Q1 != 15 || s.Q3 != 25 || s.Min != 10 || s.Max != 30 {
 		t.Errorf("spread %+v", s)
@@ -258,7 +258,7 @@ func TestSelectionsOfARun(t *testing.T) {
 	}
 }
 
-func TestSizesInNamesOfScenarios(t *testing.T) {
+func TestAScenarioNameIsSplitIntoStemAndSize(t *testing.T) {
 	for _, c := range []struct {
 		name, stem string
 		size       float64
@@ -300,7 +300,7 @@ func TestFamiliesAreOrderedBySize(t *testing.T) {
 	}
 }
 
-func TestFiguresHaveTheOrderOfTheTargetWithTheMostFigures(t *testing.T) {
+func TestTheTargetWithTheMostFiguresSetsTheirOrder(t *testing.T) {
 	run := &Run{}
 	for target, names := range map[string][]string{"direct": {"c", "d"}, "queuegate": {"a", "b", "c"}, "haproxy": {"c", "b", "a"}} {
 		for _, name := range names {

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// PercentileName is the name by which a percentile of a scenario's latencies
-// counts as a figure: "p99.9", or "max".
+// PercentileName returns the figure name of a percentile: "p99.9", or "max".
 func PercentileName(p float64) string {
 	if p == 100 {
 		return "max"
@@ -45,8 +44,8 @@ func (run *Run) Values(scenario, target, figure string) []float64 {
 }
 
 // Median returns the median of a figure over the rounds, and false if it was
-// not measured. Of percentiles it does not pool the rounds, so a single bad
-// round does not move it far.
+// not measured. For a percentile it is the median of the rounds' percentiles,
+// so one bad round changes it little.
 func (run *Run) Median(scenario, target, figure string) (float64, bool) {
 	values := run.Values(scenario, target, figure)
 	return Median(values), len(values) > 0
@@ -77,9 +76,9 @@ func (run *Run) Scenarios() []string {
 	return names
 }
 
-// Targets returns the targets of a scenario, of the whole run if scenario is
-// empty: "direct" first, then "queuegate", then the rest by name, so that every
-// table and picture has one order whatever the rounds' order was.
+// Targets returns the targets of a scenario, or of the whole run if scenario is
+// empty: "direct" first, then "queuegate", then the others by name, so that all
+// tables and pictures have the same order.
 func (run *Run) Targets(scenario string) []string {
 	var names []string
 	for _, f := range run.Figures {
@@ -91,9 +90,10 @@ func (run *Run) Targets(scenario string) []string {
 	return names
 }
 
-// FigureNames returns the figures of a scenario but for percentiles, in the order in which those of
-// the target with most of them first appear, then the others: so that scenarios
-// of one kind have one order, whichever target lacks some.
+// FigureNames returns the figures of a scenario except percentiles. The figures
+// of the target that has the most come first, in their order in the record,
+// then the others, so that scenarios of one kind have the same order even if
+// some targets lack figures.
 func (run *Run) FigureNames(scenario string) (names []string) {
 	byTarget := map[string][]string{}
 	for _, f := range run.Figures {
@@ -120,8 +120,8 @@ func (run *Run) Rounds() int {
 	return rounds
 }
 
-// Unit returns the unit of a figure and the way it improves, as the first
-// sample of it says.
+// Unit returns the unit of a figure and its better direction, as given in its
+// first sample.
 func (run *Run) Unit(scenario, figure string) (unit string, better Better) {
 	for _, f := range run.Figures {
 		if f.Scenario == scenario && f.Figure == figure {
@@ -139,7 +139,7 @@ func appendNew(names []string, name string) []string {
 }
 
 func compareTargets(a, b string) int {
-	// direct -1, queuegate 0, all others 1
+	// ranks: direct -1, queuegate 0, all others 1
 	rank := func(name string) int { return -slices.Index([]string{"queuegate", "direct"}, name) }
 	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 }
@@ -196,21 +196,21 @@ func (run *Run) Families(least int) []Family {
 			families = append(families, Family{Stem: stem, Bytes: bytes})
 		}
 		f := &families[i]
-		at, _ := slices.BinarySearch(f.Sizes, math.Nextafter(size, math.Inf(1))) // behind those of its size
+		at, _ := slices.BinarySearch(f.Sizes, math.Nextafter(size, math.Inf(1))) // after equal sizes
 		f.Sizes, f.Scenarios = slices.Insert(f.Sizes, at, size), slices.Insert(f.Scenarios, at, name)
 	}
 	return slices.DeleteFunc(families, func(f Family) bool { return len(f.Scenarios) < least })
 }
 
-// Spread describes a handful of values. The quartiles are those of linear
+// Spread describes a small set of values. The quartiles are computed by linear
 // interpolation between order statistics (Hyndman and Fan 1996, type 7).
 type Spread struct {
 	N                        int
 	Min, Q1, Median, Q3, Max float64
 }
 
-// SpreadOf returns the spread of values, which it does not change. Of no values
-// N is zero and the rest NaN.
+// SpreadOf returns the spread of values without changing them. Without values,
+// N is zero and the other fields are NaN.
 func SpreadOf(values []float64) Spread {
 	s := slices.Sorted(slices.Values(values))
 	if len(s) == 0 {

@@ -18,8 +18,8 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// TestMain turns the test binary into the helpers of a stand. With lineOfRefusal the
-// helper that keeps processors awake reports a failure.
+// TestMain runs the helpers of a stand. If lineOfRefusal is set, the helper
+// that keeps processors awake reports a failure.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{origin.Command: origin.Main, awake.Command: func(in io.Reader, out io.Writer) error {
 		if line := os.Getenv(lineOfRefusal); line != "" {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 const lineOfRefusal = "TEST_LINE_OF_REFUSAL"
 
-// notes records nothing but notes.
+// notes is a Recorder that keeps only notes.
 type notes struct{ list []sample.Note }
 
 func (n *notes) Figure(sample.Figure) error   { return nil }
@@ -50,7 +50,7 @@ func direct(t *testing.T, said *notes, s Scenario) *Run {
 		options: &Options{Dir: t.TempDir()}, record: newRecord(said)}
 }
 
-func TestTheProcessThatKeepsProcessorsAwakeDoesNotCountAsTheTarget(t *testing.T) {
+func TestTheHelperThatKeepsProcessorsAwakeIsNotCountedAsTheTarget(t *testing.T) {
 	for _, wanted := range []bool{false, true} {
 		st, err := direct(t, &notes{}, Scenario{Name: "x", Awake: wanted}).start(target.Options{})
 		if err != nil {
@@ -68,7 +68,7 @@ func TestTheProcessThatKeepsProcessorsAwakeDoesNotCountAsTheTarget(t *testing.T)
 			t.Fatal(err)
 		}
 		if !slices.Contains(st.helpers(), st.awake.PID()) || slices.Contains(pids, st.awake.PID()) {
-			t.Errorf("helper %d; known are %v, of the target %v", st.awake.PID(), st.helpers(), pids)
+			t.Errorf("helper %d; helpers are %v, processes of the target %v", st.awake.PID(), st.helpers(), pids)
 		}
 	}
 }
@@ -77,12 +77,12 @@ func TestANoteReportsThatProcessorsCannotBeKeptAwake(t *testing.T) {
 	t.Setenv(lineOfRefusal, `{"refused":"no such policy"}`)
 	said := &notes{}
 	_, err := direct(t, said, Scenario{Name: "x", Awake: true}).start(target.Options{})
-	if !errors.Is(err, errRefused) {
+	if !errors.Is(err, errUntrusted) {
 		t.Fatalf("got %v", err)
 	}
 	want := sample.Note{Scenario: "x", Target: target.Direct, Text: "no figures: the processors cannot be kept awake: no such policy"}
 	if !slices.Equal(said.list, []sample.Note{want}) {
-		t.Fatalf("the notes are %v", said.list)
+		t.Fatalf("notes are %v", said.list)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestNoFiguresAreRecordedIfProcessorsWentIdle(t *testing.T) {
 		said := &notes{}
 		got := direct(t, said, Scenario{Name: "x", Awake: c.awake}).dozed(c.busy, time.Second)
 		if got != c.dozed || len(said.list) != map[bool]int{true: 1}[c.dozed] {
-			t.Errorf("%+v: %v, with the notes %v", c, got, said.list)
+			t.Errorf("%+v: %v, notes %v", c, got, said.list)
 		}
 	}
 }

@@ -14,14 +14,15 @@ const (
 	collapseDelay    = 20 * time.Millisecond
 	collapseQueue    = collapseSlots / 2
 	collapseConns    = 400
-	collapseWarm     = 4 * time.Second // until a limit has found itself
+	collapseWarm     = 4 * time.Second // until an adaptive limit has converged
 	collapseUnloaded = 2 * time.Second
 	collapseRate     = collapseSlots * float64(time.Second) / float64(collapseDelay)
 )
 
 var collapsePath = fmt.Sprintf("/?delay=%v&slots=%d", collapseDelay, collapseSlots)
 
-// collapseLimit is one way to limit what a container that collapses works on.
+// collapseLimit is one way to limit the concurrency of a container whose
+// throughput collapses under load.
 type collapseLimit struct {
 	name, about string
 	needs       []string
@@ -31,14 +32,14 @@ type collapseLimit struct {
 var collapseLimits = []collapseLimit{
 	{"best", fmt.Sprintf("the best fixed limit, %d", collapseSlots), []string{target.Bound, target.HTTP},
 		target.Options{Limit: collapseSlots, QueueCapacity: collapseQueue}},
-	{"auto", "a limit that finds itself", []string{target.AutoLimit, target.HTTP},
+	{"auto", "an adaptive limit", []string{target.AutoLimit, target.HTTP},
 		target.Options{AutoLimit: true, QueueCapacity: collapseQueue}},
 	{"none", "no limit", []string{target.HTTP}, target.Options{}},
 }
 
-// collapses send several times what a container can do to one whose throughput
-// falls when it works on more than collapseSlots requests: with the best fixed
-// limit, which is that, with one that finds itself, and with none.
+// collapses sends several times the capacity to a container whose throughput
+// falls if more than collapseSlots requests run at once: with the best fixed
+// limit, which is collapseSlots, with an adaptive limit, and without a limit.
 func collapses() []Scenario {
 	var all []Scenario
 	add := func(limit collapseLimit, s Scenario) {
@@ -51,7 +52,7 @@ func collapses() []Scenario {
 		for _, limit := range collapseLimits {
 			add(limit, Scenario{
 				Name: fmt.Sprintf("collapse-%d-", times),
-				About: fmt.Sprintf("open loop at %d times the capacity of %.0f/s of a container that gets slower beyond %d requests at once",
+				About: fmt.Sprintf("open loop at %d times the capacity of %.0f/s of a container that gets slower beyond %d concurrent requests",
 					times, collapseRate, collapseSlots),
 				Extra:   collapseUnloaded + collapseWarm + 2*time.Second,
 				Measure: func(r *Run, st *stand, _ load.Spec) error { return runCollapse(r, st, float64(times)) },
@@ -61,7 +62,7 @@ func collapses() []Scenario {
 	for _, limit := range collapseLimits {
 		add(limit, Scenario{
 			Name: "collapse-step-",
-			About: fmt.Sprintf("open loop at %.0f/s; after %v the container works on %d requests at once instead of %d, and on %d again after as long",
+			About: fmt.Sprintf("open loop at %.0f/s; after %v the container has %d slots instead of %d, and after as long %d again",
 				stepRate, stepTime, stepSlots, collapseSlots, collapseSlots),
 			Extra:   3*stepTime + collapseWarm + time.Second,
 			Times:   1e-9,
@@ -87,7 +88,7 @@ func runCollapse(r *Run, st *stand, times float64) error {
 	}
 	r.goodput(m, collapseRate)
 	if m.Requests == 0 {
-		r.note("not one request was answered: %s", failures(m.Result))
+		r.note("no request succeeded: %s", failures(m.Result))
 		return nil
 	}
 	if p := unloaded.Quantile(99); p > 0 {
@@ -102,12 +103,12 @@ const (
 	stepSlots = 3 * collapseSlots
 	stepTime  = 8 * time.Second
 	stepRate  = 3 * 3 * collapseRate
-	// stepShare of the capacity is what a limit that has converged brings.
+	// a limit counts as converged at this share of the capacity
 	stepShare = 0.85
 )
 
-// runStep measures how long a limit takes to follow a container whose slots
-// move up and down again.
+// runStep measures how long a limit takes to follow a container whose number of
+// slots rises and falls again.
 func runStep(r *Run, st *stand, _ load.Spec) error {
 	step := min(stepTime, 8*r.options.Duration)
 	generator, err := load.Start(r.ctx, load.Spec{
@@ -139,7 +140,7 @@ func runStep(r *Run, st *stand, _ load.Spec) error {
 	r.figure("converged", max(up, down).Seconds(), "s", sample.Lower)
 	for i, capacity := range []float64{collapseRate, 3 * collapseRate, collapseRate} {
 		n := int64(0)
-		for _, c := range line[(i+1)*perStep-perStep/2 : (i+1)*perStep] { // the second half of each
+		for _, c := range line[(i+1)*perStep-perStep/2 : (i+1)*perStep] { // the second half of each step
 			n += c
 		}
 		r.figure(fmt.Sprintf("goodput_of_capacity_%d", i+1), float64(n)/(step.Seconds()/2)/capacity, "", sample.Higher)
@@ -147,7 +148,7 @@ func runStep(r *Run, st *stand, _ load.Spec) error {
 	return nil
 }
 
-// moveSlots moves those of the container up and down.
+// moveSlots changes the container's number of slots, up and down again.
 func (r *Run) moveSlots(st *stand, step time.Duration) error {
 	for _, slots := range []int{stepSlots, collapseSlots} {
 		r.pause(step)
@@ -158,8 +159,8 @@ func (r *Run) moveSlots(st *stand, step time.Duration) error {
 	return nil
 }
 
-// converged is the time after which a second brings stepShare of the capacity;
-// the length of the line if none does.
+// converged returns the time until the first second with stepShare of the
+// capacity, or the length of the line if there is none.
 func converged(line []int64, capacity float64) time.Duration {
 	const second = int(time.Second / load.TimelineStep)
 	sum := int64(0)

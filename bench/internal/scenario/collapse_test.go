@@ -6,7 +6,7 @@ import (
 )
 
 func TestConvergedIsTheFirstSecondNearTheCapacity(t *testing.T) {
-	line := make([]int64, 50) // of 100 ms each
+	line := make([]int64, 50) // counts of 100 ms each
 	for i := range line {
 		if line[i] = 10; i >= 20 {
 			line[i] = 40
@@ -16,9 +16,9 @@ func TestConvergedIsTheFirstSecondNearTheCapacity(t *testing.T) {
 		t.Errorf("converged after %v", got)
 	}
 	if got := converged(line, 100); got != 0 {
-		t.Errorf("a line that is there at once converged after %v", got)
+		t.Errorf("a line that starts at the capacity converged after %v", got)
 	}
 	if got := converged(line, 4000); got != 5*time.Second {
-		t.Errorf("a line that never gets there converged after %v", got)
+		t.Errorf("a line that never reaches it converged after %v", got)
 	}
 }

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -229,7 +228,7 @@ func awaitHealth(port int) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("no 200 from the engine: status %d, %w", status, cmp.Or(err, errRefused))
+			return fmt.Errorf("no 200 from the engine: status %d, %v", status, err)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

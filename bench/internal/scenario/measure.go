@@ -18,39 +18,40 @@ import (
 
 const (
 	mib = 1 << 20
-	// toleratedFailures is the share of requests that may fail without making
-	// the rest worthless.
+	// toleratedFailures is the share of requests that may fail before the
+	// figures are discarded.
 	toleratedFailures = 0.01
-	// toleratedOthers is the share of the machine that processes which are no
-	// part of the measurement may take without a note.
+	// toleratedOthers is the share of the machine that unrelated processes may
+	// use without a note.
 	toleratedOthers = 0.05
-	// toleratedIdle is the share of the machine that may seem idle in a scenario
-	// that is Awake: by ticks, of which a virtual machine may lose some.
+	// toleratedIdle is the share of the machine that may seem idle in a
+	// scenario with Awake: the kernel counts ticks, and a virtual machine may
+	// lose some.
 	toleratedIdle   = 0.2
 	toleratedOrigin = 0.95
 )
 
-// measured is the cost of a load for the target.
+// measured is the result of a load and its cost for the target.
 type measured struct {
 	*load.Result
 	cpu      time.Duration
 	switches proc.Switches
-	loaded   proc.Memory // while the connections still stood
+	loaded   proc.Memory // while the connections were still open
 	elapsed  time.Duration
 }
 
-// perRequest divides by all answered requests, including failed ones, which have a cost
-// too.
+// perRequest divides by all requests with a response, including failed ones,
+// which have a cost too.
 func (m *measured) perRequest(v float64) float64 {
 	return v / float64(m.Requests+m.Failures())
 }
 
-// microseconds is the CPU time of a request.
+// microseconds returns the CPU time per request.
 func (m *measured) microseconds() float64 { return m.perRequest(float64(m.cpu.Nanoseconds())) / 1e3 }
 
 func (m *measured) failedShare() float64 { return m.perRequest(float64(m.Failures())) }
 
-// measure runs a load on the stand. It returns errRefused, and writes a note, if the
+// measure runs a load on the stand. It returns errUntrusted, and writes a note, if the
 // result cannot be trusted.
 func (r *Run) measure(s *stand, spec load.Spec) (*measured, error) {
 	m, err := r.observe(s, spec)
@@ -58,22 +59,22 @@ func (r *Run) measure(s *stand, spec load.Spec) (*measured, error) {
 		return nil, err
 	}
 	if m.Requests == 0 {
-		return nil, fmt.Errorf("not one request was answered: %s", failures(m.Result))
+		return nil, fmt.Errorf("no request succeeded: %s", failures(m.Result))
 	}
 	if share := m.failedShare(); share > toleratedFailures {
 		r.note("no figures in at least one round: more than %.0f %% of the requests failed: %s", 100*failedAtLeast(share), failures(m.Result))
-		return nil, errRefused
+		return nil, errUntrusted
 	} else if share > 0 {
 		r.note("some requests failed: %s", failures(m.Result))
 	}
 	if r.saturated(m, spec.Rate > 0) {
-		return nil, errRefused
+		return nil, errUntrusted
 	}
 	return m, nil
 }
 
-// failedAtLeast bounds a share that is not tolerated from below: coarsely, so
-// that the rounds of a scenario say the same.
+// failedAtLeast rounds a share down to a coarse step, so that rounds with
+// similar shares have the same note.
 func failedAtLeast(share float64) float64 {
 	for _, bound := range []float64{0.9, 0.5, 0.1} {
 		if share > bound {
@@ -83,8 +84,9 @@ func failedAtLeast(share float64) float64 {
 	return toleratedFailures
 }
 
-// saturated notes that the generator, in an open or a closed loop, does not
-// trust its own figures. A quick run shows only that all works, so there they stand.
+// saturated adds a note if the generator, in an open or a closed loop, was the
+// bottleneck. A quick run only shows that everything works, so it keeps the
+// figures.
 func (r *Run) saturated(m *measured, open bool) bool {
 	if m.Saturated == "" || r.options.Quick {
 		return false
@@ -94,8 +96,7 @@ func (r *Run) saturated(m *measured, open bool) bool {
 	return true
 }
 
-// generator records what the generator's figures rest on: how busy it was, or
-// in an open loop how late.
+// generator records how busy the generator was or, in an open loop, how late.
 func (r *Run) generator(m *measured, open bool) {
 	if open {
 		r.figure("generator_late_p99", float64(m.Late.Nanoseconds())/1e3, "us", sample.Neither)
@@ -104,11 +105,12 @@ func (r *Run) generator(m *measured, open bool) {
 	}
 }
 
-// observe puts a load on the stand and reads from the kernel what it cost. If
-// the stand was not what the scenario says, it gives a note and errRefused.
+// observe puts a load on the stand and reads its cost from the kernel. If the
+// stand was not in the state that the scenario requires, it adds a note and
+// returns errUntrusted.
 func (r *Run) observe(s *stand, spec load.Spec) (*measured, error) {
 	m, err := r.load(s, spec)
-	if err != nil && !errors.Is(err, errRefused) && !s.instance.Alive() {
+	if err != nil && !errors.Is(err, errUntrusted) && !s.instance.Alive() {
 		err = fmt.Errorf("%w; %s has ended: %s", err, s.instance.Target.Name, s.instance.Log())
 	}
 	return m, err
@@ -155,23 +157,23 @@ func (r *Run) load(s *stand, spec load.Spec) (*measured, error) {
 	busy := after.busy - before.busy
 	r.noteDisturbance(m, after.origin-before.origin, busy-(after.own-before.own))
 	if r.dozed(busy, m.elapsed) {
-		return nil, errRefused
+		return nil, errUntrusted
 	}
 	return m, nil
 }
 
-// dozed notes that processors went idle that were to be kept awake: something,
-// a quota perhaps, kept the helper from it.
+// dozed adds a note if processors went idle that were to be kept awake:
+// something, for example a quota, kept the helper from running.
 func (r *Run) dozed(busy, elapsed time.Duration) bool {
 	share := 1 - float64(busy)/(float64(elapsed)*float64(runtime.NumCPU()))
 	if !r.scenario.Awake || share <= toleratedIdle || r.options.Quick {
 		return false
 	}
-	r.note("no figures in at least one round: cores were idle for more than %.0f %% of the time, and were to be kept awake", 100*toleratedIdle)
+	r.note("no figures in at least one round: cores that were to be kept awake were idle for more than %.0f %% of the time", 100*toleratedIdle)
 	return true
 }
 
-// noteDisturbance notes what may have disturbed the measurement.
+// noteDisturbance adds notes about possible disturbances of the measurement.
 func (r *Run) noteDisturbance(m *measured, originCPU, othersCPU time.Duration) {
 	if share := float64(originCPU) / float64(m.elapsed); share > toleratedOrigin && !r.isDirect() {
 		r.note("the origin was saturated: it took more than %.0f %% of a core", 100*toleratedOrigin)
@@ -187,11 +189,12 @@ type kernelView struct {
 	cpu      time.Duration // of the target
 	switches proc.Switches
 	origin   time.Duration
-	own      time.Duration // of all that takes part
+	own      time.Duration // of all processes of the measurement
 	busy     time.Duration // of the machine
 }
 
-// A meter reads the cost of processes from the kernel, and keeps the first error.
+// A meter reads the cost of processes from the kernel, and records the first
+// error.
 type meter struct{ err error }
 
 func read[T any](m *meter, value T, err error) T {
@@ -216,7 +219,7 @@ func (m *meter) memory(pids []int) proc.Memory {
 	return read(m, v, err)
 }
 
-// busy is for how long the machine's cores have been busy.
+// busy returns for how long the machine's cores have been busy.
 func (m *meter) busy() time.Duration {
 	v, err := proc.Busy()
 	return read(m, v, err)
@@ -229,12 +232,12 @@ func (m *meter) view(pids []int, origin int, all []int) kernelView {
 // failures lists the kinds of failures, most frequent first.
 func failures(res *load.Result) string {
 	counts := map[string]int64{}
-	for status, n := range res.Refused {
+	for status, n := range res.Rejected {
 		counts[fmt.Sprintf("status %d", status)] += n
 	}
 	maps.Copy(counts, res.Errors)
 	if res.Unfinished > 0 {
-		counts["no answer"] = res.Unfinished
+		counts["no response"] = res.Unfinished
 	}
 	kinds := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
@@ -242,8 +245,8 @@ func failures(res *load.Result) string {
 	return strings.Join(kinds, ", ")
 }
 
-// costs records what a request costs the target. For Direct that is the origin, whose
-// cost is not a proxy's, so it is omitted.
+// costs records the target's cost per request. For Direct the target is the
+// origin, whose cost is not a proxy's, so it is omitted.
 func (r *Run) costs(m *measured) {
 	if r.isDirect() {
 		return
@@ -290,7 +293,7 @@ func (r *Run) syscalls(s *stand, spec load.Spec) error {
 	return err
 }
 
-// plain is the scenario of a load alone: start, measure, record.
+// plain measures a scenario that consists of one load: start, measure, record.
 func (r *Run) plain(s *stand, spec load.Spec) error {
 	m, err := r.measure(s, spec)
 	if err != nil {

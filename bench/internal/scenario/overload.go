@@ -13,16 +13,16 @@ import (
 const (
 	overLimit   = 8
 	overQueue   = 10 * overLimit
-	overDelay   = 10 * time.Millisecond // of the container, for each request
+	overDelay   = 10 * time.Millisecond // processing time of the container per request
 	overConns   = 400
 	overFactor  = 2
-	overPerSecd = float64(overLimit) / 0.010 // what the container can do
+	overPerSecd = float64(overLimit) / 0.010 // capacity of the container in requests per second
 )
 
 // overload sends twice the load that the container can serve.
 var overload = Scenario{
 	Name: "overload",
-	About: fmt.Sprintf("open loop at %d times the capacity of %.0f/s (limit %d, %v each, %d may wait): goodput, fairness, rejects",
+	About: fmt.Sprintf("open loop at %d times the capacity of %.0f/s (limit %d, %v each, queue %d): goodput, fairness, rejections",
 		overFactor, overPerSecd, overLimit, overDelay, overQueue),
 	Groups:      []string{"queue"},
 	Needs:       []string{target.Limit, target.HTTP},
@@ -33,7 +33,7 @@ var overload = Scenario{
 }
 
 func runOverload(r *Run, st *stand, _ load.Spec) error {
-	// Rejections are expected, so failures are not an error.
+	// Rejections are expected, so they do not invalidate the figures.
 	m, err := r.observe(st, load.Spec{
 		Kind: load.HTTP, Path: "/?delay=" + overDelay.String(), Connections: overConns,
 		Rate: overFactor * overPerSecd, Overtaking: overDelay,
@@ -45,22 +45,23 @@ func runOverload(r *Run, st *stand, _ load.Spec) error {
 		return nil
 	}
 	if m.Requests == 0 {
-		return errors.New("not one request was answered: " + failures(m.Result))
+		return errors.New("no request succeeded: " + failures(m.Result))
 	}
 	r.goodput(m, overPerSecd)
 	r.figure("refused_share", m.failedShare(), "", sample.Neither)
 	r.figure("overtaken_share", float64(m.Overtaken)/float64(m.Requests), "", sample.Lower)
 	r.figure("cpu_per_request", m.microseconds(), "us", sample.Lower)
 	if m.Failures() > 0 {
-		r.note("refused with: %s", failures(m.Result))
+		r.note("rejected with: %s", failures(m.Result))
 	} else {
-		r.note("nothing was refused: all that exceeded the capacity waited, so latency grows with the length of the run")
+		r.note("nothing was rejected: all excess requests were queued, so latency grows with the length of the run")
 	}
 	r.latency(m.Result)
 	return nil
 }
 
-// goodput records what was answered in time, and of what share of the capacity.
+// goodput records the rate of requests that succeeded within Duration, and its
+// share of the capacity.
 func (r *Run) goodput(m *measured, capacity float64) {
 	rate := float64(m.Window) / r.options.Duration.Seconds()
 	r.figure("goodput", rate, "/s", sample.Higher)
@@ -68,46 +69,47 @@ func (r *Run) goodput(m *measured, capacity float64) {
 }
 
 const (
-	turnsLimit = 32
-	turnsDelay = 20 * time.Millisecond
-	turnsRate  = turnsLimit * float64(time.Second) / float64(turnsDelay) // what the container can do
-	turnsConns = 400
-	// turnsPhases is how often a client is alone and beside the flood, in turns.
-	turnsPhases = 5
+	fairLimit = 32
+	fairDelay = 20 * time.Millisecond
+	fairRate  = fairLimit * float64(time.Second) / float64(fairDelay) // capacity of the container in requests per second
+	fairConns = 400
+	// fairPhases is the number of phases of each kind: client alone, client
+	// beside the flood.
+	fairPhases = 5
 )
 
-// turns measure one client while another floods with ten times what the
-// container can do: alone and beside the flood in turns, so that a change of the
-// machine's mood meets both alike. The container's requests differ by up to a
-// half: of equal ones that begin at once, the slots come free at once, and a
-// client waits for up to a request's time whatever the order is.
-func turns() []Scenario {
+// fairness measures one client while another floods with ten times the container's
+// capacity: alone and beside the flood in alternating phases, so that drift of
+// the machine affects both alike. Processing times vary by up to a half: if
+// equal requests started together, all slots would be released together, and a
+// client would wait for up to one processing time under any queueing order.
+func fairness() []Scenario {
 	one := func(name, what string, rate float64, options target.Options, quiet, flood string) Scenario {
-		options.Limit, options.QueueCapacity = turnsLimit, 10*turnsLimit
+		options.Limit, options.QueueCapacity = fairLimit, 10*fairLimit
 		return Scenario{
 			Name: name, Groups: []string{"turns"}, Extended: true,
-			About: fmt.Sprintf("open loop, %s alone and beside a flood of 10 times the capacity of %.0f/s (limit %d, %v each, give or take a half), %d times in turns",
-				what, turnsRate, turnsLimit, turnsDelay, turnsPhases),
-			Needs: []string{target.Turns, target.HTTP}, Connections: 2 * turnsConns, Times: 2 * turnsPhases, Extra: turnsPhases * 2 * time.Second,
-			Options: options, Measure: func(r *Run, st *stand, _ load.Spec) error { return runTurns(r, st, rate, quiet, flood) },
+			About: fmt.Sprintf("open loop, %s alone and beside a flood of 10 times the capacity of %.0f/s (limit %d, %v ± 50 %% each), alternating, %d times each",
+				what, fairRate, fairLimit, fairDelay, fairPhases),
+			Needs: []string{target.Turns, target.HTTP}, Connections: 2 * fairConns, Times: 2 * fairPhases, Extra: fairPhases * 2 * time.Second,
+			Options: options, Measure: func(r *Run, st *stand, _ load.Spec) error { return runFairness(r, st, rate, quiet, flood) },
 		}
 	}
 	return []Scenario{
-		one("tenant-fair", "a tenant at a tenth of its share", turnsRate/2/10, target.Options{FairBy: "X-Tenant"}, "X-Tenant: quiet", "X-Tenant: flood"),
-		one("tenant-fifo", "a tenant at a tenth of its share, strict FIFO,", turnsRate/2/10, target.Options{}, "X-Tenant: quiet", "X-Tenant: flood"),
-		one("class-first", "the highest class at half the capacity", turnsRate/2, target.Options{PriorityBy: "Priority"}, "Priority: 0", "Priority: 7"),
+		one("tenant-fair", "a tenant at a tenth of its share", fairRate/2/10, target.Options{FairBy: "X-Tenant"}, "X-Tenant: quiet", "X-Tenant: flood"),
+		one("tenant-fifo", "a tenant at a tenth of its share, strict FIFO,", fairRate/2/10, target.Options{}, "X-Tenant: quiet", "X-Tenant: flood"),
+		one("class-first", "the highest class at half the capacity", fairRate/2, target.Options{PriorityBy: "Priority"}, "Priority: 0", "Priority: 7"),
 	}
 }
 
-func runTurns(r *Run, st *stand, rate float64, quiet, flood string) error {
-	path := fmt.Sprintf("/?delay=%v&spread=0.5", turnsDelay)
-	spec := load.Spec{Kind: load.HTTP, Path: path, Connections: turnsConns, Rate: rate, Field: quiet}
+func runFairness(r *Run, st *stand, rate float64, quiet, flood string) error {
+	path := fmt.Sprintf("/?delay=%v&spread=0.5", fairDelay)
+	spec := load.Spec{Kind: load.HTTP, Path: path, Connections: fairConns, Rate: rate, Field: quiet}
 	machine := meter{}
 	busy, begin := machine.busy(), time.Now()
 	var ratios, quiets, floods []float64
 	var failed, all int64
 	var latest *load.Result
-	for range turnsPhases {
+	for range fairPhases {
 		alone, err := r.observe(st, spec)
 		if err != nil {
 			return err
@@ -135,10 +137,10 @@ func runTurns(r *Run, st *stand, rate float64, quiet, flood string) error {
 	return machine.err
 }
 
-// besideFlood observes a load while another one floods.
+// besideFlood measures a load while another load floods the target.
 func (r *Run) besideFlood(st *stand, spec load.Spec, flood string) (*measured, error) {
 	other, err := load.Start(r.ctx, load.Spec{
-		Kind: load.HTTP, Path: spec.Path, Connections: turnsConns, Rate: 10 * turnsRate, Field: flood, Port: st.instance.Port,
+		Kind: load.HTTP, Path: spec.Path, Connections: fairConns, Rate: 10 * fairRate, Field: flood, Port: st.instance.Port,
 		Warmup: 500 * time.Millisecond, Duration: 3*r.options.Duration + 2*time.Second,
 	})
 	if err != nil {
@@ -170,12 +172,12 @@ const (
 	costPairs = 7
 )
 
-// overloadCost measures what the settings against overload cost a request that
-// does not wait: two instances, one with all of them, take the same load in
-// turns, each half the time first.
+// overloadCost measures the cost of the overload settings for a request that is
+// not queued: two instances, one with all settings and one with none, take the
+// same load alternately; which one is first alternates too.
 var overloadCost = Scenario{
 	Name:        "overload-cost",
-	About:       "closed loop, keep-alive GET, 64 connections: CPU per request with a limit that finds itself, turns by a field and priority, beside none of them, in turns",
+	About:       "closed loop, keep-alive GET, 64 connections: CPU per request with an adaptive limit, fair queueing by a field and priority, and with none of them, alternating",
 	Groups:      []string{"turns"},
 	Extended:    true,
 	Needs:       []string{target.AutoLimit, target.Turns, target.HTTP, target.Many},
@@ -186,8 +188,8 @@ var overloadCost = Scenario{
 }
 
 func runOverloadCost(r *Run) error {
-	// No more requests are queued than without a limit, because queued requests cost
-	// more anywhere.
+	// The adaptive limit never queues requests in this load, because queued
+	// requests cost more with any settings.
 	all := target.Options{AutoLimit: true, AutoLeast: costConns, FairBy: "X-Tenant", PriorityBy: "Priority", QueueCapacity: costConns}
 	spec := load.Spec{Kind: load.HTTP, Path: "/", Connections: costConns, Field: "X-Tenant: one\r\nPriority: u=1"}
 	return r.on(target.Options{}, func(off *stand) error {

@@ -13,17 +13,18 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// perConnection is how long a scenario of many connections takes for each.
+// perConnection is the additional time per connection in scenarios with many
+// connections.
 const perConnection = 100 * time.Microsecond
 
-// keepAlive is the saturating closed loop: small GETs on connections that stay.
+// keepAlive is a saturating closed loop: small GETs on persistent connections.
 func keepAlive() (all []Scenario) {
 	for _, n := range []int{1, 16, 64, 256, 1000, 4000, 10000} {
 		all = append(all, Scenario{
 			Name:   fmt.Sprintf("keepalive-%d", n),
 			About:  fmt.Sprintf("closed loop, keep-alive GET of 12 bytes, connections: %d", n),
 			Groups: []string{"keepalive", "growth"},
-			// The others are points of the growth curve in between.
+			// The other sizes are only points of the growth curve.
 			Extended: !slices.Contains([]int{1, 64, 1000, 10000}, n),
 			Extra:    time.Duration(n) * perConnection,
 			Load:     load.Spec{Kind: load.HTTP, Path: "/", Connections: n},
@@ -32,15 +33,15 @@ func keepAlive() (all []Scenario) {
 	return all
 }
 
-// openConnections is the same with a request under way on few connections at a
-// time and on all in turn: what a connection costs that is open, apart from
-// what a request costs that is under way.
+// openConnections is keepAlive with few concurrent requests, which rotate over
+// all connections. It measures the cost of an open connection, separately from
+// the cost of a request in flight.
 func openConnections() (all []Scenario) {
 	const underWay = 64
 	for _, n := range []int{64, 256, 1000, 4000, 10000} {
 		all = append(all, Scenario{
 			Name: fmt.Sprintf("open-connections-%d", n),
-			About: fmt.Sprintf("closed loop, keep-alive GET of 12 bytes, on %d at a time of all connections in turn; connections: %d",
+			About: fmt.Sprintf("closed loop, keep-alive GET of 12 bytes, concurrent requests: %d, rotating over all connections; connections: %d",
 				underWay, n),
 			Groups:   []string{"open-connections", "growth"},
 			Extended: n != 10000,
@@ -51,14 +52,14 @@ func openConnections() (all []Scenario) {
 	return all
 }
 
-// queued is a closed loop in which all but a few of the requests always wait:
-// what a waiting request costs as the queue grows.
+// queued is a closed loop in which most requests are always queued. It measures
+// the cost of a queued request as the queue grows.
 func queued() (all []Scenario) {
 	const limit = 8
 	for _, n := range []int{16, 128, 1000, 8000} {
 		all = append(all, Scenario{
 			Name:     fmt.Sprintf("queued-%d", n),
-			About:    fmt.Sprintf("closed loop, keep-alive GET, concurrency limit %d, always waiting: %d", limit, n),
+			About:    fmt.Sprintf("closed loop, keep-alive GET, concurrency limit %d, always queued: %d", limit, n),
 			Groups:   []string{"queue", "growth"},
 			Extended: true,
 			Needs:    []string{target.Limit, target.HTTP},
@@ -88,7 +89,8 @@ var (
 		Load:  load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Fresh: true},
 	}
 
-	// open is a constant rate far below saturation: what a proxy adds to latency.
+	// open has a constant rate far below saturation. It measures the latency
+	// that a proxy adds.
 	open = Scenario{
 		Name:  "open-2000",
 		About: "open loop, 2,000 GETs per second over 64 connections",
@@ -96,7 +98,7 @@ var (
 		Load:  load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Rate: 2000},
 	}
 
-	// webSockets echo small messages, one under way on each connection.
+	// webSockets echoes small messages, one at a time on each connection.
 	webSockets = Scenario{
 		Name:  "websocket-64",
 		About: "closed loop, WebSocket messages of 64 bytes, 64 connections",
@@ -104,11 +106,11 @@ var (
 		Load:  load.Spec{Kind: load.WebSocket, Path: "/websocket", Body: 64, Connections: 64},
 	}
 
-	// chunks are server-sent events, a chunk each, that carry the time at which
-	// the origin wrote them.
+	// chunks receives server-sent events, one chunk each, that carry the time
+	// at which the origin wrote them.
 	chunks = Scenario{
 		Name:    "chunk-delay",
-		About:   "16 streams of server-sent events, one each 10 ms; delay from origin to client",
+		About:   "16 streams of server-sent events, one per 10 ms and stream; delay from origin to client",
 		Added:   true,
 		Load:    load.Spec{Kind: load.Events, Path: "/events?every=10ms", Connections: 16},
 		Measure: (*Run).chunks,
@@ -127,8 +129,9 @@ func (r *Run) chunks(st *stand, spec load.Spec) error {
 	return nil
 }
 
-// h2c are requests and messages over HTTP/2 without TLS. The origin speaks it
-// with net/http, which costs more than some proxies do: CPU is what to look at.
+// h2c sends requests and messages over HTTP/2 without TLS. The origin uses
+// net/http for HTTP/2, which costs more than some proxies do, so compare CPU
+// rather than throughput.
 func h2c() (all []Scenario) {
 	add := func(name, about string, toHTTP1 bool, spec load.Spec) {
 		s := Scenario{
@@ -152,9 +155,9 @@ func h2c() (all []Scenario) {
 	}
 	grpc := load.Spec{Kind: load.H2C, GRPC: true, Body: 105, Connections: 8, Streams: 8}
 	grpc.Path = "/grpc/unary"
-	add("grpc-unary", "POST of a message of 100 bytes as gRPC does, answered with another and trailers", false, grpc)
+	add("grpc-unary", "gRPC unary calls: a message of 100 bytes each way", false, grpc)
 	grpc.Path = "/grpc/stream"
-	add("grpc-stream", "the same, answered with 100 messages of 100 bytes", false, grpc)
+	add("grpc-stream", "gRPC calls with a response of 100 messages of 100 bytes", false, grpc)
 	return all
 }
 
@@ -185,7 +188,7 @@ func bodies() (all []Scenario) {
 				Measure:  (*Run).body,
 			}
 			if size.bytes == 1e8 {
-				s.Extra = time.Second // the last ones are under way at the end
+				s.Extra = time.Second // the last requests are still in progress at the end
 			}
 			all = append(all, s)
 		}
@@ -212,8 +215,8 @@ func (r *Run) body(st *stand, spec load.Spec) error {
 	return nil
 }
 
-// quotas give the target a part of a core, as Kubernetes does for
-// resources.limits.cpu. Direct has none: it is what the rest is compared with.
+// quotas limits the CPU of the target, as Kubernetes does for
+// resources.limits.cpu. Direct has no quota: it is the baseline.
 func quotas() []Scenario {
 	var all []Scenario
 	for _, millis := range []int{100, 250} {
@@ -255,13 +258,13 @@ func runQuota(r *Run, st *stand, spec load.Spec, millis int) error {
 			return err
 		}
 	}
-	// The warm-up is inside the quota too; what it cost is not counted.
+	// The quota also applies to the warm-up, but its throttling is not counted.
 	before, err := group.Stat()
 	if err != nil {
 		return err
 	}
 	m, err := r.measure(st, spec)
-	if err != nil && !errors.Is(err, errRefused) {
+	if err != nil && !errors.Is(err, errUntrusted) {
 		return err
 	}
 	after, statErr := group.Stat()
@@ -270,7 +273,7 @@ func runQuota(r *Run, st *stand, spec load.Spec, millis int) error {
 	}
 	felt := after.Sub(before)
 	r.figure("throttled_periods", float64(felt.Throttled), "", sample.Lower)
-	r.figure("throttled_time", float64(felt.Held.Microseconds())/1e3, "ms", sample.Lower)
+	r.figure("throttled_time", float64(felt.ThrottledTime.Microseconds())/1e3, "ms", sample.Lower)
 	if err != nil {
 		return nil
 	}

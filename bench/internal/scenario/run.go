@@ -33,20 +33,20 @@ type Run struct {
 	round    int
 	options  *Options
 	record   *record
-	profile  *profiler // nil without
+	profile  *profiler // nil = no profiles
 }
 
 // Options are the same for all measurements.
 type Options struct {
 	Rounds   int
 	Duration time.Duration
-	// Quick makes everything short and small: it shows that all works, and its
-	// figures mean nothing.
+	// Quick makes everything short and small: it shows that everything works,
+	// but its figures mean nothing.
 	Quick bool
-	// Profile is a directory for profiles of the targets that have some; empty
-	// is none.
+	// Profile is the directory for profiles of targets that provide them; empty
+	// = none.
 	Profile string
-	// Dir is for the instances' files.
+	// Dir is the directory for the instances' files.
 	Dir string
 	// Files is the limit of open files.
 	Files uint64
@@ -55,13 +55,14 @@ type Options struct {
 // warmup is how long a target is loaded before it is measured.
 func (o *Options) warmup() time.Duration { return min(o.Duration/5, time.Second) }
 
-// record writes samples, keeps the latencies of the round for the comparison
-// with Direct, and writes each note once. It belongs to the goroutine of the run.
+// record writes samples, stores the latencies of the round for the comparison
+// with Direct, and writes each note once. Only the goroutine of the run may use
+// it.
 type record struct {
 	Recorder
 	notes     map[sample.Note]bool
 	latencies map[string]*load.Result // of the current round, by target
-	failed    error                   // the first error of writing
+	failed    error                   // the first write error
 }
 
 func newRecord(r Recorder) *record {
@@ -134,7 +135,7 @@ func (s *stand) stop() {
 
 // start runs the target in front of a new origin, and then the scenario's additional
 // processes. If one of them cannot run, a note has the reason and the error is
-// errRefused.
+// errUntrusted.
 func (r *Run) start(options target.Options) (*stand, error) {
 	o, err := origin.Start(r.ctx, origin.Spec{Ports: 1})
 	if err != nil {
@@ -155,7 +156,7 @@ func (r *Run) start(options target.Options) (*stand, error) {
 		st.stop()
 		if errors.Is(err, awake.ErrRefused) {
 			r.note("no figures: %v", err)
-			return nil, errRefused
+			return nil, errUntrusted
 		}
 		return nil, err
 	}
@@ -172,7 +173,7 @@ func (r *Run) on(options target.Options, measure func(*stand) error) error {
 	return measure(st)
 }
 
-// pause waits, or returns early when all ends.
+// pause waits for a duration, or until the run is cancelled.
 func (r *Run) pause(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -182,17 +183,18 @@ func (r *Run) pause(d time.Duration) {
 
 func (r *Run) isDirect() bool { return r.target.Name == target.Direct }
 
-// errRefused reports that a measurement cannot be trusted. A note has the reason.
-var errRefused = errors.New("measurement refused")
+// errUntrusted reports that a measurement cannot be trusted. A note gives the
+// reason.
+var errUntrusted = errors.New("measurement cannot be trusted")
 
-// A profiler collects pprof profiles of the targets that have some. A nil
+// A profiler collects pprof profiles of targets that provide them. A nil
 // profiler does nothing.
 type profiler struct {
 	dir string
 }
 
-// start begins a CPU profile for as long as the load will last; the function
-// that it returns waits for its end and fetches what was allocated.
+// start begins a CPU profile for the duration of the load. The returned
+// function waits for its end and fetches the allocation profile.
 func (p *profiler) start(r *Run, s *stand, d time.Duration) (stop func()) {
 	port := s.instance.ProfilePort()
 	if p == nil || port == 0 || r.round != 1 {

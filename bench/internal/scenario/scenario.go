@@ -1,9 +1,10 @@
-// Package scenario defines the measurements: each scenario runs one target in front of
-// a new origin, runs a load, and records figures.
+// Package scenario defines the measurements: each scenario runs one target in
+// front of a new origin, runs a load, and records figures.
 //
-// Figures of a target cover its whole tree of processes; CPU and switches are
-// those between the first and the last request of the load, with nothing under
-// way at either end, so they belong to exactly the requests that were counted.
+// Figures of a target cover its whole process tree. CPU and switches are
+// counted from before the first to after the last request of the load, with no
+// request in progress at either end, so they belong to exactly the counted
+// requests.
 package scenario
 
 import (
@@ -25,20 +26,20 @@ import (
 type Scenario struct {
 	Name  string
 	About string
-	// Groups gather scenarios under more names on the command line.
+	// Groups are further names that select the scenario on the command line.
 	Groups []string
-	// Extended scenarios run only when they, a group of theirs, or Everything
+	// Extended scenarios run only if they, one of their groups, or Everything
 	// is named.
 	Extended bool
-	// Needs are the required abilities of a target.
+	// Needs are the abilities that a target must have.
 	Needs []string
-	// Added records the latency added to that of Direct.
+	// Added also records the latency in addition to that of Direct.
 	Added bool
 	// Awake keeps all processors from going idle during the run; see package
 	// awake.
 	Awake bool
-	// Connections is how many are opened, for the limit of open files, if more
-	// than those of Load.
+	// Connections is the number of connections, for the limit of open files, if
+	// it is larger than that of Load.
 	Connections int
 	// Extra is the approximate duration of a run beyond Options.Duration.
 	Extra time.Duration
@@ -80,7 +81,7 @@ func All() []Scenario {
 	all := slices.Concat(
 		keepAlive(), openConnections(), []Scenario{limited, open, keptAwake(open)}, quotas(), bodies(),
 		[]Scenario{chunks, keptAwake(chunks), webSockets, fresh}, h2c(), []Scenario{idle, idleConnections, starts, coldStart, fleet, overload},
-		collapses(), turns(), []Scenario{overloadCost}, engines(), queued(),
+		collapses(), fairness(), []Scenario{overloadCost}, engines(), queued(),
 	)
 	for i := range all {
 		all[i].Connections = max(all[i].Connections, all[i].Load.Connections)
@@ -88,8 +89,9 @@ func All() []Scenario {
 	return all
 }
 
-// keptAwake is a scenario with processors that do not go idle: what a proxy adds
-// to latency beside the time that idle ones take to wake up.
+// keptAwake is a scenario with processors that do not go idle: it measures the
+// latency that a proxy adds without the time that idle processors take to wake
+// up.
 func keptAwake(s Scenario) Scenario {
 	s.Name += "-awake"
 	s.About += "; no core goes idle"
@@ -102,8 +104,9 @@ func keptAwake(s Scenario) Scenario {
 // Everything is the name that selects all scenarios.
 const Everything = "all"
 
-// Select returns the scenarios that have one of the names, or are of a group of
-// that name, in the order of All; without names, those that are not Extended.
+// Select returns the scenarios with one of the names or in a group of that
+// name, in the order of All; without names, all scenarios that are not
+// Extended.
 func Select(names []string) ([]Scenario, error) {
 	all := All()
 	var unknown []string
@@ -113,7 +116,7 @@ func Select(names []string) ([]Scenario, error) {
 		}
 	}
 	if len(unknown) > 0 {
-		return nil, fmt.Errorf("no scenario and no group is called %s", strings.Join(unknown, ", "))
+		return nil, fmt.Errorf("no scenario or group is named %s", strings.Join(unknown, ", "))
 	}
 	return slices.DeleteFunc(all, func(s Scenario) bool {
 		if len(names) == 0 {
@@ -137,7 +140,7 @@ func (s *Scenario) cost(d time.Duration) time.Duration {
 	return time.Duration(cmp.Or(s.Times, 1)*float64(d)) + s.Extra + 300*time.Millisecond
 }
 
-// leftOut returns why a target is skipped; "" = it is not.
+// leftOut returns why a target is skipped; empty = it takes part.
 func (s *Scenario) leftOut(t *target.Target, files uint64) string {
 	if missing, ok := t.Can(s.Needs...); !ok {
 		return fmt.Sprintf("left out: it cannot do what the scenario needs (%s)", missing)
@@ -154,11 +157,11 @@ type Progress func(round int, scenario string, left time.Duration)
 // spareFiles is the number of open files in addition to the connections of a load.
 const spareFiles = 1000
 
-// RunAll measures all scenarios with all targets: round by round, so that a
-// change of the machine's mood meets all alike; scenario by scenario within a
-// round; target by target within a scenario, in an order that rotates from
-// round to round. A target that fails gets a note and is tried again in the
-// next round; only a cancelled context and a record that cannot be written end all.
+// RunAll measures all scenarios with all targets: round by round, so that drift
+// of the machine affects all alike; scenario by scenario within a round; target
+// by target within a scenario, in an order that rotates from round to round. A
+// target that fails gets a note and is measured again in the next round; only a
+// cancelled context or a failed write of the record ends the run.
 func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target, options Options, recorder Recorder, progress Progress) error {
 	record := newRecord(recorder)
 	var profile *profiler
@@ -168,7 +171,7 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 		}
 		profile = &profiler{dir: options.Profile}
 	}
-	takesPart := map[string][]*target.Target{} // in a scenario
+	takesPart := map[string][]*target.Target{} // targets by scenario
 	var total, done time.Duration
 	for i := range scenarios {
 		s := &scenarios[i]
@@ -199,7 +202,7 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				if err != nil && !errors.Is(err, errRefused) {
+				if err != nil && !errors.Is(err, errUntrusted) {
 					r.note("failed in at least one round: %v", err)
 				}
 				if record.failed != nil {
@@ -215,8 +218,8 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 	return record.failed
 }
 
-// timeLeft scales the estimate of the remaining time by the accuracy of earlier
-// estimates.
+// timeLeft estimates the remaining time: it scales the planned rest by the
+// ratio of elapsed to planned time so far.
 func timeLeft(passed, done, total time.Duration) time.Duration {
 	left := total - done
 	if done <= 0 {
@@ -225,14 +228,14 @@ func timeLeft(passed, done, total time.Duration) time.Duration {
 	return time.Duration(float64(left) * float64(passed) / float64(done))
 }
 
-// added records by how much each target's latencies exceed those of Direct in
-// the same round. It is a difference of percentiles, not the percentile of
-// differences.
+// added records the difference between each target's latency percentiles and
+// those of Direct in the same round. It is a difference of percentiles, not a
+// percentile of differences.
 func (r *record) added(s *Scenario, round int, targets []*target.Target) {
 	base := r.latencies[target.Direct]
 	if base == nil {
 		if len(r.latencies) > 0 {
-			r.note(sample.Note{Scenario: s.Name, Text: "no added latency in at least one round: it is a difference to " + target.Direct + ", which has no figures"})
+			r.note(sample.Note{Scenario: s.Name, Text: "no added latency in at least one round: it is the difference from " + target.Direct + ", which has no figures"})
 		}
 		return
 	}

@@ -18,7 +18,7 @@ func TestScenariosHaveUniqueNames(t *testing.T) {
 	seen := map[string]bool{Everything: true}
 	for _, s := range All() {
 		if seen[s.Name] || s.Name == "" || s.About == "" || s.Run == nil && s.Measure == nil && s.Load.Kind == "" {
-			t.Errorf("scenario %q (%s) is not complete or not the only one of this name", s.Name, s.About)
+			t.Errorf("scenario %q (%s) is incomplete or its name is not unique", s.Name, s.About)
 		}
 		seen[s.Name] = true
 	}
@@ -50,7 +50,7 @@ func TestSelectTakesNamesGroupsAndAll(t *testing.T) {
 		t.Errorf("a group gave %v", got)
 	}
 	if got := names("awake"); !slices.Equal(got, []string{"open-2000-awake", "chunk-delay-awake"}) {
-		t.Errorf("a group of scenarios that are there twice gave %v", got)
+		t.Errorf("the group awake gave %v", got)
 	}
 	if got := names(Everything); len(got) != len(All()) {
 		t.Errorf("all gave %d of %d", len(got), len(All()))
@@ -71,14 +71,14 @@ func TestSelectTakesNamesGroupsAndAll(t *testing.T) {
 		t.Errorf("no names gave %v", got)
 	}
 	if _, err := Select([]string{"idle", "nonsense"}); err == nil || !strings.Contains(err.Error(), "nonsense") {
-		t.Errorf("nonsense gave %v", err)
+		t.Errorf("an unknown name gave %v", err)
 	}
 }
 
-// fake is a scenario that only records its runs.
-func fake(turns *[]string, run func(*Run) error) Scenario {
+// fake returns a scenario that only records its runs.
+func fake(order *[]string, run func(*Run) error) Scenario {
 	return Scenario{Name: "fake", About: "fake", Added: true, Run: func(r *Run) error {
-		*turns = append(*turns, r.target.Name)
+		*order = append(*order, r.target.Name)
 		return run(r)
 	}}
 }
@@ -104,19 +104,19 @@ func runFakes(t *testing.T, ctx context.Context, rounds int, scenarios []Scenari
 }
 
 func TestTheOrderOfTargetsRotatesFromRoundToRound(t *testing.T) {
-	var turns []string
-	if _, err := runFakes(t, context.Background(), 4, []Scenario{fake(&turns, func(*Run) error { return nil })}, "a", "b", "c"); err != nil {
+	var order []string
+	if _, err := runFakes(t, context.Background(), 4, []Scenario{fake(&order, func(*Run) error { return nil })}, "a", "b", "c"); err != nil {
 		t.Fatal(err)
 	}
-	if want := "a b c b c a c a b a b c"; strings.Join(turns, " ") != want {
-		t.Fatalf("got %v, want %s", turns, want)
+	if want := "a b c b c a c a b a b c"; strings.Join(order, " ") != want {
+		t.Fatalf("got %v, want %s", order, want)
 	}
 }
 
-func TestAddedLatencyIsThatOfTheSameRound(t *testing.T) {
-	var turns []string
+func TestAddedLatencyIsTheDifferenceFromDirectInTheSameRound(t *testing.T) {
+	var order []string
 	values := map[string]float64{"direct": 10, "a": 15}
-	run, err := runFakes(t, context.Background(), 2, []Scenario{fake(&turns, func(r *Run) error {
+	run, err := runFakes(t, context.Background(), 2, []Scenario{fake(&order, func(r *Run) error {
 		v := values[r.target.Name] * float64(r.round) * 1e3
 		r.latency(&load.Result{Quantiles: [][2]float64{{50, v}, {90, v}, {99, 2 * v}}, Count: 3})
 		return nil
@@ -135,9 +135,9 @@ func TestAddedLatencyIsThatOfTheSameRound(t *testing.T) {
 	}
 }
 
-func TestANoteReportsAMissingBaseOfAddedLatency(t *testing.T) {
-	var turns []string
-	run, err := runFakes(t, context.Background(), 2, []Scenario{fake(&turns, func(r *Run) error {
+func TestANoteReportsThatDirectHasNoFiguresForAddedLatency(t *testing.T) {
+	var order []string
+	run, err := runFakes(t, context.Background(), 2, []Scenario{fake(&order, func(r *Run) error {
 		if r.target.Name != "direct" || r.round == 2 {
 			r.latency(&load.Result{Quantiles: [][2]float64{{50, 1e3}, {99, 2e3}}, Count: 3})
 		}
@@ -155,8 +155,8 @@ func TestANoteReportsAMissingBaseOfAddedLatency(t *testing.T) {
 }
 
 func TestATargetThatFailsGetsANoteAndTheRunContinues(t *testing.T) {
-	var turns []string
-	run, err := runFakes(t, context.Background(), 2, []Scenario{fake(&turns, func(r *Run) error {
+	var order []string
+	run, err := runFakes(t, context.Background(), 2, []Scenario{fake(&order, func(r *Run) error {
 		if r.target.Name == "a" {
 			return errors.New("no luck")
 		}
@@ -175,14 +175,14 @@ func TestATargetThatFailsGetsANoteAndTheRunContinues(t *testing.T) {
 }
 
 func TestATargetWithoutTheAbilityIsSkippedWithANote(t *testing.T) {
-	var turns []string
-	s := fake(&turns, func(*Run) error { return nil })
+	var order []string
+	s := fake(&order, func(*Run) error { return nil })
 	s.Needs = []string{target.Limit}
-	many := fake(&turns, func(*Run) error { return nil })
+	many := fake(&order, func(*Run) error { return nil })
 	many.Name, many.Connections = "many", 50_000
 	run, err := runFakes(t, context.Background(), 1, []Scenario{s, many}, "a")
-	if err != nil || len(turns) != 0 {
-		t.Fatalf("turns %v, %v", turns, err)
+	if err != nil || len(order) != 0 {
+		t.Fatalf("order %v, %v", order, err)
 	}
 	if len(run.Notes) != 2 || !strings.Contains(run.Notes[0].Text, "limit") || !strings.Contains(run.Notes[1].Text, "open files") {
 		t.Errorf("notes are %v", run.Notes)
@@ -191,10 +191,10 @@ func TestATargetWithoutTheAbilityIsSkippedWithANote(t *testing.T) {
 
 func TestACancelledContextEndsTheRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	var turns []string
-	_, err := runFakes(t, ctx, 3, []Scenario{fake(&turns, func(*Run) error { cancel(); return nil })}, "a", "b")
-	if !errors.Is(err, context.Canceled) || len(turns) != 1 {
-		t.Fatalf("turns %v, %v", turns, err)
+	var order []string
+	_, err := runFakes(t, ctx, 3, []Scenario{fake(&order, func(*Run) error { cancel(); return nil })}, "a", "b")
+	if !errors.Is(err, context.Canceled) || len(order) != 1 {
+		t.Fatalf("order %v, %v", order, err)
 	}
 }
 
@@ -212,8 +212,8 @@ func TestTheEstimateOfTheTimeLeftImproves(t *testing.T) {
 }
 
 func TestFailuresAreListedMostFrequentFirst(t *testing.T) {
-	got := failures(&load.Result{Refused: map[int]int64{503: 3, 502: 9}, Errors: map[string]int64{"cut": 5}, Unfinished: 1})
-	if got != "status 502, cut, status 503, no answer" {
+	got := failures(&load.Result{Rejected: map[int]int64{503: 3, 502: 9}, Errors: map[string]int64{"cut": 5}, Unfinished: 1})
+	if got != "status 502, cut, status 503, no response" {
 		t.Fatalf("got %q", got)
 	}
 }

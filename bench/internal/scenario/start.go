@@ -32,50 +32,50 @@ func runStart(r *Run) error {
 		return err
 	}
 	defer o.Stop()
-	var listening, answering []float64
+	var listening, responding []float64
 	for range times {
 		i, err := r.target.Launch(r.options.Dir, target.Options{Origin: o.Port(0)})
 		if err != nil {
 			return err
 		}
 		err = i.AwaitListening(r.ctx)
-		listens, answers := clock.Now(), int64(0)
+		listens, responds := clock.Now(), int64(0)
 		if err == nil {
-			answers, _, err = r.ask(question{port: i.Port, path: r.target.Ready, timeout: 10 * time.Second, each: 10 * time.Second, pause: time.Millisecond})
+			responds, _, err = r.ask(question{port: i.Port, path: r.target.Ready, timeout: 10 * time.Second, each: 10 * time.Second, pause: time.Millisecond})
 		}
 		i.Stop()
 		if err != nil {
 			return err
 		}
-		listening, answering = append(listening, float64(listens-i.Begun)/1e6), append(answering, float64(answers-i.Begun)/1e6)
+		listening, responding = append(listening, float64(listens-i.Begun)/1e6), append(responding, float64(responds-i.Begun)/1e6)
 	}
 	r.figure("exec_to_listening", sample.Median(listening), "ms", sample.Lower)
-	r.figure("exec_to_first_200", sample.Median(answering), "ms", sample.Lower)
+	r.figure("exec_to_first_200", sample.Median(responding), "ms", sample.Lower)
 	if r.round == 1 {
 		size, err := r.target.BinarySize()
 		if err != nil {
 			return err
 		}
-		// The size belongs to no round.
+		// The binary's size belongs to no round.
 		r.record.keep(r.record.Figure(sample.Figure{Scenario: r.scenario.Name, Target: r.target.Name,
 			Figure: "binary_size", Value: float64(size) / mib, Unit: "MiB", Better: sample.Lower}))
 	}
 	return nil
 }
 
-// A question is a GET that is repeated until it gets a 200.
+// A question is a GET that is retried until it gets a 200.
 type question struct {
 	port    int
 	path    string
 	fields  []string
-	timeout time.Duration // of all attempts
-	each    time.Duration // of one
+	timeout time.Duration // limit on all attempts
+	each    time.Duration // limit on one attempt
 	pause   time.Duration // after a failure
-	every   bool          // pause is from one attempt to the next
+	every   bool          // pause is counted from the start of an attempt
 }
 
-// ask returns the time of the first 200, by package clock, and the number of failed
-// attempts.
+// ask sends the question, and returns the time of the first 200, by package
+// clock, and the number of failed attempts.
 func (r *Run) ask(q question) (at int64, failed int, err error) {
 	deadline := time.Now().Add(q.timeout)
 	for ; ; failed++ {
@@ -102,8 +102,8 @@ const (
 	coldTimes = 5
 )
 
-// coldStart has a client that waits for a container that does not listen yet: its
-// request is queued or fails, and is retried after a failure.
+// coldStart has a client that calls while the container does not listen yet:
+// its request is queued, or fails and is retried.
 var coldStart = Scenario{
 	Name:  "cold-start",
 	About: "a client waits while the container starts; from its listening to the client's 200",
@@ -132,9 +132,9 @@ func runColdStart(r *Run) error {
 	return nil
 }
 
-// coldOnce returns the milliseconds from the container's listening to the
-// client's 200, how many of its requests failed, and the milliseconds of CPU
-// that the target used from the first request to the 200.
+// coldOnce measures one cold start. It returns the time from the container's
+// listening to the client's 200 in milliseconds, the number of failed requests,
+// and the target's CPU time from the first request to the 200 in milliseconds.
 func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
 	wait := coldWait
 	if r.options.Quick {
@@ -157,12 +157,12 @@ func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
 	m := meter{}
 	before := m.cpu(pids...)
 	var client sync.WaitGroup
-	var answer int64
+	var respondedAt int64
 	var failures int
 	var askErr error
 	client.Go(func() {
 		all := wait + 10*time.Second
-		answer, failures, askErr = r.ask(question{port: i.Port, path: r.target.Ready, timeout: all, each: all, pause: coldRetry})
+		respondedAt, failures, askErr = r.ask(question{port: i.Port, path: r.target.Ready, timeout: all, each: all, pause: coldRetry})
 	})
 	defer client.Wait()
 	r.pause(wait)
@@ -172,24 +172,24 @@ func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
 	}
 	client.Wait()
 	used := m.cpu(pids...) - before
-	return float64(answer-listening) / 1e6, float64(failures), float64(used.Microseconds()) / 1e3, errors.Join(askErr, m.err)
+	return float64(respondedAt-listening) / 1e6, float64(failures), float64(used.Microseconds()) / 1e3, errors.Join(askErr, m.err)
 }
 
 const (
 	fleetSize = 20
 	fleetWait = 2 * time.Second // until the containers listen
-	// Pollers probe at the interval of Knative's activator.
+	// Probers use the interval of Knative's activator.
 	pollPeriod  = 200 * time.Millisecond
 	pollTimeout = 300 * time.Millisecond
 )
 
 var probeFields = []string{"User-Agent: Knative-Activator-Probe", "K-Network-Probe: queue"}
 
-// fleet starts many instances on one machine at once, each with a poller that
-// wants to know when its container is ready.
+// fleet starts many instances on one machine at once, each with a prober that
+// waits until its container is ready.
 var fleet = Scenario{
 	Name:  "fleet",
-	About: fmt.Sprintf("%d cold starts at once, each with a poller every %v: CPU, delay of readiness, memory", fleetSize, pollPeriod),
+	About: fmt.Sprintf("%d cold starts at once, each probed every %v: CPU, delay of readiness, memory", fleetSize, pollPeriod),
 	Needs: []string{target.HTTP, target.Start, target.Many},
 	Extra: fleetWait + time.Second,
 	Times: 0.01,
@@ -231,8 +231,9 @@ func runFleet(r *Run) error {
 	ready, errs := make([]int64, size), make([]error, size)
 	var pollers sync.WaitGroup
 	for n, i := range instances {
-		// One after the other within a period: in step, all delays would be the
-		// same one, which the length of the wait decides.
+		// The probers start at different times within a period. If they all
+		// started together, all delays would be the same, and would depend only
+		// on the length of the wait.
 		first := time.Duration(n) * pollPeriod / time.Duration(size)
 		pollers.Go(func() {
 			r.pause(first)

@@ -1,8 +1,9 @@
 // Package socket is the thin layer between the harness's event loops and the
-// kernel: non-blocking TCP on 127.0.0.1 and epoll, by raw system calls.
+// kernel: non-blocking TCP on 127.0.0.1 and epoll, with raw system calls.
 //
-// The calls never block the thread, except Poller.Wait, so they skip the
-// scheduler's bookkeeping: the harness must cost less than what it measures.
+// The calls never block the thread, except Poller.Wait, so they bypass the
+// scheduler's bookkeeping: the harness must cost less than the programs it
+// measures.
 package socket
 
 import (
@@ -38,7 +39,7 @@ func Bind(port int) (fd, bound int, err error) {
 	return fd, name.(*unix.SockaddrInet4).Port, nil
 }
 
-// Listen begins to accept on a socket of Bind.
+// Listen starts listening on a socket from Bind.
 func Listen(fd int) error {
 	if err := unix.Listen(fd, 4096); err != nil {
 		return fmt.Errorf("listening: %w", err)
@@ -46,7 +47,7 @@ func Listen(fd int) error {
 	return nil
 }
 
-// Accept returns the next connection, or EAGAIN if none waits.
+// Accept returns the next connection, or EAGAIN if there is none.
 func Accept(listener int) (int, error) {
 	fd, _, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	if err != nil {
@@ -56,8 +57,8 @@ func Accept(listener int) (int, error) {
 	return fd, nil
 }
 
-// Dial begins to connect to a port of 127.0.0.1. The socket becomes writable when the
-// connection is established or has failed; see Connected.
+// Dial starts a connection to a port of 127.0.0.1. The socket becomes writable
+// when the connection is established or has failed; see Connected.
 func Dial(port int) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -72,7 +73,8 @@ func Dial(port int) (int, error) {
 	return fd, nil
 }
 
-// Connected returns the error of a connection of Dial, nil if it is established.
+// Connected returns the error of a connection from Dial, nil if it is
+// established.
 func Connected(fd int) error {
 	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err == nil && code != 0 {
@@ -91,7 +93,7 @@ func Read(fd int, p []byte) (int, syscall.Errno) {
 }
 
 // Discard reads and drops up to limit bytes without copying them (MSG_TRUNC,
-// tcp(7)). Zero bytes without an error is the end.
+// tcp(7)). Zero bytes without an error mean EOF.
 func Discard(fd int, limit int) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), 0, uintptr(limit), unix.MSG_TRUNC|unix.MSG_DONTWAIT, 0, 0)
 	return int(n), errno
@@ -112,14 +114,14 @@ const (
 	Writable = unix.EPOLLOUT
 )
 
-// A Poller is one level-triggered epoll set. It belongs to one goroutine; only
-// Add may be called from others.
+// A Poller is one level-triggered epoll set. Only one goroutine may use it,
+// except that any goroutine may call Add.
 type Poller struct {
 	fd     int
 	events [256]unix.EpollEvent
 }
 
-// NewPoller returns a Poller that watches nothing.
+// NewPoller returns a Poller without descriptors.
 func NewPoller() (*Poller, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -128,15 +130,15 @@ func NewPoller() (*Poller, error) {
 	return &Poller{fd: fd}, nil
 }
 
-// Close ends the set; the sockets in it stay open.
+// Close closes the epoll set; the sockets in it stay open.
 func (p *Poller) Close() { unix.Close(p.fd) }
 
-// Add begins to watch a descriptor.
+// Add adds a descriptor to the set.
 func (p *Poller) Add(fd int, events uint32) error {
 	return p.control(unix.EPOLL_CTL_ADD, fd, events)
 }
 
-// Modify changes what a descriptor is watched for, if that is not so already.
+// Modify changes the events of a descriptor, unless they are already set.
 func (p *Poller) Modify(fd int, watched *uint32, events uint32) error {
 	if *watched == events {
 		return nil
@@ -145,7 +147,7 @@ func (p *Poller) Modify(fd int, watched *uint32, events uint32) error {
 	return p.control(unix.EPOLL_CTL_MOD, fd, events)
 }
 
-// Remove stops watching a descriptor that stays open.
+// Remove removes a descriptor, which stays open.
 func (p *Poller) Remove(fd int) error { return p.control(unix.EPOLL_CTL_DEL, fd, 0) }
 
 func (p *Poller) control(op, fd int, events uint32) error {
@@ -155,13 +157,12 @@ func (p *Poller) control(op, fd int, events uint32) error {
 	return nil
 }
 
-// Wait returns the descriptors that have news; none after the timeout and after
-// a signal. The slice is good until the next call. A negative timeout counts as
-// zero.
+// Wait returns the descriptors with events; none after the timeout or a signal.
+// The slice is valid until the next call. A negative timeout counts as zero.
 //
-// The thread blocks without telling the scheduler: telling it would keep the
-// runtime's monitor awake every 20 µs, which costs a tenth of a small load. So
-// other goroutines need a processor of their own.
+// The thread blocks without notifying the scheduler: a notification would make
+// the runtime's monitor wake every 20 µs, which costs a tenth of a small load.
+// So other goroutines need another processor.
 func (p *Poller) Wait(timeout time.Duration) []unix.EpollEvent {
 	ts := unix.NsecToTimespec(int64(max(timeout, 0)))
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])),
@@ -177,6 +178,6 @@ func (p *Poller) Wait(timeout time.Duration) []unix.EpollEvent {
 }
 
 // SharpTimers makes the timeouts of the calling thread exact; by default the
-// kernel may stretch them by 50 µs (PR_SET_TIMERSLACK, prctl(2)). The caller
-// has locked its goroutine to the thread.
+// kernel may extend them by 50 µs (PR_SET_TIMERSLACK, prctl(2)). The caller
+// must have locked its goroutine to the thread.
 func SharpTimers() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }

@@ -19,7 +19,7 @@ func await(t *testing.T, p *Poller, fd int) uint32 {
 			}
 		}
 	}
-	t.Fatalf("no news of descriptor %d", fd)
+	t.Fatalf("no event for descriptor %d", fd)
 	return 0
 }
 
@@ -33,7 +33,7 @@ func newPoller(t *testing.T) *Poller {
 	return p
 }
 
-func TestAPortThatIsBoundRefusesUntilItListens(t *testing.T) {
+func TestABoundPortRefusesConnectionsUntilListen(t *testing.T) {
 	p := newPoller(t)
 	listener, port, err := Bind(0)
 	if err != nil {
@@ -63,7 +63,7 @@ func TestAPortThatIsBoundRefusesUntilItListens(t *testing.T) {
 	}
 }
 
-func TestBytesArriveAndTheEndIsZeroBytes(t *testing.T) {
+func TestReadReturnsZeroBytesAtEOF(t *testing.T) {
 	p := newPoller(t)
 	listener, port, err := Bind(0)
 	if err != nil {
@@ -90,7 +90,7 @@ func TestBytesArriveAndTheEndIsZeroBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, errno := Read(server, make([]byte, 8)); errno != unix.EAGAIN {
-		t.Fatalf("reading nothing: %d, %v", n, errno)
+		t.Fatalf("reading without data: %d, %v", n, errno)
 	}
 	if n, errno := Write(client, []byte("keep and drop")); n != 13 || errno != 0 {
 		t.Fatalf("writing: %d, %v", n, errno)
@@ -105,14 +105,14 @@ func TestBytesArriveAndTheEndIsZeroBytes(t *testing.T) {
 	}
 	Close(client)
 	if events := await(t, p, server); events&unix.EPOLLRDHUP == 0 {
-		t.Fatalf("events at the end are %#x", events)
+		t.Fatalf("events at EOF are %#x", events)
 	}
 	if n, errno := Read(server, buffer); n != 0 || errno != 0 {
-		t.Fatalf("reading the end: %d, %v", n, errno)
+		t.Fatalf("reading EOF: %d, %v", n, errno)
 	}
 }
 
-func TestADescriptorThatIsAddedEndsAWait(t *testing.T) {
+func TestAddingAReadyDescriptorInterruptsWait(t *testing.T) {
 	p := newPoller(t)
 	listener, port, err := Bind(0)
 	if err != nil {

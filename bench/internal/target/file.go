@@ -1,5 +1,5 @@
-// Package target runs the measured programs: proxies, described in a YAML file, on free
-// ports in front of an origin.
+// Package target runs the measured programs: proxies, described in a YAML file,
+// on free ports in front of an origin.
 package target
 
 import (
@@ -20,7 +20,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Direct is the name of the target that is no proxy: the load talks to the
+// Direct is the name of the target without a proxy: the load connects to the
 // origin itself.
 const Direct = "direct"
 
@@ -30,7 +30,7 @@ const (
 	Bound     = "bound"      // a concurrency limit that queues or rejects further requests
 	AutoLimit = "auto-limit" // an adaptive limit
 	Turns     = "turns"      // a queue that is fair by a header field
-	HTTP      = "http"       // HTTP/1 as such, not only as bytes
+	HTTP      = "http"       // HTTP/1, not only a TCP relay
 	H2C       = "h2c"        // HTTP/2 without TLS
 	WebSocket = "websocket"  // upgrades
 	// H2CToHTTP1 is HTTP/2 without TLS for clients, HTTP/1 to the container.
@@ -39,7 +39,7 @@ const (
 	Probe      = "probe"  // the platform's readiness probe (K-Network-Probe)
 	Engine     = "engine" // admission by the metrics of a model server
 	Many       = "many"   // several instances can run on one machine
-	Start      = "start"  // a program that is started; all targets except Direct
+	Start      = "start"  // a program that starts; all targets except Direct
 )
 
 var abilities = []string{Limit, Bound, AutoLimit, Turns, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Engine, Many, Start}
@@ -47,36 +47,39 @@ var abilities = []string{Limit, Bound, AutoLimit, Turns, HTTP, H2C, H2CToHTTP1, 
 // Serve is the name of the port that receives the load.
 const Serve = "serve"
 
-// readyPort is a port that responds over HTTP/1 even if Serve does not.
+// readyPort is the name of a port that serves HTTP/1 even if Serve does not.
 const readyPort = "ready"
 
-// A Target describes how to run a program as a proxy. Strings in Command, Env and the
-// files are templates (text/template); README.md lists what they may use.
+// A Target describes how to run a program as a proxy. Strings in Command, Env
+// and the files are templates (text/template); targets.yaml lists their
+// variables.
 type Target struct {
 	Name  string `yaml:"name"`
 	About string `yaml:"about"`
-	// Build is a package of the tree that the harness builds. Without it
-	// Binary is looked for, first where BinaryEnv says.
+	// Build is a package of this repository that the harness builds. Without it
+	// the harness looks for Binary, first in the path that the variable
+	// BinaryEnv contains.
 	Build     string `yaml:"build"`
 	Binary    string `yaml:"binary"`
 	BinaryEnv string `yaml:"binary_env"`
 	// Get describes how to obtain the binary.
 	Get     string            `yaml:"get"`
-	Version []string          `yaml:"version"` // prints the version in its first line
+	Version []string          `yaml:"version"` // arguments for which the first line of output is the version
 	Command []string          `yaml:"command"`
 	Env     map[string]string `yaml:"env"`
-	// Ports are names; each gets a free port. Serve is always among them.
+	// Ports are names of ports; each gets a free port. Serve is always
+	// included.
 	Ports []string `yaml:"ports"`
 	// Files maps a file's name to its template.
 	Files map[string]string `yaml:"files"`
 	// Ready is the path that must respond with 200 before the load begins.
 	Ready string   `yaml:"ready"`
 	Does  []string `yaml:"does"`
-	// Profile is how the target shows its pprof pages.
+	// Profile describes the target's pprof pages.
 	Profile *Profile `yaml:"profile"`
 
 	templates fs.FS
-	path      string // of the binary, once it is found
+	path      string // path of the binary, set by Find
 }
 
 // Profile describes how to get profiles of a Go program.
@@ -87,8 +90,8 @@ type Profile struct {
 
 var nameRE = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// Parse reads a file of targets. The files' templates are opened in templates.
-// All mistakes are reported together.
+// Parse reads a targets file. It opens the templates of files in templates, and
+// reports all mistakes together.
 func Parse(text []byte, templates fs.FS) ([]*Target, error) {
 	var file struct {
 		Targets []*Target `yaml:"targets"`
@@ -99,7 +102,7 @@ func Parse(text []byte, templates fs.FS) ([]*Target, error) {
 		return nil, fmt.Errorf("reading targets: %w", err)
 	}
 	if len(file.Targets) == 0 {
-		return nil, errors.New("reading targets: there are none")
+		return nil, errors.New("reading targets: the file has none")
 	}
 	var problems []error
 	names := map[string]bool{Direct: true}
@@ -109,7 +112,7 @@ func Parse(text []byte, templates fs.FS) ([]*Target, error) {
 			continue
 		}
 		if names[t.Name] {
-			problems = append(problems, fmt.Errorf("target %d: name %q is taken", i+1, t.Name))
+			problems = append(problems, fmt.Errorf("target %d: name %q is already used", i+1, t.Name))
 		}
 		names[t.Name] = true
 		t.templates = templates
@@ -132,7 +135,7 @@ func Parse(text []byte, templates fs.FS) ([]*Target, error) {
 func (t *Target) check() (problems []error) {
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if !nameRE.MatchString(t.Name) {
-		wrong("name must be small letters, digits and hyphens")
+		wrong("name must be lower-case letters, digits and hyphens")
 	}
 	if (t.Build == "") == (t.Binary == "" && t.BinaryEnv == "") {
 		wrong("either build, or binary or binary_env, must be given")
@@ -191,8 +194,8 @@ func (t *Target) Can(needs ...string) (missing string, ok bool) {
 var ErrMissing = errors.New("missing")
 
 // Find locates the target's binary, or builds it in dir from the tree at root.
-// Chosen, if not empty, is a path that the user gave. The error of a binary that
-// is not there wraps ErrMissing and says how to get it.
+// chosen, if not empty, is a path given by the user. If the binary is missing,
+// the error wraps ErrMissing and says how to get it.
 func (t *Target) Find(ctx context.Context, root, dir, chosen string) (err error) {
 	switch {
 	case t.Name == Direct:
@@ -203,9 +206,9 @@ func (t *Target) Find(ctx context.Context, root, dir, chosen string) (err error)
 		}
 	case t.Build != "":
 		t.path = filepath.Join(dir, t.Name)
-		tags, _ := os.ReadFile(filepath.Join(root, t.Build, "tags")) // the gate has some
+		tags, _ := os.ReadFile(filepath.Join(root, t.Build, "tags")) // only the gate has build tags
 		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", strings.TrimSpace(string(tags)), "-ldflags", "-s -w", "-o", t.path, ".")
-		build.Dir = filepath.Join(root, t.Build)          // whose module may be the gate's or the harness's
+		build.Dir = filepath.Join(root, t.Build)          // the module is the gate's or the harness's
 		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the Makefile does
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("building %s: %w\n%s", t.Name, err, out)
@@ -233,7 +236,7 @@ func (t *Target) BinarySize() (int64, error) {
 	return info.Size(), nil
 }
 
-// ReadVersion asks the binary for its version; empty if it does not tell.
+// ReadVersion asks the binary for its version; empty if it prints none.
 func (t *Target) ReadVersion(ctx context.Context) string {
 	if len(t.Version) == 0 || t.path == "" {
 		return ""

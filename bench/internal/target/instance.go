@@ -33,11 +33,11 @@ const startTimeout = 15 * time.Second
 // An Instance is a running target.
 type Instance struct {
 	Target *Target
-	// Port receives the load.
+	// Port is the port that receives the load.
 	Port int
 	// PID is the root of the instance's processes.
 	PID int
-	// Begun is when it was started, by package clock.
+	// Begun is the start time, by package clock.
 	Begun int64
 
 	ports map[string]int
@@ -46,9 +46,9 @@ type Instance struct {
 	ended chan struct{}
 }
 
-// Start runs the target in a directory of its own within base, and returns when
-// a real request has come through, or, if options.Cold, when it listens.
-// For Direct there is nothing to start; originPID stands for it.
+// Start runs the target in a new directory within base. It returns when a real
+// request has succeeded, or, if options.Cold, when the target listens. Direct
+// has no program; originPID stands in for its process.
 func (t *Target) Start(ctx context.Context, base string, options Options, originPID int) (*Instance, error) {
 	if t.Name == Direct {
 		return &Instance{Target: t, Port: options.Origin, PID: originPID, Begun: clock.Now()}, nil
@@ -76,7 +76,7 @@ func (t *Target) Start(ctx context.Context, base string, options Options, origin
 	return nil, last
 }
 
-// Launch starts the target and does not wait for anything.
+// Launch starts the target without waiting until it is ready.
 func (t *Target) Launch(base string, options Options) (*Instance, error) {
 	ports, err := freePorts(t.Ports)
 	if err != nil {
@@ -113,8 +113,8 @@ func (i *Instance) launch(options Options) error {
 	i.cmd.Dir = i.dir
 	i.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + i.dir, "TMPDIR=" + i.dir}, r.env...)
 	i.cmd.Stdout, i.cmd.Stderr = log, log
-	// A group of its own: an interrupt from the terminal reaches the harness
-	// only, which then ends the group.
+	// A separate process group: an interrupt from the terminal reaches only the
+	// harness, which then kills the group.
 	i.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	starting() <- func() {
@@ -136,9 +136,9 @@ func (i *Instance) reap() {
 
 func (i *Instance) logName() string { return filepath.Join(i.dir, "log") }
 
-// starting is the thread from which all instances start: they die with their
-// parent thread (PR_SET_PDEATHSIG), so that thread must live as long as the
-// harness.
+// starting runs functions on the thread from which all instances start. They
+// die with their parent thread (PR_SET_PDEATHSIG), so that thread must live as
+// long as the harness.
 var starting = sync.OnceValue(func() chan func() {
 	jobs := make(chan func())
 	go serveStarts(jobs)
@@ -154,8 +154,8 @@ func serveStarts(jobs chan func()) {
 
 var errEnded = errors.New("the process has ended")
 
-// AwaitListening waits until the instance accepts connections, with an attempt every 50
-// µs.
+// AwaitListening waits until the instance accepts connections. It attempts one
+// every 50 µs.
 func (i *Instance) AwaitListening(ctx context.Context) error {
 	return i.await(ctx, "listen", 50*time.Microsecond, func() error { return tryConnect(i.Port) })
 }
@@ -165,7 +165,7 @@ func (i *Instance) awaitReady(ctx context.Context, options Options) error {
 	if p, ok := i.ports[readyPort]; ok && options.H2Clients {
 		port = p
 	}
-	return i.await(ctx, "answer "+i.Target.Ready+" with 200", time.Millisecond, func() error {
+	return i.await(ctx, "respond to "+i.Target.Ready+" with 200", time.Millisecond, func() error {
 		status, err := Ask(port, i.Target.Ready, time.Second)
 		if err == nil && status != 200 {
 			err = fmt.Errorf("status %d", status)
@@ -195,8 +195,8 @@ func (i *Instance) await(ctx context.Context, what string, pause time.Duration, 
 	}
 }
 
-// Log returns what the instance printed last: the last line that speaks of an
-// error, or else the last one.
+// Log returns the last line of output that mentions an error, or else the last
+// line.
 func (i *Instance) Log() string {
 	text, _ := os.ReadFile(i.logName())
 	return lastWords(string(text))
@@ -242,14 +242,14 @@ func (i *Instance) Alive() bool {
 	}
 }
 
-// Stop kills the instance with all its processes, waits until it is gone, and
-// removes its directory. It may be called again.
+// Stop kills the instance with all its processes, waits until they have exited,
+// and removes its directory. Further calls have no effect.
 func (i *Instance) Stop() {
 	if i.cmd == nil {
 		return
 	}
 	pids, _ := i.Processes()
-	_ = syscall.Kill(-i.PID, syscall.SIGKILL) // its own group, see launch
+	_ = syscall.Kill(-i.PID, syscall.SIGKILL) // its own process group, see Launch
 	<-i.ended
 	// Killed processes that are not our children may take a moment to be reaped.
 	for deadline := time.Now().Add(2 * time.Second); slices.ContainsFunc(pids, alive) && time.Now().Before(deadline); {
@@ -258,7 +258,7 @@ func (i *Instance) Stop() {
 	os.RemoveAll(i.dir)
 }
 
-// alive reports whether a process has not ended. A zombie has ended.
+// alive reports whether a process is running. A zombie is not.
 func alive(pid int) bool {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
@@ -271,22 +271,22 @@ func alive(pid int) bool {
 // lowestPort is above the usual ports of services.
 const lowestPort = 10_000
 
-// given are the ports that were handed out, so that of several targets that
-// start at once none gets a port that another has not bound yet.
+// given are recently assigned ports, so that of several targets that start at
+// once none gets a port that another has not bound yet.
 var (
 	givenLock sync.Mutex
 	given     = map[int]bool{}
 )
 
-// freePorts returns a free port for each name. They lie below the range from
-// which the kernel takes the ports of outgoing connections, so that none of ten
-// thousand clients can take one away.
+// freePorts returns a free port for each name. The ports are below the kernel's
+// range for outgoing connections, so that none of ten thousand clients can
+// occupy one.
 func freePorts(names []string) (map[string]int, error) {
 	givenLock.Lock()
 	defer givenLock.Unlock()
 	end := ephemeralStart()
 	if len(given) > (end-lowestPort)/2 {
-		clear(given) // those of long ago
+		clear(given) // those of earlier targets
 	}
 	ports := map[string]int{}
 	for tries := 0; len(ports) < len(names); tries++ {
@@ -319,7 +319,7 @@ func ephemeralStart() int {
 	return customary
 }
 
-// tryConnect makes one connection to a port of 127.0.0.1 and drops it.
+// tryConnect connects to a port of 127.0.0.1 and closes the connection.
 func tryConnect(port int) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -26,15 +26,15 @@ type Options struct {
 	FairBy, PriorityBy string
 	// QueueCapacity is the queue capacity; 0 = the target's default.
 	QueueCapacity int
-	// H2Clients says that the load speaks HTTP/2, and H2C that the origin shall
-	// be spoken to in HTTP/2 too.
+	// H2Clients means that the load uses HTTP/2; H2C means that the target must
+	// use HTTP/2 to the origin too.
 	H2Clients, H2C bool
 	// Engine says that the origin is a model server with the metrics of vLLM.
 	Engine bool
 	// Profile enables pprof.
 	Profile bool
-	// Cold says that the origin does not listen yet: the instance counts as
-	// ready when it listens itself.
+	// Cold means that the origin does not listen yet: the instance is ready
+	// when it listens itself.
 	Cold bool
 }
 
@@ -45,13 +45,14 @@ type rendered struct {
 	files map[string]string // by absolute path
 }
 
-// values are what templates see beside the functions port and file.
+// values are the variables of templates, in addition to the functions port and
+// file.
 type values struct {
 	Options
 	Binary string
-	Dir    string // of the instance; files are there, and it may write there
-	Unique string // differs from instance to instance
-	User   string // who runs the harness
+	Dir    string // the instance's directory: it has the files and is writable
+	Unique string // unique for each instance
+	User   string // the user who runs the harness
 }
 
 func (t *Target) render(dir, binary string, ports map[string]int, options Options) (*rendered, error) {
@@ -64,16 +65,16 @@ func (t *Target) render(dir, binary string, ports map[string]int, options Option
 			if p, ok := ports[name]; ok {
 				return p, nil
 			}
-			return 0, fmt.Errorf("no port is called %q", name)
+			return 0, fmt.Errorf("no port is named %q", name)
 		},
 		"file": func(name string) (string, error) {
 			if _, ok := t.Files[name]; ok {
 				return filepath.Join(dir, name), nil
 			}
-			return "", fmt.Errorf("no file is called %q", name)
+			return "", fmt.Errorf("no file is named %q", name)
 		},
 	}
-	var failed error // the first of all templates
+	var failed error // the first error of all templates
 	expand := func(what, text string) string {
 		parsed, err := template.New(what).Option("missingkey=error").Funcs(functions).Parse(text)
 		var out strings.Builder

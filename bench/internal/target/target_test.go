@@ -47,29 +47,29 @@ targets:
     profile: {port: pprof}
 `), fstest.MapFS{})
 	if err == nil {
-		t.Fatal("all of it was taken")
+		t.Fatal("the file was accepted")
 	}
 	for _, want := range []string{
 		`target 1 ("Bad Name"): name must be`, `target 1 ("Bad Name"): either build, or binary`,
-		`target 2: name "direct" is taken`, "get is empty", "command is empty", `ready is "healthz"`, `does "fly" is unknown`,
+		`target 2: name "direct" is already used`, "get is empty", "command is empty", `ready is "healthz"`, `does "fly" is unknown`,
 		`target 3 ("templates"): template of command[0]`,
-		`no port is called "admin"`,
+		`no port is named "admin"`,
 		`file x.cfg: open missing.cfg`,
 		`profile.port is "pprof"`,
 	} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not say %q:\n%v", want, err)
+			t.Errorf("the error lacks %q:\n%v", want, err)
 		}
 	}
-	if strings.Count(err.Error(), "name \"direct\" is taken") != 1 {
-		t.Errorf("said more than once:\n%v", err)
+	if strings.Count(err.Error(), "name \"direct\" is already used") != 1 {
+		t.Errorf("reported more than once:\n%v", err)
 	}
 }
 
 func TestAnUnknownFieldOrAFileWithoutTargetsIsRejected(t *testing.T) {
 	for _, text := range []string{"targets: []", "", "targets: [{name: x, colour: red}]", "targets: [~]", "peers: []"} {
 		if _, err := Parse([]byte(text), fstest.MapFS{}); err == nil {
-			t.Errorf("%q was taken", text)
+			t.Errorf("%q was accepted", text)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestTheBuiltInTargetsAreValidAndDirectIsFirst(t *testing.T) {
 	}
 	for _, x := range targets[1:] {
 		if x.About == "" {
-			t.Errorf("%s has nothing to say about itself", x.Name)
+			t.Errorf("%s has an empty About", x.Name)
 		}
 		if _, ok := x.Can(Start); !ok {
 			t.Errorf("%s cannot start", x.Name)
@@ -128,24 +128,24 @@ targets:
 }
 
 func TestAMissingBinarySaysHowToGetIt(t *testing.T) {
-	x := parseOne(t, `targets: [{name: x, binary_env: QUEUEGATE_BENCH_NONE, get: "ask your grandmother", command: [x]}]`, nil)
+	x := parseOne(t, `targets: [{name: x, binary_env: QUEUEGATE_BENCH_NONE, get: "install package x", command: [x]}]`, nil)
 	err := x.Find(context.Background(), ".", t.TempDir(), "")
-	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "ask your grandmother") {
-		t.Errorf("without the variable: %v", err)
+	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "install package x") {
+		t.Errorf("without the environment variable: %v", err)
 	}
 	t.Setenv("QUEUEGATE_BENCH_NONE", "/nowhere/x")
 	if err = x.Find(context.Background(), ".", t.TempDir(), ""); !errors.Is(err, ErrMissing) {
-		t.Errorf("with a path to nothing: %v", err)
+		t.Errorf("with the path of a missing file: %v", err)
 	}
 	t.Setenv("QUEUEGATE_BENCH_NONE", "/bin/sh")
 	if err = x.Find(context.Background(), ".", t.TempDir(), ""); err != nil {
-		t.Errorf("with a path to something: %v", err)
+		t.Errorf("with the path of a file: %v", err)
 	}
 	if size, err := x.BinarySize(); err != nil || size <= 0 {
 		t.Errorf("size is %d, %v", size, err)
 	}
 	if err = x.Find(context.Background(), ".", t.TempDir(), "/nowhere/y"); err == nil || errors.Is(err, ErrMissing) {
-		t.Errorf("a path that the user gave and that is wrong: %v", err)
+		t.Errorf("a wrong path given by the user: %v", err)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestFreePortsAreDistinctAndBelowThePortsOfClients(t *testing.T) {
 		names[i] += strconv.Itoa(i)
 	}
 	seen := map[int]bool{}
-	for range 20 { // as of targets that start at once
+	for range 20 { // as with targets that start at once
 		ports, err := freePorts(names)
 		if err != nil {
 			t.Fatal(err)
@@ -172,11 +172,11 @@ func TestFreePortsAreDistinctAndBelowThePortsOfClients(t *testing.T) {
 	}
 }
 
-// A shell that starts a child of its own, and that no proxy could be: it is
-// enough to see how processes end.
+// shell is a target that starts a child process. It is no proxy, but shows how
+// processes end.
 const shell = `targets: [{name: shell, binary: /bin/sh, get: x, command: ["{{.Binary}}", -c, "echo error one; echo two; sleep 1000 & echo $! > child; mv child child.pid; wait"]}]`
 
-func TestStopLeavesNothingBehind(t *testing.T) {
+func TestStopKillsAllProcessesAndRemovesTheDirectory(t *testing.T) {
 	x := parseOne(t, shell, nil)
 	base := t.TempDir()
 	if err := x.Find(context.Background(), ".", base, ""); err != nil {
@@ -200,20 +200,20 @@ func TestStopLeavesNothingBehind(t *testing.T) {
 		t.Errorf("processes are %v, %v", tree, err)
 	}
 	if !i.Alive() {
-		t.Error("it is not alive")
+		t.Error("the instance is not alive")
 	}
 	i.Stop()
 	i.Stop()
 	if i.Alive() {
-		t.Error("it is alive after Stop")
+		t.Error("the instance is alive after Stop")
 	}
 	for _, pid := range []int{i.PID, child} {
 		if alive(pid) {
-			t.Errorf("process %d is left", pid)
+			t.Errorf("process %d still runs", pid)
 		}
 	}
 	if left, _ := os.ReadDir(base); len(left) != 0 {
-		t.Errorf("%s is left", left[0].Name())
+		t.Errorf("%s was not removed", left[0].Name())
 	}
 }
 
@@ -241,7 +241,7 @@ func TestACancelledStartEnds(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	if left, _ := os.ReadDir(base); len(left) != 0 {
-		t.Errorf("%s is left", left[0].Name())
+		t.Errorf("%s was not removed", left[0].Name())
 	}
 }
 
@@ -274,7 +274,7 @@ func TestAskReturnsTheStatus(t *testing.T) {
 		t.Errorf("asked %q", got)
 	}
 	if status, err := Ask(port, "/x", testTimeout); err == nil {
-		t.Errorf("nonsense was taken as %d", status)
+		t.Errorf("a malformed response was parsed as %d", status)
 	}
 }
 

@@ -12,28 +12,28 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/socket"
 )
 
-// MaxHead bounds a head, and a line between chunks.
+// MaxHead limits the size of a head, and of a line between chunks.
 const MaxHead = 64 << 10
 
-// ErrChunk is a fault of a chunked body.
+// ErrChunk reports a malformed chunked body.
 var ErrChunk = errors.New("malformed chunk")
 
 // Filler is the content of bodies.
 var Filler = bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
 
-// A Body tracks the rest of a message body.
+// A Body tracks how much of a message body is missing.
 type Body struct {
-	Left    int64 // of the body, or of the current chunk including its CRLF
+	Left    int64 // bytes left of the body, or of the current chunk including its CRLF
 	Chunked bool
-	last    bool // the last chunk has been seen, trailers follow
+	last    bool // the last chunk was received; trailers follow
 }
 
 // Expected reports whether more bytes follow.
 func (b *Body) Expected() bool { return b.Chunked || b.Left > 0 }
 
-// Take consumes the bytes of p that belong to the body, and reports whether it ended.
-// It consumes none if the next element is incomplete. The data is passed to to unless
-// it is nil.
+// Take consumes the bytes of p that belong to the body, and reports whether the
+// body ended. It consumes none if the next element is incomplete. It passes the
+// data to to, unless that is nil.
 func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) {
 	for {
 		n := min(b.Left, int64(len(p)-used))
@@ -103,7 +103,7 @@ func ReadFraming(fields []byte) (f Framing, ok bool) {
 		if !found {
 			return f, false
 		}
-		// The length rules out nearly all others without a comparison.
+		// The length alone excludes nearly all other names.
 		switch {
 		case len(name) == len(connection) && bytes.EqualFold(name, connection):
 			for option := range bytes.SplitSeq(value, comma) {
@@ -125,8 +125,8 @@ func ReadFraming(fields []byte) (f Framing, ok bool) {
 	return f, true
 }
 
-// FrameHead reads the head of a WebSocket frame (RFC 6455 section 5.2): its
-// length, the key of a masked frame included, and the size of what follows.
+// FrameHead parses the head of a WebSocket frame (RFC 6455 section 5.2): its
+// length, including the key of a masked frame, and the size of the payload.
 func FrameHead(p []byte) (head int, size uint64, masked, ok bool) {
 	if len(p) < 2 {
 		return 0, 0, false, false
@@ -161,7 +161,7 @@ func AppendFrameHead(p []byte, first, mask byte, size uint64) []byte {
 // Output holds unsent output: bytes, followed by filler.
 type Output struct {
 	Bytes []byte
-	Fill  int64 // bytes of Filler
+	Fill  int64 // number of bytes of Filler after Bytes
 }
 
 // Write queues bytes. It never fails.
@@ -170,10 +170,10 @@ func (o *Output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Pending reports whether there is something.
+// Pending reports whether there is unsent output.
 func (o *Output) Pending() bool { return len(o.Bytes) > 0 || o.Fill > 0 }
 
-// Drop forgets everything.
+// Drop discards all unsent output.
 func (o *Output) Drop() { o.Bytes, o.Fill = o.Bytes[:0], 0 }
 
 // Flush writes as much as the socket accepts. A short filler is sent in one write with

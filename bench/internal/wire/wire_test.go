@@ -34,7 +34,7 @@ func TestBodiesEndAccordingToTheirFraming(t *testing.T) {
 	}
 	b := Body{Chunked: true}
 	if _, _, err := b.Take([]byte("xyz\r\n"), nil); err == nil {
-		t.Error("a malformed chunk was taken")
+		t.Error("a malformed chunk was accepted")
 	}
 }
 
@@ -50,7 +50,7 @@ func TestWrittenFrameHeadsAreReadBackUnchanged(t *testing.T) {
 				t.Errorf("size %d, mask %#x: head %d of %d, size %d, masked %v, %v", size, mask, head, len(p), got, masked, ok)
 			}
 			if _, _, _, ok := FrameHead(p[:len(p)-1]); ok {
-				t.Errorf("size %d, mask %#x: a head that is cut was taken", size, mask)
+				t.Errorf("size %d, mask %#x: a truncated head was accepted", size, mask)
 			}
 		}
 	}

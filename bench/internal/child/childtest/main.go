@@ -1,4 +1,5 @@
-// Package childtest lets a test program be the helpers that its tests start.
+// Package childtest lets a test program act as the helpers that its tests
+// start.
 package childtest
 
 import (
@@ -7,7 +8,7 @@ import (
 	"os"
 )
 
-// Main is for TestMain: it runs the helper that the command line names, or else
+// Main is for TestMain: it runs the helper named on the command line, or else
 // the tests.
 func Main(tests interface{ Run() int }, helpers map[string]func(io.Reader, io.Writer) error) {
 	if len(os.Args) == 2 && helpers[os.Args[1]] != nil {
@@ -18,7 +19,7 @@ func Main(tests interface{ Run() int }, helpers map[string]func(io.Reader, io.Wr
 		os.Exit(0)
 	}
 	// Under the race detector a program waits a second before it exits, unless
-	// a variable says not to; helpers inherit this.
+	// GORACE disables it; helpers inherit the variable.
 	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	os.Exit(tests.Run())
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkGiven reports the cost that the environment names.
+// BenchmarkGiven reports the cost given in the environment.
 func BenchmarkGiven(b *testing.B) {
 	cost, err := strconv.ParseFloat(os.Getenv("QUICK_COST"), 64)
 	if err != nil {

@@ -13,29 +13,29 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/load"
 )
 
-// patientServer responds when the test says so.
-type patientServer struct {
+// manualServer responds when the test calls respond.
+type manualServer struct {
 	port     int
 	requests chan request
 
-	mu         sync.Mutex
-	unanswered int
-	most       int // that were unanswered
+	mu       sync.Mutex
+	inFlight int
+	most     int // peak number of requests in flight
 }
 
-// request is one of a connection, by its number.
+// request identifies a request by its connection and its number on it.
 type request struct {
 	number int
 	conn   net.Conn
 }
 
-func startPatient(t *testing.T) *patientServer {
+func startManual(t *testing.T) *manualServer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &patientServer{port: listener.Addr().(*net.TCPAddr).Port, requests: make(chan request, 1000)}
+	s := &manualServer{port: listener.Addr().(*net.TCPAddr).Port, requests: make(chan request, 1000)}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for number := 0; ; number++ {
@@ -53,7 +53,7 @@ func startPatient(t *testing.T) *patientServer {
 	return s
 }
 
-func (s *patientServer) serve(r request) {
+func (s *manualServer) serve(r request) {
 	defer r.conn.Close()
 	lines := bufio.NewReader(r.conn)
 	for {
@@ -68,16 +68,16 @@ func (s *patientServer) serve(r request) {
 	}
 }
 
-func (s *patientServer) count(n int) {
+func (s *manualServer) count(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unanswered += n
-	s.most = max(s.most, s.unanswered)
+	s.inFlight += n
+	s.most = max(s.most, s.inFlight)
 }
 
-// answer counts before it writes, so the server never counts more than the
-// client has under way.
-func (s *patientServer) answer(r request) {
+// respond updates the counts before it writes, so the server never counts more
+// requests than the client has in flight.
+func (s *manualServer) respond(r request) {
 	s.count(-1)
 	io.WriteString(r.conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 }
@@ -88,7 +88,7 @@ func TestFewConcurrentRequestsRotateOverAllConnections(t *testing.T) {
 		underWay    = 4
 		turns       = 10 * connections / underWay
 	)
-	s := startPatient(t)
+	s := startManual(t)
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	p, err := load.Start(ctx, load.Spec{Kind: load.HTTP, Port: s.port, Path: "/",
@@ -101,12 +101,12 @@ func TestFewConcurrentRequestsRotateOverAllConnections(t *testing.T) {
 		defer close(ended)
 		_, err = p.Run()
 	}()
-	defer func() { // the load would last for longer than anybody waits
+	defer func() { // the load itself would run for an hour
 		syscall.Kill(p.PID(), syscall.SIGKILL)
 		<-ended
 		p.Stop()
 	}()
-	// A turn is as many requests as are under way, answered together.
+	// In each round the server responds to all requests in flight together.
 	var numbers []int
 	for range turns {
 		var turn []request
@@ -120,14 +120,14 @@ func TestFewConcurrentRequestsRotateOverAllConnections(t *testing.T) {
 			}
 		}
 		for _, r := range turn {
-			s.answer(r)
+			s.respond(r)
 		}
 	}
-	// The order within a turn is that of the server's threads; but a connection
-	// has none again before all others had one.
+	// Within a round the order depends on the server's threads, but a
+	// connection gets its next request only after all others had one.
 	for round := range slices.Chunk(numbers, connections) {
 		if len(slices.Compact(slices.Sorted(slices.Values(round)))) != connections {
-			t.Fatalf("requests came in this order of connections: %v, want each of %d once in each row of them", numbers, connections)
+			t.Fatalf("requests arrived on the connections in this order: %v, want each of the %d connections once per round", numbers, connections)
 		}
 	}
 	s.mu.Lock()

@@ -8,9 +8,9 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
-// feedAll gives the answers to the parser in pieces of n bytes, as a connection
-// would: what was not used comes again with the next piece.
-func feedAll(a *answer, text string, n int) (statuses []int, body string, left string, err error) {
+// feedAll passes the responses to the parser in pieces of n bytes. As on a
+// connection, unconsumed bytes are passed again before the next piece.
+func feedAll(a *response, text string, n int) (statuses []int, body string, left string, err error) {
 	var sunk strings.Builder
 	var pending []byte
 	for len(text) > 0 {
@@ -39,18 +39,18 @@ func TestResponsesAreParsedInPiecesOfAnySize(t *testing.T) {
 		body       string
 	}{
 		{"a length", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", []int{200}, "hello"},
-		{"a length in odd letters", "HTTP/1.1 200 OK\r\ncONTENT-lENGTH:  5 \r\n\r\nhello", []int{200}, "hello"},
+		{"a Content-Length in mixed case", "HTTP/1.1 200 OK\r\ncONTENT-lENGTH:  5 \r\n\r\nhello", []int{200}, "hello"},
 		{"no body", "HTTP/1.1 204 No Content\r\n\r\n", []int{204}, ""},
 		{"an empty body", "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", []int{503}, ""},
 		{"chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nA;x=y\r\n, worlds!!\r\n0\r\n\r\n", []int{200}, "hello, worlds!!"},
 		{"chunks and a trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nA: b\r\n\r\n", []int{200}, "x"},
-		{"chunks that hide what looks like an end", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n\r\n0\r\n\r\n\r\n0\r\n\r\n", []int{200}, "\r\n0\r\n\r\n"},
-		{"an interim answer before the final one", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", []int{200}, "x"},
+		{"a chunk that contains a last chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n\r\n0\r\n\r\n\r\n0\r\n\r\n", []int{200}, "\r\n0\r\n\r\n"},
+		{"an interim response before the final one", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", []int{200}, "x"},
 		{"an upgrade", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n", []int{101}, ""},
 		{"two in a row", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\naHTTP/1.1 404 Not Found\r\nContent-Length: 1\r\n\r\nb", []int{200, 404}, "ab"},
 	} {
 		for n := 1; n <= len(c.text); n++ {
-			var a answer
+			var a response
 			statuses, body, left, err := feedAll(&a, c.text, n)
 			if err != nil || left != "" || body != c.body || !equal(statuses, c.statuses) {
 				t.Fatalf("%s in pieces of %d: statuses %v, body %q, left %q, %v", c.what, n, statuses, body, left, err)
@@ -60,7 +60,7 @@ func TestResponsesAreParsedInPiecesOfAnySize(t *testing.T) {
 }
 
 func TestABodyWithoutALengthEndsWithTheConnection(t *testing.T) {
-	var a answer
+	var a response
 	statuses, body, _, err := feedAll(&a, "HTTP/1.1 200 OK\r\n\r\nhello", 3)
 	if err != nil || len(statuses) != 0 || body != "hello" {
 		t.Fatalf("before the end: %v, %q, %v", statuses, body, err)
@@ -76,7 +76,7 @@ func TestATruncatedResponseIsAnError(t *testing.T) {
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
 		"HTTP/1.1 2",
 	} {
-		var a answer
+		var a response
 		if _, _, _, err := feedAll(&a, text, len(text)); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestATruncatedResponseIsAnError(t *testing.T) {
 			t.Errorf("%q: whole %v, %v", text, whole, err)
 		}
 	}
-	var a answer
+	var a response
 	if whole, err := a.ended(); whole || !errors.Is(err, errClosed) {
 		t.Errorf("before the first byte: whole %v, %v", whole, err)
 	}
@@ -102,15 +102,15 @@ func TestMalformedResponsesAreErrors(t *testing.T) {
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
 		strings.Repeat("x", wire.MaxHead+1),
 	} {
-		var a answer
+		var a response
 		if statuses, _, _, err := feedAll(&a, text, len(text)); err == nil {
-			t.Errorf("%.40q was taken as %v", text, statuses)
+			t.Errorf("%.40q was parsed as %v", text, statuses)
 		}
 	}
 }
 
 func TestDiscardableBytesNeverIncludeTheEndOfTheResponse(t *testing.T) {
-	var a answer
+	var a response
 	head := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n"
 	if _, _, _, err := feedAll(&a, head, len(head)); err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 
 // Faults of a response.
 var (
-	errHead = errors.New("malformed head of an answer")
-	errCut  = errors.New("answer cut off")
+	errHead = errors.New("malformed response head")
+	errCut  = errors.New("truncated response")
 )
 
 type part uint8
@@ -22,13 +22,13 @@ const (
 	partUntilEnd
 )
 
-// An answer parses consecutive HTTP/1.1 responses on one connection, strictly enough to
+// A response parses consecutive HTTP/1.1 responses on one connection, strictly enough to
 // detect malformed ones.
-type answer struct {
+type response struct {
 	part   part
 	body   wire.Body
 	status int
-	close  bool // the connection ends with this response
+	close  bool // the connection closes after this response
 	begun  bool // its first byte was received
 }
 
@@ -36,7 +36,7 @@ type answer struct {
 // It consumes none if the next element is incomplete. Body bytes are passed to to
 // unless it is nil. A 101 is complete after its head; other interim responses are
 // skipped.
-func (a *answer) feed(p []byte, to func([]byte)) (used int, whole bool, err error) {
+func (a *response) feed(p []byte, to func([]byte)) (used int, whole bool, err error) {
 	for {
 		rest := p[used:]
 		if len(rest) > 0 {
@@ -81,17 +81,17 @@ func (a *answer) feed(p []byte, to func([]byte)) (used int, whole bool, err erro
 
 // discardable returns how many body bytes can be discarded unread without losing the
 // end of the response.
-func (a *answer) discardable() int64 {
+func (a *response) discardable() int64 {
 	if a.part != partBody {
 		return 0
 	}
 	return a.body.Left - 2
 }
 
-func (a *answer) discarded(n int64) { a.body.Left -= n }
+func (a *response) discarded(n int64) { a.body.Left -= n }
 
-// ended returns what the end of the connection means for the current response.
-func (a *answer) ended() (whole bool, err error) {
+// ended handles EOF: it reports whether the current response is complete.
+func (a *response) ended() (whole bool, err error) {
 	switch {
 	case a.part == partUntilEnd:
 		return true, nil
@@ -101,9 +101,9 @@ func (a *answer) ended() (whole bool, err error) {
 	return false, errClosed
 }
 
-// head reads a head that ends after the last field's CRLF, and reports whether the
-// response has no body.
-func (a *answer) head(head []byte) (none bool, err error) {
+// head parses a head that ends after the last field's CRLF, and reports whether
+// the response has no body.
+func (a *response) head(head []byte) (none bool, err error) {
 	line, fields, _ := bytes.Cut(head, []byte("\r\n"))
 	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[8] != ' ' {
 		return false, errHead
