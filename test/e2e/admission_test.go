@@ -22,7 +22,7 @@ func queued(t *testing.T, g *gate, path string) *client {
 	t.Helper()
 	c := dial(t, g)
 	c.send(request("GET", path))
-	g.taken(c)
+	g.awaitRead(c)
 	return c
 }
 
@@ -36,12 +36,12 @@ func (k *container) acceptFor(path string) *peer {
 	return p
 }
 
-// finish answers with okClose and reads that.
+// finish responds with okClose and reads the response.
 func finish(c *client, p *peer) {
 	c.t.Helper()
 	p.send(okClose)
 	p.close()
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 }
 
 func TestTheQueueIsFirstInFirstOut(t *testing.T) {
@@ -100,10 +100,10 @@ func TestTenTimesTheLimitAreQueuedAndFurtherRequestsAreRejected(t *testing.T) {
 		b.head()
 		a.send(okClose)
 		b.send(okClose)
-		waiting[i].answer("GET").is(200, "ok")
-		waiting[i+1].answer("GET").is(200, "ok")
+		waiting[i].response("GET").is(200, "ok")
+		waiting[i+1].response("GET").is(200, "ok")
 	}
-	k.unseen("a refused request")
+	k.unseen("a rejected request")
 }
 
 func TestQueueCapacityIsConfigurable(t *testing.T) {
@@ -165,7 +165,7 @@ func TestAQueuedClientThatDisconnectsFreesItsQueuePositionAndIsNotForwarded(t *t
 		dial(t, g).get("/refused").plainError(503, "pending request queue full\n")
 		finish(c, p)
 		finish(newcomer, k.acceptFor("/newcomer"))
-		k.unseen("the request of the client that left")
+		k.unseen("the request of the disconnected client")
 	}
 }
 
@@ -191,7 +191,7 @@ func TestTheSlotIsReleasedWhenTheResponseBodyEnds(t *testing.T) {
 	c.head()
 	c.expect("half")
 	next := queued(t, g, "/1")
-	k.unseen("a request while the answer's body was under way")
+	k.unseen("a request during another request's response body")
 	p.send("done")
 	c.expect("done")
 	finish(next, k.acceptFor("/1"))
@@ -206,11 +206,11 @@ func TestTheSlotIsReleasedWhenAnUploadAfterAnEarlyResponseEnds(t *testing.T) {
 	p.head()
 	p.expect("half")
 	p.send(okBody)
-	c.answer("POST").is(200, "ok")
+	c.response("POST").is(200, "ok")
 	next := queued(t, g, "/1")
-	k.unseen("a request while an answered upload was under way")
+	k.unseen("a request during an upload that already has its response")
 	if next.pending() {
-		t.Fatal("the next request was answered while an upload held the slot")
+		t.Fatal("the next request got a response while an upload held the slot")
 	}
 	c.send("done")
 	p.expect("done")
@@ -221,7 +221,7 @@ func TestTheSlotIsReleasedWhenAnUploadAfterAnEarlyResponseEnds(t *testing.T) {
 	finish(next, p)
 }
 
-// waitsFor waits for the next request and tells whether it comes on this
+// waitsFor waits for the next request and reports whether it arrives on this
 // connection; false means on a new one.
 func (p *peer) waitsFor(k *container) (here bool) {
 	p.t.Helper()
@@ -247,8 +247,8 @@ func TestTheSlotIsReleasedWhenTheTunnelEnds(t *testing.T) {
 	if got, _ := p.rest(); got != "" {
 		t.Fatalf("the container got %q", got)
 	}
-	g.taken(next)
-	k.unseen("a request while a tunnel was half open")
+	g.awaitRead(next)
+	k.unseen("a request while a tunnel was half-closed")
 	p.close()
 	c.closed()
 	finish(next, k.acceptFor("/1"))
@@ -262,7 +262,7 @@ func TestAClientThatDisconnectsReleasesItsSlotImmediately(t *testing.T) {
 		next := queued(t, g, "/1")
 		k.unseen("a queued request")
 		leave(c)
-		// The container goes on with the first: it never closes.
+		// The container keeps the first connection open and does not respond on it.
 		finish(next, k.acceptFor("/1"))
 	}
 }
@@ -278,9 +278,9 @@ func TestAHardLimitReleasesTheSlotWhenTheContainerEndsTheRequest(t *testing.T) {
 		c, p := inFlight(t, k, g, "/0")
 		next := queued(t, g, "/1")
 		c.close()
-		p.gone() // it is notified that the client has left
-		g.taken(next)
-		k.unseen("a request while the container works for a client that left")
+		p.awaitClose() // the gate has closed the upstream connection
+		g.awaitRead(next)
+		k.unseen("a request while the container works for a disconnected client")
 		end(p)
 		t.Log("the container", how)
 		finish(next, k.acceptFor("/1"))
@@ -294,8 +294,8 @@ func TestAHardLimitReleasesTheSlotAtTheRequestTimeout(t *testing.T) {
 	start := time.Now()
 	c, p := inFlight(t, k, g, "/0")
 	c.close()
-	p.gone()
-	<-time.After(time.Second) // so that the next request's own clock ends later
+	p.awaitClose()
+	<-time.After(time.Second) // so that the next request's timeout expires later
 	next := dial(t, g)
 	next.send(request("GET", "/1"))
 	q := k.acceptFor("/1")

@@ -22,11 +22,11 @@ import (
 // applicationMode makes the test's own binary an application that a gate starts.
 const applicationMode = "E2E_APPLICATION"
 
-// applicationExit is the exit code of an application that is asked to end.
+// applicationExit is the exit code of an application after a termination signal.
 const applicationExit = 7
 
-// Variables that change what the application does: it reads stdin; it ends, after
-// it was asked to, once a file is there; it does not end when it is asked to.
+// Variables that change the application's behavior: it reads stdin; after a
+// termination signal it exits only once a file exists; it ignores termination signals.
 const (
 	readsStdin     = "E2E_READS_STDIN"
 	endsAfter      = "E2E_ENDS_AFTER"
@@ -35,8 +35,8 @@ const (
 	ledgerFile     = "E2E_LEDGER" // gets a line for each start and for each request
 )
 
-// beApplication serves on PORT until it is asked to end. What it does depends on
-// the path; what it gets goes to stdout.
+// beApplication serves on PORT until a termination signal. The path determines the
+// behavior; received requests and signals are printed to stdout.
 func beApplication(mode string) int {
 	switch mode {
 	case "session": // becomes the gate, as the leader of a session with stdin as its terminal
@@ -89,7 +89,7 @@ func beApplication(mode string) int {
 			tunnels <- c
 			fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello")
 		},
-		"/children": func(w http.ResponseWriter) { // one in this group, one in a session of its own
+		"/children": func(w http.ResponseWriter) { // one in this process group, one in a new session
 			_ = os.Setenv(applicationMode, "sleep")
 			for _, attr := range []*syscall.SysProcAttr{nil, {Setsid: true}} {
 				cmd := exec.Command(os.Args[0])
@@ -165,7 +165,7 @@ func startGateWithApplication(t *testing.T, settings ...string) *gate {
 	return startGate(t, &container{port: freePort(t)}, append([]string{applicationMode + "=serve", "arguments -- " + self}, settings...)...)
 }
 
-// says waits until the application, or the gate, has written that to stdout.
+// says waits until stdout of the application and the gate contains what.
 func (g *gate) says(what string) {
 	g.t.Helper()
 	eventually(g.t, "stdout says "+what, func() bool { return strings.Contains(g.Stdout.String(), what) })
@@ -182,7 +182,7 @@ func (g *gate) fetch(path string) string {
 
 func TestAnApplicationIsStartedBehindTheGateWithItsPort(t *testing.T) {
 	t.Parallel()
-	g := startGateWithApplication(t, "PORT=1", "SERVING_READINESS_PROBE=") // its own PORT is not the application's
+	g := startGateWithApplication(t, "PORT=1", "SERVING_READINESS_PROBE=") // the gate replaces PORT for the application
 	userPort := ""
 	for _, pair := range g.env {
 		if port, ok := strings.CutPrefix(pair, "USER_PORT="); ok {
@@ -208,7 +208,7 @@ func TestTheApplicationIsSignalledAfterTheDrain(t *testing.T) {
 			t.Errorf("the application got its signal while a request was under way: %s", out)
 		}
 		g.fetch("/release")
-		held.chunked() // the application is done with the request, too
+		held.chunked() // the response is complete, so the application has finished the request
 		held.close()
 		g.ends(applicationExit)
 		if want := fmt.Sprintf("%v with 0 open", s); !strings.Contains(g.Stdout.String(), want) {
@@ -335,7 +335,7 @@ func TestTheGateExitsWithTheExitCodeOfTheApplication(t *testing.T) {
 		g := startGateWithApplication(t, "DRAIN_QUIET_SECONDS=300")
 		g.fetch("/")
 		client := dial(t, g)
-		if a := client.get(path); a.status != 502 && a.status != 503 { // it may be sent again, to a container that does not listen any more
+		if a := client.get(path); a.status != 502 && a.status != 503 { // a retry may find that the container no longer listens
 			t.Errorf("%s: status %d", path, a.status)
 		}
 		g.ends(c.code)

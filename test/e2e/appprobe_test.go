@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// appGate is a gate that answers application probes on two ports.
+// appGate is a gate that serves application probes on two ports.
 type appGate struct {
 	*gate
 	ports []string
@@ -42,7 +42,7 @@ func (g *gate) awaitPorts(addrs ...string) {
 }
 
 // probe sends an application probe to one of the ports.
-func (g *appGate) probe(addr, path string, fields ...string) answer {
+func (g *appGate) probe(addr, path string, fields ...string) response {
 	g.t.Helper()
 	c := dialAddr(g.t, addr)
 	defer c.close()
@@ -71,7 +71,7 @@ func TestEveryCauseHasAStatusForAnApplicationProbe(t *testing.T) {
 			asked = append(asked, c)
 		}
 		for _, c := range asked {
-			a := c.answer("GET")
+			a := c.response("GET")
 			if f.status == 0 {
 				a.is(map[string]int{"status 500": 500, "status 404": 404}[f.cause], "why?")
 				a.lacks("K-Probe-Reason")
@@ -86,11 +86,11 @@ func TestEveryCauseHasAStatusForAnApplicationProbe(t *testing.T) {
 			}
 			a.field("Content-Type", "text/plain; charset=utf-8")
 		}
-		// The second outcome, asked for on the other port, is the same.
+		// The same probe on the other port has the same result.
 		lines := g.changesOf(path, 1)
 		if len(lines) != 1 || lines[0].From != "unknown" || lines[0].To != f.cause ||
 			!strings.HasPrefix(lines[0].Message, fmt.Sprintf("readyz probe of c%d: %s", i, f.detail)) {
-			t.Errorf("%s: the log tells of %+v, want one change from unknown to %s", f.name, lines, f.cause)
+			t.Errorf("%s: the log has %+v, want one change from unknown to %s", f.name, lines, f.cause)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestAnUnknownApplicationProbeGets404WithTheConfiguredPaths(t *testing.T) {
 	if a.count() != 0 {
 		t.Error("a path that is not configured reached the application")
 	}
-	// The port of its own answers nothing else.
+	// APP_PROBE_PORT serves nothing else.
 	for _, path := range []string{"/health/alive", "/wait-for-drain"} {
 		if a := g.probe(g.ports[1], path); a.status != 404 {
 			t.Errorf("%s on APP_PROBE_PORT got %d", path, a.status)
@@ -242,7 +242,7 @@ func TestApplicationProbesAreLoggedOncePerChange(t *testing.T) {
 	}
 	want := `"unknown" to "refused", "refused" to "", "" to "status 503", "status 503" to ""`
 	if strings.Join(got, ", ") != want {
-		t.Errorf("the log tells of %s, want %s", strings.Join(got, ", "), want)
+		t.Errorf("the log has %s, want %s", strings.Join(got, ", "), want)
 	}
 }
 

@@ -91,8 +91,8 @@ func (c *client) pending() bool {
 	return !errors.Is(peekErr, unix.EAGAIN)
 }
 
-// answer reads one response to a request with this method, including the body.
-func (c *client) answer(method string) answer {
+// response reads one response to a request with this method, including the body.
+func (c *client) response(method string) response {
 	c.t.Helper()
 	a := parseHead(c.t, c.head())
 	switch {
@@ -102,13 +102,13 @@ func (c *client) answer(method string) answer {
 	case a.has("Content-Length"):
 		n, err := strconv.Atoi(a.get("Content-Length"))
 		if err != nil {
-			c.t.Fatalf("answer with Content-Length %q", a.get("Content-Length"))
+			c.t.Fatalf("response with Content-Length %q", a.get("Content-Length"))
 		}
 		a.body = c.exactly(n)
 	default:
 		body, err := c.rest()
 		if err != nil {
-			c.t.Fatalf("a body that ends with the connection was cut: %v after %s", err, shorten(body))
+			c.t.Fatalf("a body delimited by close was truncated: %v after %s", err, shorten(body))
 		}
 		a.body = body
 	}
@@ -116,10 +116,10 @@ func (c *client) answer(method string) answer {
 }
 
 // get sends a GET and reads the response.
-func (c *client) get(path string, fields ...string) answer {
+func (c *client) get(path string, fields ...string) response {
 	c.t.Helper()
 	c.send(request("GET", path, fields...))
-	return c.answer("GET")
+	return c.response("GET")
 }
 
 // request returns a head with Host and these field lines.
@@ -128,8 +128,8 @@ func request(method, target string, fields ...string) string {
 	return strings.Join(lines, "\r\n") + "\r\n\r\n"
 }
 
-// answer is a parsed response.
-type answer struct {
+// response is a parsed response.
+type response struct {
 	t              *testing.T
 	head, line     string
 	status         int
@@ -138,10 +138,10 @@ type answer struct {
 }
 
 // parseHead parses the head of a request or response strictly.
-func parseHead(t *testing.T, head string) answer {
+func parseHead(t *testing.T, head string) response {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(head, "\r\n\r\n"), "\r\n")
-	a := answer{t: t, head: head, line: lines[0]}
+	a := response{t: t, head: head, line: lines[0]}
 	for _, l := range lines[1:] {
 		name, value, ok := strings.Cut(l, ":")
 		if !ok || name == "" || strings.ContainsAny(name, " \t") {
@@ -167,7 +167,7 @@ func statusOf(t *testing.T, rest string) int {
 }
 
 // all returns the values of a field in order.
-func (a answer) all(name string) []string {
+func (a response) all(name string) []string {
 	var values []string
 	for _, f := range a.fields {
 		if strings.EqualFold(f[0], name) {
@@ -177,17 +177,17 @@ func (a answer) all(name string) []string {
 	return values
 }
 
-func (a answer) get(name string) string {
+func (a response) get(name string) string {
 	if v := a.all(name); len(v) > 0 {
 		return v[0]
 	}
 	return ""
 }
 
-func (a answer) has(name string) bool { return len(a.all(name)) > 0 }
+func (a response) has(name string) bool { return len(a.all(name)) > 0 }
 
 // is fails unless the response has this status and body.
-func (a answer) is(status int, body string) {
+func (a response) is(status int, body string) {
 	a.t.Helper()
 	if a.status != status || a.body != body {
 		a.t.Fatalf("got %d %s, want %d %q; head %s", a.status, shorten(a.body), status, body, shorten(a.head))
@@ -195,7 +195,7 @@ func (a answer) is(status int, body string) {
 }
 
 // field fails unless the field occurs exactly once, with this value.
-func (a answer) field(name, value string) {
+func (a response) field(name, value string) {
 	a.t.Helper()
 	if v := a.all(name); len(v) != 1 || v[0] != value {
 		a.t.Fatalf("%s: %q, want %q once; head %s", name, v, value, shorten(a.head))
@@ -203,7 +203,7 @@ func (a answer) field(name, value string) {
 }
 
 // lacks fails if one of the fields occurs.
-func (a answer) lacks(names ...string) {
+func (a response) lacks(names ...string) {
 	a.t.Helper()
 	for _, n := range names {
 		if a.has(n) {
@@ -213,15 +213,15 @@ func (a answer) lacks(names ...string) {
 }
 
 // plainError fails unless this is a local reply with this status and body.
-func (a answer) plainError(status int, body string) {
+func (a response) plainError(status int, body string) {
 	a.t.Helper()
 	a.is(status, body)
-	a.refusal(status)
+	a.localError(status)
 }
 
-// refusal fails unless this is a local reply with an error: plain text that ends in a
+// localError fails unless this is a local reply with an error: plain text that ends in a
 // newline, nosniff, and the gate's outcome.
-func (a answer) refusal(status int) {
+func (a response) localError(status int) {
 	a.t.Helper()
 	if a.status != status {
 		a.t.Fatalf("got %d %s, want %d; head %s", a.status, shorten(a.body), status, shorten(a.head))
@@ -235,10 +235,10 @@ func (a answer) refusal(status int) {
 }
 
 // byGate fails unless the response has the fields of all local replies.
-func (a answer) byGate() {
+func (a response) byGate() {
 	a.t.Helper()
 	if a.get("K-Gate-Outcome") == "" {
-		a.t.Fatalf("an answer of the gate without K-Gate-Outcome: %s", shorten(a.head))
+		a.t.Fatalf("a response of the gate without K-Gate-Outcome: %s", shorten(a.head))
 	}
 	if len(a.all("Date")) != 1 {
 		a.t.Fatalf("Date: %q, want one; head %s", a.all("Date"), shorten(a.head))

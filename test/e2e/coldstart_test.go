@@ -114,7 +114,7 @@ func (s *coldStart) run(t *testing.T) {
 	}
 	<-time.After(s.startup)
 	listening := a.listen(a.website)
-	said := c.answer("GET")
+	said := c.response("GET")
 	s.delay = time.Since(listening)
 	s.cpu = g.cpuTime() - used
 	if kind.fields != nil {
@@ -132,7 +132,7 @@ func (s *coldStart) run(t *testing.T) {
 		said.is(200, "ok")
 	}
 	if s.delay > 10*time.Second {
-		t.Errorf("answered %v after the container listened", s.delay)
+		t.Errorf("the response arrived %v after the container listened", s.delay)
 	}
 	s.polled = poll()
 }
@@ -161,7 +161,7 @@ func report(t *testing.T, all []*coldStart) {
 	t.Helper()
 	load, err := os.ReadFile("/proc/loadavg")
 	must(t, err)
-	t.Logf("load average %s, %d at once", strings.Join(strings.Fields(string(load))[:3], " "), coldStartsAtOnce)
+	t.Logf("load average %s, %d concurrent cold starts", strings.Join(strings.Fields(string(load))[:3], " "), coldStartsAtOnce)
 	for _, kind := range []string{"tcpSocket", "httpGet", "first request"} {
 		var delays, polls, cpu, pollCPU []time.Duration
 		var attempts, reached, polled []int
@@ -175,12 +175,12 @@ func report(t *testing.T, all []*coldStart) {
 			polled = append(polled, s.polled.Probes)
 		}
 		if kind == "first request" {
-			t.Logf("%s, %d starts: listen to answer %s; CPU %s", kind, len(delays), spread(delays), spread(cpu))
+			t.Logf("%s, %d starts: listen to response %s; CPU %s", kind, len(delays), spread(delays), spread(cpu))
 			continue
 		}
 		t.Logf("%s, %d starts: listen to ready %s; CPU %s; probes %s, of them accepted %s",
 			kind, len(delays), spread(delays), spread(cpu), spread(attempts), spread(reached))
-		t.Logf("%s, poller each 50 ms:  listen to ready %s; CPU %s; probes %s",
+		t.Logf("%s, poller every 50 ms:  listen to ready %s; CPU %s; probes %s",
 			kind, spread(polls), spread(pollCPU), spread(polled))
 	}
 }
@@ -206,7 +206,7 @@ func spread[T int | time.Duration](all []T) string {
 type polled struct {
 	Ready  int64 // when its probe succeeded, in wall-clock nanoseconds
 	Delay  time.Duration
-	CPU    time.Duration // from its first probe to the one that succeeded
+	CPU    time.Duration // from its first probe to its successful probe
 	Probes int
 }
 

@@ -23,7 +23,7 @@ func (g *gate) probes(args ...string) (code int, text string) {
 	g.t.Helper()
 	code, stdout, stderr := runQueue(g.t, g.env, append([]string{"probe"}, args...)...)
 	if stdout != "" {
-		g.t.Errorf("probe says %q on stdout", stdout)
+		g.t.Errorf("probe printed %q to stdout", stdout)
 	}
 	return code, stderr
 }

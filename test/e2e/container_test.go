@@ -92,9 +92,9 @@ func (p *peer) close()      { p.t.Helper(); must(p.t, p.conn.Close()) }
 func (p *peer) abort()      { p.t.Helper(); must(p.t, p.conn.Abort()) }
 func (p *peer) closeWrite() { p.t.Helper(); must(p.t, p.conn.CloseWrite()) }
 
-// gone waits until the gate has closed or reset the connection, discards bytes sent
+// awaitClose waits until the gate has closed or reset the connection, discards bytes sent
 // before, and returns when it ended.
-func (p *peer) gone() time.Time {
+func (p *peer) awaitClose() time.Time {
 	p.t.Helper()
 	p.rest()
 	st, err := p.conn.State()

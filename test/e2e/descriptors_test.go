@@ -27,14 +27,14 @@ func TestIdleConnectionsAreReclaimedWhenDescriptorsRunOut(t *testing.T) {
 		for name, text := range map[string]string{
 			"silent":             "",
 			"idle":               "GET / HTTP/1.1\r\nHost: h\r\nK-Network-Probe: probe\r\nK-Network-Hash: h\r\n\r\n",
-			"an unfinished head": "GET / HTTP/1.1\r\nHost: h\r\nX-",
+			"an incomplete head": "GET / HTTP/1.1\r\nHost: h\r\nX-",
 			"h2c, no stream":     "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
 			"lingering":          "GET / HTTP/1.1\r\n\r\n",
 		} {
 			t.Run(limit+" "+name, func(t *testing.T) {
 				t.Parallel()
 				k := startContainer(t)
-				must(t, k.AnswerAll([]byte(okBody)))
+				must(t, k.RespondAll([]byte(okBody)))
 				g := startGate(t, k, "ulimit -n "+limit)
 				var honest sync.WaitGroup
 				done := make(chan struct{})
@@ -44,14 +44,14 @@ func TestIdleConnectionsAreReclaimedWhenDescriptorsRunOut(t *testing.T) {
 					for n := 0; ; n++ {
 						select {
 						case <-done:
-							t.Logf("%d requests on a connection that is kept", n)
+							t.Logf("%d requests on a reused connection", n)
 							return
 						default:
 						}
-						if answer, err := keepAlive.Get("http://" + g.addr + "/kept"); err != nil || answer.StatusCode != 200 {
-							t.Errorf("request %d: %v, %v", n, answer, err)
+						if response, err := keepAlive.Get("http://" + g.addr + "/kept"); err != nil || response.StatusCode != 200 {
+							t.Errorf("request %d: %v, %v", n, response, err)
 							return
-						} else if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+						} else if _, err := io.Copy(io.Discard, response.Body); err != nil {
 							t.Errorf("request %d: %v", n, err)
 						}
 					}
@@ -75,7 +75,7 @@ func TestRequestsWaitForAConnectionWhenDescriptorsRunOut(t *testing.T) {
 	t.Parallel()
 	const clients, limit = 50, 100
 	k := startContainer(t)
-	must(t, k.AnswerAll([]byte(okBody)))
+	must(t, k.RespondAll([]byte(okBody)))
 	g := startGate(t, k, fmt.Sprintf("ulimit -n %d", limit))
 	conns := make([]*client, clients)
 	var all sync.WaitGroup
@@ -95,13 +95,13 @@ func TestRequestsWaitForAConnectionWhenDescriptorsRunOut(t *testing.T) {
 	all.Wait()
 }
 
-// Many idle connections to the serving port or to a side port do not keep side
-// ports from answering, and many to a side port do not delay traffic.
+// Many idle connections, to the serving port or to a side port, do not prevent side
+// ports from responding; many to a side port do not delay traffic.
 func TestSidePortsRespondWhenClientsExhaustTheDescriptors(t *testing.T) {
 	t.Parallel()
 	const health = "GET /health/alive HTTP/1.1\r\nHost: h\r\n\r\n"
 	for _, limit := range []string{"64", "100", "1024"} {
-		for name, crowd := range map[string]struct {
+		for name, clients := range map[string]struct {
 			port int // index in the list below; -1 = the serving port
 			text string
 		}{
@@ -113,26 +113,26 @@ func TestSidePortsRespondWhenClientsExhaustTheDescriptors(t *testing.T) {
 			t.Run(limit+" "+name, func(t *testing.T) {
 				t.Parallel()
 				k := startContainer(t)
-				must(t, k.AnswerAll([]byte(okBody)))
+				must(t, k.RespondAll([]byte(okBody)))
 				ports := []int{freePort(t), freePort(t), freePort(t)}
 				g := startGate(t, k, "ulimit -n "+limit, fmt.Sprintf("ADMIN_PORT=%d", ports[0]),
 					fmt.Sprintf("METRICS_PORT=%d", ports[1]), fmt.Sprintf("AUTOSCALER_METRICS_PORT=%d", ports[2]))
 				address := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 				g.awaitPorts(address(ports[0]), address(ports[1]), address(ports[2]))
 				to := g.addr
-				if crowd.port >= 0 {
-					to = address(ports[crowd.port])
+				if clients.port >= 0 {
+					to = address(ports[clients.port])
 				}
-				openMany(t, to, 600, crowd.text)
+				openMany(t, to, 600, clients.text)
 				each := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testTimeout}
 				for range 20 {
 					for i, path := range []string{"/health/alive", "/metrics", "/metrics"} {
-						answer, err := each.Get("http://" + address(ports[i]) + path)
-						if err != nil || answer.StatusCode != 200 {
-							t.Fatalf("%s of port %d: %v, %v", path, i, answer, err)
+						response, err := each.Get("http://" + address(ports[i]) + path)
+						if err != nil || response.StatusCode != 200 {
+							t.Fatalf("%s of port %d: %v, %v", path, i, response, err)
 						}
-						_, _ = io.Copy(io.Discard, answer.Body)
-						must(t, answer.Body.Close())
+						_, _ = io.Copy(io.Discard, response.Body)
+						must(t, response.Body.Close())
 					}
 					c := dial(t, g)
 					c.get("/fresh").is(200, "ok")

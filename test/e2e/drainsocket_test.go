@@ -29,7 +29,7 @@ func TestTheDefaultDrainSocketIsAbstract(t *testing.T) {
 	t.Parallel()
 	_, out, _ := runQueue(t, []string{"PATH=" + os.Getenv("PATH")}, "--check")
 	if !strings.Contains(out, "DRAIN_SOCKET=@queuegate") {
-		t.Errorf("the default is another:\n%s", out)
+		t.Errorf("the default is not the abstract socket:\n%s", out)
 	}
 }
 

@@ -35,12 +35,12 @@ func TestAnOverdueRequestEvictsTheYoungestSheddableOne(t *testing.T) {
 	victim, atVictim := admittedWith(t, k, g, "/victim", "Priority: 6")
 	kept, atKept := admittedWith(t, k, g, "/kept", "Priority: 5")
 	urgent := urgentRequest(t, g)
-	a := victim.answer("GET")
+	a := victim.response("GET")
 	a.plainError(503, "evicted by a request of a higher priority\n")
 	a.field("K-Gate-Outcome", "evicted")
 	a.field("Retry-After", "1")
 	a.field("Proxy-Status", `queuegate; error=connection_limit_reached; details="evicted by a request of a higher priority"`)
-	atVictim.gone()
+	atVictim.awaitClose()
 	finish(urgent, k.acceptFor("/urgent"))
 	finish(older, atOlder)
 	finish(kept, atKept)
@@ -54,7 +54,7 @@ func TestTheStatusOfAnEvictionIsASetting(t *testing.T) {
 	g := evicting(t, k, "QUEUE_REFUSAL_STATUS=429")
 	victim, _ := admittedWith(t, k, g, "/victim", "Priority: 6")
 	urgent := urgentRequest(t, g)
-	victim.answer("GET").plainError(429, "evicted by a request of a higher priority\n")
+	victim.response("GET").plainError(429, "evicted by a request of a higher priority\n")
 	finish(urgent, k.acceptFor("/urgent"))
 }
 
@@ -81,7 +81,7 @@ func TestAResponseCutByAnEvictionIsVisiblyIncomplete(t *testing.T) {
 		if reset := err != nil && isReset(err); reset != c.reset || !c.reset && body != c.received {
 			t.Errorf("%s: the client received %q, %v; want %q", name, body, err, c.received)
 		}
-		p.gone()
+		p.awaitClose()
 		finish(urgent, k.acceptFor("/urgent"))
 	}
 }
@@ -158,10 +158,10 @@ func TestWithAHardLimitAnEvictedRequestHoldsItsSlotUntilTheContainerCloses(t *te
 	g := evicting(t, k, "CONCURRENCY_HARD=true")
 	victim, p := admittedWith(t, k, g, "/victim", "Priority: 6")
 	urgent := urgentRequest(t, g)
-	p.gone() // the container is told to stop
+	p.awaitClose() // the container is told to stop
 	k.unseen("a request while the container works for an evicted one")
 	p.close()
-	victim.answer("GET").plainError(503, "evicted by a request of a higher priority\n")
+	victim.response("GET").plainError(503, "evicted by a request of a higher priority\n")
 	finish(urgent, k.acceptFor("/urgent"))
 }
 
@@ -218,7 +218,7 @@ func TestTunnelsAndRequestsForUnlimitedPathsAreNotEvicted(t *testing.T) {
 	free, atFree := admittedWith(t, k, g, "/free", "Priority: 7")
 	victim, _ := admittedWith(t, k, g, "/victim", "Priority: 6")
 	urgent := urgentRequest(t, g)
-	victim.answer("GET").plainError(503, "evicted by a request of a higher priority\n")
+	victim.response("GET").plainError(503, "evicted by a request of a higher priority\n")
 	atUrgent := k.acceptFor("/urgent")
 	next := dial(t, g)
 	next.send(request("GET", "/next", "Priority: 0"))
@@ -228,5 +228,5 @@ func TestTunnelsAndRequestsForUnlimitedPathsAreNotEvicted(t *testing.T) {
 	finish(next, k.acceptFor("/next"))
 	finish(free, atFree)
 	tunnel.close()
-	inside.gone()
+	inside.awaitClose()
 }

@@ -19,11 +19,11 @@ func TestA100OfTheContainerIsForwardedOnce(t *testing.T) {
 	c.send("body")
 	p.expect("body")
 	p.send(okBody)
-	c.answer("POST").is(200, "ok")
+	c.response("POST").is(200, "ok")
 	c.send(request("GET", "/next"))
 	p.head()
 	p.send(okBody)
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 }
 
 func TestTheContainersFinalResponseToAnExpectationIsForwarded(t *testing.T) {
@@ -35,7 +35,7 @@ func TestTheContainersFinalResponseToAnExpectationIsForwarded(t *testing.T) {
 		p := k.accept()
 		p.head()
 		p.send("HTTP/1.1 " + line + "\r\nContent-Length: 2\r\nX-Own: 1\r\n\r\nno")
-		a := c.answer("POST")
+		a := c.response("POST")
 		if a.line+"\r\n" != asSent("HTTP/1.1 "+line+"\r\n") || a.body != "no" {
 			t.Errorf("got %q %q, want %q", a.line, a.body, line)
 		}
@@ -60,12 +60,12 @@ func TestTheGateSends100AfterASecondOfSilence(t *testing.T) {
 	p.head()
 	c.expect("HTTP/1.1 100 Continue\r\n\r\n")
 	if waited := time.Since(start); waited < 900*time.Millisecond {
-		t.Errorf("the gate said 100 after %v", waited)
+		t.Errorf("the gate sent 100 after %v", waited)
 	}
 	c.send("body")
 	p.expect("body")
 	p.send(okBody)
-	c.answer("POST").is(200, "ok")
+	c.response("POST").is(200, "ok")
 }
 
 func TestAFinalResponseWithout100IsForwarded(t *testing.T) {
@@ -76,7 +76,7 @@ func TestAFinalResponseWithout100IsForwarded(t *testing.T) {
 	p := k.accept()
 	p.head()
 	p.send(okBody)
-	c.answer("POST").is(200, "ok")
+	c.response("POST").is(200, "ok")
 }
 
 func TestABodySentWithoutWaitingFor100IsForwarded(t *testing.T) {
@@ -88,7 +88,7 @@ func TestABodySentWithoutWaitingFor100IsForwarded(t *testing.T) {
 	p.head()
 	p.expect("body")
 	p.send(okBody)
-	c.answer("POST").is(200, "ok")
+	c.response("POST").is(200, "ok")
 }
 
 func TestAnUnknownExpectationGets417(t *testing.T) {
@@ -97,7 +97,7 @@ func TestAnUnknownExpectationGets417(t *testing.T) {
 	for _, value := range []string{"200-ok", "100-continue, other", "x"} {
 		c := dial(t, g)
 		c.send(request("POST", "/", "Expect: "+value, "Content-Length: 0"))
-		a := c.answer("POST")
+		a := c.response("POST")
 		if a.status != 417 {
 			t.Errorf("Expect: %s got %d", value, a.status)
 			continue

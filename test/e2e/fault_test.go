@@ -14,7 +14,7 @@ func speaksHTTP1(c *client, k *container) {
 	p.head()
 	p.send(okClose)
 	p.close()
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 }
 
 func TestAContainerThatClosesBeforeTheResponseGives502(t *testing.T) {
@@ -30,7 +30,7 @@ func TestAContainerThatClosesBeforeTheResponseGives502(t *testing.T) {
 			p.send(partial)
 		}
 		p.close()
-		c.answer("GET").plainError(502, "upstream closed the connection\n")
+		c.response("GET").plainError(502, "upstream closed the connection\n")
 	}
 	k.unseen("a second attempt on a fresh connection")
 }
@@ -45,7 +45,7 @@ func TestAContainerThatResetsBeforeTheResponseGives502(t *testing.T) {
 		p := k.accept()
 		p.head()
 		p.abort()
-		c.answer("GET").refusal(502)
+		c.response("GET").localError(502)
 	}
 	k.unseen("a second attempt on a fresh connection")
 }
@@ -78,12 +78,12 @@ func TestAMalformedResponseGives502(t *testing.T) {
 		p := k.accept()
 		p.head()
 		p.send(bad)
-		if a := c.answer("GET"); a.status != 502 {
+		if a := c.response("GET"); a.status != 502 {
 			t.Errorf("%q gave %d %q", bad, a.status, a.body)
 		} else {
-			a.refusal(502)
+			a.localError(502)
 		}
-		p.gone()
+		p.awaitClose()
 		c.close()
 	}
 }
@@ -112,7 +112,7 @@ func TestInvalidButUnambiguousResponsesAreRepaired(t *testing.T) {
 			p.head()
 			p.send(sent[:len(sent)/2])
 			p.send(sent[len(sent)/2:])
-			a := c.answer("GET")
+			a := c.response("GET")
 			a.is(200, "ok")
 			a.field("Content-Length", "2")
 			if !strings.HasPrefix(a.head, asSent(clean)) {
@@ -192,17 +192,17 @@ func TestABrokenExchangeDoesNotAffectTheNextOne(t *testing.T) {
 	q := k.accept()
 	q.head()
 	q.abort()
-	bad.answer("GET").refusal(502)
+	bad.response("GET").localError(502)
 	p.send("67890")
-	good.answer("GET").is(200, "1234567890")
+	good.response("GET").is(200, "1234567890")
 	good.send(request("GET", "/again"))
 	p.head()
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 	p.close()
-	good.answer("GET").is(200, "ok")
+	good.response("GET").is(200, "ok")
 	bad.send(request("GET", "/again"))
 	q = k.accept()
 	q.head()
 	q.send(okBody)
-	bad.answer("GET").is(200, "ok")
+	bad.response("GET").is(200, "ok")
 }

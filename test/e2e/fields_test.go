@@ -10,14 +10,14 @@ import (
 
 // seenBy sends a GET with these field lines and returns the head that the container
 // receives.
-func seenBy(t *testing.T, k *container, g *gate, fields ...string) answer {
+func seenBy(t *testing.T, k *container, g *gate, fields ...string) response {
 	t.Helper()
 	c := dial(t, g)
 	c.send(request("GET", "/", fields...))
 	p := k.accept()
 	head := p.head()
 	c.close()
-	p.gone()
+	p.awaitClose()
 	return parseHead(t, head)
 }
 
@@ -57,10 +57,10 @@ func TestOnlyAMissingDateIsAddedToAResponse(t *testing.T) {
 	p := k.accept()
 	p.head()
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-	a := c.answer("GET")
+	a := c.response("GET")
 	a.is(200, "ok")
 	if len(a.fields) != 2 || !a.has("Content-Length") {
-		t.Errorf("a bare answer arrived as %q", a.head)
+		t.Errorf("a bare response arrived as %q", a.head)
 	}
 	date, err := http.ParseTime(a.get("Date"))
 	if err != nil || time.Since(date).Abs() > time.Minute {
@@ -71,8 +71,8 @@ func TestOnlyAMissingDateIsAddedToAResponse(t *testing.T) {
 	p.head()
 	own := "HTTP/1.1 200 Fine\r\ndate: Tue, 15 Nov 1994 08:12:31 GMT\r\nx-b: 1\r\nContent-Length: 2\r\nX-A: \r\nx-b: 2\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\r\n"
 	p.send(own + "ok")
-	if a = c.answer("GET"); a.head != asSent(own) {
-		t.Errorf("answer arrived as %q, want %q", a.head, own)
+	if a = c.response("GET"); a.head != asSent(own) {
+		t.Errorf("response arrived as %q, want %q", a.head, own)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestHopByHopFieldsOfARequestAreRemoved(t *testing.T) {
 			"Connection: X-Mine", "Connection: x-mine, close", "Keep-Alive: timeout=5", "Proxy-Connection: keep-alive",
 			"TE: gzip", "te: gzip;q=0.5, trailers", "Transfer-Encoding: gzip",
 		} {
-			refused(t, k, g, 400, request("GET", "/", line))
+			rejected(t, k, g, 400, request("GET", "/", line))
 		}
 	}
 	for _, c := range []struct{ lines, gone, kept []string }{
@@ -189,7 +189,7 @@ func TestHopByHopFieldsOfAResponseAreRemoved(t *testing.T) {
 	p.head()
 	p.send("HTTP/1.1 200 OK\r\nConnection: X-Private, keep-alive\r\nX-Private: 1\r\nKeep-Alive: timeout=5\r\n" +
 		"Proxy-Connection: keep-alive\r\nProxy-Authenticate: Basic\r\nX-Public: 2\r\nContent-Length: 2\r\n\r\nok")
-	a := c.answer("GET")
+	a := c.response("GET")
 	a.is(200, "ok")
 	a.lacks("X-Private", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate")
 	a.field("X-Public", "2")
@@ -250,7 +250,7 @@ func TestGateFieldsOfTheClientAreRemoved(t *testing.T) {
 		t.Errorf("the container got trailers %q", trailers)
 	}
 	p.send(okBody)
-	c.answer("POST").is(200, "ok")
+	c.response("POST").is(200, "ok")
 }
 
 func TestGateFieldsOfTheContainerAreRemoved(t *testing.T) {
@@ -261,7 +261,7 @@ func TestGateFieldsOfTheContainerAreRemoved(t *testing.T) {
 	p := k.accept()
 	p.head()
 	p.send("HTTP/1.1 200 OK\r\nK-Gate-Outcome: forged\r\nk-gate-else: x\r\nX-K-Gate-Outcome: kept\r\nContent-Length: 2\r\n\r\nok")
-	a := c.answer("GET")
+	a := c.response("GET")
 	a.is(200, "ok")
 	a.lacks("K-Gate-Outcome", "K-Gate-Else")
 	a.field("X-K-Gate-Outcome", "kept")
@@ -287,10 +287,10 @@ func TestHeadsUpToTheLimitsAreForwarded(t *testing.T) {
 	}
 	big = "X-Big: " + strings.Repeat("v", 1<<20-1<<10)
 	p.send("HTTP/1.1 200 OK\r\n" + big + "\r\nContent-Length: 2\r\n\r\nok")
-	a := c.answer("GET")
+	a := c.response("GET")
 	a.is(200, "ok")
 	if !strings.Contains(a.head, asSent("\r\n"+big+"\r\n")) {
-		t.Errorf("an answer with a head of nearly 1 MiB arrived as %s", shorten(a.head))
+		t.Errorf("a response with a head of nearly 1 MiB arrived as %s", shorten(a.head))
 	}
 }
 
@@ -304,7 +304,7 @@ func TestHeadsShareHeadMemory(t *testing.T) {
 	held.head() // the gate keeps the head until the response ends
 	c := dial(t, g)
 	c.send(request("GET", "/", "X-Big: "+strings.Repeat("v", 20<<10)))
-	a := c.answer("GET")
+	a := c.response("GET")
 	a.plainError(503, "out of buffer memory\n")
 	a.field("Retry-After", "1")
 	a.field("K-Gate-Outcome", "out-of-memory-budget")
@@ -318,13 +318,13 @@ func TestHeadsShareHeadMemory(t *testing.T) {
 	small := dial(t, g)
 	small.send(request("GET", "/", "X-Small: "+strings.Repeat("v", 6<<10)))
 	serve()
-	small.answer("GET").is(200, "ok")
+	small.response("GET").is(200, "ok")
 	held.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 	held.close()
-	first.answer("GET").is(200, "ok")
+	first.response("GET").is(200, "ok")
 	first.send(request("GET", "/", big))
 	serve()
-	first.answer("GET").is(200, "ok")
+	first.response("GET").is(200, "ok")
 }
 
 func TestMoreThan64OptionsInConnectionGet400(t *testing.T) {
@@ -340,7 +340,7 @@ func TestMoreThan64OptionsInConnectionGet400(t *testing.T) {
 	} {
 		c := dial(t, g)
 		c.send(request("GET", "/", lines...))
-		c.answer("GET").plainError(400, "bad request\n")
+		c.response("GET").plainError(400, "bad request\n")
 		c.closed()
 	}
 	k.unseen("a request with too many options")
@@ -349,7 +349,7 @@ func TestMoreThan64OptionsInConnectionGet400(t *testing.T) {
 func TestHeadsBeyondTheLimitsGet431Or414(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
-	refused(t, k, g, 431, request("GET", "/", "X-Big: "+strings.Repeat("v", headLimit)))
-	refused(t, k, g, 431, request("GET", "/", slices.Repeat([]string{"X-Many: 1"}, fieldLimit+1)...))
-	refused(t, k, g, 414, request("GET", "/"+strings.Repeat("t", headLimit)))
+	rejected(t, k, g, 431, request("GET", "/", "X-Big: "+strings.Repeat("v", headLimit)))
+	rejected(t, k, g, 431, request("GET", "/", slices.Repeat([]string{"X-Many: 1"}, fieldLimit+1)...))
+	rejected(t, k, g, 414, request("GET", "/"+strings.Repeat("t", headLimit)))
 }

@@ -93,9 +93,9 @@ func TestTheStatCountsAllAndProxiedRequests(t *testing.T) {
 	for i, p := range peers {
 		p.head()
 		p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-		clients[i].answer("GET").is(200, "ok")
+		clients[i].response("GET").is(200, "ok")
 	}
-	eventually(t, "the stat is back to zero", func() bool {
+	eventually(t, "the stat returns to zero", func() bool {
 		return figures(g, stats)["queue_average_concurrent_requests"+labels] == 0
 	})
 	f := figures(g, page)
@@ -114,20 +114,20 @@ func TestTheStatCountsAllAndProxiedRequests(t *testing.T) {
 func TestHTTPMetricsHaveKnativesLabels(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	must(t, k.AnswerAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")))
+	must(t, k.RespondAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")))
 	port := freePort(t)
 	g := startTLSGate(t, k, fmt.Sprintf("METRICS_PORT=%d", port), "UPSTREAM_PROTOCOL=http1")
 	page := fmt.Sprintf("127.0.0.1:%d", port)
 	g.awaitPorts(page)
 	plain := dial(t, g.gate)
 	plain.send(request("POST", "/", "Content-Length: 3", "Knative-Serving-Tag: green", "Knative-Serving-Default-Route: false") + "abc")
-	plain.answer("POST").is(200, "ok")
+	plain.response("POST").is(200, "ok")
 	dialTLS(t, g, nil).get("/").is(200, "ok")
 	(<-h2Start(t, h2Client(t, nil), "http://"+g.addr+"/", "Knative-Serving-Default-Route: true")).is(t, 200, "ok")
 	(<-h2Start(t, h2Client(t, g.config()), "https://"+g.secure+"/")).is(t, 200, "ok")
 	brew := dial(t, g.gate)
 	brew.send(request("BREW", "/"))
-	brew.answer("BREW").is(200, "ok")
+	brew.response("BREW").is(200, "ok")
 
 	labels := func(method, tag, version, scheme string) string {
 		return fmt.Sprintf(`{http_request_method=%q,http_response_status_code="200",kn_route_tag=%q,network_protocol_name="http",network_protocol_version=%q,`+
@@ -185,7 +185,7 @@ func TestProbesAndUncountedPathsAreNotCounted(t *testing.T) {
 		p := k.accept()
 		p.head()
 		p.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-		c.answer("GET").is(200, "")
+		c.response("GET").is(200, "")
 		p.close()
 	}
 	// The counted request is the last one, so no other can be counted later.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAmbiguousFramingIsRefusedAndNeverForwarded(t *testing.T) {
+func TestAmbiguousFramingIsRejectedAndNeverForwarded(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	const post = "POST / HTTP/1.1\r\nHost: gate.test\r\n"
@@ -53,7 +53,7 @@ func TestAmbiguousFramingIsRefusedAndNeverForwarded(t *testing.T) {
 		if overHTTP2 && c.status == 501 {
 			c.status = 400 // the field itself is malformed
 		}
-		refused(t, k, g, c.status, c.raw)
+		rejected(t, k, g, c.status, c.raw)
 	}
 	dial(t, g).get("/", "K-Network-Probe: queue").is(200, "queue")
 }
@@ -74,7 +74,7 @@ func TestTransferEncodingIsChunkedInAnyCase(t *testing.T) {
 			t.Errorf("the container got body %q", body)
 		}
 		c.close()
-		p.gone()
+		p.awaitClose()
 	}
 }
 
@@ -90,7 +90,7 @@ func TestContentLengthIsForwardedAsIs(t *testing.T) {
 		a.lacks("Transfer-Encoding")
 		p.expect(strings.Repeat("a", int(length[0]-'0')))
 		c.close()
-		p.gone()
+		p.awaitClose()
 	}
 	c := dial(t, g)
 	c.send(request("POST", "/"))
@@ -138,7 +138,7 @@ func TestAMalformedChunkOfTheContainerCutsBothConnections(t *testing.T) {
 		if rest, _ := c.rest(); strings.HasSuffix(rest, "0\r\n\r\n") {
 			t.Errorf("%q: the client got a complete body: %q", bad, rest)
 		}
-		p.gone()
+		p.awaitClose()
 	}
 }
 
@@ -154,13 +154,13 @@ func TestVersionsBelow2AreServedAndOthersGet505(t *testing.T) {
 		}
 		p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 		p.close()
-		c.answer("GET").is(200, "ok")
+		c.response("GET").is(200, "ok")
 		c.close()
 	}
 	for _, version := range []string{"HTTP/2.0", "HTTP/3.0", "HTTP/0.9", "HTTP/9.9"} {
-		refused(t, k, g, 505, "GET / "+version+"\r\nHost: gate.test\r\n\r\n")
+		rejected(t, k, g, 505, "GET / "+version+"\r\nHost: gate.test\r\n\r\n")
 	}
 	for _, version := range []string{"HTTP/1", "HTTP/1.1.1", "HTTP/11", "http/1.1", "HTTPS/1.1", "HTTP/1.1x", "HTTP/ 1.1"} {
-		refused(t, k, g, 400, "GET / "+version+"\r\nHost: gate.test\r\n\r\n")
+		rejected(t, k, g, 400, "GET / "+version+"\r\nHost: gate.test\r\n\r\n")
 	}
 }

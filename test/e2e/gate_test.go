@@ -71,7 +71,7 @@ func (g *gate) checkHealth() {
 	}
 }
 
-// runQueue runs the gate's binary to its end.
+// runQueue runs the gate's binary and waits until it exits.
 func runQueue(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	p := startProcess(t, env, queueBinary, args...)

@@ -19,7 +19,7 @@ func TestTheHTTP1ContractAppliesOverHTTP2(t *testing.T) {
 	t.Parallel()
 	not := rowsOf(t, "Not over HTTP/2")
 	names := slices.DeleteFunc(rowsOf(t, "C", "D", "E", "G"), func(name string) bool {
-		buffers := os.Getenv("OVERH2_TLS") == "1" && strings.Contains(name, "OneGiB") // its bound is that of plain text
+		buffers := os.Getenv("OVERH2_TLS") == "1" && strings.Contains(name, "OneGiB") // its memory limit is for plain text
 		return buffers || slices.Contains(not, name)
 	})
 	once(t, "./test/e2e/overh2", names, "QUEUEGATE_CLIENTS=h2")

@@ -68,7 +68,7 @@ func TestExtendedConnectWithABodyIsRejectedAndTheNextRequestIsForwardedUnchanged
 		}
 		p.send(okClose)
 		p.close()
-		c.answer("GET").is(200, "ok")
+		c.response("GET").is(200, "ok")
 		c.close()
 	}
 }
@@ -77,7 +77,7 @@ func TestA2xxThatDeclinesAnUpgradeIs502ToExtendedConnect(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "UPSTREAM_PROTOCOL=http1")
-	for _, x := range []struct{ answer, status string }{
+	for _, x := range []struct{ response, status string }{
 		{"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "502"},
 		{"HTTP/1.1 204 No Content\r\n\r\n", "502"},
 		{"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", "403"},
@@ -85,10 +85,10 @@ func TestA2xxThatDeclinesAnUpgradeIs502ToExtendedConnect(t *testing.T) {
 		await := h2Connect(t, g)
 		p := k.accept()
 		parseHead(t, p.head()).lacks("Content-Length", "Transfer-Encoding", "Expect")
-		p.send(x.answer)
+		p.send(x.response)
 		if status := await(); status != x.status {
-			t.Errorf("%q becomes %s, want %s", x.answer, status, x.status)
+			t.Errorf("%q becomes %s, want %s", x.response, status, x.status)
 		}
-		p.gone()
+		p.awaitClose()
 	}
 }

@@ -9,24 +9,24 @@ import (
 )
 
 // h2Post sends a POST over HTTP/2 and does not wait for the response.
-func h2Post(t *testing.T, c *http.Client, url, body string) <-chan h2Answer {
+func h2Post(t *testing.T, c *http.Client, url, body string) <-chan h2Response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	must(t, err)
-	answers := make(chan h2Answer, 1)
+	responses := make(chan h2Response, 1)
 	go func() {
 		res, err := c.Do(r)
 		if err != nil {
-			answers <- h2Answer{err: err}
+			responses <- h2Response{err: err}
 			return
 		}
 		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
-		answers <- h2Answer{res.StatusCode, res.Proto, res.Header, string(body), err}
+		responses <- h2Response{res.StatusCode, res.Proto, res.Header, string(body), err}
 	}()
-	return answers
+	return responses
 }
 
 func TestOverHTTP2AConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
@@ -61,14 +61,14 @@ func TestOverHTTP2AConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
 			(<-second).is(t, 200, "ok")
 		}
 	}
-	k.unseen("a request sent twice")
+	k.unseen("a retry of the request")
 }
 
 func TestOverHTTP2ANonIdempotentRequestIsNotRetriedAfterBytesWereSent(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"close", "reset"} {
 		k := startContainer(t)
-		g := startGate(t, k, "UPSTREAM_PROTOCOL=http1") // a new gate: after such a close a gate sends no more POSTs on reused connections
+		g := startGate(t, k, "UPSTREAM_PROTOCOL=http1") // a new gate: after such a close the old one sends no more POSTs on reused connections
 		client := h2Client(t, nil)
 		first := h2Post(t, client, "http://"+g.addr+"/first", "abc")
 		p := k.accept()

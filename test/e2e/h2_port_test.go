@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// h2Answer is a complete HTTP/2 response, or an error.
-type h2Answer struct {
+// h2Response is a complete HTTP/2 response, or an error.
+type h2Response struct {
 	status int
 	proto  string
 	header http.Header
@@ -31,7 +31,7 @@ func h2Client(t *testing.T, config *tls.Config) *http.Client {
 }
 
 // h2Start sends a request and does not wait for the response.
-func h2Start(t *testing.T, c *http.Client, url string, fields ...string) <-chan h2Answer {
+func h2Start(t *testing.T, c *http.Client, url string, fields ...string) <-chan h2Response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
@@ -41,21 +41,21 @@ func h2Start(t *testing.T, c *http.Client, url string, fields ...string) <-chan 
 		name, value, _ := strings.Cut(f, ": ")
 		r.Header.Add(name, value)
 	}
-	answers := make(chan h2Answer, 1)
+	responses := make(chan h2Response, 1)
 	go func() {
 		res, err := c.Do(r)
 		if err != nil {
-			answers <- h2Answer{err: err}
+			responses <- h2Response{err: err}
 			return
 		}
 		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
-		answers <- h2Answer{res.StatusCode, res.Proto, res.Header, string(body), err}
+		responses <- h2Response{res.StatusCode, res.Proto, res.Header, string(body), err}
 	}()
-	return answers
+	return responses
 }
 
-func (a h2Answer) is(t *testing.T, status int, body string) {
+func (a h2Response) is(t *testing.T, status int, body string) {
 	t.Helper()
 	if a.err != nil || a.status != status || a.body != body || a.proto != "HTTP/2.0" {
 		t.Fatalf("%s %d %q, %v: want %d %q", a.proto, a.status, a.body, a.err, status, body)
@@ -68,7 +68,7 @@ func TestHTTP1AndHTTP2ShareThePort(t *testing.T) {
 	g := startGate(t, k, "UPSTREAM_PROTOCOL=http1")
 	client := h2Client(t, nil)
 	for range 3 {
-		answer := h2Start(t, client, "http://"+g.addr+"/h2", "Cookie: a=1; b=2")
+		response := h2Start(t, client, "http://"+g.addr+"/h2", "Cookie: a=1; b=2")
 		p := k.accept()
 		head := parseHead(t, p.head())
 		if head.line != "GET /h2 HTTP/1.1" {
@@ -77,7 +77,7 @@ func TestHTTP1AndHTTP2ShareThePort(t *testing.T) {
 		head.field("Cookie", "a=1; b=2")
 		p.send(okClose)
 		p.close()
-		(<-answer).is(t, 200, "ok")
+		(<-response).is(t, 200, "ok")
 
 		c, p := inFlight(t, k, g, "/h1")
 		finish(c, p)
@@ -94,7 +94,7 @@ func TestTheHTTP2PrefaceMayArriveInPieces(t *testing.T) {
 		text := preface + settings
 		c.send(text[:cut])
 		if cut < len(preface) && c.pending() {
-			t.Errorf("after %d bytes the gate said %q", cut, c.some())
+			t.Errorf("after %d bytes the gate sent %q", cut, c.some())
 		}
 		c.send(text[cut:])
 		if header := c.exactly(9); header[3] != 0x4 {
@@ -109,13 +109,13 @@ func TestTheContainersProtocolIsDetectedOncePerStart(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "UPSTREAM_RESTART_WAIT=50ms")
 	client := h2Client(t, nil)
-	ask := func(path string) <-chan h2Answer { return h2Start(t, client, "http://"+g.addr+path) }
-	serve := func(path string, answer <-chan h2Answer) {
+	ask := func(path string) <-chan h2Response { return h2Start(t, client, "http://"+g.addr+path) }
+	serve := func(path string, response <-chan h2Response) {
 		t.Helper()
 		p := k.acceptFor(path)
 		p.send(okClose)
 		p.close()
-		(<-answer).is(t, 200, "ok")
+		(<-response).is(t, 200, "ok")
 	}
 
 	first := ask("/first")
@@ -176,10 +176,10 @@ func TestRequestsOverHTTP2AreCounted(t *testing.T) {
 	k := startContainer(t)
 	g, stats, page := startObservedGate(t, k, "UPSTREAM_PROTOCOL=http1")
 	client := h2Client(t, nil)
-	var answers []<-chan h2Answer
+	var responses []<-chan h2Response
 	var peers []*peer
 	for range 3 {
-		answers = append(answers, h2Start(t, client, "http://"+g.addr+"/", "K-Proxy-Request: activator"))
+		responses = append(responses, h2Start(t, client, "http://"+g.addr+"/", "K-Proxy-Request: activator"))
 		peers = append(peers, k.accept())
 	}
 	const labels = `{destination_namespace="",destination_configuration="",destination_revision="",destination_pod="p"}`
@@ -191,7 +191,7 @@ func TestRequestsOverHTTP2AreCounted(t *testing.T) {
 	for i, p := range peers {
 		p.send(okClose)
 		p.close()
-		(<-answers[i]).is(t, 200, "ok")
+		(<-responses[i]).is(t, 200, "ok")
 	}
 	eventually(t, "none is counted any more", func() bool { return figures(g, stats)["queue_average_concurrent_requests"+labels] == 0 })
 	sum := 0.0
@@ -211,11 +211,11 @@ func TestHTTP2OverTLSIsChosenByALPN(t *testing.T) {
 	g := startTLSGate(t, k, "UPSTREAM_PROTOCOL=http1", "TLS_ONLY=true")
 	client := h2Client(t, g.config())
 	for range 3 {
-		answer := h2Start(t, client, "https://"+g.secure+"/")
+		response := h2Start(t, client, "https://"+g.secure+"/")
 		p := k.acceptFor("/")
 		p.send(okClose)
 		p.close()
-		(<-answer).is(t, 200, "ok")
+		(<-response).is(t, 200, "ok")
 	}
 	(<-h2Start(t, h2Client(t, nil), "http://"+g.addr+"/")).is(t, 403, "only TLS is served here\n")
 }

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Clients share the connections of the gate to an HTTP/2 container, and what the gate has
-// learned about the container. These tests show that one client cannot spoil them.
+// Clients share the gate's connections to an HTTP/2 container and its knowledge about
+// that container. These tests show that one client cannot break either for others.
 
 // h2Script is a container that speaks HTTP/2 frames. frame is called for each frame that
 // the gate sends; false closes the connection.
@@ -113,19 +113,19 @@ func TestTrailersAfterAnEarlyResponseEndNoRequestOfOthers(t *testing.T) {
 		return true
 	}))
 	client := h2Client(t, nil)
-	var answers []<-chan h2Answer
+	var responses []<-chan h2Response
 	for range 20 {
-		answers = append(answers, h2Start(t, client, "http://"+g.addr+"/innocent"))
+		responses = append(responses, h2Start(t, client, "http://"+g.addr+"/innocent"))
 	}
 	var opened []h2ScriptStream
-	for range answers {
+	for range responses {
 		opened = append(opened, <-waiting)
 	}
 	for i := range 20 {
 		announced := []string{"Transfer-Encoding: chunked", "Trailer: X-Trailer"}[:1+i%2]
 		c := dial(t, g)
 		c.send(request("POST", "/early", announced...) + "1\r\nx\r\n0\r\nX-Trailer: late\r\n\r\n")
-		if a := c.answer("POST"); a.status != 200 && a.status != 502 {
+		if a := c.response("POST"); a.status != 200 && a.status != 502 {
 			t.Errorf("%d for a request with trailers: want 200, or 502 if they ended its connection", a.status)
 		}
 		c.close()
@@ -133,7 +133,7 @@ func TestTrailersAfterAnEarlyResponseEndNoRequestOfOthers(t *testing.T) {
 	for _, o := range opened {
 		o.conn.respond(o.id, "served")
 	}
-	for _, a := range answers {
+	for _, a := range responses {
 		(<-a).is(t, 200, "served")
 	}
 }
@@ -160,18 +160,18 @@ func TestAHeadAboveTheLimitOfTheContainerIs431AndEndsNoRequestOfOthers(t *testin
 		return size <= limit
 	}))
 	client := h2Client(t, nil)
-	var answers []<-chan h2Answer
+	var responses []<-chan h2Response
 	for range 20 {
-		answers = append(answers, h2Post(t, client, "http://"+g.addr+"/innocent", "abc"))
+		responses = append(responses, h2Post(t, client, "http://"+g.addr+"/innocent", "abc"))
 	}
 	var opened []h2ScriptStream
-	for range answers {
+	for range responses {
 		opened = append(opened, <-waiting)
 	}
 	large := "X-Large: " + strings.Repeat("x", limit)
 	c := dial(t, g)
 	c.send(request("GET", "/large", large))
-	c.answer("GET").is(431, "request head too large\n")
+	c.response("GET").is(431, "request head too large\n")
 	if a := <-h2Start(t, h2Client(t, nil), "http://"+g.addr+"/large", large); a.err != nil || a.status != 431 {
 		t.Errorf("over HTTP/2: %d, %v: want 431", a.status, a.err)
 	}
@@ -179,7 +179,7 @@ func TestAHeadAboveTheLimitOfTheContainerIs431AndEndsNoRequestOfOthers(t *testin
 	for _, o := range opened {
 		o.conn.respond(o.id, "served")
 	}
-	for _, a := range answers {
+	for _, a := range responses {
 		(<-a).is(t, 200, "served")
 	}
 }
@@ -209,7 +209,7 @@ func TestARequestThatClosesAFreshHTTP1ConnectionDoesNotDisableWebSockets(t *test
 	for range 5 {
 		c := dial(t, g)
 		c.send(request("GET", "/close"))
-		if a := c.answer("GET"); a.status != 502 {
+		if a := c.response("GET"); a.status != 502 {
 			t.Errorf("%d for a request that the container closes: want 502", a.status)
 		}
 		c.close()

@@ -44,7 +44,7 @@ func TestAnUpgradeCompletesRequestsAndEndsTheRunningGate(t *testing.T) {
 			p = k.acceptFor("/idle")
 		}
 		p.send(okClose)
-		a := of.answer("GET")
+		a := of.response("GET")
 		a.is(200, "ok")
 		a.field("Connection", "close")
 		a.lacks("Server-Timing")

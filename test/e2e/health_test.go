@@ -7,7 +7,7 @@ import (
 
 // healthOf gets path from the admin port and checks its Content-Type, which is the same
 // for all paths.
-func (g *gate) healthOf(path string) answer {
+func (g *gate) healthOf(path string) response {
 	g.t.Helper()
 	g.awaitPorts(g.admin)
 	c := dialAddr(g.t, g.admin)

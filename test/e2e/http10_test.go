@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-func TestAnHTTP10ClientIsAnsweredAndClosed(t *testing.T) {
+func TestAnHTTP10ClientGetsAResponseAndAClose(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
-	for _, answer := range []string{
+	for _, response := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nwho\r\n2\r\nle\r\n0\r\nX-Trailer: 1\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nwhole",
@@ -20,9 +20,9 @@ func TestAnHTTP10ClientIsAnsweredAndClosed(t *testing.T) {
 		if got := parseHead(t, p.head()).line; got != "GET /old HTTP/1.1" {
 			t.Errorf("the container got %q", got)
 		}
-		p.send(answer)
+		p.send(response)
 		p.closeWrite()
-		a := c.answer("GET")
+		a := c.response("GET")
 		a.is(200, "whole")
 		a.lacks("Transfer-Encoding", "X-Trailer")
 		c.closed()
@@ -39,20 +39,20 @@ func TestAnHTTP10ClientKeepsItsConnectionOnRequest(t *testing.T) {
 		p := k.accept()
 		p.head()
 		p.send(okBody)
-		a := c.answer("GET")
+		a := c.response("GET")
 		a.is(200, "ok")
 		if !strings.EqualFold(a.get("Connection"), "keep-alive") {
 			t.Errorf("Connection: %q, want keep-alive", a.all("Connection"))
 		}
-		// A body without a length ends with the connection.
+		// A body without a length is delimited by the close of the connection.
 		c.send("GET /2 HTTP/1.0\r\nHost: gate.test\r\nConnection: " + value + "\r\n\r\n")
 		p.head()
 		p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n\r\n")
-		a = c.answer("GET")
+		a = c.response("GET")
 		a.is(200, "whole")
 		a.lacks("Transfer-Encoding")
 		if strings.EqualFold(a.get("Connection"), "keep-alive") {
-			t.Error("keep-alive was promised for a body that ends with the connection")
+			t.Error("keep-alive was announced for a body delimited by close")
 		}
 		c.closed()
 		p.close()
@@ -85,7 +85,7 @@ func TestAnHTTP10PostWithALengthIsForwarded(t *testing.T) {
 	parseHead(t, p.head()).field("Content-Length", "3")
 	p.expect("abc")
 	p.send(okBody)
-	c.answer("POST").is(200, "ok")
+	c.response("POST").is(200, "ok")
 	c.closed()
 }
 
@@ -99,7 +99,7 @@ func TestConnectionCloseOfAClientIsHonoured(t *testing.T) {
 		p.head()
 		p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 		p.close()
-		a := c.answer("GET")
+		a := c.response("GET")
 		a.is(200, "ok")
 		if !strings.EqualFold(a.get("Connection"), "close") {
 			t.Errorf("Connection: %q, want close", a.all("Connection"))

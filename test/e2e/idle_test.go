@@ -167,16 +167,16 @@ func TestARequestThatArrivesDuringTheStopWaitsForTheNextProcess(t *testing.T) {
 	g, _, page := startObservedGate(t, &container{port: freePort(t)}, applicationMode+"=serve", "arguments -- "+self,
 		"IDLE_STOP=100ms", endsAfter+"="+mayEnd, l.setting())
 	first := g.fetch("/pid")
-	g.says("terminated with 0 open") // it has its signal, and still listens
+	g.says("terminated with 0 open") // it has received its signal, and still listens
 	c := dial(t, g)
 	defer c.close()
 	c.send(request("GET", "/pid?late"))
 	eventually(t, "the request waits", func() bool { return figures(g, page)["queuegate_in_flight_requests"] == 1 })
 	if n := l.counts("request")["late"]; n != 0 {
-		t.Error("the request was sent to a process that was asked to end")
+		t.Error("the request was sent to a process that had received its signal")
 	}
 	must(t, os.WriteFile(mayEnd, nil, 0o600))
-	a := c.answer("GET")
+	a := c.response("GET")
 	if a.is(200, a.body); a.body == first {
 		t.Error("the former process has responded")
 	}

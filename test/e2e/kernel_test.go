@@ -63,10 +63,10 @@ func hexInt(t *testing.T, s string) int {
 	return int(n)
 }
 
-// taken waits until the gate has read everything the client sent and then has answered
+// awaitRead waits until the gate has read everything the client sent and then has responded to
 // a network probe on another connection. Nothing else visible from outside shows that
 // the gate has queued a request.
-func (g *gate) taken(c *client) {
+func (g *gate) awaitRead(c *client) {
 	g.t.Helper()
 	eventually(g.t, "the gate reads a request", func() bool {
 		s, ok := c.gateSocket()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ends fails unless the gate ends with this code.
+// ends fails unless the gate exits with this code.
 func (g *gate) ends(code int) {
 	g.t.Helper()
 	g.mayEnd = true
@@ -34,7 +34,7 @@ func TestADrainServesUntilItIsQuiet(t *testing.T) {
 				c.send(request("GET", "/draining"))
 				q := k.acceptFor("/draining")
 				q.send(okClose)
-				a := c.answer("GET")
+				a := c.response("GET")
 				a.is(200, "ok")
 				a.field("Connection", "close")
 				c.closed()
@@ -63,7 +63,7 @@ func TestRequestsInFlightAndQueuedCompleteInADrain(t *testing.T) {
 	next := queued(t, g, "/1")
 	upload := dial(t, g)
 	upload.send("POST /2 HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 4\r\n\r\nbo")
-	g.taken(upload)
+	g.awaitRead(upload)
 	g.signal(syscall.SIGTERM)
 	g.awaitDraining()
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nha")
@@ -86,7 +86,7 @@ func TestRequestsInFlightAndQueuedCompleteInADrain(t *testing.T) {
 		}
 		q.send(okClose)
 		p = q
-		b := to.answer("GET")
+		b := to.response("GET")
 		b.is(200, "ok")
 		b.field("Connection", "close")
 	}
@@ -107,7 +107,7 @@ func TestADrainWaitsForTunnelsAtMostDrainTunnelSeconds(t *testing.T) {
 			p.expect("still")
 			c.closed()
 			since(t, start, 700*time.Millisecond)
-			p.gone()
+			p.awaitClose()
 			g.ends(0)
 		})
 	}
@@ -126,7 +126,7 @@ func TestADrainEndsWithItsLastTunnel(t *testing.T) {
 			c.expect("down")
 		}
 		c.close()
-		p.gone()
+		p.awaitClose()
 		p.close()
 		g.ends(0)
 	}
@@ -142,7 +142,7 @@ func TestASecondSignalEndsADrainWithCode1(t *testing.T) {
 		g.signal(second)
 		g.ends(1)
 		c.rest()
-		p.gone()
+		p.awaitClose()
 	}
 }
 
@@ -173,14 +173,14 @@ func TestWaitForDrainWithoutASignalReturnsAfterASecondAndChangesNothing(t *testi
 		<-time.After(20 * time.Millisecond)
 	}
 	since(t, start, time.Second)
-	w.answer("GET").is(200, "")
+	w.response("GET").is(200, "")
 	c := dial(t, g)
 	c.get("/", "User-Agent: kube-probe/1", "K-Network-Probe: queue").is(200, "queue")
 	c.send(request("GET", "/"))
 	q := k.accept()
 	q.head()
 	q.send(okBody)
-	a := c.answer("GET")
+	a := c.response("GET")
 	a.is(200, "ok")
 	a.lacks("Connection")
 }
@@ -193,18 +193,18 @@ func TestWaitForDrainWaitsForTheRequestedTime(t *testing.T) {
 	g := startGate(t, k, "ADMIN_PORT=free", "DRAIN_QUIET_SECONDS=0.2")
 	g.mayEnd = true
 	start := time.Now()
-	g.waitForDrainAt(t, "/wait-for-drain?begins-within=0s").answer("GET").is(200, "")
+	g.waitForDrainAt(t, "/wait-for-drain?begins-within=0s").response("GET").is(200, "")
 	w := g.waitForDrainAt(t, "/wait-for-drain?begins-within=1m")
-	g.waitForDrainAt(t, "/wait-for-drain?begins-within=1.5s").answer("GET").is(200, "")
+	g.waitForDrainAt(t, "/wait-for-drain?begins-within=1.5s").response("GET").is(200, "")
 	since(t, start, 1500*time.Millisecond)
 	c, p := inFlight(t, k, g, "/")
 	d := startProcess(t, g.env, queueBinary, "drain")
 	g.awaitDraining()
 	if w.pending() {
-		t.Error("answered while a request was under way")
+		t.Error("got a response while a request was in flight")
 	}
 	finish(c, p)
-	w.answer("GET").is(200, "")
+	w.response("GET").is(200, "")
 	if code := d.exitCode(); code != 0 {
 		t.Errorf("queue drain ended with code %d; stderr:\n%s", code, d.Stderr.String())
 	}
@@ -214,7 +214,7 @@ func TestWaitForDrainNamesABadDuration(t *testing.T) {
 	t.Parallel()
 	g := startGate(t, startContainer(t), "ADMIN_PORT=free")
 	for _, bad := range []string{"10", "-1s", "61s", "soon"} {
-		g.waitForDrainAt(t, "/wait-for-drain?begins-within="+bad).answer("GET").
+		g.waitForDrainAt(t, "/wait-for-drain?begins-within="+bad).response("GET").
 			is(400, `begins-within="`+bad+`" is not a duration from 0s to 1m0s`)
 	}
 }
@@ -237,7 +237,7 @@ func TestWaitForDrainReturnsWhenTheDrainEnds(t *testing.T) {
 				g.awaitDraining()
 				w = g.waitForDrain(t)
 			}
-			w.answer("GET").is(200, "")
+			w.response("GET").is(200, "")
 			since(t, start, 1500*time.Millisecond)
 			g.ends(0)
 		})
@@ -252,7 +252,7 @@ func TestAContainerCanCloseItsWebSocketsDuringADrain(t *testing.T) {
 			g.signal(syscall.SIGTERM)
 			g.awaitDraining()
 			w := g.waitForDrain(t)
-			return func() { w.answer("GET").is(200, "") }
+			return func() { w.response("GET").is(200, "") }
 		},
 		"queue drain": func(t *testing.T, g *gate) func() {
 			d := startProcess(t, g.env, queueBinary, "drain")
@@ -261,7 +261,7 @@ func TestAContainerCanCloseItsWebSocketsDuringADrain(t *testing.T) {
 				if code := d.exitCode(); code != 0 {
 					t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.Stderr.String())
 				}
-				// A native sidecar gets its first signal now.
+				// A native sidecar gets its first signal at this point.
 				g.signal(syscall.SIGTERM)
 			}
 		},
@@ -307,12 +307,12 @@ func TestWaitForDrainWaitsForRequestsInProgress(t *testing.T) {
 	start := time.Now()
 	for time.Since(start) < 1500*time.Millisecond { // longer than the wait without a signal
 		if w.pending() {
-			t.Fatalf("answered after %v while a request was under way", time.Since(start))
+			t.Fatalf("got a response after %v while a request was in flight", time.Since(start))
 		}
 		<-time.After(20 * time.Millisecond)
 	}
 	finish(c, p)
-	w.answer("GET").is(200, "")
+	w.response("GET").is(200, "")
 	g.ends(0)
 }
 
@@ -340,7 +340,7 @@ func TestQueueDrainStartsADrainAndWaitsForItsEnd(t *testing.T) {
 	}
 	g.mayEnd = true
 	p.send(okClose)
-	a := c.answer("GET")
+	a := c.response("GET")
 	a.is(200, "ok")
 	a.field("Connection", "close")
 	if code := d.exitCode(); code != 0 {

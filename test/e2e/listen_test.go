@@ -10,11 +10,11 @@ func TestARequestIsQueuedUntilTheContainerListens(t *testing.T) {
 	g := startGate(t, k)
 	get, post := dial(t, g), dial(t, g)
 	get.send(request("GET", "/held"))
-	g.taken(get)
+	g.awaitRead(get)
 	post.send("POST /held HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 4\r\n\r\nbo")
-	g.taken(post)
+	g.awaitRead(post)
 	if get.pending() || post.pending() {
-		t.Fatal("a held request was answered before the container listened")
+		t.Fatal("a queued request got a response before the container listened")
 	}
 	k.listen()
 	for range 2 {
@@ -83,9 +83,9 @@ func TestWithoutALimitTheConnectQueueIsBoundedByQueueCapacity(t *testing.T) {
 		p.close()
 	}
 	for _, c := range held {
-		c.answer("GET").is(200, "ok")
+		c.response("GET").is(200, "ok")
 	}
-	// Served ones no longer count.
+	// Served requests no longer count.
 	for range 5 {
 		c, p := inFlight(t, k, g, "/served")
 		defer finish(c, p)
@@ -136,9 +136,9 @@ func TestARequestIsQueuedWhileTheContainerRestarts(t *testing.T) {
 	k.unlisten()
 	p.close()
 	c.send(request("GET", "/held"))
-	g.taken(c)
+	g.awaitRead(c)
 	if c.pending() {
-		t.Fatal("the request was answered while the container restarts")
+		t.Fatal("the request got a response while the container restarted")
 	}
 	k.listen()
 	finish(c, k.acceptFor("/held"))

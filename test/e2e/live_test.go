@@ -241,7 +241,7 @@ func TestASettingsFileSwitchesTheRequestLogAndTimeouts(t *testing.T) {
 	write("request-log=true\nrequest-log-template=\"{{.Request.URL.Path}} {{.Response.Code}}\"\nresponse-start-timeout=1\n")
 	g.generation(1)
 	c, p = inFlight(t, k, g.gate, "/logged")
-	c.answer("GET").timedOut()
+	c.response("GET").timedOut()
 	p.closed()
 	if line := logLine(g.gate, "/logged"); line != "/logged 504" {
 		t.Errorf("the log has %q", line)
@@ -249,7 +249,7 @@ func TestASettingsFileSwitchesTheRequestLogAndTimeouts(t *testing.T) {
 	v.annotate("request-log", "false")
 	g.generation(2)
 	c, p = inFlight(t, k, g.gate, "/silent")
-	c.answer("GET").timedOut()
+	c.response("GET").timedOut()
 	p.closed()
 	v.annotate("request-log", "true")
 	g.generation(3)

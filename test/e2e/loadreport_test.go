@@ -12,7 +12,7 @@ const (
 )
 
 // exchanged sends a GET with fields and serves it with a raw response.
-func exchanged(t *testing.T, k *container, addr, response string, fields ...string) answer {
+func exchanged(t *testing.T, k *container, addr, response string, fields ...string) response {
 	t.Helper()
 	c := dialAddr(t, addr)
 	defer c.close()
@@ -21,7 +21,7 @@ func exchanged(t *testing.T, k *container, addr, response string, fields ...stri
 	p.head()
 	p.send(response)
 	p.close()
-	return c.answer("GET")
+	return c.response("GET")
 }
 
 func TestAResponseHasALoadReportIfTheRequestWantsOne(t *testing.T) {
@@ -106,7 +106,7 @@ func TestARejectionHasALoadReportIfTheRequestWantsOne(t *testing.T) {
 	c, p := inFlight(t, k, g, "/0")
 	waiting := queued(t, g, "/1")
 	rejected := dial(t, g).get("/2", asksForLoad)
-	rejected.refusal(503)
+	rejected.localError(503)
 	if v := rejected.get(loadField); !strings.HasPrefix(v, "TEXT application_utilization=1,") || !strings.Contains(v, "named_metrics.queue_depth=1") {
 		t.Errorf("%q", v)
 	}

@@ -45,7 +45,7 @@ func TestOpenTelemetrysVariablesConfigureTheExportOfTracesAndMetrics(t *testing.
 		{"grpc", otlptest.GRPC(t, nil), otlp.Traces.Method, otlp.Metrics.Method, "Grpc-Encoding"},
 	} {
 		k := startContainer(t)
-		must(t, k.AnswerAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")))
+		must(t, k.RespondAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")))
 		g := startGate(t, k, exportOver(c.protocol), "OTEL_EXPORTER_OTLP_ENDPOINT="+c.collector.URL+"/base", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT="+c.collector.URL+"/figures",
 			"OTEL_EXPORTER_OTLP_HEADERS=x-tenant=a%20b", "OTEL_EXPORTER_OTLP_METRICS_HEADERS=x-tenant=c", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION=gzip",
 			"SERVING_SERVICE=shop", "OTEL_SERVICE_NAME=named", "OTEL_RESOURCE_ATTRIBUTES=team=a%20b,service.name=other")
@@ -91,12 +91,12 @@ func TestOpenTelemetrysSamplerOverridesTheDecisionOfTheSender(t *testing.T) {
 	t.Parallel()
 	c := otlptest.HTTP(t, nil)
 	k := startContainer(t)
-	must(t, k.AnswerAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")))
+	must(t, k.RespondAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")))
 	g := startGate(t, k, exportOver("http/protobuf"), "OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL, "OTEL_TRACES_SAMPLER=traceidratio", "OTEL_TRACES_SAMPLER_ARG=0.5",
 		"OTEL_METRIC_EXPORT_INTERVAL=3600000")
 	const requests = 20 // of each kind
 	client := dial(t, g)
-	// The sampler decides by the last eight bytes of the trace id. These come first, so that their spans would be sent first.
+	// The sampler decides by the last eight bytes of the trace id. The unsampled requests are sent first, so that their spans would be exported first.
 	for i := range requests {
 		client.get("/", fmt.Sprintf("traceparent: 00-0af7651916cd43ddff48eb211c8031%02x-b7ad6b7169203331-01", i)).is(200, "")
 	}
@@ -109,7 +109,7 @@ func TestOpenTelemetrysSamplerOverridesTheDecisionOfTheSender(t *testing.T) {
 	for len(want) > 0 {
 		m := c.Next(t)
 		if m.Path != otlp.Traces.Path {
-			t.Fatalf("metrics are sent long before the interval is over: %s", m.Path)
+			t.Fatalf("metrics were sent long before the interval expired: %s", m.Path)
 		}
 		for _, s := range decodeOTLP(m.Body) {
 			if s.name == "kn.queueproxy.proxy" && !want[s.trace] {
@@ -128,7 +128,7 @@ func TestTheGateUsesTLSToACollectorWithoutAScheme(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { collector.Close() })
 	k := startContainer(t)
-	must(t, k.AnswerAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")))
+	must(t, k.RespondAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")))
 	g := startGate(t, k, "TRACING_CONFIG_BACKEND=grpc", "TRACING_CONFIG_SAMPLE_RATE=1", "TRACING_CONFIG_ZIPKIN_ENDPOINT="+collector.Addr().String())
 	dial(t, g).get("/").is(200, "")
 	conn, err := collector.Accept()

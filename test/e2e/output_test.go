@@ -82,7 +82,7 @@ func exchanges(t *testing.T, k *container, g *gate, n int) {
 		}
 		p.head()
 		p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-		c.answer("GET").is(200, "ok")
+		c.response("GET").is(200, "ok")
 	}
 	p.close()
 	c.get("/", "K-Network-Probe: probe", "K-Network-Hash: h").is(200, "")
@@ -141,12 +141,12 @@ func TestASecondSignalEndsTheProcessWhileItsLogsAreNotRead(t *testing.T) {
 	start := time.Now()
 	g.signal(syscall.SIGTERM)
 	g.ends(1)
-	t.Logf("gone %v after the second signal", time.Since(start))
+	t.Logf("exited %v after the second signal", time.Since(start))
 	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("gone %v after the second signal, want 1 s at most", took)
+		t.Errorf("exited %v after the second signal, want 1 s at most", took)
 	}
 	c.rest()
-	p.gone()
+	p.awaitClose()
 }
 
 func TestAFailedStartEndsAlthoughStderrIsBlocked(t *testing.T) {

@@ -16,7 +16,7 @@ func queuedWith(t *testing.T, g *gate, path string, fields ...string) *client {
 	t.Helper()
 	c := dial(t, g)
 	c.send(request("GET", path, fields...))
-	g.taken(c)
+	g.awaitRead(c)
 	return c
 }
 
@@ -65,7 +65,7 @@ func TestAFullFairQueueShedsTheNewestRequestOfTheKeyWithMostQueued(t *testing.T)
 	}
 	dial(t, g).get("/flood/4").plainError(503, "pending request queue full\n")
 	waiting["/quiet/1"] = queued(t, g, "/quiet/1")
-	waiting["/flood/3"].answer("GET").plainError(503, "pending request queue full\n")
+	waiting["/flood/3"].response("GET").plainError(503, "pending request queue full\n")
 	inOrder(t, k, c, p, waiting, "/flood/1", "/quiet/1", "/flood/2")
 }
 
@@ -79,7 +79,7 @@ func TestAHigherPriorityIsAdmittedFirstAndALowerOneIsShed(t *testing.T) {
 		"/usual/2": queuedWith(t, g, "/usual/2"),
 	}
 	waiting["/high"] = queuedWith(t, g, "/high", "Priority: u=0, i")
-	waiting["/low"].answer("GET").plainError(503, "pending request queue full\n")
+	waiting["/low"].response("GET").plainError(503, "pending request queue full\n")
 	dial(t, g).get("/low/2", "Priority: 7").plainError(503, "pending request queue full\n")
 	inOrder(t, k, c, p, waiting, "/high", "/usual", "/usual/2")
 }
@@ -95,7 +95,7 @@ func TestAQueuedRequestIsRejectedAtItsDeadline(t *testing.T) {
 	a.plainError(504, "deadline exceeded\n")
 	a.field("K-Gate-Outcome", "deadline-exceeded")
 	if waited := time.Since(start); waited < 290*time.Millisecond {
-		t.Errorf("it left after %v, want 300ms", waited)
+		t.Errorf("rejected after %v, want 300ms", waited)
 	}
 	k.unseen("a request whose deadline has passed")
 	finish(c, p)
@@ -129,7 +129,7 @@ func TestServiceTimeExcludesSlowUploads(t *testing.T) {
 		p.close()
 	}
 	for _, c := range clients {
-		c.answer("POST").is(200, "ok")
+		c.response("POST").is(200, "ok")
 	}
 	// Concurrently, so that the gate cannot learn from the first response.
 	var quick []*client
@@ -144,7 +144,7 @@ func TestServiceTimeExcludesSlowUploads(t *testing.T) {
 		p.close()
 	}
 	for _, c := range quick {
-		c.answer("GET").is(200, "ok")
+		c.response("GET").is(200, "ok")
 	}
 }
 
@@ -179,7 +179,7 @@ func TestRetryAfterIsAsLongAsTheQueueNeedsToDrain(t *testing.T) {
 	}
 	time.Sleep(1200 * time.Millisecond) // no slot is released: both requests take longer than this
 	if later := refused(); later < 2 || later > 60 {
-		t.Errorf("Retry-After %d with two who wait and no slot for more than a second, want 2 or more", later)
+		t.Errorf("Retry-After %d with two queued requests and no released slot for more than a second, want 2 or more", later)
 	}
 	finish(c, p)
 	finish(one, k.acceptFor("/1"))
@@ -213,7 +213,7 @@ func TestAnAutoLimitStartsSmallAndGrowsWithUse(t *testing.T) {
 			p.close()
 		}
 		for _, c := range clients {
-			c.answer("GET").is(200, "ok")
+			c.response("GET").is(200, "ok")
 		}
 	}
 }
@@ -245,9 +245,9 @@ func TestSlowerReadinessProbesReduceAnAutoLimit(t *testing.T) {
 		defer c.close()
 		c.send(request("GET", "/held"))
 	}
-	eventually(t, "all slots are taken", func() bool { return figures(g, page)["queuegate_in_flight_requests"] == 4 })
+	eventually(t, "all slots are in use", func() bool { return figures(g, page)["queuegate_in_flight_requests"] == 4 })
 	slow.Store(true)
-	eventually(t, "the limit is below that of the start", func() bool {
+	eventually(t, "the limit is below its initial value", func() bool {
 		g.ask(activator)
 		return figures(g, page)["queuegate_concurrency_limit"] < 4
 	})
@@ -288,7 +288,7 @@ func TestTheStatusOfAQueueRejectionIsASetting(t *testing.T) {
 	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1", "QUEUE_MAX_WAIT=50ms", "QUEUE_REFUSAL_STATUS=429")
 	c, p := inFlight(t, k, g, "/0")
 	waiting := queued(t, g, "/waiting")
-	expired := waiting.answer("GET")
+	expired := waiting.response("GET")
 	expired.plainError(429, "queue wait expired\n")
 	expired.field("Retry-After", "1")
 	finish(c, p)

@@ -17,7 +17,7 @@ func TestAConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
 			p := k.accept()
 			p.head()
 			p.send(okBody)
-			c.answer("GET").is(200, "ok")
+			c.response("GET").is(200, "ok")
 			switch how {
 			case "close":
 				p.close()
@@ -34,7 +34,7 @@ func TestAConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
 			q.expect("abc")
 			q.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 			q.close()
-			c.answer(method).is(200, "ok")
+			c.response(method).is(200, "ok")
 		}
 	}
 }
@@ -48,7 +48,7 @@ func reused(t *testing.T, k *container, g *gate) (*client, *peer) {
 	p := k.accept()
 	p.head()
 	p.send(okBody)
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 	return c, p
 }
 
@@ -71,7 +71,7 @@ func TestAnIdempotentRequestOnAConnectionThatClosesIsRetriedOnce(t *testing.T) {
 			}
 			q.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 			q.close()
-			c.answer(method).is(200, "")
+			c.response(method).is(200, "")
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestARequestIsRetriedOnlyOnce(t *testing.T) {
 	q := k.accept()
 	q.head()
 	q.close()
-	c.answer("GET").plainError(502, "upstream closed the connection\n")
+	c.response("GET").plainError(502, "upstream closed the connection\n")
 	k.unseen("a third attempt")
 }
 
@@ -98,7 +98,7 @@ func TestARequestIsNotRetriedAfterItsResponseBegan(t *testing.T) {
 	p.head()
 	p.send("HTTP/1.1 2")
 	p.close()
-	c.answer("GET").plainError(502, "upstream closed the connection\n")
+	c.response("GET").plainError(502, "upstream closed the connection\n")
 	k.unseen("a second attempt")
 }
 
@@ -113,10 +113,10 @@ func TestANonIdempotentRequestIsNotRetriedAfterBytesWereSent(t *testing.T) {
 			p.expect("abc")
 			if how == "close" {
 				p.close()
-				c.answer(method).plainError(502, "upstream closed the connection\n")
+				c.response(method).plainError(502, "upstream closed the connection\n")
 			} else {
 				p.abort()
-				c.answer(method).refusal(502)
+				c.response(method).localError(502)
 			}
 			k.unseen("a second attempt")
 		}
@@ -127,7 +127,7 @@ func TestBytesAfterAResponseAreNotTheNextResponse(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
-	for _, x := range []struct{ method, answer, body string }{
+	for _, x := range []struct{ method, response, body string }{
 		{"GET", okBody + evil, "ok"},
 		{"GET", okBody + "x", "ok"},
 		{"GET", okBody + "\r\n", "ok"},
@@ -140,17 +140,17 @@ func TestBytesAfterAResponseAreNotTheNextResponse(t *testing.T) {
 		c.send(request(x.method, "/"))
 		p := k.accept()
 		p.head()
-		p.send(x.answer)
-		if a := c.answer(x.method); a.body != x.body {
-			t.Errorf("%q gave body %q", x.answer, a.body)
+		p.send(x.response)
+		if a := c.response(x.method); a.body != x.body {
+			t.Errorf("%q gave body %q", x.response, a.body)
 		}
-		p.gone()
+		p.awaitClose()
 		c.send(request("GET", "/next"))
 		q := k.accept()
 		q.head()
 		q.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnext")
 		q.close()
-		c.answer("GET").is(200, "next")
+		c.response("GET").is(200, "next")
 	}
 }
 
@@ -169,7 +169,7 @@ func TestAnUnsolicitedResponseClosesTheConnection(t *testing.T) {
 		q.head()
 		q.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnext")
 		q.close()
-		c.answer("GET").is(200, "next")
+		c.response("GET").is(200, "next")
 		if got, _ := p.rest(); got != "" {
 			t.Errorf("the dropped connection got %q", got)
 		}
@@ -197,11 +197,11 @@ func TestAForbiddenBodyIsNotTheNextResponse(t *testing.T) {
 			a = parseHead(t, c.head())
 		}
 		c.send(request("GET", "/next"))
-		q := k.accept() // on another connection, before any byte of the body
+		q := k.accept() // on another connection, before the first byte of the forbidden body
 		q.head()
 		q.send(okBody)
-		c.answer("GET").is(200, "ok")
-		p.gone()
+		c.response("GET").is(200, "ok")
+		p.awaitClose()
 		q.close()
 		c.close()
 	}
@@ -217,7 +217,7 @@ func TestConnectionsAreRetiredBeforeTheContainerClosesThem(t *testing.T) {
 		t.Helper()
 		p.head()
 		p.send(head + "Content-Length: 2\r\n\r\nok")
-		c.answer("POST").is(200, "ok")
+		c.response("POST").is(200, "ok")
 	}
 	const plain = "HTTP/1.1 200 OK\r\n"
 	c.send(request("POST", "/first"))
@@ -230,24 +230,24 @@ func TestConnectionsAreRetiredBeforeTheContainerClosesThem(t *testing.T) {
 	p.head()
 	lived := time.Since(idle)
 	p.close()
-	c.answer("POST").plainError(502, "upstream closed the connection\n")
+	c.response("POST").plainError(502, "upstream closed the connection\n")
 
 	c.send(request("POST", "/second"))
 	q := k.accept()
 	post(q, plain)
-	time.Sleep(lived) // on a busy machine p is older than age
+	time.Sleep(lived) // not age: on a busy machine p lived longer
 	c.send(request("POST", "/third"))
 	r := k.accept() // q is as old as p was
 	post(r, plain)
 	c.send(request("POST", "/fourth"))
 	post(r, plain)
-	// So the container's idle timeout is longer.
+	// q stayed open at that age, so the gate now uses older connections.
 	time.Sleep(5 * age)
 	c.send(request("POST", "/fifth"))
 	post(r, plain+"Connection: keep-alive\r\nKeep-Alive: max=9, timeout=0\r\n")
 	// A Keep-Alive timeout field applies immediately.
 	c.send(request("POST", "/sixth"))
-	r.gone()
+	r.awaitClose()
 	post(q, plain) // it is older than the limit too
 }
 
@@ -276,7 +276,7 @@ func TestConcurrentResponsesReachTheirRequests(t *testing.T) {
 			peers[i].close()
 		}
 		for i, c := range clients {
-			c.answer("GET").is(200, fmt.Sprintf("/%d/%d", round, i))
+			c.response("GET").is(200, fmt.Sprintf("/%d/%d", round, i))
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestReadinessProbeOfAReadyContainerGets200Queue(t *testing.T) {
 		} {
 			c := dial(t, g)
 			c.send(line + "\r\nUser-Agent: " + agent + "\r\nK-Network-Probe: queue\r\n\r\n")
-			a := c.answer("GET")
+			a := c.response("GET")
 			a.is(200, "queue")
 			a.field("Content-Type", "text/plain; charset=utf-8")
 		}
@@ -77,7 +77,7 @@ func TestProbeFieldsMatchNamesInAnyCaseAndTheFirstValueCounts(t *testing.T) {
 
 // forwarded fails unless a GET with these fields is forwarded, and returns the head
 // that the container received.
-func forwarded(t *testing.T, k *container, g *gate, fields ...string) answer {
+func forwarded(t *testing.T, k *container, g *gate, fields ...string) response {
 	t.Helper()
 	c := dial(t, g)
 	c.send(request("GET", "/traffic", fields...))
@@ -85,7 +85,7 @@ func forwarded(t *testing.T, k *container, g *gate, fields ...string) answer {
 	head := p.head()
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\nforwarded")
 	p.closeWrite()
-	c.answer("GET").is(200, "forwarded")
+	c.response("GET").is(200, "forwarded")
 	c.close()
 	return parseHead(t, head)
 }
@@ -104,7 +104,7 @@ func TestProberWithAnyOtherProbeValueGets400(t *testing.T) {
 	k.unseen("a probe")
 }
 
-func TestAQueueProbeOfAnyUserAgentIsAnsweredByTheGate(t *testing.T) {
+func TestAQueueProbeOfAnyUserAgentGetsALocalReply(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, agent := range []string{"", "curl/8", "kube-probe", "Knative-Ingress-Probe", "Go-http-client/1.1"} {
@@ -170,7 +170,7 @@ func TestKubeletProbeHeaderDoesNotEscapeTheLimit(t *testing.T) {
 	p.head()
 	dial(t, g).get("/b", "K-Kubelet-Probe: queue").plainError(503, "pending request queue full\n")
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-	first.answer("GET").is(200, "")
+	first.response("GET").is(200, "")
 }
 
 func TestProbesWhileDrainingGet503ShuttingDown(t *testing.T) {
@@ -192,13 +192,13 @@ func TestProbesWhileDrainingGet503ShuttingDown(t *testing.T) {
 	k.unseen("a probe")
 }
 
-func TestOptionsStarIsAnsweredByTheGate(t *testing.T) {
+func TestOptionsStarGetsALocalReply(t *testing.T) {
 	k := startSilentContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
 	for range 2 {
 		c.send("OPTIONS * HTTP/1.1\r\nHost: gate.test\r\n\r\n")
-		c.answer("OPTIONS").is(200, "")
+		c.response("OPTIONS").is(200, "")
 	}
 }
 
@@ -218,21 +218,21 @@ func TestProbesMayUseEveryFormOfHTTP1(t *testing.T) {
 
 	c := dial(t, g)
 	c.send("HEAD / HTTP/1.1\r\nHost: x\r\n" + probe + "\r\n")
-	a := c.answer("HEAD")
+	a := c.response("HEAD")
 	a.is(200, "")
 	c.send("GET http://other.test/x HTTP/1.1\r\nHost: x\r\n" + probe + "\r\n")
-	c.answer("GET").is(200, "queue")
+	c.response("GET").is(200, "queue")
 	c.send(strings.Repeat("GET /p HTTP/1.1\r\nHost: x\r\n"+probe+"\r\n", 3))
 	for range 3 {
-		c.answer("GET").is(200, "queue")
+		c.response("GET").is(200, "queue")
 	}
 	c.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n" + probe + "\r\nabcGET / HTTP/1.1\r\nHost: x\r\n" + probe + "\r\n")
-	c.answer("POST").is(200, "queue")
-	c.answer("GET").is(200, "queue")
+	c.response("POST").is(200, "queue")
+	c.response("GET").is(200, "queue")
 
 	old := dial(t, g)
 	old.send("GET / HTTP/1.0\r\n" + probe + "\r\n")
-	a = old.answer("GET")
+	a = old.response("GET")
 	a.is(200, "queue")
 	a.lacks("Transfer-Encoding")
 	old.closed()
@@ -240,7 +240,7 @@ func TestProbesMayUseEveryFormOfHTTP1(t *testing.T) {
 	kept := dial(t, g)
 	for range 2 {
 		kept.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n" + probe + "\r\n")
-		a = kept.answer("GET")
+		a = kept.response("GET")
 		a.is(200, "queue")
 		a.field("Connection", "keep-alive")
 	}
@@ -255,24 +255,24 @@ func TestProbesAreNeitherCountedNorQueued(t *testing.T) {
 	p := k.accept()
 	p.head()
 	second.send(request("GET", "/b"))
-	g.taken(second)
+	g.awaitRead(second)
 	dial(t, g).get("/c").plainError(503, "pending request queue full\n")
 	for range 3 {
 		dial(t, g).get("/", "User-Agent: kube-probe/1", "K-Network-Probe: queue").is(200, "queue")
 		dial(t, g).get("/", "K-Network-Probe: probe", "K-Network-Hash: h").is(200, "")
 		c := dial(t, g)
 		c.send("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
-		c.answer("OPTIONS").is(200, "")
+		c.response("OPTIONS").is(200, "")
 	}
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 	p.close()
-	first.answer("GET").is(200, "")
+	first.response("GET").is(200, "")
 	q := k.accept()
 	if got := parseHead(t, q.head()).line; got != "GET /b HTTP/1.1" {
 		t.Fatalf("the container got %q", got)
 	}
 	q.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-	second.answer("GET").is(200, "")
+	second.response("GET").is(200, "")
 	k.unseen("a probe")
 }
 

@@ -23,6 +23,6 @@ func TestProfilesAreServedOnlyWhereProfilingIsEnabled(t *testing.T) {
 	startGate(t, k, fmt.Sprintf("PROFILING_PORT=%d", off)) // side ports open before the serving port
 	if conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", off)); err == nil {
 		_ = conn.Close()
-		t.Error("profiles are served without having been asked for")
+		t.Error("profiles are served although they are not enabled")
 	}
 }

@@ -155,13 +155,13 @@ func raw(each func(*net.TCPConn)) server {
 }
 
 // saying reads once, sends these bytes and closes in an orderly way.
-func saying(answer string) server {
+func saying(response string) server {
 	return raw(func(c *net.TCPConn) {
 		defer c.Close()
 		if _, err := readHead(c); err != nil {
 			return
 		}
-		_, _ = io.WriteString(c, answer)
+		_, _ = io.WriteString(c, response)
 		_ = c.CloseWrite()
 		_, _ = io.Copy(io.Discard, c)
 	})

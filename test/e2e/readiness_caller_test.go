@@ -24,7 +24,7 @@ func startGateFor(t *testing.T, a *app, probe string, settings ...string) *gate 
 }
 
 // ask sends one probe on a new connection.
-func (g *gate) ask(as []string) answer {
+func (g *gate) ask(as []string) response {
 	g.t.Helper()
 	c := dial(g.t, g)
 	defer c.close()
@@ -32,7 +32,7 @@ func (g *gate) ask(as []string) answer {
 }
 
 // ready fails unless this is the response of a gate whose containers are ready.
-func (a answer) ready() {
+func (a response) ready() {
 	a.t.Helper()
 	a.is(200, "queue")
 	a.field("Content-Type", "text/plain; charset=utf-8")
@@ -43,7 +43,7 @@ func (a answer) ready() {
 
 // notReady fails unless this is the response of a gate that is not ready for this
 // reason.
-func (a answer) notReady(reason string) {
+func (a response) notReady(reason string) {
 	a.t.Helper()
 	a.is(503, "")
 	a.field("K-Gate-Outcome", "not-ready")
@@ -55,7 +55,7 @@ func (a answer) notReady(reason string) {
 // becomesNotReady probes until the gate reports this reason, and checks the response.
 func (g *gate) becomesNotReady(as []string, reason string) {
 	g.t.Helper()
-	var a answer
+	var a response
 	eventually(g.t, "the reason is "+reason, func() bool {
 		a = g.ask(as)
 		return a.get("K-Readiness-Reason") == reason
@@ -66,7 +66,7 @@ func (g *gate) becomesNotReady(as []string, reason string) {
 // becomesReady probes until the gate is ready, and checks the response.
 func (g *gate) becomesReady(as []string) {
 	g.t.Helper()
-	var a answer
+	var a response
 	eventually(g.t, "the gate is ready", func() bool {
 		a = g.ask(as)
 		return a.status == 200
@@ -93,7 +93,7 @@ func (g *gate) changes() []change {
 		}
 		var c change
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
-			g.t.Fatalf("a log line is no JSON: %v: %q", err, line)
+			g.t.Fatalf("a log line is not JSON: %v: %q", err, line)
 		}
 		if c.To != "" || c.From != "" {
 			all = append(all, c)
@@ -119,6 +119,6 @@ func (g *gate) changed(want ...string) {
 		return len(got) >= len(want)
 	})
 	if strings.Join(got, "; ") != strings.Join(want, "; ") {
-		g.t.Fatalf("the log tells of\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		g.t.Fatalf("the log has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

@@ -32,7 +32,7 @@ func faults(t *testing.T) []fault {
 		{"gRPC refused", `"grpc":{"port":PORT}`, nil, "refused", "connection refused", 502},
 		{"reset", getPlain, raw(reset), "reset", "connection reset", 502},
 		{"gRPC reset", `"grpc":{"port":PORT}`, raw(reset), "reset", "connection reset", 502},
-		{"closed without a word", getPlain, saying(""), "closed", "connection closed before the answer was complete", 502},
+		{"closed without a response", getPlain, saying(""), "closed", "connection closed before the answer was complete", 502},
 		{"closed in the head", getPlain, saying("HTTP/1.1 200 OK\r\nX-A: b"), "closed", "connection closed before the answer was complete", 502},
 		{"closed in the body", getPlain, saying("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"), "closed", "connection closed before the answer was complete", 502},
 		{"timeout", getPlain, silent(t), "timeout", "no answer in time", 504},
@@ -81,7 +81,7 @@ func TestEveryReadinessFailureIsNamedInTheResponseAndInTheLog(t *testing.T) {
 			g.changed(fmt.Sprintf("web: unknown > %s (%s)", to, f.cause))
 			c := g.changes()[0]
 			if !strings.Contains(c.Message, "web is "+to) || !strings.Contains(c.Message, ": "+f.detail) {
-				t.Errorf("the log says %q, want %q in it", c.Message, f.detail)
+				t.Errorf("the log has %q, want it to contain %q", c.Message, f.detail)
 			}
 		})
 	}

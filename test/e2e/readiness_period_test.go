@@ -137,8 +137,8 @@ func TestWithAPeriodASingleFailureIsIgnored(t *testing.T) {
 func TestSuccessThresholdCountsAcrossProbers(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
-		probe   string
-		answers []int // the last one is repeated
+		probe     string
+		responses []int // the last one is repeated
 	}{
 		{periodic(`,"successThreshold":4`), []int{200, 200, 500, 200, 200, 200, 200}},
 		{`{"httpGet":{"path":"/ready"},"successThreshold":2}`, []int{200, 500, 200, 200}},
@@ -148,7 +148,7 @@ func TestSuccessThresholdCountsAcrossProbers(t *testing.T) {
 		a.listen(func(l net.Listener) {
 			serial(l, func() int {
 				at++
-				return x.answers[min(at, len(x.answers))-1]
+				return x.responses[min(at, len(x.responses))-1]
 			})
 		})
 		g := startGateFor(t, a, x.probe, "READINESS_WAIT=1ms")
@@ -159,8 +159,8 @@ func TestSuccessThresholdCountsAcrossProbers(t *testing.T) {
 			confirming = confirming || said.get("K-Readiness-Reason") == "user-container: confirming"
 			return said.status == 200
 		})
-		if seen < len(x.answers) {
-			t.Errorf("%s: ready after %d probes, want not before number %d", x.probe, seen, len(x.answers))
+		if seen < len(x.responses) {
+			t.Errorf("%s: ready after %d probes, want not before number %d", x.probe, seen, len(x.responses))
 		}
 		if !confirming {
 			t.Errorf("%s: no caller was notified that successes are being counted", x.probe)

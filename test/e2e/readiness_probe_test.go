@@ -94,7 +94,7 @@ func TestAGRPCCheckLooksLikeTheKubelets(t *testing.T) {
 	const path = "/grpc.health.v1.Health/Check "
 	want := []string{path + "\x00\x00\x00\x00\x0b\x0a\x09shop.Cart", path + "\x00\x00\x00\x00\x00"}
 	if len(asked) < 2 || asked[0] != want[0] || asked[len(asked)-1] != want[1] {
-		t.Errorf("the container was asked %q, want %q", asked, want)
+		t.Errorf("the container got the call %q, want %q", asked, want)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestHTTP2WithoutTLSIsDetectedAndRemembered(t *testing.T) {
 	g := startGateFor(t, a, `{"httpGet":{"path":"/h2"}}`, "READINESS_FRESHNESS=1ms")
 	g.ask(activator).ready()
 	if protocol.Load() != "HTTP/2.0" {
-		t.Errorf("the probe came as %v", protocol.Load())
+		t.Errorf("the probe arrived as %v", protocol.Load())
 	}
 	for range 3 {
 		<-time.After(3 * time.Millisecond)

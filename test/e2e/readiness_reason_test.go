@@ -14,7 +14,7 @@ func TestReasonsAreShownOnlyToThePlatformAndThePod(t *testing.T) {
 	g.becomesNotReady(anybody, "user-container: refused") // from the loopback
 	g.awaitPorts(g.admin)
 	for _, address := range addressesOutside(t) {
-		get := func(port, path string, fields ...string) answer {
+		get := func(port, path string, fields ...string) response {
 			t.Helper()
 			c := dialAddr(t, net.JoinHostPort(address, port))
 			defer c.close()

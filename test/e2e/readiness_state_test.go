@@ -84,15 +84,15 @@ func TestARefusedConnectionChangesReadinessAndQueuesTheRequest(t *testing.T) {
 		}
 		for _, c := range append(held, callers...) {
 			if c.pending() {
-				t.Fatal("answered while the container is down")
+				t.Fatal("got a response while the container is down")
 			}
 		}
 		a.listen(a.website)
 		for _, c := range held {
-			c.answer("GET").is(200, "ok")
+			c.response("GET").is(200, "ok")
 		}
 		for _, c := range callers {
-			c.answer("GET").ready()
+			c.response("GET").ready()
 		}
 		g.changed("user-container: unknown > ready", "user-container: ready > down (refused)", "user-container: down > ready")
 	}
@@ -134,6 +134,6 @@ func TestOneLogLineForEachChangeOfState(t *testing.T) {
 		attempts += c.Attempts
 	}
 	if attempts < 10 {
-		t.Errorf("the lines tell of %d attempts in all", attempts)
+		t.Errorf("the lines count %d attempts in total", attempts)
 	}
 }

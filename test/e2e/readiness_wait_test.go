@@ -14,7 +14,7 @@ func (g *gate) held(as []string) *client {
 	g.t.Helper()
 	c := dial(g.t, g)
 	c.send(request("GET", "/", as...))
-	g.taken(c)
+	g.awaitRead(c)
 	return c
 }
 
@@ -30,14 +30,14 @@ func TestAProberWaitsUntilTheContainerIsReady(t *testing.T) {
 		plain := g.held([]string{"K-Network-Probe: queue", "K-Network-Hash: both"})
 		for _, c := range append(all, plain) {
 			if c.pending() {
-				t.Fatal("a caller was answered before the container listened")
+				t.Fatal("a prober got a response before the container listened")
 			}
 		}
 		a.listen(a.website)
 		for _, c := range all {
-			c.answer("GET").ready()
+			c.response("GET").ready()
 		}
-		both := plain.answer("GET")
+		both := plain.response("GET")
 		both.ready()
 		both.field("K-Network-Hash", "both")
 		g.ask(kubelet).ready()
@@ -54,10 +54,10 @@ func TestAProberWaitsUntilAFailingContainerIsReady(t *testing.T) {
 	before := a.count()
 	eventually(t, "the application is probed again", func() bool { return a.count() >= before+3 })
 	if c.pending() {
-		t.Fatal("a caller was answered while the probe failed")
+		t.Fatal("a prober got a response while the checks failed")
 	}
 	a.status.Store(204)
-	c.answer("GET").ready()
+	c.response("GET").ready()
 }
 
 func TestAProberGetsTheReasonItIsNotReadyAfterReadinessWait(t *testing.T) {
@@ -82,14 +82,14 @@ func TestTheKubeletGetsTheReasonAfter900Milliseconds(t *testing.T) {
 		start := time.Now()
 		g.ask(kubelet).notReady("user-container: refused")
 		since(t, start, 900*time.Millisecond)
-		t.Logf("the kubelet was answered after %v", time.Since(start))
+		t.Logf("the kubelet got its response after %v", time.Since(start))
 		return time.Since(start) < time.Second
 	})
 	if other.pending() {
-		t.Error("the other caller was answered with the kubelet")
+		t.Error("the other prober got its response with the kubelet")
 	}
 	a.listen(a.website)
-	other.answer("GET").ready()
+	other.response("GET").ready()
 }
 
 func TestADrainReleasesWaitingProbersImmediately(t *testing.T) {
@@ -99,7 +99,7 @@ func TestADrainReleasesWaitingProbersImmediately(t *testing.T) {
 	held := []*client{g.held(activator), g.held([]string{"K-Network-Probe: queue"})}
 	g.signal(syscall.SIGTERM)
 	for _, c := range held {
-		c.answer("GET").plainError(503, "shutting down\n")
+		c.response("GET").plainError(503, "shutting down\n")
 	}
 	g.ask(kubelet).plainError(503, "shutting down\n")
 }
@@ -116,7 +116,7 @@ func TestNoResultIsBasedOnACheckOlderThanReadinessFreshness(t *testing.T) {
 		<-time.After(freshness + 10*time.Millisecond)
 		g.becomesReady(activator)
 		if a.count() == before {
-			t.Error("a caller was answered from evidence older than READINESS_FRESHNESS")
+			t.Error("a response is based on a check older than READINESS_FRESHNESS")
 		}
 	}
 	a.status.Store(500)
@@ -124,7 +124,7 @@ func TestNoResultIsBasedOnACheckOlderThanReadinessFreshness(t *testing.T) {
 	<-time.After(freshness + 200*time.Millisecond)
 	for range 3 {
 		if got := g.ask(kubelet).status; got != 503 {
-			t.Errorf("got %d from evidence older than READINESS_FRESHNESS", got)
+			t.Errorf("got %d based on a check older than READINESS_FRESHNESS", got)
 		}
 	}
 	g.becomesNotReady(activator, "user-container: status 500")
@@ -141,6 +141,6 @@ func TestAFreshReadinessResultIsReused(t *testing.T) {
 	}
 	// The gate schedules checks after 1, 2, 4 and 8 s.
 	if n, most := a.count(), 2+int(time.Since(start)/time.Second); n > most {
-		t.Errorf("200 asks within %v caused %d probes", time.Since(start), n)
+		t.Errorf("200 probes within %v caused %d probes", time.Since(start), n)
 	}
 }

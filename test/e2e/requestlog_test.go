@@ -25,7 +25,7 @@ func TestTheRequestLogHasTheTraceIDOfTheSpan(t *testing.T) {
 	t.Parallel()
 	const a, b = "0af7651916cd43dd8448eb211c80319c", "463ac35c9f6413ad48485a3953bb6124"
 	k := startContainer(t)
-	must(t, k.AnswerAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")))
+	must(t, k.RespondAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")))
 	for _, sampled := range []string{"1", "0"} {
 		g := startGate(t, k, "SERVING_ENABLE_REQUEST_LOG=true", "SERVING_REQUEST_LOG_TEMPLATE=json",
 			`OBSERVABILITY_CONFIG={"enableRequestLog":true,"requestLogTemplate":"json","tracing":{"protocol":"stdout"}}`)
@@ -56,7 +56,7 @@ func TestEachRequestGetsALineInTheRequestLog(t *testing.T) {
 	p := k.accept()
 	p.head()
 	p.send("HTTP/1.1 418 Teapot\r\nContent-Length: 5\r\n\r\nhello")
-	c.answer("POST")
+	c.response("POST")
 	var line struct {
 		HTTPRequest struct {
 			RequestMethod, RequestURL, UserAgent, Protocol, ServerIP, RemoteIP string
@@ -73,7 +73,7 @@ func TestEachRequestGetsALineInTheRequestLog(t *testing.T) {
 	if h.RequestMethod != "POST" || h.Status != 418 || h.Protocol != "HTTP/1.1" || h.ServerIP != "192.0.2.9" ||
 		h.RequestURL != `/odd"\u2028?q` || h.UserAgent != "a\"b\uFFFD" || line.Outcome != "served" ||
 		line.TraceID != "0af7651916cd43dd8448eb211c80319c" || line.TotalMS <= 0 {
-		t.Errorf("the line says %+v of\n%s", line, text)
+		t.Errorf("the line has %+v of\n%s", line, text)
 	}
 
 	gone := dial(t, g)
@@ -81,7 +81,7 @@ func TestEachRequestGetsALineInTheRequestLog(t *testing.T) {
 	p.head() // the same connection
 	gone.close()
 	if text := logLine(g, "/gone"); !strings.Contains(text, `"status": 499`) || !strings.Contains(text, `"client-gone"`) {
-		t.Errorf("a client that left is logged as %s", text)
+		t.Errorf("a disconnected client is logged as %s", text)
 	}
 	if strings.Contains(g.Stdout.String(), "/probe") {
 		t.Error("a probe is in the log")
@@ -100,10 +100,10 @@ func TestProbesAreInTheRequestLogOnlyIfConfigured(t *testing.T) {
 		p := k.accept()
 		p.head()
 		p.send("HTTP/1.1 204 No Content\r\n\r\n")
-		c.answer("GET")
+		c.response("GET")
 		logLine(g, "/other 204")
 		if got := strings.Contains(g.Stdout.String(), "/probe 200\n"); got != (asked == "true") {
-			t.Errorf("asked for probes: %s; the log:\n%s", asked, g.Stdout.String())
+			t.Errorf("with the setting %s the log:\n%s", asked, g.Stdout.String())
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestEveryRowNamesItsTest(t *testing.T) {
 			switch {
 			case name == "`pkg/probe`" || name == "`pkg/metrics`":
 			case !exists[name]:
-				t.Errorf("row %q names %q, which is no test here", strings.TrimSpace(cells[0]), name)
+				t.Errorf("row %q names %q, which is not a test of this package", strings.TrimSpace(cells[0]), name)
 			default:
 				named[name] = true
 			}
@@ -41,7 +41,7 @@ func TestEveryRowNamesItsTest(t *testing.T) {
 	}
 	for _, s := range []string{"B", "C", "D", "E", "G"} {
 		if rows[s] == 0 {
-			t.Errorf("no row of section %s", s)
+			t.Errorf("section %s has no row", s)
 		}
 	}
 	for name := range exists {

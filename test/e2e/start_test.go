@@ -103,7 +103,7 @@ func TestAnUnknownTracingBackendIsAWarning(t *testing.T) {
 		}
 	}
 	if strings.Contains(g.Stderr.String(), "LoggingURLTemplate") {
-		t.Errorf("a known key is warned of:\n%s", g.Stderr.String())
+		t.Errorf("a known key causes a warning:\n%s", g.Stderr.String())
 	}
 }
 
@@ -126,7 +126,7 @@ func ownLines(g *gate) (lines []ownLine) {
 }
 
 // Knative's default installation sets SERVING_LOGGING_CONFIG to "".
-func TestLogLinesHaveTheFieldsOfKnatives(t *testing.T) {
+func TestLogLinesHaveTheFieldsOfKnativesLogs(t *testing.T) {
 	k := startContainer(t)
 	identity := []string{"SERVING_NAMESPACE=ns", "SERVING_CONFIGURATION=hello", "SERVING_REVISION=hello-00001", "SERVING_POD=hello-x"}
 	for config, severity := range map[string]string{"": "INFO", `{"encoderConfig":{"levelKey":"severity","messageKey":"message","nameKey":"logger","levelEncoder":""}}`: "info"} {

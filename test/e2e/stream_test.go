@@ -42,11 +42,11 @@ func TestChunksAreForwardedInBothDirectionsConcurrently(t *testing.T) {
 	if body, _ := c.chunked(); body != "" {
 		t.Fatalf("the client got %q after the end", body)
 	}
-	c = dial(t, g) // the response announced the close, because the upload was not complete
+	c = dial(t, g) // the response had Connection: close, because the upload was incomplete
 	c.send(request("GET", "/next"))
 	p.head()
 	p.send(okBody)
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 }
 
 func TestEachByteOfASlowBodyIsForwardedImmediately(t *testing.T) {
@@ -69,7 +69,7 @@ func TestEachByteOfASlowBodyIsForwardedImmediately(t *testing.T) {
 	c.send(request("GET", "/next"))
 	p.head()
 	p.send(okBody)
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 }
 
 func TestAnEventIsForwardedImmediately(t *testing.T) {
@@ -98,7 +98,7 @@ func TestAnEventIsForwardedImmediately(t *testing.T) {
 			}
 		}
 		c.close()
-		p.gone()
+		p.awaitClose()
 	}
 }
 
@@ -113,7 +113,7 @@ func TestARequestBodyIsForwardedBeforeTheResponseBegins(t *testing.T) {
 	c.send("def")
 	p.expect("def")
 	p.send(okBody)
-	c.answer("POST").is(200, "ok")
+	c.response("POST").is(200, "ok")
 }
 
 func TestAnEarlyResponseIsForwardedDuringTheUpload(t *testing.T) {
@@ -126,12 +126,12 @@ func TestAnEarlyResponseIsForwardedDuringTheUpload(t *testing.T) {
 	p.head()
 	p.expect("0123456789")
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly")
-	a := c.answer("POST")
+	a := c.response("POST")
 	a.is(200, "early")
 	a.field("Connection", "close") // the gate does not know yet whether the container will read the whole upload
 	c.send(strings.Repeat("x", size-10))
 	if got := p.exactly(size - 10); got != strings.Repeat("x", size-10) {
-		t.Fatal("the rest of the upload arrived changed")
+		t.Fatal("the rest of the upload was changed")
 	}
 	c.closed()
 	// The upstream connection is reused for the next request.
@@ -139,7 +139,7 @@ func TestAnEarlyResponseIsForwardedDuringTheUpload(t *testing.T) {
 	c.send(request("GET", "/next"))
 	p.head()
 	p.send(okBody)
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 }
 
 func TestAnEarlyResponseAnnouncesTheCloseOfItsConnection(t *testing.T) {
@@ -158,7 +158,7 @@ func TestAnEarlyResponseAnnouncesTheCloseOfItsConnection(t *testing.T) {
 			if leaves {
 				p.close()
 			}
-			a := c.answer("POST")
+			a := c.response("POST")
 			a.is(401, "no")
 			a.field("Connection", "close")
 			c.send(x.rest)
@@ -182,14 +182,14 @@ func TestAResponseAfterACompleteRequestKeepsTheConnection(t *testing.T) {
 	p.head()
 	p.send("HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")
 	p.close()
-	a := c.answer("POST")
+	a := c.response("POST")
 	a.is(413, "no")
 	a.lacks("Connection")
 	c.send(request("GET", "/next"))
 	p = k.accept()
 	p.head()
 	p.send(okBody)
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 }
 
 func TestAnEarlyResponseOfAContainerThatClosesIsForwardedCompletely(t *testing.T) {
@@ -207,10 +207,10 @@ func TestAnEarlyResponseOfAContainerThatClosesIsForwardedCompletely(t *testing.T
 		// The client keeps sending without reading, more than the socket buffers hold.
 		for range 64 {
 			if _, err := c.net.Write([]byte(strings.Repeat("x", 64<<10))); err != nil {
-				t.Fatalf("the gate cut the client while it sent: %v", err)
+				t.Fatalf("the gate closed the connection while the client sent: %v", err)
 			}
 		}
-		c.answer("POST").is(413, body)
+		c.response("POST").is(413, body)
 		c.closeWrite()
 		c.closed()
 	}
@@ -240,7 +240,7 @@ func TestAResponseStreamsWhileTheContainerIgnoresTheUpload(t *testing.T) {
 	c.send(request("GET", "/next"))
 	p.head()
 	p.send(okBody)
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 }
 
 // stalled waits until a byte count has been constant for a while, and returns it.
@@ -281,7 +281,7 @@ func TestAClientThatDoesNotReadBlocksTheContainer(t *testing.T) {
 	c.head()
 	must(t, remote.CheckPattern(&limited{c.r, size}, size))
 	must(t, <-filled)
-	growsLess(t, "answer to a slow reader", growth(), 8<<20)
+	growsLess(t, "response to a slow reader", growth(), 8<<20)
 }
 
 func TestAContainerThatDoesNotReadBlocksTheClient(t *testing.T) {
@@ -302,6 +302,6 @@ func TestAContainerThatDoesNotReadBlocksTheClient(t *testing.T) {
 	must(t, p.conn.Drain(size, false))
 	must(t, <-up.done)
 	p.send(okBody)
-	c.answer("POST").is(200, "ok")
+	c.response("POST").is(200, "ok")
 	growsLess(t, "upload to a slow reader", growth(), 8<<20)
 }

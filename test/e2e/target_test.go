@@ -22,7 +22,7 @@ func TestTheTargetIsForwardedUnchanged(t *testing.T) {
 	p.head()
 	for _, target := range targets {
 		p.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-		c.answer("GET").is(200, "")
+		c.response("GET").is(200, "")
 		c.send(request("GET", target))
 		if got, want := parseHead(t, p.head()).line, "GET "+target+" HTTP/1.1"; got != want {
 			t.Errorf("target %s arrived as %s", shorten(target), shorten(got))
@@ -48,19 +48,19 @@ func TestRawBytesInATargetArriveRawOrPercentEncoded(t *testing.T) {
 				t.Errorf("%q arrived as %q", fmt.Sprintf(shape, raw), got)
 			}
 			c.close()
-			p.gone()
+			p.awaitClose()
 		}
 	}
 }
 
-// refused fails unless the request gets a local reply with this status, the connection
+// rejected fails unless the request gets a local reply with this status, the connection
 // is closed, and the container receives nothing.
-func refused(t *testing.T, k *container, g *gate, status int, raw string) {
+func rejected(t *testing.T, k *container, g *gate, status int, raw string) {
 	t.Helper()
 	c := dial(t, g)
 	c.send(raw)
 	reached := 0
-	eventually(t, "an answer to "+shorten(raw), func() bool {
+	eventually(t, "a response to "+shorten(raw), func() bool {
 		n, err := k.Counts()
 		must(t, err)
 		reached = n.Waiting
@@ -70,7 +70,7 @@ func refused(t *testing.T, k *container, g *gate, status int, raw string) {
 		t.Errorf("%s reached the container as %s", shorten(raw), shorten(k.accept().some()))
 		return
 	}
-	a := c.answer("GET")
+	a := c.response("GET")
 	if a.status != status {
 		t.Errorf("%s got %d %q, want %d", shorten(raw), a.status, a.body, status)
 		return
@@ -79,7 +79,7 @@ func refused(t *testing.T, k *container, g *gate, status int, raw string) {
 		a.byGate()
 	}
 	if overHTTP2 {
-		c.closeWrite() // the connection stays
+		c.closeWrite() // the connection stays open
 	}
 	if rest, _ := c.rest(); rest != "" {
 		t.Errorf("%s: after the refusal came %s", shorten(raw), shorten(rest))
@@ -98,7 +98,7 @@ func TestAMalformedTargetGets400AndTheConnectionIsClosed(t *testing.T) {
 		"/%", "/%z", "/%zz", "/%2", "/a%g1", "/a%2gb", "/a b", "/a\tb", "/a\x7fb", "/a\x01b", "/a\x00b", "/a\x1fb", "/?a\x01",
 		"a", "a/b", "?q", "%2F", "", "example.com", "example.com:80", "ftp://example.com/",
 	} {
-		refused(t, k, g, 400, "GET "+target+" HTTP/1.1\r\nHost: gate.test\r\n\r\n")
+		rejected(t, k, g, 400, "GET "+target+" HTTP/1.1\r\nHost: gate.test\r\n\r\n")
 	}
 	dial(t, g).get("/", "K-Network-Probe: queue").is(200, "queue")
 }
@@ -126,19 +126,19 @@ func TestAbsoluteFormBecomesPathAndHost(t *testing.T) {
 			t.Errorf("%s arrived with Host %q", c.target, h)
 		}
 		cl.close()
-		p.gone()
+		p.awaitClose()
 	}
 }
 
 func TestConnectGets405AndGetStarGets400(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
-	refused(t, k, g, 405, "CONNECT example.test:443 HTTP/1.1\r\nHost: example.test:443\r\n\r\n")
+	rejected(t, k, g, 405, "CONNECT example.test:443 HTTP/1.1\r\nHost: example.test:443\r\n\r\n")
 	if !overHTTP2 { // over HTTP/2 this is an upgrade
-		refused(t, k, g, 405, "CONNECT gate.test:80 HTTP/1.1\r\nHost: gate.test:80\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n")
+		rejected(t, k, g, 405, "CONNECT gate.test:80 HTTP/1.1\r\nHost: gate.test:80\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n")
 	}
-	refused(t, k, g, 400, "GET * HTTP/1.1\r\nHost: gate.test\r\n\r\n")
-	refused(t, k, g, 400, "POST * HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 0\r\n\r\n")
+	rejected(t, k, g, 400, "GET * HTTP/1.1\r\nHost: gate.test\r\n\r\n")
+	rejected(t, k, g, 400, "POST * HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 0\r\n\r\n")
 }
 
 func TestMissingDoubledOrMalformedHostGets400(t *testing.T) {
@@ -158,9 +158,9 @@ func TestMissingDoubledOrMalformedHostGets400(t *testing.T) {
 		cases = append(cases, "", "Host: a.test\r\nHost: a.test\r\n", "Host: a.test\r\nhost: a.test\r\n")
 	}
 	for _, lines := range cases {
-		refused(t, k, g, 400, "GET / HTTP/1.1\r\n"+lines+"\r\n")
+		rejected(t, k, g, 400, "GET / HTTP/1.1\r\n"+lines+"\r\n")
 	}
-	refused(t, k, g, 400, "GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n")
+	rejected(t, k, g, 400, "GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n")
 }
 
 func TestHostReachesTheContainer(t *testing.T) {
@@ -190,9 +190,9 @@ func TestHostReachesTheContainer(t *testing.T) {
 			a.lacks("K-Original-Host")
 		}
 		cl.close()
-		p.gone()
+		p.awaitClose()
 	}
 	for _, bad := range []string{"a b", "a/b", "u@h", "[::1", "a:port"} {
-		refused(t, k, g, 400, request("GET", "/", "K-Original-Host: "+bad))
+		rejected(t, k, g, 400, request("GET", "/", "K-Original-Host: "+bad))
 	}
 }

@@ -38,7 +38,7 @@ func TestTheHTTP1ContractAppliesOverTLS(t *testing.T) {
 	once(t, "./test/e2e/overtls", names)
 }
 
-// runAgain reports whether once started this process.
+// runAgain reports whether the function once started this process.
 var runAgain = os.Getenv("QUEUEGATE_AGAIN") == "1"
 
 // once repeats the tests in names with program between their clients and the gate.
@@ -99,13 +99,13 @@ func TestTLS12AndTLS13ServeConsecutiveRequests(t *testing.T) {
 			t.Fatalf("the container got %s", a.head)
 		}
 		p.send(okBody)
-		c.answer("GET").is(200, "ok")
+		c.response("GET").is(200, "ok")
 		p.head()
 		if body, _ := p.chunked(); body != "abc" {
 			t.Fatalf("the container got the body %q", body)
 		}
 		p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n")
-		b := c.answer("POST")
+		b := c.response("POST")
 		b.is(200, "hello")
 		if b.trailers != "X-Sum: 1\r\n" {
 			t.Errorf("trailers %q", b.trailers)
@@ -132,7 +132,7 @@ func TestLargeBodiesOverTLSUseBoundedMemory(t *testing.T) {
 	p.head()
 	p.send(okClose)
 	p.close()
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 
 	c = dialTLS(t, g, nil)
 	growth := g.peakMemory()
@@ -191,7 +191,7 @@ func TestATunnelOverTLSForwardsHalfClosesInBothDirections(t *testing.T) {
 	c, p = open()
 	c.send("cut")
 	c.closeWrite() // a FIN without close_notify
-	p.gone()
+	p.awaitClose()
 	c.closed()
 }
 
@@ -212,7 +212,7 @@ func TestADisconnectOverTLSReachesTheContainerWithinMilliseconds(t *testing.T) {
 			p.head()
 			left := time.Now()
 			leave(c)
-			delays = append(delays, p.gone().Sub(left))
+			delays = append(delays, p.awaitClose().Sub(left))
 		}
 	}
 	slices.Sort(delays)
@@ -258,7 +258,7 @@ func TestADrainOverTLSAnnouncesTheCloseAndEndsIdleConnectionsWithCloseNotify(t *
 	p := k.accept()
 	p.head()
 	p.send(okBody)
-	idle.answer("GET").is(200, "ok")
+	idle.response("GET").is(200, "ok")
 	g.signal(syscall.SIGTERM)
 	g.awaitDraining()
 	c := dialTLS(t, g, nil)
@@ -268,7 +268,7 @@ func TestADrainOverTLSAnnouncesTheCloseAndEndsIdleConnectionsWithCloseNotify(t *
 	}
 	p.head()
 	p.send(okBody)
-	a := c.answer("GET")
+	a := c.response("GET")
 	a.is(200, "ok")
 	a.field("Connection", "close")
 	if rest, err := io.ReadAll(c.r); len(rest) > 0 || err != nil {
@@ -285,7 +285,7 @@ func TestBytesThatAreNotTLSEndOnlyTheirOwnConnection(t *testing.T) {
 	g := startTLSGate(t, k)
 	c := dialAddr(t, g.secure)
 	c.send(request("GET", "/"))
-	a := c.answer("GET")
+	a := c.response("GET")
 	a.is(400, "this port speaks TLS only.\n")
 	a.field("Proxy-Status", `queuegate; error=http_request_error; details="this port speaks TLS only"`)
 	c.closed()

@@ -87,7 +87,7 @@ func TestTLSClientsNeedACertificateWithAListedName(t *testing.T) {
 			t.Errorf("%q: %v", uri, err)
 		}
 		if ok {
-			c.answer("GET").is(200, "queue")
+			c.response("GET").is(200, "queue")
 		}
 	}
 }
@@ -104,14 +104,14 @@ func TestWithTLSOnlyPlaintextTrafficIsRejectedAndProbesAreAnswered(t *testing.T)
 		c.get("/", "K-Network-Probe: probe", "K-Network-Hash: h").is(200, "")
 	}
 	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 10\r\n\r\nhalf")
-	c.answer("POST").refusal(403)
+	c.response("POST").localError(403)
 	k.unseen("plain traffic")
 	s := dialTLS(t, g, nil)
 	s.send(request("GET", "/"))
 	p := k.accept()
 	p.head()
 	p.send(okBody)
-	s.answer("GET").is(200, "ok")
+	s.response("GET").is(200, "ok")
 }
 
 func TestATakenTLSPortGivesAClearErrorAndCode1(t *testing.T) {
@@ -159,7 +159,7 @@ func TestTheGateUsesTLSToTheContainer(t *testing.T) {
 				_, err := io.WriteString(c.w, fmt.Sprintf("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: %d\r\n\r\n%s", size, body))
 				sent <- err
 			}()
-			c.answer("POST").is(200, body)
+			c.response("POST").is(200, body)
 			must(t, <-sent)
 		}
 	}
@@ -169,7 +169,7 @@ func TestTheGateUsesTLSToTheContainer(t *testing.T) {
 		_, err := io.WriteString(c.w, fmt.Sprintf("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 		sent <- err
 	}()
-	c.answer("POST").is(200, body)
+	c.response("POST").is(200, body)
 	must(t, <-sent)
 	if n := len(dials); n != 1 {
 		t.Errorf("%d handshakes with the container for requests one after the other", n)
@@ -215,11 +215,11 @@ func TestAContainerWithAnUntrustedCertificateGives502(t *testing.T) {
 	c.send(request("GET", "/"))
 	p := plain.accept()
 	p.send("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
-	c.answer("GET").plainError(502, "TLS to upstream failed\n")
+	c.response("GET").plainError(502, "TLS to upstream failed\n")
 	// A silent container.
 	start := time.Now()
 	c = dial(t, g)
 	c.send(request("GET", "/"))
-	c.answer("GET").is(504, "request timeout")
+	c.response("GET").is(504, "request timeout")
 	since(t, start, time.Second)
 }

@@ -68,16 +68,16 @@ func TestTheSpansOfARequestReachACollectorWithTheRightParents(t *testing.T) {
 	for _, c := range []struct {
 		protocol string
 		decode   func([]byte) []span
-		sent     string                   // fields sent by the client
-		got      func(head answer) string // id of the sender's span, as received by the container
+		sent     string                     // fields sent by the client
+		got      func(head response) string // id of the sender's span, as received by the container
 	}{
-		{"zipkin", decodeZipkin, "b3: " + trace + "-" + parent + "-1", func(head answer) string {
+		{"zipkin", decodeZipkin, "b3: " + trace + "-" + parent + "-1", func(head response) string {
 			return strings.Split(head.get("b3"), "-")[1]
 		}},
-		{"zipkin", decodeZipkin, "X-B3-TraceId: " + trace + "\r\nX-B3-SpanId: " + parent + "\r\nX-B3-Sampled: 1", func(head answer) string {
+		{"zipkin", decodeZipkin, "X-B3-TraceId: " + trace + "\r\nX-B3-SpanId: " + parent + "\r\nX-B3-Sampled: 1", func(head response) string {
 			return head.get("X-B3-SpanId")
 		}},
-		{"http/protobuf", decodeOTLP, "traceparent: 00-" + trace + "-" + parent + "-01", func(head answer) string {
+		{"http/protobuf", decodeOTLP, "traceparent: 00-" + trace + "-" + parent + "-01", func(head response) string {
 			return strings.Split(head.get("traceparent"), "-")[2]
 		}},
 	} {
@@ -92,7 +92,7 @@ func TestTheSpansOfARequestReachACollectorWithTheRightParents(t *testing.T) {
 			p := k.accept()
 			seen := parseHead(t, p.head())
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-			client.answer("GET")
+			client.response("GET")
 
 			spans := map[string]span{}
 			for len(spans) < 3 {
@@ -122,7 +122,7 @@ func TestTheSpansOfARequestReachACollectorWithTheRightParents(t *testing.T) {
 func TestSpansHaveTheAttributesOfTheConfiguredConventions(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	must(t, k.AnswerAll([]byte("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")))
+	must(t, k.RespondAll([]byte("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")))
 	for setting, want := range map[string][]string{
 		"TRACING_ATTRIBUTES=": {
 			`"http.request.method":"GET"`, `"http.response.status_code":404`, `"url.path":"/a"`, `"url.scheme":"http"`, `"server.address":"gate.test"`,
@@ -169,7 +169,7 @@ func TestAHangingCollectorDelaysNoRequest(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(hang) })
 	k := startContainer(t)
-	must(t, k.AnswerAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")))
+	must(t, k.RespondAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")))
 	g := startGate(t, k, "TRACING_CONFIG_DEBUG=true",
 		fmt.Sprintf(`OBSERVABILITY_CONFIG={"tracing":{"protocol":"http/protobuf","endpoint":%q}}`, server.URL))
 	c := dial(t, g)
@@ -179,6 +179,6 @@ func TestAHangingCollectorDelaysNoRequest(t *testing.T) {
 	select {
 	case <-asked:
 	case <-time.After(testTimeout):
-		t.Error("the collector was never asked")
+		t.Error("the collector received no request")
 	}
 }

@@ -35,7 +35,7 @@ func TestForwardedFieldsOfUntrustedSourcesAreIgnored(t *testing.T) {
 	_, port, _ := net.SplitHostPort(g.addr)
 	client := h2Client(t, nil)
 	// seen is the head that the container receives, over HTTP/1 or HTTP/2.
-	seen := func(http2 bool, address string, fields []string) answer {
+	seen := func(http2 bool, address string, fields []string) response {
 		t.Helper()
 		addr := net.JoinHostPort(address, port)
 		if http2 {
@@ -54,7 +54,7 @@ func TestForwardedFieldsOfUntrustedSourcesAreIgnored(t *testing.T) {
 		head := parseHead(t, p.head())
 		p.send(okClose)
 		p.close()
-		c.answer("GET").is(200, "ok")
+		c.response("GET").is(200, "ok")
 		return head
 	}
 	proxied := 0.0

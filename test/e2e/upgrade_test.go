@@ -44,7 +44,7 @@ func TestAnUpgradeBecomesATunnel(t *testing.T) {
 		c.expect("HTTP/1.1 500 no\r\n\r\n\x00")
 	}
 	c.close()
-	p.gone()
+	p.awaitClose()
 }
 
 func TestBytesInOneSegmentWithAnUpgradesHeadAreForwarded(t *testing.T) {
@@ -93,7 +93,7 @@ func TestAResetOfOneEndOfATunnelEndsTheOther(t *testing.T) {
 	g := startGate(t, k)
 	c, p := upgraded(t, k, g, "", "")
 	c.abort()
-	p.gone()
+	p.awaitClose()
 	c, p = upgraded(t, k, g, "", "")
 	p.abort()
 	c.closed()
@@ -104,7 +104,7 @@ func TestAnUpgradeToH2cIsNotForwarded(t *testing.T) {
 	g := startGate(t, k)
 	for _, value := range []string{"h2c", "H2C"} {
 		if overHTTP2 { // extended CONNECT requires an upgrade
-			refused(t, k, g, 405, request("GET", "/", "Connection: Upgrade", "Upgrade: "+value))
+			rejected(t, k, g, 405, request("GET", "/", "Connection: Upgrade", "Upgrade: "+value))
 			continue
 		}
 		c := dial(t, g)
@@ -112,7 +112,7 @@ func TestAnUpgradeToH2cIsNotForwarded(t *testing.T) {
 		p := k.accept()
 		parseHead(t, p.head()).lacks("Upgrade", "Connection", "HTTP2-Settings")
 		p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
-		c.answer("GET").is(200, "ok")
+		c.response("GET").is(200, "ok")
 	}
 }
 
@@ -141,10 +141,10 @@ func TestAnUpgradeToAProtocolThatWasNotOfferedGives502(t *testing.T) {
 		p.head()
 		p.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n" + x.given + "\r\n\r\nx")
 		if a := parseHead(t, c.head()); a.status != x.status {
-			t.Errorf("asked for %q, given %q: %d, want %d", x.asked, x.given, a.status, x.status)
+			t.Errorf("requested %q, response %q: %d, want %d", x.asked, x.given, a.status, x.status)
 		}
 		c.close()
-		p.gone()
+		p.awaitClose()
 	}
 }
 
@@ -156,9 +156,9 @@ func TestADeclinedUpgradeIsAnOrdinaryResponse(t *testing.T) {
 	p := k.accept()
 	p.head()
 	p.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno")
-	c.answer("GET").is(403, "no")
+	c.response("GET").is(403, "no")
 	c.send(request("GET", "/next"))
 	p.head()
 	p.send(okBody)
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 }

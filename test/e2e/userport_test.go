@@ -40,7 +40,7 @@ func TestAnApplicationOnAnotherPortCausesAWarning(t *testing.T) {
 	g.logs(fmt.Sprintf("the application listens on %d, USER_PORT is %d: use --user-port %d", p[1], p[0], p[1]))
 
 	if !regexp.MustCompile(`"WARN"[^\n]*the application listens`).MatchString(g.Stderr.String()) {
-		t.Error("that is no warning")
+		t.Error("the message is not a warning")
 	}
 
 	g = startGateWithApplication(t, fmt.Sprintf("USER_PORT=%d", p[0]), listensOn+"=/"+launch.At(p[3])+","+launch.At(p[2]))
@@ -65,9 +65,9 @@ func TestTheUserPortFollowsTheApplication(t *testing.T) {
 		want    int
 	}{
 		"one":                    {"/" + launch.At(p[0]), p[0]},
-		"the lower":              {"/" + launch.At(p[1]) + ",0.0.0.0:" + fmt.Sprint(p[0]), p[0]},
-		"the one that answers":   {launch.At(p[0]) + "," + launch.At(p[1]) + "/" + launch.At(p[2]), p[2]},
-		"the one within reach":   {fmt.Sprintf("/127.0.0.2:%d,%s", p[0], launch.At(p[1])), p[1]},
+		"the lower port":         {"/" + launch.At(p[1]) + ",0.0.0.0:" + fmt.Sprint(p[0]), p[0]},
+		"the port that responds": {launch.At(p[0]) + "," + launch.At(p[1]) + "/" + launch.At(p[2]), p[2]},
+		"the port within reach":  {fmt.Sprintf("/127.0.0.2:%d,%s", p[0], launch.At(p[1])), p[1]},
 		"IPv4 behind a wildcard": {fmt.Sprintf("/:%d", p[0]), p[0]},
 	} {
 		g := startGateWithApplication(t, "USER_PORT=auto", listensOn+"="+c.listens)

@@ -96,7 +96,7 @@ func TestAnUploadOfOneGiBUsesBoundedMemory(t *testing.T) {
 			must(t, p.conn.Drain(gibibyte, chunk > 0))
 			must(t, <-up.done)
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
-			c.answer("POST").is(200, "ok")
+			c.response("POST").is(200, "ok")
 			most := int64(8 << 20)
 			if overHTTP2 { // plus the bytes that the windows admit while the container is slow: 5 to 10 MiB in total
 				most = 16 << 20
@@ -156,7 +156,7 @@ func warmUp(k *container, c *client) {
 	p.head()
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 	p.close()
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 }
 
 // readHeadOnly reads a head byte by byte, so that the bytes after it stay recorded.
@@ -172,11 +172,11 @@ func readHeadOnly(p *peer) {
 
 func TestTenThousandIdleConnectionsUseLittleMemoryAndAreServed(t *testing.T) {
 	const (
-		count  = 10_000
-		answer = "HTTP/1.1 200 OK\r\nDate: Tue, 15 Nov 1994 08:12:31 GMT\r\nContent-Length: 2\r\n\r\nok"
+		count    = 10_000
+		response = "HTTP/1.1 200 OK\r\nDate: Tue, 15 Nov 1994 08:12:31 GMT\r\nContent-Length: 2\r\n\r\nok"
 	)
 	k := startContainer(t)
-	must(t, k.AnswerAll([]byte(answer)))
+	must(t, k.RespondAll([]byte(response)))
 	g := startGate(t, k)
 	conns := make([]net.Conn, count)
 	before := g.memory("VmRSS")
@@ -187,7 +187,7 @@ func TestTenThousandIdleConnectionsUseLittleMemoryAndAreServed(t *testing.T) {
 		for w := range cap(failures) {
 			wg.Go(func() {
 				for i := w; i < count; i += cap(failures) {
-					if err := serveOne(&conns[i], g.addr, answer); err != nil {
+					if err := serveOne(&conns[i], g.addr, response); err != nil {
 						failures <- fmt.Errorf("connection %d: %w", i, err)
 						return
 					}
@@ -223,13 +223,13 @@ func TestTenThousandIdleConnectionsUseLittleMemoryAndAreServed(t *testing.T) {
 	serveAll()
 	n, err := k.Counts()
 	must(t, err)
-	if n.Answered != 2*count {
-		t.Errorf("the container answered %d requests, want %d", n.Answered, 2*count)
+	if n.Responded != 2*count {
+		t.Errorf("the container answered %d requests, want %d", n.Responded, 2*count)
 	}
 }
 
 // serveOne opens the connection if necessary, and runs one exchange.
-func serveOne(c *net.Conn, addr, answer string) error {
+func serveOne(c *net.Conn, addr, response string) error {
 	if *c == nil {
 		nc, err := net.DialTimeout("tcp", addr, testTimeout)
 		if err != nil {
@@ -243,8 +243,8 @@ func serveOne(c *net.Conn, addr, answer string) error {
 	if err := (*c).SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
 		return err
 	}
-	got := make([]byte, len(answer))
-	if n, err := io.ReadFull(*c, got); err != nil || string(got) != answer {
+	got := make([]byte, len(response))
+	if n, err := io.ReadFull(*c, got); err != nil || string(got) != response {
 		return fmt.Errorf("got %q, %v", got[:n], err)
 	}
 	return nil

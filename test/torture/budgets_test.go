@@ -35,14 +35,14 @@ type budget struct {
 const mebibyte = 1 << 20
 
 func TestAnHonestClientBesideAttacksOnTheBudgets(t *testing.T) {
-	crowd, back := scaled(2000, 150), scaledTime(comeBack, 500*time.Millisecond)
+	attackers, back := scaled(2000, 150), scaledTime(comeBack, 500*time.Millisecond)
 	for _, b := range []budget{
-		{name: "heads without end, 64 MiB", memory: 64 * mebibyte, ceiling: ceiling(16*mebibyte, crowd), time: time.Minute, attack: holders(crowd, back, endlessHead)},
-		{name: "slow readers, 64 MiB", memory: 64 * mebibyte, ceiling: ceiling(16*mebibyte, crowd/2), time: time.Minute, attack: holders(crowd/2, back, slowReader)},
-		{name: "heads without end", ceiling: ceiling(16*mebibyte, crowd/2), time: 15 * time.Second, attack: holders(crowd/2, back, endlessHead)},
-		{name: "heads without end, HEAD_MEMORY 4 MiB", settings: []string{"HEAD_MEMORY=4194304"}, ceiling: ceiling(4*mebibyte, crowd/2), time: 15 * time.Second, attack: holders(crowd/2, back, endlessHead)},
-		{name: "slow readers with heads of 900 KB", ceiling: ceiling(16*mebibyte, crowd/4), time: 15 * time.Second, attack: holders(crowd/4, back, slowReaderWithALongHead)},
-		{name: "slow readers", ceiling: ceiling(16*mebibyte, crowd/2), time: 15 * time.Second, attack: holders(crowd/2, back, slowReader)},
+		{name: "heads without end, 64 MiB", memory: 64 * mebibyte, ceiling: ceiling(16*mebibyte, attackers), time: time.Minute, attack: holders(attackers, back, endlessHead)},
+		{name: "slow readers, 64 MiB", memory: 64 * mebibyte, ceiling: ceiling(16*mebibyte, attackers/2), time: time.Minute, attack: holders(attackers/2, back, slowReader)},
+		{name: "heads without end", ceiling: ceiling(16*mebibyte, attackers/2), time: 15 * time.Second, attack: holders(attackers/2, back, endlessHead)},
+		{name: "heads without end, HEAD_MEMORY 4 MiB", settings: []string{"HEAD_MEMORY=4194304"}, ceiling: ceiling(4*mebibyte, attackers/2), time: 15 * time.Second, attack: holders(attackers/2, back, endlessHead)},
+		{name: "slow readers with heads of 900 KB", ceiling: ceiling(16*mebibyte, attackers/4), time: 15 * time.Second, attack: holders(attackers/4, back, slowReaderWithALongHead)},
+		{name: "slow readers", ceiling: ceiling(16*mebibyte, attackers/2), time: 15 * time.Second, attack: holders(attackers/2, back, slowReader)},
 		{name: "silent connections, ulimit 64", settings: []string{"ulimit -n 64"}, time: 15 * time.Second, attack: holders(600, time.Second, silent)},
 		{name: "silent connections, ulimit 256", settings: []string{"ulimit -n 256"}, time: 15 * time.Second, attack: holders(600, time.Second, silent)},
 		{name: "silent TLS, 300/s", tls: true, time: 15 * time.Second, attack: silentTLS(0, 300)},

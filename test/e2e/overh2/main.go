@@ -6,13 +6,13 @@
 //
 // Conversions without an exact counterpart:
 //
-//   - Connection: close and keep-alive stay here; other options go on, and are
-//     malformed. A websocket upgrade becomes an extended CONNECT.
-//   - A client that closes while a request is under way becomes RST_STREAM with
-//     CANCEL, one that resets becomes a reset of the connection.
-//   - A stream that ends in an error before its answer becomes a 400 that says
-//     so in X-Reset, if the error is the client's; anything else a reset.
-//   - An answer says Connection: close if its request is not over, or if the
+//   - Connection: close and keep-alive are not forwarded; other options are, and
+//     the gate treats them as malformed. A websocket upgrade becomes an extended CONNECT.
+//   - If a client closes during a request, its stream is reset with CANCEL; if it
+//     resets, the connection to the gate is reset.
+//   - A stream that is reset before its response becomes a 400 with the field
+//     X-Reset, if the client caused it, otherwise a reset of the connection.
+//   - A response gets Connection: close if its request is incomplete, or if the
 //     gate has sent GOAWAY.
 package main
 
@@ -85,7 +85,7 @@ func (s *session) run() {
 		}
 		r := readRequest(head)
 		st := s.gate.open(r)
-		a := &answerer{s: s, st: st, r: r, out: bufio.NewWriterSize(s.client, 64<<10)}
+		a := &responder{s: s, st: st, r: r, out: bufio.NewWriterSize(s.client, 64<<10)}
 		done := make(chan struct{})
 		go func() { defer close(done); a.run() }()
 		if err := s.body(st, r); err != nil {
@@ -102,7 +102,7 @@ func (s *session) run() {
 				return
 			}
 			if s.over() {
-				s.in = nil // that is not read any more
+				s.in = nil // the rest is never read
 			}
 		}
 		<-done

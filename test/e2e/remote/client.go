@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Patience bounds every wait for the container. It is only a fail-safe.
-const Patience = 2 * time.Minute
+// Timeout bounds every wait for the container. It is only a fail-safe.
+const Timeout = 2 * time.Minute
 
-// ErrSilent reports that nothing arrived within [Patience].
+// ErrSilent reports that nothing arrived within [Timeout].
 var ErrSilent = errors.New("nothing arrived in time")
 
 // Client controls a [Server]. It is safe for concurrent use.
@@ -42,8 +42,8 @@ func (c *Client) Listen() error { return c.call("Listen", None{}, new(None)) }
 // Unlisten stops accepting; open connections stay.
 func (c *Client) Unlisten() error { return c.call("Unlisten", None{}, new(None)) }
 
-// AnswerAll makes every later connection respond to each head with these bytes.
-func (c *Client) AnswerAll(answer []byte) error { return c.call("AnswerAll", answer, new(None)) }
+// RespondAll makes every later connection respond to each head with these bytes.
+func (c *Client) RespondAll(response []byte) error { return c.call("RespondAll", response, new(None)) }
 
 // Counts describes all connections since the start.
 func (c *Client) Counts() (n Counts, err error) { return n, c.call("Counts", None{}, &n) }
@@ -51,13 +51,13 @@ func (c *Client) Counts() (n Counts, err error) { return n, c.call("Counts", Non
 // Accept waits for the next connection that has sent a byte.
 func (c *Client) Accept() (*Conn, error) {
 	var id int
-	if err := c.call("Accept", AcceptArgs{Patience}, &id); err != nil {
+	if err := c.call("Accept", AcceptArgs{Timeout}, &id); err != nil {
 		return nil, err
 	}
 	return &Conn{client: c, id: id}, nil
 }
 
-// Conn is a connection of the container. A Read that gets nothing for [Patience] fails
+// Conn is a connection of the container. A Read that gets nothing for [Timeout] fails
 // with [ErrSilent].
 type Conn struct {
 	client *Client
@@ -68,7 +68,7 @@ type Conn struct {
 // the peer, ECONNRESET after a reset.
 func (c *Conn) Read(p []byte) (int, error) {
 	var r ReadReply
-	if err := c.client.call("Read", ReadArgs{c.id, len(p), Patience}, &r); err != nil {
+	if err := c.client.call("Read", ReadArgs{c.id, len(p), Timeout}, &r); err != nil {
 		return 0, err
 	}
 	if len(r.Data) > 0 {

@@ -18,10 +18,10 @@ const recordLimit = 4 << 20
 // conn is one accepted connection. Fields below net are guarded by the
 // server's mutex.
 type conn struct {
-	server *Server
-	id     int
-	net    *net.TCPConn
-	answer []byte // sent for each head that arrives, if set
+	server   *Server
+	id       int
+	net      *net.TCPConn
+	response []byte // sent for each head that arrives, if set
 
 	recorded bytes.Buffer
 	state    State
@@ -60,7 +60,7 @@ func (c *conn) record(p []byte) {
 	defer s.changed.Broadcast()
 	c.recorded.Write(p)
 	c.state.Received += int64(len(p))
-	if c.answer != nil {
+	if c.response != nil {
 		c.answerHeadsLocked()
 		return
 	}
@@ -79,7 +79,7 @@ func (c *conn) answerHeadsLocked() {
 		}
 		c.recorded.Next(i + len(end))
 		c.server.answered++
-		if _, err := c.net.Write(c.answer); err != nil {
+		if _, err := c.net.Write(c.response); err != nil {
 			return
 		}
 	}
@@ -144,7 +144,7 @@ func (r *recording) Read(p []byte) (int, error) {
 	s := r.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.waitLocked(Patience, func() bool { return r.recorded.Len() > 0 || r.state.Ended != Open }) {
+	if !s.waitLocked(Timeout, func() bool { return r.recorded.Len() > 0 || r.state.Ended != Open }) {
 		return 0, ErrSilent
 	}
 	if r.recorded.Len() == 0 {

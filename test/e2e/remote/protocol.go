@@ -14,13 +14,13 @@ const (
 type None struct{}
 
 // AcceptArgs limits the wait for a connection.
-type AcceptArgs struct{ Patience time.Duration }
+type AcceptArgs struct{ Timeout time.Duration }
 
 // ReadArgs requests at most Max recorded bytes of a connection and waits for the first
-// of them for up to Patience.
+// of them for up to Timeout.
 type ReadArgs struct {
-	ID, Max  int
-	Patience time.Duration
+	ID, Max int
+	Timeout time.Duration
 }
 
 // ReadReply holds recorded bytes, or how and when the connection ended. It is empty
@@ -70,7 +70,7 @@ type State struct {
 
 // Counts describes all connections since the start.
 type Counts struct {
-	Accepted int // by the listener, silent ones included
-	Waiting  int // have sent bytes, but were not yet returned by Accept
-	Answered int // heads answered by AnswerAll
+	Accepted  int // by the listener, silent ones included
+	Waiting   int // have sent bytes, but were not yet returned by Accept
+	Responded int // heads answered by RespondAll
 }

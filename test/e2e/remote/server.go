@@ -111,7 +111,7 @@ func (s *Server) acceptAll(l net.Listener) {
 			return
 		}
 		s.mu.Lock()
-		c := &conn{server: s, id: len(s.conns), net: nc.(*net.TCPConn), answer: s.answerAll}
+		c := &conn{server: s, id: len(s.conns), net: nc.(*net.TCPConn), response: s.answerAll}
 		s.conns = append(s.conns, c)
 		s.accepted++
 		s.mu.Unlock()
@@ -124,8 +124,8 @@ func (s *Server) acceptAll(l net.Listener) {
 func (s *Server) Accept(a AcceptArgs, id *int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.waitLocked(a.Patience, func() bool { return len(s.waiting) > 0 }) {
-		return fmt.Errorf("no connection with a request within %v (%d accepted in all)", a.Patience, s.accepted)
+	if !s.waitLocked(a.Timeout, func() bool { return len(s.waiting) > 0 }) {
+		return fmt.Errorf("no connection with a request within %v (%d accepted in all)", a.Timeout, s.accepted)
 	}
 	*id, s.waiting = s.waiting[0], s.waiting[1:]
 	return nil
@@ -135,16 +135,16 @@ func (s *Server) Accept(a AcceptArgs, id *int) error {
 func (s *Server) Counts(_ None, n *Counts) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	*n = Counts{Accepted: s.accepted, Waiting: len(s.waiting), Answered: s.answered}
+	*n = Counts{Accepted: s.accepted, Waiting: len(s.waiting), Responded: s.answered}
 	return nil
 }
 
-// AnswerAll makes every later connection respond to each head with these bytes. Accept
+// RespondAll makes every later connection respond to each head with these bytes. Accept
 // does not return such connections.
-func (s *Server) AnswerAll(answer []byte, _ *None) error {
+func (s *Server) RespondAll(response []byte, _ *None) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answerAll = bytes.Clone(answer)
+	s.answerAll = bytes.Clone(response)
 	return nil
 }
 
@@ -156,7 +156,7 @@ func (s *Server) Read(a ReadArgs, r *ReadReply) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waitLocked(a.Patience, func() bool { return c.recorded.Len() > 0 || c.state.Ended != Open })
+	s.waitLocked(a.Timeout, func() bool { return c.recorded.Len() > 0 || c.state.Ended != Open })
 	r.Data = bytes.Clone(c.recorded.Next(a.Max))
 	s.changed.Broadcast()
 	if len(r.Data) == 0 {

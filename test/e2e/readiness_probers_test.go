@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	crowd = 1000
-	// crowdPace is the interval of each prober's probes, as in the activator.
-	crowdPace = 200 * time.Millisecond
+	probers = 1000
+	// probeInterval is the interval of each prober's probes, as in the activator.
+	probeInterval = 200 * time.Millisecond
 )
 
-// crowdTime is how long the probers run: QUEUEGATE_CROWD_SECONDS, or 1.5 s.
-func crowdTime(t *testing.T) time.Duration {
+// probingTime is how long the probers run: QUEUEGATE_PROBER_SECONDS, or 1.5 s.
+func probingTime(t *testing.T) time.Duration {
 	t.Helper()
-	text := os.Getenv("QUEUEGATE_CROWD_SECONDS")
+	text := os.Getenv("QUEUEGATE_PROBER_SECONDS")
 	if text == "" {
 		return 1500 * time.Millisecond
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		t.Fatalf("QUEUEGATE_CROWD_SECONDS=%s: want a number of seconds", text)
+		t.Fatalf("QUEUEGATE_PROBER_SECONDS=%s: want a number of seconds", text)
 	}
 	return time.Duration(n) * time.Second
 }
@@ -63,10 +63,10 @@ func TestManyProbersCauseNoMoreChecksThanOne(t *testing.T) {
 
 			start := time.Now()
 			before := a.count()
-			asked := askTogether(t, g, int(x.status))
+			sent := probeTogether(t, g, int(x.status))
 			span := time.Since(start)
 			probes := a.count() - before
-			t.Logf("%d probers sent %d probes in %v: %d checks", crowd, asked, span, probes)
+			t.Logf("%d probers sent %d probes in %v: %d checks", probers, sent, span, probes)
 			if probes > x.most(span) {
 				t.Errorf("the application saw %d probes in %v, allowed are %d", probes, span, x.most(span))
 			}
@@ -79,11 +79,11 @@ func TestManyProbersCauseNoMoreChecksThanOne(t *testing.T) {
 			for by, n := range g.goroutines() {
 				// A check may be in progress, and the loop keeps idle coroutines for
 				// some seconds.
-				spare := 1
+				idleCoroutines := 1
 				if strings.HasPrefix(by, "iter.Pull") {
-					spare = crowd
+					idleCoroutines = probers
 				}
-				if n > idle[by]+spare {
+				if n > idle[by]+idleCoroutines {
 					t.Errorf("%d goroutines started by %s, %d in a gate without callers", n, by, idle[by])
 				}
 			}
@@ -91,16 +91,16 @@ func TestManyProbersCauseNoMoreChecksThanOne(t *testing.T) {
 	}
 }
 
-// askTogether runs all probers for crowdTime, each on its own connection, and returns
+// probeTogether runs all probers for probingTime, each on its own connection, and returns
 // the number of probes. Every response must have this status.
-func askTogether(t *testing.T, g *gate, status int) int64 {
+func probeTogether(t *testing.T, g *gate, status int) int64 {
 	t.Helper()
 	want := fmt.Sprintf("HTTP/1.1 %d ", status)
-	end := time.Now().Add(crowdTime(t))
-	var asked atomic.Int64
+	end := time.Now().Add(probingTime(t))
+	var sent atomic.Int64
 	var first atomic.Value // the first error
 	var all sync.WaitGroup
-	for i := range crowd {
+	for i := range probers {
 		all.Go(func() {
 			c, err := net.Dial("tcp", g.addr)
 			if err != nil {
@@ -108,30 +108,30 @@ func askTogether(t *testing.T, g *gate, status int) int64 {
 				return
 			}
 			defer c.Close()
-			answer := make([]byte, 4<<10)
-			for next := time.Now().Add(crowdPace * time.Duration(i) / crowd); next.Before(end); next = next.Add(crowdPace) {
+			response := make([]byte, 4<<10)
+			for next := time.Now().Add(probeInterval * time.Duration(i) / probers); next.Before(end); next = next.Add(probeInterval) {
 				<-time.After(time.Until(next))
 				_ = c.SetDeadline(time.Now().Add(testTimeout))
 				if _, err = c.Write([]byte(request("GET", "/healthz", activator...))); err == nil {
 					var n int
-					n, err = c.Read(answer)
-					if err == nil && !strings.HasPrefix(string(answer[:n]), want) {
-						err = fmt.Errorf("got %s", shorten(string(answer[:n])))
+					n, err = c.Read(response)
+					if err == nil && !strings.HasPrefix(string(response[:n]), want) {
+						err = fmt.Errorf("got %s", shorten(string(response[:n])))
 					}
 				}
 				if err != nil {
 					first.CompareAndSwap(nil, err.Error())
 					return
 				}
-				asked.Add(1)
+				sent.Add(1)
 			}
 		})
 	}
 	all.Wait()
 	if fault := first.Load(); fault != nil {
-		t.Errorf("a caller of the crowd: %v", fault)
+		t.Errorf("a prober: %v", fault)
 	}
-	return asked.Load()
+	return sent.Load()
 }
 
 // descriptors counts the gate's open files.

@@ -7,7 +7,7 @@ import (
 func TestConnectionsWithoutAHandshakeDelayNoOthers(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	must(t, k.AnswerAll([]byte(okBody)))
+	must(t, k.RespondAll([]byte(okBody)))
 	g := startTLSGate(t, k)
 	openMany(t, g.secure, 5000, "")
 	for range 20 {
@@ -20,7 +20,7 @@ func TestConnectionsWithoutAHandshakeDelayNoOthers(t *testing.T) {
 func TestUnfinishedHandshakesAreReclaimed(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	must(t, k.AnswerAll([]byte(okBody)))
+	must(t, k.RespondAll([]byte(okBody)))
 	g := startTLSGate(t, k)
 	openMany(t, g.secure, 2000, "\x16\x03\x01\x02")
 	for range 20 {
@@ -36,7 +36,7 @@ func TestTheTLSPortSharesTheDescriptors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := startContainer(t)
-			must(t, k.AnswerAll([]byte(okBody)))
+			must(t, k.RespondAll([]byte(okBody)))
 			g := startTLSGate(t, k, "ulimit -n 64")
 			for _, addr := range []string{g.secure, g.addr} {
 				openMany(t, addr, 200, text)

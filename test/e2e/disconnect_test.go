@@ -12,14 +12,14 @@ func TestAClientThatDisconnectsClosesItsUpstreamConnection(t *testing.T) {
 	leave := map[string]func(*client){"close": (*client).close, "reset": (*client).abort, "half-close": (*client).closeWrite}
 	for how, do := range leave {
 		for when, prepare := range map[string]func() (*client, *peer){
-			"while its answer is awaited": func() (*client, *peer) {
+			"before its response begins": func() (*client, *peer) {
 				c := dial(t, g)
 				c.send(request("GET", "/"))
 				p := k.accept()
 				p.head()
 				return c, p
 			},
-			"while its answer is under way": func() (*client, *peer) {
+			"during its response": func() (*client, *peer) {
 				c := dial(t, g)
 				c.send(request("GET", "/"))
 				p := k.accept()
@@ -29,7 +29,7 @@ func TestAClientThatDisconnectsClosesItsUpstreamConnection(t *testing.T) {
 				c.chunk()
 				return c, p
 			},
-			"while its upload is under way": func() (*client, *peer) {
+			"during its upload": func() (*client, *peer) {
 				c := dial(t, g)
 				c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 10\r\n\r\nhalf")
 				p := k.accept()
@@ -37,7 +37,7 @@ func TestAClientThatDisconnectsClosesItsUpstreamConnection(t *testing.T) {
 				p.expect("half")
 				return c, p
 			},
-			"while its chunked upload is under way": func() (*client, *peer) {
+			"during its chunked upload": func() (*client, *peer) {
 				c := dial(t, g)
 				c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
 				p := k.accept()
@@ -79,11 +79,11 @@ func TestADisconnectReachesTheContainerWithinMilliseconds(t *testing.T) {
 		} else {
 			c.abort()
 		}
-		delays = append(delays, p.gone().Sub(left))
+		delays = append(delays, p.awaitClose().Sub(left))
 	}
 	slices.Sort(delays)
 	median := delays[len(delays)/2]
-	t.Logf("after the client left, the container's connection closed within %v (median of %d; longest %v)", median, len(delays), delays[len(delays)-1])
+	t.Logf("after the client disconnected, the container's connection closed within %v (median of %d; longest %v)", median, len(delays), delays[len(delays)-1])
 	if median >= 50*time.Millisecond {
 		t.Errorf("median %v, want less than 50ms", median)
 	}
@@ -98,12 +98,12 @@ func TestAHalfClosedClientGetsNoResponseByDefault(t *testing.T) {
 	p.head()
 	c.closeWrite()
 	c.closed()
-	p.gone()
+	p.awaitClose()
 }
 
 func TestAHalfClosedClientGetsAResponseIfConfigured(t *testing.T) {
 	k := startContainer(t)
-	g := startGate(t, k, "CLIENT_HALF_CLOSE=answer")
+	g := startGate(t, k, "CLIENT_HALF_CLOSE=response")
 	c := dial(t, g)
 	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 3\r\n\r\nabc")
 	p := k.accept()
@@ -124,7 +124,7 @@ func TestAHalfClosedClientGetsAResponseIfConfigured(t *testing.T) {
 	p.head()
 	p.expect("half")
 	c.closeWrite()
-	p.gone()
+	p.awaitClose()
 
 	// A reset is not a half-close.
 	c = dial(t, g)
@@ -132,5 +132,5 @@ func TestAHalfClosedClientGetsAResponseIfConfigured(t *testing.T) {
 	p = k.accept()
 	p.head()
 	c.abort()
-	p.gone()
+	p.awaitClose()
 }

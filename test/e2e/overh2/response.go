@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// answerer converts the response on a stream to HTTP/1.1.
-type answerer struct {
+// responder converts the response on a stream to HTTP/1.1.
+type responder struct {
 	s       *session
 	st      *stream
 	r       *request
@@ -18,7 +18,7 @@ type answerer struct {
 	chunked bool
 }
 
-func (a *answerer) run() {
+func (a *responder) run() {
 	headed := false
 	for {
 		e := a.st.next(func() { _ = a.out.Flush() })
@@ -57,7 +57,7 @@ func (a *answerer) run() {
 }
 
 // head writes a head and reports whether it is the final one.
-func (a *answerer) head(e event) bool {
+func (a *responder) head(e event) bool {
 	status := e.fields[0][1]
 	code := 0
 	_, _ = fmt.Sscanf(status, "%d", &code)
@@ -94,7 +94,7 @@ func (a *answerer) head(e event) bool {
 	return true
 }
 
-func (a *answerer) finish() {
+func (a *responder) finish() {
 	_ = a.out.Flush()
 	a.st.ended()
 	if a.s.over() {
@@ -106,7 +106,7 @@ func (a *answerer) finish() {
 	}
 }
 
-func (a *answerer) endConnection() {
+func (a *responder) endConnection() {
 	a.s.end()
 	a.finish()
 }

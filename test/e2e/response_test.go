@@ -25,7 +25,7 @@ func TestInterimResponsesAreForwardedInOrder(t *testing.T) {
 			c.expect(asSent(interim))
 		}
 		p.send(okBody)
-		c.answer("GET").is(200, "ok")
+		c.response("GET").is(200, "ok")
 	}
 }
 
@@ -39,7 +39,7 @@ func TestInterimResponsesInOneSegmentWithTheFinalOneAreForwarded(t *testing.T) {
 	interims := strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n", 150)
 	p.send(interims + okBody)
 	c.expect(asSent(interims))
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 }
 
 func TestInterimResponsesAreNotSentToAnHTTP10Client(t *testing.T) {
@@ -50,7 +50,7 @@ func TestInterimResponsesAreNotSentToAnHTTP10Client(t *testing.T) {
 	p := k.accept()
 	p.head()
 	p.send("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n" + okBody)
-	a := c.answer("GET")
+	a := c.response("GET")
 	a.is(200, "ok")
 	a.lacks("Link")
 	c.closed()
@@ -74,7 +74,7 @@ func TestRequestTrailersReachTheContainer(t *testing.T) {
 			t.Errorf("the container got body %q, trailers %q", body, trailers)
 		}
 		p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
-		c.answer("POST").is(200, "ok")
+		c.response("POST").is(200, "ok")
 	}
 }
 
@@ -87,7 +87,7 @@ func TestResponseTrailersReachTheClient(t *testing.T) {
 	for _, announced := range []string{"", "Trailer: Grpc-Status\r\n"} {
 		p.head()
 		p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" + announced + "\r\n3\r\nabc\r\n0\r\nGrpc-Status: 0\r\nx-b: y\r\n\r\n")
-		a := c.answer("GET")
+		a := c.response("GET")
 		a.is(200, "abc")
 		if a.trailers != asSent("Grpc-Status: 0\r\nx-b: y\r\n") {
 			t.Errorf("the client got trailers %q", a.trailers)
@@ -104,7 +104,7 @@ func TestFramingAndRoutingFieldsAreDroppedFromTrailers(t *testing.T) {
 	const bad = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\nHost: evil.test\r\n"
 	up := bad
 	if overHTTP2 {
-		up = "Content-Length: 5\r\nHost: evil.test\r\n" // the other one makes them malformed
+		up = "Content-Length: 5\r\nHost: evil.test\r\n" // over HTTP/2 Transfer-Encoding would make them malformed
 	}
 	c := dial(t, g)
 	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n" + up + "X-Request-Start: t=1\r\nX_Request_Start: t=1\r\nX-Good: 1\r\n\r\n")
@@ -114,7 +114,7 @@ func TestFramingAndRoutingFieldsAreDroppedFromTrailers(t *testing.T) {
 		t.Errorf("the container got body %q, trailers %q", body, trailers)
 	}
 	p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n" + bad + "K-Gate-Outcome: forged\r\nX-Good: 1\r\n\r\n")
-	a := c.answer("POST")
+	a := c.response("POST")
 	a.is(200, "abc")
 	if a.trailers != asSent("X-Good: 1\r\n") {
 		t.Errorf("the client got trailers %q", a.trailers)
@@ -129,10 +129,10 @@ func TestResponsesWithoutABodyEndAtTheirHead(t *testing.T) {
 	p := k.accept()
 	p.head()
 	p.send(okBody)
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 	for _, x := range []struct {
-		method, answer string
-		length         []string
+		method, response string
+		length           []string
 	}{
 		{"HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 42\r\n\r\n", []string{"42"}},
 		{"HEAD", "HTTP/1.1 200 OK\r\n\r\n", nil},
@@ -147,22 +147,22 @@ func TestResponsesWithoutABodyEndAtTheirHead(t *testing.T) {
 		if got := parseHead(t, p.head()).line; got != x.method+" / HTTP/1.1" {
 			t.Fatalf("the container got %q", got)
 		}
-		p.send(x.answer)
-		a := c.answer(x.method)
-		if want, _, _ := strings.Cut(asSent(x.answer), "\r\n"); a.line != want {
+		p.send(x.response)
+		a := c.response(x.method)
+		if want, _, _ := strings.Cut(asSent(x.response), "\r\n"); a.line != want {
 			t.Errorf("%q arrived as %q", want, a.line)
 		}
 		if got := a.all("Content-Length"); len(got) != len(x.length) || len(got) == 1 && got[0] != x.length[0] {
-			t.Errorf("%s, %q: Content-Length %q, want %q", x.method, x.answer, got, x.length)
+			t.Errorf("%s, %q: Content-Length %q, want %q", x.method, x.response, got, x.length)
 		}
 		a.lacks("Transfer-Encoding")
-		if strings.Contains(x.answer, "Content-Length") && !strings.Contains(x.answer, "Content-Length: 0") {
-			p.gone() // a body may come
+		if strings.Contains(x.response, "Content-Length") && !strings.Contains(x.response, "Content-Length: 0") {
+			p.awaitClose() // a forbidden body may follow, so the gate closes the connection
 			c.send(request("GET", "/again"))
 			p = k.accept()
 			p.head()
 			p.send(okBody)
-			c.answer("GET").is(200, "ok")
+			c.response("GET").is(200, "ok")
 		}
 	}
 	// The next exchange on both connections proves that no body was made up
@@ -170,7 +170,7 @@ func TestResponsesWithoutABodyEndAtTheirHead(t *testing.T) {
 	c.send(request("GET", "/last"))
 	p.head()
 	p.send(okBody)
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 }
 
 func TestLengthIsRemovedFromInterimResponses(t *testing.T) {
@@ -186,7 +186,7 @@ func TestLengthIsRemovedFromInterimResponses(t *testing.T) {
 		t.Fatalf("got %q", a.line)
 	}
 	a.lacks("Content-Length", "Transfer-Encoding")
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 }
 
 func TestStatusAndReasonAreForwardedUnchanged(t *testing.T) {
@@ -202,7 +202,7 @@ func TestStatusAndReasonAreForwardedUnchanged(t *testing.T) {
 	for _, line := range lines {
 		p.head()
 		p.send(line + "\r\nContent-Length: 0\r\n\r\n")
-		if a := c.answer("GET"); a.line != strings.TrimSuffix(asSent(line+"\r\n"), "\r\n") {
+		if a := c.response("GET"); a.line != strings.TrimSuffix(asSent(line+"\r\n"), "\r\n") {
 			t.Errorf("%q arrived as %q", line, a.line)
 		}
 	}
@@ -217,17 +217,17 @@ func TestResponsesAreSentAsHTTP11(t *testing.T) {
 	p.head()
 	p.send("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	p.close()
-	a := c.answer("GET")
+	a := c.response("GET")
 	a.is(200, "ok")
 	if a.line != "HTTP/1.1 200 OK" {
-		t.Errorf("an answer in HTTP/1.0 arrived as %q", a.line)
+		t.Errorf("a response in HTTP/1.0 arrived as %q", a.line)
 	}
-	// It said nothing of keep-alive, so its connection is not used again.
+	// The response did not ask for keep-alive, so its connection is not reused.
 	c.send(request("GET", "/next"))
 	p = k.accept()
 	p.head()
 	p.send(okBody)
-	c.answer("GET").is(200, "ok")
+	c.response("GET").is(200, "ok")
 }
 
 func TestABodyDelimitedByCloseArrivesComplete(t *testing.T) {
@@ -241,7 +241,7 @@ func TestABodyDelimitedByCloseArrivesComplete(t *testing.T) {
 		p.send(version + " 200 OK\r\nContent-Type: text/plain\r\n\r\nfirst ")
 		p.send("second")
 		p.close()
-		c.answer("GET").is(200, "first second")
+		c.response("GET").is(200, "first second")
 	}
 }
 
@@ -270,13 +270,13 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		}
 		if method == "HEAD" {
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
-			p = k.accept() // the first one is not used again: a body may come
+			p = k.accept() // the first connection is not reused: a forbidden body may follow
 		} else {
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\nanswer to " + head.line[len(method)+1:len(method)+3] + " ok")
 		}
 	}
 	for i, method := range []string{"GET", "POST", "POST", "HEAD", "GET", "GET"} {
-		a := c.answer(method)
+		a := c.response(method)
 		want := "answer to /" + string(rune('1'+i)) + " ok"
 		if method == "HEAD" {
 			want = ""

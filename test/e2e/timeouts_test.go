@@ -7,7 +7,7 @@ import (
 )
 
 // timedOut fails unless this is the local reply for a timeout.
-func (a answer) timedOut() {
+func (a response) timedOut() {
 	a.t.Helper()
 	a.is(504, "request timeout")
 	a.field("Content-Type", "text/plain; charset=utf-8")
@@ -36,9 +36,9 @@ func TestTheRequestTimeoutGives504AndKeepsTheConnection(t *testing.T) {
 	p := k.accept()
 	p.head()
 	p.expect("body")
-	c.answer("POST").timedOut()
+	c.response("POST").timedOut()
 	since(t, start, time.Second)
-	p.gone()
+	p.awaitClose()
 	c.send(request("GET", "/next"))
 	finish(c, k.acceptFor("/next"))
 }
@@ -54,7 +54,7 @@ func TestTheRequestTimeoutAppliesInTheQueue(t *testing.T) {
 	since(t, start, time.Second)
 	k.unseen("a request that timed out in the queue")
 	tunnel.close()
-	p.gone()
+	p.awaitClose()
 	p.close()
 	c.send(request("GET", "/next"))
 	finish(c, k.acceptFor("/next"))
@@ -79,7 +79,7 @@ func TestTheRequestTimeoutCutsAResponseInProgress(t *testing.T) {
 			t.Errorf("the client got %q, want %q and a cut", got, x.part)
 		}
 		since(t, start, time.Second)
-		p.gone()
+		p.awaitClose()
 	}
 }
 
@@ -95,9 +95,9 @@ func TestTheRequestTimeoutResetsAResponseDelimitedByClose(t *testing.T) {
 	c.head()
 	c.expect("half")
 	if got, err := c.rest(); got != "" || err == nil {
-		t.Errorf("the client got %q and an orderly end: it cannot tell that the body was cut", got)
+		t.Errorf("the client got %q and a FIN: it cannot detect that the body was truncated", got)
 	}
-	p.gone()
+	p.awaitClose()
 }
 
 func TestTheResponseStartTimeoutGives504(t *testing.T) {
@@ -109,9 +109,9 @@ func TestTheResponseStartTimeoutGives504(t *testing.T) {
 	c.send(request("GET", "/"))
 	p := k.accept()
 	p.head()
-	c.answer("GET").timedOut()
+	c.response("GET").timedOut()
 	since(t, start, time.Second)
-	p.gone()
+	p.awaitClose()
 	c.send(request("GET", "/next"))
 	p = k.acceptFor("/next")
 	// A head in time stops the timeout: the body may take longer.
@@ -145,9 +145,9 @@ func TestTheIdleTimeoutGives504BeforeTheHeadAndCutsTheResponseAfterIt(t *testing
 	c.send(request("GET", "/"))
 	p := k.accept()
 	p.head()
-	c.answer("GET").timedOut()
+	c.response("GET").timedOut()
 	since(t, start, time.Second)
-	p.gone()
+	p.awaitClose()
 
 	c.send(request("GET", "/next"))
 	p = k.acceptFor("/next")
@@ -158,12 +158,12 @@ func TestTheIdleTimeoutGives504BeforeTheHeadAndCutsTheResponseAfterIt(t *testing
 		t.Errorf("the client got %q", got)
 	}
 	since(t, start, time.Second)
-	p.gone()
+	p.awaitClose()
 }
 
 func TestBytesInEitherDirectionRestartTheIdleTimeout(t *testing.T) {
 	const pause = 300 * time.Millisecond
-	for _, direction := range []string{"upload", "answer", "tunnel up", "tunnel down"} {
+	for _, direction := range []string{"upload", "response", "tunnel up", "tunnel down"} {
 		t.Run(direction, func(t *testing.T) {
 			t.Parallel()
 			k := startContainer(t)
@@ -176,7 +176,7 @@ func TestBytesInEitherDirectionRestartTheIdleTimeout(t *testing.T) {
 				c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 6\r\n\r\n")
 				p = k.accept()
 				p.head()
-			case "answer":
+			case "response":
 				c, p = inFlight(t, k, g, "/")
 				p.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n")
 				c.head()
@@ -197,7 +197,7 @@ func TestBytesInEitherDirectionRestartTheIdleTimeout(t *testing.T) {
 			switch direction {
 			case "upload":
 				finish(c, p)
-			case "answer":
+			case "response":
 				c.send(request("GET", "/next"))
 				p.head()
 				finish(c, p)
@@ -205,7 +205,7 @@ func TestBytesInEitherDirectionRestartTheIdleTimeout(t *testing.T) {
 				start := time.Now()
 				c.closed() // the idle timeout expires when neither side sends
 				since(t, start, time.Second-pause)
-				p.gone()
+				p.awaitClose()
 			}
 		})
 	}
@@ -224,7 +224,7 @@ func TestAStalledUploadGets504AndTheConnectionIsClosed(t *testing.T) {
 				c.send("POST / HTTP/1.1\r\nHost: gate.test\r\n" + head)
 				p := k.accept()
 				p.head()
-				c.answer("POST").timedOut()
+				c.response("POST").timedOut()
 				since(t, start, time.Second)
 				c.closed()
 				if rest, _ := p.rest(); strings.HasSuffix(rest, "0\r\n\r\n") {
@@ -255,7 +255,7 @@ func TestTunnelMaxSecondsCutsATunnel(t *testing.T) {
 	c, p := upgraded(t, k, g, "", "")
 	c.closed()
 	since(t, start, 500*time.Millisecond)
-	p.gone()
+	p.awaitClose()
 }
 
 func TestClientConnectionsHaveKeepAliveOf15Seconds(t *testing.T) {
