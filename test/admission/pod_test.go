@@ -26,7 +26,7 @@ import (
 
 const recordedPod = "testdata/pod.json"
 
-// knativeConfig is the configuration that Knative is installed with.
+// knativeConfig returns the configuration of a default installation of Knative.
 func knativeConfig(t *testing.T) *config.Config {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "knative.dev/serving").Output()
@@ -55,9 +55,9 @@ func knativeConfig(t *testing.T) *config.Config {
 	return store.Load()
 }
 
-// TestTheRecordedPodIsTheOneThatKnativeMakes keeps testdata/pod.json equal to the
-// pod template of a Deployment of Knative's controller.
-func TestTheRecordedPodIsTheOneThatKnativeMakes(t *testing.T) {
+// TestTheRecordedPodIsThePodThatKnativeCreates keeps testdata/pod.json equal to
+// the pod template of a Deployment of Knative's controller.
+func TestTheRecordedPodIsThePodThatKnativeCreates(t *testing.T) {
 	t.Setenv("SYSTEM_NAMESPACE", "knative-serving")
 	revision := &servingv1.Revision{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-00001", UID: "1", Labels: map[string]string{
@@ -96,8 +96,8 @@ func TestTheRecordedPodIsTheOneThatKnativeMakes(t *testing.T) {
 	}
 }
 
-// readPod is the recorded pod, which has the label of the canary and the container
-// queue-proxy.
+// readPod returns the recorded pod, which has the label of the canary and the
+// container queue-proxy.
 func readPod(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	text, err := os.ReadFile(recordedPod)

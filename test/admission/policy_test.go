@@ -38,8 +38,8 @@ const (
 	ourName = "registry.example/queuegate:dev"
 )
 
-// client is a fake cluster that has the OpenAPI documents of Kubernetes, from
-// which the plugin reads how lists of a pod are merged.
+// client is a fake cluster with the OpenAPI documents of Kubernetes, from which
+// the plugin reads how lists of a pod are merged.
 type client struct{ *fake.Clientset }
 
 type documents struct{ discovery.DiscoveryInterface }
@@ -47,7 +47,8 @@ type documents struct{ discovery.DiscoveryInterface }
 func (c client) Discovery() discovery.DiscoveryInterface { return documents{c.Clientset.Discovery()} }
 func (documents) OpenAPIV3() openapi.Client              { return openapitest.NewEmbeddedFileClient() }
 
-// canary are the two objects of the file, without fields that v1beta1 lacks.
+// canary returns the two objects of the file, without fields that v1beta1
+// lacks.
 func canary(t *testing.T) (*v1beta1.MutatingAdmissionPolicy, *v1beta1.MutatingAdmissionPolicyBinding) {
 	t.Helper()
 	text, err := os.ReadFile(folder + "canary-v1beta1.yaml")
@@ -104,7 +105,7 @@ func startPlugin(t *testing.T) *mutating.Plugin {
 	return plugin
 }
 
-// admit is the pod after the plugin.
+// admit returns the pod as changed by the plugin.
 func admit(t *testing.T, plugin *mutating.Plugin, pod *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	pod = pod.DeepCopy()
@@ -138,7 +139,7 @@ func TestTheAPIServerGivesTheGateToLabelledPodsOfKnativeOnly(t *testing.T) {
 	rest := pod.DeepCopy()
 	unstructured.RemoveNestedField(rest.Object, "spec", "containers")
 	if !reflect.DeepEqual(got, rest) {
-		t.Errorf("beside the containers:\n%v\nwant\n%v", got, rest)
+		t.Errorf("outside the containers:\n%v\nwant\n%v", got, rest)
 	}
 
 	unlabelled := readPod(t)

@@ -30,7 +30,7 @@ func TestTheRepositoryKeepsItsDependencyRules(t *testing.T) {
 	}
 }
 
-// list returns the packages of the module and all that they depend on.
+// list returns the packages of the module and all their dependencies.
 func list(t *testing.T, root string) []Package {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-buildvcs=false", "-e", "-deps", "-json=ImportPath,Imports,TestImports,XTestImports,ImportMap", "./...")
@@ -53,9 +53,9 @@ func list(t *testing.T, root string) []Package {
 	}
 }
 
-// readTree looks at every directory of the module. The test cache takes note
-// of what a test itself opens, not of what go list does; without this an
-// import added elsewhere would leave a cached "ok".
+// readTree opens every directory of the module. The test cache tracks what a
+// test itself opens, not what go list opens; without this an import added
+// elsewhere would leave a cached "ok".
 func readTree(t *testing.T, root string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -79,79 +79,79 @@ func TestEachViolatedRuleIsReported(t *testing.T) {
 		where Package
 		want  string
 	}{
-		{"a sibling under pkg/",
+		{"a library imports another library",
 			imports("pkg/probe", "pkg/metrics"),
 			"not in the table of packages: pkg/probe imports pkg/metrics"},
-		{"a sibling below another",
+		{"a subpackage imports a package below another library",
 			imports("pkg/metrics/tracing", "pkg/probe/check"),
 			"not in the table of packages: pkg/metrics/tracing imports pkg/probe/check"},
-		{"an engine on a sibling",
+		{"an engine imports another library",
 			imports("pkg/gate/http1", "pkg/metrics/tracing"),
 			"not in the table of packages: pkg/gate/http1 imports pkg/metrics/tracing"},
-		{"readiness on an engine",
+		{"readiness imports an engine",
 			imports("pkg/probe", "pkg/gate", "pkg/gate/http1"),
 			"not in the table of packages: pkg/probe imports pkg/gate/http1"},
-		{"the figures on event loops",
+		{"the status page imports event loops",
 			imports("pkg/metrics/statuspage", "pkg/gate", "pkg/gate/loop"),
 			"not in the table of packages: pkg/metrics/statuspage imports pkg/gate/loop"},
-		{"helpers of tests in a program",
+		{"a program imports test helpers",
 			imports("cmd/queue", "internal/testkit"),
 			"only tests import it: cmd/queue imports internal/testkit"},
-		{"an engine in a test",
+		{"a test imports an engine",
 			Package{ImportPath: module + "/pkg/metrics", TestImports: []string{module + "/pkg/gate/http1"}},
 			"not in the table of packages: pkg/metrics imports pkg/gate/http1"},
-		{"a sibling in an external test",
+		{"an external test imports another library",
 			Package{ImportPath: module + "/pkg/metrics", XTestImports: []string{module + "/pkg/probe"}},
 			"not in the table of packages: pkg/metrics imports pkg/probe"},
-		{"a program of ours in a library",
+		{"a library imports a program",
 			imports("pkg/probe", "cmd/queue/internal/config"),
 			"not in the table of packages: pkg/probe imports cmd/queue/internal/config"},
-		{"a new family",
+		{"a new directory under pkg",
 			imports("pkg/extra", "pkg/gate"),
 			"not in the table of packages: pkg/extra"},
-		{"the demo container on the inside",
+		{"the demo container imports the gate",
 			imports("cmd/demo", "pkg/gate"),
 			"not in the table of packages: cmd/demo imports pkg/gate"},
-		{"a second place of wiring",
+		{"another program imports several libraries",
 			imports("cmd/other", "pkg/gate/http1", "pkg/gate", "pkg/probe"),
 			"only cmd/queue and pkg/embed tie the packages together: cmd/other imports pkg/gate and pkg/probe"},
-		{"the library on what it has no use for",
+		{"the embed library imports a package that it does not need",
 			imports("pkg/embed", "pkg/probe"),
 			"not in the table of packages: pkg/embed imports pkg/probe"},
-		{"the gate on the library",
+		{"the gate imports the embed library",
 			imports("pkg/gate", "pkg/embed"),
 			"not in the table of packages: pkg/gate imports pkg/embed"},
-		{"the gate on an engine",
+		{"the gate imports an engine",
 			imports("pkg/gate", "pkg/gate/http2"),
 			"not in the table of packages: pkg/gate imports pkg/gate/http2"},
-		{"the gate on its figures",
+		{"the gate imports metrics",
 			imports("pkg/gate", "pkg/metrics"),
 			"not in the table of packages: pkg/gate imports pkg/metrics"},
-		{"bytes on sockets",
+		{"the wire format imports event loops",
 			imports("pkg/gate/wire", "pkg/gate", "pkg/gate/loop"),
 			"not in the table of packages: pkg/gate/wire imports pkg/gate/loop"},
-		{"event loops on messages",
+		{"event loops import the wire format",
 			imports("pkg/gate/loop", "pkg/gate/wire"),
 			"not in the table of packages: pkg/gate/loop imports pkg/gate/wire"},
-		{"one side on the other",
+		{"HTTP/1 imports HTTP/2",
 			imports("pkg/gate/http1", "pkg/gate/http2"),
 			"not in the table of packages: pkg/gate/http1 imports pkg/gate/http2"},
-		{"event loops on an HTTP library",
+		{"event loops import an HTTP library",
 			imports("pkg/gate/loop", "net/http"),
 			"pkg/gate/loop knows no HTTP library: " + module + "/pkg/gate/loop imports net/http"},
-		{"the gate on an HTTP library",
+		{"the gate imports an HTTP library",
 			imports("pkg/gate", "net/http"),
 			"pkg/gate knows no HTTP library: " + module + "/pkg/gate imports net/http"},
-		{"the gate on fasthttp",
+		{"the gate imports fasthttp",
 			imports("pkg/gate", "github.com/valyala/fasthttp"),
 			"pkg/gate knows no HTTP library: " + module + "/pkg/gate imports github.com/valyala/fasthttp"},
-		{"the gate's binary on OpenCensus",
+		{"the gate's binary imports OpenCensus",
 			imports("cmd/queue", "go.opencensus.io"),
 			"cmd/queue does without OpenCensus: " + module + "/cmd/queue imports go.opencensus.io"},
-		{"a part of the gate's binary on OpenCensus' spans",
+		{"a part of the gate's binary imports OpenCensus' spans",
 			imports("cmd/queue/internal/app", "go.opencensus.io/trace"),
 			"cmd/queue does without OpenCensus: " + module + "/cmd/queue/internal/app imports go.opencensus.io/trace"},
-		{"the gate's binary on OpenCensus' metrics",
+		{"the gate's binary imports OpenCensus' metrics",
 			imports("cmd/queue", "go.opencensus.io/metric/metricdata"),
 			"cmd/queue does without OpenCensus: " + module + "/cmd/queue imports go.opencensus.io/metric/metricdata"},
 	} {
@@ -208,8 +208,8 @@ func TestAllowedImportsAreNotReported(t *testing.T) {
 	}
 }
 
-// imports describes a package of the module; names that start with one of its
-// top directories are in the module too.
+// imports returns a package of the module; imported paths that start with one
+// of its top directories are in the module too.
 func imports(here string, imported ...string) Package {
 	p := Package{ImportPath: module + "/" + here}
 	for _, name := range imported {

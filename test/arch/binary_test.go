@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// maxBinary is what the gate's binary has at most, in bytes. All that is
-// resident of it counts in every pod's memory. Raise it with a reason.
+// maxBinary is the maximum size of the gate's binary in bytes. Its resident
+// pages count in every pod's memory. State a reason when raising it.
 const maxBinary = 15_300_000
 
-// unlinked are symbols of what the gate's binary does without, each with what it
-// would cost.
+// unlinked are symbols that the gate's binary must not contain, each with its
+// cost.
 var unlinked = map[string]string{
 	"net/http.(*http2": "net/http's HTTP/2, 0.5 MB; cmd/queue/tags leaves it out",
 }
@@ -24,7 +24,7 @@ func TestTheGatesBinaryStaysSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sources := range []string{"../../cmd/queue", "../../pkg"} { // for the cache of test results, as in readTree
+	for _, sources := range []string{"../../cmd/queue", "../../pkg"} { // the cache of test results tracks these, as in readTree
 		if err := filepath.WalkDir(sources, func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && !entry.IsDir() {
 				_, err = os.ReadFile(path)
@@ -61,6 +61,6 @@ func TestTheGatesBinaryStaysSmall(t *testing.T) {
 		}
 	}
 	if !strings.Contains(string(symbols), "net/http.(*conn)") {
-		t.Error("the symbols of net/http have other names than this test knows")
+		t.Error("the symbols of net/http do not have the names that this test expects")
 	}
 }

@@ -1,3 +1,3 @@
-// Package arch holds the repository to its dependency rules: which package may
-// import which, as docs/design.md says.
+// Package arch checks the dependency rules of docs/design.md: which package may
+// import which.
 package arch

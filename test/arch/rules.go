@@ -8,18 +8,18 @@ import (
 
 const module = "github.com/queuegate/queuegate"
 
-// testkit has helpers of tests, which every package's tests may import.
+// testkit has test helpers, which the tests of every package may import.
 const testkit = "internal/testkit"
 
-// A place is a directory with the packages in and below it, less those below
-// that are a place of their own.
+// A place is a directory with all packages in and below it, except packages that
+// belong to a nested place.
 type place struct {
 	dir  string
-	from []string // what it imports of the module besides itself; "/..." stands for all below too
+	from []string // its allowed imports within the module besides itself; "/..." includes all packages below
 }
 
-// places is the table of packages in docs/design.md. Every package under pkg/
-// is in it. What is not, the tests for instance, imports what it likes.
+// places is the table of packages in docs/design.md. It has every package under
+// pkg/. Packages outside the table, for example tests, may import anything.
 var places = []place{
 	{"pkg/gate", []string{"pkg/gate/internal/..."}},
 	{"pkg/gate/internal", nil},
@@ -74,8 +74,8 @@ type Package struct {
 	ImportMap    map[string]string
 }
 
-// Check returns one line per broken rule, sorted. The packages must include
-// everything that those of the module depend on.
+// Check returns one line per violated rule, sorted. packages must include all
+// dependencies of the module's packages.
 func Check(packages []Package) []string {
 	graph := make(graph, len(packages))
 	for _, p := range packages {
@@ -120,7 +120,8 @@ func Check(packages []Package) []string {
 	return slices.Compact(broken)
 }
 
-// local returns an import path relative to the module, and whether it is in it.
+// local returns an import path relative to the module, and whether it is in the
+// module.
 func local(path string) (string, bool) {
 	if path == module {
 		return ".", true
@@ -128,7 +129,7 @@ func local(path string) (string, bool) {
 	return strings.CutPrefix(path, module+"/")
 }
 
-// family is pkg/x for pkg/x and all below it, and empty elsewhere.
+// family returns pkg/x for pkg/x and all packages below it, and "" elsewhere.
 func family(here string) string {
 	parts := strings.SplitN(here, "/", 3)
 	if len(parts) < 2 || parts[0] != "pkg" {
@@ -155,7 +156,7 @@ func within(path, root string) bool {
 // forbidden are libraries that a place must not import, even indirectly.
 var forbidden = []struct {
 	dir     string
-	alone   bool // what is below dir is free to
+	alone   bool // applies only to dir itself, not to packages below it
 	rule    string
 	library func(path string) bool
 }{
@@ -169,16 +170,16 @@ func isHTTPLibrary(path string) bool {
 		within(path, "golang.org/x/net/http2") || within(path, "golang.org/x/net/http")
 }
 
-// isOpenCensus is true of a library that is archived, and whose spans and
-// metrics compile regular expressions at every start of a program that links
-// them. Those of the spans are 0.5 ms and 0.5 MB of garbage in every pod.
+// isOpenCensus matches a library that is archived. Its spans and metrics
+// compile regular expressions at every start of a program that links them;
+// those of the spans cost 0.5 ms and 0.5 MB of garbage in every pod.
 func isOpenCensus(path string) bool { return within(path, "go.opencensus.io") }
 
 // A graph is keyed by import path.
 type graph map[string]Package
 
-// path returns a shortest chain of imports, without tests, from a package to a wanted
-// one, or nil.
+// path returns a shortest chain of imports, without tests, from a package to a
+// wanted package, or nil.
 func (g graph) path(from string, wanted func(string) bool) []string {
 	cameFrom := map[string]string{from: ""}
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {

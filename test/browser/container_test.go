@@ -59,8 +59,8 @@ func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, strings.Repeat("x", 2000))
 }
 
-// load sends requests to the gate until stop is called. They take half of mean
-// at least, in ms, and some of them ten times as long.
+// load sends requests to the gate until stop is called. Most take at least half
+// of mean, in ms, and some take ten times as long.
 func load(t *testing.T, g *gate, clients, mean int) (stop func()) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -89,7 +89,7 @@ func load(t *testing.T, g *gate, clients, mean int) (stop func()) {
 	return stop
 }
 
-// get returns the status of the response, 0 without one.
+// get returns the status of the response, or 0 if there is none.
 func get(client *http.Client, url string) int {
 	answer, err := client.Get(url)
 	if err != nil {

@@ -22,7 +22,7 @@ func startGate(t *testing.T, userPort int, settings ...string) *gate {
 	t.Helper()
 	return launchGate(t, launch.Options{Binary: queueBinary, UserPort: userPort, Timeout: failsafe, Settings: slices.Concat([]string{
 		"STATUS_PORT=free", "DRAIN_QUIET_SECONDS=30",
-		"SERVING_LOGGING_LEVEL=error", // the tests make thousands of warnings
+		"SERVING_LOGGING_LEVEL=error", // the tests cause thousands of warnings
 	}, settings)})
 }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// focused names the element that has the focus, and whether that can be seen.
+// focused returns the name of the focused element, and whether the focus is
+// visible.
 const focused = `(() => {
 	const e = document.activeElement;
 	const style = getComputedStyle(e);
@@ -22,7 +23,7 @@ func TestThePageCanBeOperatedWithTheKeyboard(t *testing.T) {
 	stop := load(t, g, 2, 5)
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("there are figures", in("ready")+` && Number(document.querySelector('#rate').textContent.replace(',', '')) > 0`, nil)
+	b.awaits("the page shows figures", in("ready")+` && Number(document.querySelector('#rate').textContent.replace(',', '')) > 0`, nil)
 	i := 0
 	const listed = `[...document.querySelectorAll('#failures-body tr')].filter((r) => r.checkVisibility()).length`
 	b.awaits("errors are listed", listed+` === 10 && document.querySelector('#failures-all').textContent.startsWith('Show all')`, func() {
@@ -53,12 +54,12 @@ func TestThePageCanBeOperatedWithTheKeyboard(t *testing.T) {
 
 	evaluate[bool](b, `document.querySelector('#cursor').focus() ?? true`)
 	b.press(kb.ArrowLeft)
-	b.awaits("the arrow keys read a moment", `/^\d\d:\d\d:\d\d: concurrency /.test(document.querySelector('#cursor').getAttribute('aria-valuetext')) &&
+	b.awaits("the arrow keys select an instant", `/^\d\d:\d\d:\d\d: concurrency /.test(document.querySelector('#cursor').getAttribute('aria-valuetext')) &&
 		/^\d\d:\d\d:\d\d$/.test(document.querySelector('#readout strong').textContent)`, nil)
 	b.press(kb.Escape)
 	b.awaits("Escape returns to now", `document.querySelector('#readout strong').textContent === 'now'`, nil)
 	stop()
 	if got := b.complaints(""); len(got) > 0 {
-		t.Errorf("the browser complains: %q", got)
+		t.Errorf("the browser reports problems: %q", got)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 var (
 	queueBinary   string          // the gate, set by TestMain
-	theBrowser    context.Context // the one that all tests open their tabs in
+	theBrowser    context.Context // all tests open their tabs in it
 	screenshotDir string          // empty: each test has a temporary one
 )
 

@@ -38,21 +38,21 @@ func TestThePageShowsLoadAReadinessChangeAndARejection(t *testing.T) {
 		/failing for .* ready for/.test(document.querySelector('#chart-readiness').getAttribute('aria-label'))`, func() { probe(g) })
 
 	if got := burst(g, "/orders/12?ms=50&token=hidden", 60); got[503] == 0 {
-		t.Fatalf("nothing was refused: %v", got)
+		t.Fatalf("nothing was rejected: %v", got)
 	}
 	burst(g, "/broken", 2)
-	b.awaits("refusals and errors are listed", `(() => {
+	b.awaits("rejections and errors are listed", `(() => {
 		const rows = [...document.querySelectorAll('#failures-body tr')].map((r) => r.textContent);
 		return rows.some((r) => r.includes('queue-full') && r.includes('503') && r.includes('GET /orders/12')) &&
 			rows.some((r) => r.includes('500') && r.includes('GET /broken'));
 	})()`, nil)
 	if row := b.text("#failures-body"); !strings.Contains(row, " more queue-full") {
-		t.Errorf("of more than 40 refusals in a second, the list says %q", row)
+		t.Errorf("of more than 40 rejections in a second, the list says %q", row)
 	}
 	if note := b.text("#failures-note"); !strings.Contains(note, "are listed") {
-		t.Errorf("of more than 40 refusals in a second, the note says %q", note)
+		t.Errorf("of more than 40 rejections in a second, the note says %q", note)
 	}
-	b.awaits("a gate that is ready while requests fail is no good news", in("ready")+` && document.querySelector('#state').dataset.level === 'warn' &&
+	b.awaits("a ready gate with failing requests is shown as a warning", in("ready")+` && document.querySelector('#state').dataset.level === 'warn' &&
 		`+says+`.startsWith('Ready: ') && `+says+`.endsWith(' failed in the last 10 s')`, func() { burst(g, "/broken", 2) })
 	b.screenshot("ready-failing")
 	whole := evaluate[string](b, "document.documentElement.textContent")
@@ -69,10 +69,10 @@ func TestThePageShowsLoadAReadinessChangeAndARejection(t *testing.T) {
 	b.awaits("figures return to zero", `document.querySelector('#in-flight').textContent === '0' &&
 		document.querySelector('#rate').textContent === '0'`, nil)
 	if got := b.complaints(""); len(got) > 0 {
-		t.Errorf("the browser complains: %q", got)
+		t.Errorf("the browser reports problems: %q", got)
 	}
 	if got := b.elsewhere(g.page()); len(got) > 0 {
-		t.Errorf("the page fetches from elsewhere: %q", got)
+		t.Errorf("the page fetches from another origin: %q", got)
 	}
 }
 
@@ -111,7 +111,7 @@ func (b *tab) readable(name string) {
 	}
 }
 
-// clipped lists the boxes whose content is higher than they are.
+// clipped lists the boxes whose content is higher than the box.
 const clipped = `[...document.body.querySelectorAll('*')]
 	.filter((e) => e.checkVisibility() && !e.closest('.unseen, svg') && getComputedStyle(e).overflowY !== 'visible' && e.scrollHeight > e.clientHeight + 1)
 	.map((e) => e.id || e.className || e.tagName)`
@@ -129,7 +129,7 @@ func TestInEveryViewNothingOverflowsAndAllTextIsLegible(t *testing.T) {
 	b.awaits("the container is ready", `document.querySelector('.badge').textContent === 'ready'`, func() { probe(g) })
 	burst(g, "/a/rather/long/path/that/"+strings.Repeat("goes/on/", 15), 60)
 	burst(g, "/broken", 3)
-	b.awaits("refusals are listed", `document.querySelectorAll('#failures-body tr').length > 1`, nil)
+	b.awaits("rejections are listed", `document.querySelectorAll('#failures-body tr').length > 1`, nil)
 	for _, v := range views {
 		b.show(v)
 		for _, open := range []string{"false", "true"} {
@@ -146,12 +146,12 @@ func TestInEveryViewNothingOverflowsAndAllTextIsLegible(t *testing.T) {
 		}
 	}
 	if got := b.complaints(""); len(got) > 0 {
-		t.Errorf("the browser complains: %q", got)
+		t.Errorf("the browser reports problems: %q", got)
 	}
 }
 
-// illegible lists texts and icons whose contrast with their ground is below that
-// of WCAG 2.2, 1.4.3 and 1.4.11.
+// illegible lists texts and icons whose contrast with their background is below
+// that of WCAG 2.2, 1.4.3 and 1.4.11.
 const illegible = `(() => {
 	const parse = (c) => (c.match(/[\d.]+/g) ?? []).map(Number);
 	const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
@@ -198,6 +198,6 @@ func TestAPageWithoutRequestsSaysSo(t *testing.T) {
 	}
 	b.screenshot("no-data")
 	if got := b.complaints(""); len(got) > 0 {
-		t.Errorf("the browser complains: %q", got)
+		t.Errorf("the browser reports problems: %q", got)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// in returns an expression that is true when the page shows a state.
+// in returns an expression that is true if the page shows this state.
 func in(state string) string {
 	return fmt.Sprintf(`document.querySelector('#state').dataset.state === %q`, state)
 }
@@ -24,15 +24,15 @@ func in(state string) string {
 const says = `['state-word', 'state-cause'].map((id) => document.getElementById(id))
 	.filter((e) => e.checkVisibility()).map((e) => e.textContent).join(': ')`
 
-// inAllViews takes a picture of the page's present state in each view, and
-// checks that the state is in sight at once, that all text is legible and that
-// nothing overflows.
+// inAllViews takes a screenshot of the page's current state in each view, and
+// checks that the state is visible without scrolling, that all text is legible
+// and that nothing overflows.
 func (b *tab) inAllViews(state string) {
 	b.t.Helper()
 	for _, v := range views {
 		b.show(v)
 		if got := evaluate[string](b, "document.querySelector('#state').dataset.state"); got != state {
-			b.t.Fatalf("%s: the page has gone from %s to %s", v.name, state, got)
+			b.t.Fatalf("%s: the page changed from %s to %s", v.name, state, got)
 		}
 		if bottom := evaluate[float64](b, `(scrollTo(0, 0), Math.max(...['state-word', 'state-cause'].map((id) => document.getElementById(id).getBoundingClientRect().bottom)))`); bottom > float64(v.height)/4 {
 			b.t.Errorf("%s, %s: the cause ends %v px below the top", state, v.name, bottom)
@@ -66,7 +66,7 @@ func TestTheStatusPageShowsNoFiguresBeforeItIsConnected(t *testing.T) {
 	defer front.CloseClientConnections()
 	b := openTab(t)
 	b.open(front.URL + "/")
-	b.awaits("it connects", in("connecting"), nil)
+	b.awaits("the page is connecting", in("connecting"), nil)
 	for selector, want := range map[string]string{
 		"#state-word": "Connecting", "#in-flight": "–", "#queue": "–", "#p50": "–", "#failed": "–", "#containers": "Not known yet.",
 		"#failures-note": "Not known yet.", "#outcomes": "not known yet", "#readout": "",
@@ -77,7 +77,7 @@ func TestTheStatusPageShowsNoFiguresBeforeItIsConnected(t *testing.T) {
 	}
 	b.inAllViews("connecting")
 	close(pass)
-	b.awaits("it is live", in("ready"), nil)
+	b.awaits("the page is live", in("ready"), nil)
 }
 
 func TestAContainerThatDoesNotListenYetIsStarting(t *testing.T) {
@@ -85,9 +85,9 @@ func TestAContainerThatDoesNotListenYetIsStarting(t *testing.T) {
 	g := startGate(t, port, fmt.Sprintf(`SERVING_READINESS_PROBE={"tcpSocket":{"port":%d}}`, port), "UPSTREAM_WAIT=10m")
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("it is starting", in("starting")+` && document.querySelector('#state-cause').textContent === 'user-container: connection refused'`, nil)
+	b.awaits("the page shows a starting container", in("starting")+` && document.querySelector('#state-cause').textContent === 'user-container: connection refused'`, nil)
 	go burst(g, "/held", 3) // until the gate is killed
-	b.awaits("requests are held", `document.querySelector('#in-flight').textContent === '3'`, nil)
+	b.awaits("requests are queued", `document.querySelector('#in-flight').textContent === '3'`, nil)
 	b.inAllViews("starting")
 }
 
@@ -99,16 +99,16 @@ func TestContainersThatAreNotReadyAreShownFirstWithTheirReasons(t *testing.T) {
 	proxy.open.Store(true)
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("both are ready", in("ready"), func() { probe(g) })
+	b.awaits("both containers are ready", in("ready"), func() { probe(g) })
 	web.unready.Store(true)
 	proxy.server.Close()
-	b.awaits("both are down", in("not-ready")+` && `+says+` === 'Not ready: web: answered with status 503; proxy: connection refused'`, func() { probe(g) })
-	b.awaits("it is announced", `document.querySelector('#announce').textContent.startsWith('Not ready: ')`, nil)
+	b.awaits("both containers are down", in("not-ready")+` && `+says+` === 'Not ready: web: answered with status 503; proxy: connection refused'`, func() { probe(g) })
+	b.awaits("the state is announced", `document.querySelector('#announce').textContent.startsWith('Not ready: ')`, nil)
 	if got := evaluate[string](b, "document.title"); got != "✖ Not ready · web-00007-deployment-5d9c8" {
 		t.Errorf("the title is %q", got)
 	}
 	burst(g, "/broken", 3)
-	b.awaits("time goes on", `/^for [3-9] s$/.test(document.querySelector('#state-since').textContent)`, nil)
+	b.awaits("the duration increases", `/^for [3-9] s$/.test(document.querySelector('#state-since').textContent)`, nil)
 	b.inAllViews("not-ready")
 }
 
@@ -118,25 +118,25 @@ func TestUnderLoadAReadyGateLooksReady(t *testing.T) {
 	load(t, g, 9, 25)
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("there are figures of some seconds", in("ready")+` && document.querySelector('#p50-unit').textContent === 'ms' &&
+	b.awaits("the page shows figures of some seconds", in("ready")+` && document.querySelector('#p50-unit').textContent === 'ms' &&
 		/^for ([5-9]|\d\d) s$/.test(document.querySelector('#state-since').textContent)`, nil)
 	b.inAllViews("ready")
 }
 
-func TestInAnOverloadRefusalsAreNeitherFailuresNorLatency(t *testing.T) {
+func TestRejectionsInAnOverloadCountNeitherAsFailuresNorAsLatency(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, c.probe(), "CONTAINER_CONCURRENCY=2", "QUEUE_CAPACITY=4")
 	load(t, g, 12, 60)
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("it is overloaded", in("overloaded")+` && /\d+ requests refused in the last 10 s/.test(document.querySelector('#state-cause').textContent) &&
+	b.awaits("the page shows an overload", in("overloaded")+` && /\d+ requests refused in the last 10 s/.test(document.querySelector('#state-cause').textContent) &&
 		Number(document.querySelector('#refused').textContent.replace(',', '')) > 100`, nil)
-	b.awaits("the median is that of what was served", `document.querySelector('#p50-unit').textContent === 'ms' && Number(document.querySelector('#p50').textContent) >= 30`, nil)
+	b.awaits("the median is that of the served requests", `document.querySelector('#p50-unit').textContent === 'ms' && Number(document.querySelector('#p50').textContent) >= 30`, nil)
 	if got := b.text("#failed"); got != "0" {
 		t.Errorf("%s have failed", got)
 	}
 	if got := b.text("#failures-note"); !strings.HasPrefix(got, "0 failed, ") {
-		t.Errorf("the list says %q", got)
+		t.Errorf("the list has %q", got)
 	}
 	b.inAllViews("overloaded")
 }
@@ -155,18 +155,18 @@ func TestAnOpenPageShowsTheDrainUntilItsEndWithoutDelayingIt(t *testing.T) {
 	if _, err := fmt.Fprint(stall, "POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	b.awaits("a request is under way", `document.querySelector('#in-flight').textContent === '1'`, nil)
+	b.awaits("a request is in flight", `document.querySelector('#in-flight').textContent === '1'`, nil)
 	g.drain()
 	b.awaits("the page says that the gate is draining", in("draining")+` && `+says+` === 'Draining: 1 request under way' &&
 		document.querySelector('#announce').textContent === 'Draining: 1 request under way.'`, nil)
 	b.inAllViews("draining")
 	_ = stall.Close()
-	b.awaits("the page says that the gate has ended", in("ended"), nil)
+	b.awaits("the page says that the gate has exited", in("ended"), nil)
 	<-g.Exited
 	if code := g.Cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	b.awaits("it goes on saying so", in("ended")+` && /^since .*, [2-9] s ago$/.test(document.querySelector('#state-since').textContent)`, nil)
+	b.awaits("the page keeps this state", in("ended")+` && /^since .*, [2-9] s ago$/.test(document.querySelector('#state-since').textContent)`, nil)
 	b.inAllViews("ended")
 }
 
@@ -180,9 +180,9 @@ func TestThePageShowsADeadGateAndReconnects(t *testing.T) {
 	b.awaits("errors are listed", in("ready")+` && document.querySelector('#failures-note').textContent.startsWith('3 failed')`, nil)
 
 	g.signal(syscall.SIGSTOP) // its connections stay open
-	b.awaits("the page says that the gate does not answer", in("gone")+` && document.querySelector('#announce').textContent.startsWith('No answer: it was ready')`, nil)
+	b.awaits("the page says that the gate does not respond", in("gone")+` && document.querySelector('#announce').textContent.startsWith('No answer: it was ready')`, nil)
 	g.signal(syscall.SIGCONT)
-	b.awaits("it answers again", in("ready")+` && document.querySelector('#announce').textContent.startsWith('Ready')`, nil)
+	b.awaits("the gate responds again", in("ready")+` && document.querySelector('#announce').textContent.startsWith('Ready')`, nil)
 
 	g.Kill()
 	stop()
@@ -192,13 +192,13 @@ func TestThePageShowsADeadGateAndReconnects(t *testing.T) {
 	g.again()
 	b.awaits("the page is live again, with the figures of the new gate", in("ready")+` &&
 		document.querySelector('#failures-note').textContent === 'None since the start.'`, nil)
-	// The browser reports refused connections as errors.
+	// The browser reports connections that were refused as errors.
 	if got := b.complaints("network error: Failed to load resource"); len(got) > 0 {
-		t.Errorf("the browser complains: %q", got)
+		t.Errorf("the browser reports problems: %q", got)
 	}
 }
 
-func TestANinthPageSaysThatEightAreOpen(t *testing.T) {
+func TestANinthPageReportsThatEightAreOpen(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, c.probe())
 	for range 8 {
@@ -210,7 +210,7 @@ func TestANinthPageSaysThatEightAreOpen(t *testing.T) {
 	}
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("it says so", in("full")+` && document.querySelector('#state-note').textContent.startsWith('Eight pages are open already')`, nil)
+	b.awaits("the page says that eight are open", in("full")+` && document.querySelector('#state-note').textContent.startsWith('Eight pages are open already')`, nil)
 }
 
 func TestTheAxisFitsTheData(t *testing.T) {

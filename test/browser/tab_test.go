@@ -20,16 +20,16 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// failsafe bounds every wait; no result depends on it.
+// failsafe limits every wait; no result depends on it.
 const failsafe = 30 * time.Second
 
-// tab is a tab of the browser, and what went on in it.
+// tab is a browser tab with its problems and fetched URLs.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
 
 	mu       sync.Mutex
-	problems []string // what the browser complained of
+	problems []string // problems reported by the browser
 	fetched  []string // URLs
 }
 
@@ -68,14 +68,15 @@ func toJSON(v any) string {
 	return string(text)
 }
 
-// complaints are the problems so far, but for those that begin with prefix.
+// complaints returns the problems so far, except those that begin with a
+// prefix.
 func (b *tab) complaints(except string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(b.problems), func(p string) bool { return except != "" && strings.HasPrefix(p, except) })
 }
 
-// elsewhere are the URLs that were fetched and do not begin with origin.
+// elsewhere returns the fetched URLs that do not begin with origin.
 func (b *tab) elsewhere(origin string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,7 +102,7 @@ func (b *tab) size(width, height int64) {
 	b.do(chromedp.EmulateViewport(width, height, chromedp.EmulateScale(1)))
 }
 
-// prefer sets media features, as name and value by turns.
+// prefer sets media features; names and values alternate.
 func (b *tab) prefer(features ...string) {
 	b.t.Helper()
 	var p emulation.SetEmulatedMediaParams
@@ -131,7 +132,7 @@ func evaluate[T any](b *tab, expression string) T {
 	return v
 }
 
-// evaluateAsync returns what a promise is resolved with.
+// evaluateAsync returns the value with which a promise resolves.
 func evaluateAsync[T any](b *tab, expression string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, failsafe)
@@ -149,8 +150,8 @@ func (b *tab) text(selector string) string {
 	return evaluate[string](b, fmt.Sprintf("(document.querySelector(%q)?.textContent ?? '')", selector))
 }
 
-// awaits polls until the expression is true; meanwhile, which may be nil, is
-// called each time before.
+// awaits polls until the expression is true. It calls meanwhile, unless nil,
+// before each poll.
 func (b *tab) awaits(what, expression string, meanwhile func()) {
 	b.t.Helper()
 	for deadline := time.Now().Add(failsafe); ; time.Sleep(50 * time.Millisecond) {
@@ -161,12 +162,12 @@ func (b *tab) awaits(what, expression string, meanwhile func()) {
 			return
 		}
 		if time.Now().After(deadline) {
-			b.t.Fatalf("not within %v: %s\ncomplaints: %q\npage: %s", failsafe, what, b.complaints(""), evaluate[string](b, "document.body.innerText"))
+			b.t.Fatalf("not within %v: %s\nproblems: %q\npage: %s", failsafe, what, b.complaints(""), evaluate[string](b, "document.body.innerText"))
 		}
 	}
 }
 
-// screenshot leaves a picture of the whole page, named after the test.
+// screenshot saves a picture of the whole page, named after the test.
 func (b *tab) screenshot(name string) {
 	b.t.Helper()
 	dir := screenshotDir

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// timing is an entry of Server-Timing as Chromium has parsed it.
+// timing is an entry of Server-Timing as parsed by Chromium.
 type timing struct {
 	Name     string
 	Duration float64 // in milliseconds
 }
 
-// timings returns the entries of the page that is open.
+// timings returns the Server-Timing entries of the open page.
 func (b *tab) timings() []timing {
 	return evaluate[[]timing](b, `performance.getEntriesByType('navigation')[0].serverTiming.map((e) => ({ Name: e.name, Duration: e.duration }))`)
 }

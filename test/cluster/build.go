@@ -14,18 +14,19 @@ import (
 	"strings"
 )
 
-// kubernetesVersion is what the node's parts say of themselves: the kubelet and
-// the API server compare versions. It follows go.mod.
+// kubernetesVersion is the version that the node's parts report: the kubelet
+// and the API server compare versions. It follows go.mod.
 const kubernetesVersion = "v1.36.3"
 
-// Variables that tell the inner stage what was built.
+// Variables with which the host stage passes paths of built files to the inside
+// stage.
 const (
 	nodeVariable   = "QUEUEGATE_CLUSTER_NODE"
 	imagesVariable = "QUEUEGATE_CLUSTER_IMAGES" // archives, separated by colons
 )
 
-// build builds everything, images into a directory, and returns the variables
-// that tell where it is.
+// build builds everything, writes images to a directory, and returns the
+// variables with the paths.
 func build(to string, options Options) (variables []string, err error) {
 	cache, err := cacheDirectory()
 	if err != nil {
@@ -67,7 +68,7 @@ func build(to string, options Options) (variables []string, err error) {
 	return append(variables, nodeVariable+"="+node, imagesVariable+"="+strings.Join(images, ":")), nil
 }
 
-// cacheDirectory holds what takes long to build, across clones.
+// cacheDirectory holds build results that take long, for all clones.
 func cacheDirectory() (string, error) {
 	user, err := os.UserCacheDir()
 	if err != nil {
@@ -77,14 +78,15 @@ func cacheDirectory() (string, error) {
 	return cache, os.MkdirAll(cache, 0o755)
 }
 
-// moduleRoot is the directory of this module: tests run in their package's.
+// moduleRoot returns the directory of this module: tests run in the directory
+// of their package.
 func moduleRoot() (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	return filepath.Dir(strings.TrimSpace(string(out))), err
 }
 
-// nodeBinary returns where the node's binary is or will be: its directory is
-// named after all that it is made of.
+// nodeBinary returns the path of the node's binary, built or not: its directory
+// is named after a digest of its sources.
 func nodeBinary(root, cache string) (string, error) {
 	sources, err := filepath.Glob(filepath.Join(root, "node", "*.go"))
 	if err != nil {
@@ -108,7 +110,7 @@ func nodeIsBuilt() (bool, error) {
 	return err == nil, nil
 }
 
-// buildNode returns the node's binary, built if it is not there.
+// buildNode returns the node's binary, and builds it if it does not exist.
 func buildNode(root, cache string) (string, error) {
 	binary, err := nodeBinary(root, cache)
 	if err != nil {
@@ -127,7 +129,7 @@ func buildNode(root, cache string) (string, error) {
 	if err := goBuild(root, binary, "-s -w "+strings.Join(flags, " "), "./node"); err != nil {
 		return "", err
 	}
-	// One build is kept: each takes 150 MB.
+	// Keep only one build, because each takes 150 MB.
 	old, _ := filepath.Glob(filepath.Join(cache, "node-*"))
 	for _, o := range old {
 		if o != filepath.Dir(binary) {
@@ -137,7 +139,8 @@ func buildNode(root, cache string) (string, error) {
 	return binary, nil
 }
 
-// goBuild builds a static program, in place only when it is whole.
+// goBuild builds a static program, and renames it into place only when it is
+// complete.
 func goBuild(directory, binary, ldflags string, packages ...string) error {
 	if err := os.MkdirAll(filepath.Dir(binary), 0o755); err != nil {
 		return err
@@ -154,7 +157,7 @@ func goBuild(directory, binary, ldflags string, packages ...string) error {
 	return os.Rename(part, binary)
 }
 
-// digest is over the contents of files, and the toolchain that compiles them.
+// digest hashes the contents of files, and the toolchain that compiles them.
 func digest(files ...string) (string, error) {
 	slices.Sort(files)
 	sum := sha256.New()
@@ -173,8 +176,8 @@ func digest(files ...string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:10]), nil
 }
 
-// buildImages makes the images of pods: those of the gate and of the demo as
-// make image makes them, others in a directory.
+// buildImages builds the images of pods: the images of the gate and of the demo
+// with make image, the others in a directory.
 func buildImages(root, to string) ([]string, error) {
 	repository := filepath.Join(root, "..", "..")
 	make := exec.Command("make", "--no-print-directory", "image")

@@ -34,14 +34,16 @@ func cgroupRoots() []string {
 	return roots
 }
 
-// makeCgroups makes the cgroup below which the kubelet puts the pods'.
+// makeCgroups creates the cgroup below which the kubelet creates the cgroups of
+// pods.
 func makeCgroups(name string) error {
 	for _, root := range cgroupRoots() {
 		group := filepath.Join(root, name)
 		if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		// A cpuset of version 1 starts empty, and takes no process then.
+		// A cpuset of version 1 starts empty, and an empty one accepts no
+		// process.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			value, err := os.ReadFile(filepath.Join(root, file))
 			if err != nil {
@@ -55,8 +57,8 @@ func makeCgroups(name string) error {
 	return nil
 }
 
-// removeCgroups removes a run's cgroups. Those of processes that were killed a
-// moment ago are busy for some more milliseconds.
+// removeCgroups removes a run's cgroups. The cgroup of a process that was just
+// killed stays busy for some milliseconds.
 func removeCgroups(name string) {
 	for range 50 {
 		left := false
@@ -79,8 +81,8 @@ func removeCgroups(name string) {
 	}
 }
 
-// sweep removes what earlier runs left: logs of failures, and all that one left
-// which was killed with SIGKILL.
+// sweep removes leftovers of earlier runs: logs of failures, and everything of
+// a run that was killed with SIGKILL.
 func sweep() {
 	names := map[string]bool{}
 	for _, root := range append(cgroupRoots(), os.TempDir()) {

@@ -1,20 +1,20 @@
 package cluster
 
-// pauseImage holds a pod's namespaces open.
+// pauseImage is the image of the container that holds a pod's namespaces open.
 const pauseImage = "localhost/queuegate-cluster/pause:1"
 
-// cniConfiguration: state, range of addresses.
+// cniConfiguration; parameters: state directory, address range.
 const cniConfiguration = `{"cniVersion": "0.4.0", "name": "pods", "plugins": [
  {"type": "bridge", "bridge": "pods0", "isGateway": true, "hairpinMode": true, "ipam":
   {"type": "host-local", "dataDir": "%s/addresses", "ranges": [[{"subnet": "%s"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
  {"type": "portmap", "capabilities": {"portMappings": true}}]}
 `
 
-// containerdConfiguration: state, pause image, directories of CNI's plugins and
-// configuration.
+// containerdConfiguration; parameters: state directory, pause image, directories of CNI's
+// plugins and configuration.
 //
-//   - oom_score and restrict_oom_score_adj: a score below one's own needs
-//     CAP_SYS_RESOURCE, which root in a container may lack;
+//   - oom_score and restrict_oom_score_adj: a process needs CAP_SYS_RESOURCE to set a
+//     score below its own, and root in a container may lack it;
 //   - disable_apparmor: its profiles cannot be loaded from a mount namespace.
 const containerdConfiguration = `version = 2
 root = "%[1]s/containerd/root"
@@ -37,11 +37,12 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
     conf_dir = "%[4]s"
 `
 
-// kubeletConfiguration: cgroup, state, the node's address, feature gates.
+// kubeletConfiguration; parameters: cgroup, state directory, the node's address, feature
+// gates.
 //
-//   - failCgroupV1: such machines are still about;
-//   - enforceNodeAllocatable: its limits would be on the machine's cgroups;
-//   - imageGCHighThresholdPercent: no image can be pulled again.
+//   - failCgroupV1: machines with cgroup version 1 still exist;
+//   - enforceNodeAllocatable: its limits would apply to the machine's cgroups;
+//   - imageGCHighThresholdPercent: a removed image could not be pulled again.
 const kubeletConfiguration = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
@@ -63,8 +64,8 @@ serializeImagePulls: false
 featureGates: {%[4]s}
 `
 
-// proxyConfiguration: kubeconfig, the node's name, the pods' addresses. The
-// conntrack settings are the machine's, and stay as they are.
+// proxyConfiguration; parameters: kubeconfig, the node's name, the pods'
+// addresses. The conntrack settings belong to the machine and are not changed.
 const proxyConfiguration = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 clientConnection: {kubeconfig: %s}
@@ -75,7 +76,7 @@ clusterCIDR: %s
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 `
 
-// kubeconfig: the API server's certificate, the token.
+// kubeconfig; parameters: the API server's certificate, the token.
 const kubeconfig = `apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: "https://127.0.0.1:6443", certificate-authority: %s}}]
@@ -86,7 +87,7 @@ current-context: x
 
 const adapterPort = "6444"
 
-// adapterManifest: address, port.
+// adapterManifest; parameters: address, port.
 const adapterManifest = `apiVersion: v1
 kind: Service
 metadata: {name: adapter, namespace: kube-system}

@@ -9,11 +9,12 @@ import (
 	"testing"
 )
 
-// definitionsVariable names a directory with definitions of custom resources.
+// definitionsVariable names the directory with definitions of custom resources.
 const definitionsVariable = "QUEUEGATE_CLUSTER_DEFINITIONS"
 
-// definitions are files in the modules of the projects that the overlays are
-// for. Nothing of these projects is built. The versions are those of test/render.
+// definitions are the files with custom resource definitions, by module, of the
+// projects that the overlays support. Nothing of these projects is built. The
+// versions are the same as in test/render.
 var definitions = map[string][]string{
 	"github.com/kedacore/keda/v2@v2.20.2": {"config/crd/bases/keda.sh_scaledobjects.yaml"},
 	"github.com/prometheus-operator/prometheus-operator@v0.92.1": {
@@ -22,7 +23,7 @@ var definitions = map[string][]string{
 	},
 }
 
-// moduleDirectory downloads a module, and returns where it is.
+// moduleDirectory downloads a module, and returns its directory.
 func moduleDirectory(module string) (string, error) {
 	download := exec.Command("go", "mod", "download", "-json", module)
 	download.Dir = os.TempDir()
@@ -61,8 +62,8 @@ func copyDefinitions(to string) (variable string, err error) {
 	return definitionsVariable + "=" + to, nil
 }
 
-// InstallDefinitions gives the cluster the custom resources of KEDA and of the
-// Prometheus operator, without either.
+// InstallDefinitions installs the custom resource definitions of KEDA and of
+// the Prometheus operator, but neither program.
 func InstallDefinitions(t *testing.T) {
 	t.Helper()
 	directory := os.Getenv(definitionsVariable)

@@ -12,13 +12,13 @@ import (
 	"runtime"
 )
 
-// An image is one static program below a name.
+// An image is one static program with an image name.
 type image struct {
-	name, program, path string // path: in the image, and its entry point
+	name, program, path string // path: of the program in the image; also the entry point
 }
 
-// write writes the image as containerd imports it: a tar archive of one layer,
-// its configuration, and a manifest.
+// write writes the image in the format that containerd imports: a tar archive
+// with one layer, its configuration, and a manifest.
 func (i image) write(to string) error {
 	program, err := os.ReadFile(i.program)
 	if err != nil {

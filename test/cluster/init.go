@@ -8,9 +8,10 @@ import (
 	"syscall"
 )
 
-// reap is process 1 of the namespaces: it mounts what belongs to them, starts
-// the stage inside, reaps whatever is left to it (containerd's shims, programs of
-// containers), and ends with that stage. The kernel then ends all others.
+// reap is process 1 of the namespaces: it mounts their file systems, starts the
+// inside stage, reaps orphaned processes (containerd's shims, programs of
+// containers), and exits with that stage. The kernel then kills all other
+// processes.
 func reap() (code int, err error) {
 	if err := mounts(os.Getenv(stateVariable)); err != nil {
 		return 0, err
@@ -40,8 +41,8 @@ func reap() (code int, err error) {
 	}
 }
 
-// mounts gives the namespaces a /proc of their own and directories in memory
-// where the node's parts keep their state.
+// mounts gives the namespaces a separate /proc, and tmpfs directories for the
+// state of the node's parts.
 func mounts(state string) error {
 	type mount struct {
 		source, target, kind string
@@ -57,7 +58,7 @@ func mounts(state string) error {
 		{"tmpfs", "/var/lib/cni", "tmpfs", 0},
 	}
 	for _, m := range list {
-		// The mount point is there afterwards too, empty.
+		// The empty mount point remains afterwards.
 		if err := os.MkdirAll(m.target, 0o755); err != nil {
 			return err
 		}
@@ -65,7 +66,7 @@ func mounts(state string) error {
 			return fmt.Errorf("mounting %s: %w", m.target, err)
 		}
 	}
-	// The kubelet's volumes have to be seen in the containers' mounts.
+	// Containers' mounts must propagate the kubelet's volumes.
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("sharing mounts: %w", err)
 	}

@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// adminToken lets tests and the node's own parts do anything. The node cannot
+// adminToken gives tests and the node's parts all permissions. The node cannot
 // be reached from outside its network namespace.
 const adminToken = "admin"
 
-// certificates writes what the API server authenticates with: its certificate,
-// the key pair of service accounts, and the administrator's token.
+// certificates writes the API server's credentials: its certificate, the key
+// pair of service accounts, and the administrator's token.
 func (s *starter) certificates() error {
 	keys := filepath.Join(s.state, "keys")
 	if err := os.Mkdir(keys, 0o700); err != nil {
@@ -72,7 +72,8 @@ func writePEM(name, kind string, bytes []byte) error {
 	return os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600)
 }
 
-// mountFile puts a file in the place of another in this mount namespace.
+// mountFile mounts a file with this content over target in this mount
+// namespace.
 func (s *starter) mountFile(target, content string) error {
 	source := filepath.Join(s.state, filepath.Base(target))
 	if err := os.WriteFile(source, []byte(content), 0o644); err != nil {

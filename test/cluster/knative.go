@@ -14,8 +14,8 @@ import (
 // systemNamespace is where Knative Serving runs.
 const systemNamespace = "knative-serving"
 
-// InstallKnative installs Knative Serving from its modules' own files: their
-// images by the names they have here, and no more CPU asked for than there is.
+// InstallKnative installs Knative Serving from its modules' files, with the
+// local names of images and reduced CPU requests.
 func InstallKnative(t *testing.T) {
 	t.Helper()
 	serving, networking, caching := os.Getenv(servingVariable), os.Getenv(networkingVariable), os.Getenv(cachingVariable)
@@ -31,7 +31,7 @@ func InstallKnative(t *testing.T) {
 	ConfigureKnative(t, "config-domain", map[string]string{"example.com": ""})
 	// The tests' namespaces admit restricted pods only.
 	ConfigureKnative(t, "config-features", map[string]string{"secure-pod-defaults": "enabled"})
-	// A step down after seconds, not minutes.
+	// Scale down after seconds instead of minutes.
 	ConfigureKnative(t, "config-autoscaler", map[string]string{"scale-to-zero-grace-period": "6s", "stable-window": "6s"})
 	KubectlWith(t, documents(t, filepath.Join(core, "deployments", "*.yaml"), filepath.Join(core, "webhooks", "*.yaml")),
 		"apply", "--server-side", "--force-conflicts", "-f", "-")
@@ -45,27 +45,28 @@ func InstallKnative(t *testing.T) {
 
 var installOnce sync.Once
 
-// UseSidecar has Knative, which is installed first, put one of its images beside
-// each application.
+// UseSidecar makes Knative, which must be installed, use this image as the
+// sidecar of each application.
 func UseSidecar(t *testing.T, name string) {
 	t.Helper()
 	installOnce.Do(func() { InstallKnative(t) })
 	ConfigureKnative(t, "config-deployment", map[string]string{
 		"queue-sidecar-image": KnativeRegistry + "/" + name + ":" + KnativeTag,
-		// Small requests, alike for both sidecars: memory is what is compared.
+		// Small requests, equal for both sidecars: the test compares their
+		// memory.
 		"queue-sidecar-memory-request": "20Mi", "queue-sidecar-cpu-request": "10m", "queue-sidecar-cpu-limit": "1000m",
 		"queue-sidecar-memory-limit": "800Mi", "queue-sidecar-ephemeral-storage-request": "1Mi",
 	})
 }
 
-// ConfigureKnative changes values of one of its config maps.
+// ConfigureKnative changes values of one of Knative's config maps.
 func ConfigureKnative(t *testing.T, name string, values map[string]string) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"data": values})
 	if err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, func() error { // its webhook may be a moment late
+	Eventually(t, func() error { // its webhook may start later
 		out, err := exec.Command("kubectl", "-n", systemNamespace, "patch", "configmap", name, "--type=merge", "-p", string(patch)).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
@@ -74,14 +75,15 @@ func ConfigureKnative(t *testing.T, name string, values map[string]string) {
 	})
 }
 
-// documents returns files as one stream of YAML, images named as they are here.
+// documents returns files as one stream of YAML, with the local names of
+// images.
 func documents(t *testing.T, patterns ...string) string {
 	t.Helper()
 	var all strings.Builder
 	for _, pattern := range patterns {
 		names, err := filepath.Glob(pattern)
 		if err != nil || len(names) == 0 {
-			t.Fatalf("no file is %s (%v)", pattern, err)
+			t.Fatalf("no file matches %s (%v)", pattern, err)
 		}
 		for _, name := range names {
 			content, err := os.ReadFile(name)

@@ -16,17 +16,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Patience bounds a wait for the cluster on a machine that is busy with other
-// things: a slow machine fails no test, only one that makes no progress.
+// Patience limits waits for the cluster. It is long enough for a busy machine,
+// so a test fails only if there is no progress.
 const Patience = 10 * time.Minute
 
-// Kubectl runs a command that has to succeed, and returns its output.
+// Kubectl runs a command that must succeed, and returns its output.
 func Kubectl(t *testing.T, arguments ...string) string {
 	t.Helper()
 	return KubectlWith(t, "", arguments...)
 }
 
-// KubectlWith is kubectl with an input.
+// KubectlWith is Kubectl with an input.
 func KubectlWith(t *testing.T, input string, arguments ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -40,7 +40,8 @@ func KubectlWith(t *testing.T, input string, arguments ...string) string {
 	return out.String()
 }
 
-// Log makes a file that outlives a failure beside the logs of the node.
+// Log creates a file in the directory of the node's logs, which is kept after a
+// failure.
 func Log(t *testing.T, name string) *os.File {
 	t.Helper()
 	file, err := os.Create(filepath.Join(os.Getenv(logsVariable), name+".log"))
@@ -51,11 +52,11 @@ func Log(t *testing.T, name string) *os.File {
 	return file
 }
 
-// namespaces counts them, for names of their own.
+// namespaces counts namespaces, for unique names.
 var namespaces atomic.Int32
 
-// Namespace makes a namespace that admits restricted pods only, and shows what
-// is in it if the test fails.
+// Namespace creates a namespace that admits restricted pods only, and prints
+// its contents if the test fails.
 func Namespace(t *testing.T) string {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", ",", "", "#", "").Replace(strings.TrimPrefix(t.Name(), "Test")))
@@ -75,7 +76,7 @@ func Namespace(t *testing.T) string {
 	return name
 }
 
-// Pods returns the pods of a namespace that are not on their way out.
+// Pods returns the pods of a namespace that are not terminating.
 func Pods(t *testing.T, namespace string) []corev1.Pod {
 	t.Helper()
 	var list corev1.PodList

@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// A Kind of load: protocol, method, and whether connections are kept.
+// A Kind of load: protocol, method, and whether connections are reused.
 type Kind struct {
 	HTTP2, Post, KeepAlive bool
 }
 
 func (k Kind) String() string {
-	words := []string{"HTTP/1", "GET", "connection each"}
+	words := []string{"HTTP/1", "GET", "new connections"}
 	if k.HTTP2 {
 		words[0] = "HTTP/2"
 	}
@@ -60,11 +60,11 @@ type Load struct {
 	tallies map[Kind]*tally
 }
 
-// pause is what a worker waits between two requests.
+// pause is the time that a worker waits between two requests.
 const pause = 10 * time.Millisecond
 
-// StartLoad starts two workers of each kind, whose requests name a host: "" for
-// the address.
+// StartLoad starts two workers of each kind. host is the Host of their
+// requests; "" means the address.
 func StartLoad(t *testing.T, address, host string, of ...Kind) *Load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -125,8 +125,8 @@ func (l *Load) completed() (n int) {
 	return n
 }
 
-// Stop ends the load, reports it, and returns how many requests were complete
-// and how many lost.
+// Stop stops the load, reports it, and returns the number of complete and of
+// lost requests.
 func (l *Load) Stop(t *testing.T) (complete, lost int) {
 	t.Helper()
 	l.cancel()
@@ -143,7 +143,7 @@ func (l *Load) Stop(t *testing.T) (complete, lost int) {
 	return complete, lost
 }
 
-// StopComplete is Stop where each request has to be complete.
+// StopComplete is Stop, and fails the test if a request was lost.
 func (l *Load) StopComplete(t *testing.T) {
 	t.Helper()
 	if complete, lost := l.Stop(t); complete == 0 || lost > 0 {
@@ -151,8 +151,8 @@ func (l *Load) StopComplete(t *testing.T) {
 	}
 }
 
-// request returns a request and what its answer has to be. A POST's body is sent
-// in five parts with some time between them.
+// request returns a request and the expected response. A POST's body is sent in
+// five parts with pauses.
 func request(address, host string, post bool) (r *http.Request, want string) {
 	if !post {
 		r, _ = http.NewRequest(http.MethodGet, "http://"+address+"/delay?ms=20", nil)
@@ -174,27 +174,29 @@ func request(address, host string, post bool) (r *http.Request, want string) {
 	return r, "part 0\npart 1\npart 2\npart 3\npart 4\n"
 }
 
-// Check reads an answer whole, and returns an error unless it is a 200 with the
-// body that is wanted, "" for any.
-func Check(answer *http.Response, want string) error {
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+// Check reads a response completely, and returns an error unless it is a 200
+// with the wanted body; "" accepts any body.
+func Check(response *http.Response, want string) error {
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
 	switch {
 	case err != nil:
-		return fmt.Errorf("status %d, then %w", answer.StatusCode, err)
-	case answer.StatusCode != http.StatusOK:
-		return fmt.Errorf("status %d %v: %.100s", answer.StatusCode, answer.Header, body)
+		return fmt.Errorf("status %d, then %w", response.StatusCode, err)
+	case response.StatusCode != http.StatusOK:
+		return fmt.Errorf("status %d %v: %.100s", response.StatusCode, response.Header, body)
 	case want != "" && string(body) != want:
 		return fmt.Errorf("body %.100q", body)
 	}
 	return nil
 }
 
-// requestTimeout ends a request that hangs; a machine that is slow needs less.
+// requestTimeout limits a request that hangs; it is long enough for a slow
+// machine.
 const requestTimeout = 2 * time.Minute
 
-// overHTTP1 sends requests over connections of its own: net/http would repeat a
-// request silently whose connection ended, and here that is a lost one.
+// overHTTP1 sends requests over connections that it manages itself: net/http
+// would silently retry a request whose connection closed, but the test counts
+// such a request as lost.
 func overHTTP1(address, host string, k Kind) func() error {
 	var conn net.Conn
 	var reader *bufio.Reader
@@ -224,7 +226,7 @@ func overHTTP1(address, host string, k Kind) func() error {
 		if err := r.Write(conn); err != nil {
 			return err
 		}
-		answer, err := http.ReadResponse(reader, r)
+		response, err := http.ReadResponse(reader, r)
 		if err != nil {
 			return err
 		}
@@ -234,20 +236,21 @@ func overHTTP1(address, host string, k Kind) func() error {
 	}
 }
 
-// overHTTP2 repeats what a GOAWAY says was not processed, as the protocol has it.
+// overHTTP2 retries requests that a GOAWAY reports as unprocessed, as the
+// protocol requires.
 func overHTTP2(address, host string, k Kind) func() error {
 	transport := &http.Transport{Protocols: new(http.Protocols), DisableKeepAlives: !k.KeepAlive}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	client := &http.Client{Transport: transport, Timeout: requestTimeout}
 	return func() error {
 		r, want := request(address, host, k.Post)
-		answer, err := client.Do(r)
+		response, err := client.Do(r)
 		if err != nil {
 			return errors.Unwrap(err)
 		}
-		if answer.ProtoMajor != 2 {
-			answer.Body.Close()
-			return errors.New(answer.Proto)
+		if response.ProtoMajor != 2 {
+			response.Body.Close()
+			return errors.New(response.Proto)
 		}
 		return Check(answer, want)
 	}

@@ -6,20 +6,21 @@ import (
 	"testing"
 )
 
-// Options say what the tests of a package need beside a node.
+// Options select what the tests of a package need in addition to a node.
 type Options struct {
-	// Definitions adds those of the custom resources in config/overlays.
+	// Definitions adds the definitions of the custom resources in
+	// config/overlays.
 	Definitions bool
-	// Prometheus puts it and its adapter in the place of the node's own one.
+	// Prometheus runs Prometheus and its adapter instead of the node's adapter.
 	Prometheus bool
 	// Knative adds Knative Serving, DNS for services, and an ingress.
 	Knative bool
-	// Suites adds Knative's own tests, and the images that they use.
+	// Suites adds Knative's tests, and the images that they use.
 	Suites bool
 }
 
-// stageVariable tells the test binary, which starts itself twice over, which of
-// the three stages it is.
+// stageVariable contains the stage of the test binary, which starts itself
+// twice.
 const stageVariable = "QUEUEGATE_CLUSTER_STAGE"
 
 // Main is the body of a TestMain.

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// Variables that carry paths from the host's side into the namespaces.
+// Variables that pass paths from the host stage into the namespaces.
 const (
 	stateVariable  = "QUEUEGATE_CLUSTER_STATE" // directory, a tmpfs inside
 	logsVariable   = "QUEUEGATE_CLUSTER_LOGS"  // directory that outlives a failure
 	cgroupVariable = "QUEUEGATE_CLUSTER_CGROUP"
 )
 
-// outside builds what the node needs, starts the tests in namespaces of their
-// own, and clears away what namespaces do not: cgroups and a directory.
+// outside builds the node, runs the tests in new namespaces, and then removes
+// what the namespaces do not: cgroups and a directory.
 func outside(options Options) (code int, err error) {
 	if missing := missing(options); len(missing) > 0 {
 		fmt.Printf("cluster: SKIPPED, nothing was tested: %s\n", strings.Join(missing, "; "))
@@ -64,7 +64,8 @@ func outside(options Options) (code int, err error) {
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
 		Pdeathsig:  syscall.SIGKILL,
 	}
-	// The signal comes with the end of the thread that started the process.
+	// The kernel sends the signal when the thread that started the process
+	// ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := init.Start(); err != nil {
@@ -85,8 +86,8 @@ func outside(options Options) (code int, err error) {
 	return 0, err
 }
 
-// declined returns why the tests are skipped on a machine that could run them,
-// or "" if they run. QUEUEGATE_CLUSTER=0 skips them. In CI they run only if
+// declined returns why the tests are skipped on a machine that could run them;
+// empty = they run. QUEUEGATE_CLUSTER=0 skips them. In CI they run only if
 // QUEUEGATE_CLUSTER is set or the node is already built (building takes ten
 // minutes).
 func declined() string {
@@ -97,16 +98,16 @@ func declined() string {
 		return ""
 	}
 	if built, err := nodeIsBuilt(); err != nil || !built {
-		return "the node is not built yet, which takes ten minutes and more: QUEUEGATE_CLUSTER=1 does it"
+		return "the node is not built yet, which takes more than ten minutes: QUEUEGATE_CLUSTER=1 builds it"
 	}
 	return ""
 }
 
-// missing lists in words what this machine lacks.
+// missing lists the requirements that this machine does not meet.
 func missing(options Options) []string {
 	var list []string
 	if os.Geteuid() != 0 {
-		list = append(list, "it needs root")
+		list = append(list, "root is required")
 	}
 	type program struct{ command, of string }
 	needed := []program{
@@ -127,7 +128,8 @@ func missing(options Options) []string {
 	return list
 }
 
-// pluginDirectory returns where the CNI plugins are, "" for nowhere.
+// pluginDirectory returns the directory of the CNI plugins, "" if there is
+// none.
 func pluginDirectory() string {
 	for _, d := range []string{"/usr/lib/cni", "/opt/cni/bin"} {
 		if _, err := os.Stat(filepath.Join(d, "bridge")); err == nil {

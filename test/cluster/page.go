@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A block of commands in a page is marked to be run.
+// A block is a marked block of commands in a page.
 type block struct {
 	line int
 	text string
@@ -21,8 +21,8 @@ const (
 	blockEnd   = "```"
 )
 
-// RunPage runs the marked blocks of a page of the repository in their order, each
-// in a shell of its own that stands in the repository.
+// RunPage runs the marked blocks of a page in order, each in a separate shell
+// in the repository's directory.
 func RunPage(t *testing.T, repository, page string) {
 	t.Helper()
 	list, err := blocks(filepath.Join(repository, page))
@@ -43,7 +43,7 @@ func RunPage(t *testing.T, repository, page string) {
 	}
 }
 
-// blocks returns the blocks of a Markdown page that follow a mark.
+// blocks returns the marked blocks of a Markdown page.
 func blocks(page string) ([]block, error) {
 	content, err := os.ReadFile(page)
 	if err != nil {
@@ -69,7 +69,7 @@ func blocks(page string) ([]block, error) {
 	return list, nil
 }
 
-// Rewrite puts text between the marks of a page's generated part.
+// Rewrite replaces the text between the marks of a page's generated part.
 func Rewrite(page, part, text string) error {
 	content, err := os.ReadFile(page)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ProcessOf returns the process of a pod that runs a program of that name.
+// ProcessOf returns the process of a pod that runs this program.
 func ProcessOf(t *testing.T, pod corev1.Pod, program string) int {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
@@ -34,9 +34,9 @@ func ProcessOf(t *testing.T, pod corev1.Pod, program string) int {
 	return 0
 }
 
-// WaitEnded waits until a process has closed all that it had open: it is gone
-// then, or a zombie without other threads. A zombie's threads may still run, and
-// its sockets are open until the last of them has ended.
+// WaitEnded waits until a process has closed all its files: it has exited, or
+// it is a zombie without other threads. Threads of a zombie may still run, and
+// its sockets stay open until the last thread has exited.
 func WaitEnded(process int) {
 	directory := fmt.Sprintf("/proc/%d", process)
 	for {
@@ -50,7 +50,7 @@ func WaitEnded(process int) {
 	}
 }
 
-// ResidentMemory returns the bytes of a process that are in memory.
+// ResidentMemory returns the resident memory of a process in bytes.
 func ResidentMemory(t *testing.T, process int) int64 {
 	t.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", process))
@@ -64,7 +64,7 @@ func ResidentMemory(t *testing.T, process int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// CPUTime returns what a process has used, to the hundredth of a second.
+// CPUTime returns the CPU time of a process, to a hundredth of a second.
 func CPUTime(t *testing.T, process int) time.Duration {
 	t.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process))

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// PrometheusAddress is where Prometheus answers.
+// PrometheusAddress is the address of Prometheus.
 const PrometheusAddress = "127.0.0.1:9090"
 
-// The adapter is built from its module, which holds all that it needs.
+// The adapter is built from its module.
 const (
 	adapterModule   = "sigs.k8s.io/prometheus-adapter@v0.12.0"
 	adapterVariable = "QUEUEGATE_CLUSTER_ADAPTER"
@@ -37,8 +37,8 @@ func buildAdapter(root, cache string) (variables []string, err error) {
 	return variables, goBuild(directory, binary, "-s -w", "./cmd/adapter")
 }
 
-// anonymous lets everybody read custom metrics: this API server has no
-// certificate by which the adapter could know it.
+// anonymous allows everyone to read custom metrics: this API server has no
+// certificate with which the adapter could authenticate it.
 const anonymous = `apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: custom-metrics}
@@ -53,7 +53,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: custom-m
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: system:unauthenticated}]
 `
 
-// TargetsFile is where Prometheus reads what to scrape, as JSON.
+// TargetsFile is the JSON file with Prometheus' scrape targets.
 func TargetsFile() string { return filepath.Join(os.Getenv(stateVariable), "targets.json") }
 
 // prometheus starts Prometheus with config/prometheus/scrape.yaml, and its
@@ -68,7 +68,7 @@ func (s *starter) prometheus() error {
 	if err != nil {
 		return err
 	}
-	// Helm's chart of the adapter makes this of its values.
+	// The adapter's Helm chart turns its values into this.
 	var chart struct {
 		Rules struct{ Custom []any }
 	}
@@ -79,11 +79,11 @@ func (s *starter) prometheus() error {
 	if err != nil {
 		return err
 	}
-	// Debian's Prometheus does without discovery by Kubernetes: the test tells it
-	// of the pods, with the labels that they would have by that.
+	// Debian's Prometheus has no discovery by Kubernetes, so the test writes
+	// the pods to a file, with the labels that discovery would give them.
 	discovery := "    kubernetes_sd_configs:\n      - role: pod\n"
 	if !strings.Contains(string(scrape), discovery) {
-		return errors.New("scrape.yaml does not look for pods")
+		return errors.New("scrape.yaml does not discover pods")
 	}
 	page := strings.Replace(string(scrape), discovery, "    file_sd_configs:\n      - files: ["+TargetsFile()+"]\n        refresh_interval: 1s\n", 1)
 	scrapeFile, rulesFile, bindings := filepath.Join(s.state, "scrape.yaml"), filepath.Join(s.state, "rules.yaml"), filepath.Join(s.state, "bindings.yaml")

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Variables with the directories of Knative's modules, which hold the resources
-// that belong to the programs.
+// Variables with the directories of Knative's modules, which contain resources
+// of the programs.
 const (
 	servingVariable    = "QUEUEGATE_CLUSTER_SERVING"
 	networkingVariable = "QUEUEGATE_CLUSTER_NETWORKING"
@@ -17,30 +17,32 @@ const (
 	suitesVariable     = "QUEUEGATE_CLUSTER_SUITES" // test binaries
 )
 
-// KnativeRegistry is one of those for which Knative asks no registry for a
+// KnativeRegistry is one of the registries that Knative does not contact for a
 // digest.
 const KnativeRegistry = "ko.local"
 
-// KnativeTag is the tag of all images there.
+// KnativeTag is the tag of all images in it.
 const KnativeTag = "test"
 
-// servingPrograms are Knative Serving, and its sidecar to compare with.
+// servingPrograms are the programs of Knative Serving, including queue-proxy
+// for the comparison.
 var servingPrograms = []string{"cmd/activator", "cmd/autoscaler", "cmd/controller", "cmd/queue", "cmd/webhook"}
 
-// servingImages are those that the suites of Knative use.
+// servingImages are the images that Knative's test suites use.
 var servingImages = []string{
 	"autoscale", "configmimic", "failing", "grpc-ping", "hellohttp2", "hellovolume", "helloworld", "httpproxy", "pizzaplanetv1", "pizzaplanetv2",
 	"readiness", "runtime", "servingcontainer", "sidecarcontainer", "singlethreaded", "slowstart", "timeout", "volumes", "wsserver",
 }
 
-// servingSuites are Knative's own tests: packages below its directory test.
+// servingSuites are Knative's test suites: packages below its directory test.
 var servingSuites = []string{
 	"conformance/api/v1", "conformance/api/v1beta1", "conformance/runtime",
 	"e2e", "e2e/gc", "e2e/initcontainers", "e2e/initscale", "e2e/multicontainerprobing", "e2e/securedefaults", "e2e/tagheader",
 }
 
-// buildServing builds Knative Serving from its module, cached until the module
-// changes. It returns the images, and the variables for the stage inside.
+// buildServing builds Knative Serving from its module, and caches the result
+// until the module changes. It returns the images, and the variables for the
+// inside stage.
 func buildServing(root, cache, to string, suites bool) (images, variables []string, err error) {
 	module := filepath.Join(root, "serving")
 	key, err := digest(filepath.Join(module, "go.mod"), filepath.Join(module, "go.sum"))
@@ -92,7 +94,7 @@ func buildServing(root, cache, to string, suites bool) (images, variables []stri
 	return images, variables, nil
 }
 
-// buildSuite compiles tests, to be run inside.
+// buildSuite compiles a test suite.
 func buildSuite(module, binary, path string) error {
 	if _, err := os.Stat(binary); err == nil {
 		return nil
@@ -100,17 +102,17 @@ func buildSuite(module, binary, path string) error {
 	fmt.Println("cluster: building", path, "of Knative Serving")
 	compile := exec.Command("go", "test", "-c", "-tags=e2e", "-trimpath", "-o", binary, "knative.dev/serving/"+path)
 	compile.Dir, compile.Stdout, compile.Stderr = module, os.Stderr, os.Stderr
-	compile.Env = append(os.Environ(), "CGO_ENABLED=0") // as the programs: most is compiled already
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0") // same as for the programs, so most packages are already compiled
 	if err := compile.Run(); err != nil {
 		return fmt.Errorf("building %s: %w", path, err)
 	}
 	return nil
 }
 
-// ServingDirectory is that of the module knative.dev/serving.
+// ServingDirectory returns the directory of the module knative.dev/serving.
 func ServingDirectory() string { return os.Getenv(servingVariable) }
 
-// Suite is the program that holds the tests of one of servingSuites.
+// Suite returns the test binary of one of servingSuites.
 func Suite(path string) string { return filepath.Join(os.Getenv(suitesVariable), suiteBinary(path)) }
 
 func suiteBinary(path string) string { return strings.ReplaceAll(path, "/", "-") + ".test" }

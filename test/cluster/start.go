@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Addresses of the node, from a range that is set aside for tests (RFC 2544).
+// Addresses of the node, from a range reserved for tests (RFC 2544).
 const (
 	nodeName     = "node"
 	NodeAddress  = "198.18.0.1"
@@ -23,7 +23,7 @@ const (
 	apiService   = "198.18.128.1" // the first of serviceRange
 )
 
-// startTimeout bounds each step of the start.
+// startTimeout limits each step of the start.
 const startTimeout = 10 * time.Minute
 
 // A starter has the paths that the node's parts share.
@@ -65,9 +65,9 @@ func start(options Options) error {
 	return nil
 }
 
-// network makes the one interface that carries the node's address: a bridge,
-// which every kernel has. The default route is for the kubelet and the API
-// server, which refuse to start without; it leads nowhere.
+// network creates the interface with the node's address: a bridge, which every
+// kernel supports. The kubelet and the API server do not start without a
+// default route; this one leads nowhere.
 func (s *starter) network() error {
 	for _, line := range []string{
 		"link set lo up",
@@ -84,11 +84,11 @@ func (s *starter) network() error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
 		return err
 	}
-	// Before containerd starts, which reads it once.
+	// This must happen before containerd starts, which reads the file once.
 	return s.mountFile("/etc/resolv.conf", "nameserver "+NodeAddress+"\n")
 }
 
-// kubectl puts a command of that name on the PATH of tests.
+// kubectl puts a command of that name in the PATH of tests.
 func (s *starter) kubectl() error {
 	bin := filepath.Join(s.state, "bin")
 	if err := os.Mkdir(bin, 0o755); err != nil {
@@ -121,7 +121,7 @@ func (s *starter) images() error {
 			return err
 		}
 	}
-	// Knative asks a registry for the digest of other names.
+	// Knative contacts a registry for the digest of images with other names.
 	return errors.Join(
 		s.ctr("images", "tag", "registry.example/queuegate:dev", KnativeRegistry+"/queuegate:"+KnativeTag),
 		s.ctr("images", "tag", "registry.example/queuegate-demo:dev", KnativeRegistry+"/demo:"+KnativeTag),
@@ -164,7 +164,7 @@ func (s *starter) controlPlane() error {
 // podCertificates are the feature gates of pod certificates and trust bundles.
 var podCertificates = []string{"PodCertificateRequest", "ClusterTrustBundle", "ClusterTrustBundleProjection"}
 
-// gates returns a list that switches feature gates on.
+// gates returns a list that enables feature gates.
 func gates(names []string, is string) string {
 	return strings.Join(names, is+"true,") + is + "true"
 }
@@ -192,12 +192,14 @@ func (s *starter) ready() error {
 		if err != nil || string(out) != "True" {
 			return fmt.Errorf("not ready: %s", bytes.TrimSpace(out))
 		}
-		// Pods need it; a controller makes it a moment after the namespace.
+		// Pods need this account, which a controller creates a moment after the
+		// namespace.
 		return command("kubectl", "get", "serviceaccount", "default")
 	})
 }
 
-// adapter answers HorizontalPodAutoscalers, by way of the API server.
+// adapter serves custom metrics to HorizontalPodAutoscalers through the API
+// server.
 func (s *starter) adapter(options Options) error {
 	if options.Prometheus {
 		return s.prometheus()
@@ -208,7 +210,7 @@ func (s *starter) adapter(options Options) error {
 	return s.announceAdapter()
 }
 
-// announceAdapter tells the API server who has the custom metrics.
+// announceAdapter registers the adapter for custom metrics at the API server.
 func (s *starter) announceAdapter() error {
 	manifest := filepath.Join(s.state, "adapter.yaml")
 	if err := s.write(manifest, adapterManifest, NodeAddress, adapterPort); err != nil {
@@ -217,8 +219,8 @@ func (s *starter) announceAdapter() error {
 	return command("kubectl", "apply", "-f", manifest)
 }
 
-// ingress starts what Knative needs of a cluster. The resources that the
-// ingress follows are Knative's: they come first.
+// ingress starts the parts of a cluster that Knative needs. The ingress watches
+// resources of Knative, so their definitions are installed first.
 func (s *starter) ingress(options Options) error {
 	if !options.Knative {
 		return nil
@@ -232,8 +234,8 @@ func (s *starter) ingress(options Options) error {
 	)
 }
 
-// launch starts a part of the node, with a log of its own. A part that ends
-// takes the tests with it: they could only time out.
+// launch starts a part of the node, with a log file. If a part exits, the tests
+// are stopped, because they could only time out.
 func (s *starter) launch(name, program string, arguments ...string) error {
 	log := filepath.Join(s.logs, name+".log")
 	out, err := os.Create(log)
@@ -255,7 +257,8 @@ func (s *starter) launch(name, program string, arguments ...string) error {
 	return nil
 }
 
-// environment is this process's without what is meant for the tests.
+// environment returns this process's environment without the variables for the
+// tests.
 func environment() []string {
 	var list []string
 	for _, v := range os.Environ() {
@@ -276,19 +279,19 @@ func (s *starter) api(path string) func() error {
 			return err
 		}
 		request.Header.Set("Authorization", "Bearer "+adminToken)
-		answer, err := client.Do(request)
+		response, err := client.Do(request)
 		if err != nil {
 			return err
 		}
-		answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			return errors.New(answer.Status)
+		response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return errors.New(response.Status)
 		}
 		return nil
 	}
 }
 
-// until tries until it succeeds.
+// until retries until try succeeds.
 func (s *starter) until(what string, try func() error) error {
 	deadline := time.Now().Add(startTimeout)
 	for {

@@ -20,23 +20,23 @@ func (o outcome) seconds() int32 {
 	return o.timeout
 }
 
-// gateReady is what the gate is meant to decide.
+// gateReady returns whether the gate should be ready.
 func (o outcome) gateReady() bool { return o.ready != (o.differs != "") }
 
-// setting is the probe as Knative's controller would write it.
+// setting returns the probe as Knative's controller writes it.
 func (o outcome) setting(t *testing.T, period int32) string {
 	return "SERVING_READINESS_PROBE=" + toJSON(t, v1.Probe{
 		ProbeHandler: o.probe, TimeoutSeconds: o.seconds(), PeriodSeconds: period, SuccessThreshold: 1, FailureThreshold: 1,
 	})
 }
 
-// hasCause reports whether the gate gave a word that the table has.
+// hasCause reports whether the gate's cause is the expected one.
 func (o outcome) hasCause(word string) bool {
 	return slices.Contains(strings.Split(o.cause, "|"), word)
 }
 
-// events are the texts of which one is the kubelet's event when the rewritten
-// probe fails: the status is all that they show.
+// events returns the possible texts of the kubelet's event when the rewritten
+// probe fails; they contain only the status.
 func (o outcome) events() (texts []string) {
 	for word := range strings.SplitSeq(o.cause, "|") {
 		code := "502"
@@ -62,12 +62,12 @@ func toJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-func TestTheSharedSetIsDecidedByTheKubeletAsTheTableSays(t *testing.T) {
+func TestTheKubeletDecidesEachCaseAsTheTableSays(t *testing.T) {
 	for _, o := range outcomes(t) {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
 			if o.gateReady() != (o.cause == "") {
-				t.Fatalf("the table contradicts itself: the gate is to be ready: %v, cause %q", o.gateReady(), o.cause)
+				t.Fatalf("the table contradicts itself: the gate should be ready: %v, cause %q", o.gateReady(), o.cause)
 			}
 			ready, message := askKubelet(t, o.probe, time.Duration(o.seconds())*time.Second)
 			if ready != o.ready {

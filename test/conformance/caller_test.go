@@ -15,8 +15,8 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// The gate as the kubelet's probers see it: the kubelet judges, and the texts
-// are those of its events.
+// These tests use the kubelet's probers: the kubelet decides, and the texts are
+// those of its events.
 
 const (
 	unavailable   = "HTTP probe failed with statuscode: 503"
@@ -25,7 +25,8 @@ const (
 	tcpProbeOfAny = `SERVING_READINESS_PROBE={"tcpSocket":{"port":%d},"successThreshold":1}`
 )
 
-// heard asks the kubelet and fails the test unless it decides so.
+// heard runs a probe of the kubelet and fails the test unless it has this
+// result.
 func heard(t *testing.T, what string, handler v1.ProbeHandler, wantReady bool, wantMessage string) {
 	t.Helper()
 	ready, message := askKubelet(t, handler, testTimeout)
@@ -34,7 +35,7 @@ func heard(t *testing.T, what string, handler v1.ProbeHandler, wantReady bool, w
 	}
 }
 
-func TestKubeletHearsThatTheContainerIsReadyThatItStopsAndThatItComesBack(t *testing.T) {
+func TestTheKubeletSeesTheContainerBecomeReadyStopAndRestart(t *testing.T) {
 	l := listenLocal(t)
 	port := l.Addr().(*net.TCPAddr).Port
 	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port))
@@ -58,21 +59,21 @@ func TestKubeletHearsThatTheContainerIsReadyThatItStopsAndThatItComesBack(t *tes
 	becomes(true, "queue")
 }
 
-// A caller is held until the container is ready, but not so long that the
-// kubelet's event would say "context deadline exceeded".
+// The gate delays a prober's response until the container is ready, but never
+// so long that the kubelet's event would say "context deadline exceeded".
 func TestKubeletWithItsDefaultTimeoutGetsAStatusWhileTheContainerIsDown(t *testing.T) {
 	port := launch.FreePort(t)
 	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port))
 	eventually(t, "the event says 503", func() bool {
 		ready, message := askKubelet(t, queueProbe(g.port), kubeletWaits)
 		if ready {
-			t.Fatalf("ready with nothing behind the gate: %s", message)
+			t.Fatalf("ready although nothing listens behind the gate: %s", message)
 		}
 		return message == unavailable
 	})
 }
 
-func TestKubeletNeedsTheHeaderOfKnative(t *testing.T) {
+func TestTheKubeletsProbeNeedsKnativesHeader(t *testing.T) {
 	g := startGate(t, launch.FreePort(t))
 	heard(t, "without the header", get(g.port, "/"), false, badRequest)
 	heard(t, "with another value", get(g.port, "/", v1.HTTPHeader{Name: "K-Network-Probe", Value: "probe"}), false, badRequest)
@@ -82,7 +83,7 @@ func TestKubeletNeedsTheHeaderOfKnative(t *testing.T) {
 	}
 }
 
-func TestKubeletSeesTheGateAliveWhateverTheContainerDoes(t *testing.T) {
+func TestTheKubeletSeesTheGateAliveInEveryStateOfTheContainer(t *testing.T) {
 	port := launch.FreePort(t)
 	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port), "DRAIN_QUIET_SECONDS=60")
 	heard(t, "alive", get(g.admin, "/health/alive"), true, "Service is alive")
@@ -110,7 +111,7 @@ func TestKubeletSeesTheGateAliveWhateverTheContainerDoes(t *testing.T) {
 	heard(t, "TCP", tcp(g.port), true, "")
 }
 
-func TestKubeletHearsOfADrainAtOnceWhileRequestsAreServed(t *testing.T) {
+func TestTheKubeletSeesADrainImmediatelyWhileRequestsAreServed(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	finish := sync.OnceFunc(func() { close(goOn) })
 	defer finish()
@@ -126,13 +127,13 @@ func TestKubeletHearsOfADrainAtOnceWhileRequestsAreServed(t *testing.T) {
 	})
 	served := make(chan string, 1)
 	go func() {
-		answer, err := http.Get(g.url("/"))
+		response, err := http.Get(g.url("/"))
 		if err != nil {
 			served <- err.Error()
 			return
 		}
-		defer answer.Body.Close()
-		body, _ := io.ReadAll(answer.Body)
+		defer response.Body.Close()
+		body, _ := io.ReadAll(response.Body)
 		served <- string(body)
 	}()
 	<-began

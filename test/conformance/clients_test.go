@@ -16,12 +16,12 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// Clients that others wrote, over HTTP/2. What they say of the gate is compared
-// with what they say of the container alone, where that speaks what they do.
-// The scripts are in clients; their interpreters and libraries are looked for,
-// and a client that is not installed is left out, and says so.
+// Third-party clients over HTTP/2. Their output with the gate is compared with
+// their output with the container alone, where the container supports their
+// protocol. Their scripts are in clients. A client that is not installed is
+// skipped with a message.
 
-// shop answers over whatever it is asked.
+// shop handles the requests of all clients.
 func shop() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/hello", func(w http.ResponseWriter, _ *http.Request) {
@@ -77,7 +77,7 @@ func shop() http.Handler {
 	return mux
 }
 
-// page asks in a browser, and reports what it got.
+// page sends requests from a browser, and reports the responses.
 const page = `<!doctype html><title>-</title><script>
 const out = []
 const sum = async (b) => [...new Uint8Array(await crypto.subtle.digest('SHA-256', b))].map(x => x.toString(16).padStart(2, '0')).join('')
@@ -98,7 +98,7 @@ async function run() {
 run().catch(e => out.push('error ' + e)).finally(() => fetch('/report', { method: 'POST', body: out.join('\n') }))
 </script>`
 
-// installed is the path of a program, or the test is left out.
+// installed returns the path of a program, or skips the test.
 func installed(t *testing.T, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -110,7 +110,7 @@ func installed(t *testing.T, names ...string) string {
 	return ""
 }
 
-// said runs a client and returns what it printed.
+// said runs a client and returns its output.
 func said(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*testTimeout)
@@ -128,7 +128,7 @@ func said(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// gatesOf starts gates before a container of either kind.
+// gatesOf starts gates in front of an HTTP/1.1 and of an h2c container.
 func gatesOf(t *testing.T, h http.Handler) map[string]*gate {
 	t.Helper()
 	return map[string]*gate{
@@ -137,12 +137,12 @@ func gatesOf(t *testing.T, h http.Handler) map[string]*gate {
 	}
 }
 
-func TestNodeSaysOfTheGateWhatItSaysOfTheContainer(t *testing.T) {
+func TestNodePrintsTheSameForTheGateAsForTheContainer(t *testing.T) {
 	node := installed(t, "node", "nodejs")
 	h := shop()
 	want := said(t, node, "clients/http2.mjs", fmt.Sprintf("http://%s", at(serveHTTP2(t, h))))
 	if !strings.Contains(want, `{"name":"large down","interim":[],"status":200`) || !strings.Contains(want, `"name":"early","status":413`) {
-		t.Fatalf("of the container alone:\n%s", want)
+		t.Fatalf("with the container alone:\n%s", want)
 	}
 	for name, g := range gatesOf(t, h) {
 		if got := said(t, node, "clients/http2.mjs", "http://"+g.address()); got != want {
@@ -151,7 +151,7 @@ func TestNodeSaysOfTheGateWhatItSaysOfTheContainer(t *testing.T) {
 	}
 }
 
-func TestGRPCClientsSayOfTheGateWhatTheySayOfTheContainer(t *testing.T) {
+func TestGRPCClientsPrintTheSameForTheGateAsForTheContainer(t *testing.T) {
 	for name, client := range map[string]func(t *testing.T) []string{
 		"grpcio": func(t *testing.T) []string {
 			for _, python := range []string{"/usr/bin/python3", "python3"} {
@@ -175,7 +175,7 @@ func TestGRPCClientsSayOfTheGateWhatTheySayOfTheContainer(t *testing.T) {
 			c := serveService(t, &service{})
 			want := said(t, command[0], append(command[1:], at(c.port))...)
 			if !strings.Contains(want, "streaming") || !strings.Contains(want, "many") {
-				t.Fatalf("of the container alone:\n%s", want)
+				t.Fatalf("with the container alone:\n%s", want)
 			}
 			g := startGate(t, c.port)
 			if got := said(t, command[0], append(command[1:], g.address())...); got != want {
@@ -185,10 +185,10 @@ func TestGRPCClientsSayOfTheGateWhatTheySayOfTheContainer(t *testing.T) {
 	}
 }
 
-func TestCurlGetsOverHTTP2WhatItGetsOverHTTP1(t *testing.T) {
+func TestCurlGetsTheSameOverHTTP2AsOverHTTP1(t *testing.T) {
 	curl := installed(t, "curl")
 	if !strings.Contains(said(t, curl, "--version"), "HTTP2") {
-		t.Skip("curl without HTTP/2 is installed")
+		t.Skip("the installed curl lacks HTTP/2")
 	}
 	upload := filepath.Join(t.TempDir(), "upload")
 	if err := os.WriteFile(upload, []byte(strings.Repeat("curl ", 1<<20)), 0o600); err != nil {
@@ -207,8 +207,8 @@ func TestCurlGetsOverHTTP2WhatItGetsOverHTTP1(t *testing.T) {
 			{"/hints"},
 			{"/events"},
 			{"/none"},
-			// Not /early: curl 7.88 fails where an answer comes before the end of
-			// an upload over HTTP/2, of net/http alone too.
+			// Except /early: curl 7.88 fails if a response arrives before the
+			// end of an upload over HTTP/2, also with net/http alone.
 		} {
 			path := len(args) - 1
 			ask := func(version ...string) string {
@@ -277,6 +277,6 @@ func TestChromiumIsServedOverTLS(t *testing.T) {
 	hash := sha256.Sum256([]byte("abc"))
 	want := fmt.Sprintf("get 200 hello\npost 200 3 %x\nup true\ndown 8388608\nmany true\nthen 200 hello\nover true h2", hash)
 	if got != want {
-		t.Errorf("Chromium says %q, want %q", got, want)
+		t.Errorf("Chromium reports %q, want %q", got, want)
 	}
 }

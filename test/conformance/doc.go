@@ -1,20 +1,20 @@
-// Package conformance lets judges that others wrote decide about the gate: the
-// kubelet's own probe packages, gRPC's interop suite, h2spec. The package knative
-// in it, a separate module, does so with the clients of Knative.
+// Package conformance tests the gate with third-party software: the kubelet's
+// probe packages, gRPC's interop suite and h2spec. The package knative in it, a
+// separate module, uses the clients of Knative.
 //
-// The real queue binary runs in front of small targets of this process. The
-// shared set of outcomes is probed three times: by the kubelet itself, by the
+// The real queue binary runs in front of small servers of this process. Each
+// case of a shared set is probed three times: by the kubelet itself, by the
 // gate's readiness, and by the kubelet through the gate's rewritten application
-// probes. They must agree on ready or not ready. Where the gate is meant to
-// decide otherwise, the case says why in its field differs.
+// probes. All must agree on ready or not ready. If the gate is meant to decide
+// otherwise, the field differs of the case gives the reason.
 //
-// Clients that others wrote are judges as well: node's http2, grpc-js, grpcio,
-// curl, nghttp, h2load and Chromium must get from the gate what they get from the
-// container. Those that are not installed are left out.
+// Third-party clients are tested as well: node's http2, grpc-js, grpcio, curl,
+// nghttp, h2load and Chromium must get the same from the gate as from the
+// container. Clients that are not installed are skipped.
 //
-// This is a module of its own, so that no program that uses the gate's packages
-// downloads what the judges need. The kubelet's packages are those of Kubernetes
+// This is a separate module, so that programs that use the gate's packages do
+// not download its dependencies. The kubelet's packages are from Kubernetes
 // 1.36.
 //
-// QUEUEGATE_BINARY=path judges a gate that is already built.
+// QUEUEGATE_BINARY=path tests a binary that is already built.
 package conformance

@@ -15,11 +15,12 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// testTimeout bounds every wait: a fail-safe, far above what any case needs.
+// testTimeout limits every wait. It is a fail-safe, far above the needs of any
+// case.
 const testTimeout = 2 * time.Minute
 
-// gate is a running gate. Its cleanup kills it, and fails the test if it died
-// before, unless it may.
+// gate is a running gate. Its cleanup kills it, and fails the test if it exited
+// before, unless the test allows that.
 type gate struct {
 	*launch.Gate
 	t           *testing.T
@@ -61,13 +62,13 @@ func (g *gate) drain() {
 
 func (g *gate) address() string { return at(g.port) }
 
-// at is where the pod has this port.
+// at returns the address of a port of the pod.
 func at(port int) string { return net.JoinHostPort(podIP, strconv.Itoa(port)) }
 
 func (g *gate) url(path string) string { return "http://" + g.address() + path }
 
-// reason asks for readiness and returns why the gate is not ready: the word for
-// the cause, or "" if it is ready.
+// reason sends a readiness probe and returns the cause if the gate is not
+// ready, or "" if it is ready.
 func (g *gate) reason() string {
 	g.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, g.url("/"), nil)
@@ -75,21 +76,21 @@ func (g *gate) reason() string {
 		g.t.Fatal(err)
 	}
 	request.Header.Set("K-Network-Probe", "queue")
-	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testTimeout}).Do(request)
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testTimeout}).Do(request)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	if answer.StatusCode == http.StatusOK && string(body) == "queue" {
+	if response.StatusCode == http.StatusOK && string(body) == "queue" {
 		return ""
 	}
-	_, cause, _ := strings.Cut(answer.Header.Get("K-Readiness-Reason"), ": ")
-	if answer.StatusCode != http.StatusServiceUnavailable || cause == "" {
-		g.t.Fatalf("neither ready nor not, with a reason: status %d, header %q, body %q", answer.StatusCode, answer.Header, body)
+	_, cause, _ := strings.Cut(response.Header.Get("K-Readiness-Reason"), ": ")
+	if response.StatusCode != http.StatusServiceUnavailable || cause == "" {
+		g.t.Fatalf("neither ready nor not, with a reason: status %d, header %q, body %q", response.StatusCode, response.Header, body)
 	}
 	return cause
 }

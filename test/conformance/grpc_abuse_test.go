@@ -16,19 +16,20 @@ import (
 	testpb "google.golang.org/grpc/interop/grpc_testing"
 )
 
-// mostGrowth bounds what an abusive client may cost in memory: far above what
-// a busy gate's heap grows by, far below what the attacks send.
+// mostGrowth limits the memory that an abusive client may cost. It is far above
+// the growth of a busy gate's heap, and far below the number of bytes that the
+// attacks send.
 const mostGrowth = 64 << 20
 
-// attacker is a connection that speaks in frames.
+// attacker is a connection that sends single frames.
 type attacker struct {
 	t    *testing.T
 	conn net.Conn
 	*http2.Framer
 	head   bytes.Buffer
 	encode *hpack.Encoder
-	ended  chan struct{} // the gate has closed the connection, or said that it will
-	code   http2.ErrCode // of its GOAWAY, if it said one
+	ended  chan struct{} // closed when the gate has closed the connection or sent GOAWAY
+	code   http2.ErrCode // code of its GOAWAY, if there was one
 }
 
 // attack opens a connection. A deaf attacker never reads.
@@ -53,7 +54,7 @@ func attack(t *testing.T, g *gate, deaf bool) *attacker {
 	return a
 }
 
-// read takes what the gate says until it ends the connection.
+// read handles the gate's frames until the connection ends.
 func (a *attacker) read() {
 	defer close(a.ended)
 	for {
@@ -68,7 +69,7 @@ func (a *attacker) read() {
 	}
 }
 
-// open sends the head of a request, which stays open, as a whole.
+// open sends the complete head of a request, which stays open.
 func (a *attacker) open(id uint32) error {
 	a.head.Reset()
 	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", "/grpc.testing.TestService/UnaryCall"}, {":authority", "x"},
@@ -78,11 +79,12 @@ func (a *attacker) open(id uint32) error {
 	return a.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: a.head.Bytes(), EndHeaders: true})
 }
 
-// attacks end when the gate has ended the connection, or all is said.
+// An attack ends when the gate has closed the connection, or when everything is
+// sent.
 var attacks = []struct {
 	name  string
 	deaf  bool
-	ended bool // the gate ends the connection; if not, it bears it
+	ended bool // the gate closes the connection; otherwise it tolerates the attack
 	run   func(a *attacker) error
 }{
 	{"rapid reset of 100,000 streams", false, true, func(a *attacker) error {
@@ -120,7 +122,7 @@ var attacks = []struct {
 		return nil
 	}},
 	// The library answers many SETTINGS frames at once.
-	{"settings flood whose answers are not read", true, true, func(a *attacker) error {
+	{"SETTINGS flood without reading the acknowledgements", true, true, func(a *attacker) error {
 		for range 500_000 {
 			if err := a.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1000}); err != nil {
 				return err
@@ -128,7 +130,7 @@ var attacks = []struct {
 		}
 		return nil
 	}},
-	{"ping flood whose answers are not read", true, true, func(a *attacker) error {
+	{"PING flood without reading the acknowledgements", true, true, func(a *attacker) error {
 		for range 500_000 {
 			if err := a.WritePing(false, [8]byte{}); err != nil {
 				return err
@@ -147,7 +149,7 @@ var attacks = []struct {
 		}
 		return nil
 	}},
-	{"window updates of nothing", false, true, func(a *attacker) error {
+	{"window updates of zero", false, true, func(a *attacker) error {
 		return a.WriteRawFrame(http2.FrameWindowUpdate, 0, 0, []byte{0, 0, 0, 0})
 	}},
 	{"more streams than allowed", false, false, func(a *attacker) error {
@@ -160,11 +162,11 @@ var attacks = []struct {
 	}},
 }
 
-// enoughCalls is how many innocent calls there are at least from the beginning
-// of an attack on: some attacks are over before ten of them.
+// enoughCalls is the minimum number of innocent calls after an attack began,
+// because some attacks are over before ten of them.
 const enoughCalls = 1000
 
-func TestAnAbusiveConnectionIsBoundedAndItsNeighboursGoOn(t *testing.T) {
+func TestAnAbusiveConnectionIsBoundedAndOtherConnectionsAreServed(t *testing.T) {
 	for _, c := range attacks {
 		t.Run(c.name, func(t *testing.T) {
 			g := startGate(t, serveService(t, &service{}).port)

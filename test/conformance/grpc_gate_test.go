@@ -11,7 +11,8 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// launchAndKeep is startGate for a gate that may end before the test does.
+// launchAndKeep is startGate for a gate that may exit before the end of the
+// test.
 func launchAndKeep(t *testing.T, userPort int, settings ...string) *gate {
 	t.Helper()
 	g := startGate(t, userPort, settings...)
@@ -19,7 +20,7 @@ func launchAndKeep(t *testing.T, userPort int, settings ...string) *gate {
 	return g
 }
 
-// ready asks for readiness.
+// ready sends a readiness probe.
 func (g *gate) ready() bool {
 	g.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, g.url("/"), nil)
@@ -27,15 +28,15 @@ func (g *gate) ready() bool {
 		g.t.Fatal(err)
 	}
 	request.Header.Set("K-Network-Probe", "queue")
-	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testTimeout}).Do(request)
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testTimeout}).Do(request)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	_ = answer.Body.Close()
-	return answer.StatusCode == http.StatusOK
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
 }
 
-// listenAt serves s on a port that was picked before.
+// listenAt serves s on a port that was chosen before.
 func listenAt(t *testing.T, port int, s *grpc.Server) {
 	t.Helper()
 	ln, err := net.Listen("tcp", at(port))

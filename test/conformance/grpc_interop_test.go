@@ -12,9 +12,8 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// interopCases are those of gRPC's interop suite that a server without
-// authentication and without extensions of its own (ORCA, server identities)
-// passes.
+// interopCases are the cases of gRPC's interop suite that a server without
+// authentication and without extensions (ORCA, server identities) passes.
 var interopCases = []string{
 	"empty_unary", "large_unary", "client_streaming", "server_streaming", "ping_pong", "empty_stream",
 	"timeout_on_sleeping_server", "cancel_after_begin", "cancel_after_first_response",
@@ -47,7 +46,7 @@ func TestGRPCInteropSuitePassesThroughTheGate(t *testing.T) {
 	}
 }
 
-// testCertificate is a directory with the certificate that gRPC's tests use.
+// testCertificate returns a directory with the certificate of gRPC's tests.
 func testCertificate(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,7 +62,7 @@ func testCertificate(t *testing.T) string {
 	return dir
 }
 
-// run starts a program, which ends with the test.
+// run starts a program, which is killed at the end of the test.
 func run(t *testing.T, name string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -72,7 +71,7 @@ func run(t *testing.T, name string, args ...string) {
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // killed, which it reports
+		_ = cmd.Wait() // returns an error, because the process was killed
 	})
 }
 

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// service is a gRPC container whose calls do what a test says. Each field may
-// be nil: then the call is answered at once.
+// service is a gRPC container whose calls are handled by functions of the test.
+// If a field is nil, its call responds immediately.
 type service struct {
 	testpb.UnimplementedTestServiceServer
 	unary  func(context.Context) error
@@ -52,7 +52,7 @@ func (s *service) FullDuplexCall(b grpc.BidiStreamingServer[testpb.StreamingOutp
 	}
 }
 
-// grpcContainer serves s and can be killed: its connections are cut.
+// grpcContainer serves s. Killing it cuts its connections.
 type grpcContainer struct {
 	port int
 	srv  *grpc.Server
@@ -97,7 +97,7 @@ func serveService(t *testing.T, s *service) *grpcContainer {
 	return c
 }
 
-// stub is a client with a connection of its own.
+// stub returns a client with a separate connection.
 func stub(t *testing.T, g *gate) testpb.TestServiceClient {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+g.address(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
@@ -114,7 +114,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// wantCode checks what a client learnt: the code, and a part of the message.
+// wantCode checks the code that a client received, and a part of the message.
 func wantCode(t *testing.T, err error, code codes.Code, message string) {
 	t.Helper()
 	if s := status.Convert(err); s.Code() != code || !strings.Contains(s.Message(), message) {
@@ -128,7 +128,7 @@ func receiveIn[T any](t *testing.T, what string, c <-chan T) (v T) {
 	select {
 	case v = <-c:
 	case <-time.After(testTimeout):
-		t.Fatalf("waited in vain: %s", what)
+		t.Fatalf("timed out waiting for %s", what)
 	}
 	return v
 }

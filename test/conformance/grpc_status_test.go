@@ -33,7 +33,7 @@ func hangs(arrived chan<- struct{}) *service {
 	}
 }
 
-func TestRefusalsReachAGRPCClientAsItsStatus(t *testing.T) {
+func TestRejectionsReachAGRPCClientAsItsStatus(t *testing.T) {
 	t.Parallel()
 	t.Run("queue full", func(t *testing.T) {
 		t.Parallel()
@@ -75,9 +75,9 @@ func TestRefusalsReachAGRPCClientAsItsStatus(t *testing.T) {
 	})
 }
 
-func TestBreaksReachAGRPCClientAsItsStatus(t *testing.T) {
+func TestUpstreamFailuresReachAGRPCClientAsItsStatus(t *testing.T) {
 	t.Parallel()
-	t.Run("the container dies before it answers", func(t *testing.T) {
+	t.Run("the container dies before it responds", func(t *testing.T) {
 		t.Parallel()
 		arrived := make(chan struct{}, 10)
 		c := serveService(t, hangs(arrived))
@@ -143,7 +143,7 @@ func begin(t *testing.T, ctx context.Context, g *gate) grpc.BidiStreamingClient[
 	return s
 }
 
-func TestACancelledCallEndsTheContainersWorkAtOnce(t *testing.T) {
+func TestACancelledCallIsCancelledAtTheContainerImmediately(t *testing.T) {
 	t.Parallel()
 	arrived, ended := make(chan struct{}, 1), make(chan time.Time, 1)
 	c := serveService(t, &service{unary: func(ctx context.Context) error {
@@ -155,7 +155,7 @@ func TestACancelledCallEndsTheContainersWorkAtOnce(t *testing.T) {
 	g := startGate(t, c.port)
 	client := stub(t, g)
 	best := time.Hour
-	for range 20 { // the machine may be busy: the best of some
+	for range 20 { // the machine may be busy, so use the best of several attempts
 		ctx, cancel := context.WithCancel(testContext(t))
 		failed := make(chan error, 1)
 		go func() {
@@ -165,11 +165,11 @@ func TestACancelledCallEndsTheContainersWorkAtOnce(t *testing.T) {
 		receiveIn(t, "the call", arrived)
 		at := time.Now()
 		cancel()
-		best = min(best, receiveIn(t, "the end of the container's work", ended).Sub(at))
+		best = min(best, receiveIn(t, "the cancellation at the container", ended).Sub(at))
 		wantCode(t, receiveIn(t, "the end of the call", failed), codes.Canceled, "")
 	}
 	if best > 10*time.Millisecond {
-		t.Errorf("the container learnt of it after %v at best", best)
+		t.Errorf("the container received the cancellation after %v at best", best)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestADeadlineReachesTheContainer(t *testing.T) {
 	}
 }
 
-func TestACallThatWaitsForTheContainerSucceeds(t *testing.T) {
+func TestACallThatIsQueuedForTheContainerSucceeds(t *testing.T) {
 	t.Parallel()
 	port := launch.FreePort(t)
 	g := startGate(t, port)
@@ -232,7 +232,7 @@ func TestADrainLosesNoCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.drain()
-	for range 50 { // each GOAWAY costs the client its connection
+	for range 50 { // each GOAWAY makes the client reconnect
 		if _, err := client.UnaryCall(testContext(t), &testpb.SimpleRequest{}); err != nil {
 			t.Fatalf("a call while draining: %v", err)
 		}
@@ -246,7 +246,7 @@ func TestADrainLosesNoCall(t *testing.T) {
 	if _, err := s.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("the end of the stream: %v", err)
 	}
-	receiveIn(t, "the gate's end", g.Exited)
+	receiveIn(t, "the exit of the gate", g.Exited)
 	if code := g.Cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

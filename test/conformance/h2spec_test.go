@@ -14,26 +14,26 @@ import (
 	"testing"
 )
 
-// h2specReasons tells why each case of h2spec that the gate may fail is none
-// of its own: all are those of Go's HTTP/2 server, which it uses. Several
-// depend on which of two frames is written first, and fail in some runs only.
+// h2specReasons explains each case of h2spec that the gate may fail. All these
+// failures are properties of Go's HTTP/2 server. Several depend on the order in
+// which two frames are written, and fail only in some runs.
 var h2specReasons = map[string]string{
 	"http2/3.5 Sends invalid connection preface": "on a port that serves HTTP/1 too, it is a malformed request of HTTP/1: 400 and close",
-	"http2/5.1 closed: Sends a HEADERS frame after sending RST_STREAM frame": "the server answers a HEADERS frame of a stream that is closed with a connection error " +
-		"of type STREAM_CLOSED or PROTOCOL_ERROR; other frames may come before",
-	"http2/5.1 closed: Sends a HEADERS frame":                                                                      "likewise",
-	"http2/4.2 Sends a large size HEADERS frame that exceeds the SETTINGS_MAX_FRAME_SIZE":                          "the answer to the request before overtakes the error",
+	"http2/5.1 closed: Sends a HEADERS frame after sending RST_STREAM frame": "the server treats a HEADERS frame on a closed stream as a connection error " +
+		"of type STREAM_CLOSED or PROTOCOL_ERROR; other frames may precede it",
+	"http2/5.1 closed: Sends a HEADERS frame":                                                                      "same as above",
+	"http2/4.2 Sends a large size HEADERS frame that exceeds the SETTINGS_MAX_FRAME_SIZE":                          "the response to the previous request arrives before the error",
 	"http2/5.4.1 Sends an invalid PING frame for connection close":                                                 "the server waits a second between GOAWAY and close",
-	"http2/6.5.3 Sends multiple values of SETTINGS_INITIAL_WINDOW_SIZE":                                            "the server takes a repeated setting for a fault of the peer",
-	"http2/8.1.2.2 Sends a HEADERS frame that contains the connection-specific header field":                       "the server answers 400 where a reset is asked for",
-	"http2/8.1.2.2 Sends a HEADERS frame that contains the TE header field with any value other than \"trailers\"": "likewise",
+	"http2/6.5.3 Sends multiple values of SETTINGS_INITIAL_WINDOW_SIZE":                                            "the server treats a repeated setting as an error of the peer",
+	"http2/8.1.2.2 Sends a HEADERS frame that contains the connection-specific header field":                       "the server sends 400 where a reset is required",
+	"http2/8.1.2.2 Sends a HEADERS frame that contains the TE header field with any value other than \"trailers\"": "same as above",
 }
 
-// h2specRounds is how often the cases run: one counts as failed if it fails in
-// each round.
+// h2specRounds is the number of times the cases run: a case fails only if it
+// fails in each round.
 const h2specRounds = 3
 
-func TestH2specFindsNoMoreThanInGosOwnServer(t *testing.T) {
+func TestH2specFindsNoFaultsBeyondThoseOfGosServer(t *testing.T) {
 	t.Parallel()
 	binary := judge(t, "github.com/summerwind/h2spec/cmd/h2spec")
 	port := serveQuietly(t)
@@ -57,7 +57,7 @@ func TestH2specFindsNoMoreThanInGosOwnServer(t *testing.T) {
 	}
 }
 
-// serveQuietly is Go's own server, without what it logs of its clients' faults.
+// serveQuietly runs Go's HTTP/2 server without its log of client errors.
 func serveQuietly(t *testing.T) int {
 	t.Helper()
 	ln, err := net.Listen("tcp", at(0))

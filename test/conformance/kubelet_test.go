@@ -11,11 +11,11 @@ import (
 	tcpprobe "k8s.io/kubernetes/pkg/probe/tcp"
 )
 
-// podIP is where the kubelet finds the pod: its containers and the gate.
+// podIP is the pod's address for the kubelet: its containers and the gate.
 const podIP = "127.0.0.1"
 
-// askKubelet probes as k8s.io/kubernetes/pkg/kubelet/prober does, and decides
-// as it does: Success and Warning are ready, everything else is not. The
+// askKubelet probes as k8s.io/kubernetes/pkg/kubelet/prober does, and makes the
+// same decision: Success and Warning are ready, everything else is not. The
 // message is the text of its event.
 func askKubelet(t *testing.T, handler v1.ProbeHandler, timeout time.Duration) (ready bool, message string) {
 	t.Helper()

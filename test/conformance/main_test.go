@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// queueBinary is the gate under judgement, set by TestMain.
+// queueBinary is the gate under test, set by TestMain.
 var queueBinary string
 
 func TestMain(m *testing.M) {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 func runAll(m *testing.M) (int, error) {
-	// The cases wait far more than they work.
+	// The cases mostly wait, so many can run in parallel.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		return 0, err

@@ -63,8 +63,8 @@ func reportIn(t *testing.T, md metadata.MD) *orcadata.OrcaLoadReport {
 	return r
 }
 
-// TestGRPCCallsGetOneLoadReportInTheirTrailers checks gRFC A51: the container's own
-// values, and those that only the gate knows.
+// TestGRPCCallsGetOneLoadReportInTheirTrailers checks gRFC A51: the container's
+// values, and the values that only the gate has.
 func TestGRPCCallsGetOneLoadReportInTheirTrailers(t *testing.T) {
 	t.Parallel()
 	port := reporting(t)
@@ -98,8 +98,8 @@ func TestGRPCCallsGetOneLoadReportInTheirTrailers(t *testing.T) {
 	}
 }
 
-// TestFailedCallsHaveALoadReportToo checks Trailers-Only responses, of the container and
-// of the gate.
+// TestFailedCallsHaveALoadReportToo checks Trailers-Only responses of the
+// container and of the gate.
 func TestFailedCallsHaveALoadReportToo(t *testing.T) {
 	t.Parallel()
 	port := launch.FreePort(t)
@@ -124,20 +124,20 @@ func TestFailedCallsHaveALoadReportToo(t *testing.T) {
 		return reportIn(t, trailer)
 	}
 	if r := call(codes.NotFound); r == nil || r.ApplicationUtilization != 1 {
-		t.Errorf("of a failed call: %v", r)
+		t.Errorf("report of a failed call: %v", r)
 	}
 	var calls sync.WaitGroup
 	calls.Go(func() { call(codes.NotFound) })
 	eventually(t, "a call holds the slot", func() bool { return g.scrape(t, "queuegate_in_flight_requests") == "1" })
 	if r := call(codes.ResourceExhausted); r == nil || r.ApplicationUtilization <= 0 {
-		t.Errorf("of a rejected call: %v", r)
+		t.Errorf("report of a rejected call: %v", r)
 	}
 	close(release)
 	calls.Wait()
 }
 
-// TestLoadReportsOverHTTPAreThoseOfEnvoy checks the three formats against the protobuf
-// library, as Envoy parses them.
+// TestLoadReportsOverHTTPAreThoseOfEnvoy checks the three formats against the
+// protobuf library, in the same way as Envoy parses them.
 func TestLoadReportsOverHTTPAreThoseOfEnvoy(t *testing.T) {
 	t.Parallel()
 	port := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -243,7 +243,7 @@ func TestReportStreamsGoToTheContainerUnlessTheGateServesThem(t *testing.T) {
 	for _, settings := range [][]string{nil, {"LOAD_REPORT_STREAM=true", "TRUSTED_SOURCES=192.0.2.0/24"}} {
 		g := startGate(t, port, settings...)
 		if len(settings) > 0 && net.ParseIP(podIP).IsLoopback() {
-			continue // which is always trusted
+			continue // the loopback is always trusted
 		}
 		if _, err := openReports(t, g, time.Second).Recv(); status.Code(err) != codes.Unimplemented {
 			t.Errorf("%v: %v, want the container's status", settings, err)
@@ -251,9 +251,10 @@ func TestReportStreamsGoToTheContainerUnlessTheGateServesThem(t *testing.T) {
 	}
 }
 
-// TestABalancerGivesEachContainerItsShare has gRPC's weighted_round_robin balance calls
-// over three gates before containers of speed 1 : 2 : 4. The weight of an endpoint is its
-// requests per second divided by its utilization.
+// TestABalancerGivesEachContainerItsShare balances calls with gRPC's
+// weighted_round_robin over three gates in front of containers of speed 1 : 2 :
+// 4. The weight of an endpoint is its requests per second divided by its
+// utilization.
 func TestABalancerGivesEachContainerItsShare(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]string{
@@ -299,8 +300,8 @@ func TestABalancerGivesEachContainerItsShare(t *testing.T) {
 			}
 			defer callers.Wait()
 			defer cancel()
-			// Shares are counted over the last 1,000 calls until they are as they should be: what
-			// is tested is where the balancer settles, not how soon.
+			// Count the shares over the last 1,000 calls until they match: the
+			// test checks where the balancer converges, not how fast.
 			result := ""
 			for round := range 20 {
 				before := [3]int64{served[0].Load(), served[1].Load(), served[2].Load()}

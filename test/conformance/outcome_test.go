@@ -12,19 +12,19 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// outcome is one member of the shared set: a probe, and what the kubelet and
-// the gate make of it.
+// outcome is one case of the shared set: a probe, and its result at the kubelet
+// and at the gate.
 type outcome struct {
 	name    string
 	probe   v1.ProbeHandler
-	timeout int32 // timeoutSeconds; 0 = 10, more than any answer needs
+	timeout int32 // timeoutSeconds; 0 = 10, more than any response needs
 
-	ready bool // what the kubelet decides
-	// cause is the gate's word for why it is not ready, or two words with a bar
-	// between them if it depends on which of two events comes first; empty =
-	// ready.
+	ready bool // the kubelet's decision
+	// cause is the gate's cause, or two causes separated by a bar if it depends
+	// on which of two events is first; empty = ready.
 	cause string
-	// differs is why the gate is meant to decide otherwise than the kubelet.
+	// differs is the reason if the gate is meant to decide otherwise than the
+	// kubelet.
 	differs string
 }
 
@@ -33,7 +33,7 @@ const (
 	notReady = false
 )
 
-// outcomes is the shared set. Its targets live until the test ends.
+// outcomes returns the shared set. Its servers run until the end of the test.
 func outcomes(t *testing.T) []outcome {
 	secure := serveTLS(t, application(0, 0))
 	app := serve(t, application(serve(t, application(0, 0)), secure))
@@ -58,18 +58,18 @@ func outcomes(t *testing.T) []outcome {
 		{name: "500", probe: path("/status/500"), cause: "status 500"},
 		{name: "503", probe: path("/status/503"), cause: "status 503"},
 
-		{name: "301 to a path that answers 200", probe: path("/redirect/301?to=/status/200"), ready: ready},
-		{name: "302 to a path that answers 500", probe: path("/redirect/302?to=/status/500"), cause: "status 500"},
-		{name: "303 to a path that answers 404", probe: path("/redirect/303?to=/status/404"), cause: "status 404"},
+		{name: "301 to a path with status 200", probe: path("/redirect/301?to=/status/200"), ready: ready},
+		{name: "302 to a path with status 500", probe: path("/redirect/302?to=/status/500"), cause: "status 500"},
+		{name: "303 to a path with status 404", probe: path("/redirect/303?to=/status/404"), cause: "status 404"},
 		{name: "307 to a relative path", probe: path("/redirect/307?to=../status/204"), ready: ready},
 		{name: "308 to the same host by its full URL", probe: path("/redirect/308?to=http://127.0.0.1:OTHER/status/503"), cause: "status 503"},
 		{name: "302 to another port of the same host", probe: path("/redirect/302?to=http://127.0.0.1:OTHER/plain"), ready: ready},
 		{name: "302 from http to https", probe: path("/redirect/302?to=https://127.0.0.1:SECURE/plain"), ready: ready},
-		{name: "302 to another host that would answer 500", probe: path("/redirect/302?to=http://localhost:OTHER/status/500"), ready: ready},
+		{name: "302 to another host with status 500", probe: path("/redirect/302?to=http://localhost:OTHER/status/500"), ready: ready},
 		{name: "301 to another host that does not exist", probe: path("/redirect/301?to=http://nowhere.invalid/"), ready: ready},
 		{name: "302 without a Location", probe: path("/redirect/302"), ready: ready},
 		{name: "300 with a Location", probe: path("/redirect/300?to=/status/500"), ready: ready},
-		{name: "302 to something that is no URL", probe: path("/redirect/302?to=http://%25zz/"), cause: "malformed"},
+		{name: "302 to an invalid URL", probe: path("/redirect/302?to=http://%25zz/"), cause: "malformed"},
 		{name: "9 redirects", probe: path("/chain/9"), ready: ready},
 		{name: "10 redirects", probe: path("/chain/10"), ready: notReady,
 			differs: "the gate follows 10 redirects as its documentation says; the kubelet gives up at the tenth"},
@@ -97,18 +97,18 @@ func outcomes(t *testing.T) []outcome {
 		{name: "head of 2 MiB", probe: raw(serveText(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2<<20)+"\r\n\r\n")), ready: ready, cause: "malformed",
 			differs: "a head ends at 1 MiB for the gate, as in traffic; the kubelet reads 10 MiB"},
 		{name: "103 before 200", probe: path("/early-hints"), ready: ready},
-		{name: "101 unasked", probe: raw(serveText(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")), cause: "malformed"},
-		{name: "HTTP/1.0 body that ends with the connection", probe: raw(serveText(t, "HTTP/1.0 200 OK\r\n\r\nfine")), ready: ready},
+		{name: "unsolicited 101", probe: raw(serveText(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")), cause: "malformed"},
+		{name: "HTTP/1.0 body delimited by close", probe: raw(serveText(t, "HTTP/1.0 200 OK\r\n\r\nfine")), ready: ready},
 		{name: "status without a reason phrase", probe: raw(serveText(t, "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n")), ready: ready},
-		{name: "lines that end without a carriage return", probe: raw(serveText(t, "HTTP/1.1 200 OK\nContent-Length: 0\n\n")), ready: ready},
-		{name: "connection stays open after the answer", probe: raw(serveHeld(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")), ready: ready},
+		{name: "lines that end in a bare LF", probe: raw(serveText(t, "HTTP/1.1 200 OK\nContent-Length: 0\n\n")), ready: ready},
+		{name: "connection stays open after the response", probe: raw(serveHeld(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")), ready: ready},
 
-		{name: "no answer", probe: raw(serveHeld(t, "")), timeout: 1, cause: "timeout"},
+		{name: "no response", probe: raw(serveHeld(t, "")), timeout: 1, cause: "timeout"},
 		{name: "head that stalls", probe: raw(serveHeld(t, "HTTP/1.1 200 OK\r\n")), timeout: 1, cause: "timeout"},
 		{name: "body that stalls", probe: raw(serveHeld(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no")), timeout: 1, cause: "timeout"},
 		{name: "refused", probe: raw(refused), cause: "refused"},
 		{name: "reset", probe: raw(serveRaw(t, reset)), cause: "reset"},
-		{name: "closed without an answer", probe: raw(serveText(t, "")), cause: "closed"},
+		{name: "closed without a response", probe: raw(serveText(t, "")), cause: "closed"},
 		{name: "closed within the head", probe: raw(serveText(t, "HTTP/1.1 200 OK\r\nContent-Le")), cause: "closed"},
 		{name: "closed within the body", probe: raw(serveText(t, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfine")), cause: "closed"},
 		{name: "closed within a chunk", probe: raw(serveText(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nfine")), cause: "closed"},
@@ -122,9 +122,9 @@ func outcomes(t *testing.T) []outcome {
 		{name: "https to a port without TLS", probe: getTLS(app, "/status/200"), cause: "tls"},
 		{name: "http to a port with TLS", probe: get(secure, "/status/200"), cause: "status 400"},
 		{name: "https with HTTP/2 only", probe: getTLS(serveTLSHTTP2(t, application(0, 0)), "/status/200"), ready: ready, cause: "reset|closed",
-			differs: "a limit of the gate, which offers HTTP/1.1 over TLS and nothing else; the kubelet offers both"},
+			differs: "the gate offers only HTTP/1.1 over TLS; the kubelet offers both"},
 		{name: "HTTP/2 without TLS", probe: get(http2, "/status/200"), ready: notReady,
-			differs: "the gate finds out whether the container speaks h2c, as its traffic will; the kubelet knows HTTP/1 only"},
+			differs: "the gate detects h2c, as for traffic; the kubelet supports only HTTP/1"},
 		{name: "500 over HTTP/2 without TLS", probe: get(http2, "/status/500"), cause: "status 500"},
 
 		{name: "TCP accepted", probe: tcp(app), ready: ready},
@@ -138,10 +138,11 @@ func outcomes(t *testing.T) []outcome {
 		{name: "gRPC UNKNOWN", probe: grpcHealth(serveGRPC(t, healthOf(healthpb.HealthCheckResponse_UNKNOWN))), cause: "not-serving"},
 		{name: "gRPC unknown service", probe: grpcHealth(serving, "unknown"), cause: "not-serving"},
 		{name: "gRPC without a health service", probe: grpcHealth(serveGRPC(t, nil)), cause: "unimplemented"},
-		{name: "gRPC no answer", probe: grpcHealth(serveHeld(t, "")), timeout: 1, cause: "timeout"},
-		// The server knows the deadline too, and resets the stream when it passes.
-		{name: "gRPC health that does not answer", probe: grpcHealth(serveGRPC(t, silentHealth{})), timeout: 1, cause: "timeout"},
-		// The kubelet waits for a connection until its time is over.
+		{name: "gRPC without a response", probe: grpcHealth(serveHeld(t, "")), timeout: 1, cause: "timeout"},
+		// The server receives the deadline too, and resets the stream when it
+		// passes.
+		{name: "gRPC health service without a response", probe: grpcHealth(serveGRPC(t, silentHealth{})), timeout: 1, cause: "timeout"},
+		// The kubelet waits for a connection until its timeout.
 		{name: "gRPC refused", probe: grpcHealth(refused), timeout: 1, cause: "refused"},
 		{name: "gRPC to a port with HTTP/1", probe: grpcHealth(app), timeout: 1, cause: "malformed"},
 		{name: "gRPC to a port with TLS", probe: grpcHealth(secure), timeout: 1, cause: "reset|closed"},
@@ -149,8 +150,8 @@ func outcomes(t *testing.T) []outcome {
 	}
 }
 
-// get is an httpGet probe as the kubelet receives it, with the scheme that the
-// API server fills in.
+// get returns an httpGet probe as the kubelet receives it, with the scheme that
+// the API server fills in.
 func get(port int, path string, headers ...v1.HTTPHeader) v1.ProbeHandler {
 	return v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{
 		Port: intstr.FromInt(port), Path: path, Scheme: v1.URISchemeHTTP, HTTPHeaders: headers,
@@ -167,7 +168,7 @@ func tcp(port int) v1.ProbeHandler {
 	return v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(port)}}
 }
 
-// grpcHealth asks for the service "" unless one is named.
+// grpcHealth returns a gRPC probe of the service "" or of a named one.
 func grpcHealth(port int, service ...string) v1.ProbeHandler {
 	handler := v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: int32(port)}}
 	if len(service) > 0 {

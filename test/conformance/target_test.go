@@ -20,15 +20,16 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// application serves, over HTTP/1.1, a path for each thing that an application
-// may answer. other and secure are ports of two more, the latter with TLS.
+// application serves a path for each kind of response, over HTTP/1.1. other and
+// secure are the ports of two further applications, the latter with TLS.
 func application(other, secure int) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/status/{code}", func(w http.ResponseWriter, r *http.Request) {
 		code, _ := strconv.Atoi(r.PathValue("code"))
 		w.WriteHeader(code)
 	})
-	// /redirect/302?to=... ; without to there is no Location.
+	// /redirect/302?to=...; without the parameter to the response has no
+	// Location.
 	mux.HandleFunc("/redirect/{code}", func(w http.ResponseWriter, r *http.Request) {
 		if to := r.URL.Query().Get("to"); to != "" {
 			w.Header().Set("Location", strings.NewReplacer("OTHER", strconv.Itoa(other), "SECURE", strconv.Itoa(secure)).Replace(to))
@@ -36,15 +37,15 @@ func application(other, secure int) http.Handler {
 		code, _ := strconv.Atoi(r.PathValue("code"))
 		w.WriteHeader(code)
 	})
-	// /chain/3 is 200 after three redirects.
+	// /chain/3 redirects three times before it responds with 200.
 	mux.HandleFunc("/chain/{left}", func(w http.ResponseWriter, r *http.Request) {
 		if left, _ := strconv.Atoi(r.PathValue("left")); left > 0 {
 			http.Redirect(w, r, fmt.Sprintf("/chain/%d", left-1), http.StatusFound)
 		}
 	})
 	mux.HandleFunc("/loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) })
-	// 200 if the request is the one that the query of /header or the name of
-	// /host/... describes, else 400.
+	// 200 if the request matches the query of /header or the name of /host/...,
+	// else 400.
 	mux.HandleFunc("/header", func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
 			if got := r.Header[name]; strings.Join(got, "|") != strings.Join(values, "|") {
@@ -82,7 +83,7 @@ func application(other, secure int) http.Handler {
 		w.WriteHeader(http.StatusOK)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The mux would clean these.
+		// The mux would normalize these paths.
 		switch r.RequestURI {
 		case "/a%2Fb//../c?d=%20e&f", "/%25zz", "/plain":
 			return
@@ -113,7 +114,7 @@ func serve(t *testing.T, h http.Handler) int {
 	return portOf(s)
 }
 
-// serveTLS has an untrusted certificate.
+// serveTLS serves with an untrusted certificate.
 func serveTLS(t *testing.T, h http.Handler) int {
 	s := httptest.NewUnstartedServer(h)
 	s.Config.ErrorLog = discard
@@ -122,7 +123,7 @@ func serveTLS(t *testing.T, h http.Handler) int {
 	return portOf(s)
 }
 
-// serveHTTP2 speaks HTTP/2 without TLS and nothing else.
+// serveHTTP2 serves only HTTP/2 without TLS.
 func serveHTTP2(t *testing.T, h http.Handler) int {
 	s := httptest.NewUnstartedServer(h)
 	s.Config.Protocols = new(http.Protocols)
@@ -132,7 +133,7 @@ func serveHTTP2(t *testing.T, h http.Handler) int {
 	return portOf(s)
 }
 
-// serveTLSHTTP2 speaks HTTP/2 over TLS and refuses everything else.
+// serveTLSHTTP2 serves only HTTP/2 over TLS.
 func serveTLSHTTP2(t *testing.T, h http.Handler) int {
 	s := httptest.NewUnstartedServer(h)
 	s.Config.ErrorLog = discard
@@ -144,7 +145,7 @@ func serveTLSHTTP2(t *testing.T, h http.Handler) int {
 	return portOf(s)
 }
 
-// serveGRPC has the health service unless h is nil.
+// serveGRPC serves the health service unless h is nil.
 func serveGRPC(t *testing.T, h healthpb.HealthServer) int {
 	s := grpc.NewServer()
 	if h != nil {
@@ -168,7 +169,7 @@ func healthOf(status healthpb.HealthCheckResponse_ServingStatus) *health.Server 
 	return h
 }
 
-// silentHealth never answers a check.
+// silentHealth never responds to a check.
 type silentHealth struct {
 	healthpb.UnimplementedHealthServer
 }
@@ -178,7 +179,8 @@ func (silentHealth) Check(ctx context.Context, _ *healthpb.HealthCheckRequest) (
 	return nil, ctx.Err()
 }
 
-// serveRaw reads a head, hands the connection to answer, and closes it after.
+// serveRaw reads a head, passes the connection to answer, and closes it
+// afterwards.
 func serveRaw(t *testing.T, answer func(c *net.TCPConn)) int {
 	return serveConns(t, func(c *net.TCPConn) {
 		reader := bufio.NewReader(c)
@@ -195,12 +197,12 @@ func serveRaw(t *testing.T, answer func(c *net.TCPConn)) int {
 	})
 }
 
-// serveText answers each request with the same bytes and closes.
+// serveText sends the same bytes for each request and closes.
 func serveText(t *testing.T, text string) int {
 	return serveRaw(t, func(c *net.TCPConn) { _, _ = io.WriteString(c, text) })
 }
 
-// serveHeld answers with the same bytes and leaves the end to the other side.
+// serveHeld sends the same bytes and waits for the other side to close.
 func serveHeld(t *testing.T, text string) int {
 	return serveRaw(t, func(c *net.TCPConn) {
 		_, _ = io.WriteString(c, text)
@@ -210,7 +212,7 @@ func serveHeld(t *testing.T, text string) int {
 
 func reset(c *net.TCPConn) { _ = c.SetLinger(0) }
 
-// serveConns accepts until the test ends, and then waits for what it began.
+// serveConns accepts until the test ends, and then waits for its handlers.
 func serveConns(t *testing.T, handle func(c *net.TCPConn)) int {
 	l := listenLocal(t)
 	var mu sync.Mutex

@@ -1,15 +1,15 @@
 // Package docs runs the commands of the documentation: each block that starts
 // with ```sh in README.md, examples, bench, config and docs, in the order of its page, in
-// a copy of the repository and a network of its own.
+// a copy of the repository and a separate network namespace.
 //
-// A comment before a block says what else is to be done with it:
+// A comment before a block changes how it is run:
 //
-//	<!-- until Ctrl-C, on PORT -->  it runs on while the blocks after it do, from
-//	                                when PORT listens to the next such block or
-//	                                the end of the page, and ends well
-//	<!-- run -->                    test/cluster runs it, in a cluster
-//	<!-- not run: REASON -->        nothing does
+//	<!-- until Ctrl-C, on PORT -->  it runs in the background from the time at which
+//	                                PORT listens until the next such block or the
+//	                                end of the page, and must then exit without error
+//	<!-- run -->                    only test/cluster runs it, in a cluster
+//	<!-- not run: REASON -->        it is never run
 //
-// What is not run here has its syntax checked, and that the commands, flags and
-// make targets of this repository that it names are there.
+// Blocks that are not run here must be valid scripts, and the commands, flags and make
+// targets of this repository that they use must exist.
 package docs

@@ -17,12 +17,13 @@ import (
 // repository is the copy in which the commands run.
 var repository = os.Getenv(copyVariable)
 
-// copyVariable says where the copy is, to the process that runs the commands.
+// copyVariable contains the path of the copy, for the process that runs the
+// commands.
 const copyVariable = "DOCS_COPY"
 
-// The pages name the ports that the gate has by default. So that these are free,
-// the test runs itself again in a network of its own; where that is not allowed,
-// in the host's.
+// The pages use the gate's default ports. So that these are free, the test runs
+// itself again in a new network namespace or, where that is not allowed, in the
+// host's.
 func TestMain(m *testing.M) {
 	var code int
 	var err error
@@ -38,7 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// outside makes the copy and what needs the network: a module cache that has all.
+// outside creates the copy and prepares everything that needs the network, such
+// as a complete module cache.
 func outside(m *testing.M) (int, error) {
 	dir, err := os.MkdirTemp("", "queuegate-docs-")
 	if err != nil {
@@ -65,7 +67,7 @@ func outside(m *testing.M) (int, error) {
 		self.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
 	}
 	if err := self.Start(); err != nil {
-		fmt.Fprintf(os.Stderr, "no network of its own (%v): the ports of the pages must be free\n", err)
+		fmt.Fprintf(os.Stderr, "no separate network namespace (%v): the ports of the pages must be free\n", err)
 		return m.Run(), nil
 	}
 	err = self.Wait()
@@ -76,7 +78,7 @@ func outside(m *testing.M) (int, error) {
 	return 0, err
 }
 
-// inside brings the loopback up, which a new network has down.
+// inside brings up the loopback interface, which is down in a new namespace.
 func inside(m *testing.M) (int, error) {
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -93,8 +95,9 @@ func inside(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// environment is that of a newcomer's terminal in the repository. Settings of
-// the gate are none of it, but that Ctrl-C does not wait for routers.
+// environment returns the environment of a user's terminal in the repository.
+// It has no settings of the gate, except a drain without a quiet period, so
+// that Ctrl-C ends it at once.
 func environment() []string {
 	list := []string{"DRAIN_QUIET_SECONDS=0"}
 	for _, name := range []string{"HOME", "USER", "LANG", "TMPDIR", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN", "GOROOT", "XDG_CACHE_HOME"} {
@@ -115,7 +118,7 @@ func copyTree(from, to string) error {
 		if err != nil {
 			return err
 		}
-		if name == ".git" { // a file in a work tree
+		if name == ".git" { // in a linked worktree it is a file
 			if entry.IsDir() {
 				return fs.SkipDir
 			}

@@ -12,11 +12,12 @@ import (
 	"testing"
 )
 
-// sourceNames are the names that the Go files of the repository declare: packages,
-// top-level names, methods and fields as Type.Name, and files and folders.
+// sourceNames are the names declared in the Go files of the repository:
+// packages, top-level names, methods and fields as Type.Name, and files and
+// folders.
 type sourceNames struct {
 	packages, names, members map[string]bool
-	embedded                 map[string][]string // by type: the types that it embeds
+	embedded                 map[string][]string // embedded types by type
 	paths                    []string            // slash-separated, from the root
 }
 
@@ -140,7 +141,8 @@ func (s *sourceNames) hasMember(of, member string) bool {
 	return false
 }
 
-// has reports whether a file or folder has this path, or ends in it.
+// has reports whether a file or folder has this path, or a path that ends in
+// it.
 func (s *sourceNames) has(path string) bool {
 	for _, p := range s.paths {
 		if p == path || strings.HasSuffix(p, "/"+path) {
@@ -156,8 +158,7 @@ var (
 	ofOthers   = map[string]bool{"iter.Pull": true, "http.Request": true} // declared by the standard library
 )
 
-// A page that names code is read beside the code: a name that was changed in one of
-// them only sends the reader astray.
+// A stale name in the page would mislead its readers.
 func TestTheCodeThatTheDesignPageNamesExists(t *testing.T) {
 	const root = "../.."
 	text, err := os.ReadFile(filepath.Join(root, "docs/design.md"))
@@ -169,7 +170,7 @@ func TestTheCodeThatTheDesignPageNamesExists(t *testing.T) {
 	for _, m := range quotedPath.FindAllStringSubmatch(string(text), -1) {
 		seen++
 		if !s.has(m[1]) {
-			t.Errorf("docs/design.md names %s, which is no file or folder", m[1])
+			t.Errorf("docs/design.md names %s, which is not a file or folder", m[1])
 		}
 	}
 	for _, m := range quotedName.FindAllStringSubmatch(string(text), -1) {

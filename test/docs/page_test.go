@@ -15,8 +15,8 @@ import (
 type block struct {
 	line   int
 	text   string
-	port   string // it runs until Ctrl-C, and listens here
-	reason string // why it is not run here; empty if it is
+	port   string // the block runs until Ctrl-C, and listens on this port
+	reason string // why the block is not run here; empty if it is run
 }
 
 // languages are the allowed languages of code fences.
@@ -28,12 +28,12 @@ var (
 	notMark   = regexp.MustCompile(`^: (.+)$`)
 )
 
-// blocks returns the commands of a page. A block in another form than ```sh, or
-// a mark that is none, is an error: its commands would never be looked at.
+// blocks returns the commands of a page. A block with another form than ```sh,
+// or an unknown mark, is an error, because its commands would never be checked.
 func blocks(text string) (list []block, err error) {
-	var next *block // what the last mark said
+	var next *block // from the last mark
 	lines := strings.Split(text, "\n")
-	before := "" // the line before
+	before := "" // the previous line
 	for i := 0; i < len(lines); i++ {
 		line := lines[i]
 		switch m := mark.FindStringSubmatch(line); {
@@ -89,11 +89,11 @@ func read(kind, rest string) (*block, error) {
 			return &block{reason: m[1]}, nil
 		}
 	}
-	return nil, fmt.Errorf("the mark %q is none of those of the package's documentation", kind+rest)
+	return nil, fmt.Errorf("unknown mark %q: see the package documentation", kind+rest)
 }
 
-// inList reports whether the last text before is an item of a list, whose
-// further paragraphs are indented.
+// inList reports whether the previous text is an item of a list, whose further
+// paragraphs are indented.
 func inList(before []string) bool {
 	for _, line := range slices.Backward(before) {
 		if line != "" && line[0] != ' ' {
@@ -103,7 +103,7 @@ func inList(before []string) bool {
 	return false
 }
 
-// pages are all pages with documentation.
+// pages returns all pages of the documentation.
 func pages(t *testing.T) map[string][]block {
 	t.Helper()
 	all := map[string][]block{}

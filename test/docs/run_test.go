@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// timeout bounds a block, and the start and end of a program.
+// timeout limits a block, and the start and end of a program.
 const timeout = 4 * time.Minute
 
 func shell(ctx context.Context, text string) *exec.Cmd {
@@ -54,7 +54,7 @@ func runPage(t *testing.T, list []block) {
 	}
 }
 
-// A program runs in another terminal of the reader's.
+// A program runs in the background, like one in another terminal of the reader.
 type program struct {
 	t     *testing.T
 	block block
@@ -63,7 +63,7 @@ type program struct {
 	ended chan error
 }
 
-// output is written while it is read.
+// output can be read while it is written.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -99,7 +99,7 @@ func start(t *testing.T, b block) *program {
 		}
 		select {
 		case err := <-p.ended:
-			t.Fatalf("line %d: it ended: %v\n%s\n%s", b.line, err, b.text, p.out.String())
+			t.Fatalf("line %d: it exited: %v\n%s\n%s", b.line, err, b.text, p.out.String())
 		default:
 		}
 	}
@@ -116,12 +116,12 @@ func (p *program) stop() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT)
 	select {
 	case err := <-p.ended:
-		if err != nil && p.cmd.ProcessState.ExitCode() != 130 { // a shell's, or make's, of an interrupted command
+		if err != nil && p.cmd.ProcessState.ExitCode() != 130 { // the code of a shell, or of make, whose command was interrupted
 			p.t.Errorf("line %d: Ctrl-C: %v\n%s\n%s", p.block.line, err, p.block.text, p.out.String())
 		}
 	case <-time.After(timeout):
 		p.kill()
-		p.t.Errorf("line %d: Ctrl-C does not end it\n%s\n%s", p.block.line, p.block.text, p.out.String())
+		p.t.Errorf("line %d: Ctrl-C does not stop it\n%s\n%s", p.block.line, p.block.text, p.out.String())
 	}
 }
 

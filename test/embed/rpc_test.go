@@ -22,8 +22,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/embed/grpcgate"
 )
 
-// service is a gRPC service whose calls wait until the test says so or their context
-// ends.
+// service is a gRPC service whose calls wait for the test or for the end of
+// their context.
 type service struct {
 	grpc_testing.UnimplementedTestServiceServer
 	entered chan struct{}
@@ -60,7 +60,7 @@ type rpc struct {
 	client grpc_testing.TestServiceClient
 }
 
-// ways are the two ways to put the gate into a gRPC server.
+// ways are the two ways to use the gate in a gRPC server.
 var ways = map[string]func(t *testing.T, g *embed.Gate, s *service, ln net.Listener) (shutDown func()){
 	"Serve": func(t *testing.T, g *embed.Gate, s *service, ln net.Listener) func() {
 		server := grpc.NewServer(grpcgate.ServerOptions(g)...)
@@ -189,7 +189,7 @@ func TestAStreamOfGRPCHoldsItsSlotAndTheDrain(t *testing.T) {
 		select {
 		case err := <-drained:
 			t.Errorf("the drain ended during the stream: %v", err)
-		case <-time.After(20 * time.Millisecond): // an early end would be missed, never reported wrongly
+		case <-time.After(20 * time.Millisecond): // an early end might be missed, but is never reported wrongly
 		}
 		if err := stream.CloseSend(); err != nil {
 			t.Fatal(err)

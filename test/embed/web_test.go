@@ -23,7 +23,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/embed/fast"
 )
 
-// timeout is for what takes milliseconds.
+// timeout limits steps that take milliseconds.
 const timeout = 20 * time.Second
 
 // app is an application of a framework: GET /stream sends "one", and "two" once it has
@@ -188,7 +188,7 @@ func (s *server) get(path string, http2 bool) *http.Response {
 	return a
 }
 
-// wantFull fails unless the only slot is taken.
+// wantFull fails unless the only slot is in use.
 func (s *server) wantFull() {
 	s.t.Helper()
 	a := s.get("/stream", false)
@@ -222,7 +222,7 @@ func (s *server) stream(http2 bool) {
 	select {
 	case err := <-drained:
 		s.t.Errorf("the drain ended during the stream: %v", err)
-	case <-time.After(20 * time.Millisecond): // an early end would be missed, never reported wrongly
+	case <-time.After(20 * time.Millisecond): // an early end might be missed, but is never reported wrongly
 	}
 	s.goOn <- struct{}{}
 	if rest, err := io.ReadAll(a.Body); err != nil || string(rest) != "two" {

@@ -104,8 +104,8 @@ func (c *client) write(data []byte, slowly bool) {
 	}
 }
 
-// answerList is a client's stream as parsed by the strict parser.
-type answerList struct {
+// responseList is a client's stream as parsed by the strict parser.
+type responseList struct {
 	finals   []message
 	all      []message // including interim ones, with an incomplete one last
 	whole    bool      // nothing incomplete at the end
@@ -114,12 +114,12 @@ type answerList struct {
 	err      error // errIncomplete or malformed, after the last complete response
 }
 
-// readAnswers frames the responses in a stream; methods are those of the requests.
-func readAnswers(stream []byte, methods []string, ended endKind) answerList {
-	list := answerList{whole: true}
+// readResponses frames the responses in a stream; methods are those of the requests.
+func readResponses(stream []byte, methods []string, ended endKind) responseList {
+	list := responseList{whole: true}
 	at := 0
 	for at < len(stream) {
-		m, err := parseAnswer(stream[at:], methodOf(methods, len(list.finals)), ended == endClose)
+		m, err := parseResponse(stream[at:], methodOf(methods, len(list.finals)), ended == endClose)
 		if m.headEnd > 0 {
 			m.headEnd += at
 		}

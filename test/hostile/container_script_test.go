@@ -19,8 +19,8 @@ type script struct {
 	once     sync.Once
 }
 
-// answer responds with the token of the request that the container received.
-func (cc *containerConn) answer(m message) {
+// respond sends a response with the token of the request that the container received.
+func (cc *containerConn) respond(m message) {
 	token := tokenPattern.FindString(m.target)
 	body := fmt.Sprintf("%s %d\n", token, len(m.body))
 	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nX-Container: yes\r\nX-Token: %s\r\nContent-Length: %d\r\n", token, len(body))

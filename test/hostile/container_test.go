@@ -151,7 +151,7 @@ func (c *container) advance(cc *containerConn, started *int) bool {
 		if s != nil {
 			c.start(cc, s)
 		} else {
-			cc.jobs <- func() { cc.answer(m) }
+			cc.jobs <- func() { cc.respond(m) }
 		}
 	}
 	if s != nil {

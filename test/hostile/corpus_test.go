@@ -14,7 +14,7 @@ type wantKind uint8
 const (
 	wantForward wantKind = iota // a valid message: one message on the other side, unchanged
 	wantEither                  // forwarded, or rejected with one of the statuses
-	wantRefuse                  // local reply and close; nothing reaches the container
+	wantReject                  // local reply and close; nothing reaches the container
 	wantGate                    // local reply; nothing reaches the container
 	wantBreak                   // rejected or cut, and closed; the container never receives a complete message
 	wantForeign                 // not HTTP/1: ends in time; the container never receives a message
@@ -24,7 +24,7 @@ const (
 )
 
 var wantNames = map[string]wantKind{
-	"forward": wantForward, "either": wantEither, "refuse": wantRefuse, "gate": wantGate, "break": wantBreak,
+	"forward": wantForward, "either": wantEither, "reject": wantReject, "gate": wantGate, "break": wantBreak,
 	"foreign": wantForeign, "fault": wantFault, "cut": wantCut, "tunnel": wantTunnel,
 }
 
@@ -55,21 +55,21 @@ func (w want) allows(status int) bool {
 // hostileCase is one case of the corpus.
 type hostileCase struct {
 	file, name, section string
-	request, answer     string // scripts
+	request, response   string // scripts
 	wants               []want
 	target              string   // first target that the container must receive, if different from the one sent
 	raw                 string   // bytes after a 101 that the client must receive
 	seen, unseen        []string // "Name: value" or "Name" of the first message on the other side
 	alone               bool     // no variants
 	splits              bool     // sent in two pieces, cut at every byte
-	smuggling           bool     // bytes after the refused message must never count as a request
+	smuggling           bool     // bytes after the rejected message must never count as a request
 	early               bool     // the container responds after the head
 	unasked             bool     // the container sends its response when it accepts the connection
 	closes              bool     // the gate closes after the last response
 }
 
-// answers reports whether the case tests a response of the container.
-func (c *hostileCase) answers() bool { return c.answer != "" }
+// testsResponse reports whether the case tests a response of the container.
+func (c *hostileCase) testsResponse() bool { return c.response != "" }
 
 // readCorpus returns all cases of testdata.
 func readCorpus() ([]*hostileCase, error) {
@@ -110,7 +110,7 @@ func parseCases(file, text string) ([]*hostileCase, error) {
 			base = current
 			return nil
 		}
-		if len(current.wants) == 0 || current.section == "" || current.request == "" && !current.answers() {
+		if len(current.wants) == 0 || current.section == "" || current.request == "" && !current.testsResponse() {
 			return fmt.Errorf("%s: %q lacks a script, a section or an expectation", file, current.name)
 		}
 		if current.request == "" {
@@ -125,7 +125,7 @@ func parseCases(file, text string) ([]*hostileCase, error) {
 			if !strings.Contains(c.name, "{V}") {
 				c.name += " ({V})"
 			}
-			for _, text := range []*string{&c.name, &c.request, &c.answer, &c.target, &c.raw} {
+			for _, text := range []*string{&c.name, &c.request, &c.response, &c.target, &c.raw} {
 				*text = strings.ReplaceAll(*text, "{V}", v)
 			}
 			c.seen, c.unseen = slices.Clone(c.seen), slices.Clone(c.unseen)
@@ -148,7 +148,7 @@ func parseCases(file, text string) ([]*hostileCase, error) {
 		case strings.HasPrefix(line, ">"):
 			current.request += scriptLine(line[1:])
 		case strings.HasPrefix(line, "<"):
-			current.answer += scriptLine(line[1:])
+			current.response += scriptLine(line[1:])
 		case strings.HasPrefix(line, "with "):
 			values = append(values, strings.TrimPrefix(line, "with "))
 		case line == "with":

@@ -1,7 +1,7 @@
 // Package hostile holds a corpus of malformed and ambiguous HTTP/1 messages, and judges
 // that check the bytes on both sides of a gate.
 //
-// The corpus is in testdata/requests and testdata/answers; testdata/README.md describes
+// The corpus is in testdata/requests and testdata/responses; testdata/README.md describes
 // its syntax. Each case runs over raw loopback sockets against the real queue binary,
 // in front of a container that records every received byte. Two parsers then parse both
 // sides: a strict one of this package, which shares no code with the gate, and

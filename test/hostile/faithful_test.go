@@ -67,9 +67,9 @@ func compareRequests(sent, got message) []string {
 	return append(all, compareFields(endToEnd(sent, sent.trailers), endToEnd(got, got.trailers))...)
 }
 
-// compareAnswers returns the differences between the container's response and the
+// compareResponses returns the differences between the container's response and the
 // forwarded one.
-func compareAnswers(sent, got, request message) []string {
+func compareResponses(sent, got, request message) []string {
 	var all []string
 	if got.status != sent.status || got.reason != sent.reason {
 		all = append(all, fmt.Sprintf("arrived as %d %q, not %d %q", got.status, got.reason, sent.status, sent.reason))

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	workers     = 8
-	leastAsked  = 350
-	leastAnswer = 120
+	workers        = 8
+	leastRequests  = 350
+	leastResponses = 120
 )
 
 // TestTheCorpusHasItsMinimumSize checks the size of the corpus and parses every script.
@@ -20,12 +20,12 @@ func TestTheCorpusHasItsMinimumSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked, answered := 0, 0
+	requests, responses := 0, 0
 	for _, c := range cases {
-		if c.answers() {
-			answered++
+		if c.testsResponse() {
+			responses++
 		} else {
-			asked++
+			requests++
 		}
 		for i, v := range variantsOf(c, 1) {
 			if _, err := newRun(c, v, i, 1); err != nil {
@@ -33,9 +33,9 @@ func TestTheCorpusHasItsMinimumSize(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d requests, %d answers", asked, answered)
-	if asked < leastAsked || answered < leastAnswer {
-		t.Errorf("%d requests and %d answers, want at least %d and %d", asked, answered, leastAsked, leastAnswer)
+	t.Logf("%d requests, %d responses", requests, responses)
+	if requests < leastRequests || responses < leastResponses {
+		t.Errorf("%d requests and %d responses, want at least %d and %d", requests, responses, leastRequests, leastResponses)
 	}
 }
 
@@ -127,8 +127,8 @@ func (o *outcome) describe() string {
 		fmt.Fprintf(&all, "\n%s: %s", v.kind, v.text)
 	}
 	fmt.Fprintf(&all, "\nsent:\n%s", excerpt(o.sent))
-	if o.c.answers() {
-		fmt.Fprintf(&all, "\ncontainer answered:\n%s", excerpt(written(o.answer)))
+	if o.c.testsResponse() {
+		fmt.Fprintf(&all, "\ncontainer sent:\n%s", excerpt(written(o.response)))
 	}
 	fmt.Fprintf(&all, "\nclient got (end %d):\n%s", o.ended, excerpt(o.stream))
 	return all.String()

@@ -138,7 +138,7 @@ func (o *outcome) judgeContainer(a *arrivals) {
 		switch w.kind {
 		case wantForward, wantEither, wantFault, wantCut, wantTunnel:
 			o.judgeForwarded(a, i, whole, partial)
-		case wantRefuse, wantGate, wantForeign:
+		case wantReject, wantGate, wantForeign:
 			if whole > 0 {
 				o.add(lenient, "request %d reached the container", i)
 			} else if partial > 0 {
@@ -157,13 +157,13 @@ func (o *outcome) judgeContainer(a *arrivals) {
 		}
 	}
 	for _, t := range a.tail {
-		if o.last() == wantRefuse && tokenPattern.FindString(t) == "" {
+		if o.last() == wantReject && tokenPattern.FindString(t) == "" {
 			o.add(lenient, "the container received %.60q", t)
 		}
 	}
 	for i := len(o.wants); i < len(o.roles); i++ {
 		if whole, _ := a.count(o.role(i)); whole > 0 && !slices.Contains(o.roles[:len(o.wants)], o.role(i)) {
-			o.add(lenient, "request %d behind a refused one reached the container", i)
+			o.add(lenient, "request %d after a rejected request reached the container", i)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func (o *outcome) judgeForwarded(a *arrivals, nth, whole, partial int) {
 	}
 	i := slices.IndexFunc(a.whole, func(m message) bool { return tokenPattern.FindString(m.target) == o.role(nth) })
 	got, first := a.whole[i], strings.HasSuffix(o.role(nth), "t")
-	if first && !o.c.answers() {
+	if first && !o.c.testsResponse() {
 		for _, miss := range o.compareSeen(got) {
 			o.add(unfaithful, "request %d: %s", nth, miss)
 		}

@@ -94,7 +94,7 @@ func TestTheStrictParserKnowsWhichResponsesHaveNoBody(t *testing.T) {
 		{"HTTP/2.0 200 OK\r\n\r\n", "GET", true, "", errMalformed},
 	}
 	for _, c := range cases {
-		m, err := parseAnswer([]byte(c.stream), c.method, c.ended)
+		m, err := parseResponse([]byte(c.stream), c.method, c.ended)
 		if !errors.Is(err, c.err) || string(m.body) != c.body {
 			t.Errorf("%q to %s has the body %q, %v", c.stream, c.method, m.body, err)
 		}
@@ -123,9 +123,9 @@ func TestADisagreementOfTheTwoParsersIsAnError(t *testing.T) {
 	if i, err := stdlibRequests(stream, []message{shorter, second}, 0); err == nil || i != 0 {
 		t.Errorf("an end that only one reader sees gave %d, %v", i, err)
 	}
-	answers := []byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
-	list := readAnswers(answers, []string{"HEAD"}, endNone)
-	if err := stdlibAnswers(answers, list.all, []string{"GET"}, true); err == nil {
+	responses := []byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+	list := readResponses(responses, []string{"HEAD"}, endNone)
+	if err := stdlibResponses(responses, list.all, []string{"GET"}, true); err == nil {
 		t.Error("a body that only one reader sees gave no error")
 	}
 }

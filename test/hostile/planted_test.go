@@ -87,15 +87,15 @@ func pass(to, from net.Conn, change func([]byte) []byte) {
 
 func asIs(b []byte) []byte { return b }
 
-// answerWith responds to every read with the same bytes.
-func answerWith(answer string, closes bool) func(net.Conn, func() net.Conn) {
+// respondWith responds to every read with the same bytes.
+func respondWith(response string, closes bool) func(net.Conn, func() net.Conn) {
 	return func(client net.Conn, _ func() net.Conn) {
 		chunk := make([]byte, 64<<10)
 		for {
 			if _, err := client.Read(chunk); err != nil {
 				return
 			}
-			io.WriteString(client, answer)
+			io.WriteString(client, response)
 			if closes {
 				client.Close()
 			}
@@ -119,14 +119,14 @@ func verdictsOf(t *testing.T, tg *target, text string) []verdict {
 
 const (
 	validCase = "expect forward\n>GET /{T} HTTP/1.1\n>Host: hostile\n>\n>\\\n"
-	bothCase  = "expect refuse 400\n>POST /{T} HTTP/1.1\n>Host: hostile\n>Content-Length: 5\n>Transfer-Encoding: chunked\n>\n>0\n>\n>\\\n"
+	bothCase  = "expect reject 400\n>POST /{T} HTTP/1.1\n>Host: hostile\n>Content-Length: 5\n>Transfer-Encoding: chunked\n>\n>0\n>\n>\\\n"
 	shortCase = "expect break 400\n>POST /{T} HTTP/1.1\n>Host: hostile\n>Content-Length: 9\n>\n>hello{fin}\\\n"
 	cutCase   = "expect cut\n<HTTP/1.1 200 OK\n<X-Token: {T}\n<Content-Length: 9\n<\n<hello{close}\\\n"
 	lateCase  = "expect forward\n<HTTP/1.1 200 OK\n<X-Token: {T}\n<Content-Length: 5\n<\n<hello{sync}HTTP/1.1 200 OK\n<X-Token: {S}\n<Content-Length: 0\n<\n<\\\n"
 )
 
 func TestAPlantedFaultIsFound(t *testing.T) {
-	refusal := "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+	rejection := "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 	cases := []struct {
 		name   string
 		handle func(net.Conn, func() net.Conn)
@@ -140,20 +140,20 @@ func TestAPlantedFaultIsFound(t *testing.T) {
 			"expect forward\ncloses\n>GET /{T} HTTP/1.1\n>Host: hostile\n>Connection: x\n>\n>GET /{S} HTTP/1.1\n>Host: hostile\n>\n>\\\n", unsafe, "smuggled"},
 		{"a relay that doubles a request is unsafe", relay(doubled, asIs), validCase, unsafe, "2 times"},
 		{"a relay that doubles a response is unsafe", relay(asIs, doubled), validCase, unsafe, "response"},
-		{"a relay that repeats an earlier response is unsafe", earlierAnswers(), validCase, unsafe, "belongs to"},
+		{"a relay that repeats an earlier response is unsafe", earlierResponses(), validCase, unsafe, "belongs to"},
 		{"a relay that completes a truncated request is unsafe", relay(replace("Content-Length: 9", "Content-Length: 5"), asIs), shortCase, unsafe, "looks complete"},
 		{"a relay that completes a truncated response is unsafe", relay(asIs, replace("Content-Length: 9", "Content-Length: 5")), cutCase, unsafe, "looks complete"},
 		{"a relay that breaks the framing of a response is unsafe", relay(asIs, replace("Content-Length: 1", "Content-Length: x1")), validCase, unsafe, "rejects the responses"},
 		{"a pool that reuses a connection with unread bytes is unsafe", sharedUpstream(), lateCase, unsafe, "excess bytes after a response"},
-		{"a proxy that sends an earlier response to a new client is unsafe", earlierAnswers(), validCase, unsafe, "on a new connection got the response to"},
-		{"a silent proxy hangs", relay(func([]byte) []byte { return nil }, asIs), validCase, hang, "not answered"},
+		{"a proxy that sends an earlier response to a new client is unsafe", earlierResponses(), validCase, unsafe, "on a new connection got the response to"},
+		{"a silent proxy hangs", relay(func([]byte) []byte { return nil }, asIs), validCase, hang, "no response"},
 		{"a proxy that leaves half a request at the container hangs", relayWithoutEnd, shortCase, hang, "still waits"},
-		{"a proxy that rejects a valid request is reported", answerWith(refusal, true), validCase, refusedValid, "got 400"},
-		{"a proxy that closes without a response is reported", answerWith("", true), validCase, refusedValid, "no complete response"},
+		{"a proxy that rejects a valid request is reported", respondWith(rejection, true), validCase, rejectedValid, "got 400"},
+		{"a proxy that closes without a response is reported", respondWith("", true), validCase, rejectedValid, "no complete response"},
 		{"a relay that forwards an invalid expectation is lenient", relay(asIs, asIs),
-			"expect refuse 417\n>GET /{T} HTTP/1.1\n>Host: hostile\n>Expect: x\n>\n>\\\n", lenient, "reached the container"},
-		{"a wrong status is reported", answerWith(strings.Replace(refusal, "400", "403", 1), true), bothCase, wrongStatus, "403"},
-		{"a connection that stays open is reported", answerWith(refusal, false), bothCase, notClosed, "not closed"},
+			"expect reject 417\n>GET /{T} HTTP/1.1\n>Host: hostile\n>Expect: x\n>\n>\\\n", lenient, "reached the container"},
+		{"a wrong status is reported", respondWith(strings.Replace(rejection, "400", "403", 1), true), bothCase, wrongStatus, "403"},
+		{"a connection that stays open is reported", respondWith(rejection, false), bothCase, notClosed, "no close"},
 		{"a relay that changes a field is unfaithful", relay(replace("Host: hostile\r\n", "Host: hostile\r\nVia: x\r\n"), asIs), validCase, unfaithful, "gained"},
 		{"a relay that changes a target is unfaithful", relay(replace("GET /q", "GET //q"), asIs), validCase, unfaithful, "arrived as"},
 		{"a relay that changes a body is unfaithful", relay(replace("hello", "HELLO"), asIs),
@@ -235,8 +235,8 @@ func relayWithoutEnd(client net.Conn, dial func() net.Conn) {
 	client.Close()
 }
 
-// earlierAnswers replaces the token of every later response by the first one.
-func earlierAnswers() func(net.Conn, func() net.Conn) {
+// earlierResponses replaces the token of every later response by the first one.
+func earlierResponses() func(net.Conn, func() net.Conn) {
 	var first atomic.String
 	return relay(asIs, func(b []byte) []byte {
 		first.CompareAndSwap("", tokenPattern.FindString(string(b)))
@@ -250,7 +250,7 @@ func sharedUpstream() func(net.Conn, func() net.Conn) {
 	var mu sync.Mutex
 	var upstream net.Conn
 	return func(client net.Conn, dial func() net.Conn) {
-		request, answer := make([]byte, 64<<10), make([]byte, 64<<10)
+		request, response := make([]byte, 64<<10), make([]byte, 64<<10)
 		for {
 			n, err := client.Read(request)
 			if err != nil {
@@ -261,9 +261,9 @@ func sharedUpstream() func(net.Conn, func() net.Conn) {
 				upstream = dial()
 			}
 			upstream.Write(bytes.ReplaceAll(request[:n], []byte("Connection: close\r\n"), nil))
-			n, _ = upstream.Read(answer)
+			n, _ = upstream.Read(response)
 			mu.Unlock()
-			client.Write(answer[:n])
+			client.Write(response[:n])
 		}
 	}
 }
@@ -273,7 +273,7 @@ func failsAfterwards() func(net.Conn, func() net.Conn) {
 	var served atomic.Bool
 	return func(client net.Conn, dial func() net.Conn) {
 		if served.Swap(true) {
-			answerWith("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", false)(client, dial)
+			respondWith("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", false)(client, dial)
 			return
 		}
 		relay(asIs, asIs)(client, dial)

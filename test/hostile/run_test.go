@@ -16,7 +16,7 @@ type run struct {
 	id       int
 	wants    []want
 	request  []step
-	answer   []step
+	response []step
 	slowly   bool // both sides send single bytes
 	follower bool // another request follows the case
 
@@ -48,7 +48,7 @@ func newRun(c *hostileCase, v variant, id, userPort int) (*run, error) {
 	if r.request, err = expand(v.before+c.request+v.after(c), words); err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", c.file, c.name, err)
 	}
-	if r.answer, err = expand(c.answer, words); err != nil {
+	if r.response, err = expand(c.response, words); err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", c.file, c.name, err)
 	}
 	raw, err := expand(c.raw, words)
@@ -97,7 +97,7 @@ func (r *run) last() wantKind { return r.wants[len(r.wants)-1].kind }
 func (r *run) do(t *target) *outcome {
 	o := &outcome{run: r}
 	var s *script
-	if r.c.answers() {
+	if r.c.testsResponse() {
 		s = newScript(r)
 	}
 	t.container.begin(r.id, s, r.c.unasked)
@@ -117,7 +117,7 @@ func (r *run) do(t *target) *outcome {
 			time.Sleep(pauseTime)
 		case stepAwait:
 			heads++
-			c.wait(deadline, func(b []byte, e endKind) bool { return len(readAnswers(b, c.methods, e).all) >= heads })
+			c.wait(deadline, func(b []byte, e endKind) bool { return len(readResponses(b, c.methods, e).all) >= heads })
 		case stepFinish:
 			c.conn.CloseWrite()
 		case stepReset:
@@ -146,25 +146,25 @@ func (r *run) do(t *target) *outcome {
 // await waits for the responses that the case expects.
 func (o *outcome) await(t *target, c *client, deadline time.Time) {
 	answered := func(b []byte, e endKind) bool {
-		list := readAnswers(b, c.methods, e)
+		list := readResponses(b, c.methods, e)
 		return len(list.finals) >= len(o.wants) || errors.Is(list.err, errMalformed)
 	}
 	closed := func(_ []byte, e endKind) bool { return e != endNone }
 	switch o.last() {
-	case wantRefuse, wantBreak, wantForeign, wantCut:
+	case wantReject, wantBreak, wantForeign, wantCut:
 		c.wait(deadline, func(b []byte, e endKind) bool { return e != endNone || answered(b, e) })
 		if c.wait(time.Now().Add(min(closeTime, t.timeout)), closed) {
 			return
 		}
 		if b, e, _ := c.state(); answered(b, e) {
 			if o.last() != wantCut { // a reset may arrive before the response is read; the local reply is complete then
-				o.add(notClosed, "answered, but not closed")
+				o.add(notClosed, "got a response, but no close")
 			}
 			return
 		}
-		o.add(hang, "neither answered nor closed")
+		o.add(hang, "neither a response nor a close")
 	case wantTunnel:
-		raw := func(b []byte, e endKind) bool { return len(readAnswers(b, c.methods, e).tunnel) >= len(o.raw) }
+		raw := func(b []byte, e endKind) bool { return len(readResponses(b, c.methods, e).tunnel) >= len(o.raw) }
 		if !c.wait(deadline, raw) {
 			return
 		}
@@ -175,29 +175,29 @@ func (o *outcome) await(t *target, c *client, deadline time.Time) {
 	default:
 		if !c.wait(deadline, answered) {
 			if _, e, _ := c.state(); e == endNone {
-				o.add(hang, "not answered")
+				o.add(hang, "no response")
 			}
 		}
 	}
 	if o.c.closes && !c.wait(deadline, closed) {
-		o.add(notClosed, "answered, but not closed")
+		o.add(notClosed, "got a response, but no close")
 	}
 }
 
 // keeps reports whether another request can be sent on the connection.
 func (o *outcome) keeps(c *client) bool {
 	switch o.last() {
-	case wantRefuse, wantBreak, wantForeign, wantCut, wantTunnel:
+	case wantReject, wantBreak, wantForeign, wantCut, wantTunnel:
 		return false
 	}
 	b, e, _ := c.state()
-	return e == endNone && !o.c.closes && len(readAnswers(b, c.methods, e).finals) >= len(o.wants)
+	return e == endNone && !o.c.closes && len(readResponses(b, c.methods, e).finals) >= len(o.wants)
 }
 
 // probe sends requests on new connections, which must get their own responses.
 func (o *outcome) probe(t *target) {
 	roles := "u"
-	if o.c.answers() {
+	if o.c.testsResponse() {
 		roles = "uvwy"
 	}
 	for _, role := range strings.Split(roles, "") {
@@ -208,10 +208,10 @@ func (o *outcome) probe(t *target) {
 			return
 		}
 		c.write([]byte("GET /"+token+" HTTP/1.1\r\nHost: fresh\r\n\r\n"), false)
-		c.wait(time.Now().Add(t.timeout), func(b []byte, e endKind) bool { return len(readAnswers(b, c.methods, e).finals) > 0 })
+		c.wait(time.Now().Add(t.timeout), func(b []byte, e endKind) bool { return len(readResponses(b, c.methods, e).finals) > 0 })
 		b, e, _ := c.state()
 		c.conn.Close()
-		list := readAnswers(b, c.methods, e)
+		list := readResponses(b, c.methods, e)
 		switch {
 		case len(list.finals) == 0 && e == endNone:
 			o.add(hang, "the next request on a new connection got no response")
@@ -247,10 +247,10 @@ func (o *outcome) awaitBetween(t *target) {
 
 // newScript returns the container's script for a run.
 func newScript(r *run) *script {
-	steps := r.answer
+	steps := r.response
 	if r.slowly {
 		steps = nil
-		for _, st := range r.answer {
+		for _, st := range r.response {
 			if st.kind != stepWrite {
 				steps = append(steps, st)
 				continue

@@ -9,7 +9,7 @@ import (
 )
 
 // stdlibRequests frames a stream of requests with net/http and compares it with
-// the whole ones that the strict parser found. It returns the index of the
+// the complete requests that the strict parser found. It returns the index of the
 // request at which the two differ. Offsets in found count from base bytes before
 // the stream.
 func stdlibRequests(stream []byte, found []message, base int) (int, error) {
@@ -18,11 +18,11 @@ func stdlibRequests(stream []byte, found []message, base int) (int, error) {
 	for i, m := range found {
 		request, err := http.ReadRequest(r)
 		if err != nil {
-			return i, fmt.Errorf("net/http refuses request %d: %w", i, err)
+			return i, fmt.Errorf("net/http rejects request %d: %w", i, err)
 		}
 		body, err := io.ReadAll(request.Body)
 		if err != nil {
-			return i, fmt.Errorf("net/http refuses the body of request %d: %w", i, err)
+			return i, fmt.Errorf("net/http rejects the body of request %d: %w", i, err)
 		}
 		if request.Method != m.method || request.RequestURI != m.target {
 			return i, fmt.Errorf("net/http reads request %d as %s %.60q", i, request.Method, request.RequestURI)
@@ -45,35 +45,35 @@ func stdlibRequests(stream []byte, found []message, base int) (int, error) {
 	return 0, nil
 }
 
-// stdlibAnswers frames a stream of responses with net/http and compares it with the
+// stdlibResponses frames a stream of responses with net/http and compares it with the
 // result of the strict parser. The last of found may be incomplete.
-func stdlibAnswers(stream []byte, found []message, methods []string, whole bool) error {
+func stdlibResponses(stream []byte, found []message, methods []string, whole bool) error {
 	source := bytes.NewReader(stream)
 	r := bufio.NewReaderSize(source, 4<<20)
 	nth := 0
 	for i, m := range found {
-		answer, err := http.ReadResponse(r, &http.Request{Method: methodOf(methods, nth)})
+		response, err := http.ReadResponse(r, &http.Request{Method: methodOf(methods, nth)})
 		if err != nil {
-			return fmt.Errorf("net/http refuses answer %d: %w", i, err)
+			return fmt.Errorf("net/http rejects response %d: %w", i, err)
 		}
-		if answer.StatusCode != m.status {
-			return fmt.Errorf("net/http reads answer %d as %d", i, answer.StatusCode)
+		if response.StatusCode != m.status {
+			return fmt.Errorf("net/http reads response %d as %d", i, response.StatusCode)
 		}
 		if m.status == http.StatusSwitchingProtocols {
 			return nil
 		}
-		body, err := io.ReadAll(answer.Body)
+		body, err := io.ReadAll(response.Body)
 		if i == len(found)-1 && !whole {
 			if err == nil && m.framing != frameClose {
-				return fmt.Errorf("net/http takes answer %d for whole", i)
+				return fmt.Errorf("net/http accepts response %d as complete", i)
 			}
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("net/http refuses the body of answer %d: %w", i, err)
+			return fmt.Errorf("net/http rejects the body of response %d: %w", i, err)
 		}
 		if at := len(stream) - source.Len() - r.Buffered(); at != m.end || !bytes.Equal(body, m.body) {
-			return fmt.Errorf("net/http ends answer %d at %d, the strict parser at %d", i, at, m.end)
+			return fmt.Errorf("net/http ends response %d at %d, the strict parser at %d", i, at, m.end)
 		}
 		if m.status >= 200 {
 			nth++

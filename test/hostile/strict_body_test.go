@@ -97,7 +97,7 @@ func (m *message) readChunks(b []byte, anyTrailer bool) error {
 		at += int(n)
 		end := b[at:min(len(b), at+2)]
 		if !bytes.HasPrefix([]byte("\r\n"), end) {
-			return malformed("%q behind a chunk", end)
+			return malformed("%q after a chunk", end)
 		}
 		if len(end) < 2 {
 			return errIncomplete

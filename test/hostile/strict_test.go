@@ -125,9 +125,9 @@ func parseRequest(b []byte, asClient bool) (message, error) {
 	return m, m.readBody(b, 0, asClient)
 }
 
-// parseAnswer parses one response, which may be interim, at the start of b. ended means
+// parseResponse parses one response, which may be interim, at the start of b. ended means
 // that the connection was closed in an orderly way after b.
-func parseAnswer(b []byte, method string, ended bool) (message, error) {
+func parseResponse(b []byte, method string, ended bool) (message, error) {
 	var m message
 	line, at, err := cutLine(b, 0)
 	if err != nil {
@@ -175,7 +175,7 @@ func cutLine(b []byte, at int) (string, int, error) {
 	if n >= 0 {
 		line = b[at : at+n]
 		if n == 0 || line[n-1] != '\r' {
-			return "", 0, malformed("bare LF behind %.60q", line)
+			return "", 0, malformed("bare LF after %.60q", line)
 		}
 		line = line[:n-1]
 	} else if len(line) > 0 && line[len(line)-1] == '\r' {

@@ -12,7 +12,7 @@ type variant struct {
 }
 
 const (
-	honestBefore = "GET /{P} HTTP/1.1\r\nHost: honest\r\n\r\n"
+	validBefore = "GET /{P} HTTP/1.1\r\nHost: honest\r\n\r\n"
 	// slowLimit and splitLimit bound the cases that are sent in small pieces.
 	slowLimit  = 2 << 10
 	splitLimit = 400
@@ -25,21 +25,21 @@ func variantsOf(c *hostileCase, userPort int) []variant {
 	if err != nil || c.alone {
 		return all
 	}
-	before := variant{name: "behind an honest request", before: honestBefore}
+	before := variant{name: "after a valid request", before: validBefore}
 	last := plain.request[len(plain.request)-1].kind
 	leaves := last == stepFinish || last == stepReset
 	if leaves {
 		before.before += "{await}"
 	}
 	all = append(all, before)
-	if len(plain.sent)+len(written(plain.answer)) <= slowLimit {
+	if len(plain.sent)+len(written(plain.response)) <= slowLimit {
 		all = append(all, variant{name: "byte by byte", slowly: true})
 	}
-	if c.answers() {
+	if c.testsResponse() {
 		return all
 	}
 	if !leaves {
-		all = append(all, variant{name: "in front of another request", follower: true})
+		all = append(all, variant{name: "before another request", follower: true})
 	}
 	if c.splits && len(plain.sent) <= splitLimit {
 		for at := 1; at < len(plain.sent); at++ {

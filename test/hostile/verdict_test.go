@@ -6,18 +6,18 @@ import "fmt"
 type verdictKind string
 
 const (
-	unsafe       verdictKind = "unsafe"        // framing that two parsers read differently, or mixed-up responses
-	hang         verdictKind = "hang"          // no response or no close in time
-	died         verdictKind = "died"          // the process ended, or printed a race or a panic
-	refusedValid verdictKind = "refused-valid" // a valid message was not forwarded
-	lenient      verdictKind = "lenient"       // an invalid message was forwarded, but all parsers agree on its framing
-	wrongStatus  verdictKind = "wrong-status"  // rejected, but with the wrong status
-	notClosed    verdictKind = "not-closed"    // the connection stayed open after a fault
-	unfaithful   verdictKind = "unfaithful"    // forwarded, but changed
-	nextFailed   verdictKind = "next-failed"   // the next honest request failed
+	unsafe        verdictKind = "unsafe"         // framing that two parsers read differently, or mixed-up responses
+	hang          verdictKind = "hang"           // no response or no close in time
+	died          verdictKind = "died"           // the process ended, or printed a race or a panic
+	rejectedValid verdictKind = "rejected-valid" // a valid message was not forwarded
+	lenient       verdictKind = "lenient"        // an invalid message was forwarded, but all parsers agree on its framing
+	wrongStatus   verdictKind = "wrong-status"   // rejected, but with the wrong status
+	notClosed     verdictKind = "not-closed"     // the connection stayed open after a fault
+	unfaithful    verdictKind = "unfaithful"     // forwarded, but changed
+	nextFailed    verdictKind = "next-failed"    // the next valid request failed
 )
 
-var verdictKinds = []verdictKind{unsafe, hang, died, refusedValid, lenient, wrongStatus, notClosed, unfaithful, nextFailed}
+var verdictKinds = []verdictKind{unsafe, hang, died, rejectedValid, lenient, wrongStatus, notClosed, unfaithful, nextFailed}
 
 type verdict struct {
 	kind verdictKind

@@ -30,7 +30,7 @@ const (
 	ourName    = "registry.example/queuegate:dev"
 )
 
-// policy is the file, decoded strictly as v1, in the type that the engine takes.
+// policy returns the file, decoded strictly as v1, as the engine's type.
 func policy(t *testing.T) *policiesv1beta1.MutatingPolicy {
 	t.Helper()
 	text, err := os.ReadFile(policyFile)
@@ -60,7 +60,8 @@ func readPod(t *testing.T) *unstructured.Unstructured {
 	return pod
 }
 
-// admit is the object after Kyverno's engine, and the results of its rules.
+// admit returns the object after Kyverno's engine, and the results of its
+// rules.
 func admit(t *testing.T, p *policiesv1beta1.MutatingPolicy, object *unstructured.Unstructured, group, version, resource string) (*unstructured.Unstructured, []engineapi.RuleStatus) {
 	t.Helper()
 	provider, err := engine.NewProvider(compiler.NewCompiler(), []policiesv1beta1.MutatingPolicyLike{p}, nil, libs.NewFakeContextProvider())
@@ -96,8 +97,8 @@ func admit(t *testing.T, p *policiesv1beta1.MutatingPolicy, object *unstructured
 	return response.PatchedResource, statuses
 }
 
-// withImage is the object with the gate's image in the container queue-proxy of
-// the pod at path.
+// withImage returns the object with the gate's image in the container
+// queue-proxy of the pod at path.
 func withImage(t *testing.T, object *unstructured.Unstructured, path ...string) *unstructured.Unstructured {
 	t.Helper()
 	object = object.DeepCopy()
@@ -156,9 +157,10 @@ func TestKyvernoGivesTheGateToLabelledPodsOfKnativeOnly(t *testing.T) {
 	}
 }
 
-// Kyverno extends a policy for pods to Deployments unless the policy says no.
-// Knative's controller would set their image back again and again.
-func TestKyvernoLeavesDeploymentsAlone(t *testing.T) {
+// Kyverno extends a policy for pods to Deployments unless the policy disables
+// that. Knative's controller would revert the image of its Deployments again
+// and again.
+func TestKyvernoDoesNotChangeDeployments(t *testing.T) {
 	pod := readPod(t)
 	deployment := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apps/v1", "kind": "Deployment",
@@ -168,7 +170,7 @@ func TestKyvernoLeavesDeploymentsAlone(t *testing.T) {
 			"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "web-00001"}}, "spec": pod.Object["spec"]},
 		},
 	}}
-	// The form for a namespace, as the comment in the file describes it.
+	// The variant for a namespace, as described in the comment in the file.
 	p := policy(t)
 	p.Spec.MatchConstraints.NamespaceSelector, p.Spec.MatchConstraints.ObjectSelector = p.Spec.MatchConstraints.ObjectSelector, nil
 	if got, statuses := admit(t, p, deployment, "apps", "v1", "deployments"); !reflect.DeepEqual(got, deployment) {

@@ -33,7 +33,7 @@ func (s costState) admit(id int) costState {
 	return s
 }
 
-// grant admits queued requests up to the first one that does not fit.
+// grant admits queued requests up to the first request that does not fit.
 func (s costState) grant() costState {
 	for s.waiting > 0 && s.fits(int(s.queue[0]-1)) {
 		id := int(s.queue[0] - 1)

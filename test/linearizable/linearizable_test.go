@@ -130,7 +130,7 @@ func (h *history) check(t *testing.T, m porcupine.Model) {
 		for _, o := range h.all {
 			t.Logf("%d: %+v → %v, %d to %d", o.ClientId, o.Input, o.Output, o.Call, o.Return)
 		}
-		t.Fatal("no order of these operations explains what they said")
+		t.Fatal("no sequential order of these operations explains their results")
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package manifests holds the example configuration under config/ to the gate:
-// its settings, its ports, and the words of its labels. Expressions over metrics
-// are checked beside the metrics, in pkg/metrics.
+// Package manifests compares the example configuration under config/ with the
+// gate: its settings, its ports, and the values of its labels. Expressions over
+// metrics are checked in pkg/metrics.
 package manifests

@@ -23,7 +23,7 @@ const (
 	gateImage   = "registry.example/queuegate:dev"
 )
 
-// file is a file of the configuration: its text, and what YAML and JSON say.
+// file is a file of the configuration: its text and its decoded documents.
 type file struct {
 	name      string // below config/
 	text      string
@@ -68,7 +68,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// parse takes JSON for the YAML that it is. A key that comes twice is an error.
+// parse decodes YAML; JSON is valid YAML. A repeated key is an error.
 func parse(t *testing.T, name, text string) (all []any) {
 	t.Helper()
 	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
@@ -99,8 +99,8 @@ func walk(node any, f func(object map[string]any)) {
 	}
 }
 
-// firstColumn are the names that the tables of a document have in their first
-// column, with the whole row.
+// firstColumn returns the names in the first column of a document's tables,
+// with their whole row.
 func firstColumn(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	rows := map[string][]string{}
@@ -136,7 +136,7 @@ func TestTheListOfFilesIsComplete(t *testing.T) {
 	}
 }
 
-func TestEverySettingThatIsNamedExists(t *testing.T) {
+func TestEveryNamedSettingExists(t *testing.T) {
 	settings := firstColumn(t, settingsDoc)
 	word := regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`)
 	found := 0
@@ -153,7 +153,7 @@ func TestEverySettingThatIsNamedExists(t *testing.T) {
 	}
 }
 
-// gates are the containers that run the gate.
+// gates returns the containers that run the gate.
 func gates(t *testing.T) (all []map[string]any) {
 	t.Helper()
 	for _, f := range files(t) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// documentedPorts are the defaults of all settings of ports.
+// documentedPorts returns the defaults of all port settings.
 func documentedPorts(t *testing.T) map[int]string {
 	t.Helper()
 	ports := map[int]string{}
@@ -26,14 +26,14 @@ func documentedPorts(t *testing.T) map[int]string {
 	return ports
 }
 
-// portsOf are the numbers that an object names as ports, those in a probe that
-// is written as JSON included.
+// portsOf returns the numbers that an object uses as ports, including those in
+// a probe written as JSON.
 func portsOf(t *testing.T, f file) (numbers []int) {
 	t.Helper()
 	for _, d := range f.documents {
 		walk(d, func(o map[string]any) {
 			if _, service := o["targetPort"]; service {
-				return // its port is its own; TestNamesOfPortsLeadToTheGate has the target
+				return // the application's port; TestNamesOfPortsLeadToTheGate checks the target
 			}
 			for _, key := range []string{"containerPort", "port"} {
 				if port, ok := o[key].(int); ok {

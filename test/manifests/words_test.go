@@ -33,7 +33,7 @@ func TestAutoscalersReadGaugesThatExist(t *testing.T) {
 	}
 }
 
-// words are the values of labels that are known beforehand.
+// words returns the label values that are known in advance.
 func words() map[string][]string {
 	known := map[string][]string{
 		"code_class": {"1xx", "2xx", "3xx", "4xx", "5xx", "other"},
@@ -51,7 +51,7 @@ func words() map[string][]string {
 var matcher = regexp.MustCompile(`(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"`)
 
 // unknownWords returns the values in an expression that no series has: each
-// alternative of a regular expression has to match one.
+// alternative of a regular expression must match one.
 func unknownWords(expression string) (unknown []string, checked int) {
 	known := words()
 	for _, m := range matcher.FindAllStringSubmatch(expression, -1) {

@@ -27,15 +27,15 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// cellVariable has a spec in JSON, for the process that runs in a network
-// namespace of its own.
+// cellVariable has a spec in JSON, for the process in the new network
+// namespace.
 const cellVariable = "OTEL_TEST_CELL"
 
-// failsafe bounds every wait, far above what any needs.
+// failsafe limits every wait, far above the needs of any.
 const failsafe = 2 * time.Minute
 
-// spec is what happens in a cell: a binary gets an environment and requests, until
-// the collector has the expected messages.
+// spec describes the work of a cell: a binary with an environment gets requests
+// until the collector has the expected messages.
 type spec struct {
 	Binary       string
 	Certificates string
@@ -43,12 +43,12 @@ type spec struct {
 	Requests     int
 	Traces       int  // messages to wait for, at least; -1 = until the spans of all requests have arrived
 	Metrics      int  // messages to wait for, at least
-	Drain        bool // wait for nothing, end the process with SIGTERM, which flushes both signals
-	Page         bool // read target_info of the page for Prometheus
+	Drain        bool // do not wait for messages; end the process with SIGTERM, which flushes both signals
+	Page         bool // read target_info of the Prometheus page
 	Propagation  bool // observe trace context at the application
 }
 
-// observation has a line per field.
+// observation is the result of a cell, one line per field.
 type observation struct {
 	Fields map[string]string
 	// Sampled counts the traces of requests without a parent, of WithoutParent.
@@ -90,7 +90,7 @@ type cell struct {
 	process *launch.Process
 
 	mu     sync.Mutex
-	atHome map[string]http.Header // requests at the application, by path
+	atHome map[string]http.Header // requests received by the application, by path
 }
 
 func runCell(text string) error {
@@ -120,7 +120,7 @@ func runCell(text string) error {
 	return json.NewEncoder(os.Stdout).Encode(o)
 }
 
-// startLoopback brings the loopback interface up, which a new namespace has down.
+// startLoopback brings up the loopback interface, which is down in a new namespace.
 func startLoopback() error {
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -141,7 +141,7 @@ func (c *cell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.atHome[r.URL.Path] = r.Header
 }
 
-// Ports that queue-proxy has by default, and the gate too.
+// Default ports of queue-proxy and of the gate.
 const (
 	serving = "http://127.0.0.1:8012"
 	page    = "http://127.0.0.1:9091/metrics"
@@ -192,9 +192,9 @@ func (c *cell) observe() (*observation, error) {
 	return o, nil
 }
 
-// starts waits until the process is ready, and returns false if it ends. It probes as
-// Knative's activator does: queue-proxy forwards probes with another User-Agent to the
-// application, and traces them.
+// starts waits until the process is ready, and returns false if it exits. It
+// probes as Knative's activator does: queue-proxy forwards probes with another
+// User-Agent to the application, and traces them.
 func (c *cell) starts() bool {
 	client := &http.Client{Timeout: failsafe}
 	for deadline := time.Now().Add(failsafe); c.process.Running() && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -251,8 +251,8 @@ const (
 	sentSpan  = "b7ad6b7169203331"
 )
 
-// propagate sends a request for each format of trace context, and notes what the
-// application gets.
+// propagate sends a request for each format of trace context, and records what
+// the application receives.
 func (c *cell) propagate(o *observation) error {
 	for name, fields := range map[string]map[string]string{
 		"traceparent": {"Traceparent": "00-" + sentTrace + "-" + sentSpan + "-01", "Tracestate": "vendor=1"},
@@ -295,9 +295,9 @@ func (c *cell) propagate(o *observation) error {
 
 var hexadecimal = regexp.MustCompile(`\b(?:[0-9a-f]{32}|[0-9a-f]{16})\b`)
 
-// load sends requests, two fifths of them without a parent, two fifths with a parent
-// that is not sampled, one fifth with a sampled one. Ids follow from a seed, so that
-// all cells send the same.
+// load sends requests: two fifths without a parent, two fifths with an
+// unsampled parent, one fifth with a sampled parent. Ids are derived from a
+// seed, so that all cells send the same ones.
 type load struct {
 	*cell
 	workers  int
@@ -305,7 +305,8 @@ type load struct {
 	expected int             // without a parent
 }
 
-// perRound is the most requests whose spans fit into the queues of both exporters.
+// perRound is the maximum number of requests whose spans fit into the queues of
+// both exporters.
 const perRound = 600
 
 func (l *load) run() error {
@@ -340,11 +341,11 @@ func (l *load) run() error {
 	return nil
 }
 
-// sentinel is a trace id that every sampler selects whose share is not 0.
+// sentinel returns a trace id that every sampler selects unless its ratio is 0.
 func sentinel(round, worker int) string { return fmt.Sprintf("%08x%08x%016x", round+1, worker+1, 0) }
 
-// round sends requests and waits for their spans. Each worker has a connection and
-// ends with a request that is sampled; the process handles it after all spans of
+// round sends requests and waits for their spans. Each worker has a connection
+// and ends with a sampled request; the process handles it after all spans of
 // earlier requests on that connection have ended.
 func (l *load) round(round int, requests []string, clients []*http.Client) error {
 	var all sync.WaitGroup
@@ -399,8 +400,8 @@ func get(client *http.Client, traceparent string) error {
 	return err
 }
 
-// printedSpan matches the trace id of a span on stdout, as OpenTelemetry's SDK or as
-// the gate prints it.
+// printedSpan matches the trace id of a span on stdout, in the formats of
+// OpenTelemetry's SDK and of the gate.
 var printedSpan = regexp.MustCompile(`"(?:SpanContext":\{"TraceID|traceId)":"([0-9a-f]{32})"`)
 
 // describe compares the sampled traces with the sent ones.

@@ -45,10 +45,11 @@ const (
 	httpHungPort   = "7318"
 )
 
-// Arrival is what a message reveals about the configuration of its exporter.
+// Arrival holds the properties of a message that depend on the exporter's
+// configuration.
 type Arrival struct {
 	Destination string // protocol, scheme, address and path
-	Headers     string // without those that belong to the exporter's implementation
+	Headers     string // without headers that are specific to the exporter's implementation
 	Encoding    string
 	Client      string // common name of the client certificate
 	Resource    string
@@ -60,7 +61,7 @@ type collector struct {
 	arrivals map[string]map[Arrival]int // by signal
 	traces   map[string]bool            // trace ids, in hexadecimal
 	metrics  map[string]bool            // scope, name, unit and kind
-	waits    map[string]time.Duration   // how long a hung message lasted, by signal; the first one
+	waits    map[string]time.Duration   // how long senders waited for the first message without a response, by signal
 	sampled  chan string                // trace ids, for sentinels
 }
 
@@ -116,15 +117,15 @@ func serverTLS(dir string, clientAuth tls.ClientAuthType) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: clientAuth, ClientCAs: roots}, nil
 }
 
-// implementationHeaders say which library has sent a message, and not where and
-// how it was told to.
+// implementationHeaders identify the library of the sender, not its
+// configuration.
 var implementationHeaders = map[string]bool{
 	"user-agent": true, "content-length": true, "accept-encoding": true, "grpc-accept-encoding": true, "grpc-timeout": true, "te": true, ":authority": true,
 	"content-encoding": true, "grpc-encoding": true, // Arrival.Encoding
 }
 
-// headersOf writes the remaining headers in order. A user agent of the
-// environment counts.
+// headersOf formats the remaining headers in order. A user agent set by the
+// environment is included.
 func headersOf(headers map[string][]string) string {
 	kept := map[string]string{}
 	for name, values := range headers {
@@ -197,7 +198,7 @@ func (c *collector) arrived(signal string, a Arrival) {
 	c.arrivals[signal][a]++
 }
 
-// hang returns when the sender gives up.
+// hang waits until the sender gives up.
 func (c *collector) hang(ctx context.Context, signal string) {
 	start := time.Now()
 	<-ctx.Done()
@@ -251,7 +252,7 @@ func (s *metricsService) Export(ctx context.Context, m *metricscollector.ExportM
 	return new(metricscollector.ExportMetricsServiceResponse), nil
 }
 
-// calls remembers the compression and the method of a call, which handlers of
+// calls records the compression and the method of a call, which handlers of
 // grpc-go do not see.
 type calls struct{}
 
@@ -311,7 +312,7 @@ func (s *httpService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	isJSON, unmarshal := r.Header.Get("Content-Type") == contentTypeJSON, proto.Unmarshal
-	if isJSON { // ids become wrong: OTLP writes them in hexadecimal, and protojson reads base64
+	if isJSON { // ids become wrong: OTLP writes them in hexadecimal, but protojson expects base64
 		unmarshal = protojson.Unmarshal
 	}
 	traces, metrics := new(tracecollector.ExportTraceServiceRequest), new(metricscollector.ExportMetricsServiceRequest)
@@ -341,8 +342,8 @@ func (s *httpService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(encoded)
 }
 
-// areSpans tells spans from metrics, which may decode as the other message too:
-// trace ids have 16 bytes and span ids 8.
+// areSpans distinguishes spans from metrics, which may also decode as the other
+// message: trace ids have 16 bytes and span ids 8.
 func areSpans(m *tracecollector.ExportTraceServiceRequest) (found bool) {
 	for _, r := range m.ResourceSpans {
 		for _, scope := range r.ScopeSpans {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// knative is the environment that Knative gives to its sidecar, with shorter
-// delays. OTEL_BSP_* are of queue-proxy's SDK.
+// knative is the environment that Knative sets for its sidecar, with shorter
+// delays. OTEL_BSP_* configure queue-proxy's SDK.
 var knative = map[string]string{
 	"CONTAINER_CONCURRENCY": "0", "QUEUE_SERVING_PORT": "8012", "QUEUE_SERVING_TLS_PORT": "8112", "USER_PORT": "8080", "REVISION_TIMEOUT_SECONDS": "300",
 	"SERVING_LOGGING_CONFIG": "", "SERVING_LOGGING_LEVEL": "info", "SERVING_NAMESPACE": "shop", "SERVING_SERVICE": "web", "SERVING_CONFIGURATION": "web",
@@ -19,8 +19,8 @@ var knative = map[string]string{
 	"OTEL_BSP_SCHEDULE_DELAY": "100", "OTEL_BSP_MAX_QUEUE_SIZE": "8192", "DRAIN_QUIET_SECONDS": "0",
 }
 
-// Differences in all environments are left out where messages are read
-// (implementationHeaders, resourceOf, absent).
+// Differences that occur in all environments are filtered where messages are
+// read (implementationHeaders, resourceOf, absent).
 func TestTheGateExportsAsQueueProxyDoesInTheSameEnvironment(t *testing.T) {
 	t.Parallel()
 	for _, e := range environments() {
@@ -76,17 +76,17 @@ func compare(t *testing.T, e environment, theirs, ours observation) {
 	compareShares(t, e, theirs, ours)
 }
 
-// something matches each value but an empty one.
+// something matches every value except an empty one.
 const something = "*"
 
 func matches(got, want string) bool { return got == want || want == something && got != "" }
 
-// absent is an instrument of queue-proxy that the gate does not have: its values are
-// the values of http.server.request.body.size.
+// absent is an instrument of queue-proxy that the gate does not have: it has
+// the same values as http.server.request.body.size.
 const absent = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp http.client.request.body.size By Histogram"
 
-// lacking returns the instruments of queue-proxy that the gate lacks, unless one of
-// them has sent none.
+// lacking returns the instruments of queue-proxy that the gate lacks, unless
+// one of them sent none.
 func lacking(theirs, ours string) (their, our string, same bool) {
 	if theirs == "" || ours == "" {
 		return theirs, ours, theirs == ""

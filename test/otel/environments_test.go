@@ -8,11 +8,11 @@ import (
 // environment is a row of the comparison.
 type environment struct {
 	name string
-	set  map[string]string // over knative; CERTIFICATES is their directory
+	set  map[string]string // in addition to knative; CERTIFICATES is the directory of certificates
 	spec
-	share   float64               // of the requests without a parent
+	share   float64               // sampled share of the requests without a parent
 	differs map[string]difference // fields; the reasons are in docs/compatibility.md
-	shares  *shares               // in place of share, where they differ
+	shares  *shares               // replaces share where the two differ
 }
 
 type difference struct{ theirs, ours string }
@@ -26,8 +26,9 @@ func observability(protocol, traces, metrics string, rate float64) string {
 
 const prefix = "OTEL_EXPORTER_OTLP_"
 
-// over returns an environment that exports traces and metrics to 127.0.0.1 with this
-// protocol. variables are additional names and values, which may override that.
+// over returns an environment that exports traces and metrics to 127.0.0.1 with
+// this protocol. variables are additional names and values, which may override
+// these.
 func over(protocol string, variables ...string) map[string]string {
 	traces, metrics := "http://127.0.0.1:4317", "http://127.0.0.1:4317"
 	if protocol == "http/protobuf" {
@@ -40,8 +41,9 @@ func over(protocol string, variables ...string) map[string]string {
 	return set
 }
 
-// sampling returns an environment whose OBSERVABILITY_CONFIG, made from Knative's
-// config-observability, has this sampling rate, with export over gRPC.
+// sampling returns an environment with export over gRPC whose
+// OBSERVABILITY_CONFIG, made from Knative's config-observability, has this
+// sampling rate.
 func sampling(rate float64, variables ...string) map[string]string {
 	set := over("grpc", variables...)
 	set["OBSERVABILITY_CONFIG"] = observability("grpc", "http://127.0.0.1:4317", "http://127.0.0.1:4317", rate)
@@ -70,7 +72,8 @@ func environments() []environment {
 		set["OBSERVABILITY_CONFIG"] = observability(protocol, traces, metrics, 1)
 		return set
 	}
-	// onlyOurs are the fields of environments in which queue-proxy sends nothing.
+	// onlyOurs are the differences in environments in which queue-proxy sends
+	// nothing.
 	onlyOurs, onlyTheirs := map[string]difference{}, map[string]difference{"metrics: instruments": {something, ""}}
 	for _, signal := range []string{"traces", "metrics"} {
 		for _, field := range []string{": destination", ": headers", ": resource"} {

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 
 func runAll(m *testing.M) (int, error) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "10"); err != nil { // cells wait for timers more than they work
+	if err := flag.Set("test.parallel", "10"); err != nil { // cells mostly wait for timers
 		return 0, err
 	}
 	dir, err := os.MkdirTemp("", "otel")
@@ -68,8 +68,8 @@ func runAll(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// writeCertificates writes an authority and the certificates of the collector and
-// of its client.
+// writeCertificates writes a certificate authority and the certificates of the
+// collector and of its client.
 func writeCertificates(dir string) error {
 	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign}

@@ -26,7 +26,7 @@ func TestTheEmbedAPIMatchesItsRecord(t *testing.T) {
 	}
 }
 
-// load reads packages as the compiler exports them.
+// load reads packages from the compiler's export data.
 func load(t *testing.T, names ...string) map[string]*types.Package {
 	t.Helper()
 	args := []string{"list", "-buildvcs=false", "-export", "-deps", "-json=ImportPath,Export"}
@@ -59,7 +59,7 @@ func load(t *testing.T, names ...string) map[string]*types.Package {
 	return packages
 }
 
-// exported is a line for each thing that a program could use: functions,
+// exported returns a line for each name that a program could use: functions,
 // variables, constants with their values, types, fields and methods.
 func exported(p *types.Package) (lines []string) {
 	q := types.RelativeTo(p)

@@ -1,12 +1,11 @@
-// Package promise holds what docs/compatibility.md promises against a record in
+// Package promise compares the guarantees of docs/compatibility.md with a record in
 // testdata: the names of settings, metrics and outcomes, and the API of the
-// packages that are for programs of others.
+// packages for other programs.
 //
-// What is new is recorded with
+// New names are recorded with
 //
 //	go test ./test/promise -update
 //
-// What has gone, or has another form, breaks users. If that is intended, it is
-// recorded with -update -break, and has a line in CHANGELOG.md under Changed or
-// Removed.
+// A name that is removed or changes its form breaks users. If that is intended, record
+// it with -update -break, and add a line to CHANGELOG.md under Changed or Removed.
 package promise

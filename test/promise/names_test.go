@@ -20,7 +20,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// The tables of the page are those of the code (a test of the package config).
+// A test of the package config keeps the tables of the page equal to the code.
 func TestSettingNamesMatchTheirRecord(t *testing.T) {
 	row := regexp.MustCompile("(?m)^\\| (`[A-Z0-9_`, ]+`) \\| `(--[a-z0-9-]+)` \\| (.*?[^\\\\]) \\|")
 	var lines []string
@@ -35,8 +35,8 @@ func TestSettingNamesMatchTheirRecord(t *testing.T) {
 	hold(t, "settings.txt", lines)
 }
 
-// The golden page has all metrics, of both generations of names (a test of the
-// package metrics).
+// The golden page has all metrics, of both generations of names; a test of the
+// package metrics checks that.
 func TestMetricNamesMatchTheirRecord(t *testing.T) {
 	page := read(t, "../../pkg/metrics/testdata/page.txt")
 	kinds := map[string]string{}

@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	update   = flag.Bool("update", false, "record what is new")
-	breaking = flag.Bool("break", false, "with -update: record what breaks users, too")
+	update   = flag.Bool("update", false, "record new names")
+	breaking = flag.Bool("break", false, "with -update: also record removed and changed names")
 )
 
 // hold compares lines with the lines of a record.
@@ -29,7 +29,7 @@ func hold(t *testing.T, record string, lines []string) {
 	slices.Sort(lines)
 	gone, added := differences(recorded, lines)
 	if len(gone) > 0 && !*breaking {
-		t.Errorf("this breaks users: %s has lines that hold no more:\n\t%s\nIf that is intended: a line in CHANGELOG.md, and go test ./test/promise -update -break",
+		t.Errorf("this breaks users: these lines of %s are no longer valid:\n\t%s\nIf that is intended: a line in CHANGELOG.md, and go test ./test/promise -update -break",
 			path, strings.Join(gone, "\n\t"))
 		return
 	}
@@ -40,7 +40,7 @@ func hold(t *testing.T, record string, lines []string) {
 		return
 	}
 	if len(gone)+len(added) > 0 {
-		t.Errorf("new, and so to be promised from the next version on:\n\t%s\nRecord it: go test ./test/promise -update", strings.Join(added, "\n\t"))
+		t.Errorf("new names, which the next version will guarantee:\n\t%s\nRecord it: go test ./test/promise -update", strings.Join(added, "\n\t"))
 	}
 }
 

@@ -35,17 +35,18 @@ func TestAServiceAccountIsCreatedOnRequest(t *testing.T) {
 	all := chart(t, `{serviceAccount: {create: true}}`)
 	account := find(t, all, "ServiceAccount").typed.(*corev1.ServiceAccount)
 	if got := podOf(t, all).Spec.ServiceAccountName; got != account.Name || got != "web" {
-		t.Errorf("the pods have the account %q, the chart creates %q", got, account.Name)
+		t.Errorf("the pods use the service account %q, the chart creates %q", got, account.Name)
 	}
 	if names := kinds(chart(t, `{}`)); slices.Contains(names, "ServiceAccount") {
 		t.Errorf("%q", names)
 	}
 }
 
-// The chart beside an existing one, as docs/kubernetes.md describes it: the existing
-// chart's Deployment includes the gate, and this chart adds Service and NetworkPolicy.
+// The chart is installed together with an existing chart, as in
+// docs/kubernetes.md: the existing chart's Deployment includes the gate, and
+// this chart adds Service and NetworkPolicy.
 func TestTheGateJoinsAnExistingChart(t *testing.T) {
-	gate, err := loader.LoadDir(configDir + "helm/queuegate") // AddDependency changes it
+	gate, err := loader.LoadDir(configDir + "helm/queuegate") // a new copy, because AddDependency changes it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,8 +140,8 @@ func TestTheREADMEListsEveryValue(t *testing.T) {
 	}
 }
 
-// valueRows returns a row for each value with a comment of its own; a mapping whose keys
-// have no comments is one value.
+// valueRows returns a row for each value that has a comment; a mapping whose
+// keys have no comments is one value.
 func valueRows(t *testing.T, path string, mapping *yaml.Node) (rows []string) {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]

@@ -19,7 +19,7 @@ type schema struct {
 	IntOrString bool               `json:"x-kubernetes-int-or-string"`
 }
 
-// moduleDir is where the sources of a module are, which need not be built.
+// moduleDir returns the directory with the sources of a module.
 func moduleDir(t *testing.T, module string) string {
 	t.Helper()
 	out, err := exec.Command("go", "mod", "download", "-json", module).Output()
@@ -56,7 +56,7 @@ func definition(t *testing.T, module, file, version string) *schema {
 	for _, v := range crd.Spec.Versions {
 		if v.Name == version {
 			s := v.Schema.OpenAPIV3Schema
-			s.Properties["metadata"] = &schema{Type: "object"} // any object's
+			s.Properties["metadata"] = &schema{Type: "object"} // any metadata
 			return s
 		}
 	}
@@ -64,12 +64,12 @@ func definition(t *testing.T, module, file, version string) *schema {
 	return nil
 }
 
-// problems are the places where a value does not fit: unknown and missing
-// fields, and values of another type.
+// problems returns the places where a value does not match the schema: unknown
+// and missing fields, and values of another type.
 func (s *schema) problems(path string, value any) (all []string) {
 	say := func(format string, more ...any) { all = append(all, path+": "+fmt.Sprintf(format, more...)) }
 	if len(s.Enum) > 0 && !slices.Contains(s.Enum, value) {
-		say("%v is none of %v", value, s.Enum)
+		say("%v is not one of %v", value, s.Enum)
 	}
 	kind := ""
 	switch value := value.(type) {
@@ -82,7 +82,7 @@ func (s *schema) problems(path string, value any) (all []string) {
 		}
 		for key, below := range value {
 			switch {
-			case s.Properties == nil: // free
+			case s.Properties == nil: // any fields
 			case s.Properties[key] == nil:
 				say("unknown field %s", key)
 			default:
@@ -104,7 +104,7 @@ func (s *schema) problems(path string, value any) (all []string) {
 		kind = "integer"
 	}
 	if s.Type != "" && kind != s.Type && !(s.Type == "number" && kind == "integer") && !s.IntOrString {
-		say("%v is no %s", value, s.Type)
+		say("%v is not of type %s", value, s.Type)
 	}
 	return all
 }

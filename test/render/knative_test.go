@@ -21,7 +21,8 @@ const (
 	knativePage   = "../../docs/knative.md"
 )
 
-// table is the part of a page between marks: the first and the second column.
+// table returns the first and the second column of a table in the part of a
+// page between marks.
 func table(t *testing.T, page, part string) (names, meanings []string) {
 	t.Helper()
 	_, rest, found := strings.Cut(read(t, page), "<!-- begin: "+part+" -->\n")
@@ -65,8 +66,8 @@ func literal(e ast.Expr) string {
 	return ""
 }
 
-// environment are the variables that Knative's controller gives its sidecar,
-// read from the function that makes the container.
+// environment returns the variables that Knative's controller sets for its
+// sidecar, read from the source of the function that creates the container.
 func environment(t *testing.T, serving string) (names []string) {
 	t.Helper()
 	for _, d := range parse(t, filepath.Join(serving, "pkg/reconciler/revision/resources/queue.go")).Decls {
@@ -108,7 +109,7 @@ func TestTheTableOfTheEnvironmentMatchesKnative(t *testing.T) {
 	if want := environment(t, serving); !slices.Equal(names, want) || len(want) < 20 {
 		t.Errorf("the page has\n%q, the controller sets\n%q", names, want)
 	}
-	settings := read(t, "../../docs/configuration.md") // held to the code by a test of its own
+	settings := read(t, "../../docs/configuration.md") // a test compares this page with the code
 	place := regexp.MustCompile("`([a-z0-9.-]+)` in `config-([a-z]+)`")
 	found := 0
 	for i, name := range names {
@@ -146,12 +147,12 @@ func TestTheDocumentedAnnotationsMatchKnative(t *testing.T) {
 	})
 	slices.Sort(want)
 	if names, _ := table(t, knativePage, "annotations"); !slices.Equal(names, want) || len(want) < 7 {
-		t.Errorf("the page has\n%q, Knative\n%q", names, want)
+		t.Errorf("the page has\n%q, Knative has\n%q", names, want)
 	}
 }
 
-// Every mention of the gate's image has a name that no cold start asks a
-// registry for.
+// Every mention of the gate's image uses a name for which a cold start does not
+// contact a registry.
 func TestEveryManifestUsesTheSameSidecarName(t *testing.T) {
 	mention := regexp.MustCompile(`registry\.example/queuegate\b[^\s'",)` + "`" + `]*`)
 	found := 0
@@ -174,8 +175,8 @@ func TestEveryManifestUsesTheSameSidecarName(t *testing.T) {
 	}
 }
 
-// The canary and the network policy are decoded strictly; the rest of
-// config/knative are patches and Knative's own resources.
+// The canary and the network policy are decoded strictly; the other files of
+// config/knative are patches and Knative's resources.
 func TestTheManifestsOfTheKnativeFolderAreValid(t *testing.T) {
 	for file, want := range map[string][]string{
 		"canary.yaml":         {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
@@ -188,10 +189,10 @@ func TestTheManifestsOfTheKnativeFolderAreValid(t *testing.T) {
 	}
 }
 
-// Kyverno's policy is the API server's, with its own binding, and without the
-// policies for Deployments that Kyverno generates from one for pods. test/kyverno
-// applies it.
-func TestThePolicyForKyvernoFitsItsDefinitionAndIsTheSameAsTheOther(t *testing.T) {
+// Kyverno's policy equals the API server's, except for its binding and for
+// disabling the Deployment policies that Kyverno derives from a policy for
+// pods. test/kyverno applies it.
+func TestThePolicyForKyvernoIsValidAndEqualsThePolicyForTheAPIServer(t *testing.T) {
 	kyverno := readYAML(t, configDir+"knative/canary-kyverno.yaml")
 	s := definition(t, kyvernoModule, "config/crds/policies.kyverno.io/policies.kyverno.io_mutatingpolicies.yaml", "v1")
 	for _, p := range s.problems("", kyverno) {

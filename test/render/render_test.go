@@ -28,7 +28,7 @@ import (
 
 const configDir = "../../config/"
 
-// known has all types that the manifests use, but for KEDA's.
+// known has all types that the manifests use, except KEDA's.
 var known = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, monitoring.AddToScheme} {
@@ -53,7 +53,8 @@ func kustomize(t *testing.T, dir string) []object {
 	return objects(t, text)
 }
 
-// loaded is the chart; the loader says each time that it follows a link.
+// loaded returns the chart; it is cached because the loader logs each symbolic
+// link.
 var loaded = sync.OnceValues(func() (*helmchart.Chart, error) { return loader.LoadDir(configDir + "helm/queuegate") })
 
 // helm renders the chart for the release web in the namespace default, as
@@ -98,14 +99,14 @@ func chart(t *testing.T, values string) []object {
 	return objects(t, text)
 }
 
-// An object is one manifest: as text and, where its type is known, decoded.
+// An object is one manifest: its text and, if its type is known, the decoded
+// object.
 type object struct {
 	unstructured.Unstructured
 	typed runtime.Object
 }
 
-// objects decodes manifests strictly: an unknown field and one that comes twice
-// are errors.
+// objects decodes manifests strictly: unknown and repeated fields are errors.
 func objects(t *testing.T, text []byte) (all []object) {
 	t.Helper()
 	decoder := serializer.NewCodecFactory(known, serializer.EnableStrict).UniversalDeserializer()

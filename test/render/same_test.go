@@ -34,7 +34,7 @@ func firstDifference(a, b string) string {
 			return first[i] + "  <->  " + second[i]
 		}
 	}
-	return "one goes on"
+	return "one text is longer"
 }
 
 func TestChartAndKustomizationAreTheSame(t *testing.T) {
@@ -68,7 +68,7 @@ func find(t *testing.T, all []object, kind string) object {
 	return object{}
 }
 
-func TestPrometheusRulesAreThoseOfTheRuleFile(t *testing.T) {
+func TestThePrometheusRuleEqualsTheRuleFile(t *testing.T) {
 	want := readYAML(t, configDir+"prometheus/alerts.yaml")
 	for name, all := range map[string][]object{
 		"kustomization": kustomize(t, "prometheus"),
@@ -81,14 +81,14 @@ func TestPrometheusRulesAreThoseOfTheRuleFile(t *testing.T) {
 	}
 }
 
-func TestThePodMonitorOfTheChartIsTheOneForKubernetes(t *testing.T) {
+func TestTheChartsPodMonitorEqualsTheOneForKubernetes(t *testing.T) {
 	endpoint := func(all []object) any {
 		spec := find(t, all, "PodMonitor").Object["spec"].(map[string]any)
 		return spec["podMetricsEndpoints"].([]any)[0]
 	}
 	want := endpoint(kustomize(t, "prometheus")).(map[string]any)
 	want = maps.Clone(want)
-	// The last is for Knative's pods.
+	// The last one applies to Knative's pods.
 	relabelings := want["relabelings"].([]any)
 	want["relabelings"] = relabelings[:len(relabelings)-1]
 	if got := endpoint(chart(t, `{prometheusOperator: {enabled: true}}`)); !reflect.DeepEqual(got, any(want)) {

@@ -55,8 +55,8 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 	}
 }
 
-// TestEveryValueReachesAManifest changes one value after the other: the render
-// must follow each.
+// TestEveryValueReachesAManifest changes one value at a time: each must change
+// the rendered manifests.
 func TestEveryValueReachesAManifest(t *testing.T) {
 	for values, want := range map[string]string{
 		`{replicas: 5}`:                      "replicas: 5",

@@ -286,7 +286,7 @@ func (c *client) head(q *request) {
 		return
 	}
 	if c.wait100 == q {
-		c.wait100 = nil // the final response came instead
+		c.wait100 = nil // the final response arrived instead
 	}
 	c.finalHead = true
 	q.status, q.gateOutcome = status, outcome
@@ -314,8 +314,9 @@ func (c *client) head(q *request) {
 		c.found("request %d: sent Connection: close, but the response does not announce the close", q.id)
 	}
 	if keeps && q.sent < len(q.raw) && c.sending == q && !q.expect {
-		// The gate would parse the rest of the body as the next request, or read it
-		// for nothing: only a response that ends the connection may arrive early.
+		// The gate would parse the rest of the body as the next request, or
+		// read it for nothing: only a response that closes the connection may
+		// arrive early.
 		c.found("request %d: an early response on a connection that stays open", q.id)
 	}
 	if byGate > 0 {
@@ -380,7 +381,7 @@ func (c *client) endResponse(q *request) {
 	}
 	q.doneAt = c.now
 	if q.gateOutcome != "" || q.badHead != "" || q.probe {
-		q.verdict = refusedByGate
+		q.verdict = rejectedByGate
 		c.judgeBody(q, c.replyBody)
 	} else {
 		q.verdict = complete
@@ -407,8 +408,8 @@ func (c *client) endResponse(q *request) {
 	}
 	if c.sending == nil || c.sending == q {
 		if c.sending == q {
-			// The final response came instead of 100: the body is not sent, so the
-			// connection cannot be reused.
+			// The final response arrived instead of 100: the body is not sent,
+			// so the connection cannot be reused.
 			c.disconnected = true
 			c.link.closeByPeer()
 			c.reconnect()

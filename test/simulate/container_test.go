@@ -146,7 +146,7 @@ func (u *upPeer) readHead() bool {
 	q.responseSent, q.responseSentAt, q.startedAt, q.interimsSent = 0, 0, 0, 0
 	q.headAt = u.now
 	q.on = u
-	if u.dirty { // its output would be taken for the response to the next request
+	if u.dirty { // its output would be parsed as the response to the next request
 		q.breaks++
 		q.breaksAfterSend++
 		q.staleBreak = true

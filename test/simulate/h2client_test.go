@@ -38,19 +38,19 @@ type resize struct {
 
 // h2Stream is a request of an h2Client.
 type h2Stream struct {
-	c             *h2Client
-	id            uint32
-	q             *request
-	send          int // send window
-	recv          int // receive window
-	updates       int // increments of recv
-	granted       int
-	charged       int
-	sent          int  // body octets sent
-	sentEnd       bool // END_STREAM is sent
-	waits         bool // paused: waits for 100, stalls, or delays the next piece
-	uploadRefused bool // a final response arrived while it waited for 100
-	openedAt      int64
+	c              *h2Client
+	id             uint32
+	q              *request
+	send           int // send window
+	recv           int // receive window
+	updates        int // increments of recv
+	granted        int
+	charged        int
+	sent           int  // body octets sent
+	sentEnd        bool // END_STREAM is sent
+	waits          bool // paused: waits for 100, stalls, or delays the next piece
+	uploadRejected bool // a final response arrived while it waited for 100
+	openedAt       int64
 
 	finalHead  bool // the final head was received
 	ended      bool // END_STREAM was received
@@ -455,7 +455,7 @@ func (c *h2Client) goAway(last, code uint32) {
 	c.goAwayAt, c.last = c.now, last
 	for _, s := range slices.Clone(c.open) {
 		if s.id > last {
-			c.judgeRefused2(s)
+			c.judgeRejected2(s)
 			c.remove(s)
 		}
 	}

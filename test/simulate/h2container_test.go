@@ -336,9 +336,9 @@ func (c *h2Up) head(id uint32, fields [][2]string, end bool) {
 		q.refusals++
 		return
 	}
-	if c.chance(c.h2.upRefuse) {
+	if c.chance(c.h2.upReject) {
 		q.refusals++
-		c.note("container %s refuses request %d", c.link, q.id)
+		c.note("container %s rejects request %d", c.link, q.id)
 		c.end.sendNumber(fReset, id, codeRefused)
 		return
 	}

@@ -64,7 +64,7 @@ func (c *h2Client) head(id uint32, fields [][2]string, end bool) {
 		c.note("client %s: request %d received %d %s", c.link, q.id, status, outcome)
 	}
 	if s.waits && s.sent == 0 && q.expect {
-		s.uploadRefused = true
+		s.uploadRejected = true
 	}
 	if byGate > 0 && q.grpc {
 		_, said := get(fields, "grpc-status")
@@ -131,7 +131,7 @@ func (c *h2Client) complete2(s *h2Stream) {
 	switch {
 	case q.verdict == tunnelled:
 	case q.gateOutcome != "" || q.badHead != "" || q.probe:
-		q.verdict = refusedByGate
+		q.verdict = rejectedByGate
 		if !q.grpc {
 			c.judgeBody(q, s.reply)
 		}
@@ -144,12 +144,12 @@ func (c *h2Client) complete2(s *h2Stream) {
 	}
 	switch {
 	case s.sentEnd:
-	case s.uploadRefused && c.rng.IntN(2) == 0:
+	case s.uploadRejected && c.rng.IntN(2) == 0:
 		c.cancel(s, codeNone)
 		c.next()
 		return
-	case s.uploadRefused:
-		s.uploadRefused, s.waits = false, false
+	case s.uploadRejected:
+		s.uploadRejected, s.waits = false, false
 		c.upload(s)
 	}
 	c.maybeClosed(s)
@@ -227,7 +227,7 @@ func (c *h2Client) reset(id uint32, code uint32) {
 		}
 		c.judgeCut2(s)
 	case q.badHead == "400":
-		q.verdict = refusedByGate
+		q.verdict = rejectedByGate
 		if code != codeBad {
 			c.end.wrong("RST_STREAM of %d, which is malformed, with code %d", id, code)
 		}
@@ -244,18 +244,18 @@ func (c *h2Client) reset(id uint32, code uint32) {
 	}
 }
 
-// judgeRefused2 checks that GOAWAY may refuse a stream.
-func (c *h2Client) judgeRefused2(s *h2Stream) {
+// judgeRejected2 checks that GOAWAY may reject a stream.
+func (c *h2Client) judgeRejected2(s *h2Stream) {
 	q := s.q
 	q.verdict = unread
 	switch {
 	case q.begun > 0:
-		c.found("request %d: refused by GOAWAY, but counted", q.id)
+		c.found("request %d: rejected by GOAWAY, but counted", q.id)
 	case c.enhanceYourCalm, c.run.settings.descriptors > 0:
 	case c.pausedAt != 0, c.end.piece > 0, c.run.h2Drips(2000) > 200*millisecond: // the PING ACK took too long
 	case c.link.inTransit() > 0 && c.now-c.goAwayAnnouncedAt >= 800*millisecond: // the PING ACK is queued behind bytes that the gate has not read
 	case c.goAwayAnnouncedAt == 0, s.openedAt <= c.goAwayAnnouncedAt, c.now-c.goAwayAnnouncedAt < 150*millisecond:
-		c.found("request %d: refused by a GOAWAY that was not announced", q.id)
+		c.found("request %d: rejected by a GOAWAY that was not announced", q.id)
 	}
 }
 

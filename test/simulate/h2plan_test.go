@@ -17,7 +17,7 @@ type h2Settings struct {
 	upH2     bool              // the container supports HTTP/2
 	onlyH2   bool              // the container supports only HTTP/2
 	upMost   int               // the container's limit on concurrent streams; 0 = none
-	upRefuse float64           // share of streams refused
+	upReject float64           // share of streams rejected
 	upGoAway float64           // share of connections ended by GOAWAY
 	upList   int               // SETTINGS_MAX_HEADER_LIST_SIZE; 0 = none
 	upCuts   bool              // HEADERS on a closed stream close the connection, as in Go's net/http
@@ -210,7 +210,7 @@ func (h *h2Settings) drawContainer(w *world, s *settings) {
 	if h.upH2 {
 		s.w.upgrade, s.w.unasked, s.w.surplus, s.w.extra = 0, 0, 0, 0
 		h.upMost = pick(w, 0, 0, 1, 2, 10)
-		h.upRefuse, h.upGoAway = pick(w, 0, 0, 0.05, 0.3), pick(w, 0, 0, 0.3, 0.9)
+		h.upReject, h.upGoAway = pick(w, 0, 0, 0.05, 0.3), pick(w, 0, 0, 0.3, 0.9)
 	}
 }
 

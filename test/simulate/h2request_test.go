@@ -37,7 +37,7 @@ func (c *h2Client) openStream(q *request) {
 	case q.expect && q.badHead == "":
 		s.waits = true
 		c.later(3*second, func() {
-			if s.waits && s.sent == 0 && !s.uploadRefused {
+			if s.waits && s.sent == 0 && !s.uploadRejected {
 				s.waits = false
 				c.upload(s)
 			}

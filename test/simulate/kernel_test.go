@@ -362,7 +362,7 @@ func (k *kernel) Close(fd int) {
 				k.found("the listener is closed with %d connections in its backlog", len(b.waiting))
 			}
 			for _, c := range b.waiting {
-				c.refusedByGate()
+				c.rejectedByGate()
 			}
 			b.waiting = nil
 		}

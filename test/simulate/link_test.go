@@ -49,7 +49,7 @@ type link struct {
 	inAt          int
 	end           bool // the peer's FIN follows in
 	reset         bool // RST has arrived
-	resetReported bool // the gate has been told of the reset
+	resetReported bool // a system call of the gate has returned the reset
 	out           []byte
 	outAt         int
 	noRoom        bool // the gate waits for send buffer space
@@ -176,7 +176,7 @@ func (c *link) read(b []byte) (int, syscall.Errno) {
 		}
 		c.goUp()
 		return n, 0
-	case c.end: // Linux remembers a FIN that came before RST
+	case c.end: // Linux remembers a FIN that arrived before the RST
 		return 0, 0
 	case c.reset && !c.resetReported:
 		c.resetReported = true
@@ -294,8 +294,8 @@ func (c *link) reject() {
 	})
 }
 
-// refusedByGate resets a connection that was not accepted.
-func (c *link) refusedByGate() {
+// rejectedByGate resets a connection that was not accepted.
+func (c *link) rejectedByGate() {
 	c.closedByGate = true
 	c.state = established
 	c.reject()

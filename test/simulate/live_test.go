@@ -18,8 +18,8 @@ type live struct {
 	changes int
 	at      int64 // time of the latest change
 
-	// Requests in flight and queued beyond lowered bounds. Their number may only
-	// decrease.
+	// Numbers of requests in flight and queued beyond lowered bounds. They may
+	// only decrease.
 	flying, waiting int
 	reordered       bool // the order of the queue changed: class, key, or FIFO and fair
 }

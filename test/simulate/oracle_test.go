@@ -14,7 +14,7 @@ type verdict uint8
 const (
 	open                 verdict = iota
 	complete                     // complete response of the container
-	refusedByGate                // local reply
+	rejectedByGate               // local reply
 	cutOff                       // truncated, and the client can tell
 	dropped                      // the connection ended before any byte of a response
 	unread                       // sent after the response that ended the connection
@@ -145,7 +145,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 			r.found("request %d: %s after %v, but %s", q.id, x.Outcome, time.Duration(age), text)
 		}
 	}
-	answerThere := q.responseSentAt != 0 && q.on != nil && q.on.link.upReached() && q.on.link.reachedBefore(r.now-r.slack()) &&
+	responseThere := q.responseSentAt != 0 && q.on != nil && q.on.link.upReached() && q.on.link.reachedBefore(r.now-r.slack()) &&
 		a.whole(q, q.responseSent, a.hard)
 	switch x.Outcome {
 	case gate.Served:
@@ -170,7 +170,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 			limit = int64(g.TunnelMax)
 		}
 		why(age >= limit, "the timeout has not expired")
-		why(a.switches || !answerThere || q.disconnectedAt > 0 || x.Status == a.status && q.client.link.receives(r.slack()) || q.client.slowUntil > q.begunAt || q.sentWhole == 0 || q.sentWhole > r.now-r.slack() || !q.client.link.taken(), "the gate had received the response")
+		why(a.switches || !responseThere || q.disconnectedAt > 0 || x.Status == a.status && q.client.link.receives(r.slack()) || q.client.slowUntil > q.begunAt || q.sentWhole == 0 || q.sentWhole > r.now-r.slack() || !q.client.link.taken(), "the gate had received the response")
 	case gate.ResponseStartTimeout:
 		why(g.ResponseStartTimeout > 0 && age >= int64(g.ResponseStartTimeout), "the timeout has not expired")
 		why(q.startedAt == 0 || q.plain != nil || q.breaks > 0 || q.startedAt+r.trickle(q) > q.begunAt+int64(g.ResponseStartTimeout), "the response had begun")

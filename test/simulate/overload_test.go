@@ -82,8 +82,8 @@ func drawOverload(seed uint64, s *settings) *overload {
 	return o
 }
 
-// drawCosts limits the requests of some runs by cost: their bodies in units. It draws from
-// a stream of its own, so that other choices of a seed stay the same.
+// drawCosts limits the requests of some runs by cost: their bodies in units. It
+// uses a separate random source, so that other choices of a seed stay the same.
 func drawCosts(seed uint64, s *settings) {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 0xc057))}
 	g := &s.gate

@@ -22,17 +22,18 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// Attackers share the gate's machine, so all of them together send no more bursts than this.
+// Attackers share the gate's machine, so this limits the bursts of all of them
+// together.
 const (
 	burstsPerSecond  = 200
 	strikesPerBurst  = 400
-	pauseBeforeAgain = 50 * time.Millisecond // of a connection that the gate has ended
+	pauseBeforeAgain = 50 * time.Millisecond // before an attacker reconnects after the gate closed its connection
 )
 
-// Variables of the environment that make this binary the attackers.
+// Environment variables with which this binary runs as the attackers.
 const (
-	attackersMode  = "TORTURE_ATTACKERS" // the flood, the connections and the address, by spaces behind the first
-	attackersYield = "TORTURE_YIELDS"    // the low priority of the process, once it is set
+	attackersMode  = "TORTURE_ATTACKERS" // name of the flood, number of connections and address, separated by spaces
+	attackersYield = "TORTURE_YIELDS"    // the scheduling policy of the process, once it is set
 )
 
 // attackers run in a separate process with the lowest priority, because real attackers
@@ -56,7 +57,7 @@ func startAttackers(t *testing.T, f *flood, connections int, addr string) *attac
 	return &attackers{p, stdin}
 }
 
-// haveLost reports whether the gate has ended some connection.
+// haveLost reports whether the gate has closed a connection of the attackers.
 func (a *attackers) haveLost() bool { return strings.Contains(a.Stdout.String(), "ended ") }
 
 // stop ends the process, and adds its results to the row.
@@ -213,7 +214,8 @@ func (f *flood) attack(ctx context.Context, addr string, tickets <-chan struct{}
 	return <-how
 }
 
-// readToTheEnd reads frames, and returns the code of the last GOAWAY.
+// readToTheEnd reads frames until the connection ends, and returns the code of
+// the last GOAWAY.
 func readToTheEnd(conn net.Conn) string {
 	framer := nethttp2.NewFramer(io.Discard, conn)
 	how := "closed"

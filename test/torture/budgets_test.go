@@ -20,7 +20,8 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// budget is an attack on one resource of a gate that an honest client uses too.
+// budget is an attack on one resource of a gate that an honest client also
+// uses.
 type budget struct {
 	name     string
 	settings []string
@@ -194,7 +195,7 @@ func (h *honest) once() (err error) {
 			return fmt.Errorf("got %.200q, %v; silent for %v", all, err, c.silent)
 		}
 	}
-	return fmt.Errorf("gave up: %v", err)
+	return fmt.Errorf("gave up retrying: %v", err)
 }
 
 func (h *honest) exchange(c *timedConn) (all []byte, err error) {
@@ -228,9 +229,9 @@ func (c *timedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// comeBack is how long an attacker waits before it reconnects. Without this pause the
-// attackers would use most of the processors, which they share with the gate and the
-// honest client.
+// comeBack is the time after which an attacker reconnects. Without this pause
+// the attackers would use most of the processors, which they share with the
+// gate and the honest client.
 const comeBack = 10 * time.Second
 
 // holders keeps n connections busy with hold. A connection that the gate ends is
@@ -267,7 +268,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// endlessHead sends 1 MB of a head, then stays silent.
+// endlessHead sends 1 MB of a head, and then nothing.
 func endlessHead(_ context.Context, conn *net.TCPConn) {
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nX: "); err != nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// each runs an experiment with every protocol of the container, with an equal share of
-// the events.
+// each runs an experiment with every protocol of the container, which get equal
+// shares of the events.
 func each(t *testing.T, events int, run func(t *testing.T, protocol string, events int)) {
 	for n, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) { run(t, protocol, (events+n)/len(protocols)) })
@@ -43,7 +43,7 @@ func TestClientsCutTheirRequestsAnywhere(t *testing.T) {
 			if q.cut = rng.IntN(2) == 0; q.cut {
 				done.Add(1)
 			}
-			q.owed = !q.cut
+			q.mustServe = !q.cut
 		}
 		x.load()
 		for done.Load() < int64(cuts) {
@@ -53,14 +53,14 @@ func TestClientsCutTheirRequestsAnywhere(t *testing.T) {
 	})
 }
 
-// A stop is shorter than any timeout, so all requests are answered after the process
+// A stop is shorter than any timeout, so all requests succeed after the process
 // continues.
 func TestEitherSideIsStoppedForAWhile(t *testing.T) {
 	each(t, scaled(40, 4), func(t *testing.T, protocol string, stops int) {
 		x := newExperiment(t, "stopped for a while", protocol)
 		x.warmUp()
 		x.mix = func(rng *rand.Rand, q *request) {
-			q.owed = true
+			q.mustServe = true
 			q.pause = rng.IntN(50) == 0 // looks like a stopped client: its kernel still acknowledges
 		}
 		x.load()
@@ -76,7 +76,7 @@ func TestEitherSideIsStoppedForAWhile(t *testing.T) {
 	})
 }
 
-func TestAContainerThatMisbehaves(t *testing.T) {
+func TestAContainerThatMisbehavesAtRandom(t *testing.T) {
 	each(t, scaled(12_000, 800), func(t *testing.T, protocol string, requests int) {
 		x := newExperiment(t, "container misbehaves", protocol, "CONTAINER_CONCURRENCY=64", "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1")
 		x.warmUp()
@@ -98,20 +98,20 @@ func TestAContainerThatMisbehaves(t *testing.T) {
 	})
 }
 
-func TestTheGateIsToldToEndAtRandomMoments(t *testing.T) {
+func TestTheGateIsTerminatedAtRandomMoments(t *testing.T) {
 	each(t, scaled(25, 4), func(t *testing.T, protocol string, moments int) {
-		total := row{name: "SIGTERM (" + protocol + ")", gauges: "0", refusal: map[string]int{}}
+		total := row{name: "SIGTERM (" + protocol + ")", gauges: "0", replies: map[string]int{}}
 		for range moments {
 			x := newExperiment(t, "SIGTERM", protocol)
 			x.rng = random(x.name, -2-total.events)
-			x.mix = func(_ *rand.Rand, q *request) { q.owed = q.fresh }
+			x.mix = func(_ *rand.Rand, q *request) { q.mustServe = q.fresh }
 			x.ledger.draining = true
 			x.load()
 			x.await(x.rng.IntN(500))
 			signal(t, x.gate.child, syscall.SIGTERM)
 			x.workers.Wait() // the workers end when the port is closed
 			if !eventually(func() bool { return !x.gate.Running() }) {
-				t.Fatalf("the gate has not ended\n%s", x.gate.Stderr.String())
+				t.Fatalf("the gate has not exited\n%s", x.gate.Stderr.String())
 			}
 			if code := x.gate.Cmd.ProcessState.ExitCode(); code != 0 {
 				t.Errorf("the gate ended with code %d\n%s", code, x.gate.Stderr.String())
@@ -129,12 +129,12 @@ func TestTheGateIsToldToEndAtRandomMoments(t *testing.T) {
 
 func (r *row) add(o row) {
 	r.events++
-	r.sent, r.seen, r.twice, r.replayed, r.owed, r.broken = r.sent+o.sent, r.seen+o.seen, r.twice+o.twice, r.replayed+o.replayed, r.owed+o.owed, r.broken+o.broken
+	r.sent, r.seen, r.twice, r.retried, r.unserved, r.broken = r.sent+o.sent, r.seen+o.seen, r.twice+o.twice, r.retried+o.retried, r.unserved+o.unserved, r.broken+o.broken
 	for v, n := range o.counts {
 		r.counts[v] += n
 	}
-	for outcome, n := range o.refusal {
-		r.refusal[outcome] += n
+	for outcome, n := range o.replies {
+		r.replies[outcome] += n
 	}
 	r.notes = append(r.notes, o.notes...)
 }

@@ -23,7 +23,7 @@ import (
 type flood struct {
 	name      string
 	kind      string // label of queuegate_http2_faults_total; empty = violates no limit
-	container string // http1 unless set
+	container string // "http1" unless set
 	deaf      bool   // the attacker reads nothing
 	begin     func() []byte
 	strike    func(n uint32) []byte
@@ -34,7 +34,7 @@ type flood struct {
 	costly bool
 }
 
-// maxGrowth is the most RSS that an attack may cost, in MiB.
+// maxGrowth is the maximum growth of RSS by an attack, in MiB.
 const maxGrowth = 20
 
 // http2Frame encodes a frame.
@@ -64,7 +64,7 @@ func opened(id uint32, head string, end bool) []byte {
 	return http2Frame(nethttp2.FrameHeaders, flags, id, head)
 }
 
-// windows requests 250 responses of 1 MB with an initial window of n octets.
+// windows requests 250 responses of 1 MB, with an initial window of n octets.
 func windows(n uint32) func() []byte {
 	return func() []byte {
 		return join(
@@ -136,7 +136,7 @@ var floods = []flood{
 	})},
 	{name: "CONTINUATION", kind: "header-block", begin: func() []byte { return http2Frame(nethttp2.FrameHeaders, 0, 1, getHead) },
 		strike: same(nethttp2.FrameContinuation, 0, 1, strings.Repeat(literal("x", "y"), 100)), burst: 40},
-	{name: "CONTINUATION of nothing", kind: "header-block", begin: func() []byte { return http2Frame(nethttp2.FrameHeaders, 0, 1, getHead) },
+	{name: "empty CONTINUATION", kind: "header-block", begin: func() []byte { return http2Frame(nethttp2.FrameHeaders, 0, 1, getHead) },
 		strike: same(nethttp2.FrameContinuation, 0, 1, "")},
 	{name: "header bomb, 10,000 × 4 KB", kind: "header-block", strike: strikesAt(func(id uint32) []byte { return bomb(id, 10_000) }), burst: 1},
 	{name: "header bombs, 14 × 4 KB", strike: strikesAt(func(id uint32) []byte { return bomb(id, 14) }), burst: 2},

@@ -48,7 +48,7 @@ func (c *http1) do(q *request) (verdict, string) {
 	out := q.wire(q.fresh && c.rng.IntN(2) == 0)
 	if q.cut {
 		c.cutAt(q, out)
-		return abandoned, ""
+		return aborted, ""
 	}
 	written := make(chan error, 1)
 	if len(out) > 16<<10 {
@@ -133,7 +133,7 @@ func (q *request) judge(a *http.Response, rng *rand.Rand) (verdict, string) {
 		if a.StatusCode < 400 {
 			return wrong, fmt.Sprintf("status %d with outcome %s", a.StatusCode, outcome)
 		}
-		return refused, outcome
+		return rejected, outcome
 	}
 	if a.StatusCode != 200 || a.Header.Get(script.ID) != strconv.Itoa(q.id) {
 		return wrong, fmt.Sprintf("status %d, request %q", a.StatusCode, a.Header.Get(script.ID))
@@ -141,7 +141,7 @@ func (q *request) judge(a *http.Response, rng *rand.Rand) (verdict, string) {
 	if err := q.check(a.Body); err != nil {
 		return ended(err)
 	}
-	return answered, ""
+	return served, ""
 }
 
 // ended returns the verdict for an error while reading a response.

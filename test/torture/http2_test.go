@@ -84,7 +84,7 @@ func (c *http2) do(q *request, rng *rand.Rand) (verdict, string) {
 	}
 	v, why := c.exchange(q, r, rng)
 	if q.cut && v != wrong && v != notSent {
-		return abandoned, ""
+		return aborted, ""
 	}
 	return v, why
 }

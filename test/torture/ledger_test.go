@@ -11,35 +11,35 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// A verdict is the result of a request as its client saw it.
+// A verdict is the result of a request as its client observed it.
 type verdict uint8
 
 const (
-	pending   verdict = iota
-	answered          // a complete 200 with the expected body
-	refused           // a local reply with an error
-	cut               // the connection or stream visibly ended before the response was complete
-	abandoned         // the client aborted it
-	notSent           // no connection
-	lost              // neither a response nor an end
-	wrong             // the response to another request, or undetected truncation
+	pending  verdict = iota
+	served           // a complete 200 with the expected body
+	rejected         // a local reply with an error
+	cut              // the connection or stream visibly ended before the response was complete
+	aborted          // the client aborted it
+	notSent          // no connection
+	lost             // neither a response nor an end
+	wrong            // the response to another request, or undetected truncation
 	verdicts
 )
 
 // request describes a request and determines its response.
 type request struct {
-	id      int
-	method  string
-	body    []byte
-	chunked bool
-	do      string // behaviour of the container
-	wait    int    // delay of the response in milliseconds
-	size    int64  // bytes of the response
-	fresh   bool   // on a new connection
-	cut     bool   // the client aborts it
-	pause   bool   // the client stops reading in the middle
-	version int    // HTTP version
-	owed    bool   // no fault occurs that would justify another result than 200
+	id        int
+	method    string
+	body      []byte
+	chunked   bool
+	do        string // behaviour of the container
+	wait      int    // delay of the response in milliseconds
+	size      int64  // bytes of the response
+	fresh     bool   // on a new connection
+	cut       bool   // the client aborts it
+	pause     bool   // the client stops reading in the middle
+	version   int    // HTTP version
+	mustServe bool   // no fault occurs that would justify another result than 200
 }
 
 // mayBeSeen returns how often the request may reach the container: an idempotent one is
@@ -60,7 +60,7 @@ func (q *request) check(read interface{ Read([]byte) (int, error) }) error {
 }
 
 func (q *request) String() string {
-	return fmt.Sprintf("%s %d bytes, chunked %v, %s, wait %d ms, answer %d bytes, fresh %v, cut %v", q.method, len(q.body), q.chunked, q.do, q.wait, q.size, q.fresh, q.cut)
+	return fmt.Sprintf("%s %d bytes, chunked %v, %s, wait %d ms, response %d bytes, fresh %v, cut %v", q.method, len(q.body), q.chunked, q.do, q.wait, q.size, q.fresh, q.cut)
 }
 
 // ledger has a line for every request of an experiment.
@@ -68,10 +68,10 @@ type ledger struct {
 	mu      sync.Mutex
 	lines   []line
 	counts  [verdicts]int
-	refusal map[string]int // local replies by outcome
+	replies map[string]int // local replies by outcome
 	notes   []string       // descriptions of the first failures
 
-	draining bool // requests that the container has received must be answered
+	draining bool // requests that the container has received must get a response
 
 	write *os.File // the container writes request numbers to this pipe
 	read  chan struct{}
@@ -81,14 +81,14 @@ type line struct {
 	request *request
 	verdict verdict
 	why     string
-	seen    int // how often the container received it
+	seen    int // number of times the container received it
 }
 
 func newLedger(t *testing.T) *ledger {
 	t.Helper()
 	r, w, err := os.Pipe()
 	must(t, err)
-	l := &ledger{write: w, read: make(chan struct{}), refusal: map[string]int{}}
+	l := &ledger{write: w, read: make(chan struct{}), replies: map[string]int{}}
 	go func() {
 		defer close(l.read)
 		defer r.Close()
@@ -122,10 +122,10 @@ func (l *ledger) enter(q *request, v verdict, why string) {
 	defer l.mu.Unlock()
 	l.lines[q.id].verdict, l.lines[q.id].why = v, why
 	l.counts[v]++
-	if v == refused {
-		l.refusal[why]++
+	if v == rejected {
+		l.replies[why]++
 	}
-	if v == lost || v == wrong || q.owed && v != answered && v != notSent {
+	if v == lost || v == wrong || q.mustServe && v != served && v != notSent {
 		l.note("request %d (%v): %v, %s", q.id, q, v, why)
 	}
 	q.body = nil
@@ -144,7 +144,7 @@ func (l *ledger) row() (r row) {
 	<-l.read
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r.sent, r.counts, r.refusal = len(l.lines), l.counts, l.refusal
+	r.sent, r.counts, r.replies = len(l.lines), l.counts, l.replies
 	for _, at := range l.lines {
 		r.seen += min(at.seen, 1)
 		q := at.request
@@ -152,11 +152,11 @@ func (l *ledger) row() (r row) {
 			r.twice++
 			l.note("request %d (%v) was executed %d times; its client: %v", q.id, q, at.seen, at.verdict)
 		} else if at.seen > 1 {
-			r.replayed++
+			r.retried++
 		}
-		if at.verdict == answered && at.seen == 0 {
+		if at.verdict == served && at.seen == 0 {
 			r.counts[wrong]++
-			l.note("request %d (%v) was answered but never reached the container", q.id, q)
+			l.note("request %d (%v) was served but never reached the container", q.id, q)
 		}
 		if at.seen > 0 && at.verdict == cut {
 			r.broken++
@@ -164,8 +164,8 @@ func (l *ledger) row() (r row) {
 				l.note("request %d (%v), HTTP/%d, reached the container and was cut: %s", q.id, q, q.version, at.why)
 			}
 		}
-		if q.owed && at.verdict != answered && at.verdict != notSent {
-			r.owed++
+		if q.mustServe && at.verdict != served && at.verdict != notSent {
+			r.unserved++
 		}
 	}
 	r.notes = l.notes
@@ -173,5 +173,5 @@ func (l *ledger) row() (r row) {
 }
 
 func (v verdict) String() string {
-	return [verdicts]string{"pending", "answered", "refused", "cut", "abandoned", "not sent", "lost", "wrong answer"}[v]
+	return [verdicts]string{"pending", "served", "rejected", "cut", "aborted", "not sent", "lost", "wrong response"}[v]
 }

@@ -53,7 +53,7 @@ func (x *experiment) warmUp() {
 	one := &http1{addr: x.gate.addr, rng: x.rng}
 	two := newHTTP2(x.gate.addr)
 	for _, do := range []func(*request) (verdict, string){one.do, func(q *request) (verdict, string) { return two.do(q, x.rng) }} {
-		q := &request{method: "GET", do: script.Echo, owed: true}
+		q := &request{method: "GET", do: script.Echo, mustServe: true}
 		x.ledger.add(q)
 		v, why := do(q)
 		x.ledger.enter(q, v, why)

@@ -20,7 +20,7 @@ var (
 	// scale is 1 for the full counts, and less for shorter runs.
 	scale = 20.0 / 300
 
-	// longer multiplies the duration of floods, 1.5 s.
+	// longer multiplies the duration of floods, which is 1.5 s.
 	longer = 1.0
 )
 
@@ -72,10 +72,10 @@ func runAll(m *testing.M) (code int, err error) {
 	return code, nil
 }
 
-// scaled reduces a full count by scale, to least at the lowest.
+// scaled multiplies a full count by scale; the result is at least least.
 func scaled(full, least int) int { return max(least, int(float64(full)*scale)) }
 
-// scaledTime reduces a duration by scale, to least at the lowest.
+// scaledTime multiplies a duration by scale; the result is at least least.
 func scaledTime(full, least time.Duration) time.Duration {
 	return max(least, time.Duration(float64(full)*scale))
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// testTimeout bounds every wait, far above the gate's request timeout. A request that
-// is neither answered nor cut by then counts as lost.
+// testTimeout limits every wait, far above the gate's request timeout. A
+// request that has neither a response nor an end by then counts as lost.
 const testTimeout = 45 * time.Second
 
 const requestTimeoutSeconds = 20
@@ -76,7 +76,7 @@ func (g *gate) figures() (map[string]float64, error) {
 // sockets counts the open sockets of the gate.
 func (g *gate) sockets() int {
 	dir := fmt.Sprintf("/proc/%d/fd", g.Cmd.Process.Pid)
-	entries, _ := os.ReadDir(dir) // an ended process has none
+	entries, _ := os.ReadDir(dir) // a process that has exited has none
 	n := 0
 	for _, e := range entries {
 		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(to, "socket:") {

@@ -28,9 +28,9 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// Go reverse proxies stand in for an activator or an ingress, with h2c connections to
-// the current gate. A POST that streams its body cannot be retried, so a gate that ends
-// must not lose one.
+// Go reverse proxies stand in for an activator or an ingress, with h2c
+// connections to the current gate. A POST with a streamed body cannot be
+// retried, so a terminating gate must not lose one.
 const (
 	proxies        = 16
 	clientsOfProxy = 2
@@ -82,7 +82,7 @@ func TestAReplacementOfTheGateBehindGoProxiesLosesNoPOST(t *testing.T) {
 					t.Errorf("the gate ended with code %d\n%s", code, current.Stderr.String())
 				}
 			case <-time.After(testTimeout):
-				t.Fatalf("the gate does not end\n%s", current.Stderr.String())
+				t.Fatalf("the gate does not exit\n%s", current.Stderr.String())
 			}
 			if bad := current.Fault(); bad != "" {
 				t.Errorf("the gate reported: %s", bad)

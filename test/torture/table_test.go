@@ -13,17 +13,17 @@ import (
 
 // row is one experiment in the table of faults.
 type row struct {
-	name            string
-	events          int // kills, cuts or stops
-	sent, seen      int
-	counts          [verdicts]int
-	refusal         map[string]int
-	twice, replayed int
-	broken          int // received by the container, but cut
-	owed            int // requests without a justifying fault that were not answered
-	gauges          string
-	rss, rssAfter   float64
-	notes           []string
+	name           string
+	events         int // kills, cuts or stops
+	sent, seen     int
+	counts         [verdicts]int
+	replies        map[string]int
+	twice, retried int
+	broken         int // received by the container, but cut
+	unserved       int // requests without a justifying fault that were not served
+	gauges         string
+	rss, rssAfter  float64
+	notes          []string
 }
 
 // budgetRow is one experiment in the table of budgets.
@@ -67,14 +67,14 @@ func (r row) enter(t *testing.T) {
 	rows = append(rows, r)
 	for what, n := range map[string]int{
 		"lost": r.counts[lost], "wrong responses": r.counts[wrong], "executed twice": r.twice,
-		"without a verdict": r.counts[pending], "without the expected 200": r.owed,
+		"without a verdict": r.counts[pending], "without the expected 200": r.unserved,
 	} {
 		if n != 0 {
 			t.Errorf("%s: %d, want 0", what, n)
 		}
 	}
-	if r.counts[answered] == 0 {
-		t.Error("no request was answered")
+	if r.counts[served] == 0 {
+		t.Error("no request was served")
 	}
 	if r.gauges != "0" {
 		t.Errorf("gauges do not return to 0: %s", r.gauges)
@@ -92,26 +92,26 @@ func report(to io.Writer) {
 	fmt.Fprintf(to, "seed %d, scale %.2f\n", seed, scale)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if len(rows) > 0 {
-		fmt.Fprintln(w, "experiment\tevents\tsent\tseen\tanswered\trefused\tcut\tabandoned\tnot sent\treplayed\tbroken\tlost\ttwice\twrong\towed\tgauges\tRSS MiB\tafter\t")
+		fmt.Fprintln(w, "experiment\tevents\tsent\treceived\tserved\trejected\tcut\taborted\tnot sent\tretried\tbroken\tlost\ttwice\twrong\tunserved\tgauges\tRSS MiB\tafter\t")
 	}
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%.1f\t%.1f\t\n", r.name, r.events, r.sent, r.seen,
-			r.counts[answered], r.counts[refused], r.counts[cut], r.counts[abandoned], r.counts[notSent], r.replayed, r.broken,
-			r.counts[lost], r.twice, r.counts[wrong], r.owed, r.gauges, r.rss, r.rssAfter)
+			r.counts[served], r.counts[rejected], r.counts[cut], r.counts[aborted], r.counts[notSent], r.retried, r.broken,
+			r.counts[lost], r.twice, r.counts[wrong], r.unserved, r.gauges, r.rss, r.rssAfter)
 	}
 	_ = w.Flush()
 	all := map[string]int{}
 	for _, r := range rows {
-		for outcome, n := range r.refusal {
+		for outcome, n := range r.replies {
 			all[outcome] += n
 		}
 	}
-	var refusals []string
+	var replies []string
 	for _, outcome := range slices.Sorted(maps.Keys(all)) {
-		refusals = append(refusals, fmt.Sprintf("%s %d", outcome, all[outcome]))
+		replies = append(replies, fmt.Sprintf("%s %d", outcome, all[outcome]))
 	}
-	if len(refusals) > 0 {
-		fmt.Fprintln(to, "refused:", strings.Join(refusals, ", "))
+	if len(replies) > 0 {
+		fmt.Fprintln(to, "rejected:", strings.Join(replies, ", "))
 	}
 	if len(budgets) > 0 {
 		fmt.Fprintln(w, "\nexperiment\tattacks\thonest\tfailed\tp50 before\tduring\tp99 before\tduring\tno gate\tpeak MiB\tceiling\tafter\tback in\tleft out\t")
@@ -122,7 +122,7 @@ func report(to io.Writer) {
 	}
 	_ = w.Flush()
 	if len(floodRows) > 0 {
-		fmt.Fprintln(w, "\nflood over HTTP/2\tconnections\tp50 before\tduring\tp99 before\tduring\tno gate\tinnocent answered\tbursts\tattackers\tRSS grew MiB\tended by the gate\talive\t")
+		fmt.Fprintln(w, "\nflood over HTTP/2\tconnections\tp50 before\tduring\tp99 before\tduring\tno gate\tinnocent served\tbursts\tattackers\tRSS grew MiB\tended by the gate\talive\t")
 	}
 	for _, f := range floodRows {
 		var ended []string

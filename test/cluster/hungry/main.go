@@ -1,5 +1,5 @@
-// Hungry is an application that ends as some do in production: /memory takes
-// memory until the kernel kills it.
+// Hungry is an application that allocates memory at /memory until the kernel
+// kills it, as some applications do in production.
 package main
 
 import (
@@ -13,7 +13,7 @@ var held [][]byte
 func main() {
 	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "well") })
 	http.HandleFunc("/memory", func(w http.ResponseWriter, r *http.Request) {
-		for range 1024 { // 1 GiB, if no limit comes first
+		for range 1024 { // 1 GiB, unless a limit is reached first
 			page := make([]byte, 1<<20)
 			for i := 0; i < len(page); i += 4096 {
 				page[i] = 1

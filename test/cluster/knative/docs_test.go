@@ -6,8 +6,8 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// The page starts from a cluster with queue-proxy, and leaves it so.
-func TestThePageIsRightCommandByCommand(t *testing.T) {
+// The page expects a cluster with queue-proxy, and restores it.
+func TestTheCommandsOfThePageWork(t *testing.T) {
 	cluster.UseSidecar(t, "queue")
 	cluster.RunPage(t, "../../..", "docs/knative.md")
 }

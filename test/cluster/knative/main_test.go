@@ -1,5 +1,5 @@
-// Package knative runs Knative Serving in a real node, with the gate in the place
-// of queue-proxy.
+// Package knative runs Knative Serving in a real node, with the gate instead of
+// queue-proxy.
 package knative
 
 import (

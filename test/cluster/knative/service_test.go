@@ -12,13 +12,13 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// ingress is where requests from outside go.
+// ingress is the address for requests from outside.
 const ingress = cluster.NodeAddress + ":80"
 
 // A service is a Knative Service of the demo container.
 type service struct {
 	namespace, name string
-	labels          string // of its pods, as YAML; "" for none
+	labels          string // labels of its pods, as YAML; "" for none
 }
 
 func (s service) host() string { return s.name + "." + s.namespace + ".example.com" }
@@ -48,7 +48,7 @@ spec:
           readinessProbe: {httpGet: {path: /healthz}}
           resources: {requests: {cpu: 10m, memory: 10Mi}}
 `, s.name, s.namespace, cmp.Or(s.labels, "{}"), lines.String(), cluster.KnativeRegistry, cluster.KnativeTag, generation)
-	cluster.Eventually(t, func() error { // its webhook may be a moment late
+	cluster.Eventually(t, func() error { // its webhook may start later
 		apply := exec.Command("kubectl", "apply", "-f", "-")
 		apply.Stdin = strings.NewReader(document)
 		if out, err := apply.CombinedOutput(); err != nil {
@@ -84,7 +84,7 @@ func (s service) ready(t *testing.T) {
 	})
 }
 
-// pods returns how many pods there are, those on their way out included.
+// pods returns the number of pods, including terminating ones.
 func (s service) pods(t *testing.T) []corev1.Pod {
 	t.Helper()
 	var list corev1.PodList
@@ -92,7 +92,7 @@ func (s service) pods(t *testing.T) []corev1.Pod {
 	return list.Items
 }
 
-// scaled waits until there are as many pods as wanted.
+// scaled waits until enough returns true for the number of pods.
 func (s service) scaled(t *testing.T, enough func(n int) bool) (most int) {
 	t.Helper()
 	cluster.Eventually(t, func() error {
@@ -106,7 +106,7 @@ func (s service) scaled(t *testing.T, enough func(n int) bool) (most int) {
 	return most
 }
 
-// idles waits until no pod takes requests; some may still be on their way out.
+// idles waits until no pod accepts requests; some may still be terminating.
 func (s service) idles(t *testing.T) {
 	t.Helper()
 	cluster.Eventually(t, func() error {

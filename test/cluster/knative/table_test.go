@@ -15,15 +15,16 @@ import (
 
 const (
 	coldStarts = 10
-	// requests, by clients at once, of which the CPU time per request is the mean.
+	// requests is the number of requests, by clients concurrently, over which
+	// the CPU time per request is averaged.
 	requests, clients, turns = 20_000, 8, 4
 	rollOuts                 = 2
 )
 
-// figures are what is measured of one sidecar.
+// figures are the measurements of one sidecar.
 type figures struct {
-	coldStart      []time.Duration // of the first answer to a service at zero
-	idle, loaded   int64           // bytes in memory: before, and after the requests
+	coldStart      []time.Duration // time of the first response of a service at zero
+	idle, loaded   int64           // resident bytes before and after the requests
 	cpu            time.Duration   // per request
 	complete, lost int             // requests in roll-outs
 }
@@ -35,10 +36,10 @@ type measured struct {
 	sidecar string
 }
 
-// Both sidecars are there at the same time, and are measured in turns: what else
-// the machine does falls on both. Knative has one of them for the whole cluster,
-// and the policy for a canary gives the other to one service.
-func TestTheTableBesideQueueProxy(t *testing.T) {
+// Both sidecars run at the same time, and are measured alternately, so that
+// other load on the machine affects both. Knative uses one of them for the
+// whole cluster, and the canary policy selects the other for one service.
+func TestTheTableComparesTheGateWithQueueProxy(t *testing.T) {
 	cluster.UseSidecar(t, "queue")
 	namespace := cluster.Namespace(t)
 	cluster.Kubectl(t, "apply", "-f", "../../../config/knative/canary.yaml")
@@ -57,7 +58,7 @@ func TestTheTableBesideQueueProxy(t *testing.T) {
 		}
 		slices.Reverse(both)
 	}
-	// From here on one pod of each stays.
+	// From this point one pod of each service stays.
 	for _, m := range both {
 		m.apply(t, 2, map[string]string{"autoscaling.knative.dev/min-scale": "1"})
 		m.scaled(t, func(n int) bool { return n == 1 })
@@ -97,7 +98,7 @@ func TestTheTableBesideQueueProxy(t *testing.T) {
 	}
 }
 
-// inEffect waits until the policy is: the API server follows it a moment later.
+// inEffect waits until the API server applies the policy, which takes a moment.
 func inEffect(t *testing.T, namespace string) {
 	t.Helper()
 	pod := `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try", "labels": {"queuegate": "canary"}}, "spec": {
@@ -112,7 +113,7 @@ func inEffect(t *testing.T, namespace string) {
 	})
 }
 
-// process is the sidecar's in the one pod.
+// process returns the sidecar's process in the only pod.
 func (m *measured) process(t *testing.T) int {
 	t.Helper()
 	return cluster.ProcessOf(t, m.pods(t)[0], "queue")
@@ -130,7 +131,7 @@ func (m *measured) startCold(t *testing.T) {
 	t.Logf("%s: cold start: %.2f s", m.sidecar, took.Seconds())
 }
 
-// serve has n requests go straight to the pod, and adds the CPU time they took.
+// serve sends n requests directly to the pod, and adds their CPU time.
 func (m *measured) serve(t *testing.T, n int) {
 	t.Helper()
 	address, process := m.pods(t)[0].Status.PodIP+":8012", m.process(t)
@@ -169,14 +170,14 @@ func get(client *http.Client, address, host string) error {
 		return err
 	}
 	request.Host = host
-	answer, err := client.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %.200s", answer.Status, body)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %.200s", response.Status, body)
 	}
 	return err
 }

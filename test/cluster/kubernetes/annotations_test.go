@@ -23,7 +23,7 @@ func podinfo(d *appsv1.Deployment) {
 	g.VolumeMounts = append(g.VolumeMounts, corev1.VolumeMount{Name: "podinfo", MountPath: "/etc/podinfo", ReadOnly: true})
 }
 
-func TestAnnotationsChangeSettingsUnderLoadAndLoseNothing(t *testing.T) {
+func TestChangesOfSettingsByAnnotationsUnderLoadLoseNoRequest(t *testing.T) {
 	t.Parallel()
 	namespace := cluster.Namespace(t)
 	base(t, one, podinfo).apply(t, namespace)
@@ -51,12 +51,12 @@ func TestAnnotationsChangeSettingsUnderLoadAndLoseNothing(t *testing.T) {
 	annotate("many")
 	cluster.Eventually(t, func() error {
 		if page := page(t, pod); !strings.Contains(page, `queuegate_settings_error{error="`) || !strings.Contains(page, "many") {
-			return fmt.Errorf("no queuegate_settings_error that names the value")
+			return fmt.Errorf("no queuegate_settings_error with the value")
 		}
 		return nil
 	})
 	if l, g := limit(), generation(); l != 8 || g != 4 {
-		t.Errorf("limit %v and generation %v after a wrong value, want those before it, 8 and 4", l, g)
+		t.Errorf("limit %v and generation %v after an invalid value, want 8 and 4 as before", l, g)
 	}
 	load.Await(t, 4000)
 	annotate("16")

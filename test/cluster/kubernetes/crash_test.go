@@ -23,9 +23,9 @@ func TestAfterACrashOfTheApplicationRequestsWaitForItsRestart(t *testing.T) {
 	if err := syscall.Kill(process, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	cluster.WaitEnded(process) // its sockets are open until then
+	cluster.WaitEnded(process) // its sockets stay open until it has exited
 	began := time.Now()
-	answer, err := http.Get("http://" + pod.Status.PodIP + ":8012/echo")
+	response, err := http.Get("http://" + pod.Status.PodIP + ":8012/echo")
 	if err == nil {
 		err = cluster.Check(answer, "")
 	}
@@ -36,7 +36,7 @@ func TestAfterACrashOfTheApplicationRequestsWaitForItsRestart(t *testing.T) {
 	restartedOnce(t, namespace, "Error")
 }
 
-func TestAfterAnOOMKillTheGateAnswers502ThenWaitsForTheRestart(t *testing.T) {
+func TestAfterAnOOMKillTheGateSends502AndQueuesRequestsUntilTheRestart(t *testing.T) {
 	t.Parallel()
 	namespace := cluster.Namespace(t)
 	base(t, one, patient, func(d *appsv1.Deployment) {
@@ -47,36 +47,36 @@ func TestAfterAnOOMKillTheGateAnswers502ThenWaitsForTheRestart(t *testing.T) {
 	}).apply(t, namespace)
 	pod := cluster.Pods(t, namespace)[0]
 	process := cluster.ProcessOf(t, pod, "hungry")
-	answer, err := http.Get("http://" + pod.Status.PodIP + ":8012/memory")
+	response, err := http.Get("http://" + pod.Status.PodIP + ":8012/memory")
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer.Body.Close()
-	if answer.StatusCode != http.StatusBadGateway {
-		t.Errorf("the request that took the memory: %s", answer.Status)
+	response.Body.Close()
+	if response.StatusCode != http.StatusBadGateway {
+		t.Errorf("the request that used the memory: %s", response.Status)
 	}
-	cluster.WaitEnded(process) // it may accept connections until then
-	answer, err = http.Get("http://" + pod.Status.PodIP + ":8012/")
+	cluster.WaitEnded(process) // it may accept connections until it has exited
+	response, err = http.Get("http://" + pod.Status.PodIP + ":8012/")
 	if err == nil {
 		err = cluster.Check(answer, "well\n")
 	}
 	if err != nil {
-		t.Error("the request after it:", err)
+		t.Error("the next request:", err)
 	}
 	restartedOnce(t, namespace, "OOMKilled")
 }
 
-// one asks for a single pod.
+// one sets the number of replicas to one.
 func one(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(1)) }
 
-// patient has the gate hold requests for as long as a restart can take on a
-// machine that is busy.
+// patient makes the gate queue requests for as long as a restart can take on a
+// busy machine.
 func patient(d *appsv1.Deployment) {
 	g := gate(&d.Spec.Template.Spec)
 	g.Env = append(g.Env, corev1.EnvVar{Name: "UPSTREAM_RESTART_WAIT", Value: "4m"})
 }
 
-// application returns the container beside the gate.
+// application returns the application's container.
 func application(spec *corev1.PodSpec) *corev1.Container {
 	for i := range spec.Containers {
 		if spec.Containers[i].Name != "queuegate" {
@@ -86,8 +86,8 @@ func application(spec *corev1.PodSpec) *corev1.Container {
 	panic("no application")
 }
 
-// restartedOnce waits until the pod is ready again, its application restarted
-// once, for that reason, and the gate not at all.
+// restartedOnce waits until the pod is ready again, with one restart of its
+// application for this reason, and no restart of the gate.
 func restartedOnce(t *testing.T, namespace, reason string) {
 	t.Helper()
 	cluster.Eventually(t, func() error {

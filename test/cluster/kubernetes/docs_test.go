@@ -6,7 +6,7 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-func TestThePageIsRightCommandByCommand(t *testing.T) {
+func TestTheCommandsOfThePageWork(t *testing.T) {
 	t.Parallel()
 	cluster.RunPage(t, "../../..", "docs/kubernetes.md")
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // The request takes longer than the quiet period of the drain, so it ends while
-// the gate waits for what is left.
+// the gate waits for the remaining requests.
 const longRequest = 20 * time.Second
 
 func TestADeletedPodFinishesRequestsAndClosesWebSockets(t *testing.T) {
@@ -41,13 +41,13 @@ func TestADeletedPodFinishesRequestsAndClosesWebSockets(t *testing.T) {
 			}
 			finished := make(chan error, 1)
 			go func() {
-				answer, err := http.Get(fmt.Sprintf("http://%s/delay?ms=%d", address, longRequest.Milliseconds()))
+				response, err := http.Get(fmt.Sprintf("http://%s/delay?ms=%d", address, longRequest.Milliseconds()))
 				if err == nil {
 					err = cluster.Check(answer, "")
 				}
 				finished <- err
 			}()
-			cluster.Eventually(t, func() error { // the request and the WebSocket are under way
+			cluster.Eventually(t, func() error { // the request and the WebSocket are in progress
 				if n := gauge(t, pod, "queuegate_in_flight_requests"); n != 2 {
 					return fmt.Errorf("%v in flight", n)
 				}
@@ -62,7 +62,7 @@ func TestADeletedPodFinishesRequestsAndClosesWebSockets(t *testing.T) {
 			t.Logf("close frame after %.1f s", time.Since(began).Seconds())
 			tunnel.conn.Close()
 			if err := <-finished; err != nil {
-				t.Error("request under way:", err)
+				t.Error("request in progress:", err)
 			}
 			t.Logf("request complete after %.1f s", time.Since(began).Seconds())
 			cluster.Eventually(t, func() error {
@@ -74,9 +74,9 @@ func TestADeletedPodFinishesRequestsAndClosesWebSockets(t *testing.T) {
 			took := time.Since(began)
 			t.Logf("pod gone after %.1f s", took.Seconds())
 			if grace := time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second; took > grace/2 {
-				t.Errorf("took %v of %v: was it killed?", took, grace)
+				t.Errorf("took %v of %v: it was probably killed", took, grace)
 			}
-			// The end is in the events only if something went wrong with it.
+			// Events of the hook exist only if it failed.
 			if events := eventsOf(t, namespace, "FailedPreStopHook"); len(events) > 0 {
 				t.Errorf("events of preStop: %v", events)
 			}
@@ -96,22 +96,22 @@ func eventsOf(t *testing.T, namespace, reason string) []string {
 	return messages
 }
 
-// page returns a pod's metrics page.
+// page returns the metrics page of a pod.
 func page(t *testing.T, pod corev1.Pod) string {
 	t.Helper()
-	answer, err := http.Get("http://" + pod.Status.PodIP + ":9091/metrics")
+	response, err := http.Get("http://" + pod.Status.PodIP + ":9091/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(text)
 }
 
-// gauge returns a figure without labels of a pod's metrics page.
+// gauge returns the value of a series without labels on a pod's metrics page.
 func gauge(t *testing.T, pod corev1.Pod, name string) float64 {
 	t.Helper()
 	for line := range strings.Lines(page(t, pod)) {
@@ -123,6 +123,6 @@ func gauge(t *testing.T, pod corev1.Pod, name string) float64 {
 			return value
 		}
 	}
-	t.Fatalf("no figure %s", name)
+	t.Fatalf("no series %s", name)
 	return 0
 }

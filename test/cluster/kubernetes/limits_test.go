@@ -33,7 +33,7 @@ func TestWithATenthOfACPUTheGateServesAndStaysReady(t *testing.T) {
 	}
 }
 
-func TestAResizeInPlaceUnderLoadLosesNothing(t *testing.T) {
+func TestAResizeInPlaceUnderLoadLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	namespace := cluster.Namespace(t)
 	base(t, one, func(d *appsv1.Deployment) {

@@ -16,8 +16,8 @@ import (
 
 const configDirectory = "../../../config/kubernetes"
 
-// manifests are what config/kubernetes makes: the Deployment, which a test may
-// change, and the rest as it is.
+// manifests are the rendered objects of config/kubernetes: the Deployment,
+// which a test may change, and the others unchanged.
 type manifests struct {
 	deployment *appsv1.Deployment
 	rest       []string
@@ -50,9 +50,9 @@ func base(t *testing.T, changes ...func(*appsv1.Deployment)) *manifests {
 	return m
 }
 
-// slowNode gives the node more time than the files do: it may share its machine
-// with much else, and each delay of more than 10 s would fail a test. What the
-// bounds of the files are, the tests in render see to.
+// slowNode relaxes the time limits of the files: the node may share its machine
+// with other load, and each delay of more than 10 s would fail a test. The
+// tests in render check the limits of the files.
 func slowNode(d *appsv1.Deployment) {
 	spec := &d.Spec.Template.Spec
 	g := gate(spec)
@@ -65,8 +65,8 @@ func slowNode(d *appsv1.Deployment) {
 	hook.Path = strings.Replace(hook.Path, "begins-within=10s", "begins-within=1m", 1)
 }
 
-// plainForm has the gate as a container beside the application, as Knative's
-// pods and those of clusters before 1.29 have it.
+// plainForm runs the gate as an ordinary container, as in Knative's pods and in
+// clusters before 1.29.
 func plainForm(d *appsv1.Deployment) {
 	spec := &d.Spec.Template.Spec
 	sidecar := spec.InitContainers[0]
@@ -74,7 +74,7 @@ func plainForm(d *appsv1.Deployment) {
 	spec.InitContainers, spec.Containers = nil, append(spec.Containers, sidecar)
 }
 
-// gate returns the gate's container of a pod, in either form.
+// gate returns the gate's container of a pod in either form.
 func gate(spec *corev1.PodSpec) *corev1.Container {
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
@@ -86,7 +86,7 @@ func gate(spec *corev1.PodSpec) *corev1.Container {
 	panic("no container queuegate")
 }
 
-// apply applies them, and waits until all pods are ready.
+// apply applies the manifests, and waits until all pods are ready.
 func (m *manifests) apply(t *testing.T, namespace string) {
 	t.Helper()
 	document, err := json.Marshal(m.deployment)

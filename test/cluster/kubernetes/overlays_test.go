@@ -8,9 +8,9 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// KEDA and the Prometheus operator are not there, only the definitions of their
-// resources: the API server refuses what they do not describe.
-func TestTheOverlaysAreAppliedAsTheyAre(t *testing.T) {
+// KEDA and the Prometheus operator are not installed, only the definitions of
+// their resources: the API server rejects fields that these do not describe.
+func TestTheOverlaysAreAcceptedByTheAPIServer(t *testing.T) {
 	t.Parallel()
 	cluster.InstallDefinitions(t)
 	namespace := cluster.Namespace(t)
@@ -27,7 +27,7 @@ func TestTheOverlaysAreAppliedAsTheyAre(t *testing.T) {
 			cluster.Kubectl(t, "-n", namespace, "delete", "-k", directory)
 		})
 	}
-	t.Run("a mistake is refused", func(t *testing.T) {
+	t.Run("a mistake is rejected", func(t *testing.T) {
 		manifest := readFile(t, "../../../config/overlays/keda/scaledobject.yaml")
 		for right, wrong := range map[string]string{"pollingInterval: 15": "pollInterval: 15", "minReplicaCount: 2": "minReplicaCount: two"} {
 			apply := exec.Command("kubectl", "-n", namespace, "apply", "--validate=strict", "-f", "-")

@@ -26,8 +26,8 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// A signer issues the certificates of pods with the SPIFFE URI of their service
-// account.
+// A signer issues the certificates of pods, with the SPIFFE URI of their
+// service account.
 type signer struct {
 	name        string
 	certificate *x509.Certificate
@@ -200,7 +200,7 @@ func TestAPodCertificateServesAndItsTrustBundleAdmitsClients(t *testing.T) {
 	if want := spiffe(namespace, pod.Spec.ServiceAccountName); response.StatusCode != 200 || len(leaf.URIs) != 1 || leaf.URIs[0].String() != want {
 		t.Errorf("status %d, certificate of %v, want 200 and %s", response.StatusCode, leaf.URIs, want)
 	}
-	for what, by := range map[string]*signer{"frontend of another CA": newSigner(t, s.name), "another account": s} {
+	for what, by := range map[string]*signer{"a client with a certificate of another CA": newSigner(t, s.name), "a client of another account": s} {
 		uri := spiffe(namespace, "frontend")
 		if by == s {
 			uri = spiffe(namespace, "other")

@@ -13,13 +13,13 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// A mesh rewrites the application's probes like this.
-func TestTheKubeletsEventsTellHowARewrittenProbeFailed(t *testing.T) {
+// A service mesh rewrites the application's probes in this way.
+func TestTheKubeletsEventsShowWhyARewrittenProbeFailed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, probe, event string }{
-		{"the application answers 503", `{"httpGet": {"path": "/status/503", "port": 8080}}`, "HTTP probe failed with statuscode: 503"},
+		{"the application responds with 503", `{"httpGet": {"path": "/status/503", "port": 8080}}`, "HTTP probe failed with statuscode: 503"},
 		{"nothing listens", `{"httpGet": {"path": "/", "port": 8099}}`, "HTTP probe failed with statuscode: 502"},
-		{"no answer in time", `{"httpGet": {"path": "/delay?ms=30000", "port": 8080}}`, "HTTP probe failed with statuscode: 504"},
+		{"no response in time", `{"httpGet": {"path": "/delay?ms=30000", "port": 8080}}`, "HTTP probe failed with statuscode: 504"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -38,16 +38,16 @@ func TestTheKubeletsEventsTellHowARewrittenProbeFailed(t *testing.T) {
 	}
 }
 
-func TestARewrittenProbeOfAnApplicationThatIsWell(t *testing.T) {
+func TestARewrittenProbeOfAHealthyApplicationSucceeds(t *testing.T) {
 	t.Parallel()
 	namespace := cluster.Namespace(t)
 	base(t, one, func(d *appsv1.Deployment) {
 		rewrite(&d.Spec.Template.Spec, `{"httpGet": {"path": "/healthz", "port": 8080}}`)
-		// Started only after the kubelet saw a success.
+		// The pod counts as started only after the kubelet saw a success.
 		web := application(&d.Spec.Template.Spec)
 		web.StartupProbe = web.LivenessProbe.DeepCopy()
 		web.StartupProbe.FailureThreshold = 600
-		web.StartupProbe.TimeoutSeconds, web.LivenessProbe.TimeoutSeconds = 60, 60 // slow is well, too
+		web.StartupProbe.TimeoutSeconds, web.LivenessProbe.TimeoutSeconds = 60, 60 // a slow response is healthy, too
 	}).apply(t, namespace)
 	if events := eventsOf(t, namespace, "Unhealthy"); slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, "Liveness") }) {
 		t.Errorf("events %q", events)

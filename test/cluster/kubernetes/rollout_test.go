@@ -10,13 +10,13 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// forms are the two ways to put the gate beside an application.
+// forms are the two ways to run the gate in an application's pod.
 var forms = []struct {
 	name   string
 	change func(*appsv1.Deployment)
 }{{"native sidecar", func(*appsv1.Deployment) {}}, {"plain container", plainForm}}
 
-func TestARollOutUnderLoadLosesNothing(t *testing.T) {
+func TestARollOutUnderLoadLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	for _, form := range forms {
 		t.Run(form.name, func(t *testing.T) {

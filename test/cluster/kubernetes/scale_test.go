@@ -8,15 +8,15 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// The figures come from the gates' metrics pages, through an adapter that does
-// without Prometheus.
-func TestAHorizontalPodAutoscalerScalesByTheGatesFigures(t *testing.T) {
+// An adapter reads the figures from the gates' metrics pages, without
+// Prometheus.
+func TestAHorizontalPodAutoscalerScalesByTheGatesMetrics(t *testing.T) {
 	t.Parallel()
 	namespace := cluster.Namespace(t)
 	base(t, one).apply(t, namespace)
 	cluster.Kubectl(t, "-n", namespace, "apply", "-f", "../../../config/overlays/hpa/hpa.yaml")
-	// Two pods are the least. Some thirty requests at once are more than they
-	// should have.
+	// Two pods are the minimum. About thirty concurrent requests are more than
+	// two pods should have.
 	load := cluster.StartLoad(t, address(t, namespace), "", slices.Concat(cluster.Kinds(), cluster.Kinds())...)
 	cluster.Eventually(t, func() error {
 		if n := len(cluster.Pods(t, namespace)); n < 3 {

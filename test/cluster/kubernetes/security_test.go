@@ -9,9 +9,9 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// The namespaces of all tests admit restricted pods only; here is what came of
-// it for the process.
-func TestTheGateRunsWithoutRightsOnAReadOnlyRoot(t *testing.T) {
+// The namespaces of all tests admit only restricted pods; this test checks the
+// effect on the process.
+func TestTheGateRunsWithoutPrivilegesOnAReadOnlyRoot(t *testing.T) {
 	t.Parallel()
 	namespace := cluster.Namespace(t)
 	base(t, one).apply(t, namespace)

@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// A webSocket is the client's end of one (RFC 6455).
+// A webSocket is the client's end of a WebSocket (RFC 6455).
 type webSocket struct {
 	conn   net.Conn
 	reader *bufio.Reader
@@ -26,9 +26,9 @@ func openWebSocket(address string) (*webSocket, error) {
 	fmt.Fprintf(conn, "GET /ws HTTP/1.1\r\nHost: web\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAECAwQFBgcICQoLDA0ODw==\r\n\r\n")
 	w := &webSocket{conn, bufio.NewReader(conn)}
-	answer, err := http.ReadResponse(w.reader, nil)
-	if err == nil && answer.StatusCode != http.StatusSwitchingProtocols {
-		err = fmt.Errorf("handshake: %s", answer.Status)
+	response, err := http.ReadResponse(w.reader, nil)
+	if err == nil && response.StatusCode != http.StatusSwitchingProtocols {
+		err = fmt.Errorf("handshake: %s", response.Status)
 	}
 	if err != nil {
 		conn.Close()
@@ -43,7 +43,7 @@ func (w *webSocket) send(text string) error {
 	return err
 }
 
-// receive returns the next frame, which has to be a short one.
+// receive returns the next frame, which must be short.
 func (w *webSocket) receive(timeout time.Duration) (opcode byte, payload []byte, err error) {
 	w.conn.SetReadDeadline(time.Now().Add(timeout))
 	var head [2]byte

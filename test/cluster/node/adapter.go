@@ -24,8 +24,8 @@ import (
 	metrics "k8s.io/metrics/pkg/apis/custom_metrics/v1beta2"
 )
 
-// newAdapterCommand gives a HorizontalPodAutoscaler what pods say of themselves
-// on their metrics page: the part of Prometheus and its adapter, without either.
+// newAdapterCommand serves metrics from the pods' metrics pages to
+// HorizontalPodAutoscalers. It replaces Prometheus and its adapter.
 func newAdapterCommand() *cobra.Command {
 	var kubeconfig, listen string
 	var port int
@@ -50,9 +50,9 @@ func newAdapterCommand() *cobra.Command {
 		server := &http.Server{Addr: listen, Handler: mux, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}}
 		return server.ListenAndServeTLS("", "")
 	}}
-	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "how to reach the API server")
+	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig for the API server")
 	command.Flags().StringVar(&listen, "listen", "", "address and port")
-	command.Flags().IntVar(&port, "port", 9091, "of the pods' metrics page")
+	command.Flags().IntVar(&port, "port", 9091, "port of the pods' metrics page")
 	return command
 }
 
@@ -62,7 +62,8 @@ type adapter struct {
 	pages  *http.Client
 }
 
-// discovery offers any metric: which there are, the pods know.
+// discovery lists every metric name, because only the pods know which metrics
+// they have.
 func (a *adapter) discovery(w http.ResponseWriter, _ *http.Request) {
 	respond(w, metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: metrics.SchemeGroupVersion.String(),
@@ -70,8 +71,8 @@ func (a *adapter) discovery(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// values serves the value of a metric for each running pod that the label selector
-// selects.
+// values returns the value of a metric for each running pod that matches the
+// label selector.
 func (a *adapter) values(w http.ResponseWriter, r *http.Request) {
 	pods, err := a.client.CoreV1().Pods(r.PathValue("namespace")).List(r.Context(), metav1.ListOptions{LabelSelector: r.FormValue("labelSelector")})
 	if err != nil {
@@ -100,13 +101,13 @@ func (a *adapter) values(w http.ResponseWriter, r *http.Request) {
 
 // sum adds the values of all series of a metric on a pod's page.
 func (a *adapter) sum(address, metric string) (total float64, err error) {
-	answer, err := a.pages.Get(fmt.Sprintf("http://%s:%d/metrics", address, a.port))
+	response, err := a.pages.Get(fmt.Sprintf("http://%s:%d/metrics", address, a.port))
 	if err != nil {
 		return 0, err
 	}
-	defer answer.Body.Close()
+	defer response.Body.Close()
 	found := false
-	lines := bufio.NewScanner(answer.Body)
+	lines := bufio.NewScanner(response.Body)
 	for lines.Scan() {
 		line := lines.Text()
 		if end := strings.IndexAny(line, "{ "); end < 0 || line[:end] != metric {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// newDNSCommand answers for the names of services, and for nothing else.
+// newDNSCommand resolves only the names of services.
 func newDNSCommand() *cobra.Command {
 	var kubeconfig, listen, gateway string
 	command := &cobra.Command{Use: "dns", RunE: func(*cobra.Command, []string) error {
@@ -38,9 +38,9 @@ func newDNSCommand() *cobra.Command {
 		}
 		return (&nameServer{services, local}).serve(conn)
 	}}
-	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "how to reach the API server")
+	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig for the API server")
 	command.Flags().StringVar(&listen, "listen", "", "address and port")
-	command.Flags().StringVar(&gateway, "gateway", "", "address for services that are an external name: Knative's routes")
+	command.Flags().StringVar(&gateway, "gateway", "", "address of services of type ExternalName: Knative's routes")
 	return command
 }
 
@@ -52,7 +52,7 @@ func clientConfig(kubeconfig string) (*rest.Config, error) {
 	return config, err
 }
 
-// watchServices returns all services, kept up to date.
+// watchServices returns a lister of all services that is kept up to date.
 func watchServices(config *rest.Config) (listers.ServiceLister, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -87,7 +87,7 @@ func (n *nameServer) serve(conn net.PacketConn) error {
 			continue
 		}
 		n.answer(&m)
-		if answer, err := m.Pack(); err == nil {
+		if response, err := m.Pack(); err == nil {
 			conn.WriteTo(answer, from)
 		}
 	}
@@ -123,6 +123,6 @@ func (n *nameServer) lookUp(name string) (address netip.Addr, found bool) {
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		return n.gateway, true
 	}
-	address, _ = netip.ParseAddr(s.Spec.ClusterIP) // none: a headless service
+	address, _ = netip.ParseAddr(s.Spec.ClusterIP) // unset for a headless service
 	return address, true
 }

@@ -26,8 +26,9 @@ import (
 
 var ingressResource = schema.GroupVersionResource{Group: "networking.internal.knative.dev", Version: "v1alpha1", Resource: "ingresses"}
 
-// newIngressCommand routes requests as Knative's Ingress resources say: HTTP/1
-// and HTTP/2 without TLS, one address for the outside and one for the cluster.
+// newIngressCommand routes requests according to Knative's Ingress resources:
+// HTTP/1 and HTTP/2 without TLS, with one address for outside and one for the
+// cluster.
 func newIngressCommand() *cobra.Command {
 	var kubeconfig, public, local string
 	command := &cobra.Command{Use: "ingress", RunE: func(*cobra.Command, []string) error {
@@ -60,13 +61,14 @@ func newIngressCommand() *cobra.Command {
 		}
 		return <-failed
 	}}
-	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "how to reach the API server")
+	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig for the API server")
 	command.Flags().StringVar(&public, "public", "", "address and port for the outside")
 	command.Flags().StringVar(&local, "local", "", "address and port for the cluster")
 	return command
 }
 
-// dial tries for some seconds: kube-proxy takes a moment for a new service.
+// dial retries for some seconds: kube-proxy takes a moment to program a new
+// service.
 func dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	for range 40 {
 		if conn, err = (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, address); err == nil || ctx.Err() != nil {
@@ -77,7 +79,7 @@ func dial(ctx context.Context, network, address string) (conn net.Conn, err erro
 	return nil, err
 }
 
-// The parts of an Ingress resource that are followed here.
+// The fields of an Ingress resource that this implementation uses.
 type (
 	spec struct {
 		Rules []struct {
@@ -111,7 +113,7 @@ type ingress struct {
 	turn          atomic.Uint64
 
 	mu    sync.Mutex
-	known map[string]spec // by namespace and name
+	known map[string]spec // specs by namespace and name
 }
 
 func (in *ingress) watch() error {
@@ -145,7 +147,7 @@ func (in *ingress) watch() error {
 	return err
 }
 
-// change changes what is known, and puts the tables in effect that follow.
+// change changes the known specs, and activates the resulting routing tables.
 func (in *ingress) change(by func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -165,7 +167,7 @@ func (in *ingress) change(by func()) {
 	in.local.Store(&local)
 }
 
-// report tells the resource's owner that it is in effect.
+// report sets the status of the resource: it is in effect.
 func (in *ingress) report(u *unstructured.Unstructured) error {
 	if seen, _, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); seen == u.GetGeneration() {
 		return nil
@@ -184,7 +186,8 @@ func (in *ingress) report(u *unstructured.Unstructured) error {
 
 func (in *ingress) handler(table *atomic.Pointer[routes]) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Else net/http ends the request's body with the first byte of the answer.
+		// Otherwise net/http stops reading the request's body at the first byte
+		// of the response.
 		http.NewResponseController(w).EnableFullDuplex()
 		host := r.Host
 		if h, _, err := net.SplitHostPort(host); err == nil {
@@ -204,8 +207,8 @@ func (in *ingress) handler(table *atomic.Pointer[routes]) http.Handler {
 	})
 }
 
-// choose returns the path that a request is for: the one with most fields to
-// match, then the longest.
+// choose returns the matching path with the most header fields to match, then
+// the longest.
 func choose(paths []path, r *http.Request) (best *path) {
 	for i := range paths {
 		p := &paths[i]

@@ -1,8 +1,8 @@
 // Node is a Kubernetes node and its control plane in one binary: the first
-// argument, or the name it is started by, says which part it is. Built from the
-// modules of Kubernetes and etcd, so that nothing has to be downloaded but
-// modules; one binary, because seven of them would link the same packages. Beside
-// them it has a name server, and an ingress for Knative.
+// argument, or the name by which it is started, selects the part. It is built
+// from the modules of Kubernetes and etcd, so that only modules have to be
+// downloaded; it is one binary, because seven binaries would link the same
+// packages. It also contains a name server, and an ingress for Knative.
 package main
 
 import (
@@ -54,7 +54,7 @@ func main() {
 			os.Exit(1)
 		}
 	default:
-		fmt.Fprintf(os.Stderr, "node: no part %q\n", name)
+		fmt.Fprintf(os.Stderr, "node: unknown part %q\n", name)
 		os.Exit(2)
 	}
 }

@@ -1,4 +1,4 @@
-// Pause does nothing until a signal ends it. It holds a pod's namespaces open.
+// Pause sleeps until a signal terminates it. It holds a pod's namespaces open.
 package main
 
 import (

@@ -20,17 +20,17 @@ import (
 
 const config = "../../../config/"
 
-// The figures go the whole way: from the gates' pages by scrape.yaml to
-// Prometheus, from there by adapter.yaml to the API of custom metrics, and by
-// hpa.yaml to the number of pods.
+// The test covers the whole path: scrape.yaml brings the metrics of the gates'
+// pages to Prometheus, adapter.yaml brings them to the API of custom metrics,
+// and hpa.yaml turns them into a number of pods.
 func TestAHorizontalPodAutoscalerScalesByPrometheusAndItsAdapter(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	cluster.Kubectl(t, "-n", namespace, "apply", "-k", config+"overlays/hpa")
 	cluster.Kubectl(t, "-n", namespace, "rollout", "status", "deployment", "web", fmt.Sprintf("--timeout=%v", cluster.Patience))
 	address := cluster.Kubectl(t, "-n", namespace, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
 	discover(t, namespace)
-	// Two pods are the least. Some thirty requests at once are more than they
-	// should have.
+	// Two pods are the minimum. About thirty concurrent requests are more than
+	// two pods should have.
 	load := cluster.StartLoad(t, address, "", slices.Concat(cluster.Kinds(), cluster.Kinds())...)
 	cluster.Eventually(t, func() error {
 		if n := len(cluster.Pods(t, namespace)); n < 3 {
@@ -55,7 +55,7 @@ func TestAHorizontalPodAutoscalerScalesByPrometheusAndItsAdapter(t *testing.T) {
 		}
 		t.Logf("%s: %+v", metric, list.Items)
 	}
-	// The same Prometheus answers what KEDA would ask.
+	// Prometheus also has the results of KEDA's query.
 	var object struct {
 		Spec struct {
 			Triggers []struct{ Metadata struct{ Query string } }
@@ -74,8 +74,8 @@ func TestAHorizontalPodAutoscalerScalesByPrometheusAndItsAdapter(t *testing.T) {
 	}
 }
 
-// discover tells Prometheus of the pods' ports until the test ends, with the
-// labels of its own kubernetes_sd_configs (role pod).
+// discover passes the pods' ports to Prometheus until the test ends, with the
+// labels that its kubernetes_sd_configs (role pod) would set.
 func discover(t *testing.T, namespace string) {
 	t.Helper()
 	type target struct {
@@ -142,18 +142,18 @@ func discover(t *testing.T, namespace string) {
 	t.Cleanup(func() { close(end); <-ended })
 }
 
-// ask returns how many results Prometheus has for a query.
+// ask returns the number of results of a Prometheus query.
 func ask(t *testing.T, query string) int {
 	t.Helper()
-	answer, err := http.Get("http://" + cluster.PrometheusAddress + "/api/v1/query?query=" + url.QueryEscape(query))
+	response, err := http.Get("http://" + cluster.PrometheusAddress + "/api/v1/query?query=" + url.QueryEscape(query))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
+	defer response.Body.Close()
 	var result struct {
 		Data struct{ Result []any }
 	}
-	if err := json.NewDecoder(answer.Body).Decode(&result); err != nil {
+	if err := json.NewDecoder(response.Body).Decode(&result); err != nil {
 		t.Fatal(err)
 	}
 	return len(result.Data.Result)

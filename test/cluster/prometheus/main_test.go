@@ -1,6 +1,6 @@
 // Package prometheus runs Prometheus and its adapter in a real node, with the
-// configurations in config, under a HorizontalPodAutoscaler. It needs a command
-// prometheus (Debian's package), and is skipped without.
+// configurations in config, for a HorizontalPodAutoscaler. It needs the command
+// prometheus (Debian's package), and is skipped without it.
 package prometheus
 
 import (

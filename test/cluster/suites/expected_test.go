@@ -1,10 +1,10 @@
 package suites
 
-// expected are the tests of Knative's suites that do not pass here, with the
-// reason. Each other has to.
+// expected are the tests of Knative's suites that do not pass, with the
+// reasons. All others must pass.
 var expected = map[string]string{
-	"TestContainerErrorMsg":           "skips itself: it wants a registry that says that it has no such image",
-	"TestDomainMapping":               "the small ingress of these tests does not follow a Service that is an external name",
-	"TestEgressTraffic":               "asks www.google.com, and the node has no way out",
+	"TestContainerErrorMsg":           "skips itself: it needs a registry that reports a missing image",
+	"TestDomainMapping":               "the ingress of these tests does not support Services of type ExternalName",
+	"TestEgressTraffic":               "sends a request to www.google.com, and the node has no external network",
 	"TestHelloHTTP2WithEmptyPortName": "skips itself: Knative has no HTTP/2 without a port name (knative/serving issue 4283)",
 }

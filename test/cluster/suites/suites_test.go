@@ -16,15 +16,15 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// ingress is the Service by which the suites find the way in. They are told the
-// address; the port of this one is none of those they ask for.
+// ingress is a Service in which the suites look up the ingress. They use a
+// configured address, and do not use this port.
 const ingress = `apiVersion: v1
 kind: Service
 metadata: {name: ingress, namespace: knative-serving}
 spec: {ports: [{port: 1}]}
 `
 
-// template is that of the request log that TestRequestLogs wants to find.
+// template is the request log template that TestRequestLogs expects.
 const template = `{"httpRequest": {"requestMethod": "{{.Request.Method}}", "requestUrl": "{{js .Request.RequestURI}}", "requestSize": "{{.Request.ContentLength}}", "status": {{.Response.Code}}, "responseSize": "{{.Response.Size}}", "userAgent": "{{js .Request.UserAgent}}", "remoteIp": "{{js .Request.RemoteAddr}}", "serverIp": "{{.Revision.PodIP}}", "referer": "{{js .Request.Referer}}", "latency": "{{.Response.Latency}}s", "protocol": "{{.Request.Proto}}"}, "traceId": "{{.TraceID}}"}`
 
 // A setting is one of Knative's config maps with values.
@@ -33,8 +33,8 @@ type setting struct {
 	values map[string]string
 }
 
-// suites are run with these settings, in this order, as the scripts of Knative's
-// repository do. Those of a row stay for the rows below it.
+// suites run with these settings, in this order, as the scripts in Knative's
+// repository do. The settings of a row also apply to the rows below it.
 var suites = []struct {
 	settings []setting
 	paths    []string
@@ -66,8 +66,8 @@ var suites = []struct {
 	},
 }
 
-// TestKnativesOwnSuites runs the tests of Knative Serving's module with the gate
-// as the sidecar, and writes what came of them into docs/knative.md.
+// TestKnativesOwnSuites runs the tests of Knative Serving's module with the
+// gate as the sidecar, and writes the results into docs/knative.md.
 func TestKnativesOwnSuites(t *testing.T) {
 	cluster.UseSidecar(t, "queuegate")
 	resources := filepath.Join(cluster.ServingDirectory(), "test", "config")
@@ -93,16 +93,16 @@ func TestKnativesOwnSuites(t *testing.T) {
 	}
 	t.Logf("\n%s", table.String())
 	if t.Failed() || os.Getenv("SUITE_RUN") != "" || strings.Count(table.String(), "\n") < 2+all {
-		return // not all were run
+		return // only some tests were run
 	}
 	if err := cluster.Rewrite("../../../docs/knative.md", "own suites", table.String()); err != nil {
 		t.Error(err)
 	}
 }
 
-// runSuite returns how many tests passed, and what is known of the others.
+// runSuite returns the number of passed tests, and a description of the others.
 func runSuite(t *testing.T, path string) (passed int, others []string) {
-	only := os.Getenv("SUITE_RUN") // a pattern of tests' names, to try something
+	only := os.Getenv("SUITE_RUN") // optional pattern of test names
 	run := exec.Command(cluster.Suite(path), "-test.run="+only, "-test.v", "-test.parallel=3", "-test.timeout=60m", "-dockerrepo="+cluster.KnativeRegistry,
 		"-tag="+cluster.KnativeTag, "-ingressendpoint="+cluster.NodeAddress, "-disable-logstream", "-enable-alpha", "-enable-beta")
 	run.Dir = t.TempDir()
@@ -139,7 +139,7 @@ func runSuite(t *testing.T, path string) (passed int, others []string) {
 	if err := lines.Err(); err != nil {
 		t.Error(err)
 	}
-	run.Wait() // each test's result has been seen
+	run.Wait() // wait for all results
 	t.Logf("%d passed, %d not, in %.0f s", passed, len(others), time.Since(began).Seconds())
 	if passed == 0 && len(others) == 0 {
 		t.Errorf("no test was run: see %s", log.Name())
@@ -147,7 +147,7 @@ func runSuite(t *testing.T, path string) (passed int, others []string) {
 	return passed, others
 }
 
-// result reads a line that says how a test ended, subtests aside.
+// result parses a line with the result of a test; it ignores subtests.
 func result(line string) (result, name string, ok bool) {
 	if strings.HasPrefix(line, "panic: ") {
 		return "FAIL", line, true

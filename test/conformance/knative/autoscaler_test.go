@@ -31,12 +31,12 @@ import (
 const (
 	revision    = "web-00001"
 	stableSpan  = 6 * time.Second // the shortest stable window that Knative allows
-	longestName = 253             // of a pod, in bytes
-	statLimit   = 336             // bytes that Knative's client reads; it does not export the number
+	longestName = 253             // limit on a pod name, in bytes
+	statLimit   = 336             // size limit of Knative's client in bytes, which it does not export
 )
 
-// autoscaler is Knative's own: its scraper, its collector, its decoder. The
-// pods come from a lister without a cluster behind it.
+// autoscaler consists of Knative's scraper, collector and decoder. The pods
+// come from a lister without a cluster.
 type autoscaler struct {
 	t      *testing.T
 	gate   *gate
@@ -62,8 +62,8 @@ func startAutoscaler(t *testing.T, userPort int, settings ...string) *autoscaler
 	err := pods.Add(&v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: revision + "-abc", Labels: map[string]string{serving.RevisionLabelKey: revision}},
 		Status: v1.PodStatus{
-			// The scraper appends ":9090/metrics" to the address. Behind a
-			// question mark that does no harm, so the port may be any.
+			// The scraper appends ":9090/metrics" to the address. After a
+			// question mark this has no effect, so any port can be used.
 			PodIP:      launch.At(a.stats) + "/metrics?",
 			Phase:      v1.PodRunning,
 			StartTime:  &metav1.Time{},
@@ -75,7 +75,7 @@ func startAutoscaler(t *testing.T, userPort int, settings ...string) *autoscaler
 	}
 	a.StatsScraper = newScraper(a.metric, revision, resources.NewPodAccessor(corev1listers.NewPodLister(pods), "shop", revision),
 		false, netcfg.MeshCompatibilityModeDisabled, zap.NewNop().Sugar())
-	eventually(t, "both ports of figures accept", func() bool { return launch.Accepts(launch.At(a.stats)) && launch.Accepts(launch.At(a.page)) })
+	eventually(t, "both metrics ports accept connections", func() bool { return launch.Accepts(launch.At(a.stats)) && launch.Accepts(launch.At(a.page)) })
 	return a
 }
 
@@ -93,14 +93,14 @@ func newScraper(arguments ...any) metrics.StatsScraper {
 	return function.Call(values)[0].Interface().(metrics.StatsScraper)
 }
 
-// message is one answer of the gate, decoded with Knative's type as its
-// unexported client does, for the fields that the scraper drops: the name of
-// the pod and the uptime.
+// message is one response of the gate, decoded in the same way as by Knative's
+// unexported client. It has the fields that the scraper drops: the name of the
+// pod and the uptime.
 func (a *autoscaler) message() (stat metrics.Stat, size int) {
 	a.t.Helper()
 	answer, body := a.get(a.stats, http.Header{"Accept": {header.ProtobufMIMEType}})
-	if kind := answer.Header.Get("Content-Type"); answer.StatusCode != http.StatusOK || kind != header.ProtobufMIMEType {
-		a.t.Fatalf("status %d, Content-Type %s", answer.StatusCode, kind)
+	if kind := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || kind != header.ProtobufMIMEType {
+		a.t.Fatalf("status %d, Content-Type %s", response.StatusCode, kind)
 	}
 	if err := stat.Unmarshal(body); err != nil {
 		a.t.Fatal(err)
@@ -115,20 +115,19 @@ func (a *autoscaler) get(port int, fields http.Header) (*http.Response, []byte) 
 		a.t.Fatal(err)
 	}
 	request.Header = fields
-	answer, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	return answer, body
 }
 
-// fullWindow returns once the last full second of the gate's clock is one that
-// began after the call.
+// fullWindow returns once the gate's last full second began after the call.
 func (a *autoscaler) fullWindow() {
 	a.t.Helper()
 	now, _ := a.message()
@@ -139,7 +138,7 @@ func (a *autoscaler) fullWindow() {
 	})
 }
 
-// holder is a container that holds every request until it is released.
+// holder is a container that delays all responses until it is released.
 type holder struct {
 	port    int
 	began   chan struct{}
@@ -157,8 +156,8 @@ func newHolder(t *testing.T) *holder {
 	return h
 }
 
-// send sends requests that the container holds, and returns a wait for their
-// answers.
+// send sends requests whose responses the container delays, and returns a
+// function that waits for the responses.
 func send(t *testing.T, g *gate, proxied, direct int) func() {
 	var all sync.WaitGroup
 	for i := range proxied + direct {
@@ -171,12 +170,12 @@ func send(t *testing.T, g *gate, proxied, direct int) func() {
 			if i < proxied {
 				request.Header.Set("K-Proxy-Request", "activator")
 			}
-			answer, err := http.DefaultTransport.RoundTrip(request)
+			response, err := http.DefaultTransport.RoundTrip(request)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			_ = answer.Body.Close()
+			_ = response.Body.Close()
 		})
 	}
 	return all.Wait
@@ -186,7 +185,7 @@ func send(t *testing.T, g *gate, proxied, direct int) func() {
 func within(got, want float64) bool { return math.Abs(got-want) <= want/100 }
 
 func TestAutoscalerReadsSevenRequestsOfWhichThreeAreProxied(t *testing.T) {
-	for name, limit := range map[string]int{"all in flight": 0, "two of them wait": 5} {
+	for name, limit := range map[string]int{"all in flight": 0, "two of them queued": 5} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			container := newHolder(t)
@@ -199,7 +198,7 @@ func TestAutoscalerReadsSevenRequestsOfWhichThreeAreProxied(t *testing.T) {
 			for range inFlight {
 				<-container.began
 			}
-			eventually(t, "the others wait", func() bool {
+			eventually(t, "the others are queued", func() bool {
 				_, page := a.get(a.page, nil)
 				return strings.Contains(string(page), fmt.Sprintf("\nkn_serving_queue_depth %d\n", 7-inFlight))
 			})
@@ -213,7 +212,7 @@ func TestAutoscalerReadsSevenRequestsOfWhichThreeAreProxied(t *testing.T) {
 				t.Errorf("the scraper reads %v, want 7 requests, 3 of them proxied", &stat)
 			}
 			if stat.RequestCount != 0 || stat.ProxiedRequestCount != 0 {
-				t.Errorf("the scraper reads %v, want no arrivals in a window that began after them", &stat)
+				t.Errorf("the scraper reads %v, want no arrivals in a later window", &stat)
 			}
 
 			a.collects(4)
@@ -233,8 +232,8 @@ func TestAutoscalerReadsSevenRequestsOfWhichThreeAreProxied(t *testing.T) {
 func TestAutoscalerReadsTheArrivalsOfOneSecond(t *testing.T) {
 	t.Parallel()
 	a := startAutoscaler(t, serve(t, http.NotFoundHandler()))
-	// The ten requests may fall into two windows, so repeat them until all are
-	// in one.
+	// The ten requests may fall into two windows, so send them again until all
+	// are in one.
 	eventually(t, "the scraper reads 10 arrivals, 3 of them proxied", func() bool {
 		a.fullWindow()
 		send(t, a.gate, 3, 7)()
@@ -253,14 +252,14 @@ func TestAutoscalerReadsTheArrivalsOfOneSecond(t *testing.T) {
 }
 
 // collects runs Knative's scrape loop, which reads the pod every second, until
-// the stable concurrency that it scales on is the wanted one: proxied requests
-// are left out of it, because the activator reports them.
+// the stable concurrency has this value. Proxied requests are excluded from it,
+// because the activator reports them.
 func (a *autoscaler) collects(want float64) {
 	a.t.Helper()
 	collector := metrics.NewMetricCollector(func(*autoscalingv1alpha1.Metric, *zap.SugaredLogger) (metrics.StatsScraper, error) {
 		return a.StatsScraper, nil
 	}, zap.NewNop().Sugar())
-	collector.Watch(func(types.NamespacedName) {}) // called for errors, of which CreateOrUpdate returns the last
+	collector.Watch(func(types.NamespacedName) {}) // called for errors, but CreateOrUpdate returns the last error
 	if err := collector.CreateOrUpdate(a.metric); err != nil {
 		a.t.Fatal(err)
 	}
@@ -282,7 +281,8 @@ func TestTheLargestMessageFitsWhatTheAutoscalerReads(t *testing.T) {
 	answered := send(t, a.gate, 1, 1)
 	<-container.began
 	<-container.began
-	// Arrivals are in one window only, so no message has all fields for sure.
+	// Arrivals are in one window only, so no message is sure to have all
+	// fields.
 	a.fullWindow()
 	stat, size := a.message()
 	if want := (metrics.Stat{

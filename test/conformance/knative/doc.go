@@ -1,20 +1,20 @@
-// Package knative tests the gate with the code of its callers in Knative: the
-// prober of the activator and the autoscaler, the ingress controllers' status
-// prober, and the autoscaler's scraper and collector.
+// Package knative tests the gate with code of Knative that connects to it: the
+// prober of the activator and the autoscaler, the status prober of ingress
+// controllers, and the autoscaler's scraper and collector.
 //
 // The real queue binary runs in front of small servers of this process. The
-// activator's and the autoscaler's own packages need informers, so their options
-// are repeated here and given to the prober that both use.
+// activator's and the autoscaler's own packages need informers, so the tests
+// copy their options and pass them to the prober that both use.
 //
 // The same tests compile against each minor version of Knative Serving. go.mod
 // has the newest one; versions has a go.mod and go.sum for each earlier one:
 //
 //	go test -modfile=versions/1.15.mod .
 //
-// They are modules apart from the other suites because each version of Knative
-// selects a version of Kubernetes' libraries. `make minors` runs those of versions,
-// `make minors-tidy` updates all after a change of dependencies.
-// docs/knative.md lists them; TestTheTableOfMinorsIsTheTestedOne compares.
+// They are separate from the modules of the other suites because each version of Knative
+// requires another version of Kubernetes' libraries. `make minors` tests the earlier
+// versions, `make minors-tidy` updates their go.mod after a change of dependencies.
+// docs/knative.md lists all versions; TestTheTableListsTheTestedMinorVersions compares.
 //
 // The newest module, v0.51.0, requires versions of knative.dev/networking and
 // knative.dev/pkg that the public module proxy does not serve. go.mod replaces

@@ -15,7 +15,8 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// testTimeout bounds every wait: a fail-safe, far above what any test needs.
+// testTimeout limits every wait. It is a fail-safe, far above the needs of any
+// test.
 const testTimeout = 2 * time.Minute
 
 // tcpProbe is the readiness probe of a container that only has to listen.

@@ -15,8 +15,8 @@ import (
 
 const page = "../../../docs/knative.md"
 
-// version is one of Knative Serving. Its module v0.42 is Knative 1.15: the
-// difference of 27 has been constant since Knative 1.0.
+// version is a version of Knative Serving. Its module v0.42 is Knative 1.15:
+// the difference of 27 has been constant since Knative 1.0.
 type version struct {
 	minor  int
 	module string
@@ -41,7 +41,7 @@ func readVersion(t *testing.T, file string) version {
 	return version{minor - 27, string(m[1])}
 }
 
-func TestTheTableOfMinorsIsTheTestedOne(t *testing.T) {
+func TestTheTableListsTheTestedMinorVersions(t *testing.T) {
 	all := []version{readVersion(t, "go.mod")}
 	files, err := filepath.Glob("versions/*.mod")
 	if err != nil {

@@ -31,8 +31,9 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// activatorOptions are those of knative.dev/serving/pkg/activator/net,
-// revisionWatcher.probe. It gives a pod 300 ms and asks again every 200 ms.
+// activatorOptions are the options of revisionWatcher.probe in
+// knative.dev/serving/pkg/activator/net. It gives a pod 300 ms and probes again
+// every 200 ms.
 var activatorOptions = []any{
 	prober.WithHeader(header.ProbeKey, "queue"),
 	prober.WithHeader(header.UserAgentKey, header.ActivatorUserAgent),
@@ -40,9 +41,10 @@ var activatorOptions = []any{
 	prober.ExpectsBody("queue"),
 }
 
-// autoscalerOptions are those of knative.dev/serving/pkg/reconciler/autoscaling/kpa,
-// probeOptions: with them it finds out whether the activator, not a pod, is
-// behind a service, before it scales to zero.
+// autoscalerOptions are probeOptions of
+// knative.dev/serving/pkg/reconciler/autoscaling/kpa. Before it scales to zero,
+// the autoscaler uses them to check that the activator, and not a pod, serves
+// the service.
 var autoscalerOptions = []any{
 	prober.WithHeader(header.UserAgentKey, header.AutoscalingUserAgent),
 	prober.WithHeader(header.ProbeKey, "activator"),
@@ -75,7 +77,7 @@ func TestActivatorSendsTrafficOnceTheContainerIsReadyAndNoneInADrain(t *testing.
 		ok, err := ask(t, g, nethttp.HealthCheckPath, activatorOptions...)
 		return ok && err == nil
 	})
-	// Below a mesh it names the revision's private service.
+	// In a mesh the activator uses the name of the revision's private service.
 	eventually(t, "the same with pass-through load balancing", func() bool {
 		ok, err := ask(t, g, nethttp.HealthCheckPath, append([]any{
 			prober.WithHost("rev-private.ns"), prober.WithHeader(header.PassthroughLoadbalancingKey, "true"),
@@ -131,7 +133,7 @@ func TestAutoscalerDoesNotMistakeTheGateForTheActivator(t *testing.T) {
 	}
 }
 
-func TestNetworkProbesAreAnsweredAsKnativesOwnHandlerDoes(t *testing.T) {
+func TestNetworkProbesGetTheResponsesOfKnativesHandler(t *testing.T) {
 	port := launch.FreePort(t)
 	g := startGate(t, port, fmt.Sprintf(tcpProbe, port), "READINESS_WAIT=0")
 	theirs := httptest.NewServer(probe.NewHandler(http.NotFoundHandler()))
@@ -151,7 +153,7 @@ func TestNetworkProbesAreAnsweredAsKnativesOwnHandlerDoes(t *testing.T) {
 	}
 }
 
-// exchange tells what a prober can see of the answer.
+// exchange returns the parts of the response that a prober sees.
 func exchange(t *testing.T, url string, fields http.Header) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -159,24 +161,24 @@ func exchange(t *testing.T, url string, fields http.Header) string {
 		t.Fatal(err)
 	}
 	request.Header = fields.Clone()
-	answer, err := network.NewProberTransport().RoundTrip(request)
+	response, err := network.NewProberTransport().RoundTrip(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("%d %q hash %q type %q", answer.StatusCode, body, answer.Header[header.HashKey], answer.Header["Content-Type"])
+	return fmt.Sprintf("%d %q hash %q type %q", response.StatusCode, body, response.Header[header.HashKey], response.Header["Content-Type"])
 }
 
-// gateway is the ingress gateway in front of the pod: for a probe with the hash
-// "override" it puts in the hash of the configuration that it has.
+// gateway is the ingress gateway in front of the pod: in a probe with the hash
+// "override" it inserts the hash of its configuration.
 type gateway struct {
 	*httptest.Server
 	hash   atomic.Value
-	echoed atomic.Int32 // answers with that hash
+	echoed atomic.Int32 // responses with that hash
 }
 
 func startGateway(t *testing.T, g *gate) *gateway {
@@ -236,7 +238,7 @@ func TestIngressControllerSeesWhichConfigurationIsInForceWhileTheContainerIsDown
 		t.Fatalf("before the first probe: %v, %v", ok, err)
 	}
 	// Three for each of the two targets.
-	eventually(t, "six probes have come back with the older hash", func() bool { return w.echoed.Load() >= 6 })
+	eventually(t, "six probe responses had the older hash", func() bool { return w.echoed.Load() >= 6 })
 	if ok, err := ingresses.IsReady(ctx, i); ok || err != nil || len(ready) != 0 {
 		t.Fatalf("with the older configuration in force: %v, %v", ok, err)
 	}

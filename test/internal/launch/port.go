@@ -52,8 +52,8 @@ func Port() int {
 	return 0
 }
 
-// FreeRow returns the first of n consecutive ports like those of FreePort. n is at most
-// the size of a block.
+// FreeRow returns the first of n consecutive ports with the same guarantee as
+// FreePort. n is at most the size of a block.
 func FreeRow(t testing.TB, n int) int {
 	t.Helper()
 	portsMu.Lock()
@@ -77,9 +77,9 @@ func FreeRow(t testing.TB, n int) int {
 	return 0
 }
 
-// takeBlock reserves a block of ports for this test process by listening on an abstract
-// Unix socket. Abstract sockets, like ports, belong to a network namespace, so the
-// reservation holds exactly where the ports do.
+// takeBlock reserves a block of ports for this test process by listening on an
+// abstract Unix socket. Abstract sockets, like ports, belong to a network
+// namespace, so the reservation applies exactly where the ports do.
 func takeBlock() bool {
 	for _, block := range rand.Perm(portBlocks) {
 		l, err := net.Listen("unix", fmt.Sprintf("@queuegate-test-ports/%d", block))

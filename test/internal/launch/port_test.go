@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// TestNoTwoProcessesGiveTheSamePort lets processes take ports at the same time
-// and hold none of them.
+// TestNoTwoProcessesGiveTheSamePort runs processes that choose ports
+// concurrently without binding them.
 func TestNoTwoProcessesGiveTheSamePort(t *testing.T) {
 	const processes, each = 4, 600
 	if os.Getenv("GIVE_PORTS") != "" {
 		for range each {
 			os.Stdout.WriteString("port " + At(FreePort(t)) + "\n")
 		}
-		os.Stdin.Read(make([]byte, 1)) // until all have theirs
+		os.Stdin.Read(make([]byte, 1)) // until all processes have their ports
 		return
 	}
 	given := map[string]bool{}
@@ -43,20 +43,21 @@ func TestNoTwoProcessesGiveTheSamePort(t *testing.T) {
 				}
 			}
 			if given[line.String()] {
-				t.Errorf("given twice: %s", line.String())
+				t.Errorf("chosen twice: %s", line.String())
 			}
 			given[line.String()] = true
 		}
 	}
 }
 
-// TestConsecutivePortsAreNotReused takes more ports than the block of the row has.
+// TestConsecutivePortsAreNotReused chooses more ports than the block of the row
+// has.
 func TestConsecutivePortsAreNotReused(t *testing.T) {
 	const n = 6
 	first := FreeRow(t, n)
 	for range 2 * blockSize {
 		if port := FreePort(t); first <= port && port < first+n {
-			t.Errorf("port %d is in the row from %d on, and given", port, first)
+			t.Errorf("port %d belongs to the row from %d, and was chosen again", port, first)
 		}
 	}
 }

@@ -13,12 +13,12 @@ import (
 // Process is a child.
 type Process struct {
 	Cmd            *exec.Cmd
-	Stdout, Stderr Output        // of a Cmd that names no other
-	Exited         chan struct{} // closed once Cmd.ProcessState is there
+	Stdout, Stderr Output        // of a Cmd without other outputs
+	Exited         chan struct{} // closed when Cmd.ProcessState is set
 }
 
-// Start starts cmd. A process that is still there when the tests end, because
-// they were killed or have panicked, ends with them.
+// Start starts cmd. The process is killed if the test process ends first, for
+// example after a panic.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{Cmd: cmd, Exited: make(chan struct{})}
 	if cmd.Stdout == nil {
@@ -48,7 +48,8 @@ func (p *Process) Running() bool {
 	}
 }
 
-// EndsIn waits for the end of the process, and reports whether it came.
+// EndsIn waits for the exit of the process, and reports whether it exited in
+// time.
 func (p *Process) EndsIn(timeout time.Duration) bool {
 	select {
 	case <-p.Exited:
@@ -58,14 +59,14 @@ func (p *Process) EndsIn(timeout time.Duration) bool {
 	}
 }
 
-// Kill ends the process without warning, a stopped one too, and waits for its end.
+// Kill kills the process, even if it is stopped, and waits for its exit.
 func (p *Process) Kill() {
-	_ = p.Cmd.Process.Kill() // one that has ended is no matter
+	_ = p.Cmd.Process.Kill() // it may have exited
 	<-p.Exited
 }
 
-// Fault returns the first line on stderr that tells of a data race, a panic or
-// a broken invariant, "" if there is none.
+// Fault returns the first line on stderr that reports a data race, a panic or a
+// broken invariant, or "".
 func (p *Process) Fault() string {
 	for line := range strings.Lines(p.Stderr.String()) {
 		for _, bad := range []string{"DATA RACE", "panic", "BUG:", "fatal error"} {
@@ -77,7 +78,7 @@ func (p *Process) Fault() string {
 	return ""
 }
 
-// Output collects what a process writes; it may be read meanwhile.
+// Output collects the output of a process; it may be read concurrently.
 type Output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -20,12 +20,12 @@ func (o *outcome) judgeClient() {
 		return
 	}
 	methods := append(o.methods[:min(len(o.methods), len(o.wants)):len(o.methods)], "GET")
-	list := readAnswers(o.stream, methods, o.ended)
+	list := readResponses(o.stream, methods, o.ended)
 	if errors.Is(list.err, errMalformed) {
 		o.add(unsafe, "the strict parser rejects the responses: %v", list.err)
 		return
 	}
-	if err := stdlibAnswers(o.stream, list.all, methods, list.whole); err != nil {
+	if err := stdlibResponses(o.stream, list.all, methods, list.whole); err != nil {
 		o.add(unsafe, "at the client: %v", err)
 	}
 	allowed := len(o.wants)
@@ -37,7 +37,7 @@ func (o *outcome) judgeClient() {
 	if len(list.finals) > allowed {
 		o.add(unsafe, "%d responses to %d requests", len(list.finals), allowed)
 	}
-	if o.c.answers() && strings.Contains(string(o.stream), tokenOf(o.id, "s")) {
+	if o.c.testsResponse() && strings.Contains(string(o.stream), tokenOf(o.id, "s")) {
 		o.add(unsafe, "excess bytes after a response reached the client")
 	}
 	for i, m := range list.finals[:min(len(list.finals), allowed)] {
@@ -54,7 +54,7 @@ func (o *outcome) judgeClient() {
 			o.judgeMissing(list, i, w)
 			break
 		}
-		o.judgeAnswer(list, i, w)
+		o.judgeResponse(list, i, w)
 	}
 	if o.sentinel && len(list.finals) == len(o.wants) {
 		last := list.finals[len(list.finals)-1]
@@ -65,15 +65,15 @@ func (o *outcome) judgeClient() {
 }
 
 // judgeMissing judges a stream that ended before the nth response.
-func (o *outcome) judgeMissing(list answerList, nth int, w want) {
+func (o *outcome) judgeMissing(list responseList, nth int, w want) {
 	switch w.kind {
 	case wantForward, wantTunnel:
-		o.add(refusedValid, "request %d got no complete response", nth)
+		o.add(rejectedValid, "request %d got no complete response", nth)
 	case wantEither:
 		if nth == 0 || ofContainer(list.finals[nth-1]) {
 			o.add(wrongStatus, "request %d got no response", nth)
 		}
-	case wantRefuse, wantGate, wantFault:
+	case wantReject, wantGate, wantFault:
 		o.add(wrongStatus, "request %d got no response", nth)
 	case wantCut:
 		if list.whole {
@@ -82,10 +82,10 @@ func (o *outcome) judgeMissing(list answerList, nth int, w want) {
 	}
 }
 
-// judgeAnswer judges the nth response.
-func (o *outcome) judgeAnswer(list answerList, nth int, w want) {
+// judgeResponse judges the nth response.
+func (o *outcome) judgeResponse(list responseList, nth int, w want) {
 	m := list.finals[nth]
-	scripted := o.c.answers() && strings.HasSuffix(o.role(nth), "t")
+	scripted := o.c.testsResponse() && strings.HasSuffix(o.role(nth), "t")
 	if scripted && ofContainer(m) {
 		for _, miss := range o.compareSeen(m) {
 			o.add(unfaithful, "response: %s", miss)
@@ -95,17 +95,17 @@ func (o *outcome) judgeAnswer(list answerList, nth int, w want) {
 	case wantForward:
 		switch {
 		case !ofContainer(m):
-			o.add(refusedValid, "request %d got %d %.80q", nth, m.status, m.body)
+			o.add(rejectedValid, "request %d got %d %.80q", nth, m.status, m.body)
 		case scripted:
 			o.judgeScripted(list, m, nth)
 		case !w.allows(m.status) || len(w.statuses) == 0 && m.status != http.StatusOK:
-			o.add(refusedValid, "request %d got %d of the container", nth, m.status)
+			o.add(rejectedValid, "request %d got %d of the container", nth, m.status)
 		}
 	case wantEither:
 		if !ofContainer(m) && !w.allows(m.status) {
 			o.add(wrongStatus, "request %d got %d", nth, m.status)
 		}
-	case wantRefuse, wantGate, wantBreak, wantFault:
+	case wantReject, wantGate, wantBreak, wantFault:
 		if ofContainer(m) && m.status < 500 && m.status != http.StatusBadRequest {
 			o.add(lenient, "message %d was forwarded: %d", nth, m.status)
 		} else if ofContainer(m) || !w.allows(m.status) {
@@ -119,7 +119,7 @@ func (o *outcome) judgeAnswer(list answerList, nth int, w want) {
 		}
 	case wantTunnel:
 		if m.status != http.StatusSwitchingProtocols {
-			o.add(refusedValid, "request %d got %d %.80q, not a tunnel", nth, m.status, m.body)
+			o.add(rejectedValid, "request %d got %d %.80q, not a tunnel", nth, m.status, m.body)
 		} else if string(list.tunnel) != o.raw {
 			o.add(unfaithful, "the tunnel delivered %.80q", list.tunnel)
 		}
@@ -127,18 +127,18 @@ func (o *outcome) judgeAnswer(list answerList, nth int, w want) {
 }
 
 // judgeScripted compares a forwarded response with the container's script.
-func (o *outcome) judgeScripted(list answerList, got message, nth int) {
+func (o *outcome) judgeScripted(list responseList, got message, nth int) {
 	request := message{method: methodOf(o.methods, nth), version: "HTTP/1.1"}
 	if nth < len(o.expected) {
 		request = o.expected[nth]
 	}
-	script := written(o.answer)
-	closed := len(o.answer) > 0 && o.answer[len(o.answer)-1].kind == stepFinish
-	sent := readAnswers(script, []string{request.method}, endKindOf(closed))
+	script := written(o.response)
+	closed := len(o.response) > 0 && o.response[len(o.response)-1].kind == stepFinish
+	sent := readResponses(script, []string{request.method}, endKindOf(closed))
 	if len(sent.finals) == 0 {
 		return
 	}
-	for _, difference := range compareAnswers(sent.finals[0], got, request) {
+	for _, difference := range compareResponses(sent.finals[0], got, request) {
 		o.add(unfaithful, "response: %s", difference)
 	}
 	var wanted, interim []int
