@@ -11,7 +11,7 @@ import (
 
 const address = ` on .*:(\d+)`
 
-// probed checks that the gate inside answers a probe.
+// probed checks that the embedded gate responds to a probe.
 func probed(t *testing.T, base string) {
 	t.Helper()
 	if status, body := get(t, base+"/", "K-Network-Probe", "queue"); status != 200 || body != "queue" {

@@ -15,7 +15,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// checked runs the gate's own check over an environment, and wants no warning.
+// checked runs the gate's --check with an environment, and fails on a warning.
 func checked(t *testing.T, env ...string) {
 	t.Helper()
 	check := exec.Command(filepath.Join(bin, "queue"), "--check")
@@ -27,8 +27,9 @@ func checked(t *testing.T, env ...string) {
 	}
 }
 
-// The schema of the Compose specification, and what the gate says of its part.
-func TestTheComposeFileIsRight(t *testing.T) {
+// Validate the file against the schema of the Compose specification, and the
+// gate's part with --check.
+func TestTheComposeFileIsValid(t *testing.T) {
 	text, err := os.ReadFile("compose/compose.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -77,8 +78,9 @@ func TestTheComposeFileIsRight(t *testing.T) {
 	}
 }
 
-// systemd's own opinion, where it is installed, and that of the gate.
-func TestTheUnitOfSystemdIsRight(t *testing.T) {
+// Verify the unit with systemd-analyze, if it is installed, and with the gate's
+// --check.
+func TestTheSystemdUnitIsValid(t *testing.T) {
 	unit, err := os.ReadFile("systemd/app.service")
 	if err != nil {
 		t.Fatal(err)
@@ -133,8 +135,9 @@ func TestTheUnitOfTheGateAloneIsRight(t *testing.T) {
 	}
 }
 
-// serveAs starts what a file describes in its environment, but on free ports,
-// sends it a request once it is up, and wants it to drain and end well.
+// serveAs starts the program of a file with its environment, but on free ports.
+// It sends a request once the program listens, and expects a drain and a clean
+// exit.
 func serveAs(t *testing.T, env []string, begin func(ports []string) *process, up func(p *process, port string)) {
 	t.Helper()
 	ports := freePorts(t, 2)
@@ -151,8 +154,8 @@ func serveAs(t *testing.T, env []string, begin func(ports []string) *process, up
 	p.end()
 }
 
-// runAsSystemdDoes runs the unit's command as systemd would: started is what says
-// so, and the end is a signal.
+// runAsSystemdDoes runs the unit's command as systemd would: it waits for the
+// notifications in started, and stops the command with a signal.
 func runAsSystemdDoes(t *testing.T, unit string, env []string) {
 	t.Helper()
 	_, command, _ := strings.Cut(unit, "\nExecStart=")
@@ -173,7 +176,7 @@ func runAsSystemdDoes(t *testing.T, unit string, env []string) {
 		for text := make([]byte, 4096); ; {
 			n, err := socket.Read(text)
 			if err != nil {
-				t.Fatalf("systemd is not told %s: %v", want, err)
+				t.Fatalf("no notification %s: %v", want, err)
 			}
 			if strings.Contains(string(text[:n]), want) {
 				return

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// bin has the gate, its demo and the examples, built once.
+// bin is the directory with the gate, its demo and the examples, built once.
 var bin string
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,7 @@ func buildAndRun(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// A process is an example, or the gate, that runs.
+// A process is a running example or gate.
 type process struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -53,7 +53,7 @@ type process struct {
 	ended chan struct{}
 }
 
-// start runs a program until the test ends. Its output is kept.
+// start runs a program until the test ends, and collects its output.
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(filepath.Join(bin, name), args...), ended: make(chan struct{})}
@@ -93,7 +93,7 @@ func (p *process) said() string {
 	return strings.Join(p.lines, "\n")
 }
 
-// await returns the first group of a pattern when the process has said it.
+// await waits for output that matches a pattern, and returns its first group.
 func (p *process) await(pattern string) string {
 	p.t.Helper()
 	want := regexp.MustCompile(pattern)
@@ -108,14 +108,14 @@ func (p *process) await(pattern string) string {
 			return m[1]
 		}
 		if ended {
-			p.t.Fatalf("it ended without having said %q", pattern)
+			p.t.Fatalf("it exited without printing %q", pattern)
 		}
 	}
-	p.t.Fatalf("it never said %q", pattern)
+	p.t.Fatalf("it did not print %q", pattern)
 	return ""
 }
 
-// end asks the process to end, as the platform does, and wants exit code 0.
+// end sends SIGTERM, as the platform does, and expects exit code 0.
 func (p *process) end() {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -124,7 +124,7 @@ func (p *process) end() {
 	select {
 	case <-p.ended:
 	case <-time.After(time.Minute):
-		p.t.Fatal("it does not end")
+		p.t.Fatal("it does not exit")
 	}
 	if err := p.cmd.Wait(); err != nil {
 		p.t.Error(err)

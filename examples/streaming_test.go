@@ -33,8 +33,8 @@ func generate(t *testing.T, base, method, text string) *http.Request {
 	return request
 }
 
-// The gate starts the model server, holds what comes before the model is loaded,
-// lets one request in at a time, and passes each token on as it comes.
+// The gate starts the model server, queues requests until the model is loaded,
+// admits one request at a time, and forwards each token immediately.
 func TestAModelServerStreamsBehindTheGate(t *testing.T) {
 	ports := freePorts(t, 2)
 	p := start(t, nil, "queue", "--side-ports", "off", "--port", ports[0], "--user-port", ports[1], "--concurrency", "1",
@@ -62,7 +62,8 @@ func TestAModelServerStreamsBehindTheGate(t *testing.T) {
 		t.Errorf("%s, events %q", kind, events)
 	}
 
-	// The first event reaches a client while the answer goes on, for ever here.
+	// The first event reaches the client while the response, which is endless
+	// here, continues.
 	endless, err := http.DefaultClient.Do(generate(t, base, "generate_stream", strings.Repeat("again ", 100_000)))
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +71,8 @@ func TestAModelServerStreamsBehindTheGate(t *testing.T) {
 	if line, err := bufio.NewReader(endless.Body).ReadString('\n'); err != nil || !strings.Contains(line, "again") {
 		t.Errorf("%q, %v", line, err)
 	}
-	// A client that leaves ends it, and the slot is free for the next one.
+	// When the client disconnects, the request ends and the slot is free for
+	// the next one.
 	_ = endless.Body.Close()
 	if status, body := ask(t, generate(t, base, "generate", "next")); status != 200 {
 		t.Errorf("%d %s", status, body)

@@ -29,8 +29,8 @@ const index = `queuegate demo container
 /healthz         ok
 `
 
-// container serves the demo's endpoints. Its stopping context ends responses without an
-// end: event streams and WebSockets.
+// container serves the demo's endpoints. When its stopping context is
+// cancelled, it ends endless responses: event streams and WebSockets.
 type container struct {
 	stopping context.Context
 	tunnels  sync.WaitGroup

@@ -67,12 +67,12 @@ func TestEchoRespondsDuringTheUpload(t *testing.T) {
 	}
 	first := make([]byte, 4)
 	if _, err := io.ReadFull(res.Body, first); err != nil || string(first) != "half" {
-		t.Fatalf("first half came as %q, %v", first, err)
+		t.Fatalf("first half arrived as %q, %v", first, err)
 	}
 	io.WriteString(conn, "rest")
 	rest, err := io.ReadAll(res.Body)
 	if err != nil || string(rest) != "rest" || res.Header.Get("Content-Type") != "x/y" {
-		t.Errorf("second half came as %q, %v, type %q", rest, err, res.Header.Get("Content-Type"))
+		t.Errorf("second half arrived as %q, %v, type %q", rest, err, res.Header.Get("Content-Type"))
 	}
 }
 
@@ -84,7 +84,7 @@ func TestBytesAreCountedInBothDirections(t *testing.T) {
 	}
 	_, body = exchange(t, address, fmt.Sprintf("PUT /upload HTTP/1.1\r\nHost: demo\r\nContent-Length: 100000\r\n\r\n%s", body))
 	if !strings.HasPrefix(body, "received 100000 bytes in ") {
-		t.Errorf("upload says %q", body)
+		t.Errorf("upload responds with %q", body)
 	}
 }
 

@@ -48,7 +48,7 @@ func startStoppable(t *testing.T) (address string, stop func() error) {
 	}
 }
 
-// lineWriter passes each write on; run writes whole lines.
+// lineWriter sends each write to the channel; run writes whole lines.
 type lineWriter chan string
 
 func (w lineWriter) Write(p []byte) (int, error) {
@@ -146,6 +146,6 @@ func TestThePortStaysClosedDuringTheStartDelay(t *testing.T) {
 		t.Errorf("a stop during the delay gives %v", err)
 	}
 	if len(lines) != 0 {
-		t.Errorf("it went on with %q", <-lines)
+		t.Errorf("it continued with %q", <-lines)
 	}
 }

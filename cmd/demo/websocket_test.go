@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The key and its answer are the example of RFC 6455 section 1.3.
+// The key and its accept value are the example of RFC 6455 section 1.3.
 const openHandshake = "GET /ws HTTP/1.1\r\nHost: demo\r\nUpgrade: WebSocket\r\nConnection: keep-alive, Upgrade\r\n" +
 	"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 
@@ -27,7 +27,7 @@ func openTunnel(t *testing.T, address string, glued []byte) (net.Conn, *bufio.Re
 		t.Fatal(err)
 	}
 	if res.StatusCode != 101 || res.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" {
-		t.Fatalf("handshake answered with %d, %v", res.StatusCode, res.Header)
+		t.Fatalf("handshake got %d, %v", res.StatusCode, res.Header)
 	}
 	return conn, in
 }
@@ -86,7 +86,7 @@ func TestWebSocketEchoesMessagesOfEverySizeClass(t *testing.T) {
 		go conn.Write(masked(0x82, payload))
 		expect(0x82, payload)
 	}
-	conn.Write(masked(0x8a, []byte("an unasked pong is ignored")))
+	conn.Write(masked(0x8a, []byte("an unsolicited pong is ignored")))
 	conn.Write(masked(0x89, []byte("ping")))
 	expect(0x8a, []byte("ping"))
 	conn.Write(masked(0x01, []byte("in two ")))

@@ -1,5 +1,5 @@
-// The runtime would look for a changed CPU limit each second, also in a process
-// that has nothing to do. It is read when the container begins to listen.
+// The runtime would check for a changed CPU limit every second, also in an idle
+// process. The gate reads the limit when the container begins to listen.
 //go:debug updatemaxprocs=0
 
 // Command queue is the request gate in front of a serverless container: it
@@ -30,8 +30,8 @@ const (
 	// With `queue -- COMMAND`: the exit code of the application.
 )
 
-// stderrTimeout is how long the process waits at its end until start-up errors have
-// been read.
+// stderrTimeout is how long the process waits before it exits until start-up
+// errors have been read.
 const stderrTimeout = time.Second
 
 func main() {

@@ -16,10 +16,10 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 )
 
-// question is the probe of one of the platform's probers.
+// question is a probe as sent by one of the platform's probers.
 type question struct {
 	path, agent, probe string
-	timeout            time.Duration // the prober's own
+	timeout            time.Duration // the prober's default
 }
 
 var questions = map[string]question{
@@ -92,9 +92,9 @@ func (q *question) ask(address string) error {
 func (q *question) noAnswer(address string, err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		return fmt.Errorf("no answer from %s within %v", address, q.timeout)
+		return fmt.Errorf("no response from %s within %v", address, q.timeout)
 	}
-	return fmt.Errorf("what listens on %s is no gate: %w", address, err)
+	return fmt.Errorf("%s is not a gate: %w", address, err)
 }
 
 // judge returns nil if the prober would accept the reply.
@@ -106,9 +106,9 @@ func (q *question) judge(response *http.Response, body string) error {
 	case !yes:
 		return fmt.Errorf("not ready: %d", response.StatusCode)
 	case q.probe == "queue" && body != "queue":
-		return errors.New("not ready: the answer is not a gate's")
+		return errors.New("not ready: the response is not from a gate")
 	case q.probe == "probe" && response.Header.Get("K-Network-Hash") != probeHash:
-		return errors.New("not ready: the answer lacks the hash that was asked for")
+		return errors.New("not ready: the response lacks the requested hash")
 	}
 	return nil
 }

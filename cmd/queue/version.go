@@ -26,8 +26,9 @@ func writeVersion(w io.Writer) error {
 	return err
 }
 
-// fipsNote says which Go Cryptographic Module the gate was built with and whether FIPS
-// 140-3 mode is on. It is empty for a build without a frozen module in the normal mode.
+// fipsNote returns the Go Cryptographic Module of the build and whether FIPS
+// 140-3 mode is on. It is empty for a build without a frozen module in the
+// normal mode.
 func fipsNote(module string, enabled bool) string {
 	isFrozen := module != "" && module != "off" && module != "latest"
 	switch {

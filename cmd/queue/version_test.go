@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestVersionTellsVersionCommitAndGo(t *testing.T) {
+func TestVersionPrintsVersionCommitAndGo(t *testing.T) {
 	defer func(version, commit string) { buildVersion, buildCommit = version, commit }(buildVersion, buildCommit)
 	buildVersion, buildCommit = "v1.2.3", "0123abc"
 	want := "queue v1.2.3 (commit 0123abc, " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH + fipsNote(recordedSettings()["GOFIPS140"], fips140.Enabled()) + ")\n"
@@ -23,7 +23,7 @@ func TestVersionTellsVersionCommitAndGo(t *testing.T) {
 	}
 }
 
-func TestVersionTellsTheModuleAndModeOfFIPS(t *testing.T) {
+func TestVersionPrintsTheModuleAndModeOfFIPS(t *testing.T) {
 	for _, c := range []struct {
 		module  string
 		enabled bool

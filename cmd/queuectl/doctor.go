@@ -17,7 +17,7 @@ func newDoctor() *cobra.Command {
 	var recursive, strict bool
 	c := &cobra.Command{
 		Use:   "doctor -f FILE|DIR|- | KIND/NAME ...",
-		Short: "Say what is wrong with the gate in a manifest, or in what runs",
+		Short: "Report problems with the gate in manifests or in a cluster",
 		Long: `Looks at manifests, or through kubectl at objects of a cluster, and says what is wrong: readiness that
 does not go through the gate, Services that pass it by, NetworkPolicies that shut it out, an application
 that speaks TLS, a grace period shorter than the drain, hooks
@@ -46,13 +46,15 @@ settings. Exit code 1 if there is an error, with --strict also if there is a war
 				}
 			}
 			if len(args) > 0 {
-				// NetworkPolicies need a permission that not everybody has who may read pods.
+				// NetworkPolicies need a permission that not every user with
+				// access to pods has.
 				if text, err := k.kubectl().Get(c.Context(), "networkpolicies"); err != nil {
 					fmt.Fprintln(c.ErrOrStderr(), "queuectl: NetworkPolicies are not checked:", err)
 				} else if err := objects.Add(string(text)); err != nil {
 					return err
 				}
-				// With the Services of the namespace, which lead to it or link to it.
+				// Also get the Services of the namespace, which may send
+				// traffic to the gate or set service links.
 				for _, get := range [][]string{args, {"services"}} {
 					text, err := k.kubectl().Get(c.Context(), get...)
 					if err != nil {
@@ -69,16 +71,16 @@ settings. Exit code 1 if there is an error, with --strict also if there is a war
 	k.flags(c)
 	f := c.Flags()
 	f.StringSliceVarP(&paths, "filename", "f", nil, "file, directory, or - for stdin; may be given several times")
-	f.BoolVarP(&recursive, "recursive", "R", false, "directories with what is below them")
+	f.BoolVarP(&recursive, "recursive", "R", false, "include subdirectories")
 	f.StringSliceVar(&accept, "accept", nil, "report as a warning that requests bypass the gate: headless, host-port")
-	f.BoolVar(&strict, "strict", false, "exit code 1 for warnings, too")
+	f.BoolVar(&strict, "strict", false, "exit code 1 for warnings as well")
 	return c
 }
 
 func diagnose(c *cobra.Command, objects *doctor.Objects, strict bool, accept []string) error {
 	findings, pods := objects.Examine()
 	if pods == 0 {
-		return errors.New("nothing there that has pods")
+		return errors.New("found no object with pods")
 	}
 	bad := 0
 	for _, f := range findings {
@@ -89,7 +91,7 @@ func diagnose(c *cobra.Command, objects *doctor.Objects, strict bool, accept []s
 		}
 	}
 	if len(findings) == 0 {
-		fmt.Fprintln(c.OutOrStdout(), "nothing is wrong that could be seen")
+		fmt.Fprintln(c.OutOrStdout(), "no problems found")
 	}
 	if bad > 0 {
 		return errSaid

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestDoctorSaysWhatIsWrongWithItsExitCode(t *testing.T) {
+func TestDoctorReportsProblemsAndSetsTheExitCode(t *testing.T) {
 	_, injected, _ := ctl(t, podText, "inject", "-f", "-", "--image", "queuegate:1")
 	for _, c := range []struct {
 		text, flags string
@@ -14,10 +14,10 @@ func TestDoctorSaysWhatIsWrongWithItsExitCode(t *testing.T) {
 		says        string
 	}{
 		{podText, "", 1, "pod/web: error: has no gate"},
-		{injected, "", 0, "nothing is wrong"},
+		{injected, "", 0, "no problems found"},
 		{strings.Replace(injected, "Seconds: 330", "Seconds: 100", 1), "", 0, "pod/web: warning: terminationGracePeriodSeconds"},
 		{strings.Replace(injected, "Seconds: 330", "Seconds: 100", 1), "--strict", 1, "pod/web: warning: terminationGracePeriodSeconds"},
-		{"kind: ConfigMap\n", "", 1, "nothing there that has pods"},
+		{"kind: ConfigMap\n", "", 1, "found no object with pods"},
 		{"a: [", "", 1, "stdin: yaml"},
 	} {
 		code, out, stderr := ctl(t, c.text, append([]string{"doctor", "-f", "-"}, strings.Fields(c.flags)...)...)
@@ -33,7 +33,7 @@ func TestDoctorSaysWhatIsWrongWithItsExitCode(t *testing.T) {
 	}
 }
 
-func TestDoctorLooksAtAClusterThroughKubectl(t *testing.T) {
+func TestDoctorChecksAClusterThroughKubectl(t *testing.T) {
 	dir := t.TempDir()
 	_, injected, _ := ctl(t, podText, "inject", "-f", "-", "--image", "queuegate:1")
 	if err := os.WriteFile(dir+"/pod", []byte(injected), 0o644); err != nil {

@@ -8,8 +8,9 @@ import (
 
 var update = flag.Bool("update", false, "write examples/kubernetes/after.yaml")
 
-// The example of docs/queuectl.md: what inject makes of it, and the way back.
-func TestTheExampleIsWhatInjectMakesOfIt(t *testing.T) {
+// The example of docs/queuectl.md: injecting before.yaml gives after.yaml, and
+// uninjecting that gives before.yaml.
+func TestTheExampleEqualsTheOutputOfInject(t *testing.T) {
 	const before, after = "../../examples/kubernetes/before.yaml", "../../examples/kubernetes/after.yaml"
 	code, got, stderr := ctl(t, "", "inject", "-f", before, "--services", "--image", "registry.example/queuegate:dev", "--concurrency", "10")
 	if code != 0 || stderr != "" {

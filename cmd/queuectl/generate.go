@@ -15,7 +15,7 @@ func newGenerate() *cobra.Command {
 	queue := "queue"
 	c := &cobra.Command{
 		Use:   "generate DIR",
-		Short: "Write man pages and shell completions, of the gate's binary too",
+		Short: "Write man pages and shell completions for queuectl and the gate's binary",
 		Long: `Writes DIR/man1 and DIR/completions: man pages and completions for bash, zsh and fish, for queuectl and
 for queue, whose commands and settings its own help says.`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -43,7 +43,7 @@ func generate(root *cobra.Command, program *cli.Program, dir string) error {
 			return err
 		}
 	}
-	// The date is that of SOURCE_DATE_EPOCH, if it is set.
+	// The date is SOURCE_DATE_EPOCH, if it is set.
 	header := &doc.GenManHeader{Title: "QUEUECTL", Section: "1", Source: "queuectl " + buildVersion, Manual: "User Commands"}
 	if err := doc.GenManTree(root, header, man); err != nil {
 		return err

@@ -86,7 +86,7 @@ func TestBashCompletesCommandsFlagsAndValues(t *testing.T) {
 	}
 }
 
-func TestWhatIsGeneratedIsTheSameEachTime(t *testing.T) {
+func TestGeneratedFilesAreReproducible(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "0")
 	_, first := generated(t)
 	_, second := generated(t)

@@ -17,23 +17,23 @@ import (
 	"github.com/queuegate/queuegate/cmd/queuectl/internal/manifest"
 )
 
-// rewriting is what inject and uninject have in common.
+// rewriting has the flags and steps shared by inject and uninject.
 type rewriting struct {
 	paths     []string
 	recursive bool
 	diff      bool
 	write     bool
 	strict    bool
-	gates     bool // it fails if it leaves an object as it is and no manifest has a gate
+	gates     bool // fail if an object is left unchanged and no manifest has a gate
 }
 
 func (r *rewriting) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringSliceVarP(&r.paths, "filename", "f", nil, "file, directory, or - for stdin; may be given several times")
-	f.BoolVarP(&r.recursive, "recursive", "R", false, "directories with what is below them")
-	f.BoolVar(&r.diff, "diff", false, "print what would change, as a unified diff")
+	f.BoolVarP(&r.recursive, "recursive", "R", false, "include subdirectories")
+	f.BoolVar(&r.diff, "diff", false, "print the changes as a unified diff")
 	f.BoolVarP(&r.write, "write", "w", false, "write the files instead of printing them")
-	f.BoolVar(&r.strict, "strict", false, "exit code 1 if anything is left as it is")
+	f.BoolVar(&r.strict, "strict", false, "exit code 1 if an object is left unchanged")
 	c.MarkFlagsMutuallyExclusive("diff", "write")
 }
 
@@ -116,7 +116,7 @@ differing line on stderr.`,
 	return c
 }
 
-// run reads the files, rewrites them and prints what became of them.
+// run reads the files, rewrites them and prints the results.
 func (r *rewriting) run(c *cobra.Command, rewrite func([]manifest.File) ([]manifest.File, []manifest.Note)) error {
 	files, err := readFiles(r.paths, r.recursive, c.InOrStdin())
 	if err != nil {
@@ -178,7 +178,7 @@ func writeFile(f manifest.File) error {
 	return os.WriteFile(f.Name, []byte(f.Text), info.Mode().Perm())
 }
 
-// separator keeps the documents of two files apart.
+// separator returns the separator between the documents of two files.
 func separator(before, after string) string {
 	s := ""
 	if !strings.HasSuffix(before, "\n") {

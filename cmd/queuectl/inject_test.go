@@ -78,7 +78,7 @@ func TestDiffShowsWhatWouldChange(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftIsSaidOnStderr(t *testing.T) {
+func TestUnchangedObjectsAreReportedOnStderr(t *testing.T) {
 	text := strings.ReplaceAll(podText, "    ports:\n    - containerPort: 80\n", "")
 	for _, c := range []struct {
 		text string
@@ -90,7 +90,7 @@ func TestWhatIsLeftIsSaidOnStderr(t *testing.T) {
 			args = append(args, "--image=x")
 		}
 		code, out, stderr := ctl(t, c.text, args...)
-		if code != c.code || out != c.text || !strings.HasPrefix(stderr, "stdin: ") || !strings.Contains(stderr, "left as it is") {
+		if code != c.code || out != c.text || !strings.HasPrefix(stderr, "stdin: ") || !strings.Contains(stderr, "left unchanged") {
 			t.Errorf("%s: code %d, %q, %q", c.args, code, out, stderr)
 		}
 	}
@@ -137,7 +137,8 @@ func TestWrongUseIsCode2(t *testing.T) {
 	}
 }
 
-// A directory with a worker that has no port is injected; a worker alone is not.
+// A directory with a gate and a worker without a port is fine; a worker alone
+// is an error.
 func TestInjectFailsIfNoWorkloadGetsAGate(t *testing.T) {
 	worker := strings.ReplaceAll(podText, "    ports:\n    - containerPort: 80\n", "")
 	if code, _, stderr := ctl(t, podText+"---\n"+worker, "inject", "-f", "-", "--image", "x"); code != 0 || !strings.Contains(stderr, "has no port") {
@@ -148,7 +149,7 @@ func TestInjectFailsIfNoWorkloadGetsAGate(t *testing.T) {
 	}
 }
 
-func TestWhatBypassesTheGateIsCode1(t *testing.T) {
+func TestTrafficThatBypassesTheGateIsCode1(t *testing.T) {
 	text := strings.Replace(podText, "- containerPort: 80\n", "- containerPort: 80\n      hostPort: 80\n", 1)
 	code, injected, stderr := ctl(t, text, "inject", "-f", "-", "--image", "queuegate:1")
 	if code != 1 || !strings.Contains(stderr, "hostPort 80") || !strings.Contains(injected, "queuegate:1") {

@@ -1,6 +1,7 @@
-// Command queuectl is what people and pipelines run beside the gate: it puts the
-// gate into manifests and takes it out again, asks and watches running gates, and
-// says what is wrong with a manifest or a pod. See docs/queuectl.md.
+// Command queuectl is the tool for people and pipelines that work with the
+// gate: it adds the gate to manifests and removes it, probes and watches
+// running gates, and reports problems of a manifest or a pod. See
+// docs/queuectl.md.
 package main
 
 import (
@@ -21,7 +22,7 @@ var (
 
 // Exit codes.
 const (
-	exitFailed = 1 // what was asked for could not be done, or the answer is no
+	exitFailed = 1 // the action failed, or the result is negative
 	exitUsage  = 2
 )
 
@@ -54,7 +55,7 @@ func run(root *cobra.Command) int {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:               "queuectl",
-		Short:             "Beside the gate: manifests, probes, a live view",
+		Short:             "Tools for the gate: manifests, probes, a live view",
 		Long:              "queuectl puts the gate into manifests of Kubernetes and takes it out again, asks and watches running\ngates, and says what is wrong with a manifest or a pod.",
 		Version:           fmt.Sprintf("%s (commit %s, %s %s/%s)", buildVersion, buildCommit, runtime.Version(), runtime.GOOS, runtime.GOARCH),
 		SilenceErrors:     true,
@@ -92,7 +93,7 @@ func unknownCommand(c *cobra.Command, name string) error {
 
 func noArguments(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("argument %q: want flags alone", args[0])}
+		return usageError{fmt.Errorf("argument %q: want only flags", args[0])}
 	}
 	return nil
 }

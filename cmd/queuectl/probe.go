@@ -14,7 +14,7 @@ import (
 	"github.com/queuegate/queuegate/cmd/queuectl/internal/kube"
 )
 
-// cluster are the flags that kubectl is given.
+// cluster has the flags that are passed to kubectl.
 type cluster struct{ namespace, context, kubeconfig string }
 
 func (k *cluster) flags(c *cobra.Command) {
@@ -39,7 +39,7 @@ func newProbe() *cobra.Command {
 	as, timeout, port := "kubelet", time.Duration(0), 8012
 	c := &cobra.Command{
 		Use:   "probe [HOST[:PORT] | URL | pod/NAME]",
-		Short: "Ask a gate anywhere whether it is ready",
+		Short: "Probe a gate for its readiness",
 		Long: `Asks a gate what kubelet, activator or ingress would ask it, and says with its exit code whether the
 answer is one that they take as yes: 0 yes, 1 no. A pod is reached through kubectl.`,
 		Example: "  queuectl probe\n  queuectl probe 10.1.2.3 --as activator\n  queuectl probe https://10.1.2.3:8112\n  queuectl probe pod/web-7d9f -n shop",
@@ -80,14 +80,14 @@ answer is one that they take as yes: 0 yes, 1 no. A pod is reached through kubec
 	}
 	k.flags(c)
 	f := c.Flags()
-	f.StringVar(&as, "as", as, "whose question: "+strings.Join(ask.Callers, ", "))
-	f.DurationVar(&timeout, "timeout", 0, "how long to wait for the answer (default 1s, of the activator 300ms)")
+	f.StringVar(&as, "as", as, "prober to imitate: "+strings.Join(ask.Callers, ", "))
+	f.DurationVar(&timeout, "timeout", 0, "how long to wait for the response (default 1s; 300ms for activator)")
 	f.IntVar(&port, "port", port, "port of the gate")
 	_ = c.RegisterFlagCompletionFunc("as", cobra.FixedCompletions(ask.Callers, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-// gateURL completes what a user may leave out.
+// gateURL completes an abbreviated URL.
 func gateURL(where string, port int) (*url.URL, error) {
 	if where == "" {
 		where = "127.0.0.1"

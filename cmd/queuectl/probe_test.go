@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// answers plays a gate.
+// answers starts a server that responds like a gate.
 func answers(t *testing.T, status int, body, reason string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -28,7 +28,7 @@ func answers(t *testing.T, status int, body, reason string) string {
 	return server.Listener.Addr().String()
 }
 
-func TestProbeAsksAGateAnywhere(t *testing.T) {
+func TestProbeAcceptsHostsURLsAndPods(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestProbeAsksAGateAnywhere(t *testing.T) {
 		{ready + " --as ingress", 0, ""},
 		{answers(t, 503, "", "web: refused"), 1, "not ready: 503, web: refused"},
 		{answers(t, 503, "shutting down\n", ""), 1, "not ready: 503, shutting down"},
-		{answers(t, 200, "hello", ""), 1, "not a gate's"},
+		{answers(t, 200, "hello", ""), 1, "not from a gate"},
 		{closed.Addr().String(), 1, "no gate listens on " + closed.Addr().String()},
 		{ready + " --as me", 2, `--as="me": want kubelet`},
 		{"ftp://" + ready, 2, "want a host"},
@@ -58,7 +58,7 @@ func TestProbeAsksAGateAnywhere(t *testing.T) {
 	}
 }
 
-// fakeKubectl puts a kubectl into PATH.
+// fakeKubectl puts a script named kubectl into PATH.
 func fakeKubectl(t *testing.T, script string) {
 	t.Helper()
 	dir := t.TempDir()

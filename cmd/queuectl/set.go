@@ -18,7 +18,7 @@ func newSet() *cobra.Command {
 	run := false
 	c := &cobra.Command{
 		Use:   "set SETTING=VALUE... {pod/NAME | revision/NAME | -l SELECTOR | -f FILE|DIR|-}",
-		Short: "Change settings of running gates, or of the gates of manifests",
+		Short: "Change settings of running gates, or of gates in manifests",
 		Long: `Sets annotations ` + manifest.SettingPrefix + `SETTING, which gates read while they run if the annotations of their pods are
 mounted ("queuectl inject --live-settings", or mount-podinfo of Knative). SETTING- takes one away. Settings are
 flags of the gate, such as concurrency=10 and timeout=30; --list lists the ones that can change.
@@ -39,13 +39,13 @@ them is in its log, in the metric queuegate_settings_error and on its status pag
 			case err != nil:
 				return usageError{err}
 			case len(settings) == 0:
-				return usageError{errors.New("which setting? such as concurrency=10; --list lists them")}
+				return usageError{errors.New("want a setting such as concurrency=10; --list lists them")}
 			case len(r.paths) > 0 && (len(objects) > 0 || selector != "" || run):
 				return usageError{errors.New("want either manifests (-f), or pods of a cluster")}
 			case len(r.paths) > 0:
 				return r.run(c, func(files []manifest.File) ([]manifest.File, []manifest.Note) { return manifest.Set(files, settings) })
 			case (len(objects) > 0) == (selector != ""):
-				return usageError{errors.New("whose settings? pod/NAME, a selector (-l), or manifests (-f)")}
+				return usageError{errors.New("want pod/NAME, a selector (-l), or manifests (-f)")}
 			}
 			call := []string{"annotate", "--overwrite"}
 			if selector != "" {
@@ -84,7 +84,7 @@ func readSettings(args []string) (objects []string, settings []manifest.Setting,
 		}
 		s, err := manifest.ParseSetting(arg)
 		if err == nil && seen[s.Flag] {
-			err = fmt.Errorf("%q: %s is there twice", arg, s.Flag)
+			err = fmt.Errorf("%q: %s is repeated", arg, s.Flag)
 		}
 		if err != nil {
 			return nil, nil, err

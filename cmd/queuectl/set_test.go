@@ -11,7 +11,7 @@ import (
 	"github.com/queuegate/queuegate/cmd/queuectl/internal/manifest"
 )
 
-func TestSetKnowsTheLiveSettingsOfTheGate(t *testing.T) {
+func TestSetHasTheLiveSettingsOfTheGate(t *testing.T) {
 	docs, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
@@ -21,7 +21,7 @@ func TestSetKnowsTheLiveSettingsOfTheGate(t *testing.T) {
 		live = append(live, row[1])
 	}
 	if !slices.Equal(live, manifest.LiveSettings) {
-		t.Errorf("the gate has %q, set knows %q", live, manifest.LiveSettings)
+		t.Errorf("the gate has %q, set has %q", live, manifest.LiveSettings)
 	}
 	if code, out, stderr := ctl(t, "", "set", "--list"); code != 0 || out != strings.Join(live, "\n")+"\n" {
 		t.Errorf("code %d, %s%s", code, out, stderr)
@@ -44,10 +44,10 @@ func TestSetRejectsInvalidSettings(t *testing.T) {
 	for args, want := range map[string]string{
 		"port=80 pod/web":                    `"port" is not a setting that can change while the gate runs`,
 		"concurrency pod/web":                "want SETTING=VALUE",
-		"pod/web":                            "which setting?",
-		"concurrency=1":                      "whose settings?",
-		"concurrency=1 pod/web -l app=web":   "whose settings?",
-		"concurrency=1 concurrency- pod/a":   "is there twice",
+		"pod/web":                            "want a setting",
+		"concurrency=1":                      "want pod/NAME",
+		"concurrency=1 pod/web -l app=web":   "want pod/NAME",
+		"concurrency=1 concurrency- pod/a":   "is repeated",
 		"concurrency=1 -f x.yaml -l app=web": "want either manifests",
 	} {
 		if code, _, stderr := ctl(t, "", append([]string{"set"}, strings.Fields(args)...)...); code != exitUsage || !strings.Contains(stderr, want) {
@@ -106,10 +106,10 @@ func TestSetAnnotatesThePodsOfManifests(t *testing.T) {
 	}
 }
 
-func TestSetLeavesAnInjectedPodAlone(t *testing.T) {
+func TestSetDoesNotChangeAnInjectedPod(t *testing.T) {
 	_, injected, _ := ctl(t, podText, "inject", "-f", "-", "--image", "gate:1", "--live-settings")
 	code, out, stderr := ctl(t, injected, "set", "concurrency=10", "-f", "-", "--strict")
-	if code != exitFailed || out != injected || !strings.Contains(stderr, "pod/web: left as it is: it has the gate already") {
+	if code != exitFailed || out != injected || !strings.Contains(stderr, "pod/web: left unchanged: it already has the gate") {
 		t.Errorf("code %d, %s\n%s", code, stderr, out)
 	}
 	code, set, stderr := ctl(t, podText, "set", "concurrency=10", "-f", "-")

@@ -12,13 +12,14 @@ import (
 	"github.com/creack/pty"
 )
 
-// lines are what shells complete, with what they are to say among others.
+// lines are command lines to complete, with a word that the completions must
+// include.
 var lines = []struct{ line, want string }{
 	{"queue dr", "drain"}, {"queue --user-p", "--user-port"}, {"queue probe --a", "--as"}, {"queue probe --as a", "activator"},
 	{"queue help pr", "probe"}, {"queuectl inj", "inject"}, {"queuectl inject --serv", "--services"},
 }
 
-// shell returns a shell, or ends the test where there is none.
+// shell returns the path of a shell, or skips the test.
 func shell(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -28,7 +29,7 @@ func shell(t *testing.T, name string) string {
 	return path
 }
 
-// programs is a directory with queuectl, which is asked by its own completion.
+// programs returns a directory with queuectl, which its completions call.
 func programs(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,7 +62,7 @@ func TestFishCompletes(t *testing.T) {
 	}
 }
 
-// zshSetup loads the completions, and makes Ctrl-X say what is in the line.
+// zshSetup loads the completions, and makes Ctrl-X print the line.
 const zshSetup = `
 fpath=(DIR/completions $fpath); autoload -Uz compinit; compinit -u -d $HOME/dump
 say() { print -r -- "<$BUFFER>"; BUFFER= }; zle -N say; bindkey '^X' say; bindkey '^I' complete-word
@@ -83,7 +84,7 @@ func TestZshCompletes(t *testing.T) {
 	if err := terminal.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	// until reads to the end of a text and returns all before it.
+	// until reads up to a text and returns the text before it.
 	until := func(end string) string {
 		var said []byte
 		for one := make([]byte, 1); !strings.HasSuffix(string(said), end); said = append(said, one[0]) {

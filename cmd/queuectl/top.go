@@ -26,7 +26,7 @@ func newTop() *cobra.Command {
 	port, interval := 9091, time.Second
 	c := &cobra.Command{
 		Use:   "top [HOST[:PORT] | URL | pod/NAME ...] | -l SELECTOR",
-		Short: "Show live what gates do",
+		Short: "Show live figures of gates",
 		Long: `Shows requests per second, concurrency, queue, latency, refusals and readiness with its causes, from the
 metrics of one gate or of several; those of pods are read through kubectl, and with a selector pods come
 and go as they do. Rates and latencies are those of the last 10 s. Without a terminal, or with --once, it
@@ -55,14 +55,14 @@ prints one table.`,
 	k.flags(c)
 	f := c.Flags()
 	f.StringVarP(&selector, "selector", "l", "", "all pods with these labels, for kubectl")
-	f.IntVar(&port, "port", port, "port of the metrics; of a pod that names its port queue-metrics, that one")
-	f.DurationVar(&interval, "interval", interval, "time between two looks")
-	f.BoolVar(&once, "once", false, "print one table and end")
+	f.IntVar(&port, "port", port, "port of the metrics; a pod's port named queue-metrics takes precedence")
+	f.DurationVar(&interval, "interval", interval, "time between two samples")
+	f.BoolVar(&once, "once", false, "print one table and exit")
 	return c
 }
 
-// findSources finds the gates that are asked for; those in pods are reachable
-// until ctx ends. With a selector, list finds them again.
+// findSources returns the requested gates; gates in pods are reachable until
+// ctx ends. With a selector, list finds them again.
 func findSources(ctx context.Context, k *cluster, selector string, gates []string, port int) (sources []top.Source, list top.List, err error) {
 	ctl := k.kubectl()
 	if selector != "" {
@@ -95,7 +95,7 @@ func findSources(ctx context.Context, k *cluster, selector string, gates []strin
 			return sources, nil
 		}
 		if sources, err = list(ctx); err == nil && len(sources) == 0 {
-			err = fmt.Errorf("no pod with %s runs", selector)
+			err = fmt.Errorf("no pod with %s is running", selector)
 		}
 		return sources, list, err
 	}
@@ -116,7 +116,7 @@ func findSources(ctx context.Context, k *cluster, selector string, gates []strin
 	return sources, nil, nil
 }
 
-// metricsURL completes what a user may leave out.
+// metricsURL completes an abbreviated URL.
 func metricsURL(where string, port int) (string, error) {
 	u, err := gateURL(where, port)
 	if err != nil {
@@ -128,8 +128,9 @@ func metricsURL(where string, port int) (string, error) {
 	return u.String(), nil
 }
 
-// inPod is a gate that kubectl forwards a port of, anew whenever that has ended
-// or leads nowhere: a pod goes, and comes back under its name.
+// inPod returns a source for a gate in a pod. It forwards the port with
+// kubectl, and starts a new forwarding when that has ended or fails, for
+// example after the pod was replaced by one of the same name.
 func inPod(ctx context.Context, ctl *kube.Kubectl, pod string, port int) top.Source {
 	var mu sync.Mutex
 	var f *kube.Forwarding
@@ -158,7 +159,7 @@ func inPod(ctx context.Context, ctl *kube.Kubectl, pod string, port int) top.Sou
 	}
 }
 
-// printOnce prints a table of two samples.
+// printOnce prints a table from two samples.
 func printOnce(c *cobra.Command, sources []top.Source, interval time.Duration) error {
 	var gates []*top.Gate
 	for _, s := range sources {

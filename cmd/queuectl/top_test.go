@@ -19,7 +19,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// testTimeout bounds every wait, far above what any needs.
+// testTimeout limits every wait. It is a fail-safe, far above the needs of any
+// test.
 const testTimeout = 2 * time.Minute
 
 func freePort(t *testing.T) int {
@@ -32,8 +33,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// startGate starts a real gate before a container whose requests wait until hold
-// is closed, and returns its serving port and that of its metrics.
+// startGate starts a real gate in front of a container whose responses wait
+// until hold is closed, and returns its serving port and its metrics port.
 func startGate(t *testing.T, hold chan struct{}) (serving, metrics int) {
 	t.Helper()
 	container := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hold }))
@@ -59,7 +60,7 @@ func startGate(t *testing.T, hold chan struct{}) (serving, metrics int) {
 			}
 			select {
 			case <-ended:
-				deadline = time.Now() // a port was taken: another one
+				deadline = time.Now() // a port is in use: try others
 			default:
 			}
 		}
@@ -69,7 +70,7 @@ func startGate(t *testing.T, hold chan struct{}) (serving, metrics int) {
 	return 0, 0
 }
 
-// terminal collects what is written to one.
+// terminal collects the output on a terminal.
 type terminal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -124,10 +125,10 @@ func startTop(t *testing.T, args ...string) (screen *terminal, quit func()) {
 		select {
 		case err := <-ended:
 			if err != nil {
-				t.Errorf("ended with %v", err)
+				t.Errorf("exited with %v", err)
 			}
 		case <-time.After(testTimeout):
-			t.Error("q does not end it")
+			t.Error("q does not stop it")
 		}
 	}
 }
@@ -141,7 +142,7 @@ func TestTopShowsAGateInATerminal(t *testing.T) {
 	screen.shows(t, "readiness    ready")
 
 	var clients sync.WaitGroup
-	for range 9 { // two in flight, five wait, two are refused
+	for range 9 { // two in flight, five queued, two rejected
 		clients.Go(func() {
 			if response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", serving)); err == nil {
 				response.Body.Close()
@@ -157,7 +158,7 @@ func TestTopShowsAGateInATerminal(t *testing.T) {
 	quit()
 }
 
-// gatePage serves the metrics of a gate with so many in flight.
+// gatePage serves the metrics of a gate with this number of requests in flight.
 func gatePage(t *testing.T, inFlight int) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -167,7 +168,7 @@ func gatePage(t *testing.T, inFlight int) *httptest.Server {
 	return s
 }
 
-func TestTopShowsThatAPodGoesAndComesBack(t *testing.T) {
+func TestTopShowsThatAPodDisappearsAndReturns(t *testing.T) {
 	first, second := gatePage(t, 1), gatePage(t, 2)
 	where := filepath.Join(t.TempDir(), "where")
 	forwardTo := func(s *httptest.Server) {
@@ -181,8 +182,8 @@ func TestTopShowsThatAPodGoesAndComesBack(t *testing.T) {
 	screen.shows(t, "1/9")
 	first.CloseClientConnections()
 	first.Close()
-	screen.shows(t, "no answer since")
-	forwardTo(second) // a new process of kubectl finds it
+	screen.shows(t, "no response since")
+	forwardTo(second) // a new kubectl process reaches it
 	screen.shows(t, "2/9")
 	quit()
 }
@@ -222,7 +223,7 @@ esac
 	if code != 0 || !strings.Contains(out, "\nweb-1 ") || !strings.Contains(out, "\nweb-2 ") || strings.Contains(out, "web-3") {
 		t.Errorf("code %d, %q, %q", code, out, stderr)
 	}
-	if code, _, stderr := ctl(t, "", "top", "-l", "app=none"); code != 1 || !strings.Contains(stderr, "no pod with app=none runs") {
+	if code, _, stderr := ctl(t, "", "top", "-l", "app=none"); code != 1 || !strings.Contains(stderr, "no pod with app=none is running") {
 		t.Errorf("code %d, %q", code, stderr)
 	}
 }

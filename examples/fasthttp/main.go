@@ -1,5 +1,5 @@
-// Fasthttp is a server of fasthttp with the gate inside. Stats and metrics stay
-// on a port of net/http's.
+// Fasthttp is a fasthttp server with an embedded gate. Stats and metrics are
+// served by net/http on another port.
 package main
 
 import (

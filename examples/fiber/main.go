@@ -1,5 +1,5 @@
-// Fiber is an application of Fiber with the gate inside: Fiber stands on
-// fasthttp, and app.Handler() is what the gate goes around.
+// Fiber is a Fiber application with an embedded gate: Fiber is built on
+// fasthttp, and the gate wraps app.Handler().
 package main
 
 import (

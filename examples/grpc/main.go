@@ -1,6 +1,6 @@
-// Grpc is a server of grpc-go with the gate inside. grpc.Server is a handler of
-// net/http, and so the gate goes around it as around any other; what the gate
-// refuses reaches clients as a gRPC status.
+// Grpc is a grpc-go server with an embedded gate. grpc.Server is a net/http
+// handler, so the gate wraps it like any other; rejections reach clients as a
+// gRPC status.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Nethttp is a server of net/http with the gate inside: ten requests at a time,
-// a queue, probes, figures and a drain.
+// Nethttp is a net/http server with an embedded gate: ten concurrent requests,
+// a queue, probes, metrics and a drain.
 package main
 
 import (
@@ -47,7 +47,8 @@ func main() {
 
 	grace, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	// The drain comes first: routers learn of it while the port is still open.
+	// Drain first, so that routers notice the drain while the port is still
+	// open.
 	if err := errors.Join(gate.Drain(grace), server.Shutdown(grace)); err != nil {
 		log.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-// Opencensus is a server of net/http with the gate inside, whose metrics go to
-// an exporter of OpenCensus. The exporter here prints; any other takes its
-// place.
+// Opencensus is a net/http server with an embedded gate that exports its
+// metrics with OpenCensus. This exporter prints them; it can be replaced by any
+// other.
 package main
 
 import (
@@ -66,7 +66,7 @@ func main() {
 	}
 }
 
-// printer is an exporter: a line on stdout for each series.
+// printer is an exporter that prints a line for each series.
 type printer struct{}
 
 func (printer) ExportMetrics(_ context.Context, all []*metricdata.Metric) error {

@@ -24,7 +24,7 @@ import (
 
 // A server generates text with a model that repeats its input.
 type server struct {
-	token time.Duration // what one token takes
+	token time.Duration // time per token
 }
 
 type prompt struct {
@@ -68,7 +68,7 @@ func (s *server) handler() http.Handler {
 	return mux
 }
 
-// generate answers when the last token is there.
+// generate responds when the last token is ready.
 func (s *server) generate(w http.ResponseWriter, r *http.Request) {
 	var text []string
 	if !s.tokens(w, r, func(token string) error {
@@ -81,7 +81,7 @@ func (s *server) generate(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(reply{r.PathValue("model"), strings.Join(text, " ")})
 }
 
-// stream sends each token at once.
+// stream sends each token immediately.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	s.tokens(w, r, func(token string) error {
@@ -96,8 +96,9 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// tokens makes the answer to the prompt, and stops when its client has gone: the
-// gate passes that on. It reports whether it came to the end.
+// tokens generates the response to a prompt, and stops when its client
+// disconnects, which the gate forwards. It reports whether the response is
+// complete.
 func (s *server) tokens(w http.ResponseWriter, r *http.Request, each func(string) error) bool {
 	var p prompt
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&p); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// write puts an image into an archive, its bills and its provenance beside it. It returns the
-// archive's path.
+// write writes an image to an archive, and its bills of materials and
+// provenance to files in the same directory. It returns the archive's path.
 func (i *image) write(dir string, tag name.Tag) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
@@ -39,8 +39,9 @@ func (i *image) write(dir string, tag name.Tag) (string, error) {
 	return archive, pack(archive, temporary)
 }
 
-// layout writes the image under its name, as containerd and others read it from
-// annotations, and what refers to it without one: referrers are found by their subject.
+// layout writes the image with its name in annotations, as containerd and
+// others expect, and its referrers without a name, because they are found by
+// their subject.
 func (i *image) layout(dir string, tag name.Tag) error {
 	l, err := layout.Write(dir, empty.Index)
 	if err != nil {
@@ -61,8 +62,8 @@ func (i *image) layout(dir string, tag name.Tag) error {
 	return nil
 }
 
-// pack makes a tar file of the files below dir, the same bytes for the same
-// files.
+// pack writes a tar file of the files below dir; the same files give the same
+// bytes.
 func pack(archive, dir string) (err error) {
 	file, err := os.Create(archive)
 	if err != nil {

@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	// user is numeric: with runAsNonRoot the kubelet refuses an image whose user
-	// is a name, since it cannot tell that it is not root's.
+	// user is numeric: with runAsNonRoot the kubelet rejects an image whose
+	// user is a name, because it cannot tell whether that is root.
 	user      = "65532:65532"
 	search    = "/usr/local/bin:/usr/bin:/bin"
 	binDir    = "/usr/local/bin/"
 	rootsFile = "/etc/ssl/certs/ca-certificates.crt"
 )
 
-// platforms are the ones that each index holds.
+// platforms are the platforms of each index.
 var platforms = []v1.Platform{
 	{OS: "linux", Architecture: "amd64"},
 	{OS: "linux", Architecture: "arm64"},
 }
 
-// A program is one that gets an image of its own.
+// A program has its own image.
 type program struct {
 	name   string // of the binary, and of the archive
 	suffix string // of the image's name
 	title  string
 	about  string
 	ports  []int
-	roots  bool // it is a TLS client: certificate authorities come with it
+	roots  bool // it is a TLS client and needs certificate authorities
 }
 
 var programs = []program{
@@ -38,7 +38,7 @@ var programs = []program{
 		name: "queue", title: "queuegate",
 		about: "Request gate that stands in front of a serverless container in its own pod",
 		ports: []int{8012, 8022, 8112, 9090, 9091},
-		roots: true, // towards collectors of traces and metrics
+		roots: true, // for collectors of traces and metrics
 	},
 	{
 		name: "demo", suffix: "-demo", title: "queuegate-demo",
@@ -47,7 +47,7 @@ var programs = []program{
 	},
 }
 
-// A release says which sources an image is made of.
+// A release describes the sources of an image.
 type release struct {
 	version, commit string
 	revision, fips  string  // as in binary.Source
@@ -73,7 +73,7 @@ func (p program) source(root string, r release) binary.Source {
 	}
 }
 
-// config is what a runtime reads.
+// config returns the image configuration for runtimes.
 func (p program) config(r release) v1.Config {
 	ports := map[string]struct{}{}
 	for _, port := range p.ports {
@@ -89,7 +89,7 @@ func (p program) config(r release) v1.Config {
 	}
 }
 
-// files are the paths in the image, in the order of its layers.
+// files returns the paths in the image, in the order of its layers.
 func (p program) files() []string {
 	if p.roots {
 		return []string{rootsFile, binDir + p.name}

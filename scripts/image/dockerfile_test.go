@@ -13,7 +13,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// stage is what one stage of a Dockerfile says of its image.
+// stage has the properties that one stage of a Dockerfile gives its image.
 type stage struct {
 	base   string
 	config v1.Config
@@ -22,8 +22,8 @@ type stage struct {
 
 var pair = regexp.MustCompile(`([\w.]+)=("[^"]*"|\S+)`)
 
-// stages reads the instructions that the images need. Any other in a stage from
-// scratch is an error.
+// stages parses the instructions that the images need. Other instructions in a
+// stage from scratch are an error.
 func stages(t *testing.T, text string, variables map[string]string) map[string]*stage {
 	t.Helper()
 	all := map[string]*stage{}
@@ -76,7 +76,7 @@ func stages(t *testing.T, text string, variables map[string]string) map[string]*
 	return all
 }
 
-func TestTheDockerfileMakesTheSameImages(t *testing.T) {
+func TestTheDockerfileBuildsTheSameImages(t *testing.T) {
 	text, err := os.ReadFile(root + "/Dockerfile")
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestTheDockerfileMakesTheSameImages(t *testing.T) {
 			t.Errorf("%s: files %q, want %q", p.name, s.files, p.files())
 		}
 	}
-	// A build without --target makes the last stage.
+	// A build without --target builds the last stage.
 	if last := strings.LastIndex(string(text), "FROM "); !strings.HasPrefix(string(text)[last:], "FROM scratch AS queue\n") {
 		t.Error("the last stage is not the gate")
 	}

@@ -26,7 +26,7 @@ type image struct {
 	provenance provenance
 }
 
-// assemble builds the program for each platform and puts the images together.
+// assemble builds the program for each platform and combines the images.
 func assemble(root string, p program, r release) (*image, error) {
 	labels := p.labels(r)
 	all := &image{program: p, index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}
@@ -88,7 +88,7 @@ func single(p program, platform v1.Platform, r release, built []byte) (v1.Image,
 	return mutate.ConfigFile(made, file)
 }
 
-// layer is a file of root's and the directories that lead to it.
+// layer returns a layer with a file that belongs to root, and its directories.
 func layer(name string, content []byte, mode int64, created v1.Time) (v1.Layer, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)

@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// largest is what one platform's image may weigh in a registry.
+// largest is the maximum compressed size of one platform's image.
 const largest = 7_000_000
 
 type entry struct {
@@ -57,7 +57,8 @@ func entries(t *testing.T, archive io.Reader) map[string]entry {
 	}
 }
 
-// named is the one image of a layout that has a name, with its descriptor.
+// named returns the only image of a layout that has a name, with its
+// descriptor.
 func named(t *testing.T, l layout.Path) (v1.Descriptor, v1.ImageIndex) {
 	t.Helper()
 	index, err := l.ImageIndex()
@@ -103,7 +104,7 @@ func imageFor(t *testing.T, index v1.ImageIndex, platform v1.Platform) v1.Image 
 	return nil
 }
 
-func TestTheImageHoldsWhatItSays(t *testing.T) {
+func TestTheImageMatchesItsDescription(t *testing.T) {
 	for _, p := range programs {
 		descriptor, index := named(t, unpacked(t, p))
 		if got, want := descriptor.Annotations["io.containerd.image.name"], "registry.test/gate"+p.suffix+":pinned"; got != want {
@@ -172,8 +173,8 @@ func checkImage(t *testing.T, p program, platform v1.Platform, one v1.Image) {
 	}
 }
 
-// checkFiles looks at owners and modes: nothing in the image can be written by
-// who runs it.
+// checkFiles checks owners and modes: the image's user must not be able to
+// write any file.
 func checkFiles(t *testing.T, p program, content map[string]entry) {
 	t.Helper()
 	var files []string
@@ -199,7 +200,8 @@ func checkFiles(t *testing.T, p program, content map[string]entry) {
 	}
 }
 
-// checkBinary fails for a binary that needs a loader or is for another machine.
+// checkBinary fails for a binary that needs a loader or is for another
+// architecture.
 func checkBinary(t *testing.T, platform v1.Platform, binary []byte) {
 	t.Helper()
 	file, err := elf.NewFile(bytes.NewReader(binary))

@@ -17,8 +17,8 @@ import (
 type settings struct {
 	root, out string
 	image     name.Tag
-	push      *name.Tag // nil: nowhere
-	roots     string    // file for the certificate authorities, and nothing else
+	push      *name.Tag // nil = do not push
+	roots     string    // write the certificate authorities to this file, and do nothing else
 	release   release
 }
 
@@ -115,7 +115,8 @@ func run(cfg settings, out io.Writer) error {
 	return nil
 }
 
-// withSuffix is the same tag of the repository whose name goes on with suffix.
+// withSuffix returns the same tag of the repository with suffix appended to its
+// name.
 func withSuffix(tag name.Tag, suffix string) (name.Tag, error) {
 	return name.NewTag(tag.Repository.Name() + suffix + ":" + tag.TagStr())
 }

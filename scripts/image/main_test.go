@@ -21,7 +21,7 @@ var madeOf = release{version: "v9.8.7", commit: "0123456789ab", time: v1.Time{Ti
 
 var arguments = []string{"-version", madeOf.version, "-commit", madeOf.commit, "-revision", madeOf.revision, "-builder", madeOf.builder, "-time", "1700000000", "-image", "registry.test/gate:pinned"}
 
-// archives builds both once for all tests and returns their directory.
+// archives builds both images once for all tests and returns their directory.
 var archives = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "queuegate-image-test-")
 	if err != nil {
@@ -57,7 +57,8 @@ func built(t *testing.T) string {
 
 func TestTwoBuildsMakeTheSameBytes(t *testing.T) {
 	first := built(t)
-	// Another place, other times of the files, another environment.
+	// Build in another directory, with other file times and another
+	// environment.
 	other, second := t.TempDir(), t.TempDir()
 	for _, dir := range []string{"cmd", "internal", "pkg"} {
 		if err := os.CopyFS(filepath.Join(other, dir), os.DirFS(filepath.Join(root, dir))); err != nil {
@@ -102,7 +103,7 @@ func TestTwoBuildsMakeTheSameBytes(t *testing.T) {
 	}
 }
 
-// unpacked is the layout that is in the archive of a program.
+// unpacked returns the layout in the archive of a program.
 func unpacked(t *testing.T, p program) layout.Path {
 	t.Helper()
 	dir := t.TempDir()
@@ -137,7 +138,7 @@ func TestThePushedTagIsTheVersionUnlessNamed(t *testing.T) {
 	}
 }
 
-func TestThePushedTagOfAFIPSImageSaysSo(t *testing.T) {
+func TestThePushedTagOfAFIPSImageHasASuffix(t *testing.T) {
 	cfg, err := parse(append([]string{"-push", "registry.test/gate", "-fips", "v1.0.0"}, arguments...), io.Discard)
 	if want := "registry.test/gate:" + madeOf.version + "-fips"; err != nil || cfg.push.Name() != want {
 		t.Errorf("%v, %v, want %s", cfg.push, err, want)

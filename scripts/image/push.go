@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// push sends the image to its registry, then what refers to it. Who
-// pushes is read from Docker's or podman's configuration.
+// push pushes the image to its registry, and then its referrers. Credentials
+// come from Docker's or podman's configuration.
 func (i *image) push(tag name.Tag) error {
 	auth := remote.WithAuthFromKeychain(authn.DefaultKeychain)
 	if err := remote.WriteIndex(tag, i.index, auth); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-func TestPushedImagesComeBackWithTheirBills(t *testing.T) {
+func TestPushedImagesCanBePulledWithTheirBills(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true)))
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
@@ -39,7 +39,7 @@ func TestPushedImagesComeBackWithTheirBills(t *testing.T) {
 	}
 }
 
-// checkPushed compares what the registry has with what the archive has.
+// checkPushed compares the contents of the registry with the archive.
 func checkPushed(t *testing.T, p program, tag name.Tag, said string) {
 	t.Helper()
 	_, archived := named(t, unpacked(t, p))
@@ -67,7 +67,7 @@ func checkPushed(t *testing.T, p program, tag name.Tag, said string) {
 	}
 }
 
-// checkReferrer wants one referrer of that type.
+// checkReferrer expects one referrer of this type.
 func checkReferrer(t *testing.T, of name.Digest, want types.MediaType) {
 	t.Helper()
 	referrers, err := remote.Referrers(of)

@@ -20,7 +20,7 @@ type bom struct {
 	artifact v1.Image // refers to the platform's image
 }
 
-// describe reads from a program which modules it is made of.
+// describe reads the modules of a program from its binary.
 func describe(s binary.Source, platform v1.Platform, program []byte, of v1.Image) (bom, error) {
 	text, err := binary.Bill(s, program)
 	if err != nil {
@@ -34,13 +34,13 @@ func describe(s binary.Source, platform v1.Platform, program []byte, of v1.Image
 	return bom{platform: platform, text: text, artifact: artifact}, err
 }
 
-// referrer is an artifact of one layer that refers to subject.
+// referrer returns an artifact of one layer that refers to subject.
 func referrer(text []byte, mediaType types.MediaType, subject v1.Descriptor) (v1.Image, error) {
 	artifact, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), static.NewLayer(text, mediaType))
 	if err != nil {
 		return nil, err
 	}
-	artifact = mutate.ConfigMediaType(artifact, mediaType) // the artifact's type
+	artifact = mutate.ConfigMediaType(artifact, mediaType) // the type of the artifact
 	return mutate.Subject(artifact, subject).(v1.Image), nil
 }
 
@@ -60,7 +60,7 @@ func (i *image) referrers() (all []v1.Image) {
 	return append(all, i.provenance.artifact)
 }
 
-// attest makes the provenance of an index and of its images.
+// attest creates the provenance of an index and of its images.
 func attest(p program, root string, r release, programs [][]byte, of v1.ImageIndex) (provenance, error) {
 	index, err := partial.Descriptor(of)
 	if err != nil {

@@ -48,7 +48,7 @@ func TestTheBillOfMaterialsListsTheModulesOfTheBinary(t *testing.T) {
 	}
 }
 
-func TestTheArchiveHoldsTheBillsAsReferrers(t *testing.T) {
+func TestTheArchiveHasTheBillsAsReferrers(t *testing.T) {
 	for _, p := range programs {
 		l := unpacked(t, p)
 		_, index := named(t, l)
@@ -115,7 +115,7 @@ func checkText(t *testing.T, artifact v1.Image, want []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got.Bytes(), want) {
-		t.Error("the referrer in the archive is not the file beside it")
+		t.Error("the referrer in the archive differs from the file")
 	}
 }
 
@@ -148,7 +148,7 @@ func TestTheProvenanceNamesTheIndexAndItsImages(t *testing.T) {
 	}
 }
 
-func TestTheArchiveHoldsTheProvenanceAsReferrerOfTheIndex(t *testing.T) {
+func TestTheArchiveHasTheProvenanceAsReferrerOfTheIndex(t *testing.T) {
 	for _, p := range programs {
 		l := unpacked(t, p)
 		descriptor, _ := named(t, l)

@@ -1,7 +1,7 @@
-// Run starts the demo container and the gate in front of it, says what to try
-// once the gate answers, and on the first signal stops both: the gate first,
-// so that what it has accepted can finish.
+// Run starts the demo container and the gate in front of it, prints commands to
+// try once the gate responds, and on the first signal stops both: the gate
+// first, so that its accepted requests can complete.
 //
-// Neither outlives it: each is killed when run ends in whatever way. If one of
-// them ends by itself, run stops the other and exits with 1.
+// Both are killed when run ends for any reason. If one of them exits, run stops
+// the other and exits with 1.
 package main

@@ -16,18 +16,18 @@ import (
 	"time"
 )
 
-// The death signal of a child follows the thread that started it: main keeps
-// the one thread that lives as long as the process.
+// The kernel sends the death signal of a child when the thread that started it
+// ends: lock main to the thread that lives as long as the process.
 func init() { runtime.LockOSThread() }
 
 const (
 	startTimeout  = 15 * time.Second
-	preferredPort = "8080" // of the demo container, if no flag names one
+	preferredPort = "8080" // of the demo container, if no flag sets one
 )
 
 type settings struct {
 	gate, demo     string // binaries
-	port, userPort string // userPort empty: preferredPort, or a free one
+	port, userPort string // userPort "": preferredPort, or a free one
 }
 
 func main() {
@@ -38,9 +38,9 @@ func main() {
 	flag.StringVar(&cfg.userPort, "user-port", "", "port of the demo container (make run USER_PORT=...; default 8080, or a free one)")
 	flag.Parse()
 
-	// SIGHUP comes when the terminal goes away.
+	// SIGHUP is sent when the terminal is closed.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	// A second signal ends run at once, and with it both children.
+	// A second signal ends run, and with it both children, immediately.
 	context.AfterFunc(ctx, stop)
 	if err := run(ctx, cfg, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
@@ -48,8 +48,8 @@ func main() {
 	}
 }
 
-// run returns nil after ctx ended and both processes stopped, and an error
-// when a port is taken or a process ends, or does not answer, by itself.
+// run returns nil after ctx ended and both processes stopped. It returns an
+// error if a port is in use, or if a process exits or does not respond.
 func run(ctx context.Context, cfg settings, out, logs io.Writer) error {
 	if err := free("PORT", "", cfg.port); err != nil {
 		return err
@@ -80,7 +80,7 @@ func run(ctx context.Context, cfg settings, out, logs io.Writer) error {
 			switch {
 			case ctx.Err() != nil:
 			case err != nil:
-				return fmt.Errorf("the gate did not answer within %v: %w", startTimeout, err)
+				return fmt.Errorf("the gate did not respond within %v: %w", startTimeout, err)
 			default:
 				fmt.Fprintf(out, suggestions, base)
 			}
@@ -105,8 +105,9 @@ The gate is up, the demo container behind it. Try, in another terminal:
 %[1]s/ lists what else the container can do. Ctrl-C stops both.
 `
 
-// gateEnvironment adds the gate's port, and a drain without quiet period:
-// 30 s after Ctrl-C would be too long. What the caller has set stays.
+// gateEnvironment adds the gate's port, and a drain without quiet period,
+// because 30 s after Ctrl-C would be too long. Variables set by the caller take
+// precedence.
 func gateEnvironment(cfg settings) []string {
 	env := append(os.Environ(), "QUEUE_SERVING_PORT="+cfg.port)
 	if os.Getenv("DRAIN_QUIET_SECONDS") == "" {
@@ -115,8 +116,8 @@ func gateEnvironment(cfg settings) []string {
 	return env
 }
 
-// pickUserPort checks the port that was named, or takes preferredPort, or one
-// that the system says is free.
+// pickUserPort checks the configured port, or selects preferredPort or a port
+// that the system reports as free.
 func pickUserPort(cfg *settings) error {
 	if cfg.userPort != "" {
 		return free("USER_PORT", "127.0.0.1", cfg.userPort)
@@ -134,14 +135,14 @@ func pickUserPort(cfg *settings) error {
 	return nil
 }
 
-// free returns an error that names the setting unless port can be listened on.
+// free returns an error with the name of the setting if the port is in use.
 func free(setting, address, port string) error {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return fmt.Errorf("%s=%q: want a port from 1 to 65535", setting, port)
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, port))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s=%s: the port is taken: stop what listens there, or choose another: make run %s=<port>", setting, port, setting)
+		return fmt.Errorf("%s=%s: the port is in use: stop the process that listens there, or choose another: make run %s=<port>", setting, port, setting)
 	}
 	if err != nil {
 		return fmt.Errorf("%s=%s: %w", setting, port, err)
@@ -149,8 +150,8 @@ func free(setting, address, port string) error {
 	return listener.Close()
 }
 
-// waitForAnswer asks until url answers with 200 or ctx ends; the error then
-// is that of the last attempt.
+// waitForAnswer sends requests until url responds with 200 or ctx ends; it then
+// returns the error of the last attempt.
 func waitForAnswer(ctx context.Context, url string) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: startTimeout}
 	last := errors.New("no attempt was made")

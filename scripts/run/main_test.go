@@ -20,9 +20,9 @@ import (
 	"time"
 )
 
-// TestMain lets this test binary stand in for the gate, the demo container
-// and run itself: STAND_IN=run is run, any other value says how the gate
-// behaves.
+// TestMain lets this test binary stand in for the gate, the demo container and
+// run itself: STAND_IN=run runs run, any other value selects the gate's
+// behavior.
 func TestMain(m *testing.M) {
 	switch standIn := os.Getenv("STAND_IN"); {
 	case standIn == "":
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// serve says on stderr when it listens and when it stops.
+// serve prints to stderr when it listens and when it stops.
 func serve(name, port string, handler http.Handler) {
 	stopped := make(chan os.Signal, 1)
 	signal.Notify(stopped, syscall.SIGTERM)
@@ -61,7 +61,7 @@ func serve(name, port string, handler http.Handler) {
 // testTimeout only ends a test that hangs.
 const testTimeout = 2 * time.Minute
 
-// startRun runs this binary as run, its standard input empty, and returns its
+// startRun runs this binary as run, with empty standard input, and returns its
 // output as lines.
 func startRun(t *testing.T, standIn, port string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
@@ -72,7 +72,7 @@ func startRun(t *testing.T, standIn, port string) (*exec.Cmd, *bufio.Reader) {
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, self, "--gate", self, "--demo", self, "--port", port, "--user-port", freePort(t))
-	// The race detector's default is to sleep for a second at each exit.
+	// By default the race detector sleeps for a second at each exit.
 	cmd.Env = append(os.Environ(), "STAND_IN="+standIn, "GORACE=atexit_sleep_ms=0")
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -87,7 +87,7 @@ func startRun(t *testing.T, standIn, port string) (*exec.Cmd, *bufio.Reader) {
 	return cmd, bufio.NewReader(read)
 }
 
-// readThrough returns what comes up to and including a line that contains mark.
+// readThrough reads up to and including a line that contains mark.
 func readThrough(t *testing.T, from *bufio.Reader, mark string) string {
 	t.Helper()
 	var all strings.Builder
@@ -103,9 +103,9 @@ func readThrough(t *testing.T, from *bufio.Reader, mark string) string {
 	}
 }
 
-// freePort keeps below the range from which the system serves port 0 and
-// outgoing connections, and below those of test/internal/launch, so that nothing
-// else takes the port before its use.
+// freePort returns a port below the system's range for port 0 and outgoing
+// connections, and below the ports of test/internal/launch, so that nothing
+// else uses it first.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -118,8 +118,8 @@ func freePort(t *testing.T) string {
 	return ""
 }
 
-// The pipe's end of file proves that no orphan remains: every process of the
-// family holds it open.
+// EOF on the pipe proves that no orphan remains: all these processes have it
+// open.
 func TestASignalStopsTheGateThenTheContainerAndLeavesNoOrphan(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		port := freePort(t)
@@ -158,7 +158,7 @@ func TestAKilledRunLeavesNoOrphan(t *testing.T) {
 		t.Error(err)
 	}
 	if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
-		t.Errorf("run ended with %v before it was killed", err)
+		t.Errorf("run exited with %v before it was killed", err)
 	}
 }
 
@@ -174,11 +174,11 @@ func TestAGateThatFailsIsReportedAndTheContainerStopped(t *testing.T) {
 		}
 	}
 	if err := cmd.Wait(); err == nil || err.Error() != "exit status 1" {
-		t.Errorf("run ended with %v, want exit status 1", err)
+		t.Errorf("run exited with %v, want exit status 1", err)
 	}
 }
 
-func TestATakenOrBadPortIsNamedBeforeAnythingStarts(t *testing.T) {
+func TestAPortInUseOrInvalidIsReportedBeforeAnythingStarts(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -187,8 +187,8 @@ func TestATakenOrBadPortIsNamedBeforeAnythingStarts(t *testing.T) {
 	_, taken, _ := net.SplitHostPort(listener.Addr().String())
 	none := settings{gate: "/nonexistent", demo: "/nonexistent"}
 	for _, c := range []struct{ port, userPort, want string }{
-		{taken, "", "PORT=" + taken + ": the port is taken: stop what listens there, or choose another: make run PORT=<port>"},
-		{freePort(t), taken, "USER_PORT=" + taken + ": the port is taken: stop what listens there, or choose another: make run USER_PORT=<port>"},
+		{taken, "", "PORT=" + taken + ": the port is in use: stop the process that listens there, or choose another: make run PORT=<port>"},
+		{freePort(t), taken, "USER_PORT=" + taken + ": the port is in use: stop the process that listens there, or choose another: make run USER_PORT=<port>"},
 		{"http", "", `PORT="http": want a port from 1 to 65535`},
 		{freePort(t), "0", `USER_PORT="0": want a port from 1 to 65535`},
 	} {
@@ -200,7 +200,7 @@ func TestATakenOrBadPortIsNamedBeforeAnythingStarts(t *testing.T) {
 	}
 }
 
-func TestTheGatesPortIsNeverTakenForTheContainer(t *testing.T) {
+func TestTheGatesPortIsNeverUsedForTheContainer(t *testing.T) {
 	cfg := settings{port: preferredPort}
 	if err := pickUserPort(&cfg); err != nil || cfg.userPort == preferredPort {
 		t.Errorf("picked %s, %v", cfg.userPort, err)

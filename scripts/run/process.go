@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// stopTimeout is what a process has between SIGTERM and SIGKILL.
+// stopTimeout is the time between SIGTERM and SIGKILL.
 const stopTimeout = 15 * time.Second
 
-// A process is a child in a group of its own, so that Ctrl-C on the terminal
-// reaches run alone, which then decides the order. Its standard input is
-// empty.
+// A process is a child in a separate process group, so that Ctrl-C on the
+// terminal reaches only run, which stops the children in order. Its standard
+// input is empty.
 type process struct {
 	cmd *exec.Cmd
 	// ended receives one error when the process exits, also for exit status 0.
@@ -23,7 +23,8 @@ type process struct {
 	gone chan struct{}
 }
 
-// startProcess must be called on the main thread. A nil env is our own.
+// startProcess must be called on the main thread. A nil env means run's
+// environment.
 func startProcess(logs io.Writer, env []string, binary string, args ...string) (*process, error) {
 	cmd := exec.Command(binary, args...)
 	cmd.Env = env
@@ -46,8 +47,9 @@ func (p *process) wait() {
 	close(p.gone)
 }
 
-// stop returns when the process is gone: at once if it has ended, else after
-// SIGTERM, or after SIGKILL if that did not do within stopTimeout.
+// stop returns when the process has exited: immediately if it already has,
+// otherwise after SIGTERM, or after SIGKILL if it does not exit within
+// stopTimeout.
 func (p *process) stop() {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	select {

@@ -43,7 +43,7 @@ func TestQueueProbePrintsWhyTheGateIsNotReady(t *testing.T) {
 	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k, "SERVING_READINESS_PROBE=", "CONTAINER_NAMES=web")
-	for as, want := range map[string]string{"kubelet": "refused", "activator": "no answer"} {
+	for as, want := range map[string]string{"kubelet": "refused", "activator": "no response"} {
 		code, text := g.probes("--as", as)
 		if code != 1 || !strings.HasPrefix(text, "queue: ") || !strings.Contains(text, want) {
 			t.Errorf("%s: code %d, %q", as, code, text)
@@ -84,8 +84,8 @@ func TestQueueProbeWithoutAGateFailsClearly(t *testing.T) {
 	}{
 		{freePort(t), "kubelet", "no gate listens on 127.0.0.1:"},
 		{hangs.Addr().(*net.TCPAddr).Port, "activator", "within 300ms"},
-		{l.Addr().(*net.TCPAddr).Port, "activator", "not a gate's"},
-		{l.Addr().(*net.TCPAddr).Port, "ingress", "lacks the hash"},
+		{l.Addr().(*net.TCPAddr).Port, "activator", "not from a gate"},
+		{l.Addr().(*net.TCPAddr).Port, "ingress", "lacks the requested hash"},
 	} {
 		code, _, stderr := runQueue(t, nil, "probe", "--as", c.as, "--port", fmt.Sprint(c.port))
 		if code != 1 || !strings.Contains(stderr, c.want) {

@@ -1,7 +1,7 @@
-// Archives makes what a release consists of beside the images: for each
-// platform an archive with the gate, queuectl, their man pages and completions,
-// and a bill of materials for each program; SLSA provenance; and SHA256SUMS. The same sources
-// and the same Go version make the same bytes.
+// Archives writes the parts of a release other than images: for each platform
+// an archive with the gate, queuectl, their man pages and completions, and a
+// bill of materials for each program; SLSA provenance; and SHA256SUMS. The same
+// sources and Go version give the same bytes.
 package main
 
 import (
@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// run leaves nothing but the release in cfg.out.
+// run writes only the files of the release to cfg.out.
 func run(cfg settings, log io.Writer) error {
 	if err := errors.Join(described(cfg), binary.CheckBuilder(cfg.builder)); err != nil {
 		return err
@@ -118,7 +118,8 @@ func (cfg *settings) sources() []binary.Source {
 	return []binary.Source{gate, ctl}
 }
 
-// described wants a section of the CHANGELOG for the version, if it is one.
+// described returns an error if the CHANGELOG has no section for a release
+// version.
 func described(cfg settings) error {
 	if !regexp.MustCompile(`^v\d+\.\d+\.\d+$`).MatchString(cfg.version) {
 		return nil
@@ -129,12 +130,12 @@ func described(cfg settings) error {
 	}
 	title := "\n## [" + cfg.version[1:] + "] - "
 	if !strings.Contains(string(text), title) {
-		return fmt.Errorf("CHANGELOG.md says nothing of %s: want a section that begins with %q", cfg.version, strings.TrimSpace(title))
+		return fmt.Errorf("CHANGELOG.md does not describe %s: want a section that begins with %q", cfg.version, strings.TrimSpace(title))
 	}
 	return nil
 }
 
-// write puts files and their checksums, as sha256sum prints them, into a
+// write writes files and their checksums, in the format of sha256sum, to a
 // directory.
 func write(dir string, files map[string][]byte, log io.Writer) error {
 	var sums strings.Builder

@@ -29,7 +29,7 @@ func configured(out, root string) settings {
 		revision: "0123456789abcdef0123456789abcdef01234567", fips: "off", builder: "https://builder.test/1"}
 }
 
-// made is one release for all tests.
+// made builds one release for all tests.
 var made = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "queuegate-release-test-")
 	if err != nil {
@@ -64,8 +64,8 @@ func read(t *testing.T, path string) []byte {
 	return text
 }
 
-// Another place, other times of the files, another environment.
-func TestTwoReleasesAreTheSameBytes(t *testing.T) {
+// Build in another directory, with other file times and another environment.
+func TestReleasesAreReproducible(t *testing.T) {
 	first, second, other := released(t), t.TempDir(), t.TempDir()
 	for _, dir := range []string{"cmd", "internal", "pkg"} {
 		if err := os.CopyFS(filepath.Join(other, dir), os.DirFS(filepath.Join(root, dir))); err != nil {
@@ -100,7 +100,7 @@ func TestTwoReleasesAreTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestAnArchiveHasAllThatTheProgramsNeed(t *testing.T) {
+func TestAnArchiveHasAllFilesOfThePrograms(t *testing.T) {
 	for _, architecture := range architectures {
 		base := "queuegate_0.1.0_linux_" + architecture
 		files := unpack(t, filepath.Join(released(t), base+".tar.gz"))
@@ -130,7 +130,7 @@ func TestAnArchiveHasAllThatTheProgramsNeed(t *testing.T) {
 	}
 }
 
-func TestTheProgramsSayTheirVersion(t *testing.T) {
+func TestTheProgramsPrintTheirVersion(t *testing.T) {
 	base := "queuegate_0.1.0_linux_" + runtime.GOARCH
 	files := unpack(t, filepath.Join(released(t), base+".tar.gz"))
 	for _, name := range []string{"queue", "queuectl"} {
@@ -144,7 +144,7 @@ func TestTheProgramsSayTheirVersion(t *testing.T) {
 	}
 }
 
-func TestChecksumsAndBillsAreThoseOfTheFiles(t *testing.T) {
+func TestChecksumsAndBillsMatchTheFiles(t *testing.T) {
 	dir := released(t)
 	sums := strings.TrimSpace(string(read(t, filepath.Join(dir, "SHA256SUMS"))))
 	lines := strings.Split(sums, "\n")
@@ -176,7 +176,7 @@ func TestChecksumsAndBillsAreThoseOfTheFiles(t *testing.T) {
 	}
 }
 
-func TestAVersionThatTheChangelogDoesNotHaveIsRefused(t *testing.T) {
+func TestAVersionWithoutAChangelogSectionIsRejected(t *testing.T) {
 	cfg := configured(t.TempDir(), root)
 	cfg.version = "v99.0.0"
 	if err := run(cfg, io.Discard); err == nil || !strings.Contains(err.Error(), "## [99.0.0]") {
@@ -238,7 +238,8 @@ func TestTheProvenanceNamesAllFilesOfTheRelease(t *testing.T) {
 	checkPrivate(t, text)
 }
 
-// checkPrivate fails if text names this machine or a directory of it.
+// checkPrivate fails if text contains the name of this machine or one of its
+// directories.
 func checkPrivate(t *testing.T, text []byte) {
 	t.Helper()
 	host, err := os.Hostname()

@@ -1,5 +1,5 @@
-// Package binary builds the programs of a release and says what is in them. The
-// same sources and the same Go version make the same bytes.
+// Package binary builds the programs of a release and describes their contents.
+// The same sources and Go version give the same bytes.
 package binary
 
 import (
@@ -16,11 +16,11 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// A Source is what a program is built from.
+// A Source describes what a program is built from.
 type Source struct {
 	Module  string // directory of the module
-	Package string // in it, as ./cmd/queue
-	Version string // of the sources, and so of the module
+	Package string // relative to Module, such as ./cmd/queue
+	Version string // version of the sources
 	Commit  string
 
 	Revision string // full hash of the commit; "" = unknown
@@ -35,8 +35,8 @@ type Source struct {
 // fips returns the value of GOFIPS140.
 func (s *Source) fips() string { return cmp.Or(s.FIPS, "off") }
 
-// Build compiles a program for linux. What the environment could add to it is
-// set aside.
+// Build compiles a program for linux. It ignores build settings of the
+// environment.
 func Build(s Source, architecture string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "queuegate-build-")
 	if err != nil {
@@ -62,15 +62,15 @@ func Build(s Source, architecture string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// Bill is the software bill of materials of a program as CycloneDX in JSON, in
-// the same bytes each time: no serial number, and the commit's time.
+// Bill returns a program's software bill of materials, CycloneDX in JSON. It is
+// reproducible: it has no serial number, and the commit's time.
 func Bill(s Source, program []byte) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {
 		return nil, err
 	}
 	licence := cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}}
-	// The standard library has the name that scanners look for.
+	// Scanners expect this name for the standard library.
 	components := []cdx.Component{component("stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, m := range info.Deps {
 		switch {

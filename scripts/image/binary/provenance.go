@@ -15,11 +15,11 @@ import (
 
 const (
 	repository = "https://github.com/queuegate/queuegate"
-	// buildType names the page that says what the parameters mean.
+	// buildType is the URL of the page that describes the parameters.
 	buildType = repository + "/blob/main/docs/releases.md#provenance"
 )
 
-// DefaultBuilder identifies builds by hand.
+// DefaultBuilder identifies manual builds.
 const DefaultBuilder = repository + "/blob/main/Makefile"
 
 // CheckBuilder returns an error unless uri is absolute.
@@ -30,10 +30,10 @@ func CheckBuilder(uri string) error {
 	return nil
 }
 
-// A Subject is an output of a build, a file or an image.
+// A Subject is a build output: a file or an image.
 type Subject struct{ Name, SHA256 string }
 
-// A Run says how outputs were built.
+// A Run describes how outputs were built.
 type Run struct {
 	Target  string // of make: image or release
 	Builder string // URI of the build platform
@@ -66,9 +66,9 @@ type statement struct {
 	} `json:"predicate"`
 }
 
-// Provenance is an in-toto statement with SLSA provenance v1 about the subjects, which
-// are made of the programs. It has no times, so that the same sources make the same
-// bytes.
+// Provenance returns an in-toto statement with SLSA provenance v1 about the
+// subjects, which are built from the programs. It has no times, so that it is
+// reproducible.
 func Provenance(run Run, programs [][]byte, subjects []Subject) ([]byte, error) {
 	var s statement
 	s.Type, s.PredicateType = "https://in-toto.io/Statement/v1", "https://slsa.dev/provenance/v1"

@@ -11,8 +11,8 @@ import (
 
 const revision = "0123456789abcdef0123456789abcdef01234567"
 
-// ownProgram is a Go program: the one that runs this test. The go command records no
-// modules in it.
+// ownProgram returns the Go program that runs this test. The go command records
+// no modules in it.
 func ownProgram(t *testing.T) []byte {
 	t.Helper()
 	path, err := os.Executable()
@@ -76,7 +76,7 @@ func TestProvenanceWithoutACommitHasSourcesWithoutADigest(t *testing.T) {
 	}
 }
 
-func TestABuilderHasToBeAnAbsoluteURI(t *testing.T) {
+func TestABuilderMustBeAnAbsoluteURI(t *testing.T) {
 	for uri, ok := range map[string]bool{DefaultBuilder: true, "urn:builder:1": true, "me": false, "": false, "/builder": false} {
 		if err := CheckBuilder(uri); (err == nil) != ok {
 			t.Errorf("%q: %v", uri, err)

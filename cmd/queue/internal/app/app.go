@@ -27,8 +27,8 @@ type App struct {
 	cfg   *config.Config
 	build metrics.Build
 	log   *zap.Logger
-	often *zap.Logger   // rate-limited, for messages that others can cause without limit
-	lines *lines.Writer // output of both
+	often *zap.Logger   // rate-limited, for messages that peers can cause without limit
+	lines *lines.Writer // output of both logs
 
 	sockets     *sockets.Set
 	predecessor *Predecessor // nil = none

@@ -28,8 +28,9 @@ type exporters struct {
 	// log is the request log; nil = off. probeLog is the same if it includes probes.
 	log, probeLog atomic.Pointer[requestlog.Log]
 
-	// written is the request log once it has been on. It stays open when the log is
-	// switched off, for requests that have already begun and for switching it on again.
+	// written is the request log that was created first. It stays open when the
+	// log is switched off, for requests that are in progress and for switching
+	// it on again.
 	written  atomic.Pointer[requestlog.Log]
 	terminal *terminal   // nil = the gate's own log is not on a terminal
 	own      *zap.Logger // the gate's own log
@@ -118,7 +119,7 @@ func loadTLS(o *otlp.Options, files config.TLSFiles, signal string, log *zap.Log
 		roots := x509.NewCertPool()
 		text, err := os.ReadFile(file)
 		if err == nil && !roots.AppendCertsFromPEM(text) {
-			err = fmt.Errorf("%s holds no certificate in PEM", file)
+			err = fmt.Errorf("%s has no certificate in PEM", file)
 		}
 		if err == nil {
 			o.RootCAs = roots

@@ -28,7 +28,7 @@ func newIdle(a *App) *Idle {
 	i.standby = exchange.NewStandby(func() {
 		select {
 		case i.wanted <- struct{}{}:
-		default: // asked already
+		default: // a value is already pending
 		}
 	})
 	a.gate.Standby = i.standby

@@ -28,8 +28,8 @@ func limited(log *zap.Logger) *zap.Logger {
 	}))
 }
 
-// Log is the gate's own log. Its lines wait in a bounded queue, so no message ever
-// blocks.
+// Log is the gate's log. Its lines are queued in a bounded queue, so logging
+// never blocks.
 type Log struct {
 	*zap.Logger
 	lines    *lines.Writer

@@ -17,8 +17,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
-// sidePort is a port besides the serving port. It uses net/http, which has no periodic
-// timers, so an idle process sleeps.
+// sidePort is one of the ports other than the serving port. It uses net/http,
+// which has no periodic timers, so an idle process sleeps.
 type sidePort struct {
 	setting string
 	address string
@@ -54,7 +54,7 @@ func (p *sidePort) open(s *sockets.Set) error {
 
 func (p *sidePort) serve(ln net.Listener) {
 	if err := p.server.Serve(&sideListener{ln, p.conns}); !errors.Is(err, http.ErrServerClosed) {
-		p.log.Error("a port ended", zap.String("setting", p.setting), zap.Error(err))
+		p.log.Error("a side port failed", zap.String("setting", p.setting), zap.Error(err))
 	}
 }
 
@@ -84,7 +84,7 @@ func (a *App) buildPorts() error {
 	}
 	if a.status != nil {
 		page := a.statusPage()
-		// Its streams do not end by themselves.
+		// Its streams end only when the process does.
 		a.addPort("STATUS_PORT", statusAddress, cfg.StatusPort, page).server.RegisterOnShutdown(page.Close)
 	}
 	return a.buildMetrics()
@@ -127,7 +127,7 @@ func (a *App) collector() (*metrics.Collector, error) {
 	}
 	target := map[string]string{}
 	for _, attribute := range a.cfg.OTel.ResourceAttributes {
-		target[attribute.Key] = attribute.Value // the last of several with the same key applies
+		target[attribute.Key] = attribute.Value // the last attribute with a key applies
 	}
 	return metrics.NewCollector(metrics.CollectorConfig{
 		Names:     names,

@@ -15,7 +15,8 @@ const (
 	// maxSideConns limits the open connections of a side port.
 	maxSideConns = 64
 	// ownSideConns connections of each side port are exempt from the descriptor
-	// budget, so that the port answers when clients have exhausted it.
+	// budget, so that the port responds even when clients have exhausted the
+	// budget.
 	ownSideConns = 2
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// sidePipe adds a connection to s. admitted is nil if s refused it.
+// sidePipe adds a connection to s. admitted is nil if s rejected it.
 func sidePipe(t *testing.T, s *sideConns) (admitted *sideConn, closed func() bool) {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -45,14 +45,14 @@ func TestASidePortAtItsLimitClosesTheLongestIdleConnection(t *testing.T) {
 	}
 }
 
-func TestSidePortsAnswerWhenClientsExhaustTheDescriptors(t *testing.T) {
+func TestSidePortsRespondWhenClientsExhaustTheDescriptors(t *testing.T) {
 	budget := exchange.NewDescriptors(3)
 	s := newSideConns(budget)
 	for budget.TryAcquire() {
 	}
 	for range 3 * ownSideConns {
 		if c, _ := sidePipe(t, s); c == nil {
-			t.Fatal("a connection is refused")
+			t.Fatal("a connection is rejected")
 		}
 		if n := len(s.conns); n > ownSideConns {
 			t.Fatalf("%d connections with an exhausted budget", n)

@@ -30,6 +30,6 @@ func TestFeedingTheStatusPageAllocatesNothing(t *testing.T) {
 func TestWithoutAStatusPortThereIsNoStatus(t *testing.T) {
 	cfg := load(t, nil, map[string]string{"STATUS_PORT": "0"})
 	if s := newStatus(cfg, nil, nil, counts{}); s != nil {
-		t.Error("there is a status")
+		t.Error("newStatus returned a status")
 	}
 }

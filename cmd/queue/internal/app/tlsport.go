@@ -82,7 +82,7 @@ func (p *tlsPort) changed(c tlsfront.Change) {
 	until := zap.Time("notAfter", c.NotAfter)
 	switch {
 	case c.Err == nil && c.New && time.Now().After(c.NotAfter):
-		p.log.Warn("the TLS certificate has expired; it is served all the same", dir, until)
+		p.log.Warn("the TLS certificate has expired; it is served nevertheless", dir, until)
 	case c.Err == nil && !c.New:
 		p.log.Info("the TLS certificate has not changed", dir, until)
 	case c.Err == nil && p.served.Swap(true):

@@ -97,7 +97,7 @@ type started struct {
 // ends, so this thread lives as long as the gate.
 func (s *starter) run() {
 	runtime.LockOSThread()
-	a := new(Process) // none yet
+	a := new(Process) // no process yet
 	for {
 		select {
 		case <-s.children:

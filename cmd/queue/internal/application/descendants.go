@@ -26,7 +26,7 @@ func descendants(pid int) []int {
 	for _, child := range processes() {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
 		if err != nil {
-			continue // it has ended meanwhile
+			continue // it has exited meanwhile
 		}
 		// The name, in parentheses, may contain any bytes; state and parent follow.
 		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])

@@ -50,12 +50,12 @@ func (a *Process) poll(ctx context.Context, look func(listening) (done bool)) {
 	}
 }
 
-// CheckFree returns an error if a process already listens on port: the gate would take
-// it for the application.
+// CheckFree returns an error if a process already listens on port, because the
+// gate would mistake it for the application.
 func CheckFree(port int) error {
 	all, err := listeners()
 	if err != nil {
-		return nil // unknown; the application will find out
+		return nil // unknown; if the port is in use, the application will fail
 	}
 	if i := slices.IndexFunc(all, func(l listener) bool { return l.takes(port) }); i >= 0 {
 		return fmt.Errorf("port %d (USER_PORT) is taken by %s: end that, or use --user-port with another port or auto", port, ownerOf(all[i].inode))

@@ -51,13 +51,13 @@ func (l *loader) arguments(args []string) {
 	for all := args; len(args) > 0 && l.command != CommandHelp; {
 		if args[0] == "--" && l.subject == nil {
 			if l.Application = args[1:]; len(l.Application) == 0 {
-				l.problemOfArgument("argument \"--\": want a command behind it, which the gate shall start")
+				l.problemOfArgument("argument \"--\": want an application's command after it")
 			}
 			return
 		}
 		if l.subject == nil && l.startsApplication(args[0]) {
 			before := all[:len(all)-len(args)]
-			l.problemOfArgument("argument %s: "+wantsFlags+"; an application to start stands behind \"--\": %s", quoteShort(args[0]), commandNames(),
+			l.problemOfArgument("argument %s: "+wantsFlags+"; to start an application, put its command after \"--\": %s", quoteShort(args[0]), commandNames(),
 				commandLine(slices.Concat([]string{"queue"}, before, []string{"--"}, args)))
 			return // the rest belongs to the application
 		}
@@ -239,6 +239,6 @@ func (l *loader) unknown(flag string) {
 	case l.subject != nil && !l.subject.gate:
 		l.problemOfArgument("%s: not a flag of \"queue %s\"; want %s", flag, l.subject.name, l.flags())
 	default:
-		l.problemOfArgument("%s: unknown flag; want one of those that \"queue --help\" lists", quoteShort(flag))
+		l.problemOfArgument("%s: unknown flag; want a flag that \"queue --help\" lists", quoteShort(flag))
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTwoThatListenOnTheSamePortAreRefused(t *testing.T) {
+func TestTwoListenersOnTheSamePortAreRejected(t *testing.T) {
 	for _, c := range []struct {
 		variables []string
 		want      string
@@ -34,7 +34,7 @@ func TestTwoThatListenOnTheSamePortAreRefused(t *testing.T) {
 	}
 }
 
-func TestPortsThatDoNotMeetAreAccepted(t *testing.T) {
+func TestDifferentPortsAreAccepted(t *testing.T) {
 	for _, variables := range [][]string{
 		{"AUTOSCALER_METRICS_PORT", "0", "USER_PORT", "9090"},
 		{"ADMIN_PORT", "0", "AUTOSCALER_METRICS_PORT", "0", "METRICS_PORT", "0", "STATUS_PORT", "0", "APP_PROBE_PORT", "0", "QUEUE_SERVING_TLS_PORT", "0"},
@@ -52,7 +52,7 @@ func TestPortsThatDoNotMeetAreAccepted(t *testing.T) {
 	}
 }
 
-func TestPortsThatNobodyChoseGiveWay(t *testing.T) {
+func TestDefaultPortsAreTurnedOffIfTheyAreInUse(t *testing.T) {
 	for _, c := range []struct {
 		variables   []string
 		tls, status int

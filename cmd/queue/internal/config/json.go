@@ -13,8 +13,9 @@ var (
 	// readinessProbe is stored unparsed after pkg/probe has validated it.
 	readinessProbe = jsonKind("none, or a Kubernetes probe in JSON with "+probe.HandlersText+", or an array of such", "{[n",
 		func(text string) error {
-			// Whether an empty array is allowed depends on another setting, which
-			// checkCombinations checks. Any default port does here.
+			// Whether an empty array is allowed depends on another setting,
+			// which checkCombinations checks. The default port does not matter
+			// here.
 			_, err := probe.ParseSpec(text, probe.SpecOptions{UserPort: 1, MultiContainer: true})
 			return oneLineError(err)
 		})

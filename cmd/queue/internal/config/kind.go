@@ -195,7 +195,7 @@ func list[T any](hint, wants string, e element[T]) *kind[[]T] {
 				return nil, fmt.Errorf("%q is not", elements[i])
 			}
 			if slices.Contains(elements[:i], elements[i]) {
-				return nil, fmt.Errorf("%q is there twice", elements[i])
+				return nil, fmt.Errorf("%q is repeated", elements[i])
 			}
 		}
 		return values, nil

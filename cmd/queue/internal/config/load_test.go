@@ -103,7 +103,7 @@ func TestNothingGivenMeansTheDefaults(t *testing.T) {
 	}
 }
 
-func TestTheQuietPeriodOfADrainIsThatOfThePlace(t *testing.T) {
+func TestTheDefaultQuietPeriodOfADrainDependsOnThePlatform(t *testing.T) {
 	for _, c := range []struct {
 		place, set string
 		flag       []string
@@ -244,7 +244,7 @@ func mustTimeoutSelector(s string) exchange.Selector {
 	return selector
 }
 
-func TestEverySettingReachesItsFieldFromTheEnvironment(t *testing.T) {
+func TestEveryVariableSetsItsField(t *testing.T) {
 	for _, s := range knownSettings() {
 		if _, ok := allDifferent[s.name]; !ok {
 			t.Errorf("%s is not in this test", s.name)
@@ -261,16 +261,16 @@ func TestEverySettingReachesItsFieldFromTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestEverySettingReachesItsFieldFromItsFlagWhateverTheEnvironment(t *testing.T) {
+func TestEveryFlagSetsItsFieldAndOverridesTheEnvironment(t *testing.T) {
 	nonsense := make(map[string]string)
 	var apart, joined []string
 	for _, s := range knownSettings() {
-		nonsense[s.name] = "\x01" // no setting but a plain text accepts this
+		nonsense[s.name] = "\x01" // only plain text settings accept this
 		text := allDifferent[s.name]
 		joined = append(joined, "--"+s.flag+"="+text)
 		switch {
 		case s.value.about().hint == "":
-			apart = append(apart, "--"+s.flag) // all of them are true
+			apart = append(apart, "--"+s.flag) // all boolean flags are true
 		case strings.HasPrefix(text, "--"):
 			apart = append(apart, "--"+s.flag+"="+text) // otherwise it would be parsed as a flag
 		default:
@@ -304,7 +304,7 @@ func TestEmptyVariableCountsAsUnset(t *testing.T) {
 	}
 }
 
-func TestEmptyFlagAsksForTheDefault(t *testing.T) {
+func TestAnEmptyFlagSelectsTheDefault(t *testing.T) {
 	cfg := mustLoad(t, []string{"--user-port=", "--listen-address", "", "--queue-capacity=", "--log-level="}, map[string]string{
 		"USER_PORT": "81", "LISTEN_ADDRESS": "127.0.0.1", "QUEUE_CAPACITY": "5", "CONTAINER_CONCURRENCY": "2",
 		"SERVING_LOGGING_LEVEL": "error", "SERVING_LOGGING_CONFIG": `{"level":"warn"}`})
@@ -313,7 +313,7 @@ func TestEmptyFlagAsksForTheDefault(t *testing.T) {
 	}
 }
 
-func TestLastOfSeveralFlagsCounts(t *testing.T) {
+func TestTheLastOfSeveralFlagsApplies(t *testing.T) {
 	if cfg := mustLoad(t, []string{"--user-port=1", "--user-port", "2"}, nil); cfg.UserPort != 2 {
 		t.Errorf("got %d", cfg.UserPort)
 	}
@@ -331,14 +331,14 @@ func TestQueueCapacityFollowsTheLimitUnlessGiven(t *testing.T) {
 	}
 }
 
-func TestProfilingAndMetricsListenWhereTrafficDoesUnlessGiven(t *testing.T) {
+func TestProfilingAndMetricsListenOnTheTrafficAddressUnlessSet(t *testing.T) {
 	cfg := mustLoad(t, nil, map[string]string{"LISTEN_ADDRESS": "10.0.0.1"})
 	if cfg.ProfilingAddress != "10.0.0.1" || cfg.MetricsAddress != "10.0.0.1" {
 		t.Errorf("got %q and %q", cfg.ProfilingAddress, cfg.MetricsAddress)
 	}
 }
 
-func TestAppProbersOfOurNameWinOverIstios(t *testing.T) {
+func TestKubeAppProbersTakesPrecedenceOverIstiosVariable(t *testing.T) {
 	const kube, istio = `{"/app-health/kube/livez":{"tcpSocket":{"port":1}}}`, `{"/app-health/istio/livez":{"tcpSocket":{"port":1}}}`
 	for _, c := range []struct{ kube, istio, want string }{{kube, istio, kube}, {"", istio, istio}, {kube, "{", kube}, {"", "", ""}} {
 		cfg := mustLoad(t, nil, map[string]string{"KUBE_APP_PROBERS": c.kube, "ISTIO_KUBE_APP_PROBERS": c.istio})
@@ -352,7 +352,7 @@ func TestAppProbersOfOurNameWinOverIstios(t *testing.T) {
 	}
 }
 
-// What Knative's controller sends for a revision with nothing special.
+// The environment that Knative's controller sets for a revision with defaults.
 var knativeEnvironment = map[string]string{
 	"SERVING_NAMESPACE": "default", "SERVING_SERVICE": "", "SERVING_CONFIGURATION": "hello", "SERVING_REVISION": "hello-00001",
 	"QUEUE_SERVING_PORT": "8012", "QUEUE_SERVING_TLS_PORT": "8112", "CONTAINER_CONCURRENCY": "0",
@@ -399,9 +399,9 @@ func with(variables map[string]string, changes ...string) map[string]string {
 	return changed
 }
 
-func TestWhatKnativeSendsIsAccepted(t *testing.T) {
+func TestKnativesEnvironmentIsAccepted(t *testing.T) {
 	cases := map[string]map[string]string{
-		"as it comes":                   knativeEnvironment,
+		"defaults":                      knativeEnvironment,
 		"port 8112 of the container":    with(knativeEnvironment, "USER_PORT", "8112"),
 		"port 8023 of the container":    with(knativeEnvironment, "USER_PORT", "8023"),
 		"h2c service":                   with(knativeEnvironment, "QUEUE_SERVING_PORT", "8013"),
@@ -426,7 +426,7 @@ func TestWhatKnativeSendsIsAccepted(t *testing.T) {
 	}
 }
 
-func TestKnativesTimeoutsAreCutInsteadOfOverflowing(t *testing.T) {
+func TestKnativesLongTimeoutsAreReducedInsteadOfOverflowing(t *testing.T) {
 	for _, text := range []string{"3153600001", "9223372036854775807", "99999999999999999999999999999999"} {
 		cfg := mustLoad(t, nil, map[string]string{"REVISION_TIMEOUT_SECONDS": text, "REVISION_IDLE_TIMEOUT_SECONDS": text, "DRAIN_QUIET_SECONDS": text})
 		if cfg.Gate.RequestTimeout != longestDuration || cfg.Gate.IdleTimeout != longestDuration || cfg.Gate.DrainQuiet != longestDuration {

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-func TestLinesAreAsTheLoggingConfigurationSays(t *testing.T) {
+func TestTheLoggingConfigurationDeterminesTheFormatOfLines(t *testing.T) {
 	const standard = `{"severity":"info","timestamp":"2026-01-02T03:04:05.000Z","caller":"a/b.go:7","message":"m","took":1.5}` + "\n"
 	for _, c := range []struct{ config, namespace, want string }{
 		{"", "", standard},

@@ -39,13 +39,13 @@ func TestSecretsInSettingsAreMaskedAndTheRestIsShown(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoSecretIsShownAsCheckPrintsIt(t *testing.T) {
+func TestSettingsWithoutSecretsAreShownAsCheckPrintsThem(t *testing.T) {
 	cfg := mustLoad(t, nil, allDifferent)
 	printed := readCheck(t, checkOutput(t, cfg))
 	for _, s := range cfg.settings {
 		got, hidden := s.shown()
 		if s.value.about().hint == "ENDPOINT" || s.value.about().hint == "JSON" || s.value.about().hint == "HEADERS" || s.name == "ROOT_CA" {
-			continue // the test above
+			continue // covered by the test above
 		}
 		if hidden || got != oneLine(printed[s.name]) {
 			t.Errorf("%s is shown as %q (hidden: %t), want %q", s.name, got, hidden, oneLine(printed[s.name]))
@@ -53,7 +53,7 @@ func TestWhatHasNoSecretIsShownAsCheckPrintsIt(t *testing.T) {
 	}
 }
 
-func TestAKindThatDoesNotSayHowItIsShownIsMasked(t *testing.T) {
+func TestAKindWithoutAShowFunctionIsMasked(t *testing.T) {
 	field := "secret"
 	s := setting{row: row{value: textKind("TEXT", "any text", nil, accept(anyText)).at(&field)}}
 	if got, hidden := s.shown(); got != masked || !hidden {

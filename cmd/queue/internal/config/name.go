@@ -146,7 +146,8 @@ func splitHostPort(text string) (host, portText string, ok bool) {
 
 func isPath(text string) bool { return text[0] == '/' && strings.IndexByte(text, 0) < 0 }
 
-// longestSocket is what fits into sun_path (unix(7)) with its closing zero.
+// longestSocket is the maximum length of a path in sun_path (unix(7)), which
+// also holds its terminating zero.
 const longestSocket = 107
 
 func isSocket(text string) bool {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestObservabilityConfigSetsWhatIsNotSetByItself(t *testing.T) {
+func TestObservabilityConfigSetsOnlySettingsThatAreNotSetIndividually(t *testing.T) {
 	const all = `{
 		"tracing": {"protocol": "http/protobuf", "endpoint": "http://otel:4318/v1/traces", "samplingRate": 1e-3},
 		"metrics": {"protocol": "grpc", "endpoint": "otel:4317", "exportInterval": 1},
@@ -36,10 +36,10 @@ func TestObservabilityConfigSetsWhatIsNotSetByItself(t *testing.T) {
 	cfg = mustLoad(t, []string{"--tracing=none", "--profiling=false", "--metrics-port=9999"}, map[string]string{
 		"OBSERVABILITY_CONFIG": all, "TRACING_CONFIG_SAMPLE_RATE": "0.5", "SERVING_ENABLE_REQUEST_LOG": "false"})
 	if cfg.Tracing.Protocol != "none" || cfg.Profiling || cfg.MetricsPort != 9999 || cfg.Tracing.SamplingRate != 0.5 || cfg.RequestLog {
-		t.Errorf("a setting of its own does not win: %+v", cfg)
+		t.Errorf("an individual setting does not take precedence: %+v", cfg)
 	}
 	if cfg.Tracing.Endpoint == "" || cfg.RequestLogTemplate == "" {
-		t.Errorf("what is not set by itself is lost: %+v", cfg)
+		t.Errorf("a value of OBSERVABILITY_CONFIG is lost: %+v", cfg)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestTheProtocolDeterminesTheMeaningOfRequestMetricsEndpoint(t *testing.T) {
 	}
 }
 
-func TestBadValuesInObservabilityConfigAreRefusedEvenIfUnused(t *testing.T) {
+func TestBadValuesInObservabilityConfigAreRejectedEvenIfUnused(t *testing.T) {
 	overruled := map[string]string{"TRACING_CONFIG_SAMPLE_RATE": "0.5", "TRACING_CONFIG_BACKEND": "none", "SERVING_REQUEST_METRICS_BACKEND": "none", "METRICS_PORT": "1",
 		"ENABLE_PROFILING": "false", "SERVING_ENABLE_REQUEST_LOG": "false", "SERVING_REQUEST_LOG_TEMPLATE": "x"}
 	for config, want := range map[string]string{
@@ -116,7 +116,7 @@ func TestASamplingRateThatKnativeOmitsIs0(t *testing.T) {
 	}
 }
 
-func TestPushingWithoutAnEndpointIsRefused(t *testing.T) {
+func TestPushingWithoutAnEndpointIsRejected(t *testing.T) {
 	for config, env := range map[string]string{
 		`{"tracing":{"protocol":"grpc"}}`:                 "TRACING_CONFIG_ZIPKIN_ENDPOINT",
 		`{"tracing":{"protocol":"zipkin"}}`:               "TRACING_CONFIG_ZIPKIN_ENDPOINT",
@@ -146,7 +146,7 @@ func TestUnknownKeysInObservabilityConfigAreWarnings(t *testing.T) {
 	}
 }
 
-func TestABackendOfKnativesPastIsAWarningAndReplaced(t *testing.T) {
+func TestABackendOfEarlierKnativeVersionsIsReplacedWithAWarning(t *testing.T) {
 	for _, c := range []struct{ name, text, found, metrics, tracing string }{
 		{"SERVING_REQUEST_METRICS_BACKEND", "stackdriver", "SERVING_REQUEST_METRICS_BACKEND=stackdriver", "prometheus", "none"},
 		{"SERVING_REQUEST_METRICS_BACKEND", "opencensus", "SERVING_REQUEST_METRICS_BACKEND=opencensus", "prometheus", "none"},
@@ -161,7 +161,7 @@ func TestABackendOfKnativesPastIsAWarningAndReplaced(t *testing.T) {
 			t.Errorf("%s: warnings %q", c.text, warnings)
 		}
 	}
-	// Its port counts as any other.
+	// The replaced backend's port is checked like any other.
 	if problems := problemsOf(t, nil, map[string]string{"SERVING_REQUEST_METRICS_BACKEND": "stackdriver", "USER_PORT": "9091"}); len(problems) != 1 {
 		t.Errorf("got %q", problems)
 	}

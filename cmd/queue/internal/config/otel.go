@@ -9,33 +9,35 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
-// OTel holds the settings that are named as OpenTelemetry names its environment variables. They have the meaning and the precedence
-// that Knative's queue-proxy gives them.
+// OTel holds the settings with the names of OpenTelemetry's environment
+// variables. They have the same meaning and precedence as in Knative's
+// queue-proxy.
 type OTel struct {
-	Both, Traces, Metrics OTLP // where a field of Traces or Metrics is zero, that of Both counts
+	Both, Traces, Metrics OTLP // zero fields of Traces or Metrics default to the fields of Both
 
 	ResourceAttributes []otlp.KeyValue
 	Sampler            string // "" = TRACING_CONFIG_SAMPLE_RATE
-	SamplerArg         string // a share where the sampler has one
+	SamplerArg         string // a share, for samplers that have one
 	Propagators        []string
-	Disabled           bool // nothing is traced, and no metrics are sent
+	Disabled           bool // no tracing, and no metrics over OTLP
 }
 
 // OTLP configures the exporters of a signal over OTLP.
 type OTLP struct {
-	Endpoint    string // "" = that of the exporter's own setting
+	Endpoint    string // "" = the endpoint of the exporter's Knative setting
 	Protocol    string // only compared with the protocol in use
 	Headers     []otlp.Header
 	Timeout     time.Duration // of one attempt; longestDuration = none
 	Compression string        // gzip or none
-	Certificate string        // file of certificates in PEM; "" = those of the system
-	Insecure    string        // "true", "false", or "" for what the endpoint says
+	Certificate string        // PEM file with certificates; "" = the system's
+	Insecure    string        // "true", "false", or "" = derived from the endpoint
 
-	ClientCertificate, ClientKey string // files in PEM; both or neither
+	ClientCertificate, ClientKey string // PEM files; both or neither
 }
 
-// TLSFiles are the files in PEM for a connection to a collector, those of a signal before those of both signals. The first usable one
-// applies, as in queue-proxy; a file that cannot be used is ignored.
+// TLSFiles are the PEM files for a connection to a collector; the files of a
+// signal precede those for both signals. The first usable one applies, as in
+// queue-proxy; a file that cannot be used is ignored.
 type TLSFiles struct {
 	Certificates []string // PEM files that verify the collector; none = the system's certificates
 	Clients      []ClientFiles
@@ -44,12 +46,12 @@ type TLSFiles struct {
 // ClientFiles are the files of a client certificate and its key.
 type ClientFiles struct{ Certificate, Key string }
 
-// isOTLP is true of the names of exporters that send OTLP.
+// isOTLP reports whether an exporter sends OTLP.
 func isOTLP(exporter string) bool {
 	return exporter == otlp.ProtocolGRPC || exporter == otlp.ProtocolHTTP
 }
 
-// Exporters returns the exporters of traces and metrics that are in use.
+// Exporters returns the active exporters of traces and metrics.
 func (c *Config) Exporters() (traces, metrics string) {
 	traces, metrics = c.Tracing.Protocol, c.MetricsBackend
 	if c.OTel.Disabled {
@@ -61,8 +63,10 @@ func (c *Config) Exporters() (traces, metrics string) {
 	return traces, metrics
 }
 
-// Sampling returns the share of requests that are traced, and whether that is of all requests or only of those whose senders have not
-// decided. As in queue-proxy, a rate of 0 or 1 is that of all requests; with Zipkin, which only earlier versions of it support, 0 is not.
+// Sampling returns the share of requests that are traced. ignores reports
+// whether it applies to all requests, or only to requests without a decision of
+// their sender. As in queue-proxy, a rate of 0 or 1 applies to all requests,
+// except 0 with Zipkin, which only earlier versions of queue-proxy support.
 func (c *Config) Sampling() (share float64, ignoresParent bool) {
 	if c.Tracing.Debug {
 		return 1, true
@@ -73,7 +77,7 @@ func (c *Config) Sampling() (share float64, ignoresParent bool) {
 		share = 1
 	case samplerOff:
 	case samplerRatio:
-		share, _ = rate.parse(cmp.Or(c.OTel.SamplerArg, "1")) // checkSampler has accepted it
+		share, _ = rate.parse(cmp.Or(c.OTel.SamplerArg, "1")) // accepted by checkSampler before
 	default:
 		share = c.Tracing.SamplingRate
 		if c.OTel.SamplerArg != "" {
@@ -84,7 +88,7 @@ func (c *Config) Sampling() (share float64, ignoresParent bool) {
 	return share, !isParentBased
 }
 
-// Samplers are these three, and the same after parentBased.
+// The samplers are these three, and the same names with the prefix parentBased.
 const (
 	samplerOn    = "always_on"
 	samplerOff   = "always_off"
@@ -92,11 +96,11 @@ const (
 	parentBased  = "parentbased_"
 )
 
-// propagators are the formats of a trace context by their names.
+// propagators maps names to formats of trace context.
 var propagators = map[string]gate.TraceFormats{"tracecontext": gate.W3C, "b3": gate.B3Single, "b3multi": gate.B3Multi, "baggage": 0, "none": 0}
 
-// Propagation returns the trace context formats to read and send. If formats is 0, isOff tells none from the default, all supported
-// formats.
+// Propagation returns the trace context formats to read and send. If formats is
+// 0, isOff distinguishes none from the default, which is all supported formats.
 func (c *Config) Propagation() (formats gate.TraceFormats, isOff bool) {
 	for _, name := range c.OTel.Propagators {
 		formats |= propagators[name]
@@ -104,7 +108,7 @@ func (c *Config) Propagation() (formats gate.TraceFormats, isOff bool) {
 	return formats, c.OTel.Propagators != nil && formats == 0
 }
 
-// TracesOverOTLP returns where traces go, and the files for TLS.
+// TracesOverOTLP returns the destination of traces, and the files for TLS.
 func (c *Config) TracesOverOTLP() (to otlp.Destination, files TLSFiles) {
 	return c.OTel.destination(&c.OTel.Traces, otlp.Traces.Path, c.Tracing.Protocol, c.Tracing.Endpoint)
 }

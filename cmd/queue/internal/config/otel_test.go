@@ -96,7 +96,7 @@ func TestInsecureDecidesOverTheSchemeOfVariablesOverGRPC(t *testing.T) {
 	}
 }
 
-func TestOptionsOfASignalWinOverThoseOfBoth(t *testing.T) {
+func TestOptionsOfASignalTakePrecedenceOverOptionsForBoth(t *testing.T) {
 	both := []string{"OTEL_EXPORTER_OTLP_HEADERS", "a=1", "OTEL_EXPORTER_OTLP_TIMEOUT", "1500", "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip", "OTEL_EXPORTER_OTLP_CERTIFICATE", "both.pem",
 		"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "both.pem", "OTEL_EXPORTER_OTLP_CLIENT_KEY", "both.key"}
 	ofTraces := []string{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "b=2,B=3", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "7", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none",
@@ -157,7 +157,7 @@ func TestPartsOfValuesThatKnativeIgnoresAreWarnings(t *testing.T) {
 	}
 }
 
-func TestSettingsOfExportersThatAreOffAreNotJudged(t *testing.T) {
+func TestSettingsOfDisabledExportersAreNotChecked(t *testing.T) {
 	bad := []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "http/json", "OTEL_EXPORTER_OTLP_ENDPOINT", "collector", "OTEL_EXPORTER_OTLP_TIMEOUT", "x",
 		"OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "zstd", "OTEL_EXPORTER_OTLP_METRICS_INSECURE", "maybe"}
 	for _, off := range []map[string]string{nil, {"TRACING_CONFIG_BACKEND": "stdout"}, knativeEnvironment} {
@@ -174,7 +174,7 @@ func TestSettingsOfExportersThatAreOffAreNotJudged(t *testing.T) {
 	}
 }
 
-func TestAProtocolThatIsNotTheChosenOneIsAWarning(t *testing.T) {
+func TestAProtocolOtherThanTheExportersIsAWarning(t *testing.T) {
 	for _, c := range []struct {
 		from map[string]string
 		set  []string
@@ -182,9 +182,9 @@ func TestAProtocolThatIsNotTheChosenOneIsAWarning(t *testing.T) {
 	}{
 		{exporting, []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"}, nil},
 		{exporting, []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "http/protobuf"},
-			[]string{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc has no effect: traces are sent over http/protobuf, which OBSERVABILITY_CONFIG tracing.protocol has chosen"}},
+			[]string{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc has no effect: traces are sent over http/protobuf, as set by OBSERVABILITY_CONFIG tracing.protocol"}},
 		{exportingGRPC, []string{"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "http/protobuf", "SERVING_REQUEST_METRICS_BACKEND", "grpc"},
-			[]string{"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/protobuf has no effect: metrics are sent over grpc, which SERVING_REQUEST_METRICS_BACKEND has chosen"}},
+			[]string{"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/protobuf has no effect: metrics are sent over grpc, as set by SERVING_REQUEST_METRICS_BACKEND"}},
 		{nil, []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}, nil},
 	} {
 		if _, _, warnings, err := load(nil, with(c.from, c.set...)); err != nil || !slices.Equal(warnings, c.want) {
@@ -213,7 +213,7 @@ func TestResourceAttributesAreDecoded(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", cfg.OTel.ResourceAttributes, want)
 	}
 	want := []string{`OTEL_RESOURCE_ATTRIBUTES: "x" is ignored: want key=value`, `OTEL_RESOURCE_ATTRIBUTES: "=y" is ignored: want key=value`,
-		`OTEL_RESOURCE_ATTRIBUTES: "bad=%zz" is taken as it is: want a percent-encoded value`}
+		`OTEL_RESOURCE_ATTRIBUTES: "bad=%zz" is used unchanged: want a percent-encoded value`}
 	if !slices.Equal(warnings, want) {
 		t.Errorf("warnings %q", warnings)
 	}
@@ -312,7 +312,7 @@ func TestTheExportIntervalFromTheEnvironmentTakesPrecedence(t *testing.T) {
 	}
 }
 
-func TestADisabledSDKLeavesThePageForPrometheus(t *testing.T) {
+func TestADisabledSDKKeepsThePrometheusPage(t *testing.T) {
 	for _, c := range []struct {
 		from            map[string]string
 		traces, metrics string
@@ -368,7 +368,7 @@ func TestCheckPrintsTheEffectiveExportDestinationsAndSampling(t *testing.T) {
 	}
 }
 
-func TestAnEndpointWithoutASchemeMeansHTTPSAndIsWarnedOf(t *testing.T) {
+func TestAnEndpointWithoutASchemeMeansHTTPSAndCausesAWarning(t *testing.T) {
 	bare := map[string]string{"OBSERVABILITY_CONFIG": `{"tracing":{"protocol":"grpc","endpoint":"t:4317"}}`,
 		"SERVING_REQUEST_METRICS_BACKEND": "http/protobuf", "METRICS_COLLECTOR_ADDRESS": "m:4318"}
 	cfg, _, warnings, err := load(nil, bare)
@@ -376,8 +376,8 @@ func TestAnEndpointWithoutASchemeMeansHTTPSAndIsWarnedOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"OBSERVABILITY_CONFIG tracing.endpoint=t:4317 means https, as in Knative, and no longer clear text: write http://t:4317 or https://t:4317",
-		"METRICS_COLLECTOR_ADDRESS=m:4318 means https, as in Knative, and no longer clear text: write http://m:4318 or https://m:4318",
+		"OBSERVABILITY_CONFIG tracing.endpoint=t:4317 means https, as in Knative, and no longer plaintext: write http://t:4317 or https://t:4317",
+		"METRICS_COLLECTOR_ADDRESS=m:4318 means https, as in Knative, and no longer plaintext: write http://m:4318 or https://m:4318",
 	}
 	if !slices.Equal(warnings, want) {
 		t.Errorf("got  %q\nwant %q", warnings, want)

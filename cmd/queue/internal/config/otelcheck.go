@@ -10,8 +10,10 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
-// isUsed is false of OpenTelemetry's settings that nothing reads in this configuration. They may be meant for an application that has
-// the same environment, so a bad value is then neither a problem nor a warning, as in queue-proxy.
+// isUsed returns false for an OpenTelemetry setting that this configuration
+// does not read. It may be meant for an application with the same environment,
+// so an invalid value is then neither a problem nor a warning, as in
+// queue-proxy.
 func (l *loader) isUsed(s *setting) bool {
 	traceExporter, metricExporter := l.Exporters()
 	traces, metrics, isTraced := isOTLP(traceExporter), isOTLP(metricExporter), traceExporter != "none" && traceExporter != ""
@@ -36,8 +38,9 @@ func (l *loader) isUsed(s *setting) bool {
 	return traces || metrics
 }
 
-// checkSampler reads OTEL_TRACES_SAMPLER_ARG where it means something. As in queue-proxy, a bad one stops the start if it stands alone,
-// and counts as unset if it is that of a sampler.
+// checkSampler checks OTEL_TRACES_SAMPLER_ARG if it has a meaning. As in
+// queue-proxy, an invalid value stops the start if there is no
+// OTEL_TRACES_SAMPLER, and otherwise counts as unset.
 func (l *loader) checkSampler() {
 	arg := l.setting("OTEL_TRACES_SAMPLER_ARG")
 	if l.OTel.SamplerArg == "" {
@@ -46,7 +49,7 @@ func (l *loader) checkSampler() {
 	_, err := rate.parse(l.OTel.SamplerArg)
 	switch given := l.setting("OTEL_TRACES_SAMPLER"); {
 	case len(given.ignored) > 0 || l.OTel.Sampler != "" && !strings.HasSuffix(l.OTel.Sampler, samplerRatio):
-		l.OTel.SamplerArg, arg.source = "", fromDefault // it is that of another sampler
+		l.OTel.SamplerArg, arg.source = "", fromDefault // the argument of another sampler
 	case err != nil && l.OTel.Sampler != "":
 		arg.ignored = append(arg.ignored, fmt.Sprintf("%s: %s is ignored: want %s", arg.found, quoteShort(l.OTel.SamplerArg), samplerArg.wants))
 		l.OTel.SamplerArg, arg.source = "", fromDefault
@@ -62,16 +65,17 @@ func aboveOne(text string) bool {
 	return err == nil && number > 1
 }
 
-// checkScheme warns of an endpoint without a scheme in an exporter's own setting, which means https and meant clear text
-// to earlier versions of the gate.
+// checkScheme warns about an endpoint without a scheme in a Knative setting. It
+// means https; in earlier versions of the gate it meant plaintext.
 func (l *loader) checkScheme(name string, signal *OTLP) {
 	s := l.setting(name)
 	if text := s.value.text(); text != "" && !strings.Contains(text, "://") && signal.Endpoint == "" && l.OTel.Both.Endpoint == "" {
-		l.warn("%s=%s means https, as in Knative, and no longer clear text: write http://%s or https://%s", s.found, text, text, text)
+		l.warn("%s=%s means https, as in Knative, and no longer plaintext: write http://%s or https://%s", s.found, text, text, text)
 	}
 }
 
-// checkProtocol warns if a variable names another protocol than that which the exporter's own setting has chosen.
+// checkProtocol warns if a variable names another protocol than the exporter's
+// setting.
 func (l *loader) checkProtocol(what, exporter, chosen, signal string) {
 	for _, name := range []string{signal + "PROTOCOL", "PROTOCOL"} {
 		s := l.setting(otlpPrefix + name)
@@ -80,13 +84,14 @@ func (l *loader) checkProtocol(what, exporter, chosen, signal string) {
 			continue
 		}
 		if isOTLP(chosen) && wanted != chosen {
-			l.warn("%s=%s has no effect: %s are sent over %s, which %s has chosen", s.name, wanted, what, chosen, l.setting(exporter).found)
+			l.warn("%s=%s has no effect: %s are sent over %s, as set by %s", s.name, wanted, what, chosen, l.setting(exporter).found)
 		}
 		return
 	}
 }
 
-// checkClient warns of a client certificate without a key, and the other way round.
+// checkClient warns about a client certificate without a key, and a key without
+// a certificate.
 func (l *loader) checkClient(signal string, o *OTLP) {
 	given, missing := otlpPrefix+signal+"CLIENT_CERTIFICATE", otlpPrefix+signal+"CLIENT_KEY"
 	if o.ClientCertificate == "" {
@@ -102,7 +107,7 @@ func (c *Config) writeExports(b *strings.Builder) {
 	if c.OTel.Disabled {
 		b.WriteString("# No traces and no metrics over OTLP (source: OTEL_SDK_DISABLED)\n")
 	}
-	// first is the origin of the first of the settings that is given.
+	// first returns the origin of the first of these settings that is set.
 	first := func(names ...string) string {
 		given := slices.IndexFunc(names, c.Given)
 		if given < 0 {
@@ -135,7 +140,7 @@ func (c *Config) writeExports(b *strings.Builder) {
 	}
 	if traces != "none" {
 		share, ignoresParent := c.Sampling()
-		of := "of the requests without a decision of the sender"
+		of := "of the requests whose sender made no sampling decision"
 		if ignoresParent {
 			of = "of all requests"
 		}

@@ -17,7 +17,7 @@ var (
 
 	certificateFile = textKind("PATH", "a path", plain, accept(func(text string) bool { return strings.IndexByte(text, 0) < 0 }))
 
-	// milliseconds is a timeout, 0 for none.
+	// milliseconds is a timeout; 0 = none.
 	milliseconds = ignoring(millisecondsFrom(0))
 
 	exportInterval = ignoring(millisecondsFrom(1))
@@ -28,7 +28,8 @@ var (
 		return ignoring(k)
 	}()
 
-	// samplerArg is read by checkSampler, because its meaning is the sampler's.
+	// samplerArg is checked by checkSampler, because its meaning depends on the
+	// sampler.
 	samplerArg = textKind("TEXT", "a number from 0 to 1", plain, accept(anyText))
 
 	propagatorNames = &kind[[]string]{form{"PROPAGATORS", "tracecontext, baggage, b3, b3multi or none, separated by commas", plain},
@@ -49,7 +50,7 @@ var (
 		},
 		func(names []string) string { return strings.Join(names, ",") }}
 
-	// otlpHeaders never prints a value: they are credentials as a rule.
+	// otlpHeaders never prints a value, because values are usually credentials.
 	otlpHeaders = &kind[[]otlp.Header]{
 		form{"HEADERS", "name=value pairs, percent-encoded and separated by commas", func(text string) (string, bool) { return text, true }},
 		parseHeaders,
@@ -62,7 +63,8 @@ var (
 		}}
 )
 
-// resourceAttributes are OpenTelemetry's (Resource SDK, section on OTEL_RESOURCE_ATTRIBUTES).
+// resourceAttributes has the format of OTEL_RESOURCE_ATTRIBUTES
+// (OpenTelemetry's Resource SDK).
 var resourceAttributes = &kind[[]otlp.KeyValue]{
 	form{"ATTRIBUTES", "key=value pairs, their values percent-encoded, separated by commas", plain},
 	parseAttributes,
@@ -74,7 +76,8 @@ var resourceAttributes = &kind[[]otlp.KeyValue]{
 		return strings.Join(pairs, ",")
 	}}
 
-// parseAttributes ignores pairs without a key or an equals sign, and takes values that are not percent-encoded as they are.
+// parseAttributes ignores pairs without a key or an equals sign, and keeps
+// values that are not percent-encoded unchanged.
 func parseAttributes(text string) (attributes []otlp.KeyValue, err error) {
 	var ignored []error
 	for pair := range strings.SplitSeq(text, ",") {
@@ -87,7 +90,7 @@ func parseAttributes(text string) (attributes []otlp.KeyValue, err error) {
 		if decoded, err := url.PathUnescape(value); err == nil {
 			value = decoded
 		} else {
-			ignored = append(ignored, fmt.Errorf("%s is taken as it is: want a percent-encoded value", quoteShort(pair)))
+			ignored = append(ignored, fmt.Errorf("%s is used unchanged: want a percent-encoded value", quoteShort(pair)))
 		}
 		attributes = append(attributes, otlp.KeyValue{Key: key, Value: value})
 	}
@@ -97,7 +100,8 @@ func parseAttributes(text string) (attributes []otlp.KeyValue, err error) {
 	return attributes, nil
 }
 
-// ignoring returns k with warnings instead of errors: a value that k rejects counts as unset, as in queue-proxy.
+// ignoring returns k with warnings instead of errors: a value that k rejects
+// counts as unset, as in queue-proxy.
 func ignoring[T any](k *kind[T]) *kind[T] {
 	return &kind[T]{k.form, func(text string) (v T, err error) {
 		if v, err = k.parse(text); err != nil {
@@ -128,11 +132,12 @@ func millisecondsFrom(least int64) *kind[time.Duration] {
 		}}
 }
 
-// ignoredError says which part of a value is not used, and why. It is a warning, because queue-proxy only logs it.
+// ignoredError describes an unused part of a value. It is a warning, because
+// queue-proxy only logs it.
 type ignoredError struct{ error }
 
-// parseHeaders keeps the last of several fields with the same name. It ignores pairs that are malformed, and names none of their
-// values.
+// parseHeaders keeps the last of several fields with the same name. It ignores
+// malformed pairs, and its messages contain none of their values.
 func parseHeaders(text string) (headers []otlp.Header, err error) {
 	var ignored []error
 	for i, pair := range strings.Split(text, ",") {
@@ -153,7 +158,7 @@ func parseHeaders(text string) (headers []otlp.Header, err error) {
 	return headers, nil
 }
 
-// isToken is true of the name of a field (RFC 9110 section 5.6.2).
+// isToken reports whether name is a valid field name (RFC 9110 section 5.6.2).
 func isToken(name string) bool {
 	return name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"+lowerAlphanumeric+"!#$%&'*+-.^_`|~") == ""
 }

@@ -9,16 +9,17 @@ const (
 	otlpPrefix = "OTEL_EXPORTER_OTLP_"
 )
 
-// otelRows has three rows of each setting of exporters over OTLP: for both signals, for traces and for metrics.
+// otelRows returns three rows for each setting of exporters over OTLP: for both
+// signals, for traces and for metrics.
 func otelRows(c *Config) (rows []row) {
 	for _, setting := range []struct {
 		name, standard string
 		value          func(*OTLP) value
-		help           string // begins with what the setting is, followed by " of SIGNALS"
+		help           string // starts with a noun phrase, which " of SIGNALS" follows
 	}{
 		{"ENDPOINT", "(none)", func(o *OTLP) value { return endpoint.at(&o.Endpoint) },
 			"Collector"},
-		{"PROTOCOL", "(that of the exporter)", func(o *OTLP) value { return otlpProtocol.at(&o.Protocol) },
+		{"PROTOCOL", "(the exporter's)", func(o *OTLP) value { return otlpProtocol.at(&o.Protocol) },
 			"Protocol"},
 		{"HEADERS", "(none)", func(o *OTLP) value { return otlpHeaders.at(&o.Headers) },
 			"Header fields, percent-encoded, that the gate sends to the collector"},
@@ -26,14 +27,14 @@ func otelRows(c *Config) (rows []row) {
 			"Longest time in milliseconds, 0 = unlimited, for one attempt to reach the collector"},
 		{"COMPRESSION", "none", func(o *OTLP) value { return words("gzip", "none").at(&o.Compression) },
 			"Compression of messages to the collector"},
-		{"CERTIFICATE", "(those of the system)", func(o *OTLP) value { return certificateFile.at(&o.Certificate) },
+		{"CERTIFICATE", "(the system's)", func(o *OTLP) value { return certificateFile.at(&o.Certificate) },
 			"File of certificates, in PEM, that verify the collector"},
 		{"CLIENT_CERTIFICATE", "(none)", func(o *OTLP) value { return certificateFile.at(&o.ClientCertificate) },
 			"File of the gate's certificate, in PEM, for collectors that require one"},
 		{"CLIENT_KEY", "(none)", func(o *OTLP) value { return certificateFile.at(&o.ClientKey) },
 			"File of the key, in PEM, for the client certificate"},
-		{"INSECURE", "(as the endpoint says)", func(o *OTLP) value { return words("true", "false").at(&o.Insecure) },
-			"Clear text, or TLS, over gRPC to the collector"},
+		{"INSECURE", "(depends on the endpoint)", func(o *OTLP) value { return words("true", "false").at(&o.Insecure) },
+			"Plaintext (true) or TLS (false) over gRPC to the collector"},
 	} {
 		for _, signal := range []struct {
 			prefix, flag, of string
@@ -52,39 +53,39 @@ func otelRows(c *Config) (rows []row) {
 			}
 			switch setting.name {
 			case "ENDPOINT":
-				r.help += " It wins over TRACING_CONFIG_ZIPKIN_ENDPOINT, METRICS_COLLECTOR_ADDRESS and OBSERVABILITY_CONFIG. " +
-					"host:port means https. It turns no exporter on."
+				r.help += " It takes precedence over TRACING_CONFIG_ZIPKIN_ENDPOINT, METRICS_COLLECTOR_ADDRESS and OBSERVABILITY_CONFIG. " +
+					"host:port means https. It does not enable an exporter."
 				if signal.prefix == "" {
 					r.help += " Over http/protobuf, /v1/traces and /v1/metrics are added to its path."
 				}
 			case "PROTOCOL":
-				r.help += " The exporters are chosen by TRACING_CONFIG_BACKEND, SERVING_REQUEST_METRICS_BACKEND and OBSERVABILITY_CONFIG, " +
-					"as in Knative; a warning says if this names another one."
+				r.help += " The exporters are selected by TRACING_CONFIG_BACKEND, SERVING_REQUEST_METRICS_BACKEND and OBSERVABILITY_CONFIG, " +
+					"as in Knative; a warning reports a different protocol here."
 			case "CLIENT_CERTIFICATE", "CLIENT_KEY":
-				r.help += " Certificate and key are only used together."
+				r.help += " Certificate and key are used only together."
 			case "INSECURE":
-				r.help += " It decides over the scheme of endpoints in OTEL_* settings, and not of others."
+				r.help += " It overrides the scheme of endpoints in OTEL_* settings only."
 			}
 			rows = append(rows, r)
 		}
 	}
 	return append(rows, []row{
 		{"OTEL_SERVICE_NAME", "otel-service-name", "(SERVING_SERVICE)", freeText.at(&c.Identity.ServiceName),
-			"service.name of traces and metrics. Without it: SERVING_SERVICE, SERVING_CONFIGURATION, SERVING_REVISION or " +
-				"service.name of OTEL_RESOURCE_ATTRIBUTES, whichever is set first."},
+			"service.name of traces and metrics. Default: the first one set of SERVING_SERVICE, SERVING_CONFIGURATION, SERVING_REVISION or " +
+				"service.name of OTEL_RESOURCE_ATTRIBUTES."},
 		{"OTEL_RESOURCE_ATTRIBUTES", "otel-resource-attributes", "(none)", resourceAttributes.at(&c.OTel.ResourceAttributes),
-			"Attributes of the resource of traces and metrics over OTLP, beside those of the gate, which win. They are labels of target_info for Prometheus."},
+			"Attributes of the resource of traces and metrics over OTLP, in addition to the gate's, which take precedence. They are labels of target_info for Prometheus."},
 		{"OTEL_TRACES_SAMPLER", "otel-traces-sampler", "(parentbased_traceidratio of TRACING_CONFIG_SAMPLE_RATE)", sampler.at(&c.OTel.Sampler),
 			"Requests that are traced: always_on, always_off, traceidratio (a share of OTEL_TRACES_SAMPLER_ARG), or one of these after parentbased_, " +
-				"where the decision of the sender counts. It wins over TRACING_CONFIG_SAMPLE_RATE and OBSERVABILITY_CONFIG."},
+				"which follow the sender's decision. It takes precedence over TRACING_CONFIG_SAMPLE_RATE and OBSERVABILITY_CONFIG."},
 		{"OTEL_TRACES_SAMPLER_ARG", "otel-traces-sampler-arg", "(1)", samplerArg.at(&c.OTel.SamplerArg),
 			"Share from 0 to 1 of the samplers traceidratio and parentbased_traceidratio. Without OTEL_TRACES_SAMPLER it replaces TRACING_CONFIG_SAMPLE_RATE, and a number above 1 means 1."},
-		{"OTEL_PROPAGATORS", "otel-propagators", "(tracecontext, b3 and b3multi, whichever comes)", propagatorNames.at(&c.OTel.Propagators),
-			"Formats of trace context that count in a request and are sent to the container: tracecontext, b3, b3multi; none = spans have no parent " +
+		{"OTEL_PROPAGATORS", "otel-propagators", "(tracecontext, b3 and b3multi)", propagatorNames.at(&c.OTel.Propagators),
+			"Formats of trace context that are read from requests and sent to the container: tracecontext, b3, b3multi; none = spans have no parent " +
 				"and headers are forwarded unchanged. Baggage is forwarded in any case."},
 		{"OTEL_METRIC_EXPORT_INTERVAL", "otel-metric-export-interval", "60000", exportInterval.at(&c.MetricsExportInterval),
-			"Milliseconds between two messages with metrics over OTLP. It wins over OBSERVABILITY_CONFIG."},
+			"Milliseconds between two messages with metrics over OTLP. It takes precedence over OBSERVABILITY_CONFIG."},
 		{"OTEL_SDK_DISABLED", "otel-sdk-disabled", "false", either("false", "true").at(&c.OTel.Disabled),
-			"Trace nothing and send no metrics over OTLP. The page for Prometheus remains."},
+			"Trace nothing and send no metrics over OTLP. The Prometheus page is not affected."},
 	}...)
 }

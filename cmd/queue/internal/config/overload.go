@@ -55,7 +55,7 @@ var (
 	headerField = selectorKind("FIELD", "header:NAME", "header:", exchange.ParseSelector)
 	// costField selects the cost of a request.
 	costField = selectorKind("PART", "length or header:NAME", "", exchange.ParseCostSelector)
-	// timeoutField parses a selector for a header field that holds a timeout.
+	// timeoutField selects a header field with a timeout.
 	timeoutField = selectorKind("FIELD", "header:NAME or header:NAME:ms", "header:", exchange.ParseTimeoutSelector)
 )
 

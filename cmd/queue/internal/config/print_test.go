@@ -169,7 +169,7 @@ func TestHelpAsJSONHasEveryCommandAndSetting(t *testing.T) {
 		}
 	}
 	if _, ok := flags["drain --port"]; ok {
-		t.Error("drain has a flag that it does not read")
+		t.Error("drain has a flag without effect")
 	}
 }
 
@@ -211,17 +211,17 @@ func TestHelpOfACommandIsAboutItAndItsFlags(t *testing.T) {
 	}
 }
 
-func TestTableOfSettingsIsSound(t *testing.T) {
+func TestTheTableOfSettingsIsConsistent(t *testing.T) {
 	names, flags, lastOfGroup := make(map[string]bool), make(map[string]bool), make(map[string]int)
 	for i, s := range knownSettings() {
 		for name := range strings.FieldsSeq(s.names) {
 			if names[name] || !regexp.MustCompile(`^([A-Z][A-Z0-9_]+|[A-Za-z]*\.[A-Za-z]+)$`).MatchString(name) {
-				t.Errorf("%s is there twice or malformed", name)
+				t.Errorf("%s is repeated or malformed", name)
 			}
 			names[name] = true
 		}
 		if flags[s.flag] || !regexp.MustCompile(`^[a-z][a-z0-9-]+$`).MatchString(s.flag) {
-			t.Errorf("--%s is there twice or malformed", s.flag)
+			t.Errorf("--%s is repeated or malformed", s.flag)
 		}
 		flags[s.flag] = true
 		if last, ok := lastOfGroup[s.group]; ok && last != i-1 {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// refused lists invalid texts for all settings with a hint, and refusedBy additional
-// ones for one setting.
+// refused lists invalid texts for settings by hint, and refusedBy lists
+// additional ones for single settings.
 var (
 	refused = map[string][]string{
 		"":            {"yes", "2", "on", " true"},
@@ -35,7 +35,7 @@ var (
 		"TEXT":        nil,
 		"TEMPLATE":    nil, // validated by checkTemplate
 		"PATH":        {"a\x00b"},
-		"HEADERS":     nil, // ignored, not refused
+		"HEADERS":     nil, // ignored, not rejected
 		"ATTRIBUTES":  nil, // the same
 		"RULE":        {"x", "6", "class=6,after=1s"},
 		"SAMPLER":     nil, // the same
@@ -66,7 +66,7 @@ var (
 	}
 )
 
-func TestWhatASettingDoesNotAcceptIsAProblemThatNamesSettingValueAndWhatIsAccepted(t *testing.T) {
+func TestAnInvalidValueIsAProblemThatNamesSettingValueAndExpectedValues(t *testing.T) {
 	for _, s := range knownSettings() {
 		hint := s.value.about().hint
 		if strings.Contains(hint, "|") {
@@ -104,7 +104,7 @@ func TestWhatASettingDoesNotAcceptIsAProblemThatNamesSettingValueAndWhatIsAccept
 	}
 }
 
-func TestProblemsReadWell(t *testing.T) {
+func TestProblemsHaveTheExpectedText(t *testing.T) {
 	for _, c := range []struct {
 		args      []string
 		env, text string
@@ -129,16 +129,16 @@ func TestProblemsReadWell(t *testing.T) {
 		{nil, "KUBE_APP_PROBERS", "{", `KUBE_APP_PROBERS="{": want a JSON object from paths such as /app-health/web/readyz to probes: KUBE_APP_PROBERS: is not valid JSON`},
 		{[]string{"--user-port"}, "", "", `--user-port (USER_PORT): has no value; want a port number from 1 to 65535, or auto`},
 		{[]string{"--user-port", "--check"}, "", "", `--user-port (USER_PORT): has no value; want a port number from 1 to 65535, or auto`},
-		{[]string{"--nope", "5"}, "", "", `"--nope": unknown flag; want one of those that "queue --help" lists`},
+		{[]string{"--nope", "5"}, "", "", `"--nope": unknown flag; want a flag that "queue --help" lists`},
 		{[]string{"--container-concurrency=5"}, "", "", `"--container-concurrency": unknown flag; want --concurrency`},
 		{[]string{"-user-port", "--check"}, "", "", `argument "-user-port": want --user-port, or the setting in the environment`},
 		{[]string{"USER_PORT=5"}, "", "", `argument "USER_PORT=5": want --user-port, or the setting in the environment`},
 		{[]string{"--check", "drain"}, "", "", `argument "drain": ` + wantsCommand},
-		{[]string{"node", "app.js"}, "", "", `argument "node": ` + wantsCommand + `; an application to start stands behind "--": queue -- node app.js`},
-		{[]string{"--port", "80", "./run.sh", "--nope", "it's"}, "", "", `argument "./run.sh": ` + wantsCommand + `; an application to start stands behind "--": queue --port 80 -- ./run.sh --nope 'it'\''s'`},
+		{[]string{"node", "app.js"}, "", "", `argument "node": ` + wantsCommand + `; to start an application, put its command after "--": queue -- node app.js`},
+		{[]string{"--port", "80", "./run.sh", "--nope", "it's"}, "", "", `argument "./run.sh": ` + wantsCommand + `; to start an application, put its command after "--": queue --port 80 -- ./run.sh --nope 'it'\''s'`},
 		{[]string{"prob"}, "", "", `argument "prob": did you mean queue probe?`},
 		{[]string{"--concurrency-hard", "0"}, "", "", `argument "0": ` + wantsCommand},
-		{[]string{"--"}, "", "", `argument "--": want a command behind it, which the gate shall start`},
+		{[]string{"--"}, "", "", `argument "--": want an application's command after it`},
 		{[]string{"--concurrency-hard", "false"}, "", "", `argument "false": ` + wantsCommand},
 		{[]string{"drain", "--user-port=5"}, "", "", `--user-port: not a flag of "queue drain"; want --drain-socket`},
 		{[]string{"drain", "--drain-sokcet=@a"}, "", "", `"--drain-sokcet": unknown flag; did you mean --drain-socket?`},
@@ -183,7 +183,7 @@ func TestAllProblemsAreReportedTogetherInTheOrderOfTheTable(t *testing.T) {
 	}
 }
 
-func TestLongValuesAreCutInProblems(t *testing.T) {
+func TestLongValuesAreTruncatedInProblems(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	for _, variables := range []map[string]string{{"USER_PORT": long}, {"SERVING_LOGGING_CONFIG": `{"level":"loud","x":"` + long + `"}`},
 		{"OBSERVABILITY_CONFIG": `{"tracing":"` + long + `"}`}} {
@@ -193,7 +193,7 @@ func TestLongValuesAreCutInProblems(t *testing.T) {
 	}
 }
 
-func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
+func TestContradictoryValuesAreRejected(t *testing.T) {
 	for _, c := range []struct{ variables []string }{
 		{[]string{"SERVING_READINESS_PROBE", "[]"}},
 		{[]string{"TRACING_CONFIG_ZIPKIN_ENDPOINT", "", "TRACING_CONFIG_BACKEND", "zipkin"}},

@@ -64,8 +64,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// readNames warns of variables that are probably misspelt settings, and detects whether
-// the environment comes from Knative.
+// readNames warns about variables that are probably misspelt settings, and
+// detects whether the environment comes from Knative.
 func (l *loader) readNames(names []string) {
 	var known []word
 	own := make(map[string]bool)

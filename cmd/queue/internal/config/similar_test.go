@@ -19,7 +19,7 @@ func warningsOf(t *testing.T, args []string, variables map[string]string) []stri
 
 // Kubernetes sets variables for the Services in the pod's namespace: a Service called
 // metrics sets METRICS_PORT.
-func TestAVariableThatTellsOfAServiceCountsAsUnset(t *testing.T) {
+func TestAServiceLinkCountsAsUnset(t *testing.T) {
 	variables := map[string]string{"METRICS_PORT": "tcp://10.96.12.3:80", "ADMIN_PORT": "udp://10.96.12.4:53", "STATUS_PORT": "sctp://[fd00::1]:7",
 		"USER_PORT": "81", "THREADS": "tcp://10.96.12.5:1"}
 	cfg, _, warnings, err := load([]string{"--threads=3"}, variables)
@@ -49,7 +49,7 @@ func TestAVariableThatTellsOfAServiceCountsAsUnset(t *testing.T) {
 	}
 }
 
-func TestAMisspeltVariableIsWarnedOfByName(t *testing.T) {
+func TestAMisspeltVariableCausesAWarningWithTheRightName(t *testing.T) {
 	for name, meant := range map[string]string{
 		"CONTAINER_CONCURENCY": "CONTAINER_CONCURRENCY", "CONTAINER_CONCURRENYC": "CONTAINER_CONCURRENCY", "CONTANER_CONCURENCY": "CONTAINER_CONCURRENCY",
 		"container_concurrency": "CONTAINER_CONCURRENCY", "USER_PROT": "USER_PORT", "USERPORT": "USER_PORT", "TRHEADS": "THREADS", "THREAD": "THREADS",
@@ -67,8 +67,9 @@ func TestAMisspeltVariableIsWarnedOfByName(t *testing.T) {
 	}
 }
 
-// surroundings are variables that containers really have: of Knative, of Kubernetes with Services whose names are like settings, of
-// the Go runtime, of images and shells.
+// surroundings returns variables of real containers: of Knative, of Kubernetes
+// with Services whose names resemble settings, of the Go runtime, of images and
+// shells.
 func surroundings() map[string]string {
 	variables := maps.Clone(knativeEnvironment)
 	for _, name := range strings.Fields(`
@@ -98,7 +99,7 @@ func surroundings() map[string]string {
 	return variables
 }
 
-func TestVariablesThatContainersReallyHaveAreNotWarnedOf(t *testing.T) {
+func TestVariablesOfRealContainersCauseNoWarnings(t *testing.T) {
 	warnings := warningsOf(t, nil, surroundings())
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "Kubernetes says a Service is") {
 		t.Errorf("got %q", warnings)
@@ -115,7 +116,7 @@ func TestNoSettingNameIsReportedAsAMisspelling(t *testing.T) {
 	}
 }
 
-func TestKnativeIsKnownByItsVariables(t *testing.T) {
+func TestKnativeIsDetectedByItsVariables(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		want       bool
@@ -153,8 +154,8 @@ func TestAMisspeltFlagOrCommandIsAnErrorThatNamesTheRightOne(t *testing.T) {
 		{"prboe", `argument "prboe": did you mean queue probe?`},
 		{"--probe", `"--probe": unknown flag; did you mean queue probe?`},
 		{"check", `argument "check": did you mean --check?`},
-		{"--xyz", `"--xyz": unknown flag; want one of those that "queue --help" lists`},
-		{"serve", `argument "serve": ` + wantsCommand + `; an application to start stands behind "--": queue -- serve`},
+		{"--xyz", `"--xyz": unknown flag; want a flag that "queue --help" lists`},
+		{"serve", `argument "serve": ` + wantsCommand + `; to start an application, put its command after "--": queue -- serve`},
 	} {
 		if problems := problemsOf(t, []string{c.arg}, nil); len(problems) != 1 || problems[0] != c.want {
 			t.Errorf("got %q, want %q", problems, c.want)
@@ -162,7 +163,8 @@ func TestAMisspeltFlagOrCommandIsAnErrorThatNamesTheRightOne(t *testing.T) {
 	}
 }
 
-// A namespace with many Services gives each pod seven variables for each of them.
+// In a namespace with many Services each pod has seven variables for each of
+// them.
 func BenchmarkVariables(b *testing.B) {
 	variables := surroundings()
 	for i := range 1000 {

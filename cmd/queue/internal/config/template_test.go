@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestATemplateThatDoesNotParseIsAProblemOnlyIfLinesAreWritten(t *testing.T) {
+func TestAnInvalidTemplateIsAProblemOnlyIfTheLogIsOn(t *testing.T) {
 	for _, template := range []string{"{{", "{{.Request", "{{nosuch .Request}}", "{{if}}", "{{end}}"} {
 		for _, c := range []struct {
 			args []string
@@ -24,14 +24,15 @@ func TestATemplateThatDoesNotParseIsAProblemOnlyIfLinesAreWritten(t *testing.T) 
 			}
 			cfg, _, warnings, err := load(c.args, c.env)
 			if err != nil || cfg.RequestLogTemplate != "" || len(warnings) != 1 || !strings.HasPrefix(warnings[0], c.name+want) {
-				t.Errorf("with the log off: %v, template %q, warned of %q", err, cfg.RequestLogTemplate, warnings)
+				t.Errorf("with the log off: %v, template %q, warnings %q", err, cfg.RequestLogTemplate, warnings)
 			}
 		}
 	}
 }
 
-// Knative's controller sends what the operator of the cluster wrote, to every pod.
-func TestATemplateThatParsesIsNeverAProblem(t *testing.T) {
+// Knative's controller passes the template of the cluster's operator to every
+// pod.
+func TestAValidTemplateIsNeverAProblem(t *testing.T) {
 	for _, template := range []string{
 		"{{.Request.Cookies}} {{.Request.Context}} {{.Request.URL.JoinPath `x`}}", "{{.Request.None}}", "{{template `none`}}", "{{range 99999999999}}{{end}}",
 	} {

@@ -1,4 +1,4 @@
-// Package ask asks a gate what kubelet, activator and ingress ask.
+// Package ask sends a gate the probes of kubelet, activator and ingress.
 package ask
 
 import (
@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// Callers are those whose question can be asked.
+// Callers are the probers that Gate can imitate.
 var Callers = []string{"kubelet", "activator", "ingress"}
 
-// question is one of the contract of Knative's queue-proxy.
+// question is a probe in the contract of Knative's queue-proxy.
 type question struct {
 	path, agent, probe string
 	timeout            time.Duration
@@ -32,11 +32,12 @@ var questions = map[string]question{
 
 const hash = "override"
 
-// Timeout is how long a caller itself waits.
+// Timeout returns the timeout that this prober uses.
 func Timeout(as string) time.Duration { return questions[as].timeout }
 
-// Gate asks the gate at base, a URL, and returns an error unless it says yes.
-// The certificate of a gate is of its pod, and is not verified.
+// Gate probes the gate at base, a URL, and returns an error unless the prober
+// would accept the response. It does not verify the gate's certificate, which
+// belongs to its pod.
 func Gate(ctx context.Context, base *url.URL, as string) error {
 	q, ok := questions[as]
 	if !ok {
@@ -61,7 +62,7 @@ func Gate(ctx context.Context, base *url.URL, as string) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("no gate listens on %s", base.Host)
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Errorf("no answer from %s in time", base.Host)
+		return fmt.Errorf("no response from %s in time", base.Host)
 	case err != nil:
 		return err
 	}
@@ -84,9 +85,9 @@ func (q *question) judge(response *http.Response, body string) error {
 	case response.StatusCode != http.StatusOK:
 		return fmt.Errorf("not ready: %d, %s", response.StatusCode, reason)
 	case q.probe == "queue" && body != "queue":
-		return errors.New("not ready: the answer is not a gate's")
+		return errors.New("not ready: the response is not from a gate")
 	case q.probe == "probe" && response.Header.Get("K-Network-Hash") != hash:
-		return errors.New("not ready: the answer lacks the hash that was asked for")
+		return errors.New("not ready: the response lacks the requested hash")
 	}
 	return nil
 }

@@ -1,7 +1,8 @@
-// Package cli makes man pages and completions for the gate's binary from the
-// description that it prints of itself: the gate knows its commands and settings,
-// and carries neither. cobra's generators do not fit: their completions call the
-// program they complete, and their man pages have no groups and no variables.
+// Package cli generates man pages and completions for the gate's binary from
+// the description that the binary prints of its commands and settings, so that
+// the binary does not contain them. cobra's generators are not suitable: their
+// completions call the program, and their man pages have no groups and no
+// variables.
 package cli
 
 import (
@@ -16,7 +17,7 @@ type Flag struct {
 	Name, Hint, Variable, Default, Help string
 }
 
-// Words are the values that can be completed.
+// Words returns the values that can be completed.
 func (f *Flag) Words() []string {
 	if strings.Contains(f.Hint, "|") {
 		return strings.Split(f.Hint, "|")
@@ -30,7 +31,8 @@ type Group struct {
 	Flags []Flag
 }
 
-// Command is a command of the gate; the one without a name is the gate itself.
+// Command is a command of the gate; the command without a name is the gate
+// itself.
 type Command struct {
 	Name, Summary, About string
 	Groups               []Group
@@ -42,7 +44,7 @@ type Program struct {
 	Commands []Command // the gate itself first
 }
 
-// Read asks the binary for its commands and settings.
+// Read runs the binary to get its commands and settings.
 func Read(path string) (*Program, error) {
 	text, err := exec.Command(path, "help", "--json").Output()
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Man is the man page of the program, in roff.
+// Man returns the man page of the program, in roff.
 func (p *Program) Man() string {
 	var b strings.Builder
 	gate := p.Commands[0]
@@ -23,7 +23,7 @@ func (p *Program) Man() string {
 			writeFlags(&b, g.Flags)
 		}
 	}
-	b.WriteString(".SH OPTIONS\nEvery setting is an environment variable and a flag. The flag beats the variable, which beats the default.\n")
+	b.WriteString(".SH OPTIONS\nEvery setting is an environment variable and a flag. The flag takes precedence over the variable, which takes precedence over the default.\n")
 	for _, g := range gate.Groups {
 		if g.Title != "" {
 			fmt.Fprintf(&b, ".SS %s\n", roff(g.Title))
@@ -51,7 +51,7 @@ func writeFlags(b *strings.Builder, flags []Flag) {
 	}
 }
 
-// roff escapes what has a meaning in a man page.
+// roff escapes characters with a meaning in a man page.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
@@ -60,7 +60,7 @@ func roff(text string) string {
 	return text
 }
 
-// flagsOf are all flags of a command, with the one that all have.
+// flagsOf returns all flags of a command, including --help.
 func (c *Command) flagsOf() (all []Flag) {
 	help := false
 	for _, g := range c.Groups {
@@ -83,7 +83,7 @@ func (p *Program) names() string {
 	return strings.Join(names, " ")
 }
 
-// Bash is the completion for bash.
+// Bash returns the completion for bash.
 func (p *Program) Bash() string {
 	var b strings.Builder
 	b.WriteString("# Completion of queue for bash. Made by queuectl generate.\n_queue() {\n" +
@@ -126,7 +126,7 @@ func dashed(flags []Flag) string {
 	return strings.Join(all, " ")
 }
 
-// Zsh is the completion for zsh.
+// Zsh returns the completion for zsh.
 func (p *Program) Zsh() string {
 	var b strings.Builder
 	b.WriteString("#compdef queue\n# Made by queuectl generate.\n_queue() {\n\tcase $words[2] in\n")
@@ -166,7 +166,7 @@ func zshText(text string) string {
 	return strings.NewReplacer("[", `\[`, "]", `\]`, ":", `\:`, "'", `'\''`).Replace(text)
 }
 
-// Fish is the completion for fish.
+// Fish returns the completion for fish.
 func (p *Program) Fish() string {
 	var b strings.Builder
 	b.WriteString("# Completion of queue for fish. Made by queuectl generate.\ncomplete -c queue -f\n")

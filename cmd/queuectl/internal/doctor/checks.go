@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Finding is something that is wrong, or may be.
+// Finding is a problem or a possible problem.
 type Finding struct {
 	Object  string // deployment/web
-	Warning bool   // it may be meant so
-	Text    string // what is wrong, and what helps
-	Hazard  string // name by which --accept makes it a warning
+	Warning bool   // it may be intended
+	Text    string // the problem and its solution
+	Hazard  string // name with which --accept turns it into a warning
 }
 
 func (f Finding) String() string {
@@ -22,8 +22,7 @@ func (f Finding) String() string {
 	return f.Object + ": error: " + f.Text
 }
 
-// Examine says what is wrong with the gates in the pods, and how many pods there
-// are.
+// Examine reports problems with the gates in the pods, and the number of pods.
 func (o *Objects) Examine() (findings []Finding, pods int) {
 	for _, p := range o.pods {
 		e := examination{pod: p, objects: o}
@@ -59,33 +58,33 @@ var checks = []func(*examination){
 	(*examination).hooks, (*examination).user, (*examination).ports, (*examination).serviceLinks, (*examination).running,
 }
 
-// kind is where the gate stands in the pod.
+// kind checks how the gate is placed in the pod.
 func (e *examination) kind() {
 	switch {
 	case e.isInit && e.gate.RestartPolicy != "Always":
 		e.wrong("the gate is an init container without restartPolicy: Always: the pod never starts")
 	case !e.isInit && e.job:
-		e.wrong("the gate is an ordinary container of a job, which never ends with it: make it an init container with restartPolicy: Always")
+		e.wrong("the gate is an ordinary container of a job, which therefore never completes: make it an init container with restartPolicy: Always")
 	}
 }
 
-// readiness is what the kubelet learns through the gate.
+// readiness checks the probes of the gate's container.
 func (e *examination) readiness() {
 	if e.gate.ReadinessProbe == nil {
 		e.wrong("the gate has no readinessProbe: the pod counts as ready before its application is: GET / on port %d with K-Network-Probe: queue", e.servingPort())
 	} else if !e.asksTheGate(e.gate.ReadinessProbe) {
-		e.wrong("the gate's readinessProbe does not ask about the application: GET / on port %d with K-Network-Probe: queue, or /health/ready on port %d",
+		e.wrong("the gate's readinessProbe does not check the application: GET / on port %d with K-Network-Probe: queue, or /health/ready on port %d",
 			e.servingPort(), e.adminPort())
 	}
 	if e.settings["SERVING_READINESS_PROBE"] == "none" {
-		e.warn("SERVING_READINESS_PROBE is none: the application counts as ready, whatever it does")
+		e.warn("SERVING_READINESS_PROBE is none: the application always counts as ready")
 	}
 	if probe := e.gate.LivenessProbe; probe != nil && e.asksTheGate(probe) {
-		e.wrong("the gate's livenessProbe asks whether the application is ready: the gate is restarted while that is not: /health/alive on port %d", e.adminPort())
+		e.wrong("the gate's livenessProbe checks the application: the gate is restarted while the application is not ready: /health/alive on port %d", e.adminPort())
 	}
 }
 
-// asksTheGate is true of a probe whose answer is the application's readiness.
+// asksTheGate reports whether a probe's result is the application's readiness.
 func (e *examination) asksTheGate(p *probe) bool {
 	switch {
 	case p.Exec != nil:
@@ -107,7 +106,7 @@ func (e *examination) asksTheGate(p *probe) bool {
 	return false
 }
 
-// applicationProbes are the kubelet's own questions to the application.
+// applicationProbes checks the kubelet's probes of the application.
 func (e *examination) applicationProbes() {
 	for _, c := range e.applications() {
 		for _, own := range []struct {
@@ -120,10 +119,10 @@ func (e *examination) applicationProbes() {
 			}
 			switch {
 			case p.HTTPGet != nil && e.port(c, p.HTTPGet.Port) == e.servingPort():
-				e.wrong("container %s: its %s goes to the gate's serving port, which answers probes of the kubelet itself, with 400: /app-health/%s/... on port %d",
+				e.wrong("container %s: its %s goes to the gate's serving port, which rejects probes of the kubelet with 400: /app-health/%s/... on port %d",
 					c.Name, name, c.Name, e.adminPort())
 			case name == "readinessProbe" && !e.asksTheGate(p):
-				e.warn("container %s: the kubelet runs its readinessProbe, and the gate does not know of it: SERVING_READINESS_PROBE", c.Name)
+				e.warn("container %s: the kubelet runs its readinessProbe, which the gate does not use: SERVING_READINESS_PROBE", c.Name)
 			case p.HTTPGet != nil && e.port(c, p.HTTPGet.Port) == e.adminPort() && strings.HasPrefix(p.HTTPGet.Path, "/app-health/") &&
 				!strings.Contains(e.settings["KUBE_APP_PROBERS"]+e.settings["ISTIO_KUBE_APP_PROBERS"], `"`+p.HTTPGet.Path+`"`):
 				e.wrong("container %s: its %s goes to %s, which KUBE_APP_PROBERS does not have: it gets 404", c.Name, name, p.HTTPGet.Path)
@@ -155,7 +154,7 @@ func (e *examination) servicesLead() {
 			}
 			switch n := e.port(nil, target); {
 			case n == e.userPort():
-				e.wrong("Service %s passes the gate by: its port %v leads to %v, the application's: targetPort %d", s.name, port.Port, target, e.servingPort())
+				e.wrong("Service %s bypasses the gate: its port %v leads to %v, the application's: targetPort %d", s.name, port.Port, target, e.servingPort())
 			case n == 0:
 				e.wrong("Service %s: its port %v leads to %v, which no container has", s.name, port.Port, target)
 			}
@@ -163,7 +162,7 @@ func (e *examination) servicesLead() {
 	}
 }
 
-// sharedName reports whether ports of more than one container have a name.
+// sharedName reports whether more than one container has a port of this name.
 func (e *examination) sharedName(name string) bool {
 	found := 0
 	for _, c := range slices.Concat(e.spec.InitContainers, e.spec.Containers) {
@@ -177,8 +176,8 @@ func (e *examination) sharedName(name string) bool {
 	return found > 1
 }
 
-// policies reports NetworkPolicies under which no request arrives at the gate: policies
-// of which none allows its port, and one allows the application's.
+// policies reports NetworkPolicies that block requests to the gate: none of
+// them allows its port, although one allows the application's.
 func (e *examination) policies() {
 	var blind *policy
 	for i := range e.objects.policies {
@@ -230,13 +229,13 @@ func (e *examination) isSelected(p *policy) bool {
 	return true
 }
 
-// inNamespace reports whether an object of a namespace can be beside the pod; without a
-// namespace an object goes where it is applied to.
+// inNamespace reports whether an object of a namespace can be in the pod's
+// namespace; an object without a namespace is applied to any.
 func (e *examination) inNamespace(name string) bool {
 	return name == "" || e.space == "" || name == e.space
 }
 
-// hostPorts reports ports of the node that lead to the application.
+// hostPorts reports ports of the node that bypass the gate.
 func (e *examination) hostPorts() {
 	for _, c := range e.applications() {
 		for _, entry := range c.Ports {
@@ -248,7 +247,7 @@ func (e *examination) hostPorts() {
 	}
 }
 
-// tls reports an application that speaks TLS, to which the gate does not.
+// tls reports an application with TLS for which the gate is not configured.
 func (e *examination) tls() {
 	if v := strings.ToLower(e.settings["UPSTREAM_TLS"]); v != "" && v != "off" {
 		return
@@ -272,11 +271,11 @@ func (e *examination) tls() {
 		}
 	}
 	if why != "" {
-		e.wrong("the application speaks TLS (%s) and the gate does not speak it to the application: requests fail with 502: UPSTREAM_TLS=true", why)
+		e.wrong("the application uses TLS (%s), but the gate connects without TLS: requests fail with 502: UPSTREAM_TLS=true", why)
 	}
 }
 
-// movedProbes are the HTTP probes in the settings of the gate.
+// movedProbes returns the HTTP probes in the gate's settings.
 func (e *examination) movedProbes() (all []httpGet) {
 	type handler struct{ HTTPGet *httpGet }
 	var one handler
@@ -299,7 +298,7 @@ func (e *examination) movedProbes() (all []httpGet) {
 	return all
 }
 
-// last is the finding that was added last.
+// last returns the latest finding.
 func (e *examination) last() *Finding { return &e.findings[len(e.findings)-1] }
 
 func (e *examination) matches(selector map[string]string) bool {
@@ -311,7 +310,7 @@ func (e *examination) matches(selector map[string]string) bool {
 	return true
 }
 
-// grace is the time that the pod has to end.
+// grace checks the termination grace period of the pod.
 func (e *examination) grace() {
 	period := 30.0
 	if n := e.spec.TerminationGracePeriodSeconds; n != nil {
@@ -326,22 +325,22 @@ func (e *examination) grace() {
 	}
 }
 
-// hooks are what makes the end of the pod a drain.
+// hooks checks the preStop hooks, which start the drain.
 func (e *examination) hooks() {
 	hook := e.gate.Lifecycle.PreStop
 	if e.isInit && (hook == nil || hook.Exec == nil || !strings.Contains(strings.Join(hook.Exec.Command, " "), "drain")) {
-		e.wrong("the gate is a native sidecar without a preStop hook: it gets its SIGTERM after the application has gone: exec [queue, drain]")
+		e.wrong("the gate is a native sidecar without a preStop hook: it gets SIGTERM only after the application has exited: exec [queue, drain]")
 	}
 	applications := e.applications()
 	known := slices.ContainsFunc(applications, func(c *container) bool { return serves(c, e.userPort()) })
 	for _, c := range applications {
 		if c.Lifecycle.PreStop == nil && (!known || serves(c, e.userPort())) {
-			e.warn("container %s has no preStop hook: it ends while requests are under way: httpGet /wait-for-drain?begins-within=10s on port %d", c.Name, e.adminPort())
+			e.warn("container %s has no preStop hook: it ends while requests are in progress: httpGet /wait-for-drain?begins-within=10s on port %d", c.Name, e.adminPort())
 		}
 	}
 }
 
-// serves is true of a container that says that it has the port.
+// serves reports whether a container declares the port.
 func serves(c *container, port int) bool {
 	for _, entry := range c.Ports {
 		if entry.ContainerPort == port {
@@ -351,7 +350,7 @@ func serves(c *container, port int) bool {
 	return false
 }
 
-// user is who the gate runs as.
+// user checks the user of the gate's container.
 func (e *examination) user() {
 	pod, own := e.spec.SecurityContext, e.gate.SecurityContext
 	nonRoot := own.RunAsNonRoot
@@ -370,10 +369,10 @@ func (e *examination) user() {
 	}
 }
 
-// ports are those that two processes of the pod want.
+// ports reports ports that two processes of the pod use.
 func (e *examination) ports() {
 	if e.settings["SIDE_PORTS"] != "" {
-		return // they are elsewhere
+		return // hostNetwork: other ports are used
 	}
 	own := []struct {
 		setting  string
@@ -391,14 +390,14 @@ func (e *examination) ports() {
 		}
 	}
 	if !there && slices.ContainsFunc(e.applications(), func(c *container) bool { return len(c.Ports) > 0 }) {
-		e.warn("no container says that it has port %d, where the gate forwards to (USER_PORT)", e.userPort())
+		e.warn("no container declares port %d, to which the gate forwards (USER_PORT)", e.userPort())
 	}
 }
 
-// linked are the settings that a Service of that name would give a value.
+// linked are the settings whose variables a service link could set.
 var linked = []string{"QUEUE_SERVING", "QUEUE_SERVING_TLS", "USER", "ADMIN", "AUTOSCALER_METRICS", "METRICS", "STATUS", "PROFILING", "APP_PROBE"}
 
-// serviceLinks are variables that Kubernetes makes of the names of Services.
+// serviceLinks reports Services whose service links have the names of settings.
 func (e *examination) serviceLinks() {
 	if links := e.spec.EnableServiceLinks; links != nil && !*links {
 		return
@@ -406,12 +405,12 @@ func (e *examination) serviceLinks() {
 	for _, name := range e.objects.names {
 		variable := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		if slices.Contains(linked, variable) {
-			e.warn("Service %s sets %s_PORT in every pod, as a setting of the gate is called; it counts as unset: enableServiceLinks: false", name, variable)
+			e.warn("Service %s sets %s_PORT in every pod, the name of a setting of the gate; it counts as unset: enableServiceLinks: false", name, variable)
 		}
 	}
 }
 
-// running is what the cluster says of a pod that is there.
+// running reports the state of a running pod's containers.
 func (e *examination) running() {
 	for _, s := range slices.Concat(e.status.InitContainerStatuses, e.status.ContainerStatuses) {
 		if w := s.State.Waiting; w != nil && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {

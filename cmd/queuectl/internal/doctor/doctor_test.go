@@ -31,7 +31,7 @@ func examine(t *testing.T, texts ...string) []Finding {
 
 const golden = "../manifest/testdata/golden/plain.yaml"
 
-func TestWhatInjectMakesIsHealthy(t *testing.T) {
+func TestInjectedManifestsHaveNoFindings(t *testing.T) {
 	if findings := examine(t, read(t, golden)); len(findings) > 0 {
 		t.Errorf("%v", findings)
 	}
@@ -43,25 +43,25 @@ func TestWhatInjectMakesIsHealthy(t *testing.T) {
 	}
 }
 
-func TestTheManifestsToStartFromAreHealthy(t *testing.T) {
+func TestTheManifestsInConfigHaveNoFindings(t *testing.T) {
 	const dir = "../../../../config/kubernetes/"
 	if findings := examine(t, read(t, dir+"deployment.yaml"), read(t, dir+"service.yaml")); len(findings) > 0 {
 		t.Errorf("%v", findings)
 	}
 }
 
-func TestWhatIsWrongIsFound(t *testing.T) {
+func TestProblemsAreFound(t *testing.T) {
 	healthy := read(t, golden)
 	for _, c := range []struct{ old, new, want string }{
 		{"        - name: queuegate\n", "        - name: other\n          command: [sh]\n          image: x # ", "error: has no gate"},
 		{"          restartPolicy: Always\n", "", "error: the gate is an init container without restartPolicy"},
-		{"                - name: K-Network-Probe\n                  value: queue\n", "                - name: X\n                  value: queue\n", "error: the gate's readinessProbe does not ask about the application"},
+		{"                - name: K-Network-Probe\n                  value: queue\n", "                - name: X\n                  value: queue\n", "error: the gate's readinessProbe does not check the application"},
 		{"          readinessProbe:\n            periodSeconds: 1\n", "          x:\n            periodSeconds: 1\n", "error: the gate has no readinessProbe"},
-		{"              path: /health/alive\n              port: 8022\n          readinessProbe", "              path: /healthz\n              port: 8022\n          readinessProbe", "error: the gate's livenessProbe asks whether the application is ready"},
+		{"              path: /health/alive\n              port: 8022\n          readinessProbe", "              path: /healthz\n              port: 8022\n          readinessProbe", "error: the gate's livenessProbe checks the application"},
 		{"          # Restarted after a minute.\n", "          readinessProbe: {tcpSocket: {port: http}}\n", "warning: container web: the kubelet runs its readinessProbe"},
 		{"              path: /app-health/web/livez\n              port: 8022\n", "              path: /livez\n              port: 8012\n", "error: container web: its livenessProbe goes to the gate's serving port"},
 		{"              path: /app-health/web/livez\n", "              path: /app-health/web/readyz\n", "error: container web: its livenessProbe goes to /app-health/web/readyz"},
-		{"targetPort: queue-http", "targetPort: http", "error: Service web passes the gate by: its port 80 leads to http"},
+		{"targetPort: queue-http", "targetPort: http", "error: Service web bypasses the gate: its port 80 leads to http"},
 		{"targetPort: queue-http", "targetPort: missing", "error: Service web: its port 80 leads to missing, which no container has"},
 		{"terminationGracePeriodSeconds: 330", "terminationGracePeriodSeconds: 10", "error: terminationGracePeriodSeconds is 10"},
 		{"      terminationGracePeriodSeconds: 330\n", "", "warning: terminationGracePeriodSeconds is 30: requests may take until 310"},
@@ -70,10 +70,10 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		{"            runAsUser: 65532\n", "", "warning: runAsNonRoot without a numeric runAsUser"},
 		{"            runAsUser: 65532\n", "            runAsUser: 0\n", "error: runAsNonRoot with runAsUser 0"},
 		{"              containerPort: 8080\n", "              containerPort: 8080\n            - containerPort: 9090\n", "error: container web and the gate both have port 9090: AUTOSCALER_METRICS_PORT"},
-		{"              value: \"8080\"\n", "              value: \"8081\"\n", "warning: no container says that it has port 8081"},
+		{"              value: \"8080\"\n", "              value: \"8081\"\n", "warning: no container declares port 8081"},
 		{"              containerPort: 8080\n", "              containerPort: 8080\n              hostPort: 80\n", "error: container web: hostPort 80 of the node bypasses the gate"},
-		{"            - name: http\n", "            - name: https\n", "error: the application speaks TLS (its port is named https)"},
-		{`"path":"/healthz","port":8080}`, `"path":"/healthz","port":8080,"scheme":"HTTPS"}`, "error: the application speaks TLS (its probe has the scheme HTTPS)"},
+		{"            - name: http\n", "            - name: https\n", "error: the application uses TLS (its port is named https)"},
+		{`"path":"/healthz","port":8080}`, `"path":"/healthz","port":8080,"scheme":"HTTPS"}`, "error: the application uses TLS (its probe has the scheme HTTPS)"},
 		{"  selector:\n    app: web\n", "  clusterIP: None\n  selector:\n    app: web\n", "error: Service web is headless"},
 	} {
 		text := strings.Replace(healthy, c.old, c.new, 1)
@@ -92,7 +92,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 	}
 }
 
-func TestAServiceThatIsCalledAsASettingIsFound(t *testing.T) {
+func TestAServiceWithTheNameOfASettingIsFound(t *testing.T) {
 	const metrics = "apiVersion: v1\nkind: Service\nmetadata: {name: metrics}\nspec: {selector: {app: other}, ports: [{port: 80}]}\n"
 	findings := examine(t, read(t, golden), metrics)
 	if len(findings) != 1 || !findings[0].Warning || !strings.Contains(findings[0].Text, "METRICS_PORT") {
@@ -104,7 +104,7 @@ func TestAServiceThatIsCalledAsASettingIsFound(t *testing.T) {
 	}
 }
 
-func TestAPodThatRunsSaysWhatItsContainersDo(t *testing.T) {
+func TestTheStateOfARunningPodsContainersIsReported(t *testing.T) {
 	text := strings.Split(read(t, golden), "\n---\n")[0]
 	text = strings.Replace(text, "kind: Deployment", "kind: Pod", 1)
 	_, spec, _ := strings.Cut(text, "    spec:\n")
@@ -122,7 +122,7 @@ func TestAPodThatRunsSaysWhatItsContainersDo(t *testing.T) {
 	}
 }
 
-func TestANetworkPolicyThatShutsTheGateOutIsFound(t *testing.T) {
+func TestANetworkPolicyThatBlocksTheGateIsFound(t *testing.T) {
 	const policy = "kind: NetworkPolicy\nmetadata: {name: web}\nspec: {podSelector: {matchLabels: {app: web}}, ingress: [{ports: [{port: 8080}]}]}\n"
 	findings := examine(t, read(t, golden), policy)
 	if len(findings) != 1 || findings[0].String() != "deployment/web: error: NetworkPolicy web allows port 8080 of the application and not port 8012 of the gate: no request arrives" {
@@ -147,7 +147,7 @@ func TestANetworkPolicyThatShutsTheGateOutIsFound(t *testing.T) {
 	}
 }
 
-func TestAPortNameOfTwoContainersIsFound(t *testing.T) {
+func TestAPortNameUsedByTwoContainersIsFound(t *testing.T) {
 	text := strings.Replace(read(t, golden), "        # The one and only.\n", "        - name: metrics\n          ports: [{name: http, containerPort: 9113}]\n          lifecycle: {preStop: {sleep: {seconds: 1}}}\n", 1)
 	text = strings.Replace(text, "targetPort: queue-http", "targetPort: http", 1)
 	findings := examine(t, text)

@@ -1,5 +1,5 @@
-// Package doctor looks at manifests, or at what runs, and says what is wrong with
-// the gate in them.
+// Package doctor checks manifests, or objects of a cluster, and reports
+// problems with the gate in them.
 package doctor
 
 import (
@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The parts of Kubernetes' objects that are looked at.
+// The fields of Kubernetes' objects that are checked.
 type (
 	object struct {
 		Kind     string
@@ -105,11 +105,11 @@ type (
 	}
 )
 
-// pod is a pod, or what makes pods.
+// pod is a pod, or the pod template of a workload.
 type pod struct {
 	object   string
 	kind     string
-	space    string // namespace; "" = where it is applied to
+	space    string // namespace; "" = any
 	job      bool
 	labels   map[string]string
 	spec     podSpec
@@ -124,10 +124,10 @@ type Objects struct {
 	pods     []*pod
 	services []service
 	policies []policy
-	names    []string // of services, in order
+	names    []string // of services, sorted
 }
 
-// Add reads YAML or JSON.
+// Add parses YAML or JSON.
 func (o *Objects) Add(text string) error {
 	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
 		var document any
@@ -162,7 +162,7 @@ func (o *Objects) add(raw []byte) error {
 	switch top.Kind {
 	case "Service":
 		s := service{name: top.Metadata.Name, namespace: top.Metadata.Namespace}
-		// A Service of Knative has a template in the place of a selector.
+		// A Service of Knative has a template instead of a selector.
 		if err = json.Unmarshal(top.Spec, &s); err == nil && s.Selector != nil {
 			o.services = append(o.services, s)
 		}
@@ -200,8 +200,8 @@ func (o *Objects) add(raw []byte) error {
 	return nil
 }
 
-// findGate looks for the container that runs the gate, by its name, its image
-// or its command.
+// findGate finds the container that runs the gate, by its name, its image or
+// its command.
 func (p *pod) findGate() {
 	find := func(is func(*container) bool) bool {
 		for _, list := range []struct {
@@ -239,14 +239,14 @@ func (p *pod) findGate() {
 	}
 }
 
-// flags are those of the settings that are looked at.
+// flags maps the checked settings to their flags.
 var flags = map[string]string{
 	"QUEUE_SERVING_PORT": "port", "QUEUE_SERVING_TLS_PORT": "tls-port", "USER_PORT": "user-port", "ADMIN_PORT": "admin-port",
 	"AUTOSCALER_METRICS_PORT": "autoscaler-metrics-port", "METRICS_PORT": "metrics-port", "STATUS_PORT": "status-port",
 	"UPSTREAM_TLS": "upstream-tls", "REVISION_TIMEOUT_SECONDS": "timeout", "DRAIN_QUIET_SECONDS": "drain-quiet", "SIDE_PORTS": "side-ports",
 }
 
-// number is a setting of the gate.
+// number returns the value of a numeric setting of the gate.
 func (p *pod) number(name string, standard float64) float64 {
 	if n, err := strconv.ParseFloat(p.settings[name], 64); err == nil {
 		return n
@@ -258,7 +258,7 @@ func (p *pod) servingPort() int { return int(p.number("QUEUE_SERVING_PORT", 8012
 func (p *pod) adminPort() int   { return int(p.number("ADMIN_PORT", 8022)) }
 func (p *pod) userPort() int    { return int(p.number("USER_PORT", 8080)) }
 
-// applications are the containers beside the gate.
+// applications returns the containers other than the gate.
 func (p *pod) applications() (all []*container) {
 	for i := range p.spec.Containers {
 		if c := &p.spec.Containers[i]; c != p.gate {
@@ -268,7 +268,7 @@ func (p *pod) applications() (all []*container) {
 	return all
 }
 
-// port resolves a port that may be a name, of c or, if it is nil, of any
+// port resolves a port, which may be a name, in c or, if c is nil, in any
 // container.
 func (p *pod) port(c *container, port any) int {
 	switch v := port.(type) {

@@ -1,5 +1,5 @@
-// Package kube reaches pods through kubectl, with whatever cluster and
-// credentials that has.
+// Package kube reaches pods through kubectl, with its configured cluster and
+// credentials.
 package kube
 
 import (
@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// Kubectl is a kubectl with the flags that choose cluster and namespace.
+// Kubectl runs kubectl with flags that select cluster and namespace.
 type Kubectl struct {
 	Path  string // "" = kubectl
 	Flags []string
 }
 
-// Pod is what there is to know of a pod to reach it.
+// Pod has the information needed to reach a pod.
 type Pod struct {
 	Name, Phase string
-	// Ports are the numbers by the name of containers' ports.
+	// Ports maps the names of containers' ports to numbers.
 	Ports map[string]int
 }
 
@@ -39,7 +39,7 @@ func (k *Kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Get returns what kubectl says of objects, as JSON.
+// Get returns objects as JSON.
 func (k *Kubectl) Get(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := k.command(ctx, append(append([]string{"get"}, args...), "-o", "json")...)
 	var complaints bytes.Buffer
@@ -70,7 +70,7 @@ func because(err error, complaints *bytes.Buffer) error {
 	return err
 }
 
-// Pods lists the pods of a selector that run.
+// Pods lists the running pods of a selector.
 func (k *Kubectl) Pods(ctx context.Context, selector string) ([]Pod, error) {
 	text, err := k.Get(ctx, "pods", "-l", selector)
 	if err != nil {
@@ -110,14 +110,14 @@ func (k *Kubectl) Pods(ctx context.Context, selector string) ([]Pod, error) {
 
 var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) ->`)
 
-// Forwarding is a port of a pod that is reachable here.
+// Forwarding is a local port that is forwarded to a port of a pod.
 type Forwarding struct {
 	Address string
 	cancel  context.CancelFunc
 	ended   chan struct{}
 }
 
-// Ended reports that kubectl has given up, as it does when the pod goes.
+// Ended reports whether kubectl has exited, as it does when the pod is deleted.
 func (f *Forwarding) Ended() bool {
 	select {
 	case <-f.ended:
@@ -127,11 +127,11 @@ func (f *Forwarding) Ended() bool {
 	}
 }
 
-// Close ends it.
+// Close stops the forwarding.
 func (f *Forwarding) Close() { f.cancel() }
 
-// Forward makes a port of a pod reachable until ctx ends or Close. It waits for
-// that as long as start lasts.
+// Forward forwards a port of a pod until ctx ends or Close is called. It waits
+// for the forwarding until start ends.
 func (k *Kubectl) Forward(ctx, start context.Context, pod string, port int) (*Forwarding, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := k.command(ctx, "port-forward", "pod/"+pod, fmt.Sprintf(":%d", port), "--address", "127.0.0.1")
@@ -140,7 +140,7 @@ func (k *Kubectl) Forward(ctx, start context.Context, pod string, port int) (*Fo
 	failed := func(err error) error {
 		cancel()
 		if start.Err() != nil {
-			err = errors.New("no answer in time")
+			err = errors.New("no response in time")
 		}
 		return fmt.Errorf("kubectl port-forward pod/%s: %w", pod, because(err, &complaints))
 	}
@@ -165,7 +165,7 @@ func (k *Kubectl) Forward(ctx, start context.Context, pod string, port int) (*Fo
 		}
 	}
 	if err = cmd.Wait(); err == nil {
-		err = errors.New("it ended")
+		err = errors.New("it exited")
 	}
 	return nil, failed(err)
 }

@@ -26,7 +26,7 @@ func (b *aliasBudget) count(n *yaml.Node) (size int, err error) {
 			return 0, fmt.Errorf("line %d: the anchor &%s contains itself", n.Line, n.Value)
 		}
 		if b.spent += size; b.spent > maxAliasNodes {
-			return 0, fmt.Errorf("line %d: *%s: the aliases of the file stand for more than %d values", n.Line, n.Value, maxAliasNodes)
+			return 0, fmt.Errorf("line %d: *%s: the aliases of the file expand to more than %d values", n.Line, n.Value, maxAliasNodes)
 		}
 		return size, nil
 	}

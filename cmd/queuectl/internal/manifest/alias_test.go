@@ -33,8 +33,8 @@ func TestAFileWithExcessiveAliasExpansionIsLeftUnchanged(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			files, notes := Inject([]File{{"bomb.yaml", c.text}}, options)
-			if len(notes) != 1 || !notes[0].Left || !strings.HasPrefix(notes[0].String(), "bomb.yaml: left as it is: line ") ||
-				!strings.Contains(notes[0].Text, c.line) || !strings.Contains(notes[0].Text, "stand for more than 100000 values") {
+			if len(notes) != 1 || !notes[0].Left || !strings.HasPrefix(notes[0].String(), "bomb.yaml: left unchanged: line ") ||
+				!strings.Contains(notes[0].Text, c.line) || !strings.Contains(notes[0].Text, "expand to more than 100000 values") {
 				t.Errorf("notes %v", notes)
 			}
 			if files[0].Text != c.text {
@@ -58,7 +58,7 @@ func TestAFileWithAliasesIsInjected(t *testing.T) {
 
 func TestARecursiveAnchorIsReportedWithItsLine(t *testing.T) {
 	_, notes := Inject([]File{{"a.yaml", "a: 1\nb: &b\n  c: [*b]\n"}}, options)
-	if len(notes) != 1 || notes[0].String() != "a.yaml: left as it is: line 3: the anchor &b contains itself" {
+	if len(notes) != 1 || notes[0].String() != "a.yaml: left unchanged: line 3: the anchor &b contains itself" {
 		t.Errorf("notes %v", notes)
 	}
 }
@@ -141,6 +141,6 @@ spec:
 func TestAnAnnotationWithTooManyChangesIsRejected(t *testing.T) {
 	r := verbatim{Before: "", Changes: make([]change, maxChanges+1)}
 	if _, err := decodeVerbatim(r.encode()); err == nil {
-		t.Error("it was accepted")
+		t.Error("the annotation was accepted")
 	}
 }

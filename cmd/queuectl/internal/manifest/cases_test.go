@@ -22,7 +22,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-func TestAnInjectedManifestReadsWell(t *testing.T) {
+func TestAnInjectedManifestEqualsTheGoldenFile(t *testing.T) {
 	const golden = "testdata/golden/plain.yaml"
 	got, _ := one(File{"plain.yaml", read(t, "testdata/plain.yaml")}, options)
 	if *update {
@@ -35,23 +35,23 @@ func TestAnInjectedManifestReadsWell(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeRewrittenIsSaid(t *testing.T) {
+func TestObjectsThatCannotBeRewrittenAreReported(t *testing.T) {
 	for _, c := range []struct {
 		file  string
 		wants []string
 	}{
-		{"plain.yaml", []string{"service/web: port 6060 does not lead to the application, and stays"}},
-		{"indentless.yaml", []string{"statefulset/db: container log: its readinessProbe stays with the kubelet: it is an exec probe",
-			"statefulset/db: container log: its livenessProbe stays as it is: it is an exec probe", "statefulset/db: terminationGracePeriodSeconds is 10"}},
-		{"noport.yaml", []string{"pod/noport: left as it is: container x has no port: --user-port says which"}},
-		{"already.yaml", []string{"pod/already: left as it is: it has a gate already"}},
-		{"crd.yaml", []string{"service/knative: left as it is: objects of the kind Service are not rewritten"}},
-		{"broken.yaml", []string{"broken.yaml: left as it is: this is no YAML: "}},
-		{"aliascontainers.yaml", []string{"pod/a: left as it is: containers: is used elsewhere through the anchor &c", "pod/b: left as it is: its containers are an alias"}},
-		{"anchors.yaml", []string{"pod/anchors: container a: its readinessProbe stays with the kubelet: it: is used elsewhere through the anchor &probe"}},
-		{"mergedprobe.yaml", []string{"container merged: its readinessProbe stays with the kubelet: it comes from a merge key", "its livenessProbe stays as it is: it comes from a merge key"}},
-		{"lifecycle.yaml", []string{"pod/own-prestop: container a: its own preStop hook stays"}},
-		{"hostprobe.yaml", []string{"its readinessProbe stays with the kubelet: it goes to the host example.com", `the container has no port called "nameless"`, "hostNetwork"}},
+		{"plain.yaml", []string{"service/web: port 6060 does not lead to the application, and is unchanged"}},
+		{"indentless.yaml", []string{"statefulset/db: container log: its readinessProbe is kept by the kubelet: it is an exec probe",
+			"statefulset/db: container log: its livenessProbe is unchanged: it is an exec probe", "statefulset/db: terminationGracePeriodSeconds is 10"}},
+		{"noport.yaml", []string{"pod/noport: left unchanged: container x has no port: set one with --user-port"}},
+		{"already.yaml", []string{"pod/already: left unchanged: it already has a gate"}},
+		{"crd.yaml", []string{"service/knative: left unchanged: objects of the kind Service are not rewritten"}},
+		{"broken.yaml", []string{"broken.yaml: left unchanged: this is not YAML: "}},
+		{"aliascontainers.yaml", []string{"pod/a: left unchanged: containers: is used elsewhere through the anchor &c", "pod/b: left unchanged: its containers are an alias"}},
+		{"anchors.yaml", []string{"pod/anchors: container a: its readinessProbe is kept by the kubelet: it: is used elsewhere through the anchor &probe"}},
+		{"mergedprobe.yaml", []string{"container merged: its readinessProbe is kept by the kubelet: it comes from a merge key", "its livenessProbe is unchanged: it comes from a merge key"}},
+		{"lifecycle.yaml", []string{"pod/own-prestop: container a: its preStop hook is kept"}},
+		{"hostprobe.yaml", []string{"its readinessProbe is kept by the kubelet: it goes to the host example.com", `the container has no port called "nameless"`, "hostNetwork"}},
 	} {
 		text := read(t, "testdata/"+c.file)
 		_, notes := Inject([]File{{c.file, text}}, options)
@@ -88,8 +88,8 @@ func TestOptionsChooseContainerAndPort(t *testing.T) {
 	}
 }
 
-// A file that was injected is edited.
-func TestUninjectOutlivesEditsElsewhere(t *testing.T) {
+// Edit an injected file, then uninject it.
+func TestUninjectWorksAfterEditsElsewhere(t *testing.T) {
 	for _, c := range []struct{ file, old, new string }{
 		{"plain.yaml", "image: registry.example/web:1", "image: registry.example/web:22222"},
 		{"plain.yaml", "# The shop's web server.\n", "# One.\n# Two.\n# Three.\n"},
@@ -118,12 +118,12 @@ func TestAGateWithoutAReadableRecordIsLeftAsItIs(t *testing.T) {
 		t.Errorf("%v", notes)
 	}
 	if again, notes := one(File{"plain.yaml", edited}, options); len(notes) == 0 || !notes[0].Failed || !strings.Contains(again, Annotation+": 'x{") {
-		t.Errorf("injected over what could not be taken out: %v", notes)
+		t.Errorf("injected although uninject failed: %v", notes)
 	}
 }
 
-// The manifests to start from, and those that are injected, have the same gate.
-func TestTheGateIsThatOfTheManifestsToStartFrom(t *testing.T) {
+// The manifests in config and injected manifests must have the same gate.
+func TestTheInjectedGateEqualsTheGateOfTheManifestsInConfig(t *testing.T) {
 	_, gates := podSpecs(t, File{"deployment.yaml", read(t, "../../../../config/kubernetes/deployment.yaml")})
 	injected, _ := one(File{"plain.yaml", read(t, "testdata/plain.yaml")}, options)
 	_, own := podSpecs(t, File{"plain.yaml", injected})
@@ -132,7 +132,7 @@ func TestTheGateIsThatOfTheManifestsToStartFrom(t *testing.T) {
 	}
 	for key, want := range gates[0] {
 		switch key {
-		case "env", "securityContext", "image": // the latter is in the pod there, in part
+		case "env", "securityContext", "image": // part of the image is set by the pod there
 		default:
 			if got := own[0][key]; !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %v, in config/kubernetes %v", key, got, want)
@@ -152,7 +152,7 @@ func TestTheGateIsThatOfTheManifestsToStartFrom(t *testing.T) {
 	}
 }
 
-// FuzzUninject looks for a manifest that does not come back.
+// FuzzUninject searches for a manifest that uninject does not restore.
 func FuzzUninject(f *testing.F) {
 	for _, name := range []string{"plain.yaml", "indentless.yaml", "flow.yaml", "jsonlist.json", "comments.yaml", "services.yaml", "dashline.yaml", "nullannotations.yaml"} {
 		text, err := os.ReadFile("testdata/" + name)
@@ -163,7 +163,7 @@ func FuzzUninject(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, Annotation) {
-			t.Skip("injected already")
+			t.Skip("already injected")
 		}
 		injected, notes := one(File{"x", text}, options)
 		if injected == text {

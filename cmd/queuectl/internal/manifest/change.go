@@ -23,12 +23,13 @@ func (s *source) checkShared(what string, n *yaml.Node) error {
 	return nil
 }
 
-// insertFirst puts keys before those of a mapping that has some.
+// insertFirst inserts keys before the first key of a mapping, which must not be
+// empty.
 func (s *source) insertFirst(mapping, keys *yaml.Node) {
 	s.insertBefore(mapping.Content[0], isFlow(mapping), keys)
 }
 
-// insertBefore puts keys before one of their mapping.
+// insertBefore inserts keys before a key of their mapping.
 func (s *source) insertBefore(key *yaml.Node, inFlow bool, keys *yaml.Node) {
 	at := s.offset(key)
 	if inFlow {
@@ -39,7 +40,8 @@ func (s *source) insertBefore(key *yaml.Node, inFlow bool, keys *yaml.Node) {
 	s.replace(at, at, s.block(keys, indent)+s.eol+indent)
 }
 
-// prepend puts an element before those of a sequence that has some.
+// prepend inserts an element before the first element of a sequence, which must
+// not be empty.
 func (s *source) prepend(sequence, element *yaml.Node) error {
 	first := sequence.Content[0]
 	if isFlow(sequence) {
@@ -57,7 +59,7 @@ func (s *source) prepend(sequence, element *yaml.Node) error {
 	return nil
 }
 
-// dash is the offset of the dash before an element in block style.
+// dash returns the offset of the dash before an element in block style.
 func (s *source) dash(element *yaml.Node) (int, error) {
 	// The dash is on the line of the element or, with a comment in between,
 	// above it.
@@ -66,7 +68,8 @@ func (s *source) dash(element *yaml.Node) (int, error) {
 		if content := strings.TrimLeft(line, " "); strings.HasPrefix(content, "-") {
 			return s.lines[i] + len(line) - len(content), nil
 		}
-		// "key: - x" is no YAML: a dash behind something is that of an outer sequence.
+		// "key: - x" is not valid YAML: a dash after other text belongs to an
+		// outer sequence.
 		if at := strings.LastIndex(line, "- "); i == element.Line-1 && at >= 0 {
 			return 0, errors.New("a sequence within the line of another")
 		}
@@ -74,7 +77,7 @@ func (s *source) dash(element *yaml.Node) (int, error) {
 	return 0, errors.New("a sequence without a dash")
 }
 
-// fill gives a key that has no value, or an empty mapping or sequence, one.
+// fill sets the value of a key that has none, or an empty mapping or sequence.
 func (s *source) fill(e *entry, value *yaml.Node, inFlow bool) {
 	if text := s.text[s.offset(e.value):]; isFlow(e.value) || text != "" && (text[0] == '~' || strings.HasPrefix(strings.ToLower(text), "null")) {
 		from := s.offset(e.value)
@@ -89,12 +92,12 @@ func (s *source) fill(e *entry, value *yaml.Node, inFlow bool) {
 	s.replace(at+1, at+1, " "+flow(value))
 }
 
-// isEmpty is true of a value that has nothing in it.
+// isEmpty reports whether a value is empty.
 func isEmpty(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Tag == "!!null" || n.Kind != yaml.ScalarNode && n.Kind != yaml.AliasNode && len(n.Content) == 0
 }
 
-// remove takes a key out of its mapping, or puts keys in its place.
+// remove removes a key from its mapping, or replaces it with other keys.
 func (s *source) remove(e *entry, inFlow bool, instead *yaml.Node) error {
 	from, to := s.offset(e.key), s.end(e.key, e.value, inFlow)
 	if instead != nil {
@@ -116,10 +119,10 @@ func (s *source) remove(e *entry, inFlow bool, instead *yaml.Node) error {
 			to = s.lines[line+1]
 		}
 		s.replace(start, to, "")
-	case !inFlow && e.next != nil: // first behind a dash
+	case !inFlow && e.next != nil: // the first key after a dash
 		s.replace(from, s.offset(e.next), "")
 	default:
-		return errors.New("nothing would be left of what it is in")
+		return errors.New("its mapping would be empty")
 	}
 	return nil
 }

@@ -1,7 +1,8 @@
-// Package manifest puts the gate into manifests of Kubernetes, and takes it out
-// again. It edits bytes: what it has no reason to change keeps its comments, its
-// order and its form, and Uninject gives back exactly what Inject was given.
+// Package manifest adds the gate to manifests of Kubernetes, and removes it
+// again. It edits bytes: text that need not change keeps its comments, order
+// and style, and Uninject restores exactly the text that Inject was given.
 //
-// A workload or Service that was changed has an annotation (Annotation) with
-// what Uninject puts back. What cannot be rewritten is left as it is, and said.
+// A changed workload or Service gets an annotation (Annotation) with the data
+// that Uninject needs. Objects that cannot be rewritten are left unchanged,
+// with a note.
 package manifest

@@ -7,7 +7,7 @@ import (
 	kubectl "sigs.k8s.io/yaml"
 )
 
-// edits are what people and tools do to an injected gate.
+// gateEdits are typical edits of an injected gate by people and tools.
 var gateEdits = []struct{ name, old, new string }{
 	{"image bump", "image: registry.example/queuegate\n", "image: registry.example/queuegate:2 # renovate\n"},
 	{"variable", "            - name: SERVING_NAMESPACE\n", "            - name: QUEUE_CAPACITY\n              value: \"7\"\n            - name: SERVING_NAMESPACE\n"},
@@ -37,7 +37,7 @@ func TestInjectingAgainKeepsEditsOfTheGate(t *testing.T) {
 	}
 }
 
-func TestAFlagThatChangedWinsOverAnEditAndSaysSo(t *testing.T) {
+func TestAChangedFlagTakesPrecedenceOverAnEditWithANote(t *testing.T) {
 	injected, _ := one(File{"plain.yaml", read(t, "testdata/plain.yaml")}, options)
 	edited := strings.Replace(injected, "image: registry.example/queuegate\n", "image: registry.example/queuegate:2\n", 1)
 	other := options
@@ -69,7 +69,7 @@ func TestAReformattedManifestIsInjectedAgainAndUninjected(t *testing.T) {
 		}
 		injected, _ := one(f, options)
 		if !strings.Contains(injected, Annotation+`: '{`) {
-			continue // unchanged, or of a form that only a verbatim record describes
+			continue // unchanged, or with a style that only a verbatim record can describe
 		}
 		var formatted []string
 		for _, document := range decode(t, File{f.Name, injected}) {
@@ -99,7 +99,8 @@ func TestAReformattedManifestIsInjectedAgainAndUninjected(t *testing.T) {
 	}
 }
 
-// sameContent compares the objects of two files, but for the record of the injection.
+// sameContent compares the objects of two files without the records of the
+// injection.
 func sameContent(t *testing.T, a, b File) bool {
 	t.Helper()
 	content := func(f File) (all []string) {
@@ -149,7 +150,7 @@ func TestTheRecordsOfEarlierVersionsAreRead(t *testing.T) {
 	}
 }
 
-func TestARecordThatWasEditedDoesNotDamageTheFile(t *testing.T) {
+func TestAnEditedRecordDoesNotDamageTheFile(t *testing.T) {
 	injected, _ := one(File{"plain.yaml", read(t, "testdata/plain.yaml")}, options)
 	start := strings.Index(injected, Annotation+": '") + len(Annotation) + 3
 	end := start + strings.Index(injected[start:], "'\n")
@@ -171,7 +172,7 @@ func TestARecordThatWasEditedDoesNotDamageTheFile(t *testing.T) {
 	}
 }
 
-func TestTheGateFollowsAnotherPortOfTheApplication(t *testing.T) {
+func TestTheGateFollowsAChangedPortOfTheApplication(t *testing.T) {
 	injected, _ := one(File{"plain.yaml", read(t, "testdata/plain.yaml")}, options)
 	edited := strings.Replace(injected, "containerPort: 8080\n", "containerPort: 8081\n", 1)
 	edited = strings.Replace(edited, "image: registry.example/queuegate\n", "image: registry.example/queuegate:2\n", 1)
@@ -181,8 +182,8 @@ func TestTheGateFollowsAnotherPortOfTheApplication(t *testing.T) {
 	}
 }
 
-// The text of a record is used once, however many containers have its name.
-func TestARecordCannotBlowUpAFile(t *testing.T) {
+// Each text of a record is used once, even if many containers have its name.
+func TestARecordCannotMakeAFileGrow(t *testing.T) {
 	probe := strings.Repeat("x", 100_000)
 	var text strings.Builder
 	text.WriteString("kind: Pod\nmetadata:\n  name: a\n  annotations:\n    " + Annotation + `: '{"was":{"a/readinessProbe":"readinessProbe: ` + probe +

@@ -15,15 +15,16 @@ type File struct {
 	Text string
 }
 
-// Note says what was left as it is, or what a reader should know.
+// Note is about an object that was left unchanged, or otherwise of interest to
+// the user.
 type Note struct {
-	File, Object string // the latter is as kubectl writes it: deployment/web
+	File, Object string // Object is in kubectl's format: deployment/web
 	Text         string
-	Left         bool // the object, or the file, is as it was
+	Left         bool // the object or the file is unchanged
 	// Failed means that traffic would fail or bypass the gate, or that an object with a
 	// gate could not be changed.
 	Failed bool
-	Hazard string // name with which Options.Accept turns Failed off
+	Hazard string // name with which Options.Accept clears Failed
 }
 
 func (n Note) String() string {
@@ -32,28 +33,29 @@ func (n Note) String() string {
 		where += ": " + n.Object
 	}
 	if n.Left {
-		return where + ": left as it is: " + n.Text
+		return where + ": left unchanged: " + n.Text
 	}
 	return where + ": " + n.Text
 }
 
-// Hazards are the names of what Inject reports as failed unless it is accepted.
+// Hazards are the names of the failures that Options.Accept can accept.
 var Hazards = []string{"headless", "host-port", "network-policy", "services"}
 
-// failure is an error that counts as failed: the object needs a decision of its owner.
+// failure is an error that sets Note.Failed: the owner of the object must
+// decide.
 type failure struct{ error }
 
-// noteOf returns the note of an object that was left as it is.
+// noteOf returns the note of an object that was left unchanged.
 func noteOf(file string, o manifestObject, err error) Note {
 	return Note{File: file, Object: o.String(), Text: err.Error(), Left: true, Failed: errors.As(err, new(failure))}
 }
 
-// Options say what the gate is like that Inject puts in. Annotations of a workload take
-// precedence over them.
+// Options configure the gate that Inject adds. Annotations of a workload take
+// precedence.
 type Options struct {
 	Image       string
-	Container   string // name of the container that serves; "" = see pod.choose
-	UserPort    int    // 0 = its port
+	Container   string // name of the serving container; "" = see pod.choose
+	UserPort    int    // 0 = the container's port
 	Concurrency int    // 0 = unlimited
 	Services    bool   // point Services and NetworkPolicies at the gate
 	// LiveSettings mounts the pod's annotations at podInfoDir of the gate.
@@ -63,8 +65,9 @@ type Options struct {
 	Accept       []string          // of Hazards
 }
 
-// Inject puts the gate into the workloads of all files. Files whose objects have
-// it already are brought to what the options say; edits of the gates in them are kept.
+// Inject adds the gate to the workloads of all files. In files whose objects
+// already have a gate it applies the options again, and keeps edits of these
+// gates.
 func Inject(files []File, o Options) (injected []File, notes []Note) {
 	clean, notes, priors := uninject(files)
 	passes := make([]*pass, len(clean))
@@ -72,7 +75,7 @@ func Inject(files []File, o Options) (injected []File, notes []Note) {
 	for i, f := range clean {
 		s, err := parse(f.Text)
 		if err != nil {
-			continue // uninject has said so
+			continue // uninject has reported it
 		}
 		passes[i] = &pass{source: s, file: f, options: o, priors: priors[i]}
 		workloads = append(workloads, passes[i].workloads()...)
@@ -86,7 +89,7 @@ func Inject(files []File, o Options) (injected []File, notes []Note) {
 		p.traffic(workloads)
 		result, err := p.checked()
 		if err != nil {
-			// A record cannot describe the form of this file.
+			// A record cannot describe the style of this file.
 			again := &pass{source: &source{}, file: f, options: o, priors: priors[i]}
 			if again.source, err = parse(f.Text); err == nil {
 				again.verbatim = true
@@ -129,7 +132,7 @@ func (p *pass) note(o manifestObject, said []Note, err error) {
 	}
 }
 
-// workloads puts the gate into the workloads of the file.
+// workloads adds the gate to the workloads of the file.
 func (p *pass) workloads() (all []workload) {
 	for i, o := range p.objects() {
 		w, said, err := p.inject(o, p.options, p.priors[i])
@@ -141,7 +144,7 @@ func (p *pass) workloads() (all []workload) {
 	return all
 }
 
-// traffic points the Services and NetworkPolicies of the file at the gates.
+// traffic points the Services and NetworkPolicies of the file to the gates.
 func (p *pass) traffic(workloads []workload) {
 	for _, o := range p.objects() {
 		var said []Note
@@ -156,7 +159,7 @@ func (p *pass) traffic(workloads []workload) {
 	}
 }
 
-// checked makes the edits, and makes sure that they can be taken back.
+// checked applies the edits, and verifies that they can be undone.
 func (s *source) checked() (string, error) {
 	result, err := apply(s.text, s.edits)
 	if err != nil {
@@ -167,18 +170,18 @@ func (s *source) checked() (string, error) {
 	}
 	back, notes := Uninject([]File{{Text: result}})
 	if len(notes) > 0 || back[0].Text != s.text {
-		return "", fmt.Errorf("the change could not be taken back again %v", notes)
+		return "", fmt.Errorf("the change could not be undone: %v", notes)
 	}
 	return result, nil
 }
 
-// Uninject takes out what Inject has put in.
+// Uninject undoes Inject.
 func Uninject(files []File) (clean []File, notes []Note) {
 	clean, notes, _ = uninject(files)
 	return clean, notes
 }
 
-// uninject also returns the gates that it took out, by the index of their objects.
+// uninject also returns the removed gates, by the index of their objects.
 func uninject(files []File) (clean []File, notes []Note, priors []map[int]*prior) {
 	for _, f := range files {
 		gates := map[int]*prior{}
@@ -215,14 +218,14 @@ func uninjectFile(f File, gates map[int]*prior) (result string, notes []Note, er
 	if result, err = apply(s.text, s.edits); err != nil {
 		return "", notes, err
 	}
-	// Text from an annotation that was edited must not break the file.
+	// Text from an edited annotation must not make the file invalid.
 	if after, err := parse(result); err != nil || len(after.objects()) != len(objects) {
-		return "", notes, fmt.Errorf("an annotation %s was edited: the file would be no YAML without the gate (%v)", Annotation, err)
+		return "", notes, fmt.Errorf("an annotation %s was edited: the file would not be valid YAML without the gate (%v)", Annotation, err)
 	}
 	return result, notes, nil
 }
 
-// manifestObject is an object of Kubernetes in a document, or in a List.
+// manifestObject is an object of Kubernetes in a document or in a List.
 type manifestObject struct {
 	kind, name string
 	node       *yaml.Node
@@ -250,13 +253,14 @@ func (s *source) objects() (all []manifestObject) {
 	return all
 }
 
-// templates are the places of the pod's metadata and spec.
+// templates are the paths to the pod's metadata and spec, by kind.
 var templates = map[string][]string{
 	"Pod": {}, "Deployment": {"spec", "template"}, "StatefulSet": {"spec", "template"}, "ReplicaSet": {"spec", "template"},
 	"DaemonSet": {"spec", "template"}, "Job": {"spec", "template"}, "CronJob": {"spec", "jobTemplate", "spec", "template"},
 }
 
-// workload is what Services and NetworkPolicies need to know of one with a gate.
+// workload has the data of a workload with a gate that Services and
+// NetworkPolicies need.
 type workload struct {
 	namespace string
 	labels    map[string]string
@@ -265,8 +269,8 @@ type workload struct {
 	gatePort  int
 }
 
-// inject puts the gate into an object if it has pods; said is what a reader
-// should know.
+// inject adds the gate to an object if it has pods. said are notes for the
+// user.
 func (s *source) inject(o manifestObject, options Options, before *prior) (w *workload, said []Note, err error) {
 	path, ok := templates[o.kind]
 	if !ok {
@@ -277,7 +281,7 @@ func (s *source) inject(o manifestObject, options Options, before *prior) (w *wo
 	}
 	template := at(o.node, path...)
 	if at(o.node, "metadata", "annotations", Annotation) != nil {
-		return nil, nil, nil // it could not be taken out, and that was said
+		return nil, nil, nil // the gate could not be removed, which was reported
 	}
 	with, err := options.applied(at(o.node, "metadata", "annotations"))
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 
 var options = Options{Image: "registry.example/queuegate", Concurrency: 10, Services: true}
 
-// corpus is testdata/*.yaml and *.json, and the same with other line ends.
+// corpus returns testdata/*.yaml and *.json, and copies with other line
+// endings.
 func corpus(t *testing.T) (files []File) {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*.*")
@@ -46,7 +47,7 @@ func one(f File, o Options) (string, []Note) {
 	return files[0].Text, notes
 }
 
-func TestUninjectGivesBackWhatInjectWasGivenByteForByte(t *testing.T) {
+func TestUninjectRestoresTheInputOfInjectByteForByte(t *testing.T) {
 	changed := 0
 	for _, f := range corpus(t) {
 		injected, notes := one(f, options)
@@ -110,7 +111,7 @@ func eachMap(v any, do func(map[string]any)) {
 	}
 }
 
-// stripped is a document without what Inject is there to change.
+// stripped returns a document without the parts that Inject may change.
 func stripped(t *testing.T, f File) []any {
 	documents := decode(t, f)
 	eachMap(documents, func(m map[string]any) {
@@ -132,7 +133,7 @@ func stripped(t *testing.T, f File) []any {
 	return documents
 }
 
-func TestInjectChangesNothingElse(t *testing.T) {
+func TestInjectChangesOnlyTheExpectedParts(t *testing.T) {
 	for _, f := range corpus(t) {
 		if strings.HasPrefix(f.Name, "broken") {
 			continue
@@ -145,7 +146,7 @@ func TestInjectChangesNothingElse(t *testing.T) {
 	}
 }
 
-// podSpecs are the specs of pods with a gate, with their gates.
+// podSpecs returns the specs of pods with a gate, and their gates.
 func podSpecs(t *testing.T, f File) (specs, gates []map[string]any) {
 	eachMap(decode(t, f), func(m map[string]any) {
 		list, _ := m["initContainers"].([]any)
@@ -158,7 +159,7 @@ func podSpecs(t *testing.T, f File) (specs, gates []map[string]any) {
 	return specs, gates
 }
 
-func TestWhatIsInjectedIsSound(t *testing.T) {
+func TestInjectedGatesAreConsistentAndValid(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "queue")
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "./cmd/queue")
 	build.Dir = "../../../.."
@@ -176,7 +177,7 @@ func TestWhatIsInjectedIsSound(t *testing.T) {
 			var env []string
 			variables, ok := gates[i]["env"].([]any)
 			if !ok {
-				continue // not ours
+				continue // not injected
 			}
 			for _, v := range variables {
 				v := v.(map[string]any)
@@ -198,8 +199,7 @@ func TestWhatIsInjectedIsSound(t *testing.T) {
 	}
 }
 
-// checkRewritten fails unless each path of a rewritten probe is one that the
-// gate knows.
+// checkRewritten fails unless the gate has each path of a rewritten probe.
 func checkRewritten(t *testing.T, name string, spec map[string]any, env []string) {
 	t.Helper()
 	probers := map[string]any{}

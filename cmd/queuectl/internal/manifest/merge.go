@@ -12,9 +12,9 @@ import (
 // placeholder stands for the text of an edited gate until keepText puts it in.
 const placeholder = "queuegate.dev/placeholder"
 
-// merged returns the gate to write: ours, with the edits that were made to the one before.
-// The edits are the differences between that and the gate that inject wrote with the
-// options recorded beside it.
+// merged returns the gate to write: ours, with the edits of the previous gate.
+// The edits are the differences between the previous gate and the gate that
+// inject wrote with the recorded options.
 func (p *pod) merged(ours *yaml.Node, inFlow bool) *yaml.Node {
 	p.record.Sum = checksum(ours)
 	if p.prior == nil || p.prior.gate == nil {
@@ -38,8 +38,8 @@ func (p *pod) merged(ours *yaml.Node, inFlow bool) *yaml.Node {
 	return gate
 }
 
-// baseGate returns the gate that inject writes with the recorded options, nil if it
-// writes none.
+// baseGate returns the gate that inject wrote with the recorded options, nil if
+// it writes none.
 func (p *pod) baseGate() *yaml.Node {
 	scratch := *p.source
 	b := &pod{source: &scratch, options: p.prior.options, spec: p.spec, name: p.name}
@@ -53,8 +53,8 @@ func (p *pod) baseGate() *yaml.Node {
 	return b.gate()
 }
 
-// keepText replaces the placeholder in the edits from first on by the text of the gate
-// before, so that an edited gate keeps its comments and its form.
+// keepText replaces the placeholder in the edits from first on with the text of
+// the previous gate, so that an edited gate keeps its comments and style.
 func (p *pod) keepText(first int) {
 	if p.prior == nil || p.prior.text == "" {
 		return
@@ -98,8 +98,9 @@ func canonical(n *yaml.Node) string {
 	return compact(sorted)
 }
 
-// merger merges in three ways: what differs between base and theirs is kept, what
-// differs between base and ours is taken over, and ours wins where both differ.
+// merger performs a three-way merge: changes from base to theirs are kept,
+// changes from base to ours are applied, and ours takes precedence in
+// conflicts.
 type merger struct{ p *pod }
 
 func (m *merger) merge(path string, base, theirs, ours *yaml.Node) *yaml.Node {
@@ -117,7 +118,7 @@ func (m *merger) merge(path string, base, theirs, ours *yaml.Node) *yaml.Node {
 	case isNamed(theirs) && isNamed(ours) && (base == nil || isNamed(base)):
 		return m.lists(path, base, theirs, ours)
 	case theirs != nil && ours != nil && ours.Kind == yaml.ScalarNode:
-		m.p.say("the gate's %s was edited to %s and is now %s, as the flags say", strings.TrimPrefix(path, "."), compact(theirs), compact(ours))
+		m.p.say("the gate's %s was edited to %s and is now %s, as set by the flags", strings.TrimPrefix(path, "."), compact(theirs), compact(ours))
 	}
 	return ours
 }
@@ -147,7 +148,7 @@ func (m *merger) mappings(path string, base, theirs, ours *yaml.Node) *yaml.Node
 	return &merged
 }
 
-// isNamed reports whether a list's items are told apart by their names.
+// isNamed reports whether a list's items are identified by names.
 func isNamed(n *yaml.Node) bool {
 	return n != nil && n.Kind == yaml.SequenceNode && len(n.Content) > 0 &&
 		!slices.ContainsFunc(n.Content, func(item *yaml.Node) bool { return text(at(item, "name")) == "" })

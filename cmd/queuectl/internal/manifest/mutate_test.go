@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Manifests with some bytes added, lost or repeated: most are odd, some are no
-// YAML, and none may be damaged.
-func TestMutatedManifestsComeBack(t *testing.T) {
+// Add, remove or repeat some bytes of manifests: most results are unusual, some
+// are not YAML, and none may be damaged.
+func TestMutatedManifestsAreRestoredByUninject(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"\n", " ", "  ", "-", "- ", ":", "#", `"`, "'", "{", "}", "[", "]", ",", "|", ">", "&a ", "*a", "\t", "\r", "<<: ", "é", "null", "!!str ", " #x", "\n\n"}
 	var seeds []string

@@ -15,7 +15,7 @@ import (
 // GateName is the name of the gate's container.
 const GateName = "queuegate"
 
-// portHTTP is the name of the gate's serving port, which Services lead to.
+// portHTTP is the name of the gate's serving port, the target of Services.
 const portHTTP = "queue-http"
 
 // Defaults of a gate in a pod, in seconds: the quiet period of its drain, the longest
@@ -29,23 +29,23 @@ const (
 // waitForDrain is the path of the application's preStop hook.
 const waitForDrain = "/wait-for-drain?begins-within=10s"
 
-// probeKinds are the probes that stay with the kubelet and go through the gate.
+// probeKinds are the probes that the kubelet keeps sending, but to the gate.
 var probeKinds = []struct{ key, path string }{{"livenessProbe", "livez"}, {"startupProbe", "startupz"}}
 
-// pod is a pod's spec that the gate is put into.
+// pod is the pod spec that gets a gate.
 type pod struct {
 	*source
 	options applied
 	spec    *yaml.Node
 	name    string // of the workload
-	prior   *prior // the gate that it had before
+	prior   *prior // the previous gate
 	record  record
 
 	containers *yaml.Node
 	app        *yaml.Node
 	appName    string
 	userPort   int
-	used       map[int]bool // ports of containers
+	used       map[int]bool // ports used by containers
 	ports      map[string]int
 	readiness  []*yaml.Node // probes, with the names of their containers
 	names      []string
@@ -72,7 +72,8 @@ func (p *pod) inject() error {
 	return p.addGate()
 }
 
-// read finds out what there is, and refuses what cannot be edited.
+// read collects the facts about the pod, and returns an error if it cannot be
+// edited.
 func (p *pod) read() error {
 	if p.spec == nil {
 		return errors.New("it has no pod")
@@ -90,7 +91,7 @@ func (p *pod) read() error {
 			return errors.New("a container is an alias")
 		}
 		if n != p.containers && n.Kind != yaml.MappingNode {
-			return errors.New("a container is no mapping")
+			return errors.New("a container is not a mapping")
 		}
 		if err := p.checkShared("containers", n); err != nil {
 			return err
@@ -100,7 +101,7 @@ func (p *pod) read() error {
 	for _, list := range []string{"initContainers", "containers"} {
 		for _, c := range items(at(p.spec, list)) {
 			if name := text(at(c, "name")); name == GateName || name == "queue-proxy" {
-				return fmt.Errorf("it has a gate already, the container %s", name)
+				return fmt.Errorf("it already has a gate, the container %s", name)
 			}
 			for i, port := range items(at(c, "ports")) {
 				n, ok, err := portNumber(at(port, "containerPort"))
@@ -116,8 +117,8 @@ func (p *pod) read() error {
 	return p.choose()
 }
 
-// choose finds the container that serves, and its port: the one container with a port
-// that is named as one for HTTP is, or the first with a port.
+// choose selects the serving container and its port: the only container with a
+// port whose name means HTTP, or else the first with a port.
 func (p *pod) choose() error {
 	best := 0
 	var same []string
@@ -138,7 +139,7 @@ func (p *pod) choose() error {
 		return fmt.Errorf("it has no container %s (--container)", p.options.Container)
 	}
 	if len(same) > 1 {
-		return failure{fmt.Errorf("the containers %s all have a port that is named as one for HTTP is: --container says which one serves", strings.Join(same, ", "))}
+		return failure{fmt.Errorf("the containers %s all have a port whose name means HTTP: select one with --container", strings.Join(same, ", "))}
 	}
 	if p.app == nil {
 		p.app = items(p.containers)[0]
@@ -150,7 +151,7 @@ func (p *pod) choose() error {
 		p.userPort = p.options.UserPort
 	}
 	if p.userPort == 0 {
-		return fmt.Errorf("container %s has no port: --user-port says which", p.appName)
+		return fmt.Errorf("container %s has no port: set one with --user-port", p.appName)
 	}
 	p.used[p.userPort] = true
 	return nil
@@ -159,9 +160,9 @@ func (p *pod) choose() error {
 // httpNames are names of ports for HTTP without TLS.
 var httpNames = []string{"http", "http1", "h2c", "http2", "grpc", "web"}
 
-// servingPort returns the port of a container that most looks like one for HTTP, with a
-// rank: 3 if it is named as one, 2 if it is named https, 1 for the first TCP port, 0 for
-// none.
+// servingPort returns the container's most likely port for HTTP, with a rank: 3
+// if its name means HTTP, 2 if it is named https, 1 for the first TCP port, 0
+// for none.
 func servingPort(container *yaml.Node) (port, rank int) {
 	for _, entry := range items(at(container, "ports")) {
 		n, ok := integer(at(entry, "containerPort"))
@@ -182,8 +183,9 @@ func servingPort(container *yaml.Node) (port, rank int) {
 	return port, rank
 }
 
-// userPortNames are the names by which a Service reaches the application's port. A name
-// that several containers use means the first of them.
+// userPortNames returns the names with which a Service can refer to the
+// application's port. A name used by several containers refers to the first of
+// them.
 func (p *pod) userPortNames() (names []string) {
 	seen := map[string]bool{}
 	for _, c := range items(p.containers) {
@@ -217,7 +219,8 @@ func (p *pod) checkPorts() {
 	}
 }
 
-// port is a port of the gate: the usual one, or the next that no container has.
+// port returns a port for the gate: the usual one, or the next that no
+// container uses.
 func (p *pod) port(usual int) int {
 	if n, ok := p.ports[strconv.Itoa(usual)]; ok {
 		return n
@@ -231,7 +234,7 @@ func (p *pod) port(usual int) int {
 	return n
 }
 
-// rewrite moves a container's probes behind the gate.
+// rewrite moves a container's probes to the gate.
 func (p *pod) rewrite(c *yaml.Node) error {
 	name := text(at(c, "name"))
 	var preStop *yaml.Node
@@ -246,9 +249,9 @@ func (p *pod) rewrite(c *yaml.Node) error {
 		probe, err := p.resolved(c, e.value)
 		switch {
 		case err != nil:
-			p.say("container %s: its readinessProbe stays with the kubelet: %v", name, err)
+			p.say("container %s: its readinessProbe is kept by the kubelet: %v", name, err)
 		case p.editable(c, e) != nil:
-			p.say("container %s: its readinessProbe stays with the kubelet: %v", name, p.editable(c, e))
+			p.say("container %s: its readinessProbe is kept by the kubelet: %v", name, p.editable(c, e))
 		default:
 			p.checkScheme(c, probe)
 			if text := p.textOf(e, isFlow(c)); text != computed("readinessProbe", probe) {
@@ -270,22 +273,22 @@ func (p *pod) rewrite(c *yaml.Node) error {
 	if preStop != nil && !moved {
 		key := c.Content[0]
 		if len(c.Content) > 2 {
-			key = c.Content[2] // behind the name, as a rule
+			key = c.Content[2] // usually after the name
 		}
 		p.insertBefore(key, isFlow(c), preStop)
 	}
 	for _, kind := range probeKinds {
 		if e := lookup(c, kind.key); e != nil && !isEmpty(resolve(e.value)) {
 			if err := p.rewriteProbe(c, e, "/app-health/"+name+"/"+kind.path); err != nil {
-				p.say("container %s: its %s stays as it is: %v", name, kind.key, err)
+				p.say("container %s: its %s is unchanged: %v", name, kind.key, err)
 			}
 		}
 	}
 	return nil
 }
 
-// preStop is what a container's lifecycle gets, so that the application outlives
-// its requests; nil for nothing.
+// preStop returns the lifecycle to add to a container, so that the application
+// outlives its requests; nil for none.
 func (p *pod) preStop(c *yaml.Node) (*yaml.Node, error) {
 	hook := object("preStop", object("httpGet", object("path", waitForDrain, "port", p.port(8022))))
 	e := lookup(c, "lifecycle")
@@ -293,16 +296,16 @@ func (p *pod) preStop(c *yaml.Node) (*yaml.Node, error) {
 	case e == nil:
 		return object("lifecycle", hook), nil
 	case at(e.value, "preStop") != nil:
-		p.say("container %s: its own preStop hook stays: it should outlast the drain, which /wait-for-drain of port %d tells", p.appName, p.port(8022))
+		p.say("container %s: its preStop hook is kept: it should wait for the drain by calling /wait-for-drain on port %d", p.appName, p.port(8022))
 	case p.editable(c, e) != nil || isEmpty(e.value) || e.value.Kind != yaml.MappingNode:
-		p.say("container %s: its lifecycle stays without /wait-for-drain", p.appName)
+		p.say("container %s: its lifecycle is kept without /wait-for-drain", p.appName)
 	default:
 		p.insertFirst(e.value, hook)
 	}
 	return nil, nil
 }
 
-// editable is nil for a key whose value is written where it is.
+// editable returns nil if the value of a key can be edited in place.
 func (p *pod) editable(in *yaml.Node, e *entry) error {
 	if e.merged {
 		return errors.New("it comes from a merge key (<<)")
@@ -310,7 +313,7 @@ func (p *pod) editable(in *yaml.Node, e *entry) error {
 	return p.checkShared("it", e.value)
 }
 
-// handlerOf is the one handler of a probe.
+// handlerOf returns the only handler of a probe.
 func handlerOf(probe *yaml.Node) (*entry, error) {
 	for _, kind := range []string{"httpGet", "tcpSocket", "grpc"} {
 		if e := lookup(probe, kind); e != nil {
@@ -323,7 +326,8 @@ func handlerOf(probe *yaml.Node) (*entry, error) {
 	return nil, errors.New("it has no handler")
 }
 
-// resolved is a probe without aliases, its named port resolved.
+// resolved returns a copy of a probe without aliases, with its named port
+// resolved.
 func (p *pod) resolved(c, probe *yaml.Node) (*yaml.Node, error) {
 	handler, err := handlerOf(probe)
 	if err != nil {
@@ -385,7 +389,8 @@ func deepCopy(n *yaml.Node) *yaml.Node {
 	return c
 }
 
-// rewriteProbe lets the kubelet ask the gate, which asks the application.
+// rewriteProbe points the kubelet's probe to the gate, which probes the
+// application.
 func (p *pod) rewriteProbe(c *yaml.Node, e *entry, path string) error {
 	if e.merged {
 		return errors.New("it comes from a merge key (<<)")
@@ -410,7 +415,7 @@ func (p *pod) rewriteProbe(c *yaml.Node, e *entry, path string) error {
 		if e.value.Anchor != "" || p.shared[e.value] != "" && e.value.Kind != yaml.AliasNode {
 			return p.checkShared("it", e.value)
 		}
-		// What is used elsewhere stays there; here is a copy of its own.
+		// A value that is used elsewhere is not edited; use a copy.
 		whole := object()
 		for i := 0; i < len(probe.Content); i += 2 {
 			if probe.Content[i].Value != handler.key.Value {
@@ -434,13 +439,13 @@ func (p *pod) rewriteProbe(c *yaml.Node, e *entry, path string) error {
 	return nil
 }
 
-// checkScheme notes an application whose probe uses TLS.
+// checkScheme records that the application's probe uses TLS.
 func (p *pod) checkScheme(c, probe *yaml.Node) {
 	n, ok := integer(at(probe, "httpGet", "port"))
 	p.tls = p.tls || c == p.app && ok && n == p.userPort && strings.EqualFold(text(at(probe, "httpGet", "scheme")), "HTTPS")
 }
 
-// graceSeconds is how long a drain may take.
+// graceSeconds returns how long a drain may take.
 func (p *pod) graceSeconds() int {
 	seconds := extraSeconds
 	for _, s := range []struct {
@@ -456,8 +461,8 @@ func (p *pod) graceSeconds() int {
 	return seconds
 }
 
-// addGate puts in the gate's container, first among the init containers, and
-// time for its drain.
+// addGate adds the gate's container, first among the init containers, and
+// extends the grace period for its drain.
 func (p *pod) addGate() error {
 	var grace []any
 	if e := lookup(p.spec, "terminationGracePeriodSeconds"); e == nil {
@@ -484,7 +489,7 @@ func (p *pod) addGate() error {
 	case list.merged || list.value.Kind == yaml.AliasNode:
 		return errors.New("its initContainers are an alias")
 	case !isEmpty(list.value) && list.value.Kind != yaml.SequenceNode:
-		return errors.New("its initContainers are no sequence")
+		return errors.New("its initContainers are not a sequence")
 	}
 	if err := p.checkShared("initContainers", list.value); err != nil {
 		return err
@@ -530,7 +535,7 @@ func (p *pod) addVolume() (pair []any, err error) {
 	case list.merged || list.value.Kind == yaml.AliasNode:
 		return nil, errors.New("its volumes are an alias")
 	case !isEmpty(list.value) && list.value.Kind != yaml.SequenceNode:
-		return nil, errors.New("its volumes are no sequence")
+		return nil, errors.New("its volumes are not a sequence")
 	}
 	if err := p.checkShared("volumes", list.value); err != nil {
 		return nil, err
@@ -543,7 +548,8 @@ func (p *pod) addVolume() (pair []any, err error) {
 	return nil, p.prepend(list.value, volume)
 }
 
-// gate is the container, in the form of config/kubernetes/deployment.yaml.
+// gate returns the gate's container, in the form of
+// config/kubernetes/deployment.yaml.
 func (p *pod) gate() *yaml.Node {
 	serving, admin, metrics := p.port(8012), p.port(8022), p.port(9091)
 	var env []*yaml.Node
@@ -579,7 +585,7 @@ func (p *pod) gate() *yaml.Node {
 		set("UPSTREAM_TLS", "true")
 		if p.unverified() {
 			set("UPSTREAM_TLS_INSECURE", "true")
-			p.say("container %s speaks TLS: UPSTREAM_TLS is set, and its certificate is not verified; --set UPSTREAM_TLS_CA=FILE verifies it", p.appName)
+			p.say("container %s uses TLS: UPSTREAM_TLS is set, and its certificate is not verified; --set UPSTREAM_TLS_CA=FILE verifies it", p.appName)
 		}
 	}
 	switch len(p.readiness) {
@@ -631,7 +637,8 @@ func (p *pod) gate() *yaml.Node {
 	)
 }
 
-// unverified reports whether no setting says how the container's certificate is verified.
+// unverified reports whether no setting configures the verification of the
+// container's certificate.
 func (p *pod) unverified() bool {
 	for _, name := range []string{"UPSTREAM_TLS_CA", "UPSTREAM_TLS_INSECURE", "ROOT_CA"} {
 		if _, ok := p.options.Set[name]; ok {

@@ -16,7 +16,8 @@ import (
 // a verbatim record.
 const Annotation = "queuegate.dev/injected"
 
-// record says what of an object's original cannot be computed from the injected object.
+// record has the parts of an object's original that cannot be computed from the
+// injected object.
 type record struct {
 	Options *applied `json:"with,omitempty"` // of a workload
 	Port    int      `json:"port,omitempty"` // of the application
@@ -106,7 +107,7 @@ func (s *source) annotate(o manifestObject, first int, r *record) error {
 	case isEmpty(e.value):
 		s.fill(e, pair, isFlow(metadata))
 	case e.value.Kind != yaml.MappingNode:
-		return errors.New("metadata.annotations: is no mapping")
+		return errors.New("metadata.annotations: is not a mapping")
 	default:
 		s.insertFirst(e.value, pair)
 	}
@@ -175,7 +176,7 @@ func (s *source) rendered(text string, inFlow bool, indent string) (string, erro
 		if inFlow {
 			return text, nil // YAML in flow style without quotes
 		}
-		return "", fmt.Errorf("the annotation %s has text that is no YAML", Annotation)
+		return "", fmt.Errorf("the annotation %s has text that is not YAML", Annotation)
 	}
 	if inFlow {
 		return strings.TrimSuffix(strings.TrimPrefix(flow(parsed.documents[0]), "{"), "}"), nil

@@ -36,7 +36,8 @@ func integer(n *yaml.Node) (i int, ok bool) {
 	return 0, false
 }
 
-// portNumber is integer for a port. It returns an error for a number that is no port.
+// portNumber is integer for a port. It returns an error for a number that is
+// not a port.
 func portNumber(n *yaml.Node) (port int, ok bool, err error) {
 	port, ok = integer(n)
 	number := ok

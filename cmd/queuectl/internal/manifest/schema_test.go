@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What Kubernetes itself would read, field by field, is read after an injection
-// as before it: no field is unknown, and none has a wrong type.
-func TestKubernetesReadsWhatIsInjected(t *testing.T) {
+// Decode the objects with Kubernetes' types before and after an injection: no
+// field may be unknown or have a wrong type.
+func TestInjectedObjectsAreValidForKubernetes(t *testing.T) {
 	checked, gates := 0, 0
 	for _, f := range corpus(t) {
 		if strings.HasPrefix(f.Name, "broken") || strings.Contains(f.Name, " ") {
@@ -27,7 +27,7 @@ func TestKubernetesReadsWhatIsInjected(t *testing.T) {
 		}
 		for i := range before {
 			if _, err := strictly(before[i]); err != nil {
-				continue // the corpus has what Kubernetes would refuse
+				continue // the corpus has objects that Kubernetes would reject
 			}
 			checked++
 			spec, err := strictly(after[i])
@@ -52,7 +52,7 @@ func TestKubernetesReadsWhatIsInjected(t *testing.T) {
 	}
 }
 
-// objectsOf are the objects of a file in JSON, those of a List apart.
+// objectsOf returns the objects of a file in JSON, including those in Lists.
 func objectsOf(t *testing.T, f File) (all [][]byte) {
 	var add func(v any)
 	add = func(v any) {
@@ -71,7 +71,7 @@ func objectsOf(t *testing.T, f File) (all [][]byte) {
 	return all
 }
 
-// strictly decodes an object as what it says that it is.
+// strictly decodes an object into the type of its kind.
 func strictly(text []byte) (core.PodSpec, error) {
 	var head struct{ Kind string }
 	if err := json.Unmarshal(text, &head); err != nil {

@@ -27,7 +27,7 @@ func ParseSetting(text string) (s Setting, err error) {
 	s.Flag, s.Value = strings.TrimPrefix(flag, SettingPrefix), value
 	switch {
 	case !hasValue && !s.Remove:
-		return s, fmt.Errorf("%q: want SETTING=VALUE, or SETTING- to take it away", text)
+		return s, fmt.Errorf("%q: want SETTING=VALUE, or SETTING- to remove it", text)
 	case !slices.Contains(LiveSettings, s.Flag):
 		return s, fmt.Errorf("%q: %q is not a setting that can change while the gate runs; these can: %s", text, s.Flag, strings.Join(LiveSettings, ", "))
 	}
@@ -83,7 +83,7 @@ func (s *source) set(o manifestObject, settings []Setting) error {
 		return errors.New("it has no pod")
 	}
 	if o.kind == "Pod" && at(o.node, "metadata", "annotations", Annotation) != nil {
-		return errors.New("it has the gate already: uninject it, set, and inject it again")
+		return errors.New("it already has the gate: uninject it, set, and inject it again")
 	}
 	if err := s.checkShared("the pod", template); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (s *source) set(o manifestObject, settings []Setting) error {
 		case i == 0 && len(added.Content) > 0:
 			instead, added = added, object()
 		case len(resolve(annotations.value).Content) == 2*len(removed):
-			return errors.New("nothing would be left of its annotations: remove them by hand")
+			return errors.New("its annotations would be empty: remove them manually")
 		}
 		if err := s.remove(old, isFlow(annotations.value), instead); err != nil {
 			return err

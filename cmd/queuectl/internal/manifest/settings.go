@@ -24,7 +24,7 @@ var settingsJSON []byte
 type gateSetting struct {
 	Variable string `json:"variable"`
 	Flag     string `json:"flag"`
-	Wants    string `json:"wants"` // what its values look like, as docs/configuration.md says
+	Wants    string `json:"wants"` // description of valid values, from docs/configuration.md
 }
 
 var gateSettings = func() (all []gateSetting) {
@@ -55,7 +55,7 @@ func ParseAssignment(assignment string) (variable, value string, err error) {
 	}
 	s := gateSettings[i]
 	if from, ok := written[s.Variable]; ok {
-		return "", "", fmt.Errorf("%q: inject sets %s itself, by %s", assignment, s.Variable, from)
+		return "", "", fmt.Errorf("%q: inject sets %s from %s", assignment, s.Variable, from)
 	}
 	if !accepts(s.Wants, value) {
 		return "", "", fmt.Errorf("%s=%q: want %s", name, value, s.Wants)
@@ -82,7 +82,7 @@ func similar(name string) string {
 	return ", did you mean " + at + "?"
 }
 
-// distance is the number of edits between two short names.
+// distance returns the number of edits between two short names.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -110,8 +110,9 @@ var (
 	numeric  = regexp.MustCompile(`^[0-9.]+([a-zµ]+([0-9.]+[a-zµ]+)*|[KMGT]i?)?$`)
 )
 
-// accepts reports whether a value can be one of a setting whose values are described by
-// wants. It rejects only what the gate is sure to reject: the gate checks the rest.
+// accepts reports whether a value may be valid for a setting with this
+// description of valid values. It rejects only values that the gate certainly
+// rejects; the gate checks the others.
 func accepts(wants, value string) bool {
 	switch {
 	case value == "": // unset
@@ -153,13 +154,13 @@ func bounds(match []string) (low, high int) {
 	return low, high
 }
 
-// resourceNames are the resources that a request or limit can be of.
+// resourceNames are the resources with requests and limits.
 var resourceNames = []string{"cpu", "memory", "ephemeral-storage"}
 
-// quantity is the form of Kubernetes' quantities.
+// quantity matches Kubernetes' quantities.
 var quantity = regexp.MustCompile(`^([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(m|k|[MGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?$`)
 
-// amount is the value of a quantity.
+// amount returns the value of a quantity.
 func amount(text string) (float64, bool) {
 	m := quantity.FindStringSubmatch(text)
 	if m == nil {

@@ -22,7 +22,7 @@ func TestSetOptionsAreCheckedAgainstTheSettingsOfTheGate(t *testing.T) {
 		"QUEUE_CAPCITY=7":    "the gate has no setting QUEUE_CAPCITY, did you mean QUEUE_CAPACITY?",
 		"queue-capcity=7":    "did you mean queue-capacity?",
 		"QUEUE_CAPACITY=x":   `QUEUE_CAPACITY="x": want a whole number from`,
-		"USER_PORT=80":       "inject sets USER_PORT itself, by --user-port",
+		"USER_PORT=80":       "inject sets USER_PORT from --user-port",
 		"load-reports=maybe": "want off, request or always",
 		"timeout=-1":         "want whole seconds",
 		"upstream-wait=soon": "want a duration",
@@ -34,8 +34,8 @@ func TestSetOptionsAreCheckedAgainstTheSettingsOfTheGate(t *testing.T) {
 	}
 }
 
-// What accepts rejects, the gate rejects.
-func TestTheGateRejectsEveryValueThatIsRejectedHere(t *testing.T) {
+// The gate must reject every value that accepts rejects.
+func TestTheGateRejectsEveryValueThatInjectRejects(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "queue")
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "./cmd/queue")
 	build.Dir = "../../../.."
@@ -49,8 +49,8 @@ func TestTheGateRejectsEveryValueThatIsRejectedHere(t *testing.T) {
 		cmd.Env = []string{}
 		var names []string
 		for _, s := range gateSettings {
-			// The gate ignores invalid values of OpenTelemetry's variables, as their
-			// specification demands.
+			// The gate ignores invalid values of OpenTelemetry's variables, as
+			// their specification requires.
 			if !accepts(s.Wants, value) && !strings.HasPrefix(s.Variable, "OTEL_") {
 				names, cmd.Env = append(names, s.Variable), append(cmd.Env, s.Variable+"="+value)
 			}

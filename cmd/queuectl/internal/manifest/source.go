@@ -13,14 +13,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// source is the text of a file with its documents and the edits that are to be
-// made.
+// source is the text of a file with its documents and the pending edits.
 type source struct {
 	text      string
-	lines     []int // where each begins
+	lines     []int // start of each line
 	eol       string
 	documents []*yaml.Node
-	shared    map[*yaml.Node]string // nodes below an anchor that is used elsewhere, and its name
+	shared    map[*yaml.Node]string // nodes below an anchor with aliases elsewhere, and the anchor's name
 	edits     []edit
 	verbatim  bool // annotate with a verbatim record
 }
@@ -45,7 +44,7 @@ func parse(text string) (*source, error) {
 			s.findShared()
 			return s, nil
 		case err != nil:
-			return nil, fmt.Errorf("this is no YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+			return nil, fmt.Errorf("this is not YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 		}
 		if _, err := aliases.count(&document); err != nil {
 			return nil, err
@@ -56,7 +55,7 @@ func parse(text string) (*source, error) {
 	}
 }
 
-// lineStarts breaks lines where YAML 1.1 does.
+// lineStarts splits lines as YAML 1.1 does.
 func lineStarts(text string) []int {
 	starts := []int{0}
 	for i := 0; i < len(text); {
@@ -71,7 +70,7 @@ func lineStarts(text string) []int {
 	return starts
 }
 
-// offset is where a node begins: at its anchor or tag if it has one.
+// offset returns the start of a node, including its anchor or tag.
 func (s *source) offset(n *yaml.Node) int {
 	at := s.lines[n.Line-1]
 	if n.Line == 1 {
@@ -84,7 +83,7 @@ func (s *source) offset(n *yaml.Node) int {
 	return at
 }
 
-// lineOf is the line that an offset is in, from 0.
+// lineOf returns the line of an offset, counted from 0.
 func (s *source) lineOf(at int) int {
 	i, found := slices.BinarySearch(s.lines, at)
 	if found {
@@ -93,7 +92,7 @@ func (s *source) lineOf(at int) int {
 	return i - 1
 }
 
-// line is the text of a line without its end.
+// line returns the text of a line without its line ending.
 func (s *source) line(i int) string {
 	end := len(s.text)
 	if i+1 < len(s.lines) {
@@ -102,7 +101,7 @@ func (s *source) line(i int) string {
 	return strings.TrimRight(s.text[s.lines[i]:end], "\r\n")
 }
 
-// indent is the blank text up to the column of an offset.
+// indent returns spaces up to the column of an offset.
 func (s *source) indent(at int) string {
 	return strings.Repeat(" ", utf8.RuneCountInString(s.text[s.lines[s.lineOf(at)]:at]))
 }
@@ -111,7 +110,7 @@ func (s *source) replace(from, to int, text string) {
 	s.edits = append(s.edits, edit{from, to, text})
 }
 
-// findShared notes what more than one place of a document means.
+// findShared finds nodes that more than one place of a document refers to.
 func (s *source) findShared() {
 	s.shared = make(map[*yaml.Node]string)
 	used := make(map[*yaml.Node]bool)
@@ -144,8 +143,8 @@ func (s *source) findShared() {
 	}
 }
 
-// end is where the value of a key ends: behind its last character and, in block
-// style, behind a comment on its last line.
+// end returns the end of a key's value: after its last character and, in block
+// style, after a comment on its last line.
 func (s *source) end(key, value *yaml.Node, inFlow bool) int {
 	if inFlow || isFlow(value) {
 		return s.flowEnd(s.offset(value))
@@ -153,8 +152,8 @@ func (s *source) end(key, value *yaml.Node, inFlow bool) int {
 	if value.Kind == yaml.AliasNode {
 		return s.lineEnd(s.lineOf(s.offset(value)))
 	}
-	// A block value goes on while lines are deeper than its key; the entries of a
-	// sequence may be as deep as it.
+	// A block value includes the following lines that are indented deeper than
+	// its key; entries of a sequence may have the same indentation as the key.
 	column := key.Column - 1
 	last := key.Line - 1
 	for i := key.Line; i < len(s.lines); i++ {
@@ -182,7 +181,7 @@ func isFlow(n *yaml.Node) bool {
 	return n.Style&yaml.FlowStyle != 0 && (n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode)
 }
 
-// flowEnd is where a value in flow style ends that begins at from.
+// flowEnd returns the end of a value in flow style that begins at from.
 func (s *source) flowEnd(from int) int {
 	depth := 0
 	for i := from; i < len(s.text); i++ {
@@ -217,7 +216,8 @@ func (s *source) flowEnd(from int) int {
 	return len(s.text)
 }
 
-// quoteEnd is where the closing quote of the scalar that begins at from is.
+// quoteEnd returns the position of the closing quote of the scalar that begins
+// at from.
 func (s *source) quoteEnd(from int) int {
 	quote := s.text[from]
 	for i := from + 1; i < len(s.text); i++ {
@@ -242,7 +242,7 @@ func apply(text string, edits []edit) (string, error) {
 	at := 0
 	for _, e := range edits {
 		if e.from < at {
-			return "", errors.New("two changes are to be made at one place")
+			return "", errors.New("two changes overlap")
 		}
 		b.WriteString(text[at:e.from])
 		b.WriteString(e.text)
@@ -255,9 +255,9 @@ func apply(text string, edits []edit) (string, error) {
 // entry is a key of a mapping with its value.
 type entry struct {
 	key, value *yaml.Node
-	next       *yaml.Node // the key behind it
+	next       *yaml.Node // the next key
 	before     *entry
-	merged     bool // it comes from another mapping ("<<")
+	merged     bool // it is from a merged mapping ("<<")
 }
 
 // lookup finds a key, through aliases and merged mappings.
@@ -291,7 +291,7 @@ func lookup(n *yaml.Node, name string) *entry {
 	return merged
 }
 
-// at follows keys; nil where there is none.
+// at returns the value at a path of keys; nil if there is none.
 func at(n *yaml.Node, path ...string) *yaml.Node {
 	for _, name := range path {
 		e := lookup(n, name)
@@ -310,7 +310,7 @@ func resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// text is a scalar's, "" for anything else.
+// text returns the text of a scalar, "" for other nodes.
 func text(n *yaml.Node) string {
 	if n == nil || n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return ""
@@ -329,8 +329,8 @@ func items(n *yaml.Node) []*yaml.Node {
 	return all
 }
 
-// object makes a mapping of keys and values, each value a string, an int, a
-// bool, a node, or a slice of nodes; nil leaves its key out.
+// object returns a mapping of keys and values. Each value is a string, an int,
+// a bool, a node, or a slice of nodes; a key with the value nil is omitted.
 func object(pairs ...any) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	for i := 0; i < len(pairs); i += 2 {
@@ -356,7 +356,8 @@ func object(pairs ...any) *yaml.Node {
 	return n
 }
 
-// block prints a node in block style, each line but the first behind indent.
+// block formats a node in block style; all lines except the first begin with
+// indent.
 func (s *source) block(n *yaml.Node, indent string) string {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
@@ -367,7 +368,7 @@ func (s *source) block(n *yaml.Node, indent string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\n", s.eol+indent)
 }
 
-// flow prints a node as JSON on one line, which is YAML as well.
+// flow formats a node as JSON on one line, which is also valid YAML.
 func flow(n *yaml.Node) string { return line(n, ", ", ": ") }
 
 // compact is flow without spaces, for the values of variables.

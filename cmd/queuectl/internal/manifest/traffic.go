@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// redirect points the ports of a Service that lead to an application with a gate
-// at the gate. If change is false it only says which do.
+// redirect points the ports of a Service that lead to an application with a
+// gate to the gate. If change is false, it only reports them.
 func (s *source) redirect(o manifestObject, workloads []workload, change bool) (said []Note, err error) {
 	selector := map[string]string{}
 	if n := at(o.node, "spec", "selector"); n == nil || n.Decode(&selector) != nil || len(selector) == 0 {
@@ -39,7 +39,7 @@ func (s *source) redirect(o manifestObject, workloads []workload, change bool) (
 		for _, port := range items(ports) {
 			if !w.isTarget(port) {
 				if name := text(at(port, "targetPort")); name != portHTTP && change {
-					say("port %s does not lead to the application, and stays", text(at(port, "port")))
+					say("port %s does not lead to the application, and is unchanged", text(at(port, "port")))
 				}
 				continue
 			}
@@ -58,7 +58,7 @@ func (s *source) redirect(o manifestObject, workloads []workload, change bool) (
 				s.insertFirst(port, object("targetPort", portHTTP))
 			} else {
 				said = append(said, Note{Failed: true, Hazard: "services",
-					Text: fmt.Sprintf("port %s bypasses the gate: its targetPort is an alias or anchor, and stays", text(at(port, "port")))})
+					Text: fmt.Sprintf("port %s bypasses the gate: its targetPort is an alias or anchor, and is unchanged", text(at(port, "port")))})
 			}
 		}
 		break
@@ -86,7 +86,7 @@ func portKey(port *yaml.Node) string {
 // of ports is 15.
 const maxTarget = 256
 
-// undoService gives the ports that lead to the gate their targets back.
+// undoService restores the targets of the ports that lead to the gate.
 func (s *source) undoService(o manifestObject, r *record) error {
 	all := slices.Compact(slices.Sorted(maps.Values(r.Was)))
 	for _, port := range items(at(o.node, "spec", "ports")) {
@@ -115,8 +115,9 @@ func (s *source) undoService(o manifestObject, r *record) error {
 	return nil
 }
 
-// admit adds the gate's port to the rules of a NetworkPolicy that allow the port of an
-// application with a gate. If change is false it only says which rules lack it.
+// admit adds the gate's port to the rules of a NetworkPolicy that allow the
+// port of an application with a gate. If change is false, it only reports the
+// rules that lack it.
 func (s *source) admit(o manifestObject, workloads []workload, change bool) (said []Note, err error) {
 	rules := at(o.node, "spec", "ingress")
 	if at(o.node, "metadata", "annotations", Annotation) != nil || rules == nil {
@@ -170,12 +171,12 @@ func (s *source) admit(o manifestObject, workloads []workload, change bool) (sai
 	return said, nil
 }
 
-// maxSelected limits the applications of one NetworkPolicy, because each of its rules is
-// compared with each of them.
+// maxSelected limits the applications of one NetworkPolicy, because each of its
+// rules is compared with each application.
 const maxSelected = 100
 
-// selectedBy returns the workloads that a NetworkPolicy selects, one for all with the same
-// ports.
+// selectedBy returns the workloads that a NetworkPolicy selects, one for each
+// set of ports.
 func selectedBy(policy manifestObject, workloads []workload) (selected []workload) {
 	seen := map[string]bool{}
 	for _, w := range workloads {
@@ -201,7 +202,7 @@ func (s *source) undoPolicy(o manifestObject, r *record) error {
 				return err
 			}
 			if len(ports.Content) < 2 {
-				continue // without ports the rule would allow all
+				continue // without ports the rule would allow all ports
 			}
 			if err := s.removeElement(ports, i); err != nil {
 				return err
@@ -258,8 +259,8 @@ func (w *workload) isSelected(policy manifestObject) bool {
 	return true
 }
 
-// sameNamespace reports whether o can be in the namespace of w; without a namespace an
-// object goes where it is applied to.
+// sameNamespace reports whether o can be in the namespace of w; an object
+// without a namespace is applied to any.
 func (w *workload) sameNamespace(o manifestObject) bool {
 	return w.namespace == "" || o.namespace() == "" || w.namespace == o.namespace()
 }
@@ -284,7 +285,7 @@ func portHTTPText(inFlow bool) string {
 	return portHTTP
 }
 
-// scalarEnd is where a scalar on one line ends.
+// scalarEnd returns the end of a scalar on one line.
 func (s *source) scalarEnd(n *yaml.Node, inFlow bool) int {
 	from := s.offset(n)
 	switch c := s.text[from]; {
@@ -296,7 +297,7 @@ func (s *source) scalarEnd(n *yaml.Node, inFlow bool) int {
 	return from + len(n.Value)
 }
 
-// isTarget is true of a port of a Service that leads to the application.
+// isTarget reports whether a port of a Service leads to the application.
 func (w *workload) isTarget(port *yaml.Node) bool {
 	target := at(port, "targetPort")
 	if text(target) == "" {

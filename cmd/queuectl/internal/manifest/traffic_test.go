@@ -96,7 +96,7 @@ func TestRequestsThatBypassTheGateFail(t *testing.T) {
 		{"headless", deployment + service, "service/web: it is headless", "headless", options},
 		{"hostPort", deployment + "          hostPort: 80\n", "deployment/web: container web: hostPort 80", "host-port", options},
 		{"policy", deployment + networkPolicy, "networkpolicy/web: allows port 8080 of the application and not port 8012", "network-policy", off},
-		{"two ports named http", second, "deployment/web: left as it is: the containers metrics, web all have a port", "", options},
+		{"two ports named http", second, "deployment/web: left unchanged: the containers metrics, web all have a port", "", options},
 	} {
 		_, notes := one(File{"web.yaml", c.text}, c.o)
 		failed := func(notes []Note) int {
@@ -114,8 +114,8 @@ func TestRequestsThatBypassTheGateFail(t *testing.T) {
 	}
 }
 
-// Kubernetes resolves a name that two containers use to the first of them.
-func TestAServiceWithASharedPortNameIsNotMistaken(t *testing.T) {
+// Kubernetes resolves a name used by two containers to the first of them.
+func TestAServiceWithAPortNameOfSeveralContainersLeadsToTheFirst(t *testing.T) {
 	text := strings.Replace(deployment, "      - name: web\n", "      - name: metrics\n        ports:\n        - {name: http, containerPort: 9113}\n      - name: web\n", 1) +
 		"---\nkind: Service\nmetadata:\n  name: web\nspec:\n  selector: {app: web}\n  ports:\n  - {port: 9113, targetPort: http}\n  - {port: 80, targetPort: 8080}\n"
 	o := options
@@ -126,7 +126,7 @@ func TestAServiceWithASharedPortNameIsNotMistaken(t *testing.T) {
 	}
 }
 
-func TestThePortNamedForHTTPIsTheApplications(t *testing.T) {
+func TestThePortWithANameForHTTPIsTheApplicationsPort(t *testing.T) {
 	text := strings.Replace(deployment, "      - name: web\n", "      - name: metrics\n        ports:\n        - {name: metrics, containerPort: 9113}\n      - name: web\n", 1)
 	injected, _ := one(File{"web.yaml", text}, options)
 	if !strings.Contains(flat(injected), `name: USER_PORT value: "8080"`) {
@@ -152,9 +152,9 @@ func TestInjectSetsUpstreamTLSForAnApplicationWithTLS(t *testing.T) {
 		}
 	}
 	if injected, _ := one(File{"web.yaml", deployment + strings.Replace(probe, "port: http", "port: 9443", 1)}, options); strings.Contains(injected, "UPSTREAM_TLS") {
-		t.Error("a probe of another port with TLS means the application's")
+		t.Error("TLS in a probe of another port counts for the application")
 	}
 }
 
-// flat returns a text with single blanks in place of indentation and line ends.
+// flat replaces indentation and line endings with single spaces.
 func flat(text string) string { return strings.Join(strings.Fields(text), " ") }

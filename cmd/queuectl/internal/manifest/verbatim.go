@@ -20,7 +20,8 @@ import (
 // relative to the annotation's value: to its beginning for changes before it, to its end
 // for changes behind it, so that edits elsewhere in the file do not invalidate them.
 type verbatim struct {
-	// Before and After are what was put around the value, Old what was there.
+	// Before and After are the texts inserted around the value, Old is the
+	// replaced text.
 	Before  string   `json:"b"`
 	After   string   `json:"a,omitempty"`
 	Old     string   `json:"o,omitempty"`
@@ -29,7 +30,7 @@ type verbatim struct {
 
 type change struct {
 	At  int    `json:"at"`
-	Pre string `json:"p,omitempty"` // what stands before it
+	Pre string `json:"p,omitempty"` // text before the change
 	Old string `json:"o,omitempty"`
 	New string `json:"n,omitempty"`
 }
@@ -67,14 +68,15 @@ func decodeVerbatim(text string) (*verbatim, error) {
 // about four for each container.
 const maxChanges = 1000
 
-// contextBytes is how much of what stands before a change is remembered with it.
+// contextBytes is the length of the text before a change that is recorded with
+// it.
 const contextBytes = 32
 
 // describe returns the verbatim record of the edits own, of which a adds the annotation.
 func (s *source) describe(o manifestObject, own []edit, a *edit) string {
 	before, after, _ := cutValue(a.text)
 	r := verbatim{Before: before, After: after, Old: s.text[a.from:a.to]}
-	// Where changes are once all of them are made.
+	// Positions of the changes after all of them are made.
 	slices.SortFunc(own, func(x, y edit) int { return x.from - y.from })
 	shift := 0
 	for _, e := range own {
@@ -83,7 +85,7 @@ func (s *source) describe(o manifestObject, own []edit, a *edit) string {
 		}
 		shift += len(e.text) - (e.to - e.from)
 	}
-	start := a.from + shift + len(before) // of the value, in the new text
+	start := a.from + shift + len(before) // start of the value in the new text
 	moved, free := 0, s.offset(o.node)
 	for _, e := range own {
 		if e.from >= a.from {
@@ -167,8 +169,8 @@ func (s *source) firstDifference(want string, at int) error {
 	return fmt.Errorf("line %d: was edited after it was injected", number+1)
 }
 
-// nearest is the place of part in text that is nearest to at, or -1. Nothing is
-// where it was, if at all.
+// nearest returns the position of part in text that is nearest to at, or -1.
+// Edits may have moved or removed it.
 func nearest(text, part string, at int) int {
 	if at >= 0 && at <= len(text) && strings.HasPrefix(text[at:], part) {
 		return at

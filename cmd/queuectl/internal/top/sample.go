@@ -1,4 +1,4 @@
-// Package top shows live what gates do, from the metrics that they serve.
+// Package top shows live figures of gates, from their metrics.
 package top
 
 import (
@@ -19,41 +19,41 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Sample is what a gate said of itself at one moment.
+// Sample holds the metrics of a gate at one time.
 type Sample struct {
 	At          time.Time
 	InFlight    float64
 	Limit       float64 // +Inf is unlimited
 	Queued      float64
 	Capacity    float64
-	Outcomes    map[string]float64     // requests that have ended, by how
+	Outcomes    map[string]float64     // finished requests by outcome
 	Latency     map[float64]float64    // cumulative counts by upper bound in seconds
 	Containers  map[string]string      // state by name
-	Transitions map[transition]float64 // counts of changes of state
+	Transitions map[transition]float64 // counts of state changes
 	Version     string
-	Draining    float64 // 1 = it drains
-	Started     float64 // Unix time of its start; 0 = not said
+	Draining    float64 // 1 = draining
+	Started     float64 // Unix time of its start; 0 = unknown
 }
 
-// transition is a change of a container's state, and why.
+// transition is a change of a container's state, and its cause.
 type transition struct{ container, state, cause string }
 
-// Source is where a gate's metrics are.
+// Source is the location of a gate's metrics.
 type Source struct {
 	Name string
 	// Reach returns the URL, which may change from one call to the next.
 	Reach func(context.Context) (string, error)
-	// Lost is called when there was no answer there; nil = nothing to do.
+	// Lost is called when there was no response; nil = none.
 	Lost   func()
 	Client *http.Client
 }
 
-// At is a source that stays where it is.
+// At returns a source with a fixed URL.
 func At(name, url string) Source {
 	return Source{Name: name, Reach: func(context.Context) (string, error) { return url, nil }, Client: &http.Client{}}
 }
 
-// Fetch reads a sample.
+// Fetch reads a sample from the gate.
 func (s *Source) Fetch(ctx context.Context) (*Sample, error) {
 	url, err := s.Reach(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Source) Fetch(ctx context.Context) (*Sample, error) {
 	return read(io.LimitReader(response.Body, 16<<20), time.Now())
 }
 
-// read takes a page of metrics apart, under the current or the legacy names.
+// read parses a page of metrics, with the current or the legacy names.
 func read(page io.Reader, now time.Time) (*Sample, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(page)
@@ -142,27 +142,27 @@ func label(m *dto.Metric, name string) string {
 	return ""
 }
 
-// windowSeconds is how far back rates and latencies go.
+// windowSeconds is the period over which rates and latencies are computed.
 const windowSeconds = 10
 
-// historyLength is how many samples are kept, for the chart.
+// historyLength is the number of samples kept for the chart.
 const historyLength = 120
 
-// Gate is a gate with what it has said lately.
+// Gate is a gate with its recent samples.
 type Gate struct {
 	Source
-	Samples []*Sample // the last historyLength, the latest last
+	Samples []*Sample // the last historyLength samples, oldest first
 	Err     error     // of the last attempt
 	causes  map[string]string
 }
 
-// Add notes a sample, or why there is none.
+// Add records a sample, or the error of the attempt.
 func (g *Gate) Add(s *Sample, err error) {
 	if g.Err = err; err != nil {
 		return
 	}
 	if last := g.Last(); last != nil && (total(s.Outcomes) < total(last.Outcomes) || s.Started != last.Started) {
-		g.Samples, g.causes = nil, nil // it has started anew
+		g.Samples, g.causes = nil, nil // the gate has restarted
 	}
 	g.noteCauses(s)
 	g.Samples = append(g.Samples, s)
@@ -171,7 +171,7 @@ func (g *Gate) Add(s *Sample, err error) {
 	}
 }
 
-// Last is the latest sample, or nil.
+// Last returns the latest sample, or nil.
 func (g *Gate) Last() *Sample {
 	if len(g.Samples) == 0 {
 		return nil
@@ -179,8 +179,8 @@ func (g *Gate) Last() *Sample {
 	return g.Samples[len(g.Samples)-1]
 }
 
-// noteCauses finds out why each container is in its state: by the change that
-// was counted since the last sample or, at first, the only one that there was.
+// noteCauses determines the cause of each container's state: the change counted
+// since the last sample or, at first, the only change so far.
 func (g *Gate) noteCauses(s *Sample) {
 	if g.causes == nil {
 		g.causes = map[string]string{}
@@ -209,14 +209,15 @@ func (g *Gate) noteCauses(s *Sample) {
 	}
 }
 
-// Readiness is the state of all containers, the causes with those not ready.
+// Readiness returns the state of all containers, with causes for those that are
+// not ready.
 func (g *Gate) Readiness() (ready bool, text string) {
 	s := g.Last()
 	switch {
 	case g.Err != nil && s == nil:
-		return false, "no answer"
+		return false, "no response"
 	case g.Err != nil:
-		return false, "no answer since " + s.At.Format(time.TimeOnly)
+		return false, "no response since " + s.At.Format(time.TimeOnly)
 	case s == nil:
 		return false, "…"
 	case s.Draining == 1:
@@ -238,16 +239,16 @@ func (g *Gate) Readiness() (ready bool, text string) {
 	return true, "ready"
 }
 
-// Rates are what happened in the last seconds.
+// Rates are computed over the last windowSeconds.
 type Rates struct {
 	Requests, Refused, Failed float64 // per second
 	P50, P99                  float64 // seconds; NaN without a request
 	Outcomes                  map[string]float64
 }
 
-// classesJSON has the class of each outcome, as pkg/gate declares it; a test there
-// compares it, and writes it with -update. The module imports no package of the gate's:
-// `go install` accepts no module with a replace directive.
+// classesJSON has the class of each outcome, as declared by pkg/gate; a test
+// there compares it, and writes it with -update. The module imports no package
+// of the gate, because `go install` accepts no module with a replace directive.
 //
 //go:embed classes.json
 var classesJSON []byte
@@ -261,7 +262,7 @@ var classes = func() (all map[string]string) {
 	return all
 }()
 
-// Rates compares the last sample with that of windowSeconds ago.
+// Rates compares the last sample with the sample from windowSeconds before.
 func (g *Gate) Rates() Rates {
 	r := Rates{P50: math.NaN(), P99: math.NaN(), Outcomes: map[string]float64{}}
 	last := g.Last()
@@ -298,7 +299,8 @@ func (g *Gate) Rates() Rates {
 	return r
 }
 
-// quantile is read from a histogram, linearly within a bucket.
+// quantile returns a quantile of a histogram, linearly interpolated within a
+// bucket.
 func quantile(buckets map[float64]float64, q float64) float64 {
 	bounds := slices.Sorted(maps.Keys(buckets))
 	if len(bounds) == 0 || buckets[bounds[len(bounds)-1]] <= 0 {

@@ -16,7 +16,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// page is what a gate serves, in part.
+// page returns a part of a gate's metrics page.
 func page(inFlight, queued, served, full int, state, cause string, changes int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "queuegate_in_flight_requests %d\nqueuegate_concurrency_limit 10\nkn_serving_queue_depth %d\nqueuegate_queue_capacity 100\n", inFlight, queued)
@@ -49,13 +49,13 @@ func sample(t *testing.T, at time.Duration, text string) *Sample {
 	return s
 }
 
-func TestRatesAndLatenciesAreThoseOfTheLastTenSeconds(t *testing.T) {
+func TestRatesAndLatenciesCoverTheLastTenSeconds(t *testing.T) {
 	var g Gate
 	g.Add(sample(t, 0, page(0, 0, 0, 0, "ready", "", 1)), nil)
 	if r := g.Rates(); r.Requests != 0 || !math.IsNaN(r.P50) {
-		t.Errorf("of one sample: %+v", r)
+		t.Errorf("with one sample: %+v", r)
 	}
-	for i := 1; i <= 30; i++ { // 200 a second at first, 100 and 5 refusals later
+	for i := 1; i <= 30; i++ { // 200 a second at first, later 100 and 5 rejections
 		served, full := 200*min(i, 10)+100*max(0, i-10), 5*max(0, i-10)
 		g.Add(sample(t, time.Duration(i)*time.Second, page(3, 2, served, full, "ready", "", 1)), nil)
 	}
@@ -68,7 +68,7 @@ func TestRatesAndLatenciesAreThoseOfTheLastTenSeconds(t *testing.T) {
 	}
 	g.Add(sample(t, 31*time.Second, page(0, 0, 1, 0, "ready", "", 1)), nil)
 	if len(g.Samples) != 1 {
-		t.Error("a gate that has started anew goes on with the counts of before")
+		t.Error("counts from before a restart are used")
 	}
 }
 
@@ -82,12 +82,12 @@ func TestReadinessIsShownWithItsCause(t *testing.T) {
 		err  error
 		want string
 	}{
-		{page(0, 0, 0, 0, "down", "refused", 1), nil, "web down (refused)"}, // the only cause that there was
+		{page(0, 0, 0, 0, "down", "refused", 1), nil, "web down (refused)"}, // the only cause so far
 		{page(0, 0, 0, 0, "ready", "", 1), nil, "ready"},
 		{page(0, 0, 0, 0, "failing", "status", 4), nil, "web failing (status)"},
-		{page(0, 0, 0, 0, "failing", "status", 4), nil, "web failing (status)"}, // nothing new
+		{page(0, 0, 0, 0, "failing", "status", 4), nil, "web failing (status)"}, // no change
 		{page(0, 0, 0, 0, "ready", "", 5) + "queuegate_draining 1\n", nil, "draining"},
-		{"", errors.New("refused"), "no answer since " + time.Unix(1004, 0).Format(time.TimeOnly)},
+		{"", errors.New("refused"), "no response since " + time.Unix(1004, 0).Format(time.TimeOnly)},
 	} {
 		var s *Sample
 		if c.err == nil {
@@ -100,7 +100,7 @@ func TestReadinessIsShownWithItsCause(t *testing.T) {
 	}
 }
 
-func TestLegacyNamesAndPagesOfOthers(t *testing.T) {
+func TestLegacyNamesAreReadAndOtherPagesRejected(t *testing.T) {
 	s := sample(t, 0, "queuegate_in_flight_requests 1\nqueuegate_concurrency_limit +Inf\nrevision_queue_depth{pod_name=\"x\"} 4\n"+
 		"# TYPE revision_request_latencies histogram\nrevision_request_latencies_bucket{le=\"5\"} 2\nrevision_request_latencies_bucket{le=\"+Inf\"} 3\n"+
 		"revision_request_latencies_sum 1\nrevision_request_latencies_count 3\n")
@@ -118,7 +118,7 @@ func TestLegacyNamesAndPagesOfOthers(t *testing.T) {
 	}
 }
 
-func TestTheViewFitsAndListensToKeys(t *testing.T) {
+func TestTheViewFitsTheScreenAndHandlesKeys(t *testing.T) {
 	m := NewModel(context.Background(), []Source{{Name: "web-1"}, {Name: strings.Repeat("long", 40)}}, nil, time.Second)
 	m.Update(tea.WindowSizeMsg{Width: 100, Height: 30})
 	for i := range 3 {
@@ -133,7 +133,7 @@ func TestTheViewFitsAndListensToKeys(t *testing.T) {
 		}
 		m.Update(tea.KeyMsg{Type: tea.KeyDown})
 	}
-	if view := m.View(); !strings.Contains(view, "no route") || !strings.Contains(view, "no answer") || !strings.Contains(view, "2/10") {
+	if view := m.View(); !strings.Contains(view, "no route") || !strings.Contains(view, "no response") || !strings.Contains(view, "2/10") {
 		t.Errorf("got\n%s", view)
 	}
 	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("p")})
@@ -148,7 +148,7 @@ func TestTheViewFitsAndListensToKeys(t *testing.T) {
 	_ = m.View()
 }
 
-func TestAGateThatDoesNotAnswerShowsNothingOld(t *testing.T) {
+func TestAGateWithoutAResponseShowsNoOldFigures(t *testing.T) {
 	g := &Gate{Source: Source{Name: "web"}}
 	for i := range 3 {
 		g.Add(sample(t, time.Duration(i)*time.Second, page(3, 2, 100*i, 0, "ready", "", 1)), nil)
@@ -157,7 +157,7 @@ func TestAGateThatDoesNotAnswerShowsNothingOld(t *testing.T) {
 		t.Error(line)
 	}
 	g.Add(nil, errors.New("refused"))
-	if line := Table([]*Gate{g}, 200)[1]; strings.Contains(line, "/10") || !strings.Contains(line, " no ") || !strings.Contains(line, "no answer since") || g.Rates().Requests != 0 {
+	if line := Table([]*Gate{g}, 200)[1]; strings.Contains(line, "/10") || !strings.Contains(line, " no ") || !strings.Contains(line, "no response since") || g.Rates().Requests != 0 {
 		t.Error(line)
 	}
 	g.Add(sample(t, 9*time.Second, page(4, 0, 200, 0, "ready", "", 1)+"process_start_time_seconds 5\n"), nil)
@@ -169,7 +169,7 @@ func TestAGateThatDoesNotAnswerShowsNothingOld(t *testing.T) {
 	}
 }
 
-func TestPodsComeAndGo(t *testing.T) {
+func TestAddedAndRemovedPodsAreShown(t *testing.T) {
 	m := NewModel(context.Background(), []Source{{Name: "a"}, {Name: "b"}}, func(context.Context) ([]Source, error) { return nil, nil }, time.Second)
 	m.Update(tea.WindowSizeMsg{Width: 100, Height: 30})
 	gone := m.gates[0]
@@ -180,7 +180,7 @@ func TestPodsComeAndGo(t *testing.T) {
 		t.Errorf("got\n%s", view)
 	}
 	if _, next := m.Update(tick{gone}); next != nil {
-		t.Error("the pod that is gone is asked again")
+		t.Error("the removed pod is still read")
 	}
 	m.Update(listed{nil, errors.New("kubectl: no cluster")})
 	if view := m.View(); len(m.gates) != 2 || !strings.Contains(view, "no cluster") {
@@ -188,7 +188,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	}
 	m.Update(listed{nil, nil})
 	m.Update(tea.KeyMsg{Type: tea.KeyDown})
-	if view := m.View(); !strings.Contains(view, "no pod runs") {
+	if view := m.View(); !strings.Contains(view, "no pod is running") {
 		t.Errorf("got\n%s", view)
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/charmbracelet/lipgloss"
 )
 
-// fetchTimeout bounds how long a gate may take to say what it does.
+// fetchTimeout limits the time to read the metrics of a gate.
 const fetchTimeout = 3 * time.Second
 
-// listEvery is how often the gates that there are are listed.
+// listEvery is the interval at which the gates are listed.
 const listEvery = 5 * time.Second
 
-// List returns the gates that there are now.
+// List returns the current gates.
 type List func(context.Context) ([]Source, error)
 
 // Model is the live view.
@@ -34,8 +34,8 @@ type Model struct {
 	paused   bool
 }
 
-// NewModel shows these gates, asked at this interval until ctx ends. With list
-// they come and go by name as it says.
+// NewModel returns a view of these gates, which are read at this interval until
+// ctx ends. With list, gates are added and removed by name.
 func NewModel(ctx context.Context, sources []Source, list List, interval time.Duration) *Model {
 	m := &Model{ctx: ctx, list: list, interval: interval, width: 80}
 	for _, s := range sources {
@@ -57,7 +57,7 @@ type (
 	}
 )
 
-// Init asks all gates.
+// Init reads all gates.
 func (m *Model) Init() tea.Cmd {
 	all := []tea.Cmd{m.listLater()}
 	for _, g := range m.gates {
@@ -88,8 +88,8 @@ func (m *Model) listLater() tea.Cmd {
 	})
 }
 
-// replace makes the gates those of a list: what is known of those that stay is
-// kept, and begins for the new ones.
+// replace sets the list of gates: it keeps the samples of remaining gates, and
+// starts reading new ones.
 func (m *Model) replace(sources []Source) tea.Cmd {
 	var begin []tea.Cmd
 	var gates []*Gate
@@ -111,7 +111,7 @@ func (m *Model) replace(sources []Source) tea.Cmd {
 	return tea.Batch(begin...)
 }
 
-// Update takes a sample, a key or a new size.
+// Update handles a sample, a key or a new size.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -152,7 +152,7 @@ var (
 	bad  = lipgloss.NewStyle().Foreground(lipgloss.Color("1")).Bold(true)
 )
 
-// View draws the screen.
+// View renders the screen.
 func (m *Model) View() string {
 	var b strings.Builder
 	for i, line := range Table(m.gates, m.width) {
@@ -172,7 +172,7 @@ func (m *Model) View() string {
 	}
 	b.WriteString("\n")
 	if len(m.gates) == 0 {
-		b.WriteString("no pod runs\n")
+		b.WriteString("no pod is running\n")
 	} else {
 		b.WriteString(m.details(m.gates[m.selected]))
 	}
@@ -229,10 +229,10 @@ func (m *Model) details(g *Gate) string {
 	return b.String()
 }
 
-// bars are eighths of a line.
+// bars are block characters in steps of an eighth.
 var bars = []rune("▁▂▃▄▅▆▇█")
 
-// chart draws the last samples, the latest at the right.
+// chart renders the last samples, with the latest at the right.
 func chart(samples []*Sample, width int, of func(*Sample) float64) string {
 	samples = samples[max(0, len(samples)-max(1, width-18)):]
 	most := 0.0
@@ -250,7 +250,7 @@ func chart(samples []*Sample, width int, of func(*Sample) float64) string {
 	return fmt.Sprintf("%s max %.4g", b.String(), most)
 }
 
-// Table is a line for each gate, under a line of titles.
+// Table returns a line of titles and a line for each gate.
 func Table(gates []*Gate, width int) []string {
 	names := len("GATE")
 	for _, g := range gates {
@@ -304,7 +304,7 @@ func seconds(s float64) string {
 	return fmt.Sprintf("%.3gs", d.Seconds())
 }
 
-// cut shortens what does not fit.
+// cut shortens text to a width.
 func cut(text string, width int) string {
 	runes := []rune(text)
 	if len(runes) <= width {
