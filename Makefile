@@ -95,7 +95,7 @@ simulate: ## the gate from a seed: engines on a simulated kernel and clock; SIMT
 planted: ## faults that are put into the gate, each to be found by the simulation within a minute; PLANTED=part of a name
 	PLANTED='$(or $(PLANTED),all)' $(GO) test -count=1 -timeout 0 -v -tags planted -run TestPlantedFaults ./test/simulate
 
-conformance: ## judges that others wrote, in a module of their own: kubelet, Knative, gRPC, h2spec
+conformance: ## third-party suites, in separate modules: kubelet, Knative, gRPC, h2spec
 	cd test/conformance && $(GO) test -count=1 ./...
 	cd test/conformance/knative && $(GO) test -count=1 .
 

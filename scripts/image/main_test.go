@@ -55,7 +55,7 @@ func built(t *testing.T) string {
 	return dir
 }
 
-func TestTwoBuildsMakeTheSameBytes(t *testing.T) {
+func TestBuildsOfImagesAreReproducible(t *testing.T) {
 	first := built(t)
 	// Build in another directory, with other file times and another
 	// environment.

@@ -120,7 +120,7 @@ func TestNoResultIsBasedOnACheckOlderThanReadinessFreshness(t *testing.T) {
 		}
 	}
 	a.status.Store(500)
-	// A check that began before may have ended shortly after.
+	// A check that began before the change may end shortly after it.
 	<-time.After(freshness + 200*time.Millisecond)
 	for range 3 {
 		if got := g.ask(kubelet).status; got != 503 {

@@ -237,7 +237,7 @@ func (l *loop) accept(listener int) error {
 	return nil
 }
 
-// idleWait bounds a wait without a timer.
+// idleWait is the longest wait for events if no timer is set.
 const idleWait = time.Second
 
 func (l *loop) untilTimer() time.Duration {

@@ -130,7 +130,7 @@ func (s state) good() bool { return s == held || s == stretched }
 // judged reports whether there are measurements to judge.
 func (s state) judged() bool { return s.good() || s == missed || s == onlyHope }
 
-// Class is how the page shows a verdict.
+// Class returns the CSS class of a verdict on the page.
 func (v verdict) Class() string {
 	switch {
 	case v.State.good():

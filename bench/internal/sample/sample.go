@@ -41,7 +41,7 @@ const (
 	Lower Better = "lower"
 	// Higher marks yields: throughput, fairness.
 	Higher Better = "higher"
-	// Neither marks a figure that only describes, such as the number of
+	// Neither marks a figure without a better direction, such as the number of
 	// requests offered; it is shown and never judged.
 	Neither Better = ""
 )

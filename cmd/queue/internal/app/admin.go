@@ -93,8 +93,9 @@ func say(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text)
 }
 
-// handleAppProbe runs an application probe for the kubelet. While the application is
-// asleep, all probes succeed: the kubelet would restart it.
+// handleAppProbe runs an application probe for the kubelet. While the
+// application is asleep, all probes succeed, because the kubelet would
+// otherwise restart the container.
 func (a *adminServer) handleAppProbe(w http.ResponseWriter, r *http.Request) {
 	if a.idle != nil && !a.idle.standby.Running() {
 		say(w, http.StatusOK, "asleep")

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// memoryShare is the part of the control group's memory, in quarters, that the Go
-// runtime may use before it collects more often. The rest is for socket buffers, which
-// the kernel charges to the group too: with 1,500 clients that do not read, 9 to 16 MiB
-// besides 14 MiB of the runtime.
+// memoryShare is the part of the control group's memory, in quarters, that the
+// Go runtime may use before it collects more often. The rest is for socket
+// buffers, which the kernel charges to the group too: with 1,500 clients that
+// do not read, they take 9 to 16 MiB in addition to the runtime's 14 MiB.
 const memoryShare = 3
 
 // followMemoryLimit makes the runtime's memory limit follow that of the control groups,

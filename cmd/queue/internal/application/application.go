@@ -240,8 +240,8 @@ func (a *Process) end(status syscall.WaitStatus) {
 	close(a.ended)
 }
 
-// noteGroup checks whether a process of the group is left. A group may outlive the
-// process whose number it has; the kernel does not reuse the number meanwhile.
+// noteGroup checks whether a process of the group is left. A group may outlive
+// the process that gave it its ID; the kernel does not reuse the ID meanwhile.
 func (a *Process) noteGroup() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

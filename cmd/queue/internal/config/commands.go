@@ -102,7 +102,7 @@ func (l *loader) readProbe() {
 	l.Probe.period = 0
 }
 
-// begin makes c the command: only its settings are read, and only its flags are known.
+// begin selects c as the command: only its settings are read, and only its flags are accepted.
 func (l *loader) begin(c *command) {
 	l.command, l.subject, l.Subject = c.is, c, c.name
 	own := c.settingsOf(l.Config, l.settings)
