@@ -19,7 +19,7 @@ func otelRows(c *Config) (rows []row) {
 	}{
 		{"ENDPOINT", "(none)", func(o *OTLP) value { return endpoint.at(&o.Endpoint) },
 			"Collector"},
-		{"PROTOCOL", "(the exporter's)", func(o *OTLP) value { return otlpProtocol.at(&o.Protocol) },
+		{"PROTOCOL", "(that of the exporter)", func(o *OTLP) value { return otlpProtocol.at(&o.Protocol) },
 			"Protocol"},
 		{"HEADERS", "(none)", func(o *OTLP) value { return otlpHeaders.at(&o.Headers) },
 			"Header fields, percent-encoded, that the gate sends to the collector"},
@@ -27,13 +27,13 @@ func otelRows(c *Config) (rows []row) {
 			"Longest time in milliseconds, 0 = unlimited, for one attempt to reach the collector"},
 		{"COMPRESSION", "none", func(o *OTLP) value { return words("gzip", "none").at(&o.Compression) },
 			"Compression of messages to the collector"},
-		{"CERTIFICATE", "(the system's)", func(o *OTLP) value { return certificateFile.at(&o.Certificate) },
+		{"CERTIFICATE", "(those of the system)", func(o *OTLP) value { return certificateFile.at(&o.Certificate) },
 			"File of certificates, in PEM, that verify the collector"},
 		{"CLIENT_CERTIFICATE", "(none)", func(o *OTLP) value { return certificateFile.at(&o.ClientCertificate) },
 			"File of the gate's certificate, in PEM, for collectors that require one"},
 		{"CLIENT_KEY", "(none)", func(o *OTLP) value { return certificateFile.at(&o.ClientKey) },
 			"File of the key, in PEM, for the client certificate"},
-		{"INSECURE", "(depends on the endpoint)", func(o *OTLP) value { return words("true", "false").at(&o.Insecure) },
+		{"INSECURE", "(as the endpoint says)", func(o *OTLP) value { return words("true", "false").at(&o.Insecure) },
 			"Plaintext (true) or TLS (false) over gRPC to the collector"},
 	} {
 		for _, signal := range []struct {
@@ -80,7 +80,7 @@ func otelRows(c *Config) (rows []row) {
 				"which follow the sender's decision. It takes precedence over TRACING_CONFIG_SAMPLE_RATE and OBSERVABILITY_CONFIG."},
 		{"OTEL_TRACES_SAMPLER_ARG", "otel-traces-sampler-arg", "(1)", samplerArg.at(&c.OTel.SamplerArg),
 			"Share from 0 to 1 of the samplers traceidratio and parentbased_traceidratio. Without OTEL_TRACES_SAMPLER it replaces TRACING_CONFIG_SAMPLE_RATE, and a number above 1 means 1."},
-		{"OTEL_PROPAGATORS", "otel-propagators", "(tracecontext, b3 and b3multi)", propagatorNames.at(&c.OTel.Propagators),
+		{"OTEL_PROPAGATORS", "otel-propagators", "(tracecontext, b3 and b3multi, whichever comes)", propagatorNames.at(&c.OTel.Propagators),
 			"Formats of trace context that are read from requests and sent to the container: tracecontext, b3, b3multi; none = spans have no parent " +
 				"and headers are forwarded unchanged. Baggage is forwarded in any case."},
 		{"OTEL_METRIC_EXPORT_INTERVAL", "otel-metric-export-interval", "60000", exportInterval.at(&c.MetricsExportInterval),
