@@ -35,9 +35,9 @@ func TestQueuectlHasTheClassOfEveryOutcome(t *testing.T) {
 func TestEveryOutcomeHasItsClass(t *testing.T) {
 	want := map[Class][]Outcome{
 		ClassSucceeded: {Served, Tunnelled, Probed},
-		ClassRejected:  {QueueFull, QueueWaitExpired, DeadlineExceeded, ShuttingDown, NotReady, OutOfMemoryBudget, Evicted},
+		ClassRejected:  {QueueFull, QueueWaitExpired, DeadlineExceeded, ShuttingDown, NotReady, OutOfMemoryBudget, Evicted, WaitingPage},
 		ClassFailed: {RequestTimeout, ResponseStartTimeout, IdleTimeout, UpstreamNotListening, UpstreamClosed, UpstreamReset,
-			UpstreamMalformed, UpstreamBrokeOff, InternalError, UpstreamTLSFailed},
+			UpstreamMalformed, UpstreamBrokeOff, InternalError, UpstreamTLSFailed, NotEventStream},
 		ClassClientError: {BadRequest, TargetTooLong, HeadTooLarge, ExpectationFailed, MethodNotAllowed, CodingNotImplemented,
 			VersionNotSupported, HeadTimeout, ClientGone, ProbeRejected, PlaintextRejected},
 	}

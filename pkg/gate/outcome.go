@@ -40,6 +40,8 @@ const (
 	UpstreamTLSFailed
 	OutOfMemoryBudget
 	Evicted
+	WaitingPage
+	NotEventStream
 	outcomeCount
 )
 
@@ -108,6 +110,8 @@ var meanings = [outcomeCount]Meaning{
 	OutOfMemoryBudget:    {Name: "out-of-memory-budget", Means: "the memory budget for request heads is exhausted", Class: ClassRejected, Status: 503, Body: "out of buffer memory", Plain: true, Retry: true, ProxyError: "proxy_internal_response", GRPC: 8, Level: Warn},
 	UpstreamTLSFailed:    {Name: "upstream-tls-failed", Means: "the container accepted a connection, but the TLS handshake failed", Class: ClassFailed, Status: 502, Body: "TLS to upstream failed", Plain: true, ProxyError: "tls_protocol_error", GRPC: 14, Level: Warn},
 	Evicted:              {Name: "evicted", Means: "ended in flight, because a queued request of a higher class needed its slot", Class: ClassRejected, Status: 503, Body: "evicted by a request of a higher priority", Plain: true, Retry: true, ProxyError: "connection_limit_reached", GRPC: 10, Level: Warn, QueueRetry: true},
+	WaitingPage:          {Name: "waiting-page", Means: "a navigation that waited got a page that loads itself again (WAIT_PAGE)", Class: ClassRejected, Status: 503, Retry: true, ProxyError: "proxy_internal_response", GRPC: 8, Level: Debug},
+	NotEventStream:       {Name: "not-event-stream", Means: "the container's response could not continue the event stream that the gate had begun (WAIT_KEEPALIVE)", Class: ClassFailed, Status: 502, Body: "upstream did not respond with an event stream", Plain: true, ProxyError: "http_protocol_error", GRPC: 13, Level: Warn},
 }
 
 // Meaning returns the table row of an outcome.

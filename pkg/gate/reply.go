@@ -11,6 +11,7 @@ type Reply struct {
 	Status  int
 	Body    string
 	Plain   bool   // a plain error: nosniff, and the body ends in a newline
+	HTML    bool   // the body is a page, which must not be stored
 	Retry   int    // Retry-After, in seconds; 0 = none
 	Reason  string // K-Readiness-Reason; empty = none
 	Hash    []byte // K-Network-Hash; nil = none
@@ -32,7 +33,11 @@ func ReplyTo(o Outcome) Reply {
 func (r *Reply) Fields(yield func(name, value string) bool) {
 	ok := true
 	say := func(name, value string) { ok = ok && yield(name, value) }
-	if r.Body != "" {
+	switch {
+	case r.HTML:
+		say("Content-Type", "text/html; charset=utf-8")
+		say("Cache-Control", "no-store")
+	case r.Body != "":
 		say("Content-Type", "text/plain; charset=utf-8")
 	}
 	if r.Plain {

@@ -123,6 +123,9 @@ func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	}
 	x.Unlimited = x.gate.unlimited.acquire(x)
 	x.timeouts.Begin(x.settings, now)
+	if x.settings.wait != nil && client != nil {
+		x.beginWait()
+	}
 	if (x.gate.ServerTiming || x.gate.load.metering()) && x.Arrived == 0 {
 		x.Arrived = time.Duration(x.clock())
 	}

@@ -50,6 +50,12 @@ type Config struct {
 	UpstreamWait         time.Duration // maximum wait until the container listens, at start-up
 	UpstreamRestartWait  time.Duration // the same after the container has listened once
 
+	// WaitKeepalive is the interval of comments in the event streams of clients that wait for
+	// a response, from the arrival of their request. WaitPage is how long a navigation is
+	// queued before it gets a waiting page. 0 = off.
+	WaitKeepalive time.Duration
+	WaitPage      time.Duration
+
 	ServerTiming bool // add Server-Timing to responses
 	RequestStart bool // add X-Request-Start, the time of arrival, to requests
 
@@ -148,6 +154,7 @@ func (c *Config) Check() error {
 		{"ResponseStartTimeout", c.ResponseStartTimeout}, {"IdleTimeout", c.IdleTimeout},
 		{"TunnelMax", c.TunnelMax}, {"UpstreamWait", c.UpstreamWait},
 		{"UpstreamRestartWait", c.UpstreamRestartWait}, {"DrainQuiet", c.DrainQuiet}, {"DrainTunnel", c.DrainTunnel},
+		{"WaitKeepalive", c.WaitKeepalive}, {"WaitPage", c.WaitPage},
 	} {
 		if d.value < 0 {
 			problems = append(problems, fmt.Errorf("%s %s: want 0 or more", d.name, d.value))

@@ -63,7 +63,7 @@ func (x *Exchange) ResponseTrailers(trailers []byte) []byte {
 // failedFor reports whether an exchange that ends with o counts as an error in load
 // reports: the status is 5xx, or the client got no complete response.
 func (x *Exchange) failedFor(o gate.Outcome) bool {
-	return x.Status >= 500 || x.Status == 0 && x.settings.statusOf(o) >= 500 || o.Class() == gate.ClassFailed
+	return x.Status >= 500 || x.settings.statusOf(o) >= 500 || o.Class() == gate.ClassFailed
 }
 
 // loadFormat returns the format of the load report that a request gets.

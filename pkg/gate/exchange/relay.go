@@ -36,6 +36,14 @@ func (x *Exchange) retryPause() int64 {
 // time of the next step (0 = no bound). Any Ending other than Ongoing means that End
 // has been called, with the returned outcome.
 func (x *Exchange) Step(now int64) (e Ending, o gate.Outcome, next int64) {
+	if x.settings.wait != nil {
+		return x.stepWaiting(now)
+	}
+	return x.step(now)
+}
+
+// step implements Step.
+func (x *Exchange) step(now int64) (e Ending, o gate.Outcome, next int64) {
 	for {
 		switch x.state {
 		case StateArrived, StateQueued:
@@ -215,6 +223,9 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 			x.interim()
 		case HeadFinal:
 			x.timeouts.ResponseStarted()
+			if o := x.checkPromise(x.up.Response()); o != gate.Undecided {
+				return true, o
+			}
 			x.to(StateResponding)
 			x.stamp(&x.Responded)
 			if x.settings.overload != nil {
@@ -468,6 +479,9 @@ func (x *Exchange) conclude(o gate.Outcome) (e Ending) {
 			up.Abort()
 			e = CutOff
 		}
+	}
+	if e == Rejected {
+		e = x.breakPromise(o)
 	}
 	x.End(o)
 	return e

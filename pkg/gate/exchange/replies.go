@@ -12,6 +12,9 @@ import (
 func (x *Exchange) RejectionReply(o gate.Outcome, now int64) gate.Reply {
 	r := gate.ReplyTo(o)
 	r.Status = x.settings.statusOf(o)
+	if o == gate.WaitingPage {
+		r.Body, r.HTML, r.Retry = waitingPage, true, waitRefresh
+	}
 	if v := x.settings.overload; v != nil && v.MeasuredRetry && o.Meaning().QueueRetry {
 		r.Retry = x.gate.Admission.RetryAfter(now)
 	}

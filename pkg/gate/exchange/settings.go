@@ -19,7 +19,8 @@ type settings struct {
 	tunnelMax            time.Duration
 	upstreamWait         time.Duration
 	upstreamRestartWait  time.Duration
-	overload             *overload // nil = none of Overload is configured
+	overload             *overload   // nil = none of Overload is configured
+	wait                 *waitConfig // nil = waiting clients are told nothing
 }
 
 // newSettings returns the settings of c. It keeps the estimates of the overload control
@@ -40,6 +41,7 @@ func newSettings(g *Gate, c *Config) *settings {
 		upstreamWait:         min(c.UpstreamWait, maxTimeout),
 		upstreamRestartWait:  min(c.UpstreamRestartWait, maxTimeout),
 		overload:             newOverload(g, c.Overload, previous),
+		wait:                 newWaitConfig(c),
 	}
 }
 
@@ -53,9 +55,9 @@ func (s *settings) statusOf(o gate.Outcome) int {
 }
 
 // Apply sets ConcurrencyLimit, QueueCapacity, QueueRefusalStatus, QueueMaxWait,
-// Overload, RequestTimeout, ResponseStartTimeout, IdleTimeout, TunnelMax, UpstreamWait
-// and UpstreamRestartWait to the values in c while the gate runs, and ignores the other
-// fields. It changes nothing if it returns an error. Requests that have already arrived
+// Overload, RequestTimeout, ResponseStartTimeout, IdleTimeout, TunnelMax, UpstreamWait,
+// UpstreamRestartWait, WaitKeepalive and WaitPage to the values in c while the gate runs, and
+// ignores the other fields. It changes nothing if it returns an error. Requests that have already arrived
 // keep their timeouts, queue positions and slots, so a lower limit takes effect as slots
 // are released. Apply may be called from any goroutine.
 func (g *Gate) Apply(c *Config) error {

@@ -71,6 +71,9 @@ type Downstream interface {
 	Idempotent() bool
 	// Whole reports whether the entire request has been read from the client.
 	Whole() bool
+	// Received reports whether the client has sent the entire request, as far as can be
+	// told without reading it.
+	Received() bool
 	// Rewind restarts the body at its first byte. It returns false if the replay buffer
 	// no longer holds all bytes that were read or, with whole, the whole body.
 	Rewind(whole bool) bool
@@ -80,6 +83,9 @@ type Downstream interface {
 	Interim(res *wire.Response)
 	// Respond begins the final response with the head res.
 	Respond(res *wire.Response)
+	// Promise is Respond with a head of the gate, before the container has responded: the
+	// request may still be sent, and retried.
+	Promise(res *wire.Response)
 	// Switch forwards a 101, after which the exchange is a tunnel.
 	Switch(res *wire.Response)
 	// Drop closes the connection, or resets the stream, of a client that has

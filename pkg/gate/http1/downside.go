@@ -76,6 +76,13 @@ func (c *downSide) Upgrades(res *wire.Response) bool {
 // Whole implements exchange.Downstream.
 func (c *downSide) Whole() bool { return c.reader.whole() }
 
+// Received implements exchange.Downstream. The rest of a body with a length may be in the
+// buffer of the kernel.
+func (c *downSide) Received() bool {
+	r := &c.reader
+	return r.buffersEnd() || r.err == nil && r.body.Kind == wire.BodyLength && !r.sock.Layered() && r.body.Left-int64(r.w-r.r) <= int64(r.sock.Buffered())
+}
+
 // Idempotent implements exchange.Downstream.
 func (c *downSide) Idempotent() bool { return c.session.req.Idempotent() }
 
@@ -101,13 +108,22 @@ func (c *downSide) Interim(res *wire.Response) {
 // announces the close of the connection: the gate may never read the rest, so a further
 // request of the client would be lost.
 func (c *downSide) Respond(res *wire.Response) {
+	c.respond(res, c.reader.whole(), c.session.x.ServerTiming())
+}
+
+// Promise implements exchange.Downstream. The upload counts as finished if all of it is
+// buffered.
+func (c *downSide) Promise(res *wire.Response) { c.respond(res, c.reader.buffersEnd(), nil) }
+
+// respond implements Respond. whole tells whether the upload is finished.
+func (c *downSide) respond(res *wire.Response, whole bool, timing []byte) {
 	s := c.session
 	unknown := res.Body == wire.BodyChunked || res.Body == wire.BodyUntilClose
 	chunked := unknown && s.req.Minor > 0
-	c.keepAlive = s.req.KeepAlive() && (chunked || !unknown) && c.reader.whole() && !s.eng.gate.Drain.Active()
+	c.keepAlive = s.req.KeepAlive() && (chunked || !unknown) && whole && !s.eng.gate.Drain.Active()
 	c.untilClose = unknown && !chunked
 	c.writer.begin(chunked, s.req.Minor > 0)
-	f := wire.Framing{Chunked: chunked, Close: !c.keepAlive, KeepAlive: s.req.Minor == 0, Timing: s.x.ServerTiming(), Load: s.x.LoadReport(res)}
+	f := wire.Framing{Chunked: chunked, Close: !c.keepAlive, KeepAlive: s.req.Minor == 0, Timing: timing, Load: s.x.LoadReport(res)}
 	out := c.writer.buffered()
 	c.writer.head(res.AppendHead(out, f, s.eng.worker.Date()), len(out), res.Body == wire.NoBody)
 }

@@ -74,6 +74,9 @@ func (r *reader) Malformed() bool { return errors.Is(r.err, wire.ErrBadBody) }
 // of the next message is known.
 func (r *reader) whole() bool { return r.body.Ended && r.err == nil }
 
+// buffersEnd reports whether the end of the body has been read, or is in the buffer.
+func (r *reader) buffersEnd() bool { return r.err == nil && r.body.Complete(r.buf[r.r:r.w]) }
+
 // Pump implements exchange.Source. Decoded payload is appended to the sink's buffered
 // bytes, so that a head and a small body are sent in one write.
 func (r *reader) Pump(dst exchange.Sink) (moved bool) {

@@ -213,11 +213,11 @@ func (s *session) relay() bool {
 
 // completed reads the next request, or closes the connection, after a complete response.
 func (s *session) completed() bool {
-	whole := s.client.Whole()
+	whole := s.client.Whole() || s.client.keepAlive && s.client.discardBody()
 	fits := s.input.takeLeftover(&s.client.reader)
 	s.client.writer.release()
 	switch {
-	case s.client.keepAlive && fits:
+	case s.client.keepAlive && whole && fits:
 		s.enter(reading)
 		s.deadline = 0
 		return true

@@ -40,6 +40,9 @@ func (s *downStream) Upgrades(res *wire.Response) bool {
 // Whole implements exchange.Downstream.
 func (s *downStream) Whole() bool { return s.endReceived() || s.withhold != withholdNothing }
 
+// Received implements exchange.Downstream.
+func (s *downStream) Received() bool { return s.endReceived() }
+
 // Idempotent implements exchange.Downstream.
 func (s *downStream) Idempotent() bool { return s.req.Protocol() == nil && s.req.Idempotent() }
 
@@ -65,6 +68,14 @@ func (s *downStream) Respond(res *wire.Response) {
 	s.sendFinalHead(res, res.Body == wire.NoBody || res.Body == wire.BodyLength && res.Length == 0)
 }
 
+// Promise implements exchange.Downstream. It keeps the replay buffer.
+func (s *downStream) Promise(res *wire.Response) {
+	s.announceDrain()
+	s.queueHead(res, false, wire.Framing{Load: s.x.LoadReport(res)})
+	s.beginCheck(res, false)
+	s.responseBegan(false)
+}
+
 // Switch implements exchange.Downstream.
 func (s *downStream) Switch(res *wire.Response) {
 	s.sendFinalHead(res, false)
@@ -75,12 +86,17 @@ func (s *downStream) Switch(res *wire.Response) {
 func (s *downStream) sendFinalHead(res *wire.Response, end bool) {
 	s.dropReplay()
 	s.queueHead(res, end, wire.Framing{Timing: s.x.ServerTiming(), Load: s.x.LoadReport(res)})
+	s.beginCheck(res, end)
+	s.responseBegan(end)
+}
+
+// beginCheck begins to compare the body with the head that has been queued.
+func (s *downStream) beginCheck(res *wire.Response, end bool) {
 	if wire.BodyChecked && s.x.State() != exchange.StateTunnelling {
 		s.check.BeginHTTP2(func(dst []byte, e *h2.Encoder) []byte {
 			return res.AppendHTTP2(dst, e, wire.Framing{}, s.eng().worker.Date())
 		}, res.Body == wire.NoBody, end)
 	}
-	s.responseBegan(end)
 }
 
 func (s *downStream) queueHead(res *wire.Response, end bool, f wire.Framing) {

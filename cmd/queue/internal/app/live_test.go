@@ -153,6 +153,7 @@ func TestWithoutFilesNothingIsWatched(t *testing.T) {
 var appliedFields = []string{
 	"Gate.ConcurrencyLimit", "Gate.QueueCapacity", "Gate.QueueRefusalStatus", "Gate.QueueMaxWait", "Gate.Overload",
 	"Gate.RequestTimeout", "Gate.ResponseStartTimeout", "Gate.IdleTimeout", "Gate.TunnelMax", "Gate.UpstreamWait", "Gate.UpstreamRestartWait",
+	"Gate.WaitKeepalive", "Gate.WaitPage",
 	"EngineMaxWaiting", "EngineMaxKV",
 	"RequestLog", "RequestLogTemplate", "RequestLogProbes",
 	"Concurrency", // finish derives fields of Gate from it

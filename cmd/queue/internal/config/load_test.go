@@ -137,6 +137,7 @@ var allDifferent = map[string]string{
 	"QUEUE_REFUSAL_STATUS": "429", "SERVER_TIMING": "true", "REQUEST_START": "true", "LOAD_REPORTS": "always", "LOAD_REPORT_STREAM": "true", "UNLIMITED_PATHS": "/metrics,/health/*", "UNLIMITED_CAPACITY": "18",
 	"UNCOUNTED_PATHS":          "/healthz, /livez",
 	"REVISION_TIMEOUT_SECONDS": "45", "REVISION_RESPONSE_START_TIMEOUT_SECONDS": "11", "REVISION_IDLE_TIMEOUT_SECONDS": "12", "TUNNEL_MAX_SECONDS": "13.5",
+	"WAIT_KEEPALIVE": "22s", "WAIT_PAGE": "750ms",
 	"UPSTREAM_WAIT": "14", "UPSTREAM_RESTART_WAIT": "0.5", "ENABLE_HTTP2_AUTO_DETECTION": "true", "UPSTREAM_PROTOCOL": "h2c", "HTTP2_MAX_HEADER_LIST": "128Ki",
 	"UPSTREAM_TLS": "true", "UPSTREAM_TLS_CA": "/upstream/ca", "UPSTREAM_TLS_SERVER_NAME": "inner.local", "UPSTREAM_TLS_INSECURE": "true",
 	"SERVING_READINESS_PROBE": `[{"tcpSocket":{"port":"1003"}}]`, "ENABLE_MULTI_CONTAINER_PROBES": "true", "CONTAINER_NAMES": "web,log-shipper",
@@ -175,6 +176,7 @@ func allDifferentConfig() Config {
 			TrustedSources:   []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			ConcurrencyLimit: 7, HardConcurrency: true, QueueCapacity: 0, QueueMaxWait: 250 * time.Millisecond,
 			RequestTimeout: 45 * time.Second, ResponseStartTimeout: 11 * time.Second, IdleTimeout: 12 * time.Second, TunnelMax: 13500 * time.Millisecond,
+			WaitKeepalive: 22 * time.Second, WaitPage: 750 * time.Millisecond,
 			QueueRefusalStatus: 429, ServerTiming: true, RequestStart: true, LoadReports: exchange.AllLoadReports, LoadReportStream: true, UnlimitedCapacity: 18,
 			UnlimitedPaths: []exchange.PathPattern{pathPattern("/metrics"), pathPattern("/health/*")},
 			Overload: exchange.OverloadConfig{

@@ -157,6 +157,12 @@ var (
 			d, ok := parseDuration(text)
 			return d, ok && (d == 0 || d >= 10*time.Millisecond)
 		})
+	// waitTime is long enough that a client is not told all the time that it waits.
+	waitTime = durationKind("DURATION", "a duration of 100ms or more such as 15s or 300ms, or plain seconds, or 0 for off",
+		time.Duration.String, func(text string) (time.Duration, bool) {
+			d, ok := parseDuration(text)
+			return d, ok && (d == 0 || d >= 100*time.Millisecond)
+		})
 	// nanoseconds is the JSON format of durations in Go programs.
 	nanoseconds = durationKind("", "whole nanoseconds, 0 or more", time.Duration.String,
 		func(text string) (time.Duration, bool) {

@@ -49,7 +49,7 @@ var (
 		"QUEUE_EVICT":           {"class>=8,after=1s", "after=1s", "class>=6", "class>=6,after=1"},
 		"QUEUE_RETRY_AFTER":     {"2", "0", "yes"}, "QUEUE_CAPACITY": {"16777217"},
 		"QUEUE_REFUSAL_STATUS": {"500", "0"}, "ENGINE_METRICS": {"127.0.0.1:8000", "https://127.0.0.1/metrics", "http://10.0.0.1:8000/metrics", "http://engine/metrics", "http://u:p@localhost/", "http://localhost:0/"}, "ENGINE_METRICS_PERIOD": {"9ms", "11s", "0"}, "ENGINE_MAX_KV": {"1.1", "-1"}, "QUEUE_COST_BY": {"peer", "path:1", "length:4", "header:"}, "QUEUE_COST_LIMIT": {"16777216", "-1"}, "UNLIMITED_CAPACITY": {"0", "1025"}, "UNLIMITED_PATHS": {"metrics", "/a?b", "/a*", "/a%2e", "*"},
-		"REVISION_TIMEOUT_SECONDS": {"0", "1.5"}, "REVISION_RESPONSE_START_TIMEOUT_SECONDS": {"1.5"}, "REVISION_IDLE_TIMEOUT_SECONDS": {"1.5"},
+		"REVISION_TIMEOUT_SECONDS": {"0", "1.5"}, "WAIT_KEEPALIVE": {"99ms", "1ns"}, "WAIT_PAGE": {"99ms"}, "REVISION_RESPONSE_START_TIMEOUT_SECONDS": {"1.5"}, "REVISION_IDLE_TIMEOUT_SECONDS": {"1.5"},
 		"UPSTREAM_PROTOCOL": {"http2", "h2"}, "UPSTREAM_TLS": {"yes", "false", "on"}, "READINESS_FRESHNESS": {"0", "0s"},
 		"SERVING_READINESS_PROBE": {"no", "None", "{}", "[{}]", "[", "[1]", "[none]", "[[]]", `{"periodSeconds":1}`, `{"httpGet":null}`,
 			`{"exec":{"command":["true"]}}`, `[{"tcpSocket":{"port":1}},{"exec":{}}]`, "[]"},

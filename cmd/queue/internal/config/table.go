@@ -142,6 +142,10 @@ func timeoutRows(c *Config) []row {
 			"Longest time without a byte in either direction."},
 		{"TUNNEL_MAX_SECONDS", "tunnel-max", "0 = off", seconds.live(&c.Gate.TunnelMax),
 			"Longest life of a tunnel (WebSocket), which the request timeout does not cut."},
+		{"WAIT_KEEPALIVE", "wait-keepalive", "0 = off", waitTime.live(&c.Gate.WaitKeepalive),
+			"Interval of comments to clients that accept text/event-stream and wait for a response, queued or not: after this time the gate begins a 200 with an event stream, which the container's continues. A failure after that is an error event."},
+		{"WAIT_PAGE", "wait-page", "0 = off", waitTime.live(&c.Gate.WaitPage),
+			"Time for which a browser's navigation (GET, Accept: text/html) waits for a slot or for the container to listen before it gets a 503 with a page that loads itself again."},
 	}
 }
 

@@ -1,0 +1,221 @@
+package exchange
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+)
+
+// This file tells clients that wait for a response that they still wait, because load
+// balancers and browsers give up on a silent connection. It is off by default.
+//
+//   - An event stream (Config.WaitKeepalive): the gate promises a stream of server-sent
+//     events. It sends the head of the response, and then a comment per interval, until the
+//     container's response arrives. The body of that response continues the stream; its head
+//     is discarded. A failure becomes an error event.
+//   - A waiting page (Config.WaitPage): a navigation that waits for a slot or for the
+//     container to listen gets a page that loads itself again.
+
+// waitConfig is the part of the settings that this file implements.
+type waitConfig struct {
+	keepalive time.Duration // 0 = no event streams
+	page      time.Duration // 0 = no waiting page
+}
+
+// newWaitConfig returns nil if c configures neither.
+func newWaitConfig(c *Config) *waitConfig {
+	if c.WaitKeepalive == 0 && c.WaitPage == 0 {
+		return nil
+	}
+	return &waitConfig{keepalive: min(c.WaitKeepalive, maxTimeout), page: min(c.WaitPage, maxTimeout)}
+}
+
+// waitForm is how a client is told that it waits.
+type waitForm uint8
+
+const (
+	waitMayPromise waitForm = iota // an event stream, not yet begun
+	waitPromised                   // an event stream whose head has been sent
+	waitPage                       // a waiting page
+)
+
+// waiter is the Downstream of a request whose client is told that it waits. It replaces the
+// downstream side until the head of the container's response is forwarded, or discarded
+// because it has been promised. Only such requests have one, so that others cost nothing.
+type waiter struct {
+	Downstream
+	x      *Exchange
+	at     int64 // of the next comment, or of the waiting page
+	form   waitForm
+	status int // of a response that cannot continue the event stream
+}
+
+const (
+	waitComment = ": queuegate waiting\n\n"
+	// waitReserve is the capacity that a comment leaves for an error event, so that a client
+	// that reads nothing still gets the error event.
+	waitReserve = 512
+	// waitRefresh is after how many seconds the waiting page is loaded again.
+	waitRefresh = 2
+)
+
+// waitingPage is the body of the local reply for gate.WaitingPage. It needs no other file.
+var waitingPage = `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="refresh" content="` + strconv.Itoa(waitRefresh) + `">
+<title>Starting</title>
+<style>body{font:1.1em system-ui,sans-serif;margin:20vh auto;max-width:30em;padding:0 1em;text-align:center;color:#333}</style>
+</head>
+<body>
+<h1>Please wait</h1>
+<p>The application is starting or busy. This page loads again by itself.</p>
+</body>
+</html>
+`
+
+// beginWait makes the request of x one whose client is told that it waits, if it can be
+// told. A request that accepts an event stream at least as much as any other type can be
+// promised one: for another, the promise could exclude the response that the container will
+// send.
+func (x *Exchange) beginWait() {
+	c := x.settings.wait
+	req, _ := x.down.Request()
+	if x.Upgrade || req.GRPC() {
+		return
+	}
+	isGET := string(req.Method) == "GET"
+	if c.keepalive > 0 && (isGET || string(req.Method) == "POST") {
+		if weight, others := req.AcceptWeight(wire.EventStreamType); weight > others {
+			req.DropAcceptEncoding()
+			x.down = &waiter{Downstream: x.down, x: x, at: x.timeouts.Arrived + int64(c.keepalive), form: waitMayPromise}
+			return
+		}
+	}
+	if c.page > 0 && isGET && req.Navigates() {
+		if weight, _ := req.AcceptWeight("text/html"); weight > 0 {
+			x.down = &waiter{Downstream: x.down, x: x, at: x.timeouts.Arrived + int64(c.page), form: waitPage}
+		}
+	}
+}
+
+// waiter returns the waiter of x; nil = its client is told nothing.
+func (x *Exchange) waiter() *waiter {
+	if x.settings.wait == nil {
+		return nil
+	}
+	w, _ := x.down.(*waiter)
+	return w
+}
+
+// stepWaiting is Step for an exchange that may have a waiter.
+func (x *Exchange) stepWaiting(now int64) (e Ending, o gate.Outcome, next int64) {
+	e, o, next = x.step(now)
+	w := x.waiter()
+	if e != Ongoing || w == nil || x.state == StateAbandoned {
+		return e, o, next
+	}
+	at := w.at
+	if now >= at {
+		at, o = w.tell(now)
+	}
+	if o != gate.Undecided {
+		return x.conclude(o), o, 0
+	}
+	return Ongoing, gate.Undecided, gate.Earliest(next, at)
+}
+
+// tell tells the client that it waits, and returns when to do so again; 0 = after another
+// event.
+func (w *waiter) tell(now int64) (next int64, o gate.Outcome) {
+	x := w.x
+	switch {
+	case w.form == waitPage && x.state == StateAwaiting:
+		return 0, gate.Undecided // the container has the request
+	case w.form == waitPage:
+		return 0, gate.WaitingPage
+	case w.form == waitMayPromise && !w.Received():
+		return 0, gate.Undecided // a client may not read before it has sent its request
+	}
+	w.at = now + int64(x.settings.wait.keepalive)
+	if _, empty := w.Flush(); empty && w.Capacity() >= len(waitComment)+waitReserve {
+		if w.form == waitMayPromise {
+			w.form, x.Status = waitPromised, wire.EventStreamHead.Status
+			w.Promise(wire.EventStreamHead)
+		}
+		w.Write([]byte(waitComment))
+		w.Flush()
+	}
+	switch { // after a half-close, no event reports a reset
+	case !w.Broken():
+	case x.up == nil:
+		return 0, gate.ClientGone
+	default:
+		x.Wake() // relay ends the exchange
+	}
+	return w.at, gate.Undecided
+}
+
+// checkPromise returns the outcome for a final response that cannot continue the event
+// stream that was promised; Undecided for any other.
+func (x *Exchange) checkPromise(res *wire.Response) gate.Outcome {
+	w := x.waiter()
+	if w == nil || w.form != waitPromised || res.IsEventStream() {
+		return gate.Undecided
+	}
+	w.status = res.Status
+	return gate.NotEventStream
+}
+
+// Respond implements Downstream. The head of a promised response has been sent.
+func (w *waiter) Respond(res *wire.Response) {
+	w.x.down = w.Downstream
+	if w.form != waitPromised {
+		w.Downstream.Respond(res)
+	}
+}
+
+// Interim implements Downstream. Nothing interim may follow the head of a promised response.
+func (w *waiter) Interim(res *wire.Response) {
+	if w.form != waitPromised {
+		w.Downstream.Interim(res)
+	}
+}
+
+// breakPromise ends the event stream of an exchange that was rejected with o, if it was
+// promised one: with an error event, or by cutting it off if the client reads nothing.
+func (x *Exchange) breakPromise(o gate.Outcome) Ending {
+	w := x.waiter()
+	if w == nil || w.form != waitPromised {
+		return Rejected
+	}
+	event := w.appendError(nil, o)
+	if _, empty := w.Flush(); !empty || w.Capacity() < len(event) || w.Write(event) < len(event) {
+		return CutOff
+	}
+	w.Finish(nil)
+	if _, empty := w.Flush(); !empty {
+		return CutOff
+	}
+	return Completed
+}
+
+// appendError appends the error event for an outcome, in the form of the API of OpenAI. Its
+// texts are fixed and need no escapes.
+func (w *waiter) appendError(dst []byte, o gate.Outcome) []byte {
+	m := o.Meaning()
+	text := m.Body
+	if text == "" {
+		text = m.Means
+	}
+	dst = append(append(dst, `event: error`+"\n"+`data: {"error":{"message":"`...), text...)
+	if w.status != 0 {
+		dst = strconv.AppendInt(append(dst, ": status "...), int64(w.status), 10)
+	}
+	dst = append(append(dst, `","type":"queuegate","param":null,"code":"`...), m.Name...)
+	return append(dst, `"}}`+"\n\n"...)
+}

@@ -1,0 +1,84 @@
+package wire
+
+import (
+	"bytes"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
+)
+
+// fullWeight is the weight of a media type without a q parameter, in thousandths (RFC
+// 9110 section 12.4.2).
+const fullWeight = 1000
+
+// AcceptWeight returns the weight, in thousandths, that Accept gives to mediaType, which is
+// in lower case, and the highest weight of the other media types that it names. Ranges with
+// a wildcard do not count. Both are 0 for a list with too many elements.
+func (r *Request) AcceptWeight(mediaType string) (weight, others int) {
+	elements := 0
+	for i := range r.Fields {
+		f := &r.Fields[i]
+		if f.kind != field.Other || !field.EqualFold(r.name(f), "accept") {
+			continue
+		}
+		if elements += countElements(r.value(f)); elements > maxOptions {
+			return 0, 0
+		}
+		eachOption(r.value(f), func(element []byte) bool {
+			name, q := mediaRange(element)
+			switch {
+			case field.EqualFold(name, mediaType):
+				weight = max(weight, q)
+			case bytes.IndexByte(name, '/') > 0 && bytes.IndexByte(name, '*') < 0:
+				others = max(others, q)
+			}
+			return true
+		})
+	}
+	return weight, others
+}
+
+// mediaRange returns the media range of an element of Accept, and its weight. A weight that
+// cannot be parsed is 0.
+func mediaRange(element []byte) (name []byte, q int) {
+	name, parameters, _ := bytes.Cut(element, []byte{';'})
+	q = fullWeight
+	for len(parameters) > 0 {
+		var p []byte
+		p, parameters, _ = bytes.Cut(parameters, []byte{';'})
+		if p = bytes.Trim(p, " \t"); field.HasPrefixFold(p, "q=") {
+			q = parseWeight(p[len("q="):])
+			break
+		}
+	}
+	return bytes.TrimRight(name, " \t"), q
+}
+
+// parseWeight parses a qvalue of RFC 9110 section 12.4.2; 0 if it is malformed.
+func parseWeight(v []byte) int {
+	if len(v) == 0 || len(v) > len("0.123") || v[0] != '0' && v[0] != '1' || len(v) > 1 && v[1] != '.' {
+		return 0
+	}
+	q, unit := int(v[0]-'0')*fullWeight, fullWeight
+	for _, c := range v[min(2, len(v)):] {
+		if !field.IsDigit(c) {
+			return 0
+		}
+		unit /= 10
+		q += int(c-'0') * unit
+	}
+	if q > fullWeight {
+		return 0
+	}
+	return q
+}
+
+// Navigates reports whether a browser sent the request to show its response as a page, as
+// far as Sec-Fetch-Mode tells (Fetch Metadata Request Headers).
+func (r *Request) Navigates() bool {
+	for i := range r.Fields {
+		if f := &r.Fields[i]; f.kind == field.Other && field.EqualFold(r.name(f), "sec-fetch-mode") {
+			return field.EqualFold(r.value(f), "navigate")
+		}
+	}
+	return true
+}
