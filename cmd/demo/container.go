@@ -19,7 +19,7 @@ const index = `queuegate demo container
 /echo?as=body    the body alone (anything below /echo/ echoes too)
 /delay           answers after ?ms=500
 /stream          ?n=10 chunks, one every ?ms=200
-/events          server-sent events, ?n=10 (0: until you leave), one every ?ms=1000
+/events          server-sent events, ?n=10 (0: until you leave), one every ?ms=1000; ?after=0 ms before the head
 /bytes           ?n=1048576 bytes
 /upload          counts the bytes of the body
 /hints           103 Early Hints, the answer ?ms=500 later

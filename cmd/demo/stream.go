@@ -30,7 +30,8 @@ func (c *container) stream(w http.ResponseWriter, r *http.Request) error {
 }
 
 // events responds with n server-sent events, ms milliseconds apart; n=0 means until the
-// client disconnects or the container stops.
+// client disconnects or the container stops. With after, the head is sent that many
+// milliseconds later, as by a model server with a long queue.
 func (c *container) events(w http.ResponseWriter, r *http.Request) error {
 	n, ms, err := schedule(r, 10, 1000)
 	if err != nil {
@@ -43,6 +44,13 @@ func (c *container) events(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	defer context.AfterFunc(c.stopping, cancel)()
 
+	after, err := queryInt(r, "after", 0, mostMillis)
+	if err != nil {
+		return err
+	}
+	if !pause(ctx, millis(after)) {
+		return nil
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	if r.Method == http.MethodHead {
