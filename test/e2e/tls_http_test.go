@@ -20,7 +20,7 @@ import (
 
 // onlyPlain are tests that cannot run through overtls: they observe the gate's process
 // or the sockets of the serving port, measure times of milliseconds, or use HTTP/2.
-var onlyPlain = []string{"OneGiB", "TenThousandIdle", "ClientConnectionsHaveKeepAlive", "OverHTTP2", "WhenDescriptorsRunOut", "ConnectionsAreRetired", "ExhaustTheDescriptors"}
+var onlyPlain = []string{"OneGiB", "TenThousandIdle", "ClientConnectionsHaveKeepAlive", "OverHTTP2", "WhenDescriptorsRunOut", "ConnectionsAreRetired", "ExhaustTheDescriptors", "InKernelBuffers"}
 
 // TestTheHTTP1ContractAppliesOverTLS repeats the tests of sections C and D with TLS between
 // their clients and the gate.
