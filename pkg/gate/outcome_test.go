@@ -54,6 +54,8 @@ func TestOutcomesHaveTheDocumentedStatusesAndBodies(t *testing.T) {
 		{UpstreamReset, 502, "upstream reset the connection", true, false},
 		{UpstreamMalformed, 502, "malformed answer from upstream", true, false},
 		{UpstreamBrokeOff, 502, "upstream broke off", true, false},
+		{NotEventStream, 502, "upstream did not respond with an event stream", true, false},
+		{WaitingPage, 503, "", false, true},
 		{QueueFull, 503, "pending request queue full", true, true},
 		{QueueWaitExpired, 503, "queue wait expired", true, true},
 		{Evicted, 503, "evicted by a request of a higher priority", true, true},
