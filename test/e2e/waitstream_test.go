@@ -123,8 +123,13 @@ func TestAnEventStreamIsPromisedWhileTheContainerHasTheRequest(t *testing.T) {
 	p.send("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + eventStreamOK)
 	p.send(chunksOf(events))
 	c.continued(events)
+}
 
-	c.send(completion("/2")) // not promised yet: the head of the container is forwarded
+func TestAResponseBeforeThePromiseIsForwardedUnchanged(t *testing.T) {
+	k := startContainer(t)
+	c := dial(t, startGate(t, k, "WAIT_KEEPALIVE=1h"))
+	c.send(completion("/1"))
+	p := k.acceptCompletion("/1")
 	p.send("HTTP/1.1 429 Too Many Requests\r\nContent-Length: 4\r\n\r\nslow")
 	a := c.response("POST")
 	a.is(429, "slow")
