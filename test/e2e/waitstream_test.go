@@ -289,9 +289,9 @@ func TestOnlyRequestsThatPreferEventStreamsArePromisedOne(t *testing.T) {
 func TestAnHTTP10ClientIsPromisedAnEventStreamThatEndsWithTheConnection(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "WAIT_KEEPALIVE=100ms")
-	for response, want := range map[string]string{
-		eventStreamOK + chunksOf(events):                 events,
-		"HTTP/1.1 404 No\r\nContent-Length: 2\r\n\r\nno": "event: error\n",
+	for _, r := range []struct{ response, want string }{
+		{"HTTP/1.1 404 No\r\nContent-Length: 2\r\n\r\nno", "event: error\n"},
+		{eventStreamOK + chunksOf(events), events},
 	} {
 		c := dial(t, g)
 		c.send("GET /1 HTTP/1.0\r\nHost: gate.test\r\nAccept: text/event-stream\r\nConnection: keep-alive\r\n\r\n")
@@ -299,9 +299,9 @@ func TestAnHTTP10ClientIsPromisedAnEventStreamThatEndsWithTheConnection(t *testi
 		a := parseHead(t, c.head())
 		a.field("Content-Type", "text/event-stream")
 		a.lacks("Transfer-Encoding", "Content-Length")
-		p.send(response)
-		if got, err := c.rest(); err != nil || !strings.HasPrefix(strings.ReplaceAll(got, waitComment, ""), want) {
-			t.Errorf("got %s (%v), want %s", shorten(got), err, shorten(want))
+		p.send(r.response)
+		if got, err := c.rest(); err != nil || !strings.HasPrefix(strings.ReplaceAll(got, waitComment, ""), r.want) {
+			t.Errorf("got %s (%v), want %s", shorten(got), err, shorten(r.want))
 		}
 	}
 }
