@@ -9,8 +9,8 @@ var faults = []mutation{
 		"http1.upConn.Complete",
 		"&& !u.desynced", ""},
 	{"an early response does not announce the close of its connection",
-		"http1.downSide.Respond",
-		"&& c.reader.whole() && !s", "&& !s"},
+		"http1.downSide.respond",
+		"&& whole && !s", "&& !s"},
 	{"a reset noticed by a write is read as EOF",
 		"loop.Sock.noteWriteError",
 		"s.resetByWrite = s.resetByWrite || err == unix.ECONNRESET", ""},
@@ -87,7 +87,7 @@ return x.disconnected()
 }
 moved`, "moved"},
 	{"a client that disconnects in the queue is not noticed",
-		"exchange.Exchange.Step",
+		"exchange.Exchange.step",
 		`case x.down.Disconnected():
 o = gate.ClientGone
 case x.state`, `case x.state`},
