@@ -14,7 +14,9 @@ func TestTheErrorEventOfEveryOutcomeIsValidAndFitsTheReserve(t *testing.T) {
 		w := &waiter{status: 599}
 		event := string(w.appendError(nil, o))
 		data, ok := strings.CutPrefix(event, "event: error\ndata: ")
-		var got struct{ Error struct{ Message, Type, Code string } }
+		var got struct {
+			Error struct{ Message, Type, Code string }
+		}
 		if err := json.Unmarshal([]byte(data), &got); !ok || err != nil || !strings.HasSuffix(data, "}\n\n") || strings.Count(event, "\n") != 3 {
 			t.Errorf("%v: %q (%v)", o, event, err)
 		}
