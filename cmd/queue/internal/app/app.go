@@ -129,16 +129,16 @@ func (a *App) Listen(traffic *net.TCPListener) (err error) {
 	if a.drainSocket, err = a.openDrainSocket(); err != nil {
 		return err
 	}
-	if traffic == nil {
-		if traffic, err = ListenForTraffic(a.cfg, a.sockets); err != nil {
-			return err
-		}
-	}
 	// Open TLS before the running gate stops if it can fail, and after it if both would
 	// accept from one socket.
 	isTLSInherited := a.sockets.IsInherited(sockets.TLS)
 	if !isTLSInherited {
 		if err := a.tls.start(); err != nil {
+			return err
+		}
+	}
+	if traffic == nil {
+		if traffic, err = ListenForTraffic(a.cfg, a.sockets); err != nil {
 			return err
 		}
 	}
