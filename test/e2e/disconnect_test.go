@@ -103,7 +103,7 @@ func TestAHalfClosedClientGetsNoResponseByDefault(t *testing.T) {
 
 func TestAHalfClosedClientGetsAResponseIfConfigured(t *testing.T) {
 	k := startContainer(t)
-	g := startGate(t, k, "CLIENT_HALF_CLOSE=response")
+	g := startGate(t, k, "CLIENT_HALF_CLOSE=answer")
 	c := dial(t, g)
 	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 3\r\n\r\nabc")
 	p := k.accept()
