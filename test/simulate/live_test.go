@@ -112,13 +112,13 @@ func (r *run) checkBounds() {
 	switch held := r.gate.Connects.Len(); {
 	case limit == 0 && l.at == 0 && held > g.QueueCapacity:
 		r.found("%d requests are in the connect queue, the capacity is %d", held, g.QueueCapacity)
-	case limit == 0 && depth > 0 && r.costs():
+	case limit == 0 && depth > 0 && r.metered():
 	case limit == 0 && depth > 0:
 		r.found("%d requests are queued although there is no limit", depth)
 	case limit == 0:
 	case inFlight > max(limit, l.flying) || depth > max(g.QueueCapacity, l.waiting):
 		r.found("%d in flight of %d, %d queued of %d", inFlight, limit, depth, g.QueueCapacity)
-	case depth > 0 && inFlight < limit && !r.costs():
+	case depth > 0 && inFlight < limit && !r.metered():
 		r.found("%d requests are queued, but only %d of %d are in flight", depth, inFlight, limit)
 	}
 	l.flying, l.waiting = min(l.flying, inFlight), min(l.waiting, depth)

@@ -157,7 +157,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		if r.gate.Admission.Limit() > 0 {
 			why(r.judgeQueueFull(q), "a slot or a queue position is free")
 		} else {
-			why(r.gate.Connects.Len() >= g.QueueCapacity || r.live.at >= q.begunAt || r.costs() && r.judgeQueueFull(q), "the queue has room") // or its capacity was 0 before the limit was removed
+			why(r.gate.Connects.Len() >= g.QueueCapacity || r.live.at >= q.begunAt || r.metered() && r.judgeQueueFull(q), "the queue has room") // or its capacity was 0 before the limit was removed
 		}
 		why(q.heads == 0 || q.staleBreak || r.h2.speaks == upstream.Auto && q.breaks > 0, "the container has received it")
 	case gate.QueueWaitExpired:
@@ -366,6 +366,7 @@ func (r *run) checkInvariants(calm bool) {
 		r.checkBounds()
 	}
 	r.checkUnits()
+	r.checkRoom()
 	if held := r.gate.Connects.Len(); held > 0 && r.plenty && r.container.listening && r.now-r.container.listensAt > 15*millisecond+r.slack() {
 		r.found("%d requests are in the connect queue, although the container has listened for %v", held, time.Duration(r.now-r.container.listensAt))
 	}

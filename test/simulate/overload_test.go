@@ -114,9 +114,11 @@ func (r *run) checkUnits() {
 	}
 }
 
-// costs reports whether a limit of cost is in force, under which requests may wait
+// metered reports whether a limit of cost or the brake is in force: requests may wait
 // although slots are free.
-func (r *run) costs() bool { return r.live.rules.Overload.CostLimit > 0 }
+func (r *run) metered() bool {
+	return r.live.rules.Overload.CostLimit > 0 || r.live.rules.Overload.Brake
+}
 
 // admission returns the controller that c configures, on the simulated clock.
 func (r *run) admission(c *exchange.Config) *admission.Controller {
@@ -125,7 +127,7 @@ func (r *run) admission(c *exchange.Config) *admission.Controller {
 		limit = admission.NewAutoLimit(*a).Limit()
 	}
 	return admission.New(admission.Config{
-		Limit: limit, Capacity: c.QueueCapacity, Fair: r.fair(), CostLimit: c.Overload.CostLimit, Clock: r.kernel.Nanotime,
+		Limit: limit, Capacity: c.QueueCapacity, Fair: r.fair(), CostLimit: c.Overload.CostLimit, Brake: c.Overload.Brake, Clock: r.kernel.Nanotime,
 	})
 }
 
@@ -193,7 +195,7 @@ func (r *run) checkLimit() {
 		r.found("%d in flight, %d before, although the limit was at most %d", inFlight, o.inFlight, o.allowed)
 	case depth > max(g.QueueCapacity, r.live.waiting):
 		r.found("%d requests are queued, the capacity is %d", depth, g.QueueCapacity)
-	case depth > 0 && inFlight < limit && !r.costs():
+	case depth > 0 && inFlight < limit && !r.metered():
 		r.found("%d requests are queued, but only %d of %d are in flight", depth, inFlight, limit)
 	}
 	o.allowed, o.inFlight = limit, inFlight
@@ -289,7 +291,7 @@ func (r *run) judgeRetry(q *request, fields [][2]string) {
 // later.
 func (r *run) judgeQueueFull(q *request) bool {
 	a := r.gate.Admission
-	full := (a.InFlight() >= a.Limit() || r.costs()) && a.QueueDepth() >= r.live.rules.QueueCapacity
+	full := (a.InFlight() >= a.Limit() || r.metered()) && a.QueueDepth() >= r.live.rules.QueueCapacity
 	return full || r.fair() && r.fullAt >= q.begunAt || r.live.at >= q.begunAt
 }
 

@@ -26,6 +26,7 @@ type run struct {
 	h2        h2Settings
 	h2clients []*h2Client
 	load      *overload
+	brake     *brake
 	live      *live
 	fullAt    int64   // when a request last found the queue full
 	evictedAt []int64 // ends of evicted requests
@@ -78,6 +79,7 @@ func simulate(seed uint64, tracing bool, c changes) (res result) {
 	r.h2, r.load = drawH2(seed, r.settings, k), drawOverload(seed, r.settings)
 	drawCosts(seed, r.settings)
 	drawEviction(seed, r.settings)
+	r.brake = drawBrake(seed, r.settings)
 	r.live = drawLive(seed)
 	r.apply(c)
 	res.seed, res.changes = seed, c
@@ -169,6 +171,9 @@ func (r *run) begin() {
 	}
 	for range r.live.changes {
 		r.after(r.live.spread(1, 5000)*millisecond, r.changeSettings)
+	}
+	if s.gate.Overload.Brake {
+		r.requestPage()
 	}
 	if s.drainAt > 0 {
 		r.after(s.drainAt, r.drain)

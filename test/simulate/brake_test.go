@@ -1,0 +1,59 @@
+package simulate
+
+import (
+	"math/rand/v2"
+
+	"github.com/queuegate/queuegate/pkg/gate/admission"
+)
+
+// brake sets the room of the upstream at random moments, as the page of a model server
+// does (Config.Overload.Brake). It has its own source of random choices.
+type brake struct {
+	*world
+	since    uint64 // admissions when the page was requested
+	inFlight int    // highest number of requests in flight that the latest room allows
+}
+
+// brakeSeed makes the choices of brake independent of the rest of the run. With this value
+// the recorded seeds have no brake, so they still find their faults.
+const brakeSeed = 0xb4a6f
+
+// drawBrake lets the upstream's room limit the requests of some runs.
+func drawBrake(seed uint64, s *settings) *brake {
+	b := &brake{inFlight: 1, world: &world{rng: rand.New(rand.NewPCG(seed, brakeSeed))}}
+	s.gate.Overload.Brake = !isFair(&s.gate.Overload) && b.chance(0.1)
+	return b
+}
+
+// requestPage begins to read a page, which arrives later.
+func (r *run) requestPage() {
+	if r.ended {
+		return
+	}
+	r.brake.since = r.gate.Admission.Admissions()
+	r.afterIn(r.brake.rng, r.brake.spread(1, 20_000)*1000, r.applyPage)
+}
+
+// applyPage sets the room that the page shows, and begins to read the next one.
+func (r *run) applyPage() {
+	if r.ended {
+		return
+	}
+	b, a := r.brake, r.gate.Admission
+	room := pick(b.world, admission.NoRoom, 0, 0, 1, 1, 2, 5, 100, admission.AnyRoom)
+	left := room - int64(a.Admissions()-b.since)
+	b.inFlight = max(a.InFlight(), 1, int(min(int64(a.InFlight())+left, 1<<20)))
+	r.note("room for %d requests", room)
+	a.SetRoom(room, b.since)
+	r.betweenEvents()
+	r.afterIn(b.rng, b.spread(1, 50_000)*1000, r.requestPage)
+}
+
+// checkRoom checks that no more requests are in flight than the latest room allows. Each
+// admission takes one from the room, and each end adds one; one request may be in flight
+// without room.
+func (r *run) checkRoom() {
+	if n := r.gate.Admission.InFlight(); r.live.rules.Overload.Brake && n > r.brake.inFlight {
+		r.found("%d requests are in flight, the upstream has room for %d", n, r.brake.inFlight)
+	}
+}
