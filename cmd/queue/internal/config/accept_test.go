@@ -34,7 +34,7 @@ func TestSettingsAcceptAlternativeSpellings(t *testing.T) {
 		{"QUEUE_MAX_WAIT", "0", "0s"}, {"QUEUE_MAX_WAIT", "2", "2s"}, {"QUEUE_MAX_WAIT", "0.5", "500ms"}, {"QUEUE_MAX_WAIT", "1h30m", "1h30m0s"},
 		{"QUEUE_MAX_WAIT", "0.1ns", "1ns"}, {"QUEUE_MAX_WAIT", "2562047h", longestDuration.String()},
 		{"ENABLE_PROFILING", "TRUE", "true"}, {"ENABLE_PROFILING", "1", "true"}, {"ENABLE_PROFILING", "f", "false"},
-		{"CLIENT_HALF_CLOSE", "Answer", "answer"}, {"SERVING_REQUEST_METRICS_BACKEND", "Prometheus", "prometheus"},
+		{"CLIENT_HALF_CLOSE", "Answer", "answer"}, {"CLIENT_HALF_CLOSE", "gone", "close"}, {"SERVING_REQUEST_METRICS_BACKEND", "Prometheus", "prometheus"},
 		{"SERVING_LOGGING_LEVEL", "WARN", "warn"}, {"SERVING_LOGGING_LEVEL", "warning", "warn"},
 		{"TRACING_CONFIG_SAMPLE_RATE", "1e-05", "1e-05"}, {"TRACING_CONFIG_SAMPLE_RATE", "1", "1"}, {"TRACING_CONFIG_SAMPLE_RATE", "0", "0"},
 		{"TRUSTED_SOURCES", "10.1.2.3/8, 192.0.2.1,2001:db8::/32", "10.0.0.0/8,192.0.2.1/32,2001:db8::/32"},

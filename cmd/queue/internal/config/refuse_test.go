@@ -125,7 +125,7 @@ func TestProblemsHaveTheExpectedText(t *testing.T) {
 		{nil, "SERVING_LOGGING_CONFIG", `{"encoderConfig":{"timeKey":1}}`, `SERVING_LOGGING_CONFIG="{\"encoderConfig\":{\"timeKey\":1}}": want a zap configuration in JSON: ` +
 			`encoderConfig.timeKey cannot be number`},
 		{nil, "UNCOUNTED_PATHS", "/a,b", `UNCOUNTED_PATHS="/a,b": want paths that begin with a slash and have no query, separated by commas: "b" is not`},
-		{nil, "CLIENT_HALF_CLOSE", "open", `CLIENT_HALF_CLOSE="open": want close or answer`},
+		{nil, "CLIENT_HALF_CLOSE", "open", `CLIENT_HALF_CLOSE="open": want close, answer or gone`},
 		{nil, "KUBE_APP_PROBERS", "{", `KUBE_APP_PROBERS="{": want a JSON object from paths such as /app-health/web/readyz to probes: KUBE_APP_PROBERS: is not valid JSON`},
 		{[]string{"--user-port"}, "", "", `--user-port (USER_PORT): has no value; want a port number from 1 to 65535, or auto`},
 		{[]string{"--user-port", "--check"}, "", "", `--user-port (USER_PORT): has no value; want a port number from 1 to 65535, or auto`},

@@ -61,8 +61,8 @@ func trafficRows(c *Config) []row {
 			"Address to listen on, for all ports but that of the status page."},
 		{"THREADS", "threads", "0 = automatic", count(1024).at(&c.Threads),
 			"Number of event loops."},
-		{"CLIENT_HALF_CLOSE", "client-half-close", "close", either("close", "answer").at(&c.Gate.AllowHalfClose),
-			"Meaning of a client's FIN before its response has ended: the client has disconnected (close), or it still reads (answer)."},
+		{"CLIENT_HALF_CLOSE", "client-half-close", "close", choice([]string{"close", "answer", "gone"}, []bool{false, true, false}).at(&c.Gate.AllowHalfClose),
+			"Meaning of a client's FIN before its response has ended: the client has disconnected (close, or gone), or it still reads (answer)."},
 		{"TRUSTED_SOURCES", "trusted-sources", "(all)", prefixes.at(&c.Gate.TrustedSources),
 			"Peers whose probe headers, user agents and forwarding fields are believed, always with loopback. A request of any other peer " +
 				"is traffic, without its K-Proxy-Request, K-Original-Host, X-Forwarded-*, Forwarded, X-Real-IP, X-Request-Start, Knative-Serving-*, " +
