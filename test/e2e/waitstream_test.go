@@ -254,7 +254,7 @@ func TestAPromisedClientThatLeavesFreesItsPositionAndItsSlot(t *testing.T) {
 
 func TestOnlyRequestsThatPreferEventStreamsArePromisedOne(t *testing.T) {
 	k := startContainer(t)
-	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "WAIT_KEEPALIVE=100ms")
+	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "WAIT_KEEPALIVE=100ms")
 	c, p := inFlight(t, k, g, "/0")
 	var others []*client
 	for _, head := range []string{
@@ -281,6 +281,7 @@ func TestOnlyRequestsThatPreferEventStreamsArePromisedOne(t *testing.T) {
 		}
 		other.abort()
 	}
+	costGate{g, page}.reports("kn_serving_queue_depth", 1)
 	finish(c, p)
 	k.acceptFor("/last").send(eventStreamOK + chunksOf(events))
 	last.continued(events)
