@@ -98,7 +98,7 @@ func newScraper(arguments ...any) metrics.StatsScraper {
 // pod and the uptime.
 func (a *autoscaler) message() (stat metrics.Stat, size int) {
 	a.t.Helper()
-	answer, body := a.get(a.stats, http.Header{"Accept": {header.ProtobufMIMEType}})
+	response, body := a.get(a.stats, http.Header{"Accept": {header.ProtobufMIMEType}})
 	if kind := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || kind != header.ProtobufMIMEType {
 		a.t.Fatalf("status %d, Content-Type %s", response.StatusCode, kind)
 	}
@@ -124,7 +124,7 @@ func (a *autoscaler) get(port int, fields http.Header) (*http.Response, []byte) 
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return answer, body
+	return response, body
 }
 
 // fullWindow returns once the gate's last full second began after the call.
