@@ -16,6 +16,9 @@ type Config struct {
 	Period    time.Duration
 	Limits    Limits
 	Admission *admission.Controller // with Config.Brake
+	// Uploads returns the number of requests in flight that the server does not know yet,
+	// because their upload is incomplete. nil = none.
+	Uploads func() int
 	// Silent is called with the latest error when pages have been invalid for too long,
 	// and with nil when one is valid again. nil = not called.
 	Silent func(error)
@@ -113,6 +116,9 @@ func (p *Poller) silence() time.Duration { return max(leastSilence, silentPeriod
 func (p *Poller) once(ctx context.Context, now, validAt time.Duration) bool {
 	a := p.cfg.Admission
 	admissions, inFlight := a.Admissions(), a.InFlight()
+	if p.cfg.Uploads != nil {
+		inFlight -= p.cfg.Uploads()
+	}
 	left := p.silence() - (now - validAt)
 	if left <= 0 || p.Silent() {
 		left = leastSilence

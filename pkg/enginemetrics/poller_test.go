@@ -250,3 +250,18 @@ func TestNewLimitsHoldFromTheNextPageOn(t *testing.T) {
 		b.end(all)
 	})
 }
+
+func TestAnUnfinishedUploadLeavesRoomForOtherRequests(t *testing.T) {
+	run(t, Limits{MaxWaiting: 0, MaxKV: 0.9}, func(b *bench) {
+		b.cfg.Uploads = func() int { return 1 }
+		b.pages.set(Page{HasRunning: true}, nil)
+		upload := b.arrive(1)
+		b.pass(30 * time.Millisecond)
+		other := b.arrive(1)
+		b.pass(30 * time.Millisecond)
+		if n := b.a.InFlight(); n != 2 {
+			t.Errorf("%d requests in flight, want the upload and the other request", n)
+		}
+		b.end(append(upload, other...))
+	})
+}

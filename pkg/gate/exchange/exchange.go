@@ -147,6 +147,7 @@ func (x *Exchange) End(o gate.Outcome) {
 	}
 	x.ticket.Release(x.slots())
 	x.settings.overload.endFlight(x)
+	x.settings.overload.endUpload(x)
 	if m := x.gate.load; m.metering() && x.Ended != 0 && !x.Unlimited {
 		m.ended(&x.Record, x.failedFor(o))
 	}
@@ -259,6 +260,7 @@ func (x *Exchange) queueDeadline(now int64) int64 {
 // admitted records that the exchange has had a slot since at; 0 = now.
 func (x *Exchange) admitted(at time.Duration) {
 	x.to(StateConnecting)
+	x.settings.overload.beginUpload(x)
 	if at == 0 {
 		x.stamp(&x.Admitted)
 	} else {

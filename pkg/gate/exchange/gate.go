@@ -96,6 +96,7 @@ type Gate struct {
 	Drain    *Drain
 	Connects ConnectQueue
 	Retries  atomic.Int64 // number of retries
+	Uploads  atomic.Int64 // requests with a slot whose body has not been forwarded completely; only with Overload.Brake
 	Heads    *Budget      // budget of HeadMemory bytes
 	Bodies   *Budget      // budget of BodyMemory bytes for body buffers
 

@@ -58,6 +58,7 @@ type tracked struct {
 	uploaded time.Duration // when bytes of the request body were last forwarded before the response
 	early    bool          // the final head arrived before the end of the upload
 	sampled  bool          // the service time has been added to overload.service
+	uploads  bool          // counted in Gate.Uploads
 	evictable
 }
 
@@ -199,6 +200,23 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 		if _, moved := v.limiter.AddSample(int64(x.Ended), took, failed, a.InFlight()); moved {
 			v.gate.applyLimit(v.limiter)
 		}
+	}
+}
+
+// beginUpload counts the admitted request of x in Gate.Uploads until its body has been
+// forwarded. v may be nil.
+func (v *overload) beginUpload(x *Exchange) {
+	if v != nil && v.Brake && x.down != nil && !x.Unlimited && !x.down.Ended() {
+		x.tracked.uploads = true
+		x.gate.Uploads.Inc()
+	}
+}
+
+// endUpload ends beginUpload, once. v may be nil.
+func (v *overload) endUpload(x *Exchange) {
+	if v != nil && x.tracked.uploads {
+		x.tracked.uploads = false
+		x.gate.Uploads.Dec()
 	}
 }
 

@@ -125,8 +125,13 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 			return x.disconnected()
 		}
 		moved := x.down.Pump(x.up)
-		if moved && x.state == StateAwaiting && x.settings.overload != nil {
-			x.stamp(&x.tracked.uploaded)
+		if v := x.settings.overload; v != nil {
+			if moved && x.state == StateAwaiting {
+				x.stamp(&x.tracked.uploaded)
+			}
+			if x.tracked.uploads && x.down.Ended() {
+				v.endUpload(x)
+			}
 		}
 		if x.Forwarded == 0 && x.up.Sent() {
 			x.stamp(&x.Forwarded)
@@ -368,6 +373,7 @@ func (x *Exchange) releaseSlot() (moved bool) {
 		v.addSample(x, gate.Served)
 	}
 	x.ticket.Release(x.slots())
+	x.settings.overload.endUpload(x)
 	x.settings.overload.endFlight(x)
 	if m := x.gate.load; m.metering() && !x.Unlimited {
 		m.moved(int64(x.Ended))
@@ -469,7 +475,7 @@ func (x *Exchange) conclude(o gate.Outcome) (e Ending) {
 		case o == gate.Tunnelled, o == gate.ClientGone:
 			up.Abort()
 			e = Closed
-		case x.state == StateAwaiting, x.state == StateAbandoned && x.Status == 0:
+		case x.state == StateAwaiting, x.state == StateAbandoned && (x.Status == 0 || x.promised()):
 			up.Abort()
 			e = Rejected
 		default:

@@ -112,6 +112,13 @@ func (x *Exchange) waiter() *waiter {
 	return w
 }
 
+// promised reports whether the client has been promised an event stream, and the
+// container's response has not begun to continue it.
+func (x *Exchange) promised() bool {
+	w := x.waiter()
+	return w != nil && w.form == waitPromised
+}
+
 // stepWaiting is Step for an exchange that may have a waiter.
 func (x *Exchange) stepWaiting(now int64) (e Ending, o gate.Outcome, next int64) {
 	e, o, next = x.step(now)
@@ -163,11 +170,10 @@ func (w *waiter) tell(now int64) (next int64, o gate.Outcome) {
 // checkPromise returns the outcome for a final response that cannot continue the event
 // stream that was promised; Undecided for any other.
 func (x *Exchange) checkPromise(res *wire.Response) gate.Outcome {
-	w := x.waiter()
-	if w == nil || w.form != waitPromised || res.IsEventStream() {
+	if !x.promised() || res.IsEventStream() {
 		return gate.Undecided
 	}
-	w.status = res.Status
+	x.waiter().status = res.Status
 	return gate.NotEventStream
 }
 
@@ -189,10 +195,10 @@ func (w *waiter) Interim(res *wire.Response) {
 // breakPromise ends the event stream of an exchange that was rejected with o, if it was
 // promised one: with an error event, or by cutting it off if the client reads nothing.
 func (x *Exchange) breakPromise(o gate.Outcome) Ending {
-	w := x.waiter()
-	if w == nil || w.form != waitPromised {
+	if !x.promised() {
 		return Rejected
 	}
+	w := x.waiter()
 	event := w.appendError(nil, o)
 	if _, empty := w.Flush(); !empty || w.Capacity() < len(event) || w.Write(event) < len(event) {
 		return CutOff

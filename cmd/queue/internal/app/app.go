@@ -87,7 +87,7 @@ func New(cfg *config.Config, build metrics.Build, own *Log, s *sockets.Set, from
 		return nil, err
 	}
 	a.observer = newObserver(cfg, counts, a.status, a.exporters, ends)
-	a.engine = newEngine(cfg, a.gate.Admission, log)
+	a.engine = newEngine(cfg, a.gate, log)
 	a.gate.Readiness, a.gate.Contact, a.gate.Observer = a.engine.readiness(cfg, a.readiness.probes), a.readiness, a.observer
 	a.gate.States = newStateLog(log)
 	if cfg.IdleStop > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/enginemetrics"
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/admission"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // engine reads the metrics of the model server behind the gate. It is nil without
@@ -22,7 +22,7 @@ type engine struct {
 	ended  sync.WaitGroup
 }
 
-func newEngine(cfg *config.Config, a *admission.Controller, log *zap.Logger) *engine {
+func newEngine(cfg *config.Config, g *exchange.Gate, log *zap.Logger) *engine {
 	if cfg.EngineMetrics == "" {
 		return nil
 	}
@@ -32,7 +32,7 @@ func newEngine(cfg *config.Config, a *admission.Controller, log *zap.Logger) *en
 	}
 	return &engine{stop: func() {}, poller: enginemetrics.New(enginemetrics.Config{
 		URL: page, Period: cfg.EngineMetricsPeriod, Limits: engineLimits(cfg),
-		Admission: a,
+		Admission: g.Admission, Uploads: func() int { return int(g.Uploads.Load()) },
 		Silent: func(err error) {
 			if err == nil {
 				log.Info("the engine's metrics are valid again and limit admission", zap.String("url", cfg.EngineMetrics))
