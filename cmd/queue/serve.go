@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/app"
 	"github.com/queuegate/queuegate/cmd/queue/internal/application"
@@ -75,7 +76,7 @@ func serve(cfg *config.Config, succeeds bool, warnings []string, stderr io.Write
 			log.Info("the application has ended: "+p.application.How(), zap.Int("exitCode", code), p.waited())
 		}
 	}
-	log.Info("ended", zap.Int("exitCode", code))
+	log.Info("gate stopped", zap.Int("exitCode", code))
 	return code
 }
 
@@ -338,11 +339,11 @@ func (p *process) noteDrain() {
 		if p.drainBegan.IsZero() {
 			p.drainBegan = time.Now()
 			if p.gate.HandedOver() { // the service continues in the successor
-				p.log.Info("draining after an upgrade; a second signal ends it at once", p.open()...)
+				p.log.Info("draining after an upgrade: finishing open requests; a second signal stops at once", p.open()...)
 				return
 			}
 			p.notify(notifyStopping)
-			p.log.Info("draining; a second signal ends it at once", append(p.open(), zap.Duration("quietPeriod", p.quiet))...)
+			p.log.Info("draining: finishing open requests; a second signal stops at once", append(p.open(), zap.Duration("quietPeriod", p.quiet))...)
 		}
 	default:
 	}
@@ -373,10 +374,18 @@ func (p *process) stopApplication() {
 		s = syscall.SIGTERM
 	}
 	if !p.isGone() {
-		p.log.Info("the application is asked to end", append(p.open(), zap.Stringer("signal", s), zap.Duration("stopTimeout", p.stopTimeout))...)
+		p.log.Info("sending "+signalName(s)+" to the application", append(p.open(), zap.Duration("stopTimeout", p.stopTimeout))...)
 	}
 	p.application.Stop(s)
 	p.limitStop()
+}
+
+// signalName returns the name of s in C, such as SIGTERM.
+func signalName(s os.Signal) string {
+	if number, ok := s.(syscall.Signal); ok {
+		return unix.SignalName(number)
+	}
+	return s.String()
 }
 
 // limitStop starts the stop timeout.
@@ -458,12 +467,12 @@ func (p *process) wait(f func(context.Context) error, watches bool) error {
 		case <-p.still:
 			p.still = nil
 			if !p.isGone() {
-				p.log.Info("the application has not ended yet", p.open()...)
+				p.log.Info("the application is still running", p.open()...)
 			}
 		case <-p.kill:
 			p.kill = nil
 			if !p.isGone() {
-				p.log.Warn("the application has not ended within the stop timeout (STOP_TIMEOUT) and is killed", p.open()...)
+				p.log.Warn("the application is still running after the stop timeout (STOP_TIMEOUT): sending SIGKILL", p.open()...)
 				p.application.Kill()
 			}
 		case <-late:

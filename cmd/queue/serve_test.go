@@ -173,8 +173,8 @@ func (a *fakeApplication) Kill() {
 }
 
 func TestEachStageOfTheEndOfAnApplicationIsLogged(t *testing.T) {
-	began := "1.01s: draining; a second signal ends it at once, waited 0s, 2 requests, 1 tunnels"
-	asked := "1m0s: the application is asked to end, waited 58.99s, 2 requests, 1 tunnels"
+	began := "1.01s: draining: finishing open requests; a second signal stops at once, waited 0s, 2 requests, 1 tunnels"
+	asked := "1m0s: sending SIGTERM to the application, waited 58.99s, 2 requests, 1 tunnels"
 	for what, c := range map[string]struct {
 		timeout, needs time.Duration
 		lines          []string
@@ -183,13 +183,13 @@ func TestEachStageOfTheEndOfAnApplicationIsLogged(t *testing.T) {
 	}{
 		"at once": {timeout: 10 * time.Second, needs: time.Second, lines: []string{began, asked}, took: 61 * time.Second},
 		"slowly": {timeout: 10 * time.Second, needs: 6 * time.Second,
-			lines: []string{began, asked, "1m5s: the application has not ended yet, waited 1m3.99s, 2 requests, 1 tunnels"}, took: 66 * time.Second},
+			lines: []string{began, asked, "1m5s: the application is still running, waited 1m3.99s, 2 requests, 1 tunnels"}, took: 66 * time.Second},
 		"never": {timeout: 4 * time.Second,
-			lines: []string{began, asked, "1m2s: the application has not ended yet, waited 1m0.99s, 2 requests, 1 tunnels",
-				"1m4s: the application has not ended within the stop timeout (STOP_TIMEOUT) and is killed, waited 1m2.99s, 2 requests, 1 tunnels"},
+			lines: []string{began, asked, "1m2s: the application is still running, waited 1m0.99s, 2 requests, 1 tunnels",
+				"1m4s: the application is still running after the stop timeout (STOP_TIMEOUT): sending SIGKILL, waited 1m2.99s, 2 requests, 1 tunnels"},
 			took: 64 * time.Second, killed: true},
 		"after an hour, which is not limited": {needs: time.Hour,
-			lines: []string{began, asked, "1m5s: the application has not ended yet, waited 1m3.99s, 2 requests, 1 tunnels"}, took: time.Hour + time.Minute},
+			lines: []string{began, asked, "1m5s: the application is still running, waited 1m3.99s, 2 requests, 1 tunnels"}, took: time.Hour + time.Minute},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

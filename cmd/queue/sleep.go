@@ -81,7 +81,7 @@ func (p *process) fallAsleep() {
 		return
 	}
 	s.to(stateEnding)
-	p.log.Info("the application is idle and is asked to end", zap.Duration("idle", s.after), zap.Stringer("signal", syscall.SIGTERM), zap.Duration("stopTimeout", p.stopTimeout))
+	p.log.Info("the application is idle: sending SIGTERM", zap.Duration("idle", s.after), zap.Duration("stopTimeout", p.stopTimeout))
 	p.application.Stop(syscall.SIGTERM)
 	p.limitStop()
 }

@@ -98,47 +98,47 @@ func TestAnIdleApplicationSleepsUntilARequestNeedsIt(t *testing.T) {
 		state    sleepState
 		lines    []string
 	}{
-		"it is never asked to end while a request is open": {
+		"it gets no signal while a request is open": {
 			at: events{time.Second: begin, 2 * time.Minute: sigterm}, needs: time.Second, code: 0, state: stateAwake,
 		},
 		"it ends when it is idle, and the gate with code 0": {
 			at: events{2 * time.Minute: sigterm}, needs: time.Second, code: 0, state: stateAsleep,
-			lines: []string{"1m0s: the application is idle and is asked to end", "1m1s: the application is asleep until a request needs it: exit code 0"},
+			lines: []string{"1m0s: the application is idle: sending SIGTERM", "1m1s: the application is asleep until a request needs it: exit code 0"},
 		},
 		"many requests start it once": {
 			at:    events{90 * time.Second: func(w world) { begin(w); begin(w); begin(w) }, 2 * time.Minute: sigterm},
 			needs: time.Second, starts: 1, state: stateAwake,
-			lines: []string{"1m0s: the application is idle and is asked to end", "1m1s: the application is asleep until a request needs it: exit code 0",
+			lines: []string{"1m0s: the application is idle: sending SIGTERM", "1m1s: the application is asleep until a request needs it: exit code 0",
 				"1m30s: the application has started for a request"},
 		},
 		"a request that begins while it ends starts it when it has ended": {
 			at:    events{61 * time.Second: begin, 62 * time.Second: begin, 2 * time.Minute: sigterm},
 			needs: 4 * time.Second, starts: 1, state: stateAwake,
-			lines: []string{"1m0s: the application is idle and is asked to end", "1m4s: the application is asleep until a request needs it: exit code 0",
+			lines: []string{"1m0s: the application is idle: sending SIGTERM", "1m4s: the application is asleep until a request needs it: exit code 0",
 				"1m4s: the application has started for a request"},
 		},
 		"it is killed after the stop timeout": {
 			at: events{2 * time.Minute: sigterm}, killed: 1, state: stateAsleep,
-			lines: []string{"1m0s: the application is idle and is asked to end", "1m5s: the application has not ended yet",
-				"1m10s: the application has not ended within the stop timeout (STOP_TIMEOUT) and is killed",
+			lines: []string{"1m0s: the application is idle: sending SIGTERM", "1m5s: the application is still running",
+				"1m10s: the application is still running after the stop timeout (STOP_TIMEOUT): sending SIGKILL",
 				"1m10s: the application is asleep until a request needs it: exit code 0"},
 		},
 		"it sleeps again after a request": {
 			at:    events{90 * time.Second: begin, 95 * time.Second: end, 5 * time.Minute: sigterm},
 			needs: time.Second, starts: 1, state: stateAsleep,
-			lines: []string{"1m0s: the application is idle and is asked to end", "1m1s: the application is asleep until a request needs it: exit code 0",
+			lines: []string{"1m0s: the application is idle: sending SIGTERM", "1m1s: the application is asleep until a request needs it: exit code 0",
 				"1m30s: the application has started for a request",
-				"2m30s: the application is idle and is asked to end", "2m31s: the application is asleep until a request needs it: exit code 0"},
+				"2m30s: the application is idle: sending SIGTERM", "2m31s: the application is asleep until a request needs it: exit code 0"},
 		},
 		"a start that fails ends the gate": {
 			at:       events{90 * time.Second: func(w world) { begin(w); time.AfterFunc(time.Second, func() { end(w) }) }},
 			startErr: os.ErrNotExist, needs: time.Second, code: 127, state: stateAsleep,
-			lines: []string{"1m0s: the application is idle and is asked to end", "1m1s: the application is asleep until a request needs it: exit code 0",
+			lines: []string{"1m0s: the application is idle: sending SIGTERM", "1m1s: the application is asleep until a request needs it: exit code 0",
 				"1m30s: the application cannot start again"},
 		},
 		"a drain while it ends does not ask again": {
 			at: events{61 * time.Second: sigterm}, needs: 4 * time.Second, state: stateAsleep,
-			lines: []string{"1m0s: the application is idle and is asked to end", "1m4s: the application is asleep until a request needs it: exit code 0"},
+			lines: []string{"1m0s: the application is idle: sending SIGTERM", "1m4s: the application is asleep until a request needs it: exit code 0"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestAnIdleApplicationSleepsUntilARequestNeedsIt(t *testing.T) {
 				}
 				var lines []string
 				for _, e := range log.All() {
-					if strings.Contains(e.Message, "drain") || strings.HasSuffix(e.Message, "is asked to end") && !strings.Contains(e.Message, "idle") {
+					if strings.Contains(e.Message, "drain") || e.Message == "sending SIGTERM to the application" {
 						continue // TestEachStageOfTheEndOfAnApplicationIsLogged
 					}
 					lines = append(lines, e.Time.Sub(start).String()+": "+e.Message)

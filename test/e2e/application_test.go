@@ -301,10 +301,10 @@ func TestAnApplicationThatDoesNotEndIsKilledAfterTheStopTimeout(t *testing.T) {
 	g.says("interrupt with 0 open") // tunnels aside
 	rest := g.Stderr.String()
 	for _, stage := range []string{
-		`"draining; [^"]*",.*"requests":1,"tunnels":1,"quietPeriod":0}`,
-		`"the application is asked to end",.*"waited":[0-9.]+,"requests":0,"tunnels":1,"signal":"interrupt","stopTimeout":0.4}`,
-		`"the application has not ended yet",.*"waited":[0-9.]+,"requests":0,"tunnels":1}`,
-		`"the application has not ended within the stop timeout [^"]*",.*"waited":[0-9.]+,"requests":0,"tunnels":1}`,
+		`"draining: [^"]*",.*"requests":1,"tunnels":1,"quietPeriod":0}`,
+		`"sending SIGINT to the application",.*"waited":[0-9.]+,"requests":0,"tunnels":1,"stopTimeout":0.4}`,
+		`"the application is still running",.*"waited":[0-9.]+,"requests":0,"tunnels":1}`,
+		`"the application is still running after the stop timeout [^"]*",.*"waited":[0-9.]+,"requests":0,"tunnels":1}`,
 		`"the application has ended: killed .signal 9.",.*"exitCode":137,"waited":[0-9.]+}`,
 	} {
 		at := regexp.MustCompile(stage).FindStringIndex(rest)

@@ -201,7 +201,7 @@ func TestTunnelsAndStreamsKeepAnApplicationAwake(t *testing.T) {
 	stream.chunked()
 	stream.close()
 	time.Sleep(200 * time.Millisecond)
-	if strings.Contains(g.Stderr.String(), "is idle and is asked to end") || g.fetch("/pid") != first {
+	if strings.Contains(g.Stderr.String(), "the application is idle: sending SIGTERM") || g.fetch("/pid") != first {
 		t.Error("the application was stopped while a stream or a tunnel was open")
 	}
 	tunnel.abort()

@@ -111,7 +111,7 @@ func TestTheGateEndsOrderlyWithAnApplicationThatNeverListens(t *testing.T) {
 	g = startGateWithApplication(t, "USER_PORT=auto", listensOn+"=/", ignoresSignals+"=1")
 	g.says("listening")
 	g.signal(syscall.SIGTERM)
-	g.logs("the application is asked to end")
+	g.logs("sending SIGTERM to the application")
 	g.signal(syscall.SIGTERM)
 	g.ends(1)
 }
