@@ -58,7 +58,10 @@ func serve(cfg *config.Config, succeeds bool, warnings []string, stderr io.Write
 		gate: newNoGate(), application: (*application.Process)(nil), quiet: cfg.Gate.DrainQuiet, stopTimeout: cfg.StopTimeout, signals: signals, log: log.Logger,
 		notify: func(state string) { notify(state, log.Logger) }, succeeds: succeeds,
 	}
-	defer func() { p.application.Kill() }()
+	defer func() {
+		p.application.Kill()
+		p.freezer.Close()
+	}()
 	code, err = p.start(cfg, log)
 	if err == nil {
 		err = p.end()
@@ -72,7 +75,7 @@ func serve(cfg *config.Config, succeeds bool, warnings []string, stderr io.Write
 		log.Warn("the drain was cut short", zap.Error(err))
 	case cfg.Application != nil:
 		code = p.code()
-		if !p.isEndNoted && p.sleep.state == stateAwake {
+		if !p.isEndNoted && p.sleep.hasProcess() {
 			log.Info("the application has ended: "+p.application.How(), zap.Int("exitCode", code), p.waited())
 		}
 	}
@@ -87,6 +90,11 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 	if cfg.Application != nil && cfg.UserPort != config.AutoPort {
 		if err := application.CheckFree(cfg.UserPort); err != nil {
 			return p.failed("the application cannot start", exitFailed, err)
+		}
+	}
+	if cfg.IdleFreeze && cfg.IdleHook == "" {
+		if p.freezer, err = application.NewFreezer("/proc/self/cgroup", "/proc/self/mountinfo"); err != nil {
+			return p.failed("the gate cannot start", exitFailed, fmt.Errorf("IDLE_FREEZE=true needs a cgroup that the gate may write to, for a group of the application: %w", err))
 		}
 	}
 	listeners, from, code, err := p.listeners(cfg)
@@ -130,18 +138,33 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 		go behind.Watch(cfg.UserPort, log.Logger)
 	}
 	if idle := gate.Idle(); idle != nil {
-		p.sleep = sleeper{idle: idle, after: cfg.IdleStop, restart: func() (runningApplication, int, error) {
-			next, err := p.application.(*application.Process).Restart(cfg.UserPort)
-			if err != nil {
-				return nil, 0, err
-			}
-			return next, next.PID(), nil
-		}}
+		p.sleep = sleeper{idle: idle, after: cfg.IdleStop, mode: p.sleepMode(cfg)}
 		p.sleep.begin()
 	}
 	p.notify(notifyReady)
 	reportReady()
 	return 0, nil
+}
+
+// sleepMode returns how the idle application is suspended.
+func (p *process) sleepMode(cfg *config.Config) sleepMode {
+	switch {
+	case p.freezer != nil:
+		return &freezeMode{freezer: p.freezer}
+	case cfg.IdleHook != "":
+		m := newHookMode(cfg.IdleHook, cfg.WakeHook, cfg.Gate.UpstreamWait)
+		if cfg.Application == nil {
+			m.begin(p.log)
+		}
+		return m
+	}
+	return &stopMode{restart: func() (runningApplication, int, error) {
+		next, err := p.application.(*application.Process).Restart(cfg.UserPort)
+		if err != nil {
+			return nil, 0, err
+		}
+		return next, next.PID(), nil
+	}}
 }
 
 // listeners returns the listening sockets that this process has received from the service
@@ -169,7 +192,7 @@ func (p *process) failed(what string, code int, err error) (int, error) {
 
 // startApplication starts the application with the given PORT.
 func (p *process) startApplication(cfg *config.Config, port int) (behind *application.Process, code int, err error) {
-	behind, err = application.Start(cfg.Application, port, sockets.Variables...)
+	behind, err = application.Start(cfg.Application, port, p.freezer, sockets.Variables...)
 	if err != nil {
 		code, err = p.failed("the application cannot start", application.StartCode(err), err)
 		return nil, code, err
@@ -256,8 +279,9 @@ type process struct {
 	}
 	application runningApplication
 	sleep       sleeper
-	quiet       time.Duration // quiet period of the drain
-	stopTimeout time.Duration // from Stop to Kill; 0 = never
+	freezer     *application.Freezer // nil: IDLE_FREEZE is off
+	quiet       time.Duration        // quiet period of the drain
+	stopTimeout time.Duration        // from Stop to Kill; 0 = never
 	signals     <-chan os.Signal
 	log         *zap.Logger
 	notify      func(state string)
@@ -360,13 +384,7 @@ func (p *process) stopApplication() {
 		return
 	}
 	p.isStopping = true
-	switch p.sleep.state {
-	case stateEnding: // asked already
-		return
-	case stateAsleep:
-		if p.sleep.exitCode == 0 { // otherwise wake has done this
-			p.sleep.idle.Resume() // nothing will start it: later requests are refused
-		}
+	if !p.release() {
 		return
 	}
 	s := p.asked
@@ -438,7 +456,7 @@ func (p *process) wait(f func(context.Context) error, watches bool) error {
 	}
 	for {
 		var gone <-chan struct{}
-		if watches && p.sleep.state == stateAwake {
+		if watches && p.sleep.hasProcess() {
 			gone = p.application.Ended()
 		}
 		select {
@@ -456,12 +474,14 @@ func (p *process) wait(f func(context.Context) error, watches bool) error {
 			leave()
 		case <-p.sleep.check:
 			p.fallAsleep()
-		case <-p.asleepSoon():
-			if p.noteAsleep() != nil {
-				leave()
-			}
+		case <-p.sleep.suspended:
+			p.noteAsleep()
 		case <-p.sleep.wanted():
 			if p.wake() != nil {
+				leave()
+			}
+		case err := <-p.sleep.resumed:
+			if p.noteAwake(err) != nil {
 				leave()
 			}
 		case <-p.still:

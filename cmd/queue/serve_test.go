@@ -146,9 +146,10 @@ type fakeApplication struct {
 	needs  time.Duration
 	gone   chan struct{}
 	killed bool
+	code   int
 }
 
-func (a *fakeApplication) Code() int              { return 0 }
+func (a *fakeApplication) Code() int              { return a.code }
 func (a *fakeApplication) How() string            { return "exit code 0" }
 func (a *fakeApplication) IsInterrupted() bool    { return false }
 func (a *fakeApplication) Ended() <-chan struct{} { return a.gone }
@@ -156,6 +157,11 @@ func (a *fakeApplication) Gone() <-chan struct{}  { return a.gone }
 func (a *fakeApplication) Signal(os.Signal)       {}
 
 func (a *fakeApplication) Stop(os.Signal) {
+	select {
+	case <-a.gone:
+		return
+	default:
+	}
 	if a.needs > 0 {
 		time.AfterFunc(a.needs, func() { close(a.gone) })
 	}

@@ -10,26 +10,48 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/application"
 )
 
-// sleepState is the state of an application that is stopped when it is idle:
+// sleepState is the state of an application that sleeps when it is idle:
 //
-//	awake  → ending  no request has been open for IDLE_STOP, and no drain has begun
-//	ending → asleep  no process of the application is left
-//	asleep → awake   a request needs it
+//	awake      → suspending  no request has been open for IDLE_STOP, and no drain has begun
+//	suspending → asleep      the application has stopped, is frozen, or IDLE_HOOK has replied
+//	asleep     → resuming    a request or, with IDLE_WAKE_BY_PROBES, a probe needs it
+//	resuming   → awake       the application has been started or thawed, or WAKE_HOOK has replied
 //
-// In ending and asleep the gate sends nothing to the application (exchange.Standby).
+// In all states but awake the gate sends nothing to the application (exchange.Standby).
 type sleepState uint8
 
 const (
 	stateAwake sleepState = iota
-	stateEnding
+	stateSuspending
 	stateAsleep
+	stateResuming
 )
 
-func (s sleepState) String() string { return [...]string{"awake", "ending", "asleep"}[s] }
+func (s sleepState) String() string {
+	return [...]string{"awake", "suspending", "asleep", "resuming"}[s]
+}
 
-var sleepTransitions = [...]sleepState{stateAwake: stateEnding, stateEnding: stateAsleep, stateAsleep: stateAwake}
+var sleepTransitions = [...]sleepState{
+	stateAwake: stateSuspending, stateSuspending: stateAsleep, stateAsleep: stateResuming, stateResuming: stateAwake,
+}
 
-// sleeper stops the idle application and starts it again. The zero value never does.
+// sleepMode is how an application is suspended and resumed: it is stopped, frozen, or
+// told to sleep by a hook.
+type sleepMode interface {
+	// suspend begins to suspend the application. The channel is closed when it is
+	// suspended.
+	suspend(p *process) <-chan struct{}
+	// suspended is called when the application is suspended, and returns how.
+	suspended(p *process) (how string)
+	// resume begins to resume the application. The channel receives the result.
+	resume(p *process) <-chan error
+	// resumed is called when the application is resumed, and returns what to log.
+	resumed(p *process) (what string, fields []zap.Field)
+	// stops reports whether a suspended application has no process.
+	stops() bool
+}
+
+// sleeper suspends the idle application and resumes it. The zero value never does.
 type sleeper struct {
 	idle interface { // an *app.Idle
 		Suspend(idle time.Duration) (left time.Duration, ok bool)
@@ -38,12 +60,15 @@ type sleeper struct {
 		Slept() time.Duration
 		Resume()
 	}
-	after   time.Duration
-	restart func() (next runningApplication, pid int, err error)
+	after time.Duration
+	mode  sleepMode
 
-	state    sleepState
-	check    <-chan time.Time // when to check whether the application is idle; nil = never
-	exitCode int              // exit code of the application that could not be started again
+	state     sleepState
+	check     <-chan time.Time // when to check whether the application is idle; nil = never
+	suspended <-chan struct{}  // of mode.suspend
+	resumed   <-chan error     // of mode.resume
+	slept     time.Duration
+	exitCode  int // exit code of the application that could not be resumed
 }
 
 // begin begins to check whether the application is idle.
@@ -56,15 +81,18 @@ func (s *sleeper) to(next sleepState) {
 	s.state = next
 }
 
-// wanted receives a value when a request needs the application that is asleep.
+// wanted receives a value when the application that is asleep is needed.
 func (s *sleeper) wanted() <-chan struct{} {
-	if s.state != stateAsleep || s.exitCode != 0 {
+	if s.state != stateAsleep {
 		return nil
 	}
 	return s.idle.Wanted()
 }
 
-// fallAsleep asks the application to end if it is idle.
+// hasProcess reports whether the application, if there is one, must have a process.
+func (s *sleeper) hasProcess() bool { return s.state == stateAwake || !s.mode.stops() }
+
+// fallAsleep begins to suspend the application if it is idle.
 func (p *process) fallAsleep() {
 	s := &p.sleep
 	s.check = nil
@@ -80,59 +108,72 @@ func (p *process) fallAsleep() {
 		s.check = time.After(left)
 		return
 	}
-	s.to(stateEnding)
-	p.log.Info("the application is idle: sending SIGTERM", zap.Duration("idle", s.after), zap.Duration("stopTimeout", p.stopTimeout))
-	p.application.Stop(syscall.SIGTERM)
-	p.limitStop()
+	s.to(stateSuspending)
+	s.suspended = s.mode.suspend(p)
 }
 
-// asleepSoon returns a channel that is closed when no process of the application is left, if
-// it was asked to end because it is idle.
-func (p *process) asleepSoon() <-chan struct{} {
-	if p.sleep.state != stateEnding {
-		return nil
-	}
-	return p.application.Gone()
-}
-
-// noteAsleep notes that the idle application has ended. It is started at once if requests
-// have begun meanwhile.
-func (p *process) noteAsleep() error {
+// noteAsleep notes that the idle application is suspended.
+func (p *process) noteAsleep() {
 	s := &p.sleep
-	p.still, p.kill = nil, nil
-	p.application.KillRest()
+	s.suspended = nil
+	how := s.mode.suspended(p)
 	s.to(stateAsleep)
-	p.log.Info("the application is asleep until a request needs it: "+p.application.How(), zap.Duration("took", s.idle.Slept()))
-	switch {
-	case p.isStopping:
-		s.idle.Resume()
-	case s.idle.Open() > 0:
-		return p.wake()
+	p.log.Info("the application is asleep until a request needs it: "+how, zap.Duration("took", s.idle.Slept()))
+	if p.isStopping {
+		s.idle.Resume() // nothing will resume it: later requests are refused
 	}
-	return nil
 }
 
-// wake starts the application that is asleep.
+// wake begins to resume the application that is asleep.
 func (p *process) wake() error {
 	s := &p.sleep
 	if p.isStopping {
 		return nil
 	}
-	slept := s.idle.Slept()
-	next, pid, err := s.restart()
+	s.slept = s.idle.Slept()
+	s.to(stateResuming)
+	s.resumed = s.mode.resume(p)
+	select {
+	case err := <-s.resumed:
+		return p.noteAwake(err)
+	default:
+		return nil
+	}
+}
+
+// noteAwake notes the result of resuming the application.
+func (p *process) noteAwake(err error) error {
+	s := &p.sleep
+	s.resumed = nil
 	if err != nil {
 		s.exitCode = application.StartCode(err)
 		s.idle.Resume() // the waiting requests end
 		p.isEndNoted = true
-		p.log.Error("the application cannot start again", zap.Error(err))
+		p.log.Error("the application cannot wake", zap.Error(err))
 		return err
 	}
-	p.application = next
 	s.to(stateAwake)
 	s.idle.Resume()
 	s.begin()
-	p.log.Info("the application has started for a request", zap.Duration("slept", slept), zap.Int("pid", pid), zap.Int("waiting", s.idle.Open()))
+	what, fields := s.mode.resumed(p)
+	p.log.Info(what, append(fields, zap.Duration("slept", s.slept), zap.Int("waiting", s.idle.Open()))...)
 	return nil
+}
+
+// release ends the sleep at a drain: the application gets its signal next, and nothing
+// resumes it. It reports whether the application must still be signalled.
+func (p *process) release() (signals bool) {
+	s := &p.sleep
+	switch {
+	case s.state == stateAwake:
+		return true
+	case s.mode.stops() && s.state == stateSuspending: // signalled already
+		return false
+	case s.exitCode == 0: // otherwise noteAwake has done this
+		s.idle.Resume()
+	}
+	s.suspended, s.resumed = nil, nil
+	return !s.mode.stops()
 }
 
 // code returns the exit code of the gate with an application.
@@ -140,8 +181,82 @@ func (p *process) code() int {
 	switch {
 	case p.sleep.exitCode != 0:
 		return p.sleep.exitCode
-	case p.sleep.state != stateAwake: // it ended because the gate asked it to
+	case !p.sleep.hasProcess(): // it ended because the gate asked it to
 		return exitOK
 	}
 	return p.application.Code()
+}
+
+// stopMode stops the idle application and starts it again.
+type stopMode struct {
+	restart func() (next runningApplication, pid int, err error)
+	pid     int
+}
+
+func (m *stopMode) stops() bool { return true }
+
+func (m *stopMode) suspend(p *process) <-chan struct{} {
+	p.log.Info("the application is idle: sending SIGTERM", zap.Duration("idle", p.sleep.after), zap.Duration("stopTimeout", p.stopTimeout))
+	p.application.Stop(syscall.SIGTERM)
+	p.limitStop()
+	return p.application.Gone()
+}
+
+func (m *stopMode) suspended(p *process) string {
+	p.still, p.kill = nil, nil
+	p.application.KillRest()
+	return p.application.How()
+}
+
+func (m *stopMode) resume(p *process) <-chan error {
+	next, pid, err := m.restart()
+	if err == nil {
+		p.application, m.pid = next, pid
+	}
+	return resultOf(err)
+}
+
+func (m *stopMode) resumed(*process) (string, []zap.Field) {
+	return "the application has started for a request", []zap.Field{zap.Int("pid", m.pid)}
+}
+
+// resultOf returns a channel that has received err.
+func resultOf(err error) <-chan error {
+	result := make(chan error, 1)
+	result <- err
+	return result
+}
+
+// freezeMode freezes the processes of the idle application.
+type freezeMode struct {
+	freezer interface { // an *application.Freezer
+		Freeze() error
+		Thaw() error
+	}
+	err error // of the last Freeze
+}
+
+func (m *freezeMode) stops() bool { return false }
+
+func (m *freezeMode) suspend(*process) <-chan struct{} {
+	m.err = m.freezer.Freeze()
+	frozen := make(chan struct{})
+	close(frozen)
+	return frozen
+}
+
+// suspended implements sleepMode. An application that cannot be frozen continues to run
+// until the next request, which costs nothing but its idle work.
+func (m *freezeMode) suspended(p *process) string {
+	if m.err != nil {
+		p.log.Warn("the application cannot be frozen (IDLE_FREEZE)", zap.Error(m.err))
+		return "not frozen"
+	}
+	return "frozen"
+}
+
+func (m *freezeMode) resume(*process) <-chan error { return resultOf(m.freezer.Thaw()) }
+
+func (m *freezeMode) resumed(*process) (string, []zap.Field) {
+	return "the application is thawed", nil
 }

@@ -32,6 +32,10 @@ func (i *fakeIdle) Suspend(idle time.Duration) (time.Duration, bool) {
 	if i.open > 0 {
 		return idle, false
 	}
+	select {
+	case <-i.wanted:
+	default:
+	}
 	i.suspended++
 	i.isAsleep = true
 	return 0, true
@@ -132,9 +136,9 @@ func TestAnIdleApplicationSleepsUntilARequestNeedsIt(t *testing.T) {
 		},
 		"a start that fails ends the gate": {
 			at:       events{90 * time.Second: func(w world) { begin(w); time.AfterFunc(time.Second, func() { end(w) }) }},
-			startErr: os.ErrNotExist, needs: time.Second, code: 127, state: stateAsleep,
+			startErr: os.ErrNotExist, needs: time.Second, code: 127, state: stateResuming,
 			lines: []string{"1m0s: the application is idle: sending SIGTERM", "1m1s: the application is asleep until a request needs it: exit code 0",
-				"1m30s: the application cannot start again"},
+				"1m30s: the application cannot wake"},
 		},
 		"a drain while it ends does not ask again": {
 			at: events{61 * time.Second: sigterm}, needs: 4 * time.Second, state: stateAsleep,
@@ -153,12 +157,12 @@ func TestAnIdleApplicationSleepsUntilARequestNeedsIt(t *testing.T) {
 					return a
 				}
 				p := process{gate: w.gate, application: next(), stopTimeout: 10 * time.Second, signals: w.signals, log: zap.New(core), notify: func(string) {}}
-				p.sleep = sleeper{idle: w.idle, after: time.Minute, restart: func() (runningApplication, int, error) {
+				p.sleep = sleeper{idle: w.idle, after: time.Minute, mode: &stopMode{restart: func() (runningApplication, int, error) {
 					if c.startErr != nil {
 						return nil, 0, c.startErr
 					}
 					return next(), 1, nil
-				}}
+				}}}
 				start := time.Now()
 				for at, f := range c.at {
 					time.AfterFunc(at, func() { f(w) })
@@ -191,6 +195,68 @@ func TestAnIdleApplicationSleepsUntilARequestNeedsIt(t *testing.T) {
 	}
 }
 
+// fakeFreezer counts the calls.
+type fakeFreezer struct {
+	freezes, thaws int
+	err            error // of both
+}
+
+func (f *fakeFreezer) Freeze() error { f.freezes++; return f.err }
+func (f *fakeFreezer) Thaw() error   { f.thaws++; return f.err }
+
+func TestAFrozenApplicationIsThawedByARequestOrADrain(t *testing.T) {
+	thawErr := errors.New("no such group")
+	for name, c := range map[string]struct {
+		request        time.Duration // when one begins and ends; 0 = none
+		crash          time.Duration // when the application ends by itself; 0 = never
+		err            error         // of Freeze and Thaw
+		freezes, thaws int
+		code           int
+		last           string // message
+	}{
+		"a drain signals it":                     {freezes: 1, code: 143, last: "sending SIGTERM to the application"},
+		"a request thaws it, and it falls again": {request: 90 * time.Second, freezes: 2, thaws: 1, code: 143, last: "sending SIGTERM to the application"},
+		"it is killed while it is frozen": {crash: 80 * time.Second, freezes: 1, code: 143,
+			last: "the application has ended by itself: exit code 0"},
+		"it cannot be thawed": {request: 90 * time.Second, err: thawErr, freezes: 1, thaws: 1, code: 126, last: "sending SIGTERM to the application"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, f, idle := newFakeGate(), &fakeFreezer{err: c.err}, &fakeIdle{wanted: make(chan struct{}, 1)}
+				close(g.closed)
+				a := &fakeApplication{needs: time.Second, gone: make(chan struct{}), code: 143}
+				core, log := observer.New(zapcore.InfoLevel)
+				signals := make(chan os.Signal, 4)
+				p := process{gate: g, application: a, signals: signals, log: zap.New(core), notify: func(string) {}}
+				p.sleep = sleeper{idle: idle, after: time.Minute, mode: &freezeMode{freezer: f}}
+				p.sleep.begin()
+				if c.request > 0 {
+					time.AfterFunc(c.request, func() { idle.request(); idle.end() })
+				}
+				if c.crash > 0 {
+					time.AfterFunc(c.crash, func() { close(a.gone) })
+				} else if c.err == nil {
+					time.AfterFunc(10*time.Minute, func() { signals <- syscall.SIGTERM })
+					time.AfterFunc(11*time.Minute, func() { close(g.drained) })
+				}
+				if err := p.end(); err != nil {
+					t.Fatal(err)
+				}
+				if idle.isAsleep {
+					t.Error("the requests that wait are not released")
+				}
+				if f.freezes != c.freezes || f.thaws != c.thaws || p.code() != c.code || a.killed {
+					t.Errorf("%d frozen, %d thawed, code %d, killed %v", f.freezes, f.thaws, p.code(), a.killed)
+				}
+				lines := log.All()
+				if got := lines[len(lines)-1].Message; got != c.last {
+					t.Errorf("last line %q", got)
+				}
+			})
+		})
+	}
+}
+
 func TestACrashOfAnAwakeApplicationEndsTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, a := newFakeGate(), &fakeApplication{needs: time.Second, gone: make(chan struct{})}
@@ -198,7 +264,7 @@ func TestACrashOfAnAwakeApplicationEndsTheGate(t *testing.T) {
 		core, log := observer.New(zapcore.ErrorLevel)
 		p := process{gate: g, application: a, log: zap.New(core), notify: func(string) {}}
 		idle := &fakeIdle{wanted: make(chan struct{}, 1)}
-		p.sleep = sleeper{idle: idle, after: time.Minute, restart: func() (runningApplication, int, error) { return nil, 0, errors.New("not asked for") }}
+		p.sleep = sleeper{idle: idle, after: time.Minute, mode: &stopMode{restart: func() (runningApplication, int, error) { return nil, 0, errors.New("not asked for") }}}
 		p.sleep.begin()
 		time.AfterFunc(30*time.Second, func() { close(a.gone) })
 		if err := p.end(); err != nil || idle.suspended > 0 || log.Len() != 1 {

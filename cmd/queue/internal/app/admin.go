@@ -79,6 +79,7 @@ func (a *adminServer) health(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
 	defer cancel()
+	a.idle.awaitResume(ctx)
 	if result := a.ready.probes.Wait(ctx, gate.Kubelet); !result.Ready {
 		peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 		say(w, http.StatusServiceUnavailable, result.ReasonFor(gate.ProberOf([]byte(r.UserAgent())), peer.Addr()))
@@ -95,9 +96,14 @@ func say(w http.ResponseWriter, status int, text string) {
 
 // handleAppProbe runs an application probe for the kubelet. While the
 // application is asleep, all probes succeed, because the kubelet would
-// otherwise restart the container.
+// otherwise restart the container. With IDLE_WAKE_BY_PROBES a readiness probe wakes it.
 func (a *adminServer) handleAppProbe(w http.ResponseWriter, r *http.Request) {
-	if a.idle != nil && !a.idle.standby.Running() {
+	if strings.HasSuffix(r.URL.Path, "/readyz") {
+		ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
+		defer cancel()
+		a.idle.awaitResume(ctx)
+	}
+	if a.idle != nil && !a.idle.standby.Running() && !(a.idle.byProbes && strings.HasSuffix(r.URL.Path, "/readyz")) {
 		say(w, http.StatusOK, "asleep")
 		return
 	}

@@ -1,11 +1,14 @@
 package app
 
 import (
+	"context"
+	"sync"
 	"time"
 
 	"go.uber.org/atomic"
 	"go.uber.org/zap"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/server"
 )
@@ -17,6 +20,10 @@ type Idle struct {
 	standby *exchange.Standby
 	wanted  chan struct{}
 
+	mu      sync.Mutex    // guards resumed, and is held while the state changes
+	resumed chan struct{} // closed by Resume; nil = not suspended
+
+	byProbes    bool        // probes wake the application (IDLE_WAKE_BY_PROBES)
 	listens     atomic.Bool // the application has listened since its last start
 	resumedAt   atomic.Int64
 	suspendedAt atomic.Int64
@@ -25,13 +32,11 @@ type Idle struct {
 // newIdle sets up the gate of a, before its Init.
 func newIdle(a *App) *Idle {
 	i := &Idle{app: a, wanted: make(chan struct{}, 1)}
-	i.standby = exchange.NewStandby(func() {
-		select {
-		case i.wanted <- struct{}{}:
-		default: // a value is already pending
-		}
-	})
+	i.standby = exchange.NewStandby(i.want)
 	a.gate.Standby = i.standby
+	if i.byProbes = a.cfg.IdleWakeByProbes; i.byProbes {
+		a.gate.Readiness = wakingReadiness{a.gate.Readiness, i}
+	}
 	a.readiness.notify(i.listening)
 	a.readiness.idle = i
 	i.listens.Store(len(a.readiness.probes.Snapshot()) == 0) // nothing is checked
@@ -40,6 +45,40 @@ func newIdle(a *App) *Idle {
 
 // Idle returns nil unless the application is suspended when it is idle.
 func (a *App) Idle() *Idle { return a.idle }
+
+// want asks for the suspended application.
+func (i *Idle) want() {
+	select {
+	case i.wanted <- struct{}{}:
+	default: // a value is already pending
+	}
+}
+
+// wake asks for the application because of a probe. The channel is closed when it is
+// resumed; nil = it is not suspended, or probes do not wake it.
+func (i *Idle) wake() <-chan struct{} {
+	if i == nil || !i.byProbes || i.standby.Running() {
+		return nil
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.resumed == nil { // since then
+		return nil
+	}
+	i.want()
+	return i.resumed
+}
+
+// awaitResume wakes the application because of a probe, and waits until it is resumed or
+// ctx ends.
+func (i *Idle) awaitResume(ctx context.Context) {
+	if resumed := i.wake(); resumed != nil {
+		select {
+		case <-resumed:
+		case <-ctx.Done():
+		}
+	}
+}
 
 // listening is called when the application begins to listen. The first call after Resume
 // resumes the checks.
@@ -61,10 +100,17 @@ func (i *Idle) Suspend(idle time.Duration) (left time.Duration, ok bool) {
 	if !i.listens.Load() {
 		return idle, false
 	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	select {
+	case <-i.wanted: // of the last suspension
+	default:
+	}
 	now := int64(server.Clock())
 	if left, ok = i.standby.Suspend(now, idle); !ok {
 		return left, false
 	}
+	i.resumed = make(chan struct{})
 	i.listens.Store(false)
 	i.suspendedAt.Store(now)
 	i.app.readiness.probes.Suspend()
@@ -73,8 +119,7 @@ func (i *Idle) Suspend(idle time.Duration) (left time.Duration, ok bool) {
 	return 0, true
 }
 
-// Wanted receives a value when a request needs the suspended application. A value may be
-// left from an earlier suspension.
+// Wanted receives a value when a request or probe has needed the application since Suspend.
 func (i *Idle) Wanted() <-chan struct{} { return i.wanted }
 
 // Open returns the number of open requests and tunnels.
@@ -84,14 +129,69 @@ func (i *Idle) Open() int { return i.standby.Open() }
 func (i *Idle) Slept() time.Duration { return server.Clock() - time.Duration(i.suspendedAt.Load()) }
 
 // Resume releases the waiting requests: the application has been started. The checks
-// resume when it listens, or after UPSTREAM_WAIT.
+// resume when it listens, or after UPSTREAM_WAIT; with IDLE_WAKE_BY_PROBES at once.
 func (i *Idle) Resume() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	now := int64(server.Clock())
 	i.resumedAt.Store(now)
 	i.standby.Resume(now)
+	if i.byProbes { // probes are told whether it listens
+		i.app.readiness.probes.Resume()
+	}
+	close(i.resumed)
+	i.resumed = nil
 	time.AfterFunc(i.app.live.current().Gate.UpstreamWait, func() {
 		if i.resumedAt.CompareAndSwap(now, 0) {
 			i.app.readiness.probes.Resume()
 		}
 	})
+}
+
+// wakingReadiness wakes the application when a prober asks, which then waits.
+type wakingReadiness struct {
+	gate.Readiness
+	idle *Idle
+}
+
+// Try implements gate.Readiness.
+func (r wakingReadiness) Try(p gate.Prober) (gate.ReadinessResult, bool) {
+	if r.idle.wake() != nil {
+		return gate.ReadinessResult{}, false
+	}
+	return r.Readiness.Try(p)
+}
+
+// Await implements gate.Readiness.
+func (r wakingReadiness) Await(p gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
+	resumed := r.idle.wake()
+	if resumed == nil {
+		return r.Readiness.Await(p, notify)
+	}
+	var mu sync.Mutex
+	var inner func()
+	canceled := make(chan struct{})
+	stop := sync.OnceFunc(func() { close(canceled) })
+	go func() {
+		select {
+		case <-resumed:
+		case <-canceled:
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		select {
+		case <-canceled:
+		default:
+			inner = r.Readiness.Await(p, notify)
+		}
+	}()
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stop()
+		if inner != nil {
+			inner()
+		}
+	}
 }

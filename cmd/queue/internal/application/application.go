@@ -34,6 +34,7 @@ const (
 type Process struct {
 	pid           int // of the process and its group
 	starter       *starter
+	freezer       *Freezer      // nil: it is never frozen
 	terminal      *terminal     // nil: no job control
 	ended         chan struct{} // closed when the process has ended; code is set before
 	gone          chan struct{} // closed when no process of the group is left
@@ -50,8 +51,8 @@ type Process struct {
 // Start starts a command with PORT=port and without the gate's own variables, in its
 // own process group: Ctrl-C reaches only the gate, which drains before it signals that
 // group. From then on the gate is a subreaper: it adopts descendants whose parents have
-// ended, and waits for all children here.
-func Start(command []string, port int, own ...string) (*Process, error) {
+// ended, and waits for all children here. freezer may be nil.
+func Start(command []string, port int, freezer *Freezer, own ...string) (*Process, error) {
 	path, err := lookPath(command[0])
 	if err != nil {
 		return nil, err
@@ -67,7 +68,7 @@ func Start(command []string, port int, own ...string) (*Process, error) {
 		return nil, fmt.Errorf("becoming the parent of orphaned descendants: %w", err)
 	}
 	s := &starter{
-		path: path, command: command, environment: environment(os.Environ(), port, own), stdin: stdin, terminal: term,
+		path: path, command: command, environment: environment(os.Environ(), port, own), stdin: stdin, terminal: term, freezer: freezer,
 		children: make(chan os.Signal, 1), requests: make(chan chan<- started),
 	}
 	signal.Notify(s.children, syscall.SIGCHLD)
@@ -83,6 +84,7 @@ type starter struct {
 	environment []string
 	stdin       *os.File
 	terminal    *terminal
+	freezer     *Freezer
 	children    chan os.Signal
 	requests    chan chan<- started
 }
@@ -120,16 +122,22 @@ func (s *starter) start() (*Process, error) {
 }
 
 func (s *starter) fork() (*Process, error) {
-	pid, err := syscall.ForkExec(s.path, s.command, &syscall.ProcAttr{
-		Env:   s.environment,
-		Files: []uintptr{s.stdin.Fd(), os.Stdout.Fd(), os.Stderr.Fd()},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
+	atEnd := syscall.SIGTERM // if the gate is killed
+	if s.freezer != nil {
+		atEnd = syscall.SIGKILL // a frozen process does not handle other signals
+	}
+	pid, err := s.freezer.fork(func() (int, error) {
+		return syscall.ForkExec(s.path, s.command, &syscall.ProcAttr{
+			Env:   s.environment,
+			Files: []uintptr{s.stdin.Fd(), os.Stdout.Fd(), os.Stderr.Fd()},
+			Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: atEnd},
+		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", s.path, err)
 	}
 	s.terminal.begin(pid)
-	return &Process{pid: pid, starter: s, terminal: s.terminal, ended: make(chan struct{}), gone: make(chan struct{})}, nil
+	return &Process{pid: pid, starter: s, freezer: s.freezer, terminal: s.terminal, ended: make(chan struct{}), gone: make(chan struct{})}, nil
 }
 
 // Restart starts the command again, after Gone. a keeps describing the former process.
@@ -300,10 +308,14 @@ func (a *Process) Signal(s os.Signal) {
 }
 
 // Stop sends a signal to the whole group, as a terminal does, because wrappers such as
-// shells and npm do not forward signals. Further calls have no effect.
+// shells and npm do not forward signals. A frozen application is thawed first. Further
+// calls have no effect.
 func (a *Process) Stop(s os.Signal) {
 	if a != nil {
-		a.asked.Do(func() { a.signalGroup(s.(syscall.Signal)) })
+		a.asked.Do(func() {
+			_ = a.freezer.Thaw()
+			a.signalGroup(s.(syscall.Signal))
+		})
 	}
 }
 
@@ -335,6 +347,7 @@ func (a *Process) Kill() {
 		return
 	}
 	a.signalGroup(syscall.SIGKILL)
+	_ = a.freezer.Thaw() // in cgroup v1, frozen processes do not end
 	for range killPasses {
 		left := descendants(os.Getpid())
 		if len(left) == 0 {

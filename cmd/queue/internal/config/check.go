@@ -19,9 +19,7 @@ func (l *loader) checkCombinations() {
 	if l.UserPort == AutoPort && l.Application == nil && l.good("USER_PORT") {
 		l.problem("USER_PORT", "USER_PORT=auto: want a port number, or an application to start (queue --user-port auto -- COMMAND)")
 	}
-	if l.IdleStop > 0 && l.Application == nil {
-		l.problem("IDLE_STOP", "IDLE_STOP=%s: want an application to start (queue --idle-stop %[1]s -- COMMAND)", l.IdleStop)
-	}
+	l.checkIdle()
 	traces, metrics := l.Exporters()
 	switch traces {
 	case "zipkin":
@@ -60,6 +58,38 @@ func (l *loader) checkCombinations() {
 	l.checkTemplate()
 	l.checkLive()
 	l.checkTLS()
+}
+
+// checkIdle reports settings of the sleep without the settings that they need.
+func (l *loader) checkIdle() {
+	hooks := l.IdleHook != "" || l.WakeHook != ""
+	if l.IdleStop > 0 && l.Application == nil && !hooks && l.good("IDLE_HOOK") && l.good("WAKE_HOOK") {
+		l.problem("IDLE_STOP", "IDLE_STOP=%s: want an application to start (queue --idle-stop %[1]s -- COMMAND), or IDLE_HOOK and WAKE_HOOK", l.IdleStop)
+	}
+	if l.IdleStop > 0 && l.Application != nil && l.UserPort == AutoPort && !hooks && !l.IdleFreeze {
+		l.problem("IDLE_STOP", "IDLE_STOP=%s: want a port number in USER_PORT, because the application may listen on another port after each start, or IDLE_FREEZE=true", l.IdleStop)
+	}
+	if l.IdleStop == 0 && l.good("IDLE_STOP") {
+		if l.IdleFreeze {
+			l.problem("IDLE_FREEZE", "IDLE_FREEZE=true: want IDLE_STOP as well")
+		}
+		if hooks {
+			l.problem("IDLE_HOOK", "IDLE_HOOK=%s: want IDLE_STOP as well", quoteShort(l.IdleHook))
+		}
+		if l.IdleWakeByProbes {
+			l.warn("IDLE_WAKE_BY_PROBES has no effect without IDLE_STOP")
+		}
+		return
+	}
+	if l.IdleFreeze && l.IdleHook != "" {
+		l.warn("IDLE_FREEZE has no effect with IDLE_HOOK")
+	}
+	switch {
+	case l.IdleHook == "" && l.WakeHook != "" && l.good("IDLE_HOOK"):
+		l.problem("WAKE_HOOK", "WAKE_HOOK=%s: want IDLE_HOOK as well", quoteShort(l.WakeHook))
+	case l.IdleHook != "" && l.WakeHook == "" && l.good("WAKE_HOOK"):
+		l.problem("IDLE_HOOK", "IDLE_HOOK=%s: want WAKE_HOOK as well", quoteShort(l.IdleHook))
+	}
 }
 
 // checkCost reports one of the settings of costs without the other.

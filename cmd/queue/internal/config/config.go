@@ -93,10 +93,15 @@ type Config struct {
 	// Application is the command that the gate starts, with its arguments; nil for none.
 	Application []string
 	StopTimeout time.Duration // 0 = the application is never killed
-	IdleStop    time.Duration // 0 = the application is not stopped when it is idle
-	Subject     string        // the command that help is about, "" for the gate
-	Probe       Probe
-	Background  bool // start the gate of `queue upgrade` in the background
+	IdleStop    time.Duration // 0 = the application does not sleep when it is idle
+	IdleFreeze  bool          // with IdleStop and without IdleHook: freeze the application instead of stopping it
+	IdleHook    string        // with IdleStop and WakeHook: call it instead of stopping; "" = none
+	WakeHook    string
+	// IdleWakeByProbes lets readiness probes wake the application.
+	IdleWakeByProbes bool
+	Subject          string // the command that help is about, "" for the gate
+	Probe            Probe
+	Background       bool // start the gate of `queue upgrade` in the background
 
 	AnnotationsFile string
 	SettingsFile    string   // "" = none

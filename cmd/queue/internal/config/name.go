@@ -28,6 +28,8 @@ var (
 
 	loopbackURL = textKind("URL", "an http URL of this pod such as http://127.0.0.1:8000/metrics (localhost or a loopback address)", plain, accept(isLoopbackURL))
 
+	hookURL = textKind("URL", "an http URL of this pod such as http://127.0.0.1:8000/sleep?level=1 (localhost or a loopback address)", plain, accept(isLoopbackURL))
+
 	// A directory or file need not exist at start-up.
 	directory = textKind("DIRECTORY", "an absolute path", plain, accept(isPath))
 	file      = textKind("FILE", "an absolute path", plain, accept(isPath))

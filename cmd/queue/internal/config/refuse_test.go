@@ -111,7 +111,15 @@ func TestProblemsHaveTheExpectedText(t *testing.T) {
 		want      string
 	}{
 		{nil, "USER_PORT", "auto", `USER_PORT=auto: want a port number, or an application to start (queue --user-port auto -- COMMAND)`},
-		{nil, "IDLE_STOP", "5m", `IDLE_STOP=5m0s: want an application to start (queue --idle-stop 5m0s -- COMMAND)`},
+		{nil, "IDLE_STOP", "5m", `IDLE_STOP=5m0s: want an application to start (queue --idle-stop 5m0s -- COMMAND), or IDLE_HOOK and WAKE_HOOK`},
+		{[]string{"--idle-stop", "1m", "--user-port", "auto", "--", "app"}, "", "",
+			`IDLE_STOP=1m0s: want a port number in USER_PORT, because the application may listen on another port after each start, or IDLE_FREEZE=true`},
+		{[]string{"--idle-freeze", "--", "app"}, "", "", `IDLE_FREEZE=true: want IDLE_STOP as well`},
+		{[]string{"--idle-stop", "1m", "--idle-freeze"}, "", "", `IDLE_STOP=1m0s: want an application to start (queue --idle-stop 1m0s -- COMMAND), or IDLE_HOOK and WAKE_HOOK`},
+		{[]string{"--idle-hook", "http://localhost/sleep", "--wake-hook", "http://localhost/wake"}, "", "", `IDLE_HOOK="http://localhost/sleep": want IDLE_STOP as well`},
+		{[]string{"--idle-stop", "1m", "--idle-hook", "http://localhost/sleep"}, "", "", `IDLE_HOOK="http://localhost/sleep": want WAKE_HOOK as well`},
+		{[]string{"--idle-stop", "1m", "--wake-hook", "http://localhost/wake"}, "", "", `WAKE_HOOK="http://localhost/wake": want IDLE_HOOK as well`},
+		{nil, "IDLE_HOOK", "https://10.0.0.1/sleep", `IDLE_HOOK="https://10.0.0.1/sleep": want an http URL of this pod such as http://127.0.0.1:8000/sleep?level=1 (localhost or a loopback address)`},
 		{[]string{"--idle-stop", "1ms", "--", "app"}, "", "", `IDLE_STOP="1ms" (--idle-stop): want a duration of 10ms or more such as 30s or 5m, or plain seconds, or 0 for off`},
 		{nil, "USER_PORT", "x", `USER_PORT="x": want a port number from 1 to 65535, or auto`},
 		{[]string{"--user-port", "-5"}, "", "", `USER_PORT="-5" (--user-port): want a port number from 1 to 65535, or auto`},

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// hookMode tells a server that has a sleep mode to sleep (IDLE_HOOK) and to wake
+// (WAKE_HOOK). A call is retried until the response is 2xx or the next call begins. At
+// most one call is in progress.
+type hookMode struct {
+	idle, wake hook
+	timeout    time.Duration // of one attempt; requests wait at most as long for WAKE_HOOK
+
+	next  chan struct{} // closed when the next call begins; nil = there was none
+	ended chan struct{} // closed when the last call has ended
+}
+
+func newHookMode(idle, wake string, timeout time.Duration) *hookMode {
+	// Each call uses a new connection: the server may close an idle one at any time.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &hookMode{idle: hook{"IDLE_HOOK", idle, client}, wake: hook{"WAKE_HOOK", wake, client}, timeout: timeout}
+}
+
+// hook is a URL that gets a POST.
+type hook struct {
+	setting string
+	url     string
+	client  *http.Client
+}
+
+func (h *hook) post(timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := h.client.Do(r)
+	if err != nil {
+		return err
+	}
+	response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("status %d", response.StatusCode)
+	}
+	return nil
+}
+
+// Pauses between two attempts of a call: the first, doubled each time, and the longest.
+const (
+	firstHookPause   = 50 * time.Millisecond
+	longestHookPause = time.Second
+)
+
+// call calls h until it succeeds. It calls done once: after the first success, when
+// patience has passed, or after the first attempt if patience is 0. If that is not a
+// success, it logs the last error.
+func (m *hookMode) call(h *hook, patience time.Duration, log *zap.Logger, done func()) {
+	previous := m.ended
+	if m.next != nil {
+		close(m.next)
+	}
+	next, ended := make(chan struct{}), make(chan struct{})
+	m.next, m.ended = next, ended
+	go func() {
+		defer close(ended)
+		if previous != nil {
+			<-previous // an attempt in progress
+		}
+		var mu sync.Mutex
+		var last error
+		var once sync.Once
+		report := func() {
+			once.Do(func() {
+				mu.Lock()
+				defer mu.Unlock()
+				if last == nil {
+					last = fmt.Errorf("no response for %v", m.timeout)
+				}
+				log.Warn(h.setting+" fails and is retried", zap.String("url", h.url), zap.Error(last))
+				done()
+			})
+		}
+		if patience > 0 {
+			defer time.AfterFunc(patience, report).Stop()
+		}
+		for pause := firstHookPause; ; pause = min(2*pause, longestHookPause) {
+			err := h.post(m.timeout)
+			if err == nil {
+				once.Do(done)
+				return
+			}
+			mu.Lock()
+			last = err
+			mu.Unlock()
+			if patience == 0 {
+				report()
+			}
+			select {
+			case <-next:
+				once.Do(done)
+				return
+			case <-time.After(pause):
+			}
+		}
+	}()
+}
+
+func (m *hookMode) stops() bool { return false }
+
+// begin wakes a server that the gate has not started: a former gate may have told it to
+// sleep.
+func (m *hookMode) begin(log *zap.Logger) { m.call(&m.wake, m.timeout, log, func() {}) }
+
+// suspend implements sleepMode. A server whose IDLE_HOOK fails counts as asleep, because
+// it may have received the call.
+func (m *hookMode) suspend(p *process) <-chan struct{} {
+	p.log.Info("the application is idle: calling IDLE_HOOK", zap.Duration("idle", p.sleep.after))
+	suspended := make(chan struct{})
+	m.call(&m.idle, 0, p.log, func() { close(suspended) })
+	return suspended
+}
+
+func (m *hookMode) suspended(*process) string { return "IDLE_HOOK was called" }
+
+func (m *hookMode) resume(p *process) <-chan error {
+	resumed := make(chan error, 1)
+	m.call(&m.wake, m.timeout, p.log, func() { resumed <- nil })
+	return resumed
+}
+
+func (m *hookMode) resumed(*process) (string, []zap.Field) {
+	return "requests are forwarded again: WAKE_HOOK was called", nil
+}
