@@ -141,6 +141,7 @@ func TestAServerThatTheGateHasNotStartedIsWokenAtTheStart(t *testing.T) {
 		m.idle.client.Transport = e
 		m.begin(zap.New(core))
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if last := e.calls[len(e.calls)-1]; last != "1.55s POST /wake" || log.Len() > 0 {
 			t.Errorf("%q, %d log lines", e.calls, log.Len())
 		}
