@@ -93,22 +93,33 @@ func TestADrainOfASleepingApplicationEndsWithCodeZero(t *testing.T) {
 	}
 }
 
-// stopRequests is the number of requests of TestRequestsAtTheStopAreExecutedExactlyOnce.
+// stopRequests is the number of requests of TestRequestsAtTheStopAreExecutedExactlyOnce
+// and TestRequestsAtTheFreezeAreExecutedExactlyOnce.
 const stopRequests = "E2E_STOP_REQUESTS"
 
-// TestRequestsAtTheStopAreExecutedExactlyOnce sends bursts within 5 ms before or after
-// the instant at which the idle application is stopped.
 func TestRequestsAtTheStopAreExecutedExactlyOnce(t *testing.T) {
 	t.Parallel()
+	l := newLedger(t)
+	const idle = 50 * time.Millisecond
+	g := startGateWithApplication(t, "IDLE_STOP="+idle.String(), "THREADS=2", l.setting())
+	g.getsBurstsAt(idle, l)
+	if starts := len(l.counts("start")); starts < 2 {
+		t.Error("the application was never stopped")
+	}
+}
+
+// getsBurstsAt sends bursts of requests within 5 ms before or after the instant at which
+// the application has been idle for that long. Each must be executed exactly once.
+func (g *gate) getsBurstsAt(idle time.Duration, l ledger) {
+	t := g.t
+	t.Helper()
 	total := 300
 	if text := os.Getenv(stopRequests); text != "" {
 		var err error
 		total, err = strconv.Atoi(text)
 		must(t, err)
 	}
-	const burst, idle, near = 10, 50 * time.Millisecond, 5 * time.Millisecond
-	l := newLedger(t)
-	g := startGateWithApplication(t, "IDLE_STOP="+idle.String(), "THREADS=2", l.setting())
+	const burst, near = 10, 5 * time.Millisecond
 	clients := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: burst}, Timeout: testTimeout}
 	defer clients.CloseIdleConnections()
 	post := func(id string) error {
@@ -148,13 +159,13 @@ func TestRequestsAtTheStopAreExecutedExactlyOnce(t *testing.T) {
 			twice++
 		}
 	}
-	starts := len(l.counts("start"))
-	t.Logf("%d requests, %d lost, %d executed twice, %d starts", total, lost, twice, starts)
+	sleeps := strings.Count(g.Stderr.String(), "the application is asleep until a request needs it")
+	t.Logf("%d requests, %d lost, %d executed twice, %d starts, %d sleeps", total, lost, twice, len(l.counts("start")), sleeps)
 	if lost > 0 || twice > 0 {
 		t.Error("requests were lost or executed twice")
 	}
-	if starts < 2 {
-		t.Error("the application was never stopped")
+	if sleeps == 0 {
+		t.Error("the application never slept")
 	}
 }
 
@@ -182,6 +193,12 @@ func TestARequestThatArrivesDuringTheStopWaitsForTheNextProcess(t *testing.T) {
 	}
 	if n := l.counts("request")["late"]; n != 1 {
 		t.Errorf("the request was executed %d times", n)
+	}
+	g.fallsAsleep(2)
+	g.signal(syscall.SIGTERM)
+	g.ends(0)
+	if n := len(l.counts("start")); n != 2 {
+		t.Errorf("%d starts: the request woke the application again at its next sleep", n)
 	}
 }
 
@@ -227,6 +244,36 @@ func TestProbesReportReadyWithoutWakingTheApplication(t *testing.T) {
 	}
 	g.fetch("/")
 	g.becomesReady(kubelet)
+}
+
+func TestAReadinessProbeWakesTheApplicationIfAsked(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t)
+	g := startGateWithApplication(t, "IDLE_STOP=100ms", "IDLE_WAKE_BY_PROBES=true", "SERVING_READINESS_PROBE=", "ADMIN_PORT=free", l.setting(),
+		`KUBE_APP_PROBERS={"/app-health/web/livez":{"tcpSocket":{"port":1}},"/app-health/web/readyz":{"tcpSocket":{"port":1}}}`)
+	g.fallsAsleep(1)
+	g.ask([]string{"K-Network-Probe: probe", "K-Network-Hash: hash"}).is(200, "") // does not depend on readiness
+	if a := g.healthOf("/app-health/web/livez"); a.status != 200 || a.body != "asleep" || len(l.counts("start")) != 1 {
+		t.Errorf("application probe: status %d, %q, %d starts", a.status, a.body, len(l.counts("start")))
+	}
+	for i, ask := range []func(){
+		func() { g.ask(activator).ready() },
+		func() { g.becomesReady(kubelet) },
+		func() {
+			if a := g.healthOf("/health/ready"); a.status != 200 {
+				t.Errorf("/health/ready: status %d, %q", a.status, a.body)
+			}
+		},
+		func() {
+			if a := g.healthOf("/app-health/web/readyz"); a.status != 502 { // nothing listens on port 1
+				t.Errorf("/app-health/web/readyz: status %d, %q", a.status, a.body)
+			}
+		},
+	} {
+		g.fallsAsleep(i + 1)
+		ask()
+		eventually(t, "the application starts", func() bool { return len(l.counts("start")) == i+2 })
+	}
 }
 
 func TestACrashOfAnAwakeApplicationIsAnErrorWithIdleStop(t *testing.T) {

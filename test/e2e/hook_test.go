@@ -1,0 +1,127 @@
+package e2e
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// hooks receives the calls of IDLE_HOOK and WAKE_HOOK.
+type hooks struct {
+	*httptest.Server
+	mu    sync.Mutex
+	calls []string
+	wake  func() (status int) // the reply to WAKE_HOOK; nil = 200
+}
+
+func startHooks(t *testing.T) *hooks {
+	t.Helper()
+	h := &hooks{}
+	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.mu.Lock()
+		h.calls = append(h.calls, r.Method+" "+r.URL.RequestURI())
+		wake := h.wake
+		h.mu.Unlock()
+		if wake != nil && r.URL.Path == "/wake_up" {
+			w.WriteHeader(wake())
+		}
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+// settings returns the settings of the hooks, for an idle time of 100 ms.
+func (h *hooks) settings() []string {
+	return []string{"IDLE_STOP=100ms", "IDLE_HOOK=" + h.URL + "/sleep?level=1", "WAKE_HOOK=" + h.URL + "/wake_up"}
+}
+
+func (h *hooks) replies(wake func() int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wake = wake
+}
+
+// count returns the number of calls of a path.
+func (h *hooks) count(path string) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, call := range h.calls {
+		if call == "POST "+path {
+			n++
+		}
+	}
+	return n
+}
+
+func TestHooksTellAContainerToSleepAndToWake(t *testing.T) {
+	t.Parallel()
+	h, k := startHooks(t), startContainer(t)
+	g := startGate(t, k, h.settings()...)
+	eventually(t, "the container is woken at the start", func() bool { return h.count("/wake_up") == 1 })
+	g.becomesReady(kubelet)
+	c, p := inFlight(t, k, g, "/first")
+	finish(c, p)
+	g.fallsAsleep(1)
+	if n := h.count("/sleep?level=1"); n != 1 {
+		t.Errorf("IDLE_HOOK was called %d times", n)
+	}
+	awake, woken := make(chan int), make(chan struct{})
+	h.replies(func() int {
+		close(woken)
+		return <-awake
+	})
+	c = dial(t, g)
+	c.send(request("GET", "/second"))
+	<-woken
+	g.ask(kubelet).ready()
+	if strings.Contains(g.Stderr.String(), "WAKE_HOOK was called") {
+		t.Error("the request is forwarded before WAKE_HOOK has replied")
+	}
+	awake <- 204
+	finish(c, k.acceptFor("/second"))
+	if n := h.count("/wake_up"); n != 2 {
+		t.Errorf("WAKE_HOOK was called %d times for one request", n-1)
+	}
+}
+
+func TestARequestIsForwardedIfTheWakeHookFails(t *testing.T) {
+	t.Parallel()
+	h, k := startHooks(t), startContainer(t)
+	g := startGate(t, k, append(h.settings(), "UPSTREAM_WAIT=300ms")...)
+	g.fallsAsleep(1)
+	h.replies(func() int { return 500 })
+	before := h.count("/wake_up")
+	c, p := inFlight(t, k, g, "/")
+	if n := h.count("/wake_up") - before; n < 2 {
+		t.Errorf("WAKE_HOOK was called %d times before the request was forwarded", n)
+	}
+	retried := h.count("/wake_up")
+	eventually(t, "the wake is retried", func() bool { return h.count("/wake_up") > retried })
+	if n := strings.Count(g.Stderr.String(), "WAKE_HOOK fails and is retried"); n != 1 {
+		t.Errorf("%d warnings", n)
+	}
+	finish(c, p)
+}
+
+func TestHooksReplaceTheStopOfAnApplication(t *testing.T) {
+	t.Parallel()
+	h, l := startHooks(t), newLedger(t)
+	g := startGateWithApplication(t, append(h.settings(), l.setting(), "DRAIN_QUIET_SECONDS=0")...)
+	first := g.fetch("/pid")
+	g.fallsAsleep(1)
+	if second := g.fetch("/pid"); second != first {
+		t.Errorf("process %s, then %s", first, second)
+	}
+	if n := h.count("/wake_up"); n != 1 {
+		t.Errorf("WAKE_HOOK was called %d times", n)
+	}
+	g.fallsAsleep(2)
+	began := time.Now()
+	g.signal(syscall.SIGTERM)
+	g.ends(applicationExit)
+	t.Logf("ended after %v", time.Since(began))
+}
