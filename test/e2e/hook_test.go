@@ -69,9 +69,9 @@ func TestHooksTellAContainerToSleepAndToWake(t *testing.T) {
 	if n := h.count("/sleep?level=1"); n != 1 {
 		t.Errorf("IDLE_HOOK was called %d times", n)
 	}
-	awake, woken := make(chan int), make(chan struct{})
+	awake, woken := make(chan int), make(chan struct{}, 8)
 	h.replies(func() int {
-		close(woken)
+		woken <- struct{}{}
 		return <-awake
 	})
 	c = dial(t, g)
@@ -81,10 +81,23 @@ func TestHooksTellAContainerToSleepAndToWake(t *testing.T) {
 	if strings.Contains(g.Stderr.String(), "WAKE_HOOK was called") {
 		t.Error("the request is forwarded before WAKE_HOOK has replied")
 	}
+	late := queued(t, g, "/third")
+	h.replies(nil)
 	awake <- 204
-	finish(c, k.acceptFor("/second"))
+	for range 2 { // in any order
+		p := k.accept()
+		p.head()
+		p.send(okClose)
+		p.close()
+	}
+	c.response("GET").is(200, "ok")
+	late.response("GET").is(200, "ok")
+	g.fallsAsleep(2)
+	for range 20 { // a request that is over does not wake it at its next sleep
+		g.ask(kubelet).ready()
+	}
 	if n := h.count("/wake_up"); n != 2 {
-		t.Errorf("WAKE_HOOK was called %d times for one request", n-1)
+		t.Errorf("WAKE_HOOK was called %d times for two waiting requests", n-1)
 	}
 }
 

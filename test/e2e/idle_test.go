@@ -194,12 +194,6 @@ func TestARequestThatArrivesDuringTheStopWaitsForTheNextProcess(t *testing.T) {
 	if n := l.counts("request")["late"]; n != 1 {
 		t.Errorf("the request was executed %d times", n)
 	}
-	g.fallsAsleep(2)
-	g.signal(syscall.SIGTERM)
-	g.ends(0)
-	if n := len(l.counts("start")); n != 2 {
-		t.Errorf("%d starts: the request woke the application again at its next sleep", n)
-	}
 }
 
 func TestTunnelsAndStreamsKeepAnApplicationAwake(t *testing.T) {
