@@ -42,6 +42,7 @@ type upPeer struct {
 
 // accept decides the result of a connection attempt.
 func (c *container) accept(l *link) (listening, atOnce bool) {
+	c.judgeSuspended("connects to")
 	u := c.scratch.peer()
 	u.container, u.link = c, l
 	l.peer = u

@@ -239,6 +239,18 @@ x.tracked.events.abort()
 x.down.Finish(nil)
 x.down.Flush()
 }`},
+	{"a resumed container does not wake the requests that wait for it",
+		"exchange.Standby.Resume",
+		"p.wakeAll()", ""},
+	{"a request that begins while the container is suspended does not ask for it",
+		"exchange.Standby.enter",
+		"s.wanted()", ""},
+	{"the container is suspended although a request is open",
+		"exchange.Standby.Suspend",
+		"word&(standbyOpen|standbySuspended) != 0", "word&standbySuspended != 0"},
+	{"a request is sent to a suspended container",
+		"exchange.Exchange.connect",
+		"s != nil && !s.Running()", "s != nil && !s.Running() && x.Unlimited"},
 	{"a 101 switches to a protocol that was not offered",
 		"exchange.Exchange.awaitResponse",
 		"if !x.down.Ended() || !x.down.Upgrades(x.up.Response()) {", "if !x.down.Ended() {"},

@@ -367,7 +367,8 @@ func (r *run) checkInvariants(calm bool) {
 	}
 	r.checkUnits()
 	r.checkRoom()
-	if held := r.gate.Connects.Len(); held > 0 && r.plenty && r.container.listening && r.now-r.container.listensAt > 15*millisecond+r.slack() {
+	r.judgeStandby()
+	if held := r.gate.Connects.Len(); held > 0 && r.plenty && r.container.listening && !r.standby.asleep && r.now-r.container.listensAt > 15*millisecond+r.slack() {
 		r.found("%d requests are in the connect queue, although the container has listened for %v", held, time.Duration(r.now-r.container.listensAt))
 	}
 	if !calm {

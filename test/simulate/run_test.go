@@ -28,6 +28,7 @@ type run struct {
 	load      *overload
 	brake     *brake
 	live      *live
+	standby   *standby
 	fullAt    int64   // when a request last found the queue full
 	evictedAt []int64 // ends of evicted requests
 
@@ -81,6 +82,7 @@ func simulate(seed uint64, tracing bool, c changes) (res result) {
 	drawEviction(seed, r.settings)
 	r.brake = drawBrake(seed, r.settings)
 	r.live = drawLive(seed)
+	r.standby = drawStandby(seed, r.settings)
 	r.apply(c)
 	res.seed, res.changes = seed, c
 	if c != nil || tracing {
@@ -105,6 +107,10 @@ func (r *run) runGate(seed uint64) {
 		config.Descriptors = exchange.NewDescriptors(s.descriptors + 8*s.loops)
 	}
 	config.Admission = r.admission(&config)
+	if r.standby.attempts > 0 {
+		r.standby.gate = exchange.NewStandby(r.wantContainer)
+		config.Standby = r.standby.gate
+	}
 	g := &exchange.Gate{Config: config}
 	err := g.Init()
 	if err != nil {
@@ -168,6 +174,9 @@ func (r *run) begin() {
 			start = r.overHTTP2(c)
 		}
 		r.after(r.between(0, s.concurrent), start)
+	}
+	for range r.standby.attempts {
+		r.afterIn(r.standby.rng, r.standby.spread(1, 3000)*millisecond, r.suspendContainer)
 	}
 	for range r.live.changes {
 		r.after(r.live.spread(1, 5000)*millisecond, r.changeSettings)

@@ -44,6 +44,7 @@ func (r *run) recordWrite(l *link, b []byte) {
 		}
 	}
 	if !t.over2 {
+		r.judgeSuspended("writes to")
 		if t.last != nil && t.last.endings == 0 {
 			return // more of the request line follows
 		}

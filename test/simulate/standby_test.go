@@ -1,0 +1,83 @@
+package simulate
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+)
+
+// standby suspends the container at random moments and resumes it when a request needs
+// it. It has its own source of random choices. The container keeps its connections, as a
+// frozen process does, but the gate must not send anything to it.
+type standby struct {
+	*world                     // only its random choices
+	gate     *exchange.Standby // nil: the container is never suspended in this run
+	idle     time.Duration
+	attempts int
+	latency  int64 // longest time from a request to Resume
+	asleep   bool
+	asked    bool // Resume is scheduled
+}
+
+// standbySeed makes the choices of standby independent of the rest of the run. With this
+// value the recorded seeds draw no suspensions, so they still find their faults.
+const standbySeed = 0x57c6
+
+// drawStandby draws suspensions in some of the runs whose container always listens.
+func drawStandby(seed uint64, s *settings) *standby {
+	b := &standby{world: &world{rng: rand.New(rand.NewPCG(seed, standbySeed))}}
+	if b.chance(0.1) {
+		s.w.restart, s.w.notYet = 0, 0
+		b.attempts, b.latency = 1+b.rng.IntN(60), pick(b.world, 0, 5*millisecond, 100*millisecond)
+		b.idle = time.Duration(pick(b.world, 0, millisecond, 20*millisecond))
+	}
+	return b
+}
+
+// suspendContainer suspends the container if no request is open.
+func (r *run) suspendContainer() {
+	b := r.standby
+	if _, ok := b.gate.Suspend(r.now, b.idle); !ok || r.ended {
+		return
+	}
+	if b.asleep {
+		r.found("the container is suspended twice")
+	}
+	if n := len(r.underWay); n > 0 {
+		r.found("the container is suspended with %d open requests", n)
+	}
+	r.note("the container is suspended")
+	b.asleep = true
+}
+
+// wantContainer is called by the gate when a request begins while the container is
+// suspended: one Resume is scheduled for all.
+func (r *run) wantContainer() {
+	b := r.standby
+	if b.asked {
+		return
+	}
+	b.asked = true
+	r.afterIn(b.rng, b.between(0, b.latency), func() {
+		r.note("the container is resumed")
+		b.asleep, b.asked = false, false
+		r.container.listensAt = r.now
+		b.gate.Resume(r.now)
+		r.betweenEvents()
+	})
+}
+
+// judgeStandby checks that a suspended container with open requests will be resumed.
+func (r *run) judgeStandby() {
+	if b := r.standby; b.asleep && !b.asked && b.gate.Open() > 0 {
+		r.found("%d requests wait for the suspended container, and nothing resumes it", b.gate.Open())
+	}
+}
+
+// judgeSuspended checks that the gate does not use a suspended container.
+func (r *run) judgeSuspended(what string) {
+	if r.standby.asleep {
+		r.found("the gate %s the suspended container", what)
+	}
+}
