@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -22,17 +25,35 @@ type hookMode struct {
 }
 
 func newHookMode(idle, wake string, timeout time.Duration) *hookMode {
-	// Each call uses a new connection: the server may close an idle one at any time.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	return &hookMode{idle: hook{"IDLE_HOOK", idle, client}, wake: hook{"WAKE_HOOK", wake, client}, timeout: timeout}
+	return &hookMode{idle: hook{"IDLE_HOOK", idle, roundTrip}, wake: hook{"WAKE_HOOK", wake, roundTrip}, timeout: timeout}
+}
+
+// roundTrip returns the status of the response to r over a new connection: the server may
+// close an idle one at any time. http.Client would link HTTP/2.
+func roundTrip(r *http.Request) (status int, err error) {
+	address := net.JoinHostPort(r.URL.Hostname(), cmp.Or(r.URL.Port(), "80"))
+	conn, err := new(net.Dialer).DialContext(r.Context(), "tcp", address)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(r.Context(), func() { conn.Close() })()
+	r.Close = true
+	if err := r.Write(conn); err != nil {
+		return 0, err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), r)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, nil
 }
 
 // hook is a URL that gets a POST.
 type hook struct {
-	setting string
-	url     string
-	client  *http.Client
+	setting   string
+	url       string
+	roundTrip func(*http.Request) (status int, err error)
 }
 
 func (h *hook) post(timeout time.Duration) error {
@@ -42,15 +63,11 @@ func (h *hook) post(timeout time.Duration) error {
 	if err != nil {
 		return err
 	}
-	response, err := h.client.Do(r)
-	if err != nil {
-		return err
+	status, err := h.roundTrip(r)
+	if err == nil && status/100 != 2 {
+		err = fmt.Errorf("status %d", status)
 	}
-	response.Body.Close()
-	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("status %d", response.StatusCode)
-	}
-	return nil
+	return err
 }
 
 // Pauses between two attempts of a call: the first, doubled each time, and the longest.
