@@ -17,7 +17,7 @@ type Requests struct {
 	proxied   atomic.Uint64
 	queueWait *histogram
 
-	rejected *histogram // durations of requests in series that did not reach the container and did not fail because of the gate
+	unforwarded *histogram // durations of requests in series that did not reach the container
 
 	clock func() time.Time // time of exemplars
 }
@@ -25,10 +25,10 @@ type Requests struct {
 // NewRequests returns a Requests with the series of a GET with status 200.
 func NewRequests() *Requests {
 	r := &Requests{
-		outcomes:  make([]atomic.Uint64, gate.OutcomeSlots),
-		queueWait: newHistogram(durations),
-		rejected:  newHistogram(durations),
-		clock:     time.Now,
+		outcomes:    make([]atomic.Uint64, gate.OutcomeSlots),
+		queueWait:   newHistogram(durations),
+		unforwarded: newHistogram(durations),
+		clock:       time.Now,
 	}
 	r.series.of(keyOf(&gate.Record{Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200}, routeTag(gate.RouteDisabled)))
 	return r
@@ -44,8 +44,8 @@ func (r *Requests) Rejected(outcome gate.Outcome) { r.outcomes[outcome].Inc() }
 func (r *Requests) Observe(x *gate.Record, trace gate.TraceID) {
 	s := r.series.of(keyOf(x, r.tags.of(x)))
 	reached := x.Forwarded != 0
-	if !reached && isRejected(x.Outcome) {
-		r.rejected.observe(int64(x.Took())) // before series: see ReadTotals
+	if !reached {
+		r.unforwarded.observe(int64(x.Took())) // before series: see ReadTotals
 	}
 	r.outcomes[x.Outcome].Inc()
 	if x.Proxied {
@@ -66,11 +66,4 @@ func (r *Requests) Observe(x *gate.Record, trace gate.TraceID) {
 			s.invocation.trace(int64(x.UpstreamTime()), trace, now)
 		}
 	}
-}
-
-// isRejected reports outcomes whose duration is no latency unless the request reached
-// the container.
-func isRejected(o gate.Outcome) bool {
-	c := o.Class()
-	return c == gate.ClassRejected || c == gate.ClassClientError
 }

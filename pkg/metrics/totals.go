@@ -5,9 +5,8 @@ import "time"
 // Totals are sums over all requests that have ended since the start, without labels.
 type Totals struct {
 	// Durations counts durations by cell of DurationBounds, with one more cell for
-	// larger values. Excluded are requests without a latency: tunnels, and requests
-	// that were rejected, or failed because of the client, before they reached the
-	// container. A cell may lag behind by the requests that end while it is read.
+	// larger values. Tunnels and requests that did not reach the container are
+	// excluded. A cell may lag behind by the requests that end while it is read.
 	Durations     []uint64
 	Outcomes      []uint64 // by gate.Outcome
 	RequestBytes  int64    // of bodies
@@ -44,7 +43,7 @@ func (r *Requests) ReadTotals(t *Totals) {
 	// Counted before series and read after them, so that no request is subtracted
 	// without having been added.
 	for cell := range t.Durations {
-		t.Durations[cell] -= min(r.rejected.cells[cell].Load(), t.Durations[cell])
+		t.Durations[cell] -= min(r.unforwarded.cells[cell].Load(), t.Durations[cell])
 	}
 	for i := range r.outcomes {
 		t.Outcomes[i] = r.outcomes[i].Load()

@@ -17,7 +17,7 @@ func TestTotalsSumOverRouteTagsAndCodesWithoutTunnelDurations(t *testing.T) {
 		{Status: 101, Ended: time.Hour, Outcome: gate.Tunnelled, ResponseBody: 5},
 		{Status: 200, Ended: 1000 * time.Hour},
 	} {
-		x.Outcome = cmp.Or(x.Outcome, gate.Served)
+		x.Outcome, x.Forwarded = cmp.Or(x.Outcome, gate.Served), 1
 		r.Observe(&x, untraced)
 	}
 	var got Totals
@@ -43,8 +43,8 @@ func TestDurationsExcludeRequestsThatDidNotReachTheContainer(t *testing.T) {
 		counts  int
 	}{
 		{gate.Served, true, 1}, {gate.QueueFull, false, 0}, {gate.QueueWaitExpired, false, 0}, {gate.MethodNotAllowed, false, 0},
-		{gate.ClientGone, false, 0}, {gate.ClientGone, true, 1}, {gate.RequestTimeout, false, 1}, {gate.RequestTimeout, true, 1},
-		{gate.UpstreamNotListening, false, 1}, {gate.UpstreamReset, true, 1},
+		{gate.ClientGone, false, 0}, {gate.ClientGone, true, 1}, {gate.RequestTimeout, false, 0}, {gate.RequestTimeout, true, 1},
+		{gate.UpstreamNotListening, false, 0}, {gate.UpstreamReset, true, 1},
 	} {
 		seen := gate.Record{Status: 503, Outcome: x.outcome, Ended: time.Millisecond}
 		if x.reached {
@@ -62,7 +62,7 @@ func TestDurationsExcludeRequestsThatDidNotReachTheContainer(t *testing.T) {
 
 func TestReadingTotalsAgainStartsFromZeroAndAllocatesNothing(t *testing.T) {
 	r := NewRequests()
-	r.Observe(&gate.Record{Status: 200, Ended: time.Second}, untraced)
+	r.Observe(&gate.Record{Status: 200, Forwarded: 1, Ended: time.Second}, untraced)
 	var got Totals
 	r.ReadTotals(&got)
 	if n := testing.AllocsPerRun(10, func() { r.ReadTotals(&got) }); n != 0 {

@@ -258,7 +258,7 @@ func TestASecondThatWasSentBeforeItWasCompleteIsSentAgain(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		var already sent
 		p.message(false, &already)
-		s.requests.Observe(&gate.Record{Status: 200, Ended: time.Millisecond}, gate.TraceID{})
+		s.requests.Observe(&gate.Record{Status: 200, Forwarded: 1, Ended: time.Millisecond}, gate.TraceID{})
 		s.mu.Lock()
 		s.ring.credit(&s.src)
 		s.mu.Unlock()

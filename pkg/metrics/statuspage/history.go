@@ -169,11 +169,12 @@ func (h *History) fill(now time.Duration) {
 	r := h.ring
 	for n := max(r.newest+1, over-keptSeconds+1); n <= over; n++ {
 		s := r.next(n)
-		s.concurrency, s.inFlight, s.queue = r.openRequests, r.inFlight, r.queue
+		s.open, s.inFlight, s.queue = r.openRequests, r.inFlight, r.queue
 		if n > over-exactWindows {
 			a := h.src.Counting.LastWindow(time.Duration(n+1) * metrics.Window)
-			s.concurrency, s.arrivals = float32(a.Concurrency), float32(a.Arrivals)
+			s.open, s.arrivals = float32(a.Concurrency), float32(a.Arrivals)
 		}
+		s.concurrency = inFlightAverage(s.open, r.queue, r.queue, 0)
 	}
 }
 

@@ -42,7 +42,7 @@ func (s *stage) begin() (end func()) {
 	s.Touch()
 	return func() {
 		s.counting.End(s.now(), false)
-		s.requests.Observe(&gate.Record{Status: 200, Arrived: arrived, Ended: s.now(), ResponseBody: 10}, gate.TraceID{})
+		s.requests.Observe(&gate.Record{Status: 200, Arrived: arrived, Forwarded: arrived + 1, Ended: s.now(), ResponseBody: 10}, gate.TraceID{})
 		s.Touch()
 	}
 }
@@ -66,7 +66,7 @@ func completed(x second) (n uint32) {
 
 func TestEachSecondHasItsConcurrencyArrivalsAndCompletions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, func() gate.AdmissionStats { return gate.AdmissionStats{InFlight: 4, QueueDepth: 3} })
+		s := newStage(t, func() gate.AdmissionStats { return gate.AdmissionStats{InFlight: 4} })
 		time.Sleep(10*time.Second + 250*time.Millisecond)
 		end := s.begin()
 		time.Sleep(500 * time.Millisecond)
@@ -78,7 +78,7 @@ func TestEachSecondHasItsConcurrencyArrivalsAndCompletions(t *testing.T) {
 		synctest.Wait()
 		got := s.second(10)
 		if got.concurrency != 0.75 || got.arrivals != 2 || completed(got) != 1 || got.responseBytes != 10 || got.refused != 1 || got.failed != 1 || got.clientErrors != 0 ||
-			got.inFlight != 4 || got.queue != 3 {
+			got.inFlight != 4 || got.queue != 0 {
 			t.Errorf("%+v", got)
 		}
 		if got.p50 < 450 || got.p50 > 500 {
@@ -88,6 +88,42 @@ func TestEachSecondHasItsConcurrencyArrivalsAndCompletions(t *testing.T) {
 			t.Errorf("the second before: %+v", before)
 		}
 	})
+}
+
+func TestQueuedRequestsAreNotInTheConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, func() gate.AdmissionStats {
+			return gate.AdmissionStats{ConcurrencyLimit: 4, InFlight: 4, QueueCapacity: 40, QueueDepth: 20}
+		})
+		for range 24 {
+			s.begin()
+		}
+		time.Sleep(3500 * time.Millisecond)
+		synctest.Wait()
+		for n := range int64(3) {
+			if got := s.second(n); got.concurrency != 4 || got.inFlight != 4 || got.queue != 20 {
+				t.Errorf("second %d with 24 open requests: concurrency %v, in flight %d, queue %d", n, got.concurrency, got.inFlight, got.queue)
+			}
+		}
+	})
+}
+
+func TestTheAverageInFlightExcludesTheQueueAndStaysWithinTheLimit(t *testing.T) {
+	for _, c := range []struct {
+		open          float32
+		before, after uint32
+		limit         int
+		want          float32
+	}{
+		{0.75, 0, 0, 4, 0.75}, {24, 20, 20, 4, 4}, {14, 0, 20, 4, 4}, // the queue grew from 0 to 20
+		{50, 0, 0, 4, 4}, // the queue filled and emptied within the second
+		{3, 10, 0, 4, 0}, // it emptied early in the second
+		{9, 4, 8, 0, 3},  // no limit of requests: a limit of cost holds them back
+	} {
+		if got := inFlightAverage(c.open, c.before, c.after, c.limit); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
 }
 
 func (s *stage) errors() *Errors { return s.src.Errors }

@@ -20,8 +20,9 @@ const recentSeconds = 10
 
 // second is the history of one second.
 type second struct {
-	concurrency, arrivals       float32
-	inFlight, queue             uint32 // at its end
+	open, arrivals              float32 // open: average of requests in flight and queued
+	concurrency                 float32 // average of requests in flight
+	inFlight, queue             uint32  // at its end
 	refused, failed             uint32
 	clientErrors                uint32
 	requestBytes, responseBytes float32
@@ -92,14 +93,20 @@ func (r *ring) first() int64 { return max(r.newest-keptSeconds+1, 0) }
 func (r *ring) credit(src *Sources) {
 	all, _ := src.Counting.InFlight()
 	r.openRequests = float32(all)
+	queueBefore, limit := r.queue, 0
+	if r.newest > r.first() {
+		queueBefore = r.at(r.newest - 1).queue
+	}
 	if src.Admission != nil {
 		a := src.Admission()
 		r.inFlight, r.queue = uint32(max(a.InFlight, 0)), uint32(max(a.QueueDepth, 0))
+		limit = a.ConcurrencyLimit
 	}
 	r.totals, r.before = r.before, r.totals
 	src.Requests.ReadTotals(&r.totals)
 	s := r.at(r.newest)
 	s.inFlight, s.queue = r.inFlight, r.queue
+	s.concurrency = inFlightAverage(s.open, queueBefore, r.queue, limit)
 	s.requestBytes += float32(r.totals.RequestBytes - r.before.RequestBytes)
 	s.responseBytes += float32(r.totals.ResponseBytes - r.before.ResponseBytes)
 	total := src.Errors.totals()
@@ -124,6 +131,17 @@ func (r *ring) credit(src *Sources) {
 		s.heat[r.rows[cell]] += uint32(total)
 	}
 	s.p50, s.p99 = float32(r.quantile(c.cells, 0.5)), float32(r.quantile(c.cells, 0.99))
+}
+
+// inFlightAverage derives the average of requests in flight during a second from the
+// average of open requests, the queue at both ends of the second, and the limit (0 =
+// unlimited). It is exact while the queue stays empty, and while all slots are taken.
+func inFlightAverage(open float32, queueBefore, queueAfter uint32, limit int) float32 {
+	average := max(open-(float32(queueBefore)+float32(queueAfter))/2, 0)
+	if limit > 0 {
+		average = min(average, float32(limit))
+	}
+	return average
 }
 
 // quantile returns a quantile of durations by cell, in ms and at least 1 µs; 0 = none.
