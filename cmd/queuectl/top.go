@@ -7,13 +7,14 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/queuegate/queuegate/cmd/queuectl/internal/kube"
 	"github.com/queuegate/queuegate/cmd/queuectl/internal/top"
@@ -27,8 +28,8 @@ func newTop() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top [HOST[:PORT] | URL | pod/NAME ...] | -l SELECTOR",
 		Short: "Show live figures of gates",
-		Long: `Shows requests per second, concurrency, queue, latency, refusals and readiness with its causes, from the
-metrics of one gate or of several; those of pods are read through kubectl, and with a selector pods come
+		Long: `Shows requests per second, requests in flight, queue, latency, refusals and readiness with its causes,
+from the metrics of one gate or of several; those of pods are read through kubectl, and with a selector pods come
 and go as they do. Rates and latencies are those of the last 10 s. Without a terminal, or with --once, it
 prints one table.`,
 		Example: "  queuectl top                        # http://127.0.0.1:9091/metrics\n  queuectl top -l app=web -n shop\n  queuectl top pod/web-7d9f --once",
@@ -39,15 +40,14 @@ prints one table.`,
 			if selector != "" && len(args) > 0 {
 				return usageError{errors.New("want gates, or a selector (-l)")}
 			}
-			ctx, cancel := context.WithCancel(c.Context())
+			ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer cancel()
 			sources, list, err := findSources(ctx, &k, selector, args, port)
 			if err != nil {
 				return err
 			}
-			if out, ok := c.OutOrStdout().(*os.File); !once && ok && isatty.IsTerminal(out.Fd()) {
-				_, err := tea.NewProgram(top.NewModel(ctx, sources, list, interval), tea.WithAltScreen(), tea.WithContext(ctx)).Run()
-				return err
+			if out, ok := c.OutOrStdout().(*os.File); !once && ok && term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb" {
+				return top.NewModel(ctx, sources, list, interval).Run(os.Stdin, out)
 			}
 			return printOnce(c, sources, interval)
 		},

@@ -100,13 +100,19 @@ func (s *terminal) shows(t *testing.T, what string) {
 // startTop runs queuectl top in a pseudo-terminal, until quit is called.
 func startTop(t *testing.T, args ...string) (screen *terminal, quit func()) {
 	t.Helper()
+	return startTopIn(t, 120, args...)
+}
+
+// startTopIn is startTop with a width of the terminal.
+func startTopIn(t *testing.T, columns uint16, args ...string) (screen *terminal, quit func()) {
+	t.Helper()
 	binary := filepath.Join(t.TempDir(), "queuectl")
 	if text, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	top := exec.Command(binary, append([]string{"top", "--interval", "100ms"}, args...)...)
 	top.Env = append(os.Environ(), "TERM=xterm-256color")
-	tty, err := pty.StartWithSize(top, &pty.Winsize{Rows: 24, Cols: 120})
+	tty, err := pty.StartWithSize(top, &pty.Winsize{Rows: 24, Cols: columns})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,6 +172,35 @@ func gatePage(t *testing.T, inFlight int) *httptest.Server {
 	}))
 	t.Cleanup(s.Close)
 	return s
+}
+
+func TestTopShowsTheCauseIn80Columns(t *testing.T) {
+	gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "queuegate_in_flight_requests 3\nqueuegate_concurrency_limit 4\nqueuegate_queue_capacity 100\n"+
+			"queuegate_container_state{container=\"web\",state=\"down\"} 1\n"+
+			"queuegate_container_transitions_total{cause=\"refused\",container=\"web\",state=\"down\"} 1\n")
+	}))
+	defer gate.Close()
+	screen, quit := startTopIn(t, 80, "127.0.0.1:1", gate.Listener.Addr().String())
+	screen.shows(t, "\n\x1b[1;31m  web down (refused)\x1b[0m\x1b[K\r\n") // below its gate, which is not selected
+	quit()
+}
+
+func TestTopDrawsItsFirstFrameWithoutQueriesToTheTerminal(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts no connection: there is no sample
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	screen, quit := startTop(t, silent.Addr().String())
+	screen.shows(t, "IN FLIGHT")
+	shown := screen.String()
+	quit()
+	for query, name := range map[string]string{"\x1b]10;?": "foreground color", "\x1b]11;?": "background color", "\x1b[6n": "cursor position", "\x1b[c": "device attributes", "$p": "mode"} {
+		if strings.Contains(shown, query) {
+			t.Errorf("the terminal is asked for its %s: %q", name, shown)
+		}
+	}
 }
 
 func TestTopShowsThatAPodDisappearsAndReturns(t *testing.T) {

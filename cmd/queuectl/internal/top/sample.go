@@ -27,7 +27,7 @@ type Sample struct {
 	Queued      float64
 	Capacity    float64
 	Outcomes    map[string]float64     // finished requests by outcome
-	Latency     map[float64]float64    // cumulative counts by upper bound in seconds
+	Latency     map[float64]float64    // of requests that reached the container: cumulative counts by upper bound in seconds
 	Containers  map[string]string      // state by name
 	Transitions map[transition]float64 // counts of state changes
 	Version     string
@@ -111,16 +111,40 @@ func read(page io.Reader, now time.Time) (*Sample, error) {
 	for _, m := range families["queuegate_build_info"].GetMetric() {
 		s.Version = label(m, "version")
 	}
-	durations, unit := families["http_server_request_duration_seconds"], 1.0
+	s.readLatency(families)
+	return s, nil
+}
+
+// readLatency sums up the durations of all requests but tunnels, and subtracts those of
+// requests that did not reach the container. Of the legacy histogram, whose buckets
+// differ, it keeps the bounds that both have.
+func (s *Sample) readLatency(families map[string]*dto.MetricFamily) {
+	durations, perSecond, code := families["http_server_request_duration_seconds"], 1.0, "http_response_status_code"
 	if durations == nil {
-		durations, unit = families["revision_request_latencies"], 1e-3
+		durations, perSecond, code = families["revision_request_latencies"], 1000.0, "response_code"
 	}
 	for _, m := range durations.GetMetric() {
+		if label(m, code) == "101" {
+			continue
+		}
 		for _, b := range m.GetHistogram().GetBucket() {
-			s.Latency[b.GetUpperBound()*unit] += float64(b.GetCumulativeCount())
+			s.Latency[b.GetUpperBound()/perSecond] += float64(b.GetCumulativeCount())
 		}
 	}
-	return s, nil
+	for _, m := range families["queuegate_unforwarded_duration_seconds"].GetMetric() {
+		unforwarded := map[float64]float64{}
+		for _, b := range m.GetHistogram().GetBucket() {
+			unforwarded[b.GetUpperBound()] = float64(b.GetCumulativeCount())
+		}
+		for bound := range s.Latency {
+			n, known := unforwarded[bound]
+			if !known {
+				delete(s.Latency, bound)
+				continue
+			}
+			s.Latency[bound] -= n
+		}
+	}
 }
 
 func value(m *dto.Metric) float64 {
@@ -154,6 +178,9 @@ type Gate struct {
 	Samples []*Sample // the last historyLength samples, oldest first
 	Err     error     // of the last attempt
 	causes  map[string]string
+
+	ctx    context.Context // ends when the gate is removed
+	remove context.CancelFunc
 }
 
 // Add records a sample, or the error of the attempt.

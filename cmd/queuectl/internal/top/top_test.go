@@ -8,12 +8,11 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	tea "github.com/charmbracelet/bubbletea"
 )
 
 // page returns a part of a gate's metrics page.
@@ -118,34 +117,92 @@ func TestLegacyNamesAreReadAndOtherPagesRejected(t *testing.T) {
 	}
 }
 
+// attributes matches the sequences that set terminal attributes.
+var attributes = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
 func TestTheViewFitsTheScreenAndHandlesKeys(t *testing.T) {
 	m := NewModel(context.Background(), []Source{{Name: "web-1"}, {Name: strings.Repeat("long", 40)}}, nil, time.Second)
-	m.Update(tea.WindowSizeMsg{Width: 100, Height: 30})
+	m.width = 100
 	for i := range 3 {
-		m.Update(fetched{m.gates[0], sample(t, time.Duration(i)*time.Second, page(i, 0, 100*i, 0, "ready", "", 1)), nil})
-		m.Update(fetched{m.gates[1], nil, errors.New("no route " + strings.Repeat("x", 200))})
+		m.update(fetched{m.gates[0], sample(t, time.Duration(i)*time.Second, page(i, 0, 100*i, 0, "ready", "", 1)), nil})
+		m.update(fetched{m.gates[1], nil, errors.New("no route " + strings.Repeat("x", 200))})
 	}
 	for range 2 {
-		for line := range strings.Lines(m.View()) {
-			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 100 {
+		for line := range strings.Lines(m.view()) {
+			if n := len([]rune(attributes.ReplaceAllString(strings.TrimRight(line, "\n"), ""))); n > 100 {
 				t.Errorf("%d columns: %q", n, line)
 			}
 		}
-		m.Update(tea.KeyMsg{Type: tea.KeyDown})
+		m.update(key("\x1b[B"))
 	}
-	if view := m.View(); !strings.Contains(view, "no route") || !strings.Contains(view, "no response") || !strings.Contains(view, "2/10") {
+	if view := m.view(); !strings.Contains(view, "no route") || !strings.Contains(view, "no response") || !strings.Contains(view, "2/10") {
 		t.Errorf("got\n%s", view)
 	}
-	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("p")})
-	m.Update(fetched{m.gates[0], sample(t, 9*time.Second, page(7, 0, 900, 0, "ready", "", 1)), nil})
-	if view := m.View(); !strings.Contains(view, "PAUSED") || strings.Contains(view, "7/10") {
+	m.update(key("p"))
+	m.update(fetched{m.gates[0], sample(t, 9*time.Second, page(7, 0, 900, 0, "ready", "", 1)), nil})
+	if view := m.view(); !strings.Contains(view, "PAUSED") || strings.Contains(view, "7/10") {
 		t.Errorf("got\n%s", view)
 	}
-	if _, quit := m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("q")}); quit == nil {
+	if quit, _ := m.update(key("q")); !quit {
 		t.Error("q does not quit")
 	}
-	m.Update(tea.WindowSizeMsg{Width: 20, Height: 5})
-	_ = m.View()
+	m.width = 20
+	_ = m.view()
+}
+
+func TestTheCauseIsShownInAnyWidth(t *testing.T) {
+	g := &Gate{Source: Source{Name: "web-7d9f8b6c5d-x2x4z"}}
+	g.Add(sample(t, 0, page(12, 3, 0, 0, "down", "refused", 1)), nil)
+	g.Add(sample(t, time.Second, page(12, 3, 123456, 1234, "down", "refused", 1)), nil)
+	for _, c := range []struct{ width, lines int }{{80, 3}, {200, 2}} {
+		lines := Table([]*Gate{g}, c.width)
+		if last := lines[len(lines)-1]; len(lines) != c.lines || !strings.HasSuffix(last, "  web down (refused)") || !strings.Contains(lines[1], "    1234      0") {
+			t.Errorf("%d columns: %q", c.width, lines)
+		}
+		for _, line := range lines {
+			if n := len([]rune(line)); n > c.width {
+				t.Errorf("%d columns: %d in %q", c.width, n, line)
+			}
+		}
+	}
+}
+
+func TestLatencyIsThatOfRequestsThatReachedTheContainer(t *testing.T) {
+	histogram := func(name, labels string, counts map[string]int) string {
+		text := "# TYPE " + name + " histogram\n"
+		for _, bound := range slices.Sorted(maps.Keys(counts)) {
+			text += fmt.Sprintf("%s_bucket{%sle=%q} %d\n", name, labels, bound, counts[bound])
+		}
+		return text + fmt.Sprintf("%s_sum{%s} 1\n%s_count{%s} %d\n", name, strings.TrimSuffix(labels, ","), name, strings.TrimSuffix(labels, ","), counts["+Inf"])
+	}
+	for name, text := range map[string]string{
+		"current names": histogram("http_server_request_duration_seconds", `http_response_status_code="200",`, map[string]int{"0.1": 900, "1": 1000, "10": 1000, "+Inf": 1000}),
+		"legacy names":  histogram("revision_request_latencies", `response_code="200",`, map[string]int{"100": 900, "200": 900, "1000": 1000, "+Inf": 1000}),
+	} {
+		// 900 were rejected within 0.1 s.
+		text += histogram("queuegate_unforwarded_duration_seconds", "", map[string]int{"0.1": 900, "1": 900, "10": 900, "+Inf": 900})
+		var g Gate
+		g.Add(sample(t, 0, "queuegate_in_flight_requests 0\n"), nil)
+		g.Add(sample(t, time.Second, "queuegate_in_flight_requests 0\n"+text), nil)
+		if r := g.Rates(); math.Abs(r.P50-0.55) > 1e-9 {
+			t.Errorf("%s: p50 %v s, want 0.55 s between the bounds 0.1 s and 1 s", name, r.P50)
+		}
+	}
+	tunnel := histogram("http_server_request_duration_seconds", `http_response_status_code="101",`, map[string]int{"10": 0, "+Inf": 1})
+	if s := sample(t, 0, "queuegate_in_flight_requests 0\n"+tunnel); len(s.Latency) != 0 {
+		t.Errorf("the duration of a tunnel is a latency: %v", s.Latency)
+	}
+}
+
+func TestConcurrencyIsChartedWithoutTheQueue(t *testing.T) {
+	m := NewModel(context.Background(), []Source{{Name: "web"}}, nil, time.Second)
+	m.update(fetched{m.gates[0], sample(t, 0, page(10, 14, 0, 0, "ready", "", 1)), nil})
+	view := m.view()
+	for _, want := range []string{"concurrency  █ max 10\n", "queue        █ max 14\n", "limit        █ max 10, now 10\n"} {
+		if !strings.Contains(view, want) {
+			t.Errorf("%q is not in\n%s", want, view)
+		}
+	}
 }
 
 func TestAGateWithoutAResponseShowsNoOldFigures(t *testing.T) {
@@ -171,24 +228,24 @@ func TestAGateWithoutAResponseShowsNoOldFigures(t *testing.T) {
 
 func TestAddedAndRemovedPodsAreShown(t *testing.T) {
 	m := NewModel(context.Background(), []Source{{Name: "a"}, {Name: "b"}}, func(context.Context) ([]Source, error) { return nil, nil }, time.Second)
-	m.Update(tea.WindowSizeMsg{Width: 100, Height: 30})
+	m.width = 100
 	gone := m.gates[0]
-	m.Update(tea.KeyMsg{Type: tea.KeyDown})
-	m.Update(fetched{m.gates[1], sample(t, 0, page(7, 0, 1, 0, "ready", "", 1)), nil})
-	m.Update(listed{[]Source{{Name: "b"}, {Name: "c"}}, nil})
-	if view := m.View(); len(m.gates) != 2 || m.gates[m.selected].Name != "b" || !strings.Contains(view, "7/10") || !strings.Contains(view, "\nlimit ") {
+	m.update(key("\x1b[B"))
+	m.update(fetched{m.gates[1], sample(t, 0, page(7, 0, 1, 0, "ready", "", 1)), nil})
+	m.update(listed{[]Source{{Name: "b"}, {Name: "c"}}, nil})
+	if view := m.view(); len(m.gates) != 2 || m.gates[m.selected].Name != "b" || !strings.Contains(view, "7/10") || !strings.Contains(view, "\nlimit ") {
 		t.Errorf("got\n%s", view)
 	}
-	if _, next := m.Update(tick{gone}); next != nil {
+	if gone.ctx.Err() == nil {
 		t.Error("the removed pod is still read")
 	}
-	m.Update(listed{nil, errors.New("kubectl: no cluster")})
-	if view := m.View(); len(m.gates) != 2 || !strings.Contains(view, "no cluster") {
+	m.update(listed{nil, errors.New("kubectl: no cluster")})
+	if view := m.view(); len(m.gates) != 2 || !strings.Contains(view, "no cluster") {
 		t.Errorf("got\n%s", view)
 	}
-	m.Update(listed{nil, nil})
-	m.Update(tea.KeyMsg{Type: tea.KeyDown})
-	if view := m.View(); !strings.Contains(view, "no pod is running") {
+	m.update(listed{nil, nil})
+	m.update(key("\x1b[B"))
+	if view := m.view(); !strings.Contains(view, "no pod is running") {
 		t.Errorf("got\n%s", view)
 	}
 }

@@ -8,9 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	tea "github.com/charmbracelet/bubbletea"
-	"github.com/charmbracelet/lipgloss"
 )
 
 // fetchTimeout limits the time to read the metrics of a gate.
@@ -22,9 +19,10 @@ const listEvery = 5 * time.Second
 // List returns the current gates.
 type List func(context.Context) ([]Source, error)
 
-// Model is the live view.
+// Model is the live view. Only its event loop may call its methods.
 type Model struct {
 	ctx      context.Context
+	events   chan event
 	gates    []*Gate
 	list     List
 	listErr  error
@@ -32,20 +30,24 @@ type Model struct {
 	selected int
 	width    int
 	paused   bool
+	plain    bool // without colors
 }
 
 // NewModel returns a view of these gates, which are read at this interval until
 // ctx ends. With list, gates are added and removed by name.
 func NewModel(ctx context.Context, sources []Source, list List, interval time.Duration) *Model {
-	m := &Model{ctx: ctx, list: list, interval: interval, width: 80}
+	m := &Model{ctx: ctx, events: make(chan event), list: list, interval: interval, width: 80}
 	for _, s := range sources {
-		m.gates = append(m.gates, &Gate{Source: s})
+		m.gates = append(m.gates, m.start(s))
 	}
 	return m
 }
 
+// An event changes what is shown.
+type event any
+
 type (
-	tick    struct{ gate *Gate }
+	key     string
 	fetched struct {
 		gate   *Gate
 		sample *Sample
@@ -57,30 +59,26 @@ type (
 	}
 )
 
-// Init reads all gates.
-func (m *Model) Init() tea.Cmd {
-	all := []tea.Cmd{m.listLater()}
-	for _, g := range m.gates {
-		all = append(all, m.fetch(g))
-	}
-	return tea.Batch(all...)
+// start returns a gate that poll may read until its removal.
+func (m *Model) start(s Source) *Gate {
+	g := &Gate{Source: s}
+	g.ctx, g.remove = context.WithCancel(m.ctx)
+	return g
 }
 
-func (m *Model) fetch(gate *Gate) tea.Cmd {
-	source := gate.Source
-	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(m.ctx, fetchTimeout)
+// poll reads a gate until it is removed.
+func (m *Model) poll(g *Gate) {
+	m.every(g.ctx, m.interval, func() event {
+		ctx, cancel := context.WithTimeout(g.ctx, fetchTimeout)
 		defer cancel()
-		sample, err := source.Fetch(ctx)
-		return fetched{gate, sample, err}
-	}
+		sample, err := g.Fetch(ctx)
+		return fetched{g, sample, err}
+	})
 }
 
-func (m *Model) listLater() tea.Cmd {
-	if m.list == nil {
-		return nil
-	}
-	return tea.Tick(listEvery, func(time.Time) tea.Msg {
+// pollList lists the gates until ctx ends.
+func (m *Model) pollList() {
+	m.every(m.ctx, listEvery, func() event {
 		ctx, cancel := context.WithTimeout(m.ctx, listEvery)
 		defer cancel()
 		sources, err := m.list(ctx)
@@ -88,18 +86,32 @@ func (m *Model) listLater() tea.Cmd {
 	})
 }
 
+// every sends an event, and the next one an interval later, until ctx ends.
+func (m *Model) every(ctx context.Context, interval time.Duration, next func() event) {
+	for {
+		select {
+		case m.events <- next():
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-time.After(interval):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // replace sets the list of gates: it keeps the samples of remaining gates, and
 // starts reading new ones.
-func (m *Model) replace(sources []Source) tea.Cmd {
-	var begin []tea.Cmd
+func (m *Model) replace(sources []Source) (added []*Gate) {
 	var gates []*Gate
 	selected := 0
 	for _, s := range sources {
 		i := slices.IndexFunc(m.gates, func(g *Gate) bool { return g.Name == s.Name })
 		if i < 0 {
-			g := &Gate{Source: s}
-			gates = append(gates, g)
-			begin = append(begin, m.fetch(g))
+			g := m.start(s)
+			gates, added = append(gates, g), append(added, g)
 			continue
 		}
 		if i == m.selected {
@@ -107,68 +119,76 @@ func (m *Model) replace(sources []Source) tea.Cmd {
 		}
 		gates = append(gates, m.gates[i])
 	}
+	for _, g := range m.gates {
+		if !slices.Contains(gates, g) {
+			g.remove()
+		}
+	}
 	m.gates, m.selected = gates, selected
-	return tea.Batch(begin...)
+	return added
 }
 
-// Update handles a sample, a key or a new size.
-func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	switch msg := msg.(type) {
-	case tea.WindowSizeMsg:
-		m.width = msg.Width
-	case tick:
-		if slices.Contains(m.gates, msg.gate) {
-			return m, m.fetch(msg.gate)
-		}
+// update handles an event. It reports whether the view ends, and returns gates that
+// have been added.
+func (m *Model) update(e event) (quit bool, added []*Gate) {
+	switch e := e.(type) {
 	case fetched:
 		if !m.paused {
-			msg.gate.Add(msg.sample, msg.err)
+			e.gate.Add(e.sample, e.err)
 		}
-		return m, tea.Tick(m.interval, func(time.Time) tea.Msg { return tick{msg.gate} })
 	case listed:
-		if m.listErr = msg.err; msg.err != nil || m.paused {
-			return m, m.listLater()
+		if m.listErr = e.err; e.err == nil && !m.paused {
+			added = m.replace(e.sources)
 		}
-		return m, tea.Batch(m.replace(msg.sources), m.listLater())
-	case tea.KeyMsg:
-		switch msg.String() {
-		case "q", "esc", "ctrl+c":
-			return m, tea.Quit
-		case "up", "k":
+	case key:
+		switch e {
+		case "q", escape, "\x03": // Ctrl-C
+			return true, nil
+		case "k", "\x1b[A", "\x1bOA": // up
 			m.selected = max(0, m.selected-1)
-		case "down", "j":
+		case "j", "\x1b[B", "\x1bOB": // down
 			m.selected = max(0, min(len(m.gates)-1, m.selected+1))
 		case "p", " ":
 			m.paused = !m.paused
 		}
 	}
-	return m, nil
+	return false, added
 }
 
-var (
-	bold = lipgloss.NewStyle().Bold(true)
-	dim  = lipgloss.NewStyle().Faint(true)
-	good = lipgloss.NewStyle().Foreground(lipgloss.Color("2"))
-	bad  = lipgloss.NewStyle().Foreground(lipgloss.Color("1")).Bold(true)
+// style is a sequence of terminal attributes (SGR).
+type style string
+
+const (
+	bold    style = "1"
+	dim     style = "2"
+	reverse style = "7"
+	good    style = "32"
+	bad     style = "1;31"
 )
 
-// View renders the screen.
-func (m *Model) View() string {
+func (m *Model) styled(s style, text string) string {
+	if m.plain && (s == good || s == bad) {
+		return text
+	}
+	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+}
+
+// view renders the screen.
+func (m *Model) view() string {
 	var b strings.Builder
-	for i, line := range Table(m.gates, m.width) {
+	for _, l := range table(m.gates, m.width) {
+		s := bad
 		switch {
-		case i == 0:
-			line = bold.Render(line)
-		case i == m.selected+1 && len(m.gates) > 1:
-			line = lipgloss.NewStyle().Reverse(true).Render(line)
+		case l.gate < 0:
+			s = bold
+		case l.gate == m.selected && len(m.gates) > 1:
+			s = reverse
 		default:
-			if ready, _ := m.gates[i-1].Readiness(); ready {
-				line = good.Render(line)
-			} else {
-				line = bad.Render(line)
+			if ready, _ := m.gates[l.gate].Readiness(); ready {
+				s = good
 			}
 		}
-		b.WriteString(line + "\n")
+		b.WriteString(m.styled(s, l.text) + "\n")
 	}
 	b.WriteString("\n")
 	if len(m.gates) == 0 {
@@ -177,7 +197,7 @@ func (m *Model) View() string {
 		b.WriteString(m.details(m.gates[m.selected]))
 	}
 	if m.listErr != nil {
-		b.WriteString(bad.Render(cut(m.listErr.Error(), m.width)) + "\n")
+		b.WriteString(m.styled(bad, cut(m.listErr.Error(), m.width)) + "\n")
 	}
 	keys := "q quit   p pause"
 	if len(m.gates) > 1 {
@@ -186,7 +206,7 @@ func (m *Model) View() string {
 	if m.paused {
 		keys += "   PAUSED"
 	}
-	b.WriteString("\n" + dim.Render(keys))
+	b.WriteString("\n" + m.styled(dim, keys))
 	return b.String()
 }
 
@@ -194,7 +214,7 @@ func (m *Model) View() string {
 func (m *Model) details(g *Gate) string {
 	var b strings.Builder
 	if g.Err != nil {
-		return bold.Render(cut(g.Name, m.width)) + "\n" + bad.Render(cut(g.Err.Error(), m.width)) + "\n"
+		return m.styled(bold, cut(g.Name, m.width)) + "\n" + m.styled(bad, cut(g.Err.Error(), m.width)) + "\n"
 	}
 	last := g.Last()
 	if last == nil {
@@ -205,10 +225,10 @@ func (m *Model) details(g *Gate) string {
 		up := last.At.Sub(time.Unix(int64(last.Started), 0)).Truncate(time.Second)
 		title += fmt.Sprintf("  up %s", up)
 	}
-	b.WriteString(bold.Render(cut(title, m.width)) + "\n")
+	b.WriteString(m.styled(bold, cut(title, m.width)) + "\n")
 	_, readiness := g.Readiness()
 	b.WriteString(cut("readiness    "+readiness, m.width) + "\n")
-	b.WriteString(cut("concurrency  "+chart(g.Samples, m.width-13, func(s *Sample) float64 { return s.InFlight + s.Queued }), m.width) + "\n")
+	b.WriteString(cut("concurrency  "+chart(g.Samples, m.width-13, func(s *Sample) float64 { return s.InFlight }), m.width) + "\n")
 	b.WriteString(cut("queue        "+chart(g.Samples, m.width-13, func(s *Sample) float64 { return s.Queued }), m.width) + "\n")
 	if !math.IsInf(last.Limit, 1) {
 		b.WriteString(cut("limit        "+chart(g.Samples, m.width-13, func(s *Sample) float64 { return s.Limit })+fmt.Sprintf(", now %.0f", last.Limit), m.width) + "\n")
@@ -250,16 +270,45 @@ func chart(samples []*Sample, width int, of func(*Sample) float64) string {
 	return fmt.Sprintf("%s max %.4g", b.String(), most)
 }
 
-// Table returns a line of titles and a line for each gate.
-func Table(gates []*Gate, width int) []string {
+// line is a line of the table.
+type line struct {
+	gate int // index of its gate; -1 = titles
+	text string
+}
+
+// Table returns a line of titles, and for each gate a line that ends with the cause if
+// the gate is not ready.
+func Table(gates []*Gate, width int) (lines []string) {
+	for _, l := range table(gates, width) {
+		lines = append(lines, l.text)
+	}
+	return lines
+}
+
+// figuresWidth is the width of the columns between GATE and CAUSE.
+const figuresWidth = 66
+
+// table returns the lines of Table. A cause that does not fit is on a separate line
+// below its gate.
+func table(gates []*Gate, width int) (lines []line) {
 	names := len("GATE")
 	for _, g := range gates {
 		names = max(names, len([]rune(g.Name)))
 	}
-	names = min(names, max(12, width-90))
-	const form = "%-*s %-5s %7s %9s %9s %7s %7s %7s %7s  %s"
-	lines := []string{cut(fmt.Sprintf(form, names, "GATE", "READY", "REQ/S", "IN FLIGHT", "QUEUE", "P50", "P99", "REFUSED", "FAILED", "CAUSE"), width)}
-	for _, g := range gates {
+	names = min(names, max(12, width-figuresWidth))
+	add := func(gate int, name, ready, rate, inFlight, queue, p50, p99, refused, failed, cause string) {
+		text := fmt.Sprintf("%-*s %-5s %6s %9s %9s %6s %6s %7s %6s", names, cut(name, names), ready, rate, inFlight, queue, p50, p99, refused, failed)
+		fits := len([]rune(text+"  "+cause)) <= width
+		if cause != "" && fits {
+			text += "  " + cause
+		}
+		lines = append(lines, line{gate, cut(text, width)})
+		if gate >= 0 && !fits && cause != "" {
+			lines = append(lines, line{gate, cut("  "+cause, width)})
+		}
+	}
+	add(-1, "GATE", "READY", "REQ/S", "IN FLIGHT", "QUEUE", "P50", "P99", "REFUSED", "FAILED", "CAUSE")
+	for i, g := range gates {
 		ready, cause := g.Readiness()
 		yes := "no"
 		if ready {
@@ -270,8 +319,7 @@ func Table(gates []*Gate, width int) []string {
 		if s := g.Last(); s != nil && g.Err == nil {
 			inFlight, queue = of(s.InFlight, s.Limit), of(s.Queued, s.Capacity)
 		}
-		lines = append(lines, cut(fmt.Sprintf(form, names, cut(g.Name, names), yes, perSecond(r.Requests), inFlight, queue, seconds(r.P50), seconds(r.P99),
-			perSecond(r.Refused), perSecond(r.Failed), cause), width))
+		add(i, g.Name, yes, perSecond(r.Requests), inFlight, queue, seconds(r.P50), seconds(r.P99), perSecond(r.Refused), perSecond(r.Failed), cause)
 	}
 	return lines
 }
