@@ -36,7 +36,7 @@ func TestThePageCanBeOperatedWithTheKeyboard(t *testing.T) {
 		b.press(kb.Tab)
 		order = append(order, evaluate[string](b, focused))
 	}
-	if want := []string{"skip", "cursor", "table", "failures-all", "settings-summary"}; !slices.Equal(order, want) {
+	if want := []string{"skip", "window-10", "cursor", "table", "failures-all", "settings-summary"}; !slices.Equal(order, want) {
 		t.Fatalf("the order of the focus is %q, want %q", order, want)
 	}
 

@@ -68,6 +68,15 @@ func TestThePageShowsLoadAReadinessChangeAndARejection(t *testing.T) {
 	stop()
 	b.awaits("figures return to zero", `document.querySelector('#in-flight').textContent === '0' &&
 		document.querySelector('#rate').textContent === '0'`, nil)
+	b.awaits("the figures of the last 10 s are empty", `document.querySelector('#p50').textContent === '–' &&
+		document.querySelector('#refused').textContent === '0'`, nil)
+	for _, window := range []string{"1", "2"} {
+		b.awaits("a longer window still has the requests", `(() => {
+			document.querySelector('#windows [value="`+window+`"]').click();
+			return document.querySelector('#p50').textContent !== '–' && document.querySelector('#p99-unit').textContent === 'ms' &&
+				document.querySelector('#refused').textContent !== '0' && document.querySelector('#failed').textContent !== '0';
+		})()`, nil)
+	}
 	if got := b.complaints(""); len(got) > 0 {
 		t.Errorf("the browser reports problems: %q", got)
 	}

@@ -85,7 +85,7 @@ func TestAContainerThatDoesNotListenYetIsStarting(t *testing.T) {
 	g := startGate(t, port, fmt.Sprintf(`SERVING_READINESS_PROBE={"tcpSocket":{"port":%d}}`, port), "UPSTREAM_WAIT=10m")
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("the page shows a starting container", in("starting")+` && document.querySelector('#state-cause').textContent === 'user-container: connection refused'`, nil)
+	b.awaits("the page shows a starting container", fmt.Sprintf(in("starting")+` && document.querySelector('#state-cause').textContent === 'user-container: connection refused (tcp 127.0.0.1:%d)'`, port), nil)
 	go burst(g, "/held", 3) // until the gate is killed
 	b.awaits("requests are queued", `document.querySelector('#in-flight').textContent === '3'`, nil)
 	b.inAllViews("starting")

@@ -104,7 +104,7 @@ func TestTheFirstEventIsAWholeMessageAndLaterOnesHaveTheChanges(t *testing.T) {
 		v := view(p, 100)
 		m, _ := v.take(t)
 		if m.Facts == nil || m.Facts.Version != "v1" || len(m.Facts.Rows) != heatRows-1 || m.State != (stateJSON{"draining", -1, "2 requests and 1 tunnel under way"}) || m.Clock != 2500 ||
-			m.Now.Limit != 4 || m.Now.Capacity != 40 || *m.Now.Upstream != (upstreamJSON{2, 1, 5, 6, 7}) || m.Now.Ended != 1 {
+			m.Now.Limit != 4 || m.Now.Capacity != 40 || *m.Now.Upstream != (upstreamJSON{2, 1, 5, 6, 7}) || m.Now.Windows[0].Ended != 1 {
 			t.Errorf("%+v", m)
 		}
 		if m.Seconds.First != 0 || len(m.Seconds.Arrivals) != 2 || m.Seconds.Arrivals[0] != 1 || len(m.Seconds.Heat[0]) != 2 {
@@ -272,20 +272,23 @@ func TestASecondThatWasSentBeforeItWasCompleteIsSentAgain(t *testing.T) {
 	})
 }
 
-func TestQuantilesCoverOnlyRecentRequests(t *testing.T) {
+func TestQuantilesCoverTheRequestsOfTheirWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, nil)
 		p := newPage(s, nil)
 		defer p.Close()
 		s.begin()()
-		for _, wait := range []time.Duration{8 * time.Second, 5 * time.Second, time.Hour} {
+		for _, wait := range []time.Duration{8 * time.Second, 5 * time.Second, 37 * time.Second, 20 * time.Second, 210 * time.Second, 30 * time.Second, time.Hour} {
 			time.Sleep(wait)
 			var m message
 			if err := json.Unmarshal(p.message(true, new(sent)), &m); err != nil {
 				t.Fatal(err)
 			}
-			if want := s.now() <= 10*time.Second; (m.Now.Ended == 1) != want || (m.Now.P50 > 0) != want {
-				t.Errorf("after %v: %+v", s.now(), m.Now)
+			for i, window := range []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute} {
+				w := m.Now.Windows[i]
+				if want := s.now() <= window; time.Duration(w.Seconds)*time.Second != window || (w.Ended == 1) != want || (w.P50 > 0) != want {
+					t.Errorf("after %v: %+v", s.now(), w)
+				}
 			}
 		}
 	})

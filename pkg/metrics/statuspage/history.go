@@ -43,7 +43,7 @@ const (
 	ended
 )
 
-// History keeps data for each of the last 300 s, in about 50 KiB that are allocated
+// History keeps data for each of the last 300 s, in about 75 KiB that are allocated
 // when it first wakes up. While it is parked there are no events; those seconds show
 // only the requests in flight. All methods may be called from any goroutine, and those
 // for the request path on a nil History.

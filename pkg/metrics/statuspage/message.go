@@ -56,15 +56,21 @@ type secondsJSON struct {
 }
 
 type nowJSON struct {
-	P50      float64       `json:"p50"` // in ms, of the last recentSeconds; 0 = nothing ended
-	P99      float64       `json:"p99"`
-	Ended    uint64        `json:"ended"` // with a latency, in the same period
+	Windows  []windowJSON  `json:"windows"`
 	Limit    int           `json:"limit"` // 0 = unlimited
 	Capacity int           `json:"capacity"`
 	Requests int64         `json:"requests"` // open requests without tunnels
 	Tunnels  int64         `json:"tunnels"`
 	Upstream *upstreamJSON `json:"upstream,omitempty"`
 	Outcomes []uint64      `json:"outcomes"` // by index into factsJSON.Outcomes
+}
+
+// windowJSON has the latency of the last seconds.
+type windowJSON struct {
+	Seconds int     `json:"seconds"`
+	P50     float64 `json:"p50"` // in ms; 0 = no request with a latency ended
+	P99     float64 `json:"p99"`
+	Ended   uint64  `json:"ended"` // requests with a latency
 }
 
 type upstreamJSON struct {
@@ -118,7 +124,6 @@ type factsJSON struct {
 	Outcomes []string  `json:"outcomes"`
 	Rows     []float64 `json:"rows"` // upper bounds of the rows of heat in ms; the last row has none
 	Span     int       `json:"span"` // seconds of history
-	Recent   int       `json:"recent"`
 }
 
 // message returns a whole message, or one with the changes since sent.
@@ -181,10 +186,10 @@ func (p *Page) addHistory(m *message, s *inputs, whole bool, sent *sent) {
 		}
 		m.Seconds = r.columns(from)
 		sent.second = r.newest
-		recent := r.recentDurations()
-		m.Now.P50, m.Now.P99 = round(r.quantile(recent, 0.5)), round(r.quantile(recent, 0.99))
-		for _, n := range recent {
-			m.Now.Ended += uint64(n)
+		for _, seconds := range windows {
+			w := r.window(seconds)
+			w.Seconds = seconds
+			m.Now.Windows = append(m.Now.Windows, w)
 		}
 		m.Now.Outcomes = append([]uint64{}, r.totals.Outcomes...)
 		s.recentFailures = r.recentFailures(p.cfg.History.src.Errors.totals())
@@ -226,7 +231,7 @@ func (p *Page) addContainers(m *message, s *inputs, whole bool, sent *sent) {
 
 func (p *Page) facts() *factsJSON {
 	f := &factsJSON{
-		Facts: p.cfg.Facts, Outcomes: gate.OutcomeNames(), Span: keptSeconds, Recent: recentSeconds,
+		Facts: p.cfg.Facts, Outcomes: gate.OutcomeNames(), Span: keptSeconds,
 	}
 	if p.cfg.Settings != nil {
 		f.Settings = p.cfg.Settings()

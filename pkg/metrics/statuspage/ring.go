@@ -15,8 +15,11 @@ const (
 	heatRows    = lastOctave - firstOctave + 2
 )
 
-// recentSeconds is the period of the quantiles that are shown as numbers.
+// recentSeconds is the period of failures that determine the state.
 const recentSeconds = 10
+
+// windows are the periods, in seconds, of the quantiles that are shown as numbers.
+var windows = [...]int{recentSeconds, 60, keptSeconds}
 
 // second is the history of one second.
 type second struct {
@@ -41,15 +44,25 @@ type ring struct {
 	totals, before  metrics.Totals
 	troubles        failureCounts
 
-	bounds []time.Duration // of the cells of durations
-	rows   []uint8         // row of each cell
-	recent [recentSeconds]recentCells
+	bounds []time.Duration                            // of the cells of durations
+	rows   []uint8                                    // row of each cell
+	recent [recentSeconds]durationCells               // by second
+	blocks [keptSeconds / recentSeconds]durationCells // by recentSeconds seconds
 }
 
-// recentCells are the durations of one second at full resolution.
-type recentCells struct {
-	number int64
+// durationCells are the durations of one period at full resolution.
+type durationCells struct {
+	number int64 // of the period
 	cells  []uint32
+}
+
+// of returns the cells of a period, emptied if they were those of an earlier one.
+func (c *durationCells) of(number int64) []uint32 {
+	if c.number != number {
+		c.number = number
+		clear(c.cells)
+	}
+	return c.cells
 }
 
 // newRing returns a ring that begins with the ended second over; earlier ones had no
@@ -65,7 +78,10 @@ func newRing(over int64) *ring {
 		r.rows[cell] = uint8(row)
 	}
 	for i := range r.recent {
-		r.recent[i] = recentCells{number: -1, cells: make([]uint32, len(r.rows))}
+		r.recent[i] = durationCells{number: -1, cells: make([]uint32, len(r.rows))}
+	}
+	for i := range r.blocks {
+		r.blocks[i] = durationCells{number: -1, cells: make([]uint32, len(r.rows))}
 	}
 	return r
 }
@@ -115,11 +131,9 @@ func (r *ring) credit(src *Sources) {
 	s.refused += uint32(t.refused)
 	s.failed += uint32(t.failed)
 	s.clientErrors += uint32(t.clientErrors)
-	c := &r.recent[r.newest%recentSeconds]
-	if c.number != r.newest {
-		c.number = r.newest
-		clear(c.cells)
-	}
+	cells := r.recent[r.newest%recentSeconds].of(r.newest)
+	number := r.newest / recentSeconds
+	block := r.blocks[number%int64(len(r.blocks))].of(number)
 	for cell, total := range r.totals.Durations {
 		if cell < len(r.before.Durations) { // empty before the first credit
 			// A total that was read too low is corrected in a later second.
@@ -127,10 +141,11 @@ func (r *ring) credit(src *Sources) {
 			r.totals.Durations[cell] = total
 			total -= r.before.Durations[cell]
 		}
-		c.cells[cell] += uint32(total)
+		cells[cell] += uint32(total)
+		block[cell] += uint32(total)
 		s.heat[r.rows[cell]] += uint32(total)
 	}
-	s.p50, s.p99 = float32(r.quantile(c.cells, 0.5)), float32(r.quantile(c.cells, 0.99))
+	s.p50, s.p99 = float32(r.quantile(cells, 0.5)), float32(r.quantile(cells, 0.99))
 }
 
 // inFlightAverage derives the average of requests in flight during a second from the
@@ -181,15 +196,24 @@ func (r *ring) recentFailures(total failureCounts) failureCounts {
 	return t
 }
 
-// recentDurations sums up the durations of the last recentSeconds.
-func (r *ring) recentDurations() []uint32 {
+// window returns quantiles of one of windows. A window longer than recentSeconds
+// consists of whole blocks, so it lacks up to recentSeconds-1 of its oldest seconds.
+func (r *ring) window(seconds int) windowJSON {
+	from, newest := r.recent[:], r.newest
+	if seconds > recentSeconds {
+		from, newest = r.blocks[:], r.newest/recentSeconds
+		seconds /= recentSeconds
+	}
+	w := windowJSON{}
 	sum := make([]uint32, len(r.rows))
-	for i := range r.recent {
-		if c := &r.recent[i]; c.number > r.newest-recentSeconds && c.number >= 0 {
+	for i := range from {
+		if c := &from[i]; c.number > newest-int64(seconds) && c.number >= 0 {
 			for cell, n := range c.cells {
 				sum[cell] += n
+				w.Ended += uint64(n)
 			}
 		}
 	}
-	return sum
+	w.P50, w.P99 = round(r.quantile(sum, 0.5)), round(r.quantile(sum, 0.99))
+	return w
 }

@@ -73,7 +73,7 @@ func (p *Page) describe(m *message, s *inputs) stateJSON {
 	switch state {
 	case Starting, NotReady:
 		d.Since = p.cfg.Timeline.notReadySince(m.Containers)
-		d.Cause = notReadyCause(m.Containers)
+		d.Cause = notReadyCause(m.Containers, state == Starting)
 	case Ready:
 		d.Since = p.cfg.Timeline.readySince()
 		if n := s.recentFailures.failed; n > 0 {
@@ -87,11 +87,17 @@ func (p *Page) describe(m *message, s *inputs) stateJSON {
 	return d
 }
 
-func notReadyCause(containers []containerJSON) string {
+// notReadyCause lists the containers that are not ready, with their addresses on request:
+// at the start they are often wrong.
+func notReadyCause(containers []containerJSON, addresses bool) string {
 	var causes []string
 	for i := range containers {
 		if c := &containers[i]; !c.Ready {
-			causes = append(causes, c.Name+": "+c.Cause)
+			cause := c.Name + ": " + c.Cause
+			if addresses && c.Probe != "" {
+				cause += " (" + c.Probe + ")"
+			}
+			causes = append(causes, cause)
 		}
 	}
 	return strings.Join(causes, "; ")

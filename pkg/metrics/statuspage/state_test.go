@@ -65,7 +65,8 @@ func TestTheStateFollowsTheLifeOfAGate(t *testing.T) {
 		time.Sleep(time.Second)
 		l.becomes(0, "down", "connection refused")
 		l.becomes(1, "ready", "")
-		l.want("one is ready", "starting", time.Second, "web: connection refused")
+		l.containers[0].Probe = "tcp 127.0.0.1:8080"
+		l.want("one is ready", "starting", time.Second, "web: connection refused (tcp 127.0.0.1:8080)")
 		time.Sleep(time.Second)
 		l.becomes(0, "ready", "")
 		l.want("both are ready", "ready", 2*time.Second, "")

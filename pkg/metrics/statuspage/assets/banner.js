@@ -13,17 +13,17 @@ const STATES = {
   ready: { word: 'Ready', level: 'good', icon: 'M2.500 8.500l3.700 3.700L13.500 4.500' },
   failing: { word: 'Ready', level: 'warn', icon: WARNING }, // ready with a cause
   overloaded: { word: 'Overloaded', level: 'bad', icon: WARNING,
-    note: 'More requests come than may be in flight (CONTAINER_CONCURRENCY) and wait (QUEUE_CAPACITY).' },
+    note: 'There are more requests than the concurrency limit (CONTAINER_CONCURRENCY) and the queue (QUEUE_CAPACITY) admit.' },
   'not-ready': { word: 'Not ready', level: 'bad', icon: 'M3 3l10 10M13 3L3 13',
-    note: 'Probes are answered with 503. Requests that come all the same go to the container, and fail while it does not listen.' },
+    note: 'Probes are answered with 503. Requests are still forwarded to the container, and fail while it does not listen.' },
   draining: { word: 'Draining', level: 'warn', icon: 'M8 1.500v8M4.500 6.500L8 10l3.500-3.500M2.500 14h11',
-    note: 'The gate is about to end: probes are answered with 503, requests are served until none has come for a while.' },
+    note: 'Probes are answered with 503. Requests are served until none has arrived for a while, then the gate ends.' },
   ended: { word: 'Ended', level: 'idle', icon: 'M3.500 3.500h9v9h-9z', note: 'The gate has ended after its drain. The page waits for the next one.' },
   gone: { word: 'No answer', level: 'bad', icon: 'M8 1.800a6.200 6.200 0 1 1-.010 0M3.700 12.300l8.600-8.600',
     note: 'The gate does not answer. The page keeps trying; all figures are from before.' },
   full: { word: 'Not connected', level: 'idle', icon: 'M8 1.800a6.200 6.200 0 1 1-.010 0M8 4.500v4.500M8 10.800v1',
     note: 'Eight pages are open already, the most that are served. The page keeps trying.' },
-  paused: { word: 'Paused', level: 'idle', icon: 'M5 3v10M11 3v10', note: 'The page was hidden and has let go of the gate.' },
+  paused: { word: 'Paused', level: 'idle', icon: 'M5 3v10M11 3v10', note: 'The page was hidden and has disconnected.' },
 };
 
 // shownState is what the banner says: the link's state unless that is live.

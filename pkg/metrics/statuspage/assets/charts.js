@@ -179,38 +179,46 @@ export class Charts {
     const { ctx, x } = p;
     const n = m.rows.length + 1; // the last row has no bound
     if (n < 2) return;
-    const rowHeight = (p.height - 8) / n;
-    const yOf = (row) => Math.round((p.height - 4 - row * rowHeight) / p.px) * p.px;
     let most = 0;
+    let [lowest, highest] = [n, -1]; // rows with requests
     for (let i = 0; i < m.span; i++) {
       const heat = m.seconds.get(m.first + i)?.heat ?? [];
-      for (let k = 1; k < heat.length; k += 2) most = Math.max(most, heat[k]);
+      for (let k = 0; k < heat.length; k += 2) {
+        most = Math.max(most, heat[k + 1]);
+        lowest = Math.min(lowest, heat[k]);
+        highest = Math.max(highest, heat[k]);
+      }
     }
+    // A duration lies within a row as its logarithm does.
+    const rowOf = (ms) => Math.min(Math.max(Math.log2(ms / m.rows[0]) + 1, 0), n);
+    const [low, high] = decades(m.rows, lowest, highest);
+    const [bottom, top] = [rowOf(low), rowOf(high)];
+    const rowHeight = (p.height - 14) / (top - bottom);
+    const yOfRow = (row) => p.height - 7 - (Math.min(Math.max(row, bottom), top) - bottom) * rowHeight;
+    const yOf = (row) => Math.round(yOfRow(row) / p.px) * p.px;
+    const y = (ms) => yOfRow(rowOf(ms));
     for (let i = 0; i < m.span; i++) {
       const heat = m.seconds.get(m.first + i)?.heat ?? [];
       for (let k = 0; k < heat.length; k += 2) {
         const t = Math.log1p(heat[k + 1]) / Math.log1p(most);
         ctx.fillStyle = this.ramp[Math.round(t * 32)];
-        const top = yOf(heat[k] + 1);
-        ctx.fillRect(x(i), top, x(i + 1) - x(i), yOf(heat[k]) - top);
+        const edge = yOf(heat[k] + 1);
+        ctx.fillRect(x(i), edge, x(i + 1) - x(i), yOf(heat[k]) - edge);
       }
     }
-    // A duration lies within a row as its logarithm does.
-    const y = (ms) => {
-      const row = Math.min(Math.max(Math.log2(ms / m.rows[0]) + 1, 0), n);
-      return p.height - 4 - row * rowHeight;
-    };
-    for (const ms of [0.1, 1, 10, 100, 1000, 10000]) {
+    for (let ms = low; ms < high * 2; ms *= 10) {
       ctx.fillStyle = this.color('quiet');
       ctx.globalAlpha = 0.25;
       ctx.fillRect(p.left, Math.round(y(ms)), p.w, 1);
       ctx.globalAlpha = 1;
       this.label(p, duration(ms).join(' '), y(ms));
     }
-    for (const [name, dash] of [['p50', []], ['p99', [3, 2]]]) {
+    for (const [name, dash] of [['p50', [5, 3]], ['p99', [2, 2]]]) {
       const value = (s) => (s[name] > 0 ? s[name] : null);
-      this.steps(p, m, y, value, this.color('surface'), [], 3.5); // sets it off from the cells
-      this.steps(p, m, y, value, this.color(name), dash);
+      ctx.globalAlpha = 0.5; // an outline, through which the cells are visible
+      this.steps(p, m, y, value, this.color('surface'), [], 2.5);
+      ctx.globalAlpha = 1;
+      this.steps(p, m, y, value, this.color(name), dash, 1);
     }
     if (most === 0 && m.known) this.empty(p, 'no request has ended in this time');
   }
@@ -301,6 +309,16 @@ function peak(m, value) {
     if (s) most = Math.max(most, value(s));
   }
   return most;
+}
+
+// decades is the range of the axis of latency in ms: whole decades that contain the rows
+// with requests, at least two.
+function decades(rows, lowest, highest) {
+  if (highest < 0) return [1, 1000];
+  let low = Math.floor(Math.log10(rows[lowest - 1] ?? 0.01));
+  let high = Math.ceil(Math.log10(rows[highest] ?? 1e5));
+  if (high - low < 2) [low, high] = rows[highest] > 3 * 10 ** low ? [low, high + 1] : [low - 1, high];
+  return [10 ** low, 10 ** high];
 }
 
 // nice is an even round number that is not less than v.

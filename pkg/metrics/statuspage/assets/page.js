@@ -75,14 +75,15 @@ function showNow() {
   put('capacity', `of ${whole.format(now.capacity)}`);
   mark('queue', now.capacity > 0 && depth >= now.capacity);
   put('rate', number(s?.arrivals ?? 0));
-  const recent = seconds(state.facts?.recent ?? 10);
+  const window = now.windows[Number(document.querySelector('#windows :checked').value)];
+  const recent = seconds(window.seconds);
   for (const id of TROUBLES) {
     const n = recent.reduce((sum, x) => sum + x[id], 0);
     put(id, whole.format(n));
     mark(id, n > 0);
   }
   for (const id of ['p50', 'p99']) {
-    const [value, unit] = now[id] > 0 ? duration(now[id]) : ['–', ''];
+    const [value, unit] = window[id] > 0 ? duration(window[id]) : ['–', ''];
     put(id, value);
     put(id + '-unit', unit);
   }
@@ -94,6 +95,8 @@ function showNow() {
   const f = state.facts;
   if (f) put('build', `${f.version} · up ${since(state.clock)}`);
 }
+
+$('windows').addEventListener('change', () => { if (state.now !== null) showNow(); });
 
 function mark(id, on) { $(id).parentElement.toggleAttribute('data-mark', on); }
 
@@ -136,7 +139,7 @@ function describe() {
   const say = (id, text) => $(id).setAttribute('aria-label', text);
   say('chart-concurrency', `Concurrency: ${number(s?.concurrency ?? 0)} in the last second, at most ${number(most((x) => x.concurrency))} ${within}.`);
   say('chart-queue', `Queue depth: ${number(s?.queue ?? 0)} now, at most ${number(most((x) => x.queue))} ${within}.`);
-  say('chart-latency', `Latency of the last seconds: median ${latency(state.now.p50)}, 99th percentile ${latency(state.now.p99)}; slowest second ${within} ${latency(most((x) => x.p99))}.`);
+  say('chart-latency', `Latency of the last seconds: median ${latency(state.now.windows[0].p50)}, 99th percentile ${latency(state.now.windows[0].p99)}; slowest second ${within} ${latency(most((x) => x.p99))}.`);
   say('chart-refused', `Refused: ${whole.format(sum((x) => x.refused))} ${within}.`);
   say('chart-failed', `Failed: ${whole.format(sum((x) => x.failed))} ${within}.`);
   const m = model();

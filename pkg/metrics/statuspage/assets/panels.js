@@ -123,7 +123,6 @@ export function showFacts() {
   const f = state.facts;
   put('who', [f.pod, f.revision || f.service, f.namespace].filter(Boolean).join(' · '));
   $('build').title = `commit ${f.commit}, ${f.goVersion}`;
-  for (const node of document.querySelectorAll('[data-recent]')) put(node, String(f.recent));
   let all = 0;
   let set = 0;
   let masked = 0;
