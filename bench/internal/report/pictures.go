@@ -185,7 +185,7 @@ func plotsOf(run *sample.Run) []plot {
 	all := []plot{
 		{file: "overload-goodput.svg", title: "Goodput with the best fixed limit, with auto, with none (higher is better)"},
 		{file: "overload-p99.svg", title: "p99 of admitted requests, and without load (lower is better; logarithmic)", log: true},
-		{file: "overload-turns.svg", title: "p99 of one client, alone and beside a flood (lower is better)"},
+		{file: "overload-fairness.svg", title: "p99 of one client, alone and beside a flood (lower is better)"},
 	}
 	colours := paletteOf(run)
 	for _, times := range []int{3, 10} {

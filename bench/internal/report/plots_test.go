@@ -90,8 +90,8 @@ func TestPlotsShowTheMediansOfTheRun(t *testing.T) {
 	for name, want := range map[string]string{
 		"overload-goodput.svg": goodput + " " + goodput,
 		// Without a limit no request succeeded at ten times the capacity.
-		"overload-p99.svg":   p99 + " queuegate, none 52,000 unloaded 26.0 " + p99,
-		"overload-turns.svg": "fair queue, alone 62.0 fair queue, flood 68.0 strict FIFO, alone 62.0 strict FIFO, flood 400 class 0, alone 64.0 class 0, flood 72.0",
+		"overload-p99.svg":      p99 + " queuegate, none 52,000 unloaded 26.0 " + p99,
+		"overload-fairness.svg": "fair queue, alone 62.0 fair queue, flood 68.0 strict FIFO, alone 62.0 strict FIFO, flood 400 class 0, alone 64.0 class 0, flood 72.0",
 	} {
 		if words := strings.Join(got[name], " "); words != want {
 			t.Errorf("%s:\ngot  %s\nwant %s", name, words, want)
@@ -105,7 +105,7 @@ func TestPlotsShowTheMediansOfTheRun(t *testing.T) {
 func TestAPlotWithoutFiguresIsNotWritten(t *testing.T) {
 	run := overloaded(t)
 	run.Figures = slices.DeleteFunc(run.Figures, func(f sample.Figure) bool { return strings.HasPrefix(f.Scenario, "collapse") })
-	if got := written(t, run); len(got) != 1 || got["overload-turns.svg"] == nil {
+	if got := written(t, run); len(got) != 1 || got["overload-fairness.svg"] == nil {
 		t.Errorf("plots %v", got)
 	}
 }

@@ -94,7 +94,7 @@ func runCollapse(r *Run, st *stand, times float64) error {
 	if p := unloaded.Quantile(99); p > 0 {
 		r.figure("p99_beside_unloaded", m.Quantile(99)/p, "", sample.Lower)
 	}
-	r.figure("refused_share", m.failedShare(), "", sample.Neither)
+	r.figure("rejected_share", m.failedShare(), "", sample.Neither)
 	r.latency(m.Result)
 	return nil
 }

@@ -213,7 +213,7 @@ func (e *engineRun) record(responses []engine.Response, preemptions int64, diffe
 	e.figure(name("preemptions"), float64(preemptions), "", sample.Lower)
 	e.figure(name("first_token_p99_beside_unloaded"), engine.Quantile(first, 0.99).Seconds()/e.unloaded.Seconds(), "", sample.Lower)
 	e.figure(name("steps_after_cancel"), float64(late), "", sample.Lower)
-	e.figure(name("refused_share"), float64(rejected)/max(1, float64(len(responses))), "", sample.Neither)
+	e.figure(name("rejected_share"), float64(rejected)/max(1, float64(len(responses))), "", sample.Neither)
 	if e.flight {
 		e.figure("in_flight_differed", float64(differed)/1e6, "ms", sample.Lower)
 	}

@@ -48,7 +48,7 @@ func runOverload(r *Run, st *stand, _ load.Spec) error {
 		return errors.New("no request succeeded: " + failures(m.Result))
 	}
 	r.goodput(m, overPerSecd)
-	r.figure("refused_share", m.failedShare(), "", sample.Neither)
+	r.figure("rejected_share", m.failedShare(), "", sample.Neither)
 	r.figure("overtaken_share", float64(m.Overtaken)/float64(m.Requests), "", sample.Lower)
 	r.figure("cpu_per_request", m.microseconds(), "us", sample.Lower)
 	if m.Failures() > 0 {
@@ -87,10 +87,10 @@ func fairness() []Scenario {
 	one := func(name, what string, rate float64, options target.Options, quiet, flood string) Scenario {
 		options.Limit, options.QueueCapacity = fairLimit, 10*fairLimit
 		return Scenario{
-			Name: name, Groups: []string{"turns"}, Extended: true,
+			Name: name, Groups: []string{"fairness"}, Extended: true,
 			About: fmt.Sprintf("open loop, %s alone and beside a flood of 10 times the capacity of %.0f/s (limit %d, %v ± 50 %% each), alternating, %d times each",
 				what, fairRate, fairLimit, fairDelay, fairPhases),
-			Needs: []string{target.Turns, target.HTTP}, Connections: 2 * fairConns, Times: 2 * fairPhases, Extra: fairPhases * 2 * time.Second,
+			Needs: []string{target.Fairness, target.HTTP}, Connections: 2 * fairConns, Times: 2 * fairPhases, Extra: fairPhases * 2 * time.Second,
 			Options: options, Measure: func(r *Run, st *stand, _ load.Spec) error { return runFairness(r, st, rate, quiet, flood) },
 		}
 	}
@@ -131,7 +131,7 @@ func runFairness(r *Run, st *stand, rate float64, quiet, flood string) error {
 		r.figure("p99_alone", sample.Median(quiets)/1e3, "us", sample.Lower)
 		r.figure("p99_flood", sample.Median(floods)/1e3, "us", sample.Lower)
 	}
-	r.figure("refused_share", float64(failed)/max(1, float64(all)), "", sample.Lower)
+	r.figure("rejected_share", float64(failed)/max(1, float64(all)), "", sample.Lower)
 	r.figure("machine_busy", float64(machine.busy()-busy)/float64(time.Since(begin)), "cores", sample.Neither)
 	r.latency(latest)
 	return machine.err
@@ -178,9 +178,9 @@ const (
 var overloadCost = Scenario{
 	Name:        "overload-cost",
 	About:       "closed loop, keep-alive GET, 64 connections: CPU per request with an adaptive limit, fair queueing by a field and priority, and with none of them, alternating",
-	Groups:      []string{"turns"},
+	Groups:      []string{"fairness"},
 	Extended:    true,
-	Needs:       []string{target.AutoLimit, target.Turns, target.HTTP, target.Many},
+	Needs:       []string{target.AutoLimit, target.Fairness, target.HTTP, target.Many},
 	Connections: 2 * costConns,
 	Times:       2 * costPairs,
 	Extra:       2 * costPairs * 300 * time.Millisecond,

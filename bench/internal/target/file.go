@@ -29,7 +29,7 @@ const (
 	Limit     = "limit"      // a concurrency limit with a queue for further requests
 	Bound     = "bound"      // a concurrency limit that queues or rejects further requests
 	AutoLimit = "auto-limit" // an adaptive limit
-	Turns     = "turns"      // a queue that is fair by a header field
+	Fairness  = "fairness"   // a queue that is fair by a header field
 	HTTP      = "http"       // HTTP/1, not only a TCP relay
 	H2C       = "h2c"        // HTTP/2 without TLS
 	WebSocket = "websocket"  // upgrades
@@ -42,7 +42,7 @@ const (
 	Start      = "start"  // a program that starts; all targets except Direct
 )
 
-var abilities = []string{Limit, Bound, AutoLimit, Turns, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Engine, Many, Start}
+var abilities = []string{Limit, Bound, AutoLimit, Fairness, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Engine, Many, Start}
 
 // Serve is the name of the port that receives the load.
 const Serve = "serve"
