@@ -24,6 +24,14 @@ type bar struct {
 	spread sample.Spread
 }
 
+// value is the text beside a bar.
+func (b barChart) value(of bar) string {
+	if isNoise(b.figure, of.spread.Median) {
+		return withinNoise
+	}
+	return number(of.spread.Median)
+}
+
 func (b barChart) draw() template.HTML { return b.canvas().svg(b.title) }
 
 func (b barChart) canvas() *canvas {
@@ -32,7 +40,7 @@ func (b barChart) canvas() *canvas {
 	for _, bar := range b.bars {
 		highest = max(highest, bar.spread.Max)
 		widest = max(widest, textWidth(shorten(bar.name, 20)))
-		valueWidth = max(valueWidth, textWidth(number(bar.spread.Median)))
+		valueWidth = max(valueWidth, textWidth(b.value(bar)))
 	}
 	if highest <= 0 {
 		highest = 1
@@ -61,7 +69,7 @@ func (b barChart) canvas() *canvas {
 			c.line("whisker", high, middle-3, high, middle+3)
 			end = max(end, high)
 		}
-		c.text("value", "start", end+5, middle+4, number(bar.spread.Median))
+		c.text("value", "start", end+5, middle+4, b.value(bar))
 		c.endGroup()
 	}
 	return c

@@ -35,6 +35,7 @@ type Measure struct {
 
 const (
 	gate      = "queuegate"
+	direct    = "direct"
 	reference = "haproxy" // the target that ratios in the tables refer to
 )
 
@@ -201,7 +202,9 @@ func (g Goal) judge(run *sample.Run) verdict {
 	if g.RatioTo != nil {
 		v.From = from
 	}
-	v.Measured = write(number(value))
+	if v.Measured = write(number(value)); g.RatioTo == nil && isNoise(g.figure(), value) {
+		v.Measured = withinNoise
+	}
 	keeps := func(b *float64) bool {
 		return b != nil && (g.AtLeast != nil && value >= *b || g.AtLeast == nil && value <= *b)
 	}

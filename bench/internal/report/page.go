@@ -37,6 +37,7 @@ type page struct {
 	Head      string // of Markdown
 	Facts     []fact
 	Opening   string
+	Direct    string // explanation of the target without a proxy
 	First     []picture
 	Goals     []verdict
 	Open      []verdict // goals that were not measured
@@ -58,7 +59,7 @@ type pageScenario struct {
 func pageOf(head string, run *sample.Run, goals []Goal) page {
 	colours := paletteOf(run)
 	p := page{
-		Head: head, Facts: facts(run), Opening: opening(run, goals), Notes: generalNotes(run), Legend: legend(run),
+		Head: head, Facts: facts(run), Opening: opening(run, goals), Direct: aboutDirect(run), Notes: generalNotes(run), Legend: legend(run),
 		Exponents: growths(run), GrowthIs: growthLegend,
 	}
 	for _, v := range verdicts(run, goals) {

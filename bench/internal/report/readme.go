@@ -24,7 +24,7 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 		cells map[string]string // target to cell
 	}
 	var rows []row
-	done := map[string]bool{}
+	done, noise := map[string]bool{}, false
 	for _, g := range goals {
 		if !g.Headline {
 			continue
@@ -43,6 +43,9 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 		for _, target := range targets {
 			if value, _, err := g.measured(run, target); err == nil {
 				r.cells[target] = strings.TrimSpace(number(value*factor) + " " + u.name)
+				if g.RatioTo == nil && isNoise(g.figure(), value) {
+					r.cells[target], noise = withinNoise, true
+				}
 			}
 		}
 		if r.cells[gate] == "" {
@@ -72,6 +75,9 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 			fmt.Fprintf(&b, " %s |", cmp.Or(r.cells[t], "–"))
 		}
 		b.WriteByte('\n')
+	}
+	if noise {
+		b.WriteString("\n" + noiseMeans + "\n")
 	}
 	m := run.Meta
 	fmt.Fprintf(&b, "\nMedians of %d rounds on %s (%d cores), %s, kernel %s, commit %s, %s; %s. The harness writes this table: [bench/RESULTS.md](bench/RESULTS.md) has all measurements.\n",

@@ -243,6 +243,62 @@ func TestAReportOpensWithASentenceAndPictures(t *testing.T) {
 	}
 }
 
+// firstRun is the record of the first command of the README.
+func firstRun() *sample.Run {
+	run := &sample.Run{Meta: sample.Meta{Version: 1}}
+	for _, f := range []sample.Figure{
+		{Target: "direct", Figure: "requests_per_second", Value: 60_000, Unit: "/s", Better: sample.Higher},
+		{Target: "queuegate", Figure: "requests_per_second", Value: 30_000, Unit: "/s", Better: sample.Higher},
+		{Target: "queuegate", Figure: "cpu_per_request", Value: 20, Unit: "us", Better: sample.Lower},
+	} {
+		f.Round, f.Scenario = 1, "keepalive-64"
+		run.Figures = append(run.Figures, f)
+	}
+	return run
+}
+
+func TestAReportWithoutGoalsExplainsItsFigures(t *testing.T) {
+	run, goals := firstRun(), theGoals(t)
+	page, err := HTML(run, goals...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"the page": page, "Markdown": Markdown(run, goals...)} {
+		for _, want := range []string{
+			"keepalive-64: queuegate with 20.0 µs of CPU per request, 30,000 requests per second.", "refer to other scenarios",
+			"direct is the same load without a proxy. A proxy adds a hop", "an upper bound that no proxy reaches",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not contain %q", name, want)
+			}
+		}
+	}
+	run.Figures = run.Figures[1:]
+	if text := Markdown(run, goals...); strings.Contains(text, "direct") {
+		t.Error("a run without direct explains it")
+	}
+}
+
+func TestANegativeAddedLatencyIsWithinNoise(t *testing.T) {
+	run := &sample.Run{Meta: sample.Meta{Version: 1}}
+	for target, added := range map[string]float64{"queuegate": -115, "haproxy": 659} {
+		run.Figures = append(run.Figures, sample.Figure{Round: 1, Scenario: "open-2000", Target: target, Figure: "added_p99", Value: added, Unit: "us", Better: sample.Lower})
+	}
+	goals := theGoals(t)
+	page, err := HTML(run, goals...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"the page": page, "Markdown": Markdown(run, goals...), "the README": ReadmeTable(run, goals...)} {
+		if strings.Contains(text, "-115") || !strings.Contains(text, "within noise") || !strings.Contains(text, noiseMeans) || !strings.Contains(text, "659") {
+			t.Errorf("%s:\n%s", name, text)
+		}
+	}
+	if text := ReadmeTable(firstRun(), goals...); strings.Contains(text, "noise") {
+		t.Errorf("a table without noise explains it:\n%s", text)
+	}
+}
+
 func TestGoalsThatWereNotMeasuredAreCollapsed(t *testing.T) {
 	run, goals := madeUp(t)
 	page, err := HTML(run, goals...)

@@ -33,6 +33,7 @@ type row struct {
 type cell struct {
 	spread sample.Spread // N is zero if it was not measured
 	ratio  float64       // to the reference's median; NaN if there is none
+	noise  bool          // see isNoise
 }
 
 // columnsPerTable is the number of figures per table in Markdown; a scenario
@@ -69,6 +70,17 @@ func (c column) unitName() string {
 		return ""
 	}
 	return c.unit.name
+}
+
+// withinNoise replaces an added latency below zero.
+const withinNoise = "within noise"
+
+// noiseMeans explains withinNoise.
+const noiseMeans = "Within noise: the percentile was lower with the proxy than without, so the differences between the rounds are larger than what the proxy adds."
+
+// isNoise reports whether a figure is an added latency below zero.
+func isNoise(figure string, value float64) bool {
+	return value < 0 && strings.HasPrefix(figure, "added_")
 }
 
 // isLatency reports whether the figure is a percentile of the latency.
@@ -122,7 +134,8 @@ func (c *column) scale(run *sample.Run, scenario string, targets []string) {
 func (c column) cell(run *sample.Run, scenario, target string) cell {
 	values := c.inUnit(run, scenario, target)
 	out := cell{spread: sample.SpreadOf(values), ratio: math.NaN()}
-	if target == reference || c.better == sample.Neither {
+	out.noise = isNoise(c.figure, out.spread.Median)
+	if target == reference || c.better == sample.Neither || out.noise {
 		return out
 	}
 	if r := sample.Median(c.inUnit(run, scenario, reference)); r > 0 {
@@ -149,7 +162,12 @@ func valuesIn(u unit, run *sample.Run, scenario, target, figure string) []float6
 
 // Median, Spread (the quartiles, if there were several rounds), Range and Ratio
 // are the texts that a report shows for a cell.
-func (c cell) Median() string { return number(c.spread.Median) }
+func (c cell) Median() string {
+	if c.noise {
+		return withinNoise
+	}
+	return number(c.spread.Median)
+}
 
 func (c cell) Spread() string { return c.between("", "–", c.spread.Q1, c.spread.Q3) }
 

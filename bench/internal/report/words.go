@@ -31,7 +31,44 @@ func opening(run *sample.Run, goals []Goal) string {
 		}
 		return text + ". " + goalsLine(run, goals)
 	}
-	return "Measured: " + cmp.Or(strings.Join(run.Scenarios(), ", "), "nothing") + ". No goal applies to these scenarios."
+	text := measuredOf(run)
+	if text == "" {
+		text = "Measured: " + cmp.Or(strings.Join(run.Scenarios(), ", "), "nothing")
+	}
+	return text + ". The goals of the project (goals.yaml) refer to other scenarios, or compare with other targets."
+}
+
+// measuredOf describes the gate's CPU and throughput in the first scenario that has
+// one of them; empty if none does.
+func measuredOf(run *sample.Run) string {
+	for _, scenario := range run.Scenarios() {
+		var parts []string
+		if v, ok := run.Median(scenario, gate, "cpu_per_request"); ok {
+			name, _ := run.Unit(scenario, "cpu_per_request")
+			parts = append(parts, withUnit(v, unitOf(name))+" of CPU per request")
+		}
+		if v, ok := run.Median(scenario, gate, "requests_per_second"); ok {
+			parts = append(parts, number(v)+" requests per second")
+		}
+		if len(parts) > 0 {
+			return scenario + ": " + gate + " with " + strings.Join(parts, ", ")
+		}
+	}
+	return ""
+}
+
+// aboutDirect explains the figures of the target without a proxy; empty if the run has
+// no throughput of it beside that of another target.
+func aboutDirect(run *sample.Run) string {
+	for _, scenario := range run.Scenarios() {
+		targets := run.Targets(scenario)
+		if _, ok := run.Median(scenario, direct, "requests_per_second"); ok && len(targets) > 1 {
+			return "direct is the same load without a proxy. A proxy adds a hop: each request and each response is received and sent once more, " +
+				"and load generator, proxy and container share the cores of this machine. So the throughput of direct is an upper bound that no proxy reaches. " +
+				"To judge the gate, compare its CPU per request with that of other proxies (--targets queuegate,haproxy,nginx), and the added latency of open-2000."
+		}
+	}
+	return ""
 }
 
 // openingCharts returns the bars at the top of a report: for each of the first
@@ -73,7 +110,7 @@ func (b barChart) text() string {
 	out.WriteString(plain.Replace(b.title) + "\n")
 	for _, bar := range b.bars {
 		length := int(math.Round(max(0, bar.spread.Median) / highest * width))
-		line := fmt.Sprintf("  %-*s %9s %s", name, plain.Replace(bar.name), number(bar.spread.Median), strings.Repeat("█", length))
+		line := fmt.Sprintf("  %-*s %9s %s", name, plain.Replace(bar.name), b.value(bar), strings.Repeat("█", length))
 		out.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	return out.String()
@@ -88,7 +125,13 @@ func legend(run *sample.Run) string {
 	if slices.Contains(run.Targets(""), reference) {
 		text += ", and its ratio to " + reference + "'s"
 	}
-	return text + ". Latencies are medians over the rounds of each round's percentile."
+	text += ". Latencies are medians over the rounds of each round's percentile."
+	if slices.ContainsFunc(run.Scenarios(), func(name string) bool {
+		return slices.ContainsFunc(tableOf(run, name).Rows, func(r row) bool { return slices.ContainsFunc(r.Cells, func(c cell) bool { return c.noise }) })
+	}) {
+		text += " " + noiseMeans
+	}
+	return text
 }
 
 type fact struct{ Name, Value string }
