@@ -19,6 +19,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -113,13 +114,30 @@ func parse(flags *flag.FlagSet, args []string, stderr io.Writer) error {
 //go:embed targets.yaml templates
 var builtIn embed.FS
 
-// loadTargets reads a targets file; an empty name means the built-in one.
+// loadTargets returns the built-in targets and those of a file, if one is named. A
+// target of the file replaces a built-in one with the same name.
 func loadTargets(name string) ([]*target.Target, error) {
-	files, base := fs.FS(builtIn), "targets.yaml"
-	if name != "" {
-		files, base = os.DirFS(filepath.Dir(name)), filepath.Base(name)
+	all, err := readTargets(builtIn, "targets.yaml")
+	if err != nil || name == "" {
+		return all, err
 	}
-	text, err := fs.ReadFile(files, base)
+	added, err := readTargets(os.DirFS(filepath.Dir(name)), filepath.Base(name))
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range added {
+		i := slices.IndexFunc(all, func(other *target.Target) bool { return other.Name == t.Name })
+		if i < 0 {
+			all = append(all, t)
+		} else {
+			all[i] = t
+		}
+	}
+	return all, nil
+}
+
+func readTargets(files fs.FS, name string) ([]*target.Target, error) {
+	text, err := fs.ReadFile(files, name)
 	if err != nil {
 		return nil, fmt.Errorf("reading targets: %w", err)
 	}
@@ -128,7 +146,7 @@ func loadTargets(name string) ([]*target.Target, error) {
 
 func listCommand(args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("list", flag.ContinueOnError)
-	file := flags.String("targets-file", "", "`file` instead of bench/targets.yaml")
+	file := flags.String("targets-file", "", "`file` with further targets")
 	if err := parse(flags, args, stderr); err != nil {
 		return err
 	}
@@ -159,6 +177,7 @@ func reportCommand(args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("report", flag.ContinueOnError)
 	results := flags.String("results", "", "also write the results to `file`, for example RESULTS.md")
 	readme := flags.String("readme", "", "also write the table into the section \"bench\" of `file`, for example ../README.md")
+	table := flags.String("csv", "", "also write all figures to `file`, a line each, as comma-separated values")
 	plots := flags.String("plots", "", "also write the pictures of docs/overload.md into `directory`, for example ../docs/images")
 	flags.Usage = func() {
 		fmt.Fprintln(stderr, "usage: report [options] DIR\n\nDIR is the directory of a recorded run.")
@@ -180,6 +199,11 @@ func reportCommand(args []string, stderr io.Writer) error {
 			return fmt.Errorf("writing the results: %w", err)
 		}
 	}
+	if *table != "" {
+		if err := writeCSV(*table, run); err != nil {
+			return err
+		}
+	}
 	if *plots != "" {
 		names, err := report.WritePlots(*plots, run)
 		if err != nil {
@@ -191,6 +215,16 @@ func reportCommand(args []string, stderr io.Writer) error {
 		return report.ReplaceSection(*readme, "bench", report.ReadmeTable(run, goals...))
 	}
 	return nil
+}
+
+// writeCSV writes the figures of a run as comma-separated values.
+func writeCSV(name string, run *sample.Run) (err error) {
+	file, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("writing the figures: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return run.WriteCSV(file)
 }
 
 // writeReport writes the report of a run into its directory.

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,6 +121,71 @@ func TestAQuickRunMeasuresTheGateAndDirect(t *testing.T) {
 	}
 }
 
+func TestATargetsFileAddsToTheBuiltInTargets(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(file, []byte("targets:\n"+
+		"  - {name: mine, about: my proxy, binary: mine, get: from me, command: ['{{.Binary}}']}\n"+
+		"  - {name: nginx, about: my nginx, binary: nginx, get: from me, command: ['{{.Binary}}']}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, complaints bytes.Buffer
+	if code := run([]string{"list", "--targets-file", file}, nil, &out, &complaints); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &complaints)
+	}
+	for want, n := range map[string]int{"  direct ": 1, "  queuegate ": 1, "  haproxy ": 1, "my proxy": 1, "  nginx ": 1, "my nginx": 1} {
+		if got := strings.Count(out.String(), want); got != n {
+			t.Errorf("%q is %d times in:\n%s", want, got, &out)
+		}
+	}
+}
+
+func TestARunningPeerIsMeasuredWithoutItsCPU(t *testing.T) {
+	listener, err := net.Listen("tcp4", "127.0.0.2:0") // an address that the harness does not use itself
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello, world") })}
+	go peer.Serve(listener)
+	defer peer.Close()
+	dir := filepath.Join(t.TempDir(), "run")
+	figures := filepath.Join(t.TempDir(), "figures.csv")
+	var complaints bytes.Buffer
+	for _, args := range [][]string{
+		{"run", "--quick", "--duration", "100ms", "--targets", "direct", "--peer", "mine=http://" + listener.Addr().String() + "/", "--out", dir,
+			"--scenarios", "keepalive-64,open-2000,keepalive-64-limit-32,websocket-64,idle"},
+		{"report", "--csv", figures, dir},
+	} {
+		if code := run(args, strings.NewReader(""), &complaints, &complaints); code != 0 {
+			t.Fatalf("%v: exit code %d:\n%s", args, code, &complaints)
+		}
+	}
+	r, err := sample.ReadFile(filepath.Join(dir, sample.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []struct {
+		scenario, figure string
+		measured         bool
+	}{
+		{"keepalive-64", "requests_per_second", true}, {"keepalive-64", "p99", true}, {"open-2000", "added_p50", true},
+		{"keepalive-64", "cpu_per_request", false}, {"keepalive-64", "rss_loaded", false}, {"idle", "rss", false}, {"websocket-64", "p50", false},
+		{"keepalive-64-limit-32", "p50", false},
+	} {
+		if v, ok := r.Median(f.scenario, "mine", f.figure); ok != f.measured {
+			t.Errorf("%s %s is %v, measured: %v", f.scenario, f.figure, v, ok)
+		}
+	}
+	text, err := os.ReadFile(figures)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"round,scenario,target,figure,value,unit,better\r\n", "\r\n1,keepalive-64,mine,requests_per_second,", "\r\n1,open-2000,mine,added_p99,"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not in the CSV file:\n%s", want, text)
+		}
+	}
+}
+
 func TestListNamesScenariosAndTargets(t *testing.T) {
 	var out, complaints bytes.Buffer
 	if code := run([]string{"list"}, nil, &out, &complaints); code != 0 {
@@ -146,6 +213,12 @@ func TestAnInvalidCommandLineIsExplained(t *testing.T) {
 		{[]string{"run", "--scenarios", "nonsense"}, exitFailed, "nonsense"},
 		{[]string{"run", "--targets", "nonsense", "--out", filepath.Join(t.TempDir(), "x")}, exitFailed, "no target is named nonsense"},
 		{[]string{"run", "--binary", "nonsense", "--quick"}, exitUsage, "NAME=PATH"},
+		{[]string{"run", "--peer", "x"}, exitUsage, "not a URL of the form http://HOST:PORT"},
+		{[]string{"run", "--peer", "x=https://127.0.0.1"}, exitUsage, "not a URL of the form http://HOST:PORT"},
+		{[]string{"run", "--peer", "x=http://127.0.0.1/path"}, exitUsage, "not a URL of the form http://HOST:PORT"},
+		{[]string{"run", "--peer", "X=http://127.0.0.1"}, exitUsage, "lower-case"},
+		{[]string{"run", "--peer", "nginx=http://127.0.0.1", "--out", filepath.Join(t.TempDir(), "x")}, exitFailed, "another target has this name"},
+		{[]string{"run", "--targets-file", "nowhere.yaml", "--out", filepath.Join(t.TempDir(), "x")}, exitFailed, "nowhere.yaml"},
 		{[]string{"report"}, exitUsage, "usage"},
 		{[]string{"report", t.TempDir()}, exitFailed, "samples.jsonl"},
 		{[]string{"report", "--plots"}, exitUsage, "needs an argument"},

@@ -35,6 +35,7 @@ type runSettings struct {
 	profile, quick     bool
 	targetsFile        string
 	binaries           map[string]string // paths by target
+	peers              []*target.Target
 	given              map[string]string // options given on the command line
 }
 
@@ -48,7 +49,15 @@ func parseRun(args []string, stderr io.Writer) (*runSettings, error) {
 	flags.StringVar(&s.out, "out", "", "`directory` for samples, report and profiles (default bench/out/TIME)")
 	flags.BoolVar(&s.profile, "profile", false, "collect CPU and allocation profiles of queuegate in the first round; this affects its figures")
 	flags.BoolVar(&s.quick, "quick", false, "one short round with few connections, to check that everything works; the figures mean nothing")
-	flags.StringVar(&s.targetsFile, "targets-file", "", "`file` instead of bench/targets.yaml; with templates in the same directory")
+	flags.StringVar(&s.targetsFile, "targets-file", "", "`file` with further targets; its templates are in the same directory")
+	flags.Func("peer", "`NAME=URL` of a proxy that runs already, such as http://10.0.0.7:8080, as a further target without figures of CPU and memory; may be repeated", func(text string) error {
+		name, location, _ := strings.Cut(text, "=")
+		peer, err := target.Peer(name, location)
+		if err == nil {
+			s.peers = append(s.peers, peer)
+		}
+		return err
+	})
 	binary := func(text string) error {
 		name, path, found := strings.Cut(text, "=")
 		if !found || name == "" || path == "" {
@@ -128,6 +137,9 @@ func runCommand(args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := checkPeers(all, s.peers); err != nil {
+		return err
+	}
 	wanted, missing, err := findTargets(ctx, all, s, root, scratch)
 	if err != nil {
 		return err
@@ -182,10 +194,21 @@ func findTargets(ctx context.Context, all []*target.Target, s *runSettings, root
 			return nil, nil, err
 		}
 	}
+	found = append(found, s.peers...) // independent of --targets
 	if len(found) == 0 {
 		return nil, nil, errors.New("none of the targets is installed")
 	}
 	return found, missing, nil
+}
+
+// checkPeers rejects peers with the name of another target.
+func checkPeers(all, peers []*target.Target) error {
+	for i, p := range peers {
+		if slices.ContainsFunc(slices.Concat(all, peers[:i]), func(t *target.Target) bool { return t.Name == p.Name }) {
+			return fmt.Errorf("--peer %s: another target has this name", p.Name)
+		}
+	}
+	return nil
 }
 
 func meta(ctx context.Context, s *runSettings, root string, targets []*target.Target) sample.Meta {
@@ -203,6 +226,9 @@ func meta(ctx context.Context, s *runSettings, root string, targets []*target.Ta
 		if v := t.ReadVersion(ctx); v != "" {
 			m.Versions[t.Name] = v
 		}
+	}
+	for _, p := range s.peers {
+		m.Options["peer "+p.Name] = p.About
 	}
 	for _, name := range []string{"scenarios", "targets", "profile", "quick"} {
 		if value, ok := s.given[name]; ok {

@@ -32,7 +32,7 @@ type conn struct {
 
 func (c *conn) dial() error {
 	w := c.worker
-	fd, err := socket.Dial(w.spec.Port)
+	fd, err := socket.DialTo(w.spec.address().As4(), w.spec.Port)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -47,7 +48,9 @@ const (
 // Spec describes a load.
 type Spec struct {
 	Kind string `json:"kind"`
-	Port int    `json:"port"` // on 127.0.0.1
+	// Host is an IPv4 address; "" is 127.0.0.1.
+	Host string `json:"host"`
+	Port int    `json:"port"`
 	Path string `json:"path"`
 	// Field is a header field of each request of HTTP/1.1, without CRLF; "" is none.
 	Field string `json:"field"`
@@ -81,12 +84,23 @@ type Spec struct {
 	Threads int `json:"threads"`
 }
 
+// address is that of Host; the zero Addr if it is not an IPv4 address.
+func (s *Spec) address() netip.Addr {
+	a, err := netip.ParseAddr(cmp.Or(s.Host, "127.0.0.1"))
+	if err != nil || !a.Is4() {
+		return netip.Addr{}
+	}
+	return a
+}
+
 func (s *Spec) check() error {
 	switch {
 	case !slices.Contains([]string{HTTP, Idle, Events, WebSocket, H2C, H2CStream}, s.Kind):
 		return fmt.Errorf("load: kind is %q", s.Kind)
 	case s.Port < 1 || s.Port > 65535:
 		return fmt.Errorf("load: port is %d", s.Port)
+	case s.Host != "" && !s.address().IsValid():
+		return fmt.Errorf("load: host is %q, must be an IPv4 address", s.Host)
 	case s.Connections < 1:
 		return fmt.Errorf("load: connections is %d, must be at least 1", s.Connections)
 	case s.Rate < 0 || s.Body < 0 || s.UnderWay < 0:

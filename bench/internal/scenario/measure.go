@@ -117,7 +117,7 @@ func (r *Run) observe(s *stand, spec load.Spec) (*measured, error) {
 }
 
 func (r *Run) load(s *stand, spec load.Spec) (*measured, error) {
-	spec.Port = s.instance.Port
+	spec.Host, spec.Port = s.instance.Host, s.instance.Port
 	spec.Duration = cmp.Or(spec.Duration, r.options.Duration)
 	spec.Connections = max(spec.Connections, 1)
 	if spec.Warmup == 0 && spec.Kind != load.Idle {
@@ -175,11 +175,11 @@ func (r *Run) dozed(busy, elapsed time.Duration) bool {
 
 // noteDisturbance adds notes about possible disturbances of the measurement.
 func (r *Run) noteDisturbance(m *measured, originCPU, othersCPU time.Duration) {
-	if share := float64(originCPU) / float64(m.elapsed); share > toleratedOrigin && !r.isDirect() {
+	if share := float64(originCPU) / float64(m.elapsed); share > toleratedOrigin && r.target.Started() {
 		r.note("the origin was saturated: it took more than %.0f %% of a core", 100*toleratedOrigin)
 	}
 	machine := float64(m.elapsed) * float64(runtime.NumCPU())
-	if share := float64(othersCPU) / machine; share > toleratedOthers && !r.options.Quick {
+	if share := float64(othersCPU) / machine; share > toleratedOthers && !r.options.Quick && !r.target.IsPeer() {
 		r.note("other processes took more than %.0f %% of the machine in at least one round", 100*toleratedOthers)
 	}
 }
@@ -245,10 +245,9 @@ func failures(res *load.Result) string {
 	return strings.Join(kinds, ", ")
 }
 
-// costs records the target's cost per request. For Direct the target is the
-// origin, whose cost is not a proxy's, so it is omitted.
+// costs records the cost per request of a target that the harness has started.
 func (r *Run) costs(m *measured) {
-	if r.isDirect() {
+	if !r.target.Started() {
 		return
 	}
 	r.figure("cpu_per_request", m.microseconds(), "us", sample.Lower)
@@ -267,10 +266,10 @@ func (r *Run) throughput(m *measured, d time.Duration) {
 // syscalls counts system calls per request under a separate short load, in the first
 // round only: the count does not vary between rounds.
 func (r *Run) syscalls(s *stand, spec load.Spec) error {
-	if r.round != 1 || r.isDirect() {
+	if r.round != 1 || !r.target.Started() {
 		return nil
 	}
-	spec.Port = s.instance.Port
+	spec.Host, spec.Port = s.instance.Host, s.instance.Port
 	spec.Duration = min(r.options.Duration/4, 500*time.Millisecond)
 	spec.Warmup = spec.Duration / 5
 	generator, err := load.Start(r.ctx, spec)

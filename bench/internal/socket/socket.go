@@ -8,6 +8,7 @@ package socket
 
 import (
 	"fmt"
+	"net/netip"
 	"syscall"
 	"time"
 	"unsafe"
@@ -57,18 +58,21 @@ func Accept(listener int) (int, error) {
 	return fd, nil
 }
 
-// Dial starts a connection to a port of 127.0.0.1. The socket becomes writable
+// Dial starts a connection to a port of 127.0.0.1; see DialTo.
+func Dial(port int) (int, error) { return DialTo(loopback, port) }
+
+// DialTo starts a connection to a port of an IPv4 address. The socket becomes writable
 // when the connection is established or has failed; see Connected.
-func Dial(port int) (int, error) {
+func DialTo(address [4]byte, port int) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("making a socket: %w", err)
 	}
 	noDelay(fd)
-	err = unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: loopback})
+	err = unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: address})
 	if err != nil && err != unix.EINPROGRESS {
 		unix.Close(fd)
-		return -1, fmt.Errorf("connecting to 127.0.0.1:%d: %w", port, err)
+		return -1, fmt.Errorf("connecting to %v:%d: %w", netip.AddrFrom4(address), port, err)
 	}
 	return fd, nil
 }

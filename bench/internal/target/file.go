@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +40,7 @@ const (
 	Probe      = "probe"  // the platform's readiness probe (K-Network-Probe)
 	Engine     = "engine" // admission by the metrics of a model server
 	Many       = "many"   // several instances can run on one machine
-	Start      = "start"  // a program that starts; all targets except Direct
+	Start      = "start"  // a program that starts; all targets except Direct and peers
 )
 
 var abilities = []string{Limit, Bound, AutoLimit, Fairness, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Engine, Many, Start}
@@ -79,7 +80,8 @@ type Target struct {
 	Profile *Profile `yaml:"profile"`
 
 	templates fs.FS
-	path      string // path of the binary, set by Find
+	path      string         // path of the binary, set by Find
+	peer      netip.AddrPort // where a peer listens
 }
 
 // Profile describes how to get profiles of a Go program.
@@ -198,7 +200,7 @@ var ErrMissing = errors.New("missing")
 // the error wraps ErrMissing and says how to get it.
 func (t *Target) Find(ctx context.Context, root, dir, chosen string) (err error) {
 	switch {
-	case t.Name == Direct:
+	case !t.Started():
 		return nil
 	case chosen != "":
 		if t.path, err = exec.LookPath(chosen); err != nil {
@@ -224,7 +226,7 @@ func (t *Target) Find(ctx context.Context, root, dir, chosen string) (err error)
 	return nil
 }
 
-// BinarySize returns the size of the binary in bytes, 0 for Direct.
+// BinarySize returns the size of the binary in bytes, 0 if there is none.
 func (t *Target) BinarySize() (int64, error) {
 	if t.path == "" {
 		return 0, nil

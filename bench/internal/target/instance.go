@@ -33,6 +33,8 @@ const startTimeout = 15 * time.Second
 // An Instance is a running target.
 type Instance struct {
 	Target *Target
+	// Host is the IPv4 address that receives the load; "" is 127.0.0.1.
+	Host string
 	// Port is the port that receives the load.
 	Port int
 	// PID is the root of the instance's processes.
@@ -47,11 +49,14 @@ type Instance struct {
 }
 
 // Start runs the target in a new directory within base. It returns when a real
-// request has succeeded, or, if options.Cold, when the target listens. Direct
-// has no program; originPID stands in for its process.
+// request has succeeded, or, if options.Cold, when the target listens. Direct and
+// peers have no program; originPID stands in for their process.
 func (t *Target) Start(ctx context.Context, base string, options Options, originPID int) (*Instance, error) {
 	if t.Name == Direct {
 		return &Instance{Target: t, Port: options.Origin, PID: originPID, Begun: clock.Now()}, nil
+	}
+	if t.IsPeer() {
+		return &Instance{Target: t, Host: t.peer.Addr().String(), Port: int(t.peer.Port()), PID: originPID, Begun: clock.Now()}, nil
 	}
 	var last error
 	for range 3 {
