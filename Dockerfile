@@ -2,7 +2,7 @@
 # entry point, environment, files and labels. A test in scripts/image holds
 # the two equal.
 #
-#   docker build --build-arg VERSION=$(git describe --tags --always) --build-arg COMMIT=$(git rev-parse --short=12 HEAD) .
+#   docker build --build-arg VERSION=$(git describe --tags --match 'v[0-9]*' --always) --build-arg COMMIT=$(git rev-parse --short=12 HEAD) .
 #   docker build --target demo ...
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src

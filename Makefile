@@ -3,7 +3,8 @@
 # from.
 
 GO        ?= go
-VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# Tags of other modules (pkg/embed/grpcgate/v1.2.3) are no versions of the gate.
+VERSION   ?= $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null || echo unknown)
 COMMIT    ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # FIPS=1: with the frozen module of Go's cryptography that has a FIPS 140-3
 # certificate, in FIPS 140-3 mode. Output gets separate names.

@@ -118,8 +118,11 @@ func (cfg *settings) sources() []binary.Source {
 	return []binary.Source{gate, ctl}
 }
 
-// described returns an error if the CHANGELOG has no section for a release
-// version.
+// grpcgateModule is released with the main module and requires the same version of it.
+const grpcgateModule = "pkg/embed/grpcgate/go.mod"
+
+// described returns an error if the CHANGELOG has no section for a release version, or
+// if the module grpcgate requires another version.
 func described(cfg settings) error {
 	if !regexp.MustCompile(`^v\d+\.\d+\.\d+$`).MatchString(cfg.version) {
 		return nil
@@ -131,6 +134,12 @@ func described(cfg settings) error {
 	title := "\n## [" + cfg.version[1:] + "] - "
 	if !strings.Contains(string(text), title) {
 		return fmt.Errorf("CHANGELOG.md does not describe %s: want a section that begins with %q", cfg.version, strings.TrimSpace(title))
+	}
+	if text, err = os.ReadFile(filepath.Join(cfg.root, grpcgateModule)); err != nil {
+		return err
+	}
+	if want := "github.com/queuegate/queuegate " + cfg.version; !strings.Contains(string(text), want+"\n") {
+		return fmt.Errorf("%s does not require %s: want %q", grpcgateModule, cfg.version, want)
 	}
 	return nil
 }

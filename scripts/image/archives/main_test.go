@@ -184,6 +184,30 @@ func TestAVersionWithoutAChangelogSectionIsRejected(t *testing.T) {
 	}
 }
 
+func TestAReleaseNeedsTheSameVersionOfGrpcgate(t *testing.T) {
+	cfg := settings{root: t.TempDir(), version: "v0.2.0"}
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(cfg.root, grpcgateModule)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"CHANGELOG.md": "# Changelog\n\n## [0.2.0] - 2026-12-01\n",
+		grpcgateModule: "module x\n\nrequire (\n\tgithub.com/queuegate/queuegate v0.1.0\n)\n",
+	} {
+		if err := os.WriteFile(filepath.Join(cfg.root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := described(cfg); err == nil || !strings.Contains(err.Error(), "pkg/embed/grpcgate/go.mod does not require v0.2.0") {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(cfg.root, grpcgateModule), []byte("module x\n\nrequire github.com/queuegate/queuegate v0.2.0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := described(cfg); err != nil {
+		t.Error(err)
+	}
+}
+
 func unpack(t *testing.T, path string) map[string][]byte {
 	t.Helper()
 	compressed, err := gzip.NewReader(bytes.NewReader(read(t, path)))
