@@ -108,31 +108,31 @@ var (
 // docs/metrics.md.
 var rows = []row{
 	{Metric{"kn_serving_invocation_duration_seconds", Histogram, "seconds", []string{"http_response_status_code", "otel_scope_name"},
-		"Time from the first byte of a request to the user container until the end of the response. Requests that never reached it are not in it."},
+		"Time from the first byte of a request to the user container until the end of the response. Requests that never reached the container are not included."},
 		Current, requests, whenCounted, func(p *page) {
 			for k, r := range p.by(codeKey, invocation) {
 				p.histogram(r, durationsCurrent, true, k.codeText(), otelQueue)
 			}
 		}},
 	{Metric{"kn_serving_queue_depth", Gauge, "requests", nil,
-		"Requests that wait for a slot now; those in flight are not in it."},
+		"Requests that wait for a slot now, without requests in flight."},
 		Current, admission, fromStart, func(p *page) { p.number(float64(p.admission.QueueDepth)) }},
 	{Metric{"http_server_request_duration_seconds", Histogram, "seconds", httpLabels,
-		"Time from the arrival of a request to the end of its response, waiting included."},
+		"Time from the arrival of a request to the end of its response, including the time in the queue."},
 		Current, requests, whenCounted, func(p *page) {
 			for k, r := range p.by(wholeKey, server) {
 				p.histogram(r, durationsCurrent, true, p.httpValues(k)...)
 			}
 		}},
 	{Metric{"http_server_request_body_size_bytes", Histogram, "bytes", httpLabels,
-		"Size of request bodies, as taken from the client."},
+		"Size of request bodies, as received from the client."},
 		Current, requests, whenCounted, func(p *page) {
 			for k, r := range p.by(wholeKey, request) {
 				p.histogram(r, sizesCurrent, true, p.httpValues(k)...)
 			}
 		}},
 	{Metric{"http_server_response_body_size_bytes", Histogram, "bytes", httpLabels,
-		"Size of response bodies, as given to the client."},
+		"Size of response bodies, as sent to the client."},
 		Current, requests, whenCounted, func(p *page) {
 			for k, r := range p.by(wholeKey, response) {
 				p.histogram(r, sizesCurrent, true, p.httpValues(k)...)
@@ -166,7 +166,7 @@ var rows = []row{
 			}
 		}},
 	{Metric{"revision_request_latencies", Histogram, "milliseconds", legacyLabels,
-		"Time from the arrival of a request to the end of its response, waiting included."},
+		"Time from the arrival of a request to the end of its response, including the time in the queue."},
 		Legacy, requests, whenCounted, func(p *page) {
 			for k, r := range p.by(tagCodeKey, server) {
 				p.histogram(r, durationsLegacy, false, p.legacyTag(k)...)
@@ -187,18 +187,18 @@ var rows = []row{
 			}
 		}},
 	{Metric{"revision_queue_depth", Gauge, "requests", legacyIdentity,
-		"Requests that wait for a slot now; those in flight are not in it."},
+		"Requests that wait for a slot now, without requests in flight."},
 		Legacy, admission, fromStart, func(p *page) { p.number(float64(p.admission.QueueDepth), p.legacy()...) }},
 
 	{Metric{"queuegate_request_outcomes_total", Counter, "requests", []string{"outcome"},
-		"Requests that have ended, by how; served and tunnelled got the response of the user container."},
+		"Requests that have ended, by outcome; served and tunnelled requests got the response of the user container."},
 		always, requests, alertedOutcomes, func(p *page) {
 			for _, o := range gate.Outcomes() {
 				p.number(float64(p.Requests.outcomes[o].Load()), o.String())
 			}
 		}},
 	{Metric{"queuegate_responses_total", Counter, "requests", []string{"code_class"},
-		"Requests that have ended, by class of their status."},
+		"Requests that have ended, by class of the status."},
 		always, requests, fromStart, func(p *page) {
 			var counts [len(classNames)]uint64
 			for i := range p.series {
@@ -209,13 +209,13 @@ var rows = []row{
 			}
 		}},
 	{Metric{"queuegate_proxied_requests_total", Counter, "requests", nil,
-		"Requests that have ended and that the activator had proxied."},
+		"Requests proxied by the activator that have ended."},
 		always, requests, fromStart, func(p *page) { p.number(float64(p.Requests.proxied.Load())) }},
 	{Metric{"queuegate_request_body_bytes_total", Counter, "bytes", nil,
-		"Bytes of request bodies taken from clients, of requests that have ended."},
+		"Bytes of request bodies received from clients, of requests that have ended."},
 		always, requests, fromStart, func(p *page) { p.number(p.sum(request)) }},
 	{Metric{"queuegate_response_body_bytes_total", Counter, "bytes", nil,
-		"Bytes of response bodies given to clients, of requests that have ended."},
+		"Bytes of response bodies sent to clients, of requests that have ended."},
 		always, requests, fromStart, func(p *page) { p.number(p.sum(response)) }},
 	{Metric{"queuegate_queue_wait_seconds", Histogram, "seconds", nil,
 		"Time from the arrival of a request until it got its slot, or until its end if it got none."},
@@ -227,7 +227,7 @@ var rows = []row{
 		"Requests that hold a slot now."},
 		always, admission, fromStart, func(p *page) { p.number(float64(p.admission.InFlight)) }},
 	{Metric{"queuegate_queue_capacity", Gauge, "requests", nil,
-		"How many requests may wait."},
+		"Most queued requests at once."},
 		always, admission, fromStart, func(p *page) { p.number(float64(p.admission.QueueCapacity)) }},
 	{Metric{"queuegate_concurrency_limit", Gauge, "requests", nil,
 		"Most requests in flight at once; +Inf is unlimited."},
@@ -267,7 +267,7 @@ var rows = []row{
 		"Used share of the model server's KV cache, by its page."},
 		always, engine, fromStart, func(p *page) { p.number(p.engine.KV) }},
 	{Metric{"queuegate_engine_silent", Gauge, "", nil,
-		"1 while the model server's page has been invalid or missing for so long that only the limits of the gate hold, 0 otherwise."},
+		"1 while the model server's page has been invalid or missing for so long that only the limits of the gate apply, 0 otherwise."},
 		always, engine, fromStart, func(p *page) {
 			v := 0.0
 			if p.engine.Silent {
@@ -282,26 +282,26 @@ var rows = []row{
 		"Changes of live settings applied since the start, from annotations of the pod and SETTINGS_FILE."},
 		always, settings, fromStart, func(p *page) { p.number(float64(p.settings.Generation)) }},
 	{Metric{"queuegate_settings_error", Gauge, "", []string{"error"},
-		"1, with the first problem, while the latest live settings are invalid and the previous ones stay in force; no series otherwise."},
+		"1, with the first problem, while the latest live settings are invalid and the previous ones stay in effect; no series otherwise."},
 		always, settings, fromStart, func(p *page) {
 			if p.settings.Error != "" {
 				p.number(1, firstProblem(p.settings.Error))
 			}
 		}},
 	{Metric{"queuegate_upstream_open_connections", Gauge, "connections", nil,
-		"Connections to the user container that are open now, idle ones included."},
+		"Open connections to the user container, including idle ones."},
 		always, upstream, fromStart, func(p *page) { p.number(float64(p.upstream.Open)) }},
 	{Metric{"queuegate_upstream_idle_connections", Gauge, "connections", nil,
-		"Those of them that no request uses."},
+		"Open connections to the user container that no request uses."},
 		always, upstream, fromStart, func(p *page) { p.number(float64(p.upstream.Idle)) }},
 	{Metric{"queuegate_upstream_dials_total", Counter, "connections", nil,
 		"Attempts to connect to the user container for requests."},
 		always, upstream, fromStart, func(p *page) { p.number(float64(p.upstream.Dials)) }},
 	{Metric{"queuegate_upstream_reuses_total", Counter, "requests", nil,
-		"Requests that went out on a connection that was open already."},
+		"Requests sent on a connection that was already open."},
 		always, upstream, fromStart, func(p *page) { p.number(float64(p.upstream.Reuses)) }},
 	{Metric{"queuegate_upstream_replays_total", Counter, "requests", nil,
-		"Requests that went out once more because their connection turned out to be closed."},
+		"Requests that were retried because their connection was closed."},
 		always, upstream, fromStart, func(p *page) { p.number(float64(p.upstream.Retries)) }},
 	{Metric{"queuegate_container_state", Gauge, "", []string{"container", "state"},
 		"1 for the state that the user container is in, 0 for the others."},
@@ -317,7 +317,7 @@ var rows = []row{
 			}
 		}},
 	{Metric{"queuegate_container_transitions_total", Counter, "transitions", []string{"container", "state", "cause"},
-		"Changes of state of the user container, by the new state and why; no cause is a success."},
+		"Changes of state of the user container, by the new state and the cause; the cause of a success is empty."},
 		always, readiness, alertedTransitions, func(p *page) {
 			for i, counts := range p.Readiness.transitions {
 				for k, to := range append(slices.Clip(p.Readiness.cfg.Transitions), otherTransition) {
@@ -333,31 +333,31 @@ var rows = []row{
 			}
 		}},
 	{Metric{"queuegate_probe_connections_total", Counter, "probes", []string{"container"},
-		"Those of them that a connection was accepted for."},
+		"Readiness probes for which the user container accepted a connection."},
 		always, readiness, fromStart, func(p *page) {
 			for i, c := range p.containers {
 				p.number(float64(c.Reached), p.Readiness.cfg.Containers[i])
 			}
 		}},
 	{Metric{"queuegate_probe_duration_seconds", Histogram, "seconds", []string{"container"},
-		"Time that readiness probes took, whatever their result."},
+		"Duration of readiness probes, with any result."},
 		always, readiness, fromStart, func(p *page) {
 			for i, h := range p.Readiness.probes {
 				p.single(h, p.Readiness.cfg.Containers[i])
 			}
 		}},
 	{Metric{"queuegate_http2_client_connections", Gauge, "connections", nil,
-		"Connections of clients over HTTP/2 that are open now."},
+		"Open connections of clients over HTTP/2."},
 		always, http2, fromStart, func(p *page) { p.number(float64(p.http2.Connections)) }},
 	{Metric{"queuegate_http2_faults_total", Counter, "faults", []string{"kind"},
-		"Faults of peers over HTTP/2, by kind: what made the gate reset a stream or close a connection."},
+		"Faults of peers over HTTP/2 for which the gate reset a stream or closed a connection, by kind."},
 		always, http2, whenCounted, func(p *page) {
 			for _, kind := range slices.Sorted(maps.Keys(p.http2.Errors)) {
 				p.number(float64(p.http2.Errors[kind]), kind)
 			}
 		}},
 	{Metric{"queuegate_tls_certificate_expiry_timestamp_seconds", Gauge, "seconds", nil,
-		"When the certificate in use ends, as Unix time; 0 while there is none."},
+		"Expiry of the certificate in use, as Unix time; 0 while there is none."},
 		always, tls, fromStart, func(p *page) {
 			end := 0.0
 			if !p.tls.NotAfter.IsZero() {
@@ -366,19 +366,19 @@ var rows = []row{
 			p.number(end)
 		}},
 	{Metric{"queuegate_tls_certificate_loads_total", Counter, "loads", []string{"result"},
-		"New certificates that were found, by whether they could be used (success, failure)."},
+		"New certificates that were found, by the result of loading them (success, failure)."},
 		always, tls, whenCounted, func(p *page) { p.results(p.tls.Reloads, p.tls.ReloadFailures) }},
 	{Metric{"queuegate_tls_handshakes_total", Counter, "handshakes", []string{"result"},
 		"Handshakes on the TLS port that have ended, by result (success, failure)."},
 		always, tls, whenCounted, func(p *page) { p.results(p.tls.Handshakes, p.tls.HandshakeFailures) }},
 	{Metric{"queuegate_dropped_log_lines_total", Counter, "lines", []string{"log"},
-		"Lines that were lost, by log (request: the request log; gate: the gate's own): they could not be rendered or written, or their reader was too slow."},
+		"Lines that were dropped, by log (request: the request log; gate: the gate's own log), because they could not be rendered or written, or because their reader was too slow."},
 		always, dropped, whenCounted, func(p *page) {
 			p.number(float64(p.dropped.RequestLines), "request")
 			p.number(float64(p.dropped.GateLines), "gate")
 		}},
 	{Metric{"queuegate_dropped_spans_total", Counter, "spans", nil,
-		"Spans that were lost because the collector was too slow."},
+		"Spans that were dropped because the collector was too slow."},
 		always, dropped, whenCounted, func(p *page) { p.number(float64(p.dropped.Spans)) }},
 	{Metric{"queuegate_build_info", Gauge, "", []string{"version", "commit", "go_version"},
 		"Version of the binary. Always 1."},

@@ -15,12 +15,12 @@ func TestDocsHaveTheLimitsOfConnections(t *testing.T) {
 		{What: "request head, from its first byte to its last", Value: limits.Time(defaultHeadTimeout), Beyond: "408", Counter: gate.HeadTimeout.String()},
 		{What: "memory for heads", Value: fmt.Sprintf("`HEAD_MEMORY` (%s), shared by all heads beyond %s each", limits.Size(exchange.DefaultHeadMemory), limits.Size(exchange.FreeHeadBytes)),
 			Beyond: "503 `out of buffer memory`", Counter: gate.OutOfMemoryBudget.String()},
-		{What: "memory for bodies", Value: fmt.Sprintf("%s, shared with HTTP/2", limits.Size(exchange.BodyMemory)), Beyond: fmt.Sprintf("bodies go through %s each", limits.Size(smallBytes))},
-		{What: "body that is read while its receiver accepts none", Value: limits.Size(maxAhead), Beyond: "the sender waits"},
+		{What: "memory for bodies", Value: fmt.Sprintf("%s, shared with HTTP/2", limits.Size(exchange.BodyMemory)), Beyond: fmt.Sprintf("each body is copied through %s", limits.Size(smallBytes))},
+		{What: "bytes of a body that are read while the receiver accepts none", Value: limits.Size(maxAhead), Beyond: "the sender waits"},
 		{What: "a local reply that the client does not read", Value: limits.Time(time.Duration(replyTimeout)), Beyond: "the connection is closed"},
-		{What: "a client that still sends after its reply", Value: fmt.Sprintf("%s of silence, %s in all; %s every %s", limits.Time(time.Duration(lingerTimeout)),
+		{What: "a client that still sends after its reply", Value: fmt.Sprintf("%s of silence, %s in total; %s every %s", limits.Time(time.Duration(lingerTimeout)),
 			limits.Time(time.Duration(lingerTotal)), limits.Size(lingerBytes), limits.Time(time.Duration(lingerPause))), Beyond: "the connection is closed"},
-		{What: "such connections", Value: limits.Count(maxLingering), Beyond: "closed at once"},
+		{What: "connections of such clients", Value: limits.Count(maxLingering), Beyond: "closed at once"},
 		{What: "probes that wait for a result, per kind of prober", Value: limits.Count(exchange.MaxWaitingProbes), Beyond: "503", Counter: gate.NotReady.String()},
 	})
 }

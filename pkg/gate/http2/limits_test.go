@@ -25,21 +25,21 @@ var limitRows = []limits.Limit{
 		Beyond: "431",
 	},
 	{
-		What: "head, far beyond",
-		Value: fmt.Sprintf("a field block of twice `HTTP2_MAX_HEADER_LIST` (%s at least) or of %s CONTINUATION frames, or %d times that setting after decoding",
+		What: "head far beyond that limit",
+		Value: fmt.Sprintf("a field block of twice `HTTP2_MAX_HEADER_LIST` (%s at least) or of %s CONTINUATION frames, or %d times `HTTP2_MAX_HEADER_LIST` after decoding",
 			limits.Size(h2.DefaultMaxBlock), limits.Count(h2.MaxContinuations), h2.MaxListExcess),
 		Beyond:  "the connection ends: ENHANCE_YOUR_CALM",
 		Counter: h2.FaultHeaderBlock.String(),
 	},
 	{
 		What:    "memory for heads",
-		Value:   fmt.Sprintf("`HEAD_MEMORY`, shared by all heads beyond %s each; %s for a connection while more than half of it is in use", limits.Size(uncountedHead), limits.Size(maxConnHeads)),
+		Value:   fmt.Sprintf("`HEAD_MEMORY`, shared by all heads beyond %s each; %s for a connection while more than half of `HEAD_MEMORY` is in use", limits.Size(uncountedHead), limits.Size(maxConnHeads)),
 		Beyond:  "503 `out of buffer memory`, or the stream or the connection ends: ENHANCE_YOUR_CALM",
 		Counter: h2.FaultHeaderBlock.String(),
 	},
 	{
 		What:   "head of a request towards a container over HTTP/2",
-		Value:  fmt.Sprintf("its `SETTINGS_MAX_HEADER_LIST_SIZE`, %s if it announces none", limits.Size(h2.DefaultMaxList)),
+		Value:  fmt.Sprintf("the container's `SETTINGS_MAX_HEADER_LIST_SIZE`, %s if it announces none", limits.Size(h2.DefaultMaxList)),
 		Beyond: "431; not forwarded",
 	},
 	{
@@ -55,14 +55,14 @@ var limitRows = []limits.Limit{
 		Counter: h2.FaultHeaderBlock.String(),
 	},
 	{
-		What:   "body ahead of the container",
+		What:   "bytes of a request body that the container has not read",
 		Value:  fmt.Sprintf("%s per stream; per connection %s at first, %s once it carries bodies", limits.Size(streamWindow), limits.Size(h2.InitialWindow+1), limits.Size(connWindow)),
 		Beyond: "the client waits (flow control)",
 	},
 	{
 		What:   "frames for a client that does not read",
-		Value:  fmt.Sprintf("%s beyond what the kernel takes; %s while the memory for bodies is used up", limits.Size(maxUnwritten), limits.Size(maxUnwrittenOverBudget)),
-		Beyond: "its streams wait, and the container with them, until a clock of the request runs out",
+		Value:  fmt.Sprintf("%s in addition to the kernel's buffer; %s while the memory for bodies is used up", limits.Size(maxUnwritten), limits.Size(maxUnwrittenOverBudget)),
+		Beyond: "its streams wait, and the container with them, until a timeout of the request expires",
 	},
 	{
 		What:   "streams of load reports, per event loop",
@@ -81,8 +81,8 @@ var limitRows = []limits.Limit{
 		Counter: h2.FaultResets.String(),
 	},
 	{
-		What:    "frames that carry nothing: empty DATA, SETTINGS, PING, PRIORITY, WINDOW_UPDATE, unknown types",
-		Value:   fmt.Sprintf("%s in a second, beyond those that frames with content have earned the client", limits.Count(h2.MaxEmptyFrames)),
+		What:    "frames without content: empty DATA, SETTINGS, PING, PRIORITY, WINDOW_UPDATE, unknown types",
+		Value:   fmt.Sprintf("%s in a second, beyond the allowance that frames with content add", limits.Count(h2.MaxEmptyFrames)),
 		Beyond:  "the same",
 		Counter: h2.FaultEmptyFrames.String(),
 	},
@@ -104,20 +104,20 @@ var limitRows = []limits.Limit{
 		Counter: h2.FaultIdle.String(),
 	},
 	{
-		What:   "a window that stays at zero, concurrency slot",
+		What:   "concurrency slot of a stream whose window stays at zero",
 		Value:  fmt.Sprintf("released once the gate has read the whole response, up to %s", limits.Size(streamWindow)),
 		Beyond: "the slot is held until the response ends",
 	},
 	{
-		What:    "a window that stays at zero",
-		Value:   "the idle clock, or the request clock",
+		What:    "time for which a window stays at zero",
+		Value:   "the idle timeout, or the request timeout",
 		Beyond:  "the stream is reset",
 		Counter: h2.FaultIdle.String(),
 	},
 	{
 		What:   "connections without a stream",
 		Value:  "descriptors ([descriptors](descriptors.md))",
-		Beyond: "the longest idle is closed, with GOAWAY; those on which a head has begun last",
+		Beyond: "the longest idle connection is closed, with GOAWAY; connections on which a head has begun are closed last",
 	},
 }
 

@@ -14,7 +14,7 @@ func TestDocsListTheLimitsOfMessages(t *testing.T) {
 		{What: "head", Value: limits.Size(MaxHeadBytes), Beyond: "431, or 414 within the request line; 502 for a response", Counter: gate.HeadTooLarge.String()},
 		{What: "fields of a head", Value: limits.Count(MaxFields), Beyond: "431; 502 for a response", Counter: gate.HeadTooLarge.String()},
 		{What: "elements of all Connection fields; of all TE and Upgrade fields", Value: fmt.Sprintf("%s each", limits.Count(maxOptions)), Beyond: malformed},
-		{What: "names that Trailer announces", Value: limits.Count(maxOptions), Beyond: "the field is not forwarded"},
+		{What: "announced trailer names", Value: limits.Count(maxOptions), Beyond: "the field is not forwarded"},
 		{What: "value of a response's Content-Length", Value: limits.Size(maxLengthBytes), Beyond: "502", Counter: gate.UpstreamMalformed.String()},
 		{What: "chunk extensions of a body", Value: limits.Size(maxExtensionBytes), Beyond: "the body is malformed: the message ends there"},
 		{What: "trailers of a body", Value: limits.Size(maxTrailerBytes), Beyond: "the same"},

@@ -71,13 +71,13 @@ func otelRows(c *Config) (rows []row) {
 	}
 	return append(rows, []row{
 		{"OTEL_SERVICE_NAME", "otel-service-name", "(SERVING_SERVICE)", freeText.at(&c.Identity.ServiceName),
-			"service.name of traces and metrics. Default: the first one set of SERVING_SERVICE, SERVING_CONFIGURATION, SERVING_REVISION or " +
+			"service.name of traces and metrics. Default: the first of these that is set: SERVING_SERVICE, SERVING_CONFIGURATION, SERVING_REVISION, " +
 				"service.name of OTEL_RESOURCE_ATTRIBUTES."},
 		{"OTEL_RESOURCE_ATTRIBUTES", "otel-resource-attributes", "(none)", resourceAttributes.at(&c.OTel.ResourceAttributes),
-			"Attributes of the resource of traces and metrics over OTLP, in addition to the gate's, which take precedence. They are labels of target_info for Prometheus."},
+			"Attributes of the resource of traces and metrics over OTLP, in addition to the gate's, which take precedence. For Prometheus these attributes are labels of target_info."},
 		{"OTEL_TRACES_SAMPLER", "otel-traces-sampler", "(parentbased_traceidratio of TRACING_CONFIG_SAMPLE_RATE)", sampler.at(&c.OTel.Sampler),
-			"Requests that are traced: always_on, always_off, traceidratio (a share of OTEL_TRACES_SAMPLER_ARG), or one of these after parentbased_, " +
-				"which follow the sender's decision. It takes precedence over TRACING_CONFIG_SAMPLE_RATE and OBSERVABILITY_CONFIG."},
+			"Requests that are traced: always_on, always_off, traceidratio (the share OTEL_TRACES_SAMPLER_ARG), or one of these with the prefix parentbased_, " +
+				"which follows the sender's decision. It takes precedence over TRACING_CONFIG_SAMPLE_RATE and OBSERVABILITY_CONFIG."},
 		{"OTEL_TRACES_SAMPLER_ARG", "otel-traces-sampler-arg", "(1)", samplerArg.at(&c.OTel.SamplerArg),
 			"Share from 0 to 1 of the samplers traceidratio and parentbased_traceidratio. Without OTEL_TRACES_SAMPLER it replaces TRACING_CONFIG_SAMPLE_RATE, and a number above 1 means 1."},
 		{"OTEL_PROPAGATORS", "otel-propagators", "(tracecontext, b3 and b3multi, whichever comes)", propagatorNames.at(&c.OTel.Propagators),

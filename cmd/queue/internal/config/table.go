@@ -52,21 +52,21 @@ func trafficRows(c *Config) []row {
 		{"QUEUE_SERVING_PORT", "port", "8012", port.at(&c.ServingPort),
 			"Port for traffic and network probes."},
 		{"QUEUE_SERVING_TLS_PORT", "tls-port", "8112", portOrOff.at(&c.ServingTLSPort),
-			"The same over TLS, once CERT_DIR holds a certificate; 0 = off."},
+			"Port for traffic and network probes over TLS, once CERT_DIR holds a certificate; 0 = off."},
 		{"USER_PORT", "user-port", "8080", portOrAuto.at(&c.UserPort),
-			"Port of the container, on 127.0.0.1. auto: the one on which the application behind \"queue -- COMMAND\" listens."},
+			"Port of the container, on 127.0.0.1. auto: the port on which the application behind \"queue -- COMMAND\" listens."},
 		{"PRESET", "preset", "(none)", choice(presetNames, presetNames).at(&c.Preset),
-			"Kind of model server behind the gate. Gives the settings listed in docs/models.md values that suit it, unless another source sets them."},
+			"Kind of model server behind the gate. It sets the settings listed in docs/models.md to values for this server, unless another source sets them."},
 		{"LISTEN_ADDRESS", "listen-address", "(all, IPv4 and IPv6)", address.at(&c.ListenAddress),
-			"Address to listen on, for all ports but that of the status page."},
+			"Address to listen on, for all ports except the status page's."},
 		{"THREADS", "threads", "0 = automatic", count(1024).at(&c.Threads),
 			"Number of event loops."},
 		{"CLIENT_HALF_CLOSE", "client-half-close", "close", choice([]string{"close", "answer", "gone"}, []bool{false, true, false}).at(&c.Gate.AllowHalfClose),
 			"Meaning of a client's FIN before its response has ended: the client has disconnected (close, or gone), or it still reads (answer)."},
 		{"TRUSTED_SOURCES", "trusted-sources", "(all)", prefixes.at(&c.Gate.TrustedSources),
-			"Peers whose probe headers, user agents and forwarding fields are believed, always with loopback. A request of any other peer " +
-				"is traffic, without its K-Proxy-Request, K-Original-Host, X-Forwarded-*, Forwarded, X-Real-IP, X-Request-Start, Knative-Serving-*, " +
-				"and without names that equal one of these when _ is read as -."},
+			"Peers whose probe headers, user agents and forwarding fields are accepted, in addition to loopback. A request of any other peer " +
+				"is traffic, and its K-Proxy-Request, K-Original-Host, X-Forwarded-*, Forwarded, X-Real-IP, X-Request-Start and Knative-Serving-* " +
+				"are removed, also if they are spelled with _ for -."},
 		{"SERVER_TIMING", "server-timing", "false", yesNo.at(&c.Gate.ServerTiming),
 			"Add Server-Timing to responses: the milliseconds for which the request waited for a slot (queue), for a connection (connect) and for the response head (upstream)."},
 		{"REQUEST_START", "request-start", "false", yesNo.at(&c.Gate.RequestStart),
@@ -88,47 +88,47 @@ func trafficRows(c *Config) []row {
 func admissionRows(c *Config) []row {
 	return []row{
 		{"CONTAINER_CONCURRENCY", "concurrency", "0 = unlimited", concurrency.live(&c.Concurrency),
-			"Concurrency limit: the most requests in flight at once. auto finds the one at which the container's latency has not begun to rise."},
+			"Concurrency limit: the most requests in flight at once. auto finds the limit at which the container's latency has not begun to rise."},
 		{"CONCURRENCY_HARD", "concurrency-hard", "false", yesNo.at(&c.Gate.HardConcurrency),
-			"Hold the slot of a request whose client has disconnected until the container closes or finishes: it never works on more than the limit."},
+			"Hold the slot of a request whose client has disconnected until the container closes the connection or finishes, so that the container never processes more requests than the limit."},
 		{"QUEUE_CAPACITY", "queue-capacity", "(10 x the concurrency limit, or 1000 without one)", count(admission.MaxCapacity).live(&c.Gate.QueueCapacity),
-			"Number of requests that may be queued; the next one gets 503. Without a setting it follows the limit of CONTAINER_CONCURRENCY=auto, and a queue that does not drain rejects its oldest requests."},
+			"Number of requests that may be queued; the next one gets 503. If it is not set, it follows the limit of CONTAINER_CONCURRENCY=auto, and a queue that does not drain rejects its oldest requests."},
 		{"QUEUE_MAX_WAIT", "queue-max-wait", "0 = off", duration.live(&c.Gate.QueueMaxWait),
 			"Longest wait in the queue; then 503."},
 		{"QUEUE_FAIR_BY", "queue-fair-by", "(strict FIFO)", selector.live(&c.Gate.Overload.FairBy),
 			"Key by which queued requests share slots fairly: a header field, the peer's address or a segment of the path. A full queue sheds the newest request of the key with the most queued requests. A peer that TRUSTED_SOURCES does not name has its address (IPv6: its /64) as its key."},
 		{"QUEUE_PRIORITY_BY", "queue-priority-by", "(none)", headerField.live(&c.Gate.Overload.PriorityBy),
-			"Header field with the priority class, 0 (first) to 7, alone or as u= of RFC 9218; 3 without one. TRUSTED_SOURCES says whose is believed."},
+			"Header field with the priority class, 0 (first) to 7, alone or as u= of RFC 9218; 3 without one. Only peers in TRUSTED_SOURCES may set it."},
 		{"QUEUE_EVICT", "queue-evict", "(none)", evictionRule.live(&c.Gate.Overload.Evict),
 			"Eviction: a request that has been queued for longer than after ends the youngest request in flight of a lower class, N or below (greater numbers), to get its slot. " +
 				"At most rate evictions per second (default 1), after a burst of a quarter of the slots. Needs QUEUE_PRIORITY_BY."},
 		{"QUEUE_COST_BY", "queue-cost-by", "(none)", costField.live(&c.Gate.Overload.CostBy),
 			"Cost of a request in units: length, a quarter of the body's Content-Length (about its tokens), or the number in a header field; at least 1. " +
-				"QUEUE_FAIR_BY then shares units, not slot time. TRUSTED_SOURCES says whose field is believed. Needs QUEUE_COST_LIMIT."},
+				"QUEUE_FAIR_BY then shares units, not slot time. Only peers in TRUSTED_SOURCES may set the field. Needs QUEUE_COST_LIMIT."},
 		{"QUEUE_COST_LIMIT", "queue-cost-limit", "0 = off", count(admission.MaxCost).live(&c.Gate.Overload.CostLimit),
-			"Most units of all requests in flight together, beside CONTAINER_CONCURRENCY and also without it. A request that costs more is served when nothing else is in flight. Needs QUEUE_COST_BY."},
+			"Maximum sum of the units of all requests in flight; it applies with and without CONTAINER_CONCURRENCY. A request that costs more is served when nothing else is in flight. Needs QUEUE_COST_BY."},
 		{"ENGINE_METRICS", "engine-metrics", "(none)", loopbackURL.at(&c.EngineMetrics),
 			"Page with the metrics of the model server behind the gate (vLLM, SGLang, TensorRT-LLM, Triton), such as http://127.0.0.1:8000/metrics. " +
-				"Requests are admitted only while it shows room; it is read only while there are requests. Without a valid page, only the other limits hold."},
+				"Requests are admitted only while the page shows room; the gate reads the page only while there are requests. Without a valid page, only the other limits apply."},
 		{"ENGINE_METRICS_PERIOD", "engine-metrics-period", "50ms", pollPeriod.at(&c.EngineMetricsPeriod),
-			"Time between two reads of that page."},
+			"Time between two reads of the page of ENGINE_METRICS."},
 		{"ENGINE_MAX_WAITING", "engine-max-waiting", "0", count(admission.MaxLimit).live(&c.EngineMaxWaiting),
-			"Requests are admitted while at most this many wait in the model server's own queue. At most one more than this number is admitted between two reads of its page, beside one for each request that ends."},
+			"Requests are admitted while at most this many wait in the model server's own queue. At most one more than this number is admitted between two reads of its page, plus one for each request that ends."},
 		{"ENGINE_MAX_KV", "engine-max-kv", "0.9", rate.live(&c.EngineMaxKV),
-			"No request is admitted while more than this share of the model server's KV cache is in use, until 0.02 less is; 1 = no limit."},
+			"Once more than this share of the model server's KV cache is in use, no request is admitted until the share is 0.02 below this value; 1 = no limit."},
 		{"QUEUE_DEADLINE_BY", "queue-deadline-by", "(none)", timeoutField.live(&c.Gate.Overload.DeadlineBy),
-			"Header field that says how long the client will wait, such as header:grpc-timeout; a request that cannot be served in time gets 504 before it begins. " +
-				"A plain number is in seconds, or in milliseconds with :ms or if the name ends in -ms. TRUSTED_SOURCES says whose is believed."},
+			"Header field with the time that the client will wait, such as header:grpc-timeout; a request that cannot be served in time gets 504 before it begins. " +
+				"A plain number is in seconds, or in milliseconds with :ms or if the name ends in -ms. Only peers in TRUSTED_SOURCES may set it."},
 		{"QUEUE_RETRY_AFTER", "queue-retry-after", "1", either("1", "measured").live(&c.Gate.Overload.MeasuredRetry),
-			"Retry-After of a 503 of the queue: one second, or the time that the queue needs to drain as measured."},
+			"Retry-After of a 503 of the queue: one second, or the measured time that the queue needs to drain."},
 		{"QUEUE_REFUSAL_STATUS", "queue-refusal-status", "503", choice([]string{"503", "429"}, []int{503, 429}).live(&c.Gate.QueueRefusalStatus),
 			"Status of a request that a full queue rejects or that has waited for QUEUE_MAX_WAIT. 429 does not count as a failure of the pod for outlier detection and error budgets."},
 		{"UNLIMITED_PATHS", "unlimited-paths", "(none)", pathPatterns.at(&c.Gate.UnlimitedPaths),
-			"Paths that are served without a slot, without the queue and without being counted, such as /metrics for scrapers; /health/* means all below."},
+			"Paths that are served without a slot, without the queue and without being counted, such as /metrics for scrapers; /health/* means all paths below /health/."},
 		{"UNLIMITED_CAPACITY", "unlimited-capacity", "8", whole("N", 1, 1024, "a whole number from 1 to 1024").at(&c.Gate.UnlimitedCapacity),
-			"Most requests for UNLIMITED_PATHS at once; further ones are rejected like those of a full queue."},
+			"Most requests for UNLIMITED_PATHS at once; further requests are rejected as by a full queue."},
 		{"UNCOUNTED_PATHS", "uncounted-paths", "(none)", urlPaths.at(&c.UncountedPaths),
-			"Paths that are served but not counted, for health checks of your own; compared exactly."},
+			"Paths that are served but not counted, for your own health checks; compared exactly."},
 	}
 }
 
@@ -154,16 +154,16 @@ func containerRows(c *Config) []row {
 		{"UPSTREAM_WAIT", "upstream-wait", "10s", duration.live(&c.Gate.UpstreamWait),
 			"How long a request is queued at start-up while the container does not listen yet; then 503."},
 		{"UPSTREAM_RESTART_WAIT", "upstream-restart-wait", "1s", duration.live(&c.Gate.UpstreamRestartWait),
-			"The same once the container has been ready."},
+			"How long a request is queued while the container does not listen after it has been ready; then 503."},
 		{"UPSTREAM_PROTOCOL", "upstream-protocol", "auto", words("auto", "http1", "h2c").at(&c.UpstreamProtocol),
 			"Protocol towards the container for requests over HTTP/2: HTTP/1.1 (http1), HTTP/2 without TLS by prior knowledge (h2c), " +
-				"or the one that it speaks, detected once per start (auto). Requests over HTTP/1 go out as HTTP/1.1 unless the container speaks HTTP/2 alone (auto) or h2c is set."},
+				"or the container's protocol, detected once per start (auto). Requests over HTTP/1 are sent over HTTP/1.1 unless the container speaks only HTTP/2 (auto) or h2c is set."},
 		{"ENABLE_HTTP2_AUTO_DETECTION", "http2-auto-detection", "false", yesNo.at(&c.ignored.http2AutoDetection),
-			noEffect + ": UPSTREAM_PROTOCOL=auto always detects it."},
+			noEffect + ": UPSTREAM_PROTOCOL=auto always detects HTTP/2."},
 		{"UPSTREAM_TLS", "upstream-tls", "off", either("off", "true").at(&c.UpstreamTLS),
-			"Speak TLS to the container. UPSTREAM_TLS_CA, ROOT_CA, UPSTREAM_TLS_SERVER_NAME or UPSTREAM_TLS_INSECURE says how it is verified."},
+			"Speak TLS to the container. UPSTREAM_TLS_CA, ROOT_CA, UPSTREAM_TLS_SERVER_NAME and UPSTREAM_TLS_INSECURE determine how its certificate is verified."},
 		{"UPSTREAM_TLS_CA", "upstream-tls-ca", "(ROOT_CA, else those of the system)", file.at(&c.UpstreamTLSCA),
-			"File of the certificates, in PEM, one of which must have signed the container's."},
+			"File of the certificates, in PEM, one of which must have signed the container's certificate."},
 		{"UPSTREAM_TLS_SERVER_NAME", "upstream-tls-server-name", "(localhost)", host.at(&c.UpstreamTLSServerName),
 			"Name that the container's certificate must have."},
 		{"UPSTREAM_TLS_INSECURE", "upstream-tls-insecure", "false", yesNo.at(&c.UpstreamTLSInsecure),
@@ -174,7 +174,7 @@ func containerRows(c *Config) []row {
 func readinessRows(c *Config) []row {
 	return []row{
 		{"SERVING_READINESS_PROBE", "readiness-probe", "(a TCP probe of USER_PORT)", readinessProbe.at(&c.ReadinessProbe),
-			"The container's readiness probe as Kubernetes writes it, or an array of one for each container; none: always ready."},
+			"The container's readiness probe as Kubernetes writes it, or an array with one probe for each container; none: always ready."},
 		{"ENABLE_MULTI_CONTAINER_PROBES", "multi-container-probes", "false", yesNo.at(&c.MultiContainerProbes),
 			"SERVING_READINESS_PROBE is an array, which may be empty."},
 		{"CONTAINER_NAMES", "container-names", "(index and port)", containerNames.at(&c.ContainerNames),
@@ -193,9 +193,9 @@ func appProbeRows(c *Config) []row {
 		{"KUBE_APP_PROBERS ISTIO_KUBE_APP_PROBERS", "app-probers", "(none)", appProbers.at(&c.AppProbers),
 			"The container's own probes by path, for a kubelet that sends them to the gate."},
 		{"APP_PROBE_HOST", "app-probe-host", "127.0.0.1", host.at(&c.AppProbeHost),
-			"Host that those probes go to."},
+			"Host to which the probes of KUBE_APP_PROBERS are sent."},
 		{"APP_PROBE_PORT", "app-probe-port", "0 = admin port only", portOrOff.at(&c.AppProbePort),
-			"Port for those probes alone."},
+			"Additional port that serves only the paths of KUBE_APP_PROBERS."},
 	}
 }
 
@@ -204,9 +204,9 @@ func drainRows(c *Config) []row {
 		{"DRAIN_QUIET_SECONDS", "drain-quiet", "(30 on Kubernetes and Knative, 0 elsewhere)", seconds.at(&c.Gate.DrainQuiet),
 			"A drain ends after this long without a request; 0 ends it as soon as nothing is open."},
 		{"DRAIN_TUNNEL_SECONDS", "drain-tunnel", "60", seconds.at(&c.Gate.DrainTunnel),
-			"Longest life of tunnels after the listeners close."},
+			"Longest duration of tunnels after the listeners close."},
 		{"STOP_TIMEOUT", "stop-timeout", "10s", duration.at(&c.StopTimeout),
-			"How long the application behind \"queue -- COMMAND\" may take to end after its signal; then its process group gets SIGKILL. 0 = for ever."},
+			"How long the application behind \"queue -- COMMAND\" may take to end after its signal; then its process group gets SIGKILL. 0 = no limit."},
 		{"IDLE_STOP", "idle-stop", "0 = off", idleTime.at(&c.IdleStop),
 			"Time without a request or tunnel after which the application behind \"queue -- COMMAND\" is stopped, until the next request starts it again; IDLE_FREEZE and IDLE_HOOK replace the stop. Probes report ready meanwhile."},
 		{"IDLE_FREEZE", "idle-freeze", "false", yesNo.at(&c.IdleFreeze),
@@ -225,19 +225,19 @@ func drainRows(c *Config) []row {
 func portRows(c *Config) []row {
 	return []row{
 		{"SIDE_PORTS", "side-ports", "(each where its setting says)", sidePortBlock.at(&c.SidePorts),
-			"All ports beside the serving port at once, so that several gates run on one host: off, or the first of six in a row, for TLS, " +
-				"admin, autoscaler, metrics, status and profiling. A port with a setting of its own stays there. DRAIN_SOCKET is then " +
+			"All ports except the serving port, so that several gates run on one host: off, or the first of six consecutive ports, for TLS, " +
+				"admin, autoscaler, metrics, status and profiling. A port whose own setting is set does not change. DRAIN_SOCKET is then " +
 				"@queuegate-QUEUE_SERVING_PORT unless set."},
 		{"ADMIN_PORT", "admin-port", "8022", portOrOff.at(&c.AdminPort),
 			"Port for /wait-for-drain, /health and /app-health; 0 = off."},
 		{"AUTOSCALER_METRICS_PORT", "autoscaler-metrics-port", "9090", portOrOff.at(&c.AutoscalerMetricsPort),
 			"Port for Knative's autoscaler; 0 = off."},
 		{"METRICS_PORT", "metrics-port", "9091", portOrOff.at(&c.MetricsPort),
-			"Port for Prometheus, where SERVING_REQUEST_METRICS_BACKEND is prometheus; 0 = off."},
+			"Port for Prometheus, if SERVING_REQUEST_METRICS_BACKEND is prometheus; 0 = off."},
 		{"STATUS_PORT", "status-port", "8023", portOrOff.at(&c.StatusPort),
 			"Port for the status page, on 127.0.0.1 only; 0 = off."},
 		{"PROFILING_PORT", "profiling-port", "8008", portOrOff.at(&c.ProfilingPort),
-			"Port for pprof, where ENABLE_PROFILING is true; 0 = off."},
+			"Port for pprof, if ENABLE_PROFILING is true; 0 = off."},
 		{"PROFILING_ADDRESS", "profiling-address", "(LISTEN_ADDRESS)", address.at(&c.ProfilingAddress),
 			"Address on which pprof listens."},
 	}
@@ -246,7 +246,7 @@ func portRows(c *Config) []row {
 func metricsRows(c *Config) []row {
 	return []row{
 		{"OBSERVABILITY_CONFIG", "observability-config", "(none)", observabilityConfig.at(&c.observability),
-			"Knative's settings for metrics, tracing, profiling and the request log; each single setting wins over it."},
+			"Knative's settings for metrics, tracing, profiling and the request log; each separate setting takes precedence over it."},
 		{"METRICS_NAMES", "metrics-names", "current", words("current", "legacy", "both").at(&c.MetricsNames),
 			"Generation of Knative's metric names."},
 		{"SERVING_REQUEST_METRICS_BACKEND requestMetrics.protocol", "metrics", "prometheus", metricsBackend.at(&c.MetricsBackend),
@@ -257,9 +257,9 @@ func metricsRows(c *Config) []row {
 		{"TRACING_CONFIG_BACKEND tracing.protocol", "tracing", "none", words("none", "zipkin", "grpc", "http/protobuf", "stdout", "stackdriver").at(&c.Tracing.Protocol),
 			"Exporter of traces. stackdriver, of earlier versions of Knative, counts as none."},
 		{"TRACING_CONFIG_ZIPKIN_ENDPOINT tracing.endpoint", "tracing-endpoint", "(none)", endpoint.at(&c.Tracing.Endpoint),
-			"Collector of traces, whatever the protocol."},
+			"Collector of traces, for any protocol."},
 		{"TRACING_CONFIG_SAMPLE_RATE tracing.samplingRate", "tracing-sample-rate", "0.1", rate.at(&c.Tracing.SamplingRate),
-			"Share of the requests without a sampling decision of the sender that are traced. With 0 or 1, no request or every request is traced, regardless of that decision."},
+			"Share that is traced of the requests without a sampling decision of the sender. With 0 or 1, no request or every request is traced, regardless of that decision."},
 		{"TRACING_CONFIG_DEBUG", "tracing-debug", "false", yesNo.at(&c.Tracing.Debug),
 			"Trace every request."},
 		{"TRACING_ATTRIBUTES", "tracing-attributes", "current", either("current", "legacy").at(&c.Tracing.LegacyAttributes),
@@ -279,9 +279,9 @@ func logRows(c *Config) []row {
 		{"SERVING_LOGGING_LEVEL", "log-level", "(level of SERVING_LOGGING_CONFIG, else info)", logLevel.at(&c.LogLevel),
 			"Lowest level that is logged."},
 		{"SERVING_ENABLE_REQUEST_LOG .enableRequestLog", "request-log", "false", yesNo.live(&c.RequestLog),
-			"Write a line for each request to stdout. The log on a terminal has lines about requests anyway, unless this is set to false."},
+			"Write a line for each request to stdout. The gate's own log on a terminal has a line for each request even without this setting, unless it is set to false."},
 		{"SERVING_REQUEST_LOG_TEMPLATE .requestLogTemplate", "request-log-template", "(a JSON line)", logTemplate.live(&c.RequestLogTemplate),
-			"Content of that line: a Go template over .Request, .Response, .Revision and .TraceID, or \"json\" for the default line " +
+			"Content of a line of the request log: a Go template over .Request, .Response, .Revision and .TraceID, or \"json\" for the default line " +
 				"with times, outcome and bytes."},
 		{"SERVING_ENABLE_PROBE_REQUEST_LOG .enableProbeRequestLog", "probe-request-log", "false", yesNo.live(&c.RequestLogProbes),
 			"Write lines for probes too."},
@@ -291,7 +291,7 @@ func logRows(c *Config) []row {
 func tlsRows(c *Config) []row {
 	return []row{
 		{"CERT_DIR", "cert-dir", "/var/lib/knative/certs", directory.at(&c.TLS.Dir),
-			"Directory of tls.crt and tls.key, or of credentialbundle.pem with key and certificates; loaded again when they change."},
+			"Directory of tls.crt and tls.key, or of credentialbundle.pem with key and certificates; reloaded when they change."},
 		{"QUEUE_PROXY_TLS_MIN_VERSION", "tls-min-version", "(1.2)", tlsVersion.at(&c.TLS.MinVersion),
 			"Lowest version of TLS."},
 		{"QUEUE_PROXY_TLS_MAX_VERSION", "tls-max-version", "(1.3)", tlsVersion.at(&c.TLS.MaxVersion),
@@ -301,7 +301,7 @@ func tlsRows(c *Config) []row {
 		{"QUEUE_PROXY_TLS_CURVE_PREFERENCES", "tls-curve-preferences", "(those of Go)", curves.at(&c.TLS.Curves),
 			"Key exchanges to choose from."},
 		{"TLS_CLIENT_CA", "tls-client-ca", "(none: clients need no certificate)", file.at(&c.TLS.ClientCA),
-			"File of the certificates, in PEM, one of which must have signed the client's; loaded again when it changes."},
+			"File of the certificates, in PEM, one of which must have signed the client's certificate; reloaded when it changes."},
 		{"TLS_CLIENT_SANS", "tls-client-sans", "(any that TLS_CLIENT_CA signed)", certNames.at(&c.TLS.ClientSANs),
 			"DNS names and URIs, one of which a client's certificate must have; compared exactly, without expanding wildcards."},
 		{"TLS_ONLY", "tls-only", "false", yesNo.at(&c.Gate.TLSOnly),
@@ -340,7 +340,7 @@ func serviceRows(c *Config) []row {
 			"File with the pod's annotations in the form of the downward API. Annotations " + AnnotationPrefix + "FLAG set live settings, " +
 				"and are read again when they change. They take precedence over SETTINGS_FILE."},
 		{"SETTINGS_FILE", "settings-file", "(none)", file.at(&c.SettingsFile),
-			"File with live settings in the same form, a line FLAG=\"VALUE\" for each, such as that of a mounted ConfigMap; read again when it changes. " +
+			"File with live settings in the same form, a line FLAG=\"VALUE\" for each, such as a file of a mounted ConfigMap; read again when it changes. " +
 				"It takes precedence over flags and variables."},
 		{"SETTINGS_ALLOW", "settings-allow", "(all live settings)", liveNames.at(&c.SettingsAllow),
 			"Flags of the live settings that ANNOTATIONS_FILE and SETTINGS_FILE may set; none: no setting."},
