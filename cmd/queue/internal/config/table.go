@@ -259,7 +259,7 @@ func metricsRows(c *Config) []row {
 		{"TRACING_CONFIG_ZIPKIN_ENDPOINT tracing.endpoint", "tracing-endpoint", "(none)", endpoint.at(&c.Tracing.Endpoint),
 			"Collector of traces, for any protocol."},
 		{"TRACING_CONFIG_SAMPLE_RATE tracing.samplingRate", "tracing-sample-rate", "0.1", rate.at(&c.Tracing.SamplingRate),
-			"Share that is traced of the requests without a sampling decision of the sender. With 0 or 1, no request or every request is traced, regardless of that decision."},
+			"Sampling rate of traces for requests without a sampling decision of the sender. With 0 or 1, no request or every request is traced, regardless of that decision."},
 		{"TRACING_CONFIG_DEBUG", "tracing-debug", "false", yesNo.at(&c.Tracing.Debug),
 			"Trace every request."},
 		{"TRACING_ATTRIBUTES", "tracing-attributes", "current", either("current", "legacy").at(&c.Tracing.LegacyAttributes),
