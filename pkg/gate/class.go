@@ -21,8 +21,8 @@ func (c Class) String() string { return classNames[c] }
 // Class returns the class of the outcome. Served is a success regardless of the status.
 func (o Outcome) Class() Class { return meanings[o].Class }
 
-// ClassOf returns the class of a request with an outcome and a status: a response of
-// the container with status 500 or above is a failure.
+// ClassOf returns the class of a request with this outcome and status. A response of the
+// container with a status of 500 or above is a failure.
 func ClassOf(o Outcome, status int) Class {
 	if c := o.Class(); c != ClassSucceeded || status < 500 {
 		return c

@@ -3,25 +3,26 @@ package gate
 // Kind is the classification of a request.
 type Kind uint8
 
-// The kinds. Only Traffic is counted, queued, traced and forwarded.
+// The kinds. Probes are answered by the gate: only Traffic is counted, queued, traced and
+// forwarded.
 const (
 	Traffic        Kind = iota
 	ReadinessProbe      // asks whether the container is ready
 	NetworkProbe        // asks whether the gate is reachable; the reply repeats the hash
-	BadProbe            // from a platform prober, with an unknown value
+	BadProbe            // sent by a platform prober, with an unknown value of K-Network-Probe
 	HashlessProbe       // a network probe without a hash
 )
 
-// ProbeHeaders are the fields that distinguish probes from traffic: the first value of
-// each, trimmed; nil = absent.
+// ProbeHeaders are the fields that distinguish probes from traffic. Each holds the first
+// value of its field without surrounding white space; nil = absent.
 type ProbeHeaders struct {
 	UserAgent    []byte // User-Agent
 	NetworkProbe []byte // K-Network-Probe
 	NetworkHash  []byte // K-Network-Hash
 }
 
-// Classify returns the kind of a request and its prober. Values and prefixes are
-// case-sensitive. Path, method and host are ignored.
+// Classify returns the kind of a request and the prober that sent it. The comparison of
+// values and prefixes is case-sensitive. Path, method and host do not matter.
 func Classify(h ProbeHeaders) (Kind, Prober) {
 	if h.UserAgent == nil && h.NetworkProbe == nil {
 		return Traffic, AnyProber

@@ -6,24 +6,24 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// ForwardedInput holds the fields from which Forwarded is generated, lines in received
-// order.
+// ForwardedInput holds the fields from which the Forwarded field is generated. The lines
+// of a field are in the order in which they were received.
 type ForwardedInput struct {
 	For   [][]byte // X-Forwarded-For, without this hop
 	Proto []byte   // X-Forwarded-Proto, first line
 	Host  []byte   // X-Forwarded-Host, first line
 }
 
-// Limits of Forwarded, against attacks. The last nodes are kept, because nearer proxies
-// added them.
+// Limits of the generated Forwarded field, against attacks. The last nodes of a long list
+// are kept, because the nearest proxies added them.
 const (
-	maxForwardedNodes = 256     // the last ones are used
-	maxForwardedValue = 1 << 10 // longer values are omitted
+	maxForwardedNodes = 256     // nodes beyond this number are omitted, the first ones of the list
+	maxForwardedValue = 1 << 10 // longer values are omitted; in bytes
 )
 
-// AppendForwarded appends the value of Forwarded (RFC 7239) generated from the
-// X-Forwarded fields: one element for each of the last 256 addresses in For, the first
-// with host and proto. It appends nothing if there are no values.
+// AppendForwarded appends the value of Forwarded (RFC 7239) that corresponds to the
+// X-Forwarded fields. It has one element for each of the last 256 addresses in For; the
+// first element also has host and proto. It appends nothing if all fields are empty.
 func AppendForwarded(dst []byte, in ForwardedInput) []byte {
 	first := true
 	from, skip := lastNodes(in.For)
@@ -56,8 +56,8 @@ func AppendForwarded(dst []byte, in ForwardedInput) []byte {
 	return dst
 }
 
-// lastNodes returns the line and offset where the last maxForwardedNodes elements
-// begin.
+// lastNodes returns the index of the line, and the offset in it, where the last
+// maxForwardedNodes elements begin.
 func lastNodes(lines [][]byte) (line, offset int) {
 	n := 0
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -90,8 +90,8 @@ func appendOrigin(dst []byte, in ForwardedInput, sep byte) []byte {
 	return dst
 }
 
-// appendNode appends an address: IPv6 addresses in brackets (RFC 7239 section 6), and
-// quoted unless it is a token.
+// appendNode appends an address as the value of "for". IPv6 addresses are put in brackets
+// (RFC 7239 section 6), and anything that is not a token is quoted.
 func appendNode(dst, node []byte) []byte {
 	if node[0] != '[' && bytes.Count(node, []byte{':'}) >= 2 && node[0] != '"' {
 		dst = append(dst, `"[`...)
@@ -120,18 +120,20 @@ func appendEscaped(dst, v []byte) []byte {
 	return dst
 }
 
-// quotable reports whether v is short enough and may be a quoted-string (RFC 9110
-// section 5.6.4).
+// quotable reports whether v is short enough for Forwarded and can be written as a
+// quoted-string (RFC 9110 section 5.6.4).
 func quotable(v []byte) bool {
 	return len(v) <= maxForwardedValue && field.IsText(v)
 }
 
-// IsForwardingField reports whether only trusted peers may send the field. Names are
-// case-insensitive, and X_Forwarded_For counts as X-Forwarded-For.
+// IsForwardingField reports whether the gate accepts the field only from trusted peers.
+// Names are case-insensitive, and X_Forwarded_For counts as X-Forwarded-For.
 func IsForwardingField(name []byte) bool { return field.IsTrustedOnly(name) }
 
-// IsGateField reports whether only the gate sets the field. Names are case-insensitive.
+// IsGateField reports whether only the gate may set the field. Names are
+// case-insensitive.
 func IsGateField(name []byte) bool { return field.HasPrefixFold(name, "k-gate-") }
 
-// IsName reports whether s is a token (RFC 9110 section 5.6.2), like field names.
+// IsName reports whether s is a token (RFC 9110 section 5.6.2), and so a valid field
+// name.
 func IsName[T string | []byte](s T) bool { return field.IsName(s) }

@@ -5,16 +5,17 @@ type Fields interface {
 	Each(yield func(name, value []byte) bool)
 }
 
-// Observer is notified of each traffic request. The engines call it concurrently; it
-// must be fast and must not block.
+// Observer is notified of each request that is traffic, of rejected heads and of probes.
+// The engines call it concurrently; it must be fast and must not block.
 type Observer interface {
 	// Begin is called when the head is complete, before admission.
 	Begin(*Record)
 	// End is called exactly once for each Begin.
 	End(*Record)
-	// Rejected is called for a head that was rejected before Begin. No other call
-	// follows.
+	// Rejected is called for a request whose head was rejected before Begin. No other
+	// call follows for that request.
 	Rejected(Outcome)
-	// Probed is called for a probe when its reply is known, instead of Begin and End.
+	// Probed is called for a probe when its reply is known. Begin and End are not called
+	// for probes.
 	Probed(*Record)
 }

@@ -1,12 +1,12 @@
 package gate
 
-// Outcome is how a request ended. Its name (String) is the value of the K-Gate-Outcome
-// header, of the metric label and in the request log. The zero value, Undecided, means
-// that the request continues.
+// Outcome is how a request ended. Its name (String) is used in the K-Gate-Outcome field,
+// in metric labels and in the request log. The zero value, Undecided, means that the
+// request continues.
 type Outcome uint8
 
-// The outcomes; Meaning.Means describes each. Served and Tunnelled are responses of
-// the container; the gate decides the others.
+// The outcomes; Meaning.Means describes each. With Served and Tunnelled the container
+// determined the response; the gate decides the others.
 const (
 	Undecided Outcome = iota
 	Served
@@ -56,25 +56,26 @@ const (
 	Error
 )
 
-// Meaning is the table row of an Outcome, with everything derived from it.
+// Meaning is the row of an Outcome in the table of outcomes. Everything that depends on
+// the outcome is derived from it.
 type Meaning struct {
 	Name   string
 	Means  string // one line for the documentation
 	Class  Class
-	Status int    // status of the local reply, or the one shown in logs and metrics
+	Status int    // status of the local reply; if none is sent, the status in logs and metrics
 	Body   string // fixed text without internal details
 	Plain  bool   // sent as a plain-text error (nosniff, newline)
 	Retry  bool   // carries Retry-After
-	GRPC   int    // status of a gRPC call; 14 (UNAVAILABLE) only if no part of it reached the container
+	GRPC   int    // status of a gRPC call; 14 (UNAVAILABLE) only if no part of the call reached the container
 	Level  Level
 
 	ProxyError string // error type of Proxy-Status (RFC 9209 section 2.3); empty if none fits
 
 	ProbeReply    bool // the reply to a probe, which has no gRPC form
-	QueueRetry    bool // for lack of a slot: Retry-After may be estimated, and QUEUE_REFUSAL_STATUS sets the status
+	QueueRetry    bool // rejected for lack of a slot: Retry-After may be estimated, and QUEUE_REFUSAL_STATUS sets the status
 	ByUpstream    bool // the container ended the request: a gRPC call gets the status of its reset
-	Overload      bool // a sign of an overloaded container, for the adaptive limit
-	BlockedWindow bool // over HTTP/2 this may be caused by a client that keeps its windows closed
+	Overload      bool // indicates an overloaded container; the adaptive limit counts it as a failure
+	BlockedWindow bool // over HTTP/2, a client that keeps its flow-control windows closed may be the cause
 }
 
 var meanings = [outcomeCount]Meaning{
@@ -114,10 +115,11 @@ var meanings = [outcomeCount]Meaning{
 	NotEventStream:       {Name: "not-event-stream", Means: "the container's response could not continue the event stream that the gate had begun (WAIT_KEEPALIVE)", Class: ClassFailed, Status: 502, Body: "upstream did not respond with an event stream", Plain: true, ProxyError: "http_protocol_error", GRPC: 13, Level: Warn},
 }
 
-// Meaning returns the table row of an outcome.
+// Meaning returns the row of the outcome in the table of outcomes.
 func (o Outcome) Meaning() *Meaning { return &meanings[o] }
 
-// proxyStatuses are the values of Proxy-Status, built once.
+// proxyStatuses are the values of Proxy-Status by outcome. They are built once, so that a
+// reply does not format them.
 var proxyStatuses = func() (values [outcomeCount]string) {
 	for o, m := range meanings {
 		if m.ProxyError == "" {
@@ -141,7 +143,8 @@ func (o Outcome) String() string { return meanings[o].Name }
 // OutcomeSlots is the length of an array indexed by Outcome.
 const OutcomeSlots = int(outcomeCount)
 
-// Outcomes returns all outcomes except Undecided, for the zero values of metrics.
+// Outcomes returns all outcomes except Undecided. Metrics use it to create a series with
+// the value zero for each.
 func Outcomes() []Outcome {
 	all := make([]Outcome, 0, outcomeCount-1)
 	for o := Undecided + 1; o < outcomeCount; o++ {
@@ -150,7 +153,8 @@ func Outcomes() []Outcome {
 	return all
 }
 
-// OutcomeNames returns the names of all outcomes by number, including Undecided.
+// OutcomeNames returns the names of all outcomes, including Undecided, indexed by
+// Outcome.
 func OutcomeNames() []string {
 	names := make([]string, outcomeCount)
 	for i := range names {

@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// QuickPace is the delay in ns between connection attempts while a request waits for
-// the container; elapsed is the time in ns since the first refusal.
+// QuickPace returns the delay before the next connection attempt while a request waits
+// for the container. elapsed is the time since the first refused attempt. Both are in ns.
 func QuickPace(elapsed int64, jitter float64) int64 {
 	return int64(QuickDelay(time.Duration(elapsed), jitter))
 }
 
-// QuickDelay is 0.5 % of elapsed, at least 1 ms and at most 10 ms, with jitter.
+// QuickDelay returns 0.5 % of elapsed, at least 1 ms and at most 10 ms, with jitter
+// added.
 func QuickDelay(elapsed time.Duration, jitter float64) time.Duration {
 	return AddJitter(min(max(elapsed/200, time.Millisecond), 10*time.Millisecond), jitter)
 }
 
-// AddJitter changes d by jitter times 10 %, so that attempts to containers that started
-// together are not synchronized.
+// AddJitter returns d changed by jitter times 10 %, for a jitter from -1 to 1. So the
+// attempts of gates whose containers started together are not synchronized.
 func AddJitter(d time.Duration, jitter float64) time.Duration {
 	return d + time.Duration(float64(d)*0.1*jitter)
 }

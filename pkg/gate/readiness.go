@@ -21,8 +21,8 @@ type ReadinessResult struct {
 	Reason string // short and safe in a header, such as "user-container: refused"; empty when ready
 }
 
-// ReasonFor returns the reason as far as the prober may see it: names of containers,
-// ports and causes only for the platform's probers and for peers on loopback.
+// ReasonFor returns the part of the reason that the prober may see. Names of containers,
+// ports and causes are shown only to the platform's probers and to peers on loopback.
 func (r ReadinessResult) ReasonFor(c Prober, peer netip.Addr) string {
 	if r.Ready || c != AnyProber || peer.Unmap().IsLoopback() {
 		return r.Reason
@@ -32,13 +32,13 @@ func (r ReadinessResult) ReasonFor(c Prober, peer netip.Addr) string {
 
 // Readiness provides readiness results. Its methods may be called concurrently.
 type Readiness interface {
-	// Try returns the result if it is known already; otherwise ok is false and Await
-	// must be used.
+	// Try returns the result if it is already known. If it is not, ok is false and the
+	// caller must use Await.
 	Try(Prober) (result ReadinessResult, ok bool)
-	// Await calls notify once with the result, at the latest when this prober's maximum
-	// wait ends. notify may be called before Await returns, or later on any goroutine;
-	// waiting uses no goroutine. notify must not block and must not call the Readiness.
-	// After cancel it is not called, unless a call has already begun.
+	// Await calls notify once with the result, at the latest when the maximum wait of
+	// this prober ends. The call may happen before Await returns, or later on any
+	// goroutine. The wait occupies no goroutine. notify must not block and must not call
+	// the Readiness. After cancel, notify is not called, unless a call has already begun.
 	Await(c Prober, notify func(ReadinessResult)) (cancel func())
 }
 
@@ -48,7 +48,7 @@ type ContainerState struct {
 	Probe     string // what is checked, such as "http 127.0.0.1:8080"
 	State     string // unknown, down, failing or ready
 	Ready     bool
-	Reason    string // empty when ready
-	Attempts  uint64 // checks since the start
-	Reached   uint64 // checks for which a connection was accepted
+	Reason    string // why the container is not ready; empty when ready
+	Attempts  uint64 // number of checks since the start
+	Reached   uint64 // number of checks whose connection was accepted
 }

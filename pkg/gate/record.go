@@ -11,37 +11,38 @@ import (
 type Record struct {
 	Protocol  string // HTTP/1.0, HTTP/1.1 or HTTP/2.0
 	Method    []byte
-	Target    []byte // as forwarded: path and query
-	Host      []byte // as sent to the container
+	Target    []byte // path and query, as forwarded
+	Host      []byte // host, as sent to the container
 	UserAgent []byte // nil = absent
 	Peer      netip.AddrPort
 	Fields    Fields       // all received header fields
 	Trace     *TraceFields // nil = no trace context
-	Status    int          // as sent; if nothing could be sent, the status of Outcome
+	Status    int          // status sent to the client; if nothing could be sent, the status of the outcome
 
-	// TraceLines may be set by the observer during Begin: field lines, each with its
-	// CRLF, that replace the received trace context (tracestate stays). They must not
-	// change before End. nil = forward it unchanged.
+	// TraceLines replace the received trace context in the forwarded request, except
+	// tracestate. The observer may set them during Begin: field lines, each with its
+	// CRLF. Their bytes must not change before End. nil = the received trace context is
+	// forwarded unchanged.
 	TraceLines []byte
 
 	RouteTag        []byte // Knative-Serving-Tag
 	DefaultRoute    []byte // Knative-Serving-Default-Route
 	HasDefaultRoute bool   // distinguishes an empty field from an absent one
-	Proxied         bool   // K-Proxy-Request: activator
+	Proxied         bool   // K-Proxy-Request is present: the request came through the activator
 	Upgrade         bool   // asks for another protocol
 	Encrypted       bool   // received over TLS
-	Unlimited       bool   // matches UNLIMITED_PATHS: has no slot and is not counted
+	Unlimited       bool   // the path matches UNLIMITED_PATHS: the request needs no slot and is not counted
 	Outcome         Outcome
 
 	Arrived      time.Duration // when the head was complete, on the gate's clock
-	Admitted     time.Duration // when it got a slot; 0 = never
-	Forwarded    time.Duration // when its first byte was sent to the container; 0 = never
+	Admitted     time.Duration // when the request got a slot; 0 = never
+	Forwarded    time.Duration // when the first byte of the request was sent to the container; 0 = never
 	Responded    time.Duration // when the final response head was read; 0 = never
 	Ended        time.Duration
 	RequestBody  int64 // body bytes read from the client
 	ResponseBody int64 // body bytes sent to the client
 
-	// Context is for the observer, from Begin to End.
+	// Context is a value that the observer may set in Begin and read until End.
 	Context any
 }
 
@@ -63,8 +64,8 @@ func (r *Record) QueueWait() time.Duration {
 	return r.Admitted - r.Arrived
 }
 
-// UpstreamTime returns the time from the first byte sent to the container to the end; 0
-// if none was sent.
+// UpstreamTime returns the time from the first byte sent to the container to the end of
+// the request; 0 if no byte was sent.
 func (r *Record) UpstreamTime() time.Duration {
 	if r.Forwarded == 0 {
 		return 0
@@ -72,15 +73,15 @@ func (r *Record) UpstreamTime() time.Duration {
 	return r.Ended - r.Forwarded
 }
 
-// Route is the routing information of Knative's ingress.
+// Route classifies the routing fields of Knative's ingress.
 type Route uint8
 
 // The routes.
 const (
-	RouteDisabled  Route = iota // no tag fields
-	RouteDefault                // the default route, without a tag
-	RouteUndefined              // a tag unknown to the route
-	RouteTagged                 // the tag in Record.RouteTag
+	RouteDisabled  Route = iota // the request has no tag fields
+	RouteDefault                // the default route, selected without a tag
+	RouteUndefined              // the request has a tag that the route does not know
+	RouteTagged                 // the request has the tag in Record.RouteTag
 )
 
 // Route evaluates Knative-Serving-Tag and Knative-Serving-Default-Route.
@@ -96,18 +97,18 @@ func (r *Record) Route() Route {
 	return RouteTagged
 }
 
-// String returns the value of kn.route.tag, except for RouteTagged, whose value is the
-// tag.
+// String returns the value of the span attribute kn.route.tag. The value for RouteTagged
+// is the tag itself, which the caller must use instead.
 func (r Route) String() string {
 	return [...]string{"kn:disabled", "kn:default", "kn:undefined", ""}[r]
 }
 
-// Methods are the methods that metrics and spans distinguish; the first one represents
-// all others.
+// Methods are the methods that metrics and spans distinguish. The first entry represents
+// all other methods.
 var Methods = [...]string{"_OTHER", "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
 
-// MethodIndex returns the index of the method in Methods. Methods are case-sensitive
-// (RFC 9110 section 9.1).
+// MethodIndex returns the index of the request's method in Methods. Methods are
+// case-sensitive (RFC 9110 section 9.1).
 func (r *Record) MethodIndex() int {
 	for i := 1; i < len(Methods); i++ {
 		if string(r.Method) == Methods[i] {

@@ -10,8 +10,8 @@ type Reply struct {
 	Outcome Outcome
 	Status  int
 	Body    string
-	Plain   bool   // a plain error: nosniff, and the body ends in a newline
-	HTML    bool   // the body is a page, which must not be stored
+	Plain   bool   // the reply has X-Content-Type-Options: nosniff, and its body ends in a newline
+	HTML    bool   // the body is an HTML page; the reply forbids storing it
 	Retry   int    // Retry-After, in seconds; 0 = none
 	Reason  string // K-Readiness-Reason; empty = none
 	Hash    []byte // K-Network-Hash; nil = none

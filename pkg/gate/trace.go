@@ -1,14 +1,15 @@
 package gate
 
-// TraceFields holds the received trace context: the first value of each field; nil =
+// TraceFields holds the received trace context fields: the first value of each; nil =
 // absent.
 type TraceFields struct {
 	Traceparent, Tracestate                       []byte // W3C Trace Context
-	B3                                            []byte // B3, single
-	TraceID, SpanID, ParentSpanID, Sampled, Flags []byte // X-B3-*
+	B3                                            []byte // the single field of B3
+	TraceID, SpanID, ParentSpanID, Sampled, Flags []byte // the fields of B3 whose names begin with X-B3-
 }
 
-// Note stores a trace context field and ignores others. Names are case-insensitive.
+// Note stores the value of a trace context field, unless an earlier line had one. It
+// ignores other fields. Names are case-insensitive.
 func (t *TraceFields) Note(name, value []byte) {
 	p := t.place(name)
 	if p != nil && *p == nil {
@@ -20,17 +21,17 @@ func (t *TraceFields) place(name []byte) *[]byte {
 	switch len(name) {
 	case len("b3"):
 		return &t.B3
-	case len("tracestate"): // or x-b3-flags
+	case len("tracestate"): // x-b3-flags has the same length
 		if name[0]|0x20 == 'x' {
 			return &t.Flags
 		}
 		return &t.Tracestate
-	case len("traceparent"): // or x-b3-spanid
+	case len("traceparent"): // x-b3-spanid has the same length
 		if name[0]|0x20 == 'x' {
 			return &t.SpanID
 		}
 		return &t.Traceparent
-	case len("x-b3-traceid"): // or x-b3-sampled
+	case len("x-b3-traceid"): // x-b3-sampled has the same length
 		if name[5]|0x20 == 't' {
 			return &t.TraceID
 		}

@@ -2,7 +2,7 @@ package gate
 
 import "encoding/hex"
 
-// TraceID identifies a trace. Zero = none. 64-bit ids are padded with leading zeros.
+// TraceID identifies a trace. Zero = none. A 64-bit id is padded with leading zeros.
 type TraceID [16]byte
 
 // SpanID identifies a span of a trace. Zero = none.
@@ -14,10 +14,10 @@ func (id TraceID) String() string { return hex.EncodeToString(id[:]) }
 // String returns 16 hexadecimal digits in lower case.
 func (id SpanID) String() string { return hex.EncodeToString(id[:]) }
 
-// Sampling is the sampling decision of a sender.
+// Sampling is the decision of the sender whether to record the trace.
 type Sampling uint8
 
-// The decisions. Deferred means that the sender made none.
+// The decisions. Deferred means that the sender did not decide.
 const (
 	SamplingDeferred Sampling = iota
 	Unsampled
@@ -40,15 +40,16 @@ type TraceContext struct {
 	SpanID   SpanID  // the sender's span; zero = none received
 	Short    bool    // the trace id is a 64-bit B3 id
 	Debug    bool    // B3's debug flag, which implies Sampled
-	Flags    byte    // of traceparent
+	Flags    byte    // trace-flags of traceparent
 	Sampling Sampling
-	Formats  TraceFormats // the well-formed ones
+	Formats  TraceFormats // the formats whose fields were well-formed
 }
 
-// Context evaluates the trace context. The ids are from the first of traceparent, b3
-// and X-B3-* with a trace id, the decision is from the first with a decision.
-// X-B3-TraceId may occur alone: the request then starts the trace. Malformed fields
-// count as absent. A nil t has no context.
+// Context evaluates the received fields. The ids are those of the first field that has a
+// trace id, in the order traceparent, b3, X-B3-*. The sampling decision is that of the
+// first field with a decision, in the same order. X-B3-TraceId may occur without a span
+// id: the request then starts the trace. Malformed fields count as absent. A nil t yields
+// the zero TraceContext.
 func (t *TraceFields) Context() (c TraceContext) {
 	if t == nil {
 		return c
@@ -71,7 +72,8 @@ func (t *TraceFields) Context() (c TraceContext) {
 	return c
 }
 
-// adopt takes values from o that are missing in c.
+// adopt copies the values that c lacks from o. from is the format in which o was
+// received.
 func (c *TraceContext) adopt(o *TraceContext, from TraceFormats) {
 	c.Formats |= from
 	c.Debug = c.Debug || o.Debug
@@ -83,14 +85,14 @@ func (c *TraceContext) adopt(o *TraceContext, from TraceFormats) {
 	}
 }
 
-// Numbers of hexadecimal digits.
+// Lengths of identifiers in hexadecimal digits.
 const (
 	traceDigits = 32
 	shortDigits = 16
 	spanDigits  = 16
 )
 
-// Offsets in a traceparent, version-trace-span-flags.
+// Offsets in the value of traceparent, which has the form version-trace-span-flags.
 const (
 	atTrace   = 3
 	atSpan    = atTrace + traceDigits + 1
@@ -99,8 +101,8 @@ const (
 	version00 = "00"
 )
 
-// readTraceparent parses traceparent (W3C Trace Context section 3.2). Future versions
-// may append fields. The format always contains a decision.
+// readTraceparent parses traceparent (W3C Trace Context section 3.2). Later versions may
+// have more parts after the flags. The value always contains a sampling decision.
 func (c *TraceContext) readTraceparent(v []byte) bool {
 	if len(v) < atEnd || v[atTrace-1] != '-' || v[atSpan-1] != '-' || v[atFlags-1] != '-' {
 		return false
@@ -109,7 +111,7 @@ func (c *TraceContext) readTraceparent(v []byte) bool {
 		return false
 	}
 	for _, digit := range v[:atEnd] {
-		if digit >= 'A' && digit <= 'F' { // section 3.2.2.3: lower case only
+		if digit >= 'A' && digit <= 'F' { // W3C Trace Context section 3.2.2.3: lower case only
 			return false
 		}
 	}
@@ -133,8 +135,8 @@ func (c *TraceContext) readTraceparent(v []byte) bool {
 	return true
 }
 
-// readB3 parses B3's single header: trace-span, trace-span-state,
-// trace-span-state-parent, or only a state.
+// readB3 parses the single field of B3. Its forms are trace-span, trace-span-state,
+// trace-span-state-parent, and a state alone.
 func (c *TraceContext) readB3(v []byte) bool {
 	if len(v) == 1 {
 		return c.readState(v[0])
@@ -163,7 +165,7 @@ func (c *TraceContext) readB3(v []byte) bool {
 	return true
 }
 
-// readState parses a sampling state of B3's single header.
+// readState parses a sampling state of B3's single field.
 func (c *TraceContext) readState(state byte) bool {
 	switch state {
 	case '0':
@@ -178,7 +180,7 @@ func (c *TraceContext) readState(state byte) bool {
 	return true
 }
 
-// readB3Fields parses B3's multiple headers. A decision may occur without ids, and a
+// readB3Fields parses the X-B3-* fields. A sampling decision may occur without ids, and a
 // trace id without a span id.
 func (c *TraceContext) readB3Fields(t *TraceFields) bool {
 	switch {
@@ -196,7 +198,7 @@ func (c *TraceContext) readB3Fields(t *TraceFields) bool {
 	return known || c.Sampling != SamplingDeferred
 }
 
-// readIDs parses both ids of B3's single header.
+// readIDs parses the trace id and the span id of B3's single field.
 func (c *TraceContext) readIDs(traceID, spanID []byte) bool {
 	return c.readTraceID(traceID) && unhex(c.SpanID[:], spanID) && c.SpanID != SpanID{}
 }
@@ -216,7 +218,8 @@ func (c *TraceContext) readTraceID(v []byte) bool {
 	return true
 }
 
-// unhex decodes digits, of either case, which must fill dst exactly.
+// unhex decodes hexadecimal digits of either case into dst. It returns false unless they
+// fill dst exactly.
 func unhex(dst, digits []byte) bool {
 	if len(digits) != hex.EncodedLen(len(dst)) {
 		return false

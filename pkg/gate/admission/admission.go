@@ -38,30 +38,32 @@ type Config struct {
 	// Capacity is the maximum number of queued requests, up to MaxCapacity. 0 = no
 	// queue. The unlimited mode queues only with CostLimit or Brake.
 	Capacity int
-	// CapacityPerSlot replaces Capacity: the queue capacity is this many times the
-	// current limit. A queue sized for a high limit is too long for a low one: clients
+	// CapacityPerSlot replaces Capacity: the queue capacity is this number times the
+	// current limit. A queue sized for a high limit is too long at a low limit: clients
 	// would give up before their requests got a slot. 0 = off.
 	CapacityPerSlot int
-	// Fair orders queued requests by Class and Key instead of strict FIFO, and selects
-	// by them which request a full queue sheds.
+	// Fair orders queued requests by Class and Key instead of strict FIFO. Class and Key
+	// then also determine which request a full queue sheds.
 	Fair bool
-	// ShedStanding rejects the oldest queued requests of a queue that has stopped
-	// draining, before their clients disconnect (see standingQueue). Fair has another
-	// rule and ignores it.
+	// ShedStanding rejects the oldest requests of a queue that has stopped draining,
+	// before their clients disconnect (see standingQueue). It has no effect with Fair,
+	// which sheds by another rule.
 	ShedStanding bool
 	// CostLimit limits the sum of the costs (Waiter.SetCost) of the requests in flight,
 	// up to MaxCost units; 0 = off. A request that costs more than the limit is admitted
-	// when no other request is in flight. The request that is next in order waits until
-	// its units are free, and later ones do not overtake it.
+	// when no other request is in flight. The next request in order waits until enough
+	// units are free, and later requests do not overtake it.
 	CostLimit int
-	// Brake admits requests only as far as SetRoom allows, or when none is in flight.
+	// Brake admits requests only within the room that SetRoom sets, or while no other
+	// request is in flight.
 	Brake bool
 	// Clock returns the time in ns for Fair and ShedStanding; nil = the system's clock.
-	// Configure ignores it.
+	// Only New reads it: Configure ignores it.
 	Clock func() int64
 }
 
-// The states of a Waiter. Only its owner leaves the states idle and admitted:
+// The states of a Waiter. Only the owner of a waiter may move it out of the states idle
+// and admitted:
 //
 //	idle, admitted → admitted   Acquire found a free slot
 //	idle, admitted → queued     Acquire found no free slot
@@ -82,16 +84,16 @@ const (
 	waiterExpired
 )
 
-// Waiter is a position in the queue. Embed it by value in the object that waits, and
-// reuse it for each request. While it is queued, do not copy it and do not use it with
-// another Controller. Acquire and Withdraw must not run concurrently on the same
+// Waiter is the queue entry of one request. Embed it by value in the object that waits,
+// and reuse it for each request. While it is queued, do not copy it and do not use it
+// with another Controller. Acquire and Withdraw must not run concurrently on the same
 // Waiter.
 type Waiter struct {
 	// Notify is called once for each grant, on the goroutine that called Release and
-	// without locks held. It must not block. Set it before Acquire. It is only a hint
-	// to check Admitted: the call may come after the owner learned of the slot from
-	// Admitted or Withdraw, even after the Waiter has been queued again. The calls of
-	// two waiters may come in any order.
+	// without locks held. It must not block. Set it before Acquire. The call is only a
+	// hint to check Admitted. The owner may already have learned of the slot from
+	// Admitted or Withdraw, and may even have queued the Waiter again. The calls of two
+	// waiters may come in either order.
 	Notify func()
 
 	// Class and Key determine the order with Config.Fair. Set them before Acquire.
@@ -99,49 +101,52 @@ type Waiter struct {
 	// fairly.
 	Key   uint64
 	Class uint8
-	// units is the cost of the request, little-endian, from SetCost until it is rejected
-	// or withdrawn, or returns its units (Charge). Three bytes keep the size of a Waiter.
+	// units is the cost of the request, little-endian. It is set from SetCost until the
+	// request is rejected or withdrawn, or until Charge returns its units. An array of
+	// three bytes keeps the size of a Waiter small.
 	units [3]byte
 	state atomic.Uint32
 
 	list.Node[Waiter] // guarded by Controller.mu, like the next three fields
 
 	flow      *flow // flow in which w is queued, or from which it was granted; nil = none
-	grantedAt int64 // when it was granted a slot from the queue (Fair), or was queued (ShedStanding)
+	grantedAt int64 // time of the grant from the queue (Fair), or time at which it was queued (ShedStanding)
 	charged   int64 // service charged to flow in advance
 }
 
-// Admitted reports whether the latest Acquire led to a slot, at once or after queueing.
-// It becomes true before Notify is called and stays true after Release until the next
-// Acquire. It may be called from any goroutine.
+// Admitted reports whether the latest Acquire led to a slot, immediately or after
+// queueing. It becomes true before Notify is called. It stays true after Release, until
+// the next Acquire. It may be called from any goroutine.
 func (w *Waiter) Admitted() bool { return w.state.Load() == waiterAdmitted }
 
-// Shed reports whether w was removed from a full queue in favor of another request: w
-// has neither slot nor queue position. Notify is called as for a grant.
+// Shed reports whether w was removed from a full queue in favor of another request. w
+// then has neither a slot nor a queue position. Notify is called as for a grant.
 func (w *Waiter) Shed() bool { return w.state.Load() == waiterShed }
 
-// Expired reports whether w was removed because the queue stands (Config.ShedStanding):
-// w has neither slot nor queue position. Notify is called as for a grant.
+// Expired reports whether w was removed because the queue has stopped draining
+// (Config.ShedStanding). w then has neither a slot nor a queue position. Notify is called
+// as for a grant.
 func (w *Waiter) Expired() bool { return w.state.Load() == waiterExpired }
 
-// SetCost sets the cost of the next request in units, from 1 to MaxCost; n is brought
-// into that range. Call it before Acquire. Without Config.CostLimit it has no effect.
+// SetCost sets the cost of the next request in units. Values outside the range from 1 to
+// MaxCost are set to its nearest end. Call it before Acquire. Without Config.CostLimit it
+// has no effect.
 func (w *Waiter) SetCost(n int64) { w.setUnits(min(max(n, 1), MaxCost)) }
 
 func (w *Waiter) setUnits(n int64) { w.units = [3]byte{byte(n), byte(n >> 8), byte(n >> 16)} }
 
-// cost returns the units set.
+// cost returns the units that SetCost has set.
 func (w *Waiter) cost() int64 {
 	return int64(w.units[0]) | int64(w.units[1])<<8 | int64(w.units[2])<<16
 }
 
-// reject returns w, which holds nothing, to the state idle.
+// reject returns w to the state idle. w holds neither a slot nor units.
 func (w *Waiter) reject() {
 	w.setUnits(0)
 	w.setState(waiterIdle)
 }
 
-// setState sets the state. It avoids the write if the state is unchanged since the
+// setState sets the state. It skips the atomic write if the state equals that of the
 // previous request.
 func (w *Waiter) setState(state uint32) {
 	if w.state.Load() != state {
@@ -156,34 +161,36 @@ const (
 	waitingShift        = 32
 )
 
-// Controller bounds the number of requests in flight and in the queue. A released slot
-// goes directly to a queued request, in strict FIFO order or by Config.Fair, so new
-// requests cannot overtake queued ones. All methods may be called from any goroutine.
+// Controller bounds the number of requests in flight and the number of queued requests. A
+// released slot goes directly to a queued request, in strict FIFO order or in the order
+// of Config.Fair, so new requests cannot overtake queued ones. All methods may be called
+// from any goroutine.
 type Controller struct {
 	// word packs both counts, so that one compare-and-swap updates both:
 	//
 	//	bits  0 to 31  in flight: at most the highest limit so far (1<<20); in the unlimited mode bounded by memory, far below 1<<31
 	//	bits 32 to 63  queued: at most the highest capacity so far (1<<24)
 	//
-	// Neither count can carry into the other: each is compared with its bound, or with
-	// 0, before it changes. While requests are queued, word changes only under mu, and
-	// all slots are taken or the quota does not admit the next request. Otherwise word
-	// changes without mu, but with meteredBit under mu.
+	// Neither count can overflow into the other: each is compared with its bound, or with
+	// 0, before it changes. While requests are queued, word changes only under mu. In
+	// that state all slots are taken, or the quota does not admit the next request. While
+	// no request is queued, word changes without mu, except with meteredBit.
 	word atomic.Uint64
 
-	// bounds changes only under mu and is read after word: a goroutine that sees a
-	// queued waiter in word sees bounds at least as recent.
-	bounds atomic.Uint64 // holds a bounds
+	// bounds changes only under mu and is read after word. So a goroutine that sees a
+	// queued waiter in word also sees bounds at least as recent.
+	bounds atomic.Uint64 // value of type bounds
 
-	// fifo and fair together hold as many waiters as word counts while mu is free.
+	// While mu is free, fifo and fair together hold exactly the queued waiters that word
+	// counts.
 	mu    sync.Mutex
 	fifo  fifo       // waiters queued in strict FIFO order
 	fair  *fairQueue // waiters queued with Config.Fair; nil until first needed
 	clock func() int64
 
-	standing standingQueue // of fifo, with Config.ShedStanding
+	standing standingQueue // judges fifo; used with Config.ShedStanding
 
-	quota quota         // guarded by mu; in force with meteredBit
+	quota quota         // guarded by mu; applies if meteredBit is set
 	busy  chan struct{} // see Busy
 
 	drain drainRate
@@ -202,7 +209,7 @@ type bounds uint64
 
 const (
 	limitMask       bounds = 1<<32 - 1
-	noLimit         bounds = 1 << 31 // more requests than can ever be in flight
+	noLimit         bounds = 1 << 31 // above any possible number of requests in flight
 	capacityShift          = 32
 	capacityMask    bounds = 1<<25 - 1
 	meteredBit      bounds = 1 << 60
@@ -255,14 +262,14 @@ func (b bounds) limit() uint64 { return uint64(b & limitMask) }
 func (b bounds) isFair() bool    { return b&fairBit != 0 }
 func (b bounds) isMetered() bool { return b&meteredBit != 0 }
 
-// capacity returns the queue capacity at the limit of b.
+// capacity returns the queue capacity. With perSlotBit it depends on the limit in b.
 func (b bounds) capacity() uint64 {
 	n := uint64(b >> capacityShift & capacityMask)
 	switch {
 	case b&perSlotBit == 0:
 		return n
 	case b.limit() == uint64(noLimit):
-		return 0 // there are no slots
+		return 0 // without a concurrency limit there are no slots to multiply by
 	}
 	return n * b.limit()
 }
@@ -286,9 +293,9 @@ func New(c Config) *Controller {
 // current returns the bounds in force.
 func (a *Controller) current() bounds { return bounds(a.bounds.Load()) }
 
-// Acquire takes a slot, queues w, or rejects. It never blocks. The caller must Release
-// the slot, whether taken at once or granted later. Acquire panics if w is already
-// queued, or has to be queued and has no Notify.
+// Acquire takes a slot, queues w, or rejects the request. It never blocks. The caller
+// must Release the slot, whether it was free or is granted later. Acquire panics if w is
+// already queued, or if w must be queued but has no Notify.
 func (a *Controller) Acquire(w *Waiter) Decision {
 	if a.TryAcquire() {
 		w.setState(waiterAdmitted)
@@ -297,9 +304,9 @@ func (a *Controller) Acquire(w *Waiter) Decision {
 	return a.acquireSlow(w)
 }
 
-// TryAcquire takes a slot if one is free, which implies an empty queue. If it returns
-// true, the caller must call Release. It returns false with CostLimit or Brake, which
-// need Acquire.
+// TryAcquire takes a slot if one is free, which implies that the queue is empty. If it
+// returns true, the caller must call Release. With CostLimit or Brake it always returns
+// false: use Acquire.
 func (a *Controller) TryAcquire() bool {
 	for {
 		word := a.word.Load()
@@ -335,8 +342,9 @@ func (a *Controller) acquireSlow(w *Waiter) Decision {
 	return decision
 }
 
-// acquireLocked decides under the lock. The calls notify the waiter that w replaced in
-// the queue, if any, and waiters that it had delayed.
+// acquireLocked is Acquire under the lock. The caller must make the returned calls after
+// it unlocks mu. They notify the waiter that w replaced in the queue, and waiters that
+// were held up by it.
 func (a *Controller) acquireLocked(w *Waiter) (Decision, notices) {
 	b := a.current()
 	if b.isMetered() {
@@ -347,7 +355,7 @@ func (a *Controller) acquireLocked(w *Waiter) (Decision, notices) {
 		switch {
 		case b.exhausted(word):
 			return a.replace(b, w)
-		case word&inFlightMask < b.limit(): // released since TryAcquire
+		case word&inFlightMask < b.limit(): // a slot was released after TryAcquire failed
 			if a.word.CompareAndSwap(word, word+oneInFlight) {
 				w.setUnits(0)
 				w.setState(waiterAdmitted)
@@ -361,12 +369,12 @@ func (a *Controller) acquireLocked(w *Waiter) (Decision, notices) {
 	}
 }
 
-// replace queues w in a full queue in the place of the waiter that Config.Fair sheds, or
-// rejects w. The caller holds mu.
+// replace queues w in a full queue instead of the waiter that Config.Fair sheds, or
+// rejects w if it sheds none. The caller holds mu.
 func (a *Controller) replace(b bounds, w *Waiter) (d Decision, calls notices) {
 	if b.isFair() && b.capacity() > 0 {
 		if victim := a.fair.shed(w); victim != nil {
-			calls.add(victim.Notify) // from the next line on the owner of victim may reuse it
+			calls.add(victim.Notify) // copy Notify now: after the next line the owner may reuse victim
 			victim.state.Store(waiterShed)
 			w.state.Store(waiterQueued)
 			a.fair.push(w)
@@ -377,16 +385,16 @@ func (a *Controller) replace(b bounds, w *Waiter) (d Decision, calls notices) {
 	return Rejected, calls
 }
 
-// exhausted reports whether, with the counts in word, all slots are taken and the queue
-// is full.
+// exhausted reports whether all slots are taken and the queue is full, according to the
+// counts in word.
 func (b bounds) exhausted(word uint64) bool {
 	return word&inFlightMask >= b.limit() && word>>waitingShift >= b.capacity()
 }
 
-// Withdraw stops waiting. It returns true if w was queued, shed or expired: w holds nothing and
-// will not be granted a slot. It returns false if w was already admitted: the caller
-// holds a slot, and a call of Notify may still be running. Withdraw is valid after an
-// Acquire that did not reject and before the Release of its slot. It panics if w is
+// Withdraw ends the wait of w. It returns true if w was queued, shed or expired: w has no
+// slot and will not be granted one. It returns false if w was already admitted: the
+// caller holds a slot, and a call of Notify may still be running. Withdraw is valid after
+// an Acquire that did not reject, and before the Release of the slot. It panics if w is
 // neither queued nor admitted.
 func (a *Controller) Withdraw(w *Waiter) bool {
 	if w.Admitted() {
@@ -407,7 +415,7 @@ func (a *Controller) withdraw(w *Waiter) (withdrawn bool, calls notices) {
 		a.word.Sub(oneWaiting)
 		w.reject()
 		if a.current().isMetered() {
-			calls = a.grantMetered() // w may have been next, and needed more units than the others
+			calls = a.grantMetered() // w may have held up others: it was next in order and needed more units
 		}
 		return true, calls
 	case waiterShed, waiterExpired:
@@ -419,10 +427,10 @@ func (a *Controller) withdraw(w *Waiter) (withdrawn bool, calls notices) {
 	panic("BUG: Withdraw of a waiter that is neither queued nor admitted")
 }
 
-// Release releases a slot. If requests are queued, the slot is handed over without
-// becoming free in between, and Notify of that waiter is called before Release returns;
-// but if more requests are in flight than a lowered limit allows, the slot is dropped.
-// Release panics and changes nothing if no request is in flight.
+// Release releases a slot. If requests are queued, the slot passes directly to the next
+// one, and its Notify is called before Release returns. If more requests are in flight
+// than a lowered limit allows, no request receives the slot. Release panics and changes
+// nothing if no request is in flight.
 func (a *Controller) Release() {
 	for {
 		word := a.word.Load()
@@ -444,8 +452,8 @@ func (a *Controller) Release() {
 }
 
 // handOver passes the caller's slot to the next queued waiter, or drops it if the limit
-// has been lowered. It returns false if all waiters have withdrawn in the meantime, or
-// if the quota has come into force.
+// has been lowered. It returns false if no waiter is queued any more, or if a quota now
+// applies.
 func (a *Controller) handOver() bool {
 	a.mu.Lock()
 	if a.current().isMetered() {
@@ -464,7 +472,7 @@ func (a *Controller) handOver() bool {
 		return false
 	}
 	a.word.Sub(oneWaiting)
-	notify := w.Notify // from the state on the owner of w may reuse it
+	notify := w.Notify // copy Notify now: once the state is set, the owner may reuse w
 	w.setUnits(0)
 	w.state.Store(waiterAdmitted)
 	a.mu.Unlock()
@@ -476,8 +484,9 @@ func (a *Controller) handOver() bool {
 	return true
 }
 
-// shedStanding removes the oldest requests from a queue that stands, and returns their
-// Notify. The caller holds mu and has a slot for the next of the remaining requests.
+// shedStanding removes the oldest requests from a queue that has stopped draining, and
+// returns their Notify functions. The caller holds mu, and a slot for the next remaining
+// request.
 func (a *Controller) shedStanding() (shed []func()) {
 	if a.current()&shedStandingBit == 0 {
 		return nil
@@ -487,14 +496,14 @@ func (a *Controller) shedStanding() (shed []func()) {
 	for w := a.fifo.First(); w != nil && a.standing.rejects(now-w.grantedAt, a.QueueDepth(), limit); w = a.fifo.First() {
 		a.fifo.Remove(w)
 		a.word.Sub(oneWaiting)
-		shed = append(shed, w.Notify) // from the next line on w belongs to its owner
+		shed = append(shed, w.Notify) // copy Notify now: after the next line the owner may reuse w
 		w.state.Store(waiterExpired)
 	}
 	return shed
 }
 
-// SetLimit changes the concurrency limit, within 1 and MaxLimit. A higher limit grants
-// the new slots to queued requests first; a lower one takes effect as slots are
+// SetLimit changes the concurrency limit; n is from 1 to MaxLimit. A higher limit grants
+// the additional slots to queued requests first. A lower limit takes effect as slots are
 // released. SetLimit panics in the unlimited mode.
 func (a *Controller) SetLimit(n int) {
 	if n < 1 || n > MaxLimit {
@@ -509,11 +518,12 @@ func (a *Controller) SetLimit(n int) {
 	calls.run()
 }
 
-// Configure replaces limits, capacity and order at once. Requests in flight keep their
-// slots, and those admitted without a CostLimit hold no units. A higher limit grants the new slots to queued requests first; a lower one takes
-// effect as slots are released. Queued requests keep their positions, even beyond a
-// lower capacity; after a change of order they are served before later requests.
-// Configure panics if a bound is negative or above its maximum.
+// Configure replaces limit, capacity and order in one step. Requests in flight keep their
+// slots; those admitted without a CostLimit hold no units. A higher limit grants the
+// additional slots to queued requests first. A lower limit takes effect as slots are
+// released. Queued requests keep their positions, even beyond a lower capacity. After a
+// change of order, they are served before later requests. Configure panics if a bound is
+// negative or above its maximum.
 func (a *Controller) Configure(c Config) {
 	next := newBounds(c)
 	calls := a.setBounds(func(bounds) bounds {
@@ -536,13 +546,13 @@ func (a *Controller) setBounds(update func(bounds) bounds) (calls notices) {
 		a.fair = newFairQueue(a.clock, a.quota.costLimit > 0)
 	}
 	if b&shedStandingBit != 0 && a.current()&shedStandingBit == 0 {
-		a.standing.began(a.clock()) // requests queued before have no time of arrival, and are older than the window when it ends
+		a.standing.began(a.clock()) // requests queued until now have no time of arrival; when the window ends they are older than it
 	}
 	if b.isMetered() {
-		a.bounds.Store(uint64(b)) // all decisions take mu
+		a.bounds.Store(uint64(b)) // if b has meteredBit, all decisions take mu from here on
 		return a.grantMetered()
 	}
-	// Publish the new bounds last: until then new requests find no free slot.
+	// Publish the new bounds last. Until then, new requests find no free slot.
 	for a.word.Load()&inFlightMask < b.limit() {
 		w := a.pop()
 		if w == nil {
@@ -557,10 +567,10 @@ func (a *Controller) setBounds(update func(bounds) bounds) (calls notices) {
 	return calls
 }
 
-// Charge returns the units that w holds (Config.CostLimit), and replaces the estimated
-// service time charged to the Key of w by the time that w held the slot granted from the
-// queue. Call it before Release of that slot. It does nothing if w holds no units and
-// the slot was not granted from a fair queue.
+// Charge returns the units that w holds (Config.CostLimit). For a slot granted from a
+// fair queue, it also replaces the estimated service time that was charged to the Key of
+// w by the time that w held the slot. Call it before the Release of that slot. In other
+// cases it does nothing.
 func (a *Controller) Charge(w *Waiter) {
 	if w.flow == nil && w.units == [3]byte{} {
 		return
@@ -574,7 +584,7 @@ func (a *Controller) Charge(w *Waiter) {
 	w.setUnits(0)
 }
 
-// push appends w to the queue. The caller holds mu and has counted w.
+// push appends w to the queue. The caller holds mu and has already counted w in word.
 func (a *Controller) push(w *Waiter) {
 	if a.current().isFair() {
 		a.fair.push(w)
@@ -591,7 +601,8 @@ func (a *Controller) push(w *Waiter) {
 }
 
 // pop removes and returns the next waiter; nil = the queue is empty. Requests queued
-// before a change of order are served first. The caller holds mu and updates the count.
+// before a change of order are served first. The caller holds mu and updates the count in
+// word.
 func (a *Controller) pop() (w *Waiter) {
 	isFair := a.current().isFair()
 	if !isFair && a.fair != nil {
@@ -611,7 +622,7 @@ func (a *Controller) pop() (w *Waiter) {
 	return w
 }
 
-// remove removes w from the queue. The caller holds mu and updates the count.
+// remove removes w from the queue. The caller holds mu and updates the count in word.
 func (a *Controller) remove(w *Waiter) {
 	if w.flow != nil {
 		a.fair.remove(w)

@@ -9,39 +9,41 @@ import (
 // Parameters of AutoLimit. The values were chosen with the container models in
 // autolimit_test.go; docs/overload.md shows the results.
 const (
-	initialLimit    = 4                              // first limit, if the range allows
-	minSamples      = 20                             // samples needed for a decision
-	minHarmSamples  = 5                              // samples that can end a harmful trial early
+	initialLimit    = 4                              // the first limit, if the range includes it
+	minSamples      = 20                             // number of samples needed for a decision
+	minHarmSamples  = 5                              // number of samples after which a clearly harmful trial may end
 	minWindow       = int64(100 * time.Millisecond)  // minimum duration of a window
-	minTrialTime    = int64(500 * time.Millisecond)  // minimum duration of an inconclusive trial
+	minTrialTime    = int64(500 * time.Millisecond)  // minimum duration of a trial whose result is inconclusive
 	trialPause      = int64(2000 * time.Millisecond) // pause after a trial
 	minDownInterval = int64(4 * time.Second)         // minimum time between two trials of a lower limit
 	// stalledDownPause is the pause after a trial of a lower limit that stalled.
 	stalledDownPause = int64(60 * time.Second)
 	costMemory       = int64(3 * time.Second) // age at which baseline samples lose half their weight
-	jumpRatio        = 1.3                    // ratio of costs that counts as a jump
-	recoveredRatio   = 1.1                    // ratio to the former cost that counts as recovered
-	maxSampleRatio   = 20.0                   // ratio to the mean time up to which one sample counts
-	// Times without a sample after which a limit that is in use counts as stalled:
-	// while no time of a request is known, and the minimum otherwise.
+	jumpRatio        = 1.3                    // an increase of the cost by this factor counts as a jump
+	recoveredRatio   = 1.1                    // a cost within this factor of its value before the jump counts as recovered
+	maxSampleRatio   = 20.0                   // one sample counts as at most this multiple of the mean time
+	// Times without a sample after which a limit that is fully used counts as stalled:
+	// firstStall while no service time is known; minStall is the minimum once one is
+	// known.
 	firstStall = int64(5 * time.Second)
 	minStall   = int64(time.Second)
-	// Factors of one trial.
+	// Factors by which one trial changes the limit.
 	minStep     = 1.05
 	largeStep   = 1.4
 	maxStep     = 2.0
-	maxJumpStep = 4.0 // after a cost jump
-	// Maximum variance of a cost estimate that can be relied on while starting.
+	maxJumpStep = 4.0 // largest factor after a cost jump
+	// knownVariance is the maximum variance of a cost estimate that is reliable enough
+	// while the container is starting.
 	knownVariance = 0.15 * 0.15
 )
 
-// AutoLimit finds the concurrency limit of a container. The cost of a request is the
-// time in slots per success. AutoLimit holds a baseline limit and tries a higher or
-// lower one for a window each. Of the two it adopts the higher limit if the cost rises
-// by less than the square root of the ratio of the limits, otherwise the lower one. So
-// it converges to the limit of the greatest power, throughput divided by latency
-// (Kleinrock 1979), beyond which throughput hardly grows. The latency without load need
-// not be known.
+// AutoLimit finds the concurrency limit of a container. The cost of a request is the time
+// in slots divided by the number of successes. AutoLimit holds a baseline limit, and
+// tries a higher or lower limit for one window each. It then compares the two limits. If
+// the cost rises by less than the square root of their ratio, it adopts the higher one,
+// otherwise the lower one. So it converges to the limit of the greatest power, which is
+// throughput divided by latency (Kleinrock 1979). Beyond that limit, throughput hardly
+// grows. The latency without load need not be known.
 //
 //   - Steps grow at first and after each adopted step, and shrink after each rejected
 //     one. At the smallest step, trials pause.

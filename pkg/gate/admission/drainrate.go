@@ -18,12 +18,12 @@ const (
 type drainRate struct {
 	granted        atomic.Uint64 // slots granted from the queue
 	since          atomic.Int64  // start of the measurement
-	grantedAtSince atomic.Uint64 // value of granted at since
+	grantedAtSince atomic.Uint64 // value of granted at the time since
 	interval       atomic.Int64  // ns between two grants; 0 = not known
 }
 
-// RetryAfter estimates how long the requests queued now will wait, in whole seconds
-// from 1 to 60, at the recent drain rate. now is in ns.
+// RetryAfter estimates how long the requests queued at now will wait at the recent drain
+// rate. The result is in whole seconds, from 1 to 60; now is in ns.
 func (a *Controller) RetryAfter(now int64) int {
 	a.drain.update(now)
 	wait := a.drain.interval.Load() * int64(a.QueueDepth())
@@ -44,7 +44,7 @@ func (d *drainRate) update(now int64) {
 		return
 	}
 	d.grantedAtSince.Store(handed)
-	if slots == 0 { // no grant since: the interval is at least elapsed
+	if slots == 0 { // no grant since then: the interval is at least elapsed
 		d.since.Store(since)
 		d.interval.Store(elapsed)
 		return

@@ -11,22 +11,23 @@ const (
 	Classes = 8
 	// DefaultClass is the class of a request without a priority (RFC 9218 section 4.1).
 	DefaultClass = 3
-	// maxPassed is the number of consecutive grants to higher classes after which a
-	// class with queued requests gets one, so that no class starves.
+	// maxPassed is the number of consecutive grants to higher classes after which a class
+	// with queued requests receives the next grant, so that no class starves.
 	maxPassed = 16
-	// firstCost is the assumed cost of a slot before any has been measured.
+	// firstCost is the assumed service time of a request until one has been measured.
 	firstCost = int64(time.Millisecond)
-	// exclusiveFlows is the number of queued keys per class that get a flow each.
-	// Further keys share sharedFlows flows by hash.
+	// exclusiveFlows is the number of queued keys per class that have a flow each. All
+	// other keys are hashed to sharedFlows flows.
 	exclusiveFlows, sharedFlows = 16, 64
-	// maxDebt, in mean costs, limits how far a flow can be charged ahead of the virtual
-	// time: a tunnel of one hour must not block its key for an hour.
+	// maxDebt limits how far the service charged to a flow can exceed the virtual time,
+	// in mean costs. Otherwise a tunnel of one hour would block its key for an hour.
 	maxDebt = 64
-	// maxOutlier, in mean costs, limits how much one request moves the mean.
+	// maxOutlier limits how much one request can change the mean cost. It is a multiple
+	// of that mean.
 	maxOutlier = 8
-	// unitService is the charge of a unit (Config.CostLimit).
+	// unitService is the service charged for one unit of Config.CostLimit.
 	unitService = minCost
-	// minCost keeps the mean above the rounding of its update.
+	// minCost is the lower bound of the mean, far above the rounding error of its update.
 	minCost = int64(time.Microsecond)
 )
 

@@ -5,10 +5,10 @@ import "math"
 // limitCost sums up the cost of requests at one limit.
 type limitCost struct {
 	limit        int
-	since        int64   // of the first sample
+	since        int64   // time of the first sample
 	n, successes float64 // number of samples, number of successes
-	sum, squares float64 // of the time in slots, in ns
-	peak         int     // maximum in flight
+	sum, squares float64 // sum and sum of squares of the times in slots, in ns
+	peak         int     // maximum number of requests in flight
 }
 
 func (c *limitCost) add(took int64, failed bool, inFlight int) {
@@ -22,7 +22,8 @@ func (c *limitCost) add(took int64, failed bool, inFlight int) {
 	c.peak = max(c.peak, inFlight)
 }
 
-// merge adds a later window of the same limit; its peak replaces the previous one.
+// merge adds the samples of w, a later window of the same limit. The peak of w replaces
+// that of c.
 func (c *limitCost) merge(w *limitCost) {
 	c.n, c.successes, c.sum, c.squares, c.peak = c.n+w.n, c.successes+w.successes, c.sum+w.sum, c.squares+w.squares, w.peak
 }
@@ -50,8 +51,8 @@ func (c *limitCost) variance() float64 {
 	return c.squaredVariation()/c.n + max(0, 1-good)/(good*c.n)
 }
 
-// settleTime is how long after a change of the limit samples still reflect the previous
-// limit, in ns: twice the mean residual time of the requests in flight.
+// settleTime returns for how long, in ns, samples still reflect the previous limit after
+// a change: twice the mean residual time of the requests in flight.
 func (c *limitCost) settleTime() float64 {
 	if c.n == 0 {
 		return 0
@@ -59,14 +60,14 @@ func (c *limitCost) settleTime() float64 {
 	return c.latency() * (1 + c.squaredVariation())
 }
 
-// reached reports whether concurrency came close to the limit, so that the samples say
-// something about it.
+// reached reports whether the number of requests in flight came close to the limit. If
+// not, the samples say nothing about the limit.
 func (c *limitCost) reached() bool { return float64(c.peak) >= 0.8*float64(c.limit) }
 
-// excessCost returns the logarithm of the cost ratio of high to low minus half the
-// logarithm of the ratio of their limits, and its standard error. A positive value
-// means that the higher limit is above the limit of greatest power. If high was not
-// reached, the number in flight counts as its limit.
+// excessCost compares the costs of two limits. by is the logarithm of their cost ratio,
+// high to low, minus half the logarithm of the ratio of the limits; sigma is its standard
+// error. A positive by means that the higher limit is above the limit of greatest power.
+// If high was not reached, its peak counts as its limit.
 func excessCost(low, high *limitCost) (by, sigma float64) {
 	reached := max(min(high.limit, high.peak), low.limit+1)
 	by = math.Log(high.costPerSuccess()/low.costPerSuccess()) - 0.5*math.Log(float64(reached)/float64(low.limit))

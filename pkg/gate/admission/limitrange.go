@@ -12,7 +12,8 @@ type LimitRange struct{ Min, Max int }
 // DefaultLimitRange is the range if none is configured.
 var DefaultLimitRange = LimitRange{Min: 1, Max: 1000}
 
-// ParseLimitRange parses "MIN-MAX", each from 1 to MaxLimit.
+// ParseLimitRange parses a range in the form "MIN-MAX". Both numbers are from 1 to
+// MaxLimit.
 func ParseLimitRange(s string) (LimitRange, error) {
 	low, high, ok := strings.Cut(s, "-")
 	least, errLow := strconv.Atoi(low)

@@ -4,9 +4,9 @@ package admission
 const MaxCost = 1<<24 - 1
 
 const (
-	// NoRoom, for SetRoom, admits no request while another is in flight.
+	// NoRoom is a value for SetRoom. No request is admitted while another is in flight.
 	NoRoom int64 = -1 << 40
-	// AnyRoom, for SetRoom, admits all requests.
+	// AnyRoom is a value for SetRoom. All requests are admitted.
 	AnyRoom int64 = 1 << 40
 )
 
@@ -14,10 +14,10 @@ const (
 // (Config.CostLimit) and room in the upstream (Config.Brake). The owner's lock guards it.
 type quota struct {
 	costLimit int64  // 0 = off
-	units     int64  // held by requests in flight
-	brake     bool   // room counts
-	room      int64  // requests that may be admitted; see SetRoom
-	admitted  uint64 // see Admissions
+	units     int64  // units held by requests in flight
+	brake     bool   // Config.Brake is set: room limits admissions
+	room      int64  // number of requests that may still be admitted; see SetRoom
+	admitted  uint64 // number of requests admitted so far; see Admissions
 }
 
 func (q *quota) configure(c Config) { q.costLimit, q.brake = int64(c.CostLimit), c.Brake }
@@ -30,7 +30,7 @@ func (q *quota) admits(w *Waiter) bool {
 	return q.costLimit == 0 || q.units == 0 || q.units+w.cost() <= q.costLimit
 }
 
-// begin counts w, which has been admitted.
+// begin adds w, which has just been admitted, to the units and admissions.
 func (q *quota) begin(w *Waiter) {
 	q.admitted++
 	q.room--
@@ -42,7 +42,8 @@ func (q *quota) begin(w *Waiter) {
 	q.units += w.cost()
 }
 
-// admits reports whether w may be admitted, with the counts in word. The caller holds mu.
+// admits reports whether w may be admitted, given the counts in word. The caller holds
+// mu.
 func (a *Controller) admits(b bounds, word uint64, w *Waiter) bool {
 	inFlight := word & inFlightMask
 	return inFlight == 0 || inFlight < b.limit() && a.quota.admits(w)
@@ -72,17 +73,17 @@ func (a *Controller) acquireMetered(b bounds, w *Waiter) (Decision, notices) {
 	if waiting >= b.capacity() {
 		d, calls := a.replace(b, w)
 		if d == Queued {
-			calls.append(a.grantMetered()) // the next waiter has changed
+			calls.append(a.grantMetered()) // after the removal another waiter is next, and it may need less
 		}
 		return d, calls
 	}
 	a.word.Add(oneWaiting)
 	w.state.Store(waiterQueued)
 	a.push(w)
-	return Queued, a.grantMetered() // w may be the next one of a fair queue
+	return Queued, a.grantMetered() // in a fair queue, w may now be the next one
 }
 
-// releaseMetered is Release with a quota. It returns false if none is in force any more.
+// releaseMetered is Release with a quota. It returns false if a quota no longer applies.
 func (a *Controller) releaseMetered() bool {
 	a.mu.Lock()
 	if !a.current().isMetered() {
@@ -101,8 +102,8 @@ func (a *Controller) releaseMetered() bool {
 	return true
 }
 
-// grantMetered admits queued requests in order, up to the first one that the bounds or
-// the quota do not admit. The caller holds mu.
+// grantMetered admits queued requests in order. It stops at the first request that the
+// bounds or the quota do not admit. The caller holds mu.
 func (a *Controller) grantMetered() (calls notices) {
 	b := a.current()
 	for {
@@ -114,12 +115,12 @@ func (a *Controller) grantMetered() (calls notices) {
 			for _, notify := range shed {
 				calls.add(notify)
 			}
-			continue // another one is next
+			continue // the next waiter has changed: check that one
 		}
 		a.pop()
 		a.word.Sub(oneWaiting - oneInFlight)
 		a.quota.begin(w)
-		calls.add(w.Notify) // from the next line on the owner of w may reuse it
+		calls.add(w.Notify) // copy Notify now: after the next line the owner may reuse w
 		w.state.Store(waiterAdmitted)
 	}
 }
@@ -139,10 +140,11 @@ func (a *Controller) next() (w *Waiter) {
 	return w
 }
 
-// SetRoom sets how many requests may be admitted with Config.Brake, apart from the one
-// that is admitted while no other is in flight. since is the value of Admissions for
-// which n was true: requests admitted after it are subtracted. Each later admission
-// takes one from n, and each Release adds one. Without Config.Brake it has no effect.
+// SetRoom sets how many requests may be admitted with Config.Brake. In addition, one
+// request is always admitted while no other is in flight. since is the value of
+// Admissions at the time for which n was determined. Requests admitted after that time
+// are subtracted from n. Each later admission takes one from n, and each Release adds
+// one. Without Config.Brake it has no effect.
 func (a *Controller) SetRoom(n int64, since uint64) {
 	a.mu.Lock()
 	a.quota.room = n - int64(a.quota.admitted-since)
@@ -154,33 +156,33 @@ func (a *Controller) SetRoom(n int64, since uint64) {
 	calls.run()
 }
 
-// Admissions returns how many requests have been admitted with Config.CostLimit or
-// Config.Brake.
+// Admissions returns the number of requests admitted with Config.CostLimit or
+// Config.Brake since the start.
 func (a *Controller) Admissions() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.quota.admitted
 }
 
-// Busy returns a channel that receives when, with Config.Brake, a request arrives while
-// no other is queued or in flight. It holds one such event.
+// Busy returns a channel that receives a value when, with Config.Brake, a request arrives
+// while no other request is queued or in flight. The channel buffers one value.
 func (a *Controller) Busy() <-chan struct{} { return a.busy }
 
-// Units returns the units held by requests in flight, and Config.CostLimit.
+// Units returns the units held by requests in flight, and the limit Config.CostLimit.
 func (a *Controller) Units() (held, limit int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return int(a.quota.units), int(a.quota.costLimit)
 }
 
-// Scarce reports whether requests may have to wait for slots, units or room.
+// Scarce reports whether a request may have to wait for a slot, for units or for room.
 func (a *Controller) Scarce() bool {
 	b := a.current()
 	return b.limit() != uint64(noLimit) || b.isMetered()
 }
 
-// notices are calls of Notify to be made without locks held, in order. The first one
-// needs no memory.
+// notices is a list of Notify calls, to be made in order and without locks held. The
+// first one needs no allocation.
 type notices struct {
 	first func()
 	more  []func()

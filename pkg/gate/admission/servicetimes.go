@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// servicePaths is the number of separate estimates. Paths share them by hash.
+	// servicePaths is the number of separate estimates. Paths are hashed to them.
 	servicePaths = 64
 	// serviceSeconds is the age in seconds up to which samples count.
 	serviceSeconds = 10
@@ -15,25 +15,25 @@ const (
 	// TrialInterval is the time in ns after which the next request of a path is
 	// admitted as a trial.
 	TrialInterval = int64(250 * time.Millisecond)
-	// trialShare is the fraction, as 1/trialShare, of the other requests that are
-	// admitted as trials.
+	// trialShare sets the fraction of other requests that are admitted as trials:
+	// 1/trialShare.
 	trialShare = 8
 )
 
-// ServiceTimes estimates the service time of the container for the path of a request.
-// The shortest one of the last 10 seconds decides whether a request is rejected at once,
-// so that one quick response is enough to admit equally quick requests, whatever slow
-// ones other clients send. The typical one is the mean plus four times the mean
-// deviation, as in TCP's retransmission timer (RFC 6298 section 2). Paths are hashed into
-// 64 estimates. All instants and durations are in ns. The methods may be
+// ServiceTimes estimates the service time of the container by the path of a request.
+// There are two estimates. The shortest time of the last 10 seconds decides whether a
+// request is rejected immediately. So one quick response is enough to admit equally quick
+// requests, even if other clients send slow ones. The typical time is the mean plus four
+// times the mean deviation, as in TCP's retransmission timer (RFC 6298 section 2). Paths
+// are hashed into 64 estimates. All instants and durations are in ns. The methods may be
 // called concurrently.
 //
-// Requests rejected because of the estimate leave no samples, so a wrong estimate
-// could persist. Two rules prevent that: samples expire, and some requests are
-// admitted as trials despite the estimate: the first after TrialInterval, and one in
-// eight at random, so that no client can use up all trials. The response to a quick
-// trial lowers the minimum. (A circuit breaker's half-open state does the same:
-// M. Nygard, "Release It!", 2007.)
+// A request that is rejected because of the estimate leaves no sample, so a wrong
+// estimate could persist. Two rules prevent that. Samples expire, and some requests are
+// admitted as trials despite the estimate: the first one after TrialInterval, and one in
+// eight at random. The random choice keeps clients from using up all trials. The response
+// to a quick trial lowers the minimum. (The half-open state of a circuit breaker does the
+// same: M. Nygard, "Release It!", 2007.)
 type ServiceTimes struct {
 	mu     sync.Mutex
 	paths  [servicePaths]pathTimes
@@ -42,7 +42,7 @@ type ServiceTimes struct {
 
 type pathTimes struct {
 	seconds [serviceSeconds]serviceSecond // indexed by the second modulo serviceSeconds
-	trialAt int64                         // when the latest trial began; 0 = never
+	trialAt int64                         // time at which the latest trial began; 0 = never
 	// mean and deviation are moving averages of the samples; 0 = none.
 	mean, deviation int64
 }
@@ -55,8 +55,8 @@ type serviceSecond struct {
 }
 
 // Estimate returns the shortest and the typical recent service time of requests whose
-// path has the given hash; 0 = unknown. A request with less time left than the shortest
-// one cannot be expected to finish.
+// path has this hash; 0 = unknown. A request that has less time left than the shortest
+// one will probably not finish in time.
 func (s *ServiceTimes) Estimate(path uint64, now int64) (shortest, typical int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *ServiceTimes) Estimate(path uint64, now int64) (shortest, typical int64
 	return shortest, p.mean + 4*p.deviation
 }
 
-// Add adds a sample: a request whose path has the given hash took took, at now.
+// Add adds a sample at the time now: a request whose path has this hash took took ns.
 func (s *ServiceTimes) Add(path uint64, now, took int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *ServiceTimes) Add(path uint64, now, took int64) {
 	of.samples++
 }
 
-// TryTrial reports whether a request that begins at now is admitted as a trial.
+// TryTrial reports whether to admit a request that begins at now as a trial.
 func (s *ServiceTimes) TryTrial(path uint64, now int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +112,8 @@ func (s *ServiceTimes) TryTrial(path uint64, now int64) bool {
 	return true
 }
 
-// mix returns x with its bits mixed (the finalizer of SplitMix64). The lowest bits
-// of the time in ns make the result unpredictable for clients.
+// mix is the finalizer of SplitMix64. The caller passes the time in ns, whose lowest bits
+// clients cannot predict, so they cannot predict the result.
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9

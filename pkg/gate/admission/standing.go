@@ -6,22 +6,23 @@ import (
 )
 
 const (
-	// standingWindow is the shortest time over which a queue is judged; it also lasts
-	// for one request per slot.
+	// standingWindow is the minimum time over which a queue is judged. The window also
+	// lasts until each slot has been granted once.
 	standingWindow = int64(time.Second)
-	// standingTarget is how long requests wait in a queue that stands.
+	// standingTarget is the time that requests may wait in a standing queue.
 	standingTarget = int64(500 * time.Millisecond)
 )
 
-// standingQueue tells a queue that stands from one that drains, and which requests a
-// standing one rejects. The algorithm is controlled delay for request queues (K. Nichols
-// and V. Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012; B. Maurer, "Fail at
-// Scale", ACM Queue 13(8), 2015), with two differences: a queue that becomes shorter is a
-// burst and not an overload, so it keeps all its requests; and as many requests as there
-// are slots are kept however long they wait, so that slow containers do not run idle.
+// standingQueue detects a standing queue, which is one that has stopped draining, and
+// decides which of its requests are rejected. The algorithm is controlled delay for
+// request queues (K. Nichols and V. Jacobson, "Controlling Queue Delay", ACM Queue 10(5),
+// 2012; B. Maurer, "Fail at Scale", ACM Queue 13(8), 2015), with two differences. A queue
+// that becomes shorter is a burst and not an overload, so it keeps all its requests. And
+// one request per slot stays queued regardless of its wait, so that slow containers do
+// not run idle.
 //
-// A container with 20 slots and three times the requests that it can serve, whose
-// clients disconnect after 5 s:
+// Example: a container with 20 slots receives three times the requests that it can serve,
+// and its clients disconnect after 5 s:
 //
 //	time of a request  queue capacity  wait at capacity  standing queue  wait
 //	20 ms              200             0.2 s             200             0.2 s
@@ -33,17 +34,18 @@ const (
 // The zero value is a queue that does not stand. The owner's lock guards it.
 type standingQueue struct {
 	standing bool
-	since    int64 // when the window began
-	depth    int   // at that time
-	handed   int   // slots that went to queued requests since then
+	since    int64 // time at which the window began
+	depth    int   // number of queued requests at that time
+	handed   int   // number of slots granted to queued requests since then
 }
 
-// began notes that a request is queued while no other is. The first window is not judged:
-// a burst may be arriving.
+// began records that a request is queued while no other is. The first window is not
+// judged, because a burst may be arriving.
 func (q *standingQueue) began(now int64) { *q = standingQueue{since: now, depth: math.MaxInt} }
 
-// advance notes that a slot goes to one of depth queued requests. The queue stands from
-// the end of a window in which it has not become shorter, until it is empty.
+// advance records that a slot goes to one of depth queued requests. At the end of a
+// window in which the queue has not become shorter, it starts to stand. It stands until
+// it is empty.
 func (q *standingQueue) advance(now int64, depth, limit int) {
 	q.handed++
 	if now-q.since < standingWindow || q.handed < limit {
@@ -55,8 +57,8 @@ func (q *standingQueue) advance(now int64, depth, limit int) {
 	q.since, q.depth, q.handed = now, depth, 0
 }
 
-// rejects reports whether the oldest of depth queued requests, which has waited for a
-// time, is rejected.
+// rejects reports whether to reject the oldest of depth queued requests. waited is the
+// time for which that request has been queued.
 func (q *standingQueue) rejects(waited int64, depth, limit int) bool {
 	return q.standing && waited > standingTarget && depth > limit
 }

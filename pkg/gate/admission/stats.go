@@ -2,8 +2,8 @@ package admission
 
 import "github.com/queuegate/queuegate/pkg/gate"
 
-// Stats returns the current figures. They are read one after the other, so a request
-// that changes state meanwhile may be counted twice or not at all.
+// Stats returns the current figures. They are read one after the other. A request that
+// changes its state in between may be counted twice or not at all.
 func (a *Controller) Stats() gate.AdmissionStats {
 	units, costLimit := a.Units()
 	return gate.AdmissionStats{

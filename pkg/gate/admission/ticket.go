@@ -11,7 +11,7 @@ type Ticket struct {
 	Waiter  Waiter
 	Queued  bool
 	Slot    bool
-	WaitBy  int64 // when the request leaves the queue; 0 = no bound
+	WaitBy  int64 // the latest instant to leave the queue; 0 = no bound
 	StartBy int64 // the latest instant to start the request; 0 = no bound
 }
 
@@ -46,8 +46,8 @@ func (t *Ticket) NextDeadline() int64 { return gate.Earliest(t.WaitBy, t.StartBy
 // WaitExpired reports whether WaitBy has passed.
 func (t *Ticket) WaitExpired(now int64) bool { return t.WaitBy != 0 && now >= t.WaitBy }
 
-// Release releases the slot or the queue position, including a slot granted while
-// the request was leaving the queue. It clears the deadlines.
+// Release releases the slot or the queue position. This includes a slot granted while the
+// request was leaving the queue. It clears the deadlines.
 func (t *Ticket) Release(a *Controller) {
 	if t.Slot || t.Queued && !a.Withdraw(&t.Waiter) {
 		a.Charge(&t.Waiter)
