@@ -16,7 +16,8 @@ const (
 	minTrialTime    = int64(500 * time.Millisecond)  // minimum duration of a trial whose result is inconclusive
 	trialPause      = int64(2000 * time.Millisecond) // pause after a trial
 	minDownInterval = int64(4 * time.Second)         // minimum time between two trials of a lower limit
-	// stalledDownPause is the pause after a trial of a lower limit that stalled.
+	// stalledDownPause is the pause before the next trial of a lower limit, after one
+	// that stalled.
 	stalledDownPause = int64(60 * time.Second)
 	costMemory       = int64(3 * time.Second) // age at which baseline samples lose half their weight
 	jumpRatio        = 1.3                    // an increase of the cost by this factor counts as a jump

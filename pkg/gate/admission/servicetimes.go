@@ -8,7 +8,7 @@ import (
 const (
 	// servicePaths is the number of separate estimates. Paths are hashed to them.
 	servicePaths = 64
-	// serviceSeconds is the age in seconds up to which samples count.
+	// serviceSeconds is the number of seconds for which a sample counts.
 	serviceSeconds = 10
 	// minServiceSamples is the minimum number of samples for an estimate.
 	minServiceSamples = 8

@@ -7,16 +7,17 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Blocking is an exchange for a caller that blocks in its own goroutine and forwards
-// the request itself: Describe, Arrive, Admit, Forward, optionally Switch, End. It has
-// no sides and no steps. Its methods must not be called concurrently.
+// Blocking is an exchange for a caller that blocks in its own goroutine and forwards the
+// request itself. The caller calls, in this order, Describe, Arrive, Admit, Forward,
+// optionally Switch, and End. A Blocking has no sides and no steps. Its methods must not
+// be called concurrently.
 type Blocking struct {
 	Exchange
-	woken chan struct{} // wakes awaitSlot to check for a slot
+	woken chan struct{} // wakes awaitSlot, which then checks for a slot
 }
 
-// NewBlocking returns an exchange for consecutive requests of g. clock is in ns, above
-// 0.
+// NewBlocking returns an exchange for consecutive requests of g. clock returns the time
+// in ns, always above 0.
 func NewBlocking(g *Gate, clock func() int64) *Blocking {
 	b := &Blocking{woken: make(chan struct{}, 1)}
 	b.Bind(g, clock, b.wake, nil)
@@ -37,9 +38,9 @@ func (b *Blocking) Arrive() {
 	b.Begin(now, nil, nil)
 }
 
-// Admit waits for a slot and returns Undecided once the exchange holds one. After any
-// other outcome it holds none, and the caller must end the exchange with that outcome.
-// A cancelled ctx means that the client has disconnected; an expired one, that the
+// Admit waits for a slot. It returns Undecided if the exchange holds one. After any other
+// outcome the exchange has no slot, and the caller must end it with that outcome. A
+// cancelled ctx means that the client has disconnected. An expired ctx means that the
 // request has timed out.
 func (b *Blocking) Admit(ctx context.Context) gate.Outcome {
 	if o := contextOutcome(ctx); o != gate.Undecided {
@@ -95,12 +96,13 @@ func (b *Blocking) Forward() {
 	b.Forwarded = b.Admitted
 }
 
-// Measured reports whether overload control needs Responding.
+// Measured reports whether overload control needs the call of Responding.
 func (b *Blocking) Measured() bool { return b.settings.overload != nil }
 
-// Responding notes the beginning of the response, if Measured, so that a slow
-// reader does not count as the time of the application. uploaded is when bytes of the
-// request body were last read, 0 = never: a slow upload does not count either.
+// Responding records the beginning of the response, so that a slow reader does not count
+// as time of the application. Call it if Measured returns true. uploaded is the time at
+// which bytes of the request body were last read, 0 = never. With it, a slow upload does
+// not count either.
 func (b *Blocking) Responding(uploaded time.Duration) {
 	b.Responded, b.tracked.uploaded = time.Duration(b.clock()), uploaded
 }
@@ -112,8 +114,8 @@ func (b *Blocking) Switch() {
 }
 
 // ProbeReply returns the reply to a probe that Describe and the caller have described. It
-// blocks until the result is known, and returns false if ctx ended first: the prober has
-// disconnected.
+// blocks until the result is known. It returns false if ctx ended first, which means that
+// the prober has disconnected.
 func (b *Blocking) ProbeReply(ctx context.Context, s Screening, h *gate.ProbeHeaders) (gate.Reply, bool) {
 	r, ok := b.gate.ReplyToProbe(s.Kind, s.Prober, b.Peer.Addr(), h, func() (gate.ReadinessResult, bool) {
 		return b.gate.WaitReady(ctx, s.Prober)

@@ -9,11 +9,12 @@ type Budget struct {
 	used  atomic.Int64
 }
 
-// NewBudget returns a budget of limit bytes; with 0 or less every Acquire fails.
+// NewBudget returns a budget of limit bytes. If limit is 0 or negative, every Acquire
+// fails.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Acquire takes n bytes and returns true, or takes nothing if fewer are left. Return
-// them with Release.
+// Acquire takes n bytes and returns true, or takes nothing and returns false if fewer are
+// available. The caller returns the bytes with Release.
 func (b *Budget) Acquire(n int64) bool {
 	if b.used.Add(n) <= b.limit {
 		return true
@@ -29,7 +30,8 @@ func (b *Budget) Release(n int64) {
 	}
 }
 
-// Used returns the number of acquired bytes. It briefly includes failing Acquire calls.
+// Used returns the number of bytes in use. For a moment it includes the bytes of an
+// Acquire that fails.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
 // Limit returns the size of the budget in bytes.

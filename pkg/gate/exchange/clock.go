@@ -7,7 +7,7 @@ import "time"
 type Clock interface {
 	// Now returns the time since a fixed instant.
 	Now() time.Duration
-	// After calls f on any goroutine after d, unless stop is called before.
+	// After calls f on any goroutine when d has passed, unless stop is called earlier.
 	After(d time.Duration, f func()) (stop func())
 }
 

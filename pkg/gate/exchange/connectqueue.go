@@ -10,33 +10,33 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// Attempt is a connection to the container that is being opened.
+// Attempt is a connection to the container that is still being opened.
 type Attempt interface{ Close() }
 
 // Dial is the state of an exchange that has no connection to the container yet.
 type Dial struct {
-	// Handler gets the events of the connection's socket.
+	// Handler receives the events of the socket of the connection.
 	Handler loop.Handler
 	// Attempt is the connection that the Connector is opening; nil = none.
 	Attempt Attempt
-	// Via identifies the Connector that began the attempt, if a router chooses
-	// among several; 0 = none.
+	// Via identifies the Connector that began the attempt, if a router chooses among
+	// several Connectors; 0 = none.
 	Via uint8
-	// First is the Via of the first attempt that sent the request; 0 = not sent
-	// yet.
+	// First is the Via of the first attempt that sent the request; 0 = the request has
+	// not been sent.
 	First uint8
-	// Switched means that the container did not understand the request on First, so
-	// the next attempt uses the other protocol. A request switches protocols at
+	// Switched means that the container did not understand the request over the protocol
+	// of First. The next attempt uses the other protocol. A request switches protocols at
 	// most once.
 	Switched bool
-	// Detects means that the request is not retried: the attempt only detects the
-	// protocol of the container.
+	// Detects means that the attempt only detects the protocol of the container. The
+	// request is not sent again.
 	Detects bool
-	// Opened is the number of connections opened for the request since another request
-	// was sent on a new connection on which the container responded. The Connector
-	// maintains it.
+	// Opened counts the connections opened for this request. It is reset when the
+	// container responds to another request on a new connection. The Connector maintains
+	// it.
 	Opened uint8
-	// Why is the outcome of the last attempt, if any.
+	// Why is the outcome of the last attempt; Undecided if there was none.
 	Why gate.Outcome
 
 	queue    *WaitQueue // nil = not queued
@@ -57,7 +57,8 @@ type WaitQueue struct {
 // First returns the exchange that has waited longest; nil = the queue is empty.
 func (l *WaitQueue) First() *Exchange { return l.list.First() }
 
-// Add appends x and removes it from its former queue. It changes nothing if x is in l.
+// Add appends x to the queue, and removes x from its previous queue. If x is already in
+// l, nothing changes.
 func (l *WaitQueue) Add(x *Exchange) {
 	switch x.Dial.queue {
 	case nil:
@@ -80,7 +81,7 @@ func (l *WaitQueue) WakeAll() {
 }
 
 // NoteResponse is called when the container has responded on a new connection that
-// carries a request. It resets Dial.Opened of the waiting exchanges.
+// carries a request. It resets Dial.Opened of all exchanges in the queue.
 func (l *WaitQueue) NoteResponse() {
 	for x := range l.list.All() {
 		x.Dial.Opened = 0
@@ -95,7 +96,8 @@ func (l *WaitQueue) Remove(x *Exchange) {
 	}
 }
 
-// cancel ends an attempt to connect of x, whose Dial it is, and removes x from its queue.
+// cancel ends the connection attempt of x and removes x from its queue. d is the Dial of
+// x.
 func (d *Dial) cancel(x *Exchange) {
 	if d.Attempt != nil {
 		x.connector.Cancel(x)
@@ -112,19 +114,19 @@ func (d *Dial) cancel(x *Exchange) {
 	d.deadline, d.Via = 0, 0
 }
 
-// ConnectQueue holds the requests of all protocols and loops that wait until the container
-// listens. The first request makes the attempts to connect, at QuickPace; its success
-// releases the others. All methods may be called from any goroutine.
+// ConnectQueue holds the requests of all protocols and loops that wait until the
+// container listens. Only the first request attempts to connect, at QuickPace. When it
+// succeeds, all others are woken. All methods may be called from any goroutine.
 type ConnectQueue struct {
 	gate         *Gate
-	refusedSince atomic.Int64 // when connections began to be refused; 0 = they are not
+	refusedSince atomic.Int64 // time since which connections are refused; 0 = they are accepted
 	num          atomic.Int64
 	listened     atomic.Bool // the container has accepted a connection at least once
 
 	mu        sync.Mutex
 	queue     WaitQueue
-	attemptAt int64 // earliest next attempt
-	maxPace   int64 // longest pause between attempts until the container listens; 0 = that of QuickPace
+	attemptAt int64 // earliest time of the next attempt
+	maxPace   int64 // longest delay between attempts until the container listens; 0 = the delay of QuickPace
 }
 
 // Start marks the container as not listening from now on.
@@ -136,17 +138,18 @@ func (p *ConnectQueue) Len() int { return int(p.num.Load()) }
 // Contains reports whether x is queued. Only the loop of x may call it.
 func (p *ConnectQueue) Contains(x *Exchange) bool { return x.Dial.queue == &p.queue }
 
-// Clear reports whether any request may try to connect: the container listens, or no
-// queued request is trying.
+// Clear reports whether any request may attempt to connect: the container listens, or no
+// request is queued.
 func (p *ConnectQueue) Clear() bool { return p.refusedSince.Load() == 0 || p.num.Load() == 0 }
 
-// MayOpenExtra reports whether a connection may be opened that no request needs yet: the
-// queue is Clear, and the container is not suspended.
+// MayOpenExtra reports whether a connection may be opened before a request needs it. It
+// may if the queue is Clear and the container is not suspended.
 func (p *ConnectQueue) MayOpenExtra() bool {
 	return p.Clear() && (p.gate.Standby == nil || p.gate.Standby.Running())
 }
 
-// Refused records a refused connection. It returns false if earlier ones were refused too.
+// Refused records a refused connection. It returns false if the previous one was refused
+// too.
 func (p *ConnectQueue) Refused(now int64) bool {
 	if !p.refusedSince.CompareAndSwap(0, now) {
 		return false
@@ -172,7 +175,8 @@ func (p *ConnectQueue) Reached() {
 	p.queue.WakeAll()
 }
 
-// Hurry makes the next attempt due at once, because a readiness check has connected.
+// Hurry makes the next attempt due immediately. It is called when a readiness check has
+// connected.
 func (p *ConnectQueue) Hurry() {
 	if p.num.Load() == 0 {
 		return
@@ -185,9 +189,9 @@ func (p *ConnectQueue) Hurry() {
 	}
 }
 
-// Enqueue queues x, unless it is queued already. If try is true, x makes an attempt to
-// connect now; otherwise the caller must call Enqueue again no later than the time next. If
-// o is not Undecided, x ends with outcome o.
+// Enqueue queues x, unless it is already queued. If try is true, x must attempt to
+// connect now. If try is false, the caller must call Enqueue again at the time next or
+// earlier. If o is not Undecided, x ends with outcome o.
 func (p *ConnectQueue) Enqueue(x *Exchange, now int64) (try bool, next int64, o gate.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,8 +218,8 @@ func (p *ConnectQueue) Enqueue(x *Exchange, now int64) (try bool, next int64, o 
 	return false, d.deadline, gate.Undecided
 }
 
-// join queues x, unless it is queued already. It returns false if the queue is full.
-// The caller holds mu.
+// join queues x, unless it is already queued. It returns false if the queue is full. The
+// caller holds mu.
 func (p *ConnectQueue) join(x *Exchange) bool {
 	if x.Dial.queue == &p.queue {
 		return true
@@ -228,8 +232,8 @@ func (p *ConnectQueue) join(x *Exchange) bool {
 	return true
 }
 
-// expired reports whether x has waited for too long. The wait begins with the first
-// call. The caller holds mu.
+// expired reports whether x has waited longer than its timeout allows. The wait begins
+// with the first call. The caller holds mu.
 func (p *ConnectQueue) expired(x *Exchange, now int64) bool {
 	d := &x.Dial
 	if d.deadline == 0 {
@@ -242,13 +246,13 @@ func (p *ConnectQueue) expired(x *Exchange, now int64) bool {
 	return now >= d.deadline
 }
 
-// hold queues x while the container is suspended; isHeld is false if it runs again. If o
-// is not Undecided, x ends with outcome o.
+// hold queues x while the container is suspended. isHeld is false if the container has
+// been resumed. If o is not Undecided, x ends with outcome o.
 func (p *ConnectQueue) hold(x *Exchange) (isHeld bool, o gate.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.gate.Standby.Running(): // Resume wakes the queue after it has changed the state
+	case p.gate.Standby.Running(): // Resume changes the state before it wakes the queue
 		return false, gate.Undecided
 	case !p.join(x):
 		return true, gate.QueueFull
@@ -263,7 +267,7 @@ func (p *ConnectQueue) wakeAll() {
 	p.queue.WakeAll()
 }
 
-// remove removes x. The request that becomes first continues with the attempts.
+// remove removes x. If x was first, the next request takes over the attempts.
 func (p *ConnectQueue) remove(x *Exchange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// DefaultCost is the cost in units of a request whose length is not known, or whose
-	// cost field is not a number.
+	// DefaultCost is the cost in units of a request without a known length, or whose cost
+	// field is not a number.
 	DefaultCost = 1024
-	// bytesPerUnit is the length of a token in bytes, as a rule of thumb for text.
+	// bytesPerUnit is the typical length of a token of text, in bytes.
 	bytesPerUnit = 4
 )
 
-// ParseCostSelector parses length or header:NAME.
+// ParseCostSelector parses "length" or "header:NAME".
 func ParseCostSelector(text string) (Selector, error) {
 	if text == "length" {
 		return Selector{kind: selectLength}, nil
@@ -28,8 +28,8 @@ func ParseCostSelector(text string) (Selector, error) {
 	return s, nil
 }
 
-// cost returns the cost of x in units: the number in the selected field, or else the
-// length of the body in tokens. Fields of untrusted peers are ignored.
+// cost returns the cost of x in units: the number in the selected field, or the length of
+// the body in tokens. The field of an untrusted peer is ignored.
 func (s Selector) cost(x *Exchange, trusted bool) int64 {
 	if s.kind == selectHeader && trusted {
 		if v := s.header(x.Fields); v != nil {
@@ -43,8 +43,8 @@ func (s Selector) cost(x *Exchange, trusted bool) int64 {
 	return max(length/bytesPerUnit, 1)
 }
 
-// bodyLength returns the length of the request's body, without reading it; known is
-// false if the head does not tell it.
+// bodyLength returns the length of the request body according to the head. known is false
+// if the head does not contain it.
 func (x *Exchange) bodyLength() (length int64, known bool) {
 	if x.down == nil { // Blocking
 		return field.ReadLength(Selector{name: "Content-Length"}.header(x.Fields))
@@ -58,8 +58,8 @@ func (x *Exchange) bodyLength() (length int64, known bool) {
 	return 0, false
 }
 
-// parseCost parses digits, saturates at admission.MaxCost, and returns DefaultCost for
-// anything else.
+// parseCost parses decimal digits. Numbers above admission.MaxCost yield that maximum.
+// Any other value yields DefaultCost.
 func parseCost(value []byte) (n int64) {
 	for _, c := range value {
 		if c < '0' || c > '9' {

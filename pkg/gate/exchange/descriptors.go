@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	// otherDescriptors is the number of descriptors that the process opens besides
-	// connections and event loops: standard streams, the runtime's poller, side ports
-	// and their clients, readiness checks, exporters, the drain socket, watched files.
+	// otherDescriptors is the number of descriptors that the process needs besides
+	// connections and event loops. They are for standard streams, the runtime's poller,
+	// side ports and their clients, readiness checks, exporters, the drain socket and
+	// watched files.
 	otherDescriptors = 28
 	// minDescriptors is the smallest budget, even if the process limit is lower.
 	minDescriptors = 8
@@ -22,13 +23,14 @@ const (
 	retryInterval = 10 * time.Millisecond
 )
 
-// Minimum idle times before a connection may be closed to free its descriptor.
+// Minimum times for which a connection must be idle before it may be closed to free its
+// descriptor.
 const (
-	// MinSilence applies to a connection that has not sent anything: the first request
-	// of a client usually follows its connection immediately.
+	// MinSilence applies to a connection that has not sent a byte. It is short because
+	// the first request of a client usually follows its connection immediately.
 	MinSilence = 10 * time.Millisecond
-	// MinIdle applies to other connections: a round trip passes between a response and
-	// the next request, and between two parts of a head.
+	// MinIdle applies to other connections. It is longer because a round trip passes
+	// between a response and the next request, and between two parts of a head.
 	MinIdle = 100 * time.Millisecond
 )
 
@@ -43,39 +45,39 @@ const (
 type Descriptors struct {
 	budget     int64
 	free       atomic.Int64
-	hasWaiters atomic.Bool // waiters is not empty
+	hasWaiters atomic.Bool // true if waiters is not empty
 
 	mu      sync.Mutex
 	sources []IdleConnections
 	waiters []func()
 	clock   Clock
-	retry   func()        // stops the retry timer that runs while there are waiters; nil = not running
-	round   *reclaimRound // reclaim since the last notification; nil = none
+	retry   func()        // stops the retry timer, which runs while there are waiters; nil = not running
+	round   *reclaimRound // the reclaim since the last notification of waiters; nil = none
 }
 
-// Idleness ranks connections that may be closed to free descriptors; the lowest rank is
-// closed first.
+// Idleness ranks connections that may be closed to free descriptors. A connection of the
+// lowest rank is closed first.
 type Idleness uint8
 
 // The ranks.
 const (
-	IdleUpstream   Idleness = iota // to the user container, without an exchange
-	IdleClient                     // between two requests, or without a byte since it was accepted
-	UnfinishedHead                 // has sent part of a request head or TLS handshake
+	IdleUpstream   Idleness = iota // a connection to the user container without an exchange
+	IdleClient                     // a client connection between two requests, or one that has not sent a byte
+	UnfinishedHead                 // a client connection that has sent part of a request head or TLS handshake
 )
 
-// IdleConnection describes the first candidate of a set to be closed.
+// IdleConnection describes the connection of a set that should be closed first.
 type IdleConnection struct {
 	Idleness Idleness
-	Since    int64 // on the exchange's clock, in nanoseconds
+	Since    int64 // start of the idle time on the exchange's clock, in ns
 }
 
 // IdleConnections is a set of connections that may contain idle ones.
 type IdleConnections interface {
-	// Oldest calls found once, soon and on any goroutine, with the connection that
-	// should be closed first; ok is false if none has been idle for long enough.
+	// Oldest soon calls found once, on any goroutine, with the connection that should be
+	// closed first. ok is false if no connection has been idle for long enough.
 	Oldest(found func(c IdleConnection, ok bool))
-	// CloseOldest soon closes the connection of the given rank that is then the oldest.
+	// CloseOldest soon closes the oldest connection of this rank at that time.
 	CloseOldest(rank Idleness)
 }
 
@@ -99,7 +101,7 @@ func connectionLimit() int64 {
 	return max(int64(min(limit.Cur, math.MaxInt32))-otherDescriptors, minDescriptors)
 }
 
-// Budget returns the number of descriptors for connections.
+// Budget returns the total number of descriptors for connections.
 func (d *Descriptors) Budget() int { return int(d.budget) }
 
 // Free returns the number of unused descriptors of the budget.
@@ -115,7 +117,8 @@ func (d *Descriptors) Add(s IdleConnections) {
 	d.sources = append(d.sources, s)
 }
 
-// TryAcquire takes a descriptor and returns true, unless the budget is exhausted.
+// TryAcquire takes a descriptor and returns true, or returns false if the budget is
+// exhausted.
 func (d *Descriptors) TryAcquire() bool {
 	if d.free.Dec() >= 0 {
 		return true
@@ -132,8 +135,9 @@ func (d *Descriptors) Release() {
 	}
 }
 
-// Await calls notify once when the caller should retry: after a Release, or after
-// retryInterval. Call it after TryAcquire failed or the system gave no descriptor.
+// Await calls notify once when the caller should retry, which is after a Release or after
+// retryInterval. Call it after TryAcquire has failed, or after the system has refused a
+// descriptor.
 func (d *Descriptors) Await(notify func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,7 +149,7 @@ func (d *Descriptors) Await(notify func()) {
 }
 
 // Reclaim soon closes the idle connection of the lowest rank, if there are waiters and
-// a candidate. It closes at most one per notification of waiters.
+// such a connection. It closes at most one connection per notification of waiters.
 func (d *Descriptors) Reclaim() {
 	d.mu.Lock()
 	if d.round != nil || len(d.sources) == 0 || len(d.waiters) == 0 {
@@ -176,16 +180,16 @@ func (d *Descriptors) notify() {
 	}
 }
 
-// reclaimRound asks all sets for their oldest connection and closes the overall oldest.
+// reclaimRound asks all sets for their oldest connection, and closes the oldest of these.
 type reclaimRound struct {
 	d       *Descriptors
 	sources []IdleConnections
 
 	mu      sync.Mutex
-	pending int // sets that have not called found yet
+	pending int // number of sets that have not called found yet
 	any     bool
 	oldest  IdleConnection
-	source  int // index of its set
+	source  int // index of the set with the oldest connection so far
 }
 
 func (r *reclaimRound) found(at int, c IdleConnection, ok bool) {
@@ -201,7 +205,7 @@ func (r *reclaimRound) found(at int, c IdleConnection, ok bool) {
 	}
 }
 
-// current reports whether waiters still wait for r.
+// current reports whether r is still the reclaim for the present waiters.
 func (d *Descriptors) current(r *reclaimRound) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -24,12 +24,12 @@ import (
 type Drain struct {
 	clock        Clock
 	period       time.Duration
-	onStart      func() // called once when the drain begins, without the lock held; may be nil
+	onStart      func() // called once, without the lock held, when the drain begins; may be nil
 	active       atomic.Bool
-	handedOver   atomic.Bool  // set before active
-	requests     atomic.Int64 // open requests; always counted
-	tunnels      atomic.Int64 // open tunnels; always counted
-	lastActivity atomic.Int64 // when a request last began or ended, on clock; updated only while draining
+	handedOver   atomic.Bool  // written before active, so that a reader of active sees it
+	requests     atomic.Int64 // number of open requests; always counted
+	tunnels      atomic.Int64 // number of open tunnels; always counted
+	lastActivity atomic.Int64 // time at which a request last began or ended, on clock; updated only while draining
 
 	mu      sync.Mutex // guards state transitions
 	state   drainState
@@ -67,8 +67,8 @@ func (d *Drain) Start() {
 	}
 }
 
-// HandOver begins the drain of a gate whose listeners another process has. It reports
-// false if a drain has begun before.
+// HandOver begins the drain of a gate whose listeners another process has taken over. It
+// returns false if a drain has already begun.
 func (d *Drain) HandOver() bool { return d.start(true) }
 
 // start begins the drain and reports whether this was the first call.
@@ -91,16 +91,18 @@ func (d *Drain) start(handedOver bool) bool {
 	return true
 }
 
-// Active reports whether the drain has begun: connections are asked to close.
+// Active reports whether the drain has begun. From then on, connections are asked to
+// close.
 func (d *Drain) Active() bool { return d.active.Load() }
 
-// HandedOver reports whether HandOver has begun the drain.
+// HandedOver reports whether the drain was begun by HandOver.
 func (d *Drain) HandedOver() bool { return d.handedOver.Load() }
 
-// Terminating reports whether the drain ends the service: probes get "shutting down".
+// Terminating reports whether the drain ends the service. Probes then get the reply
+// "shutting down".
 func (d *Drain) Terminating() bool { return d.active.Load() && !d.handedOver.Load() }
 
-// Enter counts an open request.
+// Enter counts a request that begins.
 func (d *Drain) Enter() {
 	d.requests.Inc()
 	if d.active.Load() {
@@ -108,7 +110,7 @@ func (d *Drain) Enter() {
 	}
 }
 
-// Leave reverses Enter.
+// Leave counts a request that ends.
 func (d *Drain) Leave() {
 	if d.requests.Dec() < 0 {
 		panic("BUG: Drain.Leave without Enter")
@@ -116,14 +118,14 @@ func (d *Drain) Leave() {
 	d.noteLeave()
 }
 
-// EnterTunnel turns an open request into a tunnel; LeaveTunnel ends it instead of
-// Leave. Tunnels do not delay the quiet state.
+// EnterTunnel turns an open request into a tunnel. Its end is counted by LeaveTunnel
+// instead of Leave. Tunnels do not delay the state quiet.
 func (d *Drain) EnterTunnel() {
 	d.tunnels.Inc()
 	d.Leave()
 }
 
-// LeaveTunnel reverses EnterTunnel.
+// LeaveTunnel counts a tunnel that ends.
 func (d *Drain) LeaveTunnel() {
 	if d.tunnels.Dec() < 0 {
 		panic("BUG: Drain.LeaveTunnel without EnterTunnel")
@@ -140,26 +142,28 @@ func (d *Drain) noteLeave() {
 	}
 }
 
-// Requests returns the number of open requests without tunnels.
+// Requests returns the number of open requests, not counting tunnels.
 func (d *Drain) Requests() int64 { return d.requests.Load() }
 
 // Tunnels returns the number of open tunnels.
 func (d *Drain) Tunnels() int64 { return d.tunnels.Load() }
 
-// Started returns a channel that is closed when the drain begins. It stays open if End
-// is called first; wait for Ended too. The same holds for Quiet and Served.
+// Started returns a channel that is closed when the drain begins. The channel stays open
+// if End is called before the drain begins; wait for Ended too. The same applies to Quiet
+// and Served.
 func (d *Drain) Started() <-chan struct{} { return d.started }
 
 // Quiet returns a channel that is closed when the listeners may close.
 func (d *Drain) Quiet() <-chan struct{} { return d.quiet }
 
-// Served returns a channel that is closed when no request is open any more.
+// Served returns a channel that is closed when no request is open any more. Tunnels may
+// be open.
 func (d *Drain) Served() <-chan struct{} { return d.served }
 
 // Ended returns a channel that is closed by End.
 func (d *Drain) Ended() <-chan struct{} { return d.ended }
 
-// End enters the final state, from any other. Further calls have no effect.
+// End enters the final state from any state. Further calls have no effect.
 func (d *Drain) End() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,7 +177,7 @@ func (d *Drain) End() {
 func (d *Drain) noteActivity() { d.lastActivity.Store(int64(d.clock.Now())) }
 
 // checkQuiet is called when the quiet period may have passed. Open requests do not
-// prevent the quiet state; advance waits for them afterwards.
+// prevent the state quiet. The transition to served waits for them (advance).
 func (d *Drain) checkQuiet() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -187,8 +191,8 @@ func (d *Drain) checkQuiet() {
 	d.becomeQuiet()
 }
 
-// advance makes the transitions that require that no request is open: from quiet, and
-// with a period of 0 from draining. The caller holds mu.
+// advance makes the transitions for which no request may be open: the one from quiet, and
+// with a quiet period of 0 the one from draining. The caller holds mu.
 func (d *Drain) advance() {
 	switch {
 	case d.requests.Load() > 0:

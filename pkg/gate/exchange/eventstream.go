@@ -6,24 +6,25 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// evictedEvent ends the event stream of an evicted request, in the form that clients of
-// model servers expect of an error.
+// evictedEvent ends the event stream of an evicted request. It has the form of an error
+// event that clients of model servers expect.
 const evictedEvent = "event: error\ndata: {\"error\":{\"message\":\"evicted by a request of a higher priority\",\"type\":\"overloaded_error\",\"code\":\"evicted\"}}\n\n"
 
-// eventStream is the Sink of a response with server-sent events (text/event-stream, WHATWG
-// HTML section 9.2) whose length is not announced and that is not encoded. It forwards
-// the payload unchanged, and knows whether an event could be inserted.
+// eventStream is the Sink of a response with server-sent events (text/event-stream,
+// WHATWG HTML section 9.2). The response must have no content coding and no announced
+// length. eventStream forwards the payload unchanged, and records whether an event could
+// be inserted at the current position.
 type eventStream struct {
-	client  Downstream // nil = the response is no such stream
-	line    bool       // the current line is not empty
-	inEvent bool       // the bytes since the last empty line are not a whole event
+	client  Downstream // nil = the response has no such stream
+	line    bool       // the current line has at least one byte
+	inEvent bool       // the bytes since the last empty line are an incomplete event
 	cr      bool       // the last byte was a CR
 }
 
-// begin makes s the sink of the response res to x, if it is such a stream.
+// begin makes s the sink of res, the response to x, if res is such a stream.
 func (s *eventStream) begin(x *Exchange, res *wire.Response) {
 	if x.Protocol == "HTTP/1.0" || res.Body != wire.BodyChunked && res.Body != wire.BodyUntilClose {
-		return // no chunks: the event would look like the end of the response
+		return // without chunks the event would look like the end of the response
 	}
 	isStream := false
 	for name, value := range res.Each {
@@ -61,8 +62,9 @@ func (s *eventStream) Flush() (moved, empty bool) { return s.client.Flush() }
 // Broken implements Sink.
 func (s *eventStream) Broken() bool { return s.client.Broken() }
 
-// note follows the lines of the stream. The last four bytes decide: an empty line has at
-// most two, and so has the end of the line before it.
+// note follows the ends of lines and events in the payload. It looks only at the last
+// four bytes: an empty line has at most two bytes, and so has the end of the line before
+// it.
 func (s *eventStream) note(p []byte) {
 	if skipped := len(p) - 4; skipped > 0 {
 		s.line, s.inEvent, s.cr = true, true, p[skipped-1] == '\r'
@@ -70,7 +72,7 @@ func (s *eventStream) note(p []byte) {
 	}
 	for _, c := range p {
 		switch {
-		case c == '\n' && s.cr: // the end of CRLF
+		case c == '\n' && s.cr: // this LF ends a CRLF
 		case c == '\n', c == '\r':
 			s.inEvent, s.line = s.line, false
 		default:
@@ -80,8 +82,9 @@ func (s *eventStream) note(p []byte) {
 	}
 }
 
-// abort sends evictedEvent if the client has been sent whole events only and accepts it.
-// The response stays recognizably incomplete: its last chunk or END_STREAM is missing.
+// abort sends evictedEvent if the client accepts it and the last event sent is complete.
+// The client still recognizes that the response is incomplete, because its last chunk or
+// END_STREAM is missing.
 func (s *eventStream) abort() {
 	if s.client == nil || s.inEvent {
 		return
@@ -93,14 +96,14 @@ func (s *eventStream) abort() {
 	s.client.Flush()
 }
 
-// beginEvents prepares x for an eviction during its response res.
+// beginEvents prepares x for an eviction while its response res is sent.
 func (x *Exchange) beginEvents(res *wire.Response) {
 	if x.settings.overload.evicts() && x.tracked.joined {
 		x.tracked.events.begin(x, res)
 	}
 }
 
-// responseSink returns the Sink of the response.
+// responseSink returns the Sink to which the response body is written.
 func (x *Exchange) responseSink() Sink {
 	if x.settings.overload.evicts() && x.tracked.events.client != nil {
 		return &x.tracked.events

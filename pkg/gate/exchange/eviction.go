@@ -18,21 +18,22 @@ import (
 const (
 	// DefaultEvictionRate is the default of Eviction.Rate.
 	DefaultEvictionRate = 1
-	// evictionShare is the part of the slots that may be evicted at once, before
-	// Eviction.Rate limits evictions.
+	// evictionShare sets the burst of evictions: 1/evictionShare of the slots may be
+	// evicted at once before Eviction.Rate applies.
 	evictionShare = 4
 
 	minEvictionRate, maxEvictionRate = 0.001, 1000
 )
 
 // Eviction is the rule by which a queued request ends a request in flight to get its
-// slot. The zero value disables it.
+// slot. The zero value is off.
 //
-// A request that has been queued for longer than After evicts the youngest request in
-// flight of a sheddable and lower class than its own. Youngest means admitted last: the
-// least work is lost. The waiting request evicts another one only when the first one has
-// released its slot. Evictions of all classes share a token bucket of Rate tokens per
-// second, which holds a token for every fourth slot, and one at least:
+// A request that has been queued for longer than After evicts a request in flight. The
+// victim must be of a sheddable class below its own class. It is the youngest such
+// request, which is the one admitted last, because ending it loses the least work. A
+// waiting request evicts a second request only after the first victim has released its
+// slot. The evictions of all classes share a token bucket. The bucket gains Rate tokens
+// per second and holds one token for every four slots, and at least one:
 //
 //	waiting  in flight, oldest first  class>=6 evicts
 //	0        0 3 6 7 6                the last one, of class 6
@@ -41,15 +42,16 @@ const (
 //	7, 6     6 6                      none: no lower class is in flight
 //	0        3 5                      none: not sheddable
 //
-// A tunnel is never evicted, because it has no response whose truncation its client could
-// detect. A request for UnlimitedPaths holds no slot: it neither evicts nor is evicted.
+// A tunnel is never evicted, because its client could not detect the truncation. A
+// request for UnlimitedPaths holds no slot, so it neither evicts nor is evicted.
 type Eviction struct {
 	Class uint8         // highest sheddable class, 1 to Classes-1; 0 = off
-	After time.Duration // wait in the queue before a request evicts another
-	Rate  float64       // evictions per second in the long run
+	After time.Duration // time in the queue after which a request evicts another one
+	Rate  float64       // long-term maximum of evictions per second
 }
 
-// ParseEviction parses class>=N,after=DURATION[,rate=NUMBER], in any order.
+// ParseEviction parses "class>=N,after=DURATION[,rate=NUMBER]" with the parts in any
+// order.
 func ParseEviction(text string) (Eviction, error) {
 	e := Eviction{Rate: DefaultEvictionRate}
 	seen := map[string]bool{}
@@ -97,7 +99,7 @@ func (e Eviction) String() string {
 	return text
 }
 
-// Set reports whether e enables evictions.
+// Set reports whether evictions are enabled.
 func (e Eviction) Set() bool { return e.Class != 0 }
 
 // check returns the problem of e; nil = none.
@@ -108,9 +110,9 @@ func (e Eviction) check() error {
 	return nil
 }
 
-// victim returns the class whose youngest request a waiting request of the given class
-// evicts. youngest holds the number of the latest admission of each class, 0 = none in
-// flight.
+// victim returns the class whose youngest request is evicted for a waiting request of the
+// class waiting. youngest has, for each class, the number of its latest admission that is
+// still in flight; 0 = none.
 func (e Eviction) victim(waiting uint8, youngest *[admission.Classes]uint64) (class uint8, ok bool) {
 	latest := uint64(0)
 	for c := max(e.Class, waiting+1); c < admission.Classes; c++ {
@@ -121,16 +123,16 @@ func (e Eviction) victim(waiting uint8, youngest *[admission.Classes]uint64) (cl
 	return class, latest > 0
 }
 
-// interval returns the time in ns in which the bucket gains a token.
+// interval returns the time in ns in which the token bucket gains a token.
 func (e Eviction) interval() int64 { return int64(float64(time.Second) / e.Rate) }
 
-// tokenBucket limits evictions. It is the generic cell rate algorithm (ITU-T I.371), the
-// form of a token bucket that needs one number: the time at which it is full again. The
-// zero value is full.
+// tokenBucket limits the rate of evictions. It is the generic cell rate algorithm (ITU-T
+// I.371): a token bucket whose only state is the time at which it will be full. The zero
+// value is a full bucket.
 type tokenBucket struct{ full int64 }
 
-// take takes a token and returns 0, or returns when there will be one. The bucket gains a
-// token per interval and holds burst of them.
+// take takes a token and returns 0. If there is none, it returns the time of the next
+// token. The bucket gains a token per interval and holds at most burst tokens.
 func (b *tokenBucket) take(now, interval int64, burst int) (next int64) {
 	full := max(b.full, now) + interval
 	if next := full - int64(burst)*interval; next > now {
@@ -140,44 +142,44 @@ func (b *tokenBucket) take(now, interval int64, burst int) (next int64) {
 	return 0
 }
 
-// evictions is the registry of the requests that may be evicted, and of the queued
-// requests that may evict. Only requests with an Eviction enter it. Its methods may be
-// called from any goroutine.
+// evictions is the registry of requests in flight that may be evicted, and of queued
+// requests that may evict them. Only requests with an Eviction are registered. Its
+// methods may be called from any goroutine.
 type evictions struct {
 	mu       sync.Mutex
-	inFlight [admission.Classes]list.List[evictable, *evictable] // sheddable requests by class, in the order of admission
-	overdue  [admission.Classes]list.List[evictable, *evictable] // queued requests by class that have waited too long and have no victim
+	inFlight [admission.Classes]list.List[evictable, *evictable] // sheddable requests in flight by class, in the order of admission
+	overdue  [admission.Classes]list.List[evictable, *evictable] // queued requests by class that have waited longer than Eviction.After and have no victim
 	admitted uint64                                              // number of the latest admission
 	bucket   tokenBucket
 }
 
-// evictable is the entry of an exchange in the registry, as a queued request first and as
-// one in flight then. It is part of the exchange, and reused with it: the registry
-// refers to it only until leave.
+// evictable is the entry of an exchange in the registry, first as a queued request and
+// then as a request in flight. It is part of the exchange and reused with it. The
+// registry refers to it only until leave.
 type evictable struct {
 	wake func() // causes a step of the exchange
 
-	// Of the owner's goroutine.
-	due    int64 // when the queued request may evict another; 0 = never
-	next   int64 // when it tries; 0 = when woken
-	joined bool  // the registry may refer to the entry
+	// The next fields are used only on the owner's goroutine.
+	due    int64 // time from which the queued request may evict another one; 0 = never
+	next   int64 // time of its next attempt to evict; 0 = when woken
+	joined bool  // true while the registry may refer to the entry
 
-	// Guarded by evictions.mu.
+	// The next fields are guarded by evictions.mu.
 	list.Node[evictable]
 	in             *list.List[evictable, *evictable] // nil = in no list
 	class          uint8
-	number         uint64     // of its admission
-	victim, waiter *evictable // the evicted request that has not released its slot, and the one that waits for it
+	number         uint64     // number of the request's admission
+	victim, waiter *evictable // victim: the evicted request that has not released its slot; waiter: the queued request that waits for that slot
 
-	// evicted is set under evictions.mu and only between add and leave, so it never
-	// concerns another request of the exchange.
+	// evicted is set only under evictions.mu and between add and leave. So it never
+	// applies to a later request of the same exchange.
 	evicted atomic.Bool
 
 	events eventStream
 }
 
-// evict chooses a victim for the queued request of w and wakes it. It returns when to call
-// it again; 0 = when woken.
+// evict chooses a victim for the queued request of w and wakes the victim. It returns the
+// time at which to call evict again; 0 = when woken.
 func (r *evictions) evict(w *evictable, class uint8, rule Eviction, burst int, now int64) (next int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,7 +191,8 @@ func (r *evictions) evict(w *evictable, class uint8, rule Eviction, burst int, n
 		w.class = class
 		w.push(&r.overdue[class])
 	}
-	// The others wait until they are first, so that the highest class gets the next token.
+	// Only the first overdue request may take a token, so that the highest class gets the
+	// next one.
 	if r.firstOverdue() != w {
 		return 0
 	}
@@ -216,7 +219,7 @@ func (r *evictions) evict(w *evictable, class uint8, rule Eviction, burst int, n
 	return 0
 }
 
-// add registers a sheddable request that has a slot.
+// add registers a sheddable request that has just got a slot.
 func (r *evictions) add(e *evictable, class uint8) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -227,9 +230,9 @@ func (r *evictions) add(e *evictable, class uint8) {
 	r.wakeFirst()
 }
 
-// leave removes e: its request has released its slot, may not be evicted any more, or is
-// not queued any more. Call it after the release of the slot, so that the request that
-// waits for the slot finds it.
+// leave removes e from the registry: its request has released its slot, may no longer be
+// evicted, or is no longer queued. Call it after the slot is released, so that the
+// request that waits for the slot finds it free.
 func (r *evictions) leave(e *evictable) {
 	e.due, e.next = 0, 0
 	if !e.joined {
@@ -250,8 +253,8 @@ func (r *evictions) leave(e *evictable) {
 	r.wakeFirst()
 }
 
-// firstOverdue returns the overdue request that evicts next: of the highest class, the
-// first one. The caller holds mu.
+// firstOverdue returns the overdue request that evicts next: the first one of the highest
+// class. The caller holds mu.
 func (r *evictions) firstOverdue() *evictable {
 	for c := range r.overdue {
 		if w := r.overdue[c].First(); w != nil {
@@ -261,7 +264,7 @@ func (r *evictions) firstOverdue() *evictable {
 	return nil
 }
 
-// wakeFirst wakes the request that evicts next. The caller holds mu.
+// wakeFirst wakes the overdue request that evicts next. The caller holds mu.
 func (r *evictions) wakeFirst() {
 	if w := r.firstOverdue(); w != nil {
 		w.wake()
@@ -280,11 +283,11 @@ func (e *evictable) remove() {
 	}
 }
 
-// evicts reports whether requests evict others. v may be nil.
+// evicts reports whether eviction is enabled. v may be nil.
 func (v *overload) evicts() bool { return v != nil && v.Evict.Set() }
 
-// beginWait sets when a request that has just been queued may evict another. v may be
-// nil.
+// beginWait sets the time from which a request that has just been queued may evict
+// another one. v may be nil.
 func (v *overload) beginWait(x *Exchange) {
 	if !v.evicts() || x.ticket.Waiter.Class >= admission.Classes-1 {
 		return
@@ -294,8 +297,7 @@ func (v *overload) beginWait(x *Exchange) {
 	e.next = e.due
 }
 
-// checkEviction evicts a request for a queued request that has waited too long. v may be
-// nil.
+// checkEviction evicts another request if x has been queued for too long. v may be nil.
 func (v *overload) checkEviction(x *Exchange, now int64) {
 	if !v.evicts() {
 		return
@@ -307,18 +309,18 @@ func (v *overload) checkEviction(x *Exchange, now int64) {
 	e.next = v.gate.evictions.evict(e, x.ticket.Waiter.Class, v.Evict, v.evictionBurst(), now)
 }
 
-// evictionBurst returns how many requests may be evicted at once.
+// evictionBurst returns the number of requests that may be evicted at once.
 func (v *overload) evictionBurst() int {
 	a := v.gate.Admission
 	slots := a.Limit()
 	if slots == 0 {
-		slots = a.InFlight() // limited by units or room
+		slots = a.InFlight() // units or room limit admissions, not slots
 	}
 	return max(slots/evictionShare, 1)
 }
 
-// nextEviction returns when a queued request calls checkEviction again; 0 = when woken. v
-// may be nil.
+// nextEviction returns the time at which the queued request x must call checkEviction
+// again; 0 = when woken. v may be nil.
 func (v *overload) nextEviction(x *Exchange) int64 {
 	if !v.evicts() {
 		return 0
@@ -326,21 +328,21 @@ func (v *overload) nextEviction(x *Exchange) int64 {
 	return x.tracked.evictable.next
 }
 
-// beginFlight registers a request that has got a slot, if it is sheddable. A Blocking has
-// no steps that could end it.
+// beginFlight registers a request that has got a slot, if it is sheddable. Requests of a
+// Blocking are not registered, because they have no steps that could end them.
 func (v *overload) beginFlight(x *Exchange) {
 	if x.Unlimited {
 		return
 	}
 	e := &x.tracked.evictable
-	v.gate.evictions.leave(e) // as a queued request
+	v.gate.evictions.leave(e) // remove its entry as a queued request
 	if class := v.classOf(x, v.gate.Trusts(x.Peer.Addr())); class >= v.Evict.Class && x.down != nil {
 		v.gate.evictions.add(e, class)
 	}
 }
 
-// endFlight removes a request that has released its slot or left the queue, or must not be
-// evicted. v may be nil.
+// endFlight removes the entry of a request that has released its slot, has left the queue
+// or must not be evicted. v may be nil.
 func (v *overload) endFlight(x *Exchange) {
 	if v.evicts() {
 		v.leaveFlight(x)
@@ -357,8 +359,8 @@ func (x *Exchange) isEvicted() bool {
 	return x.settings.overload.evicts() && x.tracked.evictable.evicted.Load()
 }
 
-// expired returns the outcome of x if it must end now: a timeout has expired, or it is
-// evicted; Undecided otherwise.
+// expired returns the outcome with which x must end now, because a timeout has expired or
+// x is evicted; Undecided otherwise.
 func (x *Exchange) expired(now int64) gate.Outcome {
 	if x.isEvicted() {
 		return gate.Evicted

@@ -11,7 +11,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// State is the state of an exchange. Allowed transitions are in the table allowed.
+// State is the state of an exchange. The table allowed has the transitions.
 type State uint8
 
 // The states of an exchange.
@@ -31,14 +31,14 @@ var stateNames = [...]string{"idle", "arrived", "queued", "connecting", "awaitin
 // String returns the name of s.
 func (s State) String() string { return stateNames[s] }
 
-// allowed has a bit set of next states for each state. Every state may also be followed
-// by StateIdle, by End.
+// allowed has, for each state, the set of next states as bits. In addition, End leads
+// from every state to StateIdle.
 var allowed = [...]uint16{
 	StateIdle:       1 << StateArrived,
 	StateArrived:    1<<StateQueued | 1<<StateConnecting,
 	StateQueued:     1 << StateConnecting,
 	StateConnecting: 1 << StateAwaiting,
-	StateAwaiting:   1<<StateConnecting | 1<<StateResponding | 1<<StateTunnelling | 1<<StateAbandoned, // to connecting: retry
+	StateAwaiting:   1<<StateConnecting | 1<<StateResponding | 1<<StateTunnelling | 1<<StateAbandoned, // to StateConnecting: a retry
 	StateResponding: 1 << StateAbandoned,
 	StateTunnelling: 0,
 	StateAbandoned:  0,
@@ -54,32 +54,34 @@ type Exchange struct {
 	list.Node[Exchange]
 
 	gate      *Gate
-	settings  *settings // in force when the request arrived
+	settings  *settings // settings at the time of the request's arrival
 	clock     func() int64
 	connector Connector
 	ticket    admission.Ticket
 	timeouts  Timeouts
 	expects   expectation
-	retryAt   int64 // earliest next attempt to connect; 0 = immediately
+	retryAt   int64 // earliest time of the next connection attempt; 0 = immediately
 	state     State
-	// Burst means that the request is one of many that its client has sent at once:
-	// requests of other clients get the last idle connection to the container first.
+	// Burst means that the request is one of many that its client has sent at once.
+	// Requests of other clients have precedence for the last idle connection to the
+	// container.
 	Burst bool
-	// GRPC is the gRPC status that corresponds to the upstream's reset; 0 = use the
-	// status of the outcome.
+	// GRPC is the gRPC status that corresponds to the code of the upstream's reset; 0 =
+	// use the status of the outcome.
 	GRPC     uint8
-	observed bool         // the observer expects End
+	observed bool         // Observer.Begin was called, so End must follow
 	retries  uint8        // number of retries
-	received bool         // in StateAbandoned: the final head has arrived
-	held     gate.Outcome // in StateAbandoned: the outcome
+	received bool         // in StateAbandoned: the final response head has been received
+	held     gate.Outcome // in StateAbandoned: the outcome with which the exchange will end
 	interims bool         // interim responses have been forwarded
 
-	tracked *tracked // for Config.Overload; nil: no request has needed it yet
+	tracked *tracked // data for Config.Overload; nil = no request of this exchange has needed it yet
 }
 
-// Bind sets the gate, the clock (in ns, above 0), wake, which causes a step and may be
-// called from any goroutine, and handler, to which a Connector directs the events of
-// its sockets. Call it once, before any other method.
+// Bind sets the gate and the functions of the engine. clock returns the time in ns,
+// always above 0. wake causes a step; it may be called from any goroutine. handler
+// receives the events of the sockets that a Connector opens for x. Call Bind once, before
+// any other method.
 func (x *Exchange) Bind(g *Gate, clock func() int64, wake func(), handler loop.Handler) {
 	x.gate, x.clock, x.ticket.Waiter.Notify, x.Dial.Handler = g, clock, wake, handler
 }
@@ -87,13 +89,14 @@ func (x *Exchange) Bind(g *Gate, clock func() int64, wake func(), handler loop.H
 // Wake causes a step. It may be called from any goroutine.
 func (x *Exchange) Wake() { x.ticket.Waiter.Notify() }
 
-// Elapsed returns the time since the request arrived; now is on the engine's clock.
+// Elapsed returns the time since the request arrived. now is a time of the engine's
+// clock.
 func (x *Exchange) Elapsed(now int64) time.Duration { return time.Duration(now - x.timeouts.Arrived) }
 
 // State returns the state of the exchange.
 func (x *Exchange) State() State { return x.state }
 
-// to makes all state transitions.
+// to changes the state. Every state transition is made here.
 func (x *Exchange) to(next State) {
 	if next != StateIdle && allowed[x.state]>>next&1 == 0 {
 		panic(fmt.Sprintf("BUG: exchange changes from state %s to %s", x.state, next))
@@ -104,9 +107,9 @@ func (x *Exchange) to(next State) {
 	x.state = next
 }
 
-// Begin counts the request, starts its timeouts and notifies the observer. The sides
-// belong to this request; a Blocking has none. If the caller has set Arrived, it is
-// kept.
+// Begin counts the request, starts its timeouts and notifies the observer. The sides are
+// for this request only; a Blocking has none. If the caller has set Arrived, Begin keeps
+// it.
 func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	x.to(StateArrived)
 	x.down, x.connector = client, connector
@@ -180,7 +183,7 @@ func (x *Exchange) slots() *admission.Controller {
 	return x.gate.Admission
 }
 
-// Abandon ends an exchange after a panic in one of its steps was recovered.
+// Abandon ends the exchange after a panic in one of its steps has been recovered.
 func (x *Exchange) Abandon() {
 	if x.up != nil {
 		x.up.Abort()
@@ -198,7 +201,7 @@ func (x *Exchange) enqueue() gate.Outcome {
 	case x.Unlimited:
 		x.admitted(x.Arrived)
 		return gate.Undecided
-	case u.matches(x.Target): // acquire failed: UnlimitedCapacity is reached
+	case u.matches(x.Target): // all UnlimitedCapacity slots are taken
 		return gate.QueueFull
 	}
 	v := x.settings.overload
@@ -208,7 +211,7 @@ func (x *Exchange) enqueue() gate.Outcome {
 		}
 	}
 	if x.ticket.TryAcquire(x.gate.Admission) {
-		x.admitted(x.Arrived) // nothing happened in between: reuse the time
+		x.admitted(x.Arrived) // no time has passed since the arrival: reuse its time
 		return gate.Undecided
 	}
 	v.setOrder(x)
@@ -221,13 +224,14 @@ func (x *Exchange) enqueue() gate.Outcome {
 			x.ticket.WaitBy = x.timeouts.Arrived + int64(d)
 		}
 		v.beginWait(x)
-	case admission.Admitted: // a slot was released since TryAcquire
+	case admission.Admitted: // a slot was released after TryAcquire failed
 		x.admitted(0)
 	}
 	return gate.Undecided
 }
 
-// queued checks the queued exchange for a slot, expired timeouts and shedding.
+// queued checks whether the queued exchange has got a slot, has timed out or has been
+// shed.
 func (x *Exchange) queued(now int64) gate.Outcome {
 	switch {
 	case x.ticket.Late(now):
@@ -251,13 +255,14 @@ func (x *Exchange) queued(now int64) gate.Outcome {
 	return gate.Undecided
 }
 
-// queueDeadline returns the latest time of the next call of queued; 0 = no bound.
+// queueDeadline returns the latest time at which queued must be called again; 0 = no
+// bound.
 func (x *Exchange) queueDeadline(now int64) int64 {
 	v := x.settings.overload
 	return gate.Earliest(gate.Earliest(gate.Earliest(x.timeouts.NextDeadline(), x.ticket.NextDeadline()), v.nextStallCheck(now)), v.nextEviction(x))
 }
 
-// admitted records that the exchange has had a slot since at; 0 = now.
+// admitted records that the exchange has a slot since the time at; 0 = now.
 func (x *Exchange) admitted(at time.Duration) {
 	x.to(StateConnecting)
 	x.settings.overload.beginUpload(x)
@@ -282,9 +287,9 @@ func (x *Exchange) stamp(at *time.Duration) {
 	}
 }
 
-// ServerTiming returns the value of Server-Timing for a response (W3C Server Timing): in
-// ms, the wait for a slot, for a connection to the container, and for its response head.
-// nil = Config.ServerTiming is off.
+// ServerTiming returns the value of Server-Timing for a response (W3C Server Timing). It
+// has three durations in ms: the wait for a slot, the wait for a connection to the
+// container, and the wait for its response head. nil = Config.ServerTiming is off.
 func (x *Exchange) ServerTiming() []byte {
 	if !x.gate.ServerTiming {
 		return nil

@@ -14,29 +14,29 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
-// Contact is notified of connection results to the container. It is called on the
-// engine's loops and must not block.
+// Contact is notified when the container begins or ceases to accept connections. It is
+// called on the engine's loops and must not block.
 type Contact interface {
 	// Listening is called when connections begin to be refused (false), and when
 	// one is accepted again (true).
 	Listening(bool)
 }
 
-// Config configures the request path. A duration of 0 disables its timeout. Apply can
-// change some of the fields while the gate runs; the request path reads those from the
-// settings of its request.
+// Config configures the request path. A duration of 0 disables its timeout. Apply changes
+// some of the fields while the gate runs; a request reads those from the settings with
+// which it arrived.
 type Config struct {
 	ConcurrencyLimit int  // maximum requests in flight; 0 = unlimited
-	QueueCapacity    int  // maximum queued requests; with unlimited concurrency: in the connect queue
+	QueueCapacity    int  // maximum queued requests; without a concurrency limit, of the connect queue
 	HardConcurrency  bool // hold the slot of a disconnected client until the container has finished
 
 	// QueueRefusalStatus is the status for requests that the queue rejects, 503 or 429;
 	// 0 = 503.
 	QueueRefusalStatus int
-	// UnlimitedPaths are served without a slot and without the queue, at most
-	// UnlimitedCapacity requests at once (0 = DefaultUnlimitedCapacity); further
-	// requests are rejected as with a full queue. Observers are told
-	// (Record.Unlimited).
+	// UnlimitedPaths are the paths that are served without a slot and without the queue.
+	// At most UnlimitedCapacity such requests are served at once (0 =
+	// DefaultUnlimitedCapacity). Further ones are rejected as by a full queue.
+	// Record.Unlimited tells observers about such a request.
 	UnlimitedPaths    []PathPattern
 	UnlimitedCapacity int
 
@@ -44,15 +44,15 @@ type Config struct {
 
 	QueueMaxWait         time.Duration
 	RequestTimeout       time.Duration // from arrival to the end of the response
-	ResponseStartTimeout time.Duration // from arrival to the first byte of a response, interim ones included
+	ResponseStartTimeout time.Duration // from arrival to the first byte of a response; interim responses count
 	IdleTimeout          time.Duration // maximum time without a byte in either direction
-	TunnelMax            time.Duration // maximum duration of a tunnel
-	UpstreamWait         time.Duration // maximum wait until the container listens, at start-up
-	UpstreamRestartWait  time.Duration // the same after the container has listened once
+	TunnelMax            time.Duration // maximum duration of a tunnel, after the switch of protocols
+	UpstreamWait         time.Duration // maximum wait until the container listens for the first time
+	UpstreamRestartWait  time.Duration // maximum wait until the container listens again
 
-	// WaitKeepalive is the interval of comments in the event streams of clients that wait for
-	// a response, from the arrival of their request. WaitPage is how long a navigation is
-	// queued before it gets a waiting page. 0 = off.
+	// WaitKeepalive is the interval of comments in the event stream of a client that
+	// waits for a response. It starts at the arrival of the request. WaitPage is the time
+	// that a navigation waits before it gets a waiting page. 0 = off.
 	WaitKeepalive time.Duration
 	WaitPage      time.Duration
 
@@ -75,9 +75,9 @@ type Config struct {
 	TrustedSources []netip.Prefix
 
 	DrainQuiet  time.Duration // quiet period of a drain
-	DrainTunnel time.Duration // how long tunnels may last after that
+	DrainTunnel time.Duration // maximum time for which tunnels may stay open after the quiet period
 
-	Admission   *admission.Controller // set it if other components need it before Init, with the same limits; nil: created by Init
+	Admission   *admission.Controller // set it, with the same limits, if other components need it before Init; nil: Init creates it
 	Descriptors *Descriptors          // nil: derived from the descriptor limit of the process
 	Readiness   gate.Readiness        // nil: always ready
 	Observer    gate.Observer         // nil: none
@@ -85,7 +85,7 @@ type Config struct {
 	Contact     Contact               // nil: none
 	Standby     *Standby              // nil: the container is never suspended
 
-	Jitter func() float64 // from -1 to 1, for pauses between connection attempts and retries; nil: random
+	Jitter func() float64 // returns numbers from -1 to 1, for the delays of connection attempts and retries; nil: random
 	Clock  Clock          // used by Drain and Descriptors; nil: the system's
 }
 
@@ -102,14 +102,15 @@ type Gate struct {
 
 	settings  atomic.Pointer[settings] // current settings; never nil after Init
 	applyMu   sync.Mutex               // held while settings or the limit of an AutoLimit change
-	evictions evictions                // requests with an Eviction
+	evictions evictions                // registry of requests for Config.Overload.Evict
 	unlimited *unlimited               // nil = no UnlimitedPaths
 	load      *loadMeter               // nil = no load reports
 	probes    waitingProbes
 }
 
 const (
-	// FreeHeadBytes of each head do not count towards HeadMemory.
+	// FreeHeadBytes is the number of bytes of each head that do not count towards
+	// HeadMemory.
 	FreeHeadBytes = 8 << 10
 	// DefaultHeadMemory is the default of Config.HeadMemory.
 	DefaultHeadMemory = 16 << 20
@@ -117,7 +118,7 @@ const (
 	BodyMemory = 8 << 20
 )
 
-// Check returns all problems of c, by field names.
+// Check returns all problems of c. Each names its field.
 func (c *Config) Check() error {
 	var problems []error
 	if c.ConcurrencyLimit < 0 || c.ConcurrencyLimit > admission.MaxLimit {
@@ -165,7 +166,7 @@ func (c *Config) Check() error {
 }
 
 // Init checks the Config, sets defaults and initializes the gate. Call it once, before
-// any other use. It reports all problems together.
+// any other use. The error joins all problems.
 func (g *Gate) Init() error {
 	if err := g.Check(); err != nil {
 		return err
@@ -204,7 +205,7 @@ func (g *Gate) Init() error {
 	return nil
 }
 
-// Trusts reports whether peer is one of the TrustedSources.
+// Trusts reports whether peer is loopback or one of the TrustedSources.
 func (g *Gate) Trusts(peer netip.Addr) bool {
 	if len(g.TrustedSources) == 0 {
 		return true

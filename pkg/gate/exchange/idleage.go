@@ -6,37 +6,37 @@ import (
 	"go.uber.org/atomic"
 )
 
-// IdleAge learns the idle timeout of the user container from the ages at which it
-// closes idle connections. A request that must not be retried avoids a connection close
-// to that age, because the container's FIN and the request could cross.
+// IdleAge estimates the idle timeout of the user container from the ages at which it
+// closes idle connections. A request that must not be retried does not use a connection
+// close to that age, because the request could cross the container's FIN.
 //
-// The limit is the shortest age at which a connection was closed, minus a margin. It is
-// dropped when a connection is still open at a much higher age: the earlier close then
-// had another reason, or the container's configuration has changed. From then on
-// connections are trusted up to the highest age at which one was seen open, until the
-// next close.
+// The limit is the shortest age at which a connection was closed, minus a margin. The
+// limit is dropped when a connection of a much higher age is found open. That means that
+// the earlier close had another reason, or that the container's configuration has
+// changed. Until the next close, the limit is then the highest age at which a connection
+// was found open.
 //
-// The zero value trusts every connection. Methods may be called from any goroutine;
-// without a change each costs an atomic load.
+// The zero value trusts every connection. Methods may be called from any goroutine. A
+// call that changes nothing costs one atomic load.
 type IdleAge struct {
-	limit    atomic.Int64 // ns plus one: connections of this age or older are not trusted; 0 = no limit
-	closeAge atomic.Int64 // ns: age at the close that set limit
+	limit    atomic.Int64 // ns plus one: connections of at least this age are not trusted; 0 = no limit
+	closeAge atomic.Int64 // ns: age of the closed connection from which limit was derived
 }
 
-// Bounds of the margin, which covers timer inaccuracy on both sides and the time until
-// a request reaches the container.
+// Bounds of the margin between limit and close. The margin covers inaccurate timers on
+// both sides and the time until a request reaches the container.
 const (
 	minIdleMargin = time.Millisecond
 	maxIdleMargin = 250 * time.Millisecond
 )
 
-// RetireAge returns the age from which a connection that will be closed at age should
-// no longer be used.
+// RetireAge returns the age from which a connection should no longer be used, if it will
+// be closed at the given age.
 func RetireAge(age time.Duration) time.Duration {
 	return max(0, age-min(max(age/8, minIdleMargin), maxIdleMargin))
 }
 
-// NoteClose notes that the container closed a connection that had been idle for age.
+// NoteClose records that the container closed a connection that had been idle for age.
 func (a *IdleAge) NoteClose(age time.Duration) {
 	limit := a.limit.Load()
 	if retire := int64(RetireAge(age)) + 1; limit == 0 || retire < limit || a.contradicts(age) {
@@ -45,21 +45,21 @@ func (a *IdleAge) NoteClose(age time.Duration) {
 	}
 }
 
-// NoteAlive notes that a connection idle for age is still open.
+// NoteAlive records that a connection that has been idle for age is still open.
 func (a *IdleAge) NoteAlive(age time.Duration) {
 	if !a.Trusts(age) && a.contradicts(age) {
 		a.limit.Store(int64(age) + 2)
 	}
 }
 
-// contradicts reports whether age exceeds closeAge by too much for both to result from
+// contradicts reports whether age is so far above closeAge that both cannot result from
 // the same timeout, even on a machine that stalls occasionally.
 func (a *IdleAge) contradicts(age time.Duration) bool {
 	return age > 4*time.Duration(a.closeAge.Load())+50*time.Millisecond
 }
 
-// Trusts reports whether a connection idle for age will probably stay open until a
-// request has reached the container.
+// Trusts reports whether a connection that has been idle for age will probably stay open
+// until a request has reached the container.
 func (a *IdleAge) Trusts(age time.Duration) bool {
 	limit := a.limit.Load()
 	return limit == 0 || int64(age)+1 < limit

@@ -11,50 +11,50 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/orca"
 )
 
-// loadAverage is the time constant of the exponentially weighted moving averages of load
-// reports. Balancers use the latest report alone, most of them once a second, so a report
-// has to be smooth by itself.
+// loadAverage is the time constant of the exponentially weighted moving averages in load
+// reports. A report must be smooth by itself, because balancers use only the latest one.
+// Most of them use one per second.
 const loadAverage = 5 * time.Second
 
 // loadMeter measures what load reports contain.
 //
-// Balancers (gRPC's and Envoy's weighted_round_robin) give an endpoint the weight
-// requests per second ÷ utilization. Both are averages over the same time here, so by
-// Little's law (requests in flight = rate × time in the container) the weight is the
-// concurrency limit ÷ the time that a request takes: how fast the container is,
-// whatever its share of the traffic. A momentary number of requests in flight would
-// favour endpoints that already have most requests.
+// Balancers (weighted_round_robin of gRPC and Envoy) give an endpoint the weight requests
+// per second ÷ utilization. Here both are averages over the same time. By Little's law,
+// requests in flight = rate × time in the container. So the weight is the concurrency
+// limit ÷ the time of a request. It describes how fast the container is, regardless of
+// its share of the traffic. A momentary number of requests in flight would favor
+// endpoints that already have most requests.
 //
 //	limit  in flight  requests/s  utilization  weight
 //	10     4.0        100         0.4          250 = 10 ÷ 40 ms
 //	10     1.0        100         0.1         1000 = 10 ÷ 10 ms
 //	10     10.0       250         1.0          250   saturated: the weight stays
 //
-// It measures only after the first report has been requested; before, each request costs
-// one comparison.
+// The meter measures only after the first report has been requested. Until then, each
+// request costs one comparison.
 type loadMeter struct {
 	gate   *Gate
 	active atomic.Bool
 
 	mu       sync.Mutex // guards the rest
-	at       int64      // when the sums were last updated, in ns
-	inFlight int        // since then
+	at       int64      // time of the last update of the sums, in ns
+	inFlight int        // number of requests in flight since then
 	sums     loadSums
 }
 
-// loadSums decay by a factor of e in each loadAverage. A sum divided by time is an
-// average, also while less than loadAverage has been measured.
+// loadSums holds sums that decay by a factor of e in each loadAverage. A sum divided by
+// the field time is an average, even before the meter has run for loadAverage.
 type loadSums struct {
 	time     float64 // seconds
 	inFlight float64 // request-seconds
 	ended    float64 // requests
-	failed   float64 // those that count as errors
+	failed   float64 // requests that count as errors
 	admitted float64 // requests that got a slot
-	waited   float64 // seconds that these waited for it
+	waited   float64 // total wait of these requests for a slot, in seconds
 }
 
-// advance moves the sums to a later instant, between which and the last one inFlight
-// requests held slots.
+// advance moves the sums forward by elapsed. During that time, inFlight requests held
+// slots.
 func (s *loadSums) advance(elapsed time.Duration, inFlight int) {
 	if elapsed <= 0 {
 		return
@@ -67,10 +67,10 @@ func (s *loadSums) advance(elapsed time.Duration, inFlight int) {
 	}
 }
 
-// metering reports whether requests are measured. It may be called on nil.
+// metering reports whether requests are measured. m may be nil.
 func (m *loadMeter) metering() bool { return m != nil && m.active.Load() }
 
-// start begins to measure, if it has not begun.
+// start begins to measure, unless it has already begun.
 func (m *loadMeter) start(now int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -80,13 +80,13 @@ func (m *loadMeter) start(now int64) {
 	}
 }
 
-// update accounts for the time until now. The caller holds mu.
+// update adds the time until now to the sums. The caller holds mu.
 func (m *loadMeter) update(now int64) {
 	m.sums.advance(time.Duration(now-m.at), m.inFlight)
 	m.at, m.inFlight = max(m.at, now), m.gate.Admission.InFlight()
 }
 
-// moved accounts for a slot that was taken or released.
+// moved records that a slot was taken or released.
 func (m *loadMeter) moved(now int64) {
 	m.mu.Lock()
 	m.update(now)
@@ -108,7 +108,7 @@ func (m *loadMeter) ended(r *gate.Record, failed bool) {
 	}
 }
 
-// report returns the load at an instant.
+// report returns the load at the time now.
 func (m *loadMeter) report(now int64) orca.Report {
 	m.start(now)
 	m.mu.Lock()
@@ -134,5 +134,5 @@ func (m *loadMeter) report(now int64) orca.Report {
 	return r
 }
 
-// rounded keeps six decimals.
+// rounded rounds to six decimals.
 func rounded(v float64) float64 { return math.Round(v*1e6) / 1e6 }

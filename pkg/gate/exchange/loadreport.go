@@ -6,19 +6,19 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/orca"
 )
 
-// LoadReports says which responses carry an ORCA load report.
+// LoadReports determines which responses carry an ORCA load report.
 type LoadReports uint8
 
 // The settings of load reports.
 const (
 	NoLoadReports        LoadReports = iota
-	RequestedLoadReports             // responses to trusted sources that ask with endpoint-load-metrics-format
-	AllLoadReports                   // all: in the format asked for, else as gRPC's trailer or as TEXT
+	RequestedLoadReports             // responses to requests of trusted sources with the field endpoint-load-metrics-format
+	AllLoadReports                   // all responses: in the requested format, otherwise as gRPC's trailer or as TEXT
 )
 
-// LoadReport returns the field line with the load report for the head of a final response;
-// nil = none. The line replaces the container's report and includes its values. The report
-// of a gRPC call belongs into the trailers (gRFC A51).
+// LoadReport returns the load report as a field line for the head of a final response;
+// nil = none. The line replaces the container's report and includes its values. The
+// report of a gRPC call belongs in the trailers (gRFC A51).
 func (x *Exchange) LoadReport(res *wire.Response) []byte {
 	if x.gate.load == nil {
 		return nil
@@ -30,7 +30,7 @@ func (x *Exchange) LoadReport(res *wire.Response) []byte {
 	}
 	received, err := res.LoadReport()
 	if err != nil {
-		return nil // two reports would contradict each other
+		return nil // a second report would contradict the first one
 	}
 	bodyless := res.Body == wire.NoBody || res.Body == wire.BodyLength && res.Length == 0
 	if received == nil && !bodyless && req.GRPC() {
@@ -42,8 +42,8 @@ func (x *Exchange) LoadReport(res *wire.Response) []byte {
 	return x.gate.loadLine(format, received, x.clock())
 }
 
-// ResponseTrailers returns the trailers for the client: with the load report if it is
-// due, and without that of the container if the head had one.
+// ResponseTrailers returns the trailers for the client. It adds the load report if one is
+// due. It removes that of the container if the head had a report.
 func (x *Exchange) ResponseTrailers(trailers []byte) []byte {
 	if x.gate.load == nil || len(trailers) == 0 {
 		return trailers
@@ -61,12 +61,13 @@ func (x *Exchange) ResponseTrailers(trailers []byte) []byte {
 }
 
 // failedFor reports whether an exchange that ends with o counts as an error in load
-// reports: the status is 5xx, or the client got no complete response.
+// reports. It does if the status is 5xx, or if the client did not get a complete
+// response.
 func (x *Exchange) failedFor(o gate.Outcome) bool {
 	return x.Status >= 500 || x.settings.statusOf(o) >= 500 || o.Class() == gate.ClassFailed
 }
 
-// loadFormat returns the format of the load report that a request gets.
+// loadFormat returns the format of the load report for a request.
 func (g *Gate) loadFormat(req *wire.Request) orca.Format {
 	if g.LoadReports == NoLoadReports {
 		return orca.None
@@ -81,8 +82,8 @@ func (g *Gate) loadFormat(req *wire.Request) orca.Format {
 	return format
 }
 
-// loadLine returns a report as a field line. Values of the container override those of the
-// gate, because the container can measure its own load better.
+// loadLine returns a report as a field line. A value reported by the container replaces
+// that of the gate, because the container can measure its own load better.
 func (g *Gate) loadLine(f orca.Format, received *orca.Report, now int64) []byte {
 	report := g.load.report(now)
 	if received != nil {
@@ -92,7 +93,7 @@ func (g *Gate) loadLine(f orca.Format, received *orca.Report, now int64) []byte 
 	return report.AppendField(nil, f)
 }
 
-// ReportLoad adds the load report to the local reply with which the exchange has ended.
+// ReportLoad adds a load report to r, the local reply with which the exchange has ended.
 func (x *Exchange) ReportLoad(r *gate.Reply, req *wire.Request) {
 	if x.gate.load == nil {
 		return
@@ -102,9 +103,9 @@ func (x *Exchange) ReportLoad(r *gate.Reply, req *wire.Request) {
 	}
 }
 
-// Load returns the load of the gate at an instant of Exchange.Now, for a gate with load
+// Load returns the load at now, a time from Exchange.Now. The gate must have load
 // reports.
 func (g *Gate) Load(now int64) orca.Report { return g.load.report(now) }
 
-// Now returns the time on the clock of the exchange's record.
+// Now returns the time on the clock from which the exchange's record takes its times.
 func (x *Exchange) Now() int64 { return x.clock() }

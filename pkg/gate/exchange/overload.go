@@ -13,38 +13,38 @@ type OverloadConfig struct {
 	// AutoLimit enables the adaptive concurrency limit within this range, instead of
 	// Config.ConcurrencyLimit; nil = off.
 	AutoLimit *admission.LimitRange
-	// QueuePerSlot makes the queue capacity with AutoLimit a multiple of the current
-	// limit, instead of Config.QueueCapacity; at most 16, 0 = off. A standing queue then
-	// rejects its oldest requests with QueueWaitExpired, unless it is fair.
+	// QueuePerSlot sets the queue capacity with AutoLimit as a multiple of the current
+	// limit, instead of Config.QueueCapacity; at most 16, 0 = off. A queue that stops
+	// draining then rejects its oldest requests with QueueWaitExpired, unless it is fair.
 	QueuePerSlot int
 	// FairBy selects the key by which queued requests share slots fairly; unset =
 	// strict FIFO. The key of an untrusted peer is its address (IPv6: its /64).
 	FairBy Selector
-	// PriorityBy names the header field with the priority class, 0 (highest) to
-	// Classes-1, as a digit or as the urgency u of RFC 9218. Untrusted peers and
-	// malformed or missing fields get DefaultClass.
+	// PriorityBy names the header field with the priority class: 0 (highest) to
+	// Classes-1, as a digit or as the urgency u of RFC 9218. Requests of untrusted peers,
+	// and requests without a valid field, get DefaultClass.
 	PriorityBy Selector
-	// DeadlineBy names the header field with the client's timeout: in gRPC form
-	// (grpc-timeout), a Go duration, or a plain number of seconds or milliseconds
-	// (ParseTimeoutSelector). Fields from untrusted peers are ignored.
+	// DeadlineBy names the header field with the client's timeout. Its value has gRPC's
+	// form (grpc-timeout), or is a Go duration, or a plain number of seconds or
+	// milliseconds (ParseTimeoutSelector). Fields from untrusted peers are ignored.
 	DeadlineBy Selector
 	// CostBy selects the cost of a request in units: the length of its body or a header
-	// field (ParseCostSelector). Needs CostLimit.
+	// field (ParseCostSelector). It needs CostLimit.
 	CostBy Selector
 	// CostLimit limits the sum of the costs of the requests in flight, up to
-	// admission.MaxCost, also with unlimited concurrency; 0 = off.
+	// admission.MaxCost; 0 = off. It also applies without a concurrency limit.
 	CostLimit int
-	// Brake admits requests only as far as Gate.Admission.SetRoom allows.
+	// Brake admits requests only within the room set by Gate.Admission.SetRoom.
 	Brake bool
-	// Evict lets queued requests end requests in flight of a lower class. Needs
+	// Evict lets queued requests end requests in flight of a lower class. It needs
 	// PriorityBy.
 	Evict Eviction
-	// MeasuredRetry derives Retry-After from the drain rate of the queue instead of
-	// sending 1.
+	// MeasuredRetry derives Retry-After from the drain rate of the queue. Otherwise
+	// Retry-After is 1.
 	MeasuredRetry bool
 }
 
-// overload implements Config.Overload; nil = off.
+// overload implements Config.Overload. A nil overload means that it is off.
 type overload struct {
 	OverloadConfig
 	gate    *Gate
@@ -52,11 +52,11 @@ type overload struct {
 	service *admission.ServiceTimes
 }
 
-// tracked is what overload control records about a request. An exchange keeps the
-// allocation for later requests, so that only exchanges that need it pay for it.
+// tracked is the data of overload control about a request. It is allocated when an
+// exchange first needs it, and then kept for later requests.
 type tracked struct {
-	uploaded time.Duration // when bytes of the request body were last forwarded before the response
-	early    bool          // the final head arrived before the end of the upload
+	uploaded time.Duration // time at which bytes of the request body were last forwarded before the response
+	early    bool          // the final response head arrived before the end of the upload
 	sampled  bool          // the service time has been added to overload.service
 	uploads  bool          // counted in Gate.Uploads
 	evictable
@@ -78,7 +78,7 @@ func (c *Config) NewAdmission() *admission.Controller {
 	return admission.New(c.admission(newOverload(nil, c.Overload, nil)))
 }
 
-// admission returns the configuration of the admission.Controller for c; v implements
+// admission returns the configuration of the admission.Controller for c. v implements
 // c.Overload.
 func (c *Config) admission(v *overload) admission.Config {
 	a := admission.Config{
@@ -92,8 +92,8 @@ func (c *Config) admission(v *overload) admission.Config {
 	return a
 }
 
-// newOverload returns nil if no overload control is configured. It keeps the estimates
-// of previous, which may be nil.
+// newOverload returns the overload control for c; nil = none is configured. It takes over
+// the estimates of previous, which may be nil.
 func newOverload(g *Gate, c OverloadConfig, previous *overload) *overload {
 	if c == (OverloadConfig{}) {
 		return nil
@@ -119,8 +119,8 @@ func newOverload(g *Gate, c OverloadConfig, previous *overload) *overload {
 	return v
 }
 
-// checkDeadline sets the latest start of a request from the client's deadline. It
-// returns DeadlineExceeded if that has passed already.
+// checkDeadline derives the latest time to start the request from the client's deadline.
+// It returns DeadlineExceeded if that time has passed.
 func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 	x.ticket.StartBy = 0
 	by := &v.DeadlineBy
@@ -139,21 +139,21 @@ func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 		x.ticket.StartBy = max(deadline-shortest, 1)
 		return gate.DeadlineExceeded
 	} else if late {
-		x.ticket.StartBy = deadline // a trial
+		x.ticket.StartBy = deadline // the request is a trial
 		return gate.Undecided
 	}
-	// Under overload every request starts as late as it may. If that were the shortest
-	// service time before the deadline, nearly all responses would be late.
+	// Under overload every request starts at the latest time allowed. If only the
+	// shortest service time were left then, nearly all responses would be late.
 	x.ticket.StartBy = max(deadline-max(shortest, min(typical, int64(d)/maxMargin)), 1)
 	return gate.Undecided
 }
 
-// maxMargin bounds the typical service time that a queued request keeps before its
-// deadline, as a fraction 1/maxMargin of its timeout: slow requests of other clients
-// must not shorten its wait further.
+// maxMargin bounds the service time that is reserved before the deadline of a queued
+// request to 1/maxMargin of its timeout. Without the bound, slow requests of other
+// clients could shorten the wait of this request further.
 const maxMargin = 4
 
-// setOrder sets the class, key and cost of a request that is about to be queued, or needs
+// setOrder sets class, key and cost of a request that is about to be queued or needs
 // units. v may be nil.
 func (v *overload) setOrder(x *Exchange) {
 	w := &x.ticket.Waiter
@@ -182,7 +182,7 @@ func (v *overload) classOf(x *Exchange, trusted bool) uint8 {
 	return parseClass(v.PriorityBy.header(x.Fields))
 }
 
-// addSample updates the estimates before a request releases its slot.
+// addSample updates the estimates. It is called before the request releases its slot.
 func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 	a := v.gate.Admission
 	took, known := x.containerTime(o)
@@ -191,7 +191,7 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 	}
 	failed := o.Meaning().Overload || o == gate.Served && x.Status == 503
 	if !failed && o != gate.Served {
-		return // not caused by the container
+		return // the container did not cause this outcome
 	}
 	if v.service != nil && !failed && !x.tracked.sampled {
 		v.service.Add(pathHash(x), int64(x.Ended), took)
@@ -232,8 +232,8 @@ func (v *overload) addFirstByte(x *Exchange) {
 	v.service.Add(pathHash(x), now, max(now-int64(max(x.Admitted, t.uploaded)), 0))
 }
 
-// checkStall checks whether requests that last have frozen the adaptive limit. v may be
-// nil.
+// checkStall checks whether long-lasting requests have frozen the adaptive limit. v may
+// be nil.
 func (v *overload) checkStall(now int64) {
 	if v == nil || v.limiter == nil {
 		return
@@ -243,8 +243,8 @@ func (v *overload) checkStall(now int64) {
 	}
 }
 
-// nextStallCheck returns when a queued request calls checkStall again; 0 = never. v may
-// be nil.
+// nextStallCheck returns the time at which a queued request must call checkStall again; 0
+// = never. v may be nil.
 func (v *overload) nextStallCheck(now int64) int64 {
 	if v == nil || v.limiter == nil {
 		return 0
@@ -252,10 +252,10 @@ func (v *overload) nextStallCheck(now int64) int64 {
 	return now + admission.StallCheck
 }
 
-// containerTime returns the time from the last byte of the request that was sent to
-// the container until its response head or its failure. It excludes slow uploads and
-// slow readers. known is false if the upload was incomplete, unless the response was
-// successful, as in a bidirectional stream.
+// containerTime returns the time from the last byte of the request sent to the container
+// until its response head or its failure. So slow uploads and slow readers do not count.
+// known is false if the upload was incomplete. A successful response is an exception, as
+// in a bidirectional stream.
 func (x *Exchange) containerTime(o gate.Outcome) (took int64, known bool) {
 	answered, incomplete := x.Responded, x.tracked.early
 	if answered == 0 {
@@ -267,8 +267,8 @@ func (x *Exchange) containerTime(o gate.Outcome) (took int64, known bool) {
 	return max(int64(answered-max(x.Admitted, x.tracked.uploaded)), 0), true
 }
 
-// AddCheck adds the duration of a readiness check that ended at now to the adaptive
-// limit.
+// AddCheck adds the duration of a readiness check to the adaptive limit. The check ended
+// at now and took took.
 func (g *Gate) AddCheck(now, took time.Duration) {
 	v := g.settings.Load().overload
 	if v == nil || v.limiter == nil {
@@ -279,7 +279,7 @@ func (g *Gate) AddCheck(now, took time.Duration) {
 	}
 }
 
-// parseClass parses a priority class: a digit, or u=digit among the members of an RFC
+// parseClass parses a priority class: a single digit, or the member u=digit of an RFC
 // 9218 priority.
 func parseClass(value []byte) uint8 {
 	for len(value) > 0 {
@@ -298,11 +298,13 @@ func parseClass(value []byte) uint8 {
 	return admission.DefaultClass
 }
 
-// maxTimeout caps timeouts, so that adding one to a clock in ns does not overflow.
+// maxTimeout caps timeouts, so that the sum of a timeout and a time in ns does not
+// overflow.
 const maxTimeout = 100 * 365 * 24 * time.Hour
 
-// parseTimeout parses a client's timeout: digits with a gRPC unit (H M S m u n), a
-// Go duration, or a plain number of units. It saturates at maxTimeout.
+// parseTimeout parses a client's timeout: digits with a gRPC unit (H M S m u n), a Go
+// duration, or a plain number, which counts units of the parameter unit. Larger values
+// yield maxTimeout.
 func parseTimeout(value []byte, unit time.Duration) (d time.Duration, ok bool) {
 	if len(value) == 0 || len(value) > 20 {
 		return 0, false
@@ -311,7 +313,7 @@ func parseTimeout(value []byte, unit time.Duration) (d time.Duration, ok bool) {
 	for i, c := range value {
 		switch {
 		case c >= '0' && c <= '9':
-			digits = min(digits*10+int64(c-'0'), int64(maxTimeout/10)) // room for one more digit
+			digits = min(digits*10+int64(c-'0'), int64(maxTimeout/10)) // leaves room for one more digit
 			continue
 		case i > 0 && i == len(value)-1:
 			if unit, known := grpcUnits[c]; known {
@@ -324,7 +326,7 @@ func parseTimeout(value []byte, unit time.Duration) (d time.Duration, ok bool) {
 	return saturate(digits, unit), true
 }
 
-// saturate returns n units, capped at maxTimeout.
+// saturate returns n times unit, or maxTimeout if that is smaller.
 func saturate(n int64, unit time.Duration) time.Duration {
 	if n > int64(maxTimeout/unit) {
 		return maxTimeout

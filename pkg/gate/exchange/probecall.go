@@ -10,12 +10,12 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// MaxWaitingProbes limits how many incoming probes of each caller kind may wait for
-// a readiness result at once; further probes get 503. A kubelet, an activator and
-// ingress controllers usually have only a few in flight.
+// MaxWaitingProbes limits the number of incoming probes of each kind of prober that wait
+// for a readiness result. Further probes get a 503. A kubelet, an activator and ingress
+// controllers usually have only a few in flight.
 const MaxWaitingProbes = 512
 
-// tooManyProbes is the result for a probe beyond MaxWaitingProbes.
+// tooManyProbes is the result for a probe that exceeds MaxWaitingProbes.
 var tooManyProbes = gate.ReadinessResult{Reason: "too many probes are waiting"}
 
 // ProbeCall is a probe that waits for its reply.
@@ -24,16 +24,16 @@ type ProbeCall struct {
 	kind   gate.Kind
 	prober gate.Prober
 	wake   func()
-	cancel func() // nil = the result was known immediately
+	cancel func() // ends the wait; nil = the result was known immediately
 
-	settling atomic.Bool // guards result, which is set once
+	settling atomic.Bool // true once a goroutine has begun to set result, which is set once
 	result   gate.ReadinessResult
 	ok       bool
-	done     atomic.Bool // result may be read
+	done     atomic.Bool // true once result may be read
 }
 
-// BeginProbe begins a probe. If the readiness result is not known yet, wake is called when
-// it is. Waiting uses no goroutine.
+// BeginProbe begins a probe. If the readiness result is not yet known, wake is called
+// when it becomes known. The wait needs no goroutine.
 func (g *Gate) BeginProbe(s Screening, wake func()) *ProbeCall {
 	p := &ProbeCall{gate: g, kind: s.Kind, prober: s.Prober, wake: wake}
 	if s.Kind != gate.ReadinessProbe || g.Drain.Terminating() {
@@ -47,13 +47,13 @@ func (g *Gate) BeginProbe(s Screening, wake func()) *ProbeCall {
 		return p
 	}
 	p.cancel = g.Readiness.Await(s.Prober, p.settle)
-	if g.Drain.Terminating() { // the drain may have begun before p was added
+	if g.Drain.Terminating() { // the drain may have begun before p was in the set
 		p.settle(gate.ReadinessResult{})
 	}
 	return p
 }
 
-// settle sets the result if it is not set yet.
+// settle sets the result, unless it is already set.
 func (p *ProbeCall) settle(r gate.ReadinessResult) {
 	if !p.settling.CompareAndSwap(false, true) {
 		return
@@ -64,7 +64,7 @@ func (p *ProbeCall) settle(r gate.ReadinessResult) {
 	p.wake()
 }
 
-// Ready reports whether Reply can be called.
+// Ready reports whether the caller may call Reply.
 func (p *ProbeCall) Ready() bool { return p.cancel == nil || p.done.Load() }
 
 // Cancel ends the wait after the prober has disconnected.
@@ -75,8 +75,8 @@ func (p *ProbeCall) Cancel() {
 	}
 }
 
-// Reply returns the reply to the probe and notifies the observer with x. It is false if
-// the prober has disconnected.
+// Reply returns the reply to the probe, and notifies the observer with the record of x.
+// It returns false if the prober has disconnected.
 func (p *ProbeCall) Reply(g *Gate, x *Exchange, h *gate.ProbeHeaders) (gate.Reply, bool) {
 	p.Cancel()
 	r, ok := g.ReplyToProbe(p.kind, p.prober, x.Peer.Addr(), h, func() (gate.ReadinessResult, bool) { return p.result, p.ok })
@@ -93,7 +93,8 @@ type waitingProbes struct {
 	count [gate.Probers]int
 }
 
-// add adds p, unless MaxWaitingProbes of its caller kind are waiting.
+// add adds p. It returns false if MaxWaitingProbes probes of the same kind of prober are
+// waiting.
 func (w *waitingProbes) add(p *ProbeCall) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +109,7 @@ func (w *waitingProbes) add(p *ProbeCall) bool {
 	return true
 }
 
-// remove removes p if present.
+// remove removes p from the set, if it is a member.
 func (w *waitingProbes) remove(p *ProbeCall) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +119,7 @@ func (w *waitingProbes) remove(p *ProbeCall) {
 	}
 }
 
-// settle ends all waits when a drain begins.
+// settle ends the waits of all probes. It is called when a drain begins.
 func (w *waitingProbes) settle() {
 	w.mu.Lock()
 	calls := slices.Collect(maps.Keys(w.calls))

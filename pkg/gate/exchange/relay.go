@@ -12,29 +12,29 @@ type Ending uint8
 
 // The endings of a step.
 const (
-	Ongoing   Ending = iota // the exchange continues
+	Ongoing   Ending = iota // the exchange continues with another step
 	Completed               // the response has been sent completely
 	Rejected                // no byte of a final response has been sent: send the local reply of the outcome
 	CutOff                  // part of the response has been sent: make the truncation visible to the client
 	Closed                  // nothing can be sent: the client has disconnected, or the tunnel has ended
 )
 
-// retryPauses are the delays before each retry. Their number is the maximum number
-// of retries, which protects a container that refuses requests from a retry storm.
+// retryPauses are the delays before each retry. Their number is the maximum number of
+// retries. The maximum keeps the gate from flooding a container that refuses requests.
 var retryPauses = [...]int64{int64(time.Millisecond), 5 * int64(time.Millisecond), 25 * int64(time.Millisecond)}
 
 const maxRetries = uint8(len(retryPauses))
 
-// retryPause returns the delay before the next retry, with up to 50 % jitter so
-// that requests that failed together are not retried together.
+// retryPause returns the delay before the next retry, with up to 50 % jitter. The jitter
+// spreads the retries of requests that failed together.
 func (x *Exchange) retryPause() int64 {
 	pause := retryPauses[x.retries]
 	return pause + int64(float64(pause)*x.gate.Jitter()/2)
 }
 
-// Step advances the exchange as far as possible without blocking. It returns the latest
-// time of the next step (0 = no bound). Any Ending other than Ongoing means that End
-// has been called, with the returned outcome.
+// Step advances the exchange as far as possible without blocking. next is the latest time
+// of the next step (0 = no bound). If e is not Ongoing, the exchange has called End with
+// the outcome o.
 func (x *Exchange) Step(now int64) (e Ending, o gate.Outcome, next int64) {
 	if x.settings.wait != nil {
 		return x.stepWaiting(now)
@@ -79,7 +79,7 @@ func (x *Exchange) step(now int64) (e Ending, o gate.Outcome, next int64) {
 	}
 }
 
-// connect gets a connection and begins the request on it.
+// connect obtains a connection and begins to send the request on it.
 func (x *Exchange) connect(now int64) (next int64, o gate.Outcome) {
 	if x.down.Disconnected() {
 		return 0, gate.ClientGone
@@ -118,7 +118,7 @@ func (x *Exchange) connect(now int64) (next int64, o gate.Outcome) {
 	return 0, gate.Undecided
 }
 
-// relay moves bytes in both directions until none can be moved now.
+// relay moves bytes in both directions until none can be moved without blocking.
 func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 	for iteration := 0; ; iteration++ {
 		if x.down.Disconnected() && x.state != StateTunnelling {
@@ -188,7 +188,7 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 			}
 			return gate.Undecided, gate.Earliest(x.timeouts.NextDeadline(), x.expects.continueAt())
 		case iteration == relayQuota:
-			x.Wake() // let other exchanges of the loop run first
+			x.Wake() // let other exchanges of the loop run before the next step
 			return gate.Undecided, x.timeouts.NextDeadline()
 		}
 	}
@@ -198,11 +198,10 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 // starve the loop.
 const relayQuota = 2
 
-// awaitResponse reads response heads up to the final one and forwards interim
-// responses.
+// awaitResponse reads response heads until the final one, and forwards interim responses.
 func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 	if x.expects.waiting() && x.down.Consumed() > 0 {
-		x.expects.end() // the client sends the body without waiting
+		x.expects.end() // a response means that the client need not wait: it sends the body
 	}
 	for {
 		m, empty := x.down.Flush()
@@ -211,7 +210,7 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 		case x.down.Broken():
 			return moved, gate.ClientGone
 		case !empty && (x.interims || !x.limited()):
-			return moved, gate.Undecided // at most one interim response is buffered
+			return moved, gate.Undecided // buffer at most one interim response
 		}
 		state, failure := x.up.Receive()
 		switch state {
@@ -270,9 +269,9 @@ func (x *Exchange) pumpResponse() (moved bool) {
 //     reused or the container may not speak its protocol, no byte of a response
 //     arrived, and the replay buffer holds the whole request.
 //
-// A request switches protocols at most once. A request that must not be retried
-// keeps its slot until protocol detection has finished, so that later requests use
-// the right protocol.
+// A request switches protocols at most once. A request that must not be retried keeps its
+// slot until protocol detection has finished. Later requests then use the detected
+// protocol.
 func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	if x.retries == 0 && !x.up.Sent() {
 		x.Forwarded = 0
@@ -281,7 +280,7 @@ func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	mismatch := x.up.ProtocolMismatch()
 	retry := false
 	switch {
-	case why == gate.HeadTooLarge: // too large on any connection
+	case why == gate.HeadTooLarge: // the head is too large for any connection
 	case mismatch && d.Switched, x.retries >= maxRetries:
 	case x.up.Unprocessed():
 		retry = x.down.Rewind(false)
@@ -294,7 +293,7 @@ func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	switch {
 	case retry:
 	case x.down.CheckDisconnected():
-		return gate.ClientGone // the loop has not delivered the event yet
+		return gate.ClientGone // the client has disconnected; the loop has not delivered the event yet
 	case !detects:
 		return why
 	}
@@ -312,8 +311,8 @@ func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	return gate.Undecided
 }
 
-// interim forwards a 1xx, except a 100 that the client has already been sent or did not
-// wait for.
+// interim forwards a 1xx. It drops a 100 if the client did not wait for one or has
+// already been sent one.
 func (x *Exchange) interim() {
 	if x.up.Status() == 100 {
 		waited := x.expects.waiting()
@@ -326,7 +325,7 @@ func (x *Exchange) interim() {
 }
 
 // responseOutcome returns the outcome once the response has been sent and the upload has
-// ended or stopped; Undecided before.
+// ended or stopped. Until then it returns Undecided.
 func (x *Exchange) responseOutcome() gate.Outcome {
 	switch {
 	case x.down.Broken():
@@ -342,24 +341,24 @@ func (x *Exchange) responseOutcome() gate.Outcome {
 	return gate.Served
 }
 
-// uploadEnded reports whether nothing more of the request body will be sent: the
-// container has all of it, or accepts no more.
+// uploadEnded reports whether the gate will send nothing more of the request body: the
+// container has received all of it, or accepts no more.
 func (x *Exchange) uploadEnded() bool {
 	_, sent := x.up.Flush()
 	return x.down.Ended() && sent || x.expects.waiting() || x.up.Broken() || x.up.StoppedReading()
 }
 
-// limited reports whether the exchange holds a slot that other requests may wait for, and
-// at least half of the memory for bodies is free, so that releasing the slot early
-// is possible.
+// limited reports whether releasing the slot early may help and is possible. The exchange
+// must hold a slot for which other requests may wait, and at least half of the memory for
+// bodies must be free.
 func (x *Exchange) limited() bool {
 	return x.ticket.Slot && x.slots().Scarce() && x.gate.Bodies.Used() <= x.gate.Bodies.Limit()/2
 }
 
-// releaseSlot releases the slot before the client has read the response, once the
-// gate has buffered the whole response and the upload is over. Otherwise clients
-// with closed windows could hold all slots. It reports whether more of the response
-// has been read.
+// releaseSlot releases the slot before the client has read the response. The upload must
+// have ended, and the gate must have buffered the rest of the response. Without the early
+// release, clients with closed windows could hold all slots. moved reports whether more
+// of the response has been read.
 func (x *Exchange) releaseSlot() (moved bool) {
 	if x.state != StateResponding || !x.limited() || !x.uploadEnded() {
 		return false
@@ -392,9 +391,9 @@ func (x *Exchange) switchProtocols(now int64) {
 	x.down.Switch(x.up.Response())
 }
 
-// disconnected ends an exchange whose client has disconnected. With a hard limit the
-// slot is held until the container has finished its response or closed its connection,
-// so that it never works on more requests than the limit allows. An evicted request
+// disconnected ends an exchange whose client has disconnected. With HardConcurrency, the
+// slot is held until the container has finished its response or closed its connection. So
+// the container never works on more requests than the limit allows. An evicted request
 // holds its slot in the same way; its client gets the reply when the slot is released.
 func (x *Exchange) disconnected() (o gate.Outcome, next int64) {
 	x.down.Drop()
@@ -405,8 +404,8 @@ func (x *Exchange) disconnected() (o gate.Outcome, next int64) {
 	return gate.Undecided, 0
 }
 
-// hold begins to hold the slot of a request that ends with o, with a hard limit; false =
-// the slot can be released at once.
+// hold begins to hold the slot of a request that ends with o, if HardConcurrency is set.
+// It returns false if the slot can be released immediately.
 func (x *Exchange) hold(o gate.Outcome) bool {
 	if !x.gate.HardConcurrency || x.state == StateTunnelling || !x.ticket.Slot || x.Unlimited || !x.up.Sent() {
 		return false
@@ -421,7 +420,7 @@ func (x *Exchange) hold(o gate.Outcome) bool {
 	return true
 }
 
-// heldOutcome returns the outcome of an exchange whose slot was held.
+// heldOutcome returns the outcome with which an exchange whose slot was held ends.
 func (x *Exchange) heldOutcome() gate.Outcome {
 	if x.down.Disconnected() {
 		return gate.ClientGone
@@ -429,7 +428,8 @@ func (x *Exchange) heldOutcome() gate.Outcome {
 	return x.held
 }
 
-// discardRest discards the rest of the response and reports whether it has ended.
+// discardRest reads and discards the rest of the response. It reports whether the
+// response has ended.
 func (x *Exchange) discardRest(now int64) bool {
 	for !x.received {
 		switch state, _ := x.up.Receive(); state {
@@ -455,8 +455,8 @@ func (discard) Finish([]byte)       {}
 func (discard) Flush() (bool, bool) { return false, true }
 func (discard) Broken() bool        { return false }
 
-// conclude ends the exchange, releases the upstream connection and tells how to finish
-// the downstream side.
+// conclude ends the exchange and releases the upstream connection. It returns how the
+// downstream side must finish.
 func (x *Exchange) conclude(o gate.Outcome) (e Ending) {
 	switch up := x.up; {
 	case up == nil && o == gate.ClientGone:

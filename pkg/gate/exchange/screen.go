@@ -7,25 +7,25 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Arrival describes a request before its classification.
+// Arrival holds the properties of a request that determine its classification.
 type Arrival struct {
 	Peer      netip.Addr
 	Probe     gate.ProbeHeaders
-	Asterisk  bool // OPTIONS *
+	Asterisk  bool // the target is * (OPTIONS *)
 	Encrypted bool // received over TLS
 }
 
 // Screening is the classification of a request.
 type Screening struct {
-	Kind     gate.Kind // Traffic goes through an exchange, unless Rejected
+	Kind     gate.Kind // requests of kind Traffic go through an exchange, unless Rejected is set
 	Prober   gate.Prober
 	Trusted  bool         // the peer is trusted: its forwarding and probe fields are accepted
-	Self     bool         // OPTIONS *: the gate responds itself
+	Self     bool         // OPTIONS *: the gate responds itself, without the container
 	Rejected bool         // rejected with Outcome before it counts as a request
 	Outcome  gate.Outcome // set if Rejected
 }
 
-// Screen classifies a request. Probes from untrusted peers are traffic.
+// Screen classifies a request. Probes from untrusted peers are classified as traffic.
 func (g *Gate) Screen(a *Arrival) (s Screening) {
 	s.Trusted = g.Trusts(a.Peer)
 	switch {

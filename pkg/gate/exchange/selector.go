@@ -12,12 +12,12 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Selector selects a part of a request: a header field, the peer's address or a segment
-// of the path. The zero Selector selects nothing.
+// Selector selects a part of a request: a header field, the peer's address, a segment of
+// the path, or the length of the body. The zero Selector selects nothing.
 type Selector struct {
 	kind    selectorKind
-	name    string // of the header field
-	segment int    // of the path, from 1
+	name    string // name of the header field
+	segment int    // number of the path segment, from 1
 	millis  bool   // a plain number in the field is in ms
 }
 
@@ -28,10 +28,11 @@ const (
 	selectHeader
 	selectPeer
 	selectSegment
-	selectLength // of the body; for costs only
+	selectLength // the length of the body; only for costs
 )
 
-// ParseSelector parses header:NAME, peer or path:N, the Nth segment from 1.
+// ParseSelector parses "header:NAME", "peer" or "path:N". N is the number of a path
+// segment, from 1.
 func ParseSelector(s string) (Selector, error) {
 	kind, rest, _ := strings.Cut(s, ":")
 	switch {
@@ -47,8 +48,9 @@ func ParseSelector(s string) (Selector, error) {
 	return Selector{}, errors.New("not header:NAME, peer or path:N")
 }
 
-// ParseTimeoutSelector parses header:NAME or header:NAME:ms. A plain number in the
-// field is in milliseconds with :ms or if NAME ends in -ms, otherwise in seconds.
+// ParseTimeoutSelector parses "header:NAME" or "header:NAME:ms". A plain number in the
+// field is in milliseconds if the selector has ":ms" or NAME ends in "-ms", otherwise in
+// seconds.
 func ParseTimeoutSelector(text string) (Selector, error) {
 	header, millis := strings.CutSuffix(text, ":ms")
 	s, err := ParseSelector(header)
@@ -59,7 +61,7 @@ func ParseTimeoutSelector(text string) (Selector, error) {
 	return s, nil
 }
 
-// String returns the form that ParseSelector, ParseTimeoutSelector or ParseCostSelector
+// String returns the text that ParseSelector, ParseTimeoutSelector or ParseCostSelector
 // parses.
 func (s Selector) String() string {
 	switch s.kind {
@@ -96,8 +98,8 @@ func (s Selector) header(f gate.Fields) (value []byte) {
 	return value
 }
 
-// timeout returns the timeout in the selected field; ok is false if it is absent or
-// malformed.
+// timeout returns the timeout in the selected field. ok is false if the field is absent
+// or malformed.
 func (s Selector) timeout(f gate.Fields) (d time.Duration, ok bool) {
 	unit := time.Second
 	if s.millis || len(s.name) > 3 && strings.EqualFold(s.name[len(s.name)-3:], "-ms") {
@@ -127,8 +129,8 @@ func pathHash(x *Exchange) uint64 {
 	return maphash.Bytes(keySeed, beforeAny(x.Target, "?"))
 }
 
-// network returns a for IPv4, and its /64 for IPv6, because a client can use every
-// address of its /64 (RFC 8981).
+// network returns a itself if it is an IPv4 address, and the /64 of an IPv6 address. A
+// client can use every address of its /64 (RFC 8981).
 func network(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if !a.Is6() {
@@ -138,7 +140,8 @@ func network(a netip.Addr) netip.Addr {
 	return p.Addr()
 }
 
-// segment returns the nth segment of a request target; empty if there are fewer.
+// segment returns the nth segment of a request target; empty if the path has fewer
+// segments.
 func segment(target []byte, n int) []byte {
 	for i := range target {
 		switch {
@@ -154,7 +157,7 @@ func segment(target []byte, n int) []byte {
 	return nil
 }
 
-// beforeAny returns b up to the first occurrence of any byte of stop.
+// beforeAny returns the part of b before the first byte that is in stop.
 func beforeAny(b []byte, stop string) []byte {
 	if i := bytes.IndexAny(b, stop); i >= 0 {
 		return b[:i]

@@ -7,11 +7,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
-// settings is the part of a Config that Apply replaces. It is immutable: a request keeps
-// the settings in force when it arrived, so it never mixes two configurations.
+// settings is the part of a Config that Apply replaces. It is immutable. A request keeps
+// the settings that were current when it arrived, so it never mixes two configurations.
 type settings struct {
 	queueCapacity        int
-	refusalStatus        int // 0 = status of the outcome
+	refusalStatus        int // status of rejections by the queue; 0 = the status of the outcome
 	queueMaxWait         time.Duration
 	requestTimeout       time.Duration
 	responseStartTimeout time.Duration
@@ -20,11 +20,11 @@ type settings struct {
 	upstreamWait         time.Duration
 	upstreamRestartWait  time.Duration
 	overload             *overload   // nil = none of Overload is configured
-	wait                 *waitConfig // nil = waiting clients are told nothing
+	wait                 *waitConfig // nil = clients are not told that they wait
 }
 
-// newSettings returns the settings of c. It keeps the estimates of the overload control
-// in force.
+// newSettings returns the settings for c. It keeps the estimates of the current overload
+// control.
 func newSettings(g *Gate, c *Config) *settings {
 	var previous *overload
 	if s := g.settings.Load(); s != nil {
@@ -54,12 +54,13 @@ func (s *settings) statusOf(o gate.Outcome) int {
 	return m.Status
 }
 
-// Apply sets ConcurrencyLimit, QueueCapacity, QueueRefusalStatus, QueueMaxWait,
-// Overload, RequestTimeout, ResponseStartTimeout, IdleTimeout, TunnelMax, UpstreamWait,
-// UpstreamRestartWait, WaitKeepalive and WaitPage to the values in c while the gate runs, and
-// ignores the other fields. It changes nothing if it returns an error. Requests that have already arrived
-// keep their timeouts, queue positions and slots, so a lower limit takes effect as slots
-// are released. Apply may be called from any goroutine.
+// Apply sets the following fields to their values in c while the gate runs:
+// ConcurrencyLimit, QueueCapacity, QueueRefusalStatus, QueueMaxWait, Overload,
+// RequestTimeout, ResponseStartTimeout, IdleTimeout, TunnelMax, UpstreamWait,
+// UpstreamRestartWait, WaitKeepalive and WaitPage. It ignores the other fields. If it
+// returns an error, it has changed nothing. Requests that have already arrived keep their
+// timeouts, queue positions and slots. So a lower limit takes effect as slots are
+// released. Apply may be called from any goroutine.
 func (g *Gate) Apply(c *Config) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -67,14 +68,14 @@ func (g *Gate) Apply(c *Config) error {
 	g.applyMu.Lock()
 	defer g.applyMu.Unlock()
 	s := newSettings(g, c)
-	// Store the settings first: requests need a class and a key before the queue is fair.
+	// Store the settings first: a fair queue needs requests that have a class and a key.
 	g.settings.Store(s)
 	g.Admission.Configure(c.admission(s.overload))
 	return nil
 }
 
-// applyLimit sets the concurrency limit to that of a, unless other settings have
-// replaced a.
+// applyLimit sets the concurrency limit to that of a, unless a belongs to settings that
+// have been replaced.
 func (g *Gate) applyLimit(a *admission.AutoLimit) {
 	g.applyMu.Lock()
 	defer g.applyMu.Unlock()

@@ -6,16 +6,16 @@ import (
 	"go.uber.org/atomic"
 )
 
-// Standby decides atomically when the container may be suspended because no request or
-// tunnel is open, and keeps requests away from it until it runs again. Its states:
+// Standby suspends the container while no request or tunnel is open, and keeps requests
+// away from it until it runs again. The decision is atomic. Its states:
 //
 //	running   → suspended  Suspend, if no request is open and none has been for a time
 //	suspended → running    Resume: the container has been started again
 //
-// Requests that begin while it is suspended join the connect queue without an
-// attempt to connect. Every request is counted, from Begin to End, in the word that also
-// holds the state: a request is either counted before Suspend, which then fails, or sees
-// the new state. All methods may be called from any goroutine.
+// Requests that begin in the state suspended join the connect queue without attempting to
+// connect. Every request is counted from Begin to End in the word that also holds the
+// state. So either a request is counted before Suspend, which then fails, or it sees the
+// new state. All methods may be called from any goroutine.
 type Standby struct {
 	gate   *Gate
 	wanted func()
@@ -24,7 +24,7 @@ type Standby struct {
 	// (standbyOpen), the state (1 bit), and the number of requests that have begun,
 	// which may overflow.
 	word    atomic.Uint64
-	lastEnd atomic.Int64 // when a request last ended, in ns on the clock of the loops
+	lastEnd atomic.Int64 // time at which a request last ended, in ns on the clock of the loops
 }
 
 const (
@@ -33,23 +33,23 @@ const (
 	standbyBegun     = 1 << 33
 )
 
-// wakePace limits the pause between two attempts to connect to a container that has been
-// started for a request. A start at which nobody is known to wait is slower: QuickPace.
+// wakePace limits the delay between two connection attempts to a container that has been
+// started for a request. Other starts use QuickPace, which is slower, because no request
+// is known to wait.
 const wakePace = int64(1500 * time.Microsecond)
 
-// NewStandby returns the Standby of a gate, which must have it as its Config.Standby.
-// wanted is called when a request begins while the container is suspended; it must not
-// block.
+// NewStandby returns a Standby. The gate must have it as Config.Standby. wanted is called
+// when a request begins while the container is suspended; it must not block.
 func NewStandby(wanted func()) *Standby { return &Standby{wanted: wanted} }
 
-// enter counts an open request.
+// enter counts a request that begins.
 func (s *Standby) enter() {
 	if s.word.Add(standbyBegun|1)&standbySuspended != 0 {
 		s.wanted()
 	}
 }
 
-// leave reverses enter at now.
+// leave counts a request that ends at now.
 func (s *Standby) leave(now int64) {
 	s.lastEnd.Store(now)
 	if s.word.Dec()&standbyOpen == standbyOpen {
@@ -57,7 +57,7 @@ func (s *Standby) leave(now int64) {
 	}
 }
 
-// Touch restarts the time for which no request has been open.
+// Touch restarts the measurement of the time without an open request.
 func (s *Standby) Touch(now int64) { s.lastEnd.Store(now) }
 
 // Running reports whether requests may be sent to the container.
@@ -66,8 +66,8 @@ func (s *Standby) Running() bool { return s.word.Load()&standbySuspended == 0 }
 // Open returns the number of open requests and tunnels.
 func (s *Standby) Open() int { return int(s.word.Load() & standbyOpen) }
 
-// Suspend suspends the running container if no request has been open for idle, and
-// reports whether it did. Otherwise it returns the time after which to try again.
+// Suspend suspends the running container if no request has been open for the time idle,
+// and reports whether it did. Otherwise left is the time after which to try again.
 func (s *Standby) Suspend(now int64, idle time.Duration) (left time.Duration, ok bool) {
 	word := s.word.Load()
 	if word&(standbyOpen|standbySuspended) != 0 {
@@ -76,7 +76,7 @@ func (s *Standby) Suspend(now int64, idle time.Duration) (left time.Duration, ok
 	if left := idle - time.Duration(now-s.lastEnd.Load()); left > 0 {
 		return left, false
 	}
-	// Fails if a request has begun since, even if it has ended.
+	// The swap fails if a request has begun in between, even if it has already ended.
 	if !s.word.CompareAndSwap(word, word|standbySuspended) {
 		return idle, false
 	}
@@ -84,8 +84,9 @@ func (s *Standby) Suspend(now int64, idle time.Duration) (left time.Duration, ok
 	return 0, true
 }
 
-// Resume releases the queued requests: the container has been started at now, and is
-// expected to listen soon. They wait for at most UpstreamWait from now on.
+// Resume releases the queued requests. It is called at now, when the container has been
+// started and is expected to listen soon. The requests wait for at most UpstreamWait from
+// then on.
 func (s *Standby) Resume(now int64) {
 	p := &s.gate.Connects
 	p.mu.Lock()

@@ -7,12 +7,12 @@ import (
 )
 
 // Timeouts holds the deadlines of a request, in ns on the engine's clock; 0 = none. All
-// timeouts start when the request arrives, so they include the time in the queue.
+// timeouts start at the arrival of the request, so they include its time in the queue.
 type Timeouts struct {
 	Arrived         int64
-	requestDeadline int64 // end of the response, or of a tunnel
-	startDeadline   int64 // first byte of a response; 0 once it has arrived
-	lastActivity    int64 // last byte in either direction
+	requestDeadline int64 // deadline for the end of the response or of a tunnel
+	startDeadline   int64 // deadline for the first byte of a response; 0 after it has arrived
+	lastActivity    int64 // time of the last byte in either direction
 	idleTimeout     int64 // maximum time without a byte, in ns; 0 = unlimited
 }
 
@@ -27,14 +27,14 @@ func (c *Timeouts) Begin(s *settings, now int64) {
 	}
 }
 
-// ResponseStarted notes the first response, final or interim.
+// ResponseStarted records the first response head, final or interim.
 func (c *Timeouts) ResponseStarted() { c.startDeadline = 0 }
 
-// NoteActivity notes that bytes were transferred in either direction.
+// NoteActivity records that bytes were transferred in either direction.
 func (c *Timeouts) NoteActivity(now int64) { c.lastActivity = now }
 
-// BeginTunnel replaces the timeouts of a request by those of a tunnel, which may last
-// for longest; 0 = unlimited.
+// BeginTunnel replaces the timeouts of a request by those of a tunnel. longest is the
+// maximum duration of the tunnel; 0 = unlimited.
 func (c *Timeouts) BeginTunnel(now int64, longest time.Duration) {
 	c.requestDeadline, c.startDeadline = 0, 0
 	if longest > 0 {
@@ -45,7 +45,8 @@ func (c *Timeouts) BeginTunnel(now int64, longest time.Duration) {
 // KeepRequestDeadline removes all timeouts except the request timeout.
 func (c *Timeouts) KeepRequestDeadline() { *c = Timeouts{requestDeadline: c.requestDeadline} }
 
-// NextDeadline returns the earliest instant at which Expired may change; 0 = none.
+// NextDeadline returns the earliest time at which the result of Expired may change; 0 =
+// none.
 func (c *Timeouts) NextDeadline() int64 {
 	d := gate.Earliest(c.requestDeadline, c.startDeadline)
 	if c.idleTimeout > 0 {
@@ -55,7 +56,7 @@ func (c *Timeouts) NextDeadline() int64 {
 }
 
 // Expired returns the outcome of the timeout that has expired at now; Undecided if none
-// has.
+// has expired.
 func (c *Timeouts) Expired(now int64) gate.Outcome {
 	switch {
 	case c.requestDeadline != 0 && now >= c.requestDeadline:

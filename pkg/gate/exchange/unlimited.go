@@ -38,9 +38,9 @@ func (p PathPattern) String() string {
 	return p.path
 }
 
-// matches reports whether the pattern matches a path, without the query and undecoded.
-// Below a prefix, a path with "." or ".." segments, an empty segment or a
-// percent-encoding does not match: the container might resolve it to another path.
+// matches reports whether the pattern matches a path, which has no query and is not
+// decoded. A prefix does not match paths with "." or ".." segments, an empty segment or a
+// percent-encoding. The container might resolve such a path to one outside the prefix.
 func (p PathPattern) matches(path []byte) bool {
 	if !p.prefix {
 		return string(path) == p.path
@@ -50,11 +50,12 @@ func (p PathPattern) matches(path []byte) bool {
 		!bytes.HasPrefix(rest, []byte(".")) && !bytes.Contains(rest, []byte("/.")) && !bytes.Contains(rest, []byte("//"))
 }
 
-// unlimited admits requests for Config.UnlimitedPaths past the queue and the concurrency
-// limit; nil = no such paths. Its methods may be called from any goroutine.
+// unlimited admits requests for Config.UnlimitedPaths without the queue and the
+// concurrency limit. A nil unlimited means that there are no such paths. Its methods may
+// be called from any goroutine.
 type unlimited struct {
 	paths []PathPattern
-	slots *admission.Controller // UnlimitedCapacity slots, without a queue
+	slots *admission.Controller // holds UnlimitedCapacity slots and has no queue
 }
 
 func newUnlimited(c *Config) *unlimited {

@@ -8,8 +8,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// This file tells clients that wait for a response that they still wait, because load
-// balancers and browsers give up on a silent connection. It is off by default.
+// This file tells a client that its request still waits, because load balancers and
+// browsers give up on a silent connection. It is off by default.
 //
 //   - An event stream (Config.WaitKeepalive): the gate promises a stream of server-sent
 //     events. It sends the head of the response, and then a comment per interval, until the
@@ -20,11 +20,11 @@ import (
 
 // waitConfig is the part of the settings that this file implements.
 type waitConfig struct {
-	keepalive time.Duration // 0 = no event streams
-	page      time.Duration // 0 = no waiting page
+	keepalive time.Duration // interval of comments; 0 = no event streams
+	page      time.Duration // time until the waiting page; 0 = no waiting page
 }
 
-// newWaitConfig returns nil if c configures neither.
+// newWaitConfig returns nil if c enables neither event streams nor the waiting page.
 func newWaitConfig(c *Config) *waitConfig {
 	if c.WaitKeepalive == 0 && c.WaitPage == 0 {
 		return nil
@@ -32,7 +32,7 @@ func newWaitConfig(c *Config) *waitConfig {
 	return &waitConfig{keepalive: min(c.WaitKeepalive, maxTimeout), page: min(c.WaitPage, maxTimeout)}
 }
 
-// waitForm is how a client is told that it waits.
+// waitForm is the form in which a client is told that it waits.
 type waitForm uint8
 
 const (
@@ -41,27 +41,30 @@ const (
 	waitPage                       // a waiting page
 )
 
-// waiter is the Downstream of a request whose client is told that it waits. It replaces the
-// downstream side until the head of the container's response is forwarded, or discarded
-// because it has been promised. Only such requests have one, so that others cost nothing.
+// waiter is the Downstream of a request whose client is told that it waits. It stands in
+// front of the real downstream side until the head of the container's response is
+// forwarded. If the gate has already sent a head, the container's head is discarded
+// instead. Other requests have no waiter, so they cost nothing.
 type waiter struct {
 	Downstream
 	x      *Exchange
-	at     int64 // of the next comment, or of the waiting page
+	at     int64 // time of the next comment or of the waiting page
 	form   waitForm
-	status int // of a response that cannot continue the event stream
+	status int // status of a response that cannot continue the event stream
 }
 
 const (
 	waitComment = ": queuegate waiting\n\n"
-	// waitReserve is the capacity that a comment leaves for an error event, so that a client
-	// that reads nothing still gets the error event.
+	// waitReserve is the capacity in bytes that must remain after a comment. So a client
+	// that reads nothing can still be sent the error event.
 	waitReserve = 512
-	// waitRefresh is after how many seconds the waiting page is loaded again.
+	// waitRefresh is the number of seconds after which the browser loads the waiting page
+	// again.
 	waitRefresh = 2
 )
 
-// waitingPage is the body of the local reply for gate.WaitingPage. It needs no other file.
+// waitingPage is the body of the local reply for gate.WaitingPage. The page refers to no
+// other file.
 var waitingPage = `<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -78,10 +81,9 @@ var waitingPage = `<!DOCTYPE html>
 </html>
 `
 
-// beginWait makes the request of x one whose client is told that it waits, if it can be
-// told. A request that accepts an event stream at least as much as any other type can be
-// promised one: for another, the promise could exclude the response that the container will
-// send.
+// beginWait gives x a waiter if its client can be told that it waits. A stream is
+// promised only to a request that accepts an event stream at least as much as any other
+// type. For other requests, the container may choose another type than the promised one.
 func (x *Exchange) beginWait() {
 	c := x.settings.wait
 	req, _ := x.down.Request()
@@ -103,7 +105,7 @@ func (x *Exchange) beginWait() {
 	}
 }
 
-// waiter returns the waiter of x; nil = its client is told nothing.
+// waiter returns the waiter of x; nil = the client is not told that it waits.
 func (x *Exchange) waiter() *waiter {
 	if x.settings.wait == nil {
 		return nil
@@ -136,17 +138,17 @@ func (x *Exchange) stepWaiting(now int64) (e Ending, o gate.Outcome, next int64)
 	return Ongoing, gate.Undecided, gate.Earliest(next, at)
 }
 
-// tell tells the client that it waits, and returns when to do so again; 0 = after another
-// event.
+// tell tells the client that it waits. It returns the time of the next call; 0 = after
+// another event.
 func (w *waiter) tell(now int64) (next int64, o gate.Outcome) {
 	x := w.x
 	switch {
 	case w.form == waitPage && x.state == StateAwaiting:
-		return 0, gate.Undecided // the container has the request
+		return 0, gate.Undecided // the request has been sent to the container
 	case w.form == waitPage:
 		return 0, gate.WaitingPage
 	case w.form == waitMayPromise && !w.Received():
-		return 0, gate.Undecided // a client may not read before it has sent its request
+		return 0, gate.Undecided // a client may read nothing until it has sent its request
 	}
 	w.at = now + int64(x.settings.wait.keepalive)
 	if _, empty := w.Flush(); empty && w.Capacity() >= len(waitComment)+waitReserve {
@@ -167,8 +169,8 @@ func (w *waiter) tell(now int64) (next int64, o gate.Outcome) {
 	return w.at, gate.Undecided
 }
 
-// checkPromise returns the outcome for a final response that cannot continue the event
-// stream that was promised; Undecided for any other.
+// checkPromise returns the outcome for a final response that cannot continue the promised
+// event stream. For any other response it returns Undecided.
 func (x *Exchange) checkPromise(res *wire.Response) gate.Outcome {
 	if !x.promised() || res.IsEventStream() {
 		return gate.Undecided
@@ -177,7 +179,8 @@ func (x *Exchange) checkPromise(res *wire.Response) gate.Outcome {
 	return gate.NotEventStream
 }
 
-// Respond implements Downstream. The head of a promised response has been sent.
+// Respond implements Downstream. If the gate has promised a response, its head has
+// already been sent.
 func (w *waiter) Respond(res *wire.Response) {
 	w.x.down = w.Downstream
 	if w.form != waitPromised {
@@ -185,15 +188,16 @@ func (w *waiter) Respond(res *wire.Response) {
 	}
 }
 
-// Interim implements Downstream. Nothing interim may follow the head of a promised response.
+// Interim implements Downstream. After the head of a promised response, interim responses
+// are dropped.
 func (w *waiter) Interim(res *wire.Response) {
 	if w.form != waitPromised {
 		w.Downstream.Interim(res)
 	}
 }
 
-// breakPromise ends the event stream of an exchange that was rejected with o, if it was
-// promised one: with an error event, or by cutting it off if the client reads nothing.
+// breakPromise ends the promised event stream of an exchange that was rejected with o. It
+// sends an error event, or cuts the stream off if the client reads nothing.
 func (x *Exchange) breakPromise(o gate.Outcome) Ending {
 	if !x.promised() {
 		return Rejected
@@ -210,7 +214,7 @@ func (x *Exchange) breakPromise(o gate.Outcome) Ending {
 	return Completed
 }
 
-// appendError appends the error event for an outcome, in the form of the API of OpenAI. Its
+// appendError appends the error event for an outcome, in the form of OpenAI's API. Its
 // texts are fixed and need no escapes.
 func (w *waiter) appendError(dst []byte, o gate.Outcome) []byte {
 	m := o.Meaning()
