@@ -6,23 +6,24 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// Buffer sizes. A buffer that a head or chunks have grown beyond its maximum size is
-// dropped with its request.
+// Buffer sizes. If a head or chunks have made a buffer larger than its maximum size, the
+// buffer is dropped at the end of its request.
 const (
-	requestBytes   = 4 << 10  // head of a request, and body bytes that arrived with it
-	responseBytes  = 16 << 10 // head of a response, and body bytes that arrived with it
-	frameBytes     = 4 << 10  // output
-	bulkBytes      = 64 << 10 // long body
-	smallBytes     = 4 << 10  // long body when the memory budget for bodies is exhausted
+	requestBytes   = 4 << 10  // for the head of a request and the body bytes that arrived with it
+	responseBytes  = 16 << 10 // for the head of a response and the body bytes that arrived with it
+	frameBytes     = 4 << 10  // for output
+	bulkBytes      = 64 << 10 // for a long body
+	smallBytes     = 4 << 10  // for a long body when the memory budget for bodies is exhausted
 	maxBufferBytes = 2 * bulkBytes
 )
 
-// buffer is storage for received or outgoing bytes. It is in use only while it has content.
+// buffer is storage for received or outgoing bytes. A request holds one only while it has
+// content.
 type buffer struct{ b []byte }
 
-// response is the head of a response and the buffer that received it, together with the
-// first bytes of the body. It is in use from the first byte of the response until the head
-// and these bytes have been forwarded.
+// response is the head of a response together with the buffer that received it, which
+// also has the first bytes of the body. It is held from the first byte of the response
+// until the head and these bytes have been forwarded.
 type response struct {
 	*buffer
 	res wire.Response
@@ -57,7 +58,7 @@ func (p *bufferPool) put(x *buffer) {
 // maxFreePipes limits the free pipes of a loop.
 const maxFreePipes = 8
 
-// pipePool holds the free pipes of one loop. Each pipe takes two descriptors of the
+// pipePool holds the free pipes of one loop. Each pipe counts as two descriptors of the
 // budget.
 type pipePool struct {
 	loop        *loop.Loop
@@ -71,7 +72,7 @@ func (p *pipePool) get() *loop.Pipe {
 		return x
 	}
 	if !p.budget.TryAcquire() {
-		return nil // no descriptor left: the body is copied instead
+		return nil // no descriptor is available: the body is copied instead
 	}
 	if !p.budget.TryAcquire() {
 		p.budget.Release()
@@ -123,9 +124,10 @@ func (b *buffers) init(g *exchange.Gate, l *loop.Loop) {
 	b.bulks.init(l, bulkBytes, bulkBytes, 2, 16)
 }
 
-// bulk returns a buffer for a long body whose receiver has the given capacity. The
-// buffer is small if the memory budget is exhausted, so that clients that do not read
-// cannot hold much memory, and smallest if the capacity is nearly 0.
+// bulk returns a buffer for a long body. capacity is the number of bytes that the
+// receiver would accept. The buffer is small if the memory budget is exhausted, so that
+// clients that do not read cannot hold much memory. It is smallest if capacity is nearly
+// 0.
 func (b *buffers) bulk(capacity int) *buffer {
 	if capacity < minRead {
 		return &buffer{b: make([]byte, minRead)}

@@ -7,15 +7,16 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
-// conn is a client connection. An idle connection has no other state: a session, with
-// buffers, is attached from the first bytes of a request until the response is complete.
+// conn is a client connection. While it is idle, it has no other state. A session, which
+// has buffers, is attached from the first bytes of a request until the response is
+// complete.
 type conn struct {
 	server.Idle[conn, *conn]
 	eng      *engine
 	session  *session // nil when idle
 	sock     loop.Sock
 	peer     netip.AddrPort
-	sentHead bool // has sent an HTTP/1 request head
+	sentHead bool // the client has sent an HTTP/1 request head on this connection
 }
 
 func (c *conn) close() {
@@ -25,14 +26,14 @@ func (c *conn) close() {
 	}
 }
 
-// finish closes after complete messages (TLS: with close_notify).
+// finish closes the connection after complete messages. Over TLS it sends close_notify.
 func (c *conn) finish() {
 	c.sock.Finish()
 	c.close()
 }
 
-// reset closes with RST, so that the client cannot mistake the end for the end of a
-// response.
+// reset closes the connection with RST. The client then cannot mistake the end of the
+// connection for the end of a response.
 func (c *conn) reset() {
 	if c.sock.Open() {
 		c.sock.Reset()
@@ -40,7 +41,7 @@ func (c *conn) reset() {
 	}
 }
 
-// release returns the closed descriptor to the budget.
+// release returns the descriptor, which has been closed, to the budget.
 func (c *conn) release() {
 	from := idle
 	if c.session != nil {
@@ -58,8 +59,8 @@ func (c *conn) logState(from, to phase) {
 	}
 }
 
-// disconnected reports whether the client has disconnected. By default a FIN counts
-// (RFC 9112 section 9.5 permits both interpretations).
+// disconnected reports whether the client has disconnected. By default a FIN counts as a
+// disconnect (RFC 9112 section 9.5 permits both interpretations).
 func (c *conn) disconnected() bool {
 	return c.sock.Failed() || c.sock.HungUp() && !c.eng.gate.AllowHalfClose
 }

@@ -14,7 +14,7 @@ type downSide struct {
 	writer
 	session    *session
 	keepAlive  bool // the connection stays open after the response
-	untilClose bool // the end of the connection ends the response body
+	untilClose bool // the response body ends with the connection
 }
 
 func (c *downSide) init(s *session) {
@@ -76,8 +76,8 @@ func (c *downSide) Upgrades(res *wire.Response) bool {
 // Whole implements exchange.Downstream.
 func (c *downSide) Whole() bool { return c.reader.whole() }
 
-// Received implements exchange.Downstream. The rest of a body with a length may be in the
-// buffer of the kernel.
+// Received implements exchange.Downstream. The rest of a body with a known length may
+// already be in the kernel's receive buffer.
 func (c *downSide) Received() bool {
 	r := &c.reader
 	return r.buffersEnd() || r.err == nil && r.body.Kind == wire.BodyLength && !r.sock.Layered() && r.body.Left-int64(r.w-r.r) <= int64(r.sock.Buffered())
@@ -105,17 +105,17 @@ func (c *downSide) Interim(res *wire.Response) {
 }
 
 // Respond implements exchange.Downstream. If the upload is unfinished, the response
-// announces the close of the connection: the gate may never read the rest, so a further
-// request of the client would be lost.
+// announces that the connection will close. The gate may never read the rest of the
+// upload, so a further request of the client would be lost.
 func (c *downSide) Respond(res *wire.Response) {
 	c.respond(res, c.reader.whole(), c.session.x.ServerTiming())
 }
 
-// Promise implements exchange.Downstream. The upload counts as finished if all of it is
-// buffered.
+// Promise implements exchange.Downstream. The upload counts as finished if the buffer has
+// the rest of it.
 func (c *downSide) Promise(res *wire.Response) { c.respond(res, c.reader.buffersEnd(), nil) }
 
-// respond implements Respond. whole tells whether the upload is finished.
+// respond implements Respond. whole means that the upload is finished.
 func (c *downSide) respond(res *wire.Response, whole bool, timing []byte) {
 	s := c.session
 	unknown := res.Body == wire.BodyChunked || res.Body == wire.BodyUntilClose
@@ -139,8 +139,8 @@ func (c *downSide) Switch(res *wire.Response) {
 	c.reader.begin(wire.BodyUntilClose, 0, c.reader.buf, c.reader.r, c.reader.w)
 }
 
-// Drop implements exchange.Downstream. A half-closed client still reads, so a response
-// that ends with the connection must end in a reset.
+// Drop implements exchange.Downstream. A half-closed client still reads. So a response
+// whose end is the end of the connection must be cut off with a reset.
 func (c *downSide) Drop() {
 	if c.untilClose {
 		c.session.conn.reset()
@@ -149,13 +149,14 @@ func (c *downSide) Drop() {
 	c.session.conn.close()
 }
 
-// Broken implements exchange.Sink. After a half-close, no read reports a reset.
+// Broken implements exchange.Sink. After a half-close the gate reads no more, so no read
+// would report a reset.
 func (c *downSide) Broken() bool {
 	return c.writer.err != nil || c.reader.ended && c.writer.sock.Failed()
 }
 
-// discardBody discards the body bytes that have been read and reports whether the body
-// is complete. Otherwise the start of the next request is unknown.
+// discardBody discards the body bytes that have been read. It reports whether the body is
+// complete. If it is not, the gate cannot know where the next request begins.
 func (c *downSide) discardBody() bool {
 	r := &c.reader
 	for r.err == nil && !r.body.Ended && r.r < r.w {

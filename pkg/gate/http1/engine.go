@@ -22,17 +22,17 @@ type Protocol struct {
 
 	idleAge        exchange.IdleAge
 	lingering      atomic.Int64 // connections in lingering close
-	pendingReplies atomic.Int64 // clients that have not read a local reply completely
+	pendingReplies atomic.Int64 // clients that have not completely read a local reply
 	readingHeads   atomic.Int64 // connections with a partial request head
 }
 
 // NewPart implements server.Protocol.
 func (p *Protocol) NewPart(w *server.Worker) server.Part { return newEngine(p, w) }
 
-// Unfinished implements server.Protocol. It counts clients that have sent part of a request
-// head, clients that have not read a local reply, and lingering connections, whose response
-// a reset could destroy. Other clients learn from their response that the connection
-// closes.
+// Unfinished implements server.Protocol. It counts clients that have sent part of a
+// request head, clients that have not read a local reply, and connections in lingering
+// close, whose response a reset could destroy. All other clients learn from their
+// response that the connection closes.
 func (p *Protocol) Unfinished() int {
 	return int(p.readingHeads.Load() + p.pendingReplies.Load() + p.lingering.Load())
 }
@@ -48,7 +48,7 @@ type engine struct {
 	pool     Pool
 	bufs     buffers
 	sessions loop.FreeList[session]
-	silent   connSet // client connections without a byte so far
+	silent   connSet // client connections that have not sent a byte
 	reading  connSet // client connections with a partial head
 	conns    connSet // other client connections
 }
@@ -67,7 +67,7 @@ func newEngine(p *Protocol, w *server.Worker) *engine {
 	return e
 }
 
-// Adopt implements server.Part. No bytes have been read from the connection.
+// Adopt implements server.Part. No bytes have been read from the connection before.
 func (e *engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, _ []byte) {
 	c := &conn{eng: e, peer: peer}
 	if err := e.loop.Register(&c.sock, fd, c); err != nil {

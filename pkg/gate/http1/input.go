@@ -5,12 +5,12 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// input holds the unprocessed bytes from a client: buf.b[r:w].
+// input holds the received bytes of a client that have not been processed: buf.b[r:w].
 type input struct {
 	bufs       *buffers
 	buf        *buffer
 	r, w       int
-	headMemory int64 // bytes acquired from the budget for heads
+	headMemory int64 // number of bytes acquired from the budget for heads
 	skipped    bool  // an empty line before the request has been skipped
 }
 
@@ -25,8 +25,8 @@ func (in *input) skipEmptyLine() bool {
 	return true
 }
 
-// grow doubles the buffer. It returns false and changes nothing if the budget for heads
-// is exhausted.
+// grow doubles the buffer. If the budget for heads is exhausted, it returns false and
+// changes nothing.
 func (in *input) grow() bool {
 	old := in.buf
 	size := min(2*len(old.b), wire.MaxHeadBytes+1)
@@ -42,8 +42,9 @@ func (in *input) grow() bool {
 	return true
 }
 
-// shrink returns to a buffer of the default size if the unprocessed bytes fit. The
-// previous request must not be used any more.
+// shrink replaces a larger buffer by one of the default size if the unprocessed bytes
+// fit. The caller must no longer use the previous request, because its bytes are in the
+// larger buffer.
 func (in *input) shrink() {
 	if in.buf == nil || len(in.buf.b) == requestBytes || in.w-in.r > requestBytes {
 		return
@@ -55,9 +56,9 @@ func (in *input) shrink() {
 	in.releaseHead()
 }
 
-// takeLeftover moves the bytes after the body, the start of the next request, out of
-// the buffers of rd. It returns false if the budget for heads is exhausted; then the
-// connection must be closed.
+// takeLeftover moves the bytes after the body out of the buffers of rd. They are the
+// start of the next request. It returns false if the budget for heads is exhausted. The
+// caller must then close the connection.
 func (in *input) takeLeftover(rd *reader) (fits bool) {
 	fits = true
 	if rd.bulk == nil {
@@ -75,8 +76,8 @@ func (in *input) takeLeftover(rd *reader) (fits bool) {
 	return fits
 }
 
-// releaseHead returns the memory of a head to the budget. Observers read the head until
-// the response is complete, so it is called with the release of the buffer.
+// releaseHead returns the memory of a head to the budget. It is called when the buffer is
+// released, because observers read the head until the response is complete.
 func (in *input) releaseHead() {
 	if in.headMemory > 0 {
 		in.bufs.heads.Release(in.headMemory)
@@ -84,7 +85,7 @@ func (in *input) releaseHead() {
 	}
 }
 
-// release releases the buffer and its memory.
+// release releases the buffer and returns its memory to the budget.
 func (in *input) release() {
 	in.r, in.w = 0, 0
 	if in.buf != nil {
@@ -94,7 +95,7 @@ func (in *input) release() {
 	in.releaseHead()
 }
 
-// grow doubles a buffer, up to slightly more than MaxHeadBytes.
+// grow doubles a buffer. Its maximum size is slightly above MaxHeadBytes.
 func grow(b []byte) []byte {
 	bigger := make([]byte, min(2*len(b), wire.MaxHeadBytes+1))
 	copy(bigger, b)

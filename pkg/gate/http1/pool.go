@@ -11,28 +11,28 @@ import (
 
 // Limits of the pool of one loop.
 const (
-	maxIdleUpstreams = 16384 // as many as may be in use at once; trim closes unneeded ones
-	minIdleUpstreams = 64    // not closed by trim
-	reservedIdle     = 4     // idle connections that a burst does not use
-	minReserveOpen   = 64    // reservedIdle applies from this many open connections on
+	maxIdleUpstreams = 16384 // equals the number that may be in use at once; trim closes connections that are not needed
+	minIdleUpstreams = 64    // number of idle connections that trim keeps
+	reservedIdle     = 4     // number of idle connections that a burst does not use
+	minReserveOpen   = 64    // number of open connections from which reservedIdle applies
 	maxIdleTime      = int64(90 * time.Second)
-	trimIdleTime     = int64(10 * time.Second) // for trim
-	maxPollAge       = time.Millisecond        // of the poll that showed an idle connection quiet
+	trimIdleTime     = int64(10 * time.Second) // idle time after which trim closes a connection
+	maxPollAge       = time.Millisecond        // maximum age of a poll that showed an idle connection without events
 )
 
 // Pool holds the idle connections of one loop to the container, last in first out, and
-// requests new ones. It is the exchange.Connector of HTTP/1.
+// requests new connections. It is the exchange.Connector of HTTP/1.
 type Pool struct {
 	worker  *server.Worker
 	dialer  *upstream.Dialer
 	bufs    *buffers
-	idleAge *exchange.IdleAge // how long the container keeps idle connections open
+	idleAge *exchange.IdleAge // estimates how long the container keeps idle connections open
 	idle    []*upConn
 }
 
-// Connect implements exchange.Connector. It returns an idle connection unless fresh is
-// set, or a new one. If no descriptor is left, waiting requests get the next released
-// one in order of arrival.
+// Connect implements exchange.Connector. It returns an idle connection, or a new one if
+// there is none or fresh is set. If no descriptor is available, requests wait for
+// released ones in order of arrival.
 func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
 	first := p.dialer.FirstWaiting()
 	if first == x || !fresh && first == nil && x.Dial.Attempt == nil && !p.reserved(x) {
@@ -42,7 +42,7 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 			return u, 0, gate.Undecided
 		}
 		if first == x && len(p.idle) > 0 {
-			p.idle[0].close() // too old for this request, but its descriptor can be used
+			p.idle[0].close() // too old for this request; closing it frees a descriptor
 		}
 	}
 	if p.dialer.Enqueue(x) {
@@ -57,10 +57,10 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 	return u, 0, gate.Undecided
 }
 
-// reserved reports whether x must leave the remaining idle connections to other
-// requests. A request that needs a new connection waits in the container's backlog
-// behind those of a burst, and a container with few connections may not serve more at
-// once.
+// reserved reports whether x must leave the remaining idle connections to other requests.
+// A request that needs a new connection waits in the container's backlog behind the
+// requests of a burst. A container that serves only a few connections at once may not
+// serve it in the meantime.
 func (p *Pool) reserved(x *exchange.Exchange) bool {
 	return x.Burst && len(p.idle) <= reservedIdle && p.dialer.Open() >= minReserveOpen
 }
@@ -73,8 +73,8 @@ func (p *Pool) adopt(c *upstream.Conn) *upConn {
 	return u
 }
 
-// reclaimable returns the connection idle for longest, if the loop has more than its
-// share of connections.
+// reclaimable returns the connection that has been idle for longest. It returns nil if
+// the loop has no more than its share of connections.
 func (p *Pool) reclaimable() *upConn {
 	if p.dialer.BeyondShare() && len(p.idle) > 0 && p.worker.Loop.Now()-p.idle[0].idleSince >= int64(exchange.MinIdle) {
 		return p.idle[0]
@@ -85,16 +85,16 @@ func (p *Pool) reclaimable() *upConn {
 // Cancel implements exchange.Connector.
 func (p *Pool) Cancel(x *exchange.Exchange) { p.dialer.Cancel(x) }
 
-// quiet reports whether no bytes, EOF or error are pending on u. For a request that can
-// be retried, the events of a recent poll are enough.
+// quiet reports whether u has no pending bytes, EOF or error. For a request that can be
+// retried, the result of a recent poll is sufficient.
 func (u *upConn) quiet(retryable bool) bool {
 	return retryable && u.sock.QuietAtPoll(maxPollAge) || u.sock.Quiet()
 }
 
 // get returns an idle connection on which the kernel holds neither bytes nor EOF; nil =
-// none. Unless the request can be retried (retryable), the connection must not be close to
-// the age at which the container closes it. Connections close to it stay in the pool:
-// their end shows whether the estimate was right.
+// none. If the request cannot be retried (retryable is false), the connection must not be
+// close to the age at which the container closes it. Connections close to that age stay
+// in the pool. Their end shows whether the estimate of the age was right.
 func (p *Pool) get(retryable bool) *upConn {
 	now := p.worker.Loop.Now()
 	for n := len(p.idle); n > 0; n = len(p.idle) {
@@ -103,7 +103,7 @@ func (p *Pool) get(retryable bool) *upConn {
 		if u.quiet(retryable) && (u.closesAt == 0 || now < u.closesAt || retryable) {
 			p.idleAge.NoteAlive(time.Duration(age))
 			if !retryable && !p.idleAge.Trusts(time.Duration(age)) {
-				return nil // the other connections are older
+				return nil // all other connections are older
 			}
 			p.take(u)
 			p.worker.Stats.Reuses.Inc()
@@ -115,7 +115,7 @@ func (p *Pool) get(retryable bool) *upConn {
 	return nil
 }
 
-// put adds u to the idle connections. The last response must have been read completely.
+// put adds u to the idle connections. Its last response must have been read completely.
 func (p *Pool) put(u *upConn) {
 	now := p.worker.Loop.Now()
 	if len(p.idle) > 0 {

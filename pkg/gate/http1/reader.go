@@ -16,8 +16,8 @@ import (
 const readQuota = 8
 
 // reader is the exchange.Source of an HTTP/1 body, or of one direction of a tunnel. It
-// buffers at most one buffer: it reads only after the receiver has accepted everything
-// read before, except in readAhead.
+// holds at most one buffer of bytes: except in readAhead, it reads only when the receiver
+// has accepted everything read before.
 type reader struct {
 	sock          *loop.Sock
 	bufs          *buffers
@@ -25,15 +25,15 @@ type reader struct {
 	buf           []byte // buf[r:w] is not decoded yet
 	r, w          int
 	decoded       []byte     // decoded payload that the receiver has not accepted yet
-	bodyStart     int        // start of the body in the first buffer
-	bulk          *buffer    // buffer of a long body; nil: buf is the buffer of the head
-	pipe          *loop.Pipe // a long body is spliced through it; nil = not spliced
-	largeAcquired bool       // budget memory is acquired for a large fill of pipe
-	exact         bool       // never read past the end of a body with a length
+	bodyStart     int        // offset of the body in the first buffer
+	bulk          *buffer    // buffer of a long body; nil: the body is read into the buffer of the head
+	pipe          *loop.Pipe // pipe through which a long body is spliced; nil = not spliced
+	largeAcquired bool       // memory of the budget is acquired for a large fill of pipe
+	exact         bool       // the reader must not read past the end of a body with a length
 	readingAhead  bool       // readAhead allocated bulk and acquired memory for its size
 	eof           bool       // readAhead has received EOF
 	truncated     bool       // readAhead has received an error
-	received      bool       // bytes have been read from the socket: rewind is impossible
+	received      bool       // bytes have been read from the socket, so rewind is impossible
 	ended         bool       // all payload and the end have been passed to the sink
 	consumed      int64
 	err           error
@@ -46,8 +46,8 @@ func (r *reader) begin(kind wire.BodyKind, length int64, buf []byte, at, end int
 	r.decoded, r.exact, r.received, r.ended, r.consumed, r.err, r.eof, r.truncated = nil, false, false, false, 0, nil, false, false
 }
 
-// rewind restarts the body if all bytes read so far are still buffered, and with whole
-// only if the whole body is.
+// rewind restarts the body if all bytes read so far are still buffered. If whole is true,
+// the whole body must be buffered.
 func (r *reader) rewind(whole bool, kind wire.BodyKind, length int64) bool {
 	if r.received || whole && !r.body.Ended {
 		return false
@@ -132,12 +132,12 @@ func (r *reader) writeDecoded(dst exchange.Sink) (took bool) {
 	return took
 }
 
-// minRead is the number of bytes read for a receiver without capacity: they may include
-// the end of the body.
+// minRead is the least number of bytes read, even if the receiver has less capacity,
+// because they may contain the end of the body.
 const minRead = 256
 
-// fill reads more of the body, for a receiver with the given capacity. An idle or
-// blocked stream holds no large buffer.
+// fill reads more of the body for a receiver that would accept capacity bytes. A stream
+// that is idle or blocked must not hold a large buffer.
 func (r *reader) fill(capacity int) bool {
 	if !r.eof && !r.truncated && !r.sock.Readable() || capacity == 0 && r.body.Kind == wire.BodyLength {
 		r.putBulk()
@@ -171,7 +171,8 @@ func (r *reader) fill(capacity int) bool {
 	return true
 }
 
-// read reads from the socket, unless readAhead has already seen EOF or an error.
+// read reads from the socket. It does not if readAhead has already received EOF or an
+// error.
 func (r *reader) read(b []byte) (int, error) {
 	switch {
 	case r.eof:
@@ -182,13 +183,13 @@ func (r *reader) read(b []byte) (int, error) {
 	return r.sock.Read(b)
 }
 
-// maxAhead limits the bytes of a body that are read while the receiver accepts
-// none.
+// maxAhead is the maximum number of bytes of a body that are read while the receiver
+// accepts none.
 const maxAhead = 64 << 10
 
-// readAhead reads the rest of a body of up to maxAhead bytes while the receiver
-// accepts none, into memory from the body budget. It reports whether bytes have
-// been read, and whether the whole body has.
+// readAhead reads the rest of a body of at most maxAhead bytes while the receiver accepts
+// none. Its memory is from the budget for bodies. moved reports whether bytes were read,
+// whole whether the whole body has been read.
 func (r *reader) readAhead() (moved, whole bool) {
 	for {
 		switch {
@@ -237,7 +238,7 @@ func (r *reader) growAhead() bool {
 	return true
 }
 
-// drained reports that the buffer is empty and the body continues.
+// drained reports whether the buffer is empty but the body has not ended.
 func (r *reader) drained() bool { return r.r == r.w && len(r.decoded) == 0 && !r.body.Ended }
 
 // leftover returns the bytes read beyond the end of the body.
@@ -262,15 +263,16 @@ func (r *reader) putBulk() {
 	r.bulk, r.readingAhead, r.buf, r.r, r.w = nil, false, nil, 0, 0
 }
 
-// minSplice is the shortest rest of a body that is spliced; below it, a pipe costs more
-// than copying.
+// minSplice is the minimum length of the rest of a body that is spliced. For a shorter
+// rest, a pipe costs more than copying.
 const minSplice = 256 << 10
 
 // rawSink is a Sink that may write payload to its socket unencoded.
 type rawSink interface{ raw() *writer }
 
-// trySplice gets a pipe for the rest of the body if it can be spliced: a long body with
-// a length, none of it buffered, between sockets without a layer.
+// trySplice obtains a pipe for the rest of the body if it can be spliced. The rest must
+// be long, have a known length and have no buffered bytes. Neither socket may have a
+// layer.
 func (r *reader) trySplice(dst exchange.Sink) bool {
 	if r.body.Kind != wire.BodyLength || r.body.Left < minSplice || r.r < r.w || len(r.decoded) > 0 || r.bufs.pipes.unsupported || !r.sock.Readable() || r.sock.Layered() {
 		return false
@@ -283,11 +285,11 @@ func (r *reader) trySplice(dst exchange.Sink) bool {
 	return r.pipe != nil
 }
 
-// splice moves at most one fill of the pipe. more is false if nothing more can be moved
-// now.
+// splice moves at most as many bytes as the pipe is filled with once. more is false if
+// nothing more can be moved now.
 func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 	sink, ok := dst.(rawSink)
-	if !ok { // dst is discard: drop the pipe's content
+	if !ok { // dst is discard: drop the content of the pipe
 		r.putPipe()
 		return true, true
 	}
@@ -300,7 +302,7 @@ func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 			r.body.Skip(n)
 			r.consumed += int64(n)
 		case err == loop.ErrAgain:
-			r.putPipe() // an idle stream holds no pipe
+			r.putPipe() // a stream without bytes to move holds no pipe
 			return false, false
 		case err == unix.EINVAL || err == unix.ENOSYS:
 			r.putPipe()
@@ -339,14 +341,14 @@ func (r *reader) putPipe() {
 	}
 }
 
-// Bytes per fill of a pipe. A large fill costs less CPU, but its bytes stay in the pipe
-// while the receiver does not read.
+// Number of bytes with which a pipe is filled at once. A large fill costs less CPU time,
+// but its bytes stay in the pipe while the receiver does not read.
 const (
 	largeFill = 1 << 20
 	smallFill = 64 << 10
 )
 
-// fillBytes returns the size of the next fill: large if the memory budget allows.
+// fillBytes returns the size of the next fill. It is large if the memory budget allows.
 func (r *reader) fillBytes() int64 {
 	r.largeAcquired = r.largeAcquired || r.bufs.bodies.Acquire(largeFill)
 	if r.largeAcquired {
@@ -355,7 +357,7 @@ func (r *reader) fillBytes() int64 {
 	return smallFill
 }
 
-// releaseFill releases the memory of a large fill.
+// releaseFill returns the memory of a large fill to the budget.
 func (r *reader) releaseFill() {
 	if r.largeAcquired {
 		r.largeAcquired = false

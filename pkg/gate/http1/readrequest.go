@@ -56,8 +56,8 @@ func (s *session) readRequest() bool {
 	return true
 }
 
-// readHead reads a head and checks it. If it is not complete, more tells whether the
-// session has another phase to run; otherwise the session waits or has ended.
+// readHead reads a head and checks it. If the head is incomplete, more tells whether the
+// session must run another phase. If more is false too, the session waits or has ended.
 func (s *session) readHead() (complete, more bool) {
 	c := s.conn
 	if s.buf == nil {
@@ -100,7 +100,7 @@ func (s *session) readHead() (complete, more bool) {
 			s.close()
 			return false, false
 		case s.w == 0:
-			s.close() // idle
+			s.close() // the connection becomes idle
 			return false, false
 		}
 		if s.deadline == 0 {
@@ -114,8 +114,8 @@ func (s *session) readHead() (complete, more bool) {
 	}
 }
 
-// preface reports whether the bytes received are, or may become, the preface of HTTP/2,
-// and whether it is complete.
+// preface reports whether the received bytes may be the beginning of the HTTP/2 preface,
+// and whether the preface is complete.
 func (s *session) preface() (possible, whole bool) {
 	c := s.conn
 	if s.buf.b[0] != 'P' || !s.eng.worker.HasHTTP2() || c.sentHead || c.sock.Layered() {
@@ -124,7 +124,8 @@ func (s *session) preface() (possible, whole bool) {
 	return h2.MatchPreface(s.buf.b[:s.w])
 }
 
-// switchToHTTP2 passes the connection to HTTP/2; it keeps its descriptor of the budget.
+// switchToHTTP2 passes the connection to HTTP/2. The descriptor stays counted in the
+// budget.
 func (s *session) switchToHTTP2() bool {
 	c := s.conn
 	c.Set().Remove(c)

@@ -17,8 +17,8 @@ const (
 	lingerTotal   = int64(10 * time.Second)
 )
 
-// Lingering connections discard received bytes in large pieces with pauses, so that
-// thousands of rejected uploads cannot starve the loop.
+// Connections in lingering close discard received bytes in large pieces, with pauses
+// between them. So thousands of rejected uploads cannot starve the loop.
 const (
 	lingerBytes = 1 << 20
 	lingerPause = int64(10 * time.Millisecond)
@@ -47,13 +47,13 @@ func (s *session) appendReply(dst []byte, r *gate.Reply, bodyless bool) []byte {
 	return r.AppendBody(dst)
 }
 
-// reply starts a local reply. With keep, the connection stays open after it if the
-// request has been read completely and both sides allow it.
+// reply begins a local reply. If keep is true, the connection stays open after it,
+// provided that the request has been read completely and both sides allow it.
 func (s *session) reply(r gate.Reply, keep bool) bool {
 	s.keepAlive = keep && s.client.discardBody() && s.req.KeepAlive() && !s.eng.gate.Drain.Active()
 	bodyless := string(s.req.Method) == "HEAD"
 	r.Hash = bytes.Clone(r.Hash)
-	if keep { // may overwrite the head, and r.Hash, which points into it
+	if keep { // takeLeftover may overwrite the head, from which r.Hash was cloned
 		s.keepAlive = s.input.takeLeftover(&s.client.reader) && s.keepAlive
 	}
 	w := &s.client.writer
@@ -95,7 +95,7 @@ func (s *session) uncountReply() {
 	}
 }
 
-// reject replies to a request that the exchange rejected.
+// reject sends the local reply to a request that the exchange has rejected.
 func (s *session) reject(o gate.Outcome) bool {
 	if o == gate.ClientGone {
 		return s.hangUp()
@@ -105,15 +105,15 @@ func (s *session) reject(o gate.Outcome) bool {
 	return s.reply(r, o != gate.BadRequest)
 }
 
-// rejectHead replies to an invalid head and closes.
+// rejectHead sends the local reply to an invalid head and closes the connection.
 func (s *session) rejectHead(o gate.Outcome) bool {
 	s.eng.gate.Reject(o)
 	return s.reply(gate.ReplyTo(o), false)
 }
 
-// beginLinger starts a lingering close: the client can read its response while it still
-// sends. Closing at once with unread bytes would send a reset, which could overtake the
-// response (RFC 9112 section 9.6).
+// beginLinger begins a lingering close, in which the client can read its response while
+// it still sends. Closing the socket with unread bytes would send a reset. The reset
+// could overtake the response (RFC 9112 section 9.6).
 func (s *session) beginLinger() bool {
 	s.conn.sock.CloseWrite()
 	if s.eng.cfg.lingering.Inc() > maxLingering {
@@ -130,11 +130,11 @@ func (s *session) beginLinger() bool {
 	return true
 }
 
-// maxLingering limits the lingering connections of all loops together, because the gate
-// reads everything that their clients send.
+// maxLingering limits the number of connections in lingering close on all loops together.
+// The limit is needed because the gate reads everything that their clients send.
 const maxLingering = 512
 
-// endLinger reverses beginLinger.
+// endLinger undoes the counting of beginLinger.
 func (s *session) endLinger() {
 	if s.phase == lingering {
 		s.phase = reading
@@ -161,8 +161,8 @@ func (s *session) linger() bool {
 	return s.hangUp()
 }
 
-// awaitProbe replies to a probe once the result is known. Probes are not counted and
-// need no slot.
+// awaitProbe sends the reply to a probe once the result is known. Probes are not counted
+// and need no slot.
 func (s *session) awaitProbe() bool {
 	p := s.probe
 	if !p.Ready() && !s.disconnected() {
@@ -174,7 +174,7 @@ func (s *session) awaitProbe() bool {
 		return s.hangUp()
 	}
 	probe := s.req.Probe()
-	r, ok := p.Reply(s.eng.gate, &s.x, &probe) // reply may overwrite the head
+	r, ok := p.Reply(s.eng.gate, &s.x, &probe) // obtain r before s.reply, which may overwrite the head that probe refers to
 	if !ok {
 		return s.hangUp()
 	}

@@ -36,13 +36,13 @@ var phaseNames = [...]string{"reading", "probing", "exchanging", "replying", "li
 // String returns the name of p.
 func (p phase) String() string { return phaseNames[p] }
 
-// session is the state of a connection that is not idle: reading a request, forwarding
-// it or replying. It is reused for other connections. It runs in steps that do not
-// block.
+// session is the state of a connection that is reading a request, forwarding it or
+// replying to it. An idle connection has none. The session is reused for other
+// connections. It runs in steps that do not block.
 type session struct {
 	handle   loop.Handle
 	eng      *engine
-	conn     *conn // nil: in the free list
+	conn     *conn // nil = the session is in the free list
 	phase    phase
 	deadline int64 // deadline of the phase; 0 = none
 
@@ -54,11 +54,12 @@ type session struct {
 	keepAlive    bool // the connection stays open after the local reply
 	replyCounted bool // counted in Protocol.pendingReplies
 
-	lingerEnd  int64 // when lingering ends even if the client still sends
-	lingerNext int64 // next discard of received bytes
+	lingerEnd  int64 // time at which lingering ends even if the client still sends
+	lingerNext int64 // time at which received bytes are discarded next
 }
 
-// Limits of a loop's free list of sessions, after and during a burst.
+// Maximum length of a loop's free list of sessions, in normal operation and during a
+// burst.
 const (
 	minFreeSessions = 8
 	maxFreeSessions = 16384
@@ -98,7 +99,7 @@ func newSession(e *engine) *session {
 // Step implements loop.Routine. It runs phases until one blocks.
 func (s *session) Step() {
 	if s.conn == nil {
-		return // a late wake-up
+		return // the session was woken after it had ended
 	}
 	defer s.recoverPanic()
 	for more := true; more && s.conn != nil; {
@@ -117,8 +118,8 @@ func (s *session) Step() {
 	}
 }
 
-// recoverPanic closes the connection after a panic: the slot is released, and the
-// session is not reused.
+// recoverPanic closes the connection after a panic. The slot is released, and the session
+// is not reused.
 func (s *session) recoverPanic() {
 	v := recover()
 	if v == nil {
@@ -136,7 +137,7 @@ func (s *session) recoverPanic() {
 	s.eng.worker.ReportPanic(fmt.Errorf("%v\n%s", v, stack))
 }
 
-// close ends the session. A connection that is still open becomes idle.
+// close ends the session. If the connection is still open, it becomes idle.
 func (s *session) close() {
 	c := s.conn
 	s.conn, c.session = nil, nil
@@ -160,8 +161,8 @@ func (s *session) enter(next phase) {
 	s.phase = next
 }
 
-// dropHead drops the references to the last head. A session that waits or is free
-// must not keep memory that has been returned to the budget.
+// dropHead drops the references to the last head. Otherwise a session that waits or is
+// free would keep memory that has been returned to the budget.
 func (s *session) dropHead() {
 	s.req.Reset()
 	if s.headMemory > 0 {
@@ -176,7 +177,8 @@ func (s *session) hangUp() bool {
 	return false
 }
 
-// wait ends a step until the next event, at until at the latest.
+// wait ends the step. The next one runs at the next event, or at the time until (0 = no
+// bound).
 func (s *session) wait(until int64) bool {
 	s.handle.SetDeadline(until)
 	return false
@@ -193,7 +195,7 @@ func (s *session) relay() bool {
 	ending, outcome, next := s.x.Step(s.now())
 	if ending == exchange.Ongoing {
 		if !tunnelled && s.x.State() == exchange.StateTunnelling {
-			s.eng.worker.NoteEnd() // no longer a request
+			s.eng.worker.NoteEnd() // a tunnel no longer counts as a request
 		}
 		return s.wait(next)
 	}
@@ -205,13 +207,14 @@ func (s *session) relay() bool {
 		return s.reject(outcome)
 	case exchange.CutOff:
 		if s.client.untilClose {
-			s.conn.reset() // otherwise the end of the connection would look like the end of the response
+			s.conn.reset() // without a reset, the end of the connection would look like the end of the response
 		}
 	}
 	return s.hangUp()
 }
 
-// completed reads the next request, or closes the connection, after a complete response.
+// completed is called after a complete response. It continues with the next request or
+// closes the connection.
 func (s *session) completed() bool {
 	whole := s.client.Whole() || s.client.keepAlive && s.client.discardBody()
 	fits := s.input.takeLeftover(&s.client.reader)

@@ -15,27 +15,27 @@ import (
 )
 
 // upConn is a connection to the container. It implements exchange.Upstream for the
-// exchange that uses it. Any event closes it while it is idle.
+// exchange that uses it. While it is idle, any event closes it.
 type upConn struct {
 	reader
 	writer
 	conn      *upstream.Conn
 	sock      *loop.Sock // of conn
 	pool      *Pool
-	poolIndex int32 // index in the pool plus one
-	status    int32 // of the last head
-	idleSince int64 // when it became idle
-	idleTime  int64 // how long it was idle before its last use
-	closesAt  int64 // announced end of the idle time (Keep-Alive); 0 = not announced
+	poolIndex int32 // index in the pool plus one; 0 = not in the pool
+	status    int32 // status of the last head
+	idleSince int64 // time at which the connection became idle
+	idleTime  int64 // time for which the connection was idle before its last use
+	closesAt  int64 // announced end of the idle time (field Keep-Alive); 0 = not announced
 
-	in             *response // in.b[:n] begins with the head being read; nil: nothing received, or everything forwarded
+	in             *response // in.b[:n] begins with the head being read; nil: nothing has been received, or everything has been forwarded
 	n              int
 	idleTimeout    time.Duration // idle timeout announced by the last head (Keep-Alive)
 	hasIdleTimeout bool          // the last head announced one
-	reusable       bool          // the response allows to reuse the connection
-	responseBegan  bool          // some byte of a response has been received
-	otherProtocol  bool          // the response is not HTTP/1
-	emptyClose     bool          // the connection was closed without a byte, perhaps by a container that speaks only HTTP/2
+	reusable       bool          // the response allows the connection to be reused
+	responseBegan  bool          // at least one byte of a response has been received
+	otherProtocol  bool          // the bytes received are not HTTP/1
+	emptyClose     bool          // closed without a byte of a response, perhaps by a container that supports only HTTP/2
 	headHandled    bool          // the head at the start of in has been processed
 	reused         bool
 	desynced       bool // a head announced a body that its status forbids; do not reuse
@@ -43,14 +43,14 @@ type upConn struct {
 	client         exchange.Sink // receives the response
 }
 
-// Event closes an idle connection on bytes, EOF or an error.
+// Event closes an idle connection. Its cause is a received byte, EOF or an error.
 func (u *upConn) Event(s *loop.Sock) {
 	if s.Readable() {
 		u.closeIdle()
 	}
 }
 
-// closeIdle closes an idle connection, and notes its age if the container closed it.
+// closeIdle closes an idle connection. If the container closed it, its age is recorded.
 func (u *upConn) closeIdle() {
 	if u.sock.HungUp() || u.sock.Ended() {
 		u.pool.idleAge.NoteClose(time.Duration(u.pool.worker.Loop.Now() - u.idleSince))
@@ -58,7 +58,7 @@ func (u *upConn) closeIdle() {
 	u.close()
 }
 
-// noteKeepAlive sets closesAt from the container's Keep-Alive field.
+// noteKeepAlive sets closesAt from the idle timeout in the container's Keep-Alive field.
 func (u *upConn) noteKeepAlive(idle time.Duration, announced bool) {
 	if u.closesAt = 0; announced {
 		u.closesAt = u.pool.worker.Loop.Now() + int64(exchange.RetireAge(idle))
@@ -80,7 +80,7 @@ func (u *upConn) Send(req *wire.Request, peer netip.Addr, client exchange.Sink) 
 	u.writer.begin(req.Body == wire.BodyChunked, true)
 	out := u.writer.buffered()
 	u.writer.head(req.AppendHead(out, peer, u.pool.worker.Host), len(out), false)
-	return false // sent immediately, not at the end of the loop iteration
+	return false // the request was sent immediately, not at the end of the loop iteration
 }
 
 // Response implements exchange.Upstream.
@@ -101,12 +101,12 @@ func (u *upConn) Reused() bool { return u.reused }
 // ProtocolMismatch implements exchange.Upstream.
 func (u *upConn) ProtocolMismatch() bool { return u.otherProtocol || u.emptyClose }
 
-// Unprocessed implements exchange.Upstream. A container that responds with an HTTP/2
-// frame has not understood the request.
+// Unprocessed implements exchange.Upstream. A container whose response is an HTTP/2 frame
+// has not understood the request.
 func (u *upConn) Unprocessed() bool { return u.otherProtocol }
 
-// detectHTTP2 notes that the container speaks only HTTP/2: its first bytes are those of
-// SETTINGS (RFC 9113 section 3.4).
+// detectHTTP2 records that the container supports only HTTP/2, if its first bytes are
+// those of a SETTINGS frame (RFC 9113 section 3.4).
 func detectHTTP2(u *upConn) {
 	const settings = 4
 	if u.n >= 4 && u.in.b[0] == 0 && u.in.b[3] == settings {
@@ -117,7 +117,7 @@ func detectHTTP2(u *upConn) {
 // StoppedReading implements exchange.Upstream.
 func (u *upConn) StoppedReading() bool { return u.sock.HungUp() || u.sock.Failed() }
 
-// Broken implements exchange.Sink. After a half-close, no read reports a reset.
+// Broken implements exchange.Sink. After a half-close, no read would report a reset.
 func (u *upConn) Broken() bool {
 	return u.writer.err != nil || u.reader.ended && u.sock.Failed()
 }
@@ -168,7 +168,8 @@ func (u *upConn) ReadAhead() (moved, whole bool) {
 	return moved, whole
 }
 
-// releaseDrained releases the buffer of the head once it holds no bytes of the body.
+// releaseDrained releases the buffer of the head once the buffer has no more bytes of the
+// body.
 func (u *upConn) releaseDrained() {
 	if u.in != nil && !u.reader.ended && (u.reader.bulk != nil || u.reader.drained()) {
 		if u.reader.bulk == nil {
@@ -182,7 +183,7 @@ func (u *upConn) releaseDrained() {
 // closedOutcome returns the outcome of a connection that ended without a response.
 func (u *upConn) closedOutcome(err error) gate.Outcome {
 	if !u.reused && !u.responseBegan {
-		u.emptyClose = u.pool.worker.Choice.MissedHTTP1(u.pool.worker.Loop.Now()) // some HTTP/2-only containers close HTTP/1 connections
+		u.emptyClose = u.pool.worker.Choice.MissedHTTP1(u.pool.worker.Loop.Now()) // some containers that support only HTTP/2 close HTTP/1 connections
 	}
 	if u.reused && !u.responseBegan {
 		u.pool.idleAge.NoteClose(time.Duration(u.idleTime))
@@ -209,7 +210,7 @@ func (u *upConn) readHead() (exchange.HeadState, gate.Outcome) {
 	}
 	u.pool.worker.Choice.SpeaksHTTP1()
 	if u.req.ExtendedConnect() && r.Status >= 200 && r.Status < 300 {
-		return exchange.HeadFailed, gate.UpstreamMalformed // the container declined; a 2xx would tell the client that the tunnel is open
+		return exchange.HeadFailed, gate.UpstreamMalformed // the container declined the tunnel; a 2xx would tell the client that it is open
 	}
 	u.status, u.reusable = int32(r.Status), r.Reusable()
 	u.idleTimeout, u.hasIdleTimeout = r.KeepAlive()
@@ -229,7 +230,8 @@ func (u *upConn) readHead() (exchange.HeadState, gate.Outcome) {
 }
 
 // readBuffer returns the free part of the buffer for the response. The buffer is
-// allocated with the first bytes, because many requests may wait for a response.
+// allocated only when the first bytes arrive, because many requests may wait for a
+// response.
 func (u *upConn) readBuffer() []byte {
 	if u.in == nil {
 		u.in = u.pool.bufs.getResponse()
@@ -239,8 +241,8 @@ func (u *upConn) readBuffer() []byte {
 	return u.in.b[u.n:]
 }
 
-// headBuffer returns space for the head and for as much of the body as the client
-// accepts, because many clients may accept nothing.
+// headBuffer returns space for the head and for as much of the body as the client would
+// accept now. More space would be wasted if many clients accept nothing.
 func (u *upConn) headBuffer() []byte {
 	b := u.readBuffer()
 	capacity := u.client.Capacity()
@@ -254,8 +256,8 @@ func (u *upConn) headBuffer() []byte {
 	return b[:min(len(b), headEnd(b[:n])+capacity)]
 }
 
-// headEnd returns the end of the head in b, if one of the usual empty lines marks it;
-// len(b) otherwise.
+// headEnd returns the end of the head in b, if one of the usual empty lines marks it.
+// Otherwise it returns len(b).
 func headEnd(b []byte) int {
 	for _, end := range [...]string{"\r\n\r\n", "\n\n"} {
 		if i := bytes.Index(b, []byte(end)); i >= 0 {
@@ -273,8 +275,8 @@ func (u *upConn) releaseEmpty() {
 	}
 }
 
-// sentAsAnnounced reports whether the body that was sent has the length that the
-// head announced, so that the container parses the next request at the right byte.
+// sentAsAnnounced reports whether the length of the body sent equals the length announced
+// in the head. Only then does the container find the start of the next request.
 func sentAsAnnounced(w *writer, req *wire.Request) bool {
 	switch req.Body {
 	case wire.NoBody:
@@ -285,8 +287,8 @@ func sentAsAnnounced(w *writer, req *wire.Request) bool {
 	return w.finished
 }
 
-// Complete implements exchange.Upstream. The connection is not reused if bytes follow
-// the response.
+// Complete implements exchange.Upstream. The connection is not reused if bytes follow the
+// response.
 func (u *upConn) Complete(open bool) {
 	clean := !open && sentAsAnnounced(&u.writer, u.req) && len(u.reader.leftover()) == 0 && !u.desynced && u.reusable && !u.StoppedReading()
 	u.release()
@@ -298,8 +300,8 @@ func (u *upConn) Complete(open bool) {
 	}
 }
 
-// HangUp implements exchange.Upstream. A half-close tells the container that the client
-// has disconnected.
+// HangUp implements exchange.Upstream. It half-closes the connection, which tells the
+// container that the client has disconnected.
 func (u *upConn) HangUp(bool) {
 	u.writer.drop()
 	u.sock.CloseWrite()

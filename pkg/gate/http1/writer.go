@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// coalesceBytes is the maximum payload that is appended to buffered bytes so that
-	// both are sent in one write.
+	// coalesceBytes is the maximum length of a payload that is appended to buffered
+	// bytes, so that one write sends both.
 	coalesceBytes = 16 << 10
 	// directBytes is the minimum payload that is sent without a copy.
 	directBytes = 2 << 10
-	// chunkBytes is how many bytes of chunks may be buffered before Write returns 0.
+	// chunkBytes is the number of buffered bytes of chunks from which Write returns 0.
 	chunkBytes = 64 << 10
 )
 
@@ -22,39 +22,40 @@ const (
 type writer struct {
 	sock     *loop.Sock
 	bufs     *buffers
-	frame    *buffer // storage of out; held while bytes are buffered
+	frame    *buffer // storage of out; held only while bytes are buffered
 	out      []byte  // the buffered bytes are out[outStart:]
 	outStart int
-	chunked  bool // send payload as chunks
+	chunked  bool // the payload is sent as chunks
 	trailers bool // the peer accepts trailers
-	tunnel   bool // send the end as a half-close
+	tunnel   bool // the end is sent as a half-close
 	finished bool // Finish has been called
 	sent     int64
-	content  int64 // body bytes accepted so far
+	content  int64 // number of body bytes accepted
 	check    wire.BodyCheck
 	err      error
 }
 
-// begin prepares w for a message. Buffered bytes are sent first.
+// begin prepares w for a message. Bytes that are still buffered are sent before it.
 func (w *writer) begin(chunked, trailers bool) {
 	w.chunked, w.trailers, w.finished, w.tunnel, w.content = chunked, trailers, false, false, 0
 	w.check.Stop()
 }
 
-// head buffers out. The head of the message begins at out[from].
+// head buffers out, in which the head of the message begins at out[from].
 func (w *writer) head(out []byte, from int, bodiless bool) {
 	w.check.Begin(out[from:], w.chunked, bodiless)
 	w.setBuffered(out)
 }
 
-// count counts n accepted bytes of the body.
+// count adds n accepted bytes of the body, and returns n.
 func (w *writer) count(n int) int {
 	w.content += int64(n)
 	w.check.Sent(n)
 	return n
 }
 
-// buffered returns the buffered bytes, for appending; pass the result to setBuffered.
+// buffered returns the buffered bytes. The caller appends to them and passes the result
+// to setBuffered.
 func (w *writer) buffered() []byte {
 	if w.frame == nil {
 		w.frame = w.bufs.frames.get()
@@ -95,7 +96,7 @@ func (w *writer) Write(p []byte) int {
 	return w.count(n)
 }
 
-// Capacity implements exchange.Sink. The capacity of the kernel's send buffer is
+// Capacity implements exchange.Sink. The free space in the kernel's send buffer is
 // unknown before a write.
 func (w *writer) Capacity() int { return math.MaxInt }
 
@@ -139,7 +140,8 @@ func (w *writer) Flush() (moved, empty bool) {
 // Broken implements exchange.Sink.
 func (w *writer) Broken() bool { return w.err != nil }
 
-// raw returns w if payload can be written to its socket unencoded now; nil otherwise.
+// raw returns w if payload can be written to its socket unencoded now. Otherwise it
+// returns nil.
 func (w *writer) raw() *writer {
 	if w.chunked || w.sock.Layered() || w.outStart < len(w.out) {
 		return nil

@@ -15,22 +15,22 @@ type conn struct {
 	sock     *loop.Sock
 	role     role
 	input    input
-	codec    *codec // nil before the first head
+	codec    *codec // nil until the first head is sent or received
 	meter    h2.Meter
 	settings h2.PeerSettings
 	send     h2.SendWindow
 	recv     h2.ReceiveWindow
 	acks     h2.SettingsAcks
 
-	out           *buffer // frames from outStart on are to be written; nil = none
+	out           *buffer // frames to be written are out.b[outStart:]; nil = none
 	outStart      int
 	blocked       blockedQueue
-	written       int64 // bytes that the socket has accepted
-	inLayer       int32 // bytes of out that TLS may have encrypted already
-	accounted     int32 // bytes of out that the engine has counted
-	maxHeaderList int32 // of received heads, decoded
-	earlyCredit   bool  // received DATA is released to the connection window at once
-	flushQueued   bool  // Flush is called at the end of the iteration
+	written       int64 // number of bytes that the socket has accepted
+	inLayer       int32 // number of bytes of out that TLS may have encrypted already
+	accounted     int32 // number of bytes of out that the engine has counted
+	maxHeaderList int32 // maximum size of a received head list, after decoding
+	earlyCredit   bool  // credit for received DATA is returned to the connection window immediately
+	flushQueued   bool  // Flush will be called at the end of the iteration
 	broken        bool  // a write has failed or the connection is closed
 }
 
@@ -65,15 +65,15 @@ func (c *conn) hpack() *codec {
 	return c.codec
 }
 
-// setMaxHeaderList limits received heads to n bytes, decoded.
+// setMaxHeaderList limits the size of received heads, after decoding, to n bytes.
 func (c *conn) setMaxHeaderList(n int) {
 	c.maxHeaderList = int32(n)
 	c.input.reader.MaxBlock = max(2*n, h2.DefaultMaxBlock)
 }
 
-// receive reads and handles frames, at most quota bytes with each read. more reports
-// that bytes may be left to read, ended that the peer has closed its direction or the
-// socket has failed. err ends the connection.
+// receive reads and handles frames. quota is the maximum number of bytes of one read.
+// more reports that bytes may be left to read. ended reports that the peer has closed its
+// direction, or that the socket has failed. An err ends the connection.
 func (c *conn) receive(quota int) (more, ended bool, err *h2.Error) {
 	if c.eng.read == nil {
 		c.eng.read = make([]byte, readBytes)
@@ -82,7 +82,7 @@ func (c *conn) receive(quota int) (more, ended bool, err *h2.Error) {
 	for range readsPerEvent {
 		b := c.eng.read
 		n := copy(b, c.input.rest)
-		if n == len(b) { // never: the largest frame is smaller
+		if n == len(b) { // cannot happen: the buffer is larger than the largest frame
 			return false, false, nil
 		}
 		b = b[:min(n+quota, len(b))]
@@ -149,15 +149,15 @@ func (c *conn) handle(b []byte) *h2.Error {
 	return in.charge(c.eng.gate.Heads)
 }
 
-// countLate counts a frame of n bytes that arrived on a closed stream. A peer
-// may send such frames before it learns of the close.
+// countLate counts a frame of n bytes that arrived on a closed stream. A peer may send
+// such frames until it learns that the stream is closed.
 func (c *conn) countLate(n int) *h2.Error { return c.meter.Late(n, c.eng.loop.Now()) }
 
 // countFault counts a violation by the peer, for metrics.
 func (c *conn) countFault(f h2.Fault) { c.eng.cfg.faults[f].Inc() }
 
-// receiveSettings applies SETTINGS. changeWindows applies a new initial window to the
-// open streams.
+// receiveSettings applies received SETTINGS. changeWindows applies a new initial window
+// size to the open streams.
 func (c *conn) receiveSettings(f *h2.Frame, fromServer bool, changeWindows func(h2.Changes) *h2.Error) *h2.Error {
 	if f.Ack() {
 		return c.acks.Acked()
@@ -167,7 +167,7 @@ func (c *conn) receiveSettings(f *h2.Frame, fromServer bool, changeWindows func(
 		return err
 	}
 	if c.codec != nil || ch.Table && min(ch.LeastTable, c.settings.HeaderTableSize) < h2.DefaultTableSize {
-		c.hpack().enc.Apply(ch, &c.settings) // the encoder never uses a larger table than the default
+		c.hpack().enc.Apply(ch, &c.settings) // the encoder never uses a table larger than the default
 	}
 	if ch.Window != 0 || ch.Peak != 0 {
 		if err := changeWindows(ch); err != nil {
@@ -193,14 +193,14 @@ func (c *conn) receiveConnUpdate(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// releaseCredit releases n bytes to the connection window.
+// releaseCredit returns the credit for n received bytes to the connection window.
 func (c *conn) releaseCredit(n int) {
 	if increment := c.recv.Release(n); increment > 0 {
 		c.queue(h2.AppendWindowUpdate(c.outBuffer(), 0, increment))
 	}
 }
 
-// discardData releases a piece of DATA that no stream accepts.
+// discardData returns the credit for a piece of DATA that no stream accepts.
 func (c *conn) discardData(f *h2.Frame) {
 	c.releaseCredit(len(f.Payload))
 	if f.First {
@@ -218,9 +218,9 @@ func (c *conn) outBuffer() []byte {
 	return c.out.b
 }
 
-// outBufferFor is like outBuffer, with space for n bytes of payload. The buffer is replaced by
-// a wide one instead of being grown step by step, which would leave several times its
-// size as garbage. If wide buffers are scarce, buffered frames are written first.
+// outBufferFor is like outBuffer, with space for n bytes of payload. If the buffer is too
+// small, it is replaced by a wide one. Growing it step by step would leave several times
+// its size as garbage. If wide buffers are scarce, the buffered frames are written first.
 func (c *conn) outBufferFor(n int) []byte {
 	c.outBuffer()
 	fits := func() bool { return len(c.out.b)+h2.FrameHeaderLen+n <= cap(c.out.b) }
@@ -244,7 +244,7 @@ func (c *conn) outBufferFor(n int) []byte {
 	return c.out.b
 }
 
-// queue stores the output buffer, which is written at the end of the iteration.
+// queue stores b as the output buffer. It is written at the end of the iteration.
 func (c *conn) queue(b []byte) {
 	c.out.b = b
 	if !c.flushQueued {
@@ -253,8 +253,8 @@ func (c *conn) queue(b []byte) {
 	}
 }
 
-// queueFlush flushes at the end of the iteration if frames are buffered and the
-// socket is writable.
+// queueFlush schedules a Flush for the end of the iteration, if frames are buffered and
+// the socket is writable.
 func (c *conn) queueFlush() {
 	if c.pending() > 0 && c.sock.Writable() && !c.flushQueued {
 		c.flushQueued = true
@@ -262,7 +262,7 @@ func (c *conn) queueFlush() {
 	}
 }
 
-// pending is the number of buffered bytes.
+// pending returns the number of buffered bytes.
 func (c *conn) pending() int {
 	if c.out == nil {
 		return 0
@@ -270,10 +270,11 @@ func (c *conn) pending() int {
 	return len(c.out.b) - c.outStart
 }
 
-// position is the offset of the next queued frame in the output of the connection.
+// position returns the offset of the next queued frame in everything that the connection
+// has output.
 func (c *conn) position() int64 { return c.written + int64(c.pending()) }
 
-// mayBeSent reports whether the peer may have received the byte at the position.
+// mayBeSent reports whether the peer may have received the byte at this position.
 func (c *conn) mayBeSent(position int64) bool { return position < c.written+int64(c.inLayer) }
 
 // full reports whether the output buffer is full, so that streams must wait for the peer
@@ -342,19 +343,20 @@ func (c *conn) account() {
 	c.accounted = int32(n)
 }
 
-// input is the incomplete frame or field block at the end of the bytes read so far.
+// input is the incomplete frame or field block with which the received bytes end.
 type input struct {
 	reader  h2.Reader
 	rest    []byte // start of an incomplete frame
-	since   int64  // start of the incomplete frame or field block; 0 = none
-	charged int32  // bytes charged to the memory for heads
-	metered bool   // is charged to the memory for heads
+	since   int64  // time at which the incomplete frame or field block began; 0 = none
+	charged int32  // number of bytes charged to the memory for heads
+	metered bool   // the bytes are charged to the memory for heads
 }
 
 // incomplete reports whether a frame or a field block has begun.
 func (in *input) incomplete() bool { return len(in.rest) > 0 || in.reader.InBlock() }
 
-// charge updates the number of bytes charged to the memory for heads.
+// charge adjusts the bytes charged to the memory for heads to the present size of the
+// input.
 func (in *input) charge(heads *exchange.Budget) *h2.Error {
 	if !in.metered {
 		return nil
@@ -373,15 +375,15 @@ func (in *input) charge(heads *exchange.Budget) *h2.Error {
 
 var errNoMemoryForBlock = &h2.Error{Code: h2.EnhanceYourCalm, Fault: h2.FaultHeaderBlock, Reason: "no memory left for a field block"}
 
-// discard drops the bytes and releases their memory.
+// discard drops the bytes and returns their memory to the budget.
 func (in *input) discard(heads *exchange.Budget) {
 	in.rest, in.reader = nil, h2.Reader{MaxBlock: in.reader.MaxBlock}
 	_ = in.charge(heads)
 }
 
-// blockedQueue holds the streams that are blocked on the output buffer or on the
-// connection window, oldest first. While it is not empty, the other streams of the
-// connection join it too.
+// blockedQueue holds the streams that are blocked on the output buffer or the connection
+// window, in the order in which they were blocked. While it is not empty, all other
+// streams of the connection join it too.
 type blockedQueue struct{ streams []*stream }
 
 func (q *blockedQueue) add(s *stream) {
@@ -403,10 +405,10 @@ func (q *blockedQueue) remove(s *stream) {
 	}
 }
 
-// wake assigns quotas to the oldest streams, to as many as the output buffer and the
-// connection window have capacity for, and wakes them. A stream that uses up its quota
-// rejoins the queue at the end. The next step of the connection wakes the remaining
-// streams, even if the ones woken now write nothing.
+// wake assigns quotas to the oldest streams and wakes them. It does so for as many
+// streams as the output buffer and the connection window have capacity for. A stream that
+// uses up its quota rejoins the queue at the end. The next step of the connection wakes
+// the remaining streams, even if the streams woken now write nothing.
 func (q *blockedQueue) wake(c *conn) {
 	capacity := min(c.unwrittenLimit()-c.pending(), c.send.Left())
 	if len(q.streams) == 0 || capacity <= 0 || c.broken {

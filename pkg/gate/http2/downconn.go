@@ -36,22 +36,22 @@ func (s connState) String() string { return connStateNames[s] }
 // downConn is a client's connection.
 type downConn struct {
 	conn
-	server.Idle[downConn, *downConn] // since the last stream ended, or the incomplete head began
+	server.Idle[downConn, *downConn] // begins when the last stream ends, or with an incomplete head
 
 	table      streamTable[*downStream]
 	peers      h2.PeerStreams
-	lastServed uint32 // higher streams are ignored
+	lastServed uint32 // highest stream that is served; later streams are ignored
 	starting   startQueue
 	handle     loop.Handle
 	socket     loop.Sock
 	peer       netip.AddrPort
 	deadline   int64
-	lingering  *lingering // nil before closing
-	headBytes  int32      // charged to the memory for heads by its streams
+	lingering  *lingering // nil until a lingering close begins
+	headBytes  int32      // number of bytes that its streams have charged to the memory for heads
 	state      connState
 	live       bool  // handle has begun
 	paused     bool  // the gate reads no frames until the client has read responses
-	startedIn  uint8 // iteration in which a stream started without the pacer
+	startedIn  uint8 // iteration in which a stream last started without the pacer
 }
 
 // enter changes the state of the connection.
@@ -62,7 +62,8 @@ func (c *downConn) enter(next connState) {
 	c.state = next
 }
 
-// goAwayPing marks the PING that measures the round trip of a GOAWAY.
+// goAwayPing is the payload of the PING that follows a GOAWAY. Its acknowledgement shows
+// that a round trip has passed.
 var goAwayPing = [8]byte{'g', 'o', ' ', 'a', 'w', 'a', 'y', 0}
 
 // begin sends SETTINGS and handles the bytes that the protocol detection has read.
@@ -157,10 +158,10 @@ func (c *downConn) Step() {
 			c.input.since = now
 		}
 		c.watchInput()
-		return // more requests would only add unread responses
+		return // the client has unread responses; more requests would only add to them
 	}
 	if c.input.since != 0 && !c.input.incomplete() {
-		c.input.since = 0 // was paused
+		c.input.since = 0 // reading was paused, so the client is not late
 	}
 	more, ended, err := c.receive(c.readQuota())
 	switch {
@@ -178,7 +179,7 @@ func (c *downConn) Step() {
 	c.watchInput()
 }
 
-// readQuota limits the bytes of one read.
+// readQuota returns the maximum number of bytes of one read.
 func (c *downConn) readQuota() int {
 	switch e := c.eng; {
 	case c.recv.Size() >= connWindow:
@@ -189,8 +190,9 @@ func (c *downConn) readQuota() int {
 	return headReadBytes
 }
 
-// watchInput limits how long a frame or a field block may stay incomplete, and how long
-// reading may stay paused because the client does not read.
+// watchInput limits two times: the time for which a frame or a field block may stay
+// incomplete, and the time for which reading may stay paused because the client does not
+// read.
 func (c *downConn) watchInput() {
 	l := &c.eng.clients.idle
 	if c.input.since != 0 {
@@ -234,8 +236,8 @@ func (c *downConn) readPreface() bool {
 	}
 }
 
-// expired handles the expiry of the connection's deadline. It returns false if the
-// connection has ended.
+// expired is called when the deadline of the connection has passed. It returns false if
+// the connection has ended.
 func (c *downConn) expired() bool {
 	c.deadline = 0
 	switch c.state {
@@ -299,7 +301,8 @@ func (c *downConn) handleFrame(f *h2.Frame) *h2.Error {
 		}
 		if c.state == announced && [8]byte(f.Payload) == goAwayPing {
 			// Clients such as net/http's may acknowledge before they write the
-			// head of a stream that they have opened.
+			// Some clients, such as net/http, may acknowledge the PING before they write
+			// the
 			c.deadline = min(c.deadline, c.eng.loop.Now()+goAwayGrace)
 			c.handle.SetDeadline(c.deadline)
 		}
@@ -314,11 +317,11 @@ func (c *downConn) handleFrame(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// goAway announces that the connection will stop accepting streams. Streams that are
-// already in flight are still served (RFC 9113 section 6.8).
+// goAway announces that the connection will stop accepting streams. Streams that the
+// client opens before it reads the GOAWAY are still served (RFC 9113 section 6.8).
 func (c *downConn) goAway() {
 	if c.state != open {
-		return // takePreface calls goAway again
+		return // takePreface calls goAway again once the preface has arrived
 	}
 	c.enter(announced)
 	b := h2.AppendGoAway(c.outBuffer(), h2.MaxStreamID, h2.NoError)
@@ -327,7 +330,7 @@ func (c *downConn) goAway() {
 	c.handle.SetDeadline(c.deadline)
 }
 
-// stopAccepting sends the final GOAWAY: later streams are ignored.
+// stopAccepting sends the final GOAWAY. Streams opened later are ignored.
 func (c *downConn) stopAccepting() {
 	c.enter(draining)
 	c.deadline, c.lastServed = 0, c.peers.Last()
@@ -336,7 +339,7 @@ func (c *downConn) stopAccepting() {
 	c.streamEnded()
 }
 
-// streamEnded closes a draining connection without streams.
+// streamEnded closes the connection if it is draining and has no stream left.
 func (c *downConn) streamEnded() {
 	if idle := &c.eng.clients.idle; len(c.table.open) == 0 && c.Set() == idle {
 		idle.Touch(c)
@@ -368,8 +371,8 @@ func (c *downConn) fail(err *h2.Error) {
 	c.close()
 }
 
-// resetStreams marks all streams as reset. The pacer ends them, so that hundreds do not
-// end in one iteration.
+// resetStreams marks all streams as reset. The pacer then ends them step by step, because
+// ending hundreds in one iteration would delay the loop.
 func (c *downConn) resetStreams() {
 	for _, s := range c.table.open {
 		s.reset = true
@@ -380,7 +383,7 @@ func (c *downConn) resetStreams() {
 	}
 }
 
-// abort closes the connection at once.
+// abort closes the connection immediately.
 func (c *downConn) abort() {
 	if !c.live {
 		return

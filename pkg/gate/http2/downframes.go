@@ -2,8 +2,8 @@ package http2
 
 import "github.com/queuegate/queuegate/pkg/gate/wire/h2"
 
-// receiveHeaders applies a field block. Blocks on closed streams are decoded too, because
-// HPACK has state.
+// receiveHeaders applies a field block. Blocks on closed streams are decoded too.
+// Otherwise the HPACK state of both sides would differ.
 func (c *downConn) receiveHeaders(f *h2.Frame) *h2.Error {
 	h := &c.eng.head
 	if err := c.hpack().dec.Decode(f.Payload, h); err != nil {
@@ -58,8 +58,8 @@ func (c *downConn) receiveStreamFrame(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// admit applies a frame to the state of its stream. It returns nil if the frame is to
-// be ignored. An error ends the connection.
+// admit applies a frame to the state of its stream. It returns a nil stream if the frame
+// must be ignored. An error ends the connection.
 func (c *downConn) admit(f *h2.Frame) (*downStream, *h2.Error) {
 	s, accepted, err := c.table.receive(&c.peers, f)
 	switch {
@@ -75,7 +75,7 @@ func (c *downConn) admit(f *h2.Frame) (*downStream, *h2.Error) {
 	return nil, c.countReset()
 }
 
-// receiveDataFrame applies a piece of a DATA frame.
+// receiveDataFrame applies one piece of a DATA frame.
 func (c *downConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	if f.First {
 		if err := c.recv.Receive(f.Length, h2.Connection); err != nil {
@@ -90,7 +90,7 @@ func (c *downConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	if s == nil {
 		c.discardData(f)
 		if !f.First || f.CarriesNothing() {
-			return nil // counted with its first piece, or as an empty frame
+			return nil // the DATA frame was counted with its first piece, or as an empty frame
 		}
 		return c.countLate(int(f.Length))
 	}
@@ -103,7 +103,8 @@ func (c *downConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// widen enlarges the receive window of a connection that carries request bodies.
+// widen enlarges the receive window of the connection when the client begins to send
+// request bodies.
 func (c *downConn) widen() {
 	if c.recv.Size() >= connWindow || c.eng.pressure() >= pressureHigh {
 		return
@@ -127,7 +128,7 @@ func (c *downConn) reset(s *downStream, err *h2.Error) *h2.Error {
 	return c.countReset()
 }
 
-// countReset counts a stream reset that the client caused.
+// countReset counts a stream reset that the client has caused.
 func (c *downConn) countReset() *h2.Error {
 	if err := c.meter.Reset(c.eng.loop.Now()); err != nil {
 		return err
@@ -135,8 +136,8 @@ func (c *downConn) countReset() *h2.Error {
 	return c.meter.Reply()
 }
 
-// atMaxStreams reports whether the client has maxStreams open. Reset streams, which
-// end within the iteration, do not count while they are few.
+// atMaxStreams reports whether the client has maxStreams streams open. Streams that have
+// been reset end within the iteration; a small number of them is not counted.
 func (c *downConn) atMaxStreams() bool {
 	if len(c.table.open) < maxStreams {
 		return false
@@ -150,7 +151,7 @@ func (c *downConn) atMaxStreams() bool {
 	return num >= maxStreams || len(c.table.open) >= 4*maxStreams
 }
 
-// refuseStream resets a stream that has not been opened.
+// refuseStream resets a stream that the gate has not opened.
 func (c *downConn) refuseStream(id uint32, code h2.Code, fault h2.Fault) *h2.Error {
 	c.countFault(fault)
 	c.closeUnopened(id)
@@ -158,8 +159,8 @@ func (c *downConn) refuseStream(id uint32, code h2.Code, fault h2.Fault) *h2.Err
 	return c.countReset()
 }
 
-// closeUnopened records a stream that has not been opened as reset. The client may
-// already have sent DATA on it.
+// closeUnopened records a stream that the gate has not opened as reset, because the
+// client may already have sent DATA on it.
 func (c *downConn) closeUnopened(id uint32) {
 	c.table.remember(id, h2.ResetByUs)
 	w := h2.NewReceiveWindow(streamWindow)

@@ -31,8 +31,9 @@ func (s *downStream) ExpectsContinue() bool {
 	return s.req.Expect && s.consumed == 0 && s.buffered() == 0 && !s.endReceived()
 }
 
-// Upgrades implements exchange.Downstream. Extended CONNECT names one protocol. The
-// container accepts it with 101 over HTTP/1.1, and with 200 over HTTP/2.
+// Upgrades implements exchange.Downstream. An extended CONNECT names exactly one
+// protocol. The container accepts it with a 101 over HTTP/1.1, and with a 200 over
+// HTTP/2.
 func (s *downStream) Upgrades(res *wire.Response) bool {
 	return s.req.Protocol() != nil && (res.Status != 101 || s.req.Offers(res))
 }
@@ -82,7 +83,8 @@ func (s *downStream) Switch(res *wire.Response) {
 	s.withhold = withholdNothing
 }
 
-// sendFinalHead sends the head of the final response. end = with END_STREAM.
+// sendFinalHead sends the head of the final response. If end is true, the head has
+// END_STREAM.
 func (s *downStream) sendFinalHead(res *wire.Response, end bool) {
 	s.dropReplay()
 	s.queueHead(res, end, wire.Framing{Timing: s.x.ServerTiming(), Load: s.x.LoadReport(res)})
@@ -90,7 +92,8 @@ func (s *downStream) sendFinalHead(res *wire.Response, end bool) {
 	s.responseBegan(end)
 }
 
-// beginCheck begins to compare the body with the head that has been queued.
+// beginCheck begins to compare the length of the body with the length announced in the
+// queued head.
 func (s *downStream) beginCheck(res *wire.Response, end bool) {
 	if wire.BodyChecked && s.x.State() != exchange.StateTunnelling {
 		s.check.BeginHTTP2(func(dst []byte, e *h2.Encoder) []byte {
@@ -109,7 +112,7 @@ func (s *downStream) queueHead(res *wire.Response, end bool, f wire.Framing) {
 // Finish implements exchange.Sink.
 func (s *downStream) Finish(trailers []byte) { s.stream.Finish(s.x.ResponseTrailers(trailers)) }
 
-// responseBegan notes that the final head of a response is queued.
+// responseBegan records that the head of a final response is queued.
 func (s *downStream) responseBegan(end bool) {
 	s.headWritten(end)
 	if s.paced {
@@ -121,7 +124,7 @@ func (s *downStream) responseBegan(end bool) {
 // Drop implements exchange.Downstream.
 func (s *downStream) Drop() { s.sendReset(h2.Cancel) }
 
-// announceDrain announces GOAWAY if the gate is draining.
+// announceDrain sends GOAWAY on the connection if the gate is draining.
 func (s *downStream) announceDrain() {
 	if s.eng().gate.Drain.Active() {
 		s.conn.goAway()

@@ -35,23 +35,23 @@ type downStream struct {
 	handle    loop.Handle
 	x         exchange.Exchange
 	probe     *exchange.ProbeCall
-	next      *downStream  // in the startQueue, whose last stream points to the first; nil = not queued
-	replyBody []byte       // rest of a local reply
-	deadline  int64        // in phaseReplying and phaseLoadRequest
-	headBytes int32        // charged to the memory for heads
-	rejection gate.Outcome // of the head; Undecided if accepted
+	next      *downStream  // next in the startQueue, whose last stream points to the first; nil = not queued
+	replyBody []byte       // unsent rest of a local reply
+	deadline  int64        // deadline of phaseReplying or phaseLoadRequest
+	headBytes int32        // number of bytes charged to the memory for heads
+	rejection gate.Outcome // outcome for a rejected head; Undecided = the head was accepted
 	phase     phase
-	isHEAD    bool // the method of a rejected head was HEAD; the head itself is discarded
+	isHEAD    bool // the method of a rejected head was HEAD; the head itself has been discarded
 	isGRPC    bool // the rejected request was a gRPC call
 }
 
-// openStream opens a stream with a decoded head.
+// openStream opens a stream for the request head h.
 func (c *downConn) openStream(h *h2.Head, f *h2.Frame) *h2.Error {
 	e := c.eng
 	c.peers.Open(f.Stream)
 	c.meter.Useful(0)
 	if f.Stream > c.lastServed {
-		c.closeUnopened(f.Stream) // GOAWAY has announced that it is not served
+		c.closeUnopened(f.Stream) // the stream is not served, as GOAWAY has announced
 		return nil
 	}
 	if c.atMaxStreams() {
@@ -110,7 +110,7 @@ func (c *downConn) openStream(h *h2.Head, f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// reject discards the head. The stream gets a local reply for o.
+// reject discards the head. The stream will get the local reply for o.
 func (s *downStream) reject(h *h2.Head, o gate.Outcome) {
 	s.rejection = o
 	s.isHEAD = string(h.First(h2.NameMethod)) == "HEAD"
@@ -119,7 +119,8 @@ func (s *downStream) reject(h *h2.Head, o gate.Outcome) {
 }
 
 // chargeHead charges n bytes to the memory for heads. It returns false if that memory is
-// exhausted. A connection that has charged maxConnHeads may use only its first half.
+// exhausted. For a connection that has already charged maxConnHeads, the memory counts as
+// exhausted when half of it is used.
 func (s *downStream) chargeHead(n int) bool {
 	if n <= 0 {
 		return true
@@ -198,7 +199,8 @@ func (s *downStream) recoverPanic() {
 	s.eng().worker.ReportPanic(fmt.Errorf("%v\n%s", v, stack))
 }
 
-// screen decides between a probe, a local reply and an exchange.
+// screen decides whether the request is a probe, gets a local reply, or begins an
+// exchange.
 func (s *downStream) screen() bool {
 	e, c := s.eng(), s.conn
 	if s.reset || s.state.Closed() {
@@ -274,8 +276,8 @@ func (s *downStream) relay() bool {
 	return s.finish()
 }
 
-// finish ends the stream. NO_ERROR tells the client that the rest of the request is
-// not needed (RFC 9113 section 8.1).
+// finish ends the stream. An unfinished upload is reset with NO_ERROR, which tells the
+// client that the rest of the request is not needed (RFC 9113 section 8.1).
 func (s *downStream) finish() bool {
 	if s.sendState == sendEnded && !s.endReceived() {
 		s.sendReset(h2.NoError)
@@ -298,7 +300,7 @@ func (s *downStream) end() {
 	s.close()
 	s.req.Reset()
 	if s.headBytes > 0 {
-		s.x.Reset() // streams on the free list must not reference memory that is released here
+		s.x.Reset() // a stream on the free list must not refer to memory that is released here
 		c.eng.gate.Heads.Release(int64(s.headBytes))
 		c.headBytes, s.headBytes = c.headBytes-s.headBytes, 0
 	}

@@ -16,22 +16,23 @@ import (
 
 // Protocol implements server.Protocol for HTTP/2. It holds the state that all loops share.
 type Protocol struct {
-	MaxHeaderList int           // bytes of a received head, decoded; 0 = 64 KiB
-	Scheme        string        // of requests to the container
-	HeadTimeout   time.Duration // from the first byte of a frame or field block to its last; 0 = 1 min
+	MaxHeaderList int           // maximum size of a received head in bytes, after decoding; 0 = 64 KiB
+	Scheme        string        // scheme of requests to the container
+	HeadTimeout   time.Duration // maximum time from the first byte of a frame or field block to its last byte; 0 = 1 min
 
 	connections atomic.Int64
-	faults      [16]atomic.Int64 // by h2.Fault
+	faults      [16]atomic.Int64 // number of violations, indexed by h2.Fault
 }
 
 // NewPart implements server.Protocol.
 func (p *Protocol) NewPart(w *server.Worker) server.Part { return newEngine(p, w) }
 
-// Unfinished implements server.Protocol. It counts all connections, because clients
-// close them after GOAWAY.
+// Unfinished implements server.Protocol. It counts all connections, because after GOAWAY
+// the clients close them.
 func (p *Protocol) Unfinished() int { return int(p.connections.Load()) }
 
-// Stats returns the figures of client connections. It may be called concurrently.
+// Stats returns the figures of client connections of all loops. It may be called
+// concurrently.
 func (p *Protocol) Stats() gate.HTTP2Stats {
 	errors := make(map[string]int64)
 	for i, name := range h2.Faults() {
@@ -47,7 +48,7 @@ func (p *Protocol) headTimeout() int64 {
 	return int64(p.HeadTimeout)
 }
 
-// Engine is HTTP/2 on one loop. Its methods may be called on the loop only.
+// Engine is HTTP/2 on one loop. Its methods must be called on that loop.
 type Engine struct {
 	gate    *exchange.Gate
 	cfg     *Protocol
@@ -55,30 +56,30 @@ type Engine struct {
 	loop    *loop.Loop
 	clock   func() int64 // the loop's Nanotime
 	pool    *Pool
-	read    []byte  // buffer of one read
-	head    h2.Head // being decoded
+	read    []byte  // buffer for one read
+	head    h2.Head // the head that is being decoded
 	frame   h2.Frame
-	outs    loop.FreeList[buffer] // of narrowBytes
-	wides   loop.FreeList[buffer] // of wideBytes
+	outs    loop.FreeList[buffer] // free output buffers of narrowBytes
+	wides   loop.FreeList[buffer] // free output buffers of wideBytes
 	buffers [len(bufferSizes)]loop.FreeList[buffer]
 	streams loop.FreeList[downStream]
 	clients
 	pacer       pacer
-	frames      uint32                      // handled
+	frames      uint32                      // number of frames handled
 	runFrames   uint32                      // value of frames at the start of this iteration
-	iterationAt int64                       // start of the iteration
-	wide        int                         // wide buffers in use
-	bufferBytes int                         // capacity of the stream buffers in use
-	buffered    int                         // bytes of DATA and frames: see memory.go
-	reserved    int                         // part of buffered that is charged to the gate's memory for bodies
+	iterationAt int64                       // time at which this iteration began
+	wide        int                         // number of wide buffers in use
+	bufferBytes int                         // total capacity of the stream buffers in use
+	buffered    int                         // number of bytes of DATA and of frames that are buffered; see memory.go
+	reserved    int                         // part of buffered that has been charged to the gate's memory for bodies
 	draining    bool                        // StopAccepting has been called
-	loadStreams map[*downStream]*loadStream // in phaseLoadReports; nil before the first
+	loadStreams map[*downStream]*loadStream // streams in phaseLoadReports; nil until there is one
 }
 
 // buffer is an output buffer or the receive buffer of a stream.
 type buffer struct {
 	b    []byte
-	wide bool // of wideBytes
+	wide bool // the capacity is wideBytes
 }
 
 func newEngine(p *Protocol, w *server.Worker) *Engine {
@@ -113,8 +114,8 @@ func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []by
 	c.begin(read)
 }
 
-// StopAccepting implements server.Part. It sends GOAWAY to all clients, even before their
-// preface has arrived.
+// StopAccepting implements server.Part. It sends GOAWAY to all clients, including those
+// whose preface has not arrived.
 func (e *Engine) StopAccepting() (silent bool) {
 	e.draining = true
 	e.endLoadStreams()
@@ -145,7 +146,7 @@ func (e *Engine) CloseIdleUpstreams() {
 	}
 }
 
-// framesThisIteration is the number of frames handled in this iteration of the loop.
+// framesThisIteration returns the number of frames handled in this iteration of the loop.
 func (e *Engine) framesThisIteration() uint32 {
 	if now := e.loop.Now(); e.iterationAt != now {
 		e.iterationAt, e.runFrames = now, e.frames
@@ -180,7 +181,7 @@ func (e *Engine) putOut(b *buffer) {
 	}
 }
 
-// bufferSizes are the sizes of buffers for received DATA.
+// bufferSizes are the capacities of receive buffers.
 var bufferSizes = [...]int{minWindow, 1 << 10, pressuredWindow, 4 << 10, 16 << 10, streamWindow}
 
 // getBuffer returns a buffer for at least n bytes.
@@ -193,7 +194,7 @@ func (e *Engine) getBuffer(n int) *buffer {
 func (e *Engine) newBuffer(n int) *buffer {
 	for i, size := range bufferSizes {
 		if n <= size {
-			for j := range e.buffers[i:min(i+2, len(e.buffers))] { // a free buffer of the next size saves an allocation
+			for j := range e.buffers[i:min(i+2, len(e.buffers))] { // using a free buffer of the next size saves an allocation
 				if b := e.buffers[i+j].Get(); b != nil {
 					return b
 				}

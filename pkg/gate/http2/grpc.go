@@ -5,7 +5,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// gRPC statuses that no outcome maps to directly.
+// gRPC statuses to which no outcome is mapped directly.
 const (
 	grpcCancelled         = 1
 	grpcDeadlineExceeded  = 4
@@ -15,8 +15,8 @@ const (
 	grpcUnavailable       = 14
 )
 
-// grpcOfReset maps the error code of RST_STREAM from the server to a gRPC status
-// (gRPC over HTTP/2, "Errors").
+// grpcOfReset maps the error code of a RST_STREAM from the server to a gRPC status (gRPC
+// over HTTP/2, "Errors").
 func grpcOfReset(code h2.Code) uint8 {
 	switch code {
 	case h2.RefusedStream:
@@ -31,9 +31,9 @@ func grpcOfReset(code h2.Code) uint8 {
 	return grpcInternal
 }
 
-// grpcStatus returns the status of a call that ended with o. If the container reset or
-// closed the call, the status is DEADLINE_EXCEEDED if the client's deadline has passed,
-// and otherwise follows from the reset code.
+// grpcStatus returns the gRPC status of a call that ended with o. If the container reset
+// or closed the call after the client's deadline, the status is DEADLINE_EXCEEDED. If it
+// did so before the deadline, the status depends on the reset code.
 func (s *downStream) grpcStatus(o gate.Outcome) int {
 	m := o.Meaning()
 	switch {

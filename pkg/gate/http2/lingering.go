@@ -6,13 +6,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// lingering is the state of a lingering close: the gate has shut down its direction of
-// the connection and discards the bytes that the client still sends. Closing a socket
+// lingering is the state of a lingering close. The gate has shut down its direction of
+// the connection, and discards the bytes that the client still sends. Closing a socket
 // with unread bytes would send a TCP reset, which can destroy responses that the client
 // has not read yet (RFC 9112 section 9.6 describes the same for HTTP/1).
 type lingering struct {
-	discarded  int32 // bytes
-	unread     int32 // bytes not acknowledged by the client at progressAt
+	discarded  int32 // number of bytes discarded
+	unread     int32 // number of bytes that the client had not acknowledged at progressAt
 	progressAt int64
 	deadline   int64
 }
@@ -27,9 +27,9 @@ func (c *downConn) close() {
 	c.lingering.extend(c)
 }
 
-// extend sets the next deadline of the connection. It returns false when the client made
-// no progress within the timeout. The kernel reports no event when the client
-// acknowledges bytes, so progress is checked at an interval.
+// extend sets the next deadline of the connection. It returns false if the client has
+// made no progress within the timeout. The progress is checked at an interval, because
+// the kernel reports no event when the client acknowledges bytes.
 func (l *lingering) extend(c *downConn) bool {
 	now := c.eng.loop.Now()
 	unread := int32(c.pending() + c.sock.Unsent())
@@ -49,7 +49,7 @@ func (l *lingering) extend(c *downConn) bool {
 	return true
 }
 
-// read discards received bytes.
+// read reads and discards received bytes.
 func (l *lingering) read(c *downConn) {
 	if c.pending() > 0 {
 		c.flush()

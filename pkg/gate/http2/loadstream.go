@@ -9,32 +9,33 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/orca"
 )
 
-// The gate serves the method StreamCoreMetrics of xds.service.orca.v3.OpenRcaService: a
-// stream of load reports at the interval in the client's request. It does not count as a
-// request: it is neither counted nor queued, needs no slot, and ends when a drain begins.
+// loadStreamPath is the path of the method StreamCoreMetrics of
+// xds.service.orca.v3.OpenRcaService. The gate serves this method itself: a stream of
+// load reports at the interval in the client's request. The stream does not count as a
+// request. It is not queued, needs no slot, and ends when a drain begins.
 const loadStreamPath = "/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics"
 
 const (
 	minReportInterval  = time.Second
 	maxReportInterval  = 24 * time.Hour
-	loadRequestTimeout = int64(2 * time.Second) // until the request is complete
-	maxLoadRequest     = 4 << 10                // bytes of the request
-	maxLoadStreams     = 64                     // per loop
+	loadRequestTimeout = int64(2 * time.Second) // maximum time until the request is complete
+	maxLoadRequest     = 4 << 10                // maximum length of the request in bytes
+	maxLoadStreams     = 64                     // maximum number of streams of load reports per loop
 )
 
 // loadStream is the state of a stream in phaseLoadReports.
 type loadStream struct {
-	interval time.Duration // between two reports
-	next     int64         // when the next report is due
+	interval time.Duration // time between two reports
+	next     int64         // time at which the next report is due
 	unsent   []byte        // unsent part of a report
 }
 
-// readLoadRequest returns the interval between two reports that a client requests with b,
-// one message of gRPC with an OrcaLoadReportRequest.
+// readLoadRequest parses b, which must be one gRPC message with an OrcaLoadReportRequest.
+// It returns the interval between two reports that the client requests.
 func readLoadRequest(b []byte) (interval time.Duration, ok bool) {
 	const prefix = 5
 	if len(b) < prefix || b[0] != 0 || int(binary.BigEndian.Uint32(b[1:])) != len(b)-prefix {
-		return 0, false // b[0] = 1 is a compressed message
+		return 0, false // b[0] is 1 if the message is compressed
 	}
 	interval, err := orca.ParseRequest(b[prefix:])
 	return min(max(interval, minReportInterval), maxReportInterval), err == nil
@@ -45,10 +46,10 @@ func (s *downStream) callsForReports() bool {
 	return string(s.req.Target) == loadStreamPath && string(s.req.Method) == "POST" && s.req.GRPC()
 }
 
-// awaitLoadRequest waits until the request of a call is complete, and begins the reports.
-// Until then the call does not count as a stream of load reports, so that unfinished calls
-// cannot shut out others. The request stays in the buffer of the stream, which is charged
-// to the memory for bodies.
+// awaitLoadRequest waits until the request of the call is complete, and then begins the
+// reports. Until then, the call does not count as a stream of load reports, so that
+// unfinished calls cannot use up maxLoadStreams. The request stays in the buffer of the
+// stream, which is charged to the memory for bodies.
 func (s *downStream) awaitLoadRequest() bool {
 	e := s.eng()
 	switch {
@@ -102,7 +103,7 @@ func (s *downStream) sendReports() bool {
 		return s.finish()
 	case e.shutsDown():
 		return s.endReports(grpcUnavailable, "shutting down")
-	case now >= l.next && len(l.unsent) > 0: // for a whole interval
+	case now >= l.next && len(l.unsent) > 0: // the previous report could not be sent for a whole interval
 		s.sendReset(h2.Cancel)
 		return s.finish()
 	case now >= l.next:
@@ -116,10 +117,10 @@ func (s *downStream) sendReports() bool {
 	return false
 }
 
-// shutsDown reports whether streams of load reports have to end.
+// shutsDown reports whether streams of load reports must end.
 func (e *Engine) shutsDown() bool { return e.draining || e.gate.Drain.Active() }
 
-// endReports ends the call with a status.
+// endReports ends the call with a gRPC status.
 func (s *downStream) endReports(status int, message string) bool {
 	s.announceDrain()
 	s.sendGRPCHead(true, func(b []byte, enc *h2.Encoder) []byte {
@@ -129,8 +130,8 @@ func (s *downStream) endReports(status int, message string) bool {
 	return s.finish()
 }
 
-// sendGRPCHead sends the head of a gRPC response, unless it has been sent, with further
-// fields. end = with END_STREAM.
+// sendGRPCHead sends the head of a gRPC response, unless it has already been sent.
+// further appends more fields to it. If end is true, the head has END_STREAM.
 func (s *downStream) sendGRPCHead(end bool, further func([]byte, *h2.Encoder) []byte) {
 	l := s.c
 	b, enc := l.outBuffer(), &l.hpack().enc
@@ -147,7 +148,7 @@ func (s *downStream) sendGRPCHead(end bool, further func([]byte, *h2.Encoder) []
 }
 
 // endLoadStreams ends all streams of load reports. Otherwise clients would keep their
-// connections open for them after GOAWAY.
+// connections open after GOAWAY because of these streams.
 func (e *Engine) endLoadStreams() {
 	for s := range e.loadStreams {
 		s.handle.Wake()

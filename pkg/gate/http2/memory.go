@@ -1,10 +1,11 @@
 package http2
 
-// Each loop counts received bytes that are not consumed and frames that are not written,
-// and charges them to the gate's memory for bodies in chunks. One chunk of each loop is
-// free of charge.
+// Each loop counts two kinds of bytes: received bytes that have not been consumed, and
+// frames that have not been written. It charges them to the gate's memory for bodies in
+// chunks. The first chunk of each loop is not charged.
 
-// addBuffered adds n bytes to the count, even if the memory for bodies is exhausted.
+// addBuffered adds n bytes to the count. It does so even if the memory for bodies is
+// exhausted.
 func (e *Engine) addBuffered(n int) {
 	e.buffered += n
 	for e.overBudget() && e.gate.Bodies.Acquire(budgetChunk) {
@@ -21,8 +22,8 @@ func (e *Engine) removeBuffered(n int) {
 	}
 }
 
-// overBudget reports whether the loop buffers more than it could charge to the memory for
-// bodies.
+// overBudget reports whether the loop buffers more than it was able to charge to the
+// memory for bodies.
 func (e *Engine) overBudget() bool { return e.buffered > e.reserved+budgetChunk }
 
 // pressure returns the level of memory pressure.
@@ -31,9 +32,9 @@ func (e *Engine) pressure() pressure {
 	return pressureOf(b.Used(), b.Limit(), e.overBudget())
 }
 
-// fit replaces a mostly empty buffer, whose bytes from start on cannot be forwarded now,
-// by one of the size of its content, if many bytes are in buffers or memory pressure is
-// medium.
+// fit replaces a mostly empty buffer by one of the size of its content. b's bytes from
+// start on are the content, which cannot be forwarded now. It does so only if buffers
+// hold many bytes or memory pressure is medium.
 func (e *Engine) fit(b *buffer, start int32) (*buffer, int32) {
 	n := len(b.b) - int(start)
 	if cap(b.b) <= 2*n+minWindow || e.bufferBytes < manyBufferBytes && e.pressure() < pressureMedium {

@@ -2,18 +2,18 @@ package http2
 
 import "github.com/queuegate/queuegate/pkg/gate/loop"
 
-// pacer starts streams that clients open in bursts and ends streams that are reset in
-// bursts. Handling hundreds in one iteration would delay the other clients of the loop.
-// The start queues of the connections form a ring, and each starts one stream per round.
-// pacing limits how many start.
+// pacer starts the streams that clients open in bursts, and ends the streams that are
+// reset in bursts. Handling hundreds of them in one iteration would delay the other
+// clients of the loop. The start queues of the connections form a ring, and each starts
+// one stream per round. The type pacing limits how many streams start.
 type pacer struct {
 	pacing
 	eng         *Engine
 	handle      loop.Handle
-	iteration   uint8       // of the loop
-	flushQueued bool        // Flush is called at the end of the iteration
-	pausedUntil int64       // no stream starts earlier
-	last        *startQueue // its next is the first of the ring; nil = empty ring
+	iteration   uint8       // number of the loop's iteration
+	flushQueued bool        // Flush will be called at the end of the iteration
+	pausedUntil int64       // time before which no stream starts
+	last        *startQueue // last queue of the ring; its next is the first one; nil = empty ring
 }
 
 func (p *pacer) init(e *Engine) {
@@ -62,8 +62,9 @@ func (p *pacer) responseBegan() {
 	}
 }
 
-// seekReset rotates the ring to a queue whose first stream is reset. Such a stream only
-// has to be ended, which needs no credit. It returns false if there is none.
+// seekReset rotates the ring to a queue whose first stream has been reset. Such a stream
+// only has to be ended, which needs no credit. It returns false if there is no such
+// queue.
 func (p *pacer) seekReset() bool {
 	for start := p.last; ; {
 		if p.last.next.last.next.reset {
@@ -94,12 +95,12 @@ func (p *pacer) dequeue() *downStream {
 
 // startQueue holds the streams of a connection that wait for the pacer.
 type startQueue struct {
-	last *downStream // its next is the first; nil = empty
-	next *startQueue // in the ring of non-empty queues
+	last *downStream // last stream of the queue; its next is the first one; nil = empty
+	next *startQueue // next queue in the ring of non-empty queues
 }
 
-// start starts s at once if it is the connection's first stream in this iteration, so that
-// clients with few streams are not delayed. Otherwise it queues s.
+// start starts s immediately if it is the first stream of the connection in this
+// iteration. So clients with few streams are not delayed. Any other stream is queued.
 func (q *startQueue) start(s *downStream) {
 	p, c := &s.eng().pacer, s.conn
 	if !p.flushQueued {

@@ -32,84 +32,84 @@ import "time"
 const (
 	maxStreams         = 250
 	maxStreamsUpstream = 1000
-	unprovenStreams    = 100 // before SETTINGS; RFC 9113 section 6.5.2 advises containers to allow at least 100
+	unprovenStreams    = 100 // limit before SETTINGS arrive; RFC 9113 section 6.5.2 advises containers to allow at least 100
 	unprovenHeaderList = 4 << 10
 	maxQueuedHeads     = 64
 	maxQueuedHeadBytes = 64 << 10
 	maxUpstreamHead    = 1 << 20
-	maxResets          = 100 // weighted by resetWeight
-	calmWeight         = 5   // of a reset with ENHANCE_YOUR_CALM: Node.js ends a session after 100
-	maxConnects        = 8   // connections opened for one request while the container accepts no request on a new one
-	maxExclusive       = 256 // exclusive connections, per loop
-	busyConnStreams    = 120 // streams, half of what most containers allow on a connection
-	maxIdleConns       = 4   // per loop, after a burst
+	maxResets          = 100 // each reset counts with its weight (resetWeight, calmWeight)
+	calmWeight         = 5   // weight of a reset with ENHANCE_YOUR_CALM: Node.js ends a session after 100 resets
+	maxConnects        = 8   // connections opened for one request while the container accepts no request on a new connection
+	maxExclusive       = 256 // exclusive connections per loop
+	busyConnStreams    = 120 // streams of a connection; half of what most containers allow
+	maxIdleConns       = 4   // idle connections per loop after a burst
 
 	uncountedHead = 2 << 10   // bytes of each head that are not charged to the memory for heads
 	maxConnHeads  = 512 << 10 // bytes of heads of one connection, while that memory is more than half used
 	maxReplay     = 2 << 10   // bytes of the replay buffer of a request body
 
 	streamWindow           = 64 << 10
-	firstWindow            = 16 << 10  // from the container, until the client has read half of it
-	pressuredWindow        = 2 << 10   // at high memory pressure
-	minSharedWindow        = 256       // with many streams
-	minWindow              = 128       // while some client reads nothing
+	firstWindow            = 16 << 10  // bytes from the container until the client has read half of them
+	pressuredWindow        = 2 << 10   // window at high memory pressure
+	minSharedWindow        = 256       // smallest window when many streams share maxReadAhead
+	minWindow              = 128       // window while some client reads nothing
 	maxReadAhead           = 512 << 10 // sum of the first windows of all streams of a loop
 	connWindow             = 256 << 10
 	upConnWindow           = 1 << 20
 	maxUnwritten           = 70 << 10  // bytes of frames buffered for a peer that does not read
-	maxUnwrittenOverBudget = 16 << 10  // while the memory for bodies is exhausted
+	maxUnwrittenOverBudget = 16 << 10  // the same while the memory for bodies is exhausted
 	maxBatch               = 128 << 10 // bytes of frames buffered in one iteration for a peer that reads
 	maxUnread              = 2 * maxUnwritten
-	quotaBytes             = 32 << 10 // DATA of one stream before the next blocked stream continues
+	quotaBytes             = 32 << 10 // bytes of DATA that one stream may write before the next blocked stream continues
 
 	readBytes         = 64 << 10
-	headReadBytes     = 4 << 10 // for clients that send no bodies: a few hundred heads
-	fewHeadReadBytes  = 1 << 10 // for the same clients, after framesForFewBytes frames in an iteration
+	headReadBytes     = 4 << 10 // bytes per read for a client that sends no bodies: a few hundred heads
+	fewHeadReadBytes  = 1 << 10 // bytes per read for such a client after framesForFewBytes frames in an iteration
 	framesForFewBytes = 256
 	readsPerEvent     = 4
-	framesPerEvent    = 64 // an event stops reading after that many frames
+	framesPerEvent    = 64 // number of frames after which reading stops until the next event
 	budgetChunk       = 256 << 10
-	manyBufferBytes   = 256 << 10 // above it, buffers are trimmed to their content
-	maxFreeBytes      = 512 << 10 // free buffers of one size
-	narrowBytes       = 16 << 10  // output buffer for frames with little payload
-	wideBytes         = 88 << 10  // output buffer: maxUnwritten and one more frame
-	maxWideBuffers    = 8         // above it, output is written before the end of the iteration
+	manyBufferBytes   = 256 << 10 // bytes in buffers from which buffers are trimmed to their content
+	maxFreeBytes      = 512 << 10 // bytes of free buffers of one size
+	narrowBytes       = 16 << 10  // size of an output buffer for frames with little payload
+	wideBytes         = 88 << 10  // size of an output buffer for maxUnwritten and one more frame
+	maxWideBuffers    = 8         // number of wide buffers above which output is written before the end of the iteration
 	maxLingerBytes    = 1 << 20
 )
 
 // Timeouts and intervals, in nanoseconds as on the loop's clock.
 const (
-	lowWindowTime       = int64(time.Second) // how long minWindow applies after a client read nothing
+	lowWindowTime       = int64(time.Second) // time for which minWindow applies after a client has read nothing
 	prefaceTimeout      = int64(10 * time.Second)
-	provingTimeout      = int64(2 * time.Second) // until the container's SETTINGS
+	provingTimeout      = int64(2 * time.Second) // maximum wait for the container's SETTINGS
 	goAwayTimeout       = int64(time.Second)
-	goAwayGrace         = int64(200 * time.Millisecond) // for streams opened before the client read GOAWAY
-	replyTimeout        = int64(5 * time.Second)        // until the client has read a local reply
-	livenessTimeout     = int64(15 * time.Second)       // of silence before a PING, and before its acknowledgement
-	trimAfter           = int64(10 * time.Second)       // idle connections beyond maxIdleConns are closed
-	creditTimeout       = int64(20 * time.Millisecond)  // an exhausted connection window is avoided after that
+	goAwayGrace         = int64(200 * time.Millisecond) // time for streams that the client opened before it read GOAWAY
+	replyTimeout        = int64(5 * time.Second)        // maximum time until the client has read a local reply
+	livenessTimeout     = int64(15 * time.Second)       // time without a byte after which a PING is sent, and maximum time until its acknowledgement
+	trimAfter           = int64(10 * time.Second)       // time after which idle connections beyond maxIdleConns are closed
+	creditTimeout       = int64(20 * time.Millisecond)  // time after which a connection with an exhausted window is avoided
 	trailersWait        = int64(time.Second)
 	trailersRecent      = int64(10 * time.Second)
-	lingerTimeout       = int64(time.Second)      // after the client has acknowledged everything
-	lingerReadTimeout   = int64(5 * time.Second)  // between two reads of the client
-	lingerTotal         = int64(10 * time.Second) // total
+	lingerTimeout       = int64(time.Second)      // maximum time after the client has acknowledged all bytes
+	lingerReadTimeout   = int64(5 * time.Second)  // maximum time between two reads of the client
+	lingerTotal         = int64(10 * time.Second) // maximum time of a lingering close
 	lingerCheckInterval = int64(200 * time.Millisecond)
 )
 
-// pressure is the level of memory pressure, from the use of the gate's budget for
-// bodies.
+// pressure is the level of memory pressure. It is derived from the used part of the
+// gate's budget for bodies.
 type pressure uint8
 
 const (
-	pressureNone   pressure = iota // less than 1/32 is used
-	pressureLow                    // less than 1/16
-	pressureMedium                 // from 1/16 on: smaller windows for responses
-	pressureHigh                   // more than 1/2: no replay buffers, no large free buffers
-	pressureFull                   // the loop buffers more than it could reserve
+	pressureNone   pressure = iota // less than 1/32 of the budget is used
+	pressureLow                    // less than 1/16 of the budget is used
+	pressureMedium                 // 1/16 or more is used: smaller windows for responses
+	pressureHigh                   // more than 1/2 is used: no replay buffers, no large free buffers
+	pressureFull                   // the loop buffers more than it was able to reserve
 )
 
-// pressureOf returns the pressure for used bytes of limit. overBudget reports that the
-// loop buffers more than it could reserve.
+// pressureOf returns the level when used bytes of limit are in use. overBudget means that
+// the loop buffers more than it was able to reserve.
 func pressureOf(used, limit int64, overBudget bool) pressure {
 	switch {
 	case overBudget:
@@ -124,13 +124,15 @@ func pressureOf(used, limit int64, overBudget bool) pressure {
 	return pressureNone
 }
 
-// initialStreamWindow returns the SETTINGS_INITIAL_WINDOW_SIZE announced to the container:
-// the bytes that it may send on a stream before the client has read anything. current is
-// the connection's present value, streams the number of open streams on the loop.
+// initialStreamWindow returns the SETTINGS_INITIAL_WINDOW_SIZE to announce to the
+// container. It is the number of bytes that the container may send on a stream before the
+// client has read any of them. current is the value that the connection has announced
+// before. streams is the number of open streams on the loop.
 //
-// With a concurrency limit, the gate reads whole responses ahead if memory allows, because
-// that releases their slots. Without one, lowWindow (some client reads nothing) and medium
-// pressure reduce the window to minWindow, and low pressure never raises it.
+// With a concurrency limit (limited), the gate reads whole responses ahead if memory
+// allows, because their slots can then be released. Without a limit, the window is
+// minWindow at medium pressure, or if some client reads nothing (lowWindow). At low
+// pressure the window is never raised.
 func initialStreamWindow(current uint32, streams int, limited, lowWindow bool, p pressure) uint32 {
 	shared := sharedWindow(current, streams)
 	switch {
@@ -144,9 +146,10 @@ func initialStreamWindow(current uint32, streams int, limited, lowWindow bool, p
 	return min(current, shared)
 }
 
-// sharedWindow divides maxReadAhead among the streams: it returns the largest of
-// firstWindow, firstWindow/2, … minSharedWindow that fits. It exceeds current only if
-// twice the size would fit too, because each change costs a frame on each connection.
+// sharedWindow divides maxReadAhead among the streams. It returns the largest of
+// firstWindow, firstWindow/2, … minSharedWindow that fits. The result is above current
+// only if twice the size would fit too, because each change costs a frame on each
+// connection.
 func sharedWindow(current uint32, streams int) uint32 {
 	size := uint32(firstWindow)
 	for size > minSharedWindow && int(size)*streams > maxReadAhead {
@@ -158,14 +161,15 @@ func sharedWindow(current uint32, streams int) uint32 {
 	return size
 }
 
-// windowChange tells whether the receive window of a response may grow or must shrink. It
-// may grow once the client has consumed half of it, and must shrink under memory pressure.
+// windowChange reports whether the receive window of a response may grow or must shrink.
+// It may grow once the client has consumed half of the window. It must shrink under
+// memory pressure.
 func windowChange(size uint32, consumed int64, p pressure) (grow, shrink bool) {
 	return size < streamWindow && consumed >= int64(size/2), p >= pressureMedium
 }
 
 // nextStreamWindow returns the new size of the receive window of a response. capacity is
-// the number of bytes that the client's side could accept now.
+// the number of bytes that the downstream side would accept now.
 func nextStreamWindow(size uint32, capacity int, grow, shrink bool) uint32 {
 	want := uint32(min(streamWindow, capacity))
 	if shrink {
@@ -178,9 +182,9 @@ func nextStreamWindow(size uint32, capacity int, grow, shrink bool) uint32 {
 	return size
 }
 
-// readAheadWindow returns the receive window of a response while the client reads nothing.
-// It doubles when half full, up to streamWindow, so the container sends at most twice the
-// bytes already buffered.
+// readAheadWindow returns the size of the receive window of a response while the client
+// reads nothing. It doubles the window when it is half full, up to streamWindow. So the
+// container sends at most twice the number of bytes that are already buffered.
 func readAheadWindow(size, buffered uint32) uint32 {
 	if size >= streamWindow || buffered < size/2 {
 		return size
@@ -188,7 +192,7 @@ func readAheadWindow(size, buffered uint32) uint32 {
 	return min(2*max(size, buffered, minWindow), streamWindow)
 }
 
-// unwrittenLimit is the number of bytes that may be buffered for a peer.
+// unwrittenLimit returns the maximum number of bytes buffered for a peer.
 func unwrittenLimit(overBudget, writable bool) int {
 	switch {
 	case overBudget:
@@ -200,8 +204,8 @@ func unwrittenLimit(overBudget, writable bool) int {
 }
 
 // pacing limits how fast a burst of new streams reaches the container. It is a
-// self-clocked window, as TCP's congestion window is (RFC 5681), with a token bucket
-// for a container that does not respond:
+// self-clocked window, like TCP's congestion window (RFC 5681). A token bucket adds
+// credits while the container does not respond:
 //
 //	event                                 credits
 //	a stream of the burst starts          −1
@@ -212,10 +216,10 @@ func unwrittenLimit(overBudget, writable bool) int {
 // A burst starts with 64 credits. The first stream of a connection in an iteration of the
 // loop needs none, so that clients with few streams are not delayed.
 type pacing struct {
-	credits    int   // streams that may start
-	refilledAt int64 // last whole interval
-	responses  uint8 // since the last extra credit
-	noResponse bool  // since refilledAt
+	credits    int   // number of streams that may start
+	refilledAt int64 // end of the last whole interval
+	responses  uint8 // number of responses since the last extra credit
+	noResponse bool  // no response has begun since refilledAt
 }
 
 const (
@@ -241,8 +245,8 @@ func (p *pacing) refill(now int64) {
 	p.refilledAt, p.noResponse = p.refilledAt+n*refillInterval, true
 }
 
-// responded adds the credits for the response to a paced stream. waiting reports whether
-// other streams wait to start; if none do, the window does not grow.
+// responded adds the credits for the beginning of a response to a paced stream. waiting
+// tells whether other streams wait to start. If none waits, the window does not grow.
 func (p *pacing) responded(waiting bool) {
 	p.noResponse = false
 	p.credits++
@@ -255,7 +259,7 @@ func (p *pacing) responded(waiting bool) {
 	}
 }
 
-// nextAt returns when a stream may start; 0 = now.
+// nextAt returns the time at which the next stream may start; 0 = now.
 func (p *pacing) nextAt() int64 {
 	if p.credits > 0 {
 		return 0
@@ -263,14 +267,14 @@ func (p *pacing) nextAt() int64 {
 	return p.refilledAt + refillInterval
 }
 
-// Work of the pacer in one iteration of the loop, in units of about 6 µs.
+// Cost of the pacer's work in one iteration of the loop, in units of about 6 µs.
 const (
 	unitsPerIteration = 64
-	dialUnits         = 7 // in addition to 1 per stream, if it opens a connection
-	resetUnits        = 1 // in addition to 1, if the stream only has to be ended
+	dialUnits         = 7 // units for a stream that opens a connection, in addition to 1
+	resetUnits        = 1 // units for a stream that only has to be ended, in addition to 1
 )
 
 // dialPause is the pause of a burst after an iteration that opened connections. Without
-// it, the loop and the container would use up their CPU time slices, and the scheduler
-// would run them late for the requests of other clients.
+// the pause, the loop and the container would use up their CPU time slices. The scheduler
+// would then run them late for the requests of other clients.
 const dialPause = int64(time.Millisecond)

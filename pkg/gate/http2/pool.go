@@ -17,15 +17,15 @@ type Pool struct {
 	choice      *upstream.Choice
 	stats       *upstream.Stats
 	conns       []*upConn
-	streamQueue exchange.WaitQueue // exchanges waiting for a stream slot or for protocol detection
+	streamQueue exchange.WaitQueue // exchanges that wait for a stream slot or for protocol detection
 	freeStreams loop.FreeList[upStream]
 	responses   loop.FreeList[wire.Response]
-	streams     int // open, on all connections
+	streams     int // number of open streams on all connections
 
-	maxHeaderList  uint32 // the container's last SETTINGS_MAX_HEADER_LIST_SIZE
-	maxConcurrent  uint32 // the container's last SETTINGS_MAX_CONCURRENT_STREAMS
-	lowWindowUntil int64  // some client reads nothing: responses get minWindow
-	trailersUntil  int64  // requests without a length are assumed to have trailers
+	maxHeaderList  uint32 // the container's latest SETTINGS_MAX_HEADER_LIST_SIZE
+	maxConcurrent  uint32 // the container's latest SETTINGS_MAX_CONCURRENT_STREAMS
+	lowWindowUntil int64  // until then responses get minWindow, because some client reads nothing
+	trailersUntil  int64  // until then requests without a length are assumed to have trailers
 }
 
 func newPool(e *Engine) *Pool {
@@ -59,11 +59,11 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 	r := p.dialer.Connect(x, now, p.protocols()...)
 	if r.Conn == nil {
 		if c != nil && x.Dial.Attempt == nil {
-			return p.assign(c, x) // shared, if no connection can be opened
+			return p.assign(c, x) // if no connection can be opened, x shares this one
 		}
 		return nil, r.Next, r.Outcome
 	}
-	if r.Conn.Protocol == "http/1.1" { // chosen with ALPN
+	if r.Conn.Protocol == "http/1.1" { // ALPN has chosen HTTP/1.1
 		p.choice.NotHTTP2()
 		r.Conn.Close()
 		x.Wake()
@@ -76,18 +76,10 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 	return p.assign(c, x)
 }
 
-// choose returns the connection for x, and whether a new connection is preferable.
-//
-// Fewer than busyConnStreams streams share the first connection, so that one write carries
-// many frames. Above that number, streams of a burst fill one connection after the other,
-// and other streams use the connection with the fewest streams: the container chooses the
-// order in which it serves the streams of a connection, so a burst could delay them. A
-// request with a body avoids connections whose send window is used up by uploads that
-// the container has not read, and connections where it would compete for the window with
-// uploads of another client.
+// choose returns the connection for x, and whether a new connection would be better.
 func (p *Pool) choose(x *exchange.Exchange) (c *upConn, preferNew bool) {
-	light := 0            // connections that accept streams and have fewer than busyConnStreams
-	var contended *upConn // accepts streams, but other uploads block or may block its window
+	light := 0            // number of connections that accept streams and have fewer than busyConnStreams
+	var contended *upConn // a connection that accepts streams, but whose window is blocked, or may become blocked, by other uploads
 	body := sendsData(x)
 	for _, o := range p.conns {
 		if !o.acceptsStreams() {
@@ -116,7 +108,7 @@ func (p *Pool) choose(x *exchange.Exchange) (c *upConn, preferNew bool) {
 	return c, light == 0
 }
 
-// sendsData reports whether x sends DATA and so needs the connection window.
+// sendsData reports whether x sends DATA, which needs the connection window.
 func sendsData(x *exchange.Exchange) bool {
 	req, _ := x.Downstream().Request()
 	return x.Upgrade || req.HasBody()
@@ -125,7 +117,7 @@ func sendsData(x *exchange.Exchange) bool {
 // assign opens a stream for x on c, or queues x until the container's SETTINGS arrive.
 func (p *Pool) assign(c *upConn, x *exchange.Exchange) (up exchange.Upstream, next int64, o gate.Outcome) {
 	switch {
-	case !c.proven && (c.provingDeadline != 0 || x.Upgrade || !c.accepts(x, min(unprovenHeaderList, p.maxHeaderList))): // wait for SETTINGS
+	case !c.proven && (c.provingDeadline != 0 || x.Upgrade || !c.accepts(x, min(unprovenHeaderList, p.maxHeaderList))): // x must wait for SETTINGS
 		p.streamQueue.Add(x)
 		return nil, 0, gate.Undecided
 	case x.Dial.Detects:
@@ -138,7 +130,8 @@ func (p *Pool) assign(c *upConn, x *exchange.Exchange) (up exchange.Upstream, ne
 	return p.openStream(c, x), 0, gate.Undecided
 }
 
-// accepts reports whether the header list of the request, as sent on c, is within limit.
+// accepts reports whether the size of the request's header list, in the form sent on c,
+// is within limit.
 func (c *upConn) accepts(x *exchange.Exchange, limit uint32) bool {
 	req, peer := x.Downstream().Request()
 	if x.Upgrade {
@@ -147,14 +140,14 @@ func (c *upConn) accepts(x *exchange.Exchange, limit uint32) bool {
 	return req.FitsList(int(limit), peer, c.eng.worker.Host, c.eng.cfg.Scheme)
 }
 
-// prepare rewrites an upgrade to WebSocket into the form that the container
-// supports. It returns the value of Sec-WebSocket-Accept for a client of HTTP/1.
+// prepare rewrites an upgrade to WebSocket into the form that the container supports. If
+// the client uses HTTP/1, it returns the value of Sec-WebSocket-Accept for it.
 func prepare(c *upConn, req *wire.Request) (accept []byte) {
 	if c.settings.ConnectProtocol {
 		return req.Extend()
 	}
 	if !req.HTTP2 {
-		req.UndoExtend() // set by an attempt on another connection
+		req.UndoExtend() // undo the form that an attempt on another connection has set
 	}
 	return nil
 }
@@ -179,7 +172,7 @@ func (p *Pool) openStream(c *upConn, x *exchange.Exchange) *upStream {
 	id, _ := c.ids.Next()
 	s.begin(&c.conn, x, id, h2.Idle)
 	p.streams++
-	_ = c.sendWindowSetting() // before the request
+	_ = c.sendWindowSetting() // the new window must be announced before the request
 	s.recv = h2.NewReceiveWindow(c.ackedWindow)
 	if len(c.table.open) == 0 && p.needsExclusive(x) {
 		c.setSharing(exclusive, 0)
@@ -227,8 +220,8 @@ func (p *Pool) putResponse(r *wire.Response) {
 	p.responses.Put(r)
 }
 
-// initialWindow returns the SETTINGS_INITIAL_WINDOW_SIZE to announce on a connection whose
-// present value is current.
+// initialWindow returns the SETTINGS_INITIAL_WINDOW_SIZE to announce on a connection that
+// has announced current before.
 func (p *Pool) initialWindow(current uint32) uint32 {
 	e := p.eng
 	return initialStreamWindow(current, p.streams, e.gate.Admission.Scarce(), e.loop.Now() < p.lowWindowUntil, e.pressure())
@@ -250,8 +243,8 @@ func (p *Pool) http2Proven(c *upConn) {
 	p.streamQueue.WakeAll()
 }
 
-// surplusConn returns the longest idle connection, if the loop has more than its share of
-// connections to the container.
+// surplusConn returns the connection that has been idle for longest. It returns nil if
+// the loop has no more than its share of connections to the container.
 func (p *Pool) surplusConn() *upConn {
 	if c := p.longestIdle(); c != nil && p.dialer.BeyondShare() && p.eng.loop.Now()-c.lastReadAt >= int64(exchange.MinIdle) {
 		return c
@@ -268,7 +261,7 @@ func (p *Pool) reclaimable() (since int64, reclaim func()) {
 	return c.lastReadAt, func() { c.retire(h2.NoError, gate.UpstreamClosed) }
 }
 
-// trim closes idle connections.
+// trim closes connections that have been idle for long.
 func (p *Pool) trim() {
 	for idle, _ := p.Idle(); idle > maxIdleConns; idle-- {
 		c := p.longestIdle()
@@ -288,7 +281,7 @@ func (p *Pool) longestIdle() (c *upConn) {
 	return c
 }
 
-// Idle returns the number of idle connections, and of all.
+// Idle returns the number of idle connections, and the number of all open connections.
 func (p *Pool) Idle() (idle, open int) {
 	for _, c := range p.conns {
 		if len(c.table.open) == 0 {

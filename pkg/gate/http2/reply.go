@@ -9,8 +9,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// reply begins a local reply. gRPC calls get Trailers-Only (gRPC over HTTP/2), unless
-// the reply is to a probe.
+// reply begins a local reply. A gRPC call gets a Trailers-Only response (gRPC over
+// HTTP/2). Replies to probes have no gRPC form.
 func (s *downStream) reply(r gate.Reply) bool {
 	s.announceDrain()
 	l := s.c
@@ -63,8 +63,8 @@ func (s *downStream) sendReply() bool {
 	return s.finish()
 }
 
-// truncate ends a response after its head: a gRPC call with its status, anything else
-// with a reset.
+// truncate ends a response after its head. It ends a gRPC call with its status in
+// trailers, and any other response with a reset.
 func (s *downStream) truncate(o gate.Outcome) {
 	if !s.req.GRPC() || s.Disconnected() || s.sendState == sendEnded {
 		s.sendReset(h2.InternalError)
@@ -78,8 +78,8 @@ func (s *downStream) truncate(o gate.Outcome) {
 	s.headWritten(true)
 }
 
-// appendGRPC appends the status of a call. The messages are fixed texts that need no
-// percent-encoding.
+// appendGRPC appends the gRPC status of a call and its message. The messages are fixed
+// texts that need no percent-encoding.
 func (s *downStream) appendGRPC(b []byte, o gate.Outcome) []byte {
 	m, enc := o.Meaning(), &s.c.hpack().enc
 	b = enc.AppendNamed(b, h2.NameGRPCStatus, strconv.AppendInt(nil, int64(s.grpcStatus(o)), 10))
@@ -91,8 +91,8 @@ func (s *downStream) appendGRPC(b []byte, o gate.Outcome) []byte {
 	return b
 }
 
-// awaitProbe replies to a probe once the result is known. Probes are not counted and
-// need no slot.
+// awaitProbe sends the reply to a probe once the result is known. Probes are not counted
+// and need no slot.
 func (s *downStream) awaitProbe() bool {
 	p := s.probe
 	if !p.Ready() && !s.Disconnected() {

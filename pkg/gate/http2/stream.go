@@ -13,46 +13,46 @@ import (
 // DATA to it. downStream and upStream embed it.
 type stream struct {
 	c     *conn
-	x     *exchange.Exchange // woken by events of the stream
+	x     *exchange.Exchange // the exchange that events of the stream wake
 	id    uint32
 	state h2.State // RFC 9113 section 5.1
 
 	recvState  recvState
 	sendState  sendState
 	withhold   withhold
-	reset      bool // by the peer, or with the connection
-	malformed  bool // RFC 9113 section 8.1.1
-	keepReplay bool // consumed bytes go to replayBuffer
-	inBlocked  bool // in conn.blocked
-	paced      bool // started by the pacer; its response lets others start
+	reset      bool // reset by the peer, or ended with the connection
+	malformed  bool // the message is malformed (RFC 9113 section 8.1.1)
+	keepReplay bool // consumed bytes are copied to replayBuffer
+	inBlocked  bool // the stream is in conn.blocked
+	paced      bool // the pacer started the stream, so its response lets other streams start
 
 	msg  h2.Message
 	recv h2.ReceiveWindow
 	send h2.SendWindow
 
-	buf          *buffer // bytes not consumed are buf.b[bufStart:]; nil = none
+	buf          *buffer // the bytes that are not consumed are buf.b[bufStart:]; nil = none
 	bufStart     int32
-	connCredit   int32 // received bytes not yet released to the connection window
-	replayed     int32 // bytes put back by rewind; their flow-control credit was already released
-	quota        int32 // bytes that may be written while other streams are blocked
-	consumed     int64 // bytes passed to the sink
+	connCredit   int32 // number of received bytes whose credit has not been returned to the connection window
+	replayed     int32 // number of bytes put back by rewind; their flow-control credit has already been returned
+	quota        int32 // number of bytes that may be written while other streams are blocked
+	consumed     int64 // number of bytes passed to the sink
 	replayBuffer []byte
-	trailers     []byte // field lines
+	trailers     []byte // received trailers as field lines
 
 	check      wire.BodyCheck
 	lastDataAt int64 // position of the last DATA frame in the connection's output; 0 = none
 }
 
-// recvState is the half of a stream that the peer sends.
+// recvState is the state of the direction from the peer.
 type recvState uint8
 
 const (
 	recvOpen      recvState = iota // DATA may follow
-	recvEnded                      // END_STREAM has arrived; bytes may be buffered
+	recvEnded                      // END_STREAM has arrived; bytes may still be buffered
 	recvForwarded                  // all bytes and the end have been passed to the sink
 )
 
-// sendState is the half of a stream that the gate sends.
+// sendState is the state of the direction to the peer.
 type sendState uint8
 
 const (
@@ -61,14 +61,14 @@ const (
 	sendEnded           // END_STREAM is written
 )
 
-// withhold tells whether DATA is withheld from the sink. Before extended CONNECT is
-// accepted, DATA is not part of the request (RFC 8441 section 5).
+// withhold tells whether received DATA is kept from the sink. Before an extended CONNECT
+// is accepted, DATA is not part of the request (RFC 8441 section 5).
 type withhold uint8
 
 const (
 	withholdNothing withhold = iota
-	withholdBody             // buffered until Switch
-	withholdEnded            // the same; the sink has been told that the request has no body
+	withholdBody             // DATA is buffered until Switch
+	withholdEnded            // DATA is buffered until Switch; the sink has been told that the request has no body
 )
 
 func (s *stream) begin(c *conn, x *exchange.Exchange, id uint32, state h2.State) {
@@ -90,7 +90,7 @@ func (s *stream) noteEndReceived() {
 	}
 }
 
-// close releases the stream's buffers and credit.
+// close releases the stream's buffers, and returns its credit to the connection window.
 func (s *stream) close() {
 	s.c.blocked.remove(s)
 	s.c.eng.removeBuffered(s.buffered())
@@ -110,7 +110,7 @@ func (s *stream) dropBuffer() {
 	}
 }
 
-// buffered is the number of bytes received and not consumed.
+// buffered returns the number of bytes that have been received but not consumed.
 func (s *stream) buffered() int {
 	if s.buf == nil {
 		return 0
@@ -123,7 +123,7 @@ func (s *stream) receiveData(d *h2.Frame) *h2.Error {
 	c := s.c
 	if d.First {
 		if err := s.recv.Receive(d.Length, h2.Stream); err != nil {
-			c.releaseCredit(int(d.Length)) // already charged to the connection window
+			c.releaseCredit(int(d.Length)) // the piece has already been charged to the connection window
 			return err
 		}
 		if d.Padding > 0 {
@@ -170,14 +170,14 @@ func (s *stream) appendBuffer(p []byte) {
 	s.buf.b = append(s.buf.b, p...)
 }
 
-// releaseCredit releases n bytes to the window of the stream.
+// releaseCredit returns the credit for n bytes to the window of the stream.
 func (s *stream) releaseCredit(n int) { s.sendWindowUpdate(s.recv.Release(n)) }
 
 // resize changes the size of the receive window.
 func (s *stream) resize(n uint32) { s.sendWindowUpdate(s.recv.Resize(n)) }
 
-// sendWindowUpdate sends WINDOW_UPDATE, unless increment is 0 or the peer sends no
-// more.
+// sendWindowUpdate sends a WINDOW_UPDATE, unless increment is 0 or the peer has ended its
+// direction.
 func (s *stream) sendWindowUpdate(increment uint32) {
 	if increment > 0 && !s.endReceived() && !s.state.Closed() {
 		s.c.queue(h2.AppendWindowUpdate(s.c.outBuffer(), s.id, increment))
@@ -198,7 +198,7 @@ func (s *stream) Pump(dst exchange.Sink) (moved bool) {
 	for s.buffered() > 0 && !dst.Broken() {
 		n := dst.Write(s.buf.b[s.bufStart:])
 		if n == 0 {
-			if w, ok := dst.(interface{ windowClosed() bool }); !ok || w.windowClosed() { // dst waits for its peer, not only for other streams
+			if w, ok := dst.(interface{ windowClosed() bool }); !ok || w.windowClosed() { // dst waits for its peer to read, and not only for other streams
 				s.buf, s.bufStart = s.c.eng.fit(s.buf, s.bufStart)
 			}
 			m, _ := dst.Flush()
@@ -216,7 +216,7 @@ func (s *stream) Pump(dst exchange.Sink) (moved bool) {
 	return moved || m
 }
 
-// consume removes from the buffer n bytes that the sink has accepted.
+// consume removes n bytes, which the sink has accepted, from the buffer.
 func (s *stream) consume(n int) {
 	if s.keepReplay {
 		s.appendReplay(n)
@@ -239,8 +239,8 @@ func (s *stream) consume(n int) {
 	s.releaseCredit(n)
 }
 
-// adaptWindow resizes the receive window to the client's reading speed and the memory
-// pressure.
+// adaptWindow adapts the size of the receive window to the client's reading speed and to
+// the memory pressure.
 func (s *stream) adaptWindow() {
 	size := s.recv.Size()
 	grow, shrink := windowChange(size, s.consumed, s.c.eng.pressure())
@@ -253,7 +253,8 @@ func (s *stream) adaptWindow() {
 }
 
 // appendReplay copies the next n bytes to the replay buffer. If the body is too long or
-// memory pressure is high, it drops the buffer, and the request is not retried.
+// memory pressure is high, it drops the replay buffer. The request can then not be
+// retried.
 func (s *stream) appendReplay(n int) {
 	e := s.c.eng
 	if len(s.replayBuffer)+n > maxReplay || e.pressure() >= pressureHigh {
@@ -269,8 +270,8 @@ func (s *stream) dropReplay() {
 	s.keepReplay, s.replayBuffer = false, s.replayBuffer[:0]
 }
 
-// rewind puts the replay buffer in front of the received bytes. It returns false if
-// some consumed bytes are not in it.
+// rewind puts the bytes of the replay buffer back in front of the received bytes. It
+// returns false if some consumed bytes are not in the replay buffer.
 func (s *stream) rewind() bool {
 	if s.consumed != int64(len(s.replayBuffer)) {
 		return false
@@ -308,7 +309,7 @@ func (s *stream) Failed() bool { return s.malformed || s.reset && !s.Ended() }
 func (s *stream) Malformed() bool { return s.malformed }
 
 // Write implements exchange.Sink. It accepts as many bytes as the windows and the output
-// buffer allow, and at most the stream's quota while other streams are blocked.
+// buffer allow. While other streams are blocked, it accepts at most the stream's quota.
 func (s *stream) Write(p []byte) int {
 	c := s.c
 	done := 0
@@ -340,7 +341,7 @@ func (s *stream) Write(p []byte) int {
 func (s *stream) Capacity() int {
 	c := s.c
 	if s.sendState == sendEnded || s.Broken() {
-		return math.MaxInt // bytes are discarded
+		return math.MaxInt // written bytes are discarded
 	}
 	n := min(s.send.Left(), c.send.Left(), c.unwrittenLimit()-c.pending())
 	if len(c.blocked.streams) > 0 {
@@ -352,8 +353,8 @@ func (s *stream) Capacity() int {
 	return max(n, 0)
 }
 
-// windowClosed reports whether the peer's window of the stream or of the connection
-// is exhausted while the gate sends a body.
+// windowClosed reports whether the peer's window for the stream or for the connection is
+// exhausted while the gate sends a body.
 func (s *stream) windowClosed() bool {
 	return s.sendState == sendOpen && (s.send.Left() == 0 || s.c.send.Left() == 0)
 }
@@ -367,14 +368,14 @@ func (s *stream) Finish(trailers []byte) {
 	s.check.End()
 	c := s.c
 	switch {
-	case c.broken, !s.state.CanSend(): // many peers treat HEADERS on a reset stream as a connection error
+	case c.broken, !s.state.CanSend(): // many peers treat HEADERS on a stream that was reset as a connection error
 		return
 	case len(trailers) > 0:
 		b := c.outBuffer()
 		start := len(b)
 		b = wire.AppendLines(h2.BeginHeaders(b), &c.hpack().enc, trailers)
 		c.queue(h2.EndHeaders(b, start, s.id, true, int(c.settings.MaxFrame)))
-	case s.lastDataAt > 0 && !c.mayBeSent(s.lastDataAt) && c.out != nil: // still buffered: flag the last DATA frame
+	case s.lastDataAt > 0 && !c.mayBeSent(s.lastDataAt) && c.out != nil: // the last DATA frame is still buffered: add END_STREAM to it
 		c.out.b[c.outStart+int(s.lastDataAt-c.written)+4] |= byte(h2.FlagEndStream)
 	default:
 		c.queue(h2.AppendDataHeader(c.outBuffer(), s.id, 0, true))
@@ -382,7 +383,8 @@ func (s *stream) Finish(trailers []byte) {
 	s.advance(h2.OnDataEnd)
 }
 
-// headWritten notes that the final head has been queued. end = it had END_STREAM.
+// headWritten records that the final head has been queued. end tells whether it had
+// END_STREAM.
 func (s *stream) headWritten(end bool) {
 	s.sendState = sendOpen
 	event := h2.OnHeaders
@@ -399,8 +401,8 @@ func (s *stream) advance(e h2.Event) {
 	}
 }
 
-// Flush implements exchange.Sink. Frames in the output buffer count as sent; its size
-// is bounded.
+// Flush implements exchange.Sink. Frames in the output buffer count as sent, because the
+// size of that buffer is bounded.
 func (s *stream) Flush() (moved, empty bool) {
 	if s.c.full() && !s.c.broken {
 		s.c.blocked.add(s)

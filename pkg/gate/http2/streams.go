@@ -6,8 +6,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// streamTable holds the open streams of a connection, ordered by identifier, and a history
-// of how recently closed streams ended. S is *downStream or *upStream.
+// streamTable holds the open streams of a connection, ordered by identifier. It also has
+// a history that tells how recently closed streams ended. S is *downStream or *upStream.
 type streamTable[S tableStream] struct {
 	open    []S
 	history *h2.History // nil before the first stream ends
@@ -24,7 +24,7 @@ type streamIDs interface {
 	StateOf(id uint32, h *h2.History) (h2.State, *h2.Error)
 }
 
-// find returns an open stream; nil = none.
+// find returns the open stream with this identifier; nil = none.
 func (t *streamTable[S]) find(id uint32) (s S) {
 	i, ok := slices.BinarySearchFunc(t.open, id, func(s S, id uint32) int { return int(s.base().id) - int(id) })
 	if ok {
@@ -33,10 +33,10 @@ func (t *streamTable[S]) find(id uint32) (s S) {
 	return s
 }
 
-// add appends a stream. Its identifier is higher than all earlier ones.
+// add adds a stream, whose identifier must be higher than those of all earlier streams.
 func (t *streamTable[S]) add(s S) { t.open = append(t.open, s) }
 
-// remove takes out a stream that has ended.
+// remove removes a stream that has ended.
 func (t *streamTable[S]) remove(s S) {
 	if i := slices.Index(t.open, s); i >= 0 {
 		t.open = slices.Delete(t.open, i, i+1)
@@ -52,8 +52,8 @@ func (t *streamTable[S]) remember(id uint32, how h2.State) {
 	t.history.Add(id, how)
 }
 
-// receive applies a received frame to the state of its stream. s is nil if the
-// stream is not open. A frame that is neither accepted nor an error is ignored.
+// receive applies a received frame to the state of its stream. s is nil if the stream is
+// not open. If accepted is false and err is nil, the frame must be ignored.
 func (t *streamTable[S]) receive(ids streamIDs, f *h2.Frame) (s S, accepted bool, err *h2.Error) {
 	event, _ := h2.EventOf(f)
 	var none S
@@ -73,8 +73,9 @@ func (t *streamTable[S]) receive(ids streamIDs, f *h2.Frame) (s S, accepted bool
 	return s, true, nil
 }
 
-// changeWindows applies a change of the peer's SETTINGS_INITIAL_WINDOW_SIZE. It wakes only
-// the streams that were blocked on their window, because a peer may have hundreds open.
+// changeWindows applies a change of the peer's SETTINGS_INITIAL_WINDOW_SIZE. It wakes
+// only streams that were blocked on their window, because a peer may have hundreds of
+// streams open.
 func (t *streamTable[S]) changeWindows(ch h2.Changes) *h2.Error {
 	for _, s := range t.open {
 		f := s.base()

@@ -7,12 +7,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// Request trailers are a HEADERS frame. If such a frame arrives after the container has
-// closed the stream, many servers (Go's net/http, for instance) close the connection: they
-// treat HEADERS with an identifier that is not above the last one as a connection error
-// (RFC 9113 section 5.1.1). The gate cannot know whether a close is in flight, so it sends
-// trailers only while no other stream is open on the connection, and opens no stream there
-// until the container has acknowledged a PING that follows the trailers.
+// Request trailers are sent in a HEADERS frame. If the frame arrives after the container
+// has closed the stream, many servers (Go's net/http, for instance) close the connection.
+// They treat HEADERS with an identifier that is not above the last one as a connection
+// error (RFC 9113 section 5.1.1). The gate cannot know whether a close of the stream is
+// on its way. So it sends trailers only while no other stream is open on the connection.
+// After the trailers it sends a PING, and opens no stream on the connection until the
+// container has acknowledged that PING.
 //
 //   - A request that announces trailers gets a connection without other streams.
 //   - For trailersRecent after unannounced trailers, every request whose body has
@@ -23,12 +24,6 @@ import (
 //   - Once the response is complete, trailers are discarded.
 
 // sharing tells whether other streams may be opened on a connection.
-//
-//	shared  → exclusive          a stream whose request may have trailers is opened
-//	shared  → trailersWaiting    trailers wait for the other streams to end
-//	exclusive, trailersWaiting, shared → trailersSent
-//	exclusive, trailersWaiting → shared   the stream has ended without trailers
-//	trailersSent → shared        the PING that follows them is acknowledged
 type sharing uint8
 
 const (
@@ -38,7 +33,7 @@ const (
 	trailersSent
 )
 
-// trailersPing marks the PING that follows trailers.
+// trailersPing is the payload of the PING that follows trailers.
 var trailersPing = [8]byte{'t', 'r', 'a', 'i', 'l', 'e', 'r', 's'}
 
 // needsExclusive reports whether x needs a connection without other streams.
@@ -50,7 +45,7 @@ func (p *Pool) needsExclusive(x *exchange.Exchange) bool {
 	return req.AnnouncesTrailers() || p.trailersUntil > p.eng.loop.Now() && req.MayHaveTrailers()
 }
 
-// chooseExclusive is like choose, for an exchange that needs a connection without other
+// chooseExclusive is choose for an exchange that needs a connection without other
 // streams.
 func (p *Pool) chooseExclusive(x *exchange.Exchange) (c *upConn, preferNew bool) {
 	n := 0
@@ -66,7 +61,7 @@ func (p *Pool) chooseExclusive(x *exchange.Exchange) (c *upConn, preferNew bool)
 	return c, n < maxExclusive
 }
 
-// Finish implements exchange.Sink. A tunnel cannot end before it is open.
+// Finish implements exchange.Sink. A tunnel must be open before its end can be sent.
 func (s *upStream) Finish(trailers []byte) {
 	switch {
 	case s.tunnel == tunnelRequested || s.tunnel == tunnelOpened:
@@ -78,7 +73,7 @@ func (s *upStream) Finish(trailers []byte) {
 	}
 }
 
-// Flush implements exchange.Sink. Waiting trailers count as buffered bytes.
+// Flush implements exchange.Sink. Trailers that wait count as buffered bytes.
 func (s *upStream) Flush() (moved, empty bool) {
 	if s.pendingTrailers != nil && !trySendTrailers(s) {
 		return false, false
@@ -86,8 +81,8 @@ func (s *upStream) Flush() (moved, empty bool) {
 	return s.stream.Flush()
 }
 
-// trySendTrailers ends the request with its trailers, or without them if they cannot be
-// sent any more. It returns false while the trailers must wait.
+// trySendTrailers ends the request with its trailers, or without them if they can no
+// longer be sent. It returns false if the trailers must still wait.
 func trySendTrailers(s *upStream) bool {
 	c := s.conn
 	now := c.eng.loop.Now()
@@ -96,7 +91,7 @@ func trySendTrailers(s *upStream) bool {
 		s.pendingTrailers, s.trailersDeadline = nil, 0
 		s.endRequest(nil)
 		return true
-	case !c.proven: // the container's header list limit is not known yet
+	case !c.proven: // the container's limit for header lists is not known yet
 		return false
 	case !wire.TrailersFit(s.pendingTrailers, int(c.settings.MaxHeaderList)):
 		s.pendingTrailers, s.trailersDeadline = nil, 0
@@ -104,7 +99,7 @@ func trySendTrailers(s *upStream) bool {
 			s.sendReset(h2.Cancel)
 			s.fail(gate.HeadTooLarge)
 		} else {
-			s.endRequest(nil) // the response has begun, so 431 is no longer possible
+			s.endRequest(nil) // the response has begun, so the gate can no longer reply with 431
 		}
 		return true
 	case len(c.table.open) > 1:
@@ -125,7 +120,7 @@ func trySendTrailers(s *upStream) bool {
 	return true
 }
 
-// wakePendingTrailers wakes the streams with waiting trailers.
+// wakePendingTrailers wakes the streams whose trailers wait.
 func wakePendingTrailers(c *upConn) {
 	for _, s := range c.table.open {
 		if s.pendingTrailers != nil {
@@ -134,7 +129,7 @@ func wakePendingTrailers(c *upConn) {
 	}
 }
 
-// setSharing sets the sharing state until the given instant; 0 = no bound.
+// setSharing sets the sharing state. It ends at the time until; 0 = no bound.
 func (c *upConn) setSharing(to sharing, until int64) {
 	c.sharing, c.sharingDeadline = to, until
 	if until != 0 {
@@ -146,9 +141,8 @@ func (c *upConn) setSharing(to sharing, until int64) {
 	}
 }
 
-// endSharing makes the connection shared again if the stream that ended was the
-// reason for making it exclusive. If one stream with waiting trailers is left, it may
-// send them now.
+// endSharing makes the connection shared again if it was exclusive because of the stream
+// that ended. If only one stream is left and its trailers wait, it may send them now.
 func (c *upConn) endSharing() {
 	switch c.sharing {
 	case exclusive:
@@ -166,8 +160,9 @@ func (c *upConn) endSharing() {
 	}
 }
 
-// expireSharing handles the expiry of sharingDeadline: it discards waiting trailers, and
-// opens no more streams on a connection whose PING was not acknowledged.
+// expireSharing is called when sharingDeadline has passed. It discards waiting trailers.
+// If the PING after trailers was not acknowledged, no more streams are opened on the
+// connection.
 func expireSharing(c *upConn) {
 	if c.sharing == trailersSent {
 		c.sharingDeadline, c.draining = 0, true

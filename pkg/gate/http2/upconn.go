@@ -20,43 +20,42 @@ type upConn struct {
 	pool            *Pool
 	ids             h2.OurStreams
 	table           streamTable[*upStream]
-	usedBefore      bool // has carried a request
+	usedBefore      bool // the connection has carried a request
 	proven          bool // SETTINGS has arrived: the container speaks HTTP/2
-	draining        bool // no new streams
+	draining        bool // no new streams are opened
 	live            bool
 	uploads         uploads
 	sharing         sharing
-	sharingDeadline int64  // of sharing, unless shared; 0 = none
+	sharingDeadline int64  // deadline of the sharing state, unless it is shared; 0 = none
 	ackedWindow     uint32 // SETTINGS_INITIAL_WINDOW_SIZE that the container has acknowledged
-	sentWindow      uint32 // the same in the last SETTINGS sent
-	provingDeadline int64  // of the container's SETTINGS; 0 = none
+	sentWindow      uint32 // SETTINGS_INITIAL_WINDOW_SIZE in the last SETTINGS sent
+	provingDeadline int64  // deadline for the container's SETTINGS; 0 = none
 	lastReadAt      int64
-	pingDeadline    int64  // of the acknowledgement of upPing; 0 = none is expected
-	lastCreditAt    int64  // of the last WINDOW_UPDATE for the connection
+	pingDeadline    int64  // deadline for the acknowledgement of upPing; 0 = none is expected
+	lastCreditAt    int64  // time of the last WINDOW_UPDATE for the connection
 	resets          uint16 // weighted count of stream resets by either side
 	cancelPings     uint16 // number of PINGs sent after resets of uploads
 }
 
-// upPing marks the PING that checks whether the container is alive.
+// upPing is the payload of the PING that checks whether the container is alive.
 var upPing = [8]byte{'a', 'l', 'i', 'v', 'e', '?'}
 
-// cancelPing returns the payload of the nth PING that follows the reset of an
-// upload.
+// cancelPing returns the payload of the nth PING that follows the reset of an upload.
 func cancelPing(n uint16) [8]byte {
 	p := [8]byte{'g', 'o', 'n', 'e'}
 	binary.BigEndian.PutUint16(p[6:], n)
 	return p
 }
 
-// cancelAcked ends the streams whose resets the container has read, as its PING
-// acknowledgement proves.
+// cancelAcked ends the streams whose resets the container has read, as the
+// acknowledgement of a PING with this payload proves.
 func (c *upConn) cancelAcked(payload [8]byte) {
 	n := binary.BigEndian.Uint16(payload[6:])
 	if payload != cancelPing(n) {
 		return
 	}
 	for _, s := range slices.Clone(c.table.open) {
-		if s.cancelPing != 0 && int16(n-s.cancelPing) >= 0 { // serial-number comparison: the counter wraps
+		if s.cancelPing != 0 && int16(n-s.cancelPing) >= 0 { // compare as serial numbers, because the counter wraps
 			s.fail(gate.UpstreamReset)
 		}
 	}
@@ -100,15 +99,15 @@ func (c *upConn) acceptsStreams() bool {
 	return c.live && !c.draining && c.sharing == shared && len(c.table.open) < int(limit) && !c.ids.Exhausted()
 }
 
-// starved reports whether the connection window has been exhausted for creditTimeout,
+// starved reports whether the connection window has been exhausted for creditTimeout
 // because the container does not read the uploads.
 func (c *upConn) starved() bool {
 	return c.send.Left() < h2.MinMaxFrameSize && c.eng.loop.Now() >= c.lastCreditAt+creditTimeout
 }
 
 // countReset counts a stream reset with a weight. Containers close a connection after a
-// number of resets, which would end the requests of other clients too, so the connection
-// gets no new streams before that.
+// number of resets, which would end the requests of other clients too. So the gate opens
+// no new streams on the connection before that number is reached.
 func (c *upConn) countReset(weight uint16) {
 	if c.resets += weight; c.resets >= maxResets {
 		c.draining = true
@@ -155,7 +154,8 @@ func (c *upConn) Step() {
 	c.watchLiveness()
 }
 
-// closeOutcome returns the outcome for a connection that the container has ended.
+// closeOutcome returns the outcome of requests on a connection that the container has
+// ended.
 func (c *upConn) closeOutcome() gate.Outcome {
 	if c.sock.Failed() {
 		return gate.UpstreamReset
@@ -163,8 +163,9 @@ func (c *upConn) closeOutcome() gate.Outcome {
 	return gate.UpstreamClosed
 }
 
-// watchLiveness applies the deadlines of the connection: for the container's SETTINGS, for
-// sharing, and for received bytes while streams are open.
+// watchLiveness handles the deadlines of the connection and sets the next one:
+// provingDeadline (the container's SETTINGS), sharingDeadline (see sharing), and, while
+// streams are open, a PING after livenessTimeout without a byte.
 func (c *upConn) watchLiveness() {
 	now := c.eng.loop.Now()
 	if c.sharingDeadline != 0 && now >= c.sharingDeadline {
@@ -202,8 +203,8 @@ func (c *upConn) retire(code h2.Code, o gate.Outcome) {
 }
 
 // endUnproven ends a connection on which the container has not sent SETTINGS. foreign
-// reports that it responded in another protocol, which proves that it did not understand
-// the requests; a close or a timeout without a byte proves nothing.
+// means that the container responded in another protocol, which proves that it did not
+// understand the requests. A close or a timeout without a byte proves nothing.
 func (c *upConn) endUnproven(why gate.Outcome, foreign bool) {
 	for _, s := range c.table.open {
 		s.reused = true
@@ -238,7 +239,7 @@ func (c *upConn) Flush() {
 	defer c.recoverPanic()
 	c.flush()
 	if c.broken {
-		c.handle.Wake() // to read what arrived before the error
+		c.handle.Wake() // read the bytes that arrived before the error
 	}
 }
 
@@ -269,7 +270,7 @@ func (c *upConn) handleFrame(f *h2.Frame) *h2.Error {
 		}
 		c.pool.maxHeaderList, c.pool.maxConcurrent = c.settings.MaxHeaderList, c.settings.MaxConcurrentStreams
 		wakePendingTrailers(c)
-		c.pool.streamQueue.WakeAll() // more streams may be allowed, and extended CONNECT
+		c.pool.streamQueue.WakeAll() // the new SETTINGS may allow more streams, or extended CONNECT
 		return err
 	case h2.Ping:
 		if !f.Ack() {
@@ -295,8 +296,8 @@ func (c *upConn) handleFrame(f *h2.Frame) *h2.Error {
 
 var errNoSettings = &h2.Error{Code: h2.ProtocolError, Fault: h2.FaultProtocol, Reason: "the first frame is not SETTINGS"}
 
-// admit applies a frame to the state of its stream. It returns nil if the frame is to
-// be ignored. An error ends the connection.
+// admit applies a frame to the state of its stream. It returns a nil stream if the frame
+// must be ignored. An error ends the connection.
 func (c *upConn) admit(f *h2.Frame) (*upStream, *h2.Error) {
 	s, accepted, err := c.table.receive(&c.ids, f)
 	switch {
@@ -313,7 +314,7 @@ func (c *upConn) admit(f *h2.Frame) (*upStream, *h2.Error) {
 // reset ends a stream because the container violated the protocol.
 func (c *upConn) reset(s *upStream, err *h2.Error) {
 	c.countFault(err.Fault)
-	s.responseBegan = true // an invalid response, so the request is not retried
+	s.responseBegan = true // the response is invalid, so the request must not be retried
 	s.sendReset(err.Code)
 	s.fail(gate.UpstreamMalformed)
 }
@@ -339,7 +340,7 @@ func (c *upConn) receiveStreamFrame(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// receiveDataFrame applies a piece of a DATA frame.
+// receiveDataFrame applies one piece of a DATA frame.
 func (c *upConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	if f.First {
 		if err := c.recv.Receive(f.Length, h2.Connection); err != nil {
@@ -366,7 +367,7 @@ func (c *upConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// sendWindowSetting sends SETTINGS if the initial window of streams has to change, and
+// sendWindowSetting sends SETTINGS if the initial window of streams must change. It
 // reports whether it did.
 func (c *upConn) sendWindowSetting() bool {
 	want := c.pool.initialWindow(c.ackedWindow)
@@ -377,13 +378,13 @@ func (c *upConn) sendWindowSetting() bool {
 	c.acks.Sent()
 	c.queue(h2.AppendSettings(c.outBuffer(), h2.Setting{ID: h2.SettingInitialWindowSize, Value: want}))
 	if want > c.ackedWindow {
-		c.applyWindowSetting() // the container may use it before it acknowledges
+		c.applyWindowSetting() // the container may use the new window before it acknowledges it
 	}
 	return true
 }
 
-// applyWindowSetting applies a sent SETTINGS_INITIAL_WINDOW_SIZE to the open streams
-// (RFC 9113 section 6.9.2).
+// applyWindowSetting applies the announced SETTINGS_INITIAL_WINDOW_SIZE to the open
+// streams (RFC 9113 section 6.9.2).
 func (c *upConn) applyWindowSetting() {
 	n := int32(c.sentWindow) - int32(c.ackedWindow)
 	if n == 0 {
@@ -393,15 +394,15 @@ func (c *upConn) applyWindowSetting() {
 	for _, s := range c.table.open {
 		s.recv.Shift(n)
 		switch {
-		case s.recv.Size() > streamWindow: // this stream's window was enlarged individually
+		case s.recv.Size() > streamWindow: // the window of this stream has been enlarged individually
 			s.resize(streamWindow)
-		case s.recv.Size() < minWindow: // shrunk individually; without an update the container could never send again
+		case s.recv.Size() < minWindow: // the window of this stream was shrunk individually; without an update the container could never send again
 			s.resize(minWindow)
 		default:
 			s.releaseCredit(0)
 		}
 		if n < 0 && s.buffered() > 0 {
-			s.x.Wake() // ReadAhead may enlarge the window; no other event would wake x
+			s.x.Wake() // ReadAhead may enlarge the window, and no other event would wake x
 		}
 	}
 }
@@ -440,7 +441,7 @@ func (c *upConn) receiveGoAway(f *h2.Frame) {
 	c.streamEnded()
 }
 
-// streamEnded closes a draining connection without streams.
+// streamEnded closes the connection if it is draining and has no stream left.
 func (c *upConn) streamEnded() {
 	if c.draining && len(c.table.open) == 0 {
 		c.abort(gate.UpstreamClosed)
@@ -451,7 +452,7 @@ func (c *upConn) streamEnded() {
 	c.pool.dialer.WakeFirst()
 }
 
-// abort closes the connection. Open streams end with o.
+// abort closes the connection immediately. Open streams end with o.
 func (c *upConn) abort(o gate.Outcome) {
 	if !c.live {
 		return

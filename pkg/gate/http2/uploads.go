@@ -7,16 +7,16 @@ import (
 )
 
 // uploads counts the streams of a connection that send DATA and so use its flow-control
-// window. If the container does not read one upload, that upload can exhaust the window
-// and block all others on the connection (RFC 9113 section 5.2). Uploads in progress
-// therefore share a connection only with request bodies of the same client connection.
-// Bodies that were received completely before they were forwarded share connections with
-// each other.
+// window. If the container does not read one of these uploads, that upload can exhaust
+// the window and block all others on the connection (RFC 9113 section 5.2). Uploads in
+// progress therefore share a connection only with request bodies of the same client
+// connection. Bodies that were received completely before they were forwarded may share a
+// connection with each other.
 type uploads struct {
-	client     netip.AddrPort // the client of all open streams with a body, unless mixed
+	client     netip.AddrPort // client connection of all open streams with a body, unless mixed is set
 	bodies     uint16         // number of open streams with a body
-	inProgress uint16         // number of them whose client has not sent the whole body
-	mixed      bool           // the open streams with a body are of several clients
+	inProgress uint16         // number of open streams with a body that the client has not sent completely
+	mixed      bool           // the open streams with a body are from several client connections
 }
 
 // uploadState is the state of the request body of an upStream.
@@ -32,8 +32,8 @@ const (
 	bodyInProgress
 )
 
-// admits reports whether a stream for x, which has a body, blocks no upload of another
-// client, and is blocked by none.
+// admits reports whether a stream for x, which has a body, would neither block an upload
+// of another client nor be blocked by one.
 func (u *uploads) admits(x *exchange.Exchange) bool {
 	switch {
 	case u.bodies == 0, !u.mixed && u.client == x.Peer:
@@ -42,11 +42,11 @@ func (u *uploads) admits(x *exchange.Exchange) bool {
 	return u.inProgress == 0 && isWhole(x)
 }
 
-// isWhole reports whether the request body has arrived. A tunnel never ends before it
-// is open.
+// isWhole reports whether the request body has arrived completely. A tunnel does not end
+// before it is open.
 func isWhole(x *exchange.Exchange) bool { return !x.Upgrade && x.Downstream().Whole() }
 
-// add counts a stream with a body.
+// add counts a stream that has a body.
 func (u *uploads) add(s *upStream) {
 	if u.bodies == 0 {
 		u.client, u.mixed = s.x.Peer, false
@@ -60,7 +60,7 @@ func (u *uploads) add(s *upStream) {
 	}
 }
 
-// end is called when END_STREAM of the request has been written.
+// end is called when the END_STREAM of the request has been written.
 func (u *uploads) end(s *upStream) {
 	if s.upload == bodyInProgress {
 		s.upload = wholeBody

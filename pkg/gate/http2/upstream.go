@@ -9,27 +9,27 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// upStream is the request of one exchange on a connection to the container. It
-// implements exchange.Upstream.
+// upStream is the stream of one request on a connection to the container. It implements
+// exchange.Upstream for the exchange of that request.
 type upStream struct {
 	stream
 	conn             *upConn
 	req              *wire.Request
-	headAt           int64          // position of the head in the output of the connection
-	accept           []byte         // Sec-WebSocket-Accept of the 101, if an HTTP/1 upgrade became extended CONNECT
+	headAt           int64          // position of the request head in the output of the connection
+	accept           []byte         // Sec-WebSocket-Accept for the 101, if an HTTP/1 upgrade was converted to an extended CONNECT
 	pendingTrailers  []byte         // request trailers waiting to be sent; nil = none
-	trailersDeadline int64          // pendingTrailers are discarded then; 0 = not set
-	res              *wire.Response // the last parsed head, until it is forwarded; nil = none
-	heads            []h2.Head      // heads received after res
-	status           int16          // of the last parsed head
-	cancelPing       uint16         // number of the PING after the reset in HangUp; 0 = none
+	trailersDeadline int64          // time at which pendingTrailers are discarded; 0 = not set
+	res              *wire.Response // the last parsed response head until it is forwarded; nil = none
+	heads            []h2.Head      // heads received after res, which are not parsed yet
+	status           int16          // status of the last parsed head
+	cancelPing       uint16         // number of the PING that followed the reset in HangUp; 0 = none
 	tunnel           tunnelState
 	processing       processing
-	failure          gate.Outcome // why no complete response will arrive; Undecided = it still may
-	reused           bool         // the connection had carried a request before
-	headReady        bool         // res has not been returned by Receive
+	failure          gate.Outcome // why no complete response will arrive; Undecided = it may still arrive
+	reused           bool         // the connection had carried another request before
+	headReady        bool         // Receive has not returned res yet
 	responseBegan    bool         // a response head has arrived
-	lastHeadEnds     bool         // the last of heads had END_STREAM
+	lastHeadEnds     bool         // the last head in heads had END_STREAM
 	stoppedReading   bool         // the response is complete, and the container does not read the rest of the request
 	upload           uploadState
 }
@@ -52,8 +52,8 @@ type processing uint8
 
 const (
 	maybeProcessed   processing = iota
-	unprocessed                 // RFC 9113 section 8.7
-	protocolMismatch            // unprocessed, because the container speaks another protocol
+	unprocessed                 // not processed (RFC 9113 section 8.7)
+	protocolMismatch            // not processed, because the container speaks another protocol
 )
 
 // Send implements exchange.Upstream.
@@ -81,7 +81,7 @@ func (s *upStream) Send(req *wire.Request, peer netip.Addr, _ exchange.Sink) (so
 
 var methodConnect = []byte("CONNECT")
 
-// method returns the method as sent to the container.
+// method returns the method in the form sent to the container.
 func (s *upStream) method() []byte {
 	if s.tunnel != noTunnel {
 		return methodConnect
@@ -89,7 +89,7 @@ func (s *upStream) method() []byte {
 	return s.req.Method
 }
 
-// receiveHead applies a field block: a head, or trailers.
+// receiveHead applies a field block, which is a response head or trailers.
 func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 	if !s.msg.ExpectsHead() {
 		if s.tunnel >= tunnelOpened {
@@ -155,7 +155,7 @@ var (
 	errBadResponse    = &h2.Error{Code: h2.ProtocolError, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "response head violates RFC 9110"}
 )
 
-// tooManyHeads reports whether another interim head cannot be queued.
+// tooManyHeads reports whether no further interim head can be queued.
 func tooManyHeads(s *upStream, h *h2.Head) bool {
 	n := h.Size
 	for i := range s.heads {
@@ -164,7 +164,7 @@ func tooManyHeads(s *upStream, h *h2.Head) bool {
 	return len(s.heads) >= maxQueuedHeads || n > maxQueuedHeadBytes
 }
 
-// parseHead parses a head into res.
+// parseHead parses a head into s.res.
 func (s *upStream) parseHead(h *h2.Head, end bool) *h2.Error {
 	if s.res == nil {
 		s.res = s.conn.pool.getResponse()
@@ -182,8 +182,8 @@ func (s *upStream) parseHead(h *h2.Head, end bool) *h2.Error {
 	return nil
 }
 
-// receiveReset applies RST_STREAM. After a complete response, NO_ERROR means that the
-// rest of the request is not needed (RFC 9113 section 8.1).
+// receiveReset applies a RST_STREAM. After a complete response, the code NO_ERROR means
+// that the rest of the request is not needed (RFC 9113 section 8.1).
 func (s *upStream) receiveReset(code h2.Code) {
 	if s.endReceived() {
 		s.stoppedReading = true
@@ -246,7 +246,7 @@ func (s *upStream) Receive() (exchange.HeadState, gate.Outcome) {
 
 func headState(s *upStream) exchange.HeadState {
 	switch {
-	case s.tunnel == tunnelOpened && (s.status == 101 || s.status >= 200): // 101 is written for HTTP/1 clients
+	case s.tunnel == tunnelOpened && (s.status == 101 || s.status >= 200): // 101 if an HTTP/1 client gets the head that accepts the tunnel
 		s.tunnel = tunnelSwitched
 		return exchange.HeadSwitched
 	case s.status < 200:
@@ -261,8 +261,8 @@ func (s *upStream) Response() *wire.Response { return s.res }
 // Status implements exchange.Upstream.
 func (s *upStream) Status() int { return int(s.status) }
 
-// Pump implements exchange.Source. The head has been forwarded, so its memory is
-// released.
+// Pump implements exchange.Source. The head has been forwarded by then, so Pump releases
+// its memory.
 func (s *upStream) Pump(dst exchange.Sink) (moved bool) {
 	s.dropResponse()
 	return s.stream.Pump(dst)
@@ -307,9 +307,9 @@ func (s *upStream) Complete(open bool) {
 	s.end()
 }
 
-// ReadAhead implements exchange.Upstream. The stream window limits how much the container
-// sends. If the window is exhausted, WINDOW_UPDATE is sent at once: the client reads
-// nothing, so no later read would send it.
+// ReadAhead implements exchange.Upstream. The window of the stream limits how much the
+// container sends. If the window is exhausted, WINDOW_UPDATE is sent immediately, because
+// the client reads nothing and so no later read would send it.
 func (s *upStream) ReadAhead() (moved, whole bool) {
 	if s.endReceived() {
 		return false, s.failure == gate.Undecided
@@ -328,9 +328,9 @@ func (s *upStream) ReadAhead() (moved, whole bool) {
 }
 
 // HangUp implements exchange.Upstream. If the container has the whole request, it may
-// finish its response: a reset would hide when it stops working. If the upload is
-// incomplete, or with cancel, the stream is reset, and a PING is sent whose acknowledgement proves that
-// the container has read the reset (RFC 9113 section 6.7).
+// finish its response, because a reset would hide when it stops working. If the upload is
+// incomplete, or if cancel is true, the stream is reset. A PING follows, whose
+// acknowledgement proves that the container has read the reset (RFC 9113 section 6.7).
 func (s *upStream) HangUp(cancel bool) {
 	if s.sendState == sendEnded && !cancel {
 		return
