@@ -33,8 +33,8 @@ const (
 
 // fairQueue orders waiting requests by class, and within a class by key, so that
 // each key gets the same service. The algorithm is start-time fair queueing
-// (Goyal, Vin and Cheng, 1996): the flow with the least service goes next. With
-// equal costs that is round robin. Two parts of it resist clients that send a
+// (Goyal, Vin and Cheng, 1996): the flow with the least service is next. With
+// equal costs the order is round robin. Two parts of it resist clients that send a
 // new key with each request:
 //
 //   - The virtual time, at which a new flow starts, advances with each grant by
@@ -42,10 +42,9 @@ const (
 //     round robin (Demers, Keshav and Shenker, 1989). New flows therefore overtake
 //     a waiting flow for about one round only. Start-time fair queueing alone stops
 //     the virtual time while new flows keep arriving.
-//   - The number of waiting flows is bounded. Keys beyond exclusiveFlows share flows by
-//     hash,
-//     as in stochastic fairness queueing (McKenney, 1990). The hash is seeded per
-//     process (keySeed).
+//   - The number of waiting flows is bounded. Keys beyond exclusiveFlows are
+//     hashed to shared flows, as in stochastic fairness queueing (McKenney, 1990).
+//     The hash is seeded per process (keySeed).
 //
 // Within a flow the order is strict FIFO. A flow uses memory only while one of its
 // requests is queued, or in flight after having been queued. The owner's lock

@@ -2,29 +2,32 @@ package loop
 
 import "time"
 
-// trimPeriod is how long an object must have been unused before it is discarded.
+// trimPeriod is the time for which an object must have been unused before it is
+// discarded.
 const trimPeriod = int64(3 * time.Second)
 
-// Discarded objects are garbage, which an idle process may keep for minutes, because
-// only allocations trigger a collection. At these amounts a collection is requested.
+// Amounts of garbage at which a collection is requested. Discarded objects are garbage.
+// An idle process may keep garbage for minutes, because only allocations start a
+// collection.
 const (
 	minCollectItems = 32
 	minCollectBytes = 1 << 20
 )
 
-// FreeList holds objects for reuse, last in first out, and discards objects that were not
-// needed for a trimPeriod. It belongs to one loop.
+// FreeList holds objects for reuse, last in first out. It discards objects that were not
+// needed during a trimPeriod. It belongs to one loop.
 type FreeList[T any] struct {
 	loop    *Loop
 	discard func(*T) // nil = nothing to do
-	minFree int      // number never discarded
+	minFree int      // number of objects that are never discarded
 	maxFree int
 	items   []*T
 	unused  int // minimum number of items during the current period
 }
 
-// Init sets the loop, the number of objects never discarded, the maximum number, and
-// discard, which releases an object (nil = nothing to do). Call it once.
+// Init sets the loop, the number of objects that are never discarded (keep), the maximum
+// number of objects (most), and the function that releases a discarded object (drop; nil
+// = nothing to do). Call it once.
 func (s *FreeList[T]) Init(l *Loop, keep, most int, drop func(*T)) {
 	s.loop, s.minFree, s.maxFree, s.discard = l, keep, most, drop
 	l.lists = append(l.lists, s)
@@ -43,7 +46,7 @@ func (s *FreeList[T]) Get() *T {
 	return x
 }
 
-// Put adds x. It returns false if the list is full; x then remains the caller's.
+// Put adds x. If the list is full, it returns false, and the caller keeps x.
 func (s *FreeList[T]) Put(x *T) bool {
 	if len(s.items) >= s.maxFree {
 		return false
@@ -104,14 +107,14 @@ type freeLists struct {
 	garbageAdded bool // during this period
 }
 
-// OnTrim sets a function to call on the loop after objects were discarded, so that
-// other caches can be trimmed too. With collect, enough garbage has accumulated for a
-// collection. Call OnTrim before Run.
+// OnTrim sets a function that is called on the loop after objects have been discarded, so
+// that other caches can be trimmed too. collect reports that enough garbage has
+// accumulated for a collection. Call OnTrim before Run.
 func (s *freeLists) OnTrim(f func(collect bool)) { s.onTrim = f }
 
-// AddGarbage notes that n bytes outside of free lists have become garbage. They lead to
-// a collection once no garbage is added for a period: under load, the runtime collects
-// anyway.
+// AddGarbage records that n bytes outside of free lists have become garbage. A collection
+// follows when no garbage has been added for a whole period. Under load none is needed,
+// because the runtime collects anyway.
 func (l *Loop) AddGarbage(n int) {
 	l.garbage += n
 	l.garbageAdded = true

@@ -7,15 +7,15 @@ import "go.uber.org/atomic"
 type Routine interface{ Step() }
 
 // Handle schedules the steps of a routine on its loop. A step follows each event of its
-// sockets, each Wake and its deadline; spurious steps are possible. The zero value
-// belongs to no loop.
+// sockets, each Wake and the deadline. Steps without such a cause are possible. The zero
+// value belongs to no loop.
 type Handle struct {
 	loop     *Loop
 	routine  Routine
 	deadline int64 // 0 = none
 	timer    timer
 	index    int         // index in Loop.live plus one; 0 = not live
-	woken    atomic.Bool // in the loop's list of woken handles
+	woken    atomic.Bool // h is in the loop's list of woken handles
 }
 
 // Bind sets the loop and the routine. Call it once, before any other method.
@@ -26,14 +26,14 @@ func (h *Handle) Bind(l *Loop, r Routine) {
 // Loop returns the loop that h belongs to.
 func (h *Handle) Loop() *Loop { return h.loop }
 
-// Begin makes h live: the loop does not end before End is called, and wakes h when it
-// is asked to close.
+// Begin makes h live. A loop does not end while it has live handles, and wakes them when
+// it is asked to close.
 func (h *Handle) Begin() {
 	h.loop.live = append(h.loop.live, h)
 	h.index = len(h.loop.live)
 }
 
-// End reverses Begin. A pending wake-up may still cause a step.
+// End undoes Begin. A pending wake-up may still cause a step.
 func (h *Handle) End() {
 	live := h.loop.live
 	last := live[len(live)-1]
@@ -44,8 +44,8 @@ func (h *Handle) End() {
 }
 
 // SetDeadline sets the deadline on the loop's clock; 0 = none. A deadline in the past
-// causes a step in the next iteration, so that a routine cannot keep the loop from
-// handling events.
+// causes a step in the next iteration, and not in this one. So a routine cannot keep the
+// loop from handling events.
 func (h *Handle) SetDeadline(deadline int64) {
 	h.deadline = deadline
 	if deadline != 0 {
@@ -56,8 +56,8 @@ func (h *Handle) SetDeadline(deadline int64) {
 // Event implements Handler.
 func (h *Handle) Event(*Sock) { h.routine.Step() }
 
-// Wake causes a step soon. It may be called from any goroutine. Waking a handle twice,
-// or one that is no longer live, is harmless.
+// Wake causes a step soon. It may be called from any goroutine. Waking a handle twice, or
+// waking one that is no longer live, has no bad effect.
 func (h *Handle) Wake() {
 	if h.woken.Swap(true) {
 		return
@@ -67,7 +67,7 @@ func (h *Handle) Wake() {
 	l.wakeUp()
 }
 
-// RemoveTimer removes the timer of a handle that is not used again.
+// RemoveTimer removes the timer of a handle that will not be used again.
 func (h *Handle) RemoveTimer() {
 	h.deadline = 0
 	h.loop.timers.remove(&h.timer)

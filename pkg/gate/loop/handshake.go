@@ -19,11 +19,12 @@ type Handshaker interface {
 // Waker is notified, on any goroutine, when a handshake has ended. A Handle is a Waker.
 type Waker interface{ Wake() }
 
-// handshakeWorker is a goroutine that runs handshakes, one after the other. Reusing it
-// saves growing a stack to 32 KiB for each handshake, about 40 µs of CPU time.
+// handshakeWorker is a goroutine that runs one handshake after another. Each handshake
+// needs a stack of 32 KiB. Reusing the goroutine saves growing its stack, which takes
+// about 40 µs of CPU time.
 type handshakeWorker struct{ work chan *handshake }
 
-// Idle workers that a loop keeps after a burst, and during one.
+// Maximum number of idle workers of a loop, after a burst and during one.
 const (
 	minIdleWorkers = 2
 	maxIdleWorkers = 64
@@ -52,23 +53,24 @@ type handshake struct {
 	sock   *Sock
 	codec  Handshaker
 	worker *handshakeWorker
-	slots  chan struct{} // nil: unlimited
+	slots  chan struct{} // limits concurrent computation; nil: unlimited
 	owner  Waker
 
 	mu           sync.Mutex
 	cond         sync.Cond // event or closed changed
-	event        bool      // the socket had an event since the last system call
-	closed       bool      // the descriptor may belong to another connection
+	event        bool      // the socket has had an event since the last system call
+	closed       bool      // no system call may follow: the descriptor may belong to another connection
 	done         bool
 	err          error
-	waitingSince int64 // when it began to wait for the peer; 0 = it does not wait
+	waitingSince int64 // time at which the handshake began to wait for the peer; 0 = it does not wait
 }
 
-// StartHandshake puts l between s and its user and starts the handshake of its codec on
-// another goroutine. owner is woken when it has ended; until HandshakeDone reports
-// that, s can only be closed, which cancels the handshake. A handshake holds one of
-// slots except while it waits for its peer; nil = unlimited. Simulated loops do not
-// support it: their Kernel is used by one goroutine only.
+// StartHandshake puts l between s and its user, and starts the handshake of its codec on
+// another goroutine. owner is woken when the handshake has ended. Until HandshakeDone
+// reports that, the only permitted call on s is Close, which cancels the handshake. A
+// handshake holds one of slots, except while it waits for its peer; nil = unlimited.
+// Simulated loops do not support handshakes, because only one goroutine may use their
+// Kernel.
 func (s *Sock) StartHandshake(l *Layer, codec Handshaker, slots chan struct{}, owner Waker) {
 	h := &handshake{sock: s, codec: codec, worker: s.loop.handshakeWorker(), slots: slots, owner: owner}
 	h.cond.L = &h.mu
@@ -76,8 +78,8 @@ func (s *Sock) StartHandshake(l *Layer, codec Handshaker, slots chan struct{}, o
 	h.worker.work <- h
 }
 
-// HandshakeDone reports whether the handshake has ended, and its error. Afterwards s is
-// used through l, or without a layer after an error. Call it on the loop.
+// HandshakeDone reports whether the handshake has ended, and its error. After success, s
+// is used through l; after an error, s has no layer. Call it on the loop.
 func (s *Sock) HandshakeDone() (done bool, err error) {
 	l := s.layer
 	h := l.handshake
@@ -200,7 +202,7 @@ func (h *handshake) disconnected() bool {
 	return h.closed || h.sock.peerClosed()
 }
 
-// noteEvent notes an event of the socket.
+// noteEvent records an event of the socket.
 func (h *handshake) noteEvent() {
 	h.mu.Lock()
 	h.event = true
@@ -208,7 +210,7 @@ func (h *handshake) noteEvent() {
 	h.cond.Signal()
 }
 
-// cancel ends the handshake without another system call.
+// cancel ends the handshake. No further system call is made.
 func (h *handshake) cancel() {
 	h.mu.Lock()
 	h.closed = true

@@ -13,7 +13,7 @@ type inbox struct {
 	mu       sync.Mutex
 	woken    []*Handle
 	posted   []func()
-	recycled []*Handle // memory of the previous woken, reused
+	recycled []*Handle // the previous woken list, kept to reuse its memory
 	closed   bool
 }
 
@@ -51,8 +51,8 @@ func (in *inbox) close() {
 	in.closed, in.posted = true, nil
 }
 
-// Flusher is flushed once per batch of events, such as a connection that many exchanges
-// write to.
+// Flusher is flushed once per batch of events. An example is a connection to which many
+// exchanges write.
 type Flusher interface{ Flush() }
 
 // flushes holds the Flushers of the current batch.

@@ -21,12 +21,13 @@ type Kernel interface {
 	Attach(l *Loop)
 	// Nanotime returns the clock in nanoseconds, above 0.
 	Nanotime() int64
-	// WakeUp tells that something was posted to l. It may be called from any goroutine.
+	// WakeUp reports that something has been posted to l. It may be called from any
+	// goroutine.
 	WakeUp(l *Loop)
 	// Watch starts and Unwatch stops the delivery of events of fd to l.
 	Watch(l *Loop, fd int, event unix.EpollEvent) error
 	Unwatch(l *Loop, fd int)
-	// Poll stores pending events in events. more reports that there may be others.
+	// Poll stores pending events in events. more reports that there may be more of them.
 	Poll(l *Loop, events []unix.EpollEvent) (n int, more bool)
 
 	Read(fd int, b []byte) (int, syscall.Errno)
@@ -47,7 +48,8 @@ type Kernel interface {
 	Splice(from, to, n int) (int, error)
 }
 
-// NewSimulated creates a loop on k. Its Run only waits for the end; RunOnce runs it.
+// NewSimulated creates a loop on k. Run of this loop only waits until the loop has ended;
+// RunOnce does the work.
 func NewSimulated(k Kernel) *Loop {
 	l := newLoop(k)
 	l.done = make(chan struct{})
@@ -55,9 +57,9 @@ func NewSimulated(k Kernel) *Loop {
 	return l
 }
 
-// RunOnce handles all pending work of a loop created by NewSimulated. It returns the
-// latest instant of the next call (0 = no bound); events or WakeUp require an earlier
-// one. over reports that the loop has ended.
+// RunOnce handles all pending work of a loop created by NewSimulated. It must be called
+// again at the time next at the latest (0 = no bound), and earlier after events or
+// WakeUp. ended reports that the loop has ended.
 func (l *Loop) RunOnce() (next int64, ended bool) {
 	if l.serve(0) {
 		l.release()
@@ -72,7 +74,7 @@ func (l *Loop) Abandon() { close(l.done) }
 
 // system is the clock, memory and socket calls of a loop.
 type system struct {
-	kernel Kernel // nil: system calls
+	kernel Kernel // nil: the system's calls are made
 }
 
 // Nanotime reads the clock that Now and deadlines use.
@@ -91,14 +93,15 @@ func (y *system) WallTime() time.Time {
 	return time.Now()
 }
 
-// FreeMemory returns unused memory to the system, in the background.
+// FreeMemory returns unused memory to the operating system, in the background.
 func (y *system) FreeMemory() {
 	if y.kernel == nil {
 		go debug.FreeOSMemory()
 	}
 }
 
-// Accept accepts a connection from a listening descriptor. The error is the system's.
+// Accept accepts a connection from a listening descriptor. The error is that of the
+// system call.
 func (y *system) Accept(fd int) (conn int, peer netip.AddrPort, err error) {
 	if y.kernel != nil {
 		return y.kernel.Accept(fd)
@@ -112,7 +115,7 @@ func (y *system) Accept(fd int) (conn int, peer netip.AddrPort, err error) {
 	return conn, peer, nil
 }
 
-// Acceptable reports whether there is a connection to accept.
+// Acceptable reports whether a connection can be accepted.
 func (y *system) Acceptable(fd int) bool {
 	if y.kernel != nil {
 		return y.kernel.Acceptable(fd)
@@ -152,8 +155,8 @@ func NewTarget(addr netip.AddrPort) Target {
 // ErrRefused means that the target does not listen.
 var ErrRefused = fmt.Errorf("connecting: %w", syscall.ECONNREFUSED)
 
-// Connect starts a connection. With an error other than ErrRefused, the system had no
-// descriptor.
+// Connect starts a connection. An error other than ErrRefused means that the system had
+// no descriptor.
 func (y *system) Connect(t *Target) (fd int, err error) {
 	if y.kernel != nil {
 		return y.kernel.Connect(t.addr)

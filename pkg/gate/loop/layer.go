@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Codec encodes and decodes the bytes of a Sock, such as TLS; *tls.Conn is a Codec. It
-// reads and writes on the Layer that it was created with, and must treat errors whose
-// Temporary method returns true, such as ErrAgain, as temporary.
+// Codec encodes and decodes the bytes of a Sock, as TLS does; *tls.Conn is a Codec. It
+// reads and writes through the Layer that it was created with. It must treat an error
+// whose Temporary method returns true, such as ErrAgain, as temporary.
 type Codec interface {
 	Read(b []byte) (int, error)
 	Write(b []byte) (int, error)
@@ -23,8 +23,8 @@ const (
 	// maxEncode is the maximum number of bytes encoded before they are sent.
 	maxEncode = 32 << 10
 	// maxPending limits the encoded bytes that a layer buffers while the kernel accepts
-	// none: one maxEncode with its framing, and replies of the codec itself to a peer
-	// that sends and does not read.
+	// none. It covers one maxEncode with its framing, and the codec's own replies to a
+	// peer that sends and does not read.
 	maxPending = 64 << 10
 	// layerBytes is the approximate memory of a layer and its codec, mostly buffers of
 	// *tls.Conn.
@@ -33,8 +33,8 @@ const (
 
 var errPeerNotReading = errors.New("the peer sends requests and does not read the replies")
 
-// Layer lies between a Sock and its user. It is the net.Conn of its codec; the user
-// calls the methods of the Sock. The zero value is ready for StartHandshake.
+// Layer lies between a Sock and its user. For its codec it is a net.Conn; the user calls
+// the methods of the Sock. The zero value is ready for StartHandshake.
 type Layer struct {
 	noConn
 
@@ -42,18 +42,19 @@ type Layer struct {
 	sock      *Sock
 	handshake *handshake // in progress; nil = none
 
-	pending    []byte // encoded bytes that the kernel has not accepted yet
-	unreported int    // bytes of the user that are encoded in pending and not reported as written yet
+	pending    []byte // encoded bytes that the kernel has not accepted
+	unreported int    // number of the user's bytes that are encoded in pending but have not been reported as written
 
-	canRead, canWrite bool // the state of the socket itself
+	canRead, canWrite bool // whether the socket itself is readable and writable
 	corked            bool // Write appends to the loop's cork buffer
-	truncated         bool // EOF without the codec's end of data
-	finPending        bool // shut down for writing once pending is sent
-	hasNext           bool // next holds a decoded byte
+	truncated         bool // EOF was received without the codec's end of data
+	finPending        bool // the socket must be shut down for writing once pending is sent
+	hasNext           bool // next holds a byte decoded in advance
 	next              [1]byte
 }
 
-// Wrap puts l, whose handshake is done, between s, just registered, and its user.
+// Wrap puts l between s and its user. The handshake of l must be done, and s must just
+// have been registered.
 func (s *Sock) Wrap(l *Layer) {
 	l.sock, s.layer = s, l
 	l.canRead, l.canWrite, s.readable = true, s.writable, true
@@ -63,8 +64,8 @@ func (s *Sock) Wrap(l *Layer) {
 // Layered reports whether s has a layer.
 func (s *Sock) Layered() bool { return s.layer != nil }
 
-// HasUnreported reports whether bytes that Write did not report as written have been
-// encoded and may have been sent. It is false without a layer.
+// HasUnreported reports whether bytes have been encoded, and may have been sent, that
+// Write did not report as written. Without a layer it is false.
 func (s *Sock) HasUnreported() bool { return s.layer != nil && s.layer.unreported > 0 }
 
 // Read reads encoded bytes for the codec.
@@ -97,8 +98,8 @@ func (l *Layer) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Disconnected reports whether the peer has sent FIN or RST, although bytes before it
-// may be unread. It costs one system call. Only Handshake of the codec may call it.
+// Disconnected reports whether the peer has sent FIN or RST, even if earlier bytes are
+// unread. It costs one system call. Only Handshake of the codec may call it.
 func (l *Layer) Disconnected() bool { return l.handshake.disconnected() }
 
 // Write writes encoded bytes for the codec. It accepts all of b unless it fails.
@@ -116,7 +117,7 @@ func (l *Layer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// send passes b to the kernel, after pending bytes, and buffers the rest.
+// send passes first the pending bytes and then b to the kernel, and buffers the rest.
 func (l *Layer) send(b []byte) error {
 	s := l.sock
 	if !s.open {
@@ -142,7 +143,7 @@ func (l *Layer) send(b []byte) error {
 	return nil
 }
 
-// noteWriteError notes that nothing more can be written.
+// noteWriteError records that nothing more can be written.
 func (l *Layer) noteWriteError(err error) error {
 	l.pending = nil
 	l.sock.failed, l.sock.readable = true, true
@@ -186,9 +187,9 @@ func (l *Layer) drain() {
 	s.writable = true
 }
 
-// readAhead decodes one byte ahead. So Readable is true only if the user can read
-// something (encoded bytes need not contain user data), and the end of data is noticed
-// although the user does not read.
+// readAhead decodes one byte in advance, for two reasons. Encoded bytes need not contain
+// user data, so Readable would otherwise be true with nothing to read. And the end of
+// data is noticed even if the user does not read.
 func (l *Layer) readAhead() {
 	if l.hasNext {
 		return
@@ -201,15 +202,15 @@ func (l *Layer) readAhead() {
 	}
 }
 
-// noteError updates the state for an error of the codec's Read and returns the error
-// for the user. The codec repeats errors other than ErrAgain.
+// noteError updates the state after an error of the codec's Read, and returns the error
+// for the user. The codec returns errors other than ErrAgain again at each call.
 func (l *Layer) noteError(err error) error {
 	s := l.sock
 	switch {
 	case err == ErrAgain:
 	case err == io.EOF && l.truncated, err == io.ErrUnexpectedEOF:
 		s.hangup = true
-		return io.ErrUnexpectedEOF // truncated: without the codec's end of data it is not a regular EOF
+		return io.ErrUnexpectedEOF // truncated: an EOF without the codec's end of data is not a regular EOF
 	case err == io.EOF:
 		s.hangup = true
 	default:
@@ -240,14 +241,14 @@ func (l *Layer) read(b []byte) (int, error) {
 		err = l.noteError(err)
 	}
 	if n > 0 {
-		return n, nil // the codec repeats the error
+		return n, nil // the next read returns the error, because the codec repeats it
 	}
 	return 0, err
 }
 
-// write implements Sock.Write. Encoding cannot be undone: bytes that the kernel does
-// not accept at once count as not written until it does, and the next write must begin
-// with the same bytes.
+// write implements Sock.Write. Encoding cannot be undone. So bytes that the kernel does
+// not accept immediately count as not written until it has accepted them. The next write
+// must begin with the same bytes.
 func (l *Layer) write(b []byte) (int, error) {
 	s := l.sock
 	if !s.writable {
@@ -288,8 +289,8 @@ func (l *Layer) encode(b []byte) error {
 	return l.send(loop.cork)
 }
 
-// quiet implements Sock.Quiet. It reads, because the event may not have been delivered
-// yet.
+// quiet implements Sock.Quiet. It reads from the socket, because an event may not have
+// been delivered yet.
 func (l *Layer) quiet() bool {
 	s := l.sock
 	if s.failed || s.hangup || l.hasNext {
@@ -326,8 +327,8 @@ func (l *Layer) closeWrite() {
 	}
 }
 
-// noConn implements the methods of net.Conn that a codec does not need: the owner of
-// the socket closes it and manages deadlines.
+// noConn implements the methods of net.Conn that a codec does not need. The owner of the
+// socket closes it and enforces deadlines.
 type noConn struct{}
 
 func (noConn) Close() error                     { return nil }

@@ -13,8 +13,8 @@ import (
 
 const eventsPerWait = 128
 
-// fewEvents is the maximum number of events of a batch after which the loop may block
-// without polling again.
+// fewEvents is the maximum number of events in a batch after which the loop may block
+// without polling again. After larger batches more events are likely.
 const fewEvents = 2
 
 // busyIterations is the number of consecutive iterations after which the loop disarms
@@ -32,16 +32,16 @@ type Loop struct {
 	flushes
 	done             chan struct{} // closed when a simulated loop has ended
 	events           [eventsPerWait]unix.EpollEvent
-	socks            []*Sock // by descriptor
+	socks            []*Sock // indexed by descriptor
 	gen              int32
 	now              int64
-	live             []*Handle // the loop does not end before these have ended
+	live             []*Handle // handles that must end before the loop does
 	handshakeWorkers FreeList[handshakeWorker]
 	timers           timerHeap
 	cork             []byte // buffer in which a layer encodes
 	wakeup           Sock
 	closing          bool
-	polledAll        bool // the last poll returned every pending event
+	polledAll        bool // the last poll returned all pending events
 }
 
 // New creates a loop. It holds three descriptors until Run has returned.
@@ -77,8 +77,8 @@ func (l *Loop) open() error {
 	return nil
 }
 
-// Run serves events until Close and returns nil, or returns the error that broke the
-// loop.
+// Run handles events until Close, and then returns nil. If the loop fails, it returns the
+// error.
 func (l *Loop) Run() error {
 	if l.kernel != nil {
 		<-l.done
@@ -89,7 +89,7 @@ func (l *Loop) Run() error {
 		err := l.poller.raw.Read(l.serve)
 		switch {
 		case err == nil:
-			return nil // serve returned true: the loop is closing
+			return nil // serve returned true, because the loop is closing
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			l.poller.wakeAt = math.MaxInt64
 			if err := l.poller.file.SetReadDeadline(time.Time{}); err != nil {
@@ -101,8 +101,8 @@ func (l *Loop) Run() error {
 	}
 }
 
-// serve handles all pending work. It returns false if none is left, which makes the
-// netpoller wait for the wakeup poller.
+// serve handles all pending work. It returns false when no work is left. The netpoller
+// then waits for the wakeup poller.
 func (l *Loop) serve(uintptr) bool {
 	l.sleeping.Store(false)
 	for iteration := 1; ; iteration++ {
@@ -132,7 +132,7 @@ func (l *Loop) serve(uintptr) bool {
 		l.arm(l.nextDeadline())
 		if l.disarmed {
 			l.disarm(false)
-			iteration = 0 // poll once more: see poller.watch
+			iteration = 0 // poll once more, for the reason given at poller.watch
 			continue
 		}
 		l.sleeping.Store(true)
@@ -140,12 +140,12 @@ func (l *Loop) serve(uintptr) bool {
 			return false
 		}
 		l.sleeping.Store(false)
-		iteration = 0 // the busy period is over
+		iteration = 0 // the busy period has ended
 	}
 }
 
-// pollNow collects events without waiting. The raw system call never blocks, so the
-// scheduler need not be informed.
+// pollNow collects events without waiting. It makes a raw system call, which need not
+// inform the scheduler because it never blocks.
 func (l *Loop) pollNow() int {
 	if l.kernel != nil {
 		n, more := l.kernel.Poll(l, l.events[:])
@@ -155,14 +155,14 @@ func (l *Loop) pollNow() int {
 	n, _, e := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epfd), uintptr(unsafe.Pointer(&l.events[0])), eventsPerWait, 0, 0, 0)
 	if e != 0 {
 		l.polledAll = false
-		return 0 // EINTR; other errors will be reported by the netpoller
+		return 0 // EINTR; the netpoller will report any other error
 	}
 	l.polledAll = n < eventsPerWait
 	return int(n)
 }
 
-// note updates the sockets of the first n events before any handler runs, so that
-// each handler sees what was pending on every socket when the loop polled.
+// note updates the sockets of the first n events before any handler runs. So each handler
+// sees the state that every socket had when the loop polled.
 func (l *Loop) note(n int) {
 	for i := range l.events[:n] {
 		if s := l.registered(&l.events[i]); s != nil {
@@ -171,8 +171,8 @@ func (l *Loop) note(n int) {
 	}
 }
 
-// dispatch delivers an event. It reports whether more such events may be pending that
-// the wakeup poller will not report.
+// dispatch delivers an event. It reports whether more events may be pending on the same
+// descriptor that the wakeup poller will not report.
 func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
 	s := l.registered(ev)
 	if s == nil {
@@ -183,8 +183,8 @@ func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
 	return level
 }
 
-// registered returns the socket of an event, or nil if it was closed earlier in this
-// batch. Its descriptor number may have been reused since.
+// registered returns the socket of an event. It returns nil if the socket was closed
+// earlier in this batch. The number of its descriptor may since have been reused.
 func (l *Loop) registered(ev *unix.EpollEvent) *Sock {
 	if s := l.socks[ev.Fd]; s != nil && s.gen == ev.Pad {
 		return s
@@ -221,7 +221,7 @@ func (l *Loop) wakeUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.closed: // the descriptor may have been reused
+	case l.closed: // after the loop has ended, its descriptor may have been reused
 	case l.kernel != nil:
 		l.kernel.WakeUp(l)
 	default:
@@ -230,8 +230,9 @@ func (l *Loop) wakeUp() {
 	}
 }
 
-// Close asks the loop to end: each live handle runs a step, in which Closing is true.
-// Run returns after the last handle has ended. Close may be called from any goroutine.
+// Close asks the loop to end. Each live handle then runs a step, in which Closing is
+// true. Run returns after the last handle has ended. Close may be called from any
+// goroutine.
 func (l *Loop) Close() {
 	l.Post(func() {
 		l.closing = true
@@ -244,7 +245,8 @@ func (l *Loop) Close() {
 // Closing reports whether Close has been called; routines must end.
 func (l *Loop) Closing() bool { return l.closing }
 
-// Now returns the loop's clock in nanoseconds, read once per batch of events.
+// Now returns the time of the loop's clock in ns. The clock is read once per batch of
+// events.
 func (l *Loop) Now() int64 { return l.now }
 
 func (l *Loop) release() {
@@ -274,7 +276,7 @@ var epoch = time.Now()
 // nanotime returns a monotonic time in nanoseconds since the process began.
 func nanotime() int64 { return int64(time.Since(epoch)) + 1 }
 
-// Nanotime is Loop.Nanotime for loops that are not simulated.
+// Nanotime is Loop.Nanotime of all loops that are not simulated.
 func Nanotime() int64 { return nanotime() }
 
 // TimeOf converts an instant of the loop's clock to wall-clock time.

@@ -7,15 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poller is the epoll instance for the sockets of a loop and, around it, the wakeup
-// poller that the netpoller watches. A simulated loop has none: file is nil.
+// poller has two epoll instances: one for the sockets of a loop, and the wakeup poller,
+// which contains the first and is watched by the netpoller. A simulated loop has neither:
+// file is nil.
 type poller struct {
-	epfd     int // watches the sockets
+	epfd     int // descriptor of the epoll instance that watches the sockets
 	file     *os.File
 	raw      syscall.RawConn
-	fd       int   // of file
-	disarmed bool  // the wakeup poller reports no events
-	wakeAt   int64 // when the netpoller stops waiting
+	fd       int   // descriptor of the wakeup poller, which file owns
+	disarmed bool  // the wakeup poller is set to report no events
+	wakeAt   int64 // time at which the netpoller stops waiting
 }
 
 func (p *poller) open() (err error) {
@@ -33,17 +34,17 @@ func (p *poller) open() (err error) {
 	return p.watch(unix.EPOLL_CTL_ADD, unix.EPOLLIN)
 }
 
-// watch sets which events of epfd the wakeup poller reports, edge-triggered. Pending
-// events are reported only if no earlier event is still on the ready list of the wakeup
-// poller: the kernel's ep_modify wakes no waiter for an entry that is on it, and nothing
-// removes entries between two waits.
+// watch sets which events of epfd the wakeup poller reports, edge-triggered. An event
+// that is already pending may go unreported. The kernel's ep_modify wakes no waiter if an
+// earlier event is still on the ready list of the wakeup poller, and nothing removes it
+// from that list between two waits.
 func (p *poller) watch(op int, events uint32) error {
 	return unix.EpollCtl(p.fd, op, p.epfd, &unix.EpollEvent{Events: events | edge})
 }
 
 // disarm(true) stops the wakeup poller while the loop is busy. Otherwise the netpoller
-// would wake an idle thread for each event. After disarm(false) the loop must poll once
-// more before it sleeps, for events that arrived earlier.
+// would wake an idle thread for each event. disarm(false) starts it again. The loop must
+// then poll once more before it sleeps, because of events that arrived in between.
 func (p *poller) disarm(yes bool) {
 	if p.disarmed == yes || p.file == nil {
 		return
@@ -53,13 +54,13 @@ func (p *poller) disarm(yes bool) {
 	if yes {
 		events = 0
 	}
-	_ = p.watch(unix.EPOLL_CTL_MOD, events) // fails for bad arguments only
+	_ = p.watch(unix.EPOLL_CTL_MOD, events) // fails only for bad arguments
 }
 
-// arm makes the netpoller stop waiting at next; 0 = never.
+// arm makes the netpoller stop waiting at the time next; 0 = never.
 func (p *poller) arm(next int64) {
 	if next == 0 || next >= p.wakeAt || p.file == nil {
-		return // at worst it wakes too early
+		return // without the timer change, the netpoller at worst wakes too early
 	}
 	p.wakeAt = next
 	_ = p.file.SetReadDeadline(TimeOf(next))

@@ -39,7 +39,7 @@ func (r *rawSock) TuneLoopback(peer netip.Addr) {
 // Buffered returns the number of bytes in the receive buffer of the kernel.
 func (r *rawSock) Buffered() int {
 	if r.loop.kernel != nil {
-		return 0 // a simulation tells nothing about it
+		return 0 // a simulation has no such information
 	}
 	n, err := unix.IoctlGetInt(r.fd, unix.TIOCINQ)
 	if err != nil {
@@ -48,7 +48,7 @@ func (r *rawSock) Buffered() int {
 	return n
 }
 
-// Unsent returns the number of written bytes that the peer has not acknowledged.
+// Unsent returns the number of written bytes that the peer has not acknowledged yet.
 func (r *rawSock) Unsent() int {
 	if k := r.loop.kernel; k != nil {
 		return k.Unsent(r.fd)
@@ -89,7 +89,7 @@ func (r *rawSock) peek(b []byte) (int, syscall.Errno) {
 
 // peerClosed reports whether the peer has sent FIN or RST.
 func (r *rawSock) peerClosed() bool {
-	p := []unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLRDHUP}} // POLLHUP and POLLERR are implied
+	p := []unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLRDHUP}} // POLLHUP and POLLERR are always reported
 	n, _ := unix.Poll(p, 0)
 	return n > 0
 }

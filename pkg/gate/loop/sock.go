@@ -19,32 +19,33 @@ func (e *wouldBlock) Error() string { return e.text }
 func (*wouldBlock) Timeout() bool   { return false }
 func (*wouldBlock) Temporary() bool { return true }
 
-// Handler is notified of events of a socket. Handle implements it, and idle connections
-// have handlers of their own.
+// Handler is notified of the events of a socket. Handle implements it. Idle connections
+// have their own handlers.
 type Handler interface{ Event(s *Sock) }
 
-// Sock is a non-blocking descriptor registered with one loop. The zero value is closed.
+// Sock is a non-blocking descriptor that is registered with one loop. The zero value is a
+// closed Sock.
 type Sock struct {
 	rawSock
 	handler        Handler
-	layer          *Layer // nil: bytes are not encoded
+	layer          *Layer // nil: the user's bytes are sent without encoding
 	gen            int32  // distinguishes this registration from others of the same descriptor number
 	open           bool
 	readable       bool
 	writable       bool
 	hangup         bool // the peer has sent FIN
 	failed         bool // reset, or shut down in both directions
-	resetByWrite   bool // a write failed with ECONNRESET; the kernel reports it only once, so a later read returns EOF
+	resetByWrite   bool // a write failed with ECONNRESET; the kernel reports the reset only once, so a later read returns EOF
 	levelTriggered bool // level-triggered (no EPOLLET)
 }
 
 const (
-	edge      = 1 << 31 // EPOLLET, which package unix has with the wrong sign
+	edge      = 1 << 31 // EPOLLET, which in package unix has the wrong sign
 	allEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | edge
 )
 
-// Register makes s the owner of fd and delivers its events to h. If fd is readable
-// already, the first event says so.
+// Register makes s the owner of fd, and delivers the events of fd to h. If fd is already
+// readable, the first event reports that.
 func (l *Loop) Register(s *Sock, fd int, h Handler) error {
 	return l.register(s, fd, h, allEvents)
 }
@@ -99,21 +100,22 @@ func (s *Sock) SetHandler(h Handler) { s.handler = h }
 // Open reports whether s holds a descriptor.
 func (s *Sock) Open() bool { return s.open }
 
-// Readable reports whether a Read may return something: bytes, EOF or an error.
+// Readable reports whether Read may return something other than ErrAgain: bytes, EOF or
+// an error.
 func (s *Sock) Readable() bool { return s.readable }
 
 // Writable reports whether a Write may accept bytes.
 func (s *Sock) Writable() bool { return s.writable }
 
-// HungUp reports that the peer has closed its direction (FIN). Bytes before the FIN may
-// still be unread.
+// HungUp reports whether the peer has closed its direction (FIN). Bytes received before
+// the FIN may still be unread.
 func (s *Sock) HungUp() bool { return s.hangup }
 
-// Failed reports that the connection has failed in both directions.
+// Failed reports whether the connection has failed in both directions.
 func (s *Sock) Failed() bool { return s.failed }
 
-// Read reads available bytes. It returns ErrAgain if there are none, io.EOF at the end,
-// and otherwise the system's error. len(b) must not be 0.
+// Read reads available bytes. It returns ErrAgain if there are none, and io.EOF at the
+// end of the stream. Other errors are those of the system call. len(b) must not be 0.
 func (s *Sock) Read(b []byte) (int, error) {
 	if s.layer != nil {
 		return s.layer.read(b)
@@ -125,8 +127,8 @@ func (s *Sock) Read(b []byte) (int, error) {
 	return s.noteRead(n, e, len(b))
 }
 
-// Discard discards up to n available bytes. Without a layer they are not copied;
-// otherwise b is used as buffer. It returns the same as Read.
+// Discard discards up to n available bytes. With a layer, b is the buffer into which they
+// are decoded; without one they are not copied. The results are those of Read.
 func (s *Sock) Discard(n int, b []byte) (int, error) {
 	if s.layer != nil || s.loop.kernel != nil {
 		return s.Read(b)
@@ -138,7 +140,7 @@ func (s *Sock) Discard(n int, b []byte) (int, error) {
 	return s.noteRead(got, e, n)
 }
 
-// noteRead updates the state after a system call that asked for at most `most` bytes.
+// noteRead updates the state after a system call that could return up to `most` bytes.
 func (s *Sock) noteRead(n int, e syscall.Errno, most int) (int, error) {
 	switch {
 	case e == unix.EAGAIN:
@@ -151,13 +153,13 @@ func (s *Sock) noteRead(n int, e syscall.Errno, most int) (int, error) {
 		return 0, s.noteEnd()
 	}
 	if n < most && !s.hangup && !s.failed {
-		s.readable = false // drained: further bytes cause a new edge
+		s.readable = false // the receive buffer is empty: further bytes cause a new edge
 	}
 	return n, nil
 }
 
-// Write writes a prefix of b; ErrAgain means that nothing was written. The next Write
-// must begin with the bytes that this one did not write.
+// Write writes the first bytes of b and returns their number. ErrAgain means that nothing
+// was written. The next Write must begin with the bytes that were not written.
 func (s *Sock) Write(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -183,14 +185,14 @@ func (s *Sock) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// noteWriteError notes that nothing more can be written. Bytes received before the
+// noteWriteError records that nothing more can be written. Bytes received before the
 // error can still be read.
 func (s *Sock) noteWriteError(err error) {
 	s.failed, s.readable = true, true
 	s.resetByWrite = s.resetByWrite || err == unix.ECONNRESET
 }
 
-// noteEnd notes the end of the stream and returns its error.
+// noteEnd records the end of the stream and returns its error.
 func (s *Sock) noteEnd() error {
 	if s.resetByWrite {
 		return unix.ECONNRESET
@@ -199,8 +201,8 @@ func (s *Sock) noteEnd() error {
 	return io.EOF
 }
 
-// Quiet reports whether neither bytes, EOF nor an error are pending on an idle
-// connection. It costs one system call.
+// Quiet reports whether an idle connection has no pending bytes, EOF or error. It costs
+// one system call.
 func (s *Sock) Quiet() bool {
 	if s.layer != nil {
 		return s.layer.quiet()
@@ -215,9 +217,9 @@ func (s *Sock) Quiet() bool {
 	return false
 }
 
-// QuietAtPoll reports whether neither bytes, EOF nor an error were pending on an idle
-// connection when the loop last polled, at most maxAge ago. It costs no system call.
-// False can also mean that this is unknown, as for sockets with a layer.
+// QuietAtPoll reports whether an idle connection had no pending bytes, EOF or error when
+// the loop last polled, at most maxAge ago. It costs no system call. The result false can
+// also mean that this is unknown, as for sockets with a layer.
 func (s *Sock) QuietAtPoll(maxAge time.Duration) bool {
 	l := s.loop
 	return s.layer == nil && !s.readable && !s.hangup && !s.failed && l.polledAll && l.Nanotime()-l.now <= int64(maxAge)
@@ -233,8 +235,8 @@ func (s *Sock) Ended() bool {
 	return n == 0 && e != unix.EAGAIN
 }
 
-// Peek copies received bytes to b without consuming them and returns their number. It
-// is for sockets without a layer.
+// Peek copies received bytes to b without consuming them, and returns their number. It
+// must not be used on sockets with a layer.
 func (s *Sock) Peek(b []byte) int {
 	n, _ := s.peek(b)
 	return n
@@ -252,9 +254,9 @@ func (s *Sock) CloseWrite() {
 	}
 }
 
-// Finish sends the layer's end of data and reports whether the kernel has accepted it.
-// Without it, the peer would see Close as a truncation. Finish does nothing without a
-// layer.
+// Finish sends the layer's end of data, and reports whether the kernel has accepted it.
+// Without the end of data, the peer would consider Close a truncation. Without a layer,
+// Finish does nothing.
 func (s *Sock) Finish() bool {
 	return !s.open || s.layer == nil || s.layer.finish()
 }
@@ -288,8 +290,8 @@ func (s *Sock) Close() {
 	s.readable, s.writable, s.layer = false, false, nil
 }
 
-// Reset closes with RST, so that the peer cannot mistake the end of the stream for the
-// end of a message.
+// Reset closes the connection with RST, so that the peer cannot mistake the end of the
+// stream for the end of a message.
 func (s *Sock) Reset() {
 	if !s.open {
 		return

@@ -12,10 +12,10 @@ const pipeBytes = 1 << 20
 type Pipe struct {
 	loop     *Loop
 	r, w     int
-	buffered int // bytes in the pipe
+	buffered int // number of bytes in the pipe
 }
 
-// NewPipe creates a pipe. The error is the system's.
+// NewPipe creates a pipe. The error is that of the system call.
 func (l *Loop) NewPipe() (*Pipe, error) {
 	if l.kernel != nil {
 		r, w, err := l.kernel.Pipe()
@@ -49,8 +49,8 @@ func (p *Pipe) splice(from, to, n int) (int, error) {
 	return int(got), err
 }
 
-// Fill moves at most n received bytes from s into p, which must be empty. It returns
-// the same as Sock.Read.
+// Fill moves at most n received bytes from s into p, which must be empty. The results are
+// those of Sock.Read.
 func (p *Pipe) Fill(s *Sock, n int64) (int, error) {
 	if !s.readable {
 		return 0, ErrAgain
@@ -64,7 +64,7 @@ func (p *Pipe) Fill(s *Sock, n int64) (int, error) {
 			s.readable = false
 			return 0, ErrAgain
 		case err == unix.EINVAL || err == unix.ENOSYS:
-			return 0, err // not supported for these descriptors; s is unchanged
+			return 0, err // splice is not supported for these descriptors; s is unchanged
 		case err != nil:
 			s.failed = true
 			return 0, err

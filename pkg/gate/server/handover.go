@@ -1,9 +1,10 @@
 package server
 
 // StopListening closes the listeners because another process serves the same sockets.
-// Connections in the backlog are left to it. HTTP/2 clients get GOAWAY; idle HTTP/1
-// connections stay open, because a request may be under way on any of them. It returns
-// when all loops have stopped, or after stopTimeout. Call Shutdown afterwards.
+// That process also gets the connections in the backlog. HTTP/2 clients get GOAWAY. Idle
+// HTTP/1 connections stay open, because a request may already be on its way on any of
+// them. StopListening returns when all loops have stopped accepting, or after
+// stopTimeout. Call Shutdown afterwards.
 func (s *Server) StopListening() {
 	s.onLoops(stopTimeout, func(w *Worker) int {
 		w.closeListeners()
@@ -14,8 +15,8 @@ func (s *Server) StopListening() {
 	})
 }
 
-// Clients returns the number of client connections, including TLS handshakes. A loop that
-// does not respond within statsTimeout counts as having one.
+// Clients returns the number of client connections, including those in a TLS handshake. A
+// loop that does not respond within statsTimeout counts as one client.
 func (s *Server) Clients() int {
 	n, responded := s.onLoops(statsTimeout, func(w *Worker) int {
 		n := w.tls.silent.Len() + w.tls.partial.Len()

@@ -14,9 +14,9 @@ import (
 type IdleConn[T any, P IdleConn[T, P]] interface {
 	list.Element[T]
 	IdleNode() *Idle[T, P]
-	// Busy reports that a request is in progress.
+	// Busy reports whether a request is in progress.
 	Busy() bool
-	// Quiet reports that no bytes of a request have been received.
+	// Quiet reports whether no bytes of a request have been received.
 	Quiet() bool
 	// Reclaim closes the connection.
 	Reclaim()
@@ -26,7 +26,7 @@ type IdleConn[T any, P IdleConn[T, P]] interface {
 type Idle[T any, P IdleConn[T, P]] struct {
 	list.Node[T]
 	set   *IdleSet[T, P]
-	Since int64 // when it became idle, on the loop's clock
+	Since int64 // time at which the connection became idle, on the loop's clock
 }
 
 // IdleNode returns w, for an IdleSet.
@@ -35,19 +35,20 @@ func (w *Idle[T, P]) IdleNode() *Idle[T, P] { return w }
 // Set returns the set that contains the connection; nil = none.
 func (w *Idle[T, P]) Set() *IdleSet[T, P] { return w.set }
 
-// IdleSet holds connections of one loop in the order in which they became idle; busy
-// ones may be at any position. The connection idle for longest may be closed to free
-// its descriptor, once it has been idle for a minimum time. Call Init before use.
+// IdleSet holds connections of one loop in the order in which they became idle. Busy
+// connections may be at any position. The connection that has been idle for longest may
+// be closed to free its descriptor, after a minimum idle time. Call Init before use.
 type IdleSet[T any, P IdleConn[T, P]] struct {
 	worker  *Worker
 	minIdle int64 // minimum idle time, in ns
 	conns   list.List[T, P]
-	// Count, if not nil, counts the connections in the set, together with other sets.
+	// Count, if not nil, counts the connections in this set and in other sets with the
+	// same counter.
 	Count *atomic.Int64
 }
 
-// Init registers s with w, which may close its connections after they have been idle
-// for minIdle. rank is their order among the sets.
+// Init registers s with w, which may then close connections of s that have been idle for
+// minIdle. rank determines which sets come first.
 func (s *IdleSet[T, P]) Init(w *Worker, rank exchange.Idleness, minIdle time.Duration) {
 	s.worker, s.minIdle = w, int64(minIdle)
 	w.AddIdleSource(rank, s.reclaimable)
@@ -57,7 +58,7 @@ func (s *IdleSet[T, P]) Init(w *Worker, rank exchange.Idleness, minIdle time.Dur
 // longest idle one.
 func (s *IdleSet[T, P]) First() *T { return s.conns.First() }
 
-// Len counts the connections. It takes time proportional to their number.
+// Len returns the number of connections. It takes time proportional to that number.
 func (s *IdleSet[T, P]) Len() (n int) {
 	for range s.conns.All() {
 		n++
@@ -65,10 +66,11 @@ func (s *IdleSet[T, P]) Len() (n int) {
 	return n
 }
 
-// All yields the connections. The yielded connection may be removed.
+// All yields the connections. The loop body may remove the yielded one.
 func (s *IdleSet[T, P]) All() iter.Seq[*T] { return s.conns.All() }
 
-// Touch marks c as idle since now. c may be in s or another set, which it leaves.
+// Touch marks c as idle from now on and moves it to the end of s. c may be in s, in
+// another set, or in none.
 func (s *IdleSet[T, P]) Touch(c *T) {
 	w := P(c).IdleNode()
 	w.Since = s.worker.Loop.Now()
@@ -94,8 +96,8 @@ func (s *IdleSet[T, P]) Remove(c *T) {
 	}
 }
 
-// oldest returns the connection to be closed first; nil = none. It moves busy
-// connections to the end.
+// oldest returns the connection to close first; nil = none. It moves busy connections to
+// the end of the set.
 func (s *IdleSet[T, P]) oldest() *T {
 	var moved *T // the first busy connection
 	for c := range s.conns.All() {
@@ -126,9 +128,9 @@ func (s *IdleSet[T, P]) reclaimable() (since int64, reclaim func()) {
 	return P(c).IdleNode().Since, P(c).Reclaim
 }
 
-// IdleSource returns, on the loop, since when its first candidate has been idle, and a
-// function that closes it. Call reclaim immediately or not at all, because bytes may
-// arrive. reclaim is nil if there is no candidate.
+// IdleSource is called on the loop. It returns the time since which its first candidate
+// has been idle, and a function that closes that candidate; reclaim is nil if there is
+// none. Call reclaim immediately or not at all, because bytes of a request may arrive.
 type IdleSource func() (since int64, reclaim func())
 
 // idleSources are the sources of a worker, by rank. The worker implements
@@ -140,7 +142,8 @@ func (w *Worker) AddIdleSource(rank exchange.Idleness, s IdleSource) {
 	w.idle[rank] = append(w.idle[rank], s)
 }
 
-// oldest returns the first candidate of all sources with the given rank.
+// oldest returns the candidate that has been idle for longest among all sources of the
+// given rank.
 func (w *Worker) oldest(rank exchange.Idleness) (since int64, reclaim func()) {
 	for _, s := range w.idle[rank] {
 		if t, f := s(); f != nil && (reclaim == nil || t < since) {

@@ -10,17 +10,17 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// Serve accepts connections from ln on all loops and returns immediately. The server
-// duplicates the descriptor; ln is closed.
+// Serve accepts connections from ln on all loops and returns immediately. It duplicates
+// the descriptor and closes ln.
 func (s *Server) Serve(ln *net.TCPListener) error { return s.ServeTLS(ln, nil) }
 
-// ServeTLS is Serve for a port whose connections begin with a TLS handshake; nil =
-// plaintext. Until the ClientHello has arrived, a connection costs only a small struct
-// and its descriptor.
+// ServeTLS is Serve for a port whose connections begin with a TLS handshake; a nil port
+// means plaintext. Until the ClientHello has arrived, a connection costs only a small
+// struct and its descriptor.
 func (s *Server) ServeTLS(ln *net.TCPListener, port *TLS) error { return s.serve(ln, port, false) }
 
-// ServeShared is ServeTLS for a socket that another process holds as well and will serve
-// after this one. A shutdown leaves the connections in its backlog to that process.
+// ServeShared is ServeTLS for a socket that another process also holds, and will serve
+// after this one. A shutdown leaves the connections in the backlog to that process.
 func (s *Server) ServeShared(ln *net.TCPListener, port *TLS) error { return s.serve(ln, port, true) }
 
 func (s *Server) serve(ln *net.TCPListener, port *TLS, shared bool) error {
@@ -52,8 +52,8 @@ func (s *Server) ServeDescriptors(fds []int) {
 	}
 }
 
-// prepareListener sets options that accepted connections inherit: TCP_NODELAY, and
-// keep-alive that detects a vanished peer within a minute.
+// prepareListener sets options that accepted connections inherit. They are TCP_NODELAY,
+// and keep-alive parameters that detect a vanished peer within a minute.
 func prepareListener(fd int) error {
 	return errors.Join(
 		unix.SetNonblock(fd, true),
@@ -70,9 +70,9 @@ type listener struct {
 	worker *Worker
 	sock   loop.Sock
 	fd     int
-	paused bool // the sock is closed, the descriptor is open
+	paused bool // sock is closed, but the descriptor is open
 	tls    *TLS // nil: plaintext
-	shared bool // another process holds the socket and serves its backlog
+	shared bool // another process also holds the socket and serves its backlog
 }
 
 // acceptBatch is the number of connections accepted at once, so that accepting cannot
@@ -85,8 +85,8 @@ func (w *Worker) listen(fd int, port *TLS, shared bool) {
 	l.resume()
 }
 
-// Event accepts pending connections. The listener is level-triggered, so the rest
-// causes another event.
+// Event accepts pending connections. The listener is level-triggered, so connections that
+// are left cause another event.
 func (l *listener) Event(*loop.Sock) {
 	if l.accept() {
 		l.pause()
@@ -122,8 +122,8 @@ func (l *listener) accept() (exhausted bool) {
 	return false
 }
 
-// pause leaves further connections in the backlog until a descriptor is available. A
-// rejected client would need more time to connect again.
+// pause leaves further connections in the backlog until a descriptor is available.
+// Rejecting them instead would cost each client the time to connect again.
 func (l *listener) pause() {
 	if !l.worker.Loop.Acceptable(l.fd) {
 		return
@@ -135,10 +135,10 @@ func (l *listener) pause() {
 	d.Reclaim()
 }
 
-// resume continues to accept.
+// resume accepts connections again after pause.
 func (l *listener) resume() {
 	if !l.paused || l.worker.ShuttingDown() {
-		return // closed, or will be drained and closed
+		return // the listener is closed, or is about to be drained and closed
 	}
 	l.paused = false
 	if err := l.worker.Loop.RegisterListener(&l.sock, l.fd, l); err != nil {
@@ -148,11 +148,11 @@ func (l *listener) resume() {
 	}
 }
 
-// maxDrainBatches limits how many batches drain accepts: twice the largest default
-// backlog of the system.
+// maxDrainBatches is the maximum number of batches that drain accepts. It corresponds to
+// twice the largest default backlog of the system.
 const maxDrainBatches = 2 * 4096 / acceptBatch
 
-// drain accepts the connections in the backlog, which closing the listener would reset
+// drain accepts the connections in the backlog. Closing the listener would reset them,
 // unless the socket is shared.
 func (l *listener) drain() {
 	if l.shared {
@@ -165,9 +165,9 @@ func (l *listener) drain() {
 	}
 }
 
-// close unregisters the descriptor before closing it. While another process or loop holds
-// the same open file description, closing alone would leave it in the epoll set, which
-// would then receive wake-ups that another process needs.
+// close unregisters the descriptor before it closes it. Closing alone is not enough while
+// another process or loop holds the same open file description. The listener would stay
+// in the epoll set, and take wake-ups that the other process needs.
 func (l *listener) close() {
 	switch {
 	case l.paused:

@@ -7,25 +7,27 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// Protocol is an HTTP version for both sides.
+// Protocol implements an HTTP version for clients and for the container.
 type Protocol interface {
 	// NewPart returns the part of the protocol that belongs to w.
 	NewPart(w *Worker) Part
-	// Unfinished counts the connections of all workers that a shutdown waits for after
-	// the last request, because their clients should close them.
+	// Unfinished returns the number of connections, on all workers, that a shutdown waits
+	// for after the last request, because their clients should close them.
 	Unfinished() int
 }
 
-// Part is a protocol on one worker. Its methods are called on the worker's loop.
-// NewPart registers connections that may be closed with Worker.AddIdleSource.
+// Part is a protocol on one worker. Its methods are called on the worker's loop. When
+// NewPart creates it, it calls Worker.AddIdleSource for the connections that may be
+// closed to free descriptors.
 type Part interface {
-	// Adopt serves a client connection. fd is non-blocking and has a descriptor of the
-	// gate's budget; the part then owns both. layer is the connection's layer, nil for
-	// none. read contains bytes that another protocol has read from the connection.
+	// Adopt serves a client connection. fd is non-blocking and counts in the gate's
+	// descriptor budget; the part then owns the descriptor and its place in the budget.
+	// layer is the connection's layer; nil = none. read has the bytes that another
+	// protocol has read from the connection.
 	Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []byte)
-	// StopAccepting accepts no further requests and closes idle connections. It reports
-	// whether there are connections without a byte so far, whose first request may be
-	// under way.
+	// StopAccepting stops accepting requests and closes idle connections. silent reports
+	// that there are connections that have not sent a byte. Their first request may
+	// already be on its way.
 	StopAccepting() (silent bool)
 	// Clients returns the number of client connections.
 	Clients() int

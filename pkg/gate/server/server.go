@@ -18,8 +18,8 @@ import (
 type Config struct {
 	// Loops is the number of event loops, 1 or more.
 	Loops int
-	// HTTP1 serves new connections; HTTP2, which may be nil, those that begin with its
-	// preface.
+	// HTTP1 serves new connections. HTTP2 serves those that begin with its preface; it
+	// may be nil.
 	HTTP1, HTTP2 Protocol
 	// Upstream configures connections to the container.
 	Upstream upstream.Config
@@ -41,9 +41,9 @@ type Server struct {
 	workers []*Worker
 	ran     sync.WaitGroup
 
-	// handshakeSlots limits the TLS handshakes that compute at the same time, without
-	// those that wait for their clients: more than GOMAXPROCS would take CPU time from
-	// the event loops.
+	// handshakeSlots limits the number of TLS handshakes that compute at the same time.
+	// Those that wait for their clients do not count. More than GOMAXPROCS would take CPU
+	// time from the event loops.
 	handshakeSlots chan struct{}
 
 	shuttingDown atomic.Bool
@@ -51,11 +51,12 @@ type Server struct {
 }
 
 // loopDescriptors is the number of descriptors of an event loop without connections:
-// three of its own, and one for each port.
+// three for the loop itself, and one for each port.
 const loopDescriptors = 5
 
-// upstreamShare returns the number of upstream connections guaranteed to each loop, so
-// that clients cannot take all descriptors that accepted requests need.
+// upstreamShare returns the number of upstream connections guaranteed to each loop.
+// Without a guarantee, client connections could take all descriptors, and accepted
+// requests could not be forwarded.
 func upstreamShare(d *exchange.Descriptors, loops int) int {
 	return min(max(d.Budget()/8/loops, 2), 64)
 }
@@ -79,7 +80,7 @@ func NewServer(g *exchange.Gate, c Config) (*Server, error) {
 		if err != nil {
 			for _, w := range s.workers {
 				w.Loop.Close()
-				_ = w.Loop.Run() // ends at once
+				_ = w.Loop.Run() // Run ends immediately
 			}
 			return nil, err
 		}
@@ -93,7 +94,7 @@ func NewServer(g *exchange.Gate, c Config) (*Server, error) {
 				w.ReportPanic(err)
 			}
 			if i == 0 {
-				s.shutdown.end() // the first loop has ended, so Step cannot do it
+				s.shutdown.end() // the first loop has ended, so Step cannot end the shutdown
 			}
 		})
 	}
@@ -110,12 +111,12 @@ func (s *Server) newLoop() (*loop.Loop, error) {
 // Clock is the clock of exchanges: the time since the process began.
 func Clock() time.Duration { return time.Duration(loop.Nanotime()) }
 
-// statsTimeout bounds how long Stats waits for a busy loop.
+// statsTimeout is the maximum time that Stats waits for a busy loop.
 const statsTimeout = 100 * time.Millisecond
 
-// Stats returns the figures of upstream connections. It asks each loop for its idle
-// connections, so that the request path need not count them. A loop that does not
-// respond in time counts as having none.
+// Stats returns the figures of upstream connections. It asks each loop for the number of
+// its idle connections, so that the request path need not count them. A loop that does
+// not respond in time counts as having none.
 func (s *Server) Stats() gate.UpstreamStats {
 	st := gate.UpstreamStats{Dials: s.pools.Dials.Load(), Reuses: s.pools.Reuses.Load(), Retries: s.gate.Retries.Load()}
 	st.Open = int(st.Dials - s.pools.Closes.Load())
@@ -139,8 +140,8 @@ func (s *Server) CloseIdleUpstreams() {
 	})
 }
 
-// onLoops calls f on each loop and adds up the results of the loops that respond within
-// timeout.
+// onLoops calls f on each loop. sum is the sum of the results of the loops that respond
+// within timeout, responded their number.
 func (s *Server) onLoops(timeout time.Duration, f func(w *Worker) int) (sum, responded int) {
 	results := make(chan int, len(s.workers))
 	for _, w := range s.workers {
@@ -161,10 +162,11 @@ func (s *Server) onLoops(timeout time.Duration, f func(w *Worker) int) (sum, res
 }
 
 // Listening is called when a readiness check has connected to the container. The connect
-// queue makes its next attempt at once.
+// queue then makes its next attempt immediately.
 func (s *Server) Listening() { s.gate.Connects.Hurry() }
 
-// Close closes all connections abruptly and waits for the loops to end.
+// Close closes all connections without waiting for requests, and waits until the loops
+// have ended.
 func (s *Server) Close() {
 	s.shuttingDown.Store(true)
 	for _, w := range s.workers {

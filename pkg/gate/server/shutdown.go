@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// stopTimeout is how long a shutdown waits for all loops to stop accepting. A loop
-	// that has ended never does, and a busy loop may have to process the first requests
-	// of many connections before.
+	// stopTimeout is the maximum time that a shutdown waits until all loops have stopped
+	// accepting. A loop that has ended never reports that. A busy loop may first have to
+	// process the first requests of many connections.
 	stopTimeout = 5 * time.Second
-	// silentGrace is how long a shutdown waits for the first request on new
-	// connections: it usually follows immediately.
+	// silentGrace is the time that a shutdown waits for the first request on new
+	// connections. A client usually sends it immediately.
 	silentGrace = 100 * time.Millisecond
-	// unfinishedTimeout is how long a shutdown waits for connections after the last
-	// request: for a GOAWAY round trip, and for clients that read their last responses
+	// unfinishedTimeout is the time that a shutdown waits for connections after the last
+	// request. It covers a GOAWAY round trip, and clients that read their last responses
 	// and close. Closing earlier could destroy unread responses. Each closed connection
 	// and each read extends the time. A read may be noticed up to 200 ms late, so a
 	// client has about 1.5 s.
@@ -40,11 +40,11 @@ type shutdown struct {
 	srv                *Server
 	handle             loop.Handle
 	state              shutdownState
-	deadline           int64 // deadline of the state; serving: of tunnels
-	tunnelDeadline     int64 // deadline of all serving states
-	unfinishedDeadline int64 // latest end of the unfinished states
+	deadline           int64 // deadline of the state; in serving: deadline of tunnels
+	tunnelDeadline     int64 // deadline of tunnels in all serving states
+	unfinishedDeadline int64 // latest end of all unfinished states
 
-	stopped atomic.Int32 // loops that have stopped accepting
+	stopped atomic.Int32 // number of loops that have stopped accepting
 	silent  atomic.Bool  // some connections have not sent a byte
 
 	begun sync.Once
@@ -68,8 +68,8 @@ func (d *shutdown) init(s *Server) {
 	d.handle.Bind(s.workers[0].Loop, d)
 }
 
-// BeginShutdown begins the same as Shutdown without ending the loops, and returns
-// immediately. done is closed when the shutdown does not wait for anything any more.
+// BeginShutdown begins a shutdown as Shutdown does, but returns immediately and does not
+// end the loops. done is closed when nothing is left to wait for.
 func (s *Server) BeginShutdown() (done <-chan struct{}) {
 	d := &s.shutdown
 	d.begun.Do(func() {
@@ -92,9 +92,9 @@ func (s *Server) BeginShutdown() (done <-chan struct{}) {
 	return d.done
 }
 
-// Shutdown closes the listeners and idle connections, waits for requests to end, waits
-// for tunnels for at most the gate's DrainTunnel, and ends the loops. When ctx ends, it
-// closes the remaining connections abruptly.
+// Shutdown closes the listeners and idle connections. It waits for requests to end, and
+// for tunnels up to the gate's DrainTunnel. Then it ends the loops. When ctx ends, it
+// closes the remaining connections immediately.
 func (s *Server) Shutdown(ctx context.Context) (err error) {
 	select {
 	case <-s.BeginShutdown():
@@ -128,7 +128,7 @@ func (d *shutdown) Step() {
 			d.end()
 		}
 	}
-	if d.state == shutdownUnfinished { // progress was made
+	if d.state == shutdownUnfinished { // a client has closed or read, so the timeout starts again
 		d.deadline = min(now+int64(unfinishedTimeout), d.unfinishedDeadline)
 	}
 	if d.deadline > now {
@@ -141,7 +141,7 @@ func (d *shutdown) beginServing(now int64) {
 	d.state, d.deadline = shutdownServing, d.tunnelDeadline
 }
 
-// stateEnded reports whether the state has ended.
+// stateEnded reports whether the present state has ended.
 func (d *shutdown) stateEnded(now int64) bool {
 	switch d.state {
 	case shutdownStopping:
@@ -156,13 +156,13 @@ func (d *shutdown) stateEnded(now int64) bool {
 	return false
 }
 
-// busy reports whether there are requests, or tunnels before their deadline.
+// busy reports whether there are requests, or tunnels whose deadline has not passed.
 func (d *shutdown) busy(now int64) bool {
 	drain := d.srv.gate.Drain
 	return drain.Requests() > 0 || drain.Tunnels() > 0 && now < d.tunnelDeadline
 }
 
-// end is called on the first loop, or after that has ended.
+// end ends the shutdown. It is called on the first loop, or after that loop has ended.
 func (d *shutdown) end() {
 	d.ended.Do(func() {
 		d.state = shutdownDone
@@ -170,7 +170,7 @@ func (d *shutdown) end() {
 	})
 }
 
-// unfinished counts the connections that clients should close.
+// unfinished returns the number of connections that clients should close.
 func (s *Server) unfinished() int {
 	n := s.cfg.HTTP1.Unfinished()
 	if s.cfg.HTTP2 != nil {

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// helloTimeout is the maximum time from the first byte of a connection to its
-	// complete first record.
+	// helloTimeout is the maximum time from the first byte of a connection until its
+	// first record is complete.
 	helloTimeout = 10 * time.Second
 	// handshakeTimeout is the maximum time from the ClientHello to the end of the
 	// handshake.
 	handshakeTimeout = 10 * time.Second
-	// maxHandshakes limits concurrent handshakes; each loop gets its share, at least
-	// minHandshakes. Further ones are queued.
+	// maxHandshakes limits concurrent handshakes. Each loop gets an equal share, but at
+	// least minHandshakes. Further handshakes are queued.
 	maxHandshakes = 256
 	minHandshakes = 16
-	// stallTimeout replaces handshakeTimeout for handshakes that wait for their client
-	// while others are queued.
+	// stallTimeout replaces handshakeTimeout for a handshake that waits for its client
+	// while other handshakes are queued.
 	stallTimeout = 500 * time.Millisecond
 )
 
@@ -47,8 +47,8 @@ type TLS struct {
 	pending      atomic.Int64
 }
 
-// Handshakes returns the number of successful, failed, and pending (in progress or
-// queued) handshakes. It may be called from any goroutine.
+// Handshakes returns the number of successful handshakes, of failed ones, and of those in
+// progress or queued. It may be called from any goroutine.
 func (t *TLS) Handshakes() (done, failed uint64, inProgress int) {
 	return t.done.Load(), t.failed.Load(), int(t.pending.Load())
 }
@@ -61,15 +61,15 @@ func (t *TLS) Handshakes() (done, failed uint64, inProgress int) {
 //	queued      → handshaking  a handshake slot is free; last in, first out: the latest client is the likeliest to be still connected
 //	handshaking → (protocol)   the handshake has succeeded
 //
-// A connection may be closed in any state. Until its handshake begins, it is closed as
-// soon as the client disconnects: otherwise each ClientHello of a client that closes
+// A connection may be closed in any state. Before its handshake begins, it is closed as
+// soon as the client disconnects. Otherwise each ClientHello of a client that closes
 // without waiting would cost a signature.
 type tlsConns struct {
 	silent, partial     IdleSet[tlsConn, *tlsConn]
 	queued, handshaking list.List[tlsConn, *tlsConn]
 
-	freeSlots    int           // handshakes that may start
-	stallTimeout time.Duration // maximum wait for a client while others are queued
+	freeSlots    int           // number of handshakes that may start
+	stallTimeout time.Duration // maximum wait for a client while other handshakes are queued
 }
 
 func (t *tlsConns) init(w *Worker) {
@@ -79,8 +79,8 @@ func (t *tlsConns) init(w *Worker) {
 	w.AddIdleSource(exchange.UnfinishedHead, w.reclaimStalled)
 }
 
-// tlsConn is a connection before the end of its handshake. Since is the time when it
-// was accepted, then of its first byte, then of its ClientHello.
+// tlsConn is a connection before the end of its handshake. Since is first the time at
+// which it was accepted, then that of its first byte, then that of its ClientHello.
 type tlsConn struct {
 	Idle[tlsConn, *tlsConn]
 	worker  *Worker
@@ -89,7 +89,7 @@ type tlsConn struct {
 	sock    loop.Sock
 	peer    netip.AddrPort
 	layer   *loop.Layer
-	session *tls.Conn // in state handshaking
+	session *tls.Conn // set in state handshaking
 	state   tlsState
 }
 
@@ -150,7 +150,7 @@ func (c *tlsConn) Event(s *loop.Sock) {
 	switch {
 	case c.state > tlsQueued, !s.Readable():
 	case disconnected && s.Ended():
-		c.close(nil) // without a byte: not a failed handshake
+		c.close(nil) // closed without a byte: this is not a failed handshake
 	case disconnected:
 		c.close(errDisconnected)
 	case c.state == tlsQueued:
@@ -163,8 +163,8 @@ func (c *tlsConn) Event(s *loop.Sock) {
 	}
 }
 
-// recordComplete reports whether the first TLS record is complete (RFC 8446 section
-// 5.1), or the bytes are not TLS. Both are passed to the handshake.
+// recordComplete reports whether the first TLS record is complete (RFC 8446 section 5.1)
+// or the bytes are not TLS. In both cases the bytes are passed to the handshake.
 func recordComplete(s *loop.Sock) bool {
 	const handshake, header, longest = 22, 5, 16 << 10
 	var b [header]byte
@@ -204,8 +204,8 @@ func (c *tlsConn) startHandshake() {
 	c.sock.StartHandshake(c.layer, clientSession{c.session, c.layer}, c.worker.srv.handshakeSlots, &c.handle)
 }
 
-// clientSession is a TLS session that does not begin its handshake if the client has
-// disconnected in the meantime, while the handshake waited for CPU time.
+// clientSession is a TLS session that checks, before its handshake, whether the client
+// has disconnected while the handshake waited for CPU time. If so, it does not begin.
 type clientSession struct {
 	*tls.Conn
 	layer *loop.Layer
@@ -219,8 +219,9 @@ func (s clientSession) Handshake() error {
 	return s.Conn.Handshake()
 }
 
-// closeStalled closes handshakes that have waited long for their clients, one for each
-// queued handshake. If there are too few, the first queued one tries again later.
+// closeStalled closes handshakes that have waited too long for their clients, one for
+// each queued handshake. If there are fewer of them, the first queued handshake tries
+// again later.
 func (w *Worker) closeStalled() {
 	for first := w.tls.queued.First(); first != nil; first = w.tls.queued.First() {
 		c := w.stalled(w.tls.stallTimeout)
@@ -307,7 +308,8 @@ func (c *tlsConn) close(err error) {
 	}
 }
 
-// end removes c from its list. After a handshake it starts the latest queued one.
+// end removes c from its list. If c was in a handshake, it starts the handshake that was
+// queued last.
 func (c *tlsConn) end() {
 	w, was := c.worker, c.state
 	c.moveTo(tlsDone)
@@ -323,8 +325,8 @@ func (c *tlsConn) end() {
 	}
 }
 
-// closeHandshakes closes the connections with a complete ClientHello, and reports
-// whether there are others, whose first request may be under way.
+// closeHandshakes closes the connections whose ClientHello is complete. silent reports
+// that there are other connections, whose first request may be on its way.
 func (w *Worker) closeHandshakes() (silent bool) {
 	for _, l := range []*list.List[tlsConn, *tlsConn]{&w.tls.queued, &w.tls.handshaking} {
 		for c := range l.All() {

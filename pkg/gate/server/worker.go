@@ -9,15 +9,16 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// Worker is an event loop of a Server and the state that the protocols on it share. Its
-// methods and fields may be used only on the loop, unless their comments say otherwise.
+// Worker is an event loop of a Server, together with the state that its protocols share.
+// Its methods and fields may be used only on the loop, unless their comments say
+// otherwise.
 type Worker struct {
-	Gate   *exchange.Gate // safe for any goroutine
+	Gate   *exchange.Gate // may be used from any goroutine
 	Loop   *loop.Loop
-	Host   []byte // default Host
+	Host   []byte // Host field for requests that have none
 	Choice *upstream.Choice
 	Dialer upstream.Dialer
-	Stats  *upstream.Stats // of all workers
+	Stats  *upstream.Stats // shared by all workers
 	// Router connects to the container over either protocol.
 	Router upstream.Router
 
@@ -62,13 +63,13 @@ func (w *Worker) SwitchToHTTP2(fd int, peer netip.AddrPort, read []byte) {
 	w.http2.Adopt(fd, peer, nil, read)
 }
 
-// ShuttingDown reports that no further connections are accepted. It may be called from
-// any goroutine.
+// ShuttingDown reports whether the server has stopped accepting connections. It may be
+// called from any goroutine.
 func (w *Worker) ShuttingDown() bool { return w.srv.shuttingDown.Load() }
 
-// NoteEnd notes that a request, tunnel or connection has ended, or that a client has
-// read part of its last responses, so that a shutdown checks its state. It may be
-// called from any goroutine.
+// NoteEnd makes a shutdown check its state. Call it when a request, tunnel or connection
+// has ended, or when a client has read part of its last response. It may be called from
+// any goroutine.
 func (w *Worker) NoteEnd() {
 	if w.ShuttingDown() {
 		w.srv.shutdown.handle.Wake()
@@ -85,7 +86,7 @@ func (w *Worker) ReportPanic(v any) {
 // OnTrim adds a function to call when the loop trims its free lists.
 func (w *Worker) OnTrim(f func()) { w.trims = append(w.trims, f) }
 
-// Date returns the value of the Date field, formatted once a second.
+// Date returns the value of the Date field. It is formatted once a second.
 func (w *Worker) Date() []byte {
 	if now := w.Loop.Now(); w.date == nil || now-w.dateSecond >= int64(time.Second) {
 		t := w.Loop.WallTime().UTC()
@@ -95,8 +96,8 @@ func (w *Worker) Date() []byte {
 	return w.date
 }
 
-// stopAccepting stops accepting and closes idle connections. Connections in the backlog
-// are accepted first, and connections that have not sent a byte stay open, because
+// stopAccepting stops accepting and closes idle connections. It first accepts the
+// connections in the backlog. Connections that have not sent a byte stay open, because
 // their clients connected before the shutdown.
 func (w *Worker) stopAccepting() (silent bool) {
 	for _, l := range w.listeners {

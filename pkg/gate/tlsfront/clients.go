@@ -17,8 +17,8 @@ var (
 // clientCheck checks a client's certificate in addition to its signature.
 type clientCheck struct{ names []string }
 
-// verify is a VerifyConnection. crypto/tls has verified the chain against the current
-// CA, also of a resumed session.
+// verify is a VerifyConnection function. Before it is called, crypto/tls has verified the
+// chain against the current CA, even for a resumed session.
 func (v *clientCheck) verify(cs tls.ConnectionState) error {
 	switch {
 	case len(cs.PeerCertificates) == 0:

@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
-// Config configures a Front, which only reads it.
+// Config configures a Front. The Front does not change it.
 type Config struct {
 	// Dir holds tls.crt and tls.key in PEM, or credentialbundle.pem with both.
 	Dir string
@@ -23,20 +23,20 @@ type Config struct {
 	CipherSuites []uint16
 	// Curves are the key exchanges; nil = Go's default.
 	Curves []tls.CurveID
-	// ClientCA is a PEM file of CA certificates that must have signed client
-	// certificates; "" = no client certificates.
+	// ClientCA is a PEM file with CA certificates. A client must have a certificate that
+	// one of them has signed; "" = no client certificates.
 	ClientCA string
 	// ClientSANs are DNS names and URIs, one of which a client's certificate must have;
 	// empty = any name.
 	ClientSANs []string
 
-	// HTTP2 offers h2 by ALPN; the server must then serve HTTP/2.
+	// HTTP2 offers h2 with ALPN. The server must then serve HTTP/2.
 	HTTP2 bool
-	// Listen opens the port. It is called once a certificate is loaded.
+	// Listen opens the port. It is called when a certificate has been loaded.
 	Listen func() (*net.TCPListener, error)
 	// Serve accepts connections, such as Server.ServeTLS. It must not block.
 	Serve func(ln *net.TCPListener, port *server.TLS) error
-	// Changed is called when a certificate is put in use or cannot be used. It may be
+	// Changed is called when a certificate comes into use or cannot be used. It may be
 	// nil.
 	Changed func(Change)
 	// Refused is called on a loop for each failed handshake. It may be nil.
@@ -45,13 +45,13 @@ type Config struct {
 
 // Change is a change of the certificate, or a failed attempt.
 type Change struct {
-	// Err is the reason why the files are not used; the previous certificate, if any,
-	// stays in use. ErrNone means that there are no files.
+	// Err is the reason why the files are not used. The previous certificate, if any,
+	// then stays in use. ErrNone means that there are no files.
 	Err error
-	// New is true if a certificate was put in use, and false for a Reload that changed
-	// nothing.
+	// New is true if a new certificate has come into use. It is false after a Reload that
+	// changed nothing.
 	New bool
-	// Serving is true if a certificate, valid until NotAfter, is in use.
+	// Serving is true if a certificate is in use, which is valid until NotAfter.
 	Serving  bool
 	NotAfter time.Time
 }
@@ -59,8 +59,8 @@ type Change struct {
 // ErrNone means that the directory contains no certificate and no key.
 var ErrNone = errors.New("none of tls.crt, tls.key and credentialbundle.pem")
 
-// CipherSuites returns the ids of cipher suites by their names in crypto/tls, except
-// insecure ones.
+// CipherSuites returns the ids of the cipher suites with these names, as in crypto/tls.
+// Insecure suites are not accepted.
 func CipherSuites(names []string) ([]uint16, error) {
 	var ids []uint16
 	for _, name := range names {
@@ -88,7 +88,7 @@ func ApprovedCurve(id tls.CurveID) bool { return id != tls.X25519 }
 
 var curves = []tls.CurveID{tls.X25519, tls.X25519MLKEM768, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 
-// Curves returns the ids of key exchanges by their names in crypto/tls.
+// Curves returns the ids of the key exchanges with these names, as in crypto/tls.
 func Curves(names []string) ([]tls.CurveID, error) {
 	var ids []tls.CurveID
 	for _, name := range names {
@@ -132,7 +132,7 @@ func (c *Config) serverConfig(m *material) *tls.Config {
 		CipherSuites:     c.CipherSuites,
 		CurvePreferences: c.Curves,
 		NextProtos:       []string{"http/1.1"},
-		// Responses are written at once. Dynamic record sizing would encode the first
+		// Responses are written immediately. Dynamic record sizing would encode the first
 		// megabyte of each connection in small records.
 		DynamicRecordSizingDisabled: true,
 	}

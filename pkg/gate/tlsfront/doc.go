@@ -6,7 +6,7 @@
 //     Reload checks immediately. Open connections keep their keys, and session tickets
 //     stay valid.
 //   - Certificate and key, in two files or in one credential bundle, change together
-//     or not at all. If they cannot be loaded, the
-//     previous pair stays in use, and the problem is reported once.
+//     or not at all. If they cannot be loaded, the previous pair stays in use, and the
+//     problem is reported once.
 //   - An idle process is not woken.
 package tlsfront

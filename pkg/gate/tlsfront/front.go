@@ -32,8 +32,8 @@ func New(c Config) (*Front, error) {
 	return f, nil
 }
 
-// Start loads the certificate and opens the port, or opens it later when a certificate
-// appears. The error is from opening the port.
+// Start loads the certificate and opens the port. Without a certificate, the port is
+// opened when one appears. The error is from opening the port.
 func (f *Front) Start() error {
 	if err := f.reloader.start(); err != nil && f.cfg.Changed != nil {
 		f.reloader.report(err, false)
@@ -48,7 +48,8 @@ func (f *Front) Start() error {
 	return nil
 }
 
-// Reload checks the files now and always passes the result to Changed.
+// Reload checks the files immediately, and passes the result to Changed even if nothing
+// has changed.
 func (f *Front) Reload() { f.reloader.reload() }
 
 // Stats returns counters. It may be called from any goroutine.

@@ -25,25 +25,25 @@ const (
 // bytes.
 const maxFileBytes = 1 << 20
 
-// material is the content of the files at one time.
+// material is the content of the files at one time, parsed.
 type material struct {
 	files    files
 	pair     tls.Certificate
 	clientCA *x509.CertPool // nil: clients need no certificate
 }
 
-// files are the contents of the files read. With a credential bundle, certificate and key are both the
-// bundle.
+// files holds the contents of the files at one time. With a credential bundle,
+// certificate and key are both the bundle.
 type files struct {
 	certificate, key, clientCA []byte
-	source                     string // names of the files of certificate and key, for errors
+	source                     string // names of the files that hold certificate and key, for errors
 }
 
 func (f *files) equal(other *files) bool {
 	return bytes.Equal(f.certificate, other.certificate) && bytes.Equal(f.key, other.key) && bytes.Equal(f.clientCA, other.clientCA)
 }
 
-// paths returns the files that may be read, whether they exist or not.
+// paths returns all files that may be read, even those that do not exist.
 func (c *Config) paths() []string {
 	p := []string{filepath.Join(c.Dir, certificateFile), filepath.Join(c.Dir, keyFile), filepath.Join(c.Dir, bundleFile)}
 	if c.ClientCA != "" {
@@ -84,7 +84,7 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// parse parses f, which the result refers to.
+// parse parses f. The result keeps a reference to f.
 func (c *Config) parse(f *files) (*material, error) {
 	m := &material{files: *f}
 	var err error

@@ -12,31 +12,32 @@ import (
 )
 
 const (
-	// settleTime is how long files may be inconsistent before it is reported, because
-	// they are written one after the other.
+	// settleTime is the time for which the files may be inconsistent before that is
+	// reported. Files are written one after the other, so they are inconsistent for a
+	// moment.
 	settleTime = time.Second
-	// firstRetry and lastRetry bound the time between two attempts to load files with
-	// an error. An event causes an immediate attempt.
+	// firstRetry and lastRetry bound the time between two attempts to load files that
+	// have an error. A file event causes an immediate attempt.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = time.Minute
-	// pollInterval is the time between two checks without inotify.
+	// pollInterval is the time between two checks if inotify is not available.
 	pollInterval = 30 * time.Second
 )
 
 // reloader holds the certificate in use and reloads it when its files change.
 type reloader struct {
 	cfg     *Config
-	watcher *filewatch.Watcher // nil: the files are checked every pollInterval
+	watcher *filewatch.Watcher // nil: inotify is not available, and the files are checked every pollInterval
 	current atomic.Pointer[tls.Config]
-	expires atomic.Time // of the certificate in use
+	expires atomic.Time // end of validity of the certificate in use
 
-	material     *material // used only by the goroutine of follow
-	failingSince time.Time // since when loading has failed with failure; zero = not failing
+	material     *material // used only on the goroutine of follow
+	failingSince time.Time // time since which loading has failed with failure; zero = not failing
 	failure      string    // error of the last attempt; empty = none
 	reported     bool
 	retry        time.Duration
 
-	requests chan struct{} // capacity 1: several requests are combined
+	requests chan struct{} // capacity 1, so that several requests are combined
 	stop     chan struct{}
 
 	reloads, failures atomic.Uint64
@@ -91,7 +92,7 @@ func (r *reloader) follow(loaded func()) {
 	}
 }
 
-// nextCheck returns how long to wait for an event; 0 = indefinitely.
+// nextCheck returns the maximum time to wait for an event; 0 = no bound.
 func (r *reloader) nextCheck() time.Duration {
 	switch {
 	case !r.failingSince.IsZero():
@@ -103,8 +104,8 @@ func (r *reloader) nextCheck() time.Duration {
 	return 0
 }
 
-// check loads the files if they are not those in use, and returns true if that
-// replaced the certificate. The result of a requested check is always reported.
+// check loads the files if they differ from those in use. It returns true if the
+// certificate was replaced. The result of a requested check is always reported.
 func (r *reloader) check(requested bool) bool {
 	files, err := r.cfg.readFiles()
 	if err == nil && r.material != nil && r.material.files.equal(files) {
@@ -145,7 +146,7 @@ func (r *reloader) checkExpiry(m *material) error {
 	return nil
 }
 
-// noteFailure notes that the files cannot be used, and reports each failure once, after
+// noteFailure records that the files cannot be used. It reports each failure once, after
 // settleTime.
 func (r *reloader) noteFailure(err error, requested bool) {
 	first := r.material == nil && r.failure == ""
@@ -155,7 +156,7 @@ func (r *reloader) noteFailure(err error, requested bool) {
 	none := r.material == nil && errors.Is(err, ErrNone)
 	settled := first || none || time.Since(r.failingSince) >= settleTime
 	if none {
-		r.failingSince = time.Time{} // not a failure; an event follows when files come
+		r.failingSince = time.Time{} // missing files are not a failure; an event follows when they appear
 	}
 	if !requested && (r.reported || !settled) {
 		return
@@ -197,8 +198,8 @@ func (r *reloader) reload() {
 	}
 }
 
-// configForClient is a GetConfigForClient. Session ticket keys belong to the calling
-// configuration and so survive a change of certificates.
+// configForClient is a GetConfigForClient function. The keys of session tickets belong to
+// the configuration that calls it, so they survive a change of certificates.
 func (r *reloader) configForClient(*tls.ClientHelloInfo) (*tls.Config, error) {
 	return r.current.Load(), nil
 }

@@ -41,41 +41,41 @@ func ParseProtocol(s string) (Protocol, error) {
 	return Auto, fmt.Errorf("protocol %q: want auto, h2c or http1", s)
 }
 
-// Choice detects the protocols that the container speaks. Requests of HTTP/1
-// clients use HTTP/1.1 unless the container speaks only HTTP/2; requests of HTTP/2
-// clients use HTTP/2 if the container speaks it, else HTTP/1.1. The zero value
-// detects both. All methods may be called from any goroutine; instants are on the
-// clock of the event loops.
+// Choice detects the protocols that the container supports. Requests of HTTP/1 clients
+// use HTTP/1.1, unless the container supports only HTTP/2. Requests of HTTP/2 clients use
+// HTTP/2 if the container supports it, otherwise HTTP/1.1. The zero value detects both
+// protocols. All methods may be called from any goroutine. Times are on the clock of the
+// event loops.
 //
-// A protocol is detected by proof: a valid response over HTTP/1, SETTINGS over
-// HTTP/2. A connection closed without a byte, or silence, is only a guess, because
-// the container may have other reasons than its protocol. A guess never overrides a
-// proof and expires after guessTime. One request then tests it: either one that can be
-// retried, or one that waits until the protocol is proven. A refused connection resets
+// A valid response over HTTP/1, or SETTINGS over HTTP/2, proves that the container
+// supports the protocol. A connection closed without a byte, or silence, is only a guess,
+// because the container may have other reasons than its protocol. A guess never overrides
+// a proof and expires after guessTime. Then one request tests the protocol: one that can
+// be retried, or one that waits until the protocol is proven. A refused connection resets
 // all detection, because the container is restarting and may have been replaced.
 type Choice struct {
 	fixed Protocol
 
-	http1, http2 atomic.Bool  // proven
-	not1, not2   atomic.Int64 // instant until which the container is assumed not to speak the protocol; 0 = it may
-	misses       atomic.Int32 // consecutive inconclusive tests of HTTP/2
+	http1, http2 atomic.Bool  // the protocol is proven
+	not1, not2   atomic.Int64 // time until which the container is assumed not to support the protocol; 0 = it may support it
+	misses       atomic.Int32 // number of consecutive inconclusive tests of HTTP/2
 	emptyClose   atomic.Bool  // an HTTP/1 connection was closed without a byte before HTTP/2 was proven
 }
 
 const (
 	guessTime   = int64(30 * time.Second)
-	maxMisses   = 6             // each of this many inconclusive tests doubles the time to the next one
-	noMoreTests = math.MaxInt64 // proven not to speak the protocol; never expires
+	maxMisses   = 6             // number of inconclusive tests that each double the time to the next test
+	noMoreTests = math.MaxInt64 // the container provably does not support the protocol; this never expires
 )
 
 // Fix sets the protocol; Auto detects it. Call it before any other method.
 func (c *Choice) Fix(p Protocol) { c.fixed = p }
 
-// Detects reports that the protocol is not fixed.
+// Detects reports whether the protocol is detected, and not fixed.
 func (c *Choice) Detects() bool { return c.fixed == Auto }
 
-// Known returns the protocol that requests of HTTP/2 clients use without a test, or
-// Auto if a test is needed.
+// Known returns the protocol that requests of HTTP/2 clients can use without a test. It
+// returns Auto if a test is needed.
 func (c *Choice) Known() Protocol {
 	switch {
 	case c.fixed != Auto:
@@ -97,8 +97,8 @@ func (c *Choice) SpeaksHTTP1() {
 	}
 }
 
-// SpeaksHTTP2 records that the container has sent SETTINGS over HTTP/2. If it
-// closed an HTTP/1 connection without a byte before, it may speak only HTTP/2.
+// SpeaksHTTP2 records that the container has sent SETTINGS over HTTP/2. If it had closed
+// an HTTP/1 connection without a byte earlier, it may support only HTTP/2.
 func (c *Choice) SpeaksHTTP2(now int64) {
 	c.http2.Store(true)
 	c.not2.Store(0)
@@ -108,8 +108,8 @@ func (c *Choice) SpeaksHTTP2(now int64) {
 	}
 }
 
-// NotHTTP2 records that the container has responded to the HTTP/2 preface in
-// another protocol, or has chosen another one by ALPN.
+// NotHTTP2 records that the container has responded to the HTTP/2 preface in another
+// protocol, or that ALPN has selected another protocol.
 func (c *Choice) NotHTTP2() {
 	c.http2.Store(false)
 	c.emptyClose.Store(false)
@@ -135,8 +135,8 @@ func (c *Choice) NotHTTP1() bool {
 	return c.fixed == Auto
 }
 
-// MissedHTTP1 records that the container has closed a new HTTP/1 connection without
-// a byte. It reports whether the container may speak only HTTP/2.
+// MissedHTTP1 records that the container has closed a new HTTP/1 connection without a
+// byte. It reports whether the container may support only HTTP/2.
 func (c *Choice) MissedHTTP1(now int64) bool {
 	if c.fixed != Auto || c.http1.Load() {
 		return false
@@ -159,17 +159,17 @@ func (c *Choice) Reset() {
 	c.not2.Store(0)
 }
 
-// MaySpeakHTTP1 reports that requests may use HTTP/1.1.
+// MaySpeakHTTP1 reports whether requests may use HTTP/1.1.
 func (c *Choice) MaySpeakHTTP1() bool { return c.fixed != H2C && c.not1.Load() != noMoreTests }
 
-// MaySpeakHTTP2 reports that a connection over HTTP/2 may be opened.
+// MaySpeakHTTP2 reports whether a connection over HTTP/2 may be opened.
 func (c *Choice) MaySpeakHTTP2(now int64) bool {
 	return c.fixed == H2C || c.fixed == Auto && (c.http2.Load() || now >= c.not2.Load())
 }
 
-// For returns the protocol for the first attempt of x. Testing HTTP/2 is safe for
-// any request, because x waits for SETTINGS. Upgrades ignore a guess against
-// HTTP/1, because many of them work only there.
+// For returns the protocol for the first attempt of x. HTTP/2 can be tested with any
+// request, because x waits for SETTINGS before it is sent. Upgrades ignore a guess
+// against HTTP/1, because many of them work only over HTTP/1.
 func (c *Choice) For(x *exchange.Exchange, now int64) Protocol {
 	switch {
 	case c.fixed != Auto:
@@ -191,9 +191,9 @@ func (c *Choice) For(x *exchange.Exchange, now int64) Protocol {
 	return H2C
 }
 
-// tryProtocol reports whether the caller may use the protocol: there is no guess
-// against it, or the guess has expired and the caller is the first to test it. Other
-// callers keep following the guess until the test has a result.
+// tryProtocol reports whether the caller may use the protocol. It may if there is no
+// guess against the protocol, or if the guess has expired and the caller is the first to
+// test it. Other callers follow the guess until the test has a result.
 func tryProtocol(until *atomic.Int64, now int64) bool {
 	t := until.Load()
 	return t == 0 || now >= t && until.CompareAndSwap(t, now+guessTime)

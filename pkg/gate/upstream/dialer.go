@@ -21,7 +21,7 @@ type Config struct {
 	TLSFailed func(error)
 }
 
-// Stats counts connections to the container, of all loops.
+// Stats counts the connections of all loops to the container.
 type Stats struct{ Dials, Closes, Reuses atomic.Int64 }
 
 // Conn is a connection to the container. The receiver of a Result owns it.
@@ -31,9 +31,9 @@ type Conn struct {
 	Protocol string
 
 	dialer            *Dialer
-	hasDescriptor     bool      // owns a descriptor of the budget
-	counted           bool      // included in the open connections
-	session           *tls.Conn // handshake in progress; nil = none
+	hasDescriptor     bool      // the connection holds a descriptor of the budget
+	counted           bool      // the connection is included in Dialer.open
+	session           *tls.Conn // TLS session of a handshake in progress; nil = none
 	handshakeDeadline int64
 }
 
@@ -51,7 +51,8 @@ func (c *Conn) Close() {
 	c.dialer.WakeFirst()
 }
 
-// Dialer opens the connections of one loop, one attempt at a time for each exchange.
+// Dialer opens the connections of one loop. Each exchange has at most one attempt at a
+// time.
 type Dialer struct {
 	loop       *loop.Loop
 	gate       *exchange.Gate
@@ -59,14 +60,14 @@ type Dialer struct {
 	choice     *Choice
 	stats      *Stats
 	target     loop.Target
-	queue      exchange.WaitQueue // exchanges waiting for a descriptor
-	open       int                // open connections, including those being established
-	share      int                // connections guaranteed to the loop; further ones need a descriptor from the budget
-	attempts   uint32             // attempts to open a connection
+	queue      exchange.WaitQueue // exchanges that wait for a descriptor
+	open       int                // number of open connections, including those being established
+	share      int                // number of connections guaranteed to the loop; further ones need a descriptor of the budget
+	attempts   uint32             // number of attempts to open a connection
 	awaiting   bool               // a descriptor has been requested from the budget
-	lastServed int64              // when an exchange of queue last got a connection, or when queue became non-empty
-	// handshakeSlots limits the TLS handshakes that compute at the same time, without
-	// those that wait for the container.
+	lastServed int64              // time at which an exchange of queue last got a connection, or at which queue became non-empty
+	// handshakeSlots limits the number of TLS handshakes that compute at the same time.
+	// Those that wait for the container do not count.
 	handshakeSlots chan struct{}
 }
 
@@ -81,8 +82,8 @@ func (d *Dialer) Init(l *loop.Loop, g *exchange.Gate, c *Config, choice *Choice,
 // Result is the result of an attempt to connect.
 type Result struct {
 	Conn    *Conn        // nil: not connected
-	Next    int64        // without a connection: latest time of the next call; 0 = no bound
-	Outcome gate.Outcome // why no connection is possible; Undecided = one may follow
+	Next    int64        // latest time of the next call, if there is no connection; 0 = no bound
+	Outcome gate.Outcome // why no connection is possible; Undecided = a later call may return one
 }
 
 // Attempts returns the number of connection attempts.
@@ -95,9 +96,8 @@ func (d *Dialer) Open() int { return d.open }
 // none.
 func (d *Dialer) FirstWaiting() *exchange.Exchange { return d.queue.First() }
 
-// Enqueue queues x behind the exchanges that wait for a descriptor, and reports whether
-// it did. An exchange with an attempt in progress, or in the connect queue, is not
-// moved.
+// Enqueue queues x behind the exchanges that wait for a descriptor. It returns false if x
+// has an attempt in progress or is in the connect queue; x then stays where it is.
 func (d *Dialer) Enqueue(x *exchange.Exchange) bool {
 	first := d.queue.First()
 	if first == nil || first == x || x.Dial.Attempt != nil || d.inConnectQueue(x) {
@@ -107,19 +107,19 @@ func (d *Dialer) Enqueue(x *exchange.Exchange) bool {
 	return true
 }
 
-// inConnectQueue reports whether x waits until the container listens. Once it listens,
-// such exchanges are treated like others.
+// inConnectQueue reports whether x waits in the connect queue for the container to
+// listen. Once it listens, exchanges of that queue are treated like all others.
 func (d *Dialer) inConnectQueue(x *exchange.Exchange) bool {
 	p := &d.gate.Connects
 	return p.Contains(x) && !p.Clear()
 }
 
-// CanOpenExtra reports whether a connection may be opened that no request needs yet.
+// CanOpenExtra reports whether a connection may be opened before a request needs it.
 func (d *Dialer) CanOpenExtra() bool {
 	return d.queue.First() == nil && d.gate.Connects.MayOpenExtra() && (d.open < d.share || d.gate.Descriptors.Free() > 0)
 }
 
-// WakeFirst lets the first exchange that waits for a descriptor try again.
+// WakeFirst makes the first exchange that waits for a descriptor try again.
 func (d *Dialer) WakeFirst() {
 	if x := d.queue.First(); x != nil {
 		x.Wake()
@@ -129,9 +129,9 @@ func (d *Dialer) WakeFirst() {
 // NewConn returns a connection whose Sock is not registered.
 func (d *Dialer) NewConn() *Conn { return &Conn{dialer: d} }
 
-// Connect opens a connection for x. Call it with each step of x until the Result has a
-// Conn or an Outcome. While the container does not listen, exchange.ConnectQueue
-// decides which exchange tries. protocols are offered by ALPN.
+// Connect opens a connection for x. Call it in each step of x until the Result has a Conn
+// or an Outcome. While the container does not listen, exchange.ConnectQueue decides which
+// exchange attempts to connect. protocols are offered with ALPN.
 func (d *Dialer) Connect(x *exchange.Exchange, now int64, protocols ...string) Result {
 	if c, ok := x.Dial.Attempt.(*Conn); ok {
 		return d.continueAttempt(x, c, now, protocols)
@@ -203,8 +203,8 @@ func (d *Dialer) continueAttempt(x *exchange.Exchange, c *Conn, now int64, proto
 	return Result{Conn: c}
 }
 
-// continueWait returns the result for a waiting exchange. In the connect queue, it includes
-// the deadline of the wait.
+// continueWait returns the result for an exchange that waits. In the connect queue, the
+// result includes the deadline of the wait.
 func (d *Dialer) continueWait(x *exchange.Exchange, now int64) (r Result) {
 	if d.gate.Connects.Contains(x) {
 		_, r.Next, r.Outcome = d.gate.Connects.Enqueue(x, now)
@@ -227,8 +227,8 @@ func (d *Dialer) refused(x *exchange.Exchange) (r Result) {
 	return r
 }
 
-// waitForDescriptor queues x until a descriptor or an idle connection is available.
-// While the container does not listen, an exchange of the connect queue stays there and
+// waitForDescriptor queues x until a descriptor or an idle connection is available. While
+// the container does not listen, an exchange in the connect queue stays in that queue and
 // continues its attempts.
 func (d *Dialer) waitForDescriptor(x *exchange.Exchange, now int64) Result {
 	if d.queue.First() == nil {
@@ -252,7 +252,7 @@ func (d *Dialer) acquire() bool {
 	return true
 }
 
-// release reverses acquire.
+// release returns what acquire has taken.
 func (d *Dialer) release() {
 	if d.open--; d.open >= d.share {
 		d.gate.Descriptors.Release()
@@ -262,12 +262,12 @@ func (d *Dialer) release() {
 // BeyondShare reports whether the loop has more connections than its guaranteed share.
 func (d *Dialer) BeyondShare() bool { return d.open > d.share }
 
-// NoteServed notes that an exchange of the queue got an idle connection.
+// NoteServed records that an exchange of the queue has got an idle connection.
 func (d *Dialer) NoteServed(now int64) { d.lastServed = now }
 
-// await requests a descriptor from the budget for the exchanges in the queue. If none
-// of them has been served for MinIdle, it also closes an idle connection. Usually that
-// is not necessary, because another exchange ends first.
+// await requests a descriptor from the budget for the exchanges in the queue. If none of
+// them has been served for MinIdle, it also closes an idle connection. Usually that is
+// not necessary, because another exchange ends earlier.
 func (d *Dialer) await(now int64) {
 	if !d.awaiting {
 		d.awaiting = true

@@ -25,8 +25,8 @@ func (r *Router) pool(via uint8) exchange.Connector {
 	return r.HTTP1
 }
 
-// Connect implements exchange.Connector. An attempt in progress continues over its
-// protocol.
+// Connect implements exchange.Connector. An attempt in progress continues over the
+// protocol with which it began.
 func (r *Router) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
 	d := &x.Dial
 	if d.Attempt == nil || d.Via == 0 {
@@ -50,8 +50,8 @@ func (r *Router) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchan
 	return up, next, o
 }
 
-// retry returns the protocol for a retry: the same one, or the other one if the
-// container did not understand the first. It returns 0 if the container understands
+// retry returns the protocol for a retry. It is the same protocol, or the other one if
+// the container did not understand the first. 0 means that the container understands
 // neither.
 func (r *Router) retry(d *exchange.Dial, now int64) (via uint8) {
 	if d.First == viaHTTP2 && !d.Switched && !r.Choice.MaySpeakHTTP2(now) {

@@ -3,7 +3,8 @@ package field
 // Kind classifies the fields that an engine acts on.
 type Kind uint8
 
-// The kinds. Comments list the fields of kinds that have several.
+// The kinds. A comment lists the fields of a kind if it has several, or if its name
+// differs.
 const (
 	Other Kind = iota
 	Host
@@ -37,8 +38,8 @@ const (
 	LoadReport // endpoint-load-metrics, endpoint-load-metrics-bin
 )
 
-// known holds the fields with a kind by the length of the name, so that most names need
-// at most one comparison.
+// known holds the fields that have a kind, indexed by the length of the name. So most
+// names need at most one comparison.
 var known = [...][]struct {
 	name string // in lower case
 	kind Kind
@@ -70,7 +71,7 @@ func Of(name []byte) Kind {
 	if len(name) == 0 {
 		return Other
 	}
-	first := name[0] | 0x20 // rules out most names
+	first := name[0] | 0x20 // the first byte rules out most names
 	if len(name) < len(known) {
 		for i := range known[len(name)] {
 			if k := &known[len(name)][i]; first == k.name[0] && HasPrefixFold(name, k.name) {

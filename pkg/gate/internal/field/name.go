@@ -1,12 +1,12 @@
 package field
 
-// EqualFold reports whether b equals lower, case-insensitively. lower is ASCII in lower
+// EqualFold reports whether b equals lower, ignoring case. lower must be ASCII in lower
 // case.
 func EqualFold(b []byte, lower string) bool {
 	return len(b) == len(lower) && HasPrefixFold(b, lower)
 }
 
-// HasPrefixFold reports whether b begins with lower, case-insensitively. lower is ASCII
+// HasPrefixFold reports whether b begins with lower, ignoring case. lower must be ASCII
 // in lower case.
 func HasPrefixFold(b []byte, lower string) bool {
 	if len(b) < len(lower) {
@@ -24,11 +24,12 @@ func HasPrefixFold(b []byte, lower string) bool {
 	return true
 }
 
-// IsTrustedOnly reports whether only trusted sources may send a field: such fields
-// tell the application who its client is or when its request arrived, or tell the gate
-// how to count the request. A byte other than a letter or a digit counts as a hyphen, because CGI,
-// WSGI, PHP and Rack do not distinguish X_Forwarded_For, and some servers
-// X.Forwarded.For, from X-Forwarded-For (RFC 3875 section 4.1.18).
+// IsTrustedOnly reports whether only trusted sources may send a field. Such a field tells
+// the application who its client is or when its request arrived, or tells the gate how to
+// count the request. Any byte other than a letter or a digit counts as a hyphen. The
+// reason is that CGI, WSGI, PHP and Rack do not distinguish X_Forwarded_For from
+// X-Forwarded-For, and some servers do not distinguish X.Forwarded.For from it (RFC 3875
+// section 4.1.18).
 func IsTrustedOnly(name []byte) bool {
 	if len(name) < len("x-real-ip") {
 		return false
@@ -69,14 +70,14 @@ func hasPrefixFolded(name []byte, lower string) bool {
 	return true
 }
 
-// IsProtected reports fields that Connection cannot remove: a client could otherwise
-// remove what the platform, or this gate, says about the request.
+// IsProtected reports whether a Connection field cannot remove the field. Otherwise a
+// client could remove what the platform, or this gate, says about the request.
 func IsProtected(name []byte) bool {
 	return EqualFold(name, "host") || HasPrefixFold(name, "k-") || HasPrefixFold(name, "content-") || IsTrustedOnly(name)
 }
 
 // IsAllowedTrailer reports whether a field may be forwarded as a trailer. Fields that
-// frame or route a message may not (RFC 9110 section 6.5.1).
+// frame or route a message may not be (RFC 9110 section 6.5.1).
 func IsAllowedTrailer(name []byte) bool {
 	switch Of(name) {
 	case Other, Date, UserAgent, Trace, TraceState, WebSocketKey, WebSocketAccept, LoadFormat, LoadReport:

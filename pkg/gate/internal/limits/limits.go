@@ -14,11 +14,11 @@ import (
 // Limit is a table row: what is limited, its value, and what happens above it.
 type Limit struct {
 	What, Value, Beyond string
-	Counter             string // outcome or fault that counts it; empty = none
+	Counter             string // name of the outcome or fault with which it is counted; empty = none
 }
 
-// CompareWithDocs compares the table with the given name on a page with rows, or writes
-// it if the test runs with -update. The table is enclosed by two comments.
+// CompareWithDocs compares the table with this name on the page with rows. If the test
+// runs with -update, it writes the table. Two comments on the page enclose the table.
 func CompareWithDocs(t *testing.T, page, name string, rows []Limit) {
 	t.Helper()
 	begin, end := fmt.Sprintf("<!-- limits of %s: begin; written by go test -run Docs -update -->\n", name), fmt.Sprintf("<!-- limits of %s: end -->\n", name)
