@@ -10,9 +10,10 @@ import (
 // 9110 section 12.4.2).
 const fullWeight = 1000
 
-// AcceptWeight returns the weight, in thousandths, that Accept gives to mediaType, which is
-// in lower case, and the highest weight of the other media types that it names. Ranges with
-// a wildcard do not count. Both are 0 for a list with too many elements.
+// AcceptWeight returns the weight that Accept gives to mediaType, in thousandths, and the
+// highest weight of all other media types that it names. mediaType must be in lower case.
+// Ranges with a wildcard do not count. For a list with too many elements both results are
+// 0.
 func (r *Request) AcceptWeight(mediaType string) (weight, others int) {
 	elements := 0
 	for i := range r.Fields {
@@ -37,8 +38,8 @@ func (r *Request) AcceptWeight(mediaType string) (weight, others int) {
 	return weight, others
 }
 
-// mediaRange returns the media range of an element of Accept, and its weight. A weight that
-// cannot be parsed is 0.
+// mediaRange returns the media range of an element of Accept and its weight. A malformed
+// weight counts as 0.
 func mediaRange(element []byte) (name []byte, q int) {
 	name, parameters, _ := bytes.Cut(element, []byte{';'})
 	q = fullWeight
@@ -53,7 +54,8 @@ func mediaRange(element []byte) (name []byte, q int) {
 	return bytes.TrimRight(name, " \t"), q
 }
 
-// parseWeight parses a qvalue of RFC 9110 section 12.4.2; 0 if it is malformed.
+// parseWeight parses a qvalue (RFC 9110 section 12.4.2). It returns 0 if the value is
+// malformed.
 func parseWeight(v []byte) int {
 	if len(v) == 0 || len(v) > len("0.123") || v[0] != '0' && v[0] != '1' || len(v) > 1 && v[1] != '.' {
 		return 0
@@ -72,8 +74,9 @@ func parseWeight(v []byte) int {
 	return q
 }
 
-// Navigates reports whether a browser sent the request to show its response as a page, as
-// far as Sec-Fetch-Mode tells (Fetch Metadata Request Headers).
+// Navigates reports whether a browser sent the request to show the response as a page. It
+// relies on Sec-Fetch-Mode (Fetch Metadata Request Headers), so it is false without that
+// field.
 func (r *Request) Navigates() bool {
 	for i := range r.Fields {
 		if f := &r.Fields[i]; f.kind == field.Other && field.EqualFold(r.name(f), "sec-fetch-mode") {

@@ -7,11 +7,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// Limits of chunked framing, each for a whole body.
+// Limits of chunked framing. Each applies to a whole body, not to a chunk.
 const (
 	maxExtensionBytes = 16 << 10
 	maxTrailerBytes   = 64 << 10
-	maxSizeDigits     = 15 // a chunk below 2^60 bytes
+	maxSizeDigits     = 15 // digits of a chunk size, which is then below 2^60 bytes
 )
 
 // ErrBadBody is the error for malformed chunked framing.
@@ -36,18 +36,18 @@ const (
 
 // Decoder extracts the payload from the bytes of a body and finds its end.
 type Decoder struct {
-	Left           int64 // payload bytes left in the body or chunk
+	Left           int64 // number of payload bytes left in the body or in the chunk
 	Kind           BodyKind
 	state          chunkState
 	Ended          bool
 	sizeDigits     int32
-	extensionBytes int32  // total so far
-	trailerBytes   int32  // total so far
-	partialLine    []byte // incomplete trailer line
-	Trailer        []byte // allowed trailer lines, unchanged
+	extensionBytes int32  // bytes of chunk extensions in the body until now
+	trailerBytes   int32  // bytes of trailers in the body until now
+	partialLine    []byte // beginning of an incomplete trailer line
+	Trailer        []byte // trailer lines that may be forwarded, unchanged
 }
 
-// Begin prepares d for the next body and keeps buffers.
+// Begin prepares d for another body. It keeps the buffers of d.
 func (d *Decoder) Begin(kind BodyKind, length int64) {
 	*d = Decoder{Kind: kind, Left: length, partialLine: d.partialLine[:0], Trailer: d.Trailer[:0]}
 	if cap(d.Trailer) > 4<<10 {
@@ -56,8 +56,9 @@ func (d *Decoder) Begin(kind BodyKind, length int64) {
 	d.Ended = kind == NoBody || kind == BodyLength && length == 0
 }
 
-// Next returns the first run of payload in b and the number of bytes consumed,
-// including that payload. Once Ended, the rest of b is not part of the body.
+// Next returns the first run of payload in b, and the number of bytes that it has
+// consumed, including that payload. Once Ended is set, the rest of b does not belong to
+// the body.
 func (d *Decoder) Next(b []byte) (data []byte, used int, err error) {
 	switch d.Kind {
 	case BodyLength:
@@ -73,13 +74,13 @@ func (d *Decoder) Next(b []byte) (data []byte, used int, err error) {
 	return nil, 0, nil
 }
 
-// Skip consumes n bytes of payload of a body with a length.
+// Skip consumes n bytes of payload. The body must have a length.
 func (d *Decoder) Skip(n int) {
 	d.Left -= int64(n)
 	d.Ended = d.Left == 0
 }
 
-// End notes that the sender has closed the connection, and reports whether the body is
+// End records that the sender has closed the connection. It reports whether the body is
 // complete.
 func (d *Decoder) End() bool {
 	if d.Kind == BodyUntilClose {
@@ -88,7 +89,7 @@ func (d *Decoder) End() bool {
 	return d.Ended
 }
 
-// Complete reports whether b holds the rest of the body. It leaves d unchanged.
+// Complete reports whether b has the rest of the body. It does not change d.
 func (d *Decoder) Complete(b []byte) bool {
 	switch {
 	case d.Ended:
@@ -147,7 +148,7 @@ func (d *Decoder) framingByte(c byte) bool {
 		d.sizeDigits++
 		d.Left = d.Left<<4 | int64(v)
 		return d.sizeDigits <= maxSizeDigits
-	case chunkSpace: // only before an extension
+	case chunkSpace: // a space is allowed only before an extension
 		return (c == ' ' || c == '\t' || c == ';') && d.afterSize(c)
 	case chunkExtension:
 		if c == '\r' {
@@ -222,7 +223,7 @@ func (d *Decoder) readTrailer(b []byte) (int, error) {
 	return n, nil
 }
 
-// checkTrailerPart rejects an incomplete line that cannot become a field.
+// checkTrailerPart rejects an incomplete trailer line that cannot become a valid field.
 func checkTrailerPart(line []byte) error {
 	p := 0
 	for p < len(line) && field.IsToken(line[p]) {

@@ -13,18 +13,18 @@ import (
 // BodyChecked reports whether BodyCheck is active.
 const BodyChecked = true
 
-// BodyCheck compares the body of an outgoing message with its head, which it parses
-// independently. It panics if they differ. The zero value checks nothing. It exists
-// in builds with the race detector, which all tests use; in other builds it is
-// empty.
+// BodyCheck compares the body of an outgoing message with the message's head, which it
+// parses independently. It panics if they differ. The zero value checks nothing.
+// BodyCheck does its work only in builds with the race detector, which all tests use. In
+// other builds it is empty.
 type BodyCheck struct {
 	announced int64 // announced length of the body; -1 = unknown
 	sent      int64
 	active    bool
 }
 
-// Begin parses the head of an HTTP/1 message. bodiless means that the body is empty
-// whatever the head announces, as in responses to HEAD.
+// Begin parses the head of an HTTP/1 message. bodiless means that the body must be empty
+// regardless of the head, as in a response to HEAD.
 func (c *BodyCheck) Begin(head []byte, chunked, bodiless bool) {
 	lines := strings.Split(string(head), "\r\n")
 	var lengths, codings []string
@@ -49,8 +49,8 @@ func (c *BodyCheck) Begin(head []byte, chunked, bodiless bool) {
 	}
 }
 
-// BeginHTTP2 is like Begin, for the head that write encodes. end means that the
-// head carries END_STREAM.
+// BeginHTTP2 is Begin for the head that write encodes. end means that the head has
+// END_STREAM.
 func (c *BodyCheck) BeginHTTP2(write func(dst []byte, e *h2.Encoder) []byte, bodiless, end bool) {
 	d := h2.Decoder{MaxList: 4 << 20} // larger than any head that the gate sends
 	var h h2.Head
@@ -95,7 +95,7 @@ func (c *BodyCheck) Sent(n int) {
 	}
 }
 
-// End notes the end of the content.
+// End records the end of the content, and compares its length with the announced one.
 func (c *BodyCheck) End() {
 	if c.active && c.announced >= 0 && c.sent != c.announced {
 		panic(fmt.Sprintf("BUG: the content ends after %d bytes, and the head announced %d", c.sent, c.announced))
@@ -103,5 +103,5 @@ func (c *BodyCheck) End() {
 	c.active = false
 }
 
-// Stop ends the check, because the bytes that follow are not part of a message.
+// Stop ends the check. It is called when the bytes that follow are not part of a message.
 func (c *BodyCheck) Stop() { c.active = false }

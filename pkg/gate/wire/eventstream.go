@@ -9,12 +9,12 @@ import (
 // EventStreamType is the media type of server-sent events (HTML Standard, section 9.2).
 const EventStreamType = "text/event-stream"
 
-// EventStreamHead is the head of a stream of server-sent events that the gate begins before
-// the container has responded. X-Accel-Buffering keeps nginx from buffering it. Do not change
-// it: all loops use it.
+// EventStreamHead is the head of a stream of server-sent events that the gate begins
+// before the container has responded. X-Accel-Buffering keeps nginx from buffering the
+// stream. All loops share this variable, so it must not be changed.
 var EventStreamHead = newResponse("HTTP/1.1 200 OK\r\nContent-Type: " + EventStreamType + "\r\nCache-Control: no-cache\r\nX-Accel-Buffering: no\r\n\r\n")
 
-// newResponse returns the response with a head that the gate has made.
+// newResponse returns the parsed form of a head that the gate has made.
 func newResponse(head string) *Response {
 	r := new(Response)
 	if complete, err := r.ScanResponse([]byte(head)); !complete || err != nil {
@@ -27,7 +27,8 @@ func newResponse(head string) *Response {
 }
 
 // IsEventStream reports whether the body of r can continue a body that began with
-// EventStreamHead: r is a 200 with server-sent events that are not encoded.
+// EventStreamHead. That is the case if r is a 200 with server-sent events and without a
+// content coding.
 func (r *Response) IsEventStream() bool {
 	stream := false
 	for i := range r.Fields {

@@ -14,7 +14,7 @@ const (
 	MaxFields    = 4096
 )
 
-// Reasons to reject a head. A response with any of them is malformed.
+// The reasons to reject a head. A response rejected for any of them is malformed.
 var (
 	ErrMalformed   = errors.New("malformed head")
 	ErrTooLarge    = errors.New("head too large")
@@ -25,24 +25,24 @@ var (
 	ErrMethod      = errors.New("method not allowed")
 )
 
-// Field is a field line; offsets count from the start of the head.
+// Field is a field line. Its offsets count from the start of the head.
 type Field struct {
 	start, nameEnd, valueStart, valueEnd, end uint32
 	kind                                      field.Kind
-	out                                       part    // in the forwarded head
-	id                                        h2.Name // of a name received over HTTP/2; 0 = unknown
-	sensitive                                 bool    // never to be indexed by HPACK (RFC 7541 section 7.1.3)
+	out                                       part    // what the forwarded head has in the position of the field
+	id                                        h2.Name // id of a name received over HTTP/2; 0 = the name is not known
+	sensitive                                 bool    // HPACK must never index the field (RFC 7541 section 7.1.3)
 }
 
-// Head is the scanner of a message head: start line, field lines, empty line. It can be
-// called with a growing buffer and reads each byte once.
+// Head scans a message head, which consists of a start line, field lines and an empty
+// line. It can be called repeatedly with a growing buffer. It reads each byte once.
 type Head struct {
 	Raw           []byte // the whole head after Scan has returned true
 	Fields        []Field
 	text          []byte // storage of a head received over HTTP/2
-	startEnd      int32  // end of the start line, without CRLF
+	startEnd      int32  // end of the start line, before its CRLF
 	line          int32  // start of the current line
-	scanned       int32  // no line end before this position
+	scanned       int32  // no line ends before this position
 	startLineRead bool
 	nameRead      bool // the name of the current line, including the colon, has been read
 }
@@ -69,14 +69,14 @@ func (h *Head) reset() {
 
 // Scan parses b, which begins with the head and may have grown since the last call. It
 // reports whether the head is complete; Raw is then the head. Every line must end in
-// CRLF: a bare CR or LF and folded lines are rejected as soon as they are seen (RFC
-// 9112 sections 2.2 and 5.2).
+// CRLF. A bare CR or LF, or a folded line, is rejected as soon as it is seen (RFC 9112
+// sections 2.2 and 5.2).
 func (h *Head) Scan(b []byte) (bool, error) {
 	for {
 		i := bytes.IndexByte(b[h.scanned:], '\n')
 		if i < 0 {
 			from := int(h.scanned)
-			h.scanned = int32(len(b)) // checkPartial rejects a head of this size
+			h.scanned = int32(len(b)) // checkPartial rejects a head that has become this large
 			return false, h.checkPartial(b, from)
 		}
 		end, line := int(h.scanned)+i+1, int(h.line)
@@ -107,8 +107,8 @@ func (h *Head) Scan(b []byte) (bool, error) {
 	}
 }
 
-// checkPartial rejects an incomplete line that cannot become valid, instead of waiting
-// for more bytes. It checks b[from-1:], because the byte before from may have been a
+// checkPartial rejects an incomplete line that cannot become valid, so that the gate does
+// not wait for more bytes. It checks b[from-1:], because the byte before from may be a
 // CR.
 func (h *Head) checkPartial(b []byte, from int) error {
 	if len(b) >= MaxHeadBytes {
@@ -160,7 +160,7 @@ func (h *Head) addField(b []byte, end int) error {
 		p++
 	}
 	if b[p] != ':' || p == line {
-		return ErrMalformed // empty name, space before the colon, or folding
+		return ErrMalformed // empty name, space before the colon, or folded line
 	}
 	f := Field{start: uint32(line), nameEnd: uint32(p), end: uint32(end)}
 	from, to := p+1, end-2
@@ -182,9 +182,9 @@ func (h *Head) addField(b []byte, end int) error {
 func (h *Head) name(f *Field) []byte  { return h.Raw[f.start:f.nameEnd] }
 func (h *Head) value(f *Field) []byte { return h.Raw[f.valueStart:f.valueEnd] }
 
-// eachOption calls each for the elements of a comma-separated list until it returns
-// false. It does not support quoted strings, which do not occur in the fields that it
-// is used for.
+// eachOption calls each for the elements of a comma-separated list, until each returns
+// false. It does not support quoted strings. They do not occur in the fields for which it
+// is used.
 func eachOption(v []byte, each func(token []byte) bool) bool {
 	for len(v) > 0 {
 		var t []byte

@@ -2,13 +2,13 @@ package wire
 
 import "github.com/queuegate/queuegate/pkg/gate/internal/field"
 
-// hosts holds the destination hosts of a request.
+// hosts holds the values that determine the destination host of a request.
 type hosts struct {
 	sent      []byte // received Host
 	original  []byte // K-Original-Host; nil = absent
-	origin    []byte // authority of an absolute-form target; nil = none
+	origin    []byte // authority of a target in absolute form; nil = none
 	numFields int32  // number of Host lines
-	untrusted bool   // ignore K-Original-Host
+	untrusted bool   // K-Original-Host must be ignored
 }
 
 func (h *hosts) read(v []byte) error {
@@ -30,9 +30,9 @@ func (h *hosts) readOriginal(v []byte) error {
 	return nil
 }
 
-// override returns the Host for the container if it differs from the received one:
-// K-Original-Host, otherwise the authority of the target; nil = received Host. Empty =
-// the container's address.
+// override returns the Host for the container if it differs from the received one; nil =
+// it does not differ. It is K-Original-Host if present, otherwise the authority of the
+// target. An empty result means the container's address.
 func (h *hosts) override() []byte {
 	if h.original == nil || h.untrusted {
 		return h.origin

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"crypto/fips140"
 	"crypto/rand"
-	"crypto/sha1" // RFC 6455 has it
+	"crypto/sha1" // RFC 6455 requires SHA-1
 	"encoding/base64"
 	"strconv"
 	"unsafe"
@@ -13,8 +13,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// A head received over HTTP/2 is converted to HTTP/1 form in its own memory, so that
-// the same rules for fields and forwarding apply to both.
+// A head received over HTTP/2 is converted to the form of an HTTP/1 head in its own
+// memory. So one set of rules for fields and forwarding applies to both protocols.
 
 // appendField appends a field line to the head in text.
 func (h *Head) appendField(name, value []byte, kind field.Kind, id h2.Name, sensitive bool) {
@@ -30,8 +30,8 @@ func (h *Head) appendField(name, value []byte, kind field.Kind, id h2.Name, sens
 	h.Fields = append(h.Fields, f)
 }
 
-// appendFields appends the fields of from, except those of kind without. Cookie fields
-// are joined (RFC 9113 section 8.2.3).
+// appendFields appends the fields of from, except those of the kind without. Cookie
+// fields are joined (RFC 9113 section 8.2.3).
 func (h *Head) appendFields(from *h2.Head, without field.Kind) {
 	cookies := false
 	for i := from.Regular; i < len(from.Fields); i++ {
@@ -66,8 +66,8 @@ func (h *Head) appendCookies(from *h2.Head, first int) {
 	}
 }
 
-// preallocate allocates memory for from at once: growing would leave garbage and unused
-// capacity, for each of many streams.
+// preallocate allocates all memory for from in one step. If the memory grew instead, each
+// of many streams would leave garbage and unused capacity.
 func (h *Head) preallocate(from *h2.Head) {
 	// The pseudo-fields are longer than the start line made from them.
 	if n := from.Size - (32-len(": \r\n"))*len(from.Fields); n > cap(h.text) {
@@ -78,7 +78,7 @@ func (h *Head) preallocate(from *h2.Head) {
 	}
 }
 
-// MemorySize returns the memory in bytes of a head received over HTTP/2.
+// MemorySize returns the size in bytes of a head received over HTTP/2.
 func (h *Head) MemorySize() int { return len(h.text) + int(unsafe.Sizeof(Field{}))*len(h.Fields) }
 
 // complete ends the head in text.
@@ -87,9 +87,9 @@ func (h *Head) complete() {
 	h.Raw = h.text
 }
 
-// ReadHTTP2 converts h, which has passed CheckRequest. ended means that there is no
-// body. Extended CONNECT becomes an HTTP/1 upgrade (RFC 8441 section 5); it has no
-// body, so fields that frame or expect one are rejected (RFC 9110 section 9.3.6).
+// ReadHTTP2 converts h, which must have passed CheckRequest. ended means that the request
+// has no body. An extended CONNECT becomes an HTTP/1 upgrade (RFC 8441 section 5). It has
+// no body, so fields that frame or expect a body are rejected (RFC 9110 section 9.3.6).
 func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 	r.Reset()
 	method, path, protocol := h.Method(), h.Path(), h.Protocol()
@@ -127,7 +127,7 @@ func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 			return ErrMalformed
 		}
 		if !r.Upgrade {
-			return ErrMethod // to a protocol that is never forwarded
+			return ErrMethod // extended CONNECT for a protocol that is never forwarded
 		}
 		r.ensureRare().protocol = r.value(&r.Fields[upgrade])
 	}
@@ -143,9 +143,9 @@ func (h *Head) hasField(kind field.Kind) bool {
 	return false
 }
 
-// addWebSocketKey adds the Sec-WebSocket-Key that the handshake requires in HTTP/1.1
-// and omits in HTTP/2 (RFC 6455 section 4.1). Sec-WebSocket-Accept of the response is
-// not checked.
+// addWebSocketKey adds Sec-WebSocket-Key, which the handshake requires over HTTP/1.1 and
+// does not have over HTTP/2 (RFC 6455 section 4.1). The gate does not check
+// Sec-WebSocket-Accept in the response.
 func (r *Request) addWebSocketKey(protocol []byte) {
 	if !field.EqualFold(protocol, "websocket") {
 		return
@@ -161,8 +161,8 @@ func (r *Request) addWebSocketKey(protocol []byte) {
 }
 
 // Extend marks an HTTP/1 WebSocket request to be sent as extended CONNECT (RFC 8441
-// section 5). It returns the Sec-WebSocket-Accept for the client's 101 (RFC 6455
-// section 4.2.2); nil = r does not qualify. A request with a body does not qualify,
+// section 5). It returns the Sec-WebSocket-Accept for the client's 101 (RFC 6455 section
+// 4.2.2); nil = r cannot be sent in this form. That includes every request with a body,
 // because extended CONNECT has none.
 func (r *Request) Extend() (accept []byte) {
 	if !r.Upgrade || r.HTTP2 || r.HasBody() || string(r.Method) != "GET" || !r.offersProtocol(webSocket) {
@@ -177,8 +177,8 @@ func (r *Request) Extend() (accept []byte) {
 	return nil
 }
 
-// acceptOf returns the Sec-WebSocket-Accept for a Sec-WebSocket-Key. It is not a
-// security function, so FIPS 140-3 does not apply to its SHA-1.
+// acceptOf returns the Sec-WebSocket-Accept for a Sec-WebSocket-Key. Its SHA-1 has no
+// security function, so FIPS 140-3 does not apply to it.
 func acceptOf(key []byte) (accept []byte) {
 	fips140.WithoutEnforcement(func() {
 		sum := sha1.Sum(append(bytes.Clone(key), "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"...))
@@ -189,8 +189,8 @@ func acceptOf(key []byte) (accept []byte) {
 
 var webSocket = []byte("websocket")
 
-// TrailerLines returns the allowed trailers of h, which has passed CheckTrailers, as
-// field lines.
+// TrailerLines returns the trailers in h that may be forwarded, as field lines. h must
+// have passed CheckTrailers.
 func TrailerLines(h *h2.Head) (dst []byte) {
 	for i := range h.Fields {
 		f := &h.Fields[i]
@@ -202,8 +202,8 @@ func TrailerLines(h *h2.Head) (dst []byte) {
 	return dst
 }
 
-// ReadHTTP2 converts h, which has passed CheckResponse, to the response to a request
-// with the given method. ended means that there is no body.
+// ReadHTTP2 converts h, the head of a response to a request with this method. h must have
+// passed CheckResponse. ended means that the response has no body.
 func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
 	r.Reset()
 	t := append(r.text[:0], "HTTP/1.1 "...)
@@ -227,8 +227,8 @@ func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
 	return nil
 }
 
-// ReadSwitched converts h, a 2xx that accepts the extended CONNECT of Extend, to the
-// 101 for an HTTP/1 client.
+// ReadSwitched converts h to the 101 for an HTTP/1 client. h must be a 2xx that accepts
+// the extended CONNECT of Extend.
 func (r *Response) ReadSwitched(h *h2.Head, accept []byte) error {
 	r.Reset()
 	t := append(r.text[:0], "HTTP/1.1 101 Switching Protocols\r\n"...)

@@ -7,16 +7,16 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// Upper bounds for the fields that the gate adds to a head. Forwarded grows the
-// most: an element of two octets in X-Forwarded-For becomes one of ten.
+// Upper bounds for the fields that the gate adds to a head. Forwarded grows most: an
+// element of two octets in X-Forwarded-For becomes one of ten octets.
 const (
 	listGrowth = 8
 	listExtra  = 1 << 10 // pseudo-fields, the peer's address and te
 )
 
-// FitsList reports whether the header list of the request over HTTP/2, as
-// AppendHTTP2 writes it, is at most limit octets long (RFC 9113 section 6.5.2).
-// If the head is far below the limit, the fields are not counted one by one.
+// FitsList reports whether the header list that AppendHTTP2 writes for the request has at
+// most limit octets (RFC 9113 section 6.5.2). If the head is far below the limit, the
+// fields are not counted one by one.
 func (r *Request) FitsList(limit int, peer netip.Addr, defaultHost []byte, scheme string) bool {
 	bound := len(r.Raw) + fieldOverhead*len(r.Fields) + len(r.traceLines()) + len(defaultHost)
 	if listGrowth*bound+listExtra <= limit {
@@ -30,8 +30,8 @@ func (r *Request) FitsList(limit int, peer netip.Addr, defaultHost []byte, schem
 // fieldOverhead is added for each field of a header list.
 const fieldOverhead = 32
 
-// TrailersFit reports whether the trailers, field lines each with its CRLF, make a
-// header list of at most limit octets.
+// TrailersFit reports whether the header list of the trailers has at most limit octets.
+// lines are field lines, each with its CRLF.
 func TrailersFit(lines []byte, limit int) bool {
 	if len(lines)+fieldOverhead*bytes.Count(lines, []byte{'\n'}) <= limit {
 		return true

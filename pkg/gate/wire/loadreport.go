@@ -7,17 +7,17 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/orca"
 )
 
-// LoadReport is where the response to a request has its ORCA load report.
+// LoadReport tells where the response to a request carries its ORCA load report.
 type LoadReport uint8
 
 // The states of a load report.
 const (
-	LoadReportUntouched LoadReport = iota // the gate adds none
-	LoadReportSent                        // it was in the head: trailers do not repeat it
-	LoadReportDue                         // it belongs into the trailers
+	LoadReportUntouched LoadReport = iota // the gate adds no load report
+	LoadReportSent                        // the report was in the head, so the trailers must not repeat it
+	LoadReportDue                         // the report belongs in the trailers
 )
 
-// LoadFormat returns the format of load report that the request asks for.
+// LoadFormat returns the format of the load report that the request asks for.
 func (r *Request) LoadFormat() orca.Format {
 	if !r.hasRare {
 		return orca.None
@@ -25,13 +25,13 @@ func (r *Request) LoadFormat() orca.Format {
 	return r.rare.loadFormat
 }
 
-// SetLoadReport notes the format and the state of the load report.
+// SetLoadReport sets the format and the state of the load report.
 func (r *Request) SetLoadReport(f orca.Format, state LoadReport) {
 	m := r.ensureRare()
 	m.loadFormat, m.loadReport = f, state
 }
 
-// LoadReport returns what SetLoadReport was given.
+// LoadReport returns the state set by SetLoadReport.
 func (r *Request) LoadReport() LoadReport {
 	if !r.hasRare {
 		return LoadReportUntouched
@@ -39,8 +39,8 @@ func (r *Request) LoadReport() LoadReport {
 	return r.rare.loadReport
 }
 
-// LoadReport returns the load report in the head of a response; nil if it has none. It
-// fails if the head has more than one or one that cannot be read.
+// LoadReport returns the load report in the head of a response; nil = the head has none.
+// It returns an error if the head has several reports or an unreadable one.
 func (r *Response) LoadReport() (report *orca.Report, err error) {
 	for i := range r.Fields {
 		f := &r.Fields[i]
@@ -57,7 +57,7 @@ func (r *Response) LoadReport() (report *orca.Report, err error) {
 	return report, nil
 }
 
-// ReplaceLoadReport puts Framing.Load in the position of the load report that came.
+// ReplaceLoadReport puts Framing.Load in the position of the received load report.
 func (r *Response) ReplaceLoadReport() {
 	for i := range r.Fields {
 		if f := &r.Fields[i]; f.kind == field.LoadReport {
@@ -66,8 +66,8 @@ func (r *Response) ReplaceLoadReport() {
 	}
 }
 
-// CutLoadReport returns trailers without their load report, and that report if it can be
-// read. The trailers are field lines, each with its CRLF.
+// CutLoadReport returns trailers without their load report. It also returns that report,
+// if it can be read. The trailers are field lines, each with its CRLF.
 func CutLoadReport(trailers []byte) (rest []byte, report *orca.Report) {
 	for line := range bytes.SplitAfterSeq(trailers, []byte("\r\n")) {
 		name, value, _ := bytes.Cut(line, []byte{':'})

@@ -8,18 +8,19 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// A part is what the forwarded head has in the position of a received field. Reading
-// the head decides it (Request.readField, Response.readFields); the writers of both
-// protocols, appendHTTP1 and appendHTTP2, only follow.
+// A part is what the forwarded head has in the position of a received field. The part is
+// chosen when the head is read (Request.readField, Response.readFields). The writers of
+// the two protocols, appendHTTP1 and appendHTTP2, only apply it.
 type part uint8
 
-// The parts. Generated lines take the position of the first received field that they
-// replace; those that replace none follow the received fields, in this order.
+// The parts. A generated line takes the position of the first received field that it
+// replaces. Generated lines that replace no field follow the received fields, in this
+// order.
 const (
 	unchanged   part = iota
 	notHTTP2         // unchanged over HTTP/1, dropped over HTTP/2
 	notExtended      // unchanged, but dropped in extended CONNECT (RFC 8441)
-	trailerLine      // a Trailer without the fields that must not trail
+	trailerLine      // a Trailer field without the names that are not allowed as trailers
 	dropped
 
 	hostLine
@@ -27,19 +28,20 @@ const (
 	forwardedLine
 	traceContextLines
 	dateLine
-	framingLine // delimits the body
+	framingLine // the field that delimits the body
 	teLine
 	requestStartLine
 	serverTimingLine
 	loadReportLine
-	upgradeLines  // of a request: Connection and Upgrade
-	switchLine    // of a 101: Connection
-	closeLine     // of another response: Connection
-	keepAliveLine // likewise
+	upgradeLines  // Connection and Upgrade of a request
+	switchLine    // Connection of a 101
+	closeLine     // Connection of another response
+	keepAliveLine // Connection of another response
 	partCount
 )
 
-// hpackNames are the parts of one line with a name in a table of HPACK.
+// hpackNames has the parts that consist of one line and whose name is in a table of
+// HPACK.
 var hpackNames = [partCount]h2.Name{forwardedForLine: h2.NameForwardedFor, dateLine: h2.NameDate, framingLine: h2.NameContentLength,
 	teLine: h2.NameTE, trailerLine: h2.NameTrailer}
 
@@ -52,24 +54,24 @@ func (s *parts) add(p part, wanted bool) {
 	}
 }
 
-// take removes p from the set, and reports whether it was there.
+// take removes p from the set. It reports whether p was in the set.
 func (s *parts) take(p part) bool {
 	was := *s
 	*s &^= 1 << p
 	return *s != was
 }
 
-// outgoing is a message on its way out, with the content of its generated lines.
+// outgoing is a message to be sent, together with the content of its generated lines.
 type outgoing struct {
 	*Head
 	request  *Request // nil: the message is a response
-	chunked  bool     // Transfer-Encoding delimits the body, not Content-Length
-	extended bool     // of extended CONNECT
+	chunked  bool     // Transfer-Encoding delimits the body; otherwise Content-Length does
+	extended bool     // the request is an extended CONNECT
 	length   int64
-	peer     netip.Addr // the client, of a request
-	timing   []byte     // value of Server-Timing, of a response; nil = none is added
-	load     []byte     // line of the load report, of a response; nil = none is added
-	fallback []byte     // value of a Host, in a response of a Date, that is missing
+	peer     netip.Addr // for a request: the client
+	timing   []byte     // for a response: value of Server-Timing; nil = none is added
+	load     []byte     // for a response: line with the load report; nil = none is added
+	fallback []byte     // value to use if the field is missing: Host of a request, Date of a response
 }
 
 // generated returns the lines that the gate generates for a request.
@@ -79,7 +81,7 @@ func (r *Request) generated(http2 bool) (lines parts) {
 	lines.add(traceContextLines, len(r.traceLines()) > 0)
 	lines.add(teLine, r.teTrailers)
 	lines.add(requestStartLine, r.start() != 0)
-	if http2 { // :authority, END_STREAM and :protocol say the rest
+	if http2 { // :authority, END_STREAM and :protocol replace the other lines
 		lines.add(framingLine, r.Body == BodyLength && r.Protocol() == nil)
 		return lines
 	}
@@ -89,11 +91,12 @@ func (r *Request) generated(http2 bool) (lines parts) {
 	return lines
 }
 
-// Framing says how a client gets a response. The first three are for HTTP/1.
+// Framing determines how a response is sent to a client. The first three fields are for
+// HTTP/1.
 type Framing struct {
-	Chunked   bool // Transfer-Encoding: chunked
-	Close     bool // the connection ends with it
-	KeepAlive bool // say so to an HTTP/1.0 client
+	Chunked   bool // the body has Transfer-Encoding: chunked
+	Close     bool // the connection ends after the response
+	KeepAlive bool // an HTTP/1.0 client must be told that the connection stays open
 	Interim   bool
 
 	Timing []byte // value of Server-Timing; nil = none is added
@@ -115,8 +118,8 @@ func (r *Response) generated(http2 bool, f Framing) (lines parts) {
 	return lines
 }
 
-// generate appends a part as lines of HTTP/1, each with its CRLF. f is the received
-// field that it replaces, or nil.
+// generate appends a part as HTTP/1 lines, each with its CRLF. f is the received field
+// that the part replaces; nil = none.
 func (o *outgoing) generate(dst []byte, p part, f *Field) []byte {
 	switch p {
 	case hostLine:
@@ -153,8 +156,8 @@ func (o *outgoing) generate(dst []byte, p part, f *Field) []byte {
 	return dst
 }
 
-// appendFraming appends the field that delimits the body. A Content-Length keeps the
-// case of the received name.
+// appendFraming appends the field that delimits the body. A Content-Length keeps the name
+// of the received field in its original case.
 func (o *outgoing) appendFraming(dst []byte, received *Field) []byte {
 	switch {
 	case o.chunked:
@@ -169,7 +172,8 @@ func (o *outgoing) appendFraming(dst []byte, received *Field) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendUpgrade offers the protocols that are forwarded.
+// appendUpgrade appends Connection and Upgrade fields that offer the protocols that are
+// forwarded.
 func (h *Head) appendUpgrade(dst []byte) []byte {
 	dst = append(dst, "Connection: Upgrade\r\nUpgrade: "...)
 	sep := ""

@@ -6,25 +6,26 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// repair rewrites a response head where RFC 9112 permits it for a proxy: lines that all
-// end in a bare LF (section 2.2), white space between a name and its colon (section
-// 5.1), line folding (section 5.2).
+// repair rewrites a response head in the ways that RFC 9112 permits a proxy. It repairs
+// three faults: all lines end in a bare LF (section 2.2), white space between a name and
+// its colon (section 5.1), and folded lines (section 5.2).
 //
-// It does not repair a head that another parser could read differently: one with both
-// LF and CRLF line ends, or with any of this in a field that frames the body.
+// It does not repair a head that another parser could read differently. That is a head
+// with both LF and CRLF line ends, or with one of these faults in a field that frames the
+// body.
 type repair struct {
-	clean    []byte // repaired lines so far
+	clean    []byte // the lines repaired until now
 	size     int    // length of the received head; 0 = incomplete
-	scanned  int    // no line end before this position
+	scanned  int    // no line ends before this position
 	line     int    // start of the current line
-	checked  int    // the current line is checked up to here
-	active   bool   // Scan has rejected the head
+	checked  int    // position up to which the current line has been checked
+	active   bool   // Scan has rejected the head, so repair reads it
 	bareLF   bool   // the first line ended in a bare LF
 	lastKind field.Kind
 }
 
-// ScanResponse is Scan, but repairs a head that Scan rejects, if possible. Raw is the
-// repaired head; Size returns its received length.
+// ScanResponse is Scan, but it also tries to repair a head that Scan rejects. Raw is the
+// repaired head; Size returns its length as received.
 func (r *Response) ScanResponse(b []byte) (bool, error) {
 	if !r.repair.active {
 		complete, err := r.Scan(b)
@@ -44,7 +45,7 @@ func (r *Response) ScanResponse(b []byte) (bool, error) {
 	return complete, err
 }
 
-// Size returns the received length of the head.
+// Size returns the length of the head as received.
 func (r *Response) Size() int {
 	if r.repair.active {
 		return r.repair.size
@@ -84,8 +85,8 @@ func (p *repair) scan(b []byte) (bool, error) {
 	}
 }
 
-// checkPartial rejects an incomplete line that cannot become valid, instead of waiting
-// for more bytes.
+// checkPartial rejects an incomplete line that cannot become valid, so that the gate does
+// not wait for more bytes.
 func (p *repair) checkPartial(b []byte) error {
 	rest := b[p.checked:]
 	if n := len(rest); n > 0 && rest[n-1] == '\r' {
@@ -134,11 +135,11 @@ func (p *repair) addLine(line []byte) bool {
 	return true
 }
 
-// addFold appends a folded line to the previous value, after a space. It rejects an
-// empty continuation, which could be read as the end of the head, and one that looks
-// like a framing field.
+// addFold appends a continuation line to the previous value, after a space. It rejects an
+// empty continuation, which could be read as the end of the head. It also rejects a
+// continuation that looks like a framing field.
 func (p *repair) addFold(text []byte) bool {
-	first := bytes.IndexByte(p.clean, '\n') == len(p.clean)-1 // no field before it
+	first := bytes.IndexByte(p.clean, '\n') == len(p.clean)-1 // there is no field before it
 	if name, value := cutName(text); first || len(text) == 0 || isFraming(p.lastKind) || value != nil && isFraming(field.Of(name)) {
 		return false
 	}
@@ -148,8 +149,8 @@ func (p *repair) addFold(text []byte) bool {
 	return true
 }
 
-// cutName splits a field line into its name and the rest from the colon on; value is
-// nil if there is no name with a colon.
+// cutName splits a field line into its name and the rest, which begins with the colon.
+// value is nil if the line does not begin with a name and a colon.
 func cutName(line []byte) (name, value []byte) {
 	n := 0
 	for n < len(line) && field.IsToken(line[n]) {

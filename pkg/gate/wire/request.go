@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/orca"
 )
 
-// BodyKind is how a body is delimited (RFC 9112 section 6.3).
+// BodyKind tells how a body is delimited (RFC 9112 section 6.3).
 type BodyKind uint8
 
 const (
@@ -22,38 +22,38 @@ const (
 type Request struct {
 	Head
 	Method          []byte
-	Target          []byte // as forwarded
+	Target          []byte // target as forwarded
 	Minor           int
 	Length          int64
 	Conn            Connection
 	Body            BodyKind
-	Expect          bool // 100-continue
-	Upgrade         bool // asks for a protocol that may be forwarded
+	Expect          bool // Expect has 100-continue
+	Upgrade         bool // the client asks for a protocol that may be forwarded
 	teTrailers      bool // TE contains trailers
-	Proxied         bool // forwarded by the activator
+	Proxied         bool // the activator forwarded the request
 	proxySeen       bool
 	Asterisk        bool        // OPTIONS *
 	HTTP2           bool        // received over HTTP/2
 	traced          bool        // rare.trace has a field
 	hasTrailerField bool        // the head has a Trailer field
-	hasRare         bool        // some field of rare is set
-	rare            *rareFields // nil: no request has needed it yet
+	hasRare         bool        // at least one field of rare is set
+	rare            *rareFields // nil: no request of this struct has needed it yet
 
 	hosts     hosts
 	hops      hops
 	userAgent []byte
 }
 
-// rareFields holds what few requests contain. A Request keeps the allocation for later
-// requests.
+// rareFields holds the fields that few requests have. Once allocated, it is kept for
+// later requests.
 type rareFields struct {
 	trace                     gate.TraceFields
 	networkProbe, networkHash []byte
 	routeTag, defaultRoute    []byte
 	hasDefaultRoute           bool
 	protocol                  []byte
-	traceLines                []byte // field lines that replace the trace context; nil = unchanged
-	start                     int64  // X-Request-Start, in µs since 1970; 0 = not added
+	traceLines                []byte // field lines that replace the trace context; nil = it is forwarded unchanged
+	start                     int64  // value of X-Request-Start, in µs since 1970; 0 = the field is not added
 	loadFormat                orca.Format
 	loadReport                LoadReport
 }
@@ -67,8 +67,8 @@ func (r *Request) ensureRare() *rareFields {
 	return r.rare
 }
 
-// Protocol returns :protocol of extended CONNECT, which r otherwise represents as an
-// upgrade (RFC 8441); nil = not extended CONNECT.
+// Protocol returns the value of :protocol of an extended CONNECT; nil = r is none. In
+// other respects r represents it as an upgrade (RFC 8441).
 func (r *Request) Protocol() []byte {
 	if !r.hasRare {
 		return nil
@@ -76,11 +76,11 @@ func (r *Request) Protocol() []byte {
 	return r.rare.protocol
 }
 
-// ExtendedConnect reports whether the client sent extended CONNECT. Extend does
-// not change that.
+// ExtendedConnect reports whether the client sent an extended CONNECT. Extend does not
+// change the result.
 func (r *Request) ExtendedConnect() bool { return r.HTTP2 && r.Protocol() != nil }
 
-// UndoExtend reverses Extend.
+// UndoExtend undoes Extend.
 func (r *Request) UndoExtend() {
 	if r.hasRare {
 		r.rare.protocol = nil
@@ -114,8 +114,8 @@ func (r *Request) Probe() gate.ProbeHeaders {
 	return h
 }
 
-// Parse parses the complete head and its framing, and rejects what two parsers could
-// read differently.
+// Parse parses the complete head and its framing. It rejects a head that two parsers
+// could read differently.
 func (r *Request) Parse() error {
 	if err := r.startLine(); err != nil {
 		return err
@@ -159,7 +159,8 @@ func (r *Request) startLine() error {
 	return r.readTarget(rest[:v])
 }
 
-// readVersion parses HTTP/1.x; a minor version above 1 is treated as 1.
+// readVersion parses HTTP/1.x and returns the minor version. A minor version above 1
+// counts as 1.
 func readVersion(v []byte) (int, error) {
 	if len(v) != 8 || string(v[:5]) != "HTTP/" || v[6] != '.' || !field.IsDigit(v[5]) || !field.IsDigit(v[7]) {
 		return 0, ErrMalformed
@@ -173,8 +174,8 @@ func readVersion(v []byte) (int, error) {
 	return 1, nil
 }
 
-// counts counts fields that are allowed once, and list elements that are allowed
-// maxOptions times.
+// counts counts fields that may occur once, and list elements of which maxOptions are
+// allowed.
 type counts struct{ lengths, codings, listed, announced int }
 
 func (r *Request) readFields() error {
@@ -206,8 +207,8 @@ func (r *Request) readFields() error {
 	return nil
 }
 
-// HasBody reports whether a body follows the head. A Content-Length of 0 means no
-// body.
+// HasBody reports whether a body follows the head. A Content-Length of 0 means that there
+// is none.
 func (r *Request) HasBody() bool {
 	return r.Body != NoBody && (r.Body != BodyLength || r.Length > 0)
 }
@@ -271,14 +272,14 @@ func (r *Request) readField(f *Field, n *counts) error {
 	return nil
 }
 
-// countList counts the elements of a list, and reports whether it is short enough to be
-// parsed.
+// countList adds the elements of a list to the count. It reports whether the total is
+// small enough for the list to be parsed.
 func (n *counts) countList(v []byte) bool {
 	n.listed += countElements(v)
 	return n.listed <= maxOptions
 }
 
-// noteField stores the value of a field that the gate uses or observes.
+// noteField stores the value of a field that the gate or an observer uses.
 func (r *Request) noteField(f *Field, v []byte) {
 	switch f.kind {
 	case field.UserAgent:
@@ -317,7 +318,7 @@ func (r *Request) noteField(f *Field, v []byte) {
 	}
 }
 
-// replace sets the part for all fields of a kind.
+// replace sets p as the part of all fields of a kind.
 func (r *Request) replace(kind field.Kind, p part) {
 	for i := range r.Fields {
 		if r.Fields[i].kind == kind {
@@ -326,14 +327,14 @@ func (r *Request) replace(kind field.Kind, p part) {
 	}
 }
 
-// ReplaceTrace replaces the received trace context by lines.
+// ReplaceTrace replaces the received trace context fields by lines.
 func (r *Request) ReplaceTrace(lines []byte) {
 	r.ensureRare().traceLines = lines
 	r.replace(field.Trace, dropped)
 }
 
-// SetStart adds X-Request-Start with an instant in µs since 1970, unless a received
-// field of that name is forwarded. Call Distrust, if at all, before it.
+// SetStart adds X-Request-Start, unless a received field of that name is forwarded.
+// micros is in µs since 1970. If Distrust is called, call it before SetStart.
 func (r *Request) SetStart(micros int64) {
 	for i := range r.Fields {
 		if f := &r.Fields[i]; f.out != dropped && field.EqualFold(r.name(f), "x-request-start") {
@@ -343,7 +344,7 @@ func (r *Request) SetStart(micros int64) {
 	r.ensureRare().start = micros
 }
 
-// start returns the instant set by SetStart.
+// start returns the time set by SetStart.
 func (r *Request) start() int64 {
 	if !r.hasRare {
 		return 0
@@ -351,9 +352,9 @@ func (r *Request) start() int64 {
 	return r.rare.start
 }
 
-// Distrust discards the statements of an untrusted client about itself and others: it
-// is not Proxied, has no route tag, and its fields that only trusted sources may send
-// are not forwarded.
+// Distrust discards what an untrusted client says about itself and others. The request is
+// then not Proxied and has no route tag. Fields that only trusted sources may send are
+// not forwarded.
 func (r *Request) Distrust() {
 	for i := range r.Fields {
 		f := &r.Fields[i]
@@ -401,7 +402,7 @@ func setFirst(dst *[]byte, v []byte) {
 	}
 }
 
-// readCoding accepts only `chunked`. Other codings are unknown; an empty list and a
+// readCoding accepts only `chunked`. Other codings are unknown. An empty list and a
 // repeated chunked are malformed.
 func readCoding(v []byte) error {
 	switch {

@@ -16,12 +16,12 @@ type Response struct {
 	Conn           Connection
 	Body           BodyKind
 	Length         int64
-	hasLength      bool   // the forwarded head has a Content-Length, which is Length
-	announcesBody  bool   // some field announces a body
-	addLength      bool   // the message ended with the head, without a length field
-	receivedLength []byte // received length, for comparing repeated Content-Length values
+	hasLength      bool   // the forwarded head has a Content-Length, whose value is Length
+	announcesBody  bool   // at least one field announces a body
+	addLength      bool   // the message ended with the head and had no length field
+	receivedLength []byte // received length value, with which repeated Content-Length values are compared
 	hasDate        bool
-	keepAlive      time.Duration // timeout of Keep-Alive, plus one; 0 = none
+	keepAlive      time.Duration // timeout in Keep-Alive, plus one; 0 = none
 	repair         repair
 }
 
@@ -113,11 +113,11 @@ func (r *Response) readFields(method []byte) error {
 	return nil
 }
 
-// KeepAlive returns how long the container announces to keep the idle connection open;
-// false if it does not.
+// KeepAlive returns the time for which the container keeps the idle connection open. It
+// returns false if the container has not announced it.
 func (r *Response) KeepAlive() (time.Duration, bool) { return r.keepAlive - 1, r.keepAlive > 0 }
 
-// readKeepAlive parses the timeout parameter, in seconds, of Keep-Alive (RFC 2068
+// readKeepAlive parses the parameter timeout of Keep-Alive, which is in seconds (RFC 2068
 // section 19.7.1.1).
 func (r *Response) readKeepAlive(v []byte) {
 	if countElements(v) > maxOptions {
@@ -133,7 +133,7 @@ func (r *Response) readKeepAlive(v []byte) {
 	})
 }
 
-// maxLengthBytes limits the length of a Content-Length value that is parsed.
+// maxLengthBytes is the maximum length of a Content-Length value that is parsed.
 const maxLengthBytes = 1 << 10
 
 // readLength parses Content-Length. Repeated values, in a list or in several lines,
@@ -158,8 +158,8 @@ func (r *Response) readLength(v []byte) bool {
 }
 
 // AnnouncesBody reports whether the head announces a body that its status or the method
-// forbids (RFC 9112 section 6.3). If the container sends it anyway, it would be read as
-// the response to the next request.
+// forbids (RFC 9112 section 6.3). If the container sent that body, the gate would read it
+// as the response to the next request.
 func (r *Response) AnnouncesBody() bool { return r.announcesBody && r.Body == NoBody }
 
 // Offers reports whether a 101 names at least one protocol, and only protocols that
@@ -193,13 +193,13 @@ func (r *Request) offersProtocol(name []byte) bool {
 	return false
 }
 
-// Reusable reports whether the container's connection may carry another request after
-// this response.
+// Reusable reports whether the connection to the container may carry another request
+// after this response.
 func (r *Response) Reusable() bool {
 	return r.Body != BodyUntilClose && !r.Conn.Close && (r.Minor > 0 || r.Conn.KeepAlive)
 }
 
-// OutcomeOf returns the outcome for an error of parsing a request head.
+// OutcomeOf returns the outcome for an error from parsing a request head.
 func OutcomeOf(err error) gate.Outcome {
 	switch err {
 	case ErrTooLarge:

@@ -21,20 +21,21 @@ func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []
 	return o.appendHTTP1(dst, run, r.generated(false))
 }
 
-// AppendHead appends the head for the client over HTTP/1. date is the default Date.
+// AppendHead appends the head for the client over HTTP/1. date is the value of Date if
+// the response has none.
 func (r *Response) AppendHead(dst []byte, framing Framing, date []byte) []byte {
 	dst = growFor(dst, r.Raw)
 	dst = append(dst, "HTTP/1.1"...)
 	run := len("HTTP/1.1")
-	if int(r.startEnd) == len("HTTP/1.1 200") { // RFC 9112 section 4: the space is required
+	if int(r.startEnd) == len("HTTP/1.1 200") { // RFC 9112 section 4: the space after the status is required
 		dst, run = append(append(dst, r.Raw[run:r.startEnd]...), ' '), int(r.startEnd)
 	}
 	o := &outgoing{Head: &r.Head, chunked: framing.Chunked, length: r.Length, timing: framing.Timing, load: framing.Load, fallback: date}
 	return o.appendHTTP1(dst, run, r.generated(false, framing))
 }
 
-// appendHTTP1 appends the head from position run. Consecutive unchanged lines are
-// copied at once.
+// appendHTTP1 appends the head from the position run on. Consecutive unchanged lines are
+// copied in one step.
 func (o *outgoing) appendHTTP1(dst []byte, run int, lines parts) []byte {
 	h := o.Head
 	for i := range h.Fields {
@@ -76,8 +77,8 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 	return o.appendHTTP2(dst, e, r.generated(true))
 }
 
-// AppendHTTP2 appends the field block of the head for the client over HTTP/2. date is
-// the default Date. A 101 becomes a 200 (RFC 8441 section 5).
+// AppendHTTP2 appends the field block of the head for the client over HTTP/2. date is the
+// value of Date if the response has none. A 101 becomes a 200 (RFC 8441 section 5).
 func (r *Response) AppendHTTP2(dst []byte, e *h2.Encoder, framing Framing, date []byte) []byte {
 	status := r.Status
 	if status == 101 {
@@ -112,7 +113,7 @@ func (o *outgoing) appendHTTP2(dst []byte, e *h2.Encoder, lines parts) []byte {
 	return dst
 }
 
-// encode is generate for a field block.
+// encode is generate for an HTTP/2 field block.
 func (o *outgoing) encode(dst []byte, e *h2.Encoder, p part, f *Field) []byte {
 	var room [128]byte
 	lines := room[:0]
@@ -137,11 +138,11 @@ func AppendLines(dst []byte, e *h2.Encoder, lines []byte) []byte {
 	return dst
 }
 
-// growFor allocates memory for a long head at once. Growing line by line would produce
-// several times its size in garbage.
+// growFor allocates the memory for a long head in one step. If it grew line by line,
+// several times its size would become garbage.
 func growFor(dst, head []byte) []byte {
 	const long = 4 << 10
-	if n := len(head) + 512; n > long && n > cap(dst)-len(dst) { // 512 bytes for the fields that the gate adds
+	if n := len(head) + 512; n > long && n > cap(dst)-len(dst) { // reserve 512 bytes for the fields that the gate adds
 		return slices.Grow(dst, n)
 	}
 	return dst

@@ -38,8 +38,8 @@ func (r *Request) readTarget(t []byte) error {
 	return nil
 }
 
-// hasBlank reports whether t contains a space or a tab. For a short t a loop is
-// faster than two searches.
+// hasBlank reports whether t contains a space or a tab. For a short t, the loop is faster
+// than two searches.
 func hasBlank(t []byte) bool {
 	const short = 32
 	if len(t) > short {
@@ -53,9 +53,10 @@ func hasBlank(t []byte) bool {
 	return false
 }
 
-// asciiTarget returns t with each byte above 0x7f percent-encoded. A URI has none (RFC
-// 3986 section 2); HTTP/1 clients and containers tolerate them, but some HTTP/2 servers
-// (hypercorn) close the connection, with the requests of other clients.
+// asciiTarget returns t with each byte above 0x7f percent-encoded. A URI has no such
+// bytes (RFC 3986 section 2). HTTP/1 clients and containers tolerate them. Some HTTP/2
+// servers, such as hypercorn, close the connection, which ends the requests of other
+// clients too.
 func asciiTarget(t []byte) []byte {
 	const hex = "0123456789ABCDEF"
 	i := 0
@@ -76,9 +77,9 @@ func asciiTarget(t []byte) []byte {
 	return encoded
 }
 
-// validEscaping reports whether two hexadecimal digits follow each percent sign.
-// It scans a few bytes in a loop before it calls a search: a search costs as much
-// as a dozen bytes, and a path may consist of percent signs.
+// validEscaping reports whether two hexadecimal digits follow each percent sign. It scans
+// a few bytes in a loop before it calls a search function. The call costs as much as a
+// dozen bytes of the loop, and a path may consist of percent signs.
 func validEscaping(path []byte) bool {
 	const near = 16
 	for {
@@ -106,8 +107,8 @@ func validEscaping(path []byte) bool {
 	}
 }
 
-// absoluteForm splits an absolute-form target (RFC 9112 section 3.2.2) into
-// its authority, kept in r.hosts.origin, and path with query, which may be empty.
+// absoluteForm splits a target in absolute form (RFC 9112 section 3.2.2). It stores the
+// authority in r.hosts.origin. It returns the path with the query, which may be empty.
 func (r *Request) absoluteForm(t []byte) ([]byte, bool) {
 	switch {
 	case field.HasPrefixFold(t, "http://"):

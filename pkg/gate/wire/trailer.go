@@ -2,25 +2,25 @@ package wire
 
 import "github.com/queuegate/queuegate/pkg/gate/internal/field"
 
-// onlyAllowedTrailers reports whether a Trailer field names only fields that are
-// allowed as trailers.
+// onlyAllowedTrailers reports whether a Trailer field names only fields that are allowed
+// as trailers.
 func onlyAllowedTrailers(v []byte) bool {
 	return eachOption(v, field.IsAllowedTrailer)
 }
 
 // announce decides whether a Trailer field with the value v is forwarded. announced is
-// the number of fields that the head has announced so far.
+// the number of fields that the Trailer fields of the head have announced, including v.
 func (f *Field) announce(v []byte, announced int) {
 	switch {
 	case announced > maxOptions:
-		f.out = dropped // only a hint: drop it instead of parsing a long list
+		f.out = dropped // Trailer is only a hint: drop it instead of parsing a long list
 	case !onlyAllowedTrailers(v):
 		f.out = max(f.out, trailerLine)
 	}
 }
 
 // appendTrailer appends a Trailer field without the names that are not allowed as
-// trailers; nothing if none is left.
+// trailers. If no name is left, it appends nothing.
 func appendTrailer(dst, v []byte) []byte {
 	sep := "Trailer: "
 	eachOption(v, func(name []byte) bool {
@@ -42,7 +42,6 @@ func (r *Request) AnnouncesTrailers() bool {
 	return r.hasTrailerField && (r.Body == BodyChunked || r.HTTP2 && r.Body != NoBody)
 }
 
-// MayHaveTrailers reports whether unannounced trailers may follow the body: it has
-// no length, and the request is not a gRPC call, because those have no request
-// trailers.
+// MayHaveTrailers reports whether unannounced trailers may follow the body. It is true if
+// the body has no length, except for gRPC calls, which have no request trailers.
 func (r *Request) MayHaveTrailers() bool { return r.Body == BodyChunked && !r.GRPC() }

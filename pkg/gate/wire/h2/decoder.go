@@ -3,7 +3,7 @@ package h2
 import "cmp"
 
 // Decoder is the HPACK decoder of one direction of a connection (RFC 7541). Its table
-// has at most the default SETTINGS_HEADER_TABLE_SIZE, because the gate announces no
+// never exceeds the default SETTINGS_HEADER_TABLE_SIZE, because the gate announces no
 // other size.
 type Decoder struct {
 	MaxList int // maximum header list size in octets (RFC 9113 section 6.5.2); 0 = DefaultMaxList
@@ -11,9 +11,9 @@ type Decoder struct {
 	table table
 }
 
-// MaxListExcess limits header lists to this multiple of MaxList. Fields beyond MaxList
-// are not stored, but they still update the table, so that the connection remains
-// usable.
+// MaxListExcess is the multiple of MaxList that a header list must not exceed. Fields
+// between MaxList and that limit are not stored, but they still update the table. So the
+// connection remains usable.
 const MaxListExcess = 4
 
 var (
@@ -29,16 +29,16 @@ func hpackError(reason string) *Error {
 	return connectionError(CompressionError, FaultCompression, reason)
 }
 
-// Decode decodes a whole field block into h. Any error ends the connection, because the
-// tables are no longer synchronized.
+// Decode decodes a whole field block into h. After an error the connection must be
+// closed, because the tables of the two sides may differ.
 //
-// The cost of a block is bounded regardless of its compression: its text needs no more
-// memory than MaxList and two tables, and no more time than MaxListExcess lists of
-// MaxList.
+// The cost of a block is bounded, even if it is highly compressed. Its text needs at most
+// the memory of MaxList and two tables, and at most the time of MaxListExcess lists of
+// the size MaxList.
 func (d *Decoder) Decode(block []byte, h *Head) *Error {
 	h.Reset()
 	l := limit(cmp.Or(d.MaxList, DefaultMaxList))
-	updates := true // table size updates are allowed
+	updates := true // table size updates are allowed at this position
 	for len(block) > 0 {
 		var err *Error
 		switch c := block[0]; {
@@ -63,14 +63,15 @@ func (d *Decoder) Decode(block []byte, h *Head) *Error {
 	return nil
 }
 
-// limit is the maximum size of a header list.
+// limit is the maximum size of a header list in octets.
 type limit int
 
-// maxText returns the maximum length of a string that the list or the table may have
-// space for.
+// maxText returns the maximum length of a string that may still fit into the list or the
+// table.
 func (l limit) maxText(h *Head) int { return max(int(l)-len(h.text), DefaultTableSize) }
 
-// addSize adds a field to the size of the list and reports whether to store it.
+// addSize adds size to the size of the list. store reports whether the field must be
+// stored.
 func (l limit) addSize(h *Head, size int) (store bool, err *Error) {
 	h.Size += size
 	if h.Size <= int(l) && len(h.Fields) < MaxFields && !h.TooLarge {
@@ -119,8 +120,8 @@ func (d *Decoder) indexed(b []byte, h *Head, l limit) ([]byte, *Error) {
 	return b, err
 }
 
-// literal decodes a literal field (RFC 7541 section 6.2) and adds it to the table if it
-// is to be indexed.
+// literal decodes a literal field (RFC 7541 section 6.2). If the representation says so,
+// it adds the field to the table.
 func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 	c := b[0]
 	b = b[1:]
@@ -142,8 +143,8 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 		return skipLiteral(b, i == 0, h, l)
 	}
 
-	// The text is appended to h.text even if the field is not stored; it is then
-	// removed once the table has a copy.
+	// Append the text to h.text even if the field is not stored. It is removed when the
+	// table has copied it.
 	at := len(h.text)
 	b, id, bad, fits, err := d.literalName(b, i, h, l)
 	if err != nil {
@@ -156,7 +157,7 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 		return nil, err
 	}
 	if fits == tooLong || fitsToo == tooLong {
-		// Neither the list nor the table has space for it.
+		// Neither the list nor the table has space for the field.
 		h.text = h.text[:at]
 		if index {
 			d.table.shrink(0)
@@ -182,8 +183,8 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 	return b, err
 }
 
-// literalName decodes the name of a literal: entry i of the tables or, for i = 0, a
-// string. It appends the name to h.text unless it has an id.
+// literalName decodes the name of a literal. The name is that of entry i of the tables
+// or, if i is 0, a string. It is appended to h.text unless it has an id.
 func (d *Decoder) literalName(b []byte, i uint32, h *Head, l limit) (rest []byte, id Name, flags fieldFlags, fits decoded, err *Error) {
 	switch {
 	case i == 0:

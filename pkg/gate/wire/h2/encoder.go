@@ -11,29 +11,31 @@ import (
 // Encoder is the HPACK encoder of one direction of a connection (RFC 7541). The zero
 // value has a table of the default SETTINGS_HEADER_TABLE_SIZE.
 //
-// Fields of a block are appended between BeginHeaders and EndHeaders. Everything
-// appended must be sent in the same order.
+// The fields of a block are appended between BeginHeaders and EndHeaders. All bytes must
+// be sent in the order in which they were appended.
 type Encoder struct {
 	table table
-	index *index // nil until a field may be indexed
+	index *index // nil until a field may be indexed for the first time
 
-	resized bool // send the table size before the next field
-	shrunk  bool // before that, send that the table was emptied
+	resized bool // the table size must be sent before the next field
+	shrunk  bool // an update that empties the table must be sent before the table size
 
-	countOnly bool // count the fields, do not encode them
+	countOnly bool // count the size of the fields instead of encoding them
 	size      int  // total size of the counted fields
 }
 
-// NewCounter returns an Encoder that appends nothing and counts the size of the header
+// NewCounter returns an Encoder that appends nothing. It counts the size of the header
 // list.
 func NewCounter() Encoder { return Encoder{countOnly: true} }
 
-// Counted returns the size of the header list passed to a counter: name, value and
-// 32 octets for each field, uncompressed (RFC 9113 section 6.5.2).
+// Counted returns the size of the header list passed to a counter. Each field counts with
+// the lengths of its name and value, uncompressed, plus 32 octets (RFC 9113 section
+// 6.5.2).
 func (e *Encoder) Counted() int { return e.size }
 
-// index finds table entries by hash. It stores the low 16 bits of entry numbers. A
-// number that is outdated or not set leads to an entry that fails the comparison.
+// index finds table entries by hash. It stores the low 16 bits of entry numbers. An
+// outdated or unset number leads to an entry that fails the comparison, so it does no
+// harm.
 type index struct {
 	pairs [64]uint16    // by hash of name and value: the newest entry; entry.older is the next
 	names [32]uint16    // by hash of name and value: other bits of the latest hashes
@@ -41,8 +43,8 @@ type index struct {
 }
 
 const (
-	chainLimit  = 8  // maximum number of compared entries: an attacker can cause hash collisions
-	shortCookie = 20 // a shorter cookie in a table could be guessed by its length
+	chainLimit  = 8  // maximum number of entries compared, because an attacker can cause hash collisions
+	shortCookie = 20 // a shorter cookie in the table could be guessed
 )
 
 // SetTableSize applies the peer's SETTINGS_HEADER_TABLE_SIZE, up to DefaultTableSize
@@ -64,8 +66,8 @@ func (e *Encoder) resize(n int) {
 		return
 	}
 	if n > e.table.max() && e.resized {
-		// Both sizes must be sent. The decoder of x/net accepts two updates in one
-		// block only if the first one empties the table.
+		// Both sizes must be sent. If a block has two updates, the decoder of x/net
+		// accepts them only if the first one empties the table.
 		e.table.shrink(0)
 		e.shrunk = true
 	}
@@ -78,8 +80,8 @@ func (e *Encoder) AppendNamed(dst []byte, name Name, value []byte) []byte {
 	return e.field(dst, name, nameBytes[name], value, false)
 }
 
-// AppendField appends a field with a name in lower case; id = 0 if the Name is not
-// known. sensitive keeps the field out of all tables (RFC 7541 section 7.1.3).
+// AppendField appends a field whose name is in lower case. id is the Name of that name; 0
+// = it has none. sensitive keeps the field out of all tables (RFC 7541 section 7.1.3).
 func (e *Encoder) AppendField(dst []byte, id Name, name, value []byte, sensitive bool) []byte {
 	return e.field(dst, id, name, value, sensitive)
 }
@@ -101,7 +103,7 @@ func (e *Encoder) AppendText(dst, name, value []byte) []byte {
 	return e.field(dst, 0, lower, value, false)
 }
 
-// AppendStatus appends :status, three digits.
+// AppendStatus appends :status with its three digits.
 func (e *Encoder) AppendStatus(dst []byte, status int) []byte {
 	digits := [3]byte{'0' + byte(status/100), '0' + byte(status/10%10), '0' + byte(status%10)}
 	return e.AppendNamed(dst, NameStatus, digits[:])
@@ -156,8 +158,8 @@ func (e *Encoder) field(dst []byte, id Name, name, value []byte, never bool) []b
 	return dst
 }
 
-// isSecret reports values that must not be in a table, where an attacker who shares the
-// connection could probe for them (RFC 7541 section 7.1.3).
+// isSecret reports whether the value must not be in a table. An attacker who shares the
+// connection could probe the table for it (RFC 7541 section 7.1.3).
 func isSecret(id Name, value []byte) bool {
 	switch id {
 	case NameAuthorization, NameProxyAuthorization:
@@ -168,7 +170,7 @@ func isSecret(id Name, value []byte) bool {
 	return false
 }
 
-// find searches the table for a field.
+// find searches the table for a field. found reports that the value matches too.
 func (e *Encoder) find(id Name, name, value []byte, hash uint64) (i int, found bool) {
 	t := &e.table
 	number := e.index.pairs[hash%uint64(len(e.index.pairs))]
@@ -186,8 +188,9 @@ func (e *Encoder) find(id Name, name, value []byte, hash uint64) (i int, found b
 	return 0, false
 }
 
-// seenBefore reports whether the field was sent recently, and notes it. Only such
-// fields are indexed: request ids, lengths and dates would evict useful entries.
+// seenBefore reports whether the field was sent recently, and records it. Only fields
+// that were sent recently are indexed, because request ids, lengths and dates would evict
+// useful entries.
 func (x *index) seenBefore(hash uint64) bool {
 	last, rest := &x.seen[hash>>8%uint64(len(x.seen))], uint16(hash>>32)|1
 	for _, s := range last {
@@ -214,8 +217,8 @@ func (e *Encoder) insert(id Name, name, value []byte, nameHash, hash uint64) {
 	e.index.names[nameHash%uint64(len(e.index.names))] = number
 }
 
-// literal appends a field with a literal value, and a literal name if it is in no
-// table.
+// literal appends a field with a literal value. If the name is in no table, it is literal
+// too.
 func (e *Encoder) literal(dst []byte, repr byte, bits uint, id Name, name, value []byte, nameHash uint64) []byte {
 	if i := e.nameIndex(id, name, nameHash); i != 0 {
 		dst = appendInt(dst, repr, bits, i)
@@ -225,7 +228,7 @@ func (e *Encoder) literal(dst []byte, repr byte, bits uint, id Name, name, value
 	return e.appendString(dst, value)
 }
 
-// nameIndex returns the index of a name; 0 = in no table.
+// nameIndex returns the index of a name in the tables; 0 = the name is in no table.
 func (e *Encoder) nameIndex(id Name, name []byte, nameHash uint64) int {
 	if id != 0 && id <= staticLen {
 		return int(id)
@@ -241,8 +244,8 @@ func (e *Encoder) nameIndex(id Name, name []byte, nameHash uint64) int {
 	return 1 + staticLen + age
 }
 
-// appendUpdates appends dynamic table size updates: the minimum since the last block,
-// if necessary, and the current size (RFC 7541 section 4.2).
+// appendUpdates appends dynamic table size updates (RFC 7541 section 4.2): the minimum
+// since the last block, if necessary, and then the current size.
 func (e *Encoder) appendUpdates(dst []byte) []byte {
 	if e.shrunk {
 		dst = append(dst, reprUpdate)
@@ -268,7 +271,7 @@ func hashName(id Name, name []byte) uint64 {
 	return hashText(1<<32, name)
 }
 
-// hashText hashes the length, the first, middle and last bytes.
+// hashText hashes the length of b and its first, middle and last bytes.
 func hashText(seed uint64, b []byte) uint64 {
 	n := len(b)
 	h := seed ^ uint64(n)<<56

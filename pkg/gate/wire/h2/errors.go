@@ -21,7 +21,7 @@ const (
 	HTTP11Required
 )
 
-// Scope is what an Error ends: the connection or a stream.
+// Scope is what an Error ends: the connection or only a stream.
 type Scope uint8
 
 // The scopes (RFC 9113 section 5.4).
@@ -33,7 +33,7 @@ const (
 // Fault classifies violations by the peer for metrics.
 type Fault uint8
 
-// The faults. From FaultResets on they are limits against abuse.
+// The faults. FaultResets and all later ones are violations of limits against abuse.
 const (
 	FaultProtocol    Fault = iota // unexpected or unsupported frame
 	FaultFrameSize                // RFC 9113 section 4.2

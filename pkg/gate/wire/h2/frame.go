@@ -33,25 +33,25 @@ const (
 // Sizes and limits of RFC 9113.
 const (
 	FrameHeaderLen    = 9
-	MinMaxFrameSize   = 1 << 14 // minimum and default of SETTINGS_MAX_FRAME_SIZE
+	MinMaxFrameSize   = 1 << 14 // lowest and default value of SETTINGS_MAX_FRAME_SIZE
 	MaxMaxFrameSize   = 1<<24 - 1
 	MaxWindow         = 1<<31 - 1
 	InitialWindow     = 1<<16 - 1
 	MaxStreamID       = 1<<31 - 1
-	DefaultTableSize  = 4096 // SETTINGS_HEADER_TABLE_SIZE
+	DefaultTableSize  = 4096 // default of SETTINGS_HEADER_TABLE_SIZE
 	DefaultMaxList    = 64 << 10
 	DefaultMaxBlock   = 2 * DefaultMaxList
-	MaxFields         = 4096 // of a header list
+	MaxFields         = 4096 // fields of a header list
 	settingLen        = 6
-	MaxContinuations  = 256 // of a field block
+	MaxContinuations  = 256 // CONTINUATION frames of a field block
 	priorityFieldsLen = 5
 )
 
-// Preface is what a client sends before its first frame (RFC 9113 section 3.4).
+// Preface is the text that a client sends before its first frame (RFC 9113 section 3.4).
 const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// MatchPreface reports whether b may begin with the client connection preface, and
-// whether the preface is complete.
+// MatchPreface reports whether b may be the beginning of the client's connection preface,
+// and whether it has the whole preface.
 func MatchPreface(b []byte) (possible, whole bool) {
 	n := min(len(b), len(Preface))
 	possible = string(b[:n]) == Preface[:n]
@@ -59,20 +59,20 @@ func MatchPreface(b []byte) (possible, whole bool) {
 }
 
 // Frame is the result of Reader.Next: a frame, a piece of a DATA frame, or HEADERS with
-// its whole field block. Payload points into the input or the Reader and is valid until
-// the next call.
+// the whole field block. Payload points into the input or into the Reader. It is valid
+// until Next is called again.
 type Frame struct {
 	Type    Type
 	Flags   Flags
 	Stream  uint32
-	Length  uint32 // payload length on the wire; HEADERS: of the first frame
+	Length  uint32 // payload length on the wire; for HEADERS, that of the first frame
 	Payload []byte // without padding and priority fields; nil for unknown types
 
 	// First and EndStream apply to DATA and HEADERS. The first piece of a DATA frame
-	// charges the whole frame to both windows, including Padding octets that no piece
-	// contains. Further pieces can be ignored once their stream is closed.
+	// charges the whole frame to both windows. That includes the octets of Padding, which
+	// no piece contains. If the stream is closed by then, further pieces can be ignored.
 	First     bool
-	EndStream bool // with the last piece
+	EndStream bool // set in the last piece
 	Padding   uint32
 
 	Code       Code   // RST_STREAM, GOAWAY
@@ -86,8 +86,8 @@ type Frame struct {
 // Ack reports the ACK flag of SETTINGS and PING.
 func (f *Frame) Ack() bool { return f.Flags&FlagAck != 0 }
 
-// CarriesNothing reports whether the frame causes work without transferring content.
-// Some such frames are necessary: see Meter.
+// CarriesNothing reports whether the frame causes work but transfers no content. Some of
+// these frames are necessary: see Meter.
 func (f *Frame) CarriesNothing() bool {
 	switch f.Type {
 	case Data:

@@ -6,26 +6,26 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// Head is a decoded header list with its memory, and the result of its Check method. It
-// can be reused; slices returned by its methods are valid until the next Decode.
+// Head is a decoded header list with its memory, and the results of its Check methods. A
+// Head can be reused. Slices returned by its methods are valid until the next Decode.
 type Head struct {
 	Fields []Field
-	text   []byte // unknown names, and all values
+	text   []byte // unknown names, and the values of all fields
 
-	// Size is the size of the list (RFC 9113 section 6.5.2). TooLarge means that it
-	// exceeds a limit of the Decoder and Fields is truncated; TargetTooLong, that :path
-	// did not fit.
+	// Size is the size of the list (RFC 9113 section 6.5.2). TooLarge means that the size
+	// exceeds a limit of the Decoder; Fields is then truncated. TargetTooLong means that
+	// :path did not fit.
 	Size          int
 	TooLarge      bool
 	TargetTooLong bool
 
-	// Set by CheckRequest and CheckResponse.
-	Status  int   // of a response
-	Length  int64 // Content-Length, or -1
+	// The next fields are set by CheckRequest and CheckResponse.
+	Status  int   // status of a response
+	Length  int64 // value of Content-Length; -1 = absent
 	Regular int   // Fields[Regular:] are not pseudo-fields
 
-	pseudo [pseudos]uint8 // index in Fields plus 1; 0 = absent
-	host   int32          // the same for Host
+	pseudo [pseudos]uint8 // index in Fields plus 1 of each pseudo-field; 0 = absent
+	host   int32          // index in Fields plus 1 of Host; 0 = absent
 }
 
 // Indexes of Head.pseudo.
@@ -42,7 +42,7 @@ const (
 // Field is one field line of a Head.
 type Field struct {
 	at       uint32 // position in Head.text
-	nameLen  uint32 // 0 if Name is set
+	nameLen  uint32 // length of the name in Head.text; 0 if Name is set
 	valueLen uint32
 	Name     Name
 	Kind     field.Kind
@@ -57,7 +57,8 @@ const (
 	badValue
 )
 
-// Sensitive reports whether the sender forbids indexing, also by intermediaries.
+// Sensitive reports whether the sender forbids indexing of the field, even by
+// intermediaries.
 func (f *Field) Sensitive() bool { return f.flags&sensitive != 0 }
 
 // NameOf returns the name of a field in lower case. It must not be modified.
@@ -73,7 +74,7 @@ func (h *Head) ValueOf(f *Field) []byte {
 	return h.text[f.at+f.nameLen : f.at+f.nameLen+f.valueLen]
 }
 
-// Each calls yield for each regular field in received order.
+// Each calls yield for each field that is not a pseudo-field, in received order.
 func (h *Head) Each(yield func(name, value []byte) bool) {
 	for i := h.Regular; i < len(h.Fields); i++ {
 		if f := &h.Fields[i]; !yield(h.NameOf(f), h.ValueOf(f)) {
@@ -102,7 +103,7 @@ func (h *Head) Cap() int { return cap(h.text) + fieldSize*cap(h.Fields) }
 
 const fieldSize = int(unsafe.Sizeof(Field{}))
 
-// CopyFrom makes h a copy of from, with memory of just the needed size.
+// CopyFrom makes h a copy of from. It allocates only the memory that the copy needs.
 func (h *Head) CopyFrom(from *Head) {
 	fields, text := append(h.Fields[:0], from.Fields...), append(h.text[:0], from.text...)
 	*h = *from
@@ -120,7 +121,7 @@ func (h *Head) add(at, nameLen int, id Name, flags fieldFlags) {
 		h.Fields = append(h.Fields, Field{})
 	}
 	h.Fields = h.Fields[:n+1]
-	f := &h.Fields[n] // written in place: a composite literal would be built and copied
+	f := &h.Fields[n] // set the members one by one: a composite literal would be built and then copied
 	f.at, f.nameLen, f.valueLen = uint32(at), uint32(nameLen), uint32(len(h.text)-at-nameLen)
 	f.Name, f.Kind, f.flags = id, kind, flags
 }

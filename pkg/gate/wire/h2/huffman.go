@@ -9,19 +9,20 @@ import (
 )
 
 const (
-	huffmanShort   = 5  // bits of the shortest code
-	huffmanLong    = 30 // of the longest one
-	huffmanRoot    = 11 // bits decoded by one look-up: two of the most frequent symbols
+	huffmanShort   = 5  // length of the shortest code in bits
+	huffmanLong    = 30 // length of the longest code in bits
+	huffmanRoot    = 11 // number of bits decoded by one look-up, which suffice for two of the most frequent symbols
 	huffmanSymbols = 256
 )
 
-// A root entry decodes the next huffmanRoot bits: one or two symbols, or 0 for the
-// start of a longer code. Bits 0 to 7 and 8 to 15 are the symbols, 16 to 19 the length
-// of the first code, 20 to 23 of both codes, 24 and 25 the number of symbols.
+// huffmanRoots is indexed by the next huffmanRoot bits. An entry decodes one or two
+// symbols; 0 = these bits are the beginning of a longer code. Bits 0 to 7 and 8 to 15 of
+// an entry are the symbols, 16 to 19 the length of the first code, 20 to 23 the length of
+// both codes, 24 and 25 the number of symbols.
 var huffmanRoots [1 << huffmanRoot]uint32
 
-// Longer codes are found by length: codes of n bits begin at longFirst[n],
-// left-aligned, and end below longLimit[n]; their symbols begin at
+// Tables for longer codes, by length. Codes of n bits, left-aligned, are at least
+// longFirst[n] and below longLimit[n]. Their symbols begin at
 // huffmanSorted[longSorted[n]].
 var (
 	longFirst, longLimit [huffmanLong + 1]uint32
@@ -29,8 +30,8 @@ var (
 	huffmanSorted        [huffmanSymbols]byte
 )
 
-// The Huffman code of HPACK (RFC 7541 appendix B) is canonical: it follows from the
-// code lengths, ordered by length and then by symbol.
+// init builds the tables. The Huffman code of HPACK (RFC 7541 appendix B) is canonical,
+// so it follows from the lengths of the codes, ordered by length and then by symbol.
 func init() {
 	var lengths [huffmanSymbols]byte
 	for s := range lengths {
@@ -68,7 +69,7 @@ func init() {
 	}
 }
 
-// fillRoots sets all entries that begin with a code of n bits.
+// fillRoots sets all entries of huffmanRoots whose index begins with a code of n bits.
 func fillRoots(code uint32, n byte, entry uint32) {
 	from, to := code<<(huffmanRoot-n), (code+1)<<(huffmanRoot-n)
 	for i := from; i < to; i++ {
@@ -81,19 +82,19 @@ type decoded uint8
 
 const (
 	whole   decoded = iota
-	tooLong         // beyond the limit; the decoded part is discarded
+	tooLong         // the result exceeds the limit; the decoded part is discarded
 	corrupt
 )
 
-// appendDecoded appends the Huffman decoding of src to dst, at most limit octets (RFC
-// 7541 section 5.2).
+// appendDecoded appends the Huffman decoding of src to dst (RFC 7541 section 5.2). The
+// decoding may have at most limit octets.
 func appendDecoded(dst, src []byte, limit int) ([]byte, decoded) {
 	const slack = 16 // at most 12 symbols are decoded between two checks of the limit
 	start := len(dst)
 	dst = slices.Grow(dst, min(len(src)*8/huffmanShort, limit)+slack)
 	out := dst[start:cap(dst)]
-	var bits uint64 // next bits, left-aligned
-	var n uint      // number of valid bits; lower ones belong to src or are 0
+	var bits uint64 // the next bits, left-aligned
+	var n uint      // number of valid bits in bits; the lower ones belong to src or are 0
 	w := 0
 	for len(src) >= 8 {
 		bits |= binary.BigEndian.Uint64(src) >> n
@@ -128,7 +129,8 @@ func appendDecoded(dst, src []byte, limit int) ([]byte, decoded) {
 	return dst[:start+w], whole
 }
 
-// decodeEnd decodes the last bits of a string into out, of which w octets are used.
+// decodeEnd decodes the last bits of a string into out. The first w octets of out are
+// already used.
 func decodeEnd(out, src []byte, bits uint64, n uint, w, limit int) (int, decoded) {
 	for {
 		for n <= 56 && len(src) > 0 {
@@ -137,7 +139,7 @@ func decodeEnd(out, src []byte, bits uint64, n uint, w, limit int) (int, decoded
 			src = src[1:]
 		}
 		if n < 8 && bits>>(64-n) == 1<<n-1 {
-			return w, whole // padding: less than 8 bits of the EOS code
+			return w, whole // the rest is padding: less than 8 bits, all from the EOS code
 		}
 		symbol, used := byte(0), uint(0)
 		padded := bits | ^uint64(0)>>n
@@ -159,7 +161,8 @@ func decodeEnd(out, src []byte, bits uint64, n uint, w, limit int) (int, decoded
 	}
 }
 
-// longCode returns the symbol at the start of bits; used is 0 if there is none.
+// longCode returns the symbol whose code is at the start of bits, and the length of the
+// code in used; 0 = there is no such code.
 func longCode(bits uint32) (symbol byte, used uint) {
 	for n := huffmanRoot + 1; n <= huffmanLong; n++ {
 		if bits < longLimit[n] {

@@ -1,6 +1,6 @@
 package h2
 
-// cutString splits a string literal off b (RFC 7541 section 5.2).
+// cutString splits a string literal off the start of b (RFC 7541 section 5.2).
 func cutString(b []byte) (huffman bool, s, rest []byte, err *Error) {
 	if len(b) == 0 {
 		return false, nil, nil, errTruncated
@@ -19,8 +19,8 @@ func cutString(b []byte) (huffman bool, s, rest []byte, err *Error) {
 	return huffman, b[:n], b[n:], nil
 }
 
-// readMore reads an integer whose prefix is full (RFC 7541 section 5.1). Values of 2^28
-// or more are rejected.
+// readMore reads the rest of an integer whose prefix bits are all 1 (RFC 7541 section
+// 5.1). It rejects values of 2^28 or more.
 func readMore(prefix uint32, b []byte) (n uint32, rest []byte, err *Error) {
 	n = prefix
 	for i := range 4 {
@@ -35,8 +35,9 @@ func readMore(prefix uint32, b []byte) (n uint32, rest []byte, err *Error) {
 	return 0, nil, errInteger
 }
 
-// appendInt appends an integer with a prefix of the given size (RFC 7541 section 5.1),
-// in an octet with the representation bits repr.
+// appendInt appends an integer whose prefix has the given number of bits (RFC 7541
+// section 5.1). repr has the other bits of the first octet, which identify the
+// representation.
 func appendInt(dst []byte, repr byte, bits uint, n int) []byte {
 	full := 1<<bits - 1
 	if n < full {

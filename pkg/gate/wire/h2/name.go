@@ -6,8 +6,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// Name identifies a known field name: a name of HPACK's static table by its first index
-// there (RFC 7541 appendix A), or one of extraNames. 0 = another name.
+// Name identifies a known field name. A name in HPACK's static table is identified by its
+// first index in that table (RFC 7541 appendix A). The other known names are in
+// extraNames. 0 = the name is not known.
 type Name uint8
 
 // The names that code refers to.
@@ -30,7 +31,7 @@ const (
 	NameUserAgent          Name = 58
 )
 
-// Names after the static table, in the order of extraNames.
+// The names that follow the static table, in the order of extraNames.
 const (
 	NameProtocol Name = iota + 1 + staticLen
 	NameConnection
@@ -76,12 +77,12 @@ var extraNames = [...]string{
 
 const (
 	nameCount = int(NameProtocol) + len(extraNames)
-	nameSlots = 512 // a power of two, large enough that most names are found at once
+	nameSlots = 512 // a power of two, large enough that most names are found with one look-up
 )
 
 var (
 	staticNames  [1 + staticLen]Name // by index
-	staticValues [nameCount]uint8    // number of values of a name in the static table, from its index on
+	staticValues [nameCount]uint8    // number of values that a name has in the static table, from its first index on
 
 	names     [nameCount]string
 	nameBytes [nameCount][]byte
@@ -145,7 +146,8 @@ func lookupLower(name []byte) Name {
 	}
 }
 
-// nameSlot returns where the search for a non-empty name begins, regardless of case.
+// nameSlot returns the slot in which the search for a name begins. The name must not be
+// empty; its case does not matter.
 func nameSlot(name []byte) uint32 {
 	n := len(name)
 	h := uint32(name[0]|0x20) + uint32(name[n-1]|0x20)<<8 + uint32(name[n/2]|0x20)<<16 + uint32(name[n*3/4]|0x20)<<24

@@ -12,15 +12,15 @@ type Reader struct {
 
 	settingsSeen bool // the first frame has been received
 
-	// current is a DATA frame with left remaining octets or, if inBlock, HEADERS with
-	// an incomplete field block.
+	// If inBlock is set, current is a HEADERS frame whose field block is incomplete.
+	// Otherwise it is a DATA frame of which left octets remain.
 	current       partialFrame
 	left          uint32
-	pad           uint32 // padding after the data
-	skip          uint32 // payload to skip: padding, unknown types
+	pad           uint32 // octets of padding after the data
+	skip          uint32 // octets of payload to skip: padding, or frames of unknown types
 	inBlock       bool   // only CONTINUATION of current.stream is allowed
 	continuations uint16
-	block         []byte // fragments
+	block         []byte // fragments of the field block
 }
 
 var (
@@ -41,12 +41,12 @@ var (
 	errNoIncrementOnStream = streamError(ProtocolError, FaultProtocol, "WINDOW_UPDATE of 0 for a stream")
 )
 
-// Next reads a frame from the start of b into f. It returns the number of bytes used,
-// and whether f is set; if not, pass the rest of b again together with more bytes. An
-// error ends the connection.
+// Next reads a frame from the start of b into f. It returns the number of bytes used, and
+// whether f is set. If f is not set, call Next again with the rest of b and more bytes.
+// After an error the connection must be closed.
 func (r *Reader) Next(b []byte, f *Frame) (used int, ok bool, err *Error) {
 	if r.block != nil && !r.inBlock {
-		r.block = nil // was returned by the previous call
+		r.block = nil // the previous call has returned the block to the caller
 	}
 	for {
 		var n int
@@ -67,14 +67,14 @@ func (r *Reader) Next(b []byte, f *Frame) (used int, ok bool, err *Error) {
 	}
 }
 
-// InBlock reports whether a field block is incomplete.
+// InBlock reports whether a field block has begun but is incomplete.
 func (r *Reader) InBlock() bool { return r.inBlock }
 
-// Buffered returns the memory of the incomplete field block in bytes.
+// Buffered returns the size in bytes of the buffer for the incomplete field block.
 func (r *Reader) Buffered() int { return cap(r.block) }
 
-// frame reads a frame, or the first piece of DATA. n is 0 if b is too short; ok is
-// false if the field block of the frame is incomplete.
+// frame reads a frame, or the first piece of a DATA frame. n is 0 if b is too short. ok
+// is false if the field block of the frame is incomplete.
 func (r *Reader) frame(b []byte, f *Frame) (n int, ok bool, err *Error) {
 	*f = Frame{
 		Type:   Type(b[3]),
@@ -109,7 +109,7 @@ func (r *Reader) frame(b []byte, f *Frame) (n int, ok bool, err *Error) {
 	return n, ok, err
 }
 
-// checkHeader checks the frame header, before the payload has been received.
+// checkHeader checks the frame header. It is called before the payload has been received.
 func (r *Reader) checkHeader(f *Frame) *Error {
 	if f.Length > MinMaxFrameSize {
 		return errFrameTooLong
@@ -141,8 +141,8 @@ func (r *Reader) checkHeader(f *Frame) *Error {
 	return nil
 }
 
-// frameRules are the allowed streams and lengths by type. PRIORITY of a wrong length is
-// only a stream error.
+// frameRules are the streams and lengths that each frame type allows. A PRIORITY frame of
+// a wrong length is only a stream error.
 var frameRules = [types]struct {
 	place       place
 	least, most uint32
@@ -184,7 +184,7 @@ func (o *partialFrame) restore(f *Frame) {
 	*f = Frame{Type: o.typ, Flags: o.flags, First: o.first, EndStream: o.end, Stream: o.stream, Length: o.length, Padding: o.padding, Err: o.err}
 }
 
-// openData reads the beginning of a DATA frame and its first piece, which is empty only
+// openData reads the header of a DATA frame and its first piece. The piece is empty only
 // if the frame has no data.
 func (r *Reader) openData(b []byte, f *Frame) (n int, ok bool, err *Error) {
 	n, data := FrameHeaderLen, f.Length
@@ -255,8 +255,8 @@ func (r *Reader) headers(f *Frame) (bool, *Error) {
 	return false, r.collect(f.Payload)
 }
 
-// continuation appends a fragment to the block. After the last one, f becomes the
-// HEADERS that it belongs to (RFC 9113 section 6.10).
+// continuation appends a fragment to the field block. After the last fragment, f becomes
+// the HEADERS frame with the whole block (RFC 9113 section 6.10).
 func (r *Reader) continuation(f *Frame) (bool, *Error) {
 	if r.continuations++; r.continuations > MaxContinuations {
 		return false, errBlockInBits
@@ -311,5 +311,5 @@ func (f *Frame) readFixed() *Error {
 	return nil
 }
 
-// dependsOn returns the stream of priority fields (RFC 7540 section 6.3).
+// dependsOn returns the stream dependency in priority fields (RFC 7540 section 6.3).
 func dependsOn(p []byte) uint32 { return binary.BigEndian.Uint32(p) &^ (1 << 31) }

@@ -70,8 +70,8 @@ func (h *Head) CheckRequest() *Error {
 	return nil
 }
 
-// checkAuthority checks that :authority and Host are empty or valid hosts, and equal if
-// both are present (RFC 9113 section 8.3.1).
+// checkAuthority checks that :authority and Host are each empty or a valid host. If both
+// are present, they must be equal (RFC 9113 section 8.3.1).
 func (h *Head) checkAuthority(authority []byte) *Error {
 	if len(authority) > 0 && !field.IsHost(authority) {
 		return errAuthority
@@ -91,8 +91,8 @@ func (h *Head) checkAuthority(authority []byte) *Error {
 	return nil
 }
 
-// sameHost compares hosts case-insensitively; the scheme's default port may be omitted
-// (RFC 3986 section 6.2.3).
+// sameHost compares hosts case-insensitively. A missing port equals the scheme's default
+// port (RFC 3986 section 6.2.3).
 func sameHost(a, b, scheme []byte) bool {
 	port := ":80"
 	if field.EqualFold(scheme, "https") {
@@ -121,8 +121,8 @@ func isScheme(b []byte) bool {
 }
 
 // isPath reports whether b is a request target in origin form. As in HTTP/1, bytes that
-// should be percent-encoded are accepted, but not white space, control bytes, fragments
-// or an invalid percent-encoding in the path.
+// should be percent-encoded are accepted. White space, control bytes, fragments, and
+// invalid percent-encodings in the path are not.
 func isPath(b []byte) bool {
 	if len(b) == 0 || b[0] != '/' {
 		return false
@@ -146,7 +146,7 @@ func isPath(b []byte) bool {
 	return true
 }
 
-// pathBytes are the bytes accepted in a path, without percent signs.
+// pathBytes are the bytes accepted in a path, except the percent sign.
 var pathBytes = func() (t [256]bool) {
 	for c := range t {
 		t[c] = c > ' ' && c != 0x7f && c != '#' && c != '?' && c != '%'

@@ -24,11 +24,11 @@ type PeerSettings struct {
 	MaxConcurrentStreams uint32
 	InitialWindow        uint32
 	MaxFrame             uint32
-	MaxHeaderList        uint32 // maximum header list size that the peer accepts, in uncompressed octets (RFC 9113 section 6.5.2)
+	MaxHeaderList        uint32 // maximum size of a header list that the peer accepts, in uncompressed octets (RFC 9113 section 6.5.2)
 	ConnectProtocol      bool   // the peer supports extended CONNECT
 
 	seen         bool   // a SETTINGS frame has been received
-	noPriorities uint32 // RFC 9218 section 2.1
+	noPriorities uint32 // SETTINGS_NO_RFC7540_PRIORITIES (RFC 9218 section 2.1)
 }
 
 // DefaultSettings returns the settings before the first SETTINGS frame.
@@ -42,13 +42,14 @@ func DefaultSettings() PeerSettings {
 	}
 }
 
-// Changes are the changes by a SETTINGS frame that the receiver must apply.
+// Changes are the changes in a SETTINGS frame that its receiver must apply.
 type Changes struct {
-	// Window is the change of every stream's SendWindow. Peak is its largest
-	// intermediate value, which must not overflow a window.
+	// Window is the change to apply to every stream's SendWindow. If the frame changes
+	// the value several times, Peak is the largest intermediate change. It must not
+	// overflow a window.
 	Window, Peak int64
-	// Table means that the Encoder must apply LeastTable and then the current table
-	// size (RFC 7541 section 4.2).
+	// Table means that the Encoder must apply two table sizes: first LeastTable, then the
+	// current one (RFC 7541 section 4.2).
 	Table      bool
 	LeastTable uint32
 }
@@ -63,7 +64,7 @@ var (
 )
 
 // Apply applies the payload of a SETTINGS frame in order (RFC 9113 section 6.5.3).
-// fromServer means that a server sent it, which must not enable push.
+// fromServer means that a server has sent it. A server must not enable push.
 func (s *PeerSettings) Apply(payload []byte, fromServer bool) (c Changes, err *Error) {
 	before := int64(s.InitialWindow)
 	first := !s.seen
@@ -117,8 +118,8 @@ type SettingsAcks struct{ pending uint8 }
 // Sent counts a sent SETTINGS frame.
 func (a *SettingsAcks) Sent() { a.pending++ }
 
-// Pending returns the number of unacknowledged frames. The peer is known to apply the
-// gate's settings only when it is 0.
+// Pending returns the number of unacknowledged frames. Only when it is 0 is the peer
+// known to apply the gate's current settings.
 func (a *SettingsAcks) Pending() int { return int(a.pending) }
 
 // Acked processes an acknowledgement.

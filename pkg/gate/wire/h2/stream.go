@@ -10,9 +10,9 @@ package h2
 //	HalfClosedLocal    END_STREAM received             Closed
 //	all but Idle       RST_STREAM received, or sent    ResetByPeer, or ResetByUs
 //
-// The RFC's state closed is split into Closed, ResetByPeer and ResetByUs, because it
-// allows different frames after each. Forgotten is a closed stream that is no longer in
-// History, or was never used.
+// The RFC's state closed is split into Closed, ResetByPeer and ResetByUs, because
+// different frames are allowed after each. Forgotten is a closed stream that is no longer
+// in History, or a stream that was never used.
 type State uint8
 
 // The states.
@@ -76,14 +76,14 @@ func EventOf(f *Frame) (Event, bool) {
 // Action tells how to handle a received frame.
 type Action uint8
 
-// The actions. An ignored frame still counts: DATA towards the connection window,
-// HEADERS towards the state of the Decoder.
+// The actions. An ignored frame still has effects: DATA counts towards the connection
+// window, and HEADERS change the state of the Decoder.
 const (
 	Accept Action = iota
 	Ignore
-	EndsStream     // stream error STREAM_CLOSED
-	EndsConnection // connection error STREAM_CLOSED
-	BreaksProtocol // connection error PROTOCOL_ERROR
+	EndsStream     // the frame is a stream error STREAM_CLOSED
+	EndsConnection // the frame is a connection error STREAM_CLOSED
+	BreaksProtocol // the frame is a connection error PROTOCOL_ERROR
 )
 
 var (
@@ -131,8 +131,9 @@ var received = [states][events]transition{
 		{Forgotten, Ignore}, {Forgotten, Ignore}, {Forgotten, Accept}},
 }
 
-// Receive returns the state after a received frame, and how to handle the frame. A
-// client must not call it for a stream that it has not opened: see OurStreams.StateOf.
+// Receive returns the state after a received frame, and how to handle the frame. Do not
+// call it for a stream that the gate, as the client, has not opened: see
+// OurStreams.StateOf.
 func (s State) Receive(e Event) (State, Action) {
 	step := received[s][e]
 	return step.to, step.action
@@ -169,11 +170,11 @@ type PeerStreams struct{ last uint32 }
 
 var errStreamID = connectionError(ProtocolError, FaultProtocol, "stream id that the peer may not use")
 
-// Last returns the highest opened stream id, for GOAWAY.
+// Last returns the highest id of an opened stream, which GOAWAY announces.
 func (p *PeerStreams) Last() uint32 { return p.last }
 
-// StateOf returns the state of a stream that is not in the stream table, or an error if
-// the id is invalid.
+// StateOf returns the state of a stream that is not in the stream table. It returns an
+// error if the id is invalid.
 func (p *PeerStreams) StateOf(id uint32, h *History) (State, *Error) {
 	switch {
 	case id%2 == 0:
@@ -184,7 +185,8 @@ func (p *PeerStreams) StateOf(id uint32, h *History) (State, *Error) {
 	return h.stateOf(id), nil
 }
 
-// Open notes that HEADERS have opened the idle stream id, which closes lower idle ids.
+// Open records that HEADERS have opened the idle stream id. This closes all idle streams
+// with lower ids.
 func (p *PeerStreams) Open(id uint32) { p.last = id }
 
 // OurStreams tracks the ids of streams that the gate opens.
@@ -203,10 +205,10 @@ func (o *OurStreams) Next() (id uint32, ok bool) {
 	return o.last, true
 }
 
-// StateOf returns the state of a stream that is not in the stream table and on which
-// the container has sent a frame, or an error if the gate never opened it. A stream not
-// in the History counts as ResetByUs: after many cancelled streams, late responses must
-// not end the connection.
+// StateOf returns the state of a stream that is not in the stream table, but on which the
+// container has sent a frame. It returns an error if the gate never opened the stream. A
+// stream that is not in the History counts as ResetByUs. So late responses do not end the
+// connection after many cancelled streams.
 func (o *OurStreams) StateOf(id uint32, h *History) (State, *Error) {
 	if id%2 == 0 || id > o.last {
 		return Idle, errStreamID
@@ -217,22 +219,23 @@ func (o *OurStreams) StateOf(id uint32, h *History) (State, *Error) {
 	return ResetByUs, nil
 }
 
-// Exhausted reports that no stream id is left.
+// Exhausted reports whether no stream id is left.
 func (o *OurStreams) Exhausted() bool { return o.last >= MaxStreamID }
 
-// History remembers how the latest closed streams were closed, because frames sent
-// before the peer learned of a reset are not errors.
+// History records how the latest closed streams were closed. It is needed because frames
+// that the peer sent before it learned of a reset are not errors.
 type History struct {
-	reset  []uint32 // id << 1, plus 1 if reset by the peer; up to maxResetHistory
+	reset  []uint32 // id << 1, plus 1 if the peer has reset the stream; up to maxResetHistory entries
 	ended  [8]uint32
-	resets uint16 // next position in reset once it is full
-	ends   uint8  // next position in ended
+	resets uint16 // position in reset that is overwritten next, once reset is full
+	ends   uint8  // position in ended that is overwritten next
 }
 
-// maxResetHistory exceeds the streams of a client, which it may cancel all at once.
+// maxResetHistory is above the number of streams of a client, because a client may cancel
+// all of them at once.
 const maxResetHistory = 512
 
-// Add notes that a stream has entered a closed state.
+// Add records that a stream has entered a closed state.
 func (h *History) Add(id uint32, how State) {
 	switch how {
 	case Closed:

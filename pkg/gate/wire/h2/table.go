@@ -1,17 +1,18 @@
 package h2
 
-// entry is an entry of a dynamic table. The text of known names is not stored.
+// entry is an entry of a dynamic table. If its name is a known name, the text of the name
+// is not stored.
 type entry struct {
-	at                uint32 // position of its text in all text ever added
+	at                uint32 // position of its text, counted over all text ever added
 	nameLen, valueLen uint16
 	older             uint16 // Encoder: see index
 	id                Name
-	flags             fieldFlags // badName and badValue, from the checks of name and value
+	flags             fieldFlags // badName and badValue, the results of checking name and value
 }
 
 func (e *entry) size() int { return int(e.nameLen) + int(e.valueLen) + entryOverhead }
 
-// stored returns the number of bytes of the name in the text.
+// stored returns the number of bytes of the name that are stored in the text.
 func (e *entry) stored() uint32 {
 	if e.id != 0 {
 		return 0
@@ -19,24 +20,24 @@ func (e *entry) stored() uint32 {
 	return uint32(e.nameLen)
 }
 
-// entryOverhead is added to the size of each table entry and each field of a header
-// list (RFC 7541 section 4.1, RFC 9113 section 6.5.2).
+// entryOverhead is added to the size of each table entry, and to that of each field of a
+// header list (RFC 7541 section 4.1, RFC 9113 section 6.5.2).
 const entryOverhead = 32
 
-// table is the dynamic table of one direction of a connection, of at most
-// DefaultTableSize octets (RFC 7541 section 2.3.2). Its memory grows as needed: a ring
-// of entries, and their text in one slice that is compacted when full. The text of an
-// entry is contiguous.
+// table is the dynamic table of one direction of a connection. It has at most
+// DefaultTableSize octets (RFC 7541 section 2.3.2). Its memory grows as needed. It
+// consists of a ring of entries, and of one slice with their text, which is compacted
+// when full. The text of an entry is contiguous.
 type table struct {
 	entries []entry // ring; its length is a power of two
-	next    uint32  // number of the next entry; the newest is next-1
+	next    uint32  // number of the next entry; the newest entry has the number next-1
 	count   int
 
-	text []byte // of the entries, oldest first; may begin with text of evicted entries
+	text []byte // text of the entries, oldest first; may begin with text of evicted entries
 	base uint32 // position of text[0]
 
 	size      int // in octets, as defined by RFC 7541
-	reduction int // how much smaller the table must be than DefaultTableSize
+	reduction int // difference between DefaultTableSize and the maximum size of the table
 }
 
 // max returns the maximum size of the table.
@@ -61,9 +62,9 @@ func (t *table) value(e *entry) []byte {
 	return t.text[at : at+uint32(e.valueLen)]
 }
 
-// add inserts an entry and evicts the oldest ones as necessary; all of them if the
-// entry is larger than the table. It returns the entry, or nil. name is empty if id is
-// not 0. name and value must not point into the table.
+// add inserts an entry, and evicts the oldest entries as necessary. It returns the entry.
+// If the entry is larger than the table, it evicts all entries and returns nil. name must
+// be empty if id is not 0. name and value must not point into the table.
 func (t *table) add(id Name, name, value []byte, flags fieldFlags) *entry {
 	nameLen := len(names[id]) + len(name)
 	size := nameLen + len(value) + entryOverhead
@@ -88,7 +89,7 @@ func (t *table) add(id Name, name, value []byte, flags fieldFlags) *entry {
 	return e
 }
 
-// shrink evicts entries until the size is at most size octets.
+// shrink evicts the oldest entries until the size of the table is at most size octets.
 func (t *table) shrink(size int) {
 	for t.size > size && t.count > 0 {
 		t.size -= t.newest(t.count - 1).size()

@@ -18,7 +18,7 @@ func NewSendWindow(n uint32) SendWindow { return SendWindow{int32(n)} }
 // Left returns the number of octets that may be sent, at least 0.
 func (w SendWindow) Left() int { return int(max(w.left, 0)) }
 
-// Consume notes that n octets, at most Left, are sent.
+// Consume records that n octets are sent. n must be at most Left.
 func (w *SendWindow) Consume(n int) { w.left -= int32(n) }
 
 // Update applies WINDOW_UPDATE to the window of the connection or of a stream.
@@ -43,26 +43,26 @@ func (w *SendWindow) ApplySettings(c Changes) *Error {
 	return nil
 }
 
-// ReceiveWindow is the credit of the peer for sending DATA, and the credit released and
-// not announced yet.
+// ReceiveWindow is the credit that the peer has for sending DATA, together with released
+// credit that has not been announced to the peer.
 type ReceiveWindow struct {
-	size     int32 // maximum
+	size     int32 // maximum size
 	left     int32 // credit announced to the peer
-	released int32 // credit released and not announced
+	released int32 // credit released but not announced
 }
 
-// NewReceiveWindow returns a window of n octets, at most MaxWindow, which the peer
-// already knows.
+// NewReceiveWindow returns a window of n octets, at most MaxWindow. The peer must already
+// know this size.
 func NewReceiveWindow(n uint32) ReceiveWindow { return ReceiveWindow{size: int32(n), left: int32(n)} }
 
 // Size returns the maximum size of the window.
 func (w *ReceiveWindow) Size() uint32 { return uint32(max(w.size, 0)) }
 
-// Left returns the announced credit of the peer, at least 0.
+// Left returns the credit that has been announced to the peer and not used, at least 0.
 func (w *ReceiveWindow) Left() uint32 { return uint32(max(w.left, 0)) }
 
-// Receive charges a DATA frame including padding. An empty frame always fits, even if
-// the window is negative.
+// Receive charges a DATA frame of n octets, including padding, to the window. An empty
+// frame always fits, even if the window is negative.
 func (w *ReceiveWindow) Receive(n uint32, scope Scope) *Error {
 	switch {
 	case n == 0 || int64(n) <= int64(w.left):
@@ -74,9 +74,9 @@ func (w *ReceiveWindow) Receive(n uint32, scope Scope) *Error {
 	return errStreamFlow
 }
 
-// Release releases the credit of n received octets. It returns the increment for a
-// WINDOW_UPDATE, or 0: it announces credit once half of the window is released, which
-// keeps the peer sending without an update for every frame.
+// Release releases the credit for n received octets. It returns the increment for a
+// WINDOW_UPDATE; 0 = send none. Credit is announced when half of the window has been
+// released. So the peer can keep sending, and not every frame needs an update.
 func (w *ReceiveWindow) Release(n int) (increment uint32) {
 	w.released += int32(n)
 	if w.released < w.size/2 {
@@ -85,7 +85,7 @@ func (w *ReceiveWindow) Release(n int) (increment uint32) {
 	return w.Flush()
 }
 
-// Flush returns the increment that announces all released credit, or 0.
+// Flush returns the increment that announces all released credit; 0 = there is none.
 func (w *ReceiveWindow) Flush() (increment uint32) {
 	n := w.released
 	if n <= 0 {
@@ -102,8 +102,8 @@ func (w *ReceiveWindow) Shift(n int32) {
 	w.left += n
 }
 
-// Resize changes the size of the window to n octets, at most MaxWindow, and returns the
-// increment to send. A smaller size takes effect as the peer consumes its credit.
+// Resize changes the size of the window to n octets, at most MaxWindow. It returns the
+// increment to send; 0 = none. A smaller size takes effect as the peer uses its credit.
 func (w *ReceiveWindow) Resize(n uint32) (increment uint32) {
 	w.released += int32(n) - w.size
 	w.size = int32(n)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// AppendField appends the report as a header field, with its name, ": " and CRLF.
+// AppendField appends the report as a header field line with name and CRLF.
 func (r *Report) AppendField(dst []byte, f Format) []byte {
 	switch f {
 	case Text:
@@ -15,14 +15,15 @@ func (r *Report) AppendField(dst []byte, f Format) []byte {
 	case JSON:
 		dst = r.appendJSON(append(dst, TextHeader+": JSON "...))
 	case Binary:
-		// Padded: Envoy does not decode base64 without padding, and gRPC decodes both.
+		// With padding: Envoy does not decode base64 without it, and gRPC decodes both
+		// forms.
 		dst = base64.StdEncoding.AppendEncode(append(dst, BinaryHeader+": "...), r.AppendProto(nil))
 	}
 	return append(dst, "\r\n"...)
 }
 
-// appendText appends the report without request costs: Envoy rejects a report in TEXT
-// that has them.
+// appendText appends the report without request costs, because Envoy rejects a report in
+// TEXT that has them.
 func (r *Report) appendText(dst []byte) []byte {
 	separator := ""
 	write := func(prefix, name string, v float64) {

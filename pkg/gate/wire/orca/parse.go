@@ -18,13 +18,13 @@ import (
 // Bounds of a received report.
 const (
 	MaxFieldBytes = 8 << 10
-	maxMetrics    = 128 // in all maps together
+	maxMetrics    = 128 // number of entries in all maps together
 )
 
 var errReport = errors.New("not an ORCA load report")
 
-// ParseField reads a report from a header field. TextHeader may hold any format, by the
-// first word of its value.
+// ParseField reads a report from a header field. The value of TextHeader may have any
+// format; its first word tells which one.
 func ParseField(name, value []byte) (*Report, error) {
 	if len(value) > MaxFieldBytes {
 		return nil, fmt.Errorf("%w: longer than %d bytes", errReport, MaxFieldBytes)
@@ -75,7 +75,8 @@ func parseText(value []byte) (*Report, error) {
 	return r, nil
 }
 
-// set stores a value by its name in TEXT, once.
+// set stores a value under its name in TEXT. It returns false if v is not finite or the
+// name already has a value.
 func (r *Report) set(name string, v float64) bool {
 	if !finite(v) {
 		return false
@@ -125,13 +126,14 @@ func parseJSON(value []byte) (*Report, error) {
 			}
 		}
 	}
-	for _, m := range metricMaps { // a map has no order: make the result the same each time
+	for _, m := range metricMaps { // a map has no order: sort the metrics, so that the result is always the same
 		slices.SortFunc(*m.of(r), func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return r, nil
 }
 
-// snakeCase turns the lowerCamelCase of protobuf's JSON into the names of the fields.
+// snakeCase converts a name from the lowerCamelCase of protobuf's JSON to the name of the
+// protobuf field.
 func snakeCase(name string) string {
 	var b strings.Builder
 	for _, c := range []byte(name) {
@@ -192,8 +194,8 @@ func parseEntry(b []byte) (m Metric, err error) {
 	return m, err
 }
 
-// fields calls f with each field of a message: the value of a number, or the bytes of a
-// length-delimited field, which are not nil.
+// fields calls f with each field of a message. v is the value of a numeric field. bytes
+// has the content of a length-delimited field, and is nil for a numeric one.
 func fields(b []byte, f func(number, v uint64, bytes []byte) error) error {
 	for len(b) > 0 {
 		key, n := binary.Uvarint(b)
@@ -236,8 +238,8 @@ func fields(b []byte, f func(number, v uint64, bytes []byte) error) error {
 	return nil
 }
 
-// ParseRequest returns the report_interval of an OrcaLoadReportRequest; 0 if it has none.
-// An interval beyond the range of a Duration saturates.
+// ParseRequest returns the report_interval of an OrcaLoadReportRequest; 0 = it has none.
+// An interval too large for a Duration yields the maximum Duration.
 func ParseRequest(b []byte) (interval time.Duration, err error) {
 	err = fields(b, func(number, _ uint64, bytes []byte) error {
 		if number != 1 || bytes == nil {

@@ -8,9 +8,9 @@ import (
 
 // Names of header fields, in lower case.
 const (
-	FormatHeader = "endpoint-load-metrics-format" // of a request: the format that it asks for
-	TextHeader   = "endpoint-load-metrics"        // of a response: TEXT or JSON, by the first word of its value
-	BinaryHeader = "endpoint-load-metrics-bin"    // of a response: protobuf in base64
+	FormatHeader = "endpoint-load-metrics-format" // field of a request: the format in which it asks for a report
+	TextHeader   = "endpoint-load-metrics"        // field of a response: TEXT or JSON, as the first word of the value tells
+	BinaryHeader = "endpoint-load-metrics-bin"    // field of a response: protobuf in base64
 )
 
 // Format is the form of a report in a header field.
@@ -24,8 +24,8 @@ const (
 	Binary        // protobuf
 )
 
-// ParseFormat reads the value of FormatHeader, in any case. The result is None if it
-// names no known format.
+// ParseFormat parses the value of FormatHeader, which is case-insensitive. It returns
+// None if the value is not a known format.
 func ParseFormat(value []byte) Format {
 	switch {
 	case equalFold(value, "text"):
@@ -56,7 +56,8 @@ type Metric struct {
 	Value float64
 }
 
-// Report is a load report. A scalar of 0 is absent, as in proto3. All values are finite.
+// Report is a load report. A scalar of 0 counts as absent, as in proto3. All values are
+// finite.
 type Report struct {
 	CPUUtilization         float64
 	MemUtilization         float64
@@ -99,7 +100,7 @@ var metricMaps = [...]metricMap{
 	{8, "named_metrics", func(r *Report) *[]Metric { return &r.Named }},
 }
 
-// Merge adds to r what it lacks of o.
+// Merge adds to r the values of o that r does not have.
 func (r *Report) Merge(o *Report) {
 	for _, s := range scalars {
 		*s.of(r) = cmp.Or(*s.of(r), *s.of(o))
@@ -111,7 +112,7 @@ func (r *Report) Merge(o *Report) {
 	}
 }
 
-// add appends a metric unless all has one of its name.
+// add appends m, unless a metric in all already has its name.
 func add(all *[]Metric, m Metric) bool {
 	if slices.ContainsFunc(*all, func(o Metric) bool { return o.Name == m.Name }) {
 		return false
