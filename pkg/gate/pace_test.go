@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestQuickDelayIsElapsedBy200ClampedTo1To10Milliseconds(t *testing.T) {
+func TestQuickDelayIsHalfAPercentOfElapsedFrom1To10Milliseconds(t *testing.T) {
 	const ms = time.Millisecond
 	for elapsed, want := range map[time.Duration]time.Duration{
 		-ms: ms, 0: ms, 100 * ms: ms, 400 * ms: 2 * ms, time.Second: 5 * ms, 2 * time.Second: 10 * ms, time.Hour: 10 * ms,

@@ -137,7 +137,8 @@ func (m *containerModel) runQueue(load float64, l concurrencyLimiter, capacity i
 	return r
 }
 
-// best returns the goodput of the best fixed limit, which is near slots, at a load of 3.
+// best tries fixed limits around slots at three times the load that the container can
+// serve. It returns the highest goodput and the limit that reached it.
 func (m *containerModel) best() (goodput float64, limit int) {
 	slots := int(m.slots(0))
 	for n := max(1, slots*3/4); n <= slots*3/2; n += max(1, slots/8) {

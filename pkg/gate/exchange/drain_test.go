@@ -87,7 +87,7 @@ func TestQuietPeriodIsMeasuredFromTheLastRequest(t *testing.T) {
 	})
 }
 
-func TestRequestFromBeforeTheDrainCountsWhenItEnds(t *testing.T) {
+func TestTheEndOfARequestFromBeforeTheDrainRestartsTheQuietPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(10*time.Second, newSystemClock())
 		d.Enter()

@@ -90,7 +90,7 @@ func TestALowerLimitLetsRequestsInFlightFinish(t *testing.T) {
 	}
 }
 
-func TestADeadlineOfAnEarlierRequestDoesNotOutliveItsSettings(t *testing.T) {
+func TestAReusedExchangeForgetsTheDeadlineOfItsPreviousRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := fullGate(t, Config{QueueCapacity: 1, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:timeout")}})
 		b := arrived(g, time.Now())

@@ -69,7 +69,7 @@ func (x *transfer) end() {
 	close(x.ended)
 }
 
-// begin prepares reader and writer for a body, after head.
+// begin prepares the reader and the writer for a body. The writer sends head before it.
 func (x *transfer) begin(c moving, head string) {
 	x.r.begin(c.kind, c.length, []byte(c.read), 0, len(c.read))
 	x.r.exact = c.exact

@@ -229,7 +229,7 @@ func (s *tlsServer) disconnect(c net.Conn) {
 	}
 }
 
-func TestAClientThatDisconnectsBeforeItsHandshakeCostsNone(t *testing.T) {
+func TestNoHandshakeBeginsForAClientThatHasDisconnected(t *testing.T) {
 	disconnects := map[string]func(s *tlsServer){
 		"together with its ClientHello": func(s *tlsServer) {
 			s.do(func(*Worker) { s.disconnect(s.send(hello(s.t))) }) // the loop has not seen the connection yet

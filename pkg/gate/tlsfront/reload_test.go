@@ -86,7 +86,7 @@ func TestABrieflyMismatchedPairIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestABrokenCertificateKeepsTheOldOneAndIsReportedOnce(t *testing.T) {
+func TestABrokenCertificateIsReportedOnceAndThePreviousOneServed(t *testing.T) {
 	t.Parallel()
 	f := begin(t, "first")
 	until := f.front.Stats().NotAfter
