@@ -131,7 +131,7 @@ func TestADisconnectedClientGetsNoSlot(t *testing.T) {
 	})
 }
 
-// doneAtSecondCheck is a context that is cancelled from the second call of Err on.
+// doneAtSecondCheck is a context whose Err returns an error from the second call on.
 type doneAtSecondCheck struct {
 	context.Context
 	checks int

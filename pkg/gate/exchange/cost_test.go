@@ -9,7 +9,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// clientWith is the client side of a request, as far as its cost is concerned.
+// clientWith is the downstream side of a request. It implements only the methods that
+// determine the cost.
 type clientWith struct {
 	Downstream
 	req wire.Request

@@ -252,7 +252,7 @@ func (c *steppedClient) Write(p []byte) int {
 }
 func (c *steppedClient) Request() (*wire.Request, netip.Addr) { return &wire.Request{}, netip.Addr{} }
 
-// steppedContainer responds when and as the test says.
+// steppedContainer responds at the time and in the way that the test sets.
 type steppedContainer struct {
 	Upstream
 	head     string

@@ -319,7 +319,7 @@ func (g *deadlineGate) do(path, timeout string, took time.Duration) (o gate.Outc
 	return o
 }
 
-// slow sends n slow requests at once and returns after their end.
+// slow sends n slow requests at the same time and returns when all have ended.
 func (g *deadlineGate) slow(n int, path, timeout string) {
 	var all sync.WaitGroup
 	for range n {
@@ -450,7 +450,8 @@ func (c *slowUpload) Pump(up Sink) bool {
 	return true
 }
 
-// scriptedContainer sends the head of its response and then the body in the given steps.
+// scriptedContainer sends the head of its response and then its body. Each takes place in
+// a given step.
 type scriptedContainer struct {
 	Upstream
 	step, pumped, respondsAt, bodyAt, status int

@@ -441,7 +441,7 @@ type countingModel struct {
 	begun           int
 }
 
-// arrive reports whether the request is rejected.
+// arrive counts an arriving request. It reports whether the request is rejected.
 func (m *countingModel) arrive(id int) bool {
 	m.begun++
 	switch {
@@ -470,7 +470,8 @@ func (m *countingModel) end(id int, o gate.Outcome) {
 	}
 }
 
-// scriptedContainer is a container whose requests each wait for an order of the test.
+// scriptedContainer is a container in which each request waits until the test tells it
+// how to end.
 type scriptedContainer struct {
 	mu      sync.Mutex
 	working map[int]chan string

@@ -395,7 +395,7 @@ func (r *rig) wantAllReleased() {
 	o.faults = nil
 }
 
-// until waits for the gate's counts.
+// until waits until the gate's counts have the given values.
 func (r *rig) until(inFlight, waiting int) {
 	r.t.Helper()
 	a := r.gate.Admission
@@ -404,7 +404,8 @@ func (r *rig) until(inFlight, waiting int) {
 	})
 }
 
-// wantOutcomes waits until as many requests have ended, and compares.
+// wantOutcomes waits until as many requests as in want have ended, and compares their
+// outcomes.
 func (r *rig) wantOutcomes(want map[gate.Outcome]int) {
 	r.t.Helper()
 	n := 0

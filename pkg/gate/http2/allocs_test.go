@@ -65,7 +65,7 @@ func serveFixedH2C(conn net.Conn) {
 	}
 }
 
-// serveFixedHTTP1 does the same over HTTP/1.1.
+// serveFixedHTTP1 sends the same response to each request over HTTP/1.1.
 func serveFixedHTTP1(conn net.Conn) {
 	b, n := make([]byte, 4096), 0
 	response := []byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")

@@ -39,7 +39,7 @@ type client struct {
 	err     error
 }
 
-// got records the frames received on a stream.
+// got is the record of the frames received on a stream.
 type got struct {
 	block    []byte // of an incomplete head
 	ends     bool   // the incomplete head has END_STREAM
@@ -57,7 +57,7 @@ type got struct {
 
 func (g *got) status() string { return g.head[":status"] }
 
-// over reports whether the stream is closed.
+// over reports whether the stream has been closed.
 func (g *got) over() bool { return g.ended || g.reset }
 
 // dial opens a connection with the given settings.
@@ -196,7 +196,7 @@ func (c *client) recordHead(s *got, decode *hpack.Decoder) {
 	s.ended = s.ended || s.ends
 }
 
-// do runs f, which writes, without concurrent writes.
+// do runs f, which writes to the connection. No other write runs at the same time.
 func (c *client) do(f func() error) error {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -251,7 +251,7 @@ func (c *client) raw(t http2.FrameType, flags http2.Flags, id uint32, payload st
 	return c.do(func() error { return c.WriteRawFrame(t, flags, id, []byte(payload)) })
 }
 
-// of returns a copy of the record of a stream.
+// of returns a copy of the record of the stream with this identifier.
 func (c *client) of(id uint32) got {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,7 +274,7 @@ func (c *client) over() bool {
 	return c.ended
 }
 
-// want awaits a response and compares it.
+// want waits for a response and compares it with the expected one.
 func (c *client) want(id uint32, status, body string) got {
 	c.t.Helper()
 	g := c.await(id)
@@ -284,7 +284,8 @@ func (c *client) want(id uint32, status, body string) got {
 	return g
 }
 
-// wantGoAway awaits the end of the connection and the code of its last GOAWAY.
+// wantGoAway waits for the end of the connection and compares the code of its last
+// GOAWAY.
 func (c *client) wantGoAway(codes ...http2.ErrCode) {
 	c.t.Helper()
 	until(c.t, "the end of the connection", c.over)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// serveWebSocket is a container that accepts extended CONNECT if it offers it, sends hello
-// and echoes DATA.
+// serveWebSocket is a container that sends hello and echoes DATA. It accepts extended
+// CONNECT if its SETTINGS offer it.
 func serveWebSocket(t *testing.T, offers bool) *container {
 	var settings []http2.Setting
 	if offers {

@@ -253,7 +253,7 @@ func runCorpus(t *testing.T, seen recordingContainer, protocol upstream.Protocol
 	}
 }
 
-// refused reports that the fault was told to be the client's.
+// refused reports whether the fault was attributed to the client.
 func rejected(g got) bool {
 	return strings.HasPrefix(g.status(), "4") || g.head == nil && g.reset && (g.code == http2.ErrCodeProtocol || g.code == http2.ErrCodeStreamClosed)
 }

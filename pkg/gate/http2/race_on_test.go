@@ -2,5 +2,6 @@
 
 package http2
 
-// raceDetector reports whether the race detector is on; tests relax allocation limits then.
+// raceDetector reports whether the race detector is on. If it is, tests relax their
+// limits of allocations.
 const raceDetector = true

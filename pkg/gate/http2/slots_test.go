@@ -127,7 +127,7 @@ func TestAStalledClientHoldsNoSlotIfTheRestFitsTheBuffer(t *testing.T) {
 	})
 }
 
-// headsOf reports whether the head of every response has arrived.
+// headsOf reports whether the heads of all responses have arrived.
 func (r *rig) headsOf(c *client, ids map[string]uint32) bool {
 	for _, id := range ids {
 		if c.of(id).head == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
 )
 
-// secured is a socket with a TLS layer, and the client at the other end, after the
-// handshake.
+// secured is a socket with a TLS layer whose handshake is complete, and the client at its
+// other end.
 type secured struct {
 	*subject
 	client *tls.Conn

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testTimeout is a fail-safe: no test depends on the duration of anything.
+// testTimeout ends a test that hangs. No result depends on it.
 const testTimeout = 2 * time.Minute
 
 // farAway is a deadline that no test reaches.
@@ -37,7 +37,7 @@ func startLoop(t *testing.T) *Loop {
 	return l
 }
 
-// on runs f on the loop, outside of any task, and waits for its end.
+// on runs f on the loop, outside of any task, and waits until f has returned.
 func on(t *testing.T, l *Loop, f func()) {
 	t.Helper()
 	done := make(chan struct{})

@@ -32,8 +32,8 @@ func (t *Task) Step() {
 	}
 }
 
-// Wait returns after an event of a socket that t handles, a Wake, or the
-// deadline (0 = none), and perhaps earlier.
+// Wait returns after an event of a socket that t handles, after a Wake, or at the
+// deadline (0 = none). It may also return earlier without such a cause.
 func (t *Task) Wait(deadline int64) {
 	t.SetDeadline(deadline)
 	t.waiting = true

@@ -17,8 +17,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// sharedListener is a listening socket of a server, and a descriptor of it that plays
-// another process.
+// sharedListener is a listening socket of a server. A second descriptor of the same
+// socket stands for another process.
 type sharedListener struct {
 	*net.TCPListener
 	other int
@@ -127,7 +127,8 @@ func TestStopListeningRemovesSharedSocketsFromAllEpollSets(t *testing.T) {
 	}
 }
 
-// watchers counts the epoll sets of this process that have the socket with this inode.
+// watchers returns the number of epoll sets of this process that contain the socket with
+// this inode.
 func watchers(t *testing.T, inode uint64) (n int) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/fdinfo/*")

@@ -24,7 +24,8 @@ func (c *fakeConn) Quiet() bool {
 }
 func (c *fakeConn) Reclaim() { c.Set().Remove(c) }
 
-// addIdle adds connections to s that have been idle for these times, in MinIdle.
+// addIdle adds connections to s that have been idle for the given times, in units of
+// MinIdle.
 func addIdle(s *IdleSet[fakeConn, *fakeConn], times ...int64) (conns []*fakeConn) {
 	for _, idle := range times {
 		c := &fakeConn{}

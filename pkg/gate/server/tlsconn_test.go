@@ -21,7 +21,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// testTimeout is a fail-safe: no test depends on the duration of anything.
+// testTimeout ends a test that hangs. No result depends on it.
 const testTimeout = 2 * time.Minute
 
 // closingProtocol is a protocol that closes its connections at once.
@@ -207,7 +207,7 @@ func TestAllQueuedHandshakesComplete(t *testing.T) {
 	}
 }
 
-// disconnect sends FIN and waits until the kernel of the server has it.
+// disconnect sends FIN and waits until the server's kernel has received it.
 func (s *tlsServer) disconnect(c net.Conn) {
 	s.t.Helper()
 	const finWait1 = 4 // the FIN is not acknowledged; the server may also have closed since

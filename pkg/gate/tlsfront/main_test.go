@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testTimeout is a fail-safe: no test depends on the duration of anything.
+// testTimeout ends a test that hangs. No result depends on it.
 const testTimeout = 2 * time.Minute
 
 // fixture is a Front with its own directory, and a server that closes connections after
@@ -124,7 +124,7 @@ func begin(t *testing.T, name string) *fixture {
 	return f
 }
 
-// write puts a new pair in place, key first.
+// write replaces the pair of files. It writes the key first.
 func (f *fixture) write(dir, name string) {
 	f.t.Helper()
 	certificate, key := f.ca.Issue(testcert.Leaf{Names: []string{name}})

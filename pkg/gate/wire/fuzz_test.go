@@ -21,8 +21,9 @@ import (
 // net/http; head_test and body_test cover them.
 const fuzzLimit = 8 << 10
 
-// pieces returns the ends of ever longer prefixes of in, which grow by the lengths in cuts,
-// repeatedly. Without cuts there is one, the whole input.
+// pieces returns the ends of longer and longer prefixes of in. The lengths in cuts, used
+// repeatedly, tell by how much each is longer than the previous one. Without cuts the
+// only prefix is the whole input.
 func pieces(in string, cuts []byte) (ends []int) {
 	for n, i := 0, 0; len(cuts) > 0 && n < len(in); i++ {
 		if n += max(1, int(cuts[i%len(cuts)])); n < len(in) {

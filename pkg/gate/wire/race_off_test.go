@@ -2,5 +2,6 @@
 
 package wire
 
-// raceDetector reports whether the race detector is on; tests relax time limits then.
+// raceDetector reports whether the race detector is on. If it is, tests relax their time
+// limits.
 const raceDetector = false

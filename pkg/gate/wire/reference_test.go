@@ -156,8 +156,8 @@ func repairReference(in string) (clean, rest string, v parseResult) {
 	}
 }
 
-// partial tells whether an unfinished line could still become a start line
-// or a field line.
+// partial reports whether an incomplete line could still become a start line or a field
+// line.
 func partial(line string, start bool) parseResult {
 	text, _ := strings.CutSuffix(line, "\r")
 	name, _, colon := strings.Cut(line, ":")
@@ -408,8 +408,8 @@ func readReferenceChunked(in string) (b refBody, v parseResult) {
 	}
 }
 
-// partialSize tells whether an unfinished line could still become a chunk's
-// first one.
+// partialSize reports whether an incomplete line could still become the first line of a
+// chunk.
 func partialSize(line string) parseResult {
 	digits := line[:hexPrefix(line)]
 	behind := line[len(digits):]
