@@ -1,6 +1,6 @@
 // Package filewatch reports changes of files by inotify(7). It follows symbolic links,
-// which Kubernetes replaces to update the files of a volume. While nothing changes, a
-// Watcher uses no CPU: the read waits in the runtime's poller.
+// which Kubernetes replaces to update the files of a volume. A Watcher uses no CPU
+// while nothing changes, because its read waits in the runtime's poller.
 package filewatch
 
 import (
@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchedEvents are the events after which a file may have other content: a writer has
-// closed it, or a name was created, deleted or moved, as when Kubernetes replaces
-// symbolic links.
+// watchedEvents are the events after which a file may have other content. A writer has
+// closed a file, or a name was created, deleted or moved. Kubernetes moves a name when
+// it replaces a symbolic link.
 const watchedEvents = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_CREATE | unix.IN_DELETE |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
@@ -22,7 +22,7 @@ const watchedEvents = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FRO
 type Watcher struct {
 	file    *os.File
 	watches map[int]struct{}
-	changed chan struct{} // capacity 1: several changes are combined
+	changed chan struct{} // capacity 1, so one value can report several changes
 }
 
 // New returns a Watcher without files. Call Close to free its resources.
@@ -37,8 +37,8 @@ func New() (*Watcher, error) {
 }
 
 // Changed returns a channel that receives a value after changes in the watched
-// directories. One value can stand for several changes, and for changes of other files
-// in the same directories, so read the files to see what changed.
+// directories. One value can report several changes. It can also report changes of
+// other files in the same directories, so read the files to see what changed.
 func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 
 func (w *Watcher) read() {
@@ -54,8 +54,9 @@ func (w *Watcher) read() {
 	}
 }
 
-// Watch sets the watched directories: for each file, the directory of its name and the
-// directory of the link target, or the nearest existing parent. Call it again after each
+// Watch replaces the set of watched directories. For each file it watches the directory
+// in the file's name, or the nearest existing parent of that directory. It also watches
+// the directory of the file that symbolic links lead to. Call Watch again after each
 // change, because links may have new targets.
 func (w *Watcher) Watch(files []string) error {
 	raw, err := w.file.SyscallConn()
@@ -75,7 +76,7 @@ func (w *Watcher) Watch(files []string) error {
 		}
 		for wd := range w.watches {
 			if _, ok := wanted[wd]; !ok {
-				_, _ = unix.InotifyRmWatch(int(fd), uint32(wd)) // already removed if its directory was deleted
+				_, _ = unix.InotifyRmWatch(int(fd), uint32(wd)) // fails if the kernel removed the watch when its directory was deleted
 			}
 		}
 		w.watches = wanted

@@ -1,6 +1,6 @@
-// Package testkit has what tests of several packages share: waiting for events,
-// and comparing generated sections of the documentation with the code. Only tests
-// import it.
+// Package testkit has helpers for the tests of several packages. They wait for events,
+// and compare generated sections of the documentation with the code. Only tests import
+// it.
 package testkit
 
 import (
@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// Timeout is only a fail-safe: no test depends on timing.
+// Timeout ends a test that hangs. No test result depends on its value.
 const Timeout = 2 * time.Minute
 
 // Update reports whether the test runs with -update: it writes golden files and
 // generated documentation instead of comparing them.
 var Update = flag.Bool("update", false, "write golden files and generated documentation")
 
-// Until polls for a condition that no event announces.
+// Until polls until condition is true, and fails the test after Timeout. Use it if no
+// event announces the condition.
 func Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	pause := 100 * time.Microsecond
@@ -31,7 +32,8 @@ func Until(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// Receive returns the next value of a channel, or zero once it is closed.
+// Receive returns the next value of c, or the zero value if c is closed. It fails the
+// test after Timeout.
 func Receive[T any](t testing.TB, what string, c <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -42,7 +44,7 @@ func Receive[T any](t testing.TB, what string, c <-chan T) (v T) {
 	return v
 }
 
-// Send sends v, and fails the test after Timeout.
+// Send sends v on c. It fails the test after Timeout.
 func Send[T any](t testing.TB, what string, c chan<- T, v T) {
 	t.Helper()
 	select {
@@ -52,7 +54,7 @@ func Send[T any](t testing.TB, what string, c chan<- T, v T) {
 	}
 }
 
-// Must fails the test on an error.
+// Must fails the test if err is not nil.
 func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -60,7 +62,7 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// WantBug fails the test unless f panics with a broken invariant.
+// WantBug fails the test unless f panics with a message that begins with "BUG:".
 func WantBug(t testing.TB, f func()) {
 	t.Helper()
 	defer func() {
@@ -72,8 +74,8 @@ func WantBug(t testing.TB, f func()) {
 	f()
 }
 
-// Section compares the text between two comment lines of a page with want, or
-// writes it if the test runs with -update.
+// Section compares want with the text between the comment lines begin and end of a
+// page. If the test runs with -update, it writes want there instead.
 func Section(t testing.TB, page, begin, end, want string) {
 	t.Helper()
 	text, err := os.ReadFile(page)

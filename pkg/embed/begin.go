@@ -15,15 +15,16 @@ import (
 // server with its own transport.
 type Call struct {
 	Method, Target, Protocol string         // such as POST, /package.Service/Method and HTTP/2.0
-	Peer                     netip.AddrPort // invalid = unknown, and so not trusted if there are TrustedSources
+	Peer                     netip.AddrPort // invalid = unknown; then it is trusted only if TrustedSources is empty
 	Encrypted                bool           // received over TLS
 	// Header returns the fields for QueueFairBy, QueuePriorityBy and QueueDeadlineBy,
-	// their names in any case. It is called only if one of these is set. nil = none.
+	// with names in any letter case. Begin calls it only if one of these is set. nil =
+	// no fields.
 	Header func() map[string][]string
 }
 
-// Begin takes a slot for a call, or waits for one as Handler does. Unless the error is
-// nil, it is a *Rejection, and there is no slot. The caller must call End.
+// Begin takes a slot for a call, or waits for one as Handler does. If it gets no slot,
+// the error is a *Rejection. Otherwise the caller must call End.
 func (g *Gate) Begin(ctx context.Context, c Call) (*Slot, error) {
 	s := g.state()
 	x := &Slot{state: s, life: s.GetExchange(), ctx: ctx}
@@ -48,21 +49,21 @@ func (g *Gate) Begin(ctx context.Context, c Call) (*Slot, error) {
 	return x, nil
 }
 
-// Slot is the slot of a call. Its methods must not be called concurrently.
+// Slot is the right of one call to run. Its methods must not be called concurrently.
 type Slot struct {
 	state *core.State
-	life  *exchange.Blocking // nil once ended
+	life  *exchange.Blocking // nil after End
 	ctx   context.Context
 	clock deadline
 }
 
-// Context returns the context for the work: that of Begin, with the deadline of
-// RequestTimeout.
+// Context returns the context for the work: the context passed to Begin, with the
+// deadline of RequestTimeout.
 func (s *Slot) Context() context.Context { return s.ctx }
 
-// End releases the slot. status is the HTTP status of the response for metrics; 0 means
-// that the work panicked. If the deadline of Context has passed, End returns a
-// *Rejection, which is the response unless the caller has sent another one.
+// End releases the slot. status is the HTTP status of the response, for metrics; 0
+// means that the work panicked. If the deadline of Context has passed, End returns a
+// *Rejection. Send it as the response, unless another response was sent.
 func (s *Slot) End(status int) error {
 	var o gate.Outcome
 	switch s.ctx.Err() {
@@ -78,7 +79,7 @@ func (s *Slot) End(status int) error {
 	}
 	s.clock.stop()
 	if o != gate.Served {
-		status = 0 // that of the outcome
+		status = 0 // use the status of the outcome
 	}
 	s.end(o, status)
 	if o != gate.RequestTimeout {
@@ -95,15 +96,15 @@ func (s *Slot) end(o gate.Outcome, status int) {
 	s.life = nil
 }
 
-// Rejection is the response of the gate to a call that it has not admitted, or that has
-// exceeded RequestTimeout.
+// Rejection is the gate's response to a call that got no slot, or that exceeded
+// RequestTimeout.
 type Rejection struct {
 	Outcome     string        // as in K-Gate-Outcome
-	Status      int           // of HTTP
-	GRPC        int           // status of gRPC
+	Status      int           // HTTP status
+	GRPC        int           // gRPC status
 	Message     string        // for the client, without internal details
-	ProxyStatus string        // field value of RFC 9209; empty = none
-	RetryAfter  time.Duration // 0 = none
+	ProxyStatus string        // value of the field Proxy-Status (RFC 9209); empty = no field
+	RetryAfter  time.Duration // 0 = no Retry-After
 }
 
 // Error implements error.

@@ -6,18 +6,18 @@ import (
 	"go.uber.org/atomic"
 )
 
-// body counts the bytes that next reads from a request body.
+// body is a request body that counts the bytes which next reads.
 type body struct {
 	src   io.ReadCloser
 	x     *call
 	taken atomic.Int64
 
 	measured bool
-	readAt   atomic.Int64 // with measured: when bytes were last read, on the gate's clock
+	readAt   atomic.Int64 // only if measured: time of the last read, on the gate's clock
 }
 
 // Read implements io.Reader. At the end of the body net/http adds trailers to the
-// received request; next expects them in its own.
+// received request. Read copies them to the request that next got.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	b.taken.Add(int64(n))

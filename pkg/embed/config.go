@@ -19,8 +19,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
-// Identity names the pod to the autoscaler and in metric labels. Any part may be empty;
-// an empty Pod is the host name.
+// Identity names the pod to the autoscaler and in metric labels. Any field may be
+// empty. An empty Pod is replaced by the host name.
 type Identity = metrics.Identity
 
 // Config configures a Gate. New reads it once. The zero value admits and counts all
@@ -29,80 +29,84 @@ type Config struct {
 	// ConcurrencyLimit is the maximum number of requests in flight, up to 1<<20, for
 	// all handlers of the gate together. 0 = unlimited.
 	ConcurrencyLimit int
-	// Concurrency is the limit as the sidecar's CONTAINER_CONCURRENCY spells it, instead
-	// of ConcurrencyLimit: a whole number, "auto" or "auto:MIN-MAX". With auto the gate
-	// finds the limit up to which latency hardly rises, from 1 to 1000 or within the
-	// range. Empty = ConcurrencyLimit.
+	// Concurrency is the limit in the format of the sidecar's CONTAINER_CONCURRENCY: a
+	// whole number, "auto" or "auto:MIN-MAX". It replaces ConcurrencyLimit. With auto
+	// the gate looks for the highest limit at which latency hardly rises, from 1 to
+	// 1000 or from MIN to MAX. Empty = use ConcurrencyLimit.
 	Concurrency string
 	// QueueCapacity is the maximum number of queued requests, up to 1<<24. 0 = no
 	// queue; with Concurrency auto: ten times the current limit, and a queue that does
 	// not drain rejects its oldest requests, unless QueueFairBy or QueuePriorityBy is
 	// set. The sidecar's default is ten times its limit.
 	QueueCapacity int
-	// QueueMaxWait is the maximum time in the queue; then the request is rejected with
-	// 503. 0 = unlimited.
+	// QueueMaxWait is the maximum time in the queue. A request that waits longer is
+	// rejected with 503. 0 = unlimited.
 	QueueMaxWait time.Duration
-	// QueueFairBy is the key by which queued requests share slots fairly: "header:NAME",
-	// "peer", or "path:N" for the Nth segment of the path. A full queue rejects the
-	// newest request of the key with the most queued requests. The key of a peer that is
-	// not in TrustedSources is its address (IPv6: its /64). Empty = strict FIFO.
+	// QueueFairBy is the key by which queued requests share slots fairly:
+	// "header:NAME", "peer", or "path:N" for the Nth segment of the path. A full queue
+	// rejects the newest request of the key with the most queued requests. If a peer is
+	// not in TrustedSources, its key is its address (for IPv6, its /64). Empty = strict
+	// FIFO.
 	QueueFairBy string
-	// QueuePriorityBy is "header:NAME", the field with the priority class of a request:
-	// 0 (first) to 7, alone or as u= of RFC 9218; 3 without a valid one from a trusted
-	// peer. Empty = none.
+	// QueuePriorityBy is "header:NAME", the field with the priority class of a request.
+	// The class is 0 (first) to 7, as a plain number or as u= of RFC 9218. Without a
+	// valid class from a trusted peer it is 3. Empty = no classes.
 	QueuePriorityBy string
-	// QueueDeadlineBy is "header:NAME" or "header:NAME:ms", the field that says how long
-	// the client waits, such as header:grpc-timeout. A request that cannot be served in
-	// time is rejected with 504 before it begins. A plain number is in seconds, or in
-	// milliseconds with :ms or if NAME ends in -ms. Only trusted peers. Empty = none.
+	// QueueDeadlineBy is "header:NAME" or "header:NAME:ms", the field that says how
+	// long the client waits, such as header:grpc-timeout. A request that cannot be
+	// served in that time is rejected with 504 before it begins. A plain number is in
+	// milliseconds with :ms or if NAME ends in -ms, otherwise in seconds. The field
+	// counts only from trusted peers. Empty = none.
 	QueueDeadlineBy string
-	// QueueRetryAfter is the Retry-After of a request that the queue rejects: "1" (also
-	// for ""), one second, or "measured", the time that the queue needs to drain.
+	// QueueRetryAfter is the Retry-After of a request that the queue rejects. "1" or ""
+	// means one second, "measured" the time that the queue needs to drain.
 	QueueRetryAfter string
-	// QueueRefusalStatus is the status of a request that the queue rejects, 503 (also
-	// for 0) or 429.
+	// QueueRefusalStatus is the status of a request that the queue rejects: 503 or 429.
+	// 0 = 503.
 	QueueRefusalStatus int
 	// RequestTimeout is the maximum time from the arrival of a request, including the
 	// time in the queue. A queued request is rejected with 504. In the handler the
-	// request's context ends with context.DeadlineExceeded, and the response is 504 if
-	// the handler returns without having written a head; bytes that the handler has
-	// written are not changed. 0 = unlimited.
+	// request's context ends with context.DeadlineExceeded. If the handler then returns
+	// without having written a head, the response is 504. Bytes that it has written are
+	// not changed. 0 = unlimited.
 	RequestTimeout time.Duration
 	// DrainQuiet is how long Drain waits without a new request, so that routers notice
 	// the drain. 0 = Drain returns as soon as no request is open.
 	DrainQuiet time.Duration
 
-	// Ready answers readiness probes: nil means ready, an error not ready. It is called
-	// on demand, once for concurrent probes, and not on the goroutine of a request. A
-	// success is cached for 1 s, a failure for 100 ms. Its context ends after 10 s, the
-	// maximum wait of a prober (kubelets: 900 ms). A panic counts as an error. The
-	// error's text is not shown. nil = always ready.
+	// Ready answers readiness probes: nil means ready, an error means not ready. The
+	// gate calls it on demand, once for concurrent probes, and not on the goroutine of
+	// a request. A success is cached for 1 s, a failure for 100 ms. Its context ends
+	// after 10 s. A prober waits at most 10 s, a kubelet 900 ms. A panic counts as an
+	// error. The text of the error is not shown to probers. If Ready is nil, the gate
+	// is always ready.
 	Ready func(context.Context) error
 
-	// Uncounted are paths, compared with the decoded path of the request, that are
-	// served like others but not counted, neither for the autoscaler nor in request
-	// metrics, such as your own health checks.
+	// Uncounted are paths of requests that are served like others, but not counted for
+	// the autoscaler or in request metrics. Use it for your own health checks. Each
+	// path is compared with the decoded path of the request.
 	Uncounted []string
 
 	// TrustedSources are the peers whose probe headers, user agents, K-Proxy-Request,
 	// K-Original-Host, X-Forwarded-*, Forwarded, X-Real-IP, X-Request-Start and
-	// Knative-Serving-* fields (also with _ for -) are accepted; loopback is always
-	// trusted. A request of any other peer, such as one on a Unix socket, is traffic
-	// and reaches the handler without these fields. Empty = all peers, as in Knative.
+	// Knative-Serving-* fields (also with _ for -) are accepted. Loopback is always
+	// trusted. A request of any other peer, such as a peer on a Unix socket, counts as
+	// traffic and reaches the handler without these fields. Empty = all peers are
+	// trusted, as in Knative.
 	TrustedSources []netip.Prefix
 
-	// Logger gets the end of each request at the level of its outcome (warnings for
-	// rejections, debug for success), failed readiness checks and the stages of the
-	// drain. nil = none.
+	// Logger gets a message at the end of each request, with the level of its outcome:
+	// warnings for rejections, debug for success. It also gets failed readiness checks
+	// and the stages of the drain. nil = no log.
 	Logger *slog.Logger
-	// RequestEnded is called for each request that counts when it has ended, on its
-	// goroutine. It must not block or panic. nil = none.
+	// RequestEnded is called at the end of each counted request, on the goroutine of
+	// the request. It must not block or panic. nil = not called.
 	RequestEnded func(Request)
 
 	// Identity is used in labels.
 	Identity Identity
-	// MetricsNames selects Knative's metric names on the Prometheus page: "current"
-	// (also for ""), "legacy" or "both".
+	// MetricsNames selects Knative's metric names on the Prometheus page: "current",
+	// "legacy" or "both". Empty = "current".
 	MetricsNames string
 }
 
@@ -110,8 +114,8 @@ type Config struct {
 // sidecar.
 const queuePerSlot = 10
 
-// check returns the configuration without what only this package uses. The error has all
-// problems of c, by field names.
+// check validates c and converts it for package core. The error lists all problems of c
+// with their field names.
 func (c *Config) check() (core.Config, error) {
 	shared := exchange.Config{
 		ConcurrencyLimit: c.ConcurrencyLimit, QueueCapacity: c.QueueCapacity, QueueMaxWait: c.QueueMaxWait,

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// deadline is a context with a deadline. It costs nothing until a caller waits for its
-// end; then it wraps a context of the standard library, so that derived contexts need
-// no goroutine.
+// deadline is a context with a deadline. It creates no timer until a caller waits for
+// its end. Then it wraps a context of the standard library, so that derived contexts
+// need no goroutine.
 type deadline struct {
 	parent context.Context // nil = no deadline
 	at     time.Time
 
 	mu      sync.Mutex
-	timed   context.Context // nil = no caller has waited
+	timed   context.Context // wrapped context; nil = no caller has waited
 	cancel  context.CancelFunc
 	stopped bool
 }
@@ -70,7 +70,7 @@ func (d *deadline) context() context.Context {
 	return d.timed
 }
 
-// stop ends the context and its timer after the request.
+// stop ends the context and its timer. It is called after the request.
 func (d *deadline) stop() {
 	if d.parent == nil {
 		return
@@ -83,6 +83,6 @@ func (d *deadline) stop() {
 	}
 }
 
-// expired reports whether the context ended by its deadline or an earlier one of the
-// parent.
+// expired reports whether the context ended by its deadline, or by an earlier deadline
+// of the parent.
 func (d *deadline) expired() bool { return d.set() && d.Err() == context.DeadlineExceeded }

@@ -14,29 +14,30 @@ import (
 
 // call is a net/http request that counts as traffic. It ends when the handler returns,
 // or when the connection that the handler hijacked ends. It is also the handler's
-// ResponseWriter, which may outlive the handler, so unlike its exchange it is not
-// reused.
+// ResponseWriter. It is not reused, because handlers may keep the ResponseWriter. Its
+// exchange is reused.
 type call struct {
 	gate      *core.State
-	exchange  *exchange.Blocking // nil once ended
+	exchange  *exchange.Blocking // nil after the end
 	w         http.ResponseWriter
 	r         *http.Request // as received
 	forwarded *http.Request // as passed to next
-	extras    *extras       // nil: forwarded is r, unless fields had to be removed
+	extras    *extras       // nil = no body and no deadline
 
 	trusted      bool // the peer is trusted
-	hasUntrusted bool // contains fields that next must not see
+	hasUntrusted bool // r contains fields that next must not see
 	returned     bool // next has returned without a panic
 	hijacked     bool
-	ended        atomic.Bool // used after a hijack
+	ended        atomic.Bool // only used after a hijack
 
 	headerUsed bool // next has called Header
 	wrote      bool // next has written the final head
-	status     int  // its status
+	status     int  // status of the final head
 	written    int64
 }
 
-// extras is the state of a call with a body or a deadline, in one allocation.
+// extras holds the state of a call that has a body or a deadline, so that the call
+// needs a single allocation.
 type extras struct {
 	call    call
 	clock   deadline
@@ -87,7 +88,7 @@ func (f fields) Each(yield func(name, value []byte) bool) {
 
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
-// serve runs admission and next.
+// serve waits for a slot and then calls next.
 func (x *call) serve(next http.Handler) {
 	if why := x.exchange.Admit(x.r.Context()); why != gate.Undecided {
 		x.reject(why)
@@ -116,8 +117,8 @@ func (x *call) reject(why gate.Outcome) {
 	rejectRequest(x.gate, x.w, x.r, &a)
 }
 
-// prepare creates the request for next, usually the received one: if there is neither a
-// deadline nor a body.
+// prepare creates the request for next. Without a deadline and a body this is usually
+// the received request.
 func (x *call) prepare() {
 	x.forwarded = x.r
 	m := x.extras
@@ -142,8 +143,9 @@ func (x *call) prepare() {
 	}
 }
 
-// conclude ends a request after next, and replies if next exceeded the deadline without
-// a response. v is the value with which next panicked.
+// conclude ends a request after next has returned or panicked. If next exceeded the
+// deadline without a response, it sends a local reply. v is the value of the panic; nil
+// = no panic.
 func (x *call) conclude(v any) {
 	if x.forwarded != x.r && x.returned {
 		// net/http and outer handlers expect these results of next in their request.
@@ -152,7 +154,7 @@ func (x *call) conclude(v any) {
 	switch {
 	case !x.returned:
 		x.end(x.panicOutcome(v))
-	case x.hijacked: // the connection's Close ends it
+	case x.hijacked: // the call ends when the connection is closed
 		x.stopClock()
 	case !x.wrote && x.extras != nil && x.extras.clock.expired():
 		a := gate.ReplyTo(gate.RequestTimeout)
@@ -167,16 +169,16 @@ func (x *call) conclude(v any) {
 		wrote := x.wrote
 		x.finish()
 		if o == gate.ClientGone && !wrote {
-			x.status = 0 // no client receives it
+			x.status = 0 // no client receives the response
 		}
 		x.end(o)
 	}
 }
 
-// disconnected reports whether the client has disconnected, as far as net/http knows.
+// disconnected reports whether net/http has noticed that the client disconnected.
 func (x *call) disconnected() bool { return x.r.Context().Err() == context.Canceled }
 
-// responding notes the first bytes of the response, for overload control.
+// responding reports the first bytes of the response to overload control.
 func (x *call) responding() {
 	if !x.exchange.Measured() {
 		return
@@ -205,8 +207,8 @@ func (x *call) stopClock() {
 	}
 }
 
-// end ends the exchange with o. Only the first call has an effect: both a panic and the
-// Close of a hijacked connection may end it.
+// end ends the exchange with o. Only the first call has an effect, because a panic and
+// the Close of a hijacked connection may both end it.
 func (x *call) end(o gate.Outcome) {
 	if x.hijacked && x.ended.Swap(true) {
 		return

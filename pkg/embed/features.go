@@ -7,13 +7,14 @@ import (
 	"net/http"
 )
 
-// closeNotifier is http.CloseNotifier, which is deprecated, but which frameworks such as
-// gin still require.
+// closeNotifier is http.CloseNotifier. It is deprecated, but frameworks such as gin
+// require it.
 type closeNotifier interface{ CloseNotify() <-chan bool }
 
-// features is a set of optional interfaces of a ResponseWriter. Callers take the presence
-// of a method for a working feature, so next gets exactly the interfaces of the received
-// writer. io.StringWriter is not among them: io.WriteString works with and without it.
+// features is a set of optional interfaces of a ResponseWriter. Callers assume that a
+// feature works if its method exists. So next gets exactly the interfaces that the
+// received writer has. io.StringWriter is not in the set, because io.WriteString works
+// without it.
 type features uint8
 
 const (
@@ -24,7 +25,7 @@ const (
 	readsFrom
 )
 
-// The features of the two writers of net/http.
+// The features of the writers of net/http, for HTTP/1 and for HTTP/2.
 const (
 	http1Features = flushes | hijacks | notifies | readsFrom
 	http2Features = flushes | notifies | pushes
@@ -126,8 +127,9 @@ func (r readerFrom) ReadFrom(src io.Reader) (int64, error) {
 	return n, err
 }
 
-// Unwrap supports http.ResponseController. Behind a writer that is no http.Hijacker but
-// wraps one, it returns a writer whose Hijack holds the slot.
+// Unwrap supports http.ResponseController. The received writer may wrap an
+// http.Hijacker without being one. Then Unwrap returns a writer whose Hijack holds the
+// slot.
 func (x *call) Unwrap() http.ResponseWriter {
 	for w := x.w; ; {
 		if _, ok := w.(http.Hijacker); ok && w != x.w {

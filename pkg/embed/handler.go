@@ -10,14 +10,14 @@ import (
 )
 
 // Handler puts the gate in front of next. Several handlers may share a gate. Do not
-// wrap a handler twice: each request would need two slots, which can deadlock.
+// wrap a handler twice: each request would need two slots, so requests could deadlock.
 //
-// next gets a ResponseWriter with the optional interfaces of the server's
-// (http.Flusher, http.Hijacker, http.CloseNotifier, http.Pusher) and with full duplex,
-// trailers, 1xx and http.ResponseController as without the gate. If a client disconnects while
-// its request is queued, next is not called. A panic of next is counted as
-// internal-error (http.ErrAbortHandler as upstream-broke-off, or client-gone), releases
-// the slot, and continues.
+// next gets a ResponseWriter with the same optional interfaces as the server's
+// (http.Flusher, http.Hijacker, http.CloseNotifier, http.Pusher). Full duplex,
+// trailers, 1xx responses and http.ResponseController work as without the gate. If a
+// client disconnects while its request is queued, next is not called. A panic of next
+// releases the slot and continues. It is counted as internal-error, but
+// http.ErrAbortHandler as upstream-broke-off or client-gone.
 //
 // A hijacked connection holds its slot until it is closed, even after next has
 // returned; a panic releases the slot immediately.
@@ -58,7 +58,7 @@ func probe(g *core.State, w http.ResponseWriter, r *http.Request, s exchange.Scr
 	reply(g, w, r, &a)
 }
 
-// peerOf returns the address of the peer; invalid for a Unix socket.
+// peerOf returns the address of the peer. It is invalid for a Unix socket.
 func peerOf(r *http.Request) netip.AddrPort {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return peer

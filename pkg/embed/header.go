@@ -12,13 +12,13 @@ import (
 type head struct {
 	probe                  gate.ProbeHeaders
 	routeTag, defaultRoute []byte
-	proxied                bool // according to K-Proxy-Request, the activator forwarded it
-	gateFields             bool // there are K-Gate-* fields
+	proxied                bool // K-Proxy-Request says that the activator forwarded the request
+	gateFields             bool // the request contains K-Gate-* fields
 	forwardingFields       bool
 }
 
-// read reads the fields in one pass. Names are in net/http's canonical form. Without
-// distrust, all peers are trusted.
+// read reads the fields in one pass. Field names are in net/http's canonical form.
+// Without distrust, all peers are trusted.
 func (x *head) read(h http.Header, distrust bool) {
 	for name, values := range h {
 		if len(values) == 0 || len(name) < len("K-Gate-") {
@@ -51,8 +51,8 @@ func (x *head) read(h http.Header, distrust bool) {
 	}
 }
 
-// valueOf returns the first value of a field without surrounding white space. It must
-// not be modified.
+// valueOf returns the first value of a field without surrounding white space. The
+// caller must not modify it.
 func valueOf(values []string) []byte {
 	v := values[0]
 	if n := len(v); n > 0 && (isBlank(v[0]) || isBlank(v[n-1])) {
@@ -63,7 +63,7 @@ func valueOf(values []string) []byte {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// bytesOf returns the bytes of s, which must not be modified.
+// bytesOf returns the bytes of s. The caller must not modify them.
 func bytesOf(s string) []byte {
 	if s == "" {
 		return []byte{}
@@ -71,8 +71,8 @@ func bytesOf(s string) []byte {
 	return unsafe.Slice(unsafe.StringData(s), len(s))
 }
 
-// cleanHeader returns h without the fields that no handler may see: K-Gate-* and, for
-// untrusted peers, trusted-only fields. It copies h only if there are any.
+// cleanHeader returns h without the fields that no handler may see: K-Gate-*, and
+// trusted-only fields of an untrusted peer. It copies h only if h contains such fields.
 func cleanHeader(h http.Header, trusted bool) http.Header {
 	clean, copied := h, false
 	for name := range h {

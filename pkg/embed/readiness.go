@@ -16,22 +16,23 @@ const (
 	readyFor       = time.Second
 	notReadyFor    = 100 * time.Millisecond
 	checkTimeout   = 10 * time.Second
-	kubeletTimeout = 900 * time.Millisecond // the kubelet's default timeout is 1 s; after it, it shows no status
+	kubeletTimeout = 900 * time.Millisecond // less than the kubelet's default timeout of 1 s, after which the kubelet shows no status
 )
 
-// readiness calls the application's check, once for all concurrent probers.
+// readiness calls the application's check, once for all probers that wait at the same
+// time.
 type readiness struct {
 	check func(context.Context) error
-	took  func(time.Duration) // gets the duration of each check, for the adaptive limit; nil = none
+	took  func(time.Duration) // called with the duration of each check, for the adaptive limit; nil = not called
 	log   *slog.Logger        // nil = none
 
 	mu         sync.Mutex
 	last       gate.ReadinessResult
-	until      time.Time // last is valid until then; zero = none
+	until      time.Time // end of the validity of last; zero = there is no last result
 	inProgress *checking // nil = none
 }
 
-// checking is one call of check.
+// checking is one call of check in progress.
 type checking struct {
 	waiters map[*waiter]struct{} // nil once the check has ended
 }
@@ -78,7 +79,7 @@ type waiter struct {
 	timer  *time.Timer
 }
 
-// remove reports whether w was still waiting for c.
+// remove removes w from c. It reports whether w was still waiting.
 func (r *readiness) remove(c *checking, w *waiter) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +88,8 @@ func (r *readiness) remove(c *checking, w *waiter) bool {
 	return waits
 }
 
-// join returns the check in progress, or starts one. The caller holds the lock.
+// join returns the check in progress, and starts one if there is none. The caller holds
+// the lock.
 func (r *readiness) join() *checking {
 	if r.inProgress == nil {
 		r.inProgress = &checking{waiters: map[*waiter]struct{}{}}
@@ -125,7 +127,7 @@ func (r *readiness) call(ctx context.Context) (result gate.ReadinessResult) {
 	result.Reason = "panic"
 	err := errors.New("the check ended its goroutine")
 	defer func() {
-		if v := recover(); v != nil { // no server recovers a panic on this goroutine
+		if v := recover(); v != nil { // recover here, because no server recovers a panic on this goroutine
 			err = fmt.Errorf("panic: %v", v)
 		}
 		if err != nil && r.log != nil {

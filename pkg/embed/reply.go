@@ -9,8 +9,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// responseFields are fields that a handler may have set for a response that it did not
-// write. Other fields may be for every response of the server and are kept.
+// responseFields are the fields that describe a single response. A local reply removes
+// them, because the handler may have set them for a response that it did not write. It
+// keeps other fields, which a server may add to every response.
 var responseFields = []string{
 	"Accept-Ranges", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length",
 	"Content-Location", "Content-Range", "Content-Type", "Etag", "Expires", "Last-Modified", "Trailer", "Transfer-Encoding",
@@ -25,14 +26,14 @@ func rejectRequest(g *core.State, w http.ResponseWriter, r *http.Request, a *gat
 	reply(g, w, r, a)
 }
 
-// reply sends a.
+// reply sends the local reply a.
 func reply(g *core.State, w http.ResponseWriter, r *http.Request, a *gate.Reply) {
 	h := replyHeader(g, w)
 	for name, value := range a.Fields {
 		h[http.CanonicalHeaderKey(name)] = []string{value}
 	}
 	if a.Body == "" {
-		h["Content-Type"] = nil // keep net/http from detecting one
+		h["Content-Type"] = nil // nil prevents net/http from detecting a type
 	}
 	h["Content-Length"] = []string{strconv.Itoa(a.Length())}
 	w.WriteHeader(a.Status)
@@ -46,7 +47,7 @@ func reply(g *core.State, w http.ResponseWriter, r *http.Request, a *gate.Reply)
 func replyGRPC(g *core.State, w http.ResponseWriter, a *gate.Reply) {
 	h := replyHeader(g, w)
 	h["Content-Type"] = []string{"application/grpc"}
-	h["Content-Length"] = nil // keep net/http from setting one
+	h["Content-Length"] = nil // nil prevents net/http from setting a length
 	h["Grpc-Status"] = []string{strconv.Itoa(a.Outcome.Meaning().GRPC)}
 	h["Grpc-Message"] = []string{a.Body}
 	h["K-Gate-Outcome"] = []string{a.Outcome.String()}
@@ -70,8 +71,8 @@ func replyHeader(g *core.State, w http.ResponseWriter) http.Header {
 	return h
 }
 
-// announceClose asks the client of a draining gate to close; net/http turns it into a
-// GOAWAY for HTTP/2.
+// announceClose asks the client of a draining gate to close the connection. net/http
+// turns the field into a GOAWAY for HTTP/2.
 func announceClose(g *core.State, w http.ResponseWriter) {
 	if g.Gate.Drain.Active() {
 		w.Header()["Connection"] = []string{"close"}

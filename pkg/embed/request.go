@@ -14,16 +14,17 @@ import (
 type Request struct {
 	Method, Target, Protocol string         // as received
 	Peer                     netip.AddrPort // invalid for a Unix socket
-	Status                   int            // as sent; if nothing could be sent, the status of the outcome
+	Status                   int            // status that was sent; if none could be sent, the status of the outcome
 	Outcome                  string         // as in K-Gate-Outcome and metrics, such as served or queue-full
 
-	QueueWait time.Duration // from arrival until the request got a slot, or until its end if it got none
-	Took      time.Duration // from arrival until its slot was released
+	QueueWait time.Duration // time from arrival until the request got a slot, or until its end without a slot
+	Took      time.Duration // time from arrival until the slot was released
 
 	RequestBody, ResponseBody int64 // bytes
 }
 
-// ended returns the function to call at the end of each request; nil = none.
+// ended returns the function that is called at the end of each request. nil = not
+// called.
 func (c *Config) ended() func(*gate.Record) {
 	hook, log := c.RequestEnded, c.Logger
 	switch {

@@ -29,7 +29,7 @@ func (t *tunnel) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// ReadFrom implements io.ReaderFrom, so that net can use splice.
+// ReadFrom implements io.ReaderFrom, so that package net can use splice.
 func (t *tunnel) ReadFrom(src io.Reader) (int64, error) {
 	if other, ok := src.(*tunnel); ok {
 		src = other.Conn

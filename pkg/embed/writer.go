@@ -15,7 +15,7 @@ func (x *call) Header() http.Header {
 // WriteHeader implements http.ResponseWriter.
 func (x *call) WriteHeader(status int) {
 	if x.hijacked || x.wrote {
-		x.w.WriteHeader(status) // net/http logs the problem
+		x.w.WriteHeader(status) // net/http ignores the call and logs the problem
 		return
 	}
 	x.clean()
@@ -29,7 +29,8 @@ func (x *call) WriteHeader(status int) {
 	}
 }
 
-// start prepares an implicit head before net/http writes it.
+// start prepares the default head with status 200, which net/http writes if next has
+// written none.
 func (x *call) start() {
 	if x.wrote || x.hijacked {
 		return
@@ -40,8 +41,8 @@ func (x *call) start() {
 	x.wrote, x.status = true, http.StatusOK
 }
 
-// finish prepares what net/http writes after next has returned: the head of a response
-// without a body, or trailers.
+// finish is called after next has returned. It prepares what net/http writes then: the
+// head of a response without a body, or trailers.
 func (x *call) finish() {
 	if x.wrote {
 		x.clean()
@@ -50,8 +51,8 @@ func (x *call) finish() {
 	x.start()
 }
 
-// clean removes the gate's fields that next may have set. A header that next has not
-// requested is unchanged.
+// clean removes K-Gate-* fields that next may have set. It does nothing if next has not
+// called Header.
 func (x *call) clean() {
 	if x.headerUsed {
 		dropGateFields(x.w.Header())
@@ -80,7 +81,7 @@ func (x *call) FlushError() error {
 	x.start()
 	err := http.NewResponseController(x.w).Flush()
 	if !wrote && errors.Is(err, errors.ErrUnsupported) {
-		x.wrote, x.status = false, 0 // nothing has been sent
+		x.wrote, x.status = false, 0 // Flush failed, so nothing has been sent
 	}
 	return err
 }

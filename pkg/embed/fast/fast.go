@@ -2,7 +2,7 @@
 // frameworks based on it, such as Fiber. It is a separate package so that only programs
 // that use it link fasthttp.
 //
-// It differs from package embed because of limitations of fasthttp:
+// It differs from package embed in these points, because fasthttp has limitations:
 //   - A disconnected client is not noticed: its request stays queued, and a request in
 //     its handler is counted as served.
 //   - Config.RequestTimeout ends a wait in the queue; handlers are not notified.
@@ -27,9 +27,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// Handler puts g in front of next. Several handlers may share a gate. It must
-// see the head as received: handlers that modify request headers belong inside it (in
-// next), not around it.
+// Handler puts g in front of next. Several handlers may share a gate. Handler must see
+// the head as received, so wrap handlers that modify request headers with it, not the
+// other way round.
 func Handler(g *embed.Gate, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	state := (*core.Gate)(g).State()
 	h := &handler{state: state, gate: state.Gate, next: next}
@@ -48,10 +48,10 @@ type handler struct {
 type call struct {
 	handler *handler
 	life    *exchange.Blocking
-	later   later // unless the request ends when its handler returns
+	later   later // used if the request ends after its handler has returned
 }
 
-// exchangeKey is the key of the call in a RequestCtx.
+// exchangeKey is the key under which a RequestCtx holds its call.
 type exchangeKey struct{}
 
 func (h *handler) serve(ctx *fasthttp.RequestCtx) {
@@ -82,7 +82,7 @@ func (h *handler) probe(ctx *fasthttp.RequestCtx, s exchange.Screening, probe *g
 	}
 }
 
-// traffic runs admission and next.
+// traffic waits for a slot and then calls next.
 func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypted bool) {
 	header := &ctx.Request.Header
 	x := h.exchanges.Get().(*call)
@@ -118,7 +118,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 		switch {
 		case returned:
 		case x.later.streams:
-			x.endLater(gate.InternalError) // the writer still refers to it
+			x.endLater(gate.InternalError) // do not reuse x: the writer of StreamBody still refers to it
 		default:
 			x.end(ctx, gate.InternalError)
 		}
@@ -128,7 +128,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	if life.Measured() {
 		life.Responding(0)
 	}
-	if t := ctx.LastTimeoutErrorResponse(); t != nil { // sent instead of ctx.Response, which next may still use
+	if t := ctx.LastTimeoutErrorResponse(); t != nil { // fasthttp sends t instead of ctx.Response, which next may still use
 		life.Status = t.StatusCode()
 		x.endLater(gate.Served)
 		return
@@ -138,7 +138,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 			ctx.Response.Header.DelBytes(name)
 		}
 	}
-	if !ctx.Hijacked() { // otherwise fasthttp would close it before it is served
+	if !ctx.Hijacked() { // fasthttp would close a hijacked connection before it is served
 		h.announceClose(ctx)
 	}
 	if ctx.Hijacked() || ctx.Response.IsBodyStream() || x.later.streams {
@@ -148,7 +148,8 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	x.end(ctx, gate.Served)
 }
 
-// end releases the slot and reuses x. ctx is nil if no handler was called.
+// end releases the slot and makes x available for reuse. ctx is nil if no handler was
+// called.
 func (x *call) end(ctx *fasthttp.RequestCtx, o gate.Outcome) {
 	if ctx != nil {
 		ctx.RemoveUserValue(exchangeKey{})
@@ -184,7 +185,7 @@ func (h *handler) announceClose(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// peerOf returns the address of the peer; invalid for a Unix socket.
+// peerOf returns the address of the peer. It is invalid for a Unix socket.
 func peerOf(ctx *fasthttp.RequestCtx) netip.AddrPort {
 	if a, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
 		return a.AddrPort()
@@ -192,8 +193,8 @@ func peerOf(ctx *fasthttp.RequestCtx) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// present returns nil for an absent or empty field, which fasthttp does not
-// distinguish.
+// present returns nil for an empty value. fasthttp does not distinguish an absent field
+// from an empty one.
 func present(value []byte) []byte {
 	if len(value) == 0 {
 		return nil

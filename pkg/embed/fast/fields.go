@@ -11,19 +11,20 @@ import (
 
 type writer = bufio.Writer
 
-// head holds the fields of a request that the gate reads. Its values are valid as long
-// as the request's header.
+// head holds the fields of a request that the gate reads. Its values are valid until
+// the header of the request is changed or reused.
 type head struct {
 	probe                  gate.ProbeHeaders
-	routeTag, defaultRoute []byte // nil when absent or empty, like all values
+	routeTag, defaultRoute []byte // like all values here, nil if the field is absent or empty
 	proxyRequest           []byte
-	gateFields             bool // there are K-Gate-* fields
+	gateFields             bool // the request contains K-Gate-* fields
 	forwardingFields       bool
 }
 
-// read reads the fields in one pass over the received head: All would parse cookies,
-// and each Peek searches all fields. A request that was created, not received, has no
-// such head. Without distrust, all peers are trusted.
+// read reads the fields in one pass over the received head. It does not use All, which
+// would parse cookies, or Peek, which searches all fields each time. If the program has
+// created the request, there is no received head, and read uses All. Without distrust,
+// all peers are trusted.
 func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 	x.probe.UserAgent = present(h.UserAgent())
 	raw := h.RawHeaders()
@@ -57,7 +58,7 @@ func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 			x.take(bytes.Trim(line[:colon], space), bytes.Trim(line[colon+1:], space), distrust)
 		}
 	}
-	if chunked { // trailers are among the fields, but do not describe the request
+	if chunked { // trailers are among these fields, but do not describe the request
 		var trailers head
 		for name := range h.All() {
 			trailers.take(name, nil, distrust)
@@ -69,7 +70,7 @@ func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 // space is white space, including line ends.
 const space = " \t\r\n"
 
-// take processes a field. The first value of a repeated field counts.
+// take processes one field. Of a repeated field it uses the first value.
 func (x *head) take(name, value []byte, distrust bool) {
 	if len(name) < len("K-Gate-") {
 		return
@@ -100,8 +101,8 @@ func first(to *[]byte, value []byte) {
 	}
 }
 
-// clean removes the fields that no handler may see: K-Gate-* and, for untrusted peers,
-// trusted-only fields.
+// clean removes the fields that no handler may see: K-Gate-*, and trusted-only fields
+// of an untrusted peer.
 func clean(h *fasthttp.RequestHeader, trusted bool) {
 	var names []string
 	for name := range h.All() {
@@ -118,7 +119,7 @@ func hasPrefix(name []byte, prefix string) bool {
 	return len(name) >= len(prefix) && equal(name[:len(prefix)], prefix)
 }
 
-// equal compares names case-insensitively.
+// equal compares names without regard to letter case.
 func equal(name []byte, other string) bool {
 	if len(name) != len(other) {
 		return false
@@ -131,7 +132,7 @@ func equal(name []byte, other string) bool {
 	return true
 }
 
-// fields is a header as gate.Fields.
+// fields implements gate.Fields for a request header.
 type fields struct{ *fasthttp.RequestHeader }
 
 // Each implements gate.Fields.

@@ -12,24 +12,25 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// later is the state of a call that ends after its handler has returned, with a
-// streamed body or a hijacked connection.
+// later is the state of a call that ends after its handler has returned: a streamed
+// body or a hijacked connection.
 type later struct {
 	streams bool            // StreamBody was called
 	cut     *time.Timer     // cuts the connection at the request timeout; nil = no timeout
-	never   runtime.Cleanup // ends the call if fasthttp forgets its RequestCtx
+	never   runtime.Cleanup // ends the call if fasthttp drops its RequestCtx
 
 	mu      sync.Mutex   // guards the fields below
 	sending bool         // fasthttp has not finished with the request
 	writing bool         // the writer of StreamBody has not returned
-	outcome gate.Outcome // with which the call ends; Undecided until its handler has returned
+	outcome gate.Outcome // outcome at the end of the call; Undecided until its handler has returned
 	// ended means that the slot has been released. The call is not reused, because its
 	// timer may still refer to it.
 	ended bool
 }
 
-// postpone makes the call end when fasthttp has written the response, or has served the
-// hijacked connection: it then closes the user values of the request, x among them.
+// postpone makes the call end later: when fasthttp has written the response, or has
+// served the hijacked connection. fasthttp then closes the user values of the request,
+// which include x.
 func (x *call) postpone(ctx *fasthttp.RequestCtx) {
 	l := &x.later
 	l.mu.Lock()
@@ -37,13 +38,14 @@ func (x *call) postpone(ctx *fasthttp.RequestCtx) {
 	x.detach()
 	x.life.Status = ctx.Response.StatusCode()
 	l.outcome, l.sending = gate.Served, true
-	ctx.SetUserValue(exchangeKey{}, x) // the handler may have removed it
+	ctx.SetUserValue(exchangeKey{}, x) // set again, because the handler may have removed it
 	if ctx.Hijacked() {
 		l.outcome = gate.Tunnelled
 		x.life.Switch()
 		x.handler.state.NotifyDrain()
-		// fasthttp neither serves nor releases a hijacked connection whose response it
-		// could not write, or that it has to close. Then ctx only becomes garbage.
+		// fasthttp drops a hijacked connection without closing the user values if it
+		// could not write the response, or has to close the connection. Then the
+		// cleanup ends the call when ctx is garbage.
 		l.never = runtime.AddCleanup(ctx, func(x *call) { x.endLater(gate.ClientGone) }, x)
 		return
 	}
@@ -71,7 +73,7 @@ func (x *call) Close() error {
 	return nil
 }
 
-// endPart clears sending or writing. The last of both ends the call.
+// endPart sets sending or writing to false. When both are false, the call ends.
 func (x *call) endPart(part *bool) {
 	l := &x.later
 	l.mu.Lock()
@@ -98,26 +100,27 @@ func (x *call) endLater(o gate.Outcome) {
 	x.life.End(o)
 }
 
-// timeOut cuts the connection of a stream. The slot is held until the application has
-// noticed, so that it never works on more requests than there are slots.
+// timeOut cuts the connection of a stream at the request timeout. The slot is held
+// until the application has noticed, so that it never works on more requests than there
+// are slots.
 func (x *call) timeOut(c net.Conn) {
 	x.later.mu.Lock()
 	defer x.later.mu.Unlock()
 	if x.later.ended {
-		return // c may serve another request
+		return // the call has ended, and c may serve another request
 	}
 	x.later.outcome = gate.RequestTimeout
 	_ = c.SetWriteDeadline(time.Unix(1, 0))
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS could not write its close
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // closing TLS would write an alert, which the write deadline prevents
 		c = t.NetConn()
 	}
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // the client notices now, not at the next write
+		_ = half.CloseWrite() // the client notices the end now, not at the next write
 	}
 }
 
 // StreamBody is ctx.SetBodyStreamWriter, but holds the slot until write has returned,
-// even if the client has disconnected before. Without a gate both are the same.
+// even if the client disconnects earlier. Without a gate both functions do the same.
 func StreamBody(ctx *fasthttp.RequestCtx, write fasthttp.StreamWriter) {
 	x, _ := ctx.UserValue(exchangeKey{}).(*call)
 	if x == nil {
@@ -133,5 +136,5 @@ func StreamBody(ctx *fasthttp.RequestCtx, write fasthttp.StreamWriter) {
 	})
 }
 
-// Hijack is ctx.Hijack. Either holds the slot until serve has returned.
+// Hijack is ctx.Hijack. With both functions the slot is held until serve has returned.
 func Hijack(ctx *fasthttp.RequestCtx, serve fasthttp.HijackHandler) { ctx.Hijack(serve) }

@@ -1,14 +1,14 @@
 // Package grpcgate puts the gate of package embed in front of a grpc-go server that has
-// its own transport (grpc.Server.Serve), as unary and stream interceptors. It is a module
-// of its own, so that only programs that use it require grpc-go.
+// its own transport (grpc.Server.Serve). It has interceptors for unary calls and for
+// streams. It is a separate module, so that only programs that use it require grpc-go.
 //
 // A call holds its slot until its handler has returned. A rejected call gets the gRPC
-// status of its outcome, and in the trailer k-gate-outcome, proxy-status and
+// status of its outcome. Its trailer has k-gate-outcome, proxy-status and
 // grpc-retry-pushback-ms, as from the sidecar.
 //
-// The platform's probes are HTTP requests: serve them with embed.Gate.Handler on another
-// port. A server that serves HTTP itself (grpc.Server.ServeHTTP) needs no interceptors:
-// put embed.Gate.Handler around it.
+// The platform's probes are HTTP requests, so serve them with embed.Gate.Handler on
+// another port. A server that serves HTTP itself (grpc.Server.ServeHTTP) needs no
+// interceptors: wrap it in embed.Gate.Handler.
 package grpcgate
 
 import (
@@ -43,7 +43,7 @@ func Unary(g *embed.Gate) grpc.UnaryServerInterceptor {
 		}
 		returned := false
 		defer func() {
-			if !returned { // a panic, which continues
+			if !returned { // the handler panicked; the panic continues
 				_ = slot.End(0)
 			}
 		}()
@@ -84,7 +84,7 @@ func Stream(g *embed.Gate) grpc.StreamServerInterceptor {
 // httpOK is the HTTP status of each gRPC response.
 const httpOK = 200
 
-// timed is a stream with the deadline of the gate.
+// timed is a server stream whose context has the gate's deadline.
 type timed struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -108,7 +108,7 @@ func begin(ctx context.Context, g *embed.Gate, method string) (*embed.Slot, erro
 // headerOf returns the metadata of a call. grpc-go has turned grpc-timeout into the
 // deadline of ctx; headerOf restores it for embed.Config.QueueDeadlineBy.
 func headerOf(ctx context.Context) metadata.MD {
-	md, _ := metadata.FromIncomingContext(ctx) // a copy
+	md, _ := metadata.FromIncomingContext(ctx) // FromIncomingContext returns a copy
 	if at, ok := ctx.Deadline(); ok {
 		if md == nil {
 			md = metadata.MD{}
@@ -118,7 +118,8 @@ func headerOf(ctx context.Context) metadata.MD {
 	return md
 }
 
-// statusOf returns the gRPC status for a rejection, whose fields it adds to the trailer.
+// statusOf returns the gRPC status of a rejection, and adds the fields of the rejection
+// to the trailer.
 func statusOf(err error, setTrailer func(metadata.MD)) error {
 	var r *embed.Rejection
 	if !errors.As(err, &r) {

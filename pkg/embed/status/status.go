@@ -15,13 +15,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
 )
 
-// Page is an http.Handler for a listener on 127.0.0.1: each client that can connect
-// sees everything; host names other than those of loopback get 421. Close it before
-// http.Server.Shutdown, which waits for its streams.
+// Page is an http.Handler. Serve it only on 127.0.0.1, because each client that can
+// connect sees everything. A Host that is not a loopback name gets 421. Close the Page
+// before http.Server.Shutdown, which would wait for its streams.
 type Page = statuspage.Page
 
-// New returns the page of g, without earlier requests. Create at most one page for a
-// gate.
+// New returns the page of g. The page does not show requests from before New. Create at
+// most one page for a gate.
 func New(g *embed.Gate) *Page {
 	state := (*core.Gate)(g).State()
 	drain := state.Gate.Drain

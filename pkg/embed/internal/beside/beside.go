@@ -1,6 +1,6 @@
-// Package beside measures the overhead of the gate in a server: the server with and
-// without the gate take turns within one run, so that a busy machine affects both
-// equally.
+// Package beside measures the overhead of the gate in a server. One run alternates
+// between the server without and with the gate, so that other load on the machine
+// affects both equally.
 package beside
 
 import (
@@ -15,14 +15,14 @@ import (
 // batch is the number of requests per measurement.
 const batch = 5_000
 
-// heapBallast is allocated during the measurement. With a nearly empty heap the program
-// would collect garbage most of the time.
+// heapBallast is the number of bytes allocated during the measurement. With a nearly
+// empty heap the program would collect garbage most of the time.
 const heapBallast = 64 << 20
 
 // Run reports the CPU time per request of bare, of gated and of their difference, as
-// medians of batches; the difference of the minimums, which approximates an idle
-// machine; and the additional allocations. Each function is called with the number of
-// requests to serve.
+// medians over batches. It also reports the difference of the minimums, which
+// approximates an idle machine, and the additional allocations per request. bare and
+// gated get the number of requests to serve.
 func Run(b *testing.B, bare, gated func(n int)) {
 	b.Helper()
 	held := make([]byte, heapBallast)
@@ -40,7 +40,7 @@ func Run(b *testing.B, bare, gated func(n int)) {
 		}
 		alone, with, added = append(alone, x), append(with, y), append(added, y-x)
 	}
-	b.ReportMetric(0, "ns/op") // the sum of both is meaningless
+	b.ReportMetric(0, "ns/op") // the default metric would be the meaningless sum of bare and gated
 	b.ReportMetric(median(alone), "bare-ns/request")
 	b.ReportMetric(median(with), "gate-ns/request")
 	b.ReportMetric(median(added), "added-ns/request")

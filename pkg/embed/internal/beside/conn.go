@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Conns is a listener without sockets: requests are available immediately, and
-// responses are discarded, so that only the cost of the server is measured.
+// Conns is a listener without sockets. Its requests are available immediately, and it
+// discards responses, so that only the cost of the server is measured.
 type Conns struct {
 	request []byte
 	next    chan *conn
@@ -50,7 +50,7 @@ var address = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
 // conn must not be read concurrently.
 type conn struct {
 	request []byte
-	left    int // requests not sent yet
+	left    int // number of requests not sent yet
 	rest    []byte
 	ended   chan struct{}
 }

@@ -22,13 +22,13 @@ func NewGate(s *State) *Gate { return &Gate{s} }
 // State returns the state of g.
 func (g *Gate) State() *State { return g.state }
 
-// Config configures New.
+// Config is the argument of New.
 type Config struct {
 	Exchange  exchange.Config
 	Names     metrics.Names
 	Identity  metrics.Identity
 	Uncounted []string           // paths
-	Ended     func(*gate.Record) // called for each request that counts when it has ended; the Record is valid only during the call; nil = none
+	Ended     func(*gate.Record) // called at the end of each counted request; the Record is valid only during the call; nil = not called
 }
 
 // State is the state of a gate. All methods may be called concurrently.
@@ -40,18 +40,18 @@ type State struct {
 	Page     *metrics.Collector
 
 	NeedsHead  bool               // Record.Peer and Record.Fields must be set
-	DrainStage func(stage string) // called when the drain begins and when it has ended; nil = none; set it before the first request
+	DrainStage func(stage string) // called when the drain begins and when it has ended; nil = not called; set before the first request
 
 	exchanges sync.Pool // of *exchange.Blocking, initialized
 	born      time.Time
-	clock     func() int64            // Clock, allocated once
+	clock     func() int64            // method value of Clock, so that it is allocated once
 	watcher   atomic.Pointer[Watcher] // nil = none
-	arrived   atomic.Int64            // time of the last arrival, on the gate's clock, or of the beginning of the drain; 0 = none
-	ended     chan struct{}           // capacity 1: a request has ended, for the drain
+	arrived   atomic.Int64            // time of the last arrival or of the beginning of the drain, on the gate's clock; 0 = none yet
+	ended     chan struct{}           // capacity 1; wakes the drain after a request has ended
 }
 
-// New creates the state for c, which has been checked. ready returns the readiness of
-// the state; nil = always ready.
+// New creates the state. c must be valid. ready returns the readiness of the state; if
+// ready is nil, the gate is always ready.
 func New(c Config, ready func(*State) gate.Readiness) (*State, error) {
 	s := &State{Config: c, born: time.Now(), ended: make(chan struct{}, 1)}
 	s.clock = s.Clock
@@ -79,26 +79,26 @@ func (s *State) NewExchange() *exchange.Blocking { return exchange.NewBlocking(s
 // GetExchange returns an exchange with an empty Record.
 func (s *State) GetExchange() *exchange.Blocking { return s.exchanges.Get().(*exchange.Blocking) }
 
-// PutExchange returns an exchange that has ended to the pool.
+// PutExchange returns an exchange to the pool. The exchange must have ended.
 func (s *State) PutExchange(life *exchange.Blocking) {
 	life.Reset()
 	s.exchanges.Put(life)
 }
 
-// Now is the gate's clock: monotonic, above 0, starting at New.
+// Now returns the time since New on the gate's clock, which is monotonic and never 0.
 func (s *State) Now() time.Duration { return max(time.Since(s.born), 1) }
 
-// Clock is Now in ns, for exchanges.
+// Clock returns Now in ns, for exchanges.
 func (s *State) Clock() int64 { return int64(s.Now()) }
 
-// At returns the wall time of an instant of the gate's clock.
+// At converts a time on the gate's clock to wall-clock time.
 func (s *State) At(now time.Duration) time.Time { return s.born.Add(now) }
 
-// uncounted marks an exchange that is not counted.
+// uncounted is the Context of an exchange that is not counted.
 type uncounted struct{}
 
-// Count decides before Arrive whether the request with a decoded path counts, and
-// reports it.
+// Count reports whether a request with the decoded path is counted. Call it before
+// Arrive. It marks life if the request is not counted.
 func (s *State) Count(life *exchange.Blocking, path []byte) bool {
 	for _, name := range s.Uncounted {
 		if name == string(path) {
@@ -109,19 +109,19 @@ func (s *State) Count(life *exchange.Blocking, path []byte) bool {
 	return true
 }
 
-// Watcher is called for each request that counts, after it has been counted,
-// concurrently.
+// Watcher has functions that are called for each counted request, concurrently, after
+// it has been counted.
 type Watcher struct {
 	Begun func()
 	Ended func(*gate.Record) // valid only during the call
 }
 
-// Watch replaces the watcher by w.
+// Watch sets the watcher; w replaces the previous one.
 func (s *State) Watch(w *Watcher) { s.watcher.Store(w) }
 
 const modulePath = "github.com/queuegate/queuegate"
 
-// Build returns the version of this module in the program.
+// Build returns the version of this module in the running program.
 func Build() metrics.Build {
 	b := metrics.Build{Version: "development", Commit: "unknown", GoVersion: runtime.Version()}
 	info, ok := debug.ReadBuildInfo()

@@ -13,10 +13,10 @@ func (s *State) Drain(ctx context.Context) error {
 	}
 	s.Gate.Drain.Start()
 	for {
-		open := s.Gate.Drain.Requests() // read before arrived: requests that have ended by now have set it
+		open := s.Gate.Drain.Requests() // read before s.arrived, which each request sets on arrival: a request that is no longer open here has set it
 		wait := s.Gate.DrainQuiet - (s.Now() - time.Duration(s.arrived.Load()))
 		if open == 0 && wait <= 0 {
-			s.NotifyDrain() // other Drain calls may wait for the same
+			s.NotifyDrain() // wake other calls of Drain, which can return too
 			s.stage("drained")
 			return nil
 		}
@@ -32,14 +32,15 @@ func (s *State) stage(name string) {
 	}
 }
 
-// await waits until a request ends, at most for wait. The error is ctx's.
+// await waits for wait or, if wait is not positive, until a request ends. If ctx ends
+// first, it returns ctx's error.
 func (s *State) await(ctx context.Context, wait time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	ended, over := s.ended, (<-chan time.Time)(nil)
 	if wait > 0 {
-		ended = nil // nothing can end earlier
+		ended = nil // the end of a request cannot complete the drain before wait has passed
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		over = timer.C

@@ -2,7 +2,8 @@ package core
 
 import "github.com/queuegate/queuegate/pkg/gate"
 
-// observer is the State as the gate.Observer of its requests, for metrics and the drain.
+// observer implements gate.Observer for a State: it counts requests for metrics and for
+// the drain.
 type observer State
 
 // Begin implements gate.Observer.
