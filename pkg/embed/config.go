@@ -35,9 +35,9 @@ type Config struct {
 	// 1000 or from MIN to MAX. Empty = use ConcurrencyLimit.
 	Concurrency string
 	// QueueCapacity is the maximum number of queued requests, up to 1<<24. 0 = no
-	// queue; with Concurrency auto: ten times the current limit, and a queue that does
-	// not drain rejects its oldest requests, unless QueueFairBy or QueuePriorityBy is
-	// set. The sidecar's default is ten times its limit.
+	// queue. With Concurrency auto, 0 means ten times the current limit; and a queue
+	// that does not drain rejects its oldest requests, unless QueueFairBy or
+	// QueuePriorityBy is set. The sidecar's default is ten times its limit.
 	QueueCapacity int
 	// QueueMaxWait is the maximum time in the queue. A request that waits longer is
 	// rejected with 503. 0 = unlimited.

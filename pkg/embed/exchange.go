@@ -72,7 +72,7 @@ func newCall(g *core.State, w http.ResponseWriter, r *http.Request, h *head, tru
 	return x
 }
 
-// fields is a header as gate.Fields.
+// fields implements gate.Fields for a header.
 type fields http.Header
 
 // Each implements gate.Fields.

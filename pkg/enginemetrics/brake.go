@@ -3,25 +3,26 @@ package enginemetrics
 import "time"
 
 const (
-	// kvHysteresis is how far KV usage must fall below the threshold until requests are
-	// admitted again.
+	// kvHysteresis is how far KV usage must fall below the threshold before requests
+	// are admitted again.
 	kvHysteresis = 0.02
-	// leastSilence is the shortest time without a valid page after which the brake is
-	// off, and silentPeriods the same in periods.
+	// The brake is off after silentPeriods periods without a valid page, but not before
+	// leastSilence.
 	leastSilence  = time.Second
 	silentPeriods = 10
-	// unseenWindow is the time over which the usual number of unseen requests is measured.
+	// unseenWindow is the time over which the smallest number of unseen requests is
+	// measured. unseen explains its use.
 	unseenWindow = time.Second
 )
 
 // Limits are the conditions under which requests are admitted.
 type Limits struct {
-	MaxWaiting int     // requests in the engine's queue
-	MaxKV      float64 // used share of its KV cache, 0 to 1
+	MaxWaiting int     // maximum number of requests in the engine's queue
+	MaxKV      float64 // maximum used share of the engine's KV cache, 0 to 1
 }
 
-// brake decides from one page after the other how many requests may be admitted. Its
-// rules, with the values of the latest page:
+// brake decides after each page how many requests may be admitted. These are its rules,
+// with the values of the latest page:
 //
 //	KV > MaxKV                           none, until KV ≤ MaxKV − kvHysteresis
 //	waiting + unseen > MaxWaiting        none until enough requests have ended
@@ -29,16 +30,19 @@ type Limits struct {
 //	                                     may start each of them at once, and the next page tells
 //	no valid page for the silence        all
 //
-// A missing metric does not brake.
+// A page without one of these metrics is treated as if the metric permitted all
+// requests.
 type brake struct {
-	full   bool // KV was above the threshold, and has not fallen enough since
+	full   bool // KV was above MaxKV and has not yet fallen to MaxKV − kvHysteresis
 	unseen unseen
-	// fullSince is when pages began to leave no room; 0 = the latest one has room.
+	// fullSince is the time since which every page leaves no room; 0 = the latest page
+	// has room.
 	fullSince time.Duration
 }
 
-// room returns how many requests may be admitted after the page p, which was requested
-// with inFlight requests in flight; none reports that none may be, even if requests end.
+// room returns how many requests may be admitted after the page p. inFlight is the
+// number of requests in flight when p was requested. none means that no request may be
+// admitted, even if others end.
 func (b *brake) room(p Page, l Limits, inFlight int, now time.Duration) (n int64, none bool) {
 	switch {
 	case !p.HasKV || p.KV <= max(l.MaxKV-kvHysteresis, 0):
@@ -64,20 +68,21 @@ func (b *brake) room(p Page, l Limits, inFlight int, now time.Duration) (n int64
 	return n, b.full
 }
 
-// unseen estimates how many requests have been admitted that a page does not show yet:
-// servers update their page once per step, which can last longer than a period. Without
-// it, each page read during a step would admit more requests.
+// unseen estimates how many admitted requests a page does not show yet. Servers update
+// their page once per step, which can last longer than a period. Without the estimate,
+// each page that is read during one step would admit more requests.
 //
-// The difference between the requests in flight and those on the page has other causes,
-// too: uploads, tunnels, requests for other paths. They last, so the smallest difference
-// of the last one to two unseenWindows is theirs. Requests that have ended and are still
-// on the page do not count. The zero value has seen no page.
+// The input is the number of requests in flight minus the number on the page. This
+// difference has other causes, too: uploads, tunnels, and requests for other paths.
+// These causes last, so their share is the smallest difference of the last one to two
+// unseenWindows. The estimate is the rest. A negative difference, from requests that
+// have ended but are still on the page, counts as 0. The zero value is ready.
 type unseen struct {
-	current, previous int64 // smallest differences of two windows
+	current, previous int64 // smallest differences of the current and the previous window
 	since             time.Duration
 }
 
-// add adds a difference and returns the estimate.
+// add adds a difference and returns the estimate of unseen requests.
 func (u *unseen) add(difference int64, now time.Duration) int64 {
 	difference = max(difference, 0)
 	if now-u.since >= unseenWindow {

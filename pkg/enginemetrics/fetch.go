@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// fetcher gets one page over HTTP/1.1, on a connection that it keeps open. It is used by
-// one goroutine at a time.
+// fetcher gets a page over HTTP/1.1 and keeps its connection open for the next page.
+// Its methods must not be called concurrently.
 type fetcher struct {
 	address string // host:port
 	request []byte
@@ -35,8 +35,8 @@ func newFetcher(page *url.URL) *fetcher {
 	}
 }
 
-// get gets the page until deadline. If a kept connection turns out to be closed, it
-// tries a new one.
+// get gets the page before deadline. If the exchange over the kept connection fails, it
+// tries once more over a new connection.
 func (f *fetcher) get(ctx context.Context, deadline time.Time) (Page, error) {
 	if f.conn != nil {
 		if p, err := f.exchange(ctx, deadline); err == nil {
@@ -54,7 +54,8 @@ func (f *fetcher) get(ctx context.Context, deadline time.Time) (Page, error) {
 	return f.exchange(ctx, deadline)
 }
 
-// exchange gets the page over f.conn, and closes it unless it can be used again.
+// exchange gets the page over f.conn. It closes f.conn unless the connection can be
+// reused.
 func (f *fetcher) exchange(ctx context.Context, deadline time.Time) (p Page, err error) {
 	reusable := false
 	defer func() {
@@ -69,7 +70,7 @@ func (f *fetcher) exchange(ctx context.Context, deadline time.Time) (p Page, err
 		return Page{}, err
 	}
 	head := io.LimitedReader{R: conn, N: maxPage + maxHead}
-	f.in.Reset(&head) // a head without end must not fill the memory
+	f.in.Reset(&head) // limit the head so that an endless one cannot fill the memory
 	res, err := http.ReadResponse(f.in, nil)
 	if err != nil {
 		return Page{}, err
@@ -84,7 +85,8 @@ func (f *fetcher) exchange(ctx context.Context, deadline time.Time) (p Page, err
 	return p, nil
 }
 
-// maxHead is the memory for the head of a response, beyond the page.
+// maxHead is the maximum size of a response head in bytes, in addition to maxPage for
+// the page.
 const maxHead = 64 << 10
 
 // close closes the connection, if there is one.

@@ -9,20 +9,21 @@ import (
 	"strconv"
 )
 
-// Page holds the figures of a model server's page.
+// Page holds the values that the gate reads from a model server's page.
 type Page struct {
-	// Waiting is the number of requests in the server's queue: the sum over all label
-	// sets, which are models or data-parallel ranks.
+	// Waiting is the number of requests in the server's queue. It is the sum over all
+	// label sets, which stand for models or data-parallel ranks.
 	Waiting float64
-	// Running is the number of requests in the server's batches, a sum as Waiting.
+	// Running is the number of requests in the server's batches, also a sum over all
+	// label sets.
 	Running float64
 	// KV is the used share of the KV cache, 0 to 1: the maximum over all label sets.
 	KV float64
-	// HasWaiting, HasRunning and HasKV tell whether the page has these metrics.
+	// HasWaiting, HasRunning and HasKV report whether the page has these metrics.
 	HasWaiting, HasRunning, HasKV bool
 }
 
-// figure is one of the figures of a Page.
+// figure identifies one of the values of a Page.
 type figure uint8
 
 const (
@@ -31,8 +32,8 @@ const (
 	kv
 )
 
-// series are the metrics that are read, with the label that selects one of several
-// meanings. The names are those of the model server protocol of the Gateway API
+// series are the metrics that are read. A label selects one of several meanings of the
+// same metric name. The names are those of the model server protocol of the Gateway API
 // Inference Extension (proposal 003), and an earlier name of vLLM.
 var series = []struct {
 	name, label, value string
@@ -53,9 +54,10 @@ var series = []struct {
 }
 
 const (
-	// maxPage is the largest page that is read.
+	// maxPage is the maximum number of bytes that are read of a page.
 	maxPage = 4 << 20
-	// maxLine is the longest line that is read; the size of the buffer.
+	// maxLine is the length of the longest line that is parsed, and the size of the
+	// buffer.
 	maxLine = 16 << 10
 )
 
@@ -64,8 +66,8 @@ var (
 	errTooLong   = fmt.Errorf("the page is longer than %d bytes", maxPage)
 )
 
-// readPage reads a page in Prometheus' text format from r, with buf of maxLine bytes. It
-// skips other metrics, lines that are too long and values that are no numbers. It
+// readPage reads a page in Prometheus' text format from r. buf must have maxLine bytes.
+// It skips other metrics, lines that are too long, and values that are not numbers. It
 // returns an error if the page has none of the known metrics.
 func readPage(r io.Reader, buf []byte) (p Page, err error) {
 	held, total, skips := 0, 0, false
@@ -105,7 +107,7 @@ func readPage(r io.Reader, buf []byte) (p Page, err error) {
 	}
 }
 
-// add adds the sample in a line, if it is one of the series.
+// add adds the value of a line to p if the line belongs to one of the series.
 func (p *Page) add(line []byte) {
 	end := bytes.IndexAny(line, "{ \t")
 	if end <= 0 || line[0] == '#' {
@@ -118,7 +120,7 @@ func (p *Page) add(line []byte) {
 		}
 		rest, selected := labels(line[end:], s.label, s.value)
 		if !selected {
-			continue // a series of the same name may select another label
+			continue // another row of series may have the same name and a different label
 		}
 		v, ok := sample(rest)
 		if !ok {
@@ -136,8 +138,8 @@ func (p *Page) add(line []byte) {
 	}
 }
 
-// labels skips the labels at the start of text. selected reports whether name has that
-// value among them; "" needs none.
+// labels skips the labels at the start of text. selected reports whether the label name
+// has this value. An empty name selects every sample.
 func labels(text []byte, name, value string) (rest []byte, selected bool) {
 	selected = name == ""
 	if len(text) == 0 || text[0] != '{' {
@@ -174,8 +176,8 @@ func labels(text []byte, name, value string) (rest []byte, selected bool) {
 	}
 }
 
-// sample parses the value before an optional timestamp; only finite numbers from 0 on are
-// valid.
+// sample parses the value before an optional timestamp. A value is valid if it is
+// finite and not negative.
 func sample(text []byte) (float64, bool) {
 	text = bytes.TrimSpace(text)
 	if i := bytes.IndexAny(text, " \t"); i >= 0 {

@@ -12,7 +12,7 @@ import (
 
 // Config configures a Poller.
 type Config struct {
-	URL       *url.URL // of the page; http
+	URL       *url.URL // URL of the page; the scheme is http
 	Period    time.Duration
 	Limits    Limits
 	Admission *admission.Controller // with Config.Brake
@@ -22,17 +22,17 @@ type Config struct {
 	// Silent is called with the latest error when pages have been invalid for too long,
 	// and with nil when one is valid again. nil = not called.
 	Silent func(error)
-	Clock  func() time.Duration // nil = since the start of the Poller
+	Clock  func() time.Duration // nil = the time since the Poller was created
 }
 
-// Poller fetches the page once per period while there are requests, and tells Admission
-// how many may be admitted. A pause is at least as long as the fetch before it, so that a
-// slow page takes at most half of the time.
+// Poller fetches the page once per period while there are requests. After each page it
+// tells Admission how many requests may be admitted. The pause after a fetch is at
+// least as long as the fetch, so a slow page is being fetched at most half of the time.
 type Poller struct {
 	cfg   Config
 	fetch source
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	limits   Limits
 	brake    brake
 	page     Page
@@ -41,13 +41,13 @@ type Poller struct {
 	failures uint64
 }
 
-// source provides pages: a fetcher.
+// source provides pages. It is a fetcher, except in tests.
 type source interface {
 	get(ctx context.Context, deadline time.Time) (Page, error)
 	close()
 }
 
-// New returns a Poller. Run makes it work.
+// New returns a Poller. Call Run to start polling.
 func New(c Config) *Poller { return newPoller(c, newFetcher(c.URL)) }
 
 func newPoller(c Config, pages source) *Poller {
@@ -58,7 +58,7 @@ func newPoller(c Config, pages source) *Poller {
 	return &Poller{cfg: c, fetch: pages, limits: c.Limits}
 }
 
-// SetLimits replaces the limits from the next page on.
+// SetLimits replaces the limits. The next page uses the new ones.
 func (p *Poller) SetLimits(l Limits) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,9 +81,9 @@ func (p *Poller) Run(ctx context.Context) {
 	}
 }
 
-// poll fetches pages until one has been fetched while there was no request.
+// poll fetches pages until a fetch began while there was no request.
 func (p *Poller) poll(ctx context.Context, timer *time.Timer) {
-	validAt := p.cfg.Clock() // or when polling began
+	validAt := p.cfg.Clock() // time of the last valid page, or of the beginning of polling
 	for {
 		idle := p.cfg.Admission.InFlight()+p.cfg.Admission.QueueDepth() == 0
 		began := p.cfg.Clock()
@@ -108,11 +108,11 @@ func (p *Poller) poll(ctx context.Context, timer *time.Timer) {
 	}
 }
 
-// silence returns how long pages may be invalid.
+// silence returns for how long pages may be invalid before the brake is off.
 func (p *Poller) silence() time.Duration { return max(leastSilence, silentPeriods*p.cfg.Period) }
 
-// once fetches a page and applies it. It reports whether the page was valid; the last
-// valid one was at validAt.
+// once fetches a page and applies it. It reports whether the page was valid. validAt is
+// the time of the last valid page.
 func (p *Poller) once(ctx context.Context, now, validAt time.Duration) bool {
 	a := p.cfg.Admission
 	admissions, inFlight := a.Admissions(), a.InFlight()
@@ -159,8 +159,9 @@ func (p *Poller) once(ctx context.Context, now, validAt time.Duration) bool {
 	return err == nil
 }
 
-// rest prepares for a time without requests. The first request after it is admitted
-// without a page, and the next ones wait for one, unless the pages are silent.
+// rest prepares for a time without requests. The next request is admitted at once,
+// although there is no current page; those after it wait for a page. While the poller
+// is Silent, none waits.
 func (p *Poller) rest() {
 	p.fetch.close()
 	p.mu.Lock()
@@ -172,14 +173,14 @@ func (p *Poller) rest() {
 	}
 }
 
-// Silent reports whether the page has been invalid for so long that the brake is off.
+// Silent reports whether the brake is off because pages have been invalid for too long.
 func (p *Poller) Silent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.silent
 }
 
-// FullFor returns for how long pages have left no room; 0 = there is room.
+// FullFor returns for how long every page has left no room; 0 = there is room.
 func (p *Poller) FullFor() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,7 +190,8 @@ func (p *Poller) FullFor() time.Duration {
 	return p.cfg.Clock() - p.brake.fullSince
 }
 
-// Stats returns the figures of the latest page. With an invalid page they are 0.
+// Stats returns the values of the latest page. While the brake is off because of
+// invalid pages, they are 0.
 func (p *Poller) Stats() gate.EngineStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()

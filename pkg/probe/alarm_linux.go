@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelAlarm is a timerfd: it fires on time and needs no Go timer. It costs a
-// descriptor and a goroutine.
+// kernelAlarm is a timerfd(2). It fires on time and needs no Go timer, but a descriptor
+// and a goroutine.
 type kernelAlarm struct {
 	file  *os.File
 	fd    int
@@ -30,7 +30,7 @@ func (a *kernelAlarm) listen() {
 	var expirations [8]byte
 	for {
 		if _, err := a.file.Read(expirations[:]); err != nil {
-			return // closed
+			return // the alarm was stopped
 		}
 		select {
 		case a.fired <- struct{}{}:

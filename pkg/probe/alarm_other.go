@@ -4,5 +4,5 @@ package probe
 
 import "errors"
 
-// NewKernelAlarm is supported only on Linux.
+// NewKernelAlarm returns an error, because kernel alarms exist only on Linux.
 func NewKernelAlarm() (Alarm, error) { return nil, errors.ErrUnsupported }

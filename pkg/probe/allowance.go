@@ -2,17 +2,18 @@ package probe
 
 import "time"
 
-// allowance limits the checks of an application with periodSeconds, once it is ready,
-// to one per period. A probe by the kubelet may cause a check one period early; the
-// next check without a kubelet is then due a period later, so from then on the kubelet
-// sets the rhythm. In any span of n periods at most n+2 checks begin.
+// allowance limits the checks of a ready application with periodSeconds to one per
+// period. A probe by the kubelet may cause a check one period early. The next check
+// without a kubelet's probe is then due one period later than before, so from then on
+// the kubelet's probes cause the checks. In any span of n periods at most n+2 checks
+// begin.
 type allowance struct {
 	period time.Duration
-	next   time.Duration // when a check is due
+	next   time.Duration // time at which the next check is due
 }
 
-// tickTolerance: kubelet probes may arrive early by 1/tickTolerance of a period,
-// because one may be late and the next one punctual.
+// tickTolerance is the share of a period, 1/tickTolerance, by which a kubelet's probe
+// may be early. A probe seems early if it is on time after one that was late.
 const tickTolerance = 5
 
 func (a allowance) due(now time.Duration, kubelet bool) bool {

@@ -15,21 +15,21 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// AppProbeOptions are settings besides the JSON of ParseAppProbes.
+// AppProbeOptions are settings of ParseAppProbes that are not in its JSON.
 type AppProbeOptions struct {
 	Host     string // APP_PROBE_HOST; "" = 127.0.0.1
 	OnChange func(AppChange)
 }
 
 // AppProbes runs application probes that were rewritten to point at the gate, in the
-// format of Istio's ISTIO_KUBE_APP_PROBERS. It does not depend on a server; all methods
-// may be called concurrently.
+// format of Istio's ISTIO_KUBE_APP_PROBERS. It does not depend on an HTTP server. All
+// methods may be called concurrently.
 type AppProbes struct {
 	probes   map[string]*appProbe
 	onChange func(AppChange)
 }
 
-// appProbe is one configured path.
+// appProbe is the probe of one configured path.
 type appProbe struct {
 	path      string
 	container string
@@ -41,16 +41,16 @@ type appProbe struct {
 	last check.Cause
 }
 
-// AppReply is the reply to an application probe. Its body is plain text unless the
-// application set another type.
+// AppReply is the reply to an application probe. Its body is plain text, unless the
+// application's response has another content type.
 type AppReply struct {
 	Status      int
 	ContentType string
-	Reason      string // for K-Probe-Reason; empty when the application responded
+	Reason      string // value of K-Probe-Reason; empty if the application responded
 	Body        []byte // at most 10 KiB
 }
 
-// AppChange is a change of a path's outcome; log one line for each.
+// AppChange is a change of the outcome of one path. Log one line for each.
 type AppChange struct {
 	Path      string
 	Container string
@@ -63,7 +63,7 @@ func (c AppChange) String() string {
 	return fmt.Sprintf("%s probe of %s: %s", c.Kind, c.Container, c.To)
 }
 
-// splitAppPath splits the path of an application probe.
+// splitAppPath splits the path of an application probe into container and kind.
 func splitAppPath(path string) (container, kind string, ok bool) {
 	parts := strings.Split(path, "/")
 	if len(parts) != 4 || parts[0] != "" || parts[2] == "" {
@@ -77,8 +77,9 @@ func splitAppPath(path string) (container, kind string, ok bool) {
 	return "", "", false
 }
 
-// ParseAppProbes parses a JSON map from path to probe. An empty string means no probes.
-// Unknown fields are ignored; all problems are reported together, with their fields.
+// ParseAppProbes parses a JSON object with a probe for each path. An empty string means
+// no probes. Unknown fields are ignored. The error lists all problems with their
+// fields.
 func ParseAppProbes(text string, o AppProbeOptions) (*AppProbes, error) {
 	a := &AppProbes{probes: make(map[string]*appProbe), onChange: o.OnChange}
 	data := bytes.TrimSpace([]byte(text))
@@ -102,7 +103,7 @@ func ParseAppProbes(text string, o AppProbeOptions) (*AppProbes, error) {
 	return a, nil
 }
 
-// appProbe parses the probe of one path and adds problems to f.
+// appProbe parses the probe of one path, and adds its problems to f.
 func (f *fields) appProbe(path, host string) *appProbe {
 	p := &appProbe{path: path, last: check.Cause{Kind: check.CauseUnknown}}
 	container, kind, ok := splitAppPath(path)
@@ -125,9 +126,9 @@ func (f *fields) appProbe(path, host string) *appProbe {
 // Paths returns the configured paths, sorted.
 func (a *AppProbes) Paths() []string { return slices.Sorted(maps.Keys(a.probes)) }
 
-// Do runs the probe of path with header as the prober's header, and returns the reply
-// within timeoutSeconds. Each kind of failure has its own status, because a kubelet's
-// event shows only the status.
+// Do runs the probe of path and returns the reply within timeoutSeconds. header is the
+// prober's header. Each kind of failure has its own status, because a kubelet's event
+// shows only the status.
 func (a *AppProbes) Do(ctx context.Context, path string, header http.Header) AppReply {
 	p, ok := a.probes[path]
 	if !ok {
@@ -136,15 +137,16 @@ func (a *AppProbes) Do(ctx context.Context, path string, header http.Header) App
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	reply, cause := p.do(ctx, header)
-	// A prober that disconnected says nothing about the application.
+	// A check that failed because its prober disconnected says nothing about the
+	// application.
 	if cause.Kind != check.CauseStopped && context.Cause(ctx) != context.Canceled {
 		a.noteOutcome(p, cause)
 	}
 	return reply
 }
 
-// noteOutcome calls OnChange if the outcome has changed. The first outcome is a change
-// if it is a failure.
+// noteOutcome calls OnChange if the outcome has changed. A first outcome counts as a
+// change only if it is a failure.
 func (a *AppProbes) noteOutcome(p *appProbe, cause check.Cause) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,8 +172,8 @@ func (p *appProbe) do(ctx context.Context, header http.Header) (AppReply, check.
 	return plainReply(statusOf(cause), cause.Token(), body), cause
 }
 
-// passThrough returns the application's response as a reply. A redirect to another host
-// is a success for a kubelet, which would have followed it.
+// passThrough returns the application's response as a reply. It turns a redirect to
+// another host into a success, because a kubelet treats such a redirect as a success.
 func passThrough(response check.Response) AppReply {
 	a := AppReply{Status: response.Status, ContentType: response.ContentType, Body: response.Body}
 	if a.Status >= 300 && a.Status < 400 {
@@ -189,7 +191,7 @@ func plainReply(status int, reason, body string) AppReply {
 	return AppReply{Status: status, ContentType: plainText, Reason: reason, Body: []byte(body + "\n")}
 }
 
-// statusOf returns the status for a check without a response of the application.
+// statusOf returns the status of the reply if the application has not responded.
 func statusOf(cause check.Cause) int {
 	switch cause.Kind {
 	case check.CauseTimeout:
@@ -200,8 +202,8 @@ func statusOf(cause check.Cause) int {
 	return http.StatusBadGateway
 }
 
-// forwarded returns the prober's header fields in a stable order, without Host, which
-// names the gate, and without invalid fields.
+// forwarded returns the prober's header fields in a stable order. It omits invalid
+// fields, and Host, which names the gate.
 func forwarded(header http.Header) []check.Header {
 	var headers []check.Header
 	for _, name := range slices.Sorted(maps.Keys(header)) {

@@ -34,11 +34,11 @@ func (s State) String() string {
 	return [...]string{Unknown: "unknown", Down: "down", Failing: "failing", Ready: "ready", Asleep: "asleep"}[s]
 }
 
-// States returns the states of a container that is not suspended.
+// States returns the states of a container that is not asleep.
 func States() []State { return []State{Unknown, Down, Failing, Ready} }
 
-// nextState implements the table of State. successes and failures count consecutive
-// checks, including the current one.
+// nextState implements the table of State. successes and failures are the numbers of
+// consecutive successful and failed checks, including the current one.
 func nextState(from State, spec *Spec, cause check.Cause, successes, failures int) State {
 	switch {
 	case cause.Kind == check.CauseRefused:
@@ -51,16 +51,16 @@ func nextState(from State, spec *Spec, cause check.Cause, successes, failures in
 	return Failing
 }
 
-// Change is a change of state; log one line for each.
+// Change is a change of a container's state. Log one line for each.
 type Change struct {
 	Container string
 	Index     int
 	From, To  State
-	Cause     check.Cause   // reason for To; zero when ready
+	Cause     check.Cause   // reason for the state To; zero if To is Ready
 	After     time.Duration // time spent in From
-	Attempts  uint64        // checks in From, including the last one
-	// Quiet asks not to log, because the state changed more than 10 times within about
-	// 10 s.
+	Attempts  uint64        // number of checks in From, including the last one
+	// Quiet asks not to log this change, because the state has changed more than 10
+	// times within about 10 s.
 	Quiet bool
 }
 
@@ -83,8 +83,8 @@ func (c Change) String() string {
 	return s
 }
 
-// logLimiter limits logged changes by a token bucket of 10 tokens with one more each
-// second.
+// logLimiter limits logged changes by a token bucket with 10 tokens. It gets one token
+// per second.
 type logLimiter struct {
 	tokens float64
 	last   time.Time

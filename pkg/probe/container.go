@@ -8,18 +8,18 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// container is the state of a checked container, and the loop that checks it. Fields
-// after started are guarded by Readiness.mu.
+// container is the state of a checked container, and the loop that checks it.
+// Readiness.mu guards the fields after started.
 type container struct {
 	r       *Readiness
 	spec    Spec
-	isUser  bool          // Observed refers to it
-	wake    chan struct{} // capacity 1: the next check may be due earlier
+	isUser  bool          // Observed reports about this container
+	wake    chan struct{} // capacity 1; tells the loop that the next check may be due earlier
 	started time.Time     // origin of the times in history and allowance
 
 	state           State
 	since           time.Time
-	attemptsInState uint64 // checks in this state
+	attemptsInState uint64 // number of checks since the last change of state
 	cause           check.Cause
 	logLimiter      logLimiter
 	attempts        uint64
@@ -27,26 +27,26 @@ type container struct {
 
 	history   history
 	allowance allowance
-	successes int // consecutive
-	failures  int // consecutive
+	successes int // number of consecutive successes
+	failures  int // number of consecutive failures
 	jitter    float64
-	starting  bool // with a period: not ready since the start or since a refused connection
+	starting  bool // not ready since its start or since a refused connection; used with a period
 
-	began       time.Time // last check
+	began       time.Time // start of the last check
 	ended       time.Time // end of the last check; zero = none
 	reachedAt   time.Time // start of the last check that reached the application
 	lastSuccess time.Time
-	rawCause    check.Cause // of the last check
+	rawCause    check.Cause // cause of the last check, without thresholds
 	inProgress  bool
-	superseded  bool // Observed reported a refused connection after the check in progress had begun
-	ignored     bool // the result of the check in progress, which began before Suspend
+	superseded  bool // the check in progress began before Observed reported a refused connection
+	ignored     bool // ignore the result of the check in progress, which began before Suspend
 	demanded    bool // a prober needs a check now
 
-	changed   broadcast // on a change of state
-	completed broadcast // on the end of a check
+	changed   broadcast // woken by a change of state
+	completed broadcast // woken by the end of a check
 }
 
-// broadcast is a set of waiters to be woken together.
+// broadcast is a set of waiters that are woken together.
 type broadcast struct{ waiters map[*waiter]struct{} }
 
 func (b *broadcast) add(w *waiter) {
@@ -71,10 +71,10 @@ func newContainer(r *Readiness, spec Spec, isUser bool, now time.Time) *containe
 	}
 }
 
-// loop runs checks until ctx ends. It owns the checker and the pauses. Short pauses use
-// a Go timer: blocking the thread in the kernel would halve the CPU time of a wake-up,
-// but occupies a processor of the scheduler for up to 10 ms, and with many containers
-// the longest delays grew tenfold.
+// loop runs checks until ctx ends. Only loop uses the checker and the pauses. Short
+// pauses use a Go timer. If the thread blocked in the kernel instead, a wake-up would
+// need half the CPU time. But the thread would occupy a processor of the scheduler for
+// up to 10 ms, and with many containers the longest delays grew tenfold.
 func (c *container) loop(ctx context.Context) {
 	pauses := newPauses(c.r.newAlarm)
 	defer pauses.end()
@@ -100,7 +100,7 @@ func (c *container) loop(ctx context.Context) {
 	}
 }
 
-// attempt runs one check; false means that ctx ended.
+// attempt runs one check. It returns false if ctx ended.
 func (c *container) attempt(ctx context.Context) bool {
 	limited, cancel := context.WithTimeout(ctx, c.spec.Timeout)
 	from := time.Now()
@@ -117,8 +117,8 @@ func (c *container) attempt(ctx context.Context) bool {
 	return true
 }
 
-// begin returns 0 and starts a check if one is due; otherwise it returns the time until
-// it is due.
+// begin starts a check and returns 0 if a check is due. Otherwise it returns the time
+// until the next check is due.
 func (c *container) begin(now time.Time) time.Duration {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
@@ -135,8 +135,8 @@ func (c *container) begin(now time.Time) time.Duration {
 	return 0
 }
 
-// startupDone reports whether the application has a period and has completed its start,
-// so that the period limits the checks.
+// startupDone reports whether the container has a period and its start is complete.
+// From then on the period limits the checks.
 func (c *container) startupDone() bool { return !c.spec.Adaptive() && !c.starting }
 
 // nextAt returns when the next check is due.
@@ -172,7 +172,7 @@ func (c *container) end(result check.Result, now time.Time) {
 	if c.state == Asleep || c.ignored {
 		c.ignored = false
 	} else if c.superseded && result.Cause.Kind == check.CauseNone {
-		// The success may predate the refused connection: check again.
+		// The check may have connected before the refused connection, so check again.
 		c.demanded = true
 	} else {
 		c.update(result, now)
@@ -201,7 +201,7 @@ func (c *container) update(result check.Result, now time.Time) {
 	seen := evidenceOf(result)
 	if to == Failing && result.Cause.Kind == check.CauseNone {
 		c.cause = check.Cause{Kind: check.CauseConfirming}
-		seen = responding // keep the quick pace until it is ready
+		seen = responding // keep checking at the quick pace until the container is ready
 	}
 	c.history = c.history.after(seen, now.Sub(c.started))
 	switch {
@@ -216,7 +216,7 @@ func (c *container) update(result check.Result, now time.Time) {
 	}
 }
 
-// enter changes the state. The caller holds the lock.
+// enter sets the state and records the change. The caller holds the lock.
 func (c *container) enter(to State, now time.Time) {
 	c.r.changes = append(c.r.changes, Change{
 		Container: c.spec.Container, Index: c.spec.Index,
@@ -228,10 +228,11 @@ func (c *container) enter(to State, now time.Time) {
 	c.r.wakeAll(&c.changed)
 }
 
-// asleepPause is the pause between two looks at a suspended container; resume ends it.
+// asleepPause is the pause between two iterations of the loop while the container is
+// suspended. resume ends it early.
 const asleepPause = 24 * time.Hour
 
-// suspend stops the checks. The caller holds the lock.
+// suspend stops the checks and makes the container Asleep. The caller holds the lock.
 func (c *container) suspend(now time.Time) {
 	c.ignored = c.inProgress
 	c.cause = check.Cause{}
@@ -239,19 +240,19 @@ func (c *container) suspend(now time.Time) {
 	c.r.wakeAll(&c.completed)
 }
 
-// resume makes the container as new, apart from its counters. The caller holds the lock.
+// resume resets the container, except for its counters, as if it had just started. The
+// caller holds the lock.
 func (c *container) resume(now time.Time) {
 	c.cause, c.rawCause = check.Cause{Kind: check.CauseUnknown}, check.Cause{Kind: check.CauseUnknown}
 	c.enter(Unknown, now)
-	c.r.changes[len(c.r.changes)-1].Quiet = true // the next check has the result
+	c.r.changes[len(c.r.changes)-1].Quiet = true // the next check causes a change that is logged
 	c.started, c.history, c.allowance, c.starting = now, history{}, allowance{period: c.spec.Period}, true
 	c.successes, c.failures, c.demanded, c.superseded = 0, 0, false, false
 	c.began, c.ended, c.reachedAt, c.lastSuccess = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	c.reschedule()
 }
 
-// noteRefused notes a refused connection of the request path. The caller holds the
-// lock.
+// noteRefused applies a refused connection of a request. The caller holds the lock.
 func (c *container) noteRefused(now time.Time) {
 	if c.state == Down || c.state == Unknown {
 		return
@@ -262,7 +263,7 @@ func (c *container) noteRefused(now time.Time) {
 	c.reschedule()
 }
 
-// demand requests a check now. The caller holds the lock.
+// demand makes a check due now. The caller holds the lock.
 func (c *container) demand() {
 	if !c.inProgress && !c.demanded {
 		c.demanded = true
@@ -270,7 +271,7 @@ func (c *container) demand() {
 	}
 }
 
-// reschedule makes the loop call begin again.
+// reschedule makes the loop compute again when the next check is due.
 func (c *container) reschedule() {
 	select {
 	case c.wake <- struct{}{}:

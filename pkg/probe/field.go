@@ -15,16 +15,16 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// fields is a JSON object being parsed. Its methods return a default for a field that
-// is absent or null, and note a problem, with the field's path, for an invalid one.
-// Names are case-sensitive, as in Kubernetes.
+// fields parses the fields of a JSON object. For a field that is absent or null, its
+// methods return a default. For an invalid field they note a problem with the path of
+// the field. Names are case-sensitive, as in Kubernetes.
 type fields struct {
 	path     string
 	raw      map[string]json.RawMessage
 	problems []error
 }
 
-// readObject parses a JSON object; it notes a problem if data is none.
+// readObject parses a JSON object. If data is not an object, it notes a problem.
 func readObject(path string, data []byte) *fields {
 	f := &fields{path: path}
 	if !json.Valid(data) {
@@ -44,10 +44,10 @@ func readObject(path string, data []byte) *fields {
 
 func (f *fields) err() error { return errors.Join(f.problems...) }
 
-// take adds the problems of a nested object to f.
+// take adds the problems of a nested object to the problems of f.
 func (f *fields) take(inner *fields) { f.problems = append(f.problems, inner.problems...) }
 
-// problem notes a problem of the named field, or of f itself if name is empty.
+// problem notes a problem of the field name, or of f itself if name is empty.
 func (f *fields) problem(name, what string) {
 	f.problems = append(f.problems, fmt.Errorf("%s: %s", f.at(name), what))
 }
@@ -73,7 +73,7 @@ func (f *fields) text(name string) (s string) {
 	return s
 }
 
-// integer parses a whole number from 0 to 2^31-1, the range of Kubernetes.
+// integer parses a whole number from 0 to 2^31-1, the same range as in Kubernetes.
 func (f *fields) integer(name string, otherwise int) int {
 	if !f.has(name) {
 		return otherwise
@@ -97,8 +97,8 @@ func (f *fields) seconds(name string, otherwise int) time.Duration {
 	return time.Duration(f.integer(name, otherwise)) * time.Second
 }
 
-// port parses "port": a number or a string of digits. If it is absent, 0 or "", port
-// returns otherwise.
+// port parses "port", which is a number or a string of digits. If it is absent, 0 or
+// "", it returns otherwise.
 func (f *fields) port(otherwise int) int {
 	port := otherwise
 	if f.has("port") {
@@ -128,7 +128,7 @@ func (f *fields) port(otherwise int) int {
 	return port
 }
 
-// host parses "host". A value that is invalid in host:port is a problem.
+// host parses "host". It notes a problem if the value is not valid in host:port.
 func (f *fields) host() string {
 	host := f.text("host")
 	if host == "" {
@@ -174,7 +174,7 @@ func (f *fields) headers(name string) []check.Header {
 	return headers
 }
 
-// jsonType returns the type of valid JSON, with an article.
+// jsonType returns the type of a valid JSON value, with an article.
 func jsonType(data []byte) string {
 	switch bytes.TrimSpace(data)[0] {
 	case '{':

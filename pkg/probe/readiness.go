@@ -11,25 +11,27 @@ import (
 
 // Options configures New.
 type Options struct {
-	Specs []Spec // none: always ready
-	// UserPort identifies the containers to which Observed refers: those checked on
-	// this port of loopback. 0 = all.
+	Specs []Spec // empty = the pod is always ready
+	// UserPort selects the containers about which Observed reports: containers that are
+	// checked on this port of loopback. 0 = all containers.
 	UserPort int
-	// Wait is the maximum time that a prober waits until a container with an adaptive
-	// probe is ready (READINESS_WAIT). 0 = 10 s, negative = no wait. A prober always
-	// waits for a check that the result requires.
+	// Wait is the maximum time that a prober waits for a container with an adaptive
+	// probe to become ready (READINESS_WAIT). 0 = 10 s, negative = no wait. If the
+	// result requires a check, a prober always waits for the end of that check.
 	Wait time.Duration
-	// Freshness is the maximum age of the check on which an adaptive result is based
+	// Freshness is the maximum age of the check behind an adaptive result
 	// (READINESS_FRESHNESS). 0 = 1 s.
 	Freshness time.Duration
-	// OnChange is called once per change of state, in order, never concurrently, and
-	// without the lock held. It should not block, because checks wait for it.
+	// OnChange is called once per change of state. The calls are in order, not
+	// concurrent, and without the lock held. OnChange should not block, because checks
+	// wait for it.
 	OnChange func(Change)
 	// OnCheck is called after each check with the index of the container and the
 	// duration of the check. It must not block.
 	OnCheck func(index int, took time.Duration)
 	// NewAlarm creates an Alarm for each container with pauses of half a second or
-	// more, such as NewKernelAlarm. nil, or if it fails: Go timers are used.
+	// more, for example NewKernelAlarm. If it is nil or returns an error, Go timers are
+	// used.
 	NewAlarm func() (Alarm, error)
 }
 
@@ -37,7 +39,7 @@ const (
 	defaultWait      = 10 * time.Second
 	defaultFreshness = time.Second
 	// kubeletWait is slightly less than the kubelet's default timeout of 1 s, so that
-	// it gets a reply.
+	// the kubelet gets a reply.
 	kubeletWait   = 900 * time.Millisecond
 	kubeletMargin = time.Second - kubeletWait
 )
@@ -45,8 +47,8 @@ const (
 // Readiness determines whether the pod accepts traffic. All methods may be called
 // concurrently.
 type Readiness struct {
-	wait        time.Duration // for a container to become ready
-	checkWait   time.Duration // for a check: the longest timeout, or wait if that is longer
+	wait        time.Duration // maximum wait for a container to become ready
+	checkWait   time.Duration // maximum wait for a check: the longest timeout of a spec, or wait if that is longer
 	kubeletWait time.Duration
 	freshness   time.Duration
 	onChange    func(Change)
@@ -56,13 +58,14 @@ type Readiness struct {
 
 	mu        sync.Mutex
 	waiting   int       // number of waiting probers
-	woken     []*waiter // woken while the lock is held; evaluateWoken evaluates them
+	woken     []*waiter // waiters that evaluateWoken still has to evaluate
 	changes   []Change
 	notifying bool
 	stopped   bool
 }
 
-// New returns the Readiness of the containers in o.Specs. Checks begin with Run.
+// New returns the Readiness of the containers in o.Specs. It checks nothing until Run
+// is called.
 func New(o Options) *Readiness {
 	r := &Readiness{
 		wait: o.Wait, freshness: o.Freshness, onChange: o.OnChange, onCheck: o.OnCheck, newAlarm: o.NewAlarm,
@@ -84,7 +87,7 @@ func New(o Options) *Readiness {
 	}
 	r.checkWait = max(r.wait, longest)
 	if periodic {
-		// The kubelet uses the timeouts of the specs.
+		// The kubelet uses the timeouts of the specs, so it may wait longer.
 		r.kubeletWait = max(r.kubeletWait, longest-kubeletMargin)
 	}
 	return r
@@ -94,8 +97,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
 }
 
-// Run runs checks until ctx ends and all its goroutines have returned. Call it at most
-// once.
+// Run runs checks until ctx ends. It returns when all its goroutines have returned.
+// Call it at most once.
 func (r *Readiness) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	for _, c := range r.containers {
@@ -113,8 +116,8 @@ func (r *Readiness) Run(ctx context.Context) {
 	r.evaluateWoken()
 }
 
-// addWaiting counts waiting probers. While there are any, containers that refuse
-// connections are checked at the quick pace.
+// addWaiting changes the number of waiting probers by delta. While a prober waits,
+// containers that refuse connections are checked at the quick pace.
 func (r *Readiness) addWaiting(delta int) {
 	before := r.waiting
 	r.waiting += delta
@@ -128,9 +131,9 @@ func (r *Readiness) addWaiting(delta int) {
 	}
 }
 
-// Observed notes whether the user port was just seen to listen. If not, a ready
-// container becomes Down immediately; if so, a Down container is checked immediately.
-// It is cheap if nothing has changed.
+// Observed reports whether the user port was just found listening. If not, a container
+// that is Ready or Failing becomes Down at once. If so, a container that is Down or
+// Unknown is checked at once. The call is cheap if nothing has changed.
 func (r *Readiness) Observed(listening bool) {
 	now := time.Now()
 	r.mu.Lock()
@@ -151,11 +154,11 @@ func (r *Readiness) Observed(listening bool) {
 	}
 }
 
-// Suspend stops the checks: all containers are Asleep, and every prober is told that
-// they are ready.
+// Suspend stops the checks. All containers become Asleep, and every prober gets the
+// result ready.
 func (r *Readiness) Suspend() { r.suspend(true) }
 
-// Resume reverses Suspend. The containers are Unknown until their next check.
+// Resume ends Suspend. The containers are Unknown until their next check.
 func (r *Readiness) Resume() { r.suspend(false) }
 
 func (r *Readiness) suspend(yes bool) {
@@ -175,8 +178,8 @@ func (r *Readiness) suspend(yes bool) {
 	r.notify()
 }
 
-// notify passes pending changes to OnChange in order, unless another goroutine is
-// already doing so.
+// notify passes pending changes to OnChange in order. It returns at once if another
+// goroutine is already doing so.
 func (r *Readiness) notify() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,19 +7,19 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// evidence is what the last check showed about the container, in the order of a
-// start-up.
+// evidence is what the last check showed about the container. The values are in the
+// order in which a start-up goes through them.
 type evidence uint8
 
 const (
 	noEvidence evidence = iota // no check has ended
 	refusing                   // connection refused
-	accepting                  // no response, but the check may have cost the application something
+	accepting                  // no response, but the check may have cost the application work
 	responding                 // a response, but not a success
 	succeeding                 // success
 )
 
-// evidenceOf classifies a result for the schedule.
+// evidenceOf returns the evidence of a check result.
 func evidenceOf(r check.Result) evidence {
 	switch r.Cause.Kind {
 	case check.CauseNone:
@@ -32,23 +32,24 @@ func evidenceOf(r check.Result) evidence {
 	return accepting
 }
 
-// history is the information about previous checks that the schedule uses. The zero
-// value is a container that was just started. All times are durations since then.
+// history is what the schedule knows about earlier checks. The zero value is a
+// container that was just started. All times count from the start of the container.
 type history struct {
 	last      evidence
-	origin    time.Duration // the pace depends on the time since origin
-	successes int           // consecutive
+	origin    time.Duration // the delay grows with the time since origin
+	successes int           // number of consecutive successes
 
-	changes    [succeeding + 1]uint8 // bit e of changes[l]: a change from l to e has moved origin
-	readySince time.Duration         // with last == succeeding
+	changes    [succeeding + 1]uint8 // bit e of changes[l] is set if a change from l to e has already moved origin
+	readySince time.Duration         // time since which last has been succeeding
 }
 
-// provenAfter is how long a container must have been succeeding for a failure to count
+// provenAfter is how long a container must have been succeeding before a failure counts
 // as a restart. A container that changes faster keeps its previous, slower pace.
 const provenAfter = time.Second
 
-// after returns the history after a check that ended at now with e. A change of
-// evidence moves origin, once for each kind of change.
+// after returns the history after a check with evidence e that ended at now. A change
+// of evidence sets origin to now, so that checks become frequent again. Each kind of
+// change does so only once.
 func (h history) after(e evidence, now time.Duration) history {
 	if e == h.last {
 		if e == succeeding {
@@ -71,35 +72,40 @@ func (h history) after(e evidence, now time.Duration) history {
 }
 
 const (
-	// No prober or request waits. An attempt costs 16 µs of CPU, and 35 to 200 µs for
-	// waking an idle process, depending on the length of the pause.
+	// For a container that refuses connections, while no prober waits. An attempt costs
+	// 16 µs of CPU. Waking an idle process costs 35 to 200 µs more, depending on the
+	// length of the pause.
 	refusedShare = 0.05
 	refusedMin   = time.Millisecond
 	refusedMax   = 250 * time.Millisecond
-	// The application pays for the check, regardless of waiting probers.
+	// For a container that accepts connections but is not ready, with or without
+	// waiting probers: each check costs the application work.
 	reachedShare = 0.05
 	reachedMin   = 10 * time.Millisecond
 	reachedMax   = 250 * time.Millisecond
-	// Once ready: four times as long after each success. Probers cause additional
-	// checks; a check without a prober costs an idle process 0.24 ms.
+	// For a ready container. The delay is four times as long after each success.
+	// Probers cause additional checks. A check without a prober costs an idle process
+	// 0.24 ms of CPU.
 	readyMin = time.Second
 	readyMax = 30 * time.Second
-	// With a period, during start-up.
+	// For a container with a period, during its start.
 	startingPeriod = 200 * time.Millisecond
 )
 
 // delay returns the time until the next check in the adaptive schedule. last is the
-// start of the last check. waiting means that a prober waits, which causes about 520
-// checks in the first second and 100 in each further second. jitter is that of
+// start of the last check. waiting means that a prober waits; then there are about 520
+// checks in the first second and 100 in each further second. jitter is an argument of
 // gate.AddJitter.
 //
-// After a refused connection the delay counts from the start of the check, otherwise
-// from its end, so that an application that responds slowly gets pauses.
+// After a refused connection the delay counts from the start of the check. Otherwise it
+// counts from the end of the check, so that an application that responds slowly gets
+// pauses.
 //
-// Guarantee: a container that starts to listen at T is noticed within 11 ms if a prober
-// waits, otherwise within max(1.1 ms, 5.5 % of T), at most 275 ms. If it becomes ready
-// S after it started to listen, that is noticed within max(11 ms, 5.5 % of S) plus the
-// duration of the checks.
+// Guarantees: If a container starts to listen at time T and a prober waits, that is
+// noticed within 11 ms. Without a waiting prober, it is noticed within max(1.1 ms,
+// 5.5 % of T), at most 275 ms. If the container becomes ready S after it started to
+// listen, that is noticed within max(11 ms, 5.5 % of S) plus the duration of the
+// checks.
 func (h history) delay(last time.Duration, waiting bool, jitter float64) time.Duration {
 	elapsed := max(last-h.origin, 0)
 	var d time.Duration

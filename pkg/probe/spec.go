@@ -15,19 +15,19 @@ import (
 
 // Spec is the readiness probe of a container, with all defaults applied.
 type Spec struct {
-	Container string // unique among the specs parsed together; safe in a header
-	Index     int    // index among the specs parsed together
+	Container string // unique among specs that are parsed together; safe in a header
+	Index     int    // index among specs that are parsed together
 	Host      string // host to check; default 127.0.0.1
 	Port      int    // 1 to 65535
 	Checker   check.Checker
 
-	Period           time.Duration // 0 = adaptive
-	Timeout          time.Duration // of one check; at least 100 ms
+	Period           time.Duration // 0 = adaptive: the gate chooses the intervals
+	Timeout          time.Duration // timeout of one check, at least 100 ms
 	SuccessThreshold int           // at least 1
 	FailureThreshold int           // at least 1; ignored without a Period
 }
 
-// String returns what is checked, such as "http 127.0.0.1:8080".
+// String returns the protocol and address of the check, such as "http 127.0.0.1:8080".
 func (s Spec) String() string {
 	kind := "tcp"
 	switch s.Checker.(type) {
@@ -42,11 +42,11 @@ func (s Spec) String() string {
 // Adaptive reports whether the gate chooses the interval between checks.
 func (s Spec) Adaptive() bool { return s.Period == 0 }
 
-// SpecOptions are settings besides the JSON of ParseSpec.
+// SpecOptions are settings of ParseSpec that are not in its JSON.
 type SpecOptions struct {
 	UserPort       int      // default port
 	MultiContainer bool     // ENABLE_MULTI_CONTAINER_PROBES: an empty array is allowed
-	ContainerNames []string // CONTAINER_NAMES, used if there are as many names as probes
+	ContainerNames []string // CONTAINER_NAMES; used if there is exactly one name per probe
 }
 
 const (
@@ -55,7 +55,7 @@ const (
 	defaultTimeout   = time.Second // as in Kubernetes
 	minTimeout       = 100 * time.Millisecond
 	defaultFailures  = 3
-	// maxSpecs limits the number of goroutines; more checked containers in a pod are
+	// maxSpecs limits the number of goroutines. A pod with more checked containers is
 	// probably a mistake.
 	maxSpecs = 64
 )
@@ -64,8 +64,8 @@ const specSetting = "SERVING_READINESS_PROBE"
 
 // ParseSpec parses SERVING_READINESS_PROBE: a probe object, or an array of them, in
 // Kubernetes' format (core/v1 Probe). An empty value, null and an array of nulls mean a
-// TCP check of the user port; "none" means no checks. Unknown fields are ignored. All
-// problems are reported together, with their fields.
+// TCP check of the user port. "none" means no checks. Unknown fields are ignored. The
+// error lists all problems with their fields.
 func ParseSpec(text string, o SpecOptions) ([]Spec, error) {
 	const standard = `{"tcpSocket":{}}`
 	data := bytes.TrimSpace([]byte(text))
@@ -97,7 +97,7 @@ func ParseSpec(text string, o SpecOptions) ([]Spec, error) {
 	var problems []error
 	for i, element := range elements {
 		if isNull(element) {
-			continue // a container without a probe
+			continue // this container has no probe
 		}
 		f := readObject(fmt.Sprintf("%s[%d]", specSetting, i), element)
 		spec := f.spec(o)
@@ -115,9 +115,9 @@ func ParseSpec(text string, o SpecOptions) ([]Spec, error) {
 	return specs, nil
 }
 
-// containerName returns the name of container i of n, checked at port: from names if
-// there is one distinct name for each, otherwise from index and port, because the array
-// contains no names.
+// containerName returns the name of container i of n, which is checked at port. It
+// takes the name from names if there is one distinct name for each container. Otherwise
+// it makes a name from index and port, because the array contains no names.
 func containerName(i, n, port int, names []string) string {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -132,9 +132,9 @@ func containerName(i, n, port int, names []string) string {
 	return fmt.Sprintf("container-%d:%d", i, port)
 }
 
-// safeName makes a name safe for headers and logs.
+// safeName makes a container name safe for headers and logs.
 func safeName(name string) string {
-	const longest = 63 // a DNS label, which Kubernetes requires for container names
+	const longest = 63 // maximum length of a DNS label, which a container name must be in Kubernetes
 	if len(name) > longest {
 		name = name[:longest]
 	}
@@ -146,7 +146,7 @@ func safeName(name string) string {
 	}, name)
 }
 
-// spec parses the probe in f and adds problems to f.
+// spec parses the probe in f, and adds its problems to f.
 func (f *fields) spec(o SpecOptions) Spec {
 	if f.raw == nil {
 		return Spec{}
@@ -173,11 +173,11 @@ func (f *fields) spec(o SpecOptions) Spec {
 // Handlers are the supported probe handlers, by their names in Kubernetes.
 var Handlers = []string{"httpGet", "tcpSocket", "grpc"}
 
-// HandlersText lists Handlers for a sentence.
+// HandlersText lists Handlers for an error message.
 var HandlersText = strings.Join(Handlers[:len(Handlers)-1], ", ") + " or " + Handlers[len(Handlers)-1]
 
-// checker parses the handler in f. host, if set, overrides that of the handler;
-// userPort is the default port, 0 = none.
+// checker parses the handler in f. If host is not empty, it replaces the host of the
+// handler. userPort is the default port; 0 = no default.
 func (f *fields) checker(host string, userPort int) (p check.Checker, to string, port int) {
 	kind := f.handler()
 	if kind == "" {
@@ -205,8 +205,8 @@ func (f *fields) checker(host string, userPort int) (p check.Checker, to string,
 	return p, to, port
 }
 
-// handler returns the name of the handler in f. It returns "" and notes a problem
-// unless there is exactly one.
+// handler returns the name of the only handler in f. If there is none or more than one,
+// it notes a problem and returns "".
 func (f *fields) handler() string {
 	if f.has("exec") {
 		f.problem("exec", "exec probes run inside the container, where the gate cannot run them: use "+HandlersText+", or let the kubelet run it by a startupProbe or livenessProbe")

@@ -8,8 +8,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// Try returns the result for c if it is known without waiting. Otherwise ok is
-// false and the necessary checks are in progress; call Await to wait for them.
+// Try returns the result for c if it is known without waiting. Otherwise ok is false,
+// and the necessary checks have been requested. Call Await to wait for them.
 func (r *Readiness) Try(c gate.Prober) (result gate.ReadinessResult, ok bool) {
 	now := time.Now()
 	r.mu.Lock()
@@ -18,8 +18,7 @@ func (r *Readiness) Try(c gate.Prober) (result gate.ReadinessResult, ok bool) {
 	return v.result, v.wait == nil || v.limit <= 0
 }
 
-// Wait is the blocking form of Await. If ctx ends first, it returns the result at
-// that time.
+// Wait is the blocking form of Await. If ctx ends first, it returns the current result.
 func (r *Readiness) Wait(ctx context.Context, c gate.Prober) gate.ReadinessResult {
 	arrived := time.Now()
 	result := make(chan gate.ReadinessResult, 1)
@@ -35,13 +34,14 @@ func (r *Readiness) Wait(ctx context.Context, c gate.Prober) gate.ReadinessResul
 	return r.evaluate(c, arrived, time.Now()).result
 }
 
-// Await calls notify with the result for c, with a reason of at most 256 bytes. A
-// caller waits while a container with an adaptive probe is not ready, and until a
-// fresh check has ended if one is needed, at most as long as Options and specs
-// allow. For a probe with a period, a kubelet gets the last raw result, because it
-// applies the thresholds itself, and its tick counts as due.
+// Await calls notify with the result for c. The reason in the result has at most 256
+// bytes. A prober waits while a container with an adaptive probe is not ready, and
+// until a check has ended if the last one is too old. Options and specs limit the wait.
+// For a probe with a period, a kubelet gets the result of the last check without
+// thresholds, because the kubelet applies the thresholds itself. A kubelet's probe also
+// makes a check due.
 //
-// notify is called once, with the lock held, unless cancel is called before.
+// notify is called once, with the lock held. It is not called after cancel.
 func (r *Readiness) Await(c gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
 	w := &waiter{r: r, prober: c, arrived: time.Now(), notify: notify}
 	r.mu.Lock()
@@ -51,18 +51,19 @@ func (r *Readiness) Await(c gate.Prober, notify func(gate.ReadinessResult)) (can
 	return w.cancel
 }
 
-// waiter is a waiting caller, guarded by Readiness.mu.
+// waiter is a waiting prober. Readiness.mu guards it.
 type waiter struct {
 	r       *Readiness
 	prober  gate.Prober
 	arrived time.Time
 	notify  func(gate.ReadinessResult)
-	on      *broadcast  // the broadcast that w waits for; nil if woken or done
-	timer   *time.Timer // ends the wait
+	on      *broadcast  // broadcast that will wake w; nil = w was woken or is done
+	timer   *time.Timer // ends the wait at its limit
 	done    bool
 }
 
-// evaluate settles w, or makes it wait for the next event that can change the result.
+// evaluate notifies the prober if the result cannot change in time. Otherwise it makes
+// w wait for the next event that can change the result.
 func (w *waiter) evaluate() {
 	now := time.Now()
 	v := w.r.evaluate(w.prober, w.arrived, now)
@@ -80,7 +81,7 @@ func (w *waiter) evaluate() {
 	v.wait.add(w)
 }
 
-// end removes w from its broadcast and stops its timer.
+// end marks w as done, removes it from its broadcast and stops its timer.
 func (w *waiter) end() {
 	w.done = true
 	if w.on != nil {
@@ -111,18 +112,18 @@ func (w *waiter) cancel() {
 	}
 }
 
-// wakeAll wakes the waiters of b. settle evaluates them once the change that woke them
-// is complete. The caller holds the lock.
+// wakeAll moves the waiters of b to r.woken. evaluateWoken evaluates them when the
+// change that woke them is complete. The caller holds the lock.
 func (r *Readiness) wakeAll(b *broadcast) {
 	for w := range b.waiters {
 		w.on = nil
 		r.woken = append(r.woken, w)
 	}
-	b.waiters = nil // free the map while there are no waiters
+	b.waiters = nil // frees the memory of the map
 }
 
-// evaluateWoken evaluates the waiters that fire has woken. The caller holds the lock, and
-// releases it next.
+// evaluateWoken evaluates the waiters that wakeAll has woken. The caller holds the
+// lock, and releases it after this call.
 func (r *Readiness) evaluateWoken() {
 	woken := r.woken
 	r.woken = nil
@@ -131,8 +132,9 @@ func (r *Readiness) evaluateWoken() {
 	}
 }
 
-// evaluation is the current result. If waiting can change it, wait is the broadcast to
-// wait for, and limit is the maximum wait since the prober's arrival.
+// evaluation is the current result. If waiting can change the result, wait is the
+// broadcast that announces a change. limit is the maximum wait since the prober's
+// arrival.
 type evaluation struct {
 	result gate.ReadinessResult
 	wait   *broadcast
@@ -158,7 +160,7 @@ func (r *Readiness) evaluate(c gate.Prober, arrived, now time.Time) evaluation {
 		if v.cause.Kind != check.CauseNone {
 			j.result.Ready = false
 			reason.add(container.spec.Container, v.cause)
-			final = final || v.wait == nil // no other container can change the result
+			final = final || v.wait == nil // other containers cannot change the result
 		}
 	}
 	if final {
@@ -171,16 +173,17 @@ func (r *Readiness) evaluate(c gate.Prober, arrived, now time.Time) evaluation {
 	return j
 }
 
-// containerResult is the reason why a container is not ready, or the zero Cause. If
-// waiting can change it, wait is the broadcast to wait for: with untilReady, a change
-// of state, otherwise the end of a check.
+// containerResult says why a container is not ready; a zero cause means ready. If
+// waiting can change the result, wait is the broadcast that announces a change.
+// untilReady means that wait announces changes of state. Otherwise wait announces ends
+// of checks.
 type containerResult struct {
 	cause      check.Cause
 	wait       *broadcast
 	untilReady bool
 }
 
-// result returns the container's result for a prober, and may demand a check.
+// result returns the container's result for a prober. It may make a check due.
 func (c *container) result(caller gate.Prober, arrived, now time.Time) containerResult {
 	if c.state == Asleep {
 		return containerResult{}
@@ -189,7 +192,7 @@ func (c *container) result(caller gate.Prober, arrived, now time.Time) container
 		return c.adaptiveResult(arrived, now)
 	}
 	kubelet := caller == gate.Kubelet
-	fresh := !c.ended.Before(arrived) // an attempt has ended since
+	fresh := !c.ended.Before(arrived) // a check has ended since the prober arrived
 	due := c.startupDone() && c.allowance.due(now.Sub(c.started), kubelet)
 	if c.attempts > 0 && (fresh || !c.inProgress && !due && (c.startupDone() || !kubelet)) {
 		if kubelet {
@@ -202,7 +205,7 @@ func (c *container) result(caller gate.Prober, arrived, now time.Time) container
 	}
 	cause := c.stateCause()
 	if kubelet && (cause.Kind == check.CauseNone || c.inProgress) {
-		// the kubelet's own check would also have timed out
+		// A check by the kubelet itself would also have timed out.
 		cause = check.Cause{Kind: check.CauseTimeout}
 	}
 	return containerResult{cause: cause, wait: &c.completed}
@@ -222,7 +225,7 @@ func (c *container) adaptiveResult(arrived, now time.Time) containerResult {
 	return containerResult{cause: check.Cause{Kind: check.CauseTimeout}, wait: &c.completed}
 }
 
-// stateCause returns the cause of the state, with the thresholds applied.
+// stateCause returns why the state is not Ready, with the thresholds applied.
 func (c *container) stateCause() check.Cause {
 	if c.state == Ready {
 		return check.Cause{}
@@ -235,7 +238,7 @@ func (c *container) stateCause() check.Cause {
 
 const maxReason = 256
 
-// reason builds "name: cause; name: cause".
+// reason builds a text of the form "name: cause; name: cause".
 type reason struct{ text []byte }
 
 func (r *reason) add(container string, cause check.Cause) {

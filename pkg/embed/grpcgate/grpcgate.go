@@ -105,8 +105,9 @@ func begin(ctx context.Context, g *embed.Gate, method string) (*embed.Slot, erro
 	return g.Begin(ctx, c)
 }
 
-// headerOf returns the metadata of a call. grpc-go has turned grpc-timeout into the
-// deadline of ctx; headerOf restores it for embed.Config.QueueDeadlineBy.
+// headerOf returns the metadata of a call. grpc-go removes grpc-timeout from the
+// metadata and sets the deadline of ctx. headerOf adds it again for
+// embed.Config.QueueDeadlineBy.
 func headerOf(ctx context.Context) metadata.MD {
 	md, _ := metadata.FromIncomingContext(ctx) // FromIncomingContext returns a copy
 	if at, ok := ctx.Deadline(); ok {

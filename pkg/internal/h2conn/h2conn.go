@@ -1,6 +1,6 @@
 // Package h2conn implements an HTTP/2 client connection that carries one exchange at a
-// time, for readiness checks and calls to collectors. net/http's client would add 0.5
-// MB to the binary.
+// time. It is used for readiness checks and for calls to collectors. net/http's client
+// would add 0.5 MB to the binary.
 package h2conn
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// Errors of an exchange, besides errors of the connection and *h2.Error.
+// Errors of an exchange. Others are errors of the connection and *h2.Error.
 var (
 	ErrHTTP1   = errors.New("the server speaks HTTP/1")
 	errSpent   = errors.New("the connection takes no more requests")
@@ -26,15 +26,15 @@ var (
 )
 
 const (
-	maxList    = 1 << 20 // maximum head size in octets
+	maxList    = 1 << 20 // maximum size of a response head in octets
 	maxInterim = 8
 	readBytes  = 4 << 10
 )
 
-// Conn must not be used concurrently.
+// Conn is one client connection. Its methods must not be called concurrently.
 type Conn struct {
 	conn    net.Conn
-	in, out []byte // received and not processed; not written yet
+	in, out []byte // in: received, not yet processed; out: not yet written
 
 	reader  h2.Reader
 	decoder h2.Decoder
@@ -48,8 +48,8 @@ type Conn struct {
 	spent   bool
 }
 
-// New returns the client side of conn, which is connected, with "h2" selected by ALPN
-// if it uses TLS. The caller manages deadlines and closes conn.
+// New returns the client side of conn, which must be connected. If conn uses TLS, ALPN
+// must have selected "h2". The caller manages deadlines and closes conn.
 func New(conn net.Conn) *Conn {
 	c := &Conn{
 		conn: conn, first: true, peer: h2.DefaultSettings(), window: h2.NewSendWindow(h2.InitialWindow),
@@ -60,10 +60,10 @@ func New(conn net.Conn) *Conn {
 	return c
 }
 
-// Usable reports whether another exchange is possible.
+// Usable reports whether the connection can carry another exchange.
 func (c *Conn) Usable() bool { return !c.spent }
 
-// exchange is the exchange in progress.
+// exchange is the state of the exchange in progress.
 type exchange struct {
 	stream   uint32
 	left     []byte // unsent part of the request body
@@ -77,9 +77,9 @@ type exchange struct {
 
 func (x *exchange) ended() bool { return x.message.Ended() || len(x.body) > x.limit }
 
-// RoundTrip sends r, whose fields must be valid in HTTP/2, and returns the final
-// response with at most limit bytes of its body, in memory. After an error or an
-// incomplete exchange the connection is not usable.
+// RoundTrip sends r and returns the final response. The fields of r must be valid in
+// HTTP/2. The response's body is in memory and has at most limit bytes. After an error
+// or an incomplete exchange the connection cannot be used again.
 func (c *Conn) RoundTrip(r *http.Request, limit int) (*http.Response, error) {
 	stream, ok := c.streams.Next()
 	if c.spent || !ok {
@@ -132,7 +132,8 @@ func (c *Conn) appendHead(r *http.Request, x *exchange) {
 	c.out = h2.EndHeaders(b, start, x.stream, len(x.left) == 0, int(c.peer.MaxFrame))
 }
 
-// appendData appends as much of the body as the windows allow.
+// appendData appends as much of the request body to c.out as the flow-control windows
+// allow.
 func (c *Conn) appendData(x *exchange) {
 	for {
 		n := min(len(x.left), c.window.Left(), x.window.Left(), int(c.peer.MaxFrame))
@@ -150,7 +151,7 @@ func (c *Conn) appendData(x *exchange) {
 // step writes pending output, reads once, and processes complete frames.
 func (c *Conn) step(x *exchange) error {
 	if len(c.out) > 0 {
-		_, _ = c.conn.Write(c.out) // the server's earlier output is more informative than the write error
+		_, _ = c.conn.Write(c.out) // ignore a write error: what the server has sent explains more
 		c.out = c.out[:0]
 	}
 	c.in = append(c.in, make([]byte, readBytes)...)
@@ -212,7 +213,7 @@ func (c *Conn) handle(f *h2.Frame, x *exchange) error {
 	case h2.Headers:
 		return c.headers(f, x, ours)
 	case h2.Data:
-		if f.First && f.Length > 0 { // return the credit at once: the body is bounded by its limit
+		if f.First && f.Length > 0 { // return the credit at once, because limit bounds the body
 			c.out = h2.AppendWindowUpdate(c.out, 0, f.Length)
 			if ours && !f.EndStream {
 				c.out = h2.AppendWindowUpdate(c.out, x.stream, f.Length)
@@ -239,7 +240,8 @@ func (c *Conn) settings(f *h2.Frame, x *exchange) error {
 	return asError(x.window.ApplySettings(changes))
 }
 
-// headers processes heads and trailers. Those of other streams are only decoded.
+// headers processes heads and trailers. A header block of another stream is only
+// decoded, to update the HPACK state.
 func (c *Conn) headers(f *h2.Frame, x *exchange, ours bool) error {
 	var head h2.Head
 	if err := c.decoder.Decode(f.Payload, &head); err != nil {
@@ -282,7 +284,8 @@ func fields(head *h2.Head) http.Header {
 	return h
 }
 
-// asError avoids a non-nil error interface for nil.
+// asError converts nil to a nil error. A direct conversion would give a non-nil
+// interface.
 func asError(err *h2.Error) error {
 	if err == nil {
 		return nil

@@ -1,6 +1,6 @@
-// Package unary implements a unary gRPC call as a net/http request and response; the
-// caller provides the connection. Linking grpc-go instead would cost 4.6 MiB of memory
-// in each pod.
+// Package unary implements a unary gRPC call as a net/http request and response. The
+// caller provides the connection. grpc-go would cost 4.6 MiB of memory in each pod
+// instead.
 package unary
 
 import (
@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// Errors of a response without a gRPC status.
+// Errors of a response that has no gRPC status.
 var (
 	ErrNotGRPC  = errors.New("not gRPC")
 	ErrNoStatus = errors.New("no gRPC status")
 	ErrFrame    = errors.New("not one uncompressed gRPC message")
 )
 
-// Status is the status of a failed call.
+// Status is the gRPC status of a failed call.
 type Status struct {
 	Code    int // 1 to 65535
 	Message string
@@ -44,24 +44,27 @@ const (
 	Unimplemented    = 12
 )
 
-// prefixBytes is the length of a message prefix: a byte for the compression and four
-// for the length.
+// prefixBytes is the length of a message prefix: one byte for the compression flag and
+// four for the message length.
 const prefixBytes = 5
 
-// serverMargin is added to the deadline of the context for the server. If the server
-// timed out first, its reset would not look like a timeout.
+// serverMargin is how much longer the server's timeout is than the caller's. If the
+// server timed out first, the call would end with a reset, which does not look like a
+// timeout.
 const serverMargin = 100 * time.Millisecond
 
-// longestTimeout is the largest grpc-timeout, which has at most eight digits.
+// longestTimeout is the longest grpc-timeout in ms, because its number has at most
+// eight digits.
 const longestTimeout = 99999999 * time.Millisecond
 
-// Request returns a call of method, such as "/package.Service/Method", for the scheme
-// and host of at, with the deadline of ctx. It must not be redirected.
+// Request returns the HTTP request of a gRPC call. method is such as
+// "/package.Service/Method". at gives scheme and host, ctx the deadline. The HTTP
+// client must not follow redirects.
 func Request(ctx context.Context, at *url.URL, method, userAgent string, message []byte) (*http.Request, error) {
 	return request(ctx, at, method, userAgent, 0, message)
 }
 
-// GzipRequest is Request with a message that the caller has compressed.
+// GzipRequest is Request for a message that the caller has compressed with gzip.
 func GzipRequest(ctx context.Context, at *url.URL, method, userAgent string, compressed []byte) (*http.Request, error) {
 	r, err := request(ctx, at, method, userAgent, 1, compressed)
 	if err == nil {
@@ -90,15 +93,16 @@ func request(ctx context.Context, at *url.URL, method, userAgent string, compres
 	return r, nil
 }
 
-// Message returns the message of a response with status 200, whose body has been read
-// completely, or the *Status of the call, or one of the errors above.
+// Message returns the message of a response. The response must have HTTP status 200,
+// and body is its complete body. The error is the *Status of the call, or one of the
+// errors above.
 func Message(r *http.Response, body []byte) ([]byte, error) {
 	if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 		return nil, ErrNotGRPC
 	}
 	from := r.Trailer
 	if from.Get("Grpc-Status") == "" {
-		from = r.Header // Trailers-Only
+		from = r.Header // a Trailers-Only response has the status in its header
 	}
 	code, err := strconv.ParseUint(from.Get("Grpc-Status"), 10, 16)
 	switch {

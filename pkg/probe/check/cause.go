@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// CauseKind is the kind of reason why a container is not ready.
+// CauseKind says why a container is not ready.
 type CauseKind uint8
 
 const (
@@ -50,7 +50,7 @@ var causeWords = [...]struct{ token, sentence string }{
 	CauseStopped:       {"stopped", "probing has stopped"},
 }
 
-// Word returns the kind as a token for a label; empty for success.
+// Word returns the kind as a single word for a label; empty for success.
 func (k CauseKind) Word() string { return causeWords[k].token }
 
 // CauseWords returns the words of all kinds, including success.
@@ -67,7 +67,7 @@ func CauseWords() []string {
 // error texts, so it may be shown.
 type Cause struct {
 	Kind   CauseKind
-	Status int    // HTTP status of CauseStatus, gRPC status of CauseNotServing (0 = none)
+	Status int    // for CauseStatus the HTTP status; for CauseNotServing the gRPC status (0 = none)
 	Detail string // fixed text with details; may be empty
 }
 
@@ -96,8 +96,8 @@ func (c Cause) String() string {
 	return s
 }
 
-// causeOf returns the cause for an error of a connection, handshake, read or write.
-// Unknown errors mean a malformed response.
+// causeOf returns the cause for an error of a connection, handshake, read or write. An
+// unknown error counts as a malformed response.
 func causeOf(err error) Cause {
 	var (
 		netErr    net.Error
@@ -132,7 +132,7 @@ func causeOf(err error) Cause {
 	return Cause{Kind: CauseMalformed}
 }
 
-// CauseOfStatus applies the kubelet's rule: 200 to 399 is success.
+// CauseOfStatus returns success for a status from 200 to 399, as the kubelet does.
 func CauseOfStatus(status int) Cause {
 	if status >= 200 && status < 400 {
 		return Cause{}

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Checker runs the readiness check of one container. The context has the deadline of
-// the check. A Checker may keep state between checks; its methods are called by one
-// goroutine.
+// Checker runs the readiness checks of one container. The context has the deadline of
+// the check. A Checker may keep state between checks, because only one goroutine calls
+// its methods.
 type Checker interface {
 	Check(ctx context.Context) Result
 }
@@ -20,13 +20,14 @@ type Result struct {
 	Reached bool  // a connection was accepted, so the check cost the application something
 }
 
-// Keep-alive and happy eyeballs are disabled: each connection carries one exchange, and
-// addresses of localhost are tried in order.
+// dialer opens connections without TCP keep-alive, because each connection carries one
+// exchange. Without happy eyeballs, it tries the addresses of localhost one after the
+// other.
 var dialer = net.Dialer{KeepAlive: -1, FallbackDelay: -1}
 
-// dial opens a new connection, as the kubelet does: a reused one would hide that the
-// application no longer accepts connections. The caller closes it. Until stop is
-// called, the deadline and cancellation of ctx apply to the connection.
+// dial opens a new connection, as the kubelet does. A reused connection would hide that
+// the application no longer accepts connections. The caller closes it. Until the caller
+// calls stop, the deadline and the cancellation of ctx apply to the connection.
 func dial(ctx context.Context, address string) (conn *net.TCPConn, stop func() bool, cause Cause) {
 	conn, err := connect(ctx, address)
 	if err != nil {
@@ -35,7 +36,7 @@ func dial(ctx context.Context, address string) (conn *net.TCPConn, stop func() b
 	if deadline, ok := ctx.Deadline(); ok {
 		conn.SetDeadline(deadline)
 	}
-	// The socket has the deadline; only cancellation needs the callback.
+	// The deadline is set on the socket, so only a cancellation needs this callback.
 	stop = context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	return conn, stop, Cause{}
 }
@@ -68,14 +69,14 @@ func connect(ctx context.Context, address string) (*net.TCPConn, error) {
 	return c.(*net.TCPConn), nil
 }
 
-// peerCloseTimeout limits the wait for the server to close the connection. Over
-// loopback, a server that honors "Connection: close" closes within 0.1 ms.
+// peerCloseTimeout is the maximum wait for the server to close the connection. Over
+// loopback, a server that honors "Connection: close" closes it within 0.1 ms.
 const peerCloseTimeout = 2 * time.Millisecond
 
-// closeOrderly closes conn after a complete exchange without leaving a socket in
-// TIME_WAIT on either side: it lets the server close first and then resets the
-// connection (SO_LINGER 0). If the server does not close first, it closes with a FIN,
-// because the server might log a reset.
+// closeOrderly closes conn after a complete exchange, without leaving a socket in
+// TIME_WAIT on either side. It lets the server close first, and then resets the
+// connection (SO_LINGER 0). If the server does not close, it closes with a FIN, because
+// the server might log a reset.
 func closeOrderly(conn *net.TCPConn) {
 	conn.SetReadDeadline(time.Now().Add(peerCloseTimeout))
 	var b [1]byte

@@ -1,4 +1,4 @@
-// Package check implements the readiness checks of a container: one HTTP, TCP or gRPC
-// check, with a Cause for each kind of failure. Package probe decides when to check,
-// and what follows from the results.
+// Package check implements the readiness checks of a container over HTTP, TCP and gRPC.
+// Each kind of failure has a Cause. Package probe decides when to check, and evaluates
+// the results.
 package check

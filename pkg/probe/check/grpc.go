@@ -12,7 +12,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/internal/unary"
 )
 
-// GRPC calls grpc.health.v1.Health/Check; success is SERVING.
+// GRPC checks with a call of grpc.health.v1.Health/Check. It succeeds if the response
+// is SERVING.
 type GRPC struct {
 	Address string // host:port
 	Service string
@@ -20,8 +21,9 @@ type GRPC struct {
 
 const (
 	healthMethod  = "/grpc.health.v1.Health/Check"
-	healthServing = 1 // HealthCheckResponse.ServingStatus
-	// A health response has two bytes; the rest allows for future fields.
+	healthServing = 1 // value of HealthCheckResponse.ServingStatus
+	// A health response has two bytes. The limit leaves space for fields that are added
+	// later.
 	maxHealthBytes = 4 << 10
 )
 
@@ -44,7 +46,7 @@ func (p *GRPC) Check(ctx context.Context) Result {
 	return Result{Cause: cause, Reached: true}
 }
 
-// healthRequest encodes HealthCheckRequest{service = 1}.
+// healthRequest encodes a HealthCheckRequest, in which service is field 1.
 func healthRequest(service string) []byte {
 	if service == "" {
 		return nil
@@ -52,7 +54,7 @@ func healthRequest(service string) []byte {
 	return protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), service)
 }
 
-// readHealth evaluates the response: HTTP status, gRPC status, and the message.
+// readHealth evaluates the HTTP status, the gRPC status and the message of a response.
 func readHealth(response *http.Response) Cause {
 	if response.StatusCode != http.StatusOK {
 		return Cause{Kind: CauseStatus, Status: response.StatusCode}
@@ -85,8 +87,8 @@ func readHealth(response *http.Response) Cause {
 	return Cause{}
 }
 
-// healthStatus parses HealthCheckResponse{status = 1} and skips other fields. An absent
-// status is 0, UNKNOWN.
+// healthStatus parses a HealthCheckResponse, in which status is field 1, and skips
+// other fields. An absent status is 0, which means UNKNOWN.
 func healthStatus(message []byte) (status uint64, ok bool) {
 	for len(message) > 0 {
 		number, kind, tag := protowire.ConsumeTag(message)

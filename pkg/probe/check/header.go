@@ -22,8 +22,9 @@ func hasHeader(headers []Header, name string) bool {
 	return slices.ContainsFunc(headers, func(h Header) bool { return strings.EqualFold(h.Name, name) })
 }
 
-// notForwarded reports connection-specific and framing fields (RFC 9110 section 7.6.1);
-// a check is a GET without a body.
+// notForwarded reports whether a field is connection-specific or describes framing (RFC
+// 9110 section 7.6.1). Such fields are not forwarded, because a check is a GET without
+// a body.
 func notForwarded(name string) bool {
 	switch strings.ToLower(name) {
 	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "te", "trailer",

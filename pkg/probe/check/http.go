@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// userAgent has the prefix of the kubelet's, which frameworks and log filters
-	// recognize.
+	// userAgent has the same prefix as the kubelet's, because frameworks and log
+	// filters recognize it.
 	userAgent = "kube-probe/1 (queuegate)"
-	maxBody   = 10 << 10 // the kubelet's limit
-	// maxRedirects is the number of redirects that are followed; the kubelet fails at
-	// the tenth.
+	maxBody   = 10 << 10 // the same limit as the kubelet
+	// maxRedirects is the maximum number of redirects that are followed. The kubelet
+	// fails at the tenth.
 	maxRedirects = 10
 )
 
-// HTTP checks with a GET; a status from 200 to 399 is a success. It remembers the
-// protocol of its server.
+// HTTP checks with a GET request. A status from 200 to 399 is a success. It remembers
+// whether its server speaks HTTP/2.
 type HTTP struct {
 	Address string // host:port
 	TLS     bool
@@ -30,10 +30,10 @@ type HTTP struct {
 	// h2c means that the server at the configured address speaks HTTP/2 without TLS. A
 	// refused connection clears it, because the container restarts.
 	h2c         atomic.Bool
-	emptyCloses atomic.Uint32 // consecutive exchanges that ended without a byte
+	emptyCloses atomic.Uint32 // number of consecutive exchanges that ended without a byte
 }
 
-// Response is the last response of a chain of redirects.
+// Response is the response after all redirects that were followed.
 type Response struct {
 	Status      int
 	ContentType string
@@ -50,19 +50,20 @@ func (g *HTTP) Check(ctx context.Context) Result {
 	return Result{Cause: cause, Reached: reached}
 }
 
-// Get sends the request with fallback for header fields that are not configured. The
-// cause is zero for a response of any status.
+// Get sends the request and returns its response. fallback are header fields that apply
+// if they are not configured. If there is a response with any status, the cause is
+// zero.
 func (g *HTTP) Get(ctx context.Context, fallback []Header) (Response, Cause) {
 	response, cause, _ := g.do(ctx, fallback, true)
 	return response, cause
 }
 
-// hop is a request of a chain of redirects.
+// hop is one request in a chain of redirects.
 type hop struct {
 	url      *url.URL
-	host     string // Host field
+	host     string // value of the field Host
 	headers  []Header
-	keepBody bool // keep the body
+	keepBody bool // Response.Body is needed
 }
 
 func (h hop) address() string {
@@ -73,9 +74,9 @@ func (h hop) address() string {
 	return net.JoinHostPort(h.url.Hostname(), port)
 }
 
-// do runs the request and follows redirects to the same host name, as the kubelet does;
-// a redirect to another host is the result. reached reports that the configured port
-// accepted a connection.
+// do runs the request and follows redirects to the same host name, as the kubelet does.
+// It returns a redirect to another host as the response. reached reports whether the
+// configured port accepted a connection.
 func (g *HTTP) do(ctx context.Context, fallback []Header, keep bool) (response Response, cause Cause, reached bool) {
 	h := g.firstHop(fallback, keep)
 	for redirects := 0; ; redirects++ {
@@ -98,7 +99,7 @@ func (g *HTTP) do(ctx context.Context, fallback []Header, keep bool) (response R
 		case redirects == maxRedirects:
 			return response, Cause{Kind: CauseRedirects}, reached
 		}
-		// A configured Host is kept only for relative redirects.
+		// A configured Host applies after a relative redirect only.
 		if relative, _ := url.Parse(response.location); relative == nil || relative.Host != "" {
 			h.host = target.Host
 		}
@@ -146,11 +147,11 @@ func (g *HTTP) firstHop(fallback []Header, keep bool) hop {
 	return h
 }
 
-// exchangeDetecting runs an exchange with the configured server over the known
-// protocol, and detects the protocol if it is unknown: if the server responds to HTTP/1
-// with HTTP/2 SETTINGS, it repeats the request over HTTP/2. A server that closes
-// without a byte may also speak only HTTP/2, so HTTP/2 is tried after the 1st, 2nd,
-// 4th, 8th ... such close in a row.
+// exchangeDetecting runs an exchange with the configured server. It uses HTTP/1, or
+// HTTP/2 if an earlier exchange has detected HTTP/2. If the server responds to HTTP/1
+// with HTTP/2 SETTINGS, it repeats the request over HTTP/2. A server that closes the
+// connection without a byte may also speak only HTTP/2. So HTTP/2 is tried after the
+// 1st, 2nd, 4th, 8th ... such close in a row.
 func (g *HTTP) exchangeDetecting(ctx context.Context, h hop) (response Response, cause Cause, reached bool) {
 	known := g.h2c.Load()
 	response, cause, reached = exchange(ctx, h, known)
@@ -189,7 +190,7 @@ func (g *HTTP) exchangeDetecting(ctx context.Context, h hop) (response Response,
 
 var causeSpeaksHTTP2 = Cause{Kind: CauseMalformed, Detail: "the server speaks HTTP/2"}
 
-// detailEmptyClose marks a connection that was closed before the first byte.
+// detailEmptyClose is the Detail of a connection that was closed before the first byte.
 const detailEmptyClose = "before the first byte"
 
 // exchange opens a connection, sends a request and reads the response.
@@ -206,12 +207,12 @@ func exchange(ctx context.Context, h hop, h2c bool) (response Response, cause Ca
 			return response, cause, true
 		}
 		response, cause = overHTTP1(conn, h)
-		go closeOrderly(conn) // do not wait for the server to close
+		go closeOrderly(conn) // in the background, because it waits until the server closes
 		return response, cause, true
 	}
 	defer conn.Close()
-	// The kubelet does not verify certificates either: whoever listens on the pod's
-	// loopback controls the pod.
+	// The kubelet does not verify certificates either. A process that listens on the
+	// pod's loopback already controls the pod.
 	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, ServerName: serverName(h.url.Hostname())})
 	if err := secure.HandshakeContext(ctx); err != nil {
 		if cause = causeOf(err); cause.Kind == CauseMalformed {
@@ -223,8 +224,8 @@ func exchange(ctx context.Context, h hop, h2c bool) (response Response, cause Ca
 	return response, cause, true
 }
 
-// serverName returns the name for SNI, which must not be an address (RFC 6066 section
-// 3).
+// serverName returns the name for SNI, or "" for an address, which SNI does not allow
+// (RFC 6066 section 3).
 func serverName(host string) string {
 	if net.ParseIP(host) != nil {
 		return ""

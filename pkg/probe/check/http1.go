@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// maxHead limits the head and body together, in received bytes.
+	// maxHead is the maximum number of received bytes of head and body together.
 	maxHead    = 1 << 20
 	maxInterim = 8
 )
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
-// limitedReader reads at most left bytes from conn and keeps the first error.
+// limitedReader reads at most left more bytes from conn, and keeps the first error.
 type limitedReader struct {
 	conn net.Conn
 	left int
@@ -38,10 +38,11 @@ func (w *limitedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// overHTTP1 sends the request and reads the final response with its body, up to
-// maxBody.
+// overHTTP1 sends the request over HTTP/1.1 and reads the final response. It reads at
+// most maxBody bytes of the body.
 func overHTTP1(conn net.Conn, h hop) (Response, Cause) {
-	// A failed write does not matter if a response can be read.
+	// If the write fails, try to read a response nevertheless: the server may have sent
+	// it early.
 	_, writeErr := conn.Write(h.head())
 	from := &limitedReader{conn: conn, left: maxHead}
 	reader := readers.Get().(*bufio.Reader)
@@ -80,7 +81,8 @@ func overHTTP1(conn net.Conn, h hop) (Response, Cause) {
 	return readBody(response, h.keepBody)
 }
 
-// readResponse reads heads up to the final one.
+// readResponse reads response heads until the final one; heads with status 1xx are
+// skipped.
 func readResponse(reader *bufio.Reader, from *limitedReader) (*http.Response, Cause) {
 	for range maxInterim {
 		response, err := http.ReadResponse(reader, nil)
@@ -88,7 +90,8 @@ func readResponse(reader *bufio.Reader, from *limitedReader) (*http.Response, Ca
 		case err != nil && from.left <= 0:
 			return nil, Cause{Kind: CauseMalformed, Detail: "head too large"}
 		case err != nil && from.err != nil:
-			// The parser accepts a truncated line as complete.
+			// The parser accepts a truncated line as complete, so report the read
+			// error.
 			return nil, causeOf(from.err)
 		case err != nil:
 			return nil, causeOf(err)
@@ -101,7 +104,7 @@ func readResponse(reader *bufio.Reader, from *limitedReader) (*http.Response, Ca
 	return nil, Cause{Kind: CauseMalformed, Detail: "no final response"}
 }
 
-// readBody reads the body, up to the kubelet's limit, and the target of a redirect.
+// readBody reads at most maxBody bytes of the body, and the target of a redirect.
 func readBody(response *http.Response, keep bool) (Response, Cause) {
 	result := Response{Status: response.StatusCode, ContentType: response.Header.Get("Content-Type")}
 	limited := io.LimitReader(response.Body, maxBody)
@@ -121,8 +124,8 @@ func readBody(response *http.Response, keep bool) (Response, Cause) {
 	return result, Cause{}
 }
 
-// looksLikeHTTP2 reports whether b is the header of a server's first HTTP/2 frame,
-// SETTINGS on stream 0 (RFC 9113 section 3.4).
+// looksLikeHTTP2 reports whether b is the frame header of SETTINGS on stream 0, the
+// first frame of an HTTP/2 server (RFC 9113 section 3.4).
 func looksLikeHTTP2(b []byte) bool {
 	return len(b) == 9 && b[0] == 0 && b[3] == 4 && b[4]&^1 == 0 && b[5]|b[6]|b[7]|b[8] == 0
 }
@@ -131,7 +134,7 @@ func looksLikeHTTP2(b []byte) bool {
 func (h hop) head() []byte {
 	b := make([]byte, 0, 512)
 	b = append(b, "GET "...)
-	// RequestURI escapes the path but not the query.
+	// RequestURI escapes the path but not the query, so escape spaces.
 	b = append(b, strings.ReplaceAll(h.url.RequestURI(), " ", "%20")...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, h.host...)

@@ -8,10 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connectLoopback connects to a loopback port without Go's poller: the result is known
-// when connect returns, and while a container starts there are hundreds of attempts.
-// Measured with 10 ms between attempts, wake-up included: 113 µs of CPU each, 185 µs
-// with net.Dialer. known is false if the result is not known immediately.
+// connectLoopback connects to a loopback port without Go's poller, because connect
+// returns the result at once. While a container starts, there are hundreds of attempts.
+// With 10 ms between attempts, an attempt was measured at 113 µs of CPU including the
+// wake-up, and at 185 µs with net.Dialer. known is false if connect did not return the
+// result at once.
 func connectLoopback(to netip.AddrPort) (conn *net.TCPConn, known bool, err error) {
 	fd, err := connectFD(to)
 	if fd < 0 {
@@ -26,7 +27,7 @@ func connectLoopback(to netip.AddrPort) (conn *net.TCPConn, known bool, err erro
 	return c.(*net.TCPConn), true, nil
 }
 
-// canConnectLoopback is connectLoopback, but closes the connection.
+// canConnectLoopback is connectLoopback, but closes the connection at once.
 func canConnectLoopback(to netip.AddrPort) (known bool, err error) {
 	fd, err := connectFD(to)
 	if fd >= 0 {
@@ -35,7 +36,7 @@ func canConnectLoopback(to netip.AddrPort) (known bool, err error) {
 	return fd >= 0 || err != nil, err
 }
 
-// connectFD returns a connected descriptor, or -1 and the error; -1 without an error
+// connectFD returns a connected descriptor, or -1 with an error. -1 without an error
 // means that the result is not known yet.
 func connectFD(to netip.AddrPort) (int, error) {
 	family, sockaddr := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
@@ -49,7 +50,7 @@ func connectFD(to netip.AddrPort) (int, error) {
 	if err = unix.Connect(fd, sockaddr); err == unix.EINPROGRESS {
 		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 		if n, _ := unix.Poll(ready, 0); n != 1 {
-			// the backlog is full: abandon the attempt before the application sees it
+			// The backlog is full. Abandon the attempt before the application sees it.
 			unix.Close(fd)
 			return -1, nil
 		}

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// connectLoopback is not supported; net.Dialer is used instead.
+// connectLoopback always returns known = false, so that net.Dialer is used.
 func connectLoopback(netip.AddrPort) (conn *net.TCPConn, known bool, err error) {
 	return nil, false, nil
 }

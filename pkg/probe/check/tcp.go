@@ -2,13 +2,14 @@ package check
 
 import "context"
 
-// TCP succeeds when a connection is accepted.
+// TCP checks by connecting. It succeeds if the connection is accepted.
 type TCP struct {
 	Address string // host:port
 }
 
-// Check implements Checker. It closes with a FIN, as the kubelet does, because many
-// applications log resets. Each check leaves one socket in TIME_WAIT for 60 s.
+// Check implements Checker. It closes the connection with a FIN, as the kubelet does,
+// because many applications log resets. Each check leaves one socket in TIME_WAIT for
+// 60 s.
 func (p *TCP) Check(ctx context.Context) Result {
 	if to, ok := loopback(p.Address); ok {
 		if known, err := canConnectLoopback(to); err != nil {

@@ -19,7 +19,7 @@ func NewConns(request string) *Conns {
 	return &Conns{[]byte(request), make(chan *conn), make(chan struct{})}
 }
 
-// Serve returns when n requests on one connection have been served.
+// Serve sends n requests on one connection. It returns when they have been served.
 func (l *Conns) Serve(n int) {
 	c := &conn{request: l.request, left: n, ended: make(chan struct{})}
 	l.next <- c

@@ -19,10 +19,10 @@ import (
 	"github.com/queuegate/queuegate/pkg/internal/h2test"
 )
 
-// QuietLog discards a server's messages about failed connections.
+// QuietLog discards the messages that a server logs about failed connections.
 var QuietLog = log.New(io.Discard, "", 0)
 
-// FailSafe bounds tests that hang; no result depends on it.
+// FailSafe ends a test that hangs. No test result depends on its value.
 const FailSafe = 2 * time.Minute
 
 // ServeRaw passes each connection to handle, which must close it, and returns the port.
@@ -53,7 +53,7 @@ func ServeRaw(t *testing.T, handle func(*net.TCPConn)) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// Responding reads once and writes text.
+// Responding returns a handler that reads once and then writes text.
 func Responding(text string) func(*net.TCPConn) {
 	return func(c *net.TCPConn) {
 		c.Read(make([]byte, 64<<10))
@@ -61,24 +61,25 @@ func Responding(text string) func(*net.TCPConn) {
 	}
 }
 
-// Silent reads until the peer disconnects.
+// Silent is a handler that reads until the peer disconnects, and writes nothing.
 func Silent(c *net.TCPConn) { io.Copy(io.Discard, c) }
 
-// Resetting reads once and resets the connection.
+// Resetting is a handler that reads once and then resets the connection.
 func Resetting(c *net.TCPConn) {
 	c.Read(make([]byte, 1))
 	c.SetLinger(0)
 }
 
-// HangingUp reads once and closes the connection in an orderly way.
+// HangingUp is a handler that reads once and then closes the connection in an orderly
+// way.
 func HangingUp(c *net.TCPConn) {
 	c.Read(make([]byte, 64<<10))
 	c.CloseWrite()
 	io.Copy(io.Discard, c)
 }
 
-// RefusingPort returns a port that refuses connections. It is bound, so that no other
-// socket gets it during the test.
+// RefusingPort returns a port that refuses connections. A socket is bound to it, so
+// that no other socket gets it during the test.
 func RefusingPort(t *testing.T) int {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -86,7 +87,7 @@ func RefusingPort(t *testing.T) int {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { syscall.Close(fd) })
-	// Required by ListenReusing.
+	// ListenReusing needs this option to bind the same port.
 	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, 15, 1); err != nil { // SO_REUSEPORT
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func RefusingPort(t *testing.T) int {
 	return name.(*syscall.SockaddrInet4).Port
 }
 
-// ServeHTTP serves handler with the configuration of setUp.
+// ServeHTTP starts a server of handler, configured by setUp, and returns its port.
 func ServeHTTP(t *testing.T, handler http.Handler, setUp func(*httptest.Server)) int {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)
@@ -114,18 +115,18 @@ func ServeHTTP(t *testing.T, handler http.Handler, setUp func(*httptest.Server))
 	return s.Listener.Addr().(*net.TCPAddr).Port
 }
 
-// OverH2C enables HTTP/2 without TLS, and HTTP/1 too if both is set.
+// OverH2C enables HTTP/2 without TLS. If both is true, it also enables HTTP/1.
 func OverH2C(both bool) func(*httptest.Server) {
 	return func(s *httptest.Server) { h2test.Start(s, both) }
 }
 
-// Status responds with this status.
+// Status returns a handler that responds with this status.
 func Status(code int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
 }
 
-// Health is a gRPC health server that responds to a check of service with message and
-// status. The name of service must be shorter than 128 bytes.
+// Health returns a gRPC health server. It responds to a check of service with message
+// and status. The name of service must be shorter than 128 bytes.
 func Health(service string, message []byte, status string, trailersOnly bool) http.Handler {
 	asked := Frame()
 	if service != "" {
@@ -151,12 +152,12 @@ func Health(service string, message []byte, status string, trailersOnly bool) ht
 	})
 }
 
-// Frame returns a message with gRPC's length prefix.
+// Frame returns a message with the length prefix of gRPC.
 func Frame(message ...byte) []byte {
 	return append([]byte{0, 0, 0, 0, byte(len(message))}, message...)
 }
 
-// ListenReusing listens on a port of RefusingPort.
+// ListenReusing listens on a port that RefusingPort has returned.
 func ListenReusing(port int) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		c.Control(func(fd uintptr) {
