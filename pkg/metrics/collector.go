@@ -15,15 +15,16 @@ import (
 // Names selects generations of Knative's metric names.
 type Names uint8
 
-// The generations. Metrics without a name in Knative are always shown.
+// The generations of names. A metric that has no name in Knative is shown in each
+// generation.
 const (
 	Current Names = 1 << iota
-	Legacy        // from Knative's use of OpenCensus
+	Legacy        // names from the time when Knative used OpenCensus
 	Both    = Current | Legacy
 	always  = Both
 )
 
-// ParseNames parses current, legacy or both.
+// ParseNames parses "current", "legacy" or "both".
 func ParseNames(s string) (Names, error) {
 	switch s {
 	case "current":
@@ -41,19 +42,20 @@ type Build struct {
 	Version, Commit, GoVersion string
 }
 
-// Dropped counts what was lost on its way to a log or a collector.
+// Dropped counts messages that were lost on the way to a log or a collector.
 type Dropped struct {
 	RequestLines uint64 // of the request log
 	GateLines    uint64 // of the gate's own log
 	Spans        int64
 }
 
-// CollectorConfig configures a Collector. Callbacks are called once per scrape, on the
-// scraper's goroutine; a metric whose source is nil is not shown.
+// CollectorConfig configures a Collector. Its functions are sources of values. They are
+// called once per scrape, on the scraper's goroutine. A metric is omitted if its source
+// is nil.
 type CollectorConfig struct {
 	Names     Names // 0 = Current
 	Identity  Identity
-	Target    map[string]string // further attributes of the resource, as labels of target_info
+	Target    map[string]string // additional attributes of the resource, as labels of target_info
 	Build     Build
 	Requests  *Requests
 	Readiness *Readiness
@@ -62,30 +64,31 @@ type CollectorConfig struct {
 	HTTP2     func() gate.HTTP2Stats
 	TLS       func() gate.TLSStats
 	Settings  func() gate.SettingsStats
-	Engine    func() gate.EngineStats // with Admission
+	Engine    func() gate.EngineStats // only used with Admission
 	Dropped   func() Dropped
 }
 
-// Collector converts the counts into Prometheus metrics at each scrape.
+// Collector converts the gate's counts into Prometheus metrics at each scrape.
 type Collector struct {
 	cfg   CollectorConfig
 	shown []shown
 }
 
-// shown is a row that has a source.
+// shown is a row whose source is configured.
 type shown struct {
 	*row
 	desc *prometheus.Desc
 }
 
-// NewCollector creates the descriptions of all metrics that have sources in cfg.
+// NewCollector returns a Collector with the descriptions of all metrics that have a
+// source in cfg.
 func NewCollector(cfg CollectorConfig) *Collector {
 	cfg.Names = cmp.Or(cfg.Names, Current)
 	for _, s := range []*string{
 		&cfg.Identity.Namespace, &cfg.Identity.Service, &cfg.Identity.Configuration, &cfg.Identity.Revision, &cfg.Identity.Pod,
 		&cfg.Build.Version, &cfg.Build.Commit, &cfg.Build.GoVersion,
 	} {
-		*s = strings.ToValidUTF8(*s, "\uFFFD") // otherwise every scrape would fail
+		*s = strings.ToValidUTF8(*s, "\uFFFD") // invalid UTF-8 in a label would make every scrape fail
 	}
 	c := &Collector{cfg: cfg}
 	for i := range rows {
@@ -134,7 +137,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// figuresOf calls a source; nil returns zero figures, which no shown row uses.
+// figuresOf calls a source. If the source is nil, it returns zero values, which no
+// shown row uses.
 func figuresOf[T any](source func() T) (figures T) {
 	if source != nil {
 		figures = source()
@@ -142,7 +146,8 @@ func figuresOf[T any](source func() T) (figures T) {
 	return figures
 }
 
-// page is one scrape. Sources are read once, so that its metrics are consistent.
+// page is the state of one scrape. Each source is read once, so that the metrics of a
+// scrape are consistent.
 type page struct {
 	*CollectorConfig
 	out   chan<- prometheus.Metric
@@ -159,8 +164,8 @@ type page struct {
 	containers []gate.ContainerState
 }
 
-// number sends a sample of a counter or gauge. A counter at 0 is omitted, unless its row
-// says that it is present from the start (initial).
+// number sends a sample of a counter or gauge. It omits a counter at 0, unless the row
+// says that the counter is present from the start (initial).
 func (p *page) number(v float64, labels ...string) {
 	kind := prometheus.GaugeValue
 	if p.shown.Kind == Counter {
@@ -172,8 +177,8 @@ func (p *page) number(v float64, labels ...string) {
 	p.out <- prometheus.MustNewConstMetric(p.shown.desc, kind, v, labels...)
 }
 
-// histogram sends a sample of a histogram. One without observations is omitted unless
-// it is initial.
+// histogram sends a sample of a histogram. It omits a histogram without observations,
+// unless the row says that the histogram is present from the start (initial).
 func (p *page) histogram(r *reading, v *view, native bool, labels ...string) {
 	if r.count == 0 && !p.shown.initial(labels) {
 		return
@@ -185,7 +190,7 @@ func (p *page) histogram(r *reading, v *view, native bool, labels ...string) {
 	p.out <- m
 }
 
-// seriesReading is a snapshot of a series.
+// seriesReading is a snapshot of the histograms of a series.
 type seriesReading struct {
 	key                                           seriesKey
 	server, invocation, client, request, response reading
@@ -195,14 +200,15 @@ func (s *series) read() seriesReading {
 	return seriesReading{s.key, s.server.read(), s.invocation.read(), s.client.read(), s.request.read(), s.response.read()}
 }
 
-// Selectors of the histograms of a series.
+// These functions select one histogram of a series.
 func server(s *seriesReading) *reading     { return &s.server }
 func invocation(s *seriesReading) *reading { return &s.invocation }
 func client(s *seriesReading) *reading     { return &s.client }
 func request(s *seriesReading) *reading    { return &s.request }
 func response(s *seriesReading) *reading   { return &s.response }
 
-// by sums up the series whose keys are equal under the mask labels.
+// by adds up the histograms of all series that have the same labels. It considers only
+// the labels in the mask labels.
 func (p *page) by(labels seriesKey, of func(*seriesReading) *reading) map[seriesKey]*reading {
 	sums := map[seriesKey]*reading{}
 	for i := range p.series {
@@ -219,7 +225,7 @@ func (p *page) by(labels seriesKey, of func(*seriesReading) *reading) map[series
 	return sums
 }
 
-// sum adds up a histogram of all series.
+// sum returns the sum of all observed values over all series.
 func (p *page) sum(of func(*seriesReading) *reading) (sum float64) {
 	for i := range p.series {
 		sum += float64(of(&p.series[i]).sum)
@@ -233,7 +239,8 @@ func (p *page) httpValues(k seriesKey) []string {
 	return []string{k.method(), k.codeText(), p.Requests.tags.name(k.tag()), protocol.name, protocol.version, otelHTTP, protocol.scheme}
 }
 
-// legacy returns the label values of a legacy metric: the common ones, and further.
+// legacy returns the label values of a legacy metric: the values common to all legacy
+// metrics, followed by further.
 func (p *page) legacy(further ...string) []string {
 	id := &p.Identity
 	return append([]string{id.Namespace, id.Service, id.Configuration, id.Revision, id.Pod, gateContainer}, further...)
@@ -259,20 +266,21 @@ func firstProblem(text string) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// results sends the two samples of an operation that succeeds or fails.
+// results sends two samples: how often an operation has succeeded and how often it has
+// failed.
 func (p *page) results(succeeded, failed uint64) {
 	p.number(float64(succeeded), "success")
 	p.number(float64(failed), "failure")
 }
 
-// single sends the only sample of a histogram with these labels.
+// single sends a sample of a histogram that has only one series with these labels.
 func (p *page) single(h *histogram, labels ...string) {
 	r := h.read()
 	p.histogram(&r, durationsCurrent, true, labels...)
 }
 
-// histogramSample is a histogram with both classic and native buckets, which
-// client_golang's constant metrics do not support.
+// histogramSample is a histogram with both classic and native buckets. The constant
+// metrics of client_golang cannot have both.
 type histogramSample struct {
 	desc      *prometheus.Desc
 	histogram *dto.Histogram

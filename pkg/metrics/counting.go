@@ -10,42 +10,44 @@ import (
 // Window is the period over which averages and rates are computed.
 const Window = time.Second
 
-// keptWindows is the number of windows that accept events: the current one, the last
-// full one, and two more for a goroutine that is delayed between reading the clock and
-// counting.
+// keptWindows is the number of windows that accept events: the current window, the last
+// full window, and two older ones. The older ones are for a goroutine that is delayed
+// between reading the clock and counting.
 const keptWindows = 4
 
-// Counting computes the exact time integral of the number of requests in flight, for
-// all requests and for those proxied by the activator.
+// Counting computes the exact time integral of the number of requests in flight. It
+// does so for all requests, and for the requests that the activator has proxied.
 //
-// A request that begins at a adds windowEnd-a to the area of its window and one to
-// every later window; its end subtracts the same. Additions commute, so events may come
-// from any goroutine in any order. An event that is counted more than two windows late
-// is treated as if it had happened at the beginning of the oldest kept window: area is
-// lost then, but never a count.
+// A request that begins at time a adds windowEnd-a to the area of its window. It also
+// adds one to the number of requests in every later window. The end of the request
+// subtracts the same. Additions commute, so goroutines may count events in any order.
+// An event that is counted more than two windows late is counted at the beginning of
+// the oldest kept window. Its area is then inexact, but the number of requests stays
+// exact.
 //
-// The zero value is ready. All methods are safe for concurrent use; times are on one
-// monotonic clock that began at 0.
+// The zero value is ready. All methods are safe for concurrent use. All times are on
+// one monotonic clock that began at 0.
 type Counting struct {
 	newest atomic.Int64 // number of the newest kept window
-	_      [56]byte     // read by every event, written once a second: not on the cache line of a slot
+	_      [56]byte     // padding: newest is read at every event and written once a second, so keep it off the cache line of a slot
 
 	slots [keptWindows]countSlot // window n is in slots[n % keptWindows]
 
 	roll     sync.Mutex // guards the fields below, and changes of newest
-	carried  int64      // in flight when the oldest kept window began
-	carriedP int64      // the proxied ones of them
+	carried  int64      // number of requests in flight when the oldest kept window began
+	carriedP int64      // number of proxied ones among the carried requests
 }
 
-// countSlot fills a cache line, so that an event touches only one.
+// countSlot has the counts of one window. It fills a cache line, so that an event
+// touches only one line.
 type countSlot struct {
 	all, proxied tally
 	_            [32]byte
 }
 
-// tally sums up the events of a window.
+// tally adds up the events of one window.
 type tally struct {
-	area   atomic.Int64  // ns; of the window's own events
+	area   atomic.Int64  // in ns; only from events within the window
 	counts atomic.Uint64 // arrivals in the low 32 bits, ends in the high 32 bits; enough for 4e9 per second
 }
 
@@ -57,14 +59,15 @@ func (t *tally) read() (area, arrivals, net int64) {
 	return t.area.Load(), arrivals, arrivals - int64(counts>>32)
 }
 
-// retire empties t for another window and returns its net count.
+// retire resets t for its next window. It returns the arrivals minus the ends that t
+// has counted.
 func (t *tally) retire() int64 {
 	counts := t.counts.Swap(0)
 	t.area.Store(0)
 	return int64(uint32(counts)) - int64(counts>>32)
 }
 
-// Begin counts a request that arrived at the instant at.
+// Begin counts a request that arrived at time at.
 func (c *Counting) Begin(at time.Duration, proxied bool) {
 	s, rest := c.slot(at)
 	s.all.area.Add(rest)
@@ -75,7 +78,8 @@ func (c *Counting) Begin(at time.Duration, proxied bool) {
 	}
 }
 
-// End counts the end of a request. Call it once for each Begin, with the same proxied.
+// End counts the end of a request at time at. Call it once for each Begin, with the
+// same value of proxied.
 func (c *Counting) End(at time.Duration, proxied bool) {
 	s, rest := c.slot(at)
 	s.all.area.Add(-rest)
@@ -86,7 +90,8 @@ func (c *Counting) End(at time.Duration, proxied bool) {
 	}
 }
 
-// slot returns the window of an instant and the rest of the window after it.
+// slot returns the window that contains at, and the time in ns from at to the end of
+// that window.
 func (c *Counting) slot(at time.Duration) (s *countSlot, rest int64) {
 	at = max(at, 0)
 	n := int64(at / Window)
@@ -107,8 +112,8 @@ func (c *Counting) rollTo(n int64) int64 {
 	return c.advance(n)
 }
 
-// advance makes n the newest window unless it is older, and returns the newest. The
-// caller holds roll.
+// advance makes n the newest window if n is later than the current newest window. It
+// returns the newest window. The caller holds roll.
 func (c *Counting) advance(n int64) int64 {
 	newest := c.newest.Load()
 	if n <= newest {
@@ -119,7 +124,7 @@ func (c *Counting) advance(n int64) int64 {
 		c.carried += s.all.retire()
 		c.carriedP += s.proxied.retire()
 	}
-	// Publish last: a goroutine that sees n finds empty slots.
+	// Publish n last, so that a goroutine that reads n finds empty slots.
 	c.newest.Store(n)
 	return n
 }
@@ -128,11 +133,12 @@ func (c *Counting) advance(n int64) int64 {
 type Averages struct {
 	Concurrency        float64 // average number of requests in flight
 	ProxiedConcurrency float64
-	Arrivals           float64 // per second
+	Arrivals           float64 // arrivals per second
 	ProxiedArrivals    float64
 }
 
-// LastWindow returns the values of the last full window at now; zero if there is none.
+// LastWindow returns the values of the last window that was complete at now. They are
+// zero if there is no such window.
 func (c *Counting) LastWindow(now time.Duration) Averages {
 	n := int64(now/Window) - 1
 	if n < 0 {
@@ -141,7 +147,7 @@ func (c *Counting) LastWindow(now time.Duration) Averages {
 	c.roll.Lock()
 	defer c.roll.Unlock()
 	oldest := max(c.advance(n+1)-keptWindows+1, 0)
-	n = max(n, oldest) // a reader may be delayed too
+	n = max(n, oldest) // the reader may be delayed, too
 	all, proxied := c.carried, c.carriedP
 	area, arrivals, _ := c.slots[n%keptWindows].all.read()
 	areaP, arrivalsP, _ := c.slots[n%keptWindows].proxied.read()
@@ -157,8 +163,9 @@ func (c *Counting) LastWindow(now time.Duration) Averages {
 	}
 }
 
-// average returns the average of a window that began with before requests in flight. An
-// event that is currently being counted must not cause a negative result.
+// average returns the average number of requests in flight in a window. before is their
+// number at the beginning of the window. The result is never negative, even if an event
+// is being counted at the same time.
 func average(before, area int64) float64 {
 	return max(float64(before*int64(Window)+area)/float64(Window), 0)
 }
@@ -168,11 +175,12 @@ func (t *tally) net() int64 {
 	return net
 }
 
-// InFlight returns the number of requests between Begin and End.
+// InFlight returns the number of requests that have begun and not ended.
 func (c *Counting) InFlight() (all, proxied int64) {
 	c.roll.Lock()
 	defer c.roll.Unlock()
-	// From newest to oldest, so that no End is seen without its Begin.
+	// Read from the newest window to the oldest, so that no End is counted without its
+	// Begin.
 	newest := c.newest.Load()
 	for k := newest; k > newest-keptWindows && k >= 0; k-- {
 		all += c.slots[k%keptWindows].all.net()

@@ -10,14 +10,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// traceLabel is the only label of an exemplar, with OpenMetrics' name. With its value
-// it has 40 of the 128 characters that the format allows.
+// traceLabel is the only label of an exemplar. The name is the one in OpenMetrics. Name
+// and value have 40 characters; the format allows 128.
 const traceLabel = "trace_id"
 
-// exemplar is a traced request. The zero value means none.
+// exemplar is a traced request. The zero value means that there is none.
 type exemplar struct {
 	trace gate.TraceID
-	value int64 // in units of the histogram
+	value int64 // observed value in units of the histogram
 	at    time.Time
 }
 
@@ -28,8 +28,8 @@ type exemplars struct {
 	last []exemplar
 }
 
-// trace makes a request that was observed with v the exemplar of its bucket. The first
-// call for a histogram allocates.
+// trace makes a request the exemplar of its bucket. v is the value that was observed
+// for the request. The first call for a histogram allocates.
 func (h *histogram) trace(v int64, id gate.TraceID, at time.Time) {
 	e := h.traced.Load()
 	if e == nil {
@@ -43,7 +43,7 @@ func (h *histogram) trace(v int64, id gate.TraceID, at time.Time) {
 	e.mu.Unlock()
 }
 
-// exemplars returns the exemplars of all buckets, by ascending value.
+// exemplars returns the exemplars of all buckets, in ascending order of value.
 func (h *histogram) exemplars() (all []exemplar) {
 	e := h.traced.Load()
 	if e == nil {
@@ -59,8 +59,8 @@ func (h *histogram) exemplars() (all []exemplar) {
 	return all
 }
 
-// withExemplars adds the exemplars to the classic buckets of m, the last one of each
-// bucket, and all of them to native buckets.
+// withExemplars adds the exemplars to m. A classic bucket gets its latest exemplar;
+// native buckets get all exemplars.
 func withExemplars(m prometheus.Metric, v *view, all []exemplar) prometheus.Metric {
 	slices.SortStableFunc(all, func(a, b exemplar) int { return a.at.Compare(b.at) })
 	shown := make([]prometheus.Exemplar, len(all))

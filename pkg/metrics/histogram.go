@@ -9,8 +9,8 @@ import (
 )
 
 // The scales of all histograms. Durations are recorded in ns, with four native buckets
-// per octave from 1 µs to 36 h; sizes in bytes, with one per octave up to 1 TiB. Larger
-// values fall into the last bucket.
+// per octave from 1 µs to 36 h. Sizes are recorded in bytes, with one native bucket per
+// octave up to 1 TiB. Larger values are counted in the last bucket.
 var (
 	durations = newScale(1e9, 2, -80, 68, currentSeconds, toSeconds(legacyMilliseconds))
 	sizes     = newScale(1, 0, -1, 40, bodyBytes)
@@ -20,9 +20,9 @@ var (
 	sizesCurrent     = sizes.view(1, bodyBytes)
 )
 
-// Bucket bounds on the page.
+// The upper bounds of classic buckets on the page.
 var (
-	// Knative's, and five lower ones for faster gates and applications.
+	// Knative's bounds, and five lower ones for faster gates and applications.
 	currentSeconds = []float64{
 		0.0001, 0.00025, 0.0005, 0.001, 0.0025,
 		0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
@@ -45,7 +45,7 @@ func toSeconds(milliseconds []float64) []float64 {
 	return seconds
 }
 
-// histogram counts values by cell of its scale. An observation costs two atomic
+// histogram counts values by cell of its scale. An observation costs at most two atomic
 // additions.
 type histogram struct {
 	scale  *scale
@@ -58,11 +58,11 @@ func newHistogram(s *scale) *histogram {
 	return &histogram{scale: s, cells: make([]atomic.Uint64, len(s.bounds)+1)}
 }
 
-// observe counts v; negative values count as 0.
+// observe counts the value v. A negative value counts as 0.
 func (h *histogram) observe(v int64) {
 	v = max(v, 0)
 	h.cells[h.scale.cell(v)].Inc()
-	if v != 0 { // many bodies are empty, and many waits are 0
+	if v != 0 { // skip the addition: many bodies are empty, and many waits are 0
 		h.sum.Add(v)
 	}
 }
@@ -79,7 +79,8 @@ type reading struct {
 
 func (h *histogram) read() reading {
 	r := reading{scale: h.scale, exemplars: h.exemplars()}
-	// After the exemplars, so that each one is in a bucket that counts it.
+	// Read the cells after the exemplars, so that the bucket of each exemplar counts
+	// it.
 	r.cells, r.sum = make([]uint64, len(h.cells)), h.sum.Load()
 	for i := range h.cells {
 		r.cells[i] = h.cells[i].Load()
@@ -88,7 +89,7 @@ func (h *histogram) read() reading {
 	return r
 }
 
-// add adds a histogram with the same scale.
+// add adds o, which must have the same scale.
 func (r *reading) add(o *reading) {
 	for i, n := range o.cells {
 		r.cells[i] += n
@@ -98,8 +99,8 @@ func (r *reading) add(o *reading) {
 	r.exemplars = slices.Concat(r.exemplars, o.exemplars)
 }
 
-// show converts r for client_golang, with the classic buckets of v and, if wanted,
-// native ones, which are sent to scrapers that accept protobuf.
+// show converts r for client_golang, with the classic buckets of v. If native is set,
+// it adds native buckets, which only scrapers that accept protobuf get.
 func (r *reading) show(v *view, native bool) *dto.Histogram {
 	sum := float64(r.sum) / v.perUnit
 	h := &dto.Histogram{SampleCount: &r.count, SampleSum: &sum, Bucket: make([]*dto.Bucket, len(v.les))}
@@ -125,7 +126,7 @@ func (r *reading) showNative(h *dto.Histogram) {
 	h.Schema, h.ZeroThreshold, h.ZeroCount = &s.schema, &zeroThreshold, &zero
 	next, before, previous := 0, int64(0), int32(math.MinInt32)
 	for i := 0; i <= len(s.native); i++ {
-		end := len(r.cells) - 1 // one more bucket for all larger values
+		end := len(r.cells) - 1 // the last native bucket has all larger values
 		if i < len(s.native) {
 			end = s.native[i]
 		}
@@ -137,7 +138,8 @@ func (r *reading) showNative(h *dto.Histogram) {
 		case i == 0:
 			zero = n
 		case n > 0:
-			// Spans are runs of consecutive buckets; their offset is the gap before.
+			// A span is a run of consecutive buckets. Its offset is the number of empty
+			// buckets before it.
 			if last := len(h.PositiveSpan) - 1; last >= 0 && k == previous+1 {
 				*h.PositiveSpan[last].Length++
 			} else {

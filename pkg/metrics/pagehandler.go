@@ -10,18 +10,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// maxScrapes is the maximum number of concurrent scrapes; further ones get 503.
+// maxScrapes is the maximum number of concurrent scrapes. A further scrape gets 503.
 const maxScrapes = 4
 
-// PageHandler serves /metrics to Prometheus: the metrics of c, the Go runtime and the
-// process. Other paths get 404. Metrics that cannot be read are omitted, and failed,
-// which may be nil, gets the error.
+// PageHandler serves /metrics to Prometheus: the metrics of c, of the Go runtime and of
+// the process. Other paths get 404. A metric that cannot be read is omitted, and failed
+// is called with the error. failed may be nil.
 //
-// The format is text 0.0.4, OpenMetrics or protobuf, as the scraper requests. The last
-// two contain exemplars.
+// The format is text 0.0.4, OpenMetrics or protobuf, as the scraper requests.
+// OpenMetrics and protobuf contain exemplars.
 //
 // The registry is created at the first scrape, so that a gate without scrapers does not
-// pay for it.
+// need its memory.
 func PageHandler(c *Collector, failed func(error)) http.Handler {
 	page := sync.OnceValue(func() http.Handler { return newPage(c, failed) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,8 +52,8 @@ func newPage(c *Collector, failed func(error)) http.Handler {
 	})
 }
 
-// finished is a rendered page. It is buffered so that a scraper that does not read
-// blocks only its own connection, and does not count towards maxScrapes.
+// finished is a page that has been rendered into memory. A scraper that does not read
+// then blocks only its own connection, and does not count towards maxScrapes.
 type finished struct {
 	header http.Header
 	status int
@@ -71,7 +71,7 @@ func newRegistry(c *Collector) *prometheus.Registry {
 	return registry
 }
 
-// errorLog passes errors that promhttp logs to a function.
+// errorLog is a logger that passes the errors of promhttp to a function.
 type errorLog func(error)
 
 // Println implements promhttp.Logger.

@@ -11,19 +11,19 @@ import (
 // Transition is a possible change of a container's state.
 type Transition struct {
 	State string // the new state
-	Cause string // fixed word; empty for a success
+	Cause string // fixed word for the reason; empty for a success
 }
 
-// otherTransition stands for transitions that are not configured.
+// otherTransition counts all transitions that are not configured.
 var otherTransition = Transition{State: "other", Cause: "other"}
 
-// ReadinessConfig configures Readiness. The lists bound the label values: unlisted ones
-// are counted in one series.
+// ReadinessConfig configures Readiness. The lists limit the number of series: values
+// that are not in a list are counted in one common series.
 type ReadinessConfig struct {
-	Containers  []string // distinct names, by index
+	Containers  []string // distinct names, in the order of the container indexes
 	States      []string
 	Transitions []Transition
-	// Snapshot returns the containers in the same order.
+	// Snapshot returns the containers in the same order as Containers.
 	Snapshot func() []gate.ContainerState
 }
 
@@ -31,11 +31,11 @@ type ReadinessConfig struct {
 // called concurrently.
 type Readiness struct {
 	cfg         ReadinessConfig
-	transitions [][]atomic.Uint64 // by container, then by index in cfg.Transitions, with one more for others
+	transitions [][]atomic.Uint64 // by container index, then by index in cfg.Transitions; the last one is for other transitions
 	probes      []*histogram
 }
 
-// NewReadiness returns a Readiness with all its series at zero.
+// NewReadiness returns a Readiness in which all series are 0.
 func NewReadiness(cfg ReadinessConfig) *Readiness {
 	r := &Readiness{cfg: cfg}
 	for range cfg.Containers {
@@ -54,7 +54,7 @@ func (r *Readiness) containers() []gate.ContainerState {
 	return all[:min(len(all), len(r.cfg.Containers))]
 }
 
-// Changed counts a change of state of a container, given by index.
+// Changed counts a change of state of the container with this index.
 func (r *Readiness) Changed(container int, to Transition) {
 	if container < 0 || container >= len(r.transitions) {
 		return
@@ -66,7 +66,7 @@ func (r *Readiness) Changed(container int, to Transition) {
 	r.transitions[container][i].Inc()
 }
 
-// Probed counts a completed check of a container, given by index.
+// Probed counts a completed check of the container with this index.
 func (r *Readiness) Probed(container int, took time.Duration) {
 	if container >= 0 && container < len(r.probes) {
 		r.probes[container].observe(int64(took))

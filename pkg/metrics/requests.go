@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Requests counts ended requests. Its methods may be called concurrently.
+// Requests counts requests that have ended. Its methods may be called concurrently.
 type Requests struct {
 	tags      routeTags
 	series    seriesTable
@@ -19,10 +19,10 @@ type Requests struct {
 
 	unforwarded *histogram // durations of requests in series that did not reach the container
 
-	clock func() time.Time // time of exemplars
+	clock func() time.Time // returns the time of an exemplar
 }
 
-// NewRequests returns a Requests with the series of a GET with status 200.
+// NewRequests returns a Requests. It already has the series of a GET with status 200.
 func NewRequests() *Requests {
 	r := &Requests{
 		outcomes:    make([]atomic.Uint64, gate.OutcomeSlots),
@@ -34,13 +34,13 @@ func NewRequests() *Requests {
 	return r
 }
 
-// Rejected counts a request that was rejected before it began, of which only the
-// outcome is known.
+// Rejected counts a request that was rejected before it began. Only its outcome is
+// known.
 func (r *Requests) Rejected(outcome gate.Outcome) { r.outcomes[outcome].Inc() }
 
-// Observe counts an ended request. If trace is not zero, the request was sampled and
-// becomes the exemplar of its buckets. Observe allocates for a new set of labels, and
-// for the first traced request.
+// Observe counts a request that has ended. If trace is not zero, the request was
+// sampled and becomes the exemplar of its buckets. Observe allocates for a new
+// combination of labels, and for the first traced request of a series.
 func (r *Requests) Observe(x *gate.Record, trace gate.TraceID) {
 	s := r.series.of(keyOf(x, r.tags.of(x)))
 	reached := x.Forwarded != 0

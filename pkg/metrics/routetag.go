@@ -11,30 +11,30 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// routeTag is the value of a route tag label: a gate.Route, or an index into the
-// routeTags that returned it.
+// routeTag stands for the value of a route tag label. Values up to otherTag are a
+// gate.Route. Higher values are only valid for the routeTags that returned them.
 type routeTag uint8
 
-// otherTag stands for tags above the maximum, and for invalid ones.
+// otherTag stands for invalid tags, and for tags beyond the maximum number.
 const otherTag = routeTag(gate.RouteTagged)
 
 // Limits of the label.
 const (
 	firstTag         = otherTag + 1
 	maxRouteTags     = 16 + int(firstTag)
-	maxRouteTagBytes = 63 // maximum of a DNS label
+	maxRouteTagBytes = 63 // maximum length of a DNS label
 )
 
-// routeTags assigns numbers to the tags of requests: at most 16, further ones are
-// otherTag. The zero value is ready.
+// routeTags assigns numbers to the tags of requests. It does so for at most 16 tags;
+// further tags are otherTag. The zero value is ready.
 type routeTags struct {
-	known atomic.Pointer[map[string]routeTag] // replaced, never modified
+	known atomic.Pointer[map[string]routeTag] // the map is replaced by a larger one and never modified
 
 	learn sync.Mutex
-	names []string // by routeTag-firstTag
+	names []string // names[i] is the tag with the number firstTag+i
 }
 
-// of returns the routeTag of a request. It allocates for a new tag.
+// of returns the routeTag of a request. It allocates if the tag is new.
 func (t *routeTags) of(x *gate.Record) routeTag {
 	route := x.Route()
 	if route != gate.RouteTagged {
@@ -81,7 +81,7 @@ func (t *routeTags) meet(tag []byte) routeTag {
 	return index
 }
 
-// name returns the value of kn_route_tag.
+// name returns the value of the label kn_route_tag.
 func (t *routeTags) name(tag routeTag) string {
 	switch {
 	case tag < otherTag:
@@ -94,7 +94,7 @@ func (t *routeTags) name(tag routeTag) string {
 	return t.names[tag-firstTag]
 }
 
-// legacyName returns the value of route_tag.
+// legacyName returns the value of the label route_tag.
 func (t *routeTags) legacyName(tag routeTag) string {
 	name := t.name(tag)
 	if tag >= firstTag {

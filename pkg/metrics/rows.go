@@ -28,34 +28,37 @@ type Metric struct {
 	Help   string
 }
 
-// A row is one metric of the page: its description, when it is shown, and how it is
-// read.
+// A row is one metric of the page. It has its description, the condition under which it
+// is shown, and the function that reads its value.
 type row struct {
 	Metric
-	names   Names  // generations that have it
-	source  source // the metric is omitted without its source
+	names   Names  // generations of names in which the metric exists
+	source  source // the metric is omitted if this source is nil
 	initial initial
 	read    func(*page)
 }
 
-// initial reports whether a page has the series with these label values before it
-// has counted anything. An idle page is what every pod costs Prometheus, so only
-// series that an alert or an autoscaler in config reads are on it: an alert on an
-// increase misses the first count of a series that was absent.
+// initial reports whether a series with these label values is on the page before it has
+// counted anything. Every pod has a page, and each series on an idle page costs
+// Prometheus memory. So only those series are initial that an alert or an autoscaler in
+// config reads. An alert on an increase would miss the first count of a series that was
+// absent.
 type initial func(labels []string) bool
 
-// Which series are initial. A gauge is always on the page.
+// Values of initial. They do not apply to gauges, which are always on the page.
 var (
 	fromStart   initial = func([]string) bool { return true }
 	whenCounted initial = func([]string) bool { return false }
 
-	// Alerts select the outcomes that are logged as warnings, some as a share of all.
+	// Alerts select the outcomes that are logged as warnings. Some alerts compare them
+	// with all outcomes.
 	alertedOutcomes initial = func(labels []string) bool { return slices.Contains(initialOutcomes, labels[0]) }
-	// An alert selects changes to these states, whatever their cause.
+	// An alert selects changes to these states, with any cause.
 	alertedTransitions initial = func(labels []string) bool { return labels[1] == "down" || labels[1] == "failing" }
 )
 
-// initialOutcomes are the successes and all outcomes that are logged as warnings or errors.
+// initialOutcomes are the successes, and the outcomes that are logged as warnings or
+// errors.
 var initialOutcomes = func() (names []string) {
 	for _, o := range gate.Outcomes() {
 		if o.Class() == gate.ClassSucceeded || o.Meaning().Level >= gate.Warn {
@@ -65,11 +68,11 @@ var initialOutcomes = func() (names []string) {
 	return names
 }()
 
-// source identifies a part of CollectorConfig.
+// source identifies a source of values in CollectorConfig.
 type source uint8
 
 const (
-	fixed source = iota // always known
+	fixed source = iota // the metric needs no source
 	requests
 	admission
 	upstream
@@ -81,7 +84,7 @@ const (
 	engine
 )
 
-// Instrumentation scopes of Knative's metrics in OpenTelemetry.
+// Instrumentation scopes that Knative's metrics have in OpenTelemetry.
 const (
 	otelHTTP  = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	otelQueue = "knative.dev/serving/pkg/queue"
@@ -103,8 +106,8 @@ var (
 	legacyIdentity, legacyCode = legacyLabels[:6], legacyLabels[:8]
 )
 
-// rows are all metrics of the page, in the order of the documentation. To add a metric,
-// add a row; go test ./pkg/metrics -run Docs -update writes its line in
+// rows are all metrics of the page, in the order of docs/metrics.md. To add a metric,
+// add a row. Then go test ./pkg/metrics -run Docs -update writes its line in
 // docs/metrics.md.
 var rows = []row{
 	{Metric{"kn_serving_invocation_duration_seconds", Histogram, "seconds", []string{"http_response_status_code", "otel_scope_name"},

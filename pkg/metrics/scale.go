@@ -6,28 +6,28 @@ import (
 	"slices"
 )
 
-// scale divides the values of a histogram into cells: the common refinement of all
-// bucket layouts that are shown, so that one addition serves all of them and each is
-// exact.
+// scale divides the values of a histogram into cells. Each bound of every bucket layout
+// that is shown is also the bound of a cell. So one addition counts a value for all
+// layouts, and all layouts are exact.
 type scale struct {
-	perUnit float64 // recorded integers per displayed unit
+	perUnit float64 // number of recorded integers per displayed unit
 	bounds  []int64 // inclusive upper bounds of all cells except the last
 	first   [512]uint8
 
-	schema int32 // native buckets: index k ends at 2^(k/2^schema) units
-	lowest int32 // the zero bucket contains all values up to the end of this index
-	native []int // cells that end native buckets, from lowest on
+	schema int32 // for native buckets: the bucket with index k ends at 2^(k/2^schema) units
+	lowest int32 // the zero bucket ends where the bucket with this index ends
+	native []int // native[i] is the last cell of the bucket with index lowest+i
 }
 
-// view is a classic bucket layout of a scale.
+// view is a classic bucket layout that is shown for a scale.
 type view struct {
 	perUnit float64
 	les     []float64
-	cuts    []int // les[i] ends cell cuts[i]
+	cuts    []int // cuts[i] is the last cell whose values are at most les[i]
 }
 
-// newScale returns a scale with native buckets from index lowest to highest, and the
-// classic bounds of several layouts, in units.
+// newScale returns a scale with native buckets of the indexes lowest to highest, and
+// with the classic bounds of several layouts. The bounds are in units.
 func newScale(perUnit float64, schema, lowest, highest int32, layouts ...[]float64) *scale {
 	s := &scale{perUnit: perUnit, schema: schema, lowest: lowest}
 	for _, layout := range layouts {
@@ -53,7 +53,7 @@ func newScale(perUnit float64, schema, lowest, highest int32, layouts ...[]float
 	for key := range s.first {
 		shift, top := key>>3, int64(key&7)
 		if shift > 60 || shift > 0 && top < 4 {
-			continue // never used by cell
+			continue // cell never computes this index
 		}
 		for cell < len(s.bounds) && s.bounds[cell] < top<<shift {
 			cell++
@@ -63,19 +63,19 @@ func newScale(perUnit float64, schema, lowest, highest int32, layouts ...[]float
 	return s
 }
 
-// nativeEnd returns the end of native bucket k in units.
+// nativeEnd returns the end of the native bucket with index k, in units.
 func (s *scale) nativeEnd(k int32) float64 {
 	return math.Exp2(float64(k) / float64(int(1)<<s.schema))
 }
 
-// endOf returns the cell of a value by binary search.
+// endOf returns the cell of a value. It uses binary search.
 func (s *scale) endOf(v int64) int {
 	i, _ := slices.BinarySearch(s.bounds, v)
 	return i
 }
 
-// cell returns the cell of a value in a few nanoseconds: the three highest bits of v
-// tell where to start.
+// cell returns the cell of a value in a few nanoseconds. The three highest bits of v
+// give the cell at which the search starts.
 func (s *scale) cell(v int64) int {
 	u := uint64(max(v, 0))
 	shift := max(bits.Len64(u)-3, 0)
@@ -86,8 +86,8 @@ func (s *scale) cell(v int64) int {
 	return i
 }
 
-// view returns the layout of les, in units of perUnit, which must have been passed to
-// newScale.
+// view returns a view with the bounds les, in units of perUnit. The bounds must have
+// been passed to newScale.
 func (s *scale) view(perUnit float64, les []float64) *view {
 	v := &view{perUnit: perUnit, les: les}
 	for _, le := range les {

@@ -9,8 +9,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// seriesKey packs the values of Knative's labels into 22 bits: status code (10), route
-// tag (5), method (4), protocol (3).
+// seriesKey packs the values of Knative's labels into 22 bits: status code (10 bits),
+// route tag (5), method (4) and protocol (3).
 type seriesKey uint32
 
 const (
@@ -23,14 +23,16 @@ const (
 	wholeKey   seriesKey = 1<<(protocolShift+3) - 1
 )
 
-// Status codes with their own series; others are otherCode.
+// Each status code from firstCode to lastCode has its own value. All others are
+// otherCode.
 const (
 	firstCode = 100
 	lastCode  = 599
 	otherCode = lastCode + 1
 )
 
-// protocols are the schemes and versions of HTTP. The first stands for any.
+// protocols are the schemes and versions of HTTP. The first element stands for any
+// protocol.
 var protocols = [...]struct{ scheme, name, version string }{
 	{}, {"http", "http", "1.0"}, {"http", "http", "1.1"}, {"http", "http", "2.0"},
 	{"https", "http", "1.0"}, {"https", "http", "1.1"}, {"https", "http", "2.0"},
@@ -54,8 +56,8 @@ func keyOf(x *gate.Record, tag routeTag) seriesKey {
 	return seriesKey(code) | seriesKey(tag)<<tagShift | seriesKey(x.MethodIndex())<<methodShift | seriesKey(protocol)<<protocolShift
 }
 
-// rest returns the key for requests above the maximum number of series: only the
-// status.
+// rest returns the key under which a request is counted if there are too many series.
+// It contains only the status code.
 func (k seriesKey) rest() seriesKey { return k&codeKey | seriesKey(otherTag)<<tagShift }
 
 func (k seriesKey) code() int     { return int(k & codeKey) }
@@ -71,38 +73,38 @@ func (k seriesKey) codeText() string {
 	return strconv.Itoa(k.code())
 }
 
-// class is an index into classNames.
+// class returns the index of the status class in classNames.
 func (k seriesKey) class() int { return k.code()/100 - 1 }
 
 var classNames = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx", "other"}
 
-// series holds the histograms of requests with the same labels.
+// series has the histograms of the requests with the same labels.
 type series struct {
 	key        seriesKey
-	server     *histogram // from arrival to the end
-	invocation *histogram // from the first byte sent to the container to the end
-	client     *histogram // from there to the head of the response
-	request    *histogram // bytes of the body
+	server     *histogram // time from arrival to the end
+	invocation *histogram // time from the first byte sent to the container to the end
+	client     *histogram // time from the first byte sent to the container to the head of the response
+	request    *histogram // bytes of the request body
 	response   *histogram
 }
 
-// Limits of a seriesTable. Requests that would need more than maxSeries are counted by
-// status only, in at most 501 additional series.
+// Limits of a seriesTable. A request that would need more than maxSeries series is
+// counted only by its status, in one of at most 501 additional series.
 const (
 	maxSeries = 256
 	tableBits = 11
 )
 
-// seriesTable finds series by key, with open addressing; series are never removed. The
-// zero value is ready.
+// seriesTable is a hash table of series, with open addressing. A series is never
+// removed. The zero value is ready.
 type seriesTable struct {
 	slots [1 << tableBits]atomic.Pointer[series]
 
 	adding sync.Mutex
-	count  atomic.Int32 // modified with adding held
+	count  atomic.Int32 // only modified while adding is held
 }
 
-// of returns the series of a key. It allocates for a new key.
+// of returns the series of a key. It allocates if the key is new.
 func (t *seriesTable) of(k seriesKey) *series {
 	s, _ := t.find(k)
 	if s != nil {
@@ -114,7 +116,7 @@ func (t *seriesTable) of(k seriesKey) *series {
 	return t.add(k)
 }
 
-// find returns the series of k, or its free slot.
+// find returns the series of k, or the free slot for k.
 func (t *seriesTable) find(k seriesKey) (*series, *atomic.Pointer[series]) {
 	// Fibonacci hashing: the multiplier is 2^32 divided by the golden ratio.
 	for i := uint32(k) * 0x9e3779b1 >> (32 - tableBits); ; i = (i + 1) % uint32(len(t.slots)) {
@@ -150,7 +152,7 @@ func (t *seriesTable) add(k seriesKey) *series {
 	return s
 }
 
-// each calls yield with every series.
+// each calls yield for every series.
 func (t *seriesTable) each(yield func(*series)) {
 	for i := range t.slots {
 		if s := t.slots[i].Load(); s != nil {

@@ -9,26 +9,27 @@ import (
 	"unicode/utf8"
 )
 
-// MaxStatBytes is the maximum size of a Stat that the autoscaler reads.
+// MaxStatBytes is the maximum size in bytes of a Stat that the autoscaler reads.
 const MaxStatBytes = 336
 
-// maxPodNameBytes is the maximum length of a pod name in Kubernetes. With it a Stat has
-// at most 256 + 5*9 = 301 bytes.
+// maxPodNameBytes is the maximum length of a pod name in Kubernetes. With such a name a
+// Stat has at most 256 + 5*9 = 301 bytes.
 const maxPodNameBytes = 253
 
-// Stat is what Knative's autoscaler reads from a pod. Protobuf field numbers follow the
-// order of the fields; the seventh, the timestamp, is set by the autoscaler.
+// Stat has the values that Knative's autoscaler reads from a pod. The protobuf field
+// numbers follow the order of the fields. The seventh field of the message, the
+// timestamp, is set by the autoscaler.
 type Stat struct {
 	PodName                          string
 	AverageConcurrentRequests        float64
 	AverageProxiedConcurrentRequests float64
-	RequestCount                     float64 // per second, including proxied ones
-	ProxiedRequestCount              float64 // per second
+	RequestCount                     float64 // requests per second, including proxied ones
+	ProxiedRequestCount              float64 // proxied requests per second
 	ProcessUptime                    float64 // in seconds
 }
 
-// NewStat returns the Stat of the last full window at now, on the clock of c, which
-// began with the process.
+// NewStat returns the Stat of the last full window at now. now is on the clock of c,
+// which must have begun with the process.
 func NewStat(pod string, c *Counting, now time.Duration) Stat {
 	a := c.LastWindow(now)
 	return Stat{pod, a.Concurrency, a.ProxiedConcurrency, a.Arrivals, a.ProxiedArrivals, now.Seconds()}
@@ -40,8 +41,9 @@ const (
 	wireBytes   = 2
 )
 
-// AppendProto appends s as protobuf, at most MaxStatBytes. Zero fields are omitted, as
-// in proto3; the pod name is truncated to 253 bytes, without invalid UTF-8.
+// AppendProto appends s as protobuf, in at most MaxStatBytes bytes. It omits fields
+// that are 0, as proto3 does. It truncates the pod name to 253 bytes and removes
+// invalid UTF-8.
 func (s *Stat) AppendProto(dst []byte) []byte {
 	if name := podName(s.PodName); name != "" {
 		dst = append(dst, 1<<3|wireBytes)
@@ -72,7 +74,7 @@ func podName(name string) string {
 	return name[:end]
 }
 
-// Identity names the pod in labels. Any part may be empty.
+// Identity names the pod in labels. Any field may be empty.
 type Identity struct {
 	Namespace     string
 	Service       string
@@ -80,10 +82,10 @@ type Identity struct {
 	Revision      string
 	Pod           string
 
-	ServiceName string // overrides Service, Configuration and Revision in service_name of target_info
+	ServiceName string // replaces Service, Configuration and Revision in service_name of target_info
 }
 
-// statText are the metrics of the text format, in the order of its lines.
+// statText are the metrics in the text format, in the order of the lines.
 var statText = []struct {
 	Metric
 	value func(*Stat) float64

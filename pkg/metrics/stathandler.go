@@ -13,8 +13,8 @@ const (
 	textContentType = "text/plain; version=0.0.4; charset=utf-8"
 )
 
-// StatHandler serves /metrics to the autoscaler. Other paths get 404. clock is the
-// clock that events are counted on.
+// StatHandler serves /metrics to the autoscaler. Other paths get 404. clock must be the
+// clock of the times passed to c.
 func StatHandler(id Identity, c *Counting, clock func() time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/metrics" {
@@ -35,8 +35,8 @@ func StatHandler(id Identity, c *Counting, clock func() time.Duration) http.Hand
 	})
 }
 
-// asksForText reports whether the first media range of Accept is a Prometheus text
-// format. Weights are ignored.
+// asksForText reports whether the first media range in Accept is a text format of
+// Prometheus. It ignores weights.
 func asksForText(accept []string) bool {
 	if len(accept) == 0 {
 		return false

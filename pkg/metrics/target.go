@@ -10,10 +10,10 @@ import (
 // targetInfo is the metric whose labels are the attributes of the resource.
 const targetInfo = "target_info"
 
-// infoLabels translates attributes to labels as OpenTelemetry specifies ("Prometheus
-// and OpenMetrics Compatibility", resource attributes): values of keys that become the
-// same name are sorted and joined. Names in own take precedence. Keys without a valid
-// name are left out.
+// infoLabels converts attributes to labels as OpenTelemetry specifies ("Prometheus and
+// OpenMetrics Compatibility", resource attributes). If several keys become the same
+// label name, their values are sorted and joined. An attribute is omitted if its label
+// name is in own, or if its key cannot become a valid name.
 func infoLabels(attributes map[string]string, own []string) prometheus.Labels {
 	values := map[string][]string{}
 	for key, value := range attributes {
@@ -29,8 +29,8 @@ func infoLabels(attributes map[string]string, own []string) prometheus.Labels {
 	return labels
 }
 
-// labelName replaces each run of characters that labels cannot have, underscores
-// included, with one underscore. It returns "" if nothing else is left.
+// labelName replaces each run of underscores and characters that are invalid in a label
+// by one underscore. If nothing else is left, it returns "".
 func labelName(key string) string {
 	var b strings.Builder
 	for _, r := range key {

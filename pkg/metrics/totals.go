@@ -2,23 +2,24 @@ package metrics
 
 import "time"
 
-// Totals are sums over all requests that have ended since the start, without labels.
+// Totals are sums over all requests that have ended since the start. They have no
+// labels.
 type Totals struct {
 	// Durations counts durations by cell of DurationBounds, with one more cell for
 	// larger values. Tunnels and requests that did not reach the container are
 	// excluded. A cell may lag behind by the requests that end while it is read.
 	Durations     []uint64
 	Outcomes      []uint64 // by gate.Outcome
-	RequestBytes  int64    // of bodies
+	RequestBytes  int64    // bytes of request bodies
 	ResponseBytes int64
 }
 
-// tunnelCode is the status of requests that became a tunnel.
+// tunnelCode is the status of a request that became a tunnel.
 const tunnelCode = 101
 
-// DurationBounds returns the inclusive upper bounds of the cells by which durations are
-// counted. Every power of two of a second from 2^-20 to 2^17 is a bound, and from 1 µs
-// on no cell is wider than a fifth of its bound.
+// DurationBounds returns the inclusive upper bounds of the cells of Durations. Every
+// power of two of a second from 2^-20 to 2^17 is a bound. From 1 µs on, no cell is
+// wider than a fifth of its bound.
 func DurationBounds() []time.Duration {
 	bounds := make([]time.Duration, len(durations.bounds))
 	for i, b := range durations.bounds {
@@ -27,7 +28,8 @@ func DurationBounds() []time.Duration {
 	return bounds
 }
 
-// ReadTotals fills t and reuses its slices if they are long enough.
+// ReadTotals sets t to the current totals. It reuses the slices of t if they are long
+// enough.
 func (r *Requests) ReadTotals(t *Totals) {
 	*t = Totals{Durations: zeroed(t.Durations, len(durations.bounds)+1), Outcomes: zeroed(t.Outcomes, len(r.outcomes))}
 	r.series.each(func(s *series) {
@@ -40,8 +42,8 @@ func (r *Requests) ReadTotals(t *Totals) {
 			t.Durations[cell] += s.server.cells[cell].Load()
 		}
 	})
-	// Counted before series and read after them, so that no request is subtracted
-	// without having been added.
+	// Observe counts a request in rejected first, and then in its series. Here rejected
+	// is read last. So no request is subtracted that has not been added.
 	for cell := range t.Durations {
 		t.Durations[cell] -= min(r.unforwarded.cells[cell].Load(), t.Durations[cell])
 	}

@@ -16,15 +16,16 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/push/names"
 )
 
-// Gather reads all metrics, such as (*prometheus.Registry).Gather. With an error it may
-// still return some metrics.
+// Gather reads all metrics, such as (*prometheus.Registry).Gather. If it returns an
+// error, it may return some metrics as well.
 type Gather func() ([]*dto.MetricFamily, error)
 
-// Producer keeps an OpenCensus registry with a derived instrument for each counter and
-// gauge, under its OTLP name. It implements metricproducer.Producer and may be read
-// concurrently.
+// Producer keeps an OpenCensus registry. The registry has a derived instrument for each
+// counter and gauge, under its OTLP name. Producer implements metricproducer.Producer
+// and may be read concurrently.
 //
-// A series is never removed; it keeps its last value.
+// A series is never removed from the registry. If it is no longer gathered, it keeps
+// its last value.
 type Producer struct {
 	gather   Gather
 	failed   func(error)
@@ -32,14 +33,15 @@ type Producer struct {
 
 	mu          sync.Mutex // guards the fields below
 	instruments map[string]instrument
-	values      map[string]float64 // by name and labels, as of the last refresh
+	values      map[string]float64 // last gathered values, by name and labels
 }
 
-// instrument adds a series to a derived gauge or cumulative.
+// instrument adds a series to a derived gauge or cumulative. value returns the current
+// value of the series.
 type instrument func(value func() float64, labels ...metricdata.LabelValue) error
 
-// NewProducer returns a Producer. failed is called with errors of gather by the reading
-// goroutine; it may be nil.
+// NewProducer returns a Producer. failed is called with the errors of gather, on the
+// goroutine that reads. It may be nil.
 func NewProducer(gather Gather, failed func(error)) *Producer {
 	return &Producer{
 		gather: gather, failed: failed, registry: metric.NewRegistry(),
@@ -47,19 +49,19 @@ func NewProducer(gather Gather, failed func(error)) *Producer {
 	}
 }
 
-// Read gathers metrics and returns the instruments, sorted by name.
+// Read gathers the metrics and returns all instruments, sorted by name.
 func (p *Producer) Read() []*metricdata.Metric {
 	if err := p.refresh(); err != nil && p.failed != nil {
 		p.failed(err)
 	}
-	read := p.registry.Read() // without the lock, which the callbacks take
+	read := p.registry.Read() // without the lock, because the registry calls functions that take it
 	slices.SortFunc(read, func(a, b *metricdata.Metric) int {
 		return cmp.Compare(a.Descriptor.Name, b.Descriptor.Name)
 	})
 	return read
 }
 
-// refresh gathers metrics and returns all errors.
+// refresh gathers the metrics and stores their values. It returns all errors.
 func (p *Producer) refresh() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +87,7 @@ func (p *Producer) refresh() error {
 	return errors.Join(errs...)
 }
 
-// set stores the value of a series and registers a new one.
+// set stores the value of a series. It registers a series that is new.
 func (p *Producer) set(family *dto.MetricFamily, m *dto.Metric) error {
 	key, labels := seriesKey(family.GetName(), m.Label)
 	_, known := p.values[key]
@@ -144,8 +146,9 @@ func number(m *dto.Metric) float64 {
 	return m.Untyped.GetValue()
 }
 
-// maxLabelBytes is the maximum length of a label value in OpenCensus, which stores
-// lengths modulo 256 including its own flag.
+// maxLabelBytes is the maximum length of a label value in OpenCensus: it stores the
+// length of a value plus one flag byte in a single byte, and a longer value wraps
+// around.
 const maxLabelBytes = 254
 
 func seriesKey(name string, pairs []*dto.LabelPair) (string, []metricdata.LabelValue) {
@@ -155,7 +158,7 @@ func seriesKey(name string, pairs []*dto.LabelPair) (string, []metricdata.LabelV
 	for i, p := range pairs {
 		value := clip(p.GetValue())
 		labels[i] = metricdata.NewLabelValue(value)
-		key.WriteByte(0xff) // not valid in UTF-8
+		key.WriteByte(0xff) // separator: UTF-8 never contains this byte
 		key.WriteString(value)
 	}
 	return key.String(), labels

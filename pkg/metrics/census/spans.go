@@ -12,13 +12,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
-// Export adapts an OpenCensus exporter for tracing.Config. If it has a method Flush,
-// that is called at the end.
+// Export adapts an OpenCensus exporter for tracing.Config. If the exporter has a method
+// Flush, the Tracer calls it at the end.
 func Export(e trace.Exporter) tracing.Exporter { return &exporter{e} }
 
 type exporter struct{ to trace.Exporter }
 
-// Export implements tracing.Exporter. OpenCensus exporters do not report losses.
+// Export implements tracing.Exporter. It reports a loss only if ctx ends, because
+// OpenCensus exporters do not report losses.
 func (e *exporter) Export(ctx context.Context, batch []*tracing.SpanData) (lost int, err error) {
 	for i, s := range batch {
 		if err := ctx.Err(); err != nil {
@@ -35,17 +36,17 @@ func (e *exporter) Close() {
 	}
 }
 
-// Send returns an OpenCensus exporter that passes other spans of the program to the
-// gate's Tracer. Register it with trace.RegisterExporter. Links, message events and
-// attributes of annotations are omitted. With a nil Tracer it does nothing.
+// Send returns an OpenCensus exporter that passes spans of the program to the gate's
+// Tracer. Register it with trace.RegisterExporter. It omits links, message events and
+// attributes of annotations. If t is nil, it does nothing.
 func Send(t *tracing.Tracer) trace.Exporter { return &sender{t} }
 
 type sender struct{ to *tracing.Tracer }
 
 func (s *sender) ExportSpan(data *trace.SpanData) { s.to.ExportSpan(fromSpanData(data)) }
 
-// spanData converts a span. The attributes are shared, because neither side modifies
-// them.
+// spanData converts a span. Both spans share the map of attributes, because neither
+// side modifies it.
 func spanData(s *tracing.SpanData) *trace.SpanData {
 	to := &trace.SpanData{
 		SpanContext: trace.SpanContext{
@@ -84,7 +85,7 @@ func fromSpanData(s *trace.SpanData) *tracing.SpanData {
 	case trace.SpanKindClient:
 		to.Kind = tracing.KindClient
 	}
-	status, _ := s.Attributes["http.status_code"].(int64) // the key of OpenCensus' own plugin
+	status, _ := s.Attributes["http.status_code"].(int64) // key that OpenCensus' own HTTP plugin uses
 	to.HTTPStatus, to.Failed = int(status), s.Code != trace.StatusCodeOK && (status < 400 || status > 499)
 	for _, a := range s.Annotations {
 		to.Events = append(to.Events, tracing.Event{Time: a.Time, Name: a.Message})
@@ -107,8 +108,8 @@ var statusCodes = map[int]int32{
 	http.StatusGatewayTimeout:      trace.StatusCodeDeadlineExceeded,
 }
 
-// statusCode returns the gRPC code of a span. A failure without a matching status is
-// Unknown.
+// statusCode returns the gRPC code of a span. It is Unknown if the span has failed and
+// its HTTP status has no matching code.
 func statusCode(s *tracing.SpanData) int32 {
 	if code, known := statusCodes[s.HTTPStatus]; known {
 		return code
@@ -119,7 +120,7 @@ func statusCode(s *tracing.SpanData) int32 {
 	return trace.StatusCodeOK
 }
 
-// readTracestate returns nil for a tracestate that OpenCensus does not accept.
+// readTracestate parses a tracestate. It returns nil if OpenCensus does not accept it.
 func readTracestate(text string) *tracestate.Tracestate {
 	if text == "" {
 		return nil

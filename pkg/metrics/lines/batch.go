@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-const writeSize = 64 << 10 // maximum bytes per write, except for a longer line
+const writeSize = 64 << 10 // maximum bytes per write, unless a single line is longer
 
-// run is the writing goroutine.
+// run is the goroutine that writes.
 func (w *Writer) run() {
 	defer close(w.done)
 	b := batch{of: w}
@@ -47,7 +47,7 @@ func (w *Writer) setWriting(since time.Time) {
 	w.mu.Unlock()
 }
 
-// linger waits for more lines of a burst.
+// linger waits up to Config.Linger, so that more lines of a burst go into one write.
 func (w *Writer) linger() {
 	if w.cfg.Linger == 0 {
 		return
@@ -64,10 +64,10 @@ func (w *Writer) linger() {
 type batch struct {
 	of    *Writer
 	buf   []byte
-	lines []Line // rendered into buf
+	lines []Line // lines that were rendered into buf
 
-	torn     bool // the last write ended within a line
-	reported bool // Failed has been called for a line that could not be rendered
+	torn     bool // the last write ended in the middle of a line
+	reported bool // Failed has been called for a line that could not be rendered; it is called only once
 }
 
 func (b *batch) add(lines []Line) {
@@ -134,7 +134,7 @@ func (b *batch) write() {
 		b.torn = out[n-1] != '\n'
 	}
 	if err != nil {
-		lost := out[max(n, len(out)-len(b.buf)):] // the rest of a torn line is already counted
+		lost := out[max(n, len(out)-len(b.buf)):] // skip the newline that ends a torn line: that line is already counted
 		b.of.dropped.Add(uint64(bytes.Count(lost, []byte{'\n'})))
 		b.of.cfg.Failed(fmt.Errorf("writing lines: %w", err))
 	}

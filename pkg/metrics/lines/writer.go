@@ -14,42 +14,45 @@ const (
 	defaultQueueLines = 8192
 	defaultQueueBytes = 4 << 20
 
-	// syncTimeout limits Sync, which is called when a process ends.
+	// syncTimeout is the maximum duration of Sync, which is called when the process
+	// ends.
 	syncTimeout = 250 * time.Millisecond
 
-	// stuckAfter is the duration of a write after which callers no longer wait for it:
-	// the reader hangs.
+	// stuckAfter is the duration after which a write counts as stuck, because its
+	// reader hangs. Callers then no longer wait for it.
 	stuckAfter = time.Second
 )
 
-// Line is a line to be written.
+// Line is a line that is to be written.
 type Line interface {
-	// Size returns the number of bytes that it holds until it is released.
+	// Size returns the number of bytes that the line occupies until it is released.
 	Size() int
-	// Append appends the line without its newline; nothing means that there is no line.
-	// The writing goroutine calls it at most once. After an error the line is dropped.
+	// Append appends the line without its newline. If it appends nothing, nothing is
+	// written. The writing goroutine calls it at most once. If it returns an error, the
+	// line is dropped.
 	Append(b []byte) ([]byte, error)
-	// Release ends the use of the line.
+	// Release is called when the line is no longer used.
 	Release()
 }
 
 // Config configures a Writer.
 type Config struct {
-	Writer io.Writer // gets whole lines, from one goroutine
+	Writer io.Writer // each write has whole lines and is made by the same goroutine
 
-	QueueLines int // maximum queued lines; 0 means 8,192
-	QueueBytes int // maximum bytes that they hold; 0 means 4 MiB
+	QueueLines int // maximum number of queued lines; 0 = 8,192
+	QueueBytes int // maximum number of bytes that queued lines occupy; 0 = 4 MiB
 
-	// Linger is how long the first line after a pause waits for others, to reduce the
-	// number of writes.
+	// Linger is how long the first line after a pause waits for more lines, which
+	// reduces the number of writes.
 	Linger time.Duration
 
-	// Failed is called with the error of each failed write, and of the first line that
-	// could not be rendered. It may be nil.
+	// Failed is called with the error of each failed write, and with the error of the
+	// first line that could not be rendered. It may be nil.
 	Failed func(error)
 }
 
-// Writer is the queue of lines and its writing goroutine. All methods may be called
+// Writer has the queue of lines and the goroutine that writes them. All methods may be
+// called concurrently.
 // concurrently.
 type Writer struct {
 	cfg     Config
@@ -57,19 +60,19 @@ type Writer struct {
 
 	mu      sync.Mutex
 	pending []Line
-	bytes   int  // held by pending and by the current write
-	lines   int  // in pending and in the current write
-	started bool // the goroutine was started, by the first line
+	bytes   int  // bytes of the lines in pending and in the current write
+	lines   int  // number of lines in pending and in the current write
+	started bool // the goroutine was started; the first line starts it
 	asleep  bool // the goroutine waits for wake
 	closed  bool
-	writing time.Time // since when; zero = not writing
+	writing time.Time // start of the current write; zero = no write in progress
 
-	wake    chan struct{} // capacity 1; sent only to a sleeping goroutine
+	wake    chan struct{} // capacity 1; sent only while the goroutine is asleep
 	closing chan struct{}
 	done    chan struct{}
 }
 
-// New creates a Writer. End it with Close.
+// New creates a Writer. Close ends it.
 func New(cfg Config) *Writer {
 	if cfg.QueueLines <= 0 {
 		cfg.QueueLines = defaultQueueLines
@@ -89,11 +92,11 @@ func New(cfg Config) *Writer {
 	}
 }
 
-// Dropped counts the lost lines: the queue was full, the line could not be rendered or
-// written, or the Writer was closed.
+// Dropped returns the number of lost lines. A line is lost if the queue is full, if it
+// cannot be rendered or written, or if the Writer is closed.
 func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
 
-// Put queues a line, which the Writer then owns. It never blocks.
+// Put queues a line and never blocks. The Writer owns the line from then on.
 func (w *Writer) Put(l Line) {
 	if !w.put(l) {
 		w.dropped.Inc()
@@ -117,7 +120,7 @@ func (w *Writer) put(l Line) bool {
 	return true
 }
 
-// append queues a line, wakes the goroutine and unlocks mu.
+// append queues a line, wakes the goroutine and unlocks w.mu.
 func (w *Writer) append(l Line) {
 	w.pending = append(w.pending, l)
 	w.lines++
@@ -129,8 +132,8 @@ func (w *Writer) append(l Line) {
 	}
 }
 
-// Flush returns when all lines that were put before have been written, or with an error
-// if ctx ends or the reader hangs.
+// Flush waits until all lines that were put before have been written. It returns an
+// error if ctx ends or the reader hangs.
 func (w *Writer) Flush(ctx context.Context) error {
 	m := make(mark)
 	w.mu.Lock()
@@ -142,7 +145,8 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return w.await(ctx, m)
 }
 
-// mark is a position in the queue, not a line.
+// mark is a Line without text. Its Release tells Flush that all earlier lines were
+// written.
 type mark chan struct{}
 
 func (mark) Size() int                       { return 0 }
@@ -150,7 +154,7 @@ func (mark) Append(b []byte) ([]byte, error) { return b, nil }
 func (m mark) Release()                      { close(m) }
 
 // Close writes the queued lines and ends the Writer. It returns an error if ctx ends or
-// the reader hangs. Later lines are dropped.
+// the reader hangs. Lines that are put later are dropped.
 func (w *Writer) Close(ctx context.Context) error {
 	w.mu.Lock()
 	if !w.closed {
@@ -166,7 +170,7 @@ func (w *Writer) Close(ctx context.Context) error {
 
 var errStuck = fmt.Errorf("a write has not ended for %v", stuckAfter)
 
-// await waits for done, unless a write is stuck.
+// await waits for done. It returns an error if ctx ends or a write is stuck.
 func (w *Writer) await(ctx context.Context, done <-chan struct{}) error {
 	for {
 		w.mu.Lock()
@@ -192,7 +196,7 @@ func (w *Writer) await(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// Write puts a copy of text, which ends in a newline. It never fails.
+// Write queues a copy of text, which must end in a newline. It never fails.
 func (w *Writer) Write(text []byte) (int, error) {
 	t := texts.Get().(*line)
 	t.text = append(t.text[:0], text...)
@@ -200,14 +204,14 @@ func (w *Writer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Sync flushes, for at most a quarter of a second.
+// Sync calls Flush with a timeout of syncTimeout.
 func (w *Writer) Sync() error {
 	ctx, cancel := context.WithTimeout(context.Background(), syncTimeout)
 	defer cancel()
 	return w.Flush(ctx)
 }
 
-// line is a Line from text.
+// line is a Line that has its text in memory.
 type line struct{ text []byte }
 
 var texts = sync.Pool{New: func() any { return new(line) }}

@@ -17,13 +17,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/internal/h2conn"
 )
 
-// calls is an HTTP/2 client whose connections carry one call at a time. One idle
-// connection is kept. A connection that failed or timed out is not reused.
+// calls is an HTTP/2 client whose connections carry one call at a time. It keeps one
+// idle connection. A connection that failed or timed out is not reused.
 type calls struct {
 	tls *tls.Config
 
 	mu   sync.Mutex
-	idle *callConn // nil = none
+	idle *callConn // idle connection; nil = none
 	end  *time.Timer
 }
 
@@ -32,7 +32,7 @@ type callConn struct {
 	http2 *h2conn.Conn
 }
 
-// do returns the response with at most maxResponse bytes of its body.
+// do sends r and returns the response with at most maxResponse bytes of its body.
 func (c *calls) do(r *http.Request) (*http.Response, []byte, error) {
 	ctx := r.Context()
 	if conn := c.take(); conn != nil {
@@ -40,7 +40,7 @@ func (c *calls) do(r *http.Request) (*http.Response, []byte, error) {
 		if err == nil || ctx.Err() != nil {
 			return read(r, response, err)
 		}
-		r = r.Clone(ctx) // the collector may have closed the idle connection
+		r = r.Clone(ctx) // the idle connection failed, perhaps because the collector has closed it: send r again
 		if r.Body, err = r.GetBody(); err != nil {
 			return nil, nil, err
 		}
@@ -61,7 +61,7 @@ func read(r *http.Request, response *http.Response, err error) (*http.Response, 
 	return response, body, err
 }
 
-// exchange runs a call, and then keeps or closes conn.
+// exchange runs a call over conn. Then it keeps conn for the next call, or closes it.
 func (c *calls) exchange(ctx context.Context, conn *callConn, r *http.Request) (*http.Response, error) {
 	stop := expire(ctx, conn)
 	response, err := conn.http2.RoundTrip(r, maxResponse)
@@ -76,7 +76,7 @@ func (c *calls) exchange(ctx context.Context, conn *callConn, r *http.Request) (
 	return response, err
 }
 
-// expire aborts reads and writes of conn when ctx ends, until stop is called.
+// expire aborts reads and writes of conn when ctx ends, unless stop was called before.
 func expire(ctx context.Context, conn net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 }
@@ -116,8 +116,8 @@ func (c *calls) close() {
 	}
 }
 
-// dial connects like net/http: through the proxy of the environment, and with TLS for
-// https.
+// dial connects to the host of u as net/http does: through the proxy from the
+// environment, and with TLS for https.
 func (c *calls) dial(ctx context.Context, u *url.URL) (*callConn, error) {
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u})
 	if err != nil {
@@ -170,7 +170,7 @@ func (c *calls) secure(ctx context.Context, conn net.Conn, u *url.URL) (net.Conn
 	return secured, nil
 }
 
-// tunnel asks a proxy for a connection to the address.
+// tunnel asks a proxy for a connection to the address to.
 func tunnel(ctx context.Context, conn net.Conn, proxy *url.URL, to string) (net.Conn, error) {
 	switch proxy.Scheme {
 	case "http":
@@ -191,8 +191,8 @@ func tunnel(ctx context.Context, conn net.Conn, proxy *url.URL, to string) (net.
 	if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
 		return nil, err
 	}
-	// The server sends nothing before the client, so the reader has read nothing beyond
-	// this response.
+	// The server sends nothing before the client. So the reader has not read bytes
+	// after this response.
 	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: http.MethodConnect})
 	if err != nil {
 		return nil, err

@@ -10,11 +10,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// StatusError is a response other than success.
+// StatusError is a response that reports a failure.
 type StatusError struct {
 	Status    string
 	Temporary bool          // a retry may succeed
-	After     time.Duration // delay that the collector asks for; 0 = none
+	After     time.Duration // delay before a retry that the collector asks for; 0 = none
 }
 
 func (e *StatusError) Error() string { return "the collector responded with " + e.Status }
@@ -22,14 +22,15 @@ func (e *StatusError) Error() string { return "the collector responded with " + 
 // Attempts is the maximum number of attempts by Deliver.
 const Attempts = 4
 
-// Pauses between attempts double, with ±25 % jitter.
+// The pause before a retry doubles each time, with ±25 % jitter.
 const (
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
 )
 
-// Deliver sends a message, with retries if they may help, and returns the response. It
-// takes at most Attempts times the Timeout of s plus the pauses, and ends with ctx.
+// Deliver sends a message, retries if a retry may help, and returns the response. It
+// takes at most Attempts times the Timeout of s, plus the pauses. It ends early if ctx
+// ends.
 func Deliver(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
@@ -52,7 +53,8 @@ func once(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 	return s.Send(ctx, message)
 }
 
-// temporary reports broken connections and temporary statuses.
+// temporary reports whether a retry may help, and after which delay. It may help after
+// a connection error or a temporary status.
 func temporary(err error) (again bool, after time.Duration) {
 	var status *StatusError
 	if errors.As(err, &status) {
@@ -61,7 +63,7 @@ func temporary(err error) (again bool, after time.Duration) {
 	return true, 0
 }
 
-// sleep returns false if ctx ended first.
+// sleep waits for d. It returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -73,12 +75,13 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Export delivers request and decodes the collector's response into response.
+// Export delivers request by Deliver, and decodes the collector's response into
+// response.
 func Export(ctx context.Context, s Sender, request, response proto.Message) error {
 	return export(ctx, s, Deliver, request, response)
 }
 
-// ExportOnce is Export with a single attempt.
+// ExportOnce is Export without retries.
 func ExportOnce(ctx context.Context, s Sender, request, response proto.Message) error {
 	return export(ctx, s, once, request, response)
 }

@@ -1,6 +1,7 @@
 // Package otlp delivers messages to collectors: OTLP over HTTP and gRPC, and other
-// protocols that POST a message. It has the message types without an SDK.
+// protocols that POST a message. It contains the OTLP message types, but no
+// OpenTelemetry SDK.
 //
-// It runs only in the caller: no goroutine, no timer, and no connection before the
-// first message.
+// It works only while it is called: it starts no goroutine and no timer, and connects
+// with the first message.
 package otlp

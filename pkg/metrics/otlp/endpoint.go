@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// ParseEndpoint parses a URL (http or https), or host:port with or without a path. The
-// latter means https, as in Knative, unless insecure is set. path is the default for an
-// endpoint without a path or with "/".
+// ParseEndpoint parses a URL (http or https), or host:port with or without a path.
+// host:port means https, as in Knative, unless insecure is set. path is the default
+// path, for an endpoint without a path or with the path "/".
 func ParseEndpoint(endpoint, path string, insecure bool) (*url.URL, error) {
 	text := endpoint
 	if !strings.Contains(text, "://") {

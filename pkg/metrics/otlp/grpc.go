@@ -11,7 +11,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/internal/unary"
 )
 
-// grpcSender makes one unary call per message, in plaintext for http and over TLS for
+// grpcSender makes one unary call per message: in plaintext for http, and over TLS for
 // https.
 type grpcSender struct {
 	url     *url.URL
@@ -60,12 +60,12 @@ func (g *grpcSender) Send(ctx context.Context, message []byte) ([]byte, error) {
 // Close implements Sender.
 func (g *grpcSender) Close() { g.client.close() }
 
-// grpcTemporary are the gRPC statuses that the OTLP specification allows to retry.
-// RESOURCE_EXHAUSTED is retryable only with a delay, which is not decoded, so it counts
-// as final.
+// grpcTemporary are the gRPC statuses after which the OTLP specification allows a
+// retry. It allows a retry after RESOURCE_EXHAUSTED only with a delay from the
+// collector. That delay is not decoded, so RESOURCE_EXHAUSTED is not in the list.
 var grpcTemporary = map[int]bool{1: true, 4: true, 10: true, 11: true, 14: true, 15: true}
 
-// shorten shortens a collector's message to fit into a log line.
+// shorten truncates a collector's message so that it fits into a log line.
 func shorten(said string) string {
 	const most = 200
 	if len(said) > most {

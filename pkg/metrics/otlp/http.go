@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// HTTP is a Sender that POSTs each message over HTTP/1.1. Redirects count as failures.
-// A connection that failed or timed out is not reused.
+// HTTP is a Sender that POSTs each message over HTTP/1.1. It treats a redirect as a
+// failure. A connection that failed or timed out is not reused.
 type HTTP struct {
 	url         *url.URL
 	contentType string
@@ -20,7 +20,7 @@ type HTTP struct {
 	transport   *http.Transport
 }
 
-// NewHTTP returns a Sender of messages of contentType to u.
+// NewHTTP returns a Sender that POSTs messages of contentType to u.
 func NewHTTP(u *url.URL, contentType string) *HTTP {
 	return newHTTP(u, contentType, Options{})
 }
@@ -67,8 +67,8 @@ func (h *HTTP) Send(ctx context.Context, message []byte) ([]byte, error) {
 // Close implements Sender.
 func (h *HTTP) Close() { h.transport.CloseIdleConnections() }
 
-// httpStatus returns the error for a response other than success. Retryable statuses
-// are from the OTLP specification 1.5, OTLP/HTTP response.
+// httpStatus returns the error for a response that reports a failure. The retryable
+// statuses are those in the OTLP specification 1.5, OTLP/HTTP response.
 func httpStatus(r *http.Response) *StatusError {
 	e := &StatusError{Status: fmt.Sprintf("HTTP status %d", r.StatusCode)}
 	switch r.StatusCode {

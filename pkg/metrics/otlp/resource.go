@@ -9,17 +9,17 @@ import (
 	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 )
 
-// Resource describes the source of metrics and spans. Any part may be empty.
+// Resource describes the source of metrics and spans. Any field may be empty.
 type Resource struct {
 	Namespace     string
 	Service       string
 	Configuration string
 	Revision      string
 	Pod           string
-	Version       string // of the gate
+	Version       string // version of the gate
 
 	ServiceName string     // overrides Service, Configuration and Revision
-	Attributes  []KeyValue // additional attributes; the ones above take precedence, and the last of several with the same key
+	Attributes  []KeyValue // additional attributes; the fields above take precedence; of several with the same key, the last one applies
 }
 
 // KeyValue is an attribute of a resource.
@@ -27,8 +27,8 @@ type KeyValue struct{ Key, Value string }
 
 const keyServiceName = "service.name"
 
-// Name returns service.name: the first non-empty of ServiceName, Service,
-// Configuration, Revision, as in Knative, and the attribute with that key.
+// Name returns service.name: the first value that is not empty of ServiceName, Service,
+// Configuration, Revision (as in Knative), and the attribute service.name.
 func (r *Resource) Name() string {
 	var attribute string
 	for _, a := range r.Attributes {
@@ -42,7 +42,8 @@ func (r *Resource) Name() string {
 // containerName is the name of the gate's container in Knative.
 const containerName = "queue-proxy"
 
-// Message returns Knative's attributes that are not empty, followed by Attributes.
+// Message returns the resource with those of Knative's attributes that are not empty,
+// followed by Attributes.
 func (r *Resource) Message() *resource.Resource {
 	m := new(resource.Resource)
 	for _, a := range [...]struct{ key, value string }{
@@ -73,12 +74,13 @@ func (r *Resource) Message() *resource.Resource {
 	return m
 }
 
-// Scope returns the instrumentation scope of the gate.
+// Scope returns the instrumentation scope that names the gate.
 func (r *Resource) Scope() *common.InstrumentationScope {
 	return &common.InstrumentationScope{Name: "github.com/queuegate/queuegate", Version: Text(r.Version)}
 }
 
-// Attribute converts a string, bool, int64 or float64; other types give an empty value.
+// Attribute converts a string, bool, int64 or float64. A value of another type becomes
+// an empty value.
 func Attribute(key string, value any) *common.KeyValue {
 	v := new(common.AnyValue)
 	switch value := value.(type) {
@@ -94,5 +96,5 @@ func Attribute(key string, value any) *common.KeyValue {
 	return &common.KeyValue{Key: Text(key), Value: v}
 }
 
-// Text replaces invalid UTF-8 in s, because protobuf would reject the whole message.
+// Text replaces invalid UTF-8 in s. Protobuf would otherwise reject the whole message.
 func Text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -15,19 +15,19 @@ import (
 
 // Sender delivers messages to a collector. It may be used concurrently.
 type Sender interface {
-	// Send makes one attempt and returns the collector's response. The error is a
-	// *StatusError for a response other than success.
+	// Send makes one attempt and returns the collector's response. If the response
+	// reports a failure, the error is a *StatusError.
 	Send(ctx context.Context, message []byte) (response []byte, err error)
-	// Timeout is the maximum duration of an attempt, above 0.
+	// Timeout returns the maximum duration of an attempt, which is above 0.
 	Timeout() time.Duration
-	// Close closes idle connections. The Sender remains usable.
+	// Close closes idle connections. The Sender can still be used.
 	Close()
 }
 
-// Signal is the type of a message, with its OTLP endpoints.
+// Signal is a type of message: metrics or traces.
 type Signal struct {
-	Path   string // over HTTP
-	Method string // over gRPC
+	Path   string // path of its endpoint over HTTP
+	Method string // its method over gRPC
 }
 
 // The signals that the gate sends.
@@ -36,7 +36,7 @@ var (
 	Metrics = Signal{"/v1/metrics", "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"}
 )
 
-// The protocols, by their names in Knative.
+// The protocols, by the names that Knative uses.
 const (
 	ProtocolHTTP = "http/protobuf"
 	ProtocolGRPC = "grpc"
@@ -45,40 +45,40 @@ const (
 // Destination describes where messages are sent.
 type Destination struct {
 	Protocol string // ProtocolHTTP or ProtocolGRPC
-	Endpoint string // see ParseEndpoint; over gRPC, its path is ignored
-	Insecure bool   // host:port without a scheme means plaintext
+	Endpoint string // format as in ParseEndpoint; over gRPC, the path is ignored
+	Insecure bool   // an endpoint without a scheme means plaintext
 	Options
 }
 
 // Options are optional settings of a Destination.
 type Options struct {
-	IsExact bool           // over HTTP, the endpoint's path is used unchanged, "/" if it has none
-	Headers []Header       // added to each message
-	Timeout time.Duration  // of one attempt; 0 = RequestTimeout
+	IsExact bool           // over HTTP, use the path of Endpoint unchanged, and "/" if it has none
+	Headers []Header       // fields that are added to each message
+	Timeout time.Duration  // timeout of one attempt; 0 = RequestTimeout
 	Gzip    bool           // compress messages
-	RootCAs *x509.CertPool // for the collector's certificate; nil = the system's CAs
+	RootCAs *x509.CertPool // CAs for the collector's certificate; nil = the system's CAs
 
-	Certificates []tls.Certificate // the client's; at most one is sent
+	Certificates []tls.Certificate // client certificates; at most one is sent
 }
 
 func (o *Options) tlsConfig() *tls.Config {
 	return &tls.Config{RootCAs: o.RootCAs, Certificates: o.Certificates}
 }
 
-// Header is a field that is added to each message. It may replace User-Agent, but no
-// field that OTLP and gRPC require.
+// Header is a field that is added to each message. It may replace User-Agent, but not
+// the fields that OTLP and gRPC require.
 type Header struct{ Name, Value string }
 
 func (o *Options) timeout() time.Duration { return cmp.Or(o.Timeout, RequestTimeout) }
 
-// connectionFields are fields that net/http or the connection sets, and that must not
-// occur in HTTP/2 (RFC 9113 section 8.2.2).
+// connectionFields are fields that net/http sets, or that describe the connection and
+// must not occur in HTTP/2 (RFC 9113 section 8.2.2).
 var connectionFields = []string{
 	"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade",
 }
 
-// addTo adds the headers to a request, except connectionFields and the names in
-// reserved.
+// addTo adds the configured headers to a request. It skips connectionFields and the
+// names in reserved.
 func (o *Options) addTo(r *http.Request, reserved ...string) {
 	for _, h := range o.Headers {
 		name := http.CanonicalHeaderKey(h.Name)
@@ -88,16 +88,16 @@ func (o *Options) addTo(r *http.Request, reserved ...string) {
 	}
 }
 
-// gzipped compresses a message.
+// gzipped returns message compressed by gzip.
 func gzipped(message []byte) []byte {
 	var b bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is valid
-	_, _ = w.Write(message)                         // a Buffer never fails
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // no error, because the level is valid
+	_, _ = w.Write(message)                         // no error, because a Buffer never fails
 	_ = w.Close()
 	return b.Bytes()
 }
 
-// NewSender returns a Sender. It connects with the first message.
+// NewSender returns a Sender. The Sender connects when it sends its first message.
 func NewSender(s Signal, d Destination) (Sender, error) {
 	path := s.Path
 	if d.IsExact {

@@ -14,8 +14,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/push/names"
 )
 
-// span is the period of all points of a message: totals since start.
-type span struct{ start, now uint64 } // ns since 1970
+// span is the period that all values of a message cover: from start to now.
+type span struct{ start, now uint64 } // in ns since 1970
 
 func spanOf(start, now time.Time) span {
 	return span{uint64(start.UnixNano()), uint64(now.UnixNano())}
@@ -23,7 +23,7 @@ func spanOf(start, now time.Time) span {
 
 const cumulative = metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
 
-// message converts a metric family; nil if its type is not sent.
+// message converts a metric family. It returns nil for a type that is not sent.
 func (s span) message(family *dto.MetricFamily) *metrics.Metric {
 	name := family.GetName()
 	if name == names.Resource || len(family.Metric) == 0 {
@@ -73,8 +73,8 @@ func (s span) number(m *dto.Metric) *metrics.NumberDataPoint {
 	}
 }
 
-// histogram converts Prometheus' cumulative buckets into counts per bucket. Both
-// include the upper bound.
+// histogram converts Prometheus' cumulative buckets into one count per bucket. In both
+// formats a bucket includes its upper bound.
 func (s span) histogram(m *dto.Metric) *metrics.HistogramDataPoint {
 	h := m.Histogram
 	p := &metrics.HistogramDataPoint{
@@ -87,7 +87,7 @@ func (s span) histogram(m *dto.Metric) *metrics.HistogramDataPoint {
 			p.Exemplars = append(p.Exemplars, e)
 		}
 		if math.IsInf(b.GetUpperBound(), 1) {
-			continue // equals Count
+			continue // the last bucket, whose count equals Count
 		}
 		p.ExplicitBounds = append(p.ExplicitBounds, b.GetUpperBound())
 		p.BucketCounts = append(p.BucketCounts, b.GetCumulativeCount()-below)
@@ -108,7 +108,7 @@ func (s span) summary(m *dto.Metric) *metrics.SummaryDataPoint {
 	return p
 }
 
-// exemplar extracts the ids from the labels.
+// exemplar converts an exemplar. It takes the ids of trace and span from the labels.
 func exemplar(e *dto.Exemplar) *metrics.Exemplar {
 	if e == nil {
 		return nil
@@ -141,7 +141,8 @@ func attributes(pairs []*dto.LabelPair) []*common.KeyValue {
 	return out
 }
 
-// scope returns the instrumentation scope of a family; empty = the gate's own.
+// scope returns the instrumentation scope of a family; empty means the gate's own
+// scope.
 func scope(family *dto.MetricFamily) string {
 	for _, p := range family.Metric[0].Label {
 		if p.GetName() == names.Scope {
@@ -151,8 +152,8 @@ func scope(family *dto.MetricFamily) string {
 	return ""
 }
 
-// attribute returns an attribute, as a number where the semantic conventions require
-// it.
+// attribute returns an attribute. Its value is a number if the semantic conventions
+// require a number.
 func attribute(key, value string) *common.KeyValue {
 	if key == names.StatusCode {
 		if code, err := strconv.ParseInt(value, 10, 64); err == nil {

@@ -10,10 +10,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
-// goRuntimeScope is the library that provides these metrics in queue-proxy.
+// goRuntimeScope names the library that provides the same metrics in Knative's
+// queue-proxy.
 const goRuntimeScope = "go.opentelemetry.io/contrib/instrumentation/runtime"
 
-// Sources of go.memory.used.
+// The two sources of go.memory.used in runtime/metrics.
 const (
 	totalBytes    = "/memory/classes/total:bytes"
 	releasedBytes = "/memory/classes/heap/released:bytes"
@@ -37,8 +38,8 @@ var goMetrics = []struct {
 	{"go.config.gogc", "%", "Heap size target percentage configured by the user, otherwise 100.", false, "/gc/gogc:percent"},
 }
 
-// goRuntime reads the metrics of the Go runtime. The memory limit is omitted if there
-// is none.
+// goRuntime reads the metrics of the Go runtime. It omits the memory limit if none is
+// set.
 func (s span) goRuntime() *metrics.ScopeMetrics {
 	samples := []runtimemetrics.Sample{{Name: totalBytes}, {Name: releasedBytes}, {Name: stackBytes}}
 	for _, m := range goMetrics {

@@ -21,15 +21,15 @@ const (
 	shortestInterval = 100 * time.Millisecond
 )
 
-// Gather reads all metrics, such as (*prometheus.Registry).Gather. With an error it may
-// still return some metrics.
+// Gather reads all metrics, such as (*prometheus.Registry).Gather. If it returns an
+// error, it may return some metrics as well.
 type Gather func() ([]*dto.MetricFamily, error)
 
 // Config configures a Pusher.
 type Config struct {
-	Protocol  string // http/protobuf or grpc
+	Protocol  string // "http/protobuf" or "grpc"
 	Endpoint  string // URL or host:port
-	Insecure  bool   // host:port without a scheme means plaintext
+	Insecure  bool   // an endpoint without a scheme means plaintext
 	OTLP      otlp.Options
 	Interval  time.Duration // at least 100 ms; 0 = DefaultInterval
 	Resource  otlp.Resource
@@ -38,7 +38,7 @@ type Config struct {
 	Failed    func(error) // called on the Pusher's goroutine with the error of each lost message; may be nil
 }
 
-// Pusher sends the metrics at an interval until it is closed.
+// Pusher sends all metrics once per interval, until it is closed.
 type Pusher struct {
 	cfg    Config
 	sender otlp.Sender
@@ -51,7 +51,7 @@ type Pusher struct {
 }
 
 // New starts one goroutine, which ends with Close. The first message is sent after one
-// interval. Totals start now.
+// interval. Its totals start at the time of New.
 func New(c Config) (*Pusher, error) {
 	s, err := otlp.NewSender(otlp.Metrics, otlp.Destination{Protocol: c.Protocol, Endpoint: c.Endpoint, Insecure: c.Insecure, Options: c.OTLP})
 	if err != nil {
@@ -87,7 +87,8 @@ func (p *Pusher) run(ctx context.Context) {
 	}
 }
 
-// push makes one attempt, because a later message contains the same totals.
+// push sends one message without retries, because the next message contains the same
+// totals.
 func (p *Pusher) push(ctx context.Context) error {
 	request, incomplete := p.request(time.Now())
 	var response collector.ExportMetricsServiceResponse
@@ -101,7 +102,8 @@ func (p *Pusher) push(ctx context.Context) error {
 	return incomplete
 }
 
-// request contains all metrics. With an error some are missing.
+// request returns a message with all metrics. If it also returns an error, some metrics
+// are missing.
 func (p *Pusher) request(now time.Time) (*collector.ExportMetricsServiceRequest, error) {
 	families, err := p.cfg.Gather()
 	if err != nil {
@@ -130,8 +132,8 @@ func (p *Pusher) request(now time.Time) (*collector.ExportMetricsServiceRequest,
 	}}}, err
 }
 
-// Close sends the metrics a last time and ends the Pusher. It returns the error of ctx
-// if that ends first. On a nil Pusher it does nothing.
+// Close sends the metrics one last time and ends the Pusher. If ctx ends first, it
+// returns the error of ctx. On a nil Pusher it does nothing.
 func (p *Pusher) Close(ctx context.Context) error {
 	if p == nil {
 		return nil

@@ -9,17 +9,19 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// maxKinds is the maximum number of remembered kinds of messages. Beyond it, the least
-// recently logged kind is forgotten, and its count is logged.
+// maxKinds is the maximum number of kinds of messages that are remembered. Beyond it,
+// the least recently logged kind is forgotten. If messages of that kind were
+// suppressed, their number is logged.
 const maxKinds = 256
 
-// Field is the name of the field with the count.
+// Field is the name of the field with the number of suppressed messages.
 const Field = "repeated"
 
-// NewCore wraps a core so that messages of the same level, logger and text are logged
-// once per interval, regardless of their fields. Debug messages, which are only enabled
-// on purpose, and messages that end the process are always logged. now is time.Now if
-// nil. Sync logs the pending counts.
+// NewCore wraps a core so that equal messages are logged once per interval. Messages
+// are equal if level, logger and text are the same; their fields do not matter. Debug
+// messages are always logged, because they are only enabled on purpose. Messages that
+// end the process are always logged, too. now may be nil, which means time.Now. Sync
+// logs the pending numbers of suppressed messages.
 func NewCore(inner zapcore.Core, interval time.Duration, now func() time.Time) zapcore.Core {
 	if now == nil {
 		now = time.Now
@@ -29,14 +31,15 @@ func NewCore(inner zapcore.Core, interval time.Duration, now func() time.Time) z
 
 type core struct {
 	zapcore.Core
-	limiter *limiter // shared by all cores made by With
+	limiter *limiter // shared by all cores that With has made of the same core
 }
 
 func (c *core) With(fields []zapcore.Field) zapcore.Core {
 	return &core{c.Core.With(fields), c.limiter}
 }
 
-// Check suppresses a message before its fields are evaluated.
+// Check decides whether to log a message. A message is suppressed before its fields are
+// evaluated.
 func (c *core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if entry.Level < zapcore.InfoLevel || entry.Level > zapcore.ErrorLevel {
 		return c.Core.Check(entry, checked)
@@ -68,15 +71,15 @@ func count(n int) zapcore.Field {
 	return zapcore.Field{Key: Field, Type: zapcore.Int64Type, Integer: int64(n)}
 }
 
-// limiter decides which messages are logged. It may be used concurrently.
+// limiter decides which messages are logged. Its methods may be called concurrently.
 type limiter struct {
 	interval time.Duration
 	now      func() time.Time
 
 	mu            sync.Mutex
 	kinds         map[kind]*state
-	numSuppressed int       // kinds with a count
-	sweep         time.Time // when counts may be due; only if numSuppressed > 0
+	numSuppressed int       // number of kinds with suppressed messages
+	sweep         time.Time // next time at which a summary may be due; only valid if numSuppressed > 0
 }
 
 type kind struct {
@@ -85,14 +88,15 @@ type kind struct {
 	text   string
 }
 
-// state is the state of a kind of message.
+// state is what the limiter remembers about a kind of message.
 type state struct {
-	until      time.Time // suppressed until then
-	suppressed int       // since the last logged one
-	last       summary   // of the suppressed ones; only if suppressed > 0
+	until      time.Time // messages are suppressed until this time
+	suppressed int       // number of messages suppressed since the last logged one
+	last       summary   // last suppressed message; only valid if suppressed > 0
 }
 
-// summary stands for suppressed messages: the last of them without its fields.
+// summary is a line that is logged for suppressed messages: the last of them, without
+// its fields.
 type summary struct {
 	entry zapcore.Entry
 	to    zapcore.Core
@@ -109,15 +113,16 @@ func (s summary) write() {
 	}
 }
 
-// pass reports whether to log the message, with the number of suppressed ones of its
-// kind, and the summaries to be logged before it.
+// pass decides whether to log a message (ok). repeated is the number of suppressed
+// messages of the same kind. due are the summaries that must be logged before the
+// message.
 func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due []summary, ok bool) {
 	now := l.now()
 	k := kind{entry.Level, entry.LoggerName, entry.Message}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.kinds[k]
-	if s != nil && now.Before(s.until) && s.until.Sub(now) <= l.interval { // otherwise the clock was set back
+	if s != nil && now.Before(s.until) && s.until.Sub(now) <= l.interval { // a longer rest than the interval means that the clock was set back; then log
 		if s.suppressed == 0 {
 			if l.numSuppressed == 0 || s.until.Before(l.sweep) {
 				l.sweep = s.until
@@ -143,7 +148,7 @@ func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due 
 	return repeated, append(due, l.takeDue(now)...), true
 }
 
-// takeDue returns the summaries of kinds whose interval has passed, oldest first.
+// takeDue returns the summaries of the kinds whose interval has passed, oldest first.
 func (l *limiter) takeDue(now time.Time) []summary {
 	if l.numSuppressed == 0 || now.Before(l.sweep) {
 		return nil
@@ -186,7 +191,8 @@ func (l *limiter) take(states []*state) []summary {
 	return out
 }
 
-// forget removes a kind to make space.
+// forget removes the least recently logged kind, and returns its summary if there is
+// one.
 func (l *limiter) forget() []summary {
 	var oldest kind
 	var found *state

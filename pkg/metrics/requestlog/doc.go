@@ -1,12 +1,13 @@
 // Package requestlog writes a line for each request: in Knative's format, in a richer
 // JSON format, or by a text/template.
 //
-// The request path only copies what a line needs and queues it, within bounds: if the
-// writer is slow or hangs, lines are dropped and counted, without delay. A goroutine
-// renders and writes them, a burst in one write, and sleeps without a timer while there
-// is nothing to write.
+// The request path copies the parts of a request that its line needs, and queues the
+// copy. The queue is bounded. If the writer is slow or hangs, lines are dropped and
+// counted, and requests are not delayed. One goroutine renders and writes the lines. It
+// writes a burst of lines at once, and sleeps without a timer while there is nothing to
+// write.
 //
-// Templates are text/templates of an http.Request that the goroutine creates. Their
-// parse trees are rewritten so that each value is escaped for its context: a client
-// cannot break a line or its JSON.
+// A template is a text/template whose data is an http.Request that the goroutine
+// creates. Its parse tree is rewritten so that each value is escaped for its context.
+// So a client cannot break a line or its JSON.
 package requestlog

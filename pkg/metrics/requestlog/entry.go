@@ -7,45 +7,45 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Result is the end of a request, for its line.
+// Result is what a line contains about the end of a request.
 type Result struct {
-	Status        int    // as sent, or the status of the outcome: 499, 101
+	Status        int    // status that was sent, or that of the outcome: 499, 101
 	Outcome       string // name of the outcome
-	RequestBytes  int64  // of the body
+	RequestBytes  int64  // bytes of the request body
 	ResponseBytes int64
 	Ended         time.Time // wall-clock time
 
-	Queued   time.Duration // from arrival to admission
-	Upstream time.Duration // from the first byte sent to the container to the end; 0 = none was sent
+	Queued   time.Duration // time from arrival to admission
+	Upstream time.Duration // time from the first byte sent to the container to the end; 0 = no byte was sent
 	Total    time.Duration
 
-	// TraceID is the trace of the gate's span or, if the request is not sampled, the
-	// received one; zero = none.
+	// TraceID is the trace of the gate's span. If the request is not sampled, it is the
+	// received trace id. Zero means none.
 	TraceID gate.TraceID
 }
 
-// Entry is the data of a line, from Begin to End.
+// Entry has the data of a line. Begin returns it, and End queues it.
 type Entry struct {
 	log    *Log
 	format *format
-	text   []byte // method, target, protocol, host, then the fields
-	fixed  [4]int // where the first four end in text
+	text   []byte // method, target, protocol and host, then the fields
+	fixed  [4]int // ends of method, target, protocol and host in text
 	fields []field
 	peer   netip.AddrPort
 	result Result
 
-	add func(name, value []byte) bool // addField, bound once
+	add func(name, value []byte) bool // method value of addField, created once
 }
 
-// field is a header field; name and value are adjacent in text.
+// field is a header field. Its name and its value are adjacent in text.
 type field struct{ start, nameEnd, valueEnd int }
 
 const (
-	// entryOverhead is the size of an entry without its text.
+	// entryOverhead is the size in bytes of an entry without its text.
 	entryOverhead = 256
 	fieldOverhead = 24
 
-	// Larger entries are not pooled.
+	// An entry with more text or fields is not reused.
 	maxPooledText   = 8 << 10
 	maxPooledFields = 128
 )
@@ -56,8 +56,8 @@ func newEntry(l *Log) *Entry {
 	return e
 }
 
-// Begin copies what a line may contain of the request head. It returns nil on a nil
-// Log.
+// Begin copies the parts of the request head that a line can contain. On a nil Log it
+// returns nil.
 func (l *Log) Begin(head *gate.Record) *Entry {
 	if l == nil {
 		return nil
@@ -93,7 +93,7 @@ func (e *Entry) addField(name, value []byte) bool {
 	return true
 }
 
-// End queues the entry for writing and never blocks. The entry must not be used
+// End queues the entry for writing. It never blocks. The caller must not use the entry
 // afterwards. On a nil Entry it does nothing.
 func (e *Entry) End(result Result) {
 	if e == nil {
@@ -103,7 +103,7 @@ func (e *Entry) End(result Result) {
 	e.log.lines.Put((*queued)(e))
 }
 
-// queued is an Entry as a lines.Line.
+// queued implements lines.Line for an Entry.
 type queued Entry
 
 func (q *queued) Size() int { return entryOverhead + len(q.text) + fieldOverhead*len(q.fields) }
@@ -124,7 +124,7 @@ func (e *Entry) field(i int) (name, value []byte) {
 	return e.text[f.start:f.nameEnd], e.text[f.nameEnd:f.valueEnd]
 }
 
-// first returns the first value of a field; nil = absent.
+// first returns the first value of a field; nil if the field is absent.
 func (e *Entry) first(name string) []byte {
 	for i := range e.fields {
 		if n, v := e.field(i); equalFold(n, name) {
@@ -142,7 +142,7 @@ func (l *Log) release(e *Entry) {
 	l.entries.Put(e)
 }
 
-// equalFold compares case-insensitively (ASCII).
+// equalFold compares ASCII text without regard to letter case.
 func equalFold(a []byte, b string) bool {
 	if len(a) != len(b) {
 		return false

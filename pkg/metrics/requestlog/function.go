@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// functions replace those of text/template, which fail for absent values (so a client
-// that omits a field would suppress its line) or return values that must not be escaped
-// again.
+// functions replace functions of text/template. Those fail for an absent value, so a
+// client that omits a field would suppress its line. Or they return a value that must
+// not be escaped again.
 var functions = template.FuncMap{
 	"index":   index,
 	"slice":   slice,
@@ -20,13 +20,13 @@ var functions = template.FuncMap{
 	"println": func(args ...any) textLine { return textLine(fmt.Sprintln(args...)) },
 }
 
-// textJS is a result of js. textLine is a result of println and ends in a newline.
+// textJS is a result of js. textLine is a result of println, so it ends in a newline.
 type (
 	textJS   string
 	textLine string
 )
 
-// printed formats a value like text/template, but a missing value is empty.
+// printed formats a value as text/template does, but formats a missing value as "".
 func printed(v any) string {
 	if text, ok := v.(string); ok {
 		return text
@@ -68,7 +68,8 @@ func printedAll(args []any) string {
 	return fmt.Sprint(args...)
 }
 
-// index returns x[i][j], or the zero value of the element type if there is none.
+// index returns x[i][j]. If there is no such element, it returns the zero value of the
+// element type.
 func index(item reflect.Value, at ...reflect.Value) (reflect.Value, error) {
 	item = inner(item)
 	for _, i := range at {
@@ -107,7 +108,7 @@ func index(item reflect.Value, at ...reflect.Value) (reflect.Value, error) {
 	return item, nil
 }
 
-// slice returns x[i:j], truncated to the length of x.
+// slice returns x[i:j]. It limits i and j to the length of x.
 func slice(item reflect.Value, at ...reflect.Value) (reflect.Value, error) {
 	item = inner(item)
 	if !item.IsValid() {
@@ -134,8 +135,8 @@ func inner(v reflect.Value) reflect.Value {
 	return v
 }
 
-// appendJS escapes like text/template's js, whose result is usually valid in JSON too.
-// It differs for ', which js escapes as \', for invalid UTF-8, and for characters
+// appendJS escapes text like js of text/template, but the result is always valid in
+// JSON. It differs for ', which js escapes as \', for invalid UTF-8, and for characters
 // beyond the basic multilingual plane.
 func appendJS(b []byte, text string) []byte {
 	for i := 0; i < len(text); {

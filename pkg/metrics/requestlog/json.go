@@ -9,14 +9,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// directLine renders Knative's default line, and the preset, without a template.
+// directLine renders two formats without a template: Knative's default line and Preset.
 type directLine struct{ extended bool }
 
-// directFields are the header fields in these lines.
+// directFields are the header fields that these two formats contain.
 var directFields = []string{"User-Agent", "Referer", "Content-Length"}
 
-// knativeDefaults are the default templates of Knative's versions, which its controller
-// sets in the environment of every queue-proxy.
+// knativeDefaults are the default templates of the versions of Knative. Knative's
+// controller sets the default in the environment of every queue-proxy.
 var knativeDefaults = [...]string{
 	knativeDefault + `"{{index .Request.Header "X-B3-Traceid"}}"}`,
 	knativeDefault + `"{{.TraceID}}"}`,
@@ -35,7 +35,8 @@ const knativeDefault = `{"httpRequest": {` +
 	`"latency": "{{.Response.Latency}}s", ` +
 	`"protocol": "{{.Request.Proto}}"}, "traceId": `
 
-// isKnativeDefault ignores line breaks in the template.
+// isKnativeDefault reports whether text is one of knativeDefaults, regardless of white
+// space.
 func isKnativeDefault(text string) bool {
 	text = strings.Join(strings.Fields(text), " ")
 	for _, known := range knativeDefaults {
@@ -69,7 +70,7 @@ func (d directLine) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]by
 	b = append(b, `, "remoteIp": "`...)
 	if e.peer.IsValid() {
 		start := len(b)
-		b = e.peer.AppendTo(b) // a zone may be any interface name
+		b = e.peer.AppendTo(b) // escaped below, because an IPv6 zone may contain any character of an interface name
 		b = escapeJSONFrom(b, start)
 	}
 	b = append(b, `", "serverIp": `...)
@@ -99,13 +100,14 @@ func (d directLine) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]by
 	return append(b, '}'), nil
 }
 
-// appendMilliseconds appends a duration in ms with three decimals.
+// appendMilliseconds appends a field with a duration in ms, with three decimals.
 func appendMilliseconds(b []byte, name string, d time.Duration) []byte {
 	b = append(b, name...)
 	return strconv.AppendFloat(b, float64(d.Microseconds())/1000, 'f', -1, 64)
 }
 
-// requestSize returns the announced length, otherwise the received one.
+// requestSize returns Content-Length if the request has it, otherwise the number of
+// received bytes.
 func requestSize(e *Entry) int64 {
 	n, err := strconv.ParseInt(string(e.first("Content-Length")), 10, 64)
 	if err != nil || n < 0 {
@@ -114,7 +116,7 @@ func requestSize(e *Entry) int64 {
 	return n
 }
 
-// traceID returns the trace id; empty = none.
+// traceID returns the trace id in hexadecimal; empty if there is none.
 func traceID(e *Entry) string {
 	if e.result.TraceID == (gate.TraceID{}) {
 		return ""
@@ -129,8 +131,9 @@ func appendJSON[T []byte | string](b []byte, text T) []byte {
 	return append(b, '"')
 }
 
-// appendJSONText appends the content of a JSON string (RFC 8259 section 7). It is a
-// single line of UTF-8 for all readers, because it also escapes U+2028.
+// appendJSONText appends the content of a JSON string (RFC 8259 section 7). The result
+// is valid UTF-8. Every reader treats it as a single line, because it also escapes
+// other line ends, such as U+2028.
 func appendJSONText[T []byte | string](b []byte, text T) []byte {
 	s := string(text)
 	clean := 0
@@ -167,18 +170,18 @@ func appendJSONText[T []byte | string](b []byte, text T) []byte {
 	return append(b, s[clean:]...)
 }
 
-// escapeJSONFrom escapes the bytes appended since start.
+// escapeJSONFrom escapes the bytes of b from start on.
 func escapeJSONFrom(b []byte, start int) []byte {
 	return appendJSONText(b[:start], string(b[start:]))
 }
 
-// breaksLine reports control characters beyond ASCII and the characters, besides line
-// feed and carriage return, that some readers treat as a line end.
+// breaksLine reports whether r is a control character beyond ASCII, or one of the other
+// characters that some readers treat as a line end.
 func breaksLine(r rune) bool { return r >= 0x80 && r <= 0x9f || r == 0x2028 || r == 0x2029 }
 
 const upperHex = "0123456789ABCDEF"
 
-// appendU appends \uXXXX; r must be in the basic multilingual plane.
+// appendU appends \uXXXX for r. r must be in the basic multilingual plane.
 func appendU(b []byte, r rune) []byte {
 	return append(b, '\\', 'u', upperHex[r>>12&15], upperHex[r>>8&15], upperHex[r>>4&15], upperHex[r&15])
 }

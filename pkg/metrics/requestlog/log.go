@@ -13,35 +13,35 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/lines"
 )
 
-// Preset is the name of the template that extends Knative's default line with times,
-// outcome and bytes.
+// Preset is the template "json": Knative's default line with additional times, outcome
+// and bytes.
 const Preset = "json"
 
-// linger is how long the first line after a pause waits for more lines, to save writes
-// and wake-ups.
+// linger is how long the first line after a pause waits for more lines. This reduces
+// the number of writes and wake-ups.
 const linger = 5 * time.Millisecond
 
 // Config configures a Log.
 type Config struct {
-	Template string // "" for Knative's default line, Preset, or a template
+	Template string // "" = Knative's default line; Preset; or the text of a template
 	Revision RevisionInfo
-	Writer   io.Writer // gets whole lines, from one goroutine
+	Writer   io.Writer // each write has whole lines and is made by the same goroutine
 
-	QueueLines int // maximum queued lines; 0 means 8,192
-	QueueBytes int // maximum bytes of queued lines; 0 = 4 MiB
+	QueueLines int // maximum number of queued lines; 0 = 8,192
+	QueueBytes int // maximum number of bytes that queued lines occupy; 0 = 4 MiB
 
-	// Failed is called for failed writes, and once if the template refers to something
-	// that does not exist. It may be nil.
+	// Failed is called for each failed write. It is called once if the template refers
+	// to something that does not exist. It may be nil.
 	Failed func(error)
 }
 
-// RevisionInfo is .Revision in a template.
+// RevisionInfo is the value of .Revision in a template.
 type RevisionInfo struct {
 	Name, Namespace, Service, Configuration, PodName, PodIP string
 }
 
-// Log is a request log. A nil Log is disabled: Begin returns nil, and other methods do
-// nothing. All methods may be called concurrently.
+// Log is a request log. A nil Log is disabled: Begin returns nil, and the other methods
+// do nothing. All methods may be called concurrently.
 type Log struct {
 	revision RevisionInfo
 	format   atomic.Pointer[format]
@@ -49,19 +49,20 @@ type Log struct {
 	entries  sync.Pool
 }
 
-// format is a parsed template. An entry keeps the format in force when it began.
+// format is a parsed template. An entry is rendered with the format that applied at its
+// Begin.
 type format struct {
 	render renderer
 	shown  []string // header fields that a line can contain; nil = all
 }
 
-// renderer appends the line of an entry without its newline, or nothing.
+// renderer appends the line of an entry without its newline. It may append nothing.
 type renderer interface {
 	appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]byte, error)
 }
 
-// New starts a log. The error tells why the template does not parse. End the log with
-// Close.
+// New starts a log. If the template does not parse, the error says why. Close ends the
+// log.
 func New(cfg Config) (*Log, error) {
 	if cfg.Writer == nil {
 		return nil, fmt.Errorf("request log: no writer")
@@ -77,14 +78,16 @@ func New(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// Check returns the error of parsing a template, without the text of the template.
+// Check parses a template and returns the error. The error does not contain the text of
+// the template.
 func Check(template string) error {
 	_, err := newFormat(template)
 	return err
 }
 
-// SetTemplate replaces Config.Template. Requests that have already begun keep the
-// previous template. It changes nothing if it returns an error.
+// SetTemplate replaces Config.Template. A request that has already begun keeps the
+// previous template. If the new template does not parse, SetTemplate returns an error
+// and changes nothing.
 func (l *Log) SetTemplate(template string) error {
 	f, err := newFormat(template)
 	if err != nil {
@@ -94,7 +97,7 @@ func (l *Log) SetTemplate(template string) error {
 	return nil
 }
 
-// shows reports whether a line can contain this header field.
+// shows reports whether a line can contain the header field name.
 func (f *format) shows(name []byte) bool {
 	return f.shown == nil || slices.ContainsFunc(f.shown, func(known string) bool { return equalFold(name, known) })
 }
@@ -113,8 +116,8 @@ func newFormat(text string) (*format, error) {
 	return &format{render: t}, nil
 }
 
-// Dropped counts the lost lines: the queue was full, the template or the writer failed,
-// or the log was closed.
+// Dropped returns the number of lost lines. A line is lost if the queue is full, if the
+// template or the writer fails, or if the log is closed.
 func (l *Log) Dropped() uint64 {
 	if l == nil {
 		return 0
@@ -122,8 +125,8 @@ func (l *Log) Dropped() uint64 {
 	return l.lines.Dropped()
 }
 
-// Close writes the queued lines and ends the log. It returns an error if ctx ends
-// first.
+// Close writes the queued lines and ends the log. If ctx ends first, it returns an
+// error.
 func (l *Log) Close(ctx context.Context) error {
 	if l == nil {
 		return nil

@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// output builds the line of a template. Text of the template is unchanged; values are
-// escaped so that a client can end neither the line nor, in a template that produces
-// JSON, a string.
+// output builds the line of a template. It copies the text of the template unchanged
+// and escapes values. So a client cannot end the line. If the template produces JSON, a
+// client cannot end a string either.
 type output struct {
 	b    []byte
 	json bool // the template produces JSON
 
-	inString bool // inside a JSON string
-	escape   bool // and after a backslash
+	inString bool // the output so far ends inside a JSON string
+	escape   bool // the output so far ends with a backslash inside a JSON string
 }
 
 // Write appends text of the template.
@@ -47,7 +47,7 @@ func (o *output) literal(text []byte) {
 	}
 }
 
-// value appends a value printed by an action.
+// value appends a value that an action of the template prints.
 func (o *output) value(v any) {
 	text := printed(v)
 	switch {
@@ -65,7 +65,7 @@ func (o *output) value(v any) {
 			o.b, o.escape = append(o.b, '\\'), false
 		}
 		if _, ok := v.(textJS); ok {
-			o.b = append(o.b, text...) // the text is valid JSON
+			o.b = append(o.b, text...) // a result of js is already valid JSON
 		} else {
 			o.b = appendJSONText(o.b, text)
 		}
@@ -83,7 +83,7 @@ func isScalar(text string) bool {
 	return text != "" && text[0] != '{' && text[0] != '[' && json.Valid([]byte(text))
 }
 
-// line returns the result without leading and trailing line breaks.
+// line returns the output without line breaks at its beginning and end.
 func (o *output) line() []byte {
 	if o.json {
 		return bytes.TrimSpace(o.b)
@@ -91,8 +91,8 @@ func (o *output) line() []byte {
 	return bytes.Trim(o.b, "\r\n")
 }
 
-// appendVisible escapes control characters and characters that some readers treat as a
-// line end. Tabs are kept.
+// appendVisible appends text. It escapes control characters, except tabs, and
+// characters that some readers treat as a line end.
 func appendVisible(b []byte, text string) []byte {
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])

@@ -14,30 +14,31 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// lineTemplate renders lines with text/template. As in html/template, the parse tree is
-// rewritten: each action that prints a value of the request ends in a function that
-// escapes the value for its context. It must not be used concurrently.
+// lineTemplate renders lines with text/template. It rewrites the parse tree, as
+// html/template does: each action that prints a value of the request ends in a function
+// that escapes the value for its context. Its methods must not be called concurrently.
 type lineTemplate struct {
 	text  *template.Template
 	view  view
 	out   output
-	depth int  // nested templates
+	depth int  // number of templates that are being executed within each other
 	tried bool // out.json is set
 }
 
 const (
-	// maxDepth is below the limit of text/template, whose recursion would use 100 MB.
+	// maxDepth is lower than the limit of text/template, at which the recursion would
+	// use 100 MB.
 	maxDepth = 100
 
-	// maxKeptLine is the maximum size of a buffer that is reused.
+	// maxKeptLine is the largest buffer in bytes that is kept for reuse.
 	maxKeptLine = 64 << 10
 
-	// maxLine exceeds the longest line that the largest head can cause.
+	// maxLine is more than the longest line that the largest head can produce.
 	maxLine = 16 << 20
 )
 
-// Functions inserted by rewriting. Templates cannot call them, because they are unknown
-// when the text is parsed.
+// Names of the functions that rewriting inserts. A template cannot call them, because
+// they are not defined when its text is parsed.
 const (
 	escapeFunction = "_escape"
 	enterFunction  = "_enter"
@@ -65,10 +66,10 @@ func parseTemplate(text string) (*lineTemplate, error) {
 	return t, nil
 }
 
-// trimmed removes the prefix of text/template from an error.
+// trimmed removes the prefix that text/template adds to an error.
 func trimmed(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "template: ")) }
 
-// escapeList rewrites the actions of a list and of nested lists.
+// escapeList rewrites the actions in a list and in its nested lists.
 func escapeList(list *parse.ListNode) {
 	if list == nil {
 		return
@@ -94,8 +95,8 @@ func escapeBranch(n *parse.BranchNode) {
 	escapeList(n.ElseList)
 }
 
-// hasRecord reports whether a pipeline may contain values of the request. Otherwise it
-// is a constant, which is text of the template.
+// hasRecord reports whether a pipeline may contain values of the request. If not, its
+// result is a constant from the text of the template.
 func hasRecord(pipe *parse.PipeNode) bool {
 	for _, cmd := range pipe.Cmds {
 		for _, arg := range cmd.Args {
@@ -121,8 +122,8 @@ func call(function string) *parse.ActionNode {
 	return &parse.ActionNode{NodeType: parse.NodeAction, Pipe: pipe}
 }
 
-// escape is the last command of an action: it writes the value and returns nothing for
-// the library to print.
+// escape is the last command of an action. It writes the value itself and returns "",
+// so that text/template prints nothing.
 func (t *lineTemplate) escape(v any) string {
 	t.out.value(v)
 	return ""
@@ -141,9 +142,9 @@ func (t *lineTemplate) leave() string {
 	return ""
 }
 
-// appendLine fails if the template refers to something that does not exist.
+// appendLine returns an error if the template refers to something that does not exist.
 func (t *lineTemplate) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]byte, error) {
-	if !t.tried { // not at the start, which would be slower
+	if !t.tried { // determined at the first line, because it would slow down the start
 		t.tried = true
 		t.out.json = t.makesJSON()
 	}
@@ -152,7 +153,7 @@ func (t *lineTemplate) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([
 
 func (t *lineTemplate) append(b []byte, e *Entry, revision *RevisionInfo) (line []byte, err error) {
 	defer func() {
-		if r := recover(); r != nil { // text/template does not recover runtime errors
+		if r := recover(); r != nil { // recover here, because text/template does not recover runtime errors
 			line, err = b, fmt.Errorf("request log template: a panic: %v", r)
 		}
 		if cap(t.out.b) > maxKeptLine {
@@ -167,8 +168,9 @@ func (t *lineTemplate) append(b []byte, e *Entry, revision *RevisionInfo) (line 
 	return append(b, t.out.line()...), nil
 }
 
-// makesJSON renders several sample entries, because a template may depend on values.
-// Samples without a line are ignored.
+// makesJSON reports whether the template produces JSON. It renders several sample
+// entries, because the result of a template may depend on values. It ignores samples
+// for which the template produces no line.
 func (t *lineTemplate) makesJSON() bool {
 	t.out.json = true
 	entries := []*Entry{newEntry(&Log{})}
@@ -189,7 +191,8 @@ func (t *lineTemplate) makesJSON() bool {
 	return lines > 0
 }
 
-// sampleEntry has a value for everything that an entry can contain.
+// sampleEntry returns an entry in which everything that an entry can contain has a
+// value.
 func sampleEntry(status int) *Entry {
 	e := newEntry(&Log{})
 	e.format = new(format)

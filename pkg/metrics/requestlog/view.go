@@ -16,10 +16,10 @@ type input struct {
 	TraceID  string
 }
 
-// request is an http.Request as in a net/http server, without its body.
+// request is an http.Request without its body, as a net/http server would provide it.
 type request struct{ *http.Request }
 
-// Cookie returns an empty value if there is no cookie: an error would suppress the
+// Cookie returns an empty value if there is no cookie. An error would suppress the
 // line.
 func (r *request) Cookie(name string) cookie {
 	c, err := r.Request.Cookie(name)
@@ -29,13 +29,14 @@ func (r *request) Cookie(name string) cookie {
 	return cookie{"Name": c.Name, "Value": c.Value, "": c.String()}
 }
 
-// cookie has the fields of an http.Cookie in a request. Unlike a nil pointer, a nil map
-// allows access to them, and it is also false in a condition.
+// cookie has the fields of an http.Cookie in a request. A template can read fields of a
+// nil map, but not of a nil pointer. Like a nil pointer, a nil map is false in a
+// condition.
 type cookie map[string]string
 
 func (c cookie) String() string { return c[""] }
 
-// String prevents the request from being printed as a whole.
+// String returns "", so that a template cannot print the whole request.
 func (*request) String() string { return "" }
 
 type response struct {
@@ -44,15 +45,15 @@ type response struct {
 	Latency float64 // in seconds
 }
 
-// view creates the input of one entry at a time. Its memory is reused, because nothing
-// outlives a line.
+// view creates the input of one entry at a time. It reuses its memory, because no value
+// is used after its line.
 type view struct {
 	header http.Header
-	values []string // storage of the header's values
+	values []string // memory for the values of header
 }
 
 func (v *view) of(e *Entry, revision *RevisionInfo) *input {
-	text := string(e.text) // converted once: all strings below are substrings
+	text := string(e.text) // convert once; all strings below are substrings
 	part := func(from, to int) string { return text[from:to] }
 	target := part(e.fixed[0], e.fixed[1])
 	r := &http.Request{
@@ -79,7 +80,7 @@ func (v *view) of(e *Entry, revision *RevisionInfo) *input {
 	}
 }
 
-// fields returns the header, without fields that net/http stores elsewhere.
+// fields returns the header. It omits fields that net/http stores elsewhere.
 func (v *view) fields(e *Entry, text string) http.Header {
 	if v.header == nil {
 		v.header = http.Header{}
@@ -104,7 +105,8 @@ func (v *view) fields(e *Entry, text string) http.Header {
 	return v.header
 }
 
-// parseTarget splits a target that is not a URL into path and query, unchanged.
+// parseTarget parses a target. If the target is not a URL, it splits it into path and
+// query, unchanged.
 func parseTarget(target string) *url.URL {
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
@@ -114,7 +116,7 @@ func parseTarget(target string) *url.URL {
 	return u
 }
 
-// protocolVersion parses HTTP/1.1, and HTTP/2 as 2.0.
+// protocolVersion returns the version of a protocol such as HTTP/1.1. HTTP/2 is 2.0.
 func protocolVersion(protocol string) (major, minor int) {
 	_, version, _ := strings.Cut(protocol, "/")
 	before, after, _ := strings.Cut(version, ".")

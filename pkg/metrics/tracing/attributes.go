@@ -10,8 +10,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// attributes are the names of attributes in a generation of the semantic conventions.
-// An empty name means that the attribute does not exist there.
+// attributes are the names of the attributes in one generation of the semantic
+// conventions. An empty name means that this generation does not have the attribute.
 type attributes struct {
 	method, path, host, status, version, peer, peerPort          string
 	methodOriginal, scheme, port, userAgent, routeTag, errorType string
@@ -29,7 +29,7 @@ var (
 	}
 )
 
-// Maximum lengths of values in bytes, which limit the memory of queued spans.
+// Maximum lengths of attribute values in bytes. They limit the memory of queued spans.
 const (
 	maxPathBytes      = 1024
 	maxHostBytes      = 255
@@ -38,7 +38,7 @@ const (
 	maxRouteTagBytes  = 63
 )
 
-// ofServer returns the attributes of the whole request.
+// ofServer returns the attributes of the span of the whole request.
 func (a *attributes) ofServer(x *gate.Record, failed bool) map[string]any {
 	all := a.common(x, failed)
 	all[a.status] = int64(x.Status)
@@ -64,7 +64,7 @@ func (a *attributes) ofServer(x *gate.Record, failed bool) map[string]any {
 	return all
 }
 
-// ofClient returns the attributes of the upstream part.
+// ofClient returns the attributes of the span of the upstream part.
 func (a *attributes) ofClient(x *gate.Record, failed bool) map[string]any {
 	all := a.common(x, failed)
 	if x.Responded != 0 {
@@ -102,7 +102,7 @@ func (a *attributes) common(x *gate.Record, failed bool) map[string]any {
 	return all
 }
 
-// clip copies at most n bytes of b as valid UTF-8.
+// clip returns the first n bytes of b as valid UTF-8.
 func clip(b []byte, n int) string {
 	if len(b) > n {
 		for n > 0 && !utf8.RuneStart(b[n]) {

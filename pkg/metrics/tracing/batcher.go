@@ -11,23 +11,22 @@ import (
 
 // Limits of queued spans.
 const (
-	maxQueued  = 2048 // spans, besides the batch being sent
-	maxBatch   = 512  // in spans
+	maxQueued  = 2048 // maximum number of queued spans, not counting the batch being sent
+	maxBatch   = 512  // maximum number of spans per batch
 	batchDelay = time.Second
 )
 
-// Exporter sends spans. One goroutine calls it; ending a span never waits for it.
+// Exporter sends spans. Only one goroutine calls it, so a request never waits for it.
 type Exporter interface {
-	// Export sends a batch, with retries if they may help, until ctx ends. It may keep
-	// the spans. It returns the number of lost spans, which may be above 0 without an
-	// error.
+	// Export sends a batch. It may retry until ctx ends. It may keep the spans. It
+	// returns the number of lost spans, which may be above 0 even if the error is nil.
 	Export(ctx context.Context, batch []*SpanData) (lost int, err error)
-	// Close is called after the last Export.
+	// Close is called once, after the last Export.
 	Close()
 }
 
-// batcher queues spans for a goroutine that sends them. That goroutine sleeps without a
-// timer while there are none.
+// batcher queues spans for the goroutine that sends them. That goroutine sleeps without
+// a timer while the queue is empty.
 type batcher struct {
 	exporter Exporter
 	failed   func(error)
@@ -37,8 +36,8 @@ type batcher struct {
 	waiting []*SpanData
 	closed  bool
 
-	nonEmpty chan struct{} // the queue is no longer empty
-	full     chan struct{} // there is a batch
+	nonEmpty chan struct{} // receives a value when the queue is no longer empty
+	full     chan struct{} // receives a value when the queue has a full batch
 	closing  chan struct{}
 	done     chan struct{}
 	cancel   context.CancelFunc
@@ -59,7 +58,8 @@ func (b *batcher) add(s *SpanData) {
 	b.put(1, func() { b.waiting = append(b.waiting, s) })
 }
 
-// addAll queues the spans of a request, all or none.
+// addAll queues the spans of a request. If there is no space for all of them, it drops
+// all.
 func (b *batcher) addAll(spans []SpanData) {
 	b.put(len(spans), func() {
 		for i := range spans {
@@ -109,10 +109,10 @@ func (b *batcher) run(ctx context.Context) {
 	}
 }
 
-// gather waits until a batch is full, or old enough.
+// gather waits until the queue has a full batch, or until batchDelay has passed.
 func (b *batcher) gather() {
 	select {
-	case <-b.full: // possibly of a batch that has been sent since
+	case <-b.full: // discard a value that may stand for a batch that was sent before
 	default:
 	}
 	b.mu.Lock()
@@ -130,7 +130,7 @@ func (b *batcher) gather() {
 	}
 }
 
-// send sends one batch. It returns false if there was none.
+// send sends one batch. It returns false if the queue was empty.
 func (b *batcher) send(ctx context.Context) bool {
 	batch := b.take()
 	if len(batch) == 0 {

@@ -11,11 +11,11 @@ import (
 type SpanContext struct {
 	TraceID    gate.TraceID
 	SpanID     gate.SpanID
-	Flags      byte   // of traceparent; bit 0 = sampled
-	Tracestate string // key=value,key=value; empty if absent or malformed
+	Flags      byte   // flags of traceparent; bit 0 means sampled
+	Tracestate string // key=value,key=value; empty if tracestate was absent or malformed
 }
 
-// Kind is the side of a call that a span represents.
+// Kind says which side of a call a span represents.
 type Kind uint8
 
 // The kinds of spans.
@@ -25,26 +25,26 @@ const (
 	KindClient
 )
 
-// SpanData is an ended span. It is immutable.
+// SpanData is a span that has ended. It must not be modified.
 type SpanData struct {
 	SpanContext
-	ParentSpanID    gate.SpanID // zero = the first span of its trace
-	HasRemoteParent bool        // the parent belongs to another service
+	ParentSpanID    gate.SpanID // zero = the span is the first one of its trace
+	HasRemoteParent bool        // the parent span belongs to another service
 	Kind            Kind
 	Name            string
 	StartTime       time.Time      // wall-clock time
 	EndTime         time.Time      // not before StartTime
-	Attributes      map[string]any // values are string, bool, int64 or float64
+	Attributes      map[string]any // each value is a string, bool, int64 or float64
 	Events          []Event        // in chronological order
-	ChildSpanCount  int            // child spans in this process
-	Peer            netip.AddrPort // the caller; zero = unknown
+	ChildSpanCount  int            // number of child spans in this process
+	Peer            netip.AddrPort // address of the caller; zero = unknown
 
 	HTTPStatus int    // 0 = none
-	Failed     bool   // shown as failed; false for client errors
-	Message    string // description of the failure or the client error
+	Failed     bool   // show the span as failed; false for an error of the client
+	Message    string // description of the failure or of the client's error
 }
 
-// Event is an event at an instant within a span.
+// Event is something that happened at one time within a span.
 type Event struct {
 	Time time.Time
 	Name string

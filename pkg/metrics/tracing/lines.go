@@ -6,7 +6,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Field lines with usual names, without values.
+// The parts of field lines that do not depend on the request.
 const (
 	lineTraceparent = "traceparent: 00-"
 	lineB3          = "b3: "
@@ -23,17 +23,18 @@ const (
 	spanDigits  = 2 * len(gate.SpanID{})
 )
 
-// maxLines is the total length of all formats.
+// maxLines is the maximum total length of the lines of all formats in bytes.
 const maxLines = len(lineTraceparent+"--01"+endOfLine) + traceDigits + spanDigits +
 	len(lineB3+"--1-"+endOfLine) + traceDigits + 2*spanDigits +
 	len(lineTraceID+lineSpanID+lineParentID+lineSampled) + 3*len(endOfLine) + traceDigits + 2*spanDigits
 
-// randomFlag of a traceparent means that the id is random; a proxy must keep it (W3C
-// Trace Context level 2, section 3.2.2.5.2).
+// randomFlag is the bit in the flags of traceparent that marks a random trace id. A
+// proxy must keep it (W3C Trace Context level 2, section 3.2.2.5.2).
 const randomFlag = 0x02
 
-// appendLines writes the context c of a sampled request with span as the sender and
-// above as its parent. No formats mean traceparent.
+// appendLines appends the lines of the formats in. If in is 0, it appends traceparent.
+// c is the received trace context. span is the id of the span that sends the request,
+// above the id of its parent.
 func appendLines(dst []byte, in gate.TraceFormats, c *gate.TraceContext, traceID gate.TraceID, span, above gate.SpanID) []byte {
 	if in == 0 {
 		in = gate.W3C
@@ -71,7 +72,7 @@ func appendLines(dst []byte, in gate.TraceFormats, c *gate.TraceContext, traceID
 	return dst
 }
 
-// appendOthers appends the received fields of the ignored formats, unchanged.
+// appendOthers appends the received fields of all formats except formats, unchanged.
 func appendOthers(dst []byte, formats gate.TraceFormats, fields *gate.TraceFields) []byte {
 	for _, field := range [...]struct {
 		format gate.TraceFormats

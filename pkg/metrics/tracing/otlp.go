@@ -48,7 +48,7 @@ func (e *otlpExporter) Export(ctx context.Context, batch []*SpanData) (int, erro
 
 func (e *otlpExporter) Close() { e.sender.Close() }
 
-// Bits of a span's flags besides those of W3C.
+// Bits of a span's flags that OTLP adds to those of W3C.
 const (
 	flagRemoteKnown = 0x100
 	flagRemote      = 0x200

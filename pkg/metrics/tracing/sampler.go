@@ -7,12 +7,12 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// sampler decides about a trace without a decision.
+// sampler decides whether to sample a trace for which no sender has decided.
 type sampler func(gate.TraceID) bool
 
-// newSampler decides by the low 63 bits of the trace id, like OpenTelemetry, so that
-// services with the same rate make the same decision. The high half is not suitable,
-// because it is zero in 64-bit B3 ids.
+// newSampler decides by the low half of the trace id without its lowest bit, like
+// OpenTelemetry. So services with the same rate make the same decision. The high half
+// is not suitable, because it is zero in a 64-bit B3 id.
 func newSampler(rate float64) sampler {
 	switch {
 	case rate >= 1:
@@ -26,7 +26,7 @@ func newSampler(rate float64) sampler {
 
 func newTraceID() (id gate.TraceID) {
 	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
-	binary.BigEndian.PutUint64(id[8:], rand.Uint64()|1) // never zero; the sampler ignores the lowest bit
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64()|1) // never zero; newSampler ignores the lowest bit
 	return id
 }
 

@@ -8,21 +8,21 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Names of the spans. The first two are Knative's.
+// Names of the spans. The first two names are also Knative's.
 const (
 	nameProxy    = "kn.queueproxy.proxy"
 	nameWait     = "kn.queueproxy.wait"
 	nameUpstream = "kn.queueproxy.upstream"
 )
 
-// Span is a sampled request. All methods of a nil Span do nothing. A Span must not be
-// used concurrently.
+// Span is a sampled request. All methods of a nil Span do nothing. Its methods must not
+// be called concurrently.
 type Span struct {
 	tracer   *Tracer
-	context  SpanContext // of the proxy span
-	parentID gate.SpanID // zero = the gate started the trace
+	context  SpanContext // context of the span of the whole request
+	parentID gate.SpanID // span of the sender; zero = the gate started the trace
 	upstream gate.SpanID
-	lines    []byte // stored in room
+	lines    []byte // Lines returns it; stored in room
 	room     [maxLines]byte
 }
 
@@ -50,11 +50,11 @@ func (t *Tracer) begin(fields *gate.TraceFields, c *gate.TraceContext, id gate.T
 	return s
 }
 
-// Lines returns the field lines, each with its CRLF, that replace the received W3C and
-// B3 fields: in the same formats, with the gate's upstream span as the sender;
-// traceparent if there was none. With Config.Formats, it uses these formats. tracestate
-// is not included, because it is forwarded unchanged. The lines do not change. nil =
-// forward all fields unchanged.
+// Lines returns field lines that replace the received W3C and B3 fields. Each line ends
+// in CRLF. The sender in these lines is the gate's upstream span. The formats are
+// Config.Formats if set, otherwise the received formats, or traceparent if there was
+// none. tracestate is not included, because it is forwarded unchanged. All calls return
+// the same lines. nil = forward all fields unchanged.
 func (s *Span) Lines() []byte {
 	if s == nil {
 		return nil
@@ -62,7 +62,7 @@ func (s *Span) Lines() []byte {
 	return s.lines
 }
 
-// TraceID returns the trace id; zero for a nil Span.
+// TraceID returns the trace id. For a nil Span it is zero.
 func (s *Span) TraceID() gate.TraceID {
 	if s == nil {
 		return gate.TraceID{}
@@ -70,7 +70,8 @@ func (s *Span) TraceID() gate.TraceID {
 	return s.context.TraceID
 }
 
-// End creates the spans and queues them. It never blocks, and keeps no reference to x.
+// End creates the spans of the request and queues them. It never blocks, and it does
+// not keep x.
 func (s *Span) End(x *gate.Record) {
 	if s == nil {
 		return
@@ -95,7 +96,7 @@ func (s *Span) End(x *gate.Record) {
 	s.tracer.spans.addAll(spans)
 }
 
-// span returns a child span of the whole request's span.
+// span returns a child of the span of the whole request.
 func (s *Span) span(id gate.SpanID, name string, from, to time.Duration) SpanData {
 	c := s.context
 	c.SpanID = id
@@ -105,7 +106,8 @@ func (s *Span) span(id gate.SpanID, name string, from, to time.Duration) SpanDat
 	}
 }
 
-// setStatus records the outcome of a failed request, regardless of the status.
+// setStatus sets the status, the flag Failed and the message. A request whose outcome
+// is a failure counts as failed even if its status reports success.
 func (d *SpanData) setStatus(x *gate.Record) {
 	fault := x.Outcome.Meaning().Level >= gate.Warn
 	d.HTTPStatus, d.Failed = x.Status, x.Status >= 500 || fault && x.Status < 400

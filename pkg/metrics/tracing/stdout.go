@@ -11,7 +11,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// lineExporter writes a line of JSON per span, a batch at a time.
+// lineExporter writes each span as one line of JSON, and all lines of a batch in one
+// write.
 type lineExporter struct {
 	out     io.Writer
 	service string

@@ -13,19 +13,19 @@ import (
 
 // Config configures a Tracer.
 type Config struct {
-	Protocol      string       // none (or empty), stdout, zipkin, http/protobuf or grpc
-	Endpoint      string       // for zipkin, http/protobuf and grpc: a URL or host:port
-	Insecure      bool         // host:port without a scheme means plaintext
+	Protocol      string       // "none" or empty, "stdout", "zipkin", "http/protobuf" or "grpc"
+	Endpoint      string       // URL or host:port, for zipkin, http/protobuf and grpc
+	Insecure      bool         // an endpoint without a scheme means plaintext
 	OTLP          otlp.Options // for http/protobuf and grpc
-	SamplingRate  float64      // 0 to 1; for requests without a decision
-	Debug         bool         // sample every request, regardless of decisions
-	IgnoresParent bool         // SamplingRate applies to all requests, regardless of their senders' decisions
+	SamplingRate  float64      // share of sampled requests, 0 to 1, if the sender has not decided
+	Debug         bool         // sample every request, regardless of the sender's decision
+	IgnoresParent bool         // apply SamplingRate to all requests, regardless of the sender's decision
 
-	// Formats are the trace context formats that are read, and written for the
-	// container. Others are forwarded unchanged. 0 = all are read, and the received
-	// ones are written.
+	// Formats are the trace context formats that are read, and that are written for the
+	// container. Fields of other formats are forwarded unchanged. 0 = read all formats,
+	// and write those that were received.
 	Formats       gate.TraceFormats
-	NoPropagation bool // read no format, and forward every field unchanged
+	NoPropagation bool // read no format and forward every field unchanged
 	Resource      otlp.Resource
 
 	LegacyAttributes bool      // use the names of earlier semantic conventions
@@ -33,11 +33,11 @@ type Config struct {
 
 	Output   io.Writer   // for stdout; nil = os.Stdout
 	Exporter Exporter    // used instead of Protocol, Endpoint and Output; may be nil
-	Failed   func(error) // called on a goroutine of the Tracer with errors of sending; may be nil
+	Failed   func(error) // called with the errors of sending, on a goroutine of the Tracer; may be nil
 }
 
-// Tracer starts spans and sends ended ones. A nil Tracer samples nothing. Its methods
-// are safe for concurrent use.
+// Tracer starts spans and sends spans that have ended. A nil Tracer samples nothing.
+// Its methods may be called concurrently.
 type Tracer struct {
 	sampler    sampler
 	noParent   bool
@@ -48,8 +48,8 @@ type Tracer struct {
 	spans      *batcher
 }
 
-// New starts one goroutine, which ends with Close. Without a protocol and an exporter
-// it returns nil. It connects with the first spans.
+// New starts one goroutine, which ends with Close. If c has neither a protocol nor an
+// exporter, New returns nil. The Tracer connects when it sends its first spans.
 func New(c Config) (*Tracer, error) {
 	if c.Exporter != nil {
 		return newTracer(&c, c.Exporter), nil
@@ -101,8 +101,8 @@ func newExporter(c *Config) (Exporter, error) {
 	return nil, fmt.Errorf("unknown protocol: want none, stdout, zipkin, http/protobuf or grpc")
 }
 
-// Start returns the span of a request whose head is complete; nil if it is not sampled,
-// without an allocation. fields may be nil.
+// Start returns the span of a request whose head is complete. If the request is not
+// sampled, it returns nil and does not allocate. fields may be nil.
 //
 // The sender's decision applies, unless Debug or IgnoresParent is set.
 func (t *Tracer) Start(fields *gate.TraceFields) *Span {
@@ -123,7 +123,8 @@ func (t *Tracer) Start(fields *gate.TraceFields) *Span {
 	return t.begin(fields, &c, id)
 }
 
-// context returns the trace context in the formats that are read.
+// context returns the received trace context. It considers only the formats that are
+// read.
 func (t *Tracer) context(fields *gate.TraceFields) gate.TraceContext {
 	switch {
 	case t.isolated || fields == nil:
@@ -144,19 +145,19 @@ func (t *Tracer) context(fields *gate.TraceFields) gate.TraceContext {
 	return counting.Context()
 }
 
-// wall converts an instant of the clock of gate.Record.
+// wall converts a time on the clock of gate.Record to wall-clock time.
 func (t *Tracer) wall(at time.Duration) time.Time { return t.epoch.Add(at) }
 
-// ExportSpan queues a span of another part of the program. It never blocks, and keeps
-// s.
+// ExportSpan queues a span of another part of the program. It never blocks. The caller
+// must not modify s afterwards.
 func (t *Tracer) ExportSpan(s *SpanData) {
 	if t != nil {
 		t.spans.add(s)
 	}
 }
 
-// Dropped returns the number of lost spans: the queue was full, or the collector did
-// not accept them.
+// Dropped returns the number of lost spans. A span is lost if the queue is full, or if
+// the collector does not accept it.
 func (t *Tracer) Dropped() int64 {
 	if t == nil {
 		return 0
@@ -164,8 +165,8 @@ func (t *Tracer) Dropped() int64 {
 	return t.spans.dropped.Load()
 }
 
-// Close sends the queued spans and drops later ones. It returns the error of ctx if
-// that ends first.
+// Close sends the queued spans. Later spans are dropped. If ctx ends first, Close
+// returns the error of ctx.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil

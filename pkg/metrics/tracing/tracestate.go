@@ -5,19 +5,21 @@ import (
 	"slices"
 )
 
-// Limits of a tracestate (W3C Trace Context section 3.3.1). The first is the length
-// that must at least be forwarded; a longer tracestate is not recorded.
+// Limits of a tracestate (W3C Trace Context section 3.3.1). A proxy must forward a
+// tracestate of up to maxTracestate bytes. A longer tracestate is not recorded in
+// spans.
 const (
 	maxTracestate   = 512 // bytes
 	maxMembers      = 32
-	maxMemberKey    = 256 // bytes
-	maxMemberTenant = 241 // bytes, of a key with a vendor
-	maxMemberVendor = 14  // bytes
-	maxMemberValue  = 256 // bytes
+	maxMemberKey    = 256 // maximum length of a key, in bytes
+	maxMemberTenant = 241 // maximum length of the tenant in a key with a vendor, in bytes
+	maxMemberVendor = 14  // maximum length of the vendor, in bytes
+	maxMemberValue  = 256 // maximum length of a value, in bytes
 )
 
-// readTracestate returns the members of a tracestate without the spaces around them, or
-// nothing if one is malformed. It is only recorded; the header is forwarded unchanged.
+// readTracestate returns the members of a tracestate without the spaces around them. If
+// a member is malformed, it returns "". The result is only recorded in spans: the
+// header is forwarded unchanged.
 func readTracestate(v []byte) string {
 	if len(v) == 0 || len(v) > maxTracestate {
 		return ""
@@ -44,8 +46,8 @@ func readTracestate(v []byte) string {
 	return string(text)
 }
 
-// isMemberKey is of section 3.3.1.3.1 as level 1 has it: a tenant begins with
-// a letter too.
+// isMemberKey reports whether key is valid by section 3.3.1.3.1 in level 1. There a
+// tenant must begin with a letter, too.
 func isMemberKey(key []byte) bool {
 	tenant, vendor, found := bytes.Cut(key, []byte{'@'})
 	if !found {
@@ -68,8 +70,8 @@ func isMemberName(name []byte, longest int) bool {
 	return true
 }
 
-// isMemberValue is of section 3.3.1.3.2: printable ASCII without comma and
-// equals sign. The caller has trimmed it.
+// isMemberValue reports whether value is valid by section 3.3.1.3.2: printable ASCII
+// without comma and equals sign. The caller has removed spaces around it.
 func isMemberValue(value []byte) bool {
 	if len(value) == 0 || len(value) > maxMemberValue {
 		return false

@@ -13,7 +13,7 @@ import (
 // zipkinPath is the default path of Zipkin's span endpoint.
 const zipkinPath = "/api/v2/spans"
 
-// zipkinExporter sends lists of spans in Zipkin's JSON format, version 2.
+// zipkinExporter sends lists of spans in version 2 of Zipkin's JSON format.
 type zipkinExporter struct {
 	sender  otlp.Sender
 	service string
@@ -77,12 +77,12 @@ func toZipkin(s *SpanData, local *zipkinEndpoint) zipkinSpan {
 		z.Tags[key] = fmt.Sprint(value)
 	}
 	if s.Failed {
-		z.Tags["error"] = s.Message // the tag that Zipkin shows as a failure
+		z.Tags["error"] = s.Message // Zipkin shows a span with this tag as failed
 	}
 	return z
 }
 
-// zipkinTraceID returns 16 digits for a 64-bit id, otherwise 32.
+// zipkinTraceID returns 16 digits for a 64-bit trace id, and 32 digits for any other.
 func zipkinTraceID(id gate.TraceID) string {
 	if [8]byte(id[:8]) == ([8]byte{}) {
 		return id.String()[16:]

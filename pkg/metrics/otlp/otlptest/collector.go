@@ -24,14 +24,15 @@ type Message struct {
 	Body   []byte // decompressed; gRPC: without the message prefix
 }
 
-// Response is a collector's response. The zero value is success without a body.
+// Response is a response of the collector. The zero value reports success and has no
+// body.
 type Response struct {
 	Status      int // 0 = 200
 	Header      http.Header
-	Body        []byte // gRPC: without the message prefix
+	Body        []byte // for gRPC without the message prefix
 	GRPCStatus  string // "" = 0
 	GRPCMessage string
-	HeadOnly    bool // gRPC: Trailers-Only
+	HeadOnly    bool // gRPC: the response is Trailers-Only
 }
 
 // Collector is a server on loopback.
@@ -43,7 +44,8 @@ type Collector struct {
 	respond  func(context.Context, Message) Response
 }
 
-// HTTP starts a collector for POST requests. A nil respond means success.
+// HTTP starts a collector for POST requests. respond returns its responses; nil =
+// always success.
 func HTTP(t testing.TB, respond func(context.Context, Message) Response) *Collector {
 	c := newCollector(respond)
 	c.Start()
@@ -51,7 +53,7 @@ func HTTP(t testing.TB, respond func(context.Context, Message) Response) *Collec
 	return c
 }
 
-// GRPC starts a collector with HTTP/2 in plaintext only.
+// GRPC starts a collector that speaks only HTTP/2 in plaintext.
 func GRPC(t testing.TB, respond func(context.Context, Message) Response) *Collector {
 	c := newCollector(respond)
 	c.isGRPC = true
@@ -60,7 +62,7 @@ func GRPC(t testing.TB, respond func(context.Context, Message) Response) *Collec
 	return c
 }
 
-// GRPCOverTLS starts a collector with HTTP/2 over TLS only.
+// GRPCOverTLS starts a collector that speaks only HTTP/2 over TLS.
 func GRPCOverTLS(t testing.TB) *Collector {
 	c := newCollector(nil)
 	c.isGRPC = true
@@ -78,18 +80,18 @@ func newCollector(respond func(context.Context, Message) Response) *Collector {
 }
 
 func (c *Collector) stop() {
-	c.end() // net/http does not notice the end of a connection on which more than a request has arrived
+	c.end() // needed because net/http does not notice a disconnected client that has sent more than one request
 	c.CloseClientConnections()
 	c.Close()
 }
 
-// Hang responds when the client has disconnected or the test has ended.
+// Hang does not respond until the client has disconnected or the test has ended.
 func Hang(ctx context.Context, _ Message) Response {
 	<-ctx.Done()
 	return Response{Status: http.StatusServiceUnavailable}
 }
 
-// Next returns the next message.
+// Next waits for the next message and returns it.
 func (c *Collector) Next(t testing.TB) Message {
 	t.Helper()
 	select {

@@ -3,18 +3,18 @@ package names
 
 import "strings"
 
-// Resource is the family that represents the resource in Prometheus. Omit it where the
-// protocol has resources.
+// Resource is the Prometheus metric that describes the resource. Do not send it over a
+// protocol that has resources.
 const Resource = "target_info"
 
 // StatusCode is the only numeric attribute.
 const StatusCode = "http.response.status_code"
 
-// Scope is the label that represents the instrumentation scope in Prometheus.
+// Scope is the Prometheus label that names the instrumentation scope.
 const Scope = "otel_scope_name"
 
-// Metric returns the OTLP name of a family: Knative's OTLP name if it has one,
-// otherwise the name in Prometheus.
+// Metric returns the OTLP name of a metric family: the OTLP name that Knative uses, if
+// there is one, otherwise its name in Prometheus.
 func Metric(family string) string {
 	if !strings.HasPrefix(family, "http_") && !strings.HasPrefix(family, "kn_") {
 		return family
@@ -22,8 +22,8 @@ func Metric(family string) string {
 	return dotted(strings.TrimSuffix(strings.TrimSuffix(family, "_seconds"), "_bytes"))
 }
 
-// Attribute returns the OTLP name of a label. Names of the semantic conventions have
-// dots.
+// Attribute returns the OTLP name of a label. In the semantic conventions such names
+// have dots.
 func Attribute(label string) string {
 	switch group, _, _ := strings.Cut(label, "_"); group {
 	case "http", "kn", "network", "url":
@@ -32,13 +32,14 @@ func Attribute(label string) string {
 	return label
 }
 
-// dotted inserts the dots of the semantic conventions, which separate elements and not
-// words.
+// dotted replaces those underscores that the semantic conventions write as dots. An
+// underscore within an element of the name stays.
 func dotted(name string) string { return elements.Replace(name) }
 
 var elements = strings.NewReplacer("status_code", "status_code", "active_requests", "active_requests", "_", ".")
 
-// Unit returns the unit (UCUM) from the suffix of a family name; empty if it has none.
+// Unit returns the unit (UCUM) that the suffix of a family name stands for; empty if
+// there is no such suffix.
 func Unit(family string) string {
 	name := strings.TrimSuffix(family, "_total")
 	switch {
