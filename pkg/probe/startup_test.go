@@ -59,8 +59,8 @@ func TestRealStartUpsAreNoticedAndMeasured(t *testing.T) {
 	}
 }
 
-// startOne starts a container and returns how long after it began to listen a waiting
-// caller was told that it is ready, and the number of attempts.
+// startOne starts a container. late is the time from its first listening until a waiting
+// caller learned that it is ready, attempts the number of checks until then.
 func startOne(t *testing.T, prober func(port int) check.Checker, wait time.Duration) (late time.Duration, attempts uint64) {
 	port := checktest.RefusingPort(t)
 	s := Spec{Container: "app", Checker: prober(port), Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1}

@@ -212,8 +212,9 @@ type polled struct {
 
 const pollerVariable = "QUEUEGATE_E2E_POLLER"
 
-// startPoller starts the poller in a separate process, which measures its CPU time, and
-// lets b listen after startup. The returned function waits for the result.
+// startPoller starts the poller in a separate process, which measures its own CPU time.
+// b begins to listen when the time startup has passed. The returned function waits for
+// the result.
 func startPoller(t *testing.T, kind string, b *app, startup time.Duration) func() polled {
 	t.Helper()
 	self, err := os.Executable()

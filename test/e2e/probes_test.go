@@ -141,7 +141,7 @@ func TestNetworkProbeWithoutHashGets400(t *testing.T) {
 	k.unseen("a probe")
 }
 
-func TestOtherProbeHeadersAreTraffic(t *testing.T) {
+func TestFieldsThatOnlyResembleThoseOfProbesAreTraffic(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, fields := range [][]string{

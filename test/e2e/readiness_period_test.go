@@ -134,7 +134,7 @@ func TestWithAPeriodASingleFailureIsIgnored(t *testing.T) {
 	g.changed("user-container: unknown > ready")
 }
 
-func TestSuccessThresholdCountsAcrossProbers(t *testing.T) {
+func TestReadinessNeedsSuccessThresholdSuccessesInARow(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		probe     string

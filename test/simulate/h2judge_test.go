@@ -283,7 +283,10 @@ func (c *h2Client) lost2(reset bool) {
 		case c.run.settings.descriptors > 0: // idle connections are reclaimed
 		case c.leftAt > 0 && c.link.firstAt+c.slack() >= c.leftAt: // the first bytes arrived after the shutdown had nothing to wait for
 		case c.ending && !c.end.settled && (c.link.firstAt == 0 || c.link.firstAt-c.link.connectedAt+c.slack() >= 100*millisecond || c.run.h2Drips(500) > second): // the first bytes took too long
-		case c.link.shutAt > 0 && c.link.closedAt-c.link.shutAt >= 9*second-c.kernel.maxDelay: // the request began before its client had read GOAWAY; a shutdown ends 10 s after the first GOAWAY, which is at most 1 s earlier
+		// The request began before its client had read GOAWAY. A shutdown ends 10 s after
+		// the first GOAWAY, and the link was half-closed at most 1 s after that GOAWAY, so
+		// 9 s remain.
+		case c.link.shutAt > 0 && c.link.closedAt-c.link.shutAt >= 9*second-c.kernel.maxDelay:
 		case c.run.h2SlowHeads():
 		case q.badHead != "" || q.probe:
 			if patient {

@@ -70,7 +70,7 @@ func TestStatusesAreDecodedFromTheFirstFieldOfAResponse(t *testing.T) {
 	}
 }
 
-func TestOnlyAStampIsAnEvent(t *testing.T) {
+func TestOnlyADataLineWithADecimalTimestampIsParsed(t *testing.T) {
 	if stamp, ok := parseStamp([]byte("data: 1234567890123")); !ok || stamp != 1234567890123 {
 		t.Fatalf("got %d, %v", stamp, ok)
 	}

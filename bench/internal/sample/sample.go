@@ -265,7 +265,8 @@ func (w *Writer) Latency(l Latency) error { return w.line(kindLatency, l) }
 // Note writes a note.
 func (w *Writer) Note(n Note) error { return w.line(kindNote, n) }
 
-// line writes an object with at least one member, if it passes its check.
+// line checks l and writes it as one JSON object with its kind as the first member. l
+// must have at least one other member.
 func (w *Writer) line(kind string, l line) error {
 	if err := l.check(); err != nil {
 		return fmt.Errorf("writing %s: %w", kind, err)

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// convert returns the metrics of a message by name. They count from 3 to 5 ns
-// after 1970.
+// convert returns the metrics of a message by name. The message covers the time from
+// 3 ns to 5 ns since 1970.
 func convert(t *testing.T, gather Gather) (map[string]*metricspb.Metric, error) {
 	t.Helper()
 	p := &Pusher{cfg: Config{Gather: gather}, start: time.Unix(0, 3)}

@@ -165,7 +165,9 @@ func (p *sidePort) release() {
 	}()
 }
 
-// finish ends Run after release: idle HTTP/1 connections stay open for handoverIdle.
+// finish waits for release, then until no client is connected, at most for handoverIdle
+// or the quiet period of a drain, whichever is longer. Then it shuts the server down,
+// which ends Run.
 func (h *handover) finish(ctx context.Context) error {
 	a := h.app
 	select {

@@ -185,7 +185,7 @@ func TestTheLogLevelDefaultsToTheLoggingConfiguration(t *testing.T) {
 	}
 }
 
-func TestCipherSuitesAndCurvesHaveTheirNamesInGo(t *testing.T) {
+func TestCipherSuitesAndCurvesAreNamedAsInGo(t *testing.T) {
 	for _, suite := range tls.CipherSuites() {
 		cfg := mustLoad(t, nil, map[string]string{"QUEUE_PROXY_TLS_CIPHER_SUITES": suite.Name})
 		if !slices.Equal(cfg.TLS.CipherSuites, []uint16{suite.ID}) {

@@ -157,7 +157,8 @@ var (
 			d, ok := parseDuration(text)
 			return d, ok && (d == 0 || d >= 10*time.Millisecond)
 		})
-	// waitTime is long enough that a client is not told all the time that it waits.
+	// waitTime is the kind of WAIT_KEEPALIVE and WAIT_PAGE. Its minimum keeps the gate
+	// from sending messages to waiting clients all the time.
 	waitTime = durationKind("DURATION", "a duration of 100ms or more such as 15s or 300ms, or plain seconds, or 0 for off",
 		time.Duration.String, func(text string) (time.Duration, bool) {
 			d, ok := parseDuration(text)

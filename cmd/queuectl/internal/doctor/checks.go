@@ -394,7 +394,9 @@ func (e *examination) ports() {
 	}
 }
 
-// linked are the settings whose variables a service link could set.
+// linked are the names of settings without their suffix _PORT. The service link of a
+// Service with such a name (upper case, - as _) sets that setting: Kubernetes adds
+// _PORT.
 var linked = []string{"QUEUE_SERVING", "QUEUE_SERVING_TLS", "USER", "ADMIN", "AUTOSCALER_METRICS", "METRICS", "STATUS", "PROFILING", "APP_PROBE"}
 
 // serviceLinks reports Services whose service links have the names of settings.

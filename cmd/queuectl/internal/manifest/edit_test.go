@@ -182,8 +182,8 @@ func TestTheGateFollowsAChangedPortOfTheApplication(t *testing.T) {
 	}
 }
 
-// Each text of a record is used once, even if many containers have its name.
-func TestARecordCannotMakeAFileGrow(t *testing.T) {
+// Many containers may have the same name, but only one of them gets the text.
+func TestUninjectRestoresATextOfTheRecordAtMostOnce(t *testing.T) {
 	probe := strings.Repeat("x", 100_000)
 	var text strings.Builder
 	text.WriteString("kind: Pod\nmetadata:\n  name: a\n  annotations:\n    " + Annotation + `: '{"was":{"a/readinessProbe":"readinessProbe: ` + probe +
