@@ -29,22 +29,23 @@ const index = `queuegate demo container
 /healthz         ok
 `
 
-// container serves the demo's endpoints. When its stopping context is
-// cancelled, it ends endless responses: event streams and WebSockets.
+// container serves the demo's endpoints. It ends endless responses, which are event
+// streams and WebSockets, when its context stopping is cancelled.
 type container struct {
 	stopping context.Context
 	tunnels  sync.WaitGroup
 }
 
-// endpoints are the endpoints with a fixed path.
+// endpoints are the endpoints that have a fixed path.
 var endpoints = map[string]func(*container, http.ResponseWriter, *http.Request) error{
 	"/delay": (*container).delay, "/stream": (*container).stream, "/events": (*container).events,
 	"/bytes": (*container).bytes, "/upload": (*container).upload, "/hints": (*container).hints,
 	"/fail": (*container).fail, "/ws": (*container).webSocket,
 }
 
-// ServeHTTP dispatches on the decoded path. It does not use ServeMux, which would
-// redirect targets with // or dot segments that /echo should show.
+// ServeHTTP selects the endpoint by the decoded path. It does not use ServeMux, because
+// ServeMux redirects targets with // or dot segments, and /echo should show such
+// targets.
 func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch path := r.URL.Path; {
@@ -66,7 +67,8 @@ func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// waitTunnels returns when all WebSockets have ended, or with ctx's error.
+// waitTunnels waits until all WebSockets have ended. If ctx ends first, it returns
+// ctx's error.
 func (c *container) waitTunnels(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
@@ -81,16 +83,16 @@ func (c *container) waitTunnels(ctx context.Context) error {
 	}
 }
 
-// badValue is an invalid parameter. A handler returns it only before it has written
-// anything; the client gets a 400.
+// badValue is an invalid parameter. A handler returns it before it has written
+// anything, and the client gets a 400.
 type badValue struct{ name, value, want string }
 
 func (e *badValue) Error() string {
 	return fmt.Sprintf("%s=%q: want %s", e.name, e.value, e.want)
 }
 
-// queryInt returns the named decimal parameter, or absent if it is missing. Values
-// outside 0 to most are a badValue.
+// queryInt returns the decimal parameter name. If the parameter is missing, it returns
+// absent. A value below 0 or above most is a badValue.
 func queryInt(r *http.Request, name string, absent, most int64) (int64, error) {
 	value, there, err := query(r, name)
 	if err != nil || !there {
@@ -103,8 +105,9 @@ func queryInt(r *http.Request, name string, absent, most int64) (int64, error) {
 	return int64(n), nil
 }
 
-// queryWord returns the named parameter, or the first of the accepted words if it is
-// missing. Other words are a badValue.
+// queryWord returns the parameter name, which must be one of the accepted words. If the
+// parameter is missing, it returns the first accepted word. Any other word is a
+// badValue.
 func queryWord(r *http.Request, name string, accepted ...string) (string, error) {
 	value, there, err := query(r, name)
 	switch {
@@ -118,8 +121,8 @@ func queryWord(r *http.Request, name string, accepted ...string) (string, error)
 	return value, nil
 }
 
-// query returns a parameter. A query that does not parse is a badValue, not a missing
-// parameter.
+// query returns a parameter. If the query does not parse, the error is a badValue; the
+// parameter does not count as missing.
 func query(r *http.Request, name string) (value string, there bool, err error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -25,7 +25,7 @@ func (c *container) echo(w http.ResponseWriter, r *http.Request) error {
 		return &badValue{"as", as, "text or body"}
 	}
 	control := http.NewResponseController(w)
-	// HTTP/2 is always full duplex and returns an error.
+	// EnableFullDuplex returns an error over HTTP/2, which is always full duplex.
 	_ = control.EnableFullDuplex()
 	if as == "body" {
 		if kind := r.Header.Get("Content-Type"); kind != "" {
@@ -67,7 +67,7 @@ func (c *container) echo(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// writeFields writes one line per field value, sorted by name, without the field named
+// writeFields writes one line per field value, sorted by name. It omits the field named
 // except.
 func writeFields(to *strings.Builder, fields http.Header, except string) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -80,7 +80,8 @@ func writeFields(to *strings.Builder, fields http.Header, except string) {
 	}
 }
 
-// delay responds after ms milliseconds, or not at all if the client has disconnected.
+// delay responds after ms milliseconds. It does not respond if the client has
+// disconnected.
 func (c *container) delay(w http.ResponseWriter, r *http.Request) error {
 	ms, err := queryInt(r, "ms", 500, mostMillis)
 	if err != nil {
@@ -117,8 +118,8 @@ func (c *container) upload(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// hints sends 103 Early Hints (RFC 8297) at once, except over HTTP/1.0, and the
-// response after ms milliseconds.
+// hints sends 103 Early Hints (RFC 8297) at once, except over HTTP/1.0. It sends the
+// final response after ms milliseconds.
 func (c *container) hints(w http.ResponseWriter, r *http.Request) error {
 	ms, err := queryInt(r, "ms", 500, mostMillis)
 	if err != nil {
@@ -162,7 +163,7 @@ func (s *pattern) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flushing flushes after each write.
+// flushing is a writer that flushes after each write.
 type flushing struct {
 	w       io.Writer
 	control *http.ResponseController
@@ -176,7 +177,7 @@ func (f flushing) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// cutOn aborts the connection after an error, so that the client cannot mistake a
+// cutOn aborts the connection if err is not nil, so that the client cannot mistake a
 // truncated response for a complete one.
 func cutOn(err error) {
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// shutdownTimeout is the maximum time for requests in progress after the first SIGTERM
-// or SIGINT.
+// shutdownTimeout is the maximum time that requests in progress get after the first
+// SIGTERM or SIGINT.
 const shutdownTimeout = 10 * time.Second
 
 type settings struct {
@@ -36,7 +36,8 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// After the first signal the default action is restored: a second one kills.
+	// After the first signal, restore the default action, so that a second signal kills
+	// the process.
 	context.AfterFunc(ctx, stop)
 	if err := run(ctx, cfg, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -44,8 +45,8 @@ func main() {
 	}
 }
 
-// parseSettings reads flags, and PORT if no flag sets the port. Usage and -h are
-// written to help; an error names the setting and its value.
+// parseSettings reads the flags. It reads PORT if no flag sets the port. It writes the
+// usage, also for -h, to help. An error names the setting and its value.
 func parseSettings(args []string, getenv func(string) string, help io.Writer) (settings, error) {
 	var cfg settings
 	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
@@ -85,8 +86,8 @@ func parseSettings(args []string, getenv func(string) string, help io.Writer) (s
 	return cfg, errors.Join(problems...)
 }
 
-// run serves until ctx ends, then waits for requests in progress for up to
-// shutdownTimeout. It writes to out where it listens and how it ended.
+// run serves until ctx ends. Then it waits up to shutdownTimeout for requests in
+// progress. It writes to out on which address it listens and how it ended.
 func run(ctx context.Context, cfg settings, out io.Writer) error {
 	if cfg.startDelay > 0 {
 		fmt.Fprintf(out, "demo: listening in %v\n", cfg.startDelay)

@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// stream responds with n lines, one chunk each, ms milliseconds apart; the first
-// immediately.
+// stream responds with n lines, one chunk per line. It sends the first line at once,
+// and each further line ms milliseconds later.
 func (c *container) stream(w http.ResponseWriter, r *http.Request) error {
 	n, ms, err := schedule(r, 10, 200)
 	if err != nil {
@@ -29,9 +29,9 @@ func (c *container) stream(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// events responds with n server-sent events, ms milliseconds apart; n=0 means until the
-// client disconnects or the container stops. With after, the head is sent that many
-// milliseconds later, as by a model server with a long queue.
+// events responds with n server-sent events, one every ms milliseconds. n=0 means until
+// the client disconnects or the container stops. The parameter after delays the head by
+// that many milliseconds, like a model server with a long queue.
 func (c *container) events(w http.ResponseWriter, r *http.Request) error {
 	n, ms, err := schedule(r, 10, 1000)
 	if err != nil {

@@ -7,19 +7,20 @@ import (
 	"github.com/coder/websocket"
 )
 
-// maxMessage limits the memory of a WebSocket.
+// maxMessage is the maximum size of a message in bytes. It limits the memory of a
+// WebSocket.
 const maxMessage = 64 << 20
 
-// webSocket accepts a WebSocket handshake, whose origin it does not check, and
-// echoes every message in one frame until the client closes. When the container
-// stops it announces the close with 1001.
+// webSocket accepts a WebSocket handshake, with any origin. It echoes every message in
+// one frame until the client closes. When the container stops, it sends a close frame
+// with status 1001.
 func (c *container) webSocket(w http.ResponseWriter, r *http.Request) error {
-	// Count it before the server stops counting the connection.
+	// Count the tunnel before the server stops counting its connection.
 	c.tunnels.Add(1)
 	defer c.tunnels.Done()
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
-		return nil // the reply describes the problem of the handshake
+		return nil // Accept has already sent a response that describes the problem
 	}
 	defer conn.CloseNow()
 	conn.SetReadLimit(maxMessage)

@@ -46,15 +46,15 @@ settings. Exit code 1 if there is an error, with --strict also if there is a war
 				}
 			}
 			if len(args) > 0 {
-				// NetworkPolicies need a permission that not every user with
-				// access to pods has.
+				// Reading NetworkPolicies needs a permission that some users with
+				// access to pods do not have.
 				if text, err := k.kubectl().Get(c.Context(), "networkpolicies"); err != nil {
 					fmt.Fprintln(c.ErrOrStderr(), "queuectl: NetworkPolicies are not checked:", err)
 				} else if err := objects.Add(string(text)); err != nil {
 					return err
 				}
-				// Also get the Services of the namespace, which may send
-				// traffic to the gate or set service links.
+				// The Services of the namespace may send traffic to the gate or set
+				// service links, so get them too.
 				for _, get := range [][]string{args, {"services"}} {
 					text, err := k.kubectl().Get(c.Context(), get...)
 					if err != nil {

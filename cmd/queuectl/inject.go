@@ -17,14 +17,14 @@ import (
 	"github.com/queuegate/queuegate/cmd/queuectl/internal/manifest"
 )
 
-// rewriting has the flags and steps shared by inject and uninject.
+// rewriting has the flags and the steps that inject and uninject share.
 type rewriting struct {
 	paths     []string
 	recursive bool
 	diff      bool
 	write     bool
 	strict    bool
-	gates     bool // fail if an object is left unchanged and no manifest has a gate
+	gates     bool // fail if an object was left unchanged and no manifest has a gate
 }
 
 func (r *rewriting) flags(c *cobra.Command) {
@@ -169,7 +169,7 @@ func (r *rewriting) print(w io.Writer, before, after []manifest.File) error {
 	return nil
 }
 
-// writeFile keeps the file's mode.
+// writeFile writes f and keeps the mode of the file.
 func writeFile(f manifest.File) error {
 	info, err := os.Stat(f.Name)
 	if err != nil {
@@ -178,7 +178,7 @@ func writeFile(f manifest.File) error {
 	return os.WriteFile(f.Name, []byte(f.Text), info.Mode().Perm())
 }
 
-// separator returns the separator between the documents of two files.
+// separator returns the text between the documents of two concatenated files.
 func separator(before, after string) string {
 	s := ""
 	if !strings.HasSuffix(before, "\n") {
@@ -192,7 +192,7 @@ func separator(before, after string) string {
 
 const stdinName = "stdin"
 
-// readFiles reads files, directories and stdin ("-").
+// readFiles reads files and directories; the path "-" means stdin.
 func readFiles(paths []string, recursive bool, stdin io.Reader) (files []manifest.File, err error) {
 	if len(paths) == 0 {
 		return nil, usageError{errors.New("-f: which file, directory, or - for stdin?")}

@@ -1,7 +1,6 @@
-// Command queuectl is the tool for people and pipelines that work with the
-// gate: it adds the gate to manifests and removes it, probes and watches
-// running gates, and reports problems of a manifest or a pod. See
-// docs/queuectl.md.
+// Command queuectl is a tool for people and pipelines that work with the gate. It adds
+// the gate to manifests and removes it. It probes and watches running gates. It reports
+// problems of a manifest or a pod. See docs/queuectl.md.
 package main
 
 import (
@@ -22,11 +21,11 @@ var (
 
 // Exit codes.
 const (
-	exitFailed = 1 // the action failed, or the result is negative
+	exitFailed = 1 // the command failed, or its result is negative
 	exitUsage  = 2
 )
 
-// errSaid is an error that has been reported.
+// errSaid is returned after the error was already printed.
 var errSaid = errors.New("reported")
 
 // usageError is a wrong flag or argument.

@@ -87,7 +87,8 @@ answer is one that they take as yes: 0 yes, 1 no. A pod is reached through kubec
 	return c
 }
 
-// gateURL completes an abbreviated URL.
+// gateURL completes an address to a URL. The scheme, the host and the port may be
+// missing.
 func gateURL(where string, port int) (*url.URL, error) {
 	if where == "" {
 		where = "127.0.0.1"

@@ -73,7 +73,7 @@ them is in its log, in the metric queuegate_settings_error and on its status pag
 	return c
 }
 
-// readSettings splits arguments into objects (KIND/NAME) and settings.
+// readSettings separates arguments into objects (KIND/NAME) and settings.
 func readSettings(args []string) (objects []string, settings []manifest.Setting, err error) {
 	seen := map[string]bool{}
 	for _, arg := range args {
@@ -95,7 +95,8 @@ func readSettings(args []string) (objects []string, settings []manifest.Setting,
 	return objects, settings, nil
 }
 
-// shellWords joins words and quotes them for a POSIX shell where necessary.
+// shellWords joins words to a command line. It quotes words for a POSIX shell where
+// necessary.
 func shellWords(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

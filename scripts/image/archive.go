@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// write writes an image to an archive, and its bills of materials and
-// provenance to files in the same directory. It returns the archive's path.
+// write writes an image to an archive. It writes the image's bills of materials and
+// provenance to files in the same directory. It returns the path of the archive.
 func (i *image) write(dir string, tag name.Tag) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
@@ -39,9 +39,9 @@ func (i *image) write(dir string, tag name.Tag) (string, error) {
 	return archive, pack(archive, temporary)
 }
 
-// layout writes the image with its name in annotations, as containerd and
-// others expect, and its referrers without a name, because they are found by
-// their subject.
+// layout writes the image and its referrers as an OCI layout. The image's name is in
+// annotations, as containerd and others expect. Referrers have no name, because clients
+// find them by their subject.
 func (i *image) layout(dir string, tag name.Tag) error {
 	l, err := layout.Write(dir, empty.Index)
 	if err != nil {
@@ -62,8 +62,7 @@ func (i *image) layout(dir string, tag name.Tag) error {
 	return nil
 }
 
-// pack writes a tar file of the files below dir; the same files give the same
-// bytes.
+// pack writes a tar file of the files below dir. The same files give the same bytes.
 func pack(archive, dir string) (err error) {
 	file, err := os.Create(archive)
 	if err != nil {
@@ -75,7 +74,7 @@ func pack(archive, dir string) (err error) {
 		}
 	}()
 	w := tar.NewWriter(file)
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error { // in lexical order
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error { // WalkDir visits files in lexical order
 		if err != nil || path == dir {
 			return err
 		}

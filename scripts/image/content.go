@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	// user is numeric: with runAsNonRoot the kubelet rejects an image whose
-	// user is a name, because it cannot tell whether that is root.
+	// user is a number: if the user of an image is a name, the kubelet rejects the
+	// image with runAsNonRoot, because it cannot tell whether the user is root.
 	user      = "65532:65532"
 	search    = "/usr/local/bin:/usr/bin:/bin"
 	binDir    = "/usr/local/bin/"
 	rootsFile = "/etc/ssl/certs/ca-certificates.crt"
 )
 
-// platforms are the platforms of each index.
+// platforms are the platforms for which an image is built.
 var platforms = []v1.Platform{
 	{OS: "linux", Architecture: "amd64"},
 	{OS: "linux", Architecture: "arm64"},
 }
 
-// A program has its own image.
+// A program is a program that has its own image.
 type program struct {
-	name   string // of the binary, and of the archive
-	suffix string // of the image's name
+	name   string // name of the binary and of the archive
+	suffix string // suffix of the image's name
 	title  string
 	about  string
 	ports  []int
-	roots  bool // it is a TLS client and needs certificate authorities
+	roots  bool // the program is a TLS client, so its image needs certificate authorities
 }
 
 var programs = []program{
@@ -38,7 +38,7 @@ var programs = []program{
 		name: "queue", title: "queuegate",
 		about: "Request gate that stands in front of a serverless container in its own pod",
 		ports: []int{8012, 8022, 8112, 9090, 9091},
-		roots: true, // for collectors of traces and metrics
+		roots: true, // for TLS connections to collectors of traces and metrics
 	},
 	{
 		name: "demo", suffix: "-demo", title: "queuegate-demo",
@@ -47,12 +47,12 @@ var programs = []program{
 	},
 }
 
-// A release describes the sources of an image.
+// A release describes the sources from which images are built.
 type release struct {
 	version, commit string
-	revision, fips  string  // as in binary.Source
-	builder         string  // URI
-	time            v1.Time // of the commit: all times in the image
+	revision, fips  string  // fields of binary.Source
+	builder         string  // URI of the build platform
+	time            v1.Time // time of the commit, which is the time of all files in the image
 }
 
 func (p program) labels(r release) map[string]string {
@@ -73,7 +73,7 @@ func (p program) source(root string, r release) binary.Source {
 	}
 }
 
-// config returns the image configuration for runtimes.
+// config returns the part of the image configuration that runtimes use.
 func (p program) config(r release) v1.Config {
 	ports := map[string]struct{}{}
 	for _, port := range p.ports {

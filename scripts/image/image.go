@@ -18,7 +18,7 @@ import (
 	"github.com/queuegate/queuegate/scripts/image/binary"
 )
 
-// An image is one program for all platforms.
+// An image is the image of one program, for all platforms.
 type image struct {
 	program    program
 	index      v1.ImageIndex
@@ -26,7 +26,7 @@ type image struct {
 	provenance provenance
 }
 
-// assemble builds the program for each platform and combines the images.
+// assemble builds the program for each platform and combines the results to an index.
 func assemble(root string, p program, r release) (*image, error) {
 	labels := p.labels(r)
 	all := &image{program: p, index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}
@@ -88,7 +88,7 @@ func single(p program, platform v1.Platform, r release, built []byte) (v1.Image,
 	return mutate.ConfigFile(made, file)
 }
 
-// layer returns a layer with a file that belongs to root, and its directories.
+// layer returns a layer with one file and its parent directories. All belong to root.
 func layer(name string, content []byte, mode int64, created v1.Time) (v1.Layer, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)

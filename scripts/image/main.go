@@ -18,7 +18,7 @@ type settings struct {
 	root, out string
 	image     name.Tag
 	push      *name.Tag // nil = do not push
-	roots     string    // write the certificate authorities to this file, and do nothing else
+	roots     string    // if set, only write the certificate authorities to this file
 	release   release
 }
 
@@ -115,8 +115,7 @@ func run(cfg settings, out io.Writer) error {
 	return nil
 }
 
-// withSuffix returns the same tag of the repository with suffix appended to its
-// name.
+// withSuffix appends suffix to the name of the repository and keeps the tag.
 func withSuffix(tag name.Tag, suffix string) (name.Tag, error) {
 	return name.NewTag(tag.Repository.Name() + suffix + ":" + tag.TagStr())
 }

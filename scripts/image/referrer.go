@@ -13,14 +13,15 @@ import (
 
 const bomType = types.MediaType("application/vnd.cyclonedx+json")
 
-// A bom is the software bill of materials of one program on one platform.
+// A bom is the software bill of materials of one program for one platform.
 type bom struct {
 	platform v1.Platform
 	text     []byte
-	artifact v1.Image // refers to the platform's image
+	artifact v1.Image // its subject is the image of that platform
 }
 
-// describe reads the modules of a program from its binary.
+// describe returns the bill of materials of a program. It reads the modules from the
+// binary.
 func describe(s binary.Source, platform v1.Platform, program []byte, of v1.Image) (bom, error) {
 	text, err := binary.Bill(s, program)
 	if err != nil {
@@ -34,22 +35,22 @@ func describe(s binary.Source, platform v1.Platform, program []byte, of v1.Image
 	return bom{platform: platform, text: text, artifact: artifact}, err
 }
 
-// referrer returns an artifact of one layer that refers to subject.
+// referrer returns an artifact with one layer, whose subject is subject.
 func referrer(text []byte, mediaType types.MediaType, subject v1.Descriptor) (v1.Image, error) {
 	artifact, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), static.NewLayer(text, mediaType))
 	if err != nil {
 		return nil, err
 	}
-	artifact = mutate.ConfigMediaType(artifact, mediaType) // the type of the artifact
+	artifact = mutate.ConfigMediaType(artifact, mediaType) // this is the type of the artifact
 	return mutate.Subject(artifact, subject).(v1.Image), nil
 }
 
 const provenanceType = types.MediaType("application/vnd.in-toto+json")
 
-// provenance is the SLSA provenance of one program on all platforms.
+// provenance is the SLSA provenance of one program for all platforms.
 type provenance struct {
 	text     []byte
-	artifact v1.Image // refers to the index
+	artifact v1.Image // its subject is the index
 }
 
 // referrers returns the artifacts that refer to the image.
@@ -60,7 +61,7 @@ func (i *image) referrers() (all []v1.Image) {
 	return append(all, i.provenance.artifact)
 }
 
-// attest creates the provenance of an index and of its images.
+// attest creates the provenance of an index and of the images in it.
 func attest(p program, root string, r release, programs [][]byte, of v1.ImageIndex) (provenance, error) {
 	index, err := partial.Descriptor(of)
 	if err != nil {

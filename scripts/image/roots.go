@@ -7,13 +7,13 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// roots returns Mozilla's certificate authorities, except those that are
-// trusted under conditions that a PEM file cannot express.
+// roots returns Mozilla's certificate authorities in PEM. It omits an authority that is
+// trusted only under conditions, because PEM cannot express conditions.
 func roots() []byte {
 	var text bytes.Buffer
 	for root := range bundle.Roots() {
 		if root.Constraint == nil {
-			_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // writes to memory
+			_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // no error, because it writes to memory
 		}
 	}
 	return text.Bytes()

@@ -1,7 +1,7 @@
-// Run starts the demo container and the gate in front of it, prints commands to
-// try once the gate responds, and on the first signal stops both: the gate
-// first, so that its accepted requests can complete.
+// Run starts the demo container and the gate in front of it. When the gate responds, it
+// prints commands to try. On the first signal it stops both. It stops the gate first,
+// so that requests that the gate has accepted can complete.
 //
-// Both are killed when run ends for any reason. If one of them exits, run stops
-// the other and exits with 1.
+// If one of the two exits, Run stops the other and exits with 1. Both are killed when
+// Run itself ends for any reason.
 package main

@@ -16,18 +16,18 @@ import (
 	"time"
 )
 
-// The kernel sends the death signal of a child when the thread that started it
-// ends: lock main to the thread that lives as long as the process.
+// The kernel sends the death signal of a child when the thread that started the child
+// ends. So lock main to the main thread, which lives as long as the process.
 func init() { runtime.LockOSThread() }
 
 const (
 	startTimeout  = 15 * time.Second
-	preferredPort = "8080" // of the demo container, if no flag sets one
+	preferredPort = "8080" // port of the demo container if no flag sets one
 )
 
 type settings struct {
-	gate, demo     string // binaries
-	port, userPort string // userPort "": preferredPort, or a free one
+	gate, demo     string // paths of the binaries
+	port, userPort string // userPort "" = preferredPort or a free port
 }
 
 func main() {
@@ -40,7 +40,7 @@ func main() {
 
 	// SIGHUP is sent when the terminal is closed.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	// A second signal ends run, and with it both children, immediately.
+	// After the first signal, a second one ends run at once, and with it both children.
 	context.AfterFunc(ctx, stop)
 	if err := run(ctx, cfg, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
@@ -48,8 +48,8 @@ func main() {
 	}
 }
 
-// run returns nil after ctx ended and both processes stopped. It returns an
-// error if a port is in use, or if a process exits or does not respond.
+// run starts both processes, and stops them when ctx ends. Then it returns nil. It
+// returns an error if a port is in use, or if a process exits or does not respond.
 func run(ctx context.Context, cfg settings, out, logs io.Writer) error {
 	if err := free("PORT", "", cfg.port); err != nil {
 		return err
@@ -105,9 +105,9 @@ The gate is up, the demo container behind it. Try, in another terminal:
 %[1]s/ lists what else the container can do. Ctrl-C stops both.
 `
 
-// gateEnvironment adds the gate's port, and a drain without quiet period,
-// because 30 s after Ctrl-C would be too long. Variables set by the caller take
-// precedence.
+// gateEnvironment returns the environment of the gate. It sets the gate's port. It also
+// disables the quiet period of the drain, because 30 s after Ctrl-C would be too long.
+// Variables that the caller has set take precedence.
 func gateEnvironment(cfg settings) []string {
 	env := append(os.Environ(), "QUEUE_SERVING_PORT="+cfg.port)
 	if os.Getenv("DRAIN_QUIET_SECONDS") == "" {
@@ -116,8 +116,8 @@ func gateEnvironment(cfg settings) []string {
 	return env
 }
 
-// pickUserPort checks the configured port, or selects preferredPort or a port
-// that the system reports as free.
+// pickUserPort checks the configured port. If none is configured, it selects
+// preferredPort, or a free port from the system.
 func pickUserPort(cfg *settings) error {
 	if cfg.userPort != "" {
 		return free("USER_PORT", "127.0.0.1", cfg.userPort)
@@ -135,7 +135,7 @@ func pickUserPort(cfg *settings) error {
 	return nil
 }
 
-// free returns an error with the name of the setting if the port is in use.
+// free returns an error that names the setting if the port is in use.
 func free(setting, address, port string) error {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return fmt.Errorf("%s=%q: want a port from 1 to 65535", setting, port)
@@ -150,7 +150,7 @@ func free(setting, address, port string) error {
 	return listener.Close()
 }
 
-// waitForAnswer sends requests until url responds with 200 or ctx ends; it then
+// waitForAnswer sends requests until url responds with 200. If ctx ends first, it
 // returns the error of the last attempt.
 func waitForAnswer(ctx context.Context, url string) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: startTimeout}

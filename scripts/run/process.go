@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// stopTimeout is the time between SIGTERM and SIGKILL.
+// stopTimeout is the time after SIGTERM at which a process gets SIGKILL.
 const stopTimeout = 15 * time.Second
 
-// A process is a child in a separate process group, so that Ctrl-C on the
-// terminal reaches only run, which stops the children in order. Its standard
-// input is empty.
+// A process is a child in a separate process group. So Ctrl-C in the terminal reaches
+// only run, which stops the children in order. The standard input of a process is
+// empty.
 type process struct {
 	cmd *exec.Cmd
-	// ended receives one error when the process exits, also for exit status 0.
+	// ended receives one error when the process exits, even if the exit status is 0.
 	ended chan error
-	// gone is closed when the process has been waited for.
+	// gone is closed when run has waited for the process.
 	gone chan struct{}
 }
 
-// startProcess must be called on the main thread. A nil env means run's
-// environment.
+// startProcess must be called on the main thread. If env is nil, the process gets the
+// environment of run.
 func startProcess(logs io.Writer, env []string, binary string, args ...string) (*process, error) {
 	cmd := exec.Command(binary, args...)
 	cmd.Env = env
@@ -47,9 +47,8 @@ func (p *process) wait() {
 	close(p.gone)
 }
 
-// stop returns when the process has exited: immediately if it already has,
-// otherwise after SIGTERM, or after SIGKILL if it does not exit within
-// stopTimeout.
+// stop stops the process and returns when the process has exited. It sends SIGTERM, and
+// SIGKILL if the process does not exit within stopTimeout.
 func (p *process) stop() {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	select {

@@ -1,7 +1,7 @@
-// Archives writes the parts of a release other than images: for each platform
-// an archive with the gate, queuectl, their man pages and completions, and a
-// bill of materials for each program; SLSA provenance; and SHA256SUMS. The same
-// sources and Go version give the same bytes.
+// Archives writes the files of a release that are not images. For each platform there
+// is an archive with the gate, queuectl, and their man pages and completions. For each
+// program there is a bill of materials. SLSA provenance and SHA256SUMS cover all files.
+// The same sources and Go version give the same bytes.
 package main
 
 import (
@@ -26,9 +26,9 @@ var architectures = []string{"amd64", "arm64"}
 type settings struct {
 	root, out       string
 	version, commit string
-	revision, fips  string // as in binary.Source
+	revision, fips  string // fields of binary.Source
 	builder         string
-	time            time.Time // of the commit: all times in the archives
+	time            time.Time // time of the commit, which is the time of all files in the archives
 }
 
 func main() {
@@ -61,7 +61,7 @@ func run(cfg settings, log io.Writer) error {
 		return err
 	}
 	files := map[string][]byte{}
-	built := map[string][]byte{} // program/architecture
+	built := map[string][]byte{} // programs by NAME/ARCHITECTURE
 	release := "queuegate_" + strings.TrimPrefix(cfg.version, "v")
 	if cfg.fips != "off" {
 		release = "queuegate-fips_" + strings.TrimPrefix(cfg.version, "v")
@@ -108,8 +108,8 @@ func run(cfg settings, log io.Writer) error {
 	return write(cfg.out, files, log)
 }
 
-// sources are the programs of a release. The last element of module and package
-// is a program's name.
+// sources are the programs of a release. The last element of module and package is the
+// name of the program.
 func (cfg *settings) sources() []binary.Source {
 	s := binary.Source{Version: cfg.version, Commit: cfg.commit, Revision: cfg.revision, FIPS: cfg.fips, Time: cfg.time, Stamped: true}
 	gate, ctl := s, s
@@ -144,8 +144,8 @@ func described(cfg settings) error {
 	return nil
 }
 
-// write writes files and their checksums, in the format of sha256sum, to a
-// directory.
+// write writes files to a directory, together with their checksums in the format of
+// sha256sum.
 func write(dir string, files map[string][]byte, log io.Writer) error {
 	var sums strings.Builder
 	for _, name := range sorted(files) {

@@ -16,7 +16,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// A Source describes what a program is built from.
+// A Source describes the sources of a program.
 type Source struct {
 	Module  string // directory of the module
 	Package string // relative to Module, such as ./cmd/queue
@@ -24,19 +24,18 @@ type Source struct {
 	Commit  string
 
 	Revision string // full hash of the commit; "" = unknown
-	// FIPS is the version of Go's FIPS 140-3 module to build with, such as v1.0.0;
-	// "" = off.
+	// FIPS is the version of Go's FIPS 140-3 module that is linked, such as v1.0.0. ""
+	// = none.
 	FIPS string
 
-	Stamped bool      // the program prints version and commit
-	Time    time.Time // of the commit
+	Stamped bool      // link the version and the commit into the program, which prints them
+	Time    time.Time // time of the commit
 }
 
 // fips returns the value of GOFIPS140.
 func (s *Source) fips() string { return cmp.Or(s.FIPS, "off") }
 
-// Build compiles a program for linux. It ignores build settings of the
-// environment.
+// Build compiles a program for linux. It ignores build settings in the environment.
 func Build(s Source, architecture string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "queuegate-build-")
 	if err != nil {
@@ -62,21 +61,21 @@ func Build(s Source, architecture string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// Bill returns a program's software bill of materials, CycloneDX in JSON. It is
-// reproducible: it has no serial number, and the commit's time.
+// Bill returns the software bill of materials of a program, in CycloneDX's JSON. It is
+// reproducible, because it has no serial number and its time is that of the commit.
 func Bill(s Source, program []byte) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {
 		return nil, err
 	}
 	licence := cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}}
-	// Scanners expect this name for the standard library.
+	// Scanners look for the standard library under this name.
 	components := []cdx.Component{component("stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, m := range info.Deps {
 		switch {
 		case m.Replace == nil:
 			components = append(components, component(m.Path, m.Version))
-		case strings.HasPrefix(m.Replace.Path, "."): // a module of this repository
+		case strings.HasPrefix(m.Replace.Path, "."): // the module is part of this repository
 			components = append(components, component(m.Path, s.Version))
 		default:
 			components = append(components, component(m.Replace.Path, m.Replace.Version))

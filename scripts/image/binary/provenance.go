@@ -15,11 +15,11 @@ import (
 
 const (
 	repository = "https://github.com/queuegate/queuegate"
-	// buildType is the URL of the page that describes the parameters.
+	// buildType is the URL of the page that describes the parameters of a build.
 	buildType = repository + "/blob/main/docs/releases.md#provenance"
 )
 
-// DefaultBuilder identifies manual builds.
+// DefaultBuilder is the builder of builds that a person runs.
 const DefaultBuilder = repository + "/blob/main/Makefile"
 
 // CheckBuilder returns an error unless uri is absolute.
@@ -33,14 +33,14 @@ func CheckBuilder(uri string) error {
 // A Subject is a build output: a file or an image.
 type Subject struct{ Name, SHA256 string }
 
-// A Run describes how outputs were built.
+// A Run describes the build of the subjects.
 type Run struct {
-	Target  string // of make: image or release
+	Target  string // target of make: image or release
 	Builder string // URI of the build platform
-	Source  Source // of all programs; Package is not used
+	Source  Source // source of all programs; its Package is not used
 }
 
-// resource is a ResourceDescriptor of in-toto.
+// resource is a ResourceDescriptor as in-toto defines it.
 type resource struct {
 	Name   string            `json:"name,omitempty"`
 	URI    string            `json:"uri,omitempty"`
@@ -66,9 +66,8 @@ type statement struct {
 	} `json:"predicate"`
 }
 
-// Provenance returns an in-toto statement with SLSA provenance v1 about the
-// subjects, which are built from the programs. It has no times, so that it is
-// reproducible.
+// Provenance returns an in-toto statement with SLSA provenance v1. It says that the
+// subjects were built from the programs. It contains no times, so it is reproducible.
 func Provenance(run Run, programs [][]byte, subjects []Subject) ([]byte, error) {
 	var s statement
 	s.Type, s.PredicateType = "https://in-toto.io/Statement/v1", "https://slsa.dev/provenance/v1"
@@ -95,7 +94,8 @@ func Provenance(run Run, programs [][]byte, subjects []Subject) ([]byte, error) 
 	return append(text, '\n'), err
 }
 
-// modulesOf lists the modules of programs, sorted, and the version of Go.
+// modulesOf returns the modules that the programs contain, sorted, and the version of
+// Go.
 func modulesOf(programs [][]byte) (modules []resource, goVersion string, err error) {
 	found := map[string]resource{}
 	for _, program := range programs {
@@ -110,7 +110,7 @@ func modulesOf(programs [][]byte) (modules []resource, goVersion string, err err
 			if m.Replace != nil {
 				m = m.Replace
 			}
-			if strings.HasPrefix(m.Path, ".") { // a module of this repository
+			if strings.HasPrefix(m.Path, ".") { // the module is part of this repository
 				continue
 			}
 			sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:"))

@@ -1,4 +1,4 @@
-// Package ask sends a gate the probes of kubelet, activator and ingress.
+// Package ask sends probes to a gate as kubelet, activator and ingress do.
 package ask
 
 import (
@@ -18,7 +18,7 @@ import (
 // Callers are the probers that Gate can imitate.
 var Callers = []string{"kubelet", "activator", "ingress"}
 
-// question is a probe in the contract of Knative's queue-proxy.
+// question is a probe that Knative's queue-proxy must reply to.
 type question struct {
 	path, agent, probe string
 	timeout            time.Duration
@@ -32,12 +32,12 @@ var questions = map[string]question{
 
 const hash = "override"
 
-// Timeout returns the timeout that this prober uses.
+// Timeout returns the timeout of the prober as.
 func Timeout(as string) time.Duration { return questions[as].timeout }
 
-// Gate probes the gate at base, a URL, and returns an error unless the prober
-// would accept the response. It does not verify the gate's certificate, which
-// belongs to its pod.
+// Gate sends a probe to the gate at the URL base, as the prober as does. It returns an
+// error if that prober would not accept the response. It does not verify the gate's
+// certificate, because each pod may have its own.
 func Gate(ctx context.Context, base *url.URL, as string) error {
 	q, ok := questions[as]
 	if !ok {

@@ -1,8 +1,7 @@
-// Package cli generates man pages and completions for the gate's binary from
-// the description that the binary prints of its commands and settings, so that
-// the binary does not contain them. cobra's generators are not suitable: their
-// completions call the program, and their man pages have no groups and no
-// variables.
+// Package cli generates man pages and completions for the gate's binary. The binary
+// prints a description of its commands and settings, so that it does not have to
+// contain them. cobra's generators are not suitable: their completions call the
+// program, and their man pages have no groups and no variables.
 package cli
 
 import (
@@ -12,7 +11,8 @@ import (
 	"strings"
 )
 
-// Flag is a flag of the gate, and the variable of the same meaning.
+// Flag is a flag of the gate, together with the environment variable of the same
+// setting.
 type Flag struct {
 	Name, Hint, Variable, Default, Help string
 }
@@ -25,14 +25,13 @@ func (f *Flag) Words() []string {
 	return nil
 }
 
-// Group is a title with flags.
+// Group is a group of flags with a title.
 type Group struct {
 	Title string
 	Flags []Flag
 }
 
-// Command is a command of the gate; the command without a name is the gate
-// itself.
+// Command is a command of the gate. The command with an empty name is the gate itself.
 type Command struct {
 	Name, Summary, About string
 	Groups               []Group
@@ -41,7 +40,7 @@ type Command struct {
 // Program is the gate's binary.
 type Program struct {
 	Version  string
-	Commands []Command // the gate itself first
+	Commands []Command // the first one is the gate itself
 }
 
 // Read runs the binary to get its commands and settings.

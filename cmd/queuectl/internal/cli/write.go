@@ -51,7 +51,7 @@ func writeFlags(b *strings.Builder, flags []Flag) {
 	}
 }
 
-// roff escapes characters with a meaning in a man page.
+// roff escapes the characters that have a meaning in a man page.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {

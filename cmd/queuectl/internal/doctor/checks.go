@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Finding is a problem or a possible problem.
+// Finding is a problem, or a warning about a possible one.
 type Finding struct {
 	Object  string // deployment/web
-	Warning bool   // it may be intended
+	Warning bool   // the state that was found may be intended
 	Text    string // the problem and its solution
-	Hazard  string // name with which --accept turns it into a warning
+	Hazard  string // name for --accept, which turns the finding into a warning
 }
 
 func (f Finding) String() string {
@@ -22,7 +22,7 @@ func (f Finding) String() string {
 	return f.Object + ": error: " + f.Text
 }
 
-// Examine reports problems with the gates in the pods, and the number of pods.
+// Examine checks all gates. It returns what it has found and the number of pods.
 func (o *Objects) Examine() (findings []Finding, pods int) {
 	for _, p := range o.pods {
 		e := examination{pod: p, objects: o}
@@ -58,7 +58,7 @@ var checks = []func(*examination){
 	(*examination).hooks, (*examination).user, (*examination).ports, (*examination).serviceLinks, (*examination).running,
 }
 
-// kind checks how the gate is placed in the pod.
+// kind checks in which way the gate was added to the pod.
 func (e *examination) kind() {
 	switch {
 	case e.isInit && e.gate.RestartPolicy != "Always":
@@ -84,7 +84,8 @@ func (e *examination) readiness() {
 	}
 }
 
-// asksTheGate reports whether a probe's result is the application's readiness.
+// asksTheGate reports whether the result of a probe depends on the readiness of the
+// application.
 func (e *examination) asksTheGate(p *probe) bool {
 	switch {
 	case p.Exec != nil:
@@ -106,7 +107,7 @@ func (e *examination) asksTheGate(p *probe) bool {
 	return false
 }
 
-// applicationProbes checks the kubelet's probes of the application.
+// applicationProbes checks the probes that the kubelet sends to the application.
 func (e *examination) applicationProbes() {
 	for _, c := range e.applications() {
 		for _, own := range []struct {
@@ -131,7 +132,7 @@ func (e *examination) applicationProbes() {
 	}
 }
 
-// servicesLead reports Services that bypass the gate.
+// servicesLead reports Services that send traffic directly to the application.
 func (e *examination) servicesLead() {
 	for _, s := range e.objects.services {
 		if len(s.Selector) == 0 || !e.inNamespace(s.namespace) || !e.matches(s.Selector) {
@@ -176,8 +177,8 @@ func (e *examination) sharedName(name string) bool {
 	return found > 1
 }
 
-// policies reports NetworkPolicies that block requests to the gate: none of
-// them allows its port, although one allows the application's.
+// policies reports NetworkPolicies that block requests to the gate. They do so if one
+// of them allows the port of the application, but none allows the port of the gate.
 func (e *examination) policies() {
 	var blind *policy
 	for i := range e.objects.policies {
@@ -229,13 +230,13 @@ func (e *examination) isSelected(p *policy) bool {
 	return true
 }
 
-// inNamespace reports whether an object of a namespace can be in the pod's
-// namespace; an object without a namespace is applied to any.
+// inNamespace reports whether an object with the namespace name can be in the pod's
+// namespace. An object without a namespace can be applied to any.
 func (e *examination) inNamespace(name string) bool {
 	return name == "" || e.space == "" || name == e.space
 }
 
-// hostPorts reports ports of the node that bypass the gate.
+// hostPorts reports ports of the node that lead directly to the application.
 func (e *examination) hostPorts() {
 	for _, c := range e.applications() {
 		for _, entry := range c.Ports {
@@ -247,7 +248,7 @@ func (e *examination) hostPorts() {
 	}
 }
 
-// tls reports an application with TLS for which the gate is not configured.
+// tls reports an application that speaks TLS if the gate is not configured to use TLS.
 func (e *examination) tls() {
 	if v := strings.ToLower(e.settings["UPSTREAM_TLS"]); v != "" && v != "off" {
 		return
@@ -275,7 +276,8 @@ func (e *examination) tls() {
 	}
 }
 
-// movedProbes returns the HTTP probes in the gate's settings.
+// movedProbes returns the HTTP probes of the application that are in the gate's
+// settings.
 func (e *examination) movedProbes() (all []httpGet) {
 	type handler struct{ HTTPGet *httpGet }
 	var one handler
@@ -310,7 +312,7 @@ func (e *examination) matches(selector map[string]string) bool {
 	return true
 }
 
-// grace checks the termination grace period of the pod.
+// grace checks whether the termination grace period of the pod is long enough.
 func (e *examination) grace() {
 	period := 30.0
 	if n := e.spec.TerminationGracePeriodSeconds; n != nil {
@@ -325,7 +327,7 @@ func (e *examination) grace() {
 	}
 }
 
-// hooks checks the preStop hooks, which start the drain.
+// hooks checks the preStop hooks, which begin the drain.
 func (e *examination) hooks() {
 	hook := e.gate.Lifecycle.PreStop
 	if e.isInit && (hook == nil || hook.Exec == nil || !strings.Contains(strings.Join(hook.Exec.Command, " "), "drain")) {
@@ -369,10 +371,10 @@ func (e *examination) user() {
 	}
 }
 
-// ports reports ports that two processes of the pod use.
+// ports reports ports on which two processes of the pod listen.
 func (e *examination) ports() {
 	if e.settings["SIDE_PORTS"] != "" {
-		return // hostNetwork: other ports are used
+		return // with hostNetwork the gate uses other ports
 	}
 	own := []struct {
 		setting  string
@@ -399,7 +401,7 @@ func (e *examination) ports() {
 // _PORT.
 var linked = []string{"QUEUE_SERVING", "QUEUE_SERVING_TLS", "USER", "ADMIN", "AUTOSCALER_METRICS", "METRICS", "STATUS", "PROFILING", "APP_PROBE"}
 
-// serviceLinks reports Services whose service links have the names of settings.
+// serviceLinks reports Services whose service links set a setting of the gate.
 func (e *examination) serviceLinks() {
 	if links := e.spec.EnableServiceLinks; links != nil && !*links {
 		return
@@ -412,7 +414,7 @@ func (e *examination) serviceLinks() {
 	}
 }
 
-// running reports the state of a running pod's containers.
+// running checks the states of the containers of a running pod.
 func (e *examination) running() {
 	for _, s := range slices.Concat(e.status.InitContainerStatuses, e.status.ContainerStatuses) {
 		if w := s.State.Waiting; w != nil && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {

@@ -1,5 +1,5 @@
-// Package doctor checks manifests, or objects of a cluster, and reports
-// problems with the gate in them.
+// Package doctor checks manifests or objects of a cluster. It reports problems with the
+// gate in them.
 package doctor
 
 import (
@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The fields of Kubernetes' objects that are checked.
+// Types of Kubernetes' objects, with only the fields that are checked.
 type (
 	object struct {
 		Kind     string
@@ -109,7 +109,7 @@ type (
 type pod struct {
 	object   string
 	kind     string
-	space    string // namespace; "" = any
+	space    string // namespace; "" = any namespace
 	job      bool
 	labels   map[string]string
 	spec     podSpec
@@ -124,10 +124,10 @@ type Objects struct {
 	pods     []*pod
 	services []service
 	policies []policy
-	names    []string // of services, sorted
+	names    []string // names of the Services, sorted
 }
 
-// Add parses YAML or JSON.
+// Add parses objects in YAML or JSON and adds them to o.
 func (o *Objects) Add(text string) error {
 	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
 		var document any
@@ -162,7 +162,7 @@ func (o *Objects) add(raw []byte) error {
 	switch top.Kind {
 	case "Service":
 		s := service{name: top.Metadata.Name, namespace: top.Metadata.Namespace}
-		// A Service of Knative has a template instead of a selector.
+		// A Knative Service has a template instead of a selector.
 		if err = json.Unmarshal(top.Spec, &s); err == nil && s.Selector != nil {
 			o.services = append(o.services, s)
 		}
@@ -200,8 +200,8 @@ func (o *Objects) add(raw []byte) error {
 	return nil
 }
 
-// findGate finds the container that runs the gate, by its name, its image or
-// its command.
+// findGate finds the container that runs the gate, by the name, the image or the
+// command of the container.
 func (p *pod) findGate() {
 	find := func(is func(*container) bool) bool {
 		for _, list := range []struct {
@@ -239,14 +239,15 @@ func (p *pod) findGate() {
 	}
 }
 
-// flags maps the checked settings to their flags.
+// flags has the flag of each setting that is checked.
 var flags = map[string]string{
 	"QUEUE_SERVING_PORT": "port", "QUEUE_SERVING_TLS_PORT": "tls-port", "USER_PORT": "user-port", "ADMIN_PORT": "admin-port",
 	"AUTOSCALER_METRICS_PORT": "autoscaler-metrics-port", "METRICS_PORT": "metrics-port", "STATUS_PORT": "status-port",
 	"UPSTREAM_TLS": "upstream-tls", "REVISION_TIMEOUT_SECONDS": "timeout", "DRAIN_QUIET_SECONDS": "drain-quiet", "SIDE_PORTS": "side-ports",
 }
 
-// number returns the value of a numeric setting of the gate.
+// number returns the value of a numeric setting of the gate, or standard if it is not
+// set.
 func (p *pod) number(name string, standard float64) float64 {
 	if n, err := strconv.ParseFloat(p.settings[name], 64); err == nil {
 		return n
@@ -258,7 +259,7 @@ func (p *pod) servingPort() int { return int(p.number("QUEUE_SERVING_PORT", 8012
 func (p *pod) adminPort() int   { return int(p.number("ADMIN_PORT", 8022)) }
 func (p *pod) userPort() int    { return int(p.number("USER_PORT", 8080)) }
 
-// applications returns the containers other than the gate.
+// applications returns all containers except the gate.
 func (p *pod) applications() (all []*container) {
 	for i := range p.spec.Containers {
 		if c := &p.spec.Containers[i]; c != p.gate {
@@ -268,8 +269,8 @@ func (p *pod) applications() (all []*container) {
 	return all
 }
 
-// port resolves a port, which may be a name, in c or, if c is nil, in any
-// container.
+// port returns the number of a port, which may be given by name. It looks for the name
+// in c, or if c is nil in all containers.
 func (p *pod) port(c *container, port any) int {
 	switch v := port.(type) {
 	case float64:

@@ -1,5 +1,5 @@
-// Package kube reaches pods through kubectl, with its configured cluster and
-// credentials.
+// Package kube connects to pods through kubectl, which provides the configuration of
+// the cluster and the credentials.
 package kube
 
 import (
@@ -18,14 +18,14 @@ import (
 
 // Kubectl runs kubectl with flags that select cluster and namespace.
 type Kubectl struct {
-	Path  string // "" = kubectl
+	Path  string // path of the program; "" = kubectl
 	Flags []string
 }
 
-// Pod has the information needed to reach a pod.
+// Pod has the data that are needed to connect to a pod.
 type Pod struct {
 	Name, Phase string
-	// Ports maps the names of containers' ports to numbers.
+	// Ports has the number of each named port of the containers.
 	Ports map[string]int
 }
 
@@ -39,7 +39,7 @@ func (k *Kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Get returns objects as JSON.
+// Get returns objects of the cluster as JSON.
 func (k *Kubectl) Get(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := k.command(ctx, append(append([]string{"get"}, args...), "-o", "json")...)
 	var complaints bytes.Buffer
@@ -70,7 +70,7 @@ func because(err error, complaints *bytes.Buffer) error {
 	return err
 }
 
-// Pods lists the running pods of a selector.
+// Pods returns the running pods that a selector selects.
 func (k *Kubectl) Pods(ctx context.Context, selector string) ([]Pod, error) {
 	text, err := k.Get(ctx, "pods", "-l", selector)
 	if err != nil {
@@ -130,8 +130,8 @@ func (f *Forwarding) Ended() bool {
 // Close stops the forwarding.
 func (f *Forwarding) Close() { f.cancel() }
 
-// Forward forwards a port of a pod until ctx ends or Close is called. It waits
-// for the forwarding until start ends.
+// Forward forwards a local port to a port of a pod until ctx ends or Close is called.
+// It waits until the forwarding works, but only until start ends.
 func (k *Kubectl) Forward(ctx, start context.Context, pod string, port int) (*Forwarding, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := k.command(ctx, "port-forward", "pod/"+pod, fmt.Sprintf(":%d", port), "--address", "127.0.0.1")
@@ -158,7 +158,7 @@ func (k *Kubectl) Forward(ctx, start context.Context, pod string, port int) (*Fo
 			f := &Forwarding{m[1], cancel, make(chan struct{})}
 			go func() {
 				defer close(f.ended)
-				_, _ = io.Copy(io.Discard, out) // a line for each connection
+				_, _ = io.Copy(io.Discard, out) // kubectl writes a line for each connection
 				_ = cmd.Wait()
 			}()
 			return f, nil

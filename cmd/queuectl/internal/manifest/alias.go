@@ -6,19 +6,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxAliasNodes limits the nodes that all aliases and merge keys of a file expand
-// to. Without a limit a file of 1 KB can expand to billions.
+// maxAliasNodes is the maximum number of nodes after all aliases and merge keys of a
+// file are expanded. Without this limit a file of 1 KB can expand to billions of nodes.
 const maxAliasNodes = 100_000
 
-// aliasBudget counts the nodes that the aliases of a file expand to, without
-// expanding them.
+// aliasBudget counts the nodes to which the aliases of a file would expand. It does not
+// expand them.
 type aliasBudget struct {
 	sizes map[*yaml.Node]int // expanded size of each anchored node
 	spent int
 }
 
-// count returns the expanded size of n. An anchor precedes its aliases in the text,
-// so an alias whose anchor has no size yet is inside that anchor.
+// count returns the number of nodes in the expanded n. An anchor precedes its aliases
+// in the text. So an alias whose anchor has no size yet is inside that anchor, which is
+// an error.
 func (b *aliasBudget) count(n *yaml.Node) (size int, err error) {
 	if n.Kind == yaml.AliasNode {
 		size, counted := b.sizes[n.Alias]

@@ -9,22 +9,21 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// File is a file of manifests.
+// File is a file that contains manifests.
 type File struct {
 	Name string
 	Text string
 }
 
-// Note is about an object that was left unchanged, or otherwise of interest to
-// the user.
+// Note tells the user about an object, usually that it was left unchanged and why.
 type Note struct {
 	File, Object string // Object is in kubectl's format: deployment/web
 	Text         string
-	Left         bool // the object or the file is unchanged
+	Left         bool // the object or the file was left unchanged
 	// Failed means that traffic would fail or bypass the gate, or that an object with a
 	// gate could not be changed.
 	Failed bool
-	Hazard string // name with which Options.Accept clears Failed
+	Hazard string // name for Options.Accept, which clears Failed
 }
 
 func (n Note) String() string {
@@ -38,36 +37,36 @@ func (n Note) String() string {
 	return where + ": " + n.Text
 }
 
-// Hazards are the names of the failures that Options.Accept can accept.
+// Hazards are the kinds of failures that Options.Accept can accept.
 var Hazards = []string{"headless", "host-port", "network-policy", "services"}
 
-// failure is an error that sets Note.Failed: the owner of the object must
-// decide.
+// failure is an error that sets Note.Failed, because the owner of the object must
+// decide what to do.
 type failure struct{ error }
 
-// noteOf returns the note of an object that was left unchanged.
+// noteOf returns the note for an object that was left unchanged because of err.
 func noteOf(file string, o manifestObject, err error) Note {
 	return Note{File: file, Object: o.String(), Text: err.Error(), Left: true, Failed: errors.As(err, new(failure))}
 }
 
-// Options configure the gate that Inject adds. Annotations of a workload take
-// precedence.
+// Options configure the gate that Inject adds. Annotations of a workload override them
+// for that workload.
 type Options struct {
 	Image       string
-	Container   string // name of the serving container; "" = see pod.choose
-	UserPort    int    // 0 = the container's port
+	Container   string // name of the container that serves requests; "" = pod.choose selects it
+	UserPort    int    // port of the application; 0 = the port of the container
 	Concurrency int    // 0 = unlimited
-	Services    bool   // point Services and NetworkPolicies at the gate
-	// LiveSettings mounts the pod's annotations at podInfoDir of the gate.
+	Services    bool   // change Services and NetworkPolicies so that traffic goes to the gate
+	// LiveSettings mounts the pod's annotations into the gate at podInfoDir.
 	LiveSettings bool
-	Set          map[string]string // settings by variable, see ParseAssignment
-	Resources    map[string]string // by name such as requests.cpu, see ParseResources
-	Accept       []string          // of Hazards
+	Set          map[string]string // values of settings, by variable; see ParseAssignment
+	Resources    map[string]string // quantities, by names such as requests.cpu; see ParseResources
+	Accept       []string          // elements of Hazards
 }
 
-// Inject adds the gate to the workloads of all files. In files whose objects
-// already have a gate it applies the options again, and keeps edits of these
-// gates.
+// Inject adds the gate to the workloads of all files. If an object already has a gate,
+// Inject applies the options again and keeps the edits that a user has made to this
+// gate.
 func Inject(files []File, o Options) (injected []File, notes []Note) {
 	clean, notes, priors := uninject(files)
 	passes := make([]*pass, len(clean))
@@ -75,7 +74,7 @@ func Inject(files []File, o Options) (injected []File, notes []Note) {
 	for i, f := range clean {
 		s, err := parse(f.Text)
 		if err != nil {
-			continue // uninject has reported it
+			continue // uninject has already reported the problem
 		}
 		passes[i] = &pass{source: s, file: f, options: o, priors: priors[i]}
 		workloads = append(workloads, passes[i].workloads()...)
@@ -89,7 +88,7 @@ func Inject(files []File, o Options) (injected []File, notes []Note) {
 		p.traffic(workloads)
 		result, err := p.checked()
 		if err != nil {
-			// A record cannot describe the style of this file.
+			// A record cannot describe the style of this file, so use verbatim records.
 			again := &pass{source: &source{}, file: f, options: o, priors: priors[i]}
 			if again.source, err = parse(f.Text); err == nil {
 				again.verbatim = true
@@ -113,7 +112,7 @@ func Inject(files []File, o Options) (injected []File, notes []Note) {
 	return injected, notes
 }
 
-// pass is the injection of one file.
+// pass is the state of the injection into one file.
 type pass struct {
 	*source
 	file    File
@@ -144,7 +143,8 @@ func (p *pass) workloads() (all []workload) {
 	return all
 }
 
-// traffic points the Services and NetworkPolicies of the file to the gates.
+// traffic changes the Services and NetworkPolicies of the file so that traffic goes to
+// the gates.
 func (p *pass) traffic(workloads []workload) {
 	for _, o := range p.objects() {
 		var said []Note
@@ -159,7 +159,8 @@ func (p *pass) traffic(workloads []workload) {
 	}
 }
 
-// checked applies the edits, and verifies that they can be undone.
+// checked applies the edits and checks that they can be undone. It returns the new
+// text.
 func (s *source) checked() (string, error) {
 	result, err := apply(s.text, s.edits)
 	if err != nil {
@@ -175,13 +176,14 @@ func (s *source) checked() (string, error) {
 	return result, nil
 }
 
-// Uninject undoes Inject.
+// Uninject removes what Inject has added.
 func Uninject(files []File) (clean []File, notes []Note) {
 	clean, notes, _ = uninject(files)
 	return clean, notes
 }
 
-// uninject also returns the removed gates, by the index of their objects.
+// uninject is Uninject. It also returns the removed gates of each file, by the index of
+// their objects.
 func uninject(files []File) (clean []File, notes []Note, priors []map[int]*prior) {
 	for _, f := range files {
 		gates := map[int]*prior{}
@@ -218,14 +220,14 @@ func uninjectFile(f File, gates map[int]*prior) (result string, notes []Note, er
 	if result, err = apply(s.text, s.edits); err != nil {
 		return "", notes, err
 	}
-	// Text from an edited annotation must not make the file invalid.
+	// Text from an annotation that a user has edited must not make the file invalid.
 	if after, err := parse(result); err != nil || len(after.objects()) != len(objects) {
 		return "", notes, fmt.Errorf("an annotation %s was edited: the file would not be valid YAML without the gate (%v)", Annotation, err)
 	}
 	return result, notes, nil
 }
 
-// manifestObject is an object of Kubernetes in a document or in a List.
+// manifestObject is a Kubernetes object: a document of the file, or an item of a List.
 type manifestObject struct {
 	kind, name string
 	node       *yaml.Node
@@ -253,23 +255,24 @@ func (s *source) objects() (all []manifestObject) {
 	return all
 }
 
-// templates are the paths to the pod's metadata and spec, by kind.
+// templates are the paths to the parent of the pod's metadata and spec, by kind of
+// object.
 var templates = map[string][]string{
 	"Pod": {}, "Deployment": {"spec", "template"}, "StatefulSet": {"spec", "template"}, "ReplicaSet": {"spec", "template"},
 	"DaemonSet": {"spec", "template"}, "Job": {"spec", "template"}, "CronJob": {"spec", "jobTemplate", "spec", "template"},
 }
 
-// workload has the data of a workload with a gate that Services and
-// NetworkPolicies need.
+// workload is a workload with a gate. It has the data that are needed to change
+// Services and NetworkPolicies.
 type workload struct {
 	namespace string
 	labels    map[string]string
 	userPort  int
-	names     []string // of that port
+	names     []string // names of that port
 	gatePort  int
 }
 
-// inject adds the gate to an object if it has pods. said are notes for the
+// inject adds the gate to an object if the object has pods. said are notes for the
 // user.
 func (s *source) inject(o manifestObject, options Options, before *prior) (w *workload, said []Note, err error) {
 	path, ok := templates[o.kind]
@@ -281,7 +284,7 @@ func (s *source) inject(o manifestObject, options Options, before *prior) (w *wo
 	}
 	template := at(o.node, path...)
 	if at(o.node, "metadata", "annotations", Annotation) != nil {
-		return nil, nil, nil // the gate could not be removed, which was reported
+		return nil, nil, nil // the gate could not be removed; a note has already reported this
 	}
 	with, err := options.applied(at(o.node, "metadata", "annotations"))
 	if err != nil {

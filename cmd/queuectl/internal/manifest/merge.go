@@ -9,12 +9,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// placeholder stands for the text of an edited gate until keepText puts it in.
+// placeholder stands for the text of an edited gate until keepText replaces it by that
+// text.
 const placeholder = "queuegate.dev/placeholder"
 
-// merged returns the gate to write: ours, with the edits of the previous gate.
-// The edits are the differences between the previous gate and the gate that
-// inject wrote with the recorded options.
+// merged returns the gate to write: ours, with the user's edits of the previous gate.
+// These edits are the differences between the previous gate and the gate that inject
+// wrote with the recorded options.
 func (p *pod) merged(ours *yaml.Node, inFlow bool) *yaml.Node {
 	p.record.Sum = checksum(ours)
 	if p.prior == nil || p.prior.gate == nil {
@@ -38,14 +39,14 @@ func (p *pod) merged(ours *yaml.Node, inFlow bool) *yaml.Node {
 	return gate
 }
 
-// baseGate returns the gate that inject wrote with the recorded options, nil if
-// it writes none.
+// baseGate returns the gate that inject wrote with the recorded options. It returns nil
+// if inject would write no gate now.
 func (p *pod) baseGate() *yaml.Node {
 	scratch := *p.source
 	b := &pod{source: &scratch, options: p.prior.options, spec: p.spec, name: p.name}
 	b.edits = nil
 	if p.prior.port != 0 {
-		b.options.UserPort = p.prior.port // the application's own may have changed since
+		b.options.UserPort = p.prior.port // use the recorded port, because the port of the application may have changed since
 	}
 	if b.inject() != nil {
 		return nil
@@ -53,8 +54,8 @@ func (p *pod) baseGate() *yaml.Node {
 	return b.gate()
 }
 
-// keepText replaces the placeholder in the edits from first on with the text of
-// the previous gate, so that an edited gate keeps its comments and style.
+// keepText replaces the placeholder by the text of the previous gate, so that an edited
+// gate keeps its comments and style. It does so in the edits from index first on.
 func (p *pod) keepText(first int) {
 	if p.prior == nil || p.prior.text == "" {
 		return
@@ -74,7 +75,7 @@ func (p *pod) keepText(first int) {
 	}
 }
 
-// checksum identifies the content of a gate, so that an unedited one is recognized.
+// checksum returns a checksum of a gate. It shows whether a user has edited the gate.
 func checksum(gate *yaml.Node) string {
 	return strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(canonical(gate)))), 16)
 }
@@ -98,9 +99,8 @@ func canonical(n *yaml.Node) string {
 	return compact(sorted)
 }
 
-// merger performs a three-way merge: changes from base to theirs are kept,
-// changes from base to ours are applied, and ours takes precedence in
-// conflicts.
+// merger performs a three-way merge. It keeps the changes from base to theirs, and
+// applies the changes from base to ours. In a conflict, ours takes precedence.
 type merger struct{ p *pod }
 
 func (m *merger) merge(path string, base, theirs, ours *yaml.Node) *yaml.Node {
@@ -148,7 +148,7 @@ func (m *merger) mappings(path string, base, theirs, ours *yaml.Node) *yaml.Node
 	return &merged
 }
 
-// isNamed reports whether a list's items are identified by names.
+// isNamed reports whether the items of a list have names that identify them.
 func isNamed(n *yaml.Node) bool {
 	return n != nil && n.Kind == yaml.SequenceNode && len(n.Content) > 0 &&
 		!slices.ContainsFunc(n.Content, func(item *yaml.Node) bool { return text(at(item, "name")) == "" })

@@ -15,11 +15,11 @@ import (
 // GateName is the name of the gate's container.
 const GateName = "queuegate"
 
-// portHTTP is the name of the gate's serving port, the target of Services.
+// portHTTP is the name of the gate's serving port. Services refer to it.
 const portHTTP = "queue-http"
 
-// Defaults of a gate in a pod, in seconds: the quiet period of its drain, the longest
-// request, and what remains of the grace period after both.
+// Defaults of a gate in a pod, in seconds: the quiet period of the drain, the longest
+// request, and the part of the grace period that remains after both.
 const (
 	quietSeconds   = 10
 	timeoutSeconds = 300
@@ -29,29 +29,30 @@ const (
 // waitForDrain is the path of the application's preStop hook.
 const waitForDrain = "/wait-for-drain?begins-within=10s"
 
-// probeKinds are the probes that the kubelet keeps sending, but to the gate.
+// probeKinds are the kinds of probes that the kubelet still sends after injection, to
+// the gate.
 var probeKinds = []struct{ key, path string }{{"livenessProbe", "livez"}, {"startupProbe", "startupz"}}
 
-// pod is the pod spec that gets a gate.
+// pod is a pod spec to which a gate is added.
 type pod struct {
 	*source
 	options applied
 	spec    *yaml.Node
-	name    string // of the workload
-	prior   *prior // the previous gate
+	name    string // name of the workload
+	prior   *prior // previous gate
 	record  record
 
 	containers *yaml.Node
 	app        *yaml.Node
 	appName    string
 	userPort   int
-	used       map[int]bool // ports used by containers
+	used       map[int]bool // ports that containers use
 	ports      map[string]int
-	readiness  []*yaml.Node // probes, with the names of their containers
+	readiness  []*yaml.Node // readiness probes, with the names of their containers
 	names      []string
-	probers    []any  // for object: path and probe
+	probers    []any  // arguments of object: path and probe, alternating
 	volume     string // name of the volume with the pod's annotations; "" = none
-	tls        bool   // the application speaks TLS
+	tls        bool   // the application speaks TLS on its port
 	said       []Note
 }
 
@@ -72,7 +73,7 @@ func (p *pod) inject() error {
 	return p.addGate()
 }
 
-// read collects the facts about the pod, and returns an error if it cannot be
+// read collects the facts about the pod. It returns an error if the pod cannot be
 // edited.
 func (p *pod) read() error {
 	if p.spec == nil {
@@ -117,8 +118,8 @@ func (p *pod) read() error {
 	return p.choose()
 }
 
-// choose selects the serving container and its port: the only container with a
-// port whose name means HTTP, or else the first with a port.
+// choose selects the serving container and its port. It selects the only container with
+// a port whose name means HTTP, or otherwise the first container with a port.
 func (p *pod) choose() error {
 	best := 0
 	var same []string
@@ -157,12 +158,12 @@ func (p *pod) choose() error {
 	return nil
 }
 
-// httpNames are names of ports for HTTP without TLS.
+// httpNames are names of ports that mean HTTP without TLS.
 var httpNames = []string{"http", "http1", "h2c", "http2", "grpc", "web"}
 
-// servingPort returns the container's most likely port for HTTP, with a rank: 3
-// if its name means HTTP, 2 if it is named https, 1 for the first TCP port, 0
-// for none.
+// servingPort returns the port of the container that most likely serves HTTP. rank is 3
+// if the name of the port means HTTP, 2 if the name is https, 1 for the first TCP port,
+// and 0 if there is no port.
 func servingPort(container *yaml.Node) (port, rank int) {
 	for _, entry := range items(at(container, "ports")) {
 		n, ok := integer(at(entry, "containerPort"))
@@ -183,9 +184,8 @@ func servingPort(container *yaml.Node) (port, rank int) {
 	return port, rank
 }
 
-// userPortNames returns the names with which a Service can refer to the
-// application's port. A name used by several containers refers to the first of
-// them.
+// userPortNames returns the names by which a Service can refer to the application's
+// port. If several containers use a name, it refers to the port of the first one.
 func (p *pod) userPortNames() (names []string) {
 	seen := map[string]bool{}
 	for _, c := range items(p.containers) {
@@ -201,7 +201,7 @@ func (p *pod) userPortNames() (names []string) {
 	return names
 }
 
-// checkPorts sets p.tls if the application's port is named https, and reports each
+// checkPorts sets p.tls if the name of the application's port is https. It reports each
 // hostPort that bypasses the gate.
 func (p *pod) checkPorts() {
 	for _, c := range items(p.containers) {
@@ -219,8 +219,8 @@ func (p *pod) checkPorts() {
 	}
 }
 
-// port returns a port for the gate: the usual one, or the next that no
-// container uses.
+// port returns a port for the gate: the port usual, or the next port that no container
+// uses.
 func (p *pod) port(usual int) int {
 	if n, ok := p.ports[strconv.Itoa(usual)]; ok {
 		return n
@@ -273,7 +273,7 @@ func (p *pod) rewrite(c *yaml.Node) error {
 	if preStop != nil && !moved {
 		key := c.Content[0]
 		if len(c.Content) > 2 {
-			key = c.Content[2] // usually after the name
+			key = c.Content[2] // insert after the first key, which is usually the name
 		}
 		p.insertBefore(key, isFlow(c), preStop)
 	}
@@ -287,8 +287,8 @@ func (p *pod) rewrite(c *yaml.Node) error {
 	return nil
 }
 
-// preStop returns the lifecycle to add to a container, so that the application
-// outlives its requests; nil for none.
+// preStop returns a preStop hook to add to a container, so that the application runs
+// until its requests have ended. nil = add none.
 func (p *pod) preStop(c *yaml.Node) (*yaml.Node, error) {
 	hook := object("preStop", object("httpGet", object("path", waitForDrain, "port", p.port(8022))))
 	e := lookup(c, "lifecycle")
@@ -305,7 +305,7 @@ func (p *pod) preStop(c *yaml.Node) (*yaml.Node, error) {
 	return nil, nil
 }
 
-// editable returns nil if the value of a key can be edited in place.
+// editable returns an error if the value of a key cannot be edited in place.
 func (p *pod) editable(in *yaml.Node, e *entry) error {
 	if e.merged {
 		return errors.New("it comes from a merge key (<<)")
@@ -313,7 +313,8 @@ func (p *pod) editable(in *yaml.Node, e *entry) error {
 	return p.checkShared("it", e.value)
 }
 
-// handlerOf returns the only handler of a probe.
+// handlerOf returns the handler of a probe. It returns an error unless there is exactly
+// one.
 func handlerOf(probe *yaml.Node) (*entry, error) {
 	for _, kind := range []string{"httpGet", "tcpSocket", "grpc"} {
 		if e := lookup(probe, kind); e != nil {
@@ -326,8 +327,8 @@ func handlerOf(probe *yaml.Node) (*entry, error) {
 	return nil, errors.New("it has no handler")
 }
 
-// resolved returns a copy of a probe without aliases, with its named port
-// resolved.
+// resolved returns a copy of a probe. In the copy, aliases are expanded and a named
+// port is replaced by its number.
 func (p *pod) resolved(c, probe *yaml.Node) (*yaml.Node, error) {
 	handler, err := handlerOf(probe)
 	if err != nil {
@@ -357,11 +358,11 @@ func (p *pod) resolved(c, probe *yaml.Node) (*yaml.Node, error) {
 	return nil, fmt.Errorf("the container has no port called %q", text(port.value))
 }
 
-// deepCopy resolves aliases and merges.
+// deepCopy returns a copy in which aliases and merge keys are expanded.
 func deepCopy(n *yaml.Node) *yaml.Node {
 	n = resolve(n)
 	c := &yaml.Node{Kind: n.Kind, Tag: n.Tag, Value: n.Value}
-	keys := map[string]bool{} // explicit keys take precedence over merged ones
+	keys := map[string]bool{} // explicit keys, which take precedence over merged ones
 	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
 		if n.Content[i].Tag != "!!merge" {
 			keys[n.Content[i].Value] = true
@@ -389,7 +390,7 @@ func deepCopy(n *yaml.Node) *yaml.Node {
 	return c
 }
 
-// rewriteProbe points the kubelet's probe to the gate, which probes the
+// rewriteProbe points a probe of the kubelet to the gate. The gate then probes the
 // application.
 func (p *pod) rewriteProbe(c *yaml.Node, e *entry, path string) error {
 	if e.merged {
@@ -415,7 +416,7 @@ func (p *pod) rewriteProbe(c *yaml.Node, e *entry, path string) error {
 		if e.value.Anchor != "" || p.shared[e.value] != "" && e.value.Kind != yaml.AliasNode {
 			return p.checkShared("it", e.value)
 		}
-		// A value that is used elsewhere is not edited; use a copy.
+		// An alias elsewhere refers to this value, so replace it by a copy.
 		whole := object()
 		for i := 0; i < len(probe.Content); i += 2 {
 			if probe.Content[i].Value != handler.key.Value {
@@ -439,13 +440,13 @@ func (p *pod) rewriteProbe(c *yaml.Node, e *entry, path string) error {
 	return nil
 }
 
-// checkScheme records that the application's probe uses TLS.
+// checkScheme sets p.tls if the application's probe uses TLS.
 func (p *pod) checkScheme(c, probe *yaml.Node) {
 	n, ok := integer(at(probe, "httpGet", "port"))
 	p.tls = p.tls || c == p.app && ok && n == p.userPort && strings.EqualFold(text(at(probe, "httpGet", "scheme")), "HTTPS")
 }
 
-// graceSeconds returns how long a drain may take.
+// graceSeconds returns the maximum duration of a drain in seconds.
 func (p *pod) graceSeconds() int {
 	seconds := extraSeconds
 	for _, s := range []struct {
@@ -461,8 +462,8 @@ func (p *pod) graceSeconds() int {
 	return seconds
 }
 
-// addGate adds the gate's container, first among the init containers, and
-// extends the grace period for its drain.
+// addGate adds the gate's container as the first init container. It extends the grace
+// period by the time of the gate's drain.
 func (p *pod) addGate() error {
 	var grace []any
 	if e := lookup(p.spec, "terminationGracePeriodSeconds"); e == nil {
@@ -505,12 +506,13 @@ func (p *pod) addGate() error {
 	return p.prepend(list.value, gate)
 }
 
-// podInfoDir is where Knative mounts the pod's annotations (mount-podinfo), and the
-// default of ANNOTATIONS_FILE.
+// podInfoDir is the directory in which Knative mounts the pod's annotations
+// (mount-podinfo). It is also the default of ANNOTATIONS_FILE.
 const podInfoDir = "/etc/podinfo"
 
 // addVolume adds a volume with the pod's annotations if Options.LiveSettings is set. If
-// the spec has no volumes yet, it returns their key and value for the caller to insert.
+// the spec has no volumes yet, it returns the key volumes and its value, and the caller
+// inserts them.
 func (p *pod) addVolume() (pair []any, err error) {
 	if !p.options.LiveSettings {
 		return nil, nil
@@ -548,7 +550,7 @@ func (p *pod) addVolume() (pair []any, err error) {
 	return nil, p.prepend(list.value, volume)
 }
 
-// gate returns the gate's container, in the form of
+// gate returns the gate's container. Its form is that of
 // config/kubernetes/deployment.yaml.
 func (p *pod) gate() *yaml.Node {
 	serving, admin, metrics := p.port(8012), p.port(8022), p.port(9091)
@@ -637,8 +639,8 @@ func (p *pod) gate() *yaml.Node {
 	)
 }
 
-// unverified reports whether no setting configures the verification of the
-// container's certificate.
+// unverified reports whether the gate would not verify the application's certificate,
+// because no setting configures the verification.
 func (p *pod) unverified() bool {
 	for _, name := range []string{"UPSTREAM_TLS_CA", "UPSTREAM_TLS_INSECURE", "ROOT_CA"} {
 		if _, ok := p.options.Set[name]; ok {

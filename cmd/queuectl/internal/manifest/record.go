@@ -16,25 +16,26 @@ import (
 // a verbatim record.
 const Annotation = "queuegate.dev/injected"
 
-// record has the parts of an object's original that cannot be computed from the
-// injected object.
+// record has those parts of the original object that cannot be derived from the object
+// with the gate.
 type record struct {
-	Options *applied `json:"with,omitempty"` // of a workload
-	Port    int      `json:"port,omitempty"` // of the application
+	Options *applied `json:"with,omitempty"` // options of a workload's gate
+	Port    int      `json:"port,omitempty"` // port of the application
 	Sum     string   `json:"sum,omitempty"`  // checksum of the gate
 	Grace   int      `json:"grace,omitempty"`
 	Volume  string   `json:"volume,omitempty"`
-	// Was has the text of removed or replaced values: of CONTAINER/readinessProbe and so
-	// on, of annotations, initContainers and volumes that were empty, and of targetPort
-	// by the port of the Service.
+	// Was has the texts of removed or replaced values. The keys are
+	// CONTAINER/readinessProbe and so on; annotations, initContainers and volumes if
+	// they were empty; and, for a targetPort, the port of the Service.
 	Was map[string]string `json:"was,omitempty"`
-	// At has the position of a removed readinessProbe, unless lifecycle took its place.
+	// At has the position of each removed readinessProbe, unless lifecycle was inserted
+	// at that position.
 	At map[string]position `json:"at,omitempty"`
 	// Ports are the ports that were added to a NetworkPolicy.
 	Ports []int `json:"ports,omitempty"`
 }
 
-// applied are the options of one workload's gate.
+// applied are the options with which the gate of one workload was written.
 type applied struct {
 	Image        string            `json:"image"`
 	Container    string            `json:"container,omitempty"`
@@ -44,16 +45,16 @@ type applied struct {
 	Resources    map[string]string `json:"resources,omitempty"`
 }
 
-// position is a place in a mapping: Lines lines below the value of the key After, or
-// before all keys if After is empty.
+// position is a place in a mapping: the number Lines of lines below the value of the
+// key After. If After is empty, the place is before all keys.
 type position struct {
 	After string `json:"after,omitempty"`
 	Lines int    `json:"lines,omitempty"`
 }
 
-// maxRecord is the largest annotation in bytes that decodeRecord accepts. It equals
-// Kubernetes' limit on all annotations of an object together, so no valid record is
-// longer.
+// maxRecord is the maximum length of an annotation that decodeRecord accepts.
+// Kubernetes limits all annotations of an object together to this length, so no valid
+// record is longer.
 const maxRecord = 1 << 18
 
 func (r *record) encode() string {
@@ -74,7 +75,7 @@ func decodeRecord(text string) (*record, error) {
 	return r, json.Unmarshal([]byte(text), r)
 }
 
-// was notes the original text of a value.
+// was records the original text of a value.
 func (r *record) was(key, text string) {
 	if r.Was == nil {
 		r.Was = map[string]string{}
@@ -82,8 +83,8 @@ func (r *record) was(key, text string) {
 	r.Was[key] = text
 }
 
-// annotate adds the annotation that undoes the edits from first on, which are those of
-// one object.
+// annotate adds the annotation that is needed to undo the edits of one object. These
+// are the edits from index first on.
 func (s *source) annotate(o manifestObject, first int, r *record) error {
 	metadata := at(o.node, "metadata")
 	own := s.edits[first:]
@@ -92,7 +93,7 @@ func (s *source) annotate(o manifestObject, first int, r *record) error {
 	if e != nil && isEmpty(e.value) {
 		r.was("annotations", s.emptyText(e))
 	}
-	value := "M" // describe replaces it
+	value := "M" // describe replaces this placeholder
 	if !s.verbatim {
 		value = r.encode()
 	}
@@ -122,7 +123,8 @@ func (s *source) annotate(o manifestObject, first int, r *record) error {
 	return nil
 }
 
-// emptyText returns the text of a value without content: {}, [], null, ~ or nothing.
+// emptyText returns the text of a value that has no content: {}, [], null, ~ or
+// nothing.
 func (s *source) emptyText(e *entry) string {
 	from := s.offset(e.value)
 	switch {
@@ -144,7 +146,7 @@ func (s *source) textOf(e *entry, inFlow bool) string {
 	return dedent(text, s.indent(from))
 }
 
-// dedent removes an indentation from all lines but the first, and CR from line ends.
+// dedent removes an indentation from all lines except the first, and CR from line ends.
 func dedent(text, indent string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n"+indent, "\n")
 }
@@ -160,10 +162,11 @@ func (s *source) indented(text, indent string) string {
 	return strings.Join(lines, s.eol)
 }
 
-// rendered returns the text of textOf for a place: unchanged where the place has the
-// style that the text was taken from, converted otherwise, as after a formatter.
+// rendered returns a text of textOf in the form for another place. If the place has the
+// style of the original place, the text is unchanged. Otherwise, for example after a
+// formatter was used, the text is converted.
 func (s *source) rendered(text string, inFlow bool, indent string) (string, error) {
-	if strings.HasPrefix(text, `"`) { // JSON
+	if strings.HasPrefix(text, `"`) { // JSON has quotes
 		if inFlow {
 			return text, nil
 		}
@@ -184,7 +187,7 @@ func (s *source) rendered(text string, inFlow bool, indent string) (string, erro
 	return s.block(plainStyle(parsed.documents[0]), indent), nil
 }
 
-// plainStyle returns a copy without styles, aliases and comments.
+// plainStyle returns a copy of a node without styles, aliases and comments.
 func plainStyle(n *yaml.Node) *yaml.Node {
 	c := deepCopy(n)
 	var clear func(*yaml.Node)
@@ -198,19 +201,19 @@ func plainStyle(n *yaml.Node) *yaml.Node {
 	return c
 }
 
-// computed returns the block text that Uninject derives for a removed key, so that
-// only other forms are recorded.
+// computed returns the text in block style that Uninject derives for a removed key. A
+// text is recorded only if it differs.
 func computed(key string, value *yaml.Node) string {
 	return (&source{eol: "\n"}).block(object(key, plainStyle(value)), "")
 }
 
-// prior is a gate that was taken out of a workload.
+// prior is a gate that was removed from a workload.
 type prior struct {
 	options applied
 	port    int
 	sum     string
 	gate    *yaml.Node
-	text    string // of it, without indentation; "" for one in flow style
+	text    string // text of the gate without indentation; "" if the gate was in flow style
 }
 
 // restore adds the edits that undo an object's changes.
@@ -248,8 +251,8 @@ func (s *source) undo(o manifestObject, r *record) (*prior, error) {
 	return s.undoPod(at(o.node, append(slices.Clone(path), "spec")...), r)
 }
 
-// removeChild removes a key of a mapping below parent, and the mapping if it was absent
-// or empty before.
+// removeChild removes the key name from a mapping below parent. If the mapping was
+// absent or empty originally, it removes or empties the mapping.
 func (s *source) removeChild(parent *yaml.Node, name, key string, r *record) error {
 	outer := lookup(parent, name)
 	if outer == nil || outer.merged || outer.value.Kind == yaml.AliasNode {
@@ -268,7 +271,8 @@ func (s *source) removeChild(parent *yaml.Node, name, key string, r *record) err
 	return s.removeAll(outer, isFlow(parent), r)
 }
 
-// removeAll removes a key, or gives it the empty value that it had.
+// removeAll removes a key. If the key originally had an empty value, it restores that
+// value instead.
 func (s *source) removeAll(e *entry, inFlow bool, r *record) error {
 	text, ok := r.Was[e.key.Value]
 	if !ok {
@@ -285,16 +289,16 @@ func (s *source) removeAll(e *entry, inFlow bool, r *record) error {
 	return nil
 }
 
-// colon is the offset of the colon behind a key.
+// colon returns the offset of the colon after a key.
 func (s *source) colon(key *yaml.Node) int {
 	at := s.offset(key) + len(key.Value)
-	for at < len(s.text) && s.text[at] != ':' { // behind quotes
+	for at < len(s.text) && s.text[at] != ':' { // skip the rest of the key, such as quotes
 		at++
 	}
 	return at
 }
 
-// undoPod removes the gate and what belongs to it from the spec of a pod.
+// undoPod removes the gate, and all that was added with it, from the spec of a pod.
 func (s *source) undoPod(spec *yaml.Node, r *record) (*prior, error) {
 	list := lookup(spec, "initContainers")
 	p := &prior{port: r.Port, sum: r.Sum}
@@ -338,7 +342,7 @@ func (s *source) undoPod(spec *yaml.Node, r *record) (*prior, error) {
 }
 
 // movedProbes returns the probes in the environment of a gate: readiness probes by
-// container, the others by path.
+// container, other probes by path.
 func movedProbes(env *yaml.Node) (readiness, probers map[string]*yaml.Node) {
 	value := func(name string) string {
 		for _, v := range items(env) {
@@ -350,7 +354,7 @@ func movedProbes(env *yaml.Node) (readiness, probers map[string]*yaml.Node) {
 	}
 	parsed := func(text string) *yaml.Node {
 		var n yaml.Node
-		// JSON has no aliases, so the text cannot expand to more than itself.
+		// JSON has no aliases, so the text cannot expand.
 		if !json.Valid([]byte(text)) || yaml.Unmarshal([]byte(text), &n) != nil || len(n.Content) != 1 {
 			return nil
 		}
@@ -376,7 +380,7 @@ func movedProbes(env *yaml.Node) (readiness, probers map[string]*yaml.Node) {
 	return readiness, probers
 }
 
-// undoContainer gives a container its probes back and removes its preStop hook.
+// undoContainer restores the probes of a container and removes its preStop hook.
 func (s *source) undoContainer(c *yaml.Node, r *record, moved, probers map[string]*yaml.Node) error {
 	name := text(at(c, "name"))
 	probe, err := s.originalText(r, name+"/readinessProbe", "readinessProbe", take(moved, name))
@@ -384,7 +388,7 @@ func (s *source) undoContainer(c *yaml.Node, r *record, moved, probers map[strin
 		return err
 	}
 	if lookup(c, "readinessProbe") != nil {
-		probe = "" // somebody wrote a new one
+		probe = "" // a user has written a new probe
 	}
 	where, elsewhere := r.At[name+"/readinessProbe"]
 	hook := lookup(c, "lifecycle")
@@ -473,16 +477,17 @@ func valueOf(e *entry) *yaml.Node {
 	return e.value
 }
 
-// take returns an element and removes it from its map. Each text of a record is used once,
-// so that a file with many containers of one name does not grow by it each time.
+// take removes an element from a map and returns it. Each text of a record is used
+// once. Otherwise a file in which many containers have the same name would grow by the
+// text each time.
 func take[T any](m map[string]T, key string) T {
 	v := m[key]
 	delete(m, key)
 	return v
 }
 
-// originalText returns the recorded text of a key, or the text computed from a value;
-// "" for neither.
+// originalText returns the recorded text of a key. Without a record it returns the text
+// computed from value, or "" if value is nil.
 func (s *source) originalText(r *record, name, key string, value *yaml.Node) (string, error) {
 	if text, ok := r.Was[name]; ok && s.hasAnchors(text) {
 		delete(r.Was, name)
@@ -494,11 +499,11 @@ func (s *source) originalText(r *record, name, key string, value *yaml.Node) (st
 	return computed(key, value), nil
 }
 
-// alias is a use of an anchor.
+// alias matches a use of an anchor.
 var alias = regexp.MustCompile(`(?:^|[\s\[{,:])\*([^\s\[\]{},]+)`)
 
-// hasAnchors reports whether the file has the anchors that a recorded text refers to; a
-// formatter replaces anchors by copies.
+// hasAnchors reports whether the file has all anchors that a recorded text uses. A
+// formatter may have replaced them by copies.
 func (s *source) hasAnchors(text string) bool {
 	if _, err := parse(text); err == nil {
 		return true
@@ -514,7 +519,7 @@ func (s *source) hasAnchors(text string) bool {
 // isOurHook reports whether inject has added a preStop hook.
 func isOurHook(hook *yaml.Node) bool { return text(at(hook, "httpGet", "path")) == waitForDrain }
 
-// insertAt puts the text of a key into a mapping.
+// insertAt inserts the text of a key into a mapping.
 func (s *source) insertAt(mapping *yaml.Node, where position, pair string) {
 	first := mapping.Content[0]
 	previous := lookup(mapping, where.After)
@@ -546,8 +551,8 @@ func (s *source) insertAt(mapping *yaml.Node, where position, pair string) {
 	}
 }
 
-// blankBefore returns the blanks between a key in flow style and the character before
-// them, or a space.
+// blankBefore returns the blanks before a key in flow style, or one space if there are
+// none.
 func (s *source) blankBefore(key *yaml.Node) string {
 	to := s.offset(key)
 	from := len(strings.TrimRight(s.text[:to], " \t\r\n"))
@@ -569,8 +574,9 @@ func (s *source) where(e *entry, inFlow bool) position {
 	return p
 }
 
-// removeItem removes the item called name from a sequence of the mapping parent, and the
-// sequence if it was absent or empty before. It returns nil if there is no such item.
+// removeItem removes the item called name from a sequence of the mapping parent. If the
+// sequence was absent or empty originally, it removes or empties the sequence. It
+// returns nil if there is no such item.
 func (s *source) removeItem(parent *yaml.Node, list *entry, name string, r *record) (*yaml.Node, error) {
 	if list.value.Kind != yaml.SequenceNode {
 		return nil, nil
@@ -595,7 +601,7 @@ func (s *source) removeItem(parent *yaml.Node, list *entry, name string, r *reco
 	return item, s.removeElement(list.value, i)
 }
 
-// checkAnchors returns an error if an alias elsewhere refers to something below n.
+// checkAnchors returns an error if an alias outside n refers to a node below n.
 func (s *source) checkAnchors(n *yaml.Node) error {
 	if err := s.checkShared("container", n); err != nil {
 		return err
@@ -608,7 +614,7 @@ func (s *source) checkAnchors(n *yaml.Node) error {
 	return nil
 }
 
-// removeElement removes element i of a sequence with at least two.
+// removeElement removes element i of a sequence that has at least two elements.
 func (s *source) removeElement(sequence *yaml.Node, i int) error {
 	if isFlow(sequence) {
 		if i+1 < len(sequence.Content) {
@@ -643,7 +649,7 @@ func (s *source) removeElement(sequence *yaml.Node, i int) error {
 	return nil
 }
 
-// itemEnd is the last line of an item whose dash is in a column.
+// itemEnd returns the last line of an item. column is the column of its dash.
 func (s *source) itemEnd(item *yaml.Node, column int) int {
 	last := item.Line - 1
 	for i := item.Line; i < len(s.lines); i++ {
@@ -660,8 +666,8 @@ func (s *source) itemEnd(item *yaml.Node, column int) int {
 	return last
 }
 
-// itemText returns the text of an item in block style without its dash and indentation,
-// or "" if a line of it is less indented.
+// itemText returns the text of an item in block style without its dash and indentation.
+// It returns "" if a line of the item is indented less.
 func (s *source) itemText(item *yaml.Node) string {
 	from := s.offset(item)
 	indent := s.indent(from)

@@ -36,8 +36,8 @@ func integer(n *yaml.Node) (i int, ok bool) {
 	return 0, false
 }
 
-// portNumber is integer for a port. It returns an error for a number that is
-// not a port.
+// portNumber parses a port like integer. It returns an error if the number is not a
+// valid port.
 func portNumber(n *yaml.Node) (port int, ok bool, err error) {
 	port, ok = integer(n)
 	number := ok
@@ -50,7 +50,7 @@ func portNumber(n *yaml.Node) (port int, ok bool, err error) {
 	return port, ok, nil
 }
 
-// isTrue reports whether a scalar is true in any YAML 1.1 spelling.
+// isTrue reports whether a scalar is one of the spellings of true in YAML 1.1.
 func isTrue(n *yaml.Node) bool {
 	return slices.Contains([]string{"true", "yes", "on", "y"}, strings.ToLower(text(n)))
 }

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// SettingPrefix is the prefix of annotations that are settings of the gate.
+// SettingPrefix is the prefix of those annotations that are settings of the gate.
 const SettingPrefix = "queuegate.dev/"
 
 // Setting is a live setting of the gate, named by its flag.
@@ -18,7 +18,8 @@ type Setting struct {
 	Remove      bool // remove the annotation, so that the setting returns to its base value
 }
 
-// ParseSetting parses FLAG=VALUE, or FLAG- to remove the setting, like kubectl annotate.
+// ParseSetting parses FLAG=VALUE, or FLAG- to remove the annotation, like kubectl
+// annotate.
 func ParseSetting(text string) (s Setting, err error) {
 	flag, value, hasValue := strings.Cut(text, "=")
 	if !hasValue {
@@ -42,8 +43,8 @@ func (s Setting) Argument() string {
 	return SettingPrefix + s.Flag + "=" + s.Value
 }
 
-// Set annotates the pod templates of the workloads in all files, including Services of
-// Knative.
+// Set annotates the pod templates of the workloads in all files, including those of
+// Knative Services.
 func Set(files []File, settings []Setting) (changed []File, notes []Note) {
 	for _, f := range files {
 		result := f
@@ -69,7 +70,8 @@ func Set(files []File, settings []Setting) (changed []File, notes []Note) {
 	return changed, notes
 }
 
-// set annotates the pod template of an object. It leaves objects without one unchanged.
+// set annotates the pod template of an object. An object without a template stays
+// unchanged.
 func (s *source) set(o manifestObject, settings []Setting) error {
 	path, ok := templates[o.kind]
 	if o.kind == "Service" && strings.HasPrefix(text(at(o.node, "apiVersion")), "serving.knative.dev/") {

@@ -24,7 +24,7 @@ var settingsJSON []byte
 type gateSetting struct {
 	Variable string `json:"variable"`
 	Flag     string `json:"flag"`
-	Wants    string `json:"wants"` // description of valid values, from docs/configuration.md
+	Wants    string `json:"wants"` // description of the valid values, from docs/configuration.md
 }
 
 var gateSettings = func() (all []gateSetting) {
@@ -34,7 +34,7 @@ var gateSettings = func() (all []gateSetting) {
 	return all
 }()
 
-// written are the settings that Inject derives from the pod.
+// written are the settings whose values Inject derives from the pod.
 var written = map[string]string{
 	"USER_PORT": "--user-port", "SERVING_READINESS_PROBE": "the container's readinessProbe", "ENABLE_MULTI_CONTAINER_PROBES": "the containers' readinessProbes",
 	"CONTAINER_NAMES": "the names of the containers", "KUBE_APP_PROBERS": "the containers' probes",
@@ -42,8 +42,8 @@ var written = map[string]string{
 	"AUTOSCALER_METRICS_PORT": "the ports that are free", "METRICS_PORT": "the ports that are free", "STATUS_PORT": "the ports that are free", "SIDE_PORTS": "the ports that are free",
 }
 
-// ParseAssignment parses NAME=VALUE of a setting, which is named by its variable or its
-// flag, and checks the value.
+// ParseAssignment parses NAME=VALUE and checks the value. NAME is the variable or the
+// flag of a setting.
 func ParseAssignment(assignment string) (variable, value string, err error) {
 	name, value, ok := strings.Cut(assignment, "=")
 	if !ok {
@@ -63,7 +63,8 @@ func ParseAssignment(assignment string) (variable, value string, err error) {
 	return s.Variable, value, nil
 }
 
-// similar returns ", did you mean X?" if a setting differs by one or two letters.
+// similar returns ", did you mean X?" if the name of a setting differs from name by one
+// or two letters.
 func similar(name string) string {
 	best, at := 3, ""
 	for _, s := range gateSettings {
@@ -82,7 +83,7 @@ func similar(name string) string {
 	return ", did you mean " + at + "?"
 }
 
-// distance returns the number of edits between two short names.
+// distance returns the number of edits that change a into b. Both must be short.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -110,12 +111,12 @@ var (
 	numeric  = regexp.MustCompile(`^[0-9.]+([a-zµ]+([0-9.]+[a-zµ]+)*|[KMGT]i?)?$`)
 )
 
-// accepts reports whether a value may be valid for a setting with this
-// description of valid values. It rejects only values that the gate certainly
-// rejects; the gate checks the others.
+// accepts reports whether value may be valid for a setting. wants is the description of
+// the setting's valid values. It rejects only values that the gate certainly rejects;
+// the gate checks the others.
 func accepts(wants, value string) bool {
 	switch {
-	case value == "": // unset
+	case value == "": // the setting is not set
 		return true
 	case wants == "true or false":
 		_, err := strconv.ParseBool(strings.ToLower(value))
@@ -154,10 +155,10 @@ func bounds(match []string) (low, high int) {
 	return low, high
 }
 
-// resourceNames are the resources with requests and limits.
+// resourceNames are the resources for which a container has requests and limits.
 var resourceNames = []string{"cpu", "memory", "ephemeral-storage"}
 
-// quantity matches Kubernetes' quantities.
+// quantity matches a Kubernetes quantity.
 var quantity = regexp.MustCompile(`^([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(m|k|[MGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?$`)
 
 // amount returns the value of a quantity.
@@ -200,7 +201,7 @@ func ParseResources(list string) (map[string]string, error) {
 	return all, nil
 }
 
-// checkResources returns an error for a request above its limit.
+// checkResources returns an error if a request is higher than its limit.
 func checkResources(own map[string]string) error {
 	all := maps.Clone(standardResources)
 	maps.Copy(all, own)
@@ -214,7 +215,7 @@ func checkResources(own map[string]string) error {
 	return nil
 }
 
-// Check returns an error for options that contradict each other.
+// Check returns an error if two options contradict each other.
 func (o *Options) Check() error {
 	for _, name := range o.Accept {
 		if !slices.Contains(Hazards, name) {
@@ -224,8 +225,8 @@ func (o *Options) Check() error {
 	return checkResources(o.Resources)
 }
 
-// applied returns the options of a workload: annotations queuegate.dev/FLAG of the
-// workload take precedence.
+// applied returns the options for a workload. The workload's annotations
+// queuegate.dev/FLAG override o.
 func (o *Options) applied(annotations *yaml.Node) (applied, error) {
 	a := applied{Image: o.Image, Container: o.Container, UserPort: o.UserPort, LiveSettings: o.LiveSettings,
 		Set: map[string]string{}, Resources: map[string]string{}}
@@ -249,7 +250,7 @@ func (o *Options) applied(annotations *yaml.Node) (applied, error) {
 	return a, checkResources(a.Resources)
 }
 
-// annotation applies one annotation.
+// annotation applies one annotation, which overrides an option.
 func (a *applied) annotation(flag, value string) error {
 	switch flag {
 	case "image":

@@ -13,18 +13,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// source is the text of a file with its documents and the pending edits.
+// source is the text of a file, with its parsed documents and the edits that are not
+// applied yet.
 type source struct {
 	text      string
-	lines     []int // start of each line
+	lines     []int // offset of the start of each line
 	eol       string
 	documents []*yaml.Node
-	shared    map[*yaml.Node]string // nodes below an anchor with aliases elsewhere, and the anchor's name
+	shared    map[*yaml.Node]string // nodes below an anchor that aliases elsewhere refer to, with the name of the anchor
 	edits     []edit
-	verbatim  bool // annotate with a verbatim record
+	verbatim  bool // write verbatim records into annotations
 }
 
-// edit replaces text[from:to].
+// edit replaces text[from:to] by another text.
 type edit struct {
 	from, to int
 	text     string
@@ -55,7 +56,7 @@ func parse(text string) (*source, error) {
 	}
 }
 
-// lineStarts splits lines as YAML 1.1 does.
+// lineStarts returns the offsets at which lines start. Lines end as in YAML 1.1.
 func lineStarts(text string) []int {
 	starts := []int{0}
 	for i := 0; i < len(text); {
@@ -70,7 +71,7 @@ func lineStarts(text string) []int {
 	return starts
 }
 
-// offset returns the start of a node, including its anchor or tag.
+// offset returns the offset of a node, including its anchor or tag.
 func (s *source) offset(n *yaml.Node) int {
 	at := s.lines[n.Line-1]
 	if n.Line == 1 {
@@ -83,7 +84,7 @@ func (s *source) offset(n *yaml.Node) int {
 	return at
 }
 
-// lineOf returns the line of an offset, counted from 0.
+// lineOf returns the index of the line that contains an offset. The first line is 0.
 func (s *source) lineOf(at int) int {
 	i, found := slices.BinarySearch(s.lines, at)
 	if found {
@@ -101,7 +102,7 @@ func (s *source) line(i int) string {
 	return strings.TrimRight(s.text[s.lines[i]:end], "\r\n")
 }
 
-// indent returns spaces up to the column of an offset.
+// indent returns as many spaces as there are columns before an offset.
 func (s *source) indent(at int) string {
 	return strings.Repeat(" ", utf8.RuneCountInString(s.text[s.lines[s.lineOf(at)]:at]))
 }
@@ -110,7 +111,7 @@ func (s *source) replace(from, to int, text string) {
 	s.edits = append(s.edits, edit{from, to, text})
 }
 
-// findShared finds nodes that more than one place of a document refers to.
+// findShared finds the nodes to which more than one place of a document refers.
 func (s *source) findShared() {
 	s.shared = make(map[*yaml.Node]string)
 	used := make(map[*yaml.Node]bool)
@@ -143,8 +144,8 @@ func (s *source) findShared() {
 	}
 }
 
-// end returns the end of a key's value: after its last character and, in block
-// style, after a comment on its last line.
+// end returns the offset after a key's value. In block style it also includes a comment
+// on the last line of the value.
 func (s *source) end(key, value *yaml.Node, inFlow bool) int {
 	if inFlow || isFlow(value) {
 		return s.flowEnd(s.offset(value))
@@ -152,8 +153,8 @@ func (s *source) end(key, value *yaml.Node, inFlow bool) int {
 	if value.Kind == yaml.AliasNode {
 		return s.lineEnd(s.lineOf(s.offset(value)))
 	}
-	// A block value includes the following lines that are indented deeper than
-	// its key; entries of a sequence may have the same indentation as the key.
+	// A block value includes the following lines that are indented deeper than its key.
+	// The entries of a sequence may have the same indentation as the key.
 	column := key.Column - 1
 	last := key.Line - 1
 	for i := key.Line; i < len(s.lines); i++ {
@@ -181,14 +182,14 @@ func isFlow(n *yaml.Node) bool {
 	return n.Style&yaml.FlowStyle != 0 && (n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode)
 }
 
-// flowEnd returns the end of a value in flow style that begins at from.
+// flowEnd returns the offset after a value in flow style that begins at from.
 func (s *source) flowEnd(from int) int {
 	depth := 0
 	for i := from; i < len(s.text); i++ {
 		switch c := s.text[i]; c {
 		case '"', '\'':
 			if i > from && !strings.ContainsRune(" \t\r\n[{,:", rune(s.text[i-1])) {
-				continue // within a plain scalar
+				continue // the character is part of a plain scalar
 			}
 			i = s.quoteEnd(i)
 			if depth == 0 {
@@ -233,8 +234,8 @@ func (s *source) quoteEnd(from int) int {
 	return len(s.text) - 1
 }
 
-// apply applies edits, which must not overlap. Insertions come before a replacement at
-// the same position.
+// apply applies edits to a text. The edits must not overlap. At the same position,
+// insertions come before a replacement.
 func apply(text string, edits []edit) (string, error) {
 	edits = slices.Clone(edits)
 	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Or(a.from-b.from, min(1, a.to-a.from)-min(1, b.to-b.from)) })
@@ -257,10 +258,10 @@ type entry struct {
 	key, value *yaml.Node
 	next       *yaml.Node // the next key
 	before     *entry
-	merged     bool // it is from a merged mapping ("<<")
+	merged     bool // the key is from a merged mapping ("<<")
 }
 
-// lookup finds a key, through aliases and merged mappings.
+// lookup finds a key of a mapping. It follows aliases and merged mappings.
 func lookup(n *yaml.Node, name string) *entry {
 	n = resolve(n)
 	if n == nil || n.Kind != yaml.MappingNode {
@@ -291,7 +292,7 @@ func lookup(n *yaml.Node, name string) *entry {
 	return merged
 }
 
-// at returns the value at a path of keys; nil if there is none.
+// at returns the value at a path of keys, or nil.
 func at(n *yaml.Node, path ...string) *yaml.Node {
 	for _, name := range path {
 		e := lookup(n, name)
@@ -310,7 +311,7 @@ func resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// text returns the text of a scalar, "" for other nodes.
+// text returns the text of a scalar. For other nodes it returns "".
 func text(n *yaml.Node) string {
 	if n == nil || n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return ""
@@ -329,8 +330,9 @@ func items(n *yaml.Node) []*yaml.Node {
 	return all
 }
 
-// object returns a mapping of keys and values. Each value is a string, an int,
-// a bool, a node, or a slice of nodes; a key with the value nil is omitted.
+// object returns a mapping. pairs are keys and values, alternating. Each value is a
+// string, an int, a bool, a node, or a slice of nodes. If a value is nil, its key is
+// omitted.
 func object(pairs ...any) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	for i := 0; i < len(pairs); i += 2 {
@@ -356,8 +358,7 @@ func object(pairs ...any) *yaml.Node {
 	return n
 }
 
-// block formats a node in block style; all lines except the first begin with
-// indent.
+// block formats a node in block style. All lines except the first begin with indent.
 func (s *source) block(n *yaml.Node, indent string) string {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
@@ -371,7 +372,8 @@ func (s *source) block(n *yaml.Node, indent string) string {
 // flow formats a node as JSON on one line, which is also valid YAML.
 func flow(n *yaml.Node) string { return line(n, ", ", ": ") }
 
-// compact is flow without spaces, for the values of variables.
+// compact formats a node like flow, but without spaces. It is used for the values of
+// variables.
 func compact(n *yaml.Node) string { return line(n, ",", ":") }
 
 func line(n *yaml.Node, comma, colon string) string {

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// redirect points the ports of a Service that lead to an application with a
-// gate to the gate. If change is false, it only reports them.
+// redirect changes a Service: ports that lead to an application with a gate then lead
+// to the gate. If change is false, it only reports such ports.
 func (s *source) redirect(o manifestObject, workloads []workload, change bool) (said []Note, err error) {
 	selector := map[string]string{}
 	if n := at(o.node, "spec", "selector"); n == nil || n.Decode(&selector) != nil || len(selector) == 0 {
@@ -73,7 +73,7 @@ func (s *source) redirect(o manifestObject, workloads []workload, change bool) (
 	return said, nil
 }
 
-// portKey identifies a port of a Service.
+// portKey returns a text that identifies a port of a Service.
 func portKey(port *yaml.Node) string {
 	key := text(at(port, "port"))
 	if protocol := text(at(port, "protocol")); protocol != "" && protocol != "TCP" {
@@ -82,11 +82,11 @@ func portKey(port *yaml.Node) string {
 	return key
 }
 
-// maxTarget limits the length of a targetPort in a record; Kubernetes' own limit for names
-// of ports is 15.
+// maxTarget is the maximum length of a targetPort in a record. Kubernetes allows 15
+// bytes for the name of a port.
 const maxTarget = 256
 
-// undoService restores the targets of the ports that lead to the gate.
+// undoService restores the targets of those ports that lead to the gate.
 func (s *source) undoService(o manifestObject, r *record) error {
 	all := slices.Compact(slices.Sorted(maps.Values(r.Was)))
 	for _, port := range items(at(o.node, "spec", "ports")) {
@@ -96,7 +96,7 @@ func (s *source) undoService(o manifestObject, r *record) error {
 		}
 		was, ok := r.Was[portKey(port)]
 		if !ok && len(all) == 1 {
-			was, ok = all[0], true // the number of the port was edited
+			was, ok = all[0], true // a user has changed the number of the port
 		}
 		switch err := s.checkShared("targetPort", e.value); {
 		case err != nil || e.merged:
@@ -115,9 +115,9 @@ func (s *source) undoService(o manifestObject, r *record) error {
 	return nil
 }
 
-// admit adds the gate's port to the rules of a NetworkPolicy that allow the
-// port of an application with a gate. If change is false, it only reports the
-// rules that lack it.
+// admit changes a NetworkPolicy: rules that allow the port of an application with a
+// gate then also allow the port of the gate. If change is false, it only reports rules
+// that do not allow the gate's port.
 func (s *source) admit(o manifestObject, workloads []workload, change bool) (said []Note, err error) {
 	rules := at(o.node, "spec", "ingress")
 	if at(o.node, "metadata", "annotations", Annotation) != nil || rules == nil {
@@ -132,7 +132,7 @@ func (s *source) admit(o manifestObject, workloads []workload, change bool) (sai
 	for _, rule := range items(rules) {
 		ports := lookup(rule, "ports")
 		if ports == nil || len(items(resolve(ports.value))) == 0 {
-			continue // the rule allows all ports
+			continue // a rule without ports allows all ports
 		}
 		added := map[int]bool{}
 		for _, w := range selected {
@@ -171,12 +171,12 @@ func (s *source) admit(o manifestObject, workloads []workload, change bool) (sai
 	return said, nil
 }
 
-// maxSelected limits the applications of one NetworkPolicy, because each of its
-// rules is compared with each application.
+// maxSelected is the maximum number of applications per NetworkPolicy. Each rule of the
+// policy is compared with each application, so the number limits the time.
 const maxSelected = 100
 
-// selectedBy returns the workloads that a NetworkPolicy selects, one for each
-// set of ports.
+// selectedBy returns the workloads that a NetworkPolicy selects. Of workloads with the
+// same ports it returns one.
 func selectedBy(policy manifestObject, workloads []workload) (selected []workload) {
 	seen := map[string]bool{}
 	for _, w := range workloads {
@@ -202,7 +202,7 @@ func (s *source) undoPolicy(o manifestObject, r *record) error {
 				return err
 			}
 			if len(ports.Content) < 2 {
-				continue // without ports the rule would allow all ports
+				continue // a rule without ports would allow all ports
 			}
 			if err := s.removeElement(ports, i); err != nil {
 				return err
@@ -212,7 +212,8 @@ func (s *source) undoPolicy(o manifestObject, r *record) error {
 	return nil
 }
 
-// allows reports whether a list of ports of a NetworkPolicy has a TCP port.
+// allows reports whether a list of ports of a NetworkPolicy contains a TCP port, by
+// number or by one of its names.
 func allows(ports *yaml.Node, number int, names []string) bool {
 	for _, port := range items(resolve(ports)) {
 		if protocol := text(at(port, "protocol")); protocol != "" && protocol != "TCP" {
@@ -259,8 +260,8 @@ func (w *workload) isSelected(policy manifestObject) bool {
 	return true
 }
 
-// sameNamespace reports whether o can be in the namespace of w; an object
-// without a namespace is applied to any.
+// sameNamespace reports whether o can be in the namespace of w. An object without a
+// namespace can be applied to any.
 func (w *workload) sameNamespace(o manifestObject) bool {
 	return w.namespace == "" || o.namespace() == "" || w.namespace == o.namespace()
 }
@@ -285,7 +286,7 @@ func portHTTPText(inFlow bool) string {
 	return portHTTP
 }
 
-// scalarEnd returns the end of a scalar on one line.
+// scalarEnd returns the offset after a scalar that is on one line.
 func (s *source) scalarEnd(n *yaml.Node, inFlow bool) int {
 	from := s.offset(n)
 	switch c := s.text[from]; {
@@ -297,7 +298,7 @@ func (s *source) scalarEnd(n *yaml.Node, inFlow bool) int {
 	return from + len(n.Value)
 }
 
-// isTarget reports whether a port of a Service leads to the application.
+// isTarget reports whether a port of a Service leads to the application of w.
 func (w *workload) isTarget(port *yaml.Node) bool {
 	target := at(port, "targetPort")
 	if text(target) == "" {

@@ -15,13 +15,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// verbatim is the annotation of a manifest whose form record cannot describe, and of
-// manifests from earlier versions: the changed text itself, compressed. Positions are
-// relative to the annotation's value: to its beginning for changes before it, to its end
-// for changes behind it, so that edits elsewhere in the file do not invalidate them.
+// verbatim is the annotation that is used if a record cannot describe the form of a
+// manifest, and by earlier versions. It has the changed text, compressed. Positions
+// before the annotation's value are relative to its beginning, and positions after it
+// to its end. So edits elsewhere in the file do not invalidate them.
 type verbatim struct {
-	// Before and After are the texts inserted around the value, Old is the
-	// replaced text.
+	// Before and After are the texts that were inserted before and after the value. Old
+	// is the replaced text.
 	Before  string   `json:"b"`
 	After   string   `json:"a,omitempty"`
 	Old     string   `json:"o,omitempty"`
@@ -63,20 +63,21 @@ func decodeVerbatim(text string) (*verbatim, error) {
 	return r, nil
 }
 
-// maxChanges limits the changes of an object: each one costs a search through the
-// whole file, and a small compressed annotation can hold a long list. Inject makes
-// about four for each container.
+// maxChanges is the maximum number of changes of an object. Each change needs a search
+// through the whole file, and a small compressed annotation can contain a long list.
+// Inject makes about four changes per container.
 const maxChanges = 1000
 
-// contextBytes is the length of the text before a change that is recorded with
-// it.
+// contextBytes is how many bytes of the text before a change are recorded with the
+// change.
 const contextBytes = 32
 
-// describe returns the verbatim record of the edits own, of which a adds the annotation.
+// describe returns the verbatim record of the edits own of one object. a is the edit
+// that adds the annotation.
 func (s *source) describe(o manifestObject, own []edit, a *edit) string {
 	before, after, _ := cutValue(a.text)
 	r := verbatim{Before: before, After: after, Old: s.text[a.from:a.to]}
-	// Positions of the changes after all of them are made.
+	// Compute the positions that the changes have after all edits are applied.
 	slices.SortFunc(own, func(x, y edit) int { return x.from - y.from })
 	shift := 0
 	for _, e := range own {
@@ -108,14 +109,15 @@ func (s *source) describe(o manifestObject, own []edit, a *edit) string {
 	return r.encode()
 }
 
-// cutValue splits the text of the annotation around its placeholder.
+// cutValue splits the text of the annotation at the placeholder.
 func cutValue(text string) (before, after string, ok bool) {
 	at := strings.LastIndex(text, Annotation)
 	i := strings.IndexByte(text[at:], 'M')
 	return text[:at+i], text[at+i+1:], true
 }
 
-// restoreVerbatim adds the edits that undo an object's changes.
+// restoreVerbatim adds the edits that undo the changes of an object, from its verbatim
+// record.
 func (s *source) restoreVerbatim(value *yaml.Node) error {
 	r, err := decodeVerbatim(value.Value)
 	if err != nil {
@@ -145,8 +147,8 @@ func (s *source) restoreVerbatim(value *yaml.Node) error {
 	return nil
 }
 
-// firstDifference returns an error with the first line of want that the text no longer
-// has. It looks for want near the offset at.
+// firstDifference returns an error with the first line of want that the text does not
+// contain anymore. It searches near the offset at.
 func (s *source) firstDifference(want string, at int) error {
 	lines := strings.Split(want, "\n")
 	first := slices.IndexFunc(lines, func(line string) bool { return len(strings.TrimSpace(line)) > 2 })
@@ -169,8 +171,8 @@ func (s *source) firstDifference(want string, at int) error {
 	return fmt.Errorf("line %d: was edited after it was injected", number+1)
 }
 
-// nearest returns the position of part in text that is nearest to at, or -1.
-// Edits may have moved or removed it.
+// nearest returns the offset of part in text that is nearest to at. It returns -1 if a
+// user has removed part.
 func nearest(text, part string, at int) int {
 	if at >= 0 && at <= len(text) && strings.HasPrefix(text[at:], part) {
 		return at

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// Read decodes and validates a statement with SLSA provenance v1. Unknown fields are
-// errors.
+// Read decodes and validates a statement with SLSA provenance v1. An unknown field is
+// an error.
 func Read(t *testing.T, text []byte) (*statement.Statement, *provenance.Provenance) {
 	t.Helper()
 	s, p := new(statement.Statement), new(provenance.Provenance)
