@@ -1,10 +1,10 @@
-// Package awake keeps the processors from going idle during measurements: a separate
-// process spins with one thread per processor, under SCHED_IDLE (sched(7)), which runs
-// only if no other thread is ready.
+// Package awake keeps the processors from going idle during measurements. A separate
+// process runs one spinning thread per processor. The threads use SCHED_IDLE
+// (sched(7)), so they run only if no other thread is ready.
 //
 // A halted processor takes time to wake up, especially in a virtual machine, where the
-// hypervisor handles the halt. With this package latencies exclude that time, but still
-// include the interrupt and the context switch of a wake-up.
+// hypervisor handles the halt. With this package measured latencies exclude that time.
+// They still include the interrupt and the context switch of a wake-up.
 package awake
 
 import (
@@ -33,8 +33,9 @@ type readyLine struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// Start runs a process that keeps all processors of the harness awake, and returns when
-// its threads are configured. It fails with ErrRefused if the system does not allow it.
+// Start runs a process that keeps all processors of the harness awake. It returns when
+// the threads of that process are configured. It fails with ErrRefused if the system
+// does not allow the configuration.
 func Start(ctx context.Context) (*child.Process, error) { return start(ctx, Command) }
 
 func start(ctx context.Context, command string) (*child.Process, error) {
@@ -63,7 +64,8 @@ func serve(in io.Reader, out io.Writer, policy uint32) error {
 		return pipe.Send(readyLine{Refused: err.Error()})
 	}
 	// Each spinning thread occupies a processor of the runtime, and the communication
-	// needs one more. A garbage collection would wait for the spinning threads forever.
+	// needs one more. GC must be off: a garbage collection would wait for the spinning
+	// threads forever.
 	runtime.GOMAXPROCS(len(cpus) + 1)
 	debug.SetGCPercent(-1)
 

@@ -28,8 +28,8 @@ type Place struct {
 	Path string
 }
 
-// Find returns a place where groups can be created. Without one, the error wraps
-// ErrUnavailable and lists the attempts.
+// Find returns a place where groups can be created. If there is none, the error wraps
+// ErrUnavailable and lists the places that were tried.
 func Find() (Place, error) {
 	mounts, err := procfs.GetMounts()
 	self, selfErr := procfs.Self()
@@ -48,12 +48,12 @@ func Find() (Place, error) {
 	return Place{}, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(tried...))
 }
 
-// places returns candidates: below this process's own group, and at the root of the
-// hierarchy. In version 2 only the root may contain processes and also delegate the
+// places returns candidates: the root of the hierarchy, and places below this process's
+// own group. In version 2 only the root may both contain processes and delegate the
 // controller, so it is first.
 func places(mounts []*procfs.MountInfo, own []procfs.Cgroup) (found []Place) {
 	add := func(version int, mount *procfs.MountInfo, group string) {
-		below, ok := strings.CutPrefix(group, mount.Root) // a mount shows the hierarchy from Root on
+		below, ok := strings.CutPrefix(group, mount.Root) // a mount shows only the part of the hierarchy below mount.Root
 		if !ok {
 			below = ""
 		}
@@ -62,7 +62,8 @@ func places(mounts []*procfs.MountInfo, own []procfs.Cgroup) (found []Place) {
 			found = append(found, p)
 		}
 	}
-	// The path of this process's own group; version 2 has no controller.
+	// pathOf returns the path of this process's own group. In version 2 the entry has
+	// no controller.
 	pathOf := func(controller string) string {
 		i := slices.IndexFunc(own, func(g procfs.Cgroup) bool {
 			return slices.Contains(g.Controllers, controller) || controller == "" && g.HierarchyID == 0
@@ -98,7 +99,7 @@ func (p Place) usable() error {
 	return g.Remove()
 }
 
-// enableBelow makes the CPU controller available to groups below.
+// enableBelow makes the CPU controller available to the groups below p.
 func (p Place) enableBelow() error {
 	has := func(file string) bool {
 		text, err := os.ReadFile(filepath.Join(p.Path, file))
@@ -116,7 +117,7 @@ func (p Place) enableBelow() error {
 	return nil
 }
 
-// period is the quota period, as in Kubernetes.
+// period is the period of the CPU quota; Kubernetes uses the same.
 const period = 100 * time.Millisecond
 
 // A Group is a control group with a CPU quota.
@@ -143,8 +144,8 @@ func (p Place) Create(name string, millis int) (*Group, error) {
 	return g, nil
 }
 
-// quota returns the contents of the control files by name: cpu.max of version 2, the
-// cfs files of version 1 (the kernel's cgroup-v2.rst and sched-bwc.rst).
+// quota returns the contents of the control files by file name: cpu.max in version 2,
+// the cfs files in version 1 (cgroup-v2.rst and sched-bwc.rst of the kernel).
 func quota(version, millis int) map[string]string {
 	per := period.Microseconds()
 	limit := strconv.FormatInt(per*int64(millis)/1000, 10)
@@ -163,14 +164,14 @@ func (g *Group) Add(pid int) error {
 	return nil
 }
 
-// Stat counts the periods in which the group ran and was throttled, and the total time
-// for which its threads were throttled.
+// Stat has counters of a group: the periods in which it ran, the periods in which it
+// was throttled, and the total time for which its threads were throttled.
 type Stat struct {
 	Periods, Throttled int64
 	ThrottledTime      time.Duration
 }
 
-// Sub returns the difference to an earlier Stat.
+// Sub returns the increase of the counters since earlier.
 func (s Stat) Sub(earlier Stat) Stat {
 	return Stat{s.Periods - earlier.Periods, s.Throttled - earlier.Throttled, s.ThrottledTime - earlier.ThrottledTime}
 }
@@ -208,8 +209,8 @@ func parseStat(text string) (Stat, error) {
 	return Stat{periods, throttled, time.Duration(throttled1 + 1000*micros)}, nil
 }
 
-// Remove removes the group. Its processes must have ended; the kernel may take a moment
-// to release them.
+// Remove removes the group. The processes of the group must have ended. The kernel may
+// take a moment to release them, so Remove tries for a while.
 func (g *Group) Remove() error {
 	var err error
 	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {

@@ -1,6 +1,6 @@
-// Package child runs the harness's binary as a helper process (the origin, the load),
-// so that the kernel accounts its CPU time separately, and communicates with it in
-// lines of JSON.
+// Package child runs the harness's binary as a helper process, such as the origin or
+// the load. So the kernel accounts the CPU time of the helper separately. Harness and
+// helper communicate in lines of JSON.
 //
 // A helper exits at EOF of its standard input, so that no helper outlives the harness.
 package child
@@ -53,7 +53,7 @@ func Start(ctx context.Context, name string, spec, ready any) (*Process, error) 
 	}
 	p.in, p.out = in, json.NewDecoder(out)
 	err = p.Send(spec)
-	if err != nil { // the helper reports the reason, or ends at EOF
+	if err != nil { // Receive adds the reason that the helper reports, or ends at EOF
 		p.in.Close()
 	}
 	if err = errors.Join(err, p.Receive(ready)); err != nil {
@@ -145,7 +145,8 @@ func (p *Pipe) Send(v any) error {
 // Fail reports a failure to the harness.
 func (p *Pipe) Fail(why error) error { return p.Send(failure{why.Error()}) }
 
-// AwaitEnd waits for the harness to close the pipe; another line is an error.
+// AwaitEnd waits until the harness closes the pipe. It returns an error if the harness
+// sends a line instead.
 func (p *Pipe) AwaitEnd() error {
 	if err := p.Receive(new(any)); !errors.Is(err, ErrEnd) {
 		return fmt.Errorf("unexpected line: %w", err)

@@ -1,5 +1,5 @@
-// Package clock reads CLOCK_MONOTONIC, which all processes of a machine share,
-// so that a stamp made by one can be subtracted from one made by another.
+// Package clock reads CLOCK_MONOTONIC. All processes of a machine share this clock, so
+// a stamp of one process can be subtracted from a stamp of another.
 package clock
 
 import (
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// base and offset map Go's monotonic clock, which is read without a system
-// call, to CLOCK_MONOTONIC.
+// base and offset convert Go's monotonic clock to CLOCK_MONOTONIC. Go's clock is read
+// without a system call.
 var (
 	base   time.Time
 	offset int64
@@ -22,7 +22,8 @@ func init() {
 		before := time.Since(base)
 		kernel := now()
 		after := time.Since(base)
-		// The closest pair bounds the error of the offset; it is below 1 µs.
+		// The error of the offset is at most the shortest time between two readings of
+		// Go's clock, which is below 1 µs.
 		if width := int64(after - before); width < best {
 			best = width
 			offset = kernel - int64(before) - width/2

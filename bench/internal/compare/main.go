@@ -16,11 +16,11 @@ const (
 	ExitSame      = 0
 	ExitRegressed = 1
 	ExitUsage     = 2 // wrong arguments, or a record that cannot be read
-	ExitUndecided = 2 // no regression found, but some changes need more rounds to be judged
+	ExitUndecided = 2 // no regression, but some changes need more rounds to be judged
 )
 
-// Flags are the options of a comparing command. All output, including errors, goes to
-// Out.
+// Flags are the options of a command that compares two runs. All output, including
+// errors, is written to Out.
 type Flags struct {
 	*flag.FlagSet
 	Out     io.Writer
@@ -29,8 +29,8 @@ type Flags struct {
 	percent float64
 }
 
-// NewFlags returns the options of a command with a default for the threshold,
-// in percent.
+// NewFlags returns the options of a command. threshold is the default threshold in
+// percent.
 func NewFlags(name, usage string, threshold float64, out io.Writer) *Flags {
 	f := &Flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), Out: out}
 	f.SetOutput(out)
@@ -44,8 +44,8 @@ func NewFlags(name, usage string, threshold float64, out io.Writer) *Flags {
 	return f
 }
 
-// Read parses a command line. Unless it returns done, the caller runs the
-// command.
+// Read parses a command line. If done is true, the caller exits with code; otherwise it
+// runs the command.
 func (f *Flags) Read(args []string) (code int, done bool) {
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return ExitSame, true

@@ -32,7 +32,7 @@ func (s *Server) routes() http.Handler {
 
 // body holds the fields of a request that affect the model.
 type body struct {
-	Prompt              any       `json:"prompt"` // a string, or tokens
+	Prompt              any       `json:"prompt"` // a string or a list of tokens
 	Messages            []message `json:"messages"`
 	MaxTokens           *int      `json:"max_tokens"`
 	MaxCompletionTokens *int      `json:"max_completion_tokens"`
@@ -48,7 +48,7 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// tokens estimates the tokens of a text: four bytes each.
+// tokens estimates the number of tokens in a text: one per four bytes.
 func tokens(text string) int { return (len(text) + 3) / 4 }
 
 func (b *body) promptTokens() int {
@@ -60,7 +60,7 @@ func (b *body) promptTokens() int {
 		n = len(p)
 	}
 	for _, m := range b.Messages {
-		n += tokens(m.Content) + 4 // the template's tokens for a message
+		n += tokens(m.Content) + 4 // tokens that the chat template adds to a message
 	}
 	return n
 }
@@ -68,8 +68,8 @@ func (b *body) promptTokens() int {
 // dialect is the message format of an endpoint.
 type dialect struct {
 	id, object, chunk string
-	choice            func(text string, reason any) map[string]any // of a complete response
-	delta             func(text string, reason any) map[string]any // of a stream
+	choice            func(text string, reason any) map[string]any // part of a complete response
+	delta             func(text string, reason any) map[string]any // part of a stream
 }
 
 var completions = dialect{"cmpl-", "text_completion", "text_completion", textChoice, textChoice}
@@ -92,7 +92,7 @@ var chat = dialect{
 const word = "word "
 
 const (
-	// Output lengths that a request does not set are log-normal.
+	// Output lengths have a log-normal distribution if a request sets none.
 	outputMedian = 120
 	outputSigma  = 0.9
 	// defaultMaxTokens is the output length of /v1/completions without
@@ -100,7 +100,7 @@ const (
 	defaultMaxTokens = 16
 )
 
-// outputTokens returns the length of an output, and its finish reason.
+// outputTokens returns the number of tokens of an output, and the finish reason.
 func (s *Server) outputTokens(b *body, d *dialect, prompt int) (int, string) {
 	most := s.model.cfg.MaxModelLen - prompt
 	switch {
@@ -130,7 +130,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, d dialect) {
 		fail(w, http.StatusBadRequest, "reading the body: "+err.Error())
 		return
 	}
-	_, _ = io.Copy(io.Discard, r.Body) // net/http notices a disconnect once the body has been read
+	_, _ = io.Copy(io.Discard, r.Body) // read the body first: net/http notices a disconnect only after that
 	q := &Request{Prompt: b.promptTokens()}
 	if q.Prompt == 0 {
 		fail(w, http.StatusBadRequest, "prompt or messages: want text")
@@ -140,7 +140,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, d dialect) {
 	q.Output = output
 	generated := make(chan bool, max(q.Output, 1))
 	previous := time.Duration(0)
-	q.Token = func(last bool) { // with mu held
+	q.Token = func(last bool) { // called with mu held
 		s.observe(q, previous, last)
 		previous = now()
 		generated <- last
@@ -190,7 +190,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, d *dialect, b *b
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	out := http.NewResponseController(w)
 	w.WriteHeader(http.StatusOK)
-	_ = out.Flush() // the head precedes the first token, as in vLLM
+	_ = out.Flush() // send the head before the first token, as vLLM does
 	event := func(choices []any, more map[string]any) []byte {
 		chunk := envelope(d.id+r.Header.Get("X-Request-Id"), d.chunk)
 		chunk["choices"] = choices

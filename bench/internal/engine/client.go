@@ -16,41 +16,41 @@ import (
 	"time"
 )
 
-// A Workload is an open loop of streaming chat completions: Poisson arrivals, prompts
-// and outputs of log-normal length, and clients of which some disconnect.
+// A Workload is an open loop of streaming chat completions. Arrivals are a Poisson
+// process. The lengths of prompts and outputs are log-normal. Some clients disconnect.
 type Workload struct {
-	URL      string // without a path
+	URL      string // URL of the server, without a path
 	Seed     uint64
 	Rate     float64 // requests per second
 	Duration time.Duration
-	Deadline time.Duration // until the first token, sent as x-slo-ttft-ms
-	// Cancel is the share of clients that disconnect, after an exponentially
+	Deadline time.Duration // time until the first token; sent as x-slo-ttft-ms
+	// Cancel is the share of clients that disconnect. They do so after an exponentially
 	// distributed time with the mean CancelAfter.
 	Cancel      float64
 	CancelAfter time.Duration
-	Prefix      string // of the requests' identities
+	Prefix      string // prefix of the request identities
 }
 
-// A Response is what a client of a Workload observed. Times are those of package clock;
-// 0 = it did not happen.
+// A Response is what one client of a Workload observed. Times are readings of package
+// clock; 0 means that the event did not happen.
 type Response struct {
 	ID        string
-	Status    int // 0 = none
+	Status    int // 0 = no response
 	Sent      time.Duration
-	First     time.Duration // first token
-	Completed time.Duration // end of a complete stream
-	Cancelled time.Duration // the client disconnected
+	First     time.Duration // time of the first token
+	Completed time.Duration // time at which the complete stream had arrived
+	Cancelled time.Duration // time at which the client disconnected
 }
 
-// InTime reports whether the first token arrived before the deadline, and the stream was
-// complete unless the client disconnected.
+// InTime reports whether the first token arrived before the deadline. The stream must
+// also be complete, unless the client has disconnected.
 func (r *Response) InTime(deadline time.Duration) bool {
 	return r.First > 0 && r.First-r.Sent <= deadline && (r.Completed > 0 || r.Cancelled > 0)
 }
 
-// Run sends the requests and returns all responses after the last one has ended, or
-// after grace has passed since the last request: what is unfinished then is cancelled
-// and counts as incomplete.
+// Run sends the requests and returns all responses. It returns after the last response
+// has ended, or when grace has passed since the last request. Then it cancels
+// unfinished requests, which count as incomplete.
 func (w *Workload) Run(ctx context.Context, grace time.Duration) ([]Response, error) {
 	if w.Rate <= 0 {
 		return nil, errors.New("a workload needs a rate")
@@ -98,7 +98,7 @@ func (w *Workload) Run(ctx context.Context, grace time.Duration) ([]Response, er
 	return all, nil
 }
 
-// send sends one request. It disconnects after cancelAfter, unless that is 0.
+// send sends one request. If cancelAfter is not 0, it disconnects after that time.
 func (w *Workload) send(ctx context.Context, transport http.RoundTripper, id string, prompt int, cancelAfter time.Duration) (r Response) {
 	r = Response{ID: id, Sent: now()}
 	all := ctx
@@ -112,7 +112,7 @@ func (w *Workload) send(ctx context.Context, transport http.RoundTripper, id str
 			r.Cancelled = r.Sent + cancelAfter
 		}
 	}()
-	text := strings.Repeat("abc ", max(prompt-4, 1)) // the template adds 4 tokens
+	text := strings.Repeat("abc ", max(prompt-4, 1)) // the chat template adds 4 tokens
 	body := fmt.Appendf(nil, `{"model":%q,"stream":true,"messages":[{"role":"user","content":%q}]}`, modelName, text)
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL+"/v1/chat/completions", bytes.NewReader(body))
 	if err != nil {
@@ -130,14 +130,14 @@ func (w *Workload) send(ctx context.Context, transport http.RoundTripper, id str
 	defer res.Body.Close()
 	r.Status = res.StatusCode
 	if r.Status != http.StatusOK {
-		_, _ = io.Copy(io.Discard, res.Body) // keeps the connection
+		_, _ = io.Copy(io.Discard, res.Body) // read the body so that the connection can be reused
 		return r
 	}
 	lines := bufio.NewReader(res.Body)
 	for {
 		line, err := lines.ReadSlice('\n')
 		if err != nil {
-			return r // cut off, or cancelled
+			return r // the stream was cut off, or the client has disconnected
 		}
 		switch {
 		case !bytes.HasPrefix(line, []byte("data:")):
@@ -150,8 +150,8 @@ func (w *Workload) send(ctx context.Context, transport http.RoundTripper, id str
 	}
 }
 
-// Quantile returns the value below which a share q, 0 to 1, of the values lies; 0
-// without values. It sorts them.
+// Quantile returns the value below which the share q of the values lies, with q from 0
+// to 1. Without values it returns 0. It sorts the values in place.
 func Quantile(values []time.Duration, q float64) time.Duration {
 	if len(values) == 0 {
 		return 0

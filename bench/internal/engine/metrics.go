@@ -14,10 +14,10 @@ var (
 	e2eBounds        = []float64{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60}
 )
 
-// histogram counts values up to each of the bounds.
+// histogram counts values by bucket. bounds are the upper bounds of the buckets.
 type histogram struct {
 	bounds []float64
-	counts []int64 // one more than bounds: the last counts larger values
+	counts []int64 // one more than bounds; the last element counts larger values
 	sum    float64
 }
 

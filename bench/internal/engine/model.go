@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Config describes an engine; doc.go has the formulas.
+// Config describes an engine. doc.go explains how the fields are used.
 type Config struct {
-	BlockSize        int // tokens of a block of the KV cache
+	BlockSize        int // number of tokens in a block of the KV cache
 	Blocks           int // number of blocks in the KV cache
-	MaxModelLen      int // limit on the tokens of a prompt and its output together
-	MaxSequences     int // limit on requests that run at once (max_num_seqs)
-	MaxBatchedTokens int // limit on the tokens of a step (max_num_batched_tokens)
+	MaxModelLen      int // maximum number of tokens of a prompt and its output together
+	MaxSequences     int // maximum number of running requests (max_num_seqs)
+	MaxBatchedTokens int // maximum number of tokens in a step (max_num_batched_tokens)
 	Base             time.Duration
 	PerPrefillToken  time.Duration
 	PerSequence      time.Duration
@@ -27,7 +27,7 @@ func Default() Config {
 	}
 }
 
-// Validate reports all values that cannot work.
+// Validate returns an error with all values that cannot work.
 func (c Config) Validate() error {
 	var problems []error
 	for _, v := range []struct {
@@ -47,8 +47,8 @@ func (c Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// MaxConcurrency is how many requests of n tokens the KV cache holds. vLLM logs it for
-// MaxModelLen.
+// MaxConcurrency returns how many requests of n tokens fit into the KV cache. vLLM logs
+// this number for MaxModelLen.
 func (c Config) MaxConcurrency(n int) float64 {
 	return float64(c.Blocks*c.BlockSize) / float64(n)
 }
@@ -64,36 +64,36 @@ type state uint8
 
 const (
 	created state = iota
-	arrived       // waiting to be seen by the next step
+	arrived       // the next step moves it to the queue
 	queued
 	running
 	finished
 	aborted
 )
 
-// A Request belongs to one Model after Add. All its times are instants passed
-// to the Model.
+// A Request belongs to one Model after Add. All its times are times that were passed to
+// the Model.
 type Request struct {
-	Prompt, Output int // tokens
+	Prompt, Output int // numbers of tokens
 
 	// Token is called at the end of each step that generates a token for it.
 	Token func(last bool)
 
 	Arrived time.Duration
-	// First is when its first token was generated. Ended is when the last one
-	// was generated, or when the request was aborted. 0 = not yet.
+	// First is the time at which the first token was generated. Ended is the time at
+	// which the last token was generated or the request was aborted. 0 = not yet.
 	First, Ended time.Duration
-	// Steps are the start times of the steps that computed tokens for it.
+	// Steps are the start times of the steps that computed tokens for this request.
 	Steps []time.Duration
 	// Preempted is the number of preemptions.
 	Preempted int
 
 	state     state
-	computed  int // tokens in the KV cache
+	computed  int // number of its tokens in the KV cache
 	generated int
 	blocks    int
-	chunk     int  // tokens in this step; 0 = not part of it
-	leaving   bool // aborted, to be removed before the next step
+	chunk     int  // number of its tokens in the current step; 0 = not in the step
+	leaving   bool // aborted; the next step removes it first
 }
 
 func (r *Request) tokens() int { return r.Prompt + r.generated }
@@ -105,21 +105,21 @@ type Model struct {
 	waiting []*Request
 	running []*Request
 	leaving []*Request
-	free    int // blocks
+	free    int // number of free blocks
 	step    []*Request
 	began   time.Duration
 	inStep  bool
 
-	stats    Stats // counters; the gauges are set by record
+	stats    Stats // counters; record sets the gauges
 	recorded Stats
 }
 
-// Stats are figures for the metrics page.
+// Stats are the values of the metrics page.
 type Stats struct {
 	Running, Waiting int
-	KV               float64 // used share of the cache, 0 to 1
+	KV               float64 // used share of the KV cache, 0 to 1
 	Preemptions      int64
-	PromptTokens     int64 // of prompts that were computed completely
+	PromptTokens     int64 // sum over the prompts that were computed completely
 	GeneratedTokens  int64
 	Steps            int64
 	Finished         int64
@@ -154,8 +154,8 @@ func (m *Model) check(r *Request) error {
 	return nil
 }
 
-// Abort ends a request before the next step. It has no effect on a request that
-// has ended.
+// Abort ends a request at the beginning of the next step. It has no effect if the
+// request has already ended.
 func (m *Model) Abort(r *Request, now time.Duration) {
 	if r.leaving || r.state == created || r.state >= finished {
 		return
@@ -170,7 +170,7 @@ func (m *Model) Abort(r *Request, now time.Duration) {
 
 func (m *Model) removeAborted() {
 	for _, r := range m.leaving {
-		if r.state == finished { // by the step during which it was aborted
+		if r.state == finished { // the current step finished it after it was aborted
 			continue
 		}
 		m.drop(&m.inbox, r)
@@ -194,7 +194,7 @@ func (m *Model) release(r *Request) {
 	r.blocks, r.computed = 0, 0
 }
 
-// grow allocates blocks for n tokens to r, and reports whether enough were
+// grow allocates to r the blocks for n tokens. It reports whether enough blocks were
 // free.
 func (m *Model) grow(r *Request, n int) bool {
 	need := m.cfg.blocks(n) - r.blocks
@@ -206,7 +206,8 @@ func (m *Model) grow(r *Request, n int) bool {
 	return true
 }
 
-// Begin schedules the next step and returns its duration; false = there is nothing to do.
+// Begin schedules the next step and returns its duration. It returns false if there is
+// nothing to do.
 func (m *Model) Begin(now time.Duration) (time.Duration, bool) {
 	if m.inStep {
 		panic("BUG: Begin within a step")
@@ -312,16 +313,16 @@ func (m *Model) End(now time.Duration) {
 	m.record()
 }
 
-// record stores the figures for the metrics page.
+// record stores the current values for the metrics page.
 func (m *Model) record() {
 	m.recorded = m.Now()
 	m.recorded.Waiting = len(m.waiting)
 }
 
-// Stats returns the figures at the end of the latest step.
+// Stats returns the values at the end of the latest step.
 func (m *Model) Stats() Stats { return m.recorded }
 
-// Now returns the current figures, including requests that have just arrived.
+// Now returns the current values, including requests that have just arrived.
 func (m *Model) Now() Stats {
 	s := m.stats
 	s.Running, s.Waiting = len(m.running), len(m.waiting)+len(m.inbox)
@@ -334,9 +335,9 @@ func (m *Model) InFlight() int {
 	return len(m.inbox) + len(m.waiting) + len(m.running) - len(m.leaving)
 }
 
-// Fits reports whether r can be admitted without waiting, and all requests can
-// complete without a preemption, if nothing else is admitted and no prompt
-// exceeds the budget of its step. It uses the length of outputs, which no real
+// Fits reports whether r can be admitted at once and all requests can then complete
+// without a preemption. It assumes that no other request is admitted and that no prompt
+// exceeds the budget of its step. It uses the lengths of the outputs, which no real
 // scheduler knows.
 func (m *Model) Fits(r *Request) bool {
 	all := slices.Concat(m.running, m.waiting, m.inbox, []*Request{r})
@@ -344,7 +345,7 @@ func (m *Model) Fits(r *Request) bool {
 		return false
 	}
 	slices.SortFunc(all, func(a, b *Request) int { return (a.Output - a.generated) - (b.Output - b.generated) })
-	for i, ending := range all { // use is greatest just before one ends
+	for i, ending := range all { // the use of the cache is highest just before a request ends
 		ahead := ending.Output - ending.generated
 		use := 0
 		for _, other := range all[i:] {
@@ -357,8 +358,8 @@ func (m *Model) Fits(r *Request) bool {
 	return true
 }
 
-// FirstToken returns how long the first token of r takes if it is added now, between two
-// steps, and its prompt is not split.
+// FirstToken returns the time until the first token of r. It assumes that r is added
+// now, between two steps, and that its prompt is not split.
 func (m *Model) FirstToken(r *Request) time.Duration {
 	prefill, decoding := r.Prompt, 0
 	for _, other := range slices.Concat(m.running, m.waiting, m.inbox) {

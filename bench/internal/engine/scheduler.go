@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// A Scheduler is a central scheduler in front of one engine, which knows the engine only
-// from its metrics page, as the endpoint pickers of the Gateway API Inference Extension
-// do: it forwards requests while the latest page shows a short queue and a free cache,
-// and holds the others in order of arrival. It does not count what it has forwarded
-// since that page.
+// A Scheduler is a central scheduler in front of one engine. Like the endpoint pickers
+// of the Gateway API Inference Extension, it knows the engine only from its metrics
+// page. It forwards requests while the latest page shows a short queue and a free
+// cache. It holds other requests in order of arrival. It does not count the requests
+// that it has forwarded since the latest page.
 type Scheduler struct {
 	Engine string        // URL of the engine
-	Period time.Duration // between two pages
-	// MaxWaiting and MaxKV are the thresholds; 5 and 0.8 are the defaults of the
-	// Gateway API Inference Extension.
+	Period time.Duration // time between two pages
+	// MaxWaiting and MaxKV are the thresholds. The defaults of the Gateway API
+	// Inference Extension are 5 and 0.8.
 	MaxWaiting float64
 	MaxKV      float64
 
@@ -33,11 +33,11 @@ type Scheduler struct {
 	polls  sync.WaitGroup
 
 	mu   sync.Mutex
-	open bool // the latest page is below both thresholds
+	open bool // the values of the latest page are below both thresholds
 	held []chan struct{}
 }
 
-// Start listens on 127.0.0.1 and serves until Stop.
+// Start listens on 127.0.0.1 and serves until Stop is called.
 func (s *Scheduler) Start() error {
 	target, err := url.Parse(s.Engine)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Scheduler) Start() error {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.polls.Go(func() { s.poll(ctx) })
-	s.polls.Go(func() { _ = s.server.Serve(s.listen) }) // ends with Stop
+	s.polls.Go(func() { _ = s.server.Serve(s.listen) }) // returns after Stop
 	return nil
 }
 
@@ -76,8 +76,8 @@ func (s *Scheduler) Stop() {
 	s.polls.Wait()
 }
 
-// await holds the request until the engine has room. It returns false if the deadline of
-// the request passes first, or the client disconnects.
+// await holds a request until the engine has room. It returns false if the deadline of
+// the request passes before, or if the client disconnects.
 func (s *Scheduler) await(r *http.Request) bool {
 	s.mu.Lock()
 	if s.open && len(s.held) == 0 {
@@ -105,7 +105,7 @@ func (s *Scheduler) await(r *http.Request) bool {
 			return false
 		}
 	}
-	return true // released meanwhile
+	return true // poll has released the request in the meantime
 }
 
 // poll reads the page in each period and releases all held requests if it has room.

@@ -13,12 +13,12 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/clock"
 )
 
-// A Server runs a Model in real time behind vLLM's HTTP API. Its times are
-// readings of package clock.
+// A Server runs a Model in real time behind vLLM's HTTP API. All times are readings of
+// package clock.
 type Server struct {
-	// Oracle queues requests outside the engine until Model.Fits, in order of
-	// arrival. A request whose header x-slo-ttft-ms leaves too little time for
-	// the first token is rejected with 504, without ever running.
+	// Oracle queues requests outside the engine, in order of arrival, until Model.Fits
+	// is true. If the header x-slo-ttft-ms of a request leaves too little time for the
+	// first token, the request is rejected with 504 without running.
 	Oracle bool
 	// Ended is called with the identity (header X-Request-Id) of each request
 	// that the engine has ended, unless it is nil. It must not block.
@@ -33,8 +33,8 @@ type Server struct {
 
 	mu      sync.Mutex // guards the fields below
 	model   *Model
-	queue   []*submission // of the oracle
-	created uint64        // number of requests, for the seed of outputs
+	queue   []*submission // requests that the oracle has queued
+	created uint64        // number of requests so far, for the seed of output lengths
 	first   histogram
 	between histogram
 	e2e     histogram
@@ -44,12 +44,12 @@ type Server struct {
 // submission is a request that the oracle has queued.
 type submission struct {
 	*Request
-	deadline time.Duration // 0 = none
-	decided  chan bool     // whether it was admitted
+	deadline time.Duration // 0 = no deadline
+	decided  chan bool     // receives whether the request was admitted
 }
 
-// NewServer returns a Server for an engine. Output lengths that a request does
-// not set are drawn from the seed.
+// NewServer returns a Server for an engine. seed determines the output lengths of
+// requests that set none.
 func NewServer(c Config, seed uint64) (*Server, error) {
 	m, err := NewModel(c)
 	if err != nil {
@@ -60,7 +60,7 @@ func NewServer(c Config, seed uint64) (*Server, error) {
 	return s, nil
 }
 
-// Start listens on an address such as 127.0.0.1:0 and serves until Stop.
+// Start listens on an address such as 127.0.0.1:0, and serves until Stop is called.
 func (s *Server) Start(address string) error {
 	var err error
 	if s.listen, err = net.Listen("tcp", address); err != nil {
@@ -68,14 +68,14 @@ func (s *Server) Start(address string) error {
 	}
 	s.http.Handler = s.routes()
 	s.loop.Go(s.run)
-	s.loop.Go(func() { _ = s.http.Serve(s.listen) }) // ends with Stop
+	s.loop.Go(func() { _ = s.http.Serve(s.listen) }) // returns after Stop
 	return nil
 }
 
 // Address returns the address on which the server listens.
 func (s *Server) Address() string { return s.listen.Addr().String() }
 
-// Port returns the port on which it listens.
+// Port returns the port on which the server listens.
 func (s *Server) Port() int { return s.listen.Addr().(*net.TCPAddr).Port }
 
 // Stop closes all connections and ends the engine.
@@ -85,15 +85,15 @@ func (s *Server) Stop() {
 	s.loop.Wait()
 }
 
-// OnFlux sets a function that is called, with the lock held, whenever the number of
-// requests in the engine changes.
+// OnFlux sets a function that is called whenever the number of requests in the engine
+// changes. The lock is held during the call.
 func (s *Server) OnFlux(f func(inFlight int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.onFlux = f
 }
 
-// Now returns the current figures.
+// Now returns the current values of the metrics.
 func (s *Server) Now() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *Server) flux() {
 	}
 }
 
-// run is the engine's loop: it runs a step or waits for requests.
+// run is the loop of the engine: it runs steps, and waits while there are no requests.
 func (s *Server) run() {
 	timer := time.NewTimer(0)
 	<-timer.C
@@ -147,8 +147,8 @@ func (s *Server) run() {
 	}
 }
 
-// admitQueued admits the oracle's queued requests that fit. The caller holds mu,
-// between two steps.
+// admitQueued admits those requests in the oracle's queue that fit. The caller holds mu
+// and is between two steps.
 func (s *Server) admitQueued(at time.Duration) {
 	for len(s.queue) > 0 {
 		h := s.queue[0]
@@ -158,17 +158,17 @@ func (s *Server) admitQueued(at time.Duration) {
 		}
 		s.queue = s.queue[1:]
 		if !late {
-			_ = s.model.Add(h.Request, at) // checked by submit
+			_ = s.model.Add(h.Request, at) // no error, because submit has checked the request
 		}
 		h.decided <- !late
 	}
 }
 
-// errLate reports that the oracle rejected a request.
+// errLate is returned if the oracle rejects a request.
 var errLate = errors.New("the deadline cannot be met")
 
-// submit gives a request to the engine, and waits until the oracle, if there is one, has
-// admitted it.
+// submit passes a request to the engine. If there is an oracle, it waits until the
+// oracle has admitted the request.
 func (s *Server) submit(ctx context.Context, r *Request, deadline time.Duration) error {
 	s.mu.Lock()
 	if !s.Oracle {
@@ -198,7 +198,7 @@ func (s *Server) submit(ctx context.Context, r *Request, deadline time.Duration)
 			s.queue = slices.Delete(s.queue, i, i+1)
 		}
 		s.mu.Unlock()
-		return nil // the caller aborts, which does nothing if the request was not admitted
+		return nil // the caller aborts the request, which has no effect if it was not admitted
 	}
 }
 
@@ -209,7 +209,7 @@ func (s *Server) stir() {
 	}
 }
 
-// leave removes a request, aborting it unless it has finished.
+// leave removes a request. If the request has not finished, it aborts it.
 func (s *Server) leave(id string, r *Request) {
 	s.mu.Lock()
 	s.model.Abort(r, now())
@@ -221,7 +221,7 @@ func (s *Server) leave(id string, r *Request) {
 	}
 }
 
-// observe records the times of a token. The caller holds mu.
+// observe records the times of one token. The caller holds mu.
 func (s *Server) observe(r *Request, previous time.Duration, last bool) {
 	at := now()
 	if previous == 0 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Prompts of a Workload are log-normal.
+// Prompt lengths of a Workload have a log-normal distribution.
 const (
 	promptMedian = 150
 	promptSigma  = 1.0
@@ -23,8 +23,9 @@ func drawOutput(draw *rand.Rand) int {
 	return 1 + int(outputMedian*math.Exp(outputSigma*draw.NormFloat64()))
 }
 
-// backlog computes a number of requests of a Workload on a virtual clock, with a queue
-// that never empties. admits reports whether the next one may join those in the engine.
+// backlog processes number requests of a Workload on a virtual clock. Its queue is
+// never empty. admits reports whether the next request may join the requests in the
+// engine.
 func (c Config) backlog(number int, admits func(*Model, *Request) bool) (m *Model, all []*Request, took time.Duration, err error) {
 	if m, err = NewModel(c); err != nil {
 		return nil, nil, 0, err
@@ -52,8 +53,8 @@ func (c Config) backlog(number int, admits func(*Model, *Request) bool) (m *Mode
 	return m, all, took, nil
 }
 
-// Capacity returns the greatest number of requests of a Workload that the engine
-// completes in a second, if an oracle admits them (Model.Fits).
+// Capacity returns how many requests of a Workload the engine can complete per second
+// at most. An oracle admits the requests (Model.Fits).
 func (c Config) Capacity() (perSecond float64, err error) {
 	m, _, took, err := c.backlog(2000, (*Model).Fits)
 	if err != nil {
@@ -62,8 +63,9 @@ func (c Config) Capacity() (perSecond float64, err error) {
 	return float64(m.stats.Finished) / took.Seconds(), nil
 }
 
-// BestLimit returns the number of requests in flight with which the engine completes
-// the most requests of a Workload in a second, to a tenth of its magnitude.
+// BestLimit returns the number of requests in flight at which the engine completes the
+// most requests of a Workload per second. The number is accurate to a tenth of its
+// magnitude.
 func (c Config) BestLimit() (best int, err error) {
 	most := 0.0
 	for limit := 1; limit <= c.MaxSequences; limit += 1 + limit/10 {
@@ -78,8 +80,8 @@ func (c Config) BestLimit() (best int, err error) {
 	return best, nil
 }
 
-// UnloadedFirstToken returns a quantile, 0 to 1, of the time until the first token of
-// requests that have the engine for themselves.
+// UnloadedFirstToken returns the quantile q, 0 to 1, of the time until the first token.
+// Each request runs alone in the engine.
 func (c Config) UnloadedFirstToken(q float64) (time.Duration, error) {
 	_, all, _, err := c.backlog(2000, func(m *Model, _ *Request) bool { return m.InFlight() == 0 })
 	if err != nil {

@@ -1,5 +1,5 @@
-// Fastproxy is a minimal reverse proxy with fasthttp, to measure the cost of the
-// library alone: without admission, probes, metrics or draining.
+// Fastproxy is a minimal reverse proxy with fasthttp. It has no admission, probes,
+// metrics or draining, so it shows the cost of the library alone.
 //
 //	fastproxy PORT UPSTREAM_PORT
 package main

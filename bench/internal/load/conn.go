@@ -12,19 +12,20 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
-// A conn is one of a worker's connections. It can be redialed after it closes.
+// A conn is one of the connections of a worker. It can be opened again after it was
+// closed.
 type conn struct {
 	worker    *worker
-	fd        int // -1 while there is none
+	fd        int // -1 while there is no socket
 	connected bool
 	opened    bool // it has carried requests
 	dead      bool // it will not be redialed
 	watched   uint32
-	in        []byte // received but not consumed
+	in        []byte // bytes that were received and not consumed
 	out       wire.Output
 
-	// Fields that the protocols use.
-	due      int64 // of the current request
+	// The following fields belong to the protocols.
+	due      int64 // due time of the current request
 	busy     bool
 	response response
 	stream   *h2conn
@@ -71,7 +72,8 @@ func (c *conn) ready(events uint32) {
 
 var errClosed = errors.New("closed by the peer")
 
-// read calls read(2) once; epoll is level-triggered and reports remaining bytes.
+// read calls read(2) once. epoll is level-triggered, so it reports remaining bytes
+// again.
 func (c *conn) read() {
 	w := c.worker
 	left := c.response.discardable()
@@ -110,13 +112,13 @@ func (c *conn) read() {
 		return
 	}
 	if c.fd < 0 || !c.connected {
-		return // the protocol has ended this connection
+		return // the protocol has closed this connection
 	}
 	c.in = append(c.in[:0], p[used:]...)
 	c.flush()
 }
 
-// lose closes the connection, and redials if the protocol can continue on a new one.
+// lose closes the connection. It opens a new one if the protocol can continue on it.
 func (c *conn) lose(why error) {
 	c.hangUp()
 	c.out.Drop()
@@ -148,7 +150,7 @@ func (c *conn) flush() {
 	n, errno := c.out.Flush(c.fd)
 	c.worker.tally.BytesOut += n
 	if errno != 0 {
-		// The peer's last bytes may still be readable, and the read reports the end.
+		// The peer's last bytes may still be readable. The next read reports the end.
 		c.out.Drop()
 	}
 	events := uint32(socket.Readable)

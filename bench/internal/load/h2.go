@@ -22,26 +22,27 @@ const (
 
 var errH2 = errors.New("malformed HTTP/2 frame")
 
-// h2 speaks HTTP/2 by prior knowledge. Requests are constant, so their head is encoded
-// once. Only the status of responses is decoded; SETTINGS disables the dynamic table.
+// h2 speaks HTTP/2 with prior knowledge. All requests are the same, so their head is
+// encoded once. Of a response only the status is decoded. Its SETTINGS disable the
+// dynamic table.
 type h2 struct {
 	worker *worker
 	head   []byte // an encoded field block
-	stays  bool   // streams stay open and carry messages
+	stays  bool   // streams stay open and carry several messages
 }
 
 // An h2conn is the HTTP/2 state of a connection.
 type h2conn struct {
 	framer        *http2.Framer
-	in            bytes.Reader // one frame, for framer
+	in            bytes.Reader // one frame, which framer reads
 	fields        *hpack.Decoder
-	status        int // in the current block
+	status        int // status in the current field block
 	open          map[uint32]*h2stream
 	idle          []uint32 // open streams without a message in flight
 	next          uint32
-	window        int64 // send window of the connection for bodies, in bytes
+	window        int64 // send window of the connection in bytes
 	initialWindow int64
-	received      int64 // bytes of bodies since the last WINDOW_UPDATE of the connection
+	received      int64 // body bytes received since the last WINDOW_UPDATE of the connection
 }
 
 type h2stream struct {
@@ -55,11 +56,11 @@ type h2stream struct {
 
 func newH2(w *worker) *h2 {
 	h := &h2{worker: w, stays: w.spec.Kind == H2CStream}
-	method := byte(0x82) // the static table's :method GET
+	method := byte(0x82) // :method GET in the static table
 	if w.spec.Body > 0 || h.stays {
 		method = 0x83 // POST
 	}
-	field := func(p []byte, text string) []byte { return append(append(p, byte(len(text))), text...) } // no Huffman coding
+	field := func(p []byte, text string) []byte { return append(append(p, byte(len(text))), text...) } // a literal without Huffman coding
 	contentType := "application/octet-stream"
 	if w.spec.GRPC {
 		contentType = "application/grpc"
@@ -74,7 +75,8 @@ func newH2(w *worker) *h2 {
 	return h
 }
 
-// This file ignores write errors: the framer writes to memory.
+// open ignores write errors, as does this whole file, because the framer writes to
+// memory.
 func (h *h2) open(c *conn) bool {
 	hc := &h2conn{open: map[uint32]*h2stream{}, next: 1, window: firstWindow, initialWindow: firstWindow}
 	c.stream = hc
@@ -96,7 +98,7 @@ func (h *h2) open(c *conn) bool {
 	return true
 }
 
-// begin opens a stream.
+// begin opens a stream and returns its id.
 func (h *h2) begin(c *conn, end bool) uint32 {
 	id := c.stream.next
 	c.stream.next += 2
@@ -120,7 +122,7 @@ func (h *h2) send(c *conn, due int64) {
 	h.pump(c, id, s)
 }
 
-// pump sends as much of a body as the send windows allow.
+// pump sends as many bytes of a body as the send windows allow.
 func (h *h2) pump(c *conn, id uint32, s *h2stream) {
 	for s.toSend > 0 {
 		n := min(s.toSend, s.window, c.stream.window, maxFramePayload)
@@ -223,9 +225,9 @@ func (h *h2) frame(c *conn, f http2.Frame) error {
 	return nil
 }
 
-// echoed records a part of a message's echo. Credit of a stream that stays open
-// is returned immediately, because one WINDOW_UPDATE per message is small
-// compared with the message.
+// echoed processes a part of the echo of a message. If the stream stays open, it
+// returns the credit at once: one WINDOW_UPDATE per message is small compared with the
+// message.
 func (h *h2) echoed(c *conn, id uint32, s *h2stream, length uint32) {
 	if length > 0 {
 		c.stream.framer.WriteWindowUpdate(id, length)
@@ -238,7 +240,7 @@ func (h *h2) echoed(c *conn, id uint32, s *h2stream, length uint32) {
 	}
 }
 
-// block decodes a part of a block of fields.
+// block decodes a fragment of a field block.
 func (hc *h2conn) block(fragment []byte, last bool) error {
 	hc.status = 0
 	_, err := hc.fields.Write(fragment)
@@ -248,8 +250,8 @@ func (hc *h2conn) block(fragment []byte, last bool) error {
 	return err
 }
 
-// field stores the status, which is the first field (RFC 9113 section 8.3), and ignores
-// the others.
+// field stores the status, which is the first field (RFC 9113 section 8.3). It ignores
+// all other fields.
 func (hc *h2conn) field(f hpack.HeaderField) {
 	if f.Name == ":status" {
 		hc.status, _ = strconv.Atoi(f.Value)
@@ -257,7 +259,7 @@ func (hc *h2conn) field(f hpack.HeaderField) {
 	hc.fields.SetEmitEnabled(false)
 }
 
-// ended handles the end of a stream. The end of a stream that should stay open is an
+// ended handles the end of a stream. If the stream should stay open, its end is an
 // error of the connection.
 func (h *h2) ended(c *conn, id uint32, s *h2stream, failure error) error {
 	if h.stays {

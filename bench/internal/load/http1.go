@@ -8,8 +8,8 @@ import (
 
 const host = "bench.example"
 
-// http1 speaks HTTP/1.1: one request at a time on a persistent connection, or,
-// with Spec.Fresh, one request on each connection.
+// http1 speaks HTTP/1.1. It sends one request at a time on a persistent connection.
+// With Spec.Fresh it sends only one request on each connection.
 type http1 struct {
 	worker  *worker
 	request []byte
@@ -62,8 +62,8 @@ func (h *http1) receive(c *conn, p []byte) (used int, err error) {
 		return used, err
 	}
 	c.busy = false
-	// With Fresh the request's slot is free once the peer has closed. After an
-	// early response the rest of the upload is sent first.
+	// With Fresh, the slot of the request is released when the peer has closed the
+	// connection. After an early response, the rest of the upload is sent before.
 	early := c.out.Pending() && !c.response.close
 	if c.response.close && !h.worker.spec.Fresh {
 		c.hangUp()
@@ -87,8 +87,8 @@ func (h *http1) lost(c *conn, why error) (again bool) {
 		return false
 	}
 	if !c.busy {
-		// An idle connection may close at any time, but in these two cases it
-		// still occupies a request's slot.
+		// An idle connection may be closed at any time. In the following two cases, the
+		// connection still occupies the slot of a request.
 		if h.worker.spec.Fresh || errors.Is(why, errEarly) {
 			h.worker.release(c)
 		}

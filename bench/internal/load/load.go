@@ -1,11 +1,11 @@
-// Package load is the harness's load generator: closed loops that saturate the
-// target, and open loops with a constant rate. In an open loop latency is
-// measured from the time at which a request was due, so that a stall affects
-// every request that it delayed (no coordinated omission).
+// Package load is the harness's load generator. It has closed loops, which saturate the
+// target, and open loops with a constant rate. An open loop measures latency from the
+// time at which a request was due. So a stall affects the latency of every request that
+// it delayed (no coordinated omission).
 //
-// It runs in a separate process with a few threads, each with an event loop and
-// without allocations per request. It reports its CPU time, and whether it was
-// the bottleneck.
+// It runs in a separate process with a few threads. Each thread has an event loop that
+// allocates nothing per request. It reports its CPU time, and whether it was the
+// bottleneck.
 package load
 
 import (
@@ -30,18 +30,18 @@ const Command = "load"
 const (
 	// HTTP sends HTTP/1.1 requests.
 	HTTP = "http"
-	// Idle opens connections, sends one HTTP/1.1 request on each, and then
-	// holds them.
+	// Idle opens connections, sends one HTTP/1.1 request on each, and then keeps the
+	// connections open.
 	Idle = "idle"
-	// Events receives server-sent events whose data is a stamp by package
-	// clock; latency is their age on arrival.
+	// Events receives server-sent events whose data is a time of package clock. The
+	// latency is the age of the event at its arrival.
 	Events = "events"
-	// WebSocket sends messages and awaits their echo.
+	// WebSocket sends messages and waits for their echo.
 	WebSocket = "websocket"
-	// H2C sends HTTP/2 requests, a stream each.
+	// H2C sends HTTP/2 requests, each on a new stream.
 	H2C = "h2c"
-	// H2CStream sends messages on HTTP/2 streams that stay open, and awaits
-	// their echo.
+	// H2CStream sends messages on HTTP/2 streams that stay open, and waits for their
+	// echo.
 	H2CStream = "h2c-stream"
 )
 
@@ -52,7 +52,7 @@ type Spec struct {
 	Host string `json:"host"`
 	Port int    `json:"port"`
 	Path string `json:"path"`
-	// Field is a header field of each request of HTTP/1.1, without CRLF; "" is none.
+	// Field is a header field that each HTTP/1.1 request has, without CRLF. "" = none.
 	Field string `json:"field"`
 	// Body is the size of an upload or of a message, in bytes.
 	Body        int64 `json:"body"`
@@ -65,22 +65,21 @@ type Spec struct {
 	GRPC bool `json:"grpc"`
 	// Streams is the number of concurrent requests on an HTTP/2 connection.
 	Streams int `json:"streams"`
-	// Rate is arrivals per second over all connections; 0 is a closed loop.
+	// Rate is the number of arrivals per second over all connections. 0 = closed loop.
 	Rate float64 `json:"rate"`
-	// Fresh makes a new connection for each request.
+	// Fresh opens a new connection for each request.
 	Fresh bool `json:"fresh"`
 	// Warmup is the duration of the load before the measurement; the result
 	// excludes it.
 	Warmup   time.Duration `json:"warmup"`
 	Duration time.Duration `json:"duration"`
-	// Overtaking is a tolerance: a request counts as having overtaken another
-	// if it started later and ended earlier, each by more than this. 0 disables
-	// the count.
+	// Overtaking is a tolerance. A request counts as overtaken if a request that
+	// started later ended earlier, both by more than this time. 0 = do not count.
 	Overtaking time.Duration `json:"overtaking"`
-	// Timeline counts the successes of each TimelineStep.
+	// Timeline enables counting the successes in each TimelineStep.
 	Timeline bool `json:"timeline"`
-	// Threads is how many event loops share the connections; 0 is one for
-	// every four cores, at least one.
+	// Threads is the number of event loops that share the connections. 0 = one per four
+	// cores, but at least one.
 	Threads int `json:"threads"`
 }
 
@@ -124,7 +123,7 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// TimelineStep is the width of one step of a timeline.
+// TimelineStep is the duration of one step of a timeline.
 const TimelineStep = 100 * time.Millisecond
 
 // Percentiles are the percentiles in a Result, ascending.
@@ -132,45 +131,46 @@ var Percentiles = []float64{0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.99, 10
 
 // Result is the result of a load. Durations are in nanoseconds.
 type Result struct {
-	// Requests is the number of complete responses with 2xx, echoed messages, or
-	// received events.
+	// Requests is the number of complete responses with status 2xx, of echoed messages,
+	// or of received events.
 	Requests int64 `json:"requests"`
-	// Window is the number of them within Duration; the others were in progress at its
-	// end.
+	// Window is how many of Requests completed within Duration. The others were in
+	// progress at its end.
 	Window int64 `json:"window"`
-	// Rejected counts complete responses with any other status, by status.
+	// Rejected counts complete responses with another status than 2xx, by status.
 	Rejected map[int]int64 `json:"rejected,omitempty"`
 	// Errors counts requests without a complete response, by reason.
 	Errors map[string]int64 `json:"errors,omitempty"`
-	// Unfinished is the number of requests without a response at the timeout; the
-	// quantiles include their age.
+	// Unfinished is the number of requests that had no response at the timeout. The
+	// quantiles include the age of these requests.
 	Unfinished int64 `json:"unfinished"`
-	// Overtaken counts responses that arrived after the response to a later request.
+	// Overtaken is the number of responses that arrived after the response to a later
+	// request.
 	Overtaken int64 `json:"overtaken"`
-	// Timeline is how many requests succeeded in each TimelineStep of Duration.
+	// Timeline is the number of successful requests in each TimelineStep of Duration.
 	Timeline []int64 `json:"timeline,omitempty"`
 	// BytesIn and BytesOut count bytes read from and written to the sockets.
 	BytesIn  int64 `json:"bytes_in"`
 	BytesOut int64 `json:"bytes_out"`
 	// Elapsed is the time from the start to the last response.
 	Elapsed time.Duration `json:"elapsed"`
-	// CPU is the CPU time of the generator, and Share the share of the elapsed time
-	// that its busiest thread used.
+	// CPU is the CPU time of the generator. Share is the CPU time of its busiest thread
+	// divided by Elapsed.
 	CPU   time.Duration `json:"cpu"`
 	Share float64       `json:"share"`
-	// Late is by how much the generator itself was late to send, at the 99th
-	// percentile; 0 in a closed loop.
+	// Late is the 99th percentile of the time by which the generator itself was late to
+	// send. It is 0 in a closed loop.
 	Late time.Duration `json:"late"`
-	// Saturated says why the generator's figures cannot be trusted; empty if
-	// they can.
+	// Saturated says why the measurements of the generator cannot be trusted. It is
+	// empty if they can be trusted.
 	Saturated string `json:"saturated,omitempty"`
 	// Quantiles are pairs of a percentile and a latency.
 	Quantiles [][2]float64 `json:"quantiles,omitempty"`
 	Count     int64        `json:"count"`
 }
 
-// Quantile returns the latency at one of Percentiles, in nanoseconds; 0 if there
-// is none.
+// Quantile returns the latency in nanoseconds at percentile, which must be one of
+// Percentiles. It returns 0 if there is no latency.
 func (r *Result) Quantile(percentile float64) float64 {
 	for _, q := range r.Quantiles {
 		if q[0] == percentile {
@@ -233,9 +233,9 @@ func Main(in io.Reader, out io.Writer) error {
 	}
 	threads := cmp.Or(spec.Threads, max(1, runtime.NumCPU()/4))
 	threads = min(threads, spec.Connections, cmp.Or(spec.UnderWay, spec.Connections))
-	// Each loop occupies a processor even while it waits, and communication
-	// with the harness needs one more. Requests allocate nothing, so no garbage
-	// is collected.
+	// Each event loop occupies a processor even while it waits, and the communication
+	// with the harness needs one more. No garbage is collected, because requests
+	// allocate nothing.
 	runtime.GOMAXPROCS(threads + 1)
 	debug.SetGCPercent(-1)
 
@@ -274,5 +274,5 @@ func Main(in io.Reader, out io.Writer) error {
 	if err := pipe.Send(merge(&spec, workers)); err != nil {
 		return err
 	}
-	return pipe.AwaitEnd() // connections stay open until the harness has read its measurements
+	return pipe.AwaitEnd() // keep the connections open until the harness has read its measurements
 }

@@ -12,8 +12,8 @@ import (
 
 var errFrame = errors.New("malformed or unexpected WebSocket frame")
 
-// webSocket sends binary messages of spec.Body bytes and awaits their echo
-// (RFC 6455), one at a time on a connection.
+// webSocket sends binary messages of spec.Body bytes and waits for their echo (RFC
+// 6455). A connection carries one message at a time.
 type webSocket struct {
 	worker    *worker
 	handshake []byte
@@ -85,12 +85,12 @@ func (s *webSocket) lost(c *conn, why error) (again bool) {
 
 var errEvent = errors.New("malformed event")
 
-// events receives a stream of server-sent events on each connection, each of
-// them "data: " and a stamp.
+// events receives a stream of server-sent events on each connection. Each event is
+// "data: " and a time of package clock.
 type events struct {
 	worker  *worker
 	request []byte
-	texts   map[*conn][]byte // of the incomplete event
+	texts   map[*conn][]byte // text of the incomplete event
 	current *conn
 	took    func([]byte)
 	fault   error

@@ -1,20 +1,20 @@
 package load
 
-// A pace is a constant rate of requests. Each is due at a multiple of the
-// interval after the start, whenever earlier requests end.
+// A pace is a constant rate of requests. Each request is due at a multiple of the
+// interval after the start, regardless of when earlier requests end.
 type pace struct {
 	interval float64 // nanoseconds
-	offset   float64 // of the first arrival, in intervals
+	offset   float64 // time of the first arrival, in intervals
 	begin    int64
 	count    int64
 }
 
-// next returns when the next request is due, by package clock.
+// next returns the time at which the next request is due, by package clock.
 func (p *pace) next() int64 {
 	return p.begin + int64((float64(p.count)+p.offset)*p.interval)
 }
 
-// A ring is a queue that allocates only to grow.
+// A ring is a queue. It allocates only when it grows.
 type ring[T any] struct {
 	items []T
 	first int

@@ -22,8 +22,8 @@ const (
 	partUntilEnd
 )
 
-// A response parses consecutive HTTP/1.1 responses on one connection, strictly enough to
-// detect malformed ones.
+// A response parses consecutive HTTP/1.1 responses on one connection. It is strict
+// enough to detect malformed responses.
 type response struct {
 	part   part
 	body   wire.Body
@@ -32,10 +32,10 @@ type response struct {
 	begun  bool // its first byte was received
 }
 
-// feed consumes bytes of p and returns how many, and whether the response is complete.
-// It consumes none if the next element is incomplete. Body bytes are passed to to
-// unless it is nil. A 101 is complete after its head; other interim responses are
-// skipped.
+// feed consumes bytes of p. It returns how many, and whether the response is complete.
+// If the next element is incomplete, it consumes no bytes. It passes body bytes to to,
+// unless to is nil. A response with status 101 is complete after its head. Other
+// interim responses are skipped.
 func (a *response) feed(p []byte, to func([]byte)) (used int, whole bool, err error) {
 	for {
 		rest := p[used:]
@@ -79,7 +79,7 @@ func (a *response) feed(p []byte, to func([]byte)) (used int, whole bool, err er
 	}
 }
 
-// discardable returns how many body bytes can be discarded unread without losing the
+// discardable returns how many bytes of the body can be discarded without missing the
 // end of the response.
 func (a *response) discardable() int64 {
 	if a.part != partBody {
@@ -90,7 +90,7 @@ func (a *response) discardable() int64 {
 
 func (a *response) discarded(n int64) { a.body.Left -= n }
 
-// ended handles EOF: it reports whether the current response is complete.
+// ended handles EOF. It reports whether EOF completes the current response.
 func (a *response) ended() (whole bool, err error) {
 	switch {
 	case a.part == partUntilEnd:
@@ -101,7 +101,7 @@ func (a *response) ended() (whole bool, err error) {
 	return false, errClosed
 }
 
-// head parses a head that ends after the last field's CRLF, and reports whether
+// head parses a head, which ends with the CRLF of the last field. It reports whether
 // the response has no body.
 func (a *response) head(head []byte) (none bool, err error) {
 	line, fields, _ := bytes.Cut(head, []byte("\r\n"))

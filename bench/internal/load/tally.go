@@ -7,21 +7,21 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// longestLatency is the largest latency in the histograms; longer ones are reduced to
-// it.
+// longestLatency is the largest latency in the histograms. A longer latency counts as
+// this one.
 const longestLatency = 5 * time.Minute
 
 // outcome is how a request ended.
 type outcome struct {
-	status  int   // of a complete response
-	failure error // of an incomplete one
-	held    bool  // its slot on the connection is not free yet
+	status  int   // status of a complete response
+	failure error // reason why the response is incomplete
+	held    bool  // the slot on the connection is not yet released
 }
 
-// A tally holds the counts of one worker, from which the Result is computed.
+// A tally has the counts of one worker. merge computes the Result from all tallies.
 type tally struct {
 	Result
-	latestEnded           int64 // the latest due time of completed requests
+	latestEnded           int64 // latest due time of all completed requests
 	begin, end, windowEnd int64
 	last                  int64
 	latency, lateness     *hdrhistogram.Histogram
@@ -69,7 +69,8 @@ func (t *tally) received(now, latency int64) {
 
 func (t *tally) late(by int64) { record(t.lateness, by) }
 
-// unfinished counts requests in progress at the timeout, with their age.
+// unfinished counts the requests that are in progress at the timeout. Their latency is
+// their age.
 func (t *tally) unfinished(w *worker) {
 	t.Unfinished = int64(w.underWay + w.backlog.len())
 	for w.backlog.len() > 0 {
@@ -100,16 +101,17 @@ func reason(err error) string {
 	return text[:min(len(text), 120)]
 }
 
-// Beyond these limits the generator was the bottleneck, or close to it.
-// Lateness must exceed both of its limits: it does not matter where requests
-// take much longer.
+// Beyond these limits the generator was the bottleneck, or close to it. Lateness must
+// exceed both of its limits, because a small lateness does not matter if requests take
+// much longer.
 const (
 	saturatedShare     = 0.95
 	saturatedLate      = time.Millisecond
-	saturatedLateShare = 0.1 // of the 99th percentile of latency
+	saturatedLateShare = 0.1 // share of the 99th percentile of latency
 )
 
-// merge adds up the workers' tallies and judges the generator.
+// merge adds up the tallies of all workers, and decides whether the generator was
+// saturated.
 func merge(spec *Spec, workers []*worker) *Result {
 	sum := newTally()
 	r := &sum.Result

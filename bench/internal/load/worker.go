@@ -16,29 +16,30 @@ import (
 const (
 	connectTimeout = 30 * time.Second
 	drainTimeout   = 10 * time.Second
-	// dialsAtOnce stays below the common listen backlog of 511.
+	// dialsAtOnce is below 511, a common listen backlog.
 	dialsAtOnce = 256
-	// failuresAllowed is the number of errors after which a load gives up.
+	// failuresAllowed is the number of failed connections after which a load ends with
+	// an error.
 	failuresAllowed = 20_000
 	longestWait     = 50 * time.Millisecond
 )
 
-// A protocol implements requests on connections. Its methods only queue bytes;
-// the worker writes them.
+// A protocol implements requests on connections. Its methods only queue bytes; the
+// worker writes the queued bytes.
 type protocol interface {
-	// open queues the first bytes of a new connection. If it returns true the
-	// connection can carry requests immediately, otherwise the protocol calls
-	// worker.opened later.
+	// open queues the first bytes of a new connection. It returns true if the
+	// connection can carry requests at once. Otherwise the protocol calls worker.opened
+	// later.
 	open(c *conn) bool
-	// send queues a request; due is the time at which it was due, by package
+	// send queues a request. due is the time at which the request was due, by package
 	// clock.
 	send(c *conn, due int64)
-	// receive consumes received bytes and returns how many; the worker passes
-	// the rest again with the following bytes. It calls worker.finished for
+	// receive consumes received bytes and returns how many. The worker passes the other
+	// bytes again, together with the following ones. receive calls worker.finished for
 	// each response.
 	receive(c *conn, p []byte) (used int, err error)
 	// lost handles the end of the connection. It calls worker.finished for each request
-	// in progress, and reports whether to reconnect.
+	// in progress. It reports whether to open the connection again.
 	lost(c *conn, why error) (again bool)
 }
 
@@ -51,10 +52,10 @@ type worker struct {
 	byFD     []*conn
 	scratch  []byte
 	dialing  int
-	waiting  int // connections that have not opened yet
-	most     int // concurrent requests in a closed loop; 0 = one per slot
+	waiting  int // number of connections that are not open yet
+	most     int // maximum number of concurrent requests in a closed loop; 0 = one per slot
 	free     ring[*conn]
-	backlog  ring[int64] // due times of requests that found no free connection
+	backlog  ring[int64] // due times of requests for which no connection was free
 	pace     pace
 	sending  bool
 	underWay int
@@ -94,7 +95,8 @@ func newWorker(spec *Spec, index, of int) (*worker, error) {
 	return w, nil
 }
 
-// serve connects, warms up, and measures after the start signal, on a dedicated thread.
+// serve connects and warms up. After the start signal it measures. It runs on a
+// dedicated thread.
 func (w *worker) serve(begin <-chan struct{}, done chan<- error) {
 	runtime.LockOSThread()
 	socket.SharpTimers()
@@ -127,8 +129,8 @@ func (w *worker) prepare() error {
 	return nil
 }
 
-// touch sends one request on each connection, a few concurrently, so that the target's
-// memory reflects connections instead of a peak of requests.
+// touch sends one request on each connection, only a few concurrently. So the memory of
+// the target reflects its connections and not a peak of requests.
 func (w *worker) touch() error {
 	const atOnce = 16
 	w.now = clock.Now()
@@ -160,7 +162,7 @@ func (w *worker) connect() error {
 	return w.broken
 }
 
-// load sends for a duration and then waits for the last responses.
+// load sends requests for the duration d, and then waits for the last responses.
 func (w *worker) load(d time.Duration) error {
 	cpu := threadCPU()
 	w.now = clock.Now()
@@ -193,8 +195,8 @@ func (w *worker) load(d time.Duration) error {
 	return err
 }
 
-// awaitIdle waits until no request is in progress. After the timeout the remaining
-// requests count as unfinished, which is an error only if there was no response at all.
+// awaitIdle waits until no request is in progress. After the timeout, the remaining
+// requests count as unfinished. That is an error only if there was no response at all.
 func (w *worker) awaitIdle(what string) error {
 	if !w.iterateUntil(func() bool { return w.underWay == 0 && w.backlog.len() == 0 }, drainTimeout) {
 		w.tally.unfinished(w)
@@ -225,7 +227,7 @@ func (w *worker) arrive(end int64) {
 	}
 }
 
-// take returns a connection that can carry a request now, or nil.
+// take returns a connection that can carry another request now, or nil.
 func (w *worker) take() *conn {
 	for w.free.len() > 0 {
 		if c := w.free.pop(); !c.dead {
@@ -241,7 +243,8 @@ func (w *worker) sendOn(c *conn, due int64) {
 	c.flush()
 }
 
-// opened adds n slots on a new connection.
+// opened is called when a connection is open. n is the number of requests that it can
+// carry.
 func (w *worker) opened(c *conn, n int) {
 	if c.opened {
 		return
@@ -267,7 +270,7 @@ func (w *worker) finished(c *conn, due int64, how outcome) {
 	}
 }
 
-// release gives a free slot on a connection to the next request.
+// release uses a free slot on a connection for the next request.
 func (w *worker) release(c *conn) {
 	switch {
 	case w.backlog.len() > 0 && !c.dead:
@@ -286,7 +289,7 @@ func (w *worker) release(c *conn) {
 	}
 }
 
-// fail counts a failed connection; too many failures stop the load.
+// fail counts a failed connection. After too many failures it ends the load.
 func (w *worker) fail(why error) {
 	w.failures++
 	if w.failures > failuresAllowed && w.broken == nil {

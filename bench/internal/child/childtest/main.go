@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// Main is for TestMain: it runs the helper named on the command line, or else
-// the tests.
+// Main is for TestMain. If the command line names a helper, it runs that helper,
+// otherwise the tests.
 func Main(tests interface{ Run() int }, helpers map[string]func(io.Reader, io.Writer) error) {
 	if len(os.Args) == 2 && helpers[os.Args[1]] != nil {
 		if err := helpers[os.Args[1]](os.Stdin, os.Stdout); err != nil {
@@ -18,8 +18,8 @@ func Main(tests interface{ Run() int }, helpers map[string]func(io.Reader, io.Wr
 		}
 		os.Exit(0)
 	}
-	// Under the race detector a program waits a second before it exits, unless
-	// GORACE disables it; helpers inherit the variable.
+	// Under the race detector a program waits one second before it exits. GORACE
+	// disables this wait; helpers inherit the variable.
 	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	os.Exit(tests.Run())
 }
