@@ -79,8 +79,8 @@ type failure struct {
 	Failed string `json:"failed"`
 }
 
-// Receive waits for the helper's next line. It returns an error if the helper called
-// Pipe.Fail or ended; the error then contains its last output.
+// Receive waits for the helper's next line. If the helper called Pipe.Fail or has
+// ended, Receive returns an error with the helper's last output.
 func (p *Process) Receive(v any) error {
 	var line json.RawMessage
 	if err := p.out.Decode(&line); err != nil {

@@ -88,7 +88,7 @@ var chat = dialect{
 	},
 }
 
-// word is the text of each token.
+// word is the text of every token.
 const word = "word "
 
 const (

@@ -108,7 +108,8 @@ func (s *Scheduler) await(r *http.Request) bool {
 	return true // poll has released the request in the meantime
 }
 
-// poll reads the page in each period and releases all held requests if it has room.
+// poll reads the page once per period. If the page shows room, it releases all held
+// requests.
 func (s *Scheduler) poll(ctx context.Context) {
 	tick := time.NewTicker(s.Period)
 	defer tick.Stop()

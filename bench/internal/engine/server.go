@@ -20,8 +20,8 @@ type Server struct {
 	// is true. If the header x-slo-ttft-ms of a request leaves too little time for the
 	// first token, the request is rejected with 504 without running.
 	Oracle bool
-	// Ended is called with the identity (header X-Request-Id) of each request
-	// that the engine has ended, unless it is nil. It must not block.
+	// Ended is called for each request that the engine has ended. id is the header
+	// X-Request-Id. Ended must not block. nil = not called.
 	Ended func(id string, r *Request)
 
 	seed    uint64

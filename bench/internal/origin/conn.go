@@ -28,8 +28,8 @@ const (
 	echoing              // echoing WebSocket messages
 )
 
-// A conn is one HTTP/1 connection. in holds bytes read but not consumed, out bytes not
-// yet written.
+// A conn is one HTTP/1 connection. in has the bytes that were read and not consumed,
+// out the bytes that are not written yet.
 type conn struct {
 	loop    *loop
 	fd      int
@@ -37,10 +37,10 @@ type conn struct {
 	watched uint32
 	in      []byte
 	out     wire.Output
-	body    wire.Body // of the current upload
+	body    wire.Body // body of the current upload
 	request request
-	due     int64 // timer, by package clock
-	timer   int   // index in loop.timers, -1 if none
+	due     int64 // time at which the timer expires, by package clock
+	timer   int   // index in loop.timers; -1 = no timer
 	ended   bool  // the client has half-closed
 }
 
@@ -57,10 +57,11 @@ func (c *conn) ready(events uint32) {
 	}
 }
 
-// read calls read(2) once; epoll is level-triggered and reports remaining bytes.
+// read calls read(2) once. epoll is level-triggered, so it reports remaining bytes
+// again.
 func (c *conn) read() {
 	if c.ended {
-		c.close() // EOF after the response, or a reset by the peer
+		c.close() // EOF after the response, or a reset by the client
 		return
 	}
 	n, errno := socket.Read(c.fd, c.loop.scratch)
@@ -80,7 +81,7 @@ func (c *conn) read() {
 	}
 }
 
-// advance consumes as much as possible of the buffered and the new bytes.
+// advance consumes as many of the buffered and the fresh bytes as possible.
 func (c *conn) advance(fresh []byte) {
 	p := fresh
 	if len(c.in) > 0 {
@@ -100,7 +101,7 @@ func (c *conn) advance(fresh []byte) {
 	c.in = append(c.in[:0], p...)
 }
 
-// step performs one state transition, and returns how many bytes of p it consumed and
+// step performs one state transition. It returns how many bytes of p it consumed, and
 // whether another step may follow.
 func (c *conn) step(p []byte) (used int, more bool) {
 	switch c.state {
@@ -211,11 +212,11 @@ func (c *conn) expired(now int64) {
 	case delayed:
 		c.reply()
 		if c.loop.conns[c.fd] == c {
-			c.advance(nil) // a pipelined request may be buffered
+			c.advance(nil) // nil: a pipelined request may already be buffered
 		}
 	case events:
-		// A slow client gets the next event later; each stamp is taken when the
-		// event is written.
+		// Send no event while output is pending, so a slow client gets its next event
+		// later. The stamp is the time at which the event is written.
 		if !c.out.Pending() {
 			c.out.Bytes = appendEvent(c.out.Bytes, clock.Now())
 			c.flush()
@@ -230,7 +231,7 @@ func (c *conn) expired(now int64) {
 	}
 }
 
-// flush writes pending output, and ends the response when everything is written.
+// flush writes pending output. When everything is written, it ends the response.
 func (c *conn) flush() {
 	if _, errno := c.out.Flush(c.fd); errno != 0 {
 		c.close()
@@ -287,21 +288,23 @@ func b2u(b bool) uint32 {
 	return 0
 }
 
-// date is the time of the start, because responses are constant.
+// date is the time of the start: all responses are the same, so their Date does not
+// change.
 var date = time.Now().UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT")
 
-// eventsHead disables nginx's buffering of the events (X-Accel-Buffering).
+// eventsHead is the head of an event stream. X-Accel-Buffering disables the buffering
+// of events in nginx.
 var eventsHead = []byte("HTTP/1.1 200 OK\r\nDate: " + date + "\r\nContent-Type: text/event-stream\r\n" +
 	"Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\nTransfer-Encoding: chunked\r\n\r\n")
 
-// appendEvent appends one event in one chunk: "data: STAMP\n\n", the stamp in
-// nanoseconds by package clock.
+// appendEvent appends one event as one chunk. The event is "data: STAMP\n\n". The stamp
+// is a time of package clock in nanoseconds.
 func appendEvent(p []byte, stamp int64) []byte {
 	event := fmt.Appendf(nil, "data: %d\n\n", stamp)
 	return fmt.Appendf(p, "%x\r\n%s\r\n", len(event), event)
 }
 
-// acceptKey is Sec-WebSocket-Accept (RFC 6455 section 4.2.2).
+// acceptKey returns the value of Sec-WebSocket-Accept (RFC 6455 section 4.2.2).
 func acceptKey(key string) string {
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 	return base64.StdEncoding.EncodeToString(sum[:])
@@ -309,8 +312,8 @@ func acceptKey(key string) string {
 
 const maxFrame = 1 << 20
 
-// echo sends every complete frame back unmasked, and returns how many bytes of p it
-// consumed. A close frame is sent back and ends the connection.
+// echo sends every complete frame back unmasked. It returns how many bytes of p it
+// consumed. It also sends a close frame back, and then ends the connection.
 func (c *conn) echo(p []byte) (used int) {
 	closing := false
 	for !closing {

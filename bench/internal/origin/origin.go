@@ -1,6 +1,6 @@
-// Package origin is the container behind the proxies: a fast HTTP/1.1 and h2c
-// server for the requests of all scenarios. It is one event loop on raw
-// sockets; only HTTP/2 is served by net/http.
+// Package origin is the container behind the proxies. It is a fast HTTP/1.1 and h2c
+// server for the requests of all scenarios. HTTP/1.1 runs on one event loop with raw
+// sockets. net/http serves HTTP/2.
 //
 //	GET  /               12 bytes
 //	GET  /bytes/N        N bytes, Content-Length
@@ -11,9 +11,10 @@
 //	POST /grpc/unary     HTTP/2 only: one message and trailers
 //	POST /grpc/stream    HTTP/2 only: 100 messages and trailers
 //
-// The first three accept ?delay=D: the response is delayed by D. &slots=N lengthens the
-// delay if more than N requests are in progress; &spread=S varies it by up to that share
-// in both directions. GET /slots/N overrides the N of all requests.
+// The first three accept ?delay=D, which delays the response by D. With &slots=N the
+// delay is longer if more than N requests are in progress. With &spread=S the delay
+// varies by up to the share S in both directions. GET /slots/N replaces the N of all
+// requests.
 package origin
 
 import (
@@ -39,7 +40,7 @@ const Command = "origin"
 type Spec struct {
 	// Ports is the number of ports to serve.
 	Ports int `json:"ports"`
-	// Hold reserves the ports and refuses connections until Listen.
+	// Hold reserves the ports, but refuses connections until Process.Listen is called.
 	Hold bool `json:"hold"`
 }
 
@@ -48,7 +49,7 @@ type bound struct {
 }
 
 type listening struct {
-	// At is when the last port began to listen, by package clock.
+	// At is the time at which the last port began to listen, by package clock.
 	At int64 `json:"at"`
 }
 
@@ -58,7 +59,7 @@ type Process struct {
 	ports []int
 }
 
-// Start runs an origin. Unless spec.Hold it listens when Start returns.
+// Start runs an origin. If spec.Hold is not set, the origin listens when Start returns.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
 	var b bound
 	c, err := child.Start(ctx, Command, spec, &b)
@@ -75,7 +76,8 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// Listen starts listening on all ports, and returns the time by package clock.
+// Listen makes the origin listen on all ports. It returns the time at which it
+// listened, by package clock.
 func (p *Process) Listen() (int64, error) {
 	if err := p.Send(struct{}{}); err != nil {
 		return 0, err
@@ -87,10 +89,10 @@ func (p *Process) Listen() (int64, error) {
 	return l.At, nil
 }
 
-// Port returns a port, counted from 0.
+// Port returns the port with index i.
 func (p *Process) Port(i int) int { return p.ports[i] }
 
-// Main is the origin's process: it serves until its input ends.
+// Main is the main function of the origin's process. It serves until EOF of its input.
 func Main(in io.Reader, out io.Writer) error {
 	pipe := child.NewPipe(in, out)
 	var spec Spec
@@ -124,7 +126,8 @@ func Main(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// converse reports the ports to the harness and listens on command, until EOF.
+// converse reports the ports to the harness. When the harness asks for it, it starts
+// listening. It returns at EOF.
 func converse(pipe *child.Pipe, l *loop, b bound) error {
 	if err := pipe.Send(b); err != nil {
 		return err
@@ -152,12 +155,12 @@ func converse(pipe *child.Pipe, l *loop, b bound) error {
 // A loop serves all connections of an origin from one thread.
 type loop struct {
 	poller  *socket.Poller
-	listens map[int]bool // listeners; Main watches them once they listen
-	conns   []*conn      // by descriptor
+	listens map[int]bool // descriptors of the listeners; Main adds them when they listen
+	conns   []*conn      // index = descriptor
 	timers  timers
 	scratch []byte
 	h2      *h2
-	slots   int // overrides the parameter of requests; 0 = no override
+	slots   int // replaces the N of &slots=N; 0 = not set
 	random  *rand.Rand
 }
 
@@ -175,8 +178,8 @@ func newLoop() (*loop, error) {
 	}, nil
 }
 
-// slowness is the factor by which overload lengthens a request: with twice as many
-// requests as slots the throughput is halved.
+// slowness returns the factor by which overload lengthens a request. With twice as many
+// requests as slots, the throughput is half of that without overload.
 func (l *loop) slowness(slots int) float64 {
 	if slots > 0 && l.slots > 0 {
 		slots = l.slots
@@ -188,8 +191,8 @@ func (l *loop) slowness(slots int) float64 {
 	return 1
 }
 
-// varied returns a factor within spread around 1, from a sequence that is the
-// same in each run.
+// varied returns a random factor between 1-spread and 1+spread. The sequence of factors
+// is the same in each run.
 func (l *loop) varied(spread float64) float64 {
 	if spread == 0 {
 		return 1
@@ -211,7 +214,7 @@ func (l *loop) run() error {
 			}
 			c := l.conns[fd]
 			if c == nil {
-				continue // closed earlier in this batch
+				continue // an earlier event of the same batch closed the connection
 			}
 			c.ready(e.Events)
 		}
@@ -220,10 +223,10 @@ func (l *loop) run() error {
 }
 
 func (l *loop) accept(listener int) error {
-	for range 64 { // limit per iteration, so that other connections are served
+	for range 64 { // at most 64 per iteration, so that other connections are served
 		fd, err := socket.Accept(listener)
 		if err != nil {
-			return nil // EAGAIN, or the client has disconnected meanwhile
+			return nil // EAGAIN, or the client has disconnected in the meantime
 		}
 		for len(l.conns) <= fd {
 			l.conns = append(l.conns, make([]*conn, len(l.conns)+64)...)
@@ -237,7 +240,7 @@ func (l *loop) accept(listener int) error {
 	return nil
 }
 
-// idleWait is the longest wait for events if no timer is set.
+// idleWait is the maximum wait for events if no timer is set.
 const idleWait = time.Second
 
 func (l *loop) untilTimer() time.Duration {
@@ -268,7 +271,7 @@ func (l *loop) schedule(c *conn, due int64) {
 	}
 }
 
-// timers is a heap of connections by due time.
+// timers is a heap of connections, ordered by due time.
 type timers []*conn
 
 func (t timers) Len() int           { return len(t) }

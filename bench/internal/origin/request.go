@@ -32,21 +32,21 @@ var (
 	badRequest        = []byte("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 )
 
-// A request holds the properties of a request that the origin uses.
+// A request has those properties of a request that the origin uses.
 type request struct {
 	route  route
-	size   int64         // of /bytes/N and /slots/N
-	delay  time.Duration // before the response
-	slots  int           // concurrent requests without slowdown; 0 = any number
+	size   int64         // the N of /bytes/N and /slots/N
+	delay  time.Duration // delay of the response
+	slots  int           // maximum number of concurrent requests without slowdown; 0 = unlimited
 	spread float64       // delay varies by up to this share in both directions
-	every  time.Duration // between events
+	every  time.Duration // time between two events
 	close  bool          // the connection closes after the response
 	key    string        // Sec-WebSocket-Key
 	body   wire.Body
 }
 
-// parseRequest reads a head that ends after the last field's CRLF. It
-// validates little, because all requests come from proxies.
+// parseRequest parses a head, which ends with the CRLF of the last field. It validates
+// little, because all requests come from proxies.
 func parseRequest(head []byte) (request, bool) {
 	line, fields, found := bytes.Cut(head, crlfcrlf[:2])
 	if !found {
@@ -66,8 +66,8 @@ func parseRequest(head []byte) (request, bool) {
 	framing, ok := wire.ReadFraming(fields)
 	r.body, r.close = framing.Body, framing.Close || r.close
 	if r.route == routeWebSocket {
-		// The error is about the missing empty line at the end, which is
-		// expected.
+		// ReadMIMEHeader returns an error because the empty line at the end is missing.
+		// That is expected.
 		header, _ := textproto.NewReader(bufio.NewReader(bytes.NewReader(fields))).ReadMIMEHeader()
 		r.key = header.Get("Sec-WebSocket-Key")
 	}

@@ -1,7 +1,8 @@
-// Package proc measures the cost of processes: CPU time, context switches,
-// system calls and memory, for a process and all its descendants.
+// Package proc measures the cost of a process and of all its descendants: CPU time,
+// context switches, system calls and memory.
 //
-// Everything is read from outside, so measuring costs the process nothing.
+// It reads everything from outside the process, so a measurement costs the process
+// nothing.
 package proc
 
 import (
@@ -24,8 +25,8 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// Tree returns a process and all its descendants, ascending. A process that
-// does not exist gives an error.
+// Tree returns the ids of a process and of all its descendants, in ascending order. It
+// returns an error if the process does not exist.
 func Tree(root int) ([]int, error) {
 	if _, err := procfs.NewProc(root); err != nil {
 		return nil, fmt.Errorf("reading process %d: %w", root, err)
@@ -36,7 +37,7 @@ func Tree(root int) ([]int, error) {
 	}
 	children := map[int][]int{}
 	for _, p := range all {
-		if stat, err := p.Stat(); err == nil { // else it has exited meanwhile
+		if stat, err := p.Stat(); err == nil { // an error means that the process has exited in the meantime
 			children[stat.PPID] = append(children[stat.PPID], p.PID)
 		}
 	}
@@ -48,9 +49,9 @@ func Tree(root int) ([]int, error) {
 	return tree, nil
 }
 
-// CPU returns the CPU time of the processes, including their exited threads.
-// The source is each process's CPU clock (clock_getcpuclockid(3)), which counts
-// nanoseconds; utime and stime of /proc count ticks of 10 ms.
+// CPU returns the CPU time of the processes, including that of threads that have
+// exited. It reads the CPU clock of each process (clock_getcpuclockid(3)), which counts
+// nanoseconds. utime and stime in /proc count only ticks of 10 ms.
 func CPU(pids []int) (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range pids {
@@ -67,19 +68,19 @@ func CPU(pids []int) (time.Duration, error) {
 // include/linux/posix-timers_types.h.
 func cpuClock(pid int) int32 { return int32(^pid)<<3 | 2 }
 
-// Switches counts how often threads left the processor: because they waited (each is
-// followed by a wake-up) or were preempted.
+// Switches counts how often threads left the processor. A thread did so because it
+// waited or because it was preempted. Each wait is followed by a wake-up.
 type Switches struct {
 	Voluntary, Involuntary int64
 }
 
-// Sub returns the switches since an earlier count.
+// Sub returns the increase since earlier.
 func (s Switches) Sub(earlier Switches) Switches {
 	return Switches{s.Voluntary - earlier.Voluntary, s.Involuntary - earlier.Involuntary}
 }
 
-// ContextSwitches sums over all threads of the processes. The switches of ended threads
-// are not included.
+// ContextSwitches adds up the switches of all threads of the processes. It does not
+// include threads that have ended.
 func ContextSwitches(pids []int) (Switches, error) {
 	var sum Switches
 	for _, pid := range pids {
@@ -88,7 +89,7 @@ func ContextSwitches(pids []int) (Switches, error) {
 			return Switches{}, fmt.Errorf("listing threads: %w", err)
 		}
 		for _, t := range threads {
-			if status, err := t.NewStatus(); err == nil { // else it has exited meanwhile
+			if status, err := t.NewStatus(); err == nil { // an error means that the thread has exited in the meantime
 				sum.Voluntary += int64(status.VoluntaryCtxtSwitches)
 				sum.Involuntary += int64(status.NonVoluntaryCtxtSwitches)
 			}
@@ -97,16 +98,15 @@ func ContextSwitches(pids []int) (Switches, error) {
 	return sum, nil
 }
 
-// Memory is the memory of processes, in bytes. RSS includes pages that they
-// share with others (a program file that runs twice) in full. Private is memory
-// without a file behind it, which each further instance costs. (Private_Dirty
-// would include the pages of a recently built program that are not on disk
-// yet.)
+// Memory is the memory of processes in bytes. RSS includes all pages that are shared
+// with other processes, such as the program file if it runs twice. Private is memory
+// that no file backs, so each further instance costs as much again. (Private_Dirty
+// would also include the pages of a recently built program that are not on disk yet.)
 type Memory struct {
 	RSS, Private int64
 }
 
-// MemoryOf sums over the processes (smaps_rollup, proc_pid_smaps(5)).
+// MemoryOf adds up the memory of the processes (smaps_rollup, proc_pid_smaps(5)).
 func MemoryOf(pids []int) (Memory, error) {
 	var sum Memory
 	for _, pid := range pids {
@@ -116,7 +116,7 @@ func MemoryOf(pids []int) (Memory, error) {
 		}
 		rollup, err := p.ProcSMapsRollup()
 		if err == nil && rollup.Rss == 0 {
-			err = fmt.Errorf("process %d holds none", pid) // a zombie
+			err = fmt.Errorf("process %d holds none", pid) // the process is a zombie
 		}
 		if err != nil {
 			return Memory{}, fmt.Errorf("reading memory: %w", err)
@@ -127,7 +127,7 @@ func MemoryOf(pids []int) (Memory, error) {
 	return sum, nil
 }
 
-// Machine describes the machine; values that cannot be read stay empty.
+// Machine describes the machine. A value that cannot be read stays empty.
 func Machine() sample.Machine {
 	m := sample.Machine{Cores: runtime.NumCPU(), OS: runtime.GOOS}
 	if fs, err := procfs.NewDefaultFS(); err == nil {
@@ -152,9 +152,9 @@ func Machine() sample.Machine {
 	return m
 }
 
-// Busy returns the total time for which the machine's processors were not idle
-// since boot. Waiting for disks counts as idle; user and nice already include
-// guest time (proc_stat(5)).
+// Busy returns the total time since boot in which the machine's processors were not
+// idle. Waiting for disks counts as idle. Guest time is not added, because user and
+// nice already include it (proc_stat(5)).
 func Busy() (time.Duration, error) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -168,15 +168,16 @@ func Busy() (time.Duration, error) {
 	return time.Duration((t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ + t.Steal) * float64(time.Second)), nil
 }
 
-// RaiseFiles raises the limit of open files of this process, and so of those it
-// starts, to want, or as far as it may; it returns the limit in force.
+// RaiseFiles raises the limit of open files to want, or to the highest allowed value.
+// The limit applies to this process and to those that it starts. RaiseFiles returns the
+// new limit.
 func RaiseFiles(want uint64) (uint64, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, fmt.Errorf("reading the limit of open files: %w", err)
 	}
-	// Set the limit even if it is high enough: unless the program sets one, the
-	// Go runtime gives children the limit from its own start.
+	// Set the limit even if it is high enough. Otherwise the Go runtime gives child
+	// processes the lower limit that applied at its own start.
 	var err error
 	for _, most := range []uint64{max(limit.Max, want), limit.Max} {
 		raised := unix.Rlimit{Cur: min(max(limit.Cur, want), most), Max: most}
@@ -187,7 +188,7 @@ func RaiseFiles(want uint64) (uint64, error) {
 	return limit.Cur, fmt.Errorf("raising the limit of open files: %w", err)
 }
 
-// Revision returns the revision of the repository that contains a directory, or
+// Revision returns the revision of the repository that contains the directory dir, or
 // "unknown". options are passed to git status, which detects changes.
 func Revision(dir string, options ...string) string {
 	git := func(args ...string) (string, error) {
@@ -204,8 +205,8 @@ func Revision(dir string, options ...string) string {
 	return revision
 }
 
-// RepositoryRoot returns the directory that has bench/go.mod: the current one
-// or a parent.
+// RepositoryRoot returns the nearest directory that contains bench/go.mod: the current
+// directory or a parent.
 func RepositoryRoot() (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -224,10 +225,10 @@ func RepositoryRoot() (string, error) {
 // ErrNoCounter reports that system calls cannot be counted on this machine.
 var ErrNoCounter = errors.New("counting system calls needs the kernel event raw_syscalls:sys_enter and permission to use it")
 
-// CountSyscalls counts the system calls that the processes enter while the
-// function runs, in all their threads and in threads and processes that these
-// start. Without the kernel event, or without permission to use it, the
-// function does not run, and the error wraps ErrNoCounter.
+// CountSyscalls counts the system calls that the processes make while during runs. It
+// includes all their threads, and the threads and processes that these start. If the
+// kernel event does not exist or must not be used, it does not call during, and the
+// error wraps ErrNoCounter.
 func CountSyscalls(pids []int, during func() error) (int64, error) {
 	text, err := os.ReadFile("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id")
 	if err != nil {
@@ -239,7 +240,7 @@ func CountSyscalls(pids []int, during func() error) (int64, error) {
 	}
 	event := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id, Bits: unix.PerfBitInherit}
 	event.Size = uint32(unsafe.Sizeof(event))
-	var counters []int // one for each thread
+	var counters []int // one descriptor per thread
 	for _, pid := range pids {
 		threads, err := procfs.AllThreads(pid)
 		if err != nil {
@@ -248,7 +249,7 @@ func CountSyscalls(pids []int, during func() error) (int64, error) {
 		for _, t := range threads {
 			fd, err := unix.PerfEventOpen(&event, t.PID, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 			if errors.Is(err, unix.ESRCH) {
-				continue // it has exited meanwhile
+				continue // the thread has exited in the meantime
 			} else if err != nil {
 				return 0, fmt.Errorf("%w: perf_event_open: %w", ErrNoCounter, err)
 			}

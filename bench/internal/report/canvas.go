@@ -11,24 +11,24 @@ import (
 	"unicode/utf8"
 )
 
-// canvasWidth is the width of a picture in its units; a phone shows it at about
+// canvasWidth is the width of a picture in units. A phone shows a picture with about
 // one pixel per unit.
 const canvasWidth = 360
 
-// characterWidth is the width of a character in a wide bold sans-serif, at the
-// text size of a picture, because the reader's font is unknown.
+// characterWidth is the assumed width of a character at the text size of pictures. It
+// is that of a wide bold sans-serif font, because the reader's font is unknown.
 const characterWidth = 7.2
 
-// canvas collects the elements of an SVG picture. Colors come from the page:
-// class sN is the color of series N.
+// canvas collects the elements of an SVG picture. The page defines the colors: class sN
+// has the color of series N.
 //
-// It does not use a plotting library: the SVG of gonum.org/v1/plot and
-// go-analyze/charts has fixed colors, whereas the page follows the reader's
-// light or dark scheme; it has no tooltips; and it has a legend instead of
-// names at the ends of lines.
+// It does not use a plotting library, for three reasons. The SVG of gonum.org/v1/plot
+// and go-analyze/charts has fixed colors, but the page follows the reader's light or
+// dark scheme. Their SVG has no tooltips. It has a legend, but the page has names at
+// the ends of lines.
 type canvas struct {
 	b      strings.Builder
-	width  float64 // 0 means canvasWidth
+	width  float64 // 0 = canvasWidth
 	height float64
 }
 
@@ -76,7 +76,8 @@ func joined(points [][2]float64, within, between string) string {
 	return strings.Join(all, between)
 }
 
-// marks are the shapes of series; the first is a circle.
+// marks are the shapes of the series. The first shape is a circle and has no points
+// here.
 var marks = [5][][2]float64{
 	nil,
 	{{-1, -1}, {1, -1}, {1, 1}, {-1, 1}},
@@ -85,8 +86,8 @@ var marks = [5][][2]float64{
 	{{-1.2, -1}, {1.2, -1}, {0, 1.25}},
 }
 
-// marker draws the mark of a series at a point, with a tooltip. Each series has
-// its shape.
+// marker draws the mark of a series at a point, with a tooltip. Each series has a
+// different shape.
 func (c *canvas) marker(series int, x, y float64, title string) {
 	const r = 3.2
 	end := "</circle>"
@@ -128,7 +129,7 @@ func shorten(s string, n int) string {
 
 // axis maps values to coordinates.
 type axis struct {
-	from, to float64 // coordinates of the lowest and the highest value
+	from, to float64 // coordinates of the lowest and of the highest value
 	low      float64
 	high     float64
 	log      bool
@@ -145,16 +146,16 @@ func (a axis) at(v float64) float64 {
 	return a.from + (v-low)/(high-low)*(a.to-a.from)
 }
 
-// logAxis spans positive values, with some room at both ends.
+// logAxis returns a logarithmic axis for positive values, with some space at both ends.
 func logAxis(from, to float64, values []float64) axis {
 	low, high := slices.Min(values), slices.Max(values)
 	room := max(math.Pow(high/low, 0.05), 1.15)
 	return axis{from: from, to: to, low: low / room, high: high * room, log: true}
 }
 
-// ticks returns round values on the axis. A logarithmic axis has the decades,
-// and a few values between them if these are few; a linear or a short axis has
-// about five steps.
+// ticks returns round values on the axis. A logarithmic axis has the powers of ten, and
+// some values between them if there are few. A linear axis or a short axis has about
+// five ticks.
 func (a axis) ticks() []float64 {
 	var all []float64
 	if a.log && a.high/a.low > 2.5 {
@@ -199,8 +200,8 @@ func niceStep(v float64) float64 {
 	return 10 * power
 }
 
-// apart moves coordinates so that neighbors are at least gap apart, between low and
-// high if they fit. The coordinates may be in any order.
+// apart moves coordinates so that neighbors are at least gap apart. They stay between
+// low and high if there is enough space. The coordinates may be in any order.
 func apart(at []float64, gap, low, high float64) []float64 {
 	order := indexes(len(at))
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(at[i], at[j]) })
@@ -218,7 +219,7 @@ func apart(at []float64, gap, low, high float64) []float64 {
 	return out
 }
 
-// tickNumber writes a round value without superfluous zeros.
+// tickNumber formats a round value without superfluous zeros.
 func tickNumber(v float64) string {
 	if math.Abs(v) >= 999.5 {
 		return number(v)

@@ -8,14 +8,14 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// barChart draws for each target a bar from zero to the median, and over it a
-// line from the smallest to the largest value of the rounds.
+// barChart draws a bar for each target, from zero to the median. A line over the bar
+// shows the range from the smallest to the largest value of the rounds.
 type barChart struct {
-	figure, caption string // of a scenario
+	figure, caption string // figure: name of a figure of the scenario; caption: title of the chart
 	title, unit     string
 	bars            []bar
-	low             float64 // the value at the left end of bars; above zero makes the axis logarithmic
-	high            float64 // minimum end of the axis
+	low             float64 // value at the left end of the bars; if it is above zero, the axis is logarithmic
+	high            float64 // minimum of the value at the right end of the axis
 }
 
 type bar struct {
@@ -75,13 +75,13 @@ func (b barChart) canvas() *canvas {
 	return c
 }
 
-// lineChart draws lines over two axes, each labelled at its right end.
+// lineChart draws lines over two axes. The name of each line is at its right end.
 type lineChart struct {
 	title    string
 	vertical string // title of the vertical axis
 	across   string // title of the horizontal axis
 	xLog     bool
-	xTicks   []tick // ticks of the horizontal axis; the outermost are its ends
+	xTicks   []tick // ticks of the horizontal axis; the first and the last are its ends
 	value    func(float64) string
 	lines    []chartLine
 }
@@ -94,18 +94,18 @@ type tick struct {
 type chartLine struct {
 	name   string
 	series int
-	points []chartPoint // ascending
+	points []chartPoint // in ascending order of x
 }
 
 type chartPoint struct {
-	x, y  float64 // y above zero
+	x, y  float64 // y must be above zero
 	words string  // tooltip
 }
 
-// leastLabelGap is the minimum distance of two lines of text.
+// leastLabelGap is the minimum distance between two lines of text.
 const leastLabelGap = 13
 
-// draw returns the picture, or nothing if there is no point to draw.
+// draw returns the picture. It returns "" if there is no point to draw.
 func (l lineChart) draw() template.HTML {
 	var ys []float64
 	widest := 0.0
@@ -144,8 +144,8 @@ func (l lineChart) draw() template.HTML {
 	return c.svg(l.title)
 }
 
-// ticks draws marks from top to bottom and labels as many of them as fit, gap
-// apart; the last one in any case if it must be labelled.
+// ticks draws all marks from top to bottom. It labels as many of them as fit with the
+// distance gap. If last is set, it labels the last one in any case.
 func (c *canvas) ticks(x axis, marks []tick, top, bottom, baseline, gap float64, last bool) {
 	final := len(marks) - 1
 	free, end := math.Inf(-1), math.Inf(1)
@@ -170,7 +170,7 @@ func (l lineChart) drawLines(c *canvas, x, y axis) {
 	}
 	ends = apart(ends, leastLabelGap, y.to, y.from)
 	order := indexes(len(l.lines))
-	// The gate's own line is drawn last, above all others.
+	// Draw the gate's own line last, so that it is above all others.
 	if own := slices.IndexFunc(l.lines, func(s chartLine) bool { return s.name == gate }); own >= 0 {
 		order = append(slices.Delete(order, own, own+1), own)
 	}

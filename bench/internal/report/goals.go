@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// Goal is a bound for a figure of a run. bench/goals.yaml explains the members.
+// Goal is a bound for a figure of a run. bench/goals.yaml explains the fields.
 type Goal struct {
 	What    string `yaml:"what"`
 	Measure `yaml:",inline"`
@@ -21,7 +21,7 @@ type Goal struct {
 	AtMost  *float64 `yaml:"at_most"`
 	AtLeast *float64 `yaml:"at_least"`
 	Stretch *float64 `yaml:"stretch"`
-	// Headline makes it a row of the table of README.md.
+	// Headline adds a row for this goal to the table in README.md.
 	Headline bool `yaml:"headline"`
 }
 
@@ -39,7 +39,7 @@ const (
 	reference = "haproxy" // the target that ratios in the tables refer to
 )
 
-// ParseGoals reads goals from YAML, and reports every mistake together.
+// ParseGoals parses goals in YAML. The error lists every mistake.
 func ParseGoals(text []byte) ([]Goal, error) {
 	var file struct {
 		Goals []Goal `yaml:"goals"`
@@ -61,7 +61,7 @@ func ParseGoals(text []byte) ([]Goal, error) {
 	return file.Goals, errors.Join(problems...)
 }
 
-// complete fills in missing fields of m.
+// complete sets the fields of m that are empty to those of from.
 func (m *Measure) complete(from Measure) {
 	if m == nil {
 		return
@@ -103,13 +103,13 @@ func (g *Goal) check() error {
 	return errors.Join(problems...)
 }
 
-// verdict is a goal with the measured value.
+// verdict is a goal and the result of its measurement.
 type verdict struct {
 	What     string
 	Goal     string // "≤ 30.0 µs"
-	Stretch  string // empty if there is none
-	Measured string // "24.1 µs", or why there is nothing
-	From     string // the medians that Measured was computed from, if it was
+	Stretch  string // empty if the goal has no stretch
+	Measured string // "24.1 µs", or the reason why nothing was measured
+	From     string // medians from which Measured was computed; empty if it is a median itself
 	State    state
 }
 
@@ -120,7 +120,7 @@ const (
 	held        state = "held"
 	stretched   state = "held, stretch too"
 	missed      state = "missed"
-	onlyHope    state = "stretch missed" // there is no goal but the stretch
+	onlyHope    state = "stretch missed" // the goal has only a stretch, which was missed
 	notMeasured state = "not measured"
 	otherUnit   state = "unit unknown"
 )
@@ -128,7 +128,7 @@ const (
 // good reports whether the goal was reached.
 func (s state) good() bool { return s == held || s == stretched }
 
-// judged reports whether there are measurements to judge.
+// judged reports whether there are measurements by which the goal can be judged.
 func (s state) judged() bool { return s.good() || s == missed || s == onlyHope }
 
 // Class returns the CSS class of a verdict on the page.
@@ -142,7 +142,7 @@ func (v verdict) Class() string {
 	return "open"
 }
 
-// verdicts judges goals by the medians of a run.
+// verdicts judges the goals by the medians of a run.
 func verdicts(run *sample.Run, goals []Goal) []verdict {
 	out := make([]verdict, len(goals))
 	for i, g := range goals {
@@ -151,10 +151,11 @@ func verdicts(run *sample.Run, goals []Goal) []verdict {
 	return out
 }
 
-// leastRounds is the number of rounds that the goals require.
+// leastRounds is the number of rounds that the goals require. With fewer rounds the
+// verdicts are provisional.
 const leastRounds = 5
 
-// goalsLine sums up the verdicts.
+// goalsLine returns a summary of all verdicts in one line.
 func goalsLine(run *sample.Run, goals []Goal) string {
 	reached, judged := 0, 0
 	for _, v := range verdicts(run, goals) {
@@ -223,8 +224,8 @@ func (g Goal) judge(run *sample.Run) verdict {
 
 var errNotMeasured = errors.New("not measured")
 
-// measured computes the goal's value for target, in the goal's unit, and returns the
-// medians used.
+// measured returns the value of the goal for target, in the unit of the goal. from
+// names the medians from which it was computed.
 func (g Goal) measured(run *sample.Run, target string) (value float64, from string, err error) {
 	swap := func(m Measure) Measure {
 		if m.Target == g.Target {
@@ -277,5 +278,5 @@ func (m Measure) figure() string {
 	return m.Figure
 }
 
-// String names a measure as the record does.
+// String returns the name of the median, with the names that the record uses.
 func (m Measure) String() string { return m.Scenario + " " + m.Target + " " + m.figure() }

@@ -9,28 +9,29 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// leastSizes is the minimum number of sizes for a growth curve.
+// leastSizes is the minimum number of sizes that a growth curve needs.
 const leastSizes = 3
 
 const growthLegend = "The exponent says how a figure grows with the size in the scenario's name (0: constant, 1: proportional). It is that of the best-fitting power law through the medians of all sizes, and of the last two sizes."
 
-// curve is how one figure grows over the sizes of a family, for each target.
+// curve shows for each target how one figure grows with the size of a family.
 type curve struct {
 	column
 	family sample.Family
 	lines  []growthLine
 }
 
-// growthLine has a target's medians at the sizes where they are above zero.
+// growthLine has the medians of one target. It omits sizes at which the median is not
+// above zero.
 type growthLine struct {
 	target   string
 	sizes    []float64
-	values   []float64 // in the curve's unit
-	exponent float64   // over all sizes
-	last     float64   // over the last two sizes
+	values   []float64 // in the unit of the curve
+	exponent float64   // exponent over all sizes
+	last     float64   // exponent over the last two sizes
 }
 
-// exponentRow is a line of the table of exponents.
+// exponentRow is a row of the table of exponents.
 type exponentRow struct{ Over, Label, Target, Exponent, Last, Range string }
 
 // growths returns the table of exponents.
@@ -43,8 +44,8 @@ func growths(run *sample.Run) (rows []exponentRow) {
 	return rows
 }
 
-// curves returns the figures that were measured at several sizes and for which
-// growth is a cost: time, memory and CPU, and the percentiles 50 and 99.
+// curves returns the figures that were measured at several sizes and whose growth is a
+// cost. These are time, memory and CPU, and the latency percentiles 50 and 99.
 func curves(run *sample.Run) []curve {
 	var all []curve
 	for _, f := range run.Families(leastSizes) {
@@ -96,7 +97,8 @@ func curveOf(run *sample.Run, f sample.Family, c column) curve {
 	return out
 }
 
-// exponent returns the slope of the least-squares line through the logarithms.
+// exponent returns the slope of the least-squares line through the logarithms of sizes
+// and values. It is the exponent of the growth.
 func exponent(sizes, values []float64) float64 {
 	n := float64(len(sizes))
 	var mx, my float64
@@ -116,7 +118,7 @@ func exponent(sizes, values []float64) float64 {
 	return xy / xx
 }
 
-// size formats a size of the family as in scenario names: in powers of ten.
+// size formats a size in powers of ten, as in the names of scenarios.
 func (c curve) size(v float64) string {
 	if !c.family.Bytes {
 		return tickNumber(v)
@@ -138,7 +140,7 @@ func (c curve) rangeText(l growthLine) string {
 		withUnit(l.values[last], c.unit) + " at " + c.size(l.sizes[last])
 }
 
-// exponentText formats an exponent with two digits after the point.
+// exponentText formats an exponent with two digits after the decimal point.
 func exponentText(e float64) string {
 	switch {
 	case !finite(e):

@@ -1,9 +1,9 @@
-// Package report renders the record of a run: Markdown, one self-contained HTML page
-// with pictures, the table of README.md, and a verdict on each goal.
+// Package report renders the record of a run. It writes Markdown, a self-contained HTML
+// page with pictures, the table of README.md, and a verdict on each goal.
 //
-// All numbers are medians over the rounds, with the quartiles as their spread.
-// "direct", the load without a proxy, and "queuegate" have fixed positions and colors;
-// ratios are relative to the target "haproxy".
+// All numbers are medians over the rounds; quartiles show their spread. "direct" is the
+// load without a proxy. "direct" and "queuegate" always have the same position and
+// color. Ratios are relative to the target "haproxy".
 package report
 
 import (
@@ -21,8 +21,8 @@ import (
 var (
 	//go:embed page.html
 	pageSource string
-	// pictureStyle has the colors and strokes of pictures, in the page and in
-	// files.
+	// pictureStyle is a style sheet with the colors and strokes of pictures. The page
+	// and the files use it.
 	//go:embed pictures.css
 	pictureStyle string
 	//go:embed report.md.tmpl
@@ -32,9 +32,9 @@ var (
 	markdownTemplate = text.Must(text.New("report").Funcs(text.FuncMap{"esc": func(v any) string { return escape(fmt.Sprint(v)) }}).Parse(markdownSource))
 )
 
-// page is the content of both reports, HTML and Markdown.
+// page is the content of a report, for HTML and for Markdown.
 type page struct {
-	Head      string // of Markdown
+	Head      string // heading of the Markdown report
 	Facts     []fact
 	Opening   string
 	Direct    string // explanation of the target without a proxy
@@ -112,8 +112,8 @@ func markdown(head string, run *sample.Run, goals []Goal) string {
 	return b.String()
 }
 
-// Write writes report.md and report.html into a directory, and creates the
-// directory if needed.
+// Write writes report.md and report.html to a directory. It creates the directory if
+// needed.
 func Write(dir string, run *sample.Run, goals ...Goal) error {
 	page, err := HTML(run, goals...)
 	if err != nil {

@@ -18,14 +18,15 @@ import (
 type picture struct {
 	Caption string
 	SVG     template.HTML
-	Text    string // the picture as text; empty if it has no text form
+	Text    string // the picture as text; empty if there is no text form
 }
 
-// colours is the number of series with a color; class s0 is for direct, s1 for
-// the gate.
+// colours is the number of series that have a color. Class s0 is for direct, s1 for the
+// gate.
 const colours = 8
 
-// palette assigns each target of a run a series, the same in all pictures.
+// palette gives each target of a run the number of its series. The number is the same
+// in all pictures.
 type palette map[string]int
 
 func paletteOf(run *sample.Run) palette {
@@ -38,7 +39,7 @@ func paletteOf(run *sample.Run) palette {
 	return p
 }
 
-// pictures draws the measurements of a scenario: latencies, and bars for CPU, memory,
+// pictures returns the pictures of a scenario: latencies, and bars for CPU, memory,
 // throughput and start-up time.
 func (p palette) pictures(run *sample.Run, t table) []picture {
 	var all []picture
@@ -51,7 +52,7 @@ func (p palette) pictures(run *sample.Run, t table) []picture {
 	return all
 }
 
-// bars returns the charts of a scenario that compare targets.
+// bars returns the charts of a scenario in which targets are compared by bars.
 func (p palette) bars(t table) (all []barChart) {
 	for i, c := range t.Columns {
 		if !drawn(c) {
@@ -70,17 +71,16 @@ func (p palette) bars(t table) (all []barChart) {
 	return all
 }
 
-// drawn reports whether a figure has its own bars.
+// drawn reports whether a figure is drawn as bars.
 func drawn(c column) bool {
 	return !c.isLatency() && (c.isMemory() || strings.HasPrefix(c.figure, "cpu_") ||
 		strings.HasPrefix(c.figure, "exec_") || strings.HasPrefix(c.figure, "listening_") || strings.HasPrefix(c.figure, "readiness_") ||
 		strings.Contains(c.figure, "throughput") || strings.Contains(c.figure, "goodput") || c.figure == "requests_per_second")
 }
 
-// latency draws percentiles against latency, both on logarithmic axes: the
-// position of a percentile is the logarithm of the share of requests above it.
-// The largest latency is omitted: it is one request, and would compress the
-// rest of the curve.
+// latency draws the latency at each percentile. Both axes are logarithmic: the position
+// of a percentile is the logarithm of the share of requests above it. The largest
+// latency is omitted: it is a single request, and would compress the rest of the curve.
 func (p palette) latency(run *sample.Run, scenario string) template.HTML {
 	percentiles := slices.DeleteFunc(run.Percentiles(scenario), func(q float64) bool { return !inPicture(q) })
 	if len(percentiles) < 2 {
@@ -113,11 +113,11 @@ func (p palette) latency(run *sample.Run, scenario string) template.HTML {
 	return chart.draw()
 }
 
-// inPicture reports whether a percentile is drawn: the slower half of the requests,
-// except the slowest.
+// inPicture reports whether a percentile is drawn. The percentiles of the slower half
+// of the requests are drawn, except the largest latency.
 func inPicture(percentile float64) bool { return percentile >= 50 && percentile < 100 }
 
-// growth draws a growth curve on logarithmic axes.
+// growth draws a growth curve. Both axes are logarithmic.
 func (p palette) growth(c curve) picture {
 	chart := lineChart{
 		title: c.family.Stem + ": growth of " + c.String(), vertical: "", across: "size", xLog: true,
@@ -145,23 +145,24 @@ func (p palette) growth(c curve) picture {
 	return picture{Caption: c.family.Stem + ": " + c.label, SVG: chart.draw()}
 }
 
-// compactUnit formats a tick: a round number without trailing zeros.
+// compactUnit formats a round number with its unit and without trailing zeros, for a
+// tick.
 func compactUnit(v float64, u unit) string {
 	s := u.scaled(v * (1 + 1e-9))
 	f, _ := u.to(s)
 	return strings.TrimSpace(tickNumber(v*f) + " " + s.name)
 }
 
-// plot is a picture of docs/overload.md, in a file without a page around it:
-// charts side by side, on one scale.
+// plot is a picture of docs/overload.md, in a separate file: several charts side by
+// side, with the same scale.
 type plot struct {
 	file, title string
 	log         bool
 	charts      []barChart
 }
 
-// WritePlots writes the pictures of docs/overload.md as far as the run measured
-// them, and returns the names of the files.
+// WritePlots writes those pictures of docs/overload.md that the run has measured. It
+// returns the names of the files.
 func WritePlots(dir string, run *sample.Run) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("writing the plots: %w", err)
@@ -210,10 +211,10 @@ func plotsOf(run *sample.Run) []plot {
 	return slices.DeleteFunc(all, func(p plot) bool { return len(p.charts) == 0 })
 }
 
-// admitted returns each round's p99 in ms, under load and without load. The
-// record has the second only as a ratio to the first.
+// admitted returns the p99 of each round in ms: under load and without load. The record
+// has the latter only as a ratio to the former.
 func admitted(run *sample.Run, scenario, target string) (loaded, unloaded []float64) {
-	ratios := map[int]float64{} // round to ratio
+	ratios := map[int]float64{} // ratio by round
 	for _, f := range run.Figures {
 		if f.Scenario == scenario && f.Target == target && f.Figure == "p99_beside_unloaded" {
 			ratios[f.Round] = f.Value
@@ -232,7 +233,8 @@ func admitted(run *sample.Run, scenario, target string) (loaded, unloaded []floa
 	return loaded, unloaded
 }
 
-// turnCharts show the latency of a client while another client floods.
+// turnCharts returns the charts of the latency of a client while another client floods
+// the target.
 func turnCharts(run *sample.Run) (charts []barChart) {
 	for _, c := range []struct {
 		who  string
@@ -258,8 +260,8 @@ func (b *barChart) add(name string, series int, values []float64) {
 	}
 }
 
-// svg returns the contents of the file. It has a background, because the page
-// around it may be dark although the reader prefers light colors.
+// svg returns the contents of the file. The picture has its own background, because the
+// page that shows it may be dark although the reader prefers light colors.
 func (p plot) svg(run *sample.Run) string {
 	const margin, head, foot, shown = 16.0, 44.0, 26.0, 720
 	low, high := math.Inf(1), 0.0

@@ -13,15 +13,15 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// ReadmeTable returns the table of README.md: a row for each figure with a
-// headline goal, a column for each target, and below it the machine and
-// versions. A goal that compares with another target gives the figure itself; a
-// goal that compares queuegate with itself gives the ratio.
+// ReadmeTable returns the table of README.md, followed by the machine and the versions.
+// There is a row for each figure with a headline goal and a column for each target. If
+// a goal compares the gate with another target, the row has the figure itself. If a
+// goal compares the gate with itself, the row has the ratio.
 func ReadmeTable(run *sample.Run, goals ...Goal) string {
 	targets := run.Targets("")
 	type row struct {
 		what  string
-		cells map[string]string // target to cell
+		cells map[string]string // text by target
 	}
 	var rows []row
 	done, noise := map[string]bool{}, false
@@ -86,8 +86,9 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 	return b.String()
 }
 
-// rowUnit returns the goal's unit or, if it has none, the unit that suits the
-// gate's value, and the factor that converts measured values to it.
+// rowUnit returns the unit of the goal. If the goal has none, it returns the unit that
+// suits the gate's value. It also returns the factor that converts measured values to
+// that unit.
 func (g Goal) rowUnit(run *sample.Run) (unit, float64) {
 	value, u, err := g.Measure.median(run)
 	if g.Unit != "" || err != nil {
@@ -101,10 +102,10 @@ func (g Goal) rowUnit(run *sample.Run) (unit, float64) {
 // versionNumber matches the version number in the output of a program.
 var versionNumber = regexp.MustCompile(`\d+\.\d+[^\s,;)]*`)
 
-// shortVersions lists the other programs with their version numbers; the commit
-// identifies queuegate.
+// shortVersions lists the programs with their version numbers. It omits queuegate,
+// which the commit identifies.
 func shortVersions(versions map[string]string) string {
-	names := map[string][]string{} // version to names
+	names := map[string][]string{} // names by version
 	var order []string
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		if name == gate {
@@ -127,9 +128,10 @@ func shortVersions(versions map[string]string) string {
 	return strings.Join(all, ", ")
 }
 
-// ReplaceSection replaces the text between "<!-- MARKER:begin -->" and "<!--
-// MARKER:end -->" in a file; each marker is on its own line. A file without
-// exactly one such pair, in this order, is an error and remains unchanged.
+// ReplaceSection replaces the text between "<!-- MARKER:begin -->" and "<!-- MARKER:end
+// -->" in a file. Each marker must be on its own line. If the file does not have
+// exactly one such pair, in this order, ReplaceSection returns an error and does not
+// change the file.
 func ReplaceSection(file, marker, text string) error {
 	old, err := os.ReadFile(file)
 	if err != nil {

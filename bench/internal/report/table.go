@@ -9,8 +9,8 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// table holds the measurements of one scenario: a row per target, a column per figure
-// and latency percentile.
+// table has the measurements of one scenario. There is a row for each target, and a
+// column for each figure and each latency percentile.
 type table struct {
 	scenario string
 	Columns  []column
@@ -19,28 +19,29 @@ type table struct {
 
 type column struct {
 	figure, label string
-	unit          unit // the unit of the cells
+	unit          unit // unit of the cells
 	better        sample.Better
 }
 
 type row struct {
 	Target string
-	Class  string // of its colour
-	Cells  []cell // one for each column
+	Class  string // CSS class of the target's color
+	Cells  []cell // one cell per column
 }
 
-// cell is a figure of a target, in the column's unit.
+// cell is a figure of a target, in the unit of the column.
 type cell struct {
 	spread sample.Spread // N is zero if it was not measured
 	ratio  float64       // to the reference's median; NaN if there is none
 	noise  bool          // see isNoise
 }
 
-// columnsPerTable is the number of figures per table in Markdown; a scenario
-// with more has several tables.
+// columnsPerTable is the maximum number of figures per table in Markdown. A scenario
+// with more figures has several tables.
 const columnsPerTable = 6
 
-// Parts splits the table, and omits rows without measurements.
+// Parts splits the table into tables of at most columnsPerTable columns. It omits rows
+// without measurements.
 func (t table) Parts() (parts []table) {
 	for from := 0; from < len(t.Columns); from += columnsPerTable {
 		to := min(from+columnsPerTable, len(t.Columns))
@@ -56,7 +57,7 @@ func (t table) Parts() (parts []table) {
 	return parts
 }
 
-// String is the column's label with its unit.
+// String returns the label of the column with its unit.
 func (c column) String() string {
 	if name := c.unitName(); name != "" {
 		return c.label + " (" + name + ")"
@@ -64,7 +65,8 @@ func (c column) String() string {
 	return c.label
 }
 
-// unitName is empty if the label already contains the unit in words.
+// unitName returns the name of the unit. It returns "" if the label already contains
+// the unit in words.
 func (c column) unitName() string {
 	if c.unit.name == "/s" && strings.HasSuffix(c.label, "per second") {
 		return ""
@@ -118,7 +120,7 @@ func tableOf(run *sample.Run, scenario string) table {
 	return t
 }
 
-// scale chooses the unit that suits the targets' medians.
+// scale sets the unit of the column to one that suits the medians of all targets.
 func (c *column) scale(run *sample.Run, scenario string, targets []string) {
 	var medians []float64
 	for _, target := range targets {
@@ -144,7 +146,7 @@ func (c column) cell(run *sample.Run, scenario, target string) cell {
 	return out
 }
 
-// inUnit returns the values in the column's unit.
+// inUnit returns the values of a target in the unit of the column.
 func (c column) inUnit(run *sample.Run, scenario, target string) []float64 {
 	return valuesIn(c.unit, run, scenario, target, c.figure)
 }
@@ -187,8 +189,8 @@ func (c cell) Ratio() string {
 	return ratioText(c.ratio)
 }
 
-// ratioText formats a ratio with two digits after the point, or more if these
-// would be zero.
+// ratioText formats a ratio with two digits after the decimal point. It writes more
+// digits if these two would be zero.
 func ratioText(r float64) string {
 	switch {
 	case r >= 9.995:

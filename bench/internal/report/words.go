@@ -15,7 +15,7 @@ import (
 // openingPictures is the maximum number of pictures at the top of a report.
 const openingPictures = 4
 
-// opening returns the first sentence of a report: the first measured goal, and a
+// opening returns the first sentence of a report. It has the first measured goal and a
 // summary of all goals.
 func opening(run *sample.Run, goals []Goal) string {
 	for i, v := range verdicts(run, goals) {
@@ -71,8 +71,9 @@ func aboutDirect(run *sample.Run) string {
 	return ""
 }
 
-// openingCharts returns the bars at the top of a report: for each of the first
-// scenarios its CPU chart, or else its first one.
+// openingCharts returns the charts at the top of a report: one for each of the first
+// scenarios. It is the CPU chart of the scenario, or its first chart if it has no CPU
+// chart.
 func (p palette) openingCharts(run *sample.Run) (all []barChart) {
 	for _, name := range run.Scenarios() {
 		charts := p.bars(tableOf(run, name))
@@ -92,11 +93,10 @@ func (p palette) openingCharts(run *sample.Run) (all []barChart) {
 	return all
 }
 
-// plain removes characters with which a name in a record could end a block of
-// Markdown.
+// plain removes characters with which a name in a record could end a Markdown block.
 var plain = strings.NewReplacer("`", "'", "<", "‹", "\n", " ", "\r", " ")
 
-// text draws the bars with characters.
+// text draws the bars as text.
 func (b barChart) text() string {
 	const width = 40
 	highest, name := 0.0, 0
@@ -116,7 +116,7 @@ func (b barChart) text() string {
 	return out.String()
 }
 
-// legend explains the cells.
+// legend returns the explanation of the cells.
 func legend(run *sample.Run) string {
 	text := "Each cell is the median of the rounds"
 	if run.Rounds() > 1 {
@@ -136,7 +136,7 @@ func legend(run *sample.Run) string {
 
 type fact struct{ Name, Value string }
 
-// facts describes the time, machine and versions of the run.
+// facts returns the time of the run, the machine and the versions.
 func facts(run *sample.Run) []fact {
 	m := run.Meta
 	all := []fact{{"commit", m.Commit}, {"started", m.Started.UTC().Format(time.RFC3339)}}
@@ -162,7 +162,7 @@ func facts(run *sample.Run) []fact {
 	return all
 }
 
-// escape escapes text for Markdown and HTML.
+// escape escapes text so that it is safe in Markdown and in HTML.
 func escape(text string) string {
 	return strings.NewReplacer("&", "&amp;", "|", `\|`, "\n", " ", "\r", " ", "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`).Replace(text)
 }
@@ -174,11 +174,12 @@ func indexes(n int) (all []int) {
 	return all
 }
 
-// finite reports whether a value can be drawn and written.
+// finite reports whether v is neither NaN nor infinite. Other values can be neither
+// drawn nor written.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// generalNotes returns the notes that belong to no scenario with figures, and a
-// line about the number of other notes.
+// generalNotes returns the notes that do not belong to a scenario with figures. It adds
+// a line with the number of the other notes.
 func generalNotes(run *sample.Run) []string {
 	scenarios := run.Scenarios()
 	general := slices.DeleteFunc(slices.Clone(run.Notes), func(n sample.Note) bool { return slices.Contains(scenarios, n.Scenario) })
@@ -200,10 +201,10 @@ func notesOf(run *sample.Run, scenario string) []string {
 	return noteLines(own)
 }
 
-// noteLines writes each text once, after its scenario and targets.
+// noteLines returns each text once, preceded by its scenarios and targets.
 func noteLines(notes []sample.Note) (lines []string) {
-	var order []sample.Note              // without targets
-	abouts := map[sample.Note][]string{} // scenario and targets
+	var order []sample.Note              // notes in order, without their targets
+	abouts := map[sample.Note][]string{} // scenarios and targets by note
 	for _, n := range notes {
 		about := sample.Note{Scenario: n.Scenario, Text: n.Text}
 		if !slices.Contains(order, about) {
@@ -222,7 +223,7 @@ func noteLines(notes []sample.Note) (lines []string) {
 	return lines
 }
 
-// appendNew appends a name that is neither empty nor already in names.
+// appendNew appends a name to names, unless the name is empty or already in names.
 func appendNew(names []string, name string) []string {
 	if name == "" || slices.Contains(names, name) {
 		return names

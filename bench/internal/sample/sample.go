@@ -1,12 +1,13 @@
-// Package sample is the record of a benchmark run: its figures, machine and versions.
-// On disk it is JSON lines, one object per line, distinguished by the member "kind":
+// Package sample reads and writes the record of a benchmark run: its figures, machine
+// and versions. The file format is JSON lines, with one object per line. The member
+// "kind" gives the type of the line:
 //
 //	{"kind":"meta","version":1,"started":"2026-01-02T15:04:05Z","machine":{...},"versions":{...},"commit":"...","options":{...}}
 //	{"kind":"figure","round":1,"scenario":"keepalive-64","target":"queuegate","figure":"cpu_per_request","value":8.1,"unit":"us","better":"lower"}
 //	{"kind":"latency","round":1,"scenario":"open-2000","target":"queuegate","unit":"us","quantiles":[[50,81],[99,140]],"count":20000}
 //	{"kind":"note","target":"envoy","scenario":"","text":"skipped: ..."}
 //
-// The first line is the meta line. Lines are only appended, so that an aborted run
+// The first line is the meta line. Lines are only appended, so a run that is aborted
 // keeps its measurements.
 package sample
 
@@ -21,8 +22,8 @@ import (
 	"time"
 )
 
-// Version is the format's version, written into the meta line. A reader rejects
-// any other.
+// Version is the version of the format, which is in the meta line. A reader rejects
+// every other version.
 const Version = 1
 
 // Values of the member "kind", one per line type.
@@ -37,16 +38,16 @@ const (
 type Better string
 
 const (
-	// Lower marks costs: time, memory, delay.
+	// Lower is for costs: time, memory, delay.
 	Lower Better = "lower"
-	// Higher marks yields: throughput, fairness.
+	// Higher is for yields: throughput, fairness.
 	Higher Better = "higher"
-	// Neither marks a figure without a better direction, such as the number of
-	// requests offered; it is shown and never judged.
+	// Neither is for a figure that has no better direction, such as the number of
+	// requests that the load sent. Such a figure is shown but never judged.
 	Neither Better = ""
 )
 
-// Machine describes the machine of the run. Empty and zero fields are unknown.
+// Machine describes the machine of the run. An empty or zero field is unknown.
 type Machine struct {
 	CPU         string `json:"cpu"`
 	Cores       int    `json:"cores"`
@@ -60,17 +61,17 @@ type Meta struct {
 	Version int       `json:"version"`
 	Started time.Time `json:"started"`
 	Machine Machine   `json:"machine"`
-	// Versions maps a program (a target, the toolchain) to its version.
+	// Versions has the version of each program: of each target, and of the toolchain.
 	Versions map[string]string `json:"versions,omitempty"`
-	// Commit is the revision of queuegate, with the suffix "+dirty" if the tree
-	// had changes.
+	// Commit is the revision of queuegate. It ends in "+dirty" if the work tree had
+	// changes.
 	Commit string `json:"commit"`
-	// Options are the run's settings, as the command line would spell them.
+	// Options are the settings of the run, in the spelling of the command line.
 	Options map[string]string `json:"options,omitempty"`
 }
 
-// Figure is one measured number of one scenario, target and round. Rounds count from 1;
-// zero means that the figure belongs to no round (the size of a binary).
+// Figure is one measured number of one scenario, target and round. The first round is
+// 1. Round 0 means that the figure belongs to no round, such as the size of a binary.
 type Figure struct {
 	Round    int     `json:"round"`
 	Scenario string  `json:"scenario"`
@@ -81,11 +82,11 @@ type Figure struct {
 	Better   Better  `json:"better,omitempty"`
 }
 
-// Quantile is a percentile, 0 to 100, and the value at it.
+// Quantile is a pair: a percentile from 0 to 100, and the value at this percentile.
 type Quantile [2]float64
 
-// Customary are the percentiles that tables show and comparisons judge; a
-// record may hold further percentiles, for pictures.
+// Customary are the percentiles that tables show and that comparisons judge. A record
+// may have more percentiles, for pictures.
 var Customary = []float64{50, 90, 99, 99.9, 100}
 
 // Percentile returns the percentile, 0 to 100.
@@ -107,8 +108,8 @@ func (q *Quantile) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Latency is a distribution measured in one scenario, target and round.
-// Quantiles ascend by percentile; the value at 100 is the largest seen.
+// Latency is the distribution that was measured in one scenario, target and round.
+// Quantiles are in ascending order of percentile. The value at 100 is the largest one.
 type Latency struct {
 	Round     int        `json:"round"`
 	Scenario  string     `json:"scenario"`
@@ -118,8 +119,8 @@ type Latency struct {
 	Count     int64      `json:"count"`
 }
 
-// Note is a sentence for the reader of the report, for example about a skipped
-// target or a saturated generator. An empty Target or Scenario means all.
+// Note is a sentence for the reader of the report, for example about a skipped target
+// or a saturated generator. An empty Target or Scenario means all targets or scenarios.
 type Note struct {
 	Target   string `json:"target"`
 	Scenario string `json:"scenario"`
@@ -133,24 +134,24 @@ type Run struct {
 	Notes   []Note
 }
 
-// AddLatency adds a distribution, each percentile as a separate figure.
+// AddLatency adds a distribution. Each percentile becomes a figure.
 func (run *Run) AddLatency(l Latency) {
 	for _, q := range l.Quantiles {
 		run.Figures = append(run.Figures, Figure{l.Round, l.Scenario, l.Target, PercentileName(q.Percentile()), q.Value(), l.Unit, Lower})
 	}
 }
 
-// Read reads a whole record and skips empty lines. Errors give the line number,
-// counted from 1: an unknown kind, a second meta line, a line before the meta
-// line, a unit that differs between rounds. If the last line was truncated by a
-// crash and does not parse, it is dropped and a note says so.
+// Read reads a whole record. It skips empty lines. Errors have the number of the line;
+// the first line is 1. The following are errors: an unknown kind, a second meta line, a
+// line before the meta line, and a unit that differs between rounds. If the last line
+// does not parse because a crash has truncated it, Read drops it and adds a note.
 func Read(r io.Reader) (*Run, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("reading samples: %w", err)
 	}
 	run := &Run{}
-	units := map[[2]string]string{} // unit by scenario and figure
+	units := map[[2]string]string{} // by scenario and figure
 	n := 0
 	for line := range bytes.Lines(text) {
 		n++
@@ -198,8 +199,8 @@ func (run *Run) add(text []byte, units map[[2]string]string) error {
 		}
 		return fmt.Errorf("kind %q before the meta line", head.Kind)
 	}
-	// All samples of a figure must have the same unit, and so must all
-	// percentiles of a scenario.
+	// All samples of a figure must have the same unit. All percentiles of a scenario
+	// must have the same unit, too.
 	sameUnit := func(scenario, figure, unit string) error {
 		k := [2]string{scenario, figure}
 		if before, ok := units[k]; ok && before != unit {
@@ -230,7 +231,8 @@ func (run *Run) add(text []byte, units map[[2]string]string) error {
 	return fmt.Errorf("unknown kind %q", head.Kind)
 }
 
-// A line is an element of a record. Lines that fail check are neither written nor read.
+// A line is an element of a record. A line that fails check can be neither written nor
+// read.
 type line interface{ check() error }
 
 func decode(text []byte, into line) error {
@@ -240,15 +242,15 @@ func decode(text []byte, into line) error {
 	return into.check()
 }
 
-// Writer appends lines to w immediately, each with one Write call. It is not safe for
-// concurrent use.
+// Writer appends lines to w at once, each line with one Write call. Its methods must
+// not be called concurrently.
 type Writer struct{ w io.Writer }
 
-// NewWriter returns a Writer to w; the caller closes w. Do not buffer a file,
-// so that each line is written at once.
+// NewWriter returns a Writer to w. The caller closes w. If w is a file, do not buffer
+// it, so that each line is written at once.
 func NewWriter(w io.Writer) *Writer { return &Writer{w} }
 
-// Meta writes the first line. It writes Version if m.Version is zero.
+// Meta writes the meta line. If m.Version is zero, it writes Version.
 func (w *Writer) Meta(m Meta) error {
 	if m.Version == 0 {
 		m.Version = Version
@@ -256,7 +258,7 @@ func (w *Writer) Meta(m Meta) error {
 	return w.line(kindMeta, m)
 }
 
-// Figure writes a figure. A value that is not finite is an error.
+// Figure writes a figure. It returns an error if the value is not finite.
 func (w *Writer) Figure(f Figure) error { return w.line(kindFigure, f) }
 
 // Latency writes a distribution.

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// PercentileName returns the figure name of a percentile: "p99.9", or "max".
+// PercentileName returns the name of the figure that has a percentile, such as "p99.9"
+// or "max".
 func PercentileName(p float64) string {
 	if p == 100 {
 		return "max"
@@ -17,8 +18,7 @@ func PercentileName(p float64) string {
 	return "p" + strconv.FormatFloat(p, 'f', -1, 64)
 }
 
-// PercentileOf returns the percentile that a figure represents; ok is false for other
-// figures.
+// PercentileOf returns the percentile that a figure has. For other figures ok is false.
 func PercentileOf(figure string) (p float64, ok bool) {
 	digits, ok := strings.CutPrefix(figure, "p")
 	if figure == "max" {
@@ -31,8 +31,8 @@ func PercentileOf(figure string) (p float64, ok bool) {
 	return p, err == nil
 }
 
-// Values returns the values of a figure in the order of the record, one for
-// each round.
+// Values returns the values of a figure, one for each round, in the order of the
+// record.
 func (run *Run) Values(scenario, target, figure string) []float64 {
 	var values []float64
 	for _, f := range run.Figures {
@@ -43,15 +43,16 @@ func (run *Run) Values(scenario, target, figure string) []float64 {
 	return values
 }
 
-// Median returns the median of a figure over the rounds, and false if it was
-// not measured. For a percentile it is the median of the rounds' percentiles,
+// Median returns the median of a figure over the rounds. It returns false if the figure
+// was not measured. For a percentile it is the median of the percentile in each round,
 // so one bad round changes it little.
 func (run *Run) Median(scenario, target, figure string) (float64, bool) {
 	values := run.Values(scenario, target, figure)
 	return Median(values), len(values) > 0
 }
 
-// Percentiles returns the percentiles that a scenario measured, ascending.
+// Percentiles returns the percentiles that were measured in a scenario, in ascending
+// order.
 func (run *Run) Percentiles(scenario string) []float64 {
 	var all []float64
 	for _, f := range run.Figures {
@@ -66,8 +67,8 @@ func (run *Run) Percentiles(scenario string) []float64 {
 	return all
 }
 
-// Scenarios returns the scenarios that were measured, in the order in which
-// they first appear.
+// Scenarios returns the scenarios that were measured, in the order of their first
+// figures.
 func (run *Run) Scenarios() []string {
 	var names []string
 	for _, f := range run.Figures {
@@ -76,8 +77,8 @@ func (run *Run) Scenarios() []string {
 	return names
 }
 
-// Targets returns the targets of a scenario, or of the whole run if scenario is
-// empty: "direct" first, then "queuegate", then the others by name, so that all
+// Targets returns the targets of a scenario. If scenario is "", it returns those of the
+// whole run. The order is "direct", "queuegate", then all others by name, so that all
 // tables and pictures have the same order.
 func (run *Run) Targets(scenario string) []string {
 	var names []string
@@ -90,10 +91,10 @@ func (run *Run) Targets(scenario string) []string {
 	return names
 }
 
-// FigureNames returns the figures of a scenario except percentiles. The figures
-// of the target that has the most come first, in their order in the record,
-// then the others, so that scenarios of one kind have the same order even if
-// some targets lack figures.
+// FigureNames returns the figures of a scenario, except percentiles. First come the
+// figures of the target that has the most figures, in the order of the record, then all
+// others. So scenarios of one kind have the same order even if some targets do not have
+// all figures.
 func (run *Run) FigureNames(scenario string) (names []string) {
 	byTarget := map[string][]string{}
 	for _, f := range run.Figures {
@@ -120,8 +121,8 @@ func (run *Run) Rounds() int {
 	return rounds
 }
 
-// Unit returns the unit of a figure and its better direction, as given in its
-// first sample.
+// Unit returns the unit of a figure and its better direction. Both are taken from the
+// first sample of the figure.
 func (run *Run) Unit(scenario, figure string) (unit string, better Better) {
 	for _, f := range run.Figures {
 		if f.Scenario == scenario && f.Figure == figure {
@@ -139,7 +140,7 @@ func appendNew(names []string, name string) []string {
 }
 
 func compareTargets(a, b string) int {
-	// ranks: direct -1, queuegate 0, all others 1
+	// The rank of direct is -1, that of queuegate 0, and that of all others 1.
 	rank := func(name string) int { return -slices.Index([]string{"queuegate", "direct"}, name) }
 	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 }
@@ -157,9 +158,9 @@ var sizeFactor = map[string]float64{
 	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
 }
 
-// Size splits a scenario name that ends in a size into stem and size. Scenarios
-// with the same stem do the same work at different sizes (connections, bytes,
-// slots). The result bytes reports whether the size has a byte unit.
+// Size splits the name of a scenario that ends in a size into stem and size. Scenarios
+// with the same stem do the same work at different sizes (connections, bytes, slots).
+// bytes reports whether the size has a unit of bytes.
 func Size(scenario string) (stem string, size float64, bytes, ok bool) {
 	m := sized.FindStringSubmatch(scenario)
 	if m == nil {
@@ -173,16 +174,16 @@ func Size(scenario string) (stem string, size float64, bytes, ok bool) {
 	return m[1], n * sizeFactor[unit], unit != "" && unit[len(unit)-1] == 'B', true
 }
 
-// Family is a stem that was measured at several sizes.
+// Family is a group of scenarios with the same stem and different sizes.
 type Family struct {
 	Stem      string
 	Bytes     bool
-	Sizes     []float64 // ascending
-	Scenarios []string  // one for each size
+	Sizes     []float64 // in ascending order
+	Scenarios []string  // one scenario per size
 }
 
-// Families returns the stems with at least least sizes, in the order in which
-// they first appear.
+// Families returns the families with at least least sizes, in the order of their first
+// figures.
 func (run *Run) Families(least int) []Family {
 	var families []Family
 	for _, name := range run.Scenarios() {
@@ -196,21 +197,21 @@ func (run *Run) Families(least int) []Family {
 			families = append(families, Family{Stem: stem, Bytes: bytes})
 		}
 		f := &families[i]
-		at, _ := slices.BinarySearch(f.Sizes, math.Nextafter(size, math.Inf(1))) // after equal sizes
+		at, _ := slices.BinarySearch(f.Sizes, math.Nextafter(size, math.Inf(1))) // insert after equal sizes
 		f.Sizes, f.Scenarios = slices.Insert(f.Sizes, at, size), slices.Insert(f.Scenarios, at, name)
 	}
 	return slices.DeleteFunc(families, func(f Family) bool { return len(f.Scenarios) < least })
 }
 
-// Spread describes a small set of values. The quartiles are computed by linear
-// interpolation between order statistics (Hyndman and Fan 1996, type 7).
+// Spread describes a small set of values. Its quartiles are linear interpolations
+// between two values (Hyndman and Fan 1996, type 7).
 type Spread struct {
 	N                        int
 	Min, Q1, Median, Q3, Max float64
 }
 
-// SpreadOf returns the spread of values without changing them. Without values,
-// N is zero and the other fields are NaN.
+// SpreadOf returns the spread of values and does not change them. If there are no
+// values, N is zero and the other fields are NaN.
 func SpreadOf(values []float64) Spread {
 	s := slices.Sorted(slices.Values(values))
 	if len(s) == 0 {
@@ -227,7 +228,7 @@ func SpreadOf(values []float64) Spread {
 	}
 }
 
-// Median returns the median of values, NaN if there are none.
+// Median returns the median of values. If there are no values, it returns NaN.
 func Median(values []float64) float64 { return SpreadOf(values).Median }
 
 func sortedQuantile(s []float64, q float64) float64 {
