@@ -48,13 +48,14 @@ const usage = `usage: go run -C bench . COMMAND [options]
 go run -C bench . COMMAND --help prints a command's options.
 `
 
-// Exit codes. exitUsage is also that of --help.
+// Exit codes. --help also exits with exitUsage.
 const (
 	exitFailed = 1
 	exitUsage  = 2
 )
 
-// errUsage reports a wrong command line whose explanation has been printed.
+// errUsage is returned if the command line is wrong and the explanation was already
+// printed.
 var errUsage = errors.New("wrong command line")
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -78,7 +79,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return micro.Main(rest, stdout)
 	case "engine":
 		err = engine.Command(rest, stdout, stderr)
-	case load.Command: // this case and the next two are the harness's helpers
+	case load.Command: // this case and the next two run the harness's helpers
 		err = load.Main(stdin, stdout)
 	case origin.Command:
 		err = origin.Main(stdin, stdout)
@@ -100,8 +101,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// parse parses a command line. It prints the explanation of an error, except
-// for --help.
+// parse parses a command line. It prints why the command line is wrong, except for
+// --help.
 func parse(flags *flag.FlagSet, args []string, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	err := flags.Parse(args)

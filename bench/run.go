@@ -23,7 +23,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// wantedFiles suffices for ten thousand connections on both sides of a proxy.
+// wantedFiles is enough for ten thousand connections on both sides of a proxy.
 const wantedFiles = 65_536
 
 // runSettings are the flags of "run".
@@ -118,7 +118,7 @@ func runCommand(args []string, stderr io.Writer) (err error) {
 		return fmt.Errorf("making a directory for the targets: %w", err)
 	}
 	defer os.RemoveAll(scratch)
-	if err := os.Chmod(scratch, 0o755); err != nil { // servers may change their user
+	if err := os.Chmod(scratch, 0o755); err != nil { // a server may change its user and must then still enter the directory
 		return err
 	}
 	if s.out == "" {
@@ -169,8 +169,8 @@ func runCommand(args []string, stderr io.Writer) (err error) {
 	return errors.Join(ctx.Err(), err)
 }
 
-// findTargets returns the targets that take part, and notes on those that are
-// not installed. A target that was named must be installed.
+// findTargets returns the targets that take part, and a note for each target that is
+// not installed. A target that the user has named must be installed.
 func findTargets(ctx context.Context, all []*target.Target, s *runSettings, root, scratch string) ([]*target.Target, []sample.Note, error) {
 	chosen := names(s.targets)
 	for _, name := range slices.Concat(chosen, slices.Sorted(maps.Keys(s.binaries))) {
@@ -243,8 +243,7 @@ func names(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// progress prints the current measurement: a line for each scenario of each
-// round.
+// progress prints what is being measured: one line for each scenario of each round.
 func progress(out io.Writer, rounds int) scenario.Progress {
 	last := ""
 	return func(round int, scenario string, left time.Duration) {

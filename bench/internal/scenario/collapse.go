@@ -14,15 +14,15 @@ const (
 	collapseDelay    = 20 * time.Millisecond
 	collapseQueue    = collapseSlots / 2
 	collapseConns    = 400
-	collapseWarm     = 4 * time.Second // until an adaptive limit has converged
+	collapseWarm     = 4 * time.Second // time until an adaptive limit has converged
 	collapseUnloaded = 2 * time.Second
 	collapseRate     = collapseSlots * float64(time.Second) / float64(collapseDelay)
 )
 
 var collapsePath = fmt.Sprintf("/?delay=%v&slots=%d", collapseDelay, collapseSlots)
 
-// collapseLimit is one way to limit the concurrency of a container whose
-// throughput collapses under load.
+// collapseLimit is one way to limit the concurrency of a container. The throughput of
+// the container collapses under load.
 type collapseLimit struct {
 	name, about string
 	needs       []string
@@ -37,9 +37,10 @@ var collapseLimits = []collapseLimit{
 	{"none", "no limit", []string{target.HTTP}, target.Options{}},
 }
 
-// collapses sends several times the capacity to a container whose throughput
-// falls if more than collapseSlots requests run at once: with the best fixed
-// limit, which is collapseSlots, with an adaptive limit, and without a limit.
+// collapses sends several times the capacity to a container. If more than collapseSlots
+// requests run at once, the throughput of the container falls. The load runs with the
+// best fixed limit, which is collapseSlots, with an adaptive limit, and without a
+// limit.
 func collapses() []Scenario {
 	var all []Scenario
 	add := func(limit collapseLimit, s Scenario) {
@@ -103,12 +104,12 @@ const (
 	stepSlots = 3 * collapseSlots
 	stepTime  = 8 * time.Second
 	stepRate  = 3 * 3 * collapseRate
-	// a limit counts as converged at this share of the capacity
+	// A limit counts as converged when throughput reaches this share of the capacity.
 	stepShare = 0.85
 )
 
-// runStep measures how long a limit takes to follow a container whose number of
-// slots rises and falls again.
+// runStep measures how long a limit needs to follow the container. The number of slots
+// of the container rises and falls again.
 func runStep(r *Run, st *stand, _ load.Spec) error {
 	step := min(stepTime, 8*r.options.Duration)
 	generator, err := load.Start(r.ctx, load.Spec{
@@ -140,7 +141,7 @@ func runStep(r *Run, st *stand, _ load.Spec) error {
 	r.figure("converged", max(up, down).Seconds(), "s", sample.Lower)
 	for i, capacity := range []float64{collapseRate, 3 * collapseRate, collapseRate} {
 		n := int64(0)
-		for _, c := range line[(i+1)*perStep-perStep/2 : (i+1)*perStep] { // the second half of each step
+		for _, c := range line[(i+1)*perStep-perStep/2 : (i+1)*perStep] { // second half of each step
 			n += c
 		}
 		r.figure(fmt.Sprintf("goodput_of_capacity_%d", i+1), float64(n)/(step.Seconds()/2)/capacity, "", sample.Higher)
@@ -148,7 +149,7 @@ func runStep(r *Run, st *stand, _ load.Spec) error {
 	return nil
 }
 
-// moveSlots changes the container's number of slots, up and down again.
+// moveSlots raises the number of slots of the container and then reduces it again.
 func (r *Run) moveSlots(st *stand, step time.Duration) error {
 	for _, slots := range []int{stepSlots, collapseSlots} {
 		r.pause(step)
@@ -159,8 +160,8 @@ func (r *Run) moveSlots(st *stand, step time.Duration) error {
 	return nil
 }
 
-// converged returns the time until the first second with stepShare of the
-// capacity, or the length of the line if there is none.
+// converged returns the time until the first second in which throughput is at least
+// stepShare of the capacity. If there is none, it returns the length of the line.
 func converged(line []int64, capacity float64) time.Duration {
 	const second = int(time.Second / load.TimelineStep)
 	sum := int64(0)

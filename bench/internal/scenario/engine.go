@@ -16,29 +16,29 @@ import (
 )
 
 const (
-	engineDeadline    = time.Second // until the first token
+	engineDeadline    = time.Second // time until the first token
 	engineCancel      = 0.1
-	engineCancelAfter = time.Second // mean
-	engineTimes       = 4           // Options.Duration of load
+	engineCancelAfter = time.Second // mean time until a client disconnects
+	engineTimes       = 4           // duration of the load in Options.Duration
 	enginePeriod      = 50 * time.Millisecond
-	// cancelGrace is the time in which the engine must learn that a client has
-	// disconnected.
+	// cancelGrace is the maximum time after a client has disconnected until the engine
+	// knows it.
 	cancelGrace = 10 * time.Millisecond
 	flightPoll  = 2 * time.Millisecond
 )
 
-// modelEngine is the engine of the scenarios: the default one with a smaller cache, so
-// that a second of load is a few tens of requests.
+// modelEngine is the engine of the scenarios. It is the default one with a smaller
+// cache, so that one second of load is a few tens of requests.
 func modelEngine() engine.Config {
 	c := engine.Default()
 	c.Blocks, c.MaxModelLen, c.MaxSequences, c.MaxBatchedTokens = 1500, 4096, 128, 2048
 	return c
 }
 
-// engineFront is what admits requests to the engine.
+// engineFront is the part that admits requests to the engine.
 type engineFront struct {
 	name    string
-	oracle  bool // of the engine itself
+	oracle  bool // the oracle of the engine itself
 	central bool // a Scheduler
 	options func(capacity float64, best int) target.Options
 }
@@ -46,7 +46,8 @@ type engineFront struct {
 var engineFronts = []engineFront{
 	{name: "none", options: func(float64, int) target.Options { return target.Options{} }},
 	{name: "best", options: func(capacity float64, best int) target.Options {
-		// As many queued requests as get a slot within half of the deadline.
+		// The queue capacity is the number of requests that get a slot within half of
+		// the deadline.
 		return target.Options{Limit: best, QueueCapacity: max(1, int(capacity*engineDeadline.Seconds()/2))}
 	}},
 	{name: "central", central: true},
@@ -54,7 +55,7 @@ var engineFronts = []engineFront{
 	{name: "oracle", oracle: true},
 }
 
-// engines put a model of an inference engine behind the gate.
+// engines returns the scenarios with a model of an inference engine behind the gate.
 func engines() (all []Scenario) {
 	for _, times := range []float64{1, 3, 10} {
 		all = append(all, Scenario{
@@ -103,14 +104,14 @@ func runEngine(r *Run, times float64) error {
 	return nil
 }
 
-// engineRun is a load on an engine behind one front.
+// engineRun is one run of a load on an engine, with one front.
 type engineRun struct {
 	*Run
 	config   engine.Config
 	front    *engineFront
 	options  target.Options
-	unloaded time.Duration // p99 of the first token
-	flight   bool          // compare the requests in flight of gate and engine
+	unloaded time.Duration // p99 of the time until the first token
+	flight   bool          // compare the numbers of requests in flight of the gate and of the engine
 
 	mu    sync.Mutex
 	ended map[string]*engine.Request
@@ -174,11 +175,11 @@ func (e *engineRun) run(rate float64) (goodput float64, err error) {
 		return 0, err
 	}
 	preemptions := server.Now().Preemptions
-	stop() // no step changes a request any more
+	stop() // from here on no step changes a request
 	return e.record(responses, preemptions, differed, w.Duration), nil
 }
 
-// record records the figures of the load and returns its goodput.
+// record records the figures of the load. It returns the goodput.
 func (e *engineRun) record(responses []engine.Response, preemptions int64, differed, took time.Duration) float64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -220,7 +221,7 @@ func (e *engineRun) record(responses []engine.Response, preemptions int64, diffe
 	return goodput
 }
 
-// awaitHealth returns when the engine responds through a proxy.
+// awaitHealth waits until the engine responds through a proxy.
 func awaitHealth(port int) error {
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		status, err := target.Ask(port, "/health", time.Second)
@@ -234,9 +235,9 @@ func awaitHealth(port int) error {
 	}
 }
 
-// compareFlight compares the requests in flight of a gate, from its metrics page, and of
-// the engine until the returned function is called. That function returns the longest
-// time for which they differed in all polls.
+// compareFlight compares two numbers of requests in flight: that on the metrics page of
+// a gate, and that of the engine. It polls both until stop is called. stop returns the
+// longest time for which the two numbers differed at every poll.
 func compareFlight(port int, server *engine.Server) (stop func() time.Duration) {
 	var longest time.Duration
 	ended, done := make(chan struct{}), make(chan struct{})
@@ -269,7 +270,7 @@ func compareFlight(port int, server *engine.Server) (stop func() time.Duration) 
 	}
 }
 
-// inFlight reads the number of requests in flight from the metrics page of a gate.
+// inFlight returns the number of requests in flight on the metrics page of a gate.
 func inFlight(port int) (int, error) {
 	res, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
 	if err != nil {

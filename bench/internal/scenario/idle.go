@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	// idle measures a target without requests; it starts cold, without even a
-	// readiness request.
+	// idle measures a target without requests. The target starts cold, so it has not
+	// even had a readiness request.
 	idle = Scenario{
 		Name:    "idle",
 		About:   "a fresh instance, no requests, no scrapes: memory, CPU, wake-ups",
@@ -22,7 +22,7 @@ var (
 		Measure: runIdle,
 	}
 
-	// idleConnections measures a target that holds idle connections.
+	// idleConnections measures a target that keeps idle connections open.
 	idleConnections = Scenario{
 		Name:    "idle-connections-10000",
 		About:   "keep-alive connections that have carried one request each: memory of each",
@@ -48,8 +48,8 @@ func (r *Run) awaitQuiet() {
 	r.pause(d)
 }
 
-// rest measures the target without requests for about d. It returns the CPU time
-// in ms, scaled to 20 s, and the measured time in seconds.
+// rest measures the target without requests for about d. It returns the CPU time in ms,
+// converted to 20 s, and the measured time in seconds.
 func (r *Run) rest(m *meter, pids []int, d time.Duration) (cpu, window float64) {
 	begin, before := time.Now(), m.cpu(pids...)
 	r.pause(d)
@@ -58,7 +58,7 @@ func (r *Run) rest(m *meter, pids []int, d time.Duration) (cpu, window float64) 
 }
 
 func runIdle(r *Run, st *stand, _ load.Spec) error {
-	for range 5 { // wait until background work of the start has finished
+	for range 5 { // until background work of the start has finished
 		r.awaitQuiet()
 	}
 	pids, err := st.instance.Processes()
@@ -73,7 +73,7 @@ func runIdle(r *Run, st *stand, _ load.Spec) error {
 	switches := m.switches(pids)
 	cpu, window := r.rest(&m, pids, span)
 	switches = m.switches(pids).Sub(switches)
-	memory := m.memory(pids) // last, because it walks the page tables
+	memory := m.memory(pids) // read last, because it walks the page tables
 	if m.err != nil {
 		return m.err
 	}
@@ -85,8 +85,8 @@ func runIdle(r *Run, st *stand, _ load.Spec) error {
 }
 
 func runIdleConnections(r *Run, st *stand, spec load.Spec) error {
-	// The first load grows the target's memory once, so that this growth is not
-	// attributed to connections.
+	// The first load makes the target's memory grow once. Run it before the
+	// measurement, so that this growth is not attributed to connections.
 	if _, err := r.measure(st, load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Duration: r.options.warmup(), Warmup: time.Millisecond}); err != nil && !errors.Is(err, errUntrusted) {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 const (
 	overLimit   = 8
 	overQueue   = 10 * overLimit
-	overDelay   = 10 * time.Millisecond // processing time of the container per request
+	overDelay   = 10 * time.Millisecond // time for which the container processes a request
 	overConns   = 400
 	overFactor  = 2
 	overPerSecd = float64(overLimit) / 0.010 // capacity of the container in requests per second
@@ -33,7 +33,7 @@ var overload = Scenario{
 }
 
 func runOverload(r *Run, st *stand, _ load.Spec) error {
-	// Rejections are expected, so they do not invalidate the figures.
+	// Rejections are expected here, so they do not invalidate the figures.
 	m, err := r.observe(st, load.Spec{
 		Kind: load.HTTP, Path: "/?delay=" + overDelay.String(), Connections: overConns,
 		Rate: overFactor * overPerSecd, Overtaking: overDelay,
@@ -60,8 +60,8 @@ func runOverload(r *Run, st *stand, _ load.Spec) error {
 	return nil
 }
 
-// goodput records the rate of requests that succeeded within Duration, and its
-// share of the capacity.
+// goodput records the number of requests per second that succeeded within Duration. It
+// also records the share of this number in the capacity.
 func (r *Run) goodput(m *measured, capacity float64) {
 	rate := float64(m.Window) / r.options.Duration.Seconds()
 	r.figure("goodput", rate, "/s", sample.Higher)
@@ -73,16 +73,17 @@ const (
 	fairDelay = 20 * time.Millisecond
 	fairRate  = fairLimit * float64(time.Second) / float64(fairDelay) // capacity of the container in requests per second
 	fairConns = 400
-	// fairPhases is the number of phases of each kind: client alone, client
-	// beside the flood.
+	// fairPhases is the number of phases of each of the two kinds: client alone, and
+	// client beside the flood.
 	fairPhases = 5
 )
 
-// fairness measures one client while another floods with ten times the container's
-// capacity: alone and beside the flood in alternating phases, so that drift of
-// the machine affects both alike. Processing times vary by up to a half: if
-// equal requests started together, all slots would be released together, and a
-// client would wait for up to one processing time under any queueing order.
+// fairness measures one client while another client floods the target with ten times
+// the container's capacity. Phases alternate in which the client is alone and beside
+// the flood, so that drift of the machine affects both alike. Processing times vary by
+// up to a half. If equal requests started together, all slots would be released
+// together. A client would then wait for up to one processing time with any order of
+// the queue.
 func fairness() []Scenario {
 	one := func(name, what string, rate float64, options target.Options, quiet, flood string) Scenario {
 		options.Limit, options.QueueCapacity = fairLimit, 10*fairLimit
@@ -137,7 +138,8 @@ func runFairness(r *Run, st *stand, rate float64, quiet, flood string) error {
 	return machine.err
 }
 
-// besideFlood measures a load while another load floods the target.
+// besideFlood measures a load while another load floods the target. flood is the field
+// of the other load.
 func (r *Run) besideFlood(st *stand, spec load.Spec, flood string) (*measured, error) {
 	other, err := load.Start(r.ctx, load.Spec{
 		Kind: load.HTTP, Path: spec.Path, Connections: fairConns, Rate: 10 * fairRate, Field: flood, Port: st.instance.Port,
@@ -167,14 +169,14 @@ func (r *Run) besideFlood(st *stand, spec load.Spec, flood string) (*measured, e
 
 const (
 	costConns = 64
-	// costPairs is the number of measurement pairs, each with the settings off
-	// once and on once; the order alternates.
+	// costPairs is the number of pairs of measurements. In each pair, one measurement
+	// is without the settings and one with them. The order alternates.
 	costPairs = 7
 )
 
-// overloadCost measures the cost of the overload settings for a request that is
-// not queued: two instances, one with all settings and one with none, take the
-// same load alternately; which one is first alternates too.
+// overloadCost measures the cost of the overload settings for a request that is not
+// queued. There are two instances, one with all settings and one without. They get the
+// same load alternately, and the order alternates, too.
 var overloadCost = Scenario{
 	Name:        "overload-cost",
 	About:       "closed loop, keep-alive GET, 64 connections: CPU per request with an adaptive limit, fair queueing by a field and priority, and with none of them, alternating",
@@ -188,8 +190,8 @@ var overloadCost = Scenario{
 }
 
 func runOverloadCost(r *Run) error {
-	// The adaptive limit never queues requests in this load, because queued
-	// requests cost more with any settings.
+	// The adaptive limit never queues a request under this load. A queued request would
+	// cost more with any settings.
 	all := target.Options{AutoLimit: true, AutoLeast: costConns, FairBy: "X-Tenant", PriorityBy: "Priority", QueueCapacity: costConns}
 	spec := load.Spec{Kind: load.HTTP, Path: "/", Connections: costConns, Field: "X-Tenant: one\r\nPriority: u=1"}
 	return r.on(target.Options{}, func(off *stand) error {

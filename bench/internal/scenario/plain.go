@@ -13,18 +13,19 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// perConnection is the additional time per connection in scenarios with many
+// perConnection is the additional duration per connection of scenarios that have many
 // connections.
 const perConnection = 100 * time.Microsecond
 
-// keepAlive is a saturating closed loop: small GETs on persistent connections.
+// keepAlive is a closed loop that saturates the target with small GETs on persistent
+// connections.
 func keepAlive() (all []Scenario) {
 	for _, n := range []int{1, 16, 64, 256, 1000, 4000, 10000} {
 		all = append(all, Scenario{
 			Name:   fmt.Sprintf("keepalive-%d", n),
 			About:  fmt.Sprintf("closed loop, keep-alive GET of 12 bytes, connections: %d", n),
 			Groups: []string{"keepalive", "growth"},
-			// The other sizes are only points of the growth curve.
+			// The other sizes are only needed for the growth curve.
 			Extended: !slices.Contains([]int{1, 64, 1000, 10000}, n),
 			Extra:    time.Duration(n) * perConnection,
 			Load:     load.Spec{Kind: load.HTTP, Path: "/", Connections: n},
@@ -33,9 +34,9 @@ func keepAlive() (all []Scenario) {
 	return all
 }
 
-// openConnections is keepAlive with few concurrent requests, which rotate over
-// all connections. It measures the cost of an open connection, separately from
-// the cost of a request in flight.
+// openConnections is keepAlive with few concurrent requests, which use all connections
+// in rotation. It measures the cost of an open connection separately from the cost of a
+// request in flight.
 func openConnections() (all []Scenario) {
 	const underWay = 64
 	for _, n := range []int{64, 256, 1000, 4000, 10000} {
@@ -52,8 +53,8 @@ func openConnections() (all []Scenario) {
 	return all
 }
 
-// queued is a closed loop in which most requests are always queued. It measures
-// the cost of a queued request as the queue grows.
+// queued is a closed loop in which most requests are queued at any time. It measures
+// how the cost of a queued request depends on the length of the queue.
 func queued() (all []Scenario) {
 	const limit = 8
 	for _, n := range []int{16, 128, 1000, 8000} {
@@ -72,8 +73,8 @@ func queued() (all []Scenario) {
 }
 
 var (
-	// limited is keepAlive with a concurrency limit that half of the connections
-	// exceed, so half of them always wait in the queue.
+	// limited is keepAlive with a concurrency limit of half the number of connections.
+	// So half of the connections always have a queued request.
 	limited = Scenario{
 		Name:    "keepalive-64-limit-32",
 		About:   "closed loop, keep-alive GET, 64 connections, concurrency limit 32",
@@ -82,15 +83,15 @@ var (
 		Load:    load.Spec{Kind: load.HTTP, Path: "/", Connections: 64},
 	}
 
-	// fresh opens a connection for each request.
+	// fresh opens a new connection for each request.
 	fresh = Scenario{
 		Name:  "new-connection",
 		About: "closed loop, GET, a new connection for each request, 64 at once",
 		Load:  load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Fresh: true},
 	}
 
-	// open has a constant rate far below saturation. It measures the latency
-	// that a proxy adds.
+	// open is an open loop with a constant rate far below saturation. It measures the
+	// latency that a proxy adds.
 	open = Scenario{
 		Name:  "open-2000",
 		About: "open loop, 2,000 GETs per second over 64 connections",
@@ -98,7 +99,7 @@ var (
 		Load:  load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Rate: 2000},
 	}
 
-	// webSockets echoes small messages, one at a time on each connection.
+	// webSockets echoes small messages. Each connection carries one message at a time.
 	webSockets = Scenario{
 		Name:  "websocket-64",
 		About: "closed loop, WebSocket messages of 64 bytes, 64 connections",
@@ -106,8 +107,8 @@ var (
 		Load:  load.Spec{Kind: load.WebSocket, Path: "/websocket", Body: 64, Connections: 64},
 	}
 
-	// chunks receives server-sent events, one chunk each, that carry the time
-	// at which the origin wrote them.
+	// chunks receives server-sent events, each in one chunk. An event has the time at
+	// which the origin wrote it.
 	chunks = Scenario{
 		Name:    "chunk-delay",
 		About:   "16 streams of server-sent events, one per 10 ms and stream; delay from origin to client",
@@ -129,9 +130,9 @@ func (r *Run) chunks(st *stand, spec load.Spec) error {
 	return nil
 }
 
-// h2c sends requests and messages over HTTP/2 without TLS. The origin uses
-// net/http for HTTP/2, which costs more than some proxies do, so compare CPU
-// rather than throughput.
+// h2c sends requests and messages over HTTP/2 without TLS. The origin's HTTP/2 is that
+// of net/http, which costs more than some proxies do. So compare CPU and not
+// throughput.
 func h2c() (all []Scenario) {
 	add := func(name, about string, toHTTP1 bool, spec load.Spec) {
 		s := Scenario{
@@ -161,7 +162,7 @@ func h2c() (all []Scenario) {
 	return all
 }
 
-// bodies are closed loops of downloads and uploads of growing size.
+// bodies are closed loops of downloads and of uploads, with several sizes.
 func bodies() (all []Scenario) {
 	sizes := []struct {
 		name        string
@@ -188,7 +189,7 @@ func bodies() (all []Scenario) {
 				Measure:  (*Run).body,
 			}
 			if size.bytes == 1e8 {
-				s.Extra = time.Second // the last requests are still in progress at the end
+				s.Extra = time.Second // additional time, because the last requests are still in progress at the end
 			}
 			all = append(all, s)
 		}
@@ -215,8 +216,8 @@ func (r *Run) body(st *stand, spec load.Spec) error {
 	return nil
 }
 
-// quotas limits the CPU of the target, as Kubernetes does for
-// resources.limits.cpu. Direct has no quota: it is the baseline.
+// quotas limits the CPU of the target, as Kubernetes does for resources.limits.cpu.
+// Direct has no quota, because it is the baseline.
 func quotas() []Scenario {
 	var all []Scenario
 	for _, millis := range []int{100, 250} {
@@ -250,7 +251,7 @@ func runQuota(r *Run, st *stand, spec load.Spec, millis int) error {
 		return err
 	}
 	defer func() {
-		st.instance.Stop() // the group must be empty
+		st.instance.Stop() // the group can be removed only when it is empty
 		r.record.keep(group.Remove())
 	}()
 	pids, err := st.instance.Processes()
@@ -262,7 +263,8 @@ func runQuota(r *Run, st *stand, spec load.Spec, millis int) error {
 			return err
 		}
 	}
-	// The quota also applies to the warm-up, but its throttling is not counted.
+	// The quota also applies to the warm-up, but throttling in the warm-up is not
+	// counted.
 	before, err := group.Stat()
 	if err != nil {
 		return err

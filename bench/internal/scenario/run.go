@@ -25,7 +25,7 @@ type Recorder interface {
 	Note(sample.Note) error
 }
 
-// A Run is one measurement of a scenario with a target in a round.
+// A Run is one measurement: of one scenario, with one target, in one round.
 type Run struct {
 	ctx      context.Context
 	scenario *Scenario
@@ -40,29 +40,28 @@ type Run struct {
 type Options struct {
 	Rounds   int
 	Duration time.Duration
-	// Quick makes everything short and small: it shows that everything works,
+	// Quick makes everything short and small. A quick run shows that everything works,
 	// but its figures mean nothing.
 	Quick bool
-	// Profile is the directory for profiles of targets that provide them; empty
-	// = none.
+	// Profile is the directory for profiles of those targets that provide profiles.
+	// Empty = no profiles.
 	Profile string
-	// Dir is the directory for the instances' files.
+	// Dir is the directory in which the instances have their files.
 	Dir string
-	// Files is the limit of open files.
+	// Files is the limit of open files of a process.
 	Files uint64
 }
 
-// warmup is how long a target is loaded before it is measured.
+// warmup returns for how long a target is loaded before the measurement.
 func (o *Options) warmup() time.Duration { return min(o.Duration/5, time.Second) }
 
-// record writes samples, stores the latencies of the round for the comparison
-// with Direct, and writes each note once. Only the goroutine of the run may use
-// it.
+// record writes samples. It stores the latencies of the round, which are compared with
+// those of Direct. It writes each note once. Only the goroutine of the run may use it.
 type record struct {
 	Recorder
 	notes     map[sample.Note]bool
-	latencies map[string]*load.Result // of the current round, by target
-	failed    error                   // the first write error
+	latencies map[string]*load.Result // results of the current round, by target
+	failed    error                   // first error of a write
 }
 
 func newRecord(r Recorder) *record {
@@ -82,7 +81,7 @@ func (r *record) note(n sample.Note) {
 	}
 }
 
-// figure records a number unless the run was cancelled.
+// figure records a number. If the run was cancelled, it records nothing.
 func (r *Run) figure(name string, value float64, unit string, better sample.Better) {
 	if r.ctx.Err() != nil {
 		return
@@ -97,7 +96,7 @@ func (r *Run) note(format string, args ...any) {
 	r.record.note(sample.Note{Target: r.target.Name, Scenario: r.scenario.Name, Text: fmt.Sprintf(format, args...)})
 }
 
-// latency records a distribution in microseconds.
+// latency records a distribution of latencies in µs.
 func (r *Run) latency(res *load.Result) {
 	if len(res.Quantiles) == 0 {
 		return
@@ -110,14 +109,14 @@ func (r *Run) latency(res *load.Result) {
 	r.record.latencies[r.target.Name] = res
 }
 
-// A stand is a target in front of an origin.
+// A stand is a target together with the origin behind it.
 type stand struct {
 	origin   *origin.Process
 	instance *target.Instance
-	awake    *child.Process // nil unless the scenario is Awake
+	awake    *child.Process // nil if the scenario is not Awake
 }
 
-// helpers are the harness's own processes of this stand.
+// helpers returns the process ids of the harness's own processes in this stand.
 func (s *stand) helpers() []int {
 	if s.awake == nil {
 		return []int{s.origin.PID()}
@@ -133,8 +132,8 @@ func (s *stand) stop() {
 	s.origin.Stop()
 }
 
-// start runs the target in front of a new origin, and then the scenario's additional
-// processes. If one of them cannot run, a note has the reason and the error is
+// start starts a new origin, the target in front of it, and the scenario's additional
+// processes. If one of them cannot run, start adds a note with the reason and returns
 // errUntrusted.
 func (r *Run) start(options target.Options) (*stand, error) {
 	o, err := origin.Start(r.ctx, origin.Spec{Ports: 1})
@@ -163,7 +162,7 @@ func (r *Run) start(options target.Options) (*stand, error) {
 	return st, nil
 }
 
-// on runs a measurement on a new stand.
+// on creates a new stand and runs measure on it.
 func (r *Run) on(options target.Options, measure func(*stand) error) error {
 	st, err := r.start(options)
 	if err != nil {
@@ -173,7 +172,7 @@ func (r *Run) on(options target.Options, measure func(*stand) error) error {
 	return measure(st)
 }
 
-// pause waits for a duration, or until the run is cancelled.
+// pause waits for d. If the run is cancelled, it returns at once.
 func (r *Run) pause(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -183,18 +182,18 @@ func (r *Run) pause(d time.Duration) {
 
 func (r *Run) isDirect() bool { return r.target.Name == target.Direct }
 
-// errUntrusted reports that a measurement cannot be trusted. A note gives the
+// errUntrusted is returned if a measurement cannot be trusted. A note then has the
 // reason.
 var errUntrusted = errors.New("measurement cannot be trusted")
 
-// A profiler collects pprof profiles of targets that provide them. A nil
-// profiler does nothing.
+// A profiler gets pprof profiles from the targets that provide them. A nil profiler
+// does nothing.
 type profiler struct {
 	dir string
 }
 
-// start begins a CPU profile for the duration of the load. The returned
-// function waits for its end and fetches the allocation profile.
+// start starts a CPU profile of the duration d. The returned function waits until it is
+// complete, and then gets the allocation profile.
 func (p *profiler) start(r *Run, s *stand, d time.Duration) (stop func()) {
 	port := s.instance.ProfilePort()
 	if p == nil || port == 0 || r.round != 1 {

@@ -1,9 +1,9 @@
-// Package scenario defines the measurements: each scenario runs one target in
-// front of a new origin, runs a load, and records figures.
+// Package scenario defines the measurements. Each scenario runs one target in front of
+// a new origin, runs a load, and records figures.
 //
-// Figures of a target cover its whole process tree. CPU and switches are
-// counted from before the first to after the last request of the load, with no
-// request in progress at either end, so they belong to exactly the counted
+// Figures of a target cover all processes of the target. CPU time and context switches
+// are counted from before the first request to after the last request of the load. No
+// request is in progress at either time, so the cost is exactly that of the counted
 // requests.
 package scenario
 
@@ -26,36 +26,37 @@ import (
 type Scenario struct {
 	Name  string
 	About string
-	// Groups are further names that select the scenario on the command line.
+	// Groups are other names by which the command line can select the scenario.
 	Groups []string
-	// Extended scenarios run only if they, one of their groups, or Everything
-	// is named.
+	// Extended means that the scenario runs only if the command line names it, one of
+	// its groups, or Everything.
 	Extended bool
 	// Needs are the abilities that a target must have.
 	Needs []string
-	// Added also records the latency in addition to that of Direct.
+	// Added means that the latency is also recorded as the difference to that of
+	// Direct.
 	Added bool
-	// Awake keeps all processors from going idle during the run; see package
-	// awake.
+	// Awake keeps all processors from going idle during the run, as package awake
+	// explains.
 	Awake bool
-	// Connections is the number of connections, for the limit of open files, if
-	// it is larger than that of Load.
+	// Connections is the number of connections if it is larger than in Load. It
+	// determines the limit of open files.
 	Connections int
-	// Extra is the approximate duration of a run beyond Options.Duration.
+	// Extra is the approximate time that a run takes in addition to Options.Duration.
 	Extra time.Duration
-	// Times is the number of Options.Duration in a run; 0 = 1.
+	// Times is the duration of the load in Options.Duration. 0 = 1.
 	Times float64
-	// Rounds is the maximum number of rounds, for long runs with little variance; 0 =
-	// all.
+	// Rounds is the maximum number of rounds. It is for long runs whose figures vary
+	// little. 0 = no maximum.
 	Rounds int
-	// Options configure the instance, and Load is the measured load, with fewer
-	// connections in a quick run.
+	// Options configure the instance. Load is the load that is measured; a quick run
+	// uses fewer connections.
 	Options target.Options
 	Load    load.Spec
-	// Measure measures one target once on a new stand. The default runs Load and
-	// records its cost.
+	// Measure measures one target once on a new stand. nil = run Load and record its
+	// cost.
 	Measure func(*Run, *stand, load.Spec) error
-	// Run replaces Measure in scenarios that create their own stands.
+	// Run replaces Measure if the scenario creates its own stands.
 	Run func(*Run) error
 }
 
@@ -89,9 +90,8 @@ func All() []Scenario {
 	return all
 }
 
-// keptAwake is a scenario with processors that do not go idle: it measures the
-// latency that a proxy adds without the time that idle processors take to wake
-// up.
+// keptAwake returns the scenario with processors that do not go idle. It measures the
+// latency that a proxy adds, without the time that idle processors need to wake up.
 func keptAwake(s Scenario) Scenario {
 	s.Name += "-awake"
 	s.About += "; no core goes idle"
@@ -104,9 +104,9 @@ func keptAwake(s Scenario) Scenario {
 // Everything is the name that selects all scenarios.
 const Everything = "all"
 
-// Select returns the scenarios with one of the names or in a group of that
-// name, in the order of All; without names, all scenarios that are not
-// Extended.
+// Select returns the scenarios that have one of the names, or are in a group of that
+// name. Their order is that of All. If there are no names, it returns all scenarios
+// that are not Extended.
 func Select(names []string) ([]Scenario, error) {
 	all := All()
 	var unknown []string
@@ -130,17 +130,17 @@ func (s *Scenario) called(name string) bool {
 	return name == Everything || name == s.Name || slices.Contains(s.Groups, name)
 }
 
-// rounds returns the number of rounds in which the scenario runs.
+// rounds returns in how many of all rounds the scenario runs.
 func (s *Scenario) rounds(all int) int {
 	return min(cmp.Or(s.Rounds, all), all)
 }
 
-// cost estimates the duration of a run.
+// cost returns an estimate of the duration of a run.
 func (s *Scenario) cost(d time.Duration) time.Duration {
 	return time.Duration(cmp.Or(s.Times, 1)*float64(d)) + s.Extra + 300*time.Millisecond
 }
 
-// leftOut returns why a target is skipped; empty = it takes part.
+// leftOut returns the reason for which a target is skipped. Empty = it is not skipped.
 func (s *Scenario) leftOut(t *target.Target, files uint64) string {
 	if missing, ok := t.Can(s.Needs...); !ok {
 		return fmt.Sprintf("left out: it cannot do what the scenario needs (%s)", missing)
@@ -154,14 +154,15 @@ func (s *Scenario) leftOut(t *target.Target, files uint64) string {
 // Progress is called before each measurement with an estimate of the remaining time.
 type Progress func(round int, scenario string, left time.Duration)
 
-// spareFiles is the number of open files in addition to the connections of a load.
+// spareFiles is the number of open files that are needed in addition to the connections
+// of a load.
 const spareFiles = 1000
 
-// RunAll measures all scenarios with all targets: round by round, so that drift
-// of the machine affects all alike; scenario by scenario within a round; target
-// by target within a scenario, in an order that rotates from round to round. A
-// target that fails gets a note and is measured again in the next round; only a
-// cancelled context or a failed write of the record ends the run.
+// RunAll measures all scenarios with all targets. It works round by round, so that
+// drift of the machine affects all alike. A round runs all scenarios, and each scenario
+// runs all targets, in an order that rotates from round to round. If a target fails,
+// RunAll adds a note and measures it again in the next round. RunAll ends early only if
+// ctx is cancelled or the record cannot be written.
 func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target, options Options, recorder Recorder, progress Progress) error {
 	record := newRecord(recorder)
 	var profile *profiler
@@ -171,7 +172,7 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 		}
 		profile = &profiler{dir: options.Profile}
 	}
-	takesPart := map[string][]*target.Target{} // targets by scenario
+	takesPart := map[string][]*target.Target{} // by scenario
 	var total, done time.Duration
 	for i := range scenarios {
 		s := &scenarios[i]
@@ -218,8 +219,8 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 	return record.failed
 }
 
-// timeLeft estimates the remaining time: it scales the planned rest by the
-// ratio of elapsed to planned time so far.
+// timeLeft estimates the remaining time. It multiplies the planned rest by the ratio of
+// elapsed to planned time.
 func timeLeft(passed, done, total time.Duration) time.Duration {
 	left := total - done
 	if done <= 0 {
@@ -228,8 +229,8 @@ func timeLeft(passed, done, total time.Duration) time.Duration {
 	return time.Duration(float64(left) * float64(passed) / float64(done))
 }
 
-// added records the difference between each target's latency percentiles and
-// those of Direct in the same round. It is a difference of percentiles, not a
+// added records for each target the difference between its latency percentiles and
+// those of Direct in the same round. It is a difference of percentiles and not a
 // percentile of differences.
 func (r *record) added(s *Scenario, round int, targets []*target.Target) {
 	base := r.latencies[target.Direct]

@@ -12,7 +12,8 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// starts measures the start-up time of a target: the median of many starts per round.
+// starts measures the start-up time of a target. Its figure is the median of many
+// starts per round.
 var starts = Scenario{
 	Name:  "start",
 	About: "from exec to listening and to the first 200, median of many starts; size of the binary",
@@ -56,26 +57,26 @@ func runStart(r *Run) error {
 		if err != nil {
 			return err
 		}
-		// The binary's size belongs to no round.
+		// The size of the binary belongs to no round.
 		r.record.keep(r.record.Figure(sample.Figure{Scenario: r.scenario.Name, Target: r.target.Name,
 			Figure: "binary_size", Value: float64(size) / mib, Unit: "MiB", Better: sample.Lower}))
 	}
 	return nil
 }
 
-// A question is a GET that is retried until it gets a 200.
+// A question is a GET request that is repeated until its response is 200.
 type question struct {
 	port    int
 	path    string
 	fields  []string
-	timeout time.Duration // limit on all attempts
-	each    time.Duration // limit on one attempt
-	pause   time.Duration // after a failure
-	every   bool          // pause is counted from the start of an attempt
+	timeout time.Duration // limit on the time of all attempts together
+	each    time.Duration // limit on the time of one attempt
+	pause   time.Duration // pause after a failed attempt
+	every   bool          // count the pause from the start of the attempt
 }
 
-// ask sends the question, and returns the time of the first 200, by package
-// clock, and the number of failed attempts.
+// ask sends q. It returns the time of the first response 200, by package clock, and the
+// number of failed attempts.
 func (r *Run) ask(q question) (at int64, failed int, err error) {
 	deadline := time.Now().Add(q.timeout)
 	for ; ; failed++ {
@@ -97,13 +98,13 @@ func (r *Run) ask(q question) (at int64, failed int, err error) {
 }
 
 const (
-	coldWait  = 500 * time.Millisecond // until the container listens
-	coldRetry = 10 * time.Millisecond  // a client's pause after a failure
+	coldWait  = 500 * time.Millisecond // time until the container listens
+	coldRetry = 10 * time.Millisecond  // pause of a client after a failed request
 	coldTimes = 5
 )
 
-// coldStart has a client that calls while the container does not listen yet:
-// its request is queued, or fails and is retried.
+// coldStart has a client that sends a request while the container does not listen yet.
+// The request is queued, or it fails and is repeated.
 var coldStart = Scenario{
 	Name:  "cold-start",
 	About: "a client waits while the container starts; from its listening to the client's 200",
@@ -132,9 +133,9 @@ func runColdStart(r *Run) error {
 	return nil
 }
 
-// coldOnce measures one cold start. It returns the time from the container's
-// listening to the client's 200 in milliseconds, the number of failed requests,
-// and the target's CPU time from the first request to the 200 in milliseconds.
+// coldOnce measures one cold start. delay is the time in ms from the container's first
+// listening to the client's 200. failed is the number of failed requests. cpu is the
+// target's CPU time in ms from the first request to the 200.
 func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
 	wait := coldWait
 	if r.options.Quick {
@@ -177,15 +178,15 @@ func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
 
 const (
 	fleetSize = 20
-	fleetWait = 2 * time.Second // until the containers listen
-	// Probers use the interval of Knative's activator.
+	fleetWait = 2 * time.Second // time until the containers listen
+	// The probers use the same interval as Knative's activator.
 	pollPeriod  = 200 * time.Millisecond
 	pollTimeout = 300 * time.Millisecond
 )
 
 var probeFields = []string{"User-Agent: Knative-Activator-Probe", "K-Network-Probe: queue"}
 
-// fleet starts many instances on one machine at once, each with a prober that
+// fleet starts many instances on one machine at once. Each instance has a prober that
 // waits until its container is ready.
 var fleet = Scenario{
 	Name:  "fleet",
@@ -231,9 +232,8 @@ func runFleet(r *Run) error {
 	ready, errs := make([]int64, size), make([]error, size)
 	var pollers sync.WaitGroup
 	for n, i := range instances {
-		// The probers start at different times within a period. If they all
-		// started together, all delays would be the same, and would depend only
-		// on the length of the wait.
+		// The probers start at different times within a period. If all started
+		// together, all delays would be equal, and would depend only on fleetWait.
 		first := time.Duration(n) * pollPeriod / time.Duration(size)
 		pollers.Go(func() {
 			r.pause(first)

@@ -1,9 +1,9 @@
-// Package socket is the thin layer between the harness's event loops and the
-// kernel: non-blocking TCP on 127.0.0.1 and epoll, with raw system calls.
+// Package socket is a thin layer between the harness's event loops and the kernel. It
+// has non-blocking TCP on 127.0.0.1 and epoll, with raw system calls.
 //
-// The calls never block the thread, except Poller.Wait, so they bypass the
-// scheduler's bookkeeping: the harness must cost less than the programs it
-// measures.
+// Except for Poller.Wait, the calls never block the thread. So they do not notify the
+// scheduler of the runtime, which saves time: the harness must cost less than the
+// programs that it measures.
 package socket
 
 import (
@@ -18,8 +18,8 @@ import (
 
 var loopback = [4]byte{127, 0, 0, 1}
 
-// Bind reserves a port of 127.0.0.1 without listening: connections to it are
-// refused until Listen. Port 0 lets the kernel choose.
+// Bind reserves a port of 127.0.0.1. Connections to the port are refused until Listen.
+// For port 0 the kernel chooses a port.
 func Bind(port int) (fd, bound int, err error) {
 	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -40,7 +40,7 @@ func Bind(port int) (fd, bound int, err error) {
 	return fd, name.(*unix.SockaddrInet4).Port, nil
 }
 
-// Listen starts listening on a socket from Bind.
+// Listen makes a socket of Bind listen.
 func Listen(fd int) error {
 	if err := unix.Listen(fd, 4096); err != nil {
 		return fmt.Errorf("listening: %w", err)
@@ -77,8 +77,8 @@ func DialTo(address [4]byte, port int) (int, error) {
 	return fd, nil
 }
 
-// Connected returns the error of a connection from Dial, nil if it is
-// established.
+// Connected returns the error of a connection of Dial. It returns nil if the connection
+// is established.
 func Connected(fd int) error {
 	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err == nil && code != 0 {
@@ -87,23 +87,23 @@ func Connected(fd int) error {
 	return err
 }
 
-// Close closes a socket and ignores errors.
+// Close closes a socket. It ignores errors.
 func Close(fd int) { unix.Close(fd) }
 
-// Read reads available bytes. Zero bytes without an error mean EOF.
+// Read reads the bytes that are available. Zero bytes without an error mean EOF.
 func Read(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
 	return int(n), errno
 }
 
-// Discard reads and drops up to limit bytes without copying them (MSG_TRUNC,
-// tcp(7)). Zero bytes without an error mean EOF.
+// Discard discards up to limit bytes that are available, without copying them
+// (MSG_TRUNC, tcp(7)). Zero bytes without an error mean EOF.
 func Discard(fd int, limit int) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), 0, uintptr(limit), unix.MSG_TRUNC|unix.MSG_DONTWAIT, 0, 0)
 	return int(n), errno
 }
 
-// Write writes as much as the socket accepts.
+// Write writes as many bytes as the socket accepts.
 func Write(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
 		unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
@@ -118,8 +118,8 @@ const (
 	Writable = unix.EPOLLOUT
 )
 
-// A Poller is one level-triggered epoll set. Only one goroutine may use it,
-// except that any goroutine may call Add.
+// A Poller is one level-triggered epoll set. Any goroutine may call Add. Only one
+// goroutine may call the other methods.
 type Poller struct {
 	fd     int
 	events [256]unix.EpollEvent
@@ -134,7 +134,7 @@ func NewPoller() (*Poller, error) {
 	return &Poller{fd: fd}, nil
 }
 
-// Close closes the epoll set; the sockets in it stay open.
+// Close closes the epoll set. The sockets in the set stay open.
 func (p *Poller) Close() { unix.Close(p.fd) }
 
 // Add adds a descriptor to the set.
@@ -142,7 +142,8 @@ func (p *Poller) Add(fd int, events uint32) error {
 	return p.control(unix.EPOLL_CTL_ADD, fd, events)
 }
 
-// Modify changes the events of a descriptor, unless they are already set.
+// Modify changes the events of a descriptor. It does nothing if these events are
+// already set.
 func (p *Poller) Modify(fd int, watched *uint32, events uint32) error {
 	if *watched == events {
 		return nil
@@ -151,7 +152,7 @@ func (p *Poller) Modify(fd int, watched *uint32, events uint32) error {
 	return p.control(unix.EPOLL_CTL_MOD, fd, events)
 }
 
-// Remove removes a descriptor, which stays open.
+// Remove removes a descriptor from the set. The descriptor stays open.
 func (p *Poller) Remove(fd int) error { return p.control(unix.EPOLL_CTL_DEL, fd, 0) }
 
 func (p *Poller) control(op, fd int, events uint32) error {
@@ -161,12 +162,13 @@ func (p *Poller) control(op, fd int, events uint32) error {
 	return nil
 }
 
-// Wait returns the descriptors with events; none after the timeout or a signal.
-// The slice is valid until the next call. A negative timeout counts as zero.
+// Wait returns the descriptors that have events. After the timeout or a signal it
+// returns none. The slice is valid until the next call. A negative timeout counts as
+// zero.
 //
-// The thread blocks without notifying the scheduler: a notification would make
-// the runtime's monitor wake every 20 µs, which costs a tenth of a small load.
-// So other goroutines need another processor.
+// The thread blocks without notifying the scheduler. A notification would make the
+// runtime's monitor wake every 20 µs, which costs a tenth of a small load. So other
+// goroutines need another processor of the runtime.
 func (p *Poller) Wait(timeout time.Duration) []unix.EpollEvent {
 	ts := unix.NsecToTimespec(int64(max(timeout, 0)))
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])),
@@ -181,7 +183,7 @@ func (p *Poller) Wait(timeout time.Duration) []unix.EpollEvent {
 	return p.events[:n]
 }
 
-// SharpTimers makes the timeouts of the calling thread exact; by default the
-// kernel may extend them by 50 µs (PR_SET_TIMERSLACK, prctl(2)). The caller
-// must have locked its goroutine to the thread.
+// SharpTimers makes the timeouts of the calling thread exact. By default the kernel may
+// extend them by 50 µs (PR_SET_TIMERSLACK, prctl(2)). The caller must have locked its
+// goroutine to the thread.
 func SharpTimers() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }

@@ -1,5 +1,5 @@
-// Package target runs the measured programs: proxies, described in a YAML file,
-// on free ports in front of an origin.
+// Package target runs the programs that are measured. They are proxies, which a YAML
+// file describes. They run on free ports in front of an origin.
 package target
 
 import (
@@ -21,11 +21,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Direct is the name of the target without a proxy: the load connects to the
-// origin itself.
+// Direct is the name of the target without a proxy. The load then connects to the
+// origin directly.
 const Direct = "direct"
 
-// Abilities of a target, which scenarios may require.
+// Abilities of a target. A scenario may require some of them.
 const (
 	Limit     = "limit"      // a concurrency limit with a queue for further requests
 	Bound     = "bound"      // a concurrency limit that queues or rejects further requests
@@ -34,7 +34,7 @@ const (
 	HTTP      = "http"       // HTTP/1, not only a TCP relay
 	H2C       = "h2c"        // HTTP/2 without TLS
 	WebSocket = "websocket"  // upgrades
-	// H2CToHTTP1 is HTTP/2 without TLS for clients, HTTP/1 to the container.
+	// H2CToHTTP1 means HTTP/2 without TLS for clients and HTTP/1 to the container.
 	H2CToHTTP1 = "h2c-to-http1"
 	Hold       = "hold"   // requests wait for a container that does not listen
 	Probe      = "probe"  // the platform's readiness probe (K-Network-Probe)
@@ -45,33 +45,32 @@ const (
 
 var abilities = []string{Limit, Bound, AutoLimit, Fairness, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Engine, Many, Start}
 
-// Serve is the name of the port that receives the load.
+// Serve is the name of the port to which the load connects.
 const Serve = "serve"
 
-// readyPort is the name of a port that serves HTTP/1 even if Serve does not.
+// readyPort is the name of a port that serves HTTP/1 if Serve does not.
 const readyPort = "ready"
 
-// A Target describes how to run a program as a proxy. Strings in Command, Env
-// and the files are templates (text/template); targets.yaml lists their
-// variables.
+// A Target describes how to run a program as a proxy. The strings in Command, in Env
+// and in the files are templates (text/template). targets.yaml lists the variables of
+// these templates.
 type Target struct {
 	Name  string `yaml:"name"`
 	About string `yaml:"about"`
-	// Build is a package of this repository that the harness builds. Without it
-	// the harness looks for Binary, first in the path that the variable
-	// BinaryEnv contains.
+	// Build is a package of this repository, which the harness builds. If it is empty,
+	// the harness looks for Binary. It first tries the path in the environment variable
+	// BinaryEnv.
 	Build     string `yaml:"build"`
 	Binary    string `yaml:"binary"`
 	BinaryEnv string `yaml:"binary_env"`
-	// Get describes how to obtain the binary.
+	// Get tells the user how to get the binary.
 	Get     string            `yaml:"get"`
-	Version []string          `yaml:"version"` // arguments for which the first line of output is the version
+	Version []string          `yaml:"version"` // arguments; the first line of the output is the version
 	Command []string          `yaml:"command"`
 	Env     map[string]string `yaml:"env"`
-	// Ports are names of ports; each gets a free port. Serve is always
-	// included.
+	// Ports are names of ports. Each gets a free port. Serve is always one of them.
 	Ports []string `yaml:"ports"`
-	// Files maps a file's name to its template.
+	// Files has the template of each file, by file name.
 	Files map[string]string `yaml:"files"`
 	// Ready is the path that must respond with 200 before the load begins.
 	Ready string   `yaml:"ready"`
@@ -84,7 +83,7 @@ type Target struct {
 	peer      netip.AddrPort // where a peer listens
 }
 
-// Profile describes how to get profiles of a Go program.
+// Profile describes how to get the profiles of a Go program.
 type Profile struct {
 	Env  map[string]string `yaml:"env"`
 	Port string            `yaml:"port"`
@@ -92,8 +91,8 @@ type Profile struct {
 
 var nameRE = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// Parse reads a targets file. It opens the templates of files in templates, and
-// reports all mistakes together.
+// Parse parses a targets file. It opens the templates of files in templates. The error
+// lists all mistakes.
 func Parse(text []byte, templates fs.FS) ([]*Target, error) {
 	var file struct {
 		Targets []*Target `yaml:"targets"`
@@ -167,7 +166,8 @@ func (t *Target) check() (problems []error) {
 		wrong("profile.port is %q, must be one of ports (%s)", t.Profile.Port, strings.Join(t.Ports, ", "))
 	}
 	if len(problems) == 0 {
-		// A trial run of all templates finds their mistakes before any load.
+		// Render all templates once, so that mistakes in them are found before any
+		// load.
 		for _, options := range []Options{{Origin: 1}, {Origin: 1, Limit: 1, QueueCapacity: 1, H2C: true, H2Clients: true, Profile: true}} {
 			ports := map[string]int{}
 			for i, name := range t.Ports {
@@ -182,7 +182,8 @@ func (t *Target) check() (problems []error) {
 	return problems
 }
 
-// Can reports whether the target has all abilities, and names the first missing one.
+// Can reports whether the target has all abilities. If it does not, missing is the
+// first one that it lacks.
 func (t *Target) Can(needs ...string) (missing string, ok bool) {
 	for _, n := range needs {
 		if !slices.Contains(t.Does, n) {
@@ -192,12 +193,12 @@ func (t *Target) Can(needs ...string) (missing string, ok bool) {
 	return "", true
 }
 
-// ErrMissing reports that a target's binary is not installed.
+// ErrMissing is returned if the binary of a target is not installed.
 var ErrMissing = errors.New("missing")
 
-// Find locates the target's binary, or builds it in dir from the tree at root.
-// chosen, if not empty, is a path given by the user. If the binary is missing,
-// the error wraps ErrMissing and says how to get it.
+// Find looks for the binary of the target, or builds it in dir from the sources at
+// root. If chosen is not empty, it is a path that the user has given. If the binary is
+// missing, the error wraps ErrMissing and says how to get the binary.
 func (t *Target) Find(ctx context.Context, root, dir, chosen string) (err error) {
 	switch {
 	case !t.Started():
@@ -210,8 +211,8 @@ func (t *Target) Find(ctx context.Context, root, dir, chosen string) (err error)
 		t.path = filepath.Join(dir, t.Name)
 		tags, _ := os.ReadFile(filepath.Join(root, t.Build, "tags")) // only the gate has build tags
 		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", strings.TrimSpace(string(tags)), "-ldflags", "-s -w", "-o", t.path, ".")
-		build.Dir = filepath.Join(root, t.Build)          // the module is the gate's or the harness's
-		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the Makefile does
+		build.Dir = filepath.Join(root, t.Build)          // the module is that of the gate or that of the harness
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // the Makefile does the same
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("building %s: %w\n%s", t.Name, err, out)
 		}
@@ -238,7 +239,8 @@ func (t *Target) BinarySize() (int64, error) {
 	return info.Size(), nil
 }
 
-// ReadVersion asks the binary for its version; empty if it prints none.
+// ReadVersion returns the version that the binary prints. It returns "" if it prints
+// none.
 func (t *Target) ReadVersion(ctx context.Context) string {
 	if len(t.Version) == 0 || t.path == "" {
 		return ""

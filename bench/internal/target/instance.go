@@ -27,7 +27,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/socket"
 )
 
-// startTimeout bounds the time until an instance is ready.
+// startTimeout is the maximum time until an instance is ready.
 const startTimeout = 15 * time.Second
 
 // An Instance is a running target.
@@ -37,9 +37,9 @@ type Instance struct {
 	Host string
 	// Port is the port that receives the load.
 	Port int
-	// PID is the root of the instance's processes.
+	// PID is the process id of the instance's first process.
 	PID int
-	// Begun is the start time, by package clock.
+	// Begun is the time at which the instance was started, by package clock.
 	Begun int64
 
 	ports map[string]int
@@ -76,12 +76,12 @@ func (t *Target) Start(ctx context.Context, base string, options Options, origin
 		if !errors.Is(err, errEnded) {
 			return nil, err
 		}
-		last = err // another process may have taken a port before the instance bound it
+		last = err // another process may have bound a port before the instance did, so try other ports
 	}
 	return nil, last
 }
 
-// Launch starts the target without waiting until it is ready.
+// Launch starts the target. It does not wait until the target is ready.
 func (t *Target) Launch(base string, options Options) (*Instance, error) {
 	ports, err := freePorts(t.Ports)
 	if err != nil {
@@ -118,8 +118,8 @@ func (i *Instance) launch(options Options) error {
 	i.cmd.Dir = i.dir
 	i.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + i.dir, "TMPDIR=" + i.dir}, r.env...)
 	i.cmd.Stdout, i.cmd.Stderr = log, log
-	// A separate process group: an interrupt from the terminal reaches only the
-	// harness, which then kills the group.
+	// Use a separate process group, so that an interrupt from the terminal reaches only
+	// the harness. The harness then kills the group.
 	i.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	starting() <- func() {
@@ -141,8 +141,8 @@ func (i *Instance) reap() {
 
 func (i *Instance) logName() string { return filepath.Join(i.dir, "log") }
 
-// starting runs functions on the thread from which all instances start. They
-// die with their parent thread (PR_SET_PDEATHSIG), so that thread must live as
+// starting runs functions on the thread that starts all instances. An instance dies
+// when the thread that started it ends (PR_SET_PDEATHSIG). So that thread must live as
 // long as the harness.
 var starting = sync.OnceValue(func() chan func() {
 	jobs := make(chan func())
@@ -159,7 +159,7 @@ func serveStarts(jobs chan func()) {
 
 var errEnded = errors.New("the process has ended")
 
-// AwaitListening waits until the instance accepts connections. It attempts one
+// AwaitListening waits until the instance accepts connections. It tries to connect
 // every 50 µs.
 func (i *Instance) AwaitListening(ctx context.Context) error {
 	return i.await(ctx, "listen", 50*time.Microsecond, func() error { return tryConnect(i.Port) })
@@ -200,8 +200,8 @@ func (i *Instance) await(ctx context.Context, what string, pause time.Duration, 
 	}
 }
 
-// Log returns the last line of output that mentions an error, or else the last
-// line.
+// Log returns the last line of the instance's output that mentions an error. If there
+// is none, it returns the last line.
 func (i *Instance) Log() string {
 	text, _ := os.ReadFile(i.logName())
 	return lastWords(string(text))
@@ -220,10 +220,10 @@ func lastWords(log string) string {
 	return last[:min(len(last), most)]
 }
 
-// Processes returns all processes of the instance.
+// Processes returns the ids of all processes of the instance.
 func (i *Instance) Processes() ([]int, error) { return proc.Tree(i.PID) }
 
-// ProfilePort returns the port of the pprof pages, 0 if there are none.
+// ProfilePort returns the port of the pprof pages. It returns 0 if there are none.
 func (i *Instance) ProfilePort() int {
 	if i.Target.Profile == nil {
 		return 0
@@ -231,7 +231,7 @@ func (i *Instance) ProfilePort() int {
 	return i.ports[i.Target.Profile.Port]
 }
 
-// PortOf returns a port of the instance by its name; 0 = none.
+// PortOf returns the port with this name. It returns 0 if there is none.
 func (i *Instance) PortOf(name string) int { return i.ports[name] }
 
 // Alive reports whether the instance is running.
@@ -247,23 +247,24 @@ func (i *Instance) Alive() bool {
 	}
 }
 
-// Stop kills the instance with all its processes, waits until they have exited,
-// and removes its directory. Further calls have no effect.
+// Stop kills all processes of the instance, waits until they have exited, and removes
+// the instance's directory. Further calls have no effect.
 func (i *Instance) Stop() {
 	if i.cmd == nil {
 		return
 	}
 	pids, _ := i.Processes()
-	_ = syscall.Kill(-i.PID, syscall.SIGKILL) // its own process group, see Launch
+	_ = syscall.Kill(-i.PID, syscall.SIGKILL) // the process group of the instance, which Launch has created
 	<-i.ended
-	// Killed processes that are not our children may take a moment to be reaped.
+	// Killed processes that are not children of the harness may take a moment to be
+	// reaped.
 	for deadline := time.Now().Add(2 * time.Second); slices.ContainsFunc(pids, alive) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	os.RemoveAll(i.dir)
 }
 
-// alive reports whether a process is running. A zombie is not.
+// alive reports whether a process is running. A zombie is not running.
 func alive(pid int) bool {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
@@ -273,25 +274,25 @@ func alive(pid int) bool {
 	return err == nil && stat.State != "Z"
 }
 
-// lowestPort is above the usual ports of services.
+// lowestPort is higher than the usual ports of services.
 const lowestPort = 10_000
 
-// given are recently assigned ports, so that of several targets that start at
-// once none gets a port that another has not bound yet.
+// given are the ports that were assigned recently. They are not assigned again, because
+// a target that is starting may not have bound its ports yet.
 var (
 	givenLock sync.Mutex
 	given     = map[int]bool{}
 )
 
-// freePorts returns a free port for each name. The ports are below the kernel's
-// range for outgoing connections, so that none of ten thousand clients can
-// occupy one.
+// freePorts returns a free port for each name. The ports are below the range that the
+// kernel uses for outgoing connections. So none of ten thousand clients can occupy one
+// of them.
 func freePorts(names []string) (map[string]int, error) {
 	givenLock.Lock()
 	defer givenLock.Unlock()
 	end := ephemeralStart()
 	if len(given) > (end-lowestPort)/2 {
-		clear(given) // those of earlier targets
+		clear(given) // earlier targets have bound or released these ports
 	}
 	ports := map[string]int{}
 	for tries := 0; len(ports) < len(names); tries++ {
@@ -324,7 +325,7 @@ func ephemeralStart() int {
 	return customary
 }
 
-// tryConnect connects to a port of 127.0.0.1 and closes the connection.
+// tryConnect connects to a port of 127.0.0.1 and closes the connection at once.
 func tryConnect(port int) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -334,8 +335,8 @@ func tryConnect(port int) error {
 	return unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
 }
 
-// Ask sends one GET over a new connection to a port of 127.0.0.1, with fields
-// such as "User-Agent: x", and returns the status.
+// Ask sends one GET over a new connection to a port of 127.0.0.1 and returns the
+// status. fields are header fields such as "User-Agent: x".
 func Ask(port int, path string, timeout time.Duration, fields ...string) (status int, err error) {
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), timeout)
 	if err != nil {

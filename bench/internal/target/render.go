@@ -13,45 +13,46 @@ import (
 
 // Options configure an instance for a scenario.
 type Options struct {
-	// Origin is the port of the container.
+	// Origin is the port of the container behind the target.
 	Origin int
-	// Limit is the concurrency limit; 0 is none.
+	// Limit is the concurrency limit. 0 = no limit.
 	Limit int
-	// AutoLimit selects an adaptive limit instead of Limit.
+	// AutoLimit enables an adaptive limit instead of Limit.
 	AutoLimit bool
-	// AutoLeast is the minimum of the adaptive limit; 0 = the target's default.
+	// AutoLeast is the minimum of the adaptive limit. 0 = the default of the target.
 	AutoLeast int
-	// FairBy and PriorityBy name the header fields for fairness and priority of queued
-	// requests; "" = strict FIFO.
+	// FairBy and PriorityBy are the names of the header fields for fairness and for
+	// priority of queued requests. "" = strict FIFO.
 	FairBy, PriorityBy string
-	// QueueCapacity is the queue capacity; 0 = the target's default.
+	// QueueCapacity is the maximum number of queued requests. 0 = the default of the
+	// target.
 	QueueCapacity int
-	// H2Clients means that the load uses HTTP/2; H2C means that the target must
-	// use HTTP/2 to the origin too.
+	// H2Clients means that the load uses HTTP/2. H2C means that the target must also
+	// use HTTP/2 to the origin.
 	H2Clients, H2C bool
-	// Engine says that the origin is a model server with the metrics of vLLM.
+	// Engine means that the origin is a model server with the metrics of vLLM.
 	Engine bool
 	// Profile enables pprof.
 	Profile bool
-	// Cold means that the origin does not listen yet: the instance is ready
+	// Cold means that the origin does not listen yet. So the instance counts as ready
 	// when it listens itself.
 	Cold bool
 }
 
-// A rendered target is ready to be written to disk and run.
+// A rendered target has all that is needed to write its files and run it.
 type rendered struct {
 	argv  []string
 	env   []string
 	files map[string]string // by absolute path
 }
 
-// values are the variables of templates, in addition to the functions port and
-// file.
+// values are the variables of the templates. The templates also have the functions port
+// and file.
 type values struct {
 	Options
 	Binary string
-	Dir    string // the instance's directory: it has the files and is writable
-	Unique string // unique for each instance
+	Dir    string // directory of the instance; it has the files and is writable
+	Unique string // different for each instance
 	User   string // the user who runs the harness
 }
 
@@ -74,7 +75,7 @@ func (t *Target) render(dir, binary string, ports map[string]int, options Option
 			return "", fmt.Errorf("no file is named %q", name)
 		},
 	}
-	var failed error // the first error of all templates
+	var failed error // first error of all templates
 	expand := func(what, text string) string {
 		parsed, err := template.New(what).Option("missingkey=error").Funcs(functions).Parse(text)
 		var out strings.Builder

@@ -1,5 +1,5 @@
-// Package wire parses HTTP/1.1 and WebSocket incrementally and without allocation, for
-// the load and the origin.
+// Package wire parses HTTP/1.1 and WebSocket incrementally and without allocation. The
+// load and the origin use it.
 package wire
 
 import (
@@ -12,16 +12,16 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/socket"
 )
 
-// MaxHead limits the size of a head, and of a line between chunks.
+// MaxHead is the maximum size in bytes of a head, and of a line between chunks.
 const MaxHead = 64 << 10
 
 // ErrChunk reports a malformed chunked body.
 var ErrChunk = errors.New("malformed chunk")
 
-// Filler is the content of bodies.
+// Filler is the content of all bodies.
 var Filler = bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
 
-// A Body tracks how much of a message body is missing.
+// A Body tracks how many bytes of a message body are still missing.
 type Body struct {
 	Left    int64 // bytes left of the body, or of the current chunk including its CRLF
 	Chunked bool
@@ -83,7 +83,7 @@ func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) 
 // Framing is the information in a head about the body and the connection.
 type Framing struct {
 	Body  Body
-	Known bool // a field determines the end of the body
+	Known bool // a field determines where the body ends
 	Close bool // the connection ends with this message
 }
 
@@ -93,7 +93,7 @@ var (
 	connection, closing, comma      = []byte("connection"), []byte("close"), []byte(",")
 )
 
-// ReadFraming reads fields, each with its CRLF. It is only as strict as the harness
+// ReadFraming parses fields, each with its CRLF. It is only as strict as the harness
 // needs, because its peers are proxies.
 func ReadFraming(fields []byte) (f Framing, ok bool) {
 	for len(fields) > 0 {
@@ -103,7 +103,7 @@ func ReadFraming(fields []byte) (f Framing, ok bool) {
 		if !found {
 			return f, false
 		}
-		// The length alone excludes nearly all other names.
+		// The length of the name alone excludes nearly all other names.
 		switch {
 		case len(name) == len(connection) && bytes.EqualFold(name, connection):
 			for option := range bytes.SplitSeq(value, comma) {
@@ -125,8 +125,9 @@ func ReadFraming(fields []byte) (f Framing, ok bool) {
 	return f, true
 }
 
-// FrameHead parses the head of a WebSocket frame (RFC 6455 section 5.2): its
-// length, including the key of a masked frame, and the size of the payload.
+// FrameHead parses the head of a WebSocket frame (RFC 6455 section 5.2). head is the
+// length of the head, including the key of a masked frame. size is the size of the
+// payload.
 func FrameHead(p []byte) (head int, size uint64, masked, ok bool) {
 	if len(p) < 2 {
 		return 0, 0, false, false
@@ -146,8 +147,8 @@ func FrameHead(p []byte) (head int, size uint64, masked, ok bool) {
 	return head, size, masked, len(p) >= head
 }
 
-// AppendFrameHead writes the first byte and the size of a frame; mask is 0x80
-// if a key follows.
+// AppendFrameHead appends the first byte and the size of a frame. mask is 0x80 if a key
+// follows, otherwise 0.
 func AppendFrameHead(p []byte, first, mask byte, size uint64) []byte {
 	switch {
 	case size < 126:
@@ -158,7 +159,7 @@ func AppendFrameHead(p []byte, first, mask byte, size uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(p, first, mask|127), size)
 }
 
-// Output holds unsent output: bytes, followed by filler.
+// Output has the output that was not sent yet: bytes, followed by filler.
 type Output struct {
 	Bytes []byte
 	Fill  int64 // number of bytes of Filler after Bytes
@@ -170,14 +171,14 @@ func (o *Output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Pending reports whether there is unsent output.
+// Pending reports whether there is output that was not sent.
 func (o *Output) Pending() bool { return len(o.Bytes) > 0 || o.Fill > 0 }
 
-// Drop discards all unsent output.
+// Drop discards all output that was not sent.
 func (o *Output) Drop() { o.Bytes, o.Fill = o.Bytes[:0], 0 }
 
-// Flush writes as much as the socket accepts. A short filler is sent in one write with
-// the bytes before it.
+// Flush writes as much as the socket accepts. It sends a short filler in the same write
+// as the bytes before it.
 func (o *Output) Flush(fd int) (written int64, err syscall.Errno) {
 	for o.Pending() {
 		if n := len(o.Bytes); n > 0 && o.Fill > 0 && n+int(o.Fill) <= 16<<10 {
