@@ -96,7 +96,7 @@ func TestUnchangedObjectsAreReportedOnStderr(t *testing.T) {
 	}
 }
 
-func TestPortsOutOfRangeAreCode1(t *testing.T) {
+func TestPortsOutOfRangeExitWithCode1(t *testing.T) {
 	for _, port := range []string{"65536", "1e9", "-8080", "0", `"70000"`, "8080.5", "99999999999999999999", ".inf"} {
 		sidecar := "  - name: metrics\n    image: x\n    ports:\n    - containerPort: 9100\n    - {name: m, containerPort: " + port + "}\n"
 		want := "container metrics: ports[1].containerPort " + strings.Trim(port, `"`) + ": want a port number from 1 to 65535"
@@ -113,7 +113,7 @@ func TestPortsOutOfRangeAreCode1(t *testing.T) {
 	}
 }
 
-func TestWrongUseIsCode2(t *testing.T) {
+func TestAWrongCommandLineExitsWithCode2(t *testing.T) {
 	t.Setenv("QUEUEGATE_IMAGE", "")
 	for args, want := range map[string]string{
 		"inject -f x":      "--image",
@@ -149,7 +149,7 @@ func TestInjectFailsIfNoWorkloadGetsAGate(t *testing.T) {
 	}
 }
 
-func TestTrafficThatBypassesTheGateIsCode1(t *testing.T) {
+func TestTrafficThatBypassesTheGateExitsWithCode1(t *testing.T) {
 	text := strings.Replace(podText, "- containerPort: 80\n", "- containerPort: 80\n      hostPort: 80\n", 1)
 	code, injected, stderr := ctl(t, text, "inject", "-f", "-", "--image", "queuegate:1")
 	if code != 1 || !strings.Contains(stderr, "hostPort 80") || !strings.Contains(injected, "queuegate:1") {
@@ -178,7 +178,7 @@ func TestAServiceOfTheSameFileIsPointedAtTheGate(t *testing.T) {
 	}
 }
 
-func TestAnEditedGateThatCannotBeRemovedIsCode1(t *testing.T) {
+func TestAnEditedGateThatCannotBeRemovedExitsWithCode1(t *testing.T) {
 	_, injected, _ := ctl(t, podText, "inject", "-f", "-", "--image", "gate:1")
 	edited := strings.Replace(injected, "queuegate.dev/injected: '{", "queuegate.dev/injected: '", 1)
 	for _, args := range [][]string{{"uninject", "-f", "-"}, {"inject", "-f", "-", "--image", "gate:1"}} {

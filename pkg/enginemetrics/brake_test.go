@@ -18,7 +18,7 @@ func TestKVUsageMustFallBelowTheThresholdBeforeRequestsAreAdmittedAgain(t *testi
 	}
 }
 
-func TestRoomIsWhatTheEnginesQueueLeaves(t *testing.T) {
+func TestRoomIsOneMoreThanMaxWaitingMinusTheQueuedRequests(t *testing.T) {
 	for _, c := range []struct {
 		waiting, most int
 		room          int64

@@ -237,7 +237,7 @@ func TestASlowPageTakesAtMostHalfOfTheTime(t *testing.T) {
 	})
 }
 
-func TestNewLimitsHoldFromTheNextPageOn(t *testing.T) {
+func TestNewLimitsApplyToTheNextPage(t *testing.T) {
 	run(t, Limits{MaxWaiting: 0, MaxKV: 0.9}, func(b *bench) {
 		b.pages.set(Page{Waiting: 5}, nil)
 		all := b.arrive(10)

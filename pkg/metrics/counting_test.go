@@ -10,11 +10,11 @@ import (
 
 // span is one request in the model.
 type span struct {
-	begin, end time.Duration // end < 0: not yet
+	begin, end time.Duration // end < 0: the request has not ended
 	proxied    bool
 }
 
-// model is the plain truth: every request, and sums over all of them.
+// model is the reference: it keeps every request and computes sums over all of them.
 type model []span
 
 func (m model) window(n int64) (a Averages) {
@@ -60,8 +60,8 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// step returns a random time to the next event: often none, often to the edge of a
-// window or a nanosecond from it, rarely a long pause.
+// step returns a random time until the next event. Often it is 0, or it leads to a
+// window boundary or one nanosecond from it. Rarely it is long.
 func step(r *rand.Rand, now time.Duration) time.Duration {
 	edge := Window - now%Window
 	switch r.IntN(12) {
@@ -105,7 +105,7 @@ func TestAveragesMatchABruteForceModelOverRandomSchedules(t *testing.T) {
 				open = append(open, len(m))
 				m = append(m, span{now, -1, r.IntN(3) == 0})
 				c.Begin(now, m[len(m)-1].proxied)
-			case k < 5: // refused or aborted at once
+			case k < 5: // the request ends at once
 				m = append(m, span{now, now, r.IntN(3) == 0})
 				c.Begin(now, m[len(m)-1].proxied)
 				c.End(now, m[len(m)-1].proxied)
@@ -160,8 +160,8 @@ func TestEventsOfSeveralGoroutinesInAnyOrderAddUpToTheModel(t *testing.T) {
 	for g := range sources {
 		sources[g] = rand.New(rand.NewPCG(r.Uint64(), 1))
 	}
-	// In round k all events are in windows k-1 and k, so window k-1 is complete after
-	// the round. Goroutines do not order their events.
+	// In round k all events are in the windows k-1 and k. So window k-1 is complete
+	// after the round. The order of the goroutines' events is random.
 	for k := int64(1); k <= rounds; k++ {
 		var all sync.WaitGroup
 		for g := range goroutines {
@@ -242,7 +242,7 @@ func TestAnEventCountedTwoWindowsLateIsStillExact(t *testing.T) {
 func TestAnEventCountedFarTooLateLosesItsAreaButNotItsCount(t *testing.T) {
 	var c Counting
 	c.Begin(100*time.Second, false)
-	c.Begin(3*time.Second+250*time.Millisecond, true) // its clock was read 97 s ago
+	c.Begin(3*time.Second+250*time.Millisecond, true) // the clock was read 97 s before the event is counted
 	if got, want := c.LastWindow(98*time.Second), (Averages{1, 1, 1, 1}); got != want {
 		t.Errorf("the oldest kept window: %+v, want %+v", got, want)
 	}

@@ -24,7 +24,7 @@ const (
 	operatorPath  = configDir + "/prometheus/podmonitor.yaml"
 )
 
-// exported returns the metrics of a full page.
+// exported returns the metrics of a page on which every metric has a value.
 func exported(t *testing.T) *vocabulary {
 	t.Helper()
 	cfg := fullConfig(Both)
@@ -49,7 +49,7 @@ func exported(t *testing.T) *vocabulary {
 	return v
 }
 
-// walk calls f for every object of a tree that JSON or YAML was read into.
+// walk calls f for every object in a tree that was parsed from JSON or YAML.
 func walk(node any, f func(object map[string]any)) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -64,7 +64,7 @@ func walk(node any, f func(object map[string]any)) {
 	}
 }
 
-// documents reads a file of JSON or YAML.
+// documents parses a file that contains JSON or YAML documents.
 func documents(t *testing.T, path string) (all []any) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -110,8 +110,8 @@ func text(o map[string]any, key string) string {
 	return s
 }
 
-// problemsOf checks every expression of a file, and all that names labels of
-// their results. It counts the expressions.
+// problemsOf checks every expression in a file, and every text that refers to labels of
+// the result of an expression. It returns the number of expressions.
 func (v *vocabulary) problemsOf(all []any) (problems []string, expressions int) {
 	for _, d := range all {
 		walk(d, func(o map[string]any) {
@@ -152,7 +152,7 @@ func TestExpressionsInConfigUseOnlyExportedMetrics(t *testing.T) {
 	counts := map[string]int{}
 	err := filepath.WalkDir(configDir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && d.Name() == "helm" {
-			return fs.SkipDir // not YAML before it is rendered; test/render compares the result
+			return fs.SkipDir // a template is not YAML before it is rendered; test/render compares the result
 		}
 		if err != nil || d.IsDir() || !slices.Contains([]string{".json", ".yaml"}, filepath.Ext(path)) {
 			return err
@@ -180,8 +180,8 @@ var (
 	matcherText  = regexp.MustCompile(`(\w+)\s*(=~|=|!=)\s*"([^"]*)"`)
 )
 
-// Prometheus sees no increase from no series to 1, so series that an alert or an
-// autoscaler reads must be on the page at 0.
+// If a series first appears with the value 1, Prometheus sees no increase. So series
+// that an alert or an autoscaler reads must be on the page with the value 0.
 func TestAnIdlePageHasEverySeriesThatAlertsAndAutoscalersRead(t *testing.T) {
 	page := gather(t, newRegistry(NewCollector(fullConfig(Current))))
 	read := 0
@@ -197,7 +197,7 @@ func TestAnIdlePageHasEverySeriesThatAlertsAndAutoscalersRead(t *testing.T) {
 						if slices.ContainsFunc(rows, func(r row) bool { return r.Name == s[1] || r.Name+"_bucket" == s[1] }) {
 							t.Errorf("%s reads %s, which an idle page does not have", path, s[1])
 						}
-						continue // a word of PromQL
+						continue // a keyword of PromQL
 					}
 					read++
 					for _, m := range matcherText.FindAllStringSubmatch(s[2], -1) {
@@ -276,13 +276,13 @@ func TestBothScrapeConfigurationsSetTheSameLabels(t *testing.T) {
 	if got := targetLabels(t, scrapePath, "target_label"); !slices.Equal(got, want) {
 		t.Errorf("%s sets %q, want %q", scrapePath, got, want)
 	}
-	// The name of the job is relabelled there.
+	// Relabelling sets the name of the job in this file.
 	if got := targetLabels(t, operatorPath, "targetLabel"); !slices.Equal(got, append([]string{"job"}, want...)) {
 		t.Errorf("%s sets %q, want job and %q", operatorPath, got, want)
 	}
 }
 
-// dashboard is the part of a dashboard that the test reads.
+// dashboard is the part of a dashboard that the tests read.
 type dashboard struct {
 	Templating struct {
 		List []struct{ Name, Type string }

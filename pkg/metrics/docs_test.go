@@ -20,8 +20,8 @@ func TestDocsListTheMetricsOfTheCode(t *testing.T) {
 	testkit.Section(t, docsPath, docsBegin, docsEnd, metricTables(t))
 }
 
-// metricTables documents a full page: the rows of the code, and the metrics of
-// client_golang.
+// metricTables returns the documentation of all metrics: the rows of the code, and the
+// metrics of client_golang.
 func metricTables(t *testing.T) string {
 	cfg := fullConfig(Both)
 	busy(&cfg)

@@ -16,8 +16,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// traced are requests that fall into the first, a middle and the last bucket;
-// two share a bucket.
+// traced counts traced requests in the first, in a middle and in the last bucket. Two
+// of them are in the same bucket.
 func traced(r *Requests) {
 	r.clock = func() time.Time { return time.Unix(1700000000, 500e6) }
 	for i, total := range []time.Duration{40 * time.Microsecond, 80 * time.Millisecond, 90 * time.Millisecond, 200 * time.Second} {

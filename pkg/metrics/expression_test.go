@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// expression holds the names in a PromQL expression. Its grammar is not checked, it is
-// only split into words.
+// expression has the names in a PromQL expression. The expression is only split into
+// words; its grammar is not checked.
 type expression struct {
 	selectors []selector
 	by        []string // labels of by and without
 	matched   []string // labels of on, ignoring and the groups
 }
 
-// selector is a series by name and the labels that its braces ask for.
+// selector is a selector of PromQL: the name of the metric and the labels in braces.
 type selector struct {
 	name   string
 	labels []string
@@ -40,14 +40,16 @@ var (
 	promMatch     = []string{"on", "ignoring", "group_left", "group_right"}
 )
 
-// parseExpression fails on expressions that it cannot split, and on unknown functions.
+// parseExpression returns an error if it cannot split the expression or if a function
+// is unknown.
 func parseExpression(text string) (*expression, error) {
 	words, err := promWords(text)
 	if err != nil {
 		return nil, err
 	}
 	x := &expression{}
-	// list reads the names between the word at i and its closing one, and skips them.
+	// list returns the names between the word at i and the next word closing, and the
+	// index of that word.
 	list := func(i int, closing string) (names []string, end int) {
 		for i++; i < len(words) && words[i] != closing; i++ {
 			if promName.MatchString(words[i]) {
@@ -94,7 +96,8 @@ func parseExpression(text string) (*expression, error) {
 	return x, nil
 }
 
-// promWords leaves out space, comments, strings and ranges.
+// promWords splits an expression into words. It omits space, comments, strings and
+// ranges.
 func promWords(text string) (words []string, err error) {
 	for text != "" {
 		w := promWord.FindString(text)
@@ -109,8 +112,8 @@ func promWords(text string) (words []string, err error) {
 	return words, nil
 }
 
-// vocabulary are the series that Prometheus has of the gate, each with its
-// labels, and the labels that the scrape configuration adds to all.
+// vocabulary has the series that the gate exports, each with its labels. It also has
+// the labels that the scrape configuration adds to every series.
 type vocabulary struct {
 	series map[string][]string
 	target []string
@@ -148,7 +151,7 @@ func (v *vocabulary) check(text string) (problems, labels []string) {
 
 var labelValues = regexp.MustCompile(`^label_values\((.+),\s*(\w+)\)$`)
 
-// checkVariable does the same for the query of a variable of a dashboard.
+// checkVariable returns the problems of the query of a dashboard variable.
 func (v *vocabulary) checkVariable(query string) []string {
 	m := labelValues.FindStringSubmatch(query)
 	if m == nil {
@@ -166,8 +169,8 @@ var (
 	alertLabel  = regexp.MustCompile(`\$labels\.(\w+)`)
 )
 
-// checkText reports the labels that a legend or an annotation names and the
-// result of its expression does not have.
+// checkText reports labels that a legend or an annotation uses, but that the result of
+// its expression does not have.
 func checkText(text string, named *regexp.Regexp, labels []string) (problems []string) {
 	for _, m := range named.FindAllStringSubmatch(text, -1) {
 		if !slices.Contains(labels, m[1]) {

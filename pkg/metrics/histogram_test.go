@@ -13,7 +13,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// someDuration spreads over all magnitudes, below and beyond the scale.
+// someDuration returns a random duration of any magnitude, also below and above the
+// range of the scale.
 func someDuration(r *rand.Rand) int64 {
 	return int64(math.Exp2(r.Float64() * 52))
 }
@@ -36,7 +37,8 @@ func TestCellMatchesABinarySearch(t *testing.T) {
 	}
 }
 
-// buckets spells the native buckets of a histogram out, by index.
+// buckets returns the native buckets of a histogram by index, decoded from spans and
+// deltas.
 func buckets(h *dto.Histogram) map[int32]int64 {
 	all := map[int32]int64{}
 	k, n, i := int32(0), int64(0), 0
@@ -63,7 +65,7 @@ func TestBucketsMatchThoseOfTheReferenceHistogram(t *testing.T) {
 		"legacy durations": {durations, durationsLegacy, false, 0, someDuration},
 		"sizes":            {sizes, sizesCurrent, true, 2, func(r *rand.Rand) int64 { return r.Int64N(2) * (someDuration(r) >> 14) }},
 	} {
-		for _, observations := range []int{0, 5, 60, 5000} { // with gaps between buckets and without
+		for _, observations := range []int{0, 5, 60, 5000} { // few observations leave gaps between the buckets
 			r := random(t)
 			original := prometheus.NewHistogram(prometheus.HistogramOpts{
 				Name: "x", Buckets: c.view.les,
@@ -112,7 +114,7 @@ func compare(t *testing.T, name string, got, want *dto.Histogram, native bool) {
 			got.GetSchema(), got.GetZeroThreshold(), got.GetZeroCount(),
 			want.GetSchema(), want.GetZeroThreshold(), want.GetZeroCount())
 	}
-	// The original bridges short gaps with empty buckets.
+	// The histogram of client_golang fills short gaps with empty buckets.
 	wanted := buckets(want)
 	maps.DeleteFunc(wanted, func(_ int32, n int64) bool { return n == 0 })
 	if g := buckets(got); !maps.Equal(g, wanted) {

@@ -23,7 +23,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// fullConfig has every source.
+// fullConfig returns a configuration in which every source is set.
 func fullConfig(names Names) CollectorConfig {
 	return CollectorConfig{
 		Names:    names,
@@ -60,7 +60,7 @@ func fullConfig(names Names) CollectorConfig {
 	}
 }
 
-// busy counts a little of everything.
+// busy counts at least one event in every metric.
 func busy(cfg *CollectorConfig) {
 	for _, x := range []gate.Record{
 		{
@@ -98,7 +98,8 @@ func gather(t *testing.T, g prometheus.Gatherer) map[string]*dto.MetricFamily {
 	return byName
 }
 
-// pedantic holds our own metrics only, and checks them against Describe.
+// pedantic returns a registry with only the gate's own metrics. It checks them against
+// Describe.
 func pedantic(t *testing.T, cfg CollectorConfig) prometheus.Gatherer {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -258,7 +259,7 @@ func TestIdentitiesThatAreNotUTF8DoNotBreakThePage(t *testing.T) {
 	gather(t, pedantic(t, cfg))
 }
 
-// Knative's OpenCensus names, which promlint criticizes.
+// legacyLint has the Knative names from OpenCensus that promlint criticizes.
 var legacyLint = []string{
 	`revision_app_request_count: counter metrics should have "_total" suffix`,
 	`revision_app_request_count: non-histogram and non-summary metrics should not have "_count" suffix`,
@@ -275,7 +276,7 @@ func TestPromlintFindsNothingButTheLegacyNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown := 30 // of Go and the process
+		shown := 30 // metrics of Go and of the process
 		for i := range rows {
 			if rows[i].names&names != 0 {
 				shown++
@@ -311,7 +312,7 @@ func TestTheHandlerServesTheRequestedFormatAndKeepsTheLegacyNames(t *testing.T) 
 		}
 		kind := "counter"
 		if want == openMetrics {
-			kind = "unknown" // as counters without _total are to OpenMetrics
+			kind = "unknown" // in OpenMetrics a counter without the suffix _total is unknown
 			if !strings.HasSuffix(body, "\n# EOF\n") {
 				t.Errorf("Accept %q: no end", accept)
 			}

@@ -77,7 +77,7 @@ func sample() *gate.Record {
 	}
 }
 
-// took changes how long x took, one half of it in the container.
+// took sets the total duration of x. The container takes half of it.
 func took(x *gate.Record, total time.Duration) *gate.Record {
 	x.Ended = x.Arrived + total
 	x.Forwarded = x.Ended - total/2
@@ -195,7 +195,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 }
 
-func TestLabelsAreThoseOfTheRequest(t *testing.T) {
+func TestASeriesHasTheLabelsOfItsRequests(t *testing.T) {
 	for _, c := range []struct {
 		x                                       gate.Record
 		method, code, scheme, version, routeTag string
@@ -262,8 +262,8 @@ func BenchmarkObserve(b *testing.B) {
 	})
 }
 
-// BenchmarkRequest is all that one request costs in counting. cpu-ns/op is the
-// process's CPU time, which other processes disturb less than the clock.
+// BenchmarkRequest measures the total cost of counting one request. cpu-ns/op is the
+// CPU time of the process, which other processes disturb less than the elapsed time.
 func BenchmarkRequest(b *testing.B) {
 	run := func(r *Requests, c *Counting, next func() bool) {
 		x := sample()

@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
-// fakeAlarm records Set and fires on command.
+// fakeAlarm records calls of Set. It fires when the test says so.
 type fakeAlarm struct {
 	rings   chan struct{}
 	sets    []time.Duration
@@ -58,7 +58,7 @@ func TestTheKernelAlarmFiresOnceAndNotEarly(t *testing.T) {
 
 func TestTheKernelAlarmDoesNotFireAfterItIsSetToZero(t *testing.T) {
 	const d = 20 * time.Millisecond
-	for late := true; late; { // on a busy machine it may fire before it is set to 0
+	for late := true; late; { // on a busy machine the alarm may fire before it is set to 0
 		a, err := NewKernelAlarm()
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +108,7 @@ func TestLongPausesUseTheAlarmAndShortOnesTheTimer(t *testing.T) {
 		if rings() {
 			t.Error("the timer fires too in a long pause")
 		}
-		p.begin(time.Millisecond) // woken in the middle of the long one
+		p.begin(time.Millisecond) // begins in the middle of the long pause, because the container was woken
 		if !rings() {
 			t.Error("the timer does not end a short pause after a long one")
 		}
@@ -160,7 +160,7 @@ func TestAReadyContainerIsProbedWhenTheAlarmFires(t *testing.T) {
 		time.Sleep(100 * time.Second)
 		stop()
 		<-done
-		// Pauses of 1, 4, 16 and 30 s, each give or take a tenth.
+		// The pauses are 1, 4, 16 and 30 s, each ±10 %.
 		if n := len(probes); n < 6 || n > 7 {
 			t.Fatalf("probes at %v", probes)
 		}
@@ -180,7 +180,7 @@ type alwaysReady struct{}
 
 func (alwaysReady) Check(context.Context) check.Result { return check.Result{Reached: true} }
 
-// bubbleAlarm keeps the time of a synctest bubble.
+// bubbleAlarm is an Alarm that uses the clock of a synctest bubble.
 type bubbleAlarm struct {
 	rings chan struct{}
 	timer *time.Timer

@@ -20,7 +20,7 @@ func tcpAt(port int) check.Checker { return &check.TCP{Address: addressOf(port)}
 
 func addressOf(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
-// live is a Readiness over real sockets.
+// live returns a running Readiness that uses real sockets.
 func live(t *testing.T, o Options) *Readiness {
 	t.Helper()
 	r := New(o)
@@ -41,7 +41,8 @@ func live(t *testing.T, o Options) *Readiness {
 	return r
 }
 
-// states collects the changes that OnChange gets.
+// states returns a function for OnChange, and a function that waits for the next
+// change.
 func states() (onChange func(Change), next func(*testing.T) State) {
 	ch := make(chan State, 100)
 	return func(c Change) { ch <- c.To }, func(t *testing.T) State {
@@ -133,7 +134,7 @@ func TestCloseEndsACheckInProgress(t *testing.T) {
 	<-got // the cleanup closes and waits
 }
 
-func TestHintsAfterCloseAreHarmless(t *testing.T) {
+func TestObservedAfterTheEndOfRunIsHarmless(t *testing.T) {
 	r := New(Options{Specs: []Spec{{Container: "app", Checker: tcpAt(checktest.RefusingPort(t)), Host: "127.0.0.1", Port: checktest.RefusingPort(t), Timeout: time.Second, SuccessThreshold: 1}}})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

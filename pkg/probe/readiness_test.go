@@ -21,8 +21,8 @@ var (
 	timedOut = check.Result{Cause: check.Cause{Kind: check.CauseTimeout}, Reached: true}
 )
 
-// application is a check.Prober under a fake clock: respond decides by the time since
-// the test began.
+// application is a check.Checker under a fake clock. The result of a check depends on
+// the time since the test began.
 type application struct {
 	t       *testing.T
 	took    time.Duration
@@ -31,7 +31,7 @@ type application struct {
 	mu      sync.Mutex
 	began   time.Time
 	busy    bool
-	reached []time.Duration // when probes that reached it began
+	reached []time.Duration // start times of the checks that reached the application
 	all     int
 }
 
@@ -82,7 +82,8 @@ func (a *application) reachedBetween(from, to time.Duration) int {
 	return n
 }
 
-// upFrom refuses until up and succeeds after it.
+// upFrom returns a result function: it refuses connections before the time up and
+// succeeds from then on.
 func upFrom(up time.Duration) func(time.Duration) check.Result {
 	return func(elapsed time.Duration) check.Result {
 		if elapsed < up {
@@ -96,7 +97,8 @@ func always(r check.Result) func(time.Duration) check.Result {
 	return func(time.Duration) check.Result { return r }
 }
 
-// until returns before until at, then after.
+// until returns a result function: the result is before until the time at, and then
+// after.
 func until(at time.Duration, before, after check.Result) func(time.Duration) check.Result {
 	return func(elapsed time.Duration) check.Result {
 		if elapsed < at {
@@ -158,7 +160,7 @@ func probeFor(r *Readiness, d time.Duration) gate.ReadinessResult {
 	return r.Wait(ctx, gate.AnyProber)
 }
 
-// lastEnd is when the last attempt at the first container ended.
+// lastEnd returns the time at which the last check of the first container ended.
 func lastEnd(r *Readiness) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,7 +235,7 @@ func TestAProberThatDisconnectsStopsWaiting(t *testing.T) {
 }
 
 func TestAnAdaptiveResultIsNeverOlderThanFreshness(t *testing.T) {
-	// It fails from 20 s on; probes take 50 ms.
+	// The application fails from 20 s on. A check takes 50 ms.
 	const broken = 20 * time.Second
 	runOne(t, Options{Wait: 200 * time.Millisecond}, adaptiveSpec("app"), 50*time.Millisecond, until(broken, success, failed), func(r *Readiness, app *application) {
 		began := time.Now()
@@ -350,8 +352,9 @@ func TestProbersOfAStartingContainerCauseAtMostTheAllowedChecks(t *testing.T) {
 func TestWithAPeriodThresholdsApplyExceptForTheKubelet(t *testing.T) {
 	spec := periodicSpec("app", time.Second)
 	spec.SuccessThreshold, spec.FailureThreshold = 3, 2
-	// Starting, probes come every 200 ms: successes at 0, 0.2 and 0.4 s make it
-	// ready. The period's probes fail at 5.4 and 6.4 s.
+	// During the start there is a check every 200 ms. Successes at 0, 0.2 and 0.4 s
+	// make the container ready. Then there is one check per period; those at 5.4 and
+	// 6.4 s fail.
 	runOne(t, Options{}, spec, 0, until(5*time.Second, success, failed), func(r *Readiness, app *application) {
 		check := func(at time.Duration, want string) {
 			t.Helper()
@@ -392,7 +395,7 @@ func TestTheKubeletGetsTheRawResultWhileSuccessesAreCounted(t *testing.T) {
 func TestAKubeletProbeCausesACheckAndThenSetsTheRhythm(t *testing.T) {
 	const period = 10 * time.Second
 	runOne(t, Options{}, periodicSpec("app", period), 0, until(33*time.Second, success, failed), func(r *Readiness, app *application) {
-		time.Sleep(3 * time.Second) // background probe at 0, tick at 3 s
+		time.Sleep(3 * time.Second) // a check without a prober at 0 s, the kubelet's probe at 3 s
 		for i := range 4 {
 			result := r.Wait(context.Background(), gate.Kubelet)
 			if ready := i < 3; result.Ready != ready {
@@ -434,7 +437,7 @@ func TestWithAPeriodTheKubeletWaitsAtMostTheProbesTimeout(t *testing.T) {
 		app.mu.Lock()
 		app.took = time.Hour
 		app.mu.Unlock()
-		time.Sleep(7800 * time.Millisecond) // before the next probe is due
+		time.Sleep(7800 * time.Millisecond) // shortly before the next check is due
 		began = time.Now()
 		result := r.Wait(context.Background(), gate.Kubelet)
 		if result.Ready || result.Reason != "app: timeout" || time.Since(began) != 2900*time.Millisecond {
@@ -539,7 +542,7 @@ func TestARefusedConnectionMakesAContainerNotReadyImmediately(t *testing.T) {
 					t.Errorf("result %+v", result)
 				}
 				time.Sleep(time.Second)
-				r.Observed(true) // a queued request was connected
+				r.Observed(true) // a queued request got a connection
 				synctest.Wait()
 				if s := r.Snapshot()[0]; s.State != "ready" {
 					t.Errorf("when it is back, its state is %v", s.State)
@@ -568,13 +571,13 @@ func TestObservedAppliesOnlyToTheUserPort(t *testing.T) {
 func TestACheckStartedBeforeARefusedConnectionDoesNotMakeItReadyAgain(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 100*time.Millisecond, until(5*time.Second, success, refused), func(r *Readiness, app *application) {
 		time.Sleep(4 * time.Second)
-		go probeFor(r, time.Second) // evidence is old: a probe begins
+		go probeFor(r, time.Second) // the last check is too old, so a check begins
 		time.Sleep(50 * time.Millisecond)
 		app.mu.Lock()
 		app.respond = until(4100*time.Millisecond, success, success)
 		app.mu.Unlock()
 		r.Observed(false)
-		time.Sleep(55 * time.Millisecond) // that check has succeeded, the next one is in progress
+		time.Sleep(55 * time.Millisecond) // the first check has succeeded, and the next one is in progress
 		if s := r.Snapshot()[0]; s.State != "down" {
 			t.Errorf("state %v", s.State)
 		}
@@ -737,7 +740,7 @@ func TestAnUnreachableAddressIsCheckedAtALimitedRate(t *testing.T) {
 		attempts := 0
 		runOne(t, Options{}, spec, 0, func(time.Duration) check.Result {
 			if attempts++; attempts > 10*most {
-				return success // else the clock of the test stands still
+				return success // otherwise the fake clock would not advance
 			}
 			return unreachable
 		}, func(r *Readiness, app *application) { time.Sleep(span) })

@@ -32,7 +32,7 @@ func BenchmarkSchedule(b *testing.B) {
 	}
 }
 
-// BenchmarkDelay is one decision once the container is ready: the steady state.
+// BenchmarkDelay measures one decision for a container that has been ready for a while.
 func BenchmarkDelay(b *testing.B) {
 	h := history{}.after(succeeding, time.Second)
 	b.ReportAllocs()

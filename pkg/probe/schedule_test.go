@@ -9,9 +9,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// simulate runs the adaptive schedule against an application that begins to
-// accept at accepts and becomes ready at ready, with attempts that take no
-// time, until the schedule finds it ready.
+// simulate runs the adaptive schedule against an application until the schedule finds
+// it ready. The application accepts connections from the time accepts on, and is ready
+// from the time ready on. Checks take no time.
 func simulate(accepts, ready time.Duration, waiting bool, jitter func() float64) (foundAccepting, foundReady time.Duration, attempts []time.Duration) {
 	var h history
 	for now := time.Duration(0); ; now += h.delay(now, waiting, jitter()) {
@@ -63,8 +63,8 @@ func TestTheDelayAfterAcceptedConnectionsIsBounded(t *testing.T) {
 				for _, waiting := range []bool{false, true} {
 					accepting, found, _ := simulate(accepts, accepts+took, waiting, jitter)
 					budget := max(12*time.Millisecond, took*6/100)
-					// The time until the container is seen to accept has its own
-					// budget.
+					// The delay until the schedule finds that the container accepts
+					// connections has a separate limit.
 					if late := found - max(accepts+took, accepting); late > budget {
 						t.Fatalf("%s: ready %v after accepting at %v found %v late, budget %v", name, took, accepts, late, budget)
 					}
@@ -189,7 +189,7 @@ func TestTheAllowanceLimitsChecksForAnyNumberOfProbers(t *testing.T) {
 		if background {
 			a, n = a.spend(0), 1
 		}
-		for i := range 10_000 { // each millisecond of 10 s
+		for i := range 10_000 { // once per millisecond for 10 s
 			now, k := time.Duration(i)*time.Millisecond, kubelet(i)
 			if a.due(now, k) {
 				a, n = a.spend(now), n+1
@@ -213,7 +213,7 @@ func TestAKubeletProbeIsAlwaysDue(t *testing.T) {
 	for phase := time.Duration(0); phase < period; phase += 100 * time.Millisecond {
 		a := allowance{period: period}.spend(0)
 		for tick := range 50 {
-			off := time.Duration((tick*37)%100-50) * time.Millisecond // the kubelet's own jitter
+			off := time.Duration((tick*37)%100-50) * time.Millisecond // the time of the kubelet's probe varies
 			now := max(phase+time.Duration(tick)*period+off, 0)
 			if !a.due(now, true) {
 				t.Fatalf("tick %d at %v after a probe at 0 is not due", tick, now)

@@ -20,7 +20,7 @@ func TestReadinessWaitDoesNotLimitAFreshCheckOfAReadyContainer(t *testing.T) {
 		for _, caller := range anyOrKubelet {
 			runOne(t, Options{Wait: -1}, spec, 300*time.Millisecond, always(success), func(r *Readiness, app *application) {
 				for range 5 {
-					time.Sleep(6 * time.Second) // the evidence is old, or a probe is due
+					time.Sleep(6 * time.Second) // now the last check is too old, or a check is due
 					if result := r.Wait(context.Background(), caller); !result.Ready {
 						t.Errorf("period %v, caller %d: %+v", spec.Period, caller, result)
 					}

@@ -7,7 +7,7 @@ import (
 
 const expecting = "POST /expect HTTP/1.1\r\nHost: gate.test\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
 
-func TestA100OfTheContainerIsForwardedOnce(t *testing.T) {
+func TestA100ContinueOfTheContainerIsForwardedOnce(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)

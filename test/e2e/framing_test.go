@@ -142,7 +142,7 @@ func TestAMalformedChunkOfTheContainerCutsBothConnections(t *testing.T) {
 	}
 }
 
-func TestVersionsBelow2AreServedAndOthersGet505(t *testing.T) {
+func TestHTTP1VersionsAreServedAndOtherVersionsGet505(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, version := range []string{"HTTP/1.0", "HTTP/1.1", "HTTP/1.2", "HTTP/1.9"} {

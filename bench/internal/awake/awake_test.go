@@ -63,7 +63,7 @@ func TestEachProcessorHasAThreadOfTheLowestPriority(t *testing.T) {
 
 // A spinning thread is always ready to run, but on a busy machine the scheduler
 // may not run it.
-func TestTheThreadsSpin(t *testing.T) {
+func TestTheThreadsAreAlwaysReadyToRun(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	p, err := Start(ctx)

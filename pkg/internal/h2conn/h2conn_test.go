@@ -40,7 +40,7 @@ func request(method, target string, body io.Reader) *http.Request {
 	return r
 }
 
-func TestExchangesFollowEachOther(t *testing.T) {
+func TestAConnectionCarriesConsecutiveExchanges(t *testing.T) {
 	c := connected(t, func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)
 		w.Header().Set("Trailer", "X-After")

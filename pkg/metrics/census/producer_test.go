@@ -15,7 +15,8 @@ import (
 
 var _ metricproducer.Producer = (*Producer)(nil)
 
-// sources are metrics that a test changes, with some that are omitted.
+// sources are metrics whose values a test changes. They include metrics that the
+// Producer omits.
 type sources struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec

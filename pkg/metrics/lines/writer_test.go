@@ -29,7 +29,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// taken returns the writes since it was last asked.
+// taken returns the writes since its last call.
 func (r *recorder) taken() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +47,7 @@ func closed(t *testing.T, w *Writer) {
 
 func send(w *Writer, format string, values ...any) { fmt.Fprintf(w, format+"\n", values...) }
 
-func TestABurstIsOneWriteInOrder(t *testing.T) {
+func TestLinesOfABurstAreWrittenInOrderAndAtOnce(t *testing.T) {
 	const linger = 5 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
@@ -143,7 +143,7 @@ func TestAHangingWriterLosesLinesAndNeverBlocks(t *testing.T) {
 			send(w, "%s", long)
 			<-s.entered
 			for range 100 {
-				send(w, "%s", long) // blocking here would be a deadlock, which the bubble reports
+				send(w, "%s", long) // a Write that blocked would be a deadlock, which the bubble reports
 			}
 			if got, want := w.Dropped(), uint64(101-c.kept); got != want {
 				t.Errorf("%s: %d dropped, want %d", c.what, got, want)
@@ -276,7 +276,7 @@ func TestAClosedWriterCountsLaterLines(t *testing.T) {
 	}
 }
 
-// failing takes n bytes of each write.
+// failing is a writer that accepts n bytes of each write.
 type failing struct {
 	recorder
 	n   int
@@ -305,7 +305,7 @@ func TestAFailedWriteIsReportedCountedAndNeverJoinsLines(t *testing.T) {
 			t.Errorf("%d dropped, %v", w.Dropped(), faults)
 		}
 	}
-	burst(2, 1) // "10\n" gets through
+	burst(2, 1) // "10\n" is written completely
 	if !errors.Is(faults[0], f.err) {
 		t.Error(faults)
 	}

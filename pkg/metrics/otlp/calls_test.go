@@ -13,8 +13,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp/otlptest"
 )
 
-// The environment's proxy is never asked for loopback addresses, so these call
-// tunnel itself.
+// The proxy of the environment is never used for loopback addresses, so these tests
+// call tunnel directly.
 func TestCallsUseTheProxyOfTheEnvironment(t *testing.T) {
 	for response, want := range map[string]string{
 		"HTTP/1.1 200 Connection established\r\n\r\n":                "",

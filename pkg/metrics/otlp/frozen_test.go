@@ -11,8 +11,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp/otlptest"
 )
 
-// relay passes connections on to a collector until they are frozen: then they
-// stay open and nothing moves.
+// relay forwards connections to a collector until they are frozen. Frozen connections
+// stay open, but no bytes are forwarded.
 type relay struct {
 	net.Listener
 	to string
@@ -80,7 +80,7 @@ func pass(to, from net.Conn, ice chan struct{}) {
 	}
 }
 
-// freeze stops all connections that are open; later ones work.
+// freeze stops all connections that are open. Connections that are opened later work.
 func (r *relay) freeze() (connections int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -32,13 +32,13 @@ func TestTheDefaultLineIsWhatKnativesTemplateRenders(t *testing.T) {
 	head.Fields = pairs{{"User-Agent", "curl/8"}, {"Content-Length", "17"}}
 	got := rendered(t, "", head, testResult)
 	want := reference(t, strings.ReplaceAll(knativeDefaults[1], "{{.TraceID}}", testResult.TraceID.String()), head, testResult)
-	// js writes what JSON need not escape as \u003D; read, they are the same.
+	// js writes = as \u003D, which JSON need not escape. The parsed values are equal.
 	if !reflect.DeepEqual(member(t, got), member(t, want)) || keys(got) != keys(want) {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 }
 
-// keys are the names in a line, in their order.
+// keys returns the names in a line in their order.
 func keys(line string) string {
 	return strings.Join(regexp.MustCompile(`"\w+": `).FindAllString(line, -1), "")
 }
@@ -106,7 +106,7 @@ func TestTheTraceIDIsThatOfTheResult(t *testing.T) {
 	}
 }
 
-// jsonTemplates are templates meant to write JSON, with and without escaping.
+// jsonTemplates are templates that produce JSON, with and without escaping.
 var jsonTemplates = []string{
 	"", Preset,
 	"\n{\"requestMethod\": \"{{.Request.Method}}\", \"requestUrl\": \"{{js .Request.RequestURI}}\", \"userAgent\": \"{{js .Request.UserAgent}}\"}\n",
@@ -147,7 +147,7 @@ func FuzzAnyHeadRendersOneValidLineOfJSON(f *testing.F) {
 				t.Fatalf("%q became %q", agent, got)
 			}
 		}
-		// A template that is no JSON renders one line as well.
+		// A template that does not produce JSON must also render a single line.
 		line := rendered(t, `{{.Request.URL.Path}} {{.Request.Header}} {{.Request.URL.Query}} {{.Request.FormValue "a"}}.`, head, result)
 		if strings.Count(line, "\n") != 1 || strings.ContainsAny(line, "\r\x1b\x00") {
 			t.Fatalf("%q", line)

@@ -171,7 +171,7 @@ type rawFields [2][]byte
 
 func (f rawFields) Each(yield func(name, value []byte) bool) { yield(f[0], f[1]) }
 
-// What a request costs where it is served, less the queue.
+// BenchmarkBegin measures the cost on the goroutine of a request, without the queue.
 func BenchmarkBegin(b *testing.B) {
 	for _, text := range []string{"", "{{.Request.Method}}"} {
 		b.Run(fmt.Sprintf("template=%.8s", text), func(b *testing.B) {
@@ -190,7 +190,8 @@ func BenchmarkBegin(b *testing.B) {
 	}
 }
 
-// Everything, the goroutine's part too, with never more lines than it can take.
+// BenchmarkBeginEndWrite measures the total cost, including the writing goroutine. The
+// queue never overflows.
 func BenchmarkBeginEndWrite(b *testing.B) {
 	for _, text := range []string{"", Preset, "{{.Request.Method}} {{.Request.RequestURI}} {{.Response.Code}}"} {
 		b.Run(fmt.Sprintf("template=%.8s", text), func(b *testing.B) {

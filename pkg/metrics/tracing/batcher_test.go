@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// numbered returns n spans that tell where they are in order.
+// numbered returns n spans. ChildSpanCount is the number of each span, beginning with
+// from.
 func numbered(from, n int) []SpanData {
 	spans := make([]SpanData, n)
 	for i := range spans {
@@ -64,7 +65,7 @@ func TestAFullBatchIsSentImmediately(t *testing.T) {
 		if n := len(k.spans()); n != 600 {
 			t.Errorf("%d spans, want 600", n)
 		}
-		b.addAll(numbered(600, 3)) // after a signal for a batch that was sent
+		b.addAll(numbered(600, 3)) // the signal for a full batch is from a batch that was already sent
 		time.Sleep(batchDelay - 1)
 		synctest.Wait()
 		if n := len(k.spans()); n != 600 {
@@ -81,7 +82,7 @@ func TestAFullBatchIsSentImmediately(t *testing.T) {
 	})
 }
 
-// hanging takes no batch before its context ends.
+// hanging is an exporter that blocks until its context ends.
 type hanging struct {
 	started chan struct{}
 	sizes   []int
@@ -104,7 +105,7 @@ func TestAHangingCollectorBlocksNothingAndDropsAreCounted(t *testing.T) {
 		var failures []error
 		tracer := newTracer(&Config{SamplingRate: 1, Failed: func(err error) { failures = append(failures, err) }}, h)
 		tracer.Start(nil).End(finished())
-		<-h.started // three spans are on their way
+		<-h.started // the exporter has three spans
 		start := time.Now()
 		const requests = 5000
 		var clients sync.WaitGroup
@@ -119,7 +120,7 @@ func TestAHangingCollectorBlocksNothingAndDropsAreCounted(t *testing.T) {
 		if took := time.Since(start); took != 0 {
 			t.Errorf("requests were held up for %v", took)
 		}
-		const room = maxQueued / 3 * 3 // a request leaves all its spans or none
+		const room = maxQueued / 3 * 3 // the spans of a request are queued all or not at all
 		if got := tracer.Dropped(); got != 3*requests-room {
 			t.Errorf("%d dropped, want %d", got, 3*requests-room)
 		}
@@ -157,7 +158,7 @@ func TestAHangingCollectorBlocksNothingAndDropsAreCounted(t *testing.T) {
 	})
 }
 
-// slow exports for as long as the test wants.
+// slow is an exporter whose export takes as long as the test sets.
 type slow struct {
 	kept
 	each time.Duration
@@ -177,7 +178,7 @@ func TestTheRestOfAFullBatchWaitsForMore(t *testing.T) {
 		start := time.Now()
 		b.add(&numbered(0, 1)[0])
 		time.Sleep(3 * time.Second)
-		b.add(&numbered(1, 1)[0]) // while the first is on its way
+		b.add(&numbered(1, 1)[0]) // while the exporter has the first span
 		b.addAll(numbered(2, maxBatch))
 		time.Sleep(time.Minute)
 		if err := b.close(t.Context()); err != nil {
@@ -198,7 +199,7 @@ func TestCloseSendsTheQueuedSpans(t *testing.T) {
 		s := &slow{each: time.Second}
 		b := newBatcher(s, nil)
 		b.add(&numbered(0, 1)[0])
-		time.Sleep(batchDelay + s.each/2) // on its way
+		time.Sleep(batchDelay + s.each/2) // now the exporter has the span
 		const more = maxQueued / 8
 		for i := range more {
 			b.addAll(numbered(1+8*i, 8))

@@ -25,7 +25,7 @@ var someone = otlp.Resource{
 	Namespace: "default", Service: "shop", Configuration: "shop", Revision: "shop-00001", Pod: "shop-00001-x", Version: "v1.2.3",
 }
 
-// send makes the spans of one request and sends them to endpoint.
+// send creates the spans of one request and sends them to endpoint.
 func send(t *testing.T, c Config, h *gate.TraceFields, x *gate.Record) (*Span, *Tracer) {
 	t.Helper()
 	c.Resource, c.Epoch = someone, epoch
@@ -41,7 +41,7 @@ func send(t *testing.T, c Config, h *gate.TraceFields, x *gate.Record) (*Span, *
 	return span, tracer
 }
 
-// seen is the content that a collector must have decoded.
+// seen is what a collector must have decoded.
 type seen struct {
 	trace, id, parent, name, kind string
 	from, to                      time.Time

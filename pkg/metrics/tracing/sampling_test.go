@@ -54,7 +54,7 @@ func TestTheSamplingRateIsApplied(t *testing.T) {
 				n++
 			}
 		}
-		if got := float64(n) / requests; got < rate-0.02 || got > rate+0.02 { // 12 standard deviations and more
+		if got := float64(n) / requests; got < rate-0.02 || got > rate+0.02 { // the tolerance is at least 12 standard deviations
 			t.Errorf("%v of requests sampled, want %v", got, rate)
 		}
 	}
@@ -92,7 +92,8 @@ var unsampledCases = map[string]*gate.TraceFields{
 	"malformed":   headers("traceparent", "junk", "b3", "junk", "X-B3-TraceId", "junk", "X-B3-SpanId", "junk"),
 }
 
-// rare lets nothing through in practice, and yet draws for each request.
+// rare is a sampling rate at which practically no request is sampled, but for which a
+// random decision is made for each request.
 const rare = 1e-15
 
 func TestAnUnsampledRequestAllocatesNothing(t *testing.T) {
@@ -126,7 +127,7 @@ func BenchmarkUnsampled(b *testing.B) {
 	}
 }
 
-// discard takes every span at once, so that some are dropped at most.
+// discard is an exporter that takes every span at once, so that few spans are dropped.
 type discard struct{}
 
 func (discard) Export(context.Context, []*SpanData) (int, error) { return 0, nil }

@@ -14,12 +14,12 @@ import (
 
 var epoch = time.Date(2026, 5, 4, 3, 2, 0, 0, time.UTC)
 
-// after is on the clock of exchanges, ms after the request arrived; at is the
-// same by the wall clock.
+// after returns the time ms milliseconds after the request arrived, on the clock of
+// exchanges. at returns the same time as wall-clock time.
 func after(ms int) time.Duration { return time.Second + time.Duration(ms)*time.Millisecond }
 func at(ms int) time.Time        { return epoch.Add(after(ms)) }
 
-// finished is a request that waited 2 ms and took the container 7 ms.
+// finished returns a request that waited 2 ms and spent 7 ms in the container.
 func finished() *gate.Record {
 	return &gate.Record{
 		Method: []byte("GET"), Target: []byte("/a/b?secret=1"), Host: []byte("app.example:8080"), Protocol: "HTTP/1.1",

@@ -8,8 +8,8 @@ import (
 	"go.opencensus.io/trace/tracestate"
 )
 
-// judged is what OpenCensus makes of a tracestate: its regular expressions, and
-// its count of members and keys.
+// judged returns what OpenCensus accepts of a tracestate. It uses the regular
+// expressions of OpenCensus, and its limits on members and keys.
 func judged(v string) string {
 	if len(v) > maxTracestate {
 		return ""
@@ -33,7 +33,7 @@ func judged(v string) string {
 	return strings.Join(members, ",")
 }
 
-// many is a tracestate of n members.
+// many returns a tracestate with n members.
 func many(n int) string {
 	var members []string
 	for i := range n {
@@ -104,8 +104,8 @@ func TestATracestateIsRecordedIfEveryMemberIsWellFormed(t *testing.T) {
 	}
 }
 
-// drawTracestate is of members that are mostly well-formed, so that every
-// length and every place of a fault comes up.
+// drawTracestate returns a random tracestate. Its members are mostly well-formed, so
+// that faults occur at every position and every length occurs.
 func drawTracestate(r *rand.Rand) string {
 	const anything = "az09_-*/@=, \t~!AZ.:\"\x1f\x7f\x80\xffé\n"
 	some := func(alphabet string, n int) string {
@@ -115,7 +115,7 @@ func drawTracestate(r *rand.Rand) string {
 		}
 		return string(b)
 	}
-	length := func(longest int) int { // at times on one side or the other of what may be
+	length := func(longest int) int { // sometimes just below or just above the limit
 		if r.IntN(12) == 0 {
 			return longest - 2 + r.IntN(4)
 		}

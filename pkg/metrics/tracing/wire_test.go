@@ -13,7 +13,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
-// messages is a collector that takes everything.
+// messages is a collector that accepts everything.
 type messages struct{ bytes.Buffer }
 
 func (m *messages) Send(_ context.Context, message []byte) ([]byte, error) {
@@ -25,7 +25,7 @@ func (*messages) Timeout() time.Duration { return otlp.RequestTimeout }
 
 func (*messages) Close() {}
 
-// fixed makes the spans of a request, whose ids are all given.
+// fixed returns the spans of a request with fixed ids.
 func fixed(t *testing.T, c SpanContext, above gate.SpanID, x *gate.Record) []*SpanData {
 	t.Helper()
 	k := new(kept)
@@ -36,7 +36,7 @@ func fixed(t *testing.T, c SpanContext, above gate.SpanID, x *gate.Record) []*Sp
 		t.Fatal(err)
 	}
 	spans := k.spans()
-	spans[1].SpanID = gate.SpanID{0, 2, 2} // wait's is drawn
+	spans[1].SpanID = gate.SpanID{0, 2, 2} // the id of the wait span is random
 	return spans
 }
 

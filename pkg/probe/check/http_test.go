@@ -298,13 +298,13 @@ func TestManyChecksDoNotAccumulateSockets(t *testing.T) {
 	if more := openFiles(t) - files; more > 50 {
 		t.Errorf("%d more open files after %d probes", more, probes)
 	}
-	// The peer closes first except when the machine stalls for 2 ms.
+	// The server closes first, except if the machine stalls for 2 ms.
 	if waits > probes/4 {
 		t.Errorf("%d sockets in TIME_WAIT after %d probes", waits, probes)
 	}
 }
 
-// timeWaits counts the sockets in TIME_WAIT whose one end is port.
+// timeWaits returns the number of sockets in TIME_WAIT that have port at one end.
 func timeWaits(t *testing.T, port int) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/net/tcp")
@@ -322,8 +322,8 @@ func timeWaits(t *testing.T, port int) int {
 }
 
 func TestHTTP2WithoutTLSIsDetectedAndRemembered(t *testing.T) {
-	// settingsFirst is a server that speaks only HTTP/2 and says so first, as
-	// gRPC servers do; otherwise it hangs up without a byte, as net/http does.
+	// settingsFirst: the server speaks only HTTP/2 and sends SETTINGS first, as gRPC
+	// servers do. Otherwise it closes the connection without a byte, as net/http does.
 	for _, settingsFirst := range []bool{true, false} {
 		t.Run(fmt.Sprintf("settings first %v", settingsFirst), func(t *testing.T) {
 			var old atomic.Int64
@@ -358,7 +358,8 @@ func TestHTTP2WithoutTLSIsDetectedAndRemembered(t *testing.T) {
 	}
 }
 
-// relay joins c, of which first was read, with a local port until both close.
+// relay forwards bytes between c and a local port until both close. The bytes first
+// were already read from c.
 func relay(c *net.TCPConn, first []byte, port int) {
 	up, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
 	if err != nil {
@@ -382,7 +383,7 @@ func TestARestartResetsTheDetectedProtocol(t *testing.T) {
 	if r := probeOnce(t, p); r.Cause.Kind != CauseRefused || p.h2c.Load() {
 		t.Errorf("result %+v, still HTTP/2: %v", r, p.h2c.Load())
 	}
-	// One that was not seen to refuse, but no longer speaks HTTP/2.
+	// A server that no longer speaks HTTP/2, although no refused connection was seen.
 	p = httpAt(checktest.ServeHTTP(t, checktest.Status(200), nil))
 	p.h2c.Store(true)
 	if r := probeOnce(t, p); r.Cause.Kind != CauseMalformed && r.Cause.Kind != CauseClosed && r.Cause.Kind != CauseReset {

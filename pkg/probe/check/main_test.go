@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// probeOnce runs one attempt with a fail-safe for a deadline.
+// probeOnce runs one check with a long deadline, which only ends a test that hangs.
 func probeOnce(t *testing.T, p Checker) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), checktest.FailSafe)
@@ -23,7 +23,7 @@ func probeOnce(t *testing.T, p Checker) Result {
 	return p.Check(ctx)
 }
 
-// probeBriefly is for servers that never answer.
+// probeBriefly runs one check with a short deadline, for servers that never respond.
 func probeBriefly(t *testing.T, p Checker) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -45,7 +45,7 @@ func path(to string) func(*HTTP) { return func(p *HTTP) { p.Path = to } }
 
 func addressOf(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 
-// openFiles counts this process's file descriptors.
+// openFiles returns the number of open file descriptors of this process.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	n := 0
