@@ -9,7 +9,7 @@ import (
 
 const okClose = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 
-// inFlight sends a GET and waits until it is with the container.
+// inFlight sends a GET and waits until the container has received it.
 func inFlight(t *testing.T, k *container, g *gate, path string) (*client, *peer) {
 	t.Helper()
 	c := dial(t, g)
@@ -17,7 +17,7 @@ func inFlight(t *testing.T, k *container, g *gate, path string) (*client, *peer)
 	return c, k.acceptFor(path)
 }
 
-// queued sends a GET that finds no free slot and waits until the gate has it.
+// queued sends a GET while no slot is free, and waits until the gate has queued it.
 func queued(t *testing.T, g *gate, path string) *client {
 	t.Helper()
 	c := dial(t, g)
@@ -134,7 +134,8 @@ func TestQueueMaxWaitLimitsTheTimeInTheQueue(t *testing.T) {
 	finish(w, k.acceptFor("/2"))
 }
 
-// queueDepth is the figure of a metrics page, whatever its labels; -1 = it has none.
+// queueDepth returns the queue depth on a metrics page, with any labels. It returns -1
+// if the page does not have it.
 func queueDepth(page map[string]float64) float64 {
 	for name, n := range page {
 		if strings.HasPrefix(name, "kn_serving_queue_depth") {
@@ -221,8 +222,8 @@ func TestTheSlotIsReleasedWhenAnUploadAfterAnEarlyResponseEnds(t *testing.T) {
 	finish(next, p)
 }
 
-// waitsFor waits for the next request and reports whether it arrives on this
-// connection; false means on a new one.
+// waitsFor waits for the next request. It returns true if the request arrives on this
+// connection, and false if it arrives on a new one.
 func (p *peer) waitsFor(k *container) (here bool) {
 	p.t.Helper()
 	eventually(p.t, "a request arrives", func() bool {

@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-// Containers begin to listen after a log-uniform random time between these.
+// Each container begins to listen after a random time between these two, with a
+// log-uniform distribution.
 const (
 	shortestStart = 50 * time.Millisecond
 	longestStart  = 5 * time.Second
@@ -45,7 +46,7 @@ func coldStarts(t *testing.T) int {
 type coldStart struct {
 	kind    string        // key of coldStartKinds
 	startup time.Duration // until the container listens
-	// Measured:
+	// Results of the measurement:
 	delay    time.Duration // from listening to the response to the prober or client
 	cpu      time.Duration // CPU time of the gate from its listening to that response
 	attempts int           // checks, including refused ones
@@ -53,8 +54,8 @@ type coldStart struct {
 	polled   polled        // measured by the poller, for probes
 }
 
-// coldStartKinds are the readiness probes, and the field lines of the request that
-// waits for the container: a prober's or a client's.
+// coldStartKinds are the readiness probes. Each has the field lines of the request that
+// waits for the container. It is the request of a prober or of a client.
 var coldStartKinds = map[string]struct {
 	probe  string
 	fields []string

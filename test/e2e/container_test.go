@@ -72,7 +72,8 @@ func (k *container) accept() *peer {
 	return &peer{end: newEnd(k.t, "container", c), conn: c}
 }
 
-// unseen fails if a request has reached the container that accept has not returned.
+// unseen fails if a request has reached the container and accept has not returned that
+// request.
 func (k *container) unseen(what string) {
 	k.t.Helper()
 	n, err := k.Counts()
@@ -92,8 +93,8 @@ func (p *peer) close()      { p.t.Helper(); must(p.t, p.conn.Close()) }
 func (p *peer) abort()      { p.t.Helper(); must(p.t, p.conn.Abort()) }
 func (p *peer) closeWrite() { p.t.Helper(); must(p.t, p.conn.CloseWrite()) }
 
-// awaitClose waits until the gate has closed or reset the connection, discards bytes sent
-// before, and returns when it ended.
+// awaitClose waits until the gate has closed or reset the connection. It discards bytes
+// that were sent before. It returns the time of the end.
 func (p *peer) awaitClose() time.Time {
 	p.t.Helper()
 	p.rest()

@@ -20,7 +20,7 @@ func (g costGate) reports(name string, want float64) {
 	eventually(g.t, name, func() bool { return figures(g.gate, g.page)[name] == want })
 }
 
-// admittedWith sends a request and returns both of its ends.
+// admittedWith sends a request. It returns the client's end and the container's end.
 func admittedWith(t *testing.T, k *container, g *gate, path string, fields ...string) (*client, *peer) {
 	t.Helper()
 	c := dial(t, g)

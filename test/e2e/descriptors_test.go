@@ -95,8 +95,8 @@ func TestRequestsWaitForAConnectionWhenDescriptorsRunOut(t *testing.T) {
 	all.Wait()
 }
 
-// Many idle connections, to the serving port or to a side port, do not prevent side
-// ports from responding; many to a side port do not delay traffic.
+// Many idle connections to the serving port or to a side port must not prevent side
+// ports from responding. Many connections to a side port must not delay traffic.
 func TestSidePortsRespondWhenClientsExhaustTheDescriptors(t *testing.T) {
 	t.Parallel()
 	const health = "GET /health/alive HTTP/1.1\r\nHost: h\r\n\r\n"

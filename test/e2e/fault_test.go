@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// speaksHTTP1 makes the container prove that it speaks HTTP/1. While the protocol
-// is unknown, a close without a byte may mean that it speaks only HTTP/2.
+// speaksHTTP1 makes the container respond over HTTP/1 once. While the gate does not
+// know the protocol, a close without a byte may mean that the container speaks only
+// HTTP/2.
 func speaksHTTP1(c *client, k *container) {
 	c.t.Helper()
 	c.send(request("GET", "/first"))

@@ -10,7 +10,8 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// testTimeout bounds every wait. It is only a fail-safe.
+// testTimeout ends every wait of a test that hangs. No test result depends on its
+// value.
 const testTimeout = 2 * time.Minute
 
 // gate is a running gate. Its cleanup fails the test if it died or reported a

@@ -120,7 +120,8 @@ func (g *gate) peakMemory() func() int64 {
 	}
 }
 
-// growsLess logs a growth of memory and, except in race builds, checks its limit.
+// growsLess logs by how much memory has grown. Except in race builds, it fails if the
+// growth is above the limit.
 func growsLess(t *testing.T, what string, got, limit int64) {
 	t.Helper()
 	t.Logf("%s: memory grew by %d KiB", what, got>>10)

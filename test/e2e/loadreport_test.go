@@ -85,7 +85,7 @@ func TestALoadReportOfTheContainerIsMergedAndNeverRepeated(t *testing.T) {
 	}
 }
 
-// withoutRates removes what depends on the time between two requests.
+// withoutRates removes the values that depend on the time between two requests.
 func withoutRates(report string) string {
 	var kept []string
 	for _, pair := range strings.Split(report, ",") {

@@ -56,7 +56,7 @@ func (p logPipe) on(log string) streams {
 var logLabels = map[string]string{"stdout": "request", "stderr": "gate"}
 
 // startTalkativeGate starts a gate that writes a line per request to both logs. dropped
-// reads how many of one log were dropped.
+// returns how many lines of one log were dropped.
 func startTalkativeGate(t *testing.T, s streams, k *container) (g *gate, dropped func(log string) float64) {
 	t.Helper()
 	port := freePort(t)
