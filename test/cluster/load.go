@@ -230,8 +230,8 @@ func overHTTP1(address, host string, k Kind) func() error {
 		if err != nil {
 			return err
 		}
-		err = Check(answer, want)
-		ended = err != nil || answer.Close
+		err = Check(response, want)
+		ended = err != nil || response.Close
 		return err
 	}
 }
@@ -252,6 +252,6 @@ func overHTTP2(address, host string, k Kind) func() error {
 			response.Body.Close()
 			return errors.New(response.Proto)
 		}
-		return Check(answer, want)
+		return Check(response, want)
 	}
 }

@@ -20,7 +20,7 @@ type block struct {
 }
 
 // languages are the allowed languages of code fences.
-var languages = []string{"sh", "go", "yaml", "json", "ini", "dockerfile", "text"}
+var languages = []string{"sh", "go", "yaml", "json", "ini", "dockerfile", "js", "text"}
 
 var (
 	mark      = regexp.MustCompile(`^<!-- (run|until|not run)\b(.*) -->$`)
