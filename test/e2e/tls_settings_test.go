@@ -171,8 +171,10 @@ func TestTheGateUsesTLSToTheContainer(t *testing.T) {
 	}()
 	c.response("POST").is(200, body)
 	must(t, <-sent)
-	if n := len(dials); n != 1 {
-		t.Errorf("%d handshakes with the container for requests one after the other", n)
+	// A POST is not sent on a connection with unread bytes, such as a session ticket that
+	// arrives after the handshake; so some of the ten requests may need another one.
+	if n := len(dials); n > 4 {
+		t.Errorf("%d handshakes with the container for ten requests one after the other", n)
 	}
 	gone := dial(t, g)
 	gone.send(request("GET", "/slow"))
