@@ -91,7 +91,9 @@ func TestRequestsAtTheFreezeAreExecutedExactlyOnce(t *testing.T) {
 
 func TestADrainThawsTheApplication(t *testing.T) {
 	t.Parallel()
-	g := startGateThatFreezes(t, "IDLE_STOP=50ms", "DRAIN_QUIET_SECONDS=0")
+	// With the default probe, the idle time begins when the application listens: by then
+	// it handles signals.
+	g := startGateThatFreezes(t, "IDLE_STOP=50ms", "DRAIN_QUIET_SECONDS=0", "SERVING_READINESS_PROBE=")
 	g.freezes(1)
 	g.signal(syscall.SIGTERM)
 	g.ends(applicationExit)

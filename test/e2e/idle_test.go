@@ -199,10 +199,10 @@ func TestARequestThatArrivesDuringTheStopWaitsForTheNextProcess(t *testing.T) {
 func TestTunnelsAndStreamsKeepAnApplicationAwake(t *testing.T) {
 	t.Parallel()
 	g := startGateWithApplication(t, "IDLE_STOP=50ms")
-	first := g.fetch("/pid")
 	stream := dial(t, g)
 	stream.send(request("GET", "/hold"))
 	stream.head()
+	first := g.fetch("/pid")
 	time.Sleep(200 * time.Millisecond)
 	tunnel := dial(t, g)
 	tunnel.send(request("GET", "/tunnel", "Connection: Upgrade", "Upgrade: x"))
