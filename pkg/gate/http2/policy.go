@@ -19,7 +19,7 @@ import "time"
 //	maxUpstreamHead         1 MiB      h2.Reader, h2.Decoder     RST_STREAM ENHANCE_YOUR_CALM
 //	maxResets               100        upConn.resets             no new streams on the connection
 //	maxConnects             8          Dial.Opened               502
-//	maxExclusive            256        upConn.sharing            connections are shared
+//	maxExclusive            256        upConn.sharing, Dialer    connections are shared
 //	maxLingerBytes          1 MiB      lingering.discarded       the connection is closed
 //
 // Receive windows (RFC 9113 section 5.2), in bytes:
@@ -88,6 +88,7 @@ const (
 	livenessTimeout     = int64(15 * time.Second)       // time without a byte after which a PING is sent, and maximum time until its acknowledgement
 	trimAfter           = int64(10 * time.Second)       // time after which idle connections beyond maxIdleConns are closed
 	creditTimeout       = int64(20 * time.Millisecond)  // time after which a connection with an exhausted window is avoided
+	exclusiveWait       = int64(50 * time.Millisecond)  // maximum wait for a connection that is being opened
 	trailersWait        = int64(time.Second)
 	trailersRecent      = int64(10 * time.Second)
 	lingerTimeout       = int64(time.Second)      // maximum time after the client has acknowledged all bytes

@@ -43,14 +43,18 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 	}
 	var c *upConn
 	if x.Dial.Attempt == nil {
-		var preferNew bool
+		var preferNew, wait bool
 		if p.needsExclusive(x) {
-			c, preferNew = p.chooseExclusive(x)
+			c, preferNew, wait = p.chooseExclusive(x)
 		} else {
 			c, preferNew = p.choose(x)
 		}
 		if c != nil && !(preferNew && p.dialer.CanOpenExtra()) {
 			return p.assign(c, x)
+		}
+		if wait {
+			p.streamQueue.Add(x)
+			return nil, now + exclusiveWait, gate.Undecided
 		}
 		if p.dialer.Enqueue(x) {
 			return nil, 0, gate.Undecided
@@ -85,7 +89,7 @@ func (p *Pool) choose(x *exchange.Exchange) (c *upConn, preferNew bool) {
 		if !o.acceptsStreams() {
 			continue
 		}
-		if body && (o.starved() || !o.uploads.admits(x)) {
+		if body && o.mayBlock(x) {
 			contended = o
 			continue
 		}
@@ -107,6 +111,10 @@ func (p *Pool) choose(x *exchange.Exchange) (c *upConn, preferNew bool) {
 	}
 	return c, light == 0
 }
+
+// mayBlock reports whether other uploads have exhausted the connection window, or may do
+// so, and would block the body of x.
+func (c *upConn) mayBlock(x *exchange.Exchange) bool { return c.starved() || !c.uploads.admits(x) }
 
 // sendsData reports whether x sends DATA, which needs the connection window.
 func sendsData(x *exchange.Exchange) bool {

@@ -15,7 +15,8 @@ import (
 // After the trailers it sends a PING, and opens no stream on the connection until the
 // container has acknowledged that PING.
 //
-//   - A request that announces trailers gets a connection without other streams.
+//   - A request that announces trailers gets a connection without other streams, up
+//     to maxExclusive such connections. Further requests share connections.
 //   - For trailersRecent after unannounced trailers, every request whose body has
 //     no length also gets a connection without other streams, except gRPC calls.
 //   - Trailers on a shared connection wait up to trailersWait for the other streams
@@ -46,19 +47,36 @@ func (p *Pool) needsExclusive(x *exchange.Exchange) bool {
 }
 
 // chooseExclusive is choose for an exchange that needs a connection without other
-// streams.
-func (p *Pool) chooseExclusive(x *exchange.Exchange) (c *upConn, preferNew bool) {
-	n := 0
+// streams. Beyond maxExclusive, it shares exclusive connections too, and opens another
+// one only if all may block x. wait means that a connection is being opened that x may
+// be able to share.
+func (p *Pool) chooseExclusive(x *exchange.Exchange) (c *upConn, preferNew, wait bool) {
+	n := p.dialer.Connecting()
+	var fewest *upConn // the exclusive connection with the fewest streams
 	for _, o := range p.conns {
 		if o.acceptsStreams() && len(o.table.open) == 0 {
-			return o, false
+			return o, false, false
 		}
-		if o.sharing != shared {
-			n++
+		if o.sharing == shared {
+			continue
+		}
+		n++
+		if o.sharing == exclusive && o.hasStreamSlot() && !o.mayBlock(x) && (fewest == nil || len(o.table.open) < len(fewest.table.open)) {
+			fewest = o
 		}
 	}
 	c, _ = p.choose(x)
-	return c, n < maxExclusive
+	switch {
+	case n < maxExclusive:
+		return c, true, false
+	case c != nil && !c.mayBlock(x):
+		return c, false, false
+	case fewest != nil:
+		return fewest, false, false
+	case p.dialer.Connecting() > 0:
+		return nil, false, true
+	}
+	return c, true, false
 }
 
 // Finish implements exchange.Sink. A tunnel must be open before its end can be sent.

@@ -317,3 +317,48 @@ func TestClosingAConnectionDiscardsItsWaitingTrailers(t *testing.T) {
 		}
 	}
 }
+
+// Each request announces trailers. The container ends none of them before all have
+// arrived.
+func TestRequestsWithAnnouncedTrailersShareConnectionsBeyondTheLimit(t *testing.T) {
+	const clients, each = 3, 200
+	begun, release := make(chan struct{}, clients*each), make(chan struct{})
+	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
+		switch f := f.(type) {
+		case *http2.MetaHeadersFrame:
+			if field(f, ":path") == "/" {
+				begun <- struct{}{}
+				go func() {
+					<-release
+					p.respond(f.StreamID, "")
+				}()
+			}
+		case *http2.PingFrame:
+			_ = p.do(func() error { return p.WritePing(true, f.Data) })
+		}
+		return true
+	})
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	type call struct {
+		c  *client
+		id uint32
+	}
+	var calls []call
+	for range clients {
+		c := r.dial()
+		for range each {
+			calls = append(calls, call{c, c.open(false, request("POST", "/", "trailer", "x-end")...)})
+		}
+	}
+	for range calls {
+		testkit.Receive(t, "a request at the container", begun)
+	}
+	if n := up.conns.Load(); n < maxExclusive || n > maxExclusive+clients {
+		t.Errorf("%d connections, want at most %d, and one for each client connection", n, maxExclusive)
+	}
+	close(release)
+	for _, e := range calls {
+		e.c.trailers(e.id, "x-end", "yes")
+		e.c.want(e.id, "200", "")
+	}
+}

@@ -91,12 +91,15 @@ func (p *Pool) open(conn *upstream.Conn) *upConn {
 }
 
 // acceptsStreams reports whether another stream can be opened.
-func (c *upConn) acceptsStreams() bool {
+func (c *upConn) acceptsStreams() bool { return c.sharing == shared && c.hasStreamSlot() }
+
+// hasStreamSlot reports whether the limits of the connection allow another stream.
+func (c *upConn) hasStreamSlot() bool {
 	limit := min(c.settings.MaxConcurrentStreams, maxStreamsUpstream)
 	if !c.proven {
 		limit = min(c.pool.maxConcurrent, unprovenStreams)
 	}
-	return c.live && !c.draining && c.sharing == shared && len(c.table.open) < int(limit) && !c.ids.Exhausted()
+	return c.live && !c.draining && len(c.table.open) < int(limit) && !c.ids.Exhausted()
 }
 
 // starved reports whether the connection window has been exhausted for creditTimeout

@@ -62,6 +62,7 @@ type Dialer struct {
 	target     loop.Target
 	queue      exchange.WaitQueue // exchanges that wait for a descriptor
 	open       int                // number of open connections, including those being established
+	connecting int                // number of connections being established
 	share      int                // number of connections guaranteed to the loop; further ones need a descriptor of the budget
 	attempts   uint32             // number of attempts to open a connection
 	awaiting   bool               // a descriptor has been requested from the budget
@@ -91,6 +92,9 @@ func (d *Dialer) Attempts() uint32 { return d.attempts }
 
 // Open returns the number of connections, including those being established.
 func (d *Dialer) Open() int { return d.open }
+
+// Connecting returns the number of connections being established.
+func (d *Dialer) Connecting() int { return d.connecting }
 
 // FirstWaiting returns the exchange that has waited longest for a descriptor; nil =
 // none.
@@ -164,6 +168,7 @@ func (d *Dialer) Connect(x *exchange.Exchange, now int64, protocols ...string) R
 	}
 	c.hasDescriptor = true
 	d.attempts++
+	d.connecting++
 	x.Dial.Attempt = c
 	return d.continueAttempt(x, c, now, protocols)
 }
@@ -199,6 +204,7 @@ func (d *Dialer) continueAttempt(x *exchange.Exchange, c *Conn, now int64, proto
 			return Result{Next: c.handshakeDeadline}
 		}
 	}
+	d.connecting--
 	x.Dial.Attempt = nil
 	return Result{Conn: c}
 }
@@ -286,6 +292,7 @@ func (d *Dialer) await(now int64) {
 // Cancel cancels the connection attempt of x.
 func (d *Dialer) Cancel(x *exchange.Exchange) {
 	if c, ok := x.Dial.Attempt.(*Conn); ok {
+		d.connecting--
 		x.Dial.Attempt = nil
 		c.Close()
 	}
