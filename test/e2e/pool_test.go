@@ -2,9 +2,13 @@ package e2e
 
 import (
 	"fmt"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/atomic"
 )
 
 func TestAConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
@@ -278,5 +282,55 @@ func TestConcurrentResponsesReachTheirRequests(t *testing.T) {
 		for i, c := range clients {
 			c.response("GET").is(200, fmt.Sprintf("/%d/%d", round, i))
 		}
+	}
+}
+
+// Requests that announce trailers get connections of their own over HTTP/2, too.
+func TestMostConnectionsToTheContainerAreClosedAfterABurst(t *testing.T) {
+	t.Parallel()
+	const burst = 100
+	for _, x := range []struct {
+		protocol string
+		speak    func(*http.Protocols, bool)
+		kept     int64
+	}{{"http1", (*http.Protocols).SetHTTP1, 64}, {"h2c", (*http.Protocols).SetUnencryptedHTTP2, 4}} {
+		t.Run(x.protocol, func(t *testing.T) {
+			t.Parallel()
+			var open, requests atomic.Int64
+			all := make(chan struct{})
+			g := gateBefore(t, func(l net.Listener) {
+				s := &http.Server{ErrorLog: quiet, Protocols: new(http.Protocols)}
+				x.speak(s.Protocols, true)
+				s.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+					if requests.Inc() == burst {
+						close(all)
+					}
+					<-all
+				})
+				s.ConnState = func(_ net.Conn, state http.ConnState) {
+					switch state {
+					case http.StateNew:
+						open.Inc()
+					case http.StateClosed:
+						open.Dec()
+					}
+				}
+				_ = s.Serve(l)
+			}, "UPSTREAM_PROTOCOL="+x.protocol, "THREADS=1")
+			var clients []*client
+			for range burst {
+				c := dial(t, g)
+				defer c.close()
+				c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nTransfer-Encoding: chunked\r\nTrailer: X-End\r\n\r\n0\r\nX-End: yes\r\n\r\n")
+				clients = append(clients, c)
+			}
+			for _, c := range clients {
+				c.response("POST").is(200, "")
+			}
+			if n := open.Load(); n < burst {
+				t.Errorf("%d connections for %d concurrent requests", n, burst)
+			}
+			eventually(t, fmt.Sprintf("at most %d connections", x.kept), func() bool { return open.Load() <= x.kept })
+		})
 	}
 }

@@ -129,6 +129,9 @@ func (p *Pool) put(u *upConn) {
 	u.sock.SetHandler(u)
 	p.idle = append(p.idle, u)
 	u.poolIndex = int32(len(p.idle))
+	if len(p.idle) > minIdleUpstreams {
+		p.worker.Loop.ScheduleTrim()
+	}
 	p.dialer.WakeFirst()
 }
 
@@ -144,8 +147,8 @@ func (p *Pool) take(u *upConn) {
 }
 
 // trim closes connections that have been idle for trimIdleTime, except
-// minIdleUpstreams.
-func (p *Pool) trim() {
+// minIdleUpstreams. It returns whether more may have to be closed later.
+func (p *Pool) trim() (again bool) {
 	now := p.worker.Loop.Now()
 	n := 0
 	for n < len(p.idle)-minIdleUpstreams && now-p.idle[n].idleSince > trimIdleTime {
@@ -159,4 +162,5 @@ func (p *Pool) trim() {
 	for i, u := range p.idle {
 		u.poolIndex = int32(i) + 1
 	}
+	return len(p.idle) > minIdleUpstreams
 }

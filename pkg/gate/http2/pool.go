@@ -269,15 +269,17 @@ func (p *Pool) reclaimable() (since int64, reclaim func()) {
 	return c.lastReadAt, func() { c.retire(h2.NoError, gate.UpstreamClosed) }
 }
 
-// trim closes connections that have been idle for long.
-func (p *Pool) trim() {
+// trim closes connections that have been idle for trimAfter, except maxIdleConns. It
+// returns whether more may have to be closed later.
+func (p *Pool) trim() (again bool) {
 	for idle, _ := p.Idle(); idle > maxIdleConns; idle-- {
 		c := p.longestIdle()
 		if c == nil || p.eng.loop.Now()-c.lastReadAt < trimAfter {
-			return
+			return c != nil
 		}
 		c.retire(h2.NoError, gate.UpstreamClosed)
 	}
+	return false
 }
 
 func (p *Pool) longestIdle() (c *upConn) {

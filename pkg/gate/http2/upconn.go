@@ -450,6 +450,9 @@ func (c *upConn) streamEnded() {
 		c.abort(gate.UpstreamClosed)
 		return
 	}
+	if len(c.table.open) == 0 && len(c.pool.conns) > maxIdleConns {
+		c.eng.loop.ScheduleTrim()
+	}
 	c.endSharing()
 	c.pool.streamQueue.WakeAll()
 	c.pool.dialer.WakeFirst()

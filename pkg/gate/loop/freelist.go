@@ -52,9 +52,8 @@ func (s *FreeList[T]) Put(x *T) bool {
 		return false
 	}
 	s.items = append(s.items, x)
-	if s.loop.trimAt == 0 && len(s.items) > s.minFree {
-		s.loop.trimAt = s.loop.now + trimPeriod
-		s.loop.freeLists.beginPeriod()
+	if len(s.items) > s.minFree {
+		s.loop.ScheduleTrim()
 	}
 	return true
 }
@@ -102,15 +101,23 @@ type trimmable interface {
 type freeLists struct {
 	lists        []trimmable
 	trimAt       int64 // when to trim; 0 = never
-	onTrim       func(collect bool)
+	onTrim       func(collect bool) (again bool)
 	garbage      int  // bytes that became garbage since the last collection
 	garbageAdded bool // during this period
 }
 
-// OnTrim sets a function that is called on the loop after objects have been discarded, so
-// that other caches can be trimmed too. collect reports that enough garbage has
-// accumulated for a collection. Call OnTrim before Run.
-func (s *freeLists) OnTrim(f func(collect bool)) { s.onTrim = f }
+// OnTrim sets a function that is called on the loop at each trim, to trim other caches
+// too. collect reports that enough garbage has accumulated for a collection. If f returns
+// true, another trim follows after a trimPeriod. Call OnTrim before Run.
+func (s *freeLists) OnTrim(f func(collect bool) (again bool)) { s.onTrim = f }
+
+// ScheduleTrim schedules a trim after a trimPeriod, unless one is scheduled already.
+func (l *Loop) ScheduleTrim() {
+	if l.trimAt == 0 {
+		l.trimAt = l.now + trimPeriod
+		l.freeLists.beginPeriod()
+	}
+}
 
 // AddGarbage records that n bytes outside of free lists have become garbage. A collection
 // follows when no garbage has been added for a whole period. Under load none is needed,
@@ -118,9 +125,8 @@ func (s *freeLists) OnTrim(f func(collect bool)) { s.onTrim = f }
 func (l *Loop) AddGarbage(n int) {
 	l.garbage += n
 	l.garbageAdded = true
-	if l.trimAt == 0 && l.garbage >= minCollectBytes {
-		l.trimAt = l.now + trimPeriod
-		l.freeLists.beginPeriod()
+	if l.garbage >= minCollectBytes {
+		l.ScheduleTrim()
 	}
 }
 
@@ -146,10 +152,8 @@ func (s *freeLists) trim(now int64) {
 		s.garbage, garbage = 0, false
 	}
 	s.garbageAdded = false
-	if s.trimAt = 0; s.beginPeriod() || garbage {
+	again := s.onTrim != nil && s.onTrim(collect)
+	if s.trimAt = 0; s.beginPeriod() || garbage || again {
 		s.trimAt = now + trimPeriod
-	}
-	if (n > 0 || collect) && s.onTrim != nil {
-		s.onTrim(collect)
 	}
 }

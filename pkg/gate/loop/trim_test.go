@@ -55,6 +55,23 @@ func TestUnusedObjectsOfABurstAreDiscarded(t *testing.T) {
 	})
 }
 
+func TestATrimIsRepeatedAsLongAsACacheNeedsIt(t *testing.T) {
+	l := startLoop(t)
+	trims := 0
+	on(t, l, func() {
+		l.OnTrim(func(bool) bool { trims++; return trims < 3 })
+		l.ScheduleTrim()
+	})
+	for range 5 {
+		endPeriod(t, l)
+	}
+	on(t, l, func() {
+		if trims != 3 || l.trimAt != 0 {
+			t.Errorf("%d trims, next at %d; want 3 and none", trims, l.trimAt)
+		}
+	})
+}
+
 func TestUsedObjectsAreNotDiscarded(t *testing.T) {
 	l := startLoop(t)
 	s, _ := newFreeList(t, l)
@@ -80,11 +97,12 @@ func TestFreeListsAreBounded(t *testing.T) {
 	})
 }
 
-func collectionsOf(n *int) func(bool) {
-	return func(collect bool) {
+func collectionsOf(n *int) func(bool) bool {
+	return func(collect bool) bool {
 		if collect {
 			*n++
 		}
+		return false
 	}
 }
 

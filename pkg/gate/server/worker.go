@@ -28,7 +28,7 @@ type Worker struct {
 	listeners    []*listener
 	tls          tlsConns
 	idle         idleSources
-	trims        []func()
+	trims        []func() (again bool)
 	date         []byte
 	dateSecond   int64
 }
@@ -83,8 +83,9 @@ func (w *Worker) ReportPanic(v any) {
 	}
 }
 
-// OnTrim adds a function to call when the loop trims its free lists.
-func (w *Worker) OnTrim(f func()) { w.trims = append(w.trims, f) }
+// OnTrim adds a function to call when the loop trims its free lists. It returns whether
+// it must be called again.
+func (w *Worker) OnTrim(f func() (again bool)) { w.trims = append(w.trims, f) }
 
 // Date returns the value of the Date field. It is formatted once a second.
 func (w *Worker) Date() []byte {
@@ -118,12 +119,13 @@ func (w *Worker) closeListeners() {
 	w.listeners = nil
 }
 
-// trim releases memory after a burst.
-func (w *Worker) trim(collect bool) {
+// trim releases memory and idle connections after a burst.
+func (w *Worker) trim(collect bool) (again bool) {
 	for _, f := range w.trims {
-		f()
+		again = f() || again
 	}
 	if collect {
 		w.Loop.FreeMemory()
 	}
+	return again
 }
