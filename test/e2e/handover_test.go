@@ -177,7 +177,7 @@ func TestAnUpgradeOfAGateWithAnApplicationIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnUpgradeByAnotherUserIsRefused(t *testing.T) {
+func TestADrainOrUpgradeByAnotherUserIsRefused(t *testing.T) {
 	t.Parallel()
 	if syscall.Geteuid() != 0 {
 		t.Skip("needs root to become another user")
@@ -185,12 +185,17 @@ func TestAnUpgradeByAnotherUserIsRefused(t *testing.T) {
 	k := startContainer(t)
 	name := fmt.Sprintf("@queuegate-e2e-%d", freePort(t))
 	g := startGate(t, k, "DRAIN_SOCKET="+name)
-	other := dialAs(t, 65534, name)
-	_, err := io.WriteString(other, "upgrade\n")
-	must(t, err)
-	line, err := bufio.NewReader(other).ReadString('\n')
-	if err != nil || !strings.Contains(line, "it runs as user 65534") {
-		t.Errorf("%q, %v", line, err)
+	for _, word := range []string{"drain", "upgrade"} {
+		other := dialAs(t, 65534, name)
+		_, err := io.WriteString(other, word+"\n")
+		must(t, err)
+		line, err := bufio.NewReader(other).ReadString('\n')
+		if err != nil || !strings.Contains(line, "it runs as user 65534") {
+			t.Errorf("%s: %q, %v", word, line, err)
+		}
+		eventually(t, "a line in the log", func() bool {
+			return strings.Contains(g.Stderr.String(), word+" is refused: it runs as user 65534")
+		})
 	}
 	finish(inFlight(t, k, g, "/"))
 }

@@ -15,17 +15,20 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // The protocol of the drain socket: the caller sends a line that requests the drain.
 // The gate sends a line when it has begun, at each interval while it continues, and
-// when no request is open. `queue upgrade` sends another line (handover.go).
+// when no request is open. A caller of another user gets one line with the reason of the
+// refusal. `queue upgrade` sends another line (handover.go).
 const (
-	drainAsked = "drain\n"
-	drainGoing = "draining\n"
-	drainDone  = "drained\n"
+	drainAsked   = "drain\n"
+	drainGoing   = "draining\n"
+	drainDone    = "drained\n"
+	drainRefused = "refused: " // and the reason
 )
 
 const (
@@ -47,6 +50,7 @@ const (
 // drainSocket is the Unix socket through which `queue drain` and `queue upgrade` reach the
 // gate.
 type drainSocket struct {
+	log     *zap.Logger
 	ln      net.Listener
 	upgrade func(conn *net.UnixConn)
 	callers sync.WaitGroup // accept and all callers
@@ -61,7 +65,7 @@ func (a *App) openDrainSocket() (*drainSocket, error) {
 	if ln, err := a.sockets.InheritedDrain(path); err != nil {
 		return nil, fmt.Errorf("opening the drain socket (DRAIN_SOCKET=%q): %w", path, err)
 	} else if ln != nil {
-		return &drainSocket{ln: ln, upgrade: a.handover.offer}, nil
+		return &drainSocket{log: log, ln: ln, upgrade: a.handover.offer}, nil
 	}
 	if !strings.HasPrefix(path, "@") {
 		if err := prepareSocketPath(path); err != nil {
@@ -77,7 +81,7 @@ func (a *App) openDrainSocket() (*drainSocket, error) {
 		return nil, fmt.Errorf("opening the drain socket (DRAIN_SOCKET=%q): %w", path, err)
 	}
 	a.sockets.AddDrain(ln.(*net.UnixListener))
-	return &drainSocket{ln: ln, upgrade: a.handover.offer}, nil
+	return &drainSocket{log: log, ln: ln, upgrade: a.handover.offer}, nil
 }
 
 // start begins to accept callers.
@@ -144,6 +148,11 @@ func (s *drainSocket) answer(conn net.Conn, d *exchange.Drain) {
 	if err != nil || word != drainAsked {
 		return
 	}
+	if pid, reason := checkUser(conn); reason != "" {
+		s.log.Warn("a drain is refused: "+reason, zap.Int("pid", pid))
+		tell(conn, drainRefused+reason+"\n")
+		return
+	}
 	d.Start()
 	ticker := time.NewTicker(drainInterval)
 	defer ticker.Stop()
@@ -160,6 +169,30 @@ func (s *drainSocket) answer(conn net.Conn, d *exchange.Drain) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// checkUser returns the process number of the caller, and why it may neither drain nor
+// upgrade the gate: it runs neither as the gate's user nor as root.
+func checkUser(conn net.Conn) (pid int, reason string) {
+	c, ok := conn.(syscall.Conn)
+	if !ok { // not a socket
+		return 0, ""
+	}
+	var peer *unix.Ucred
+	raw, err := c.SyscallConn()
+	if err == nil {
+		cerr := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+		if cerr != nil {
+			err = cerr
+		}
+	}
+	switch {
+	case err != nil:
+		return 0, "its user cannot be determined: " + err.Error()
+	case peer.Uid != 0 && int(peer.Uid) != os.Geteuid():
+		return int(peer.Pid), fmt.Sprintf("it runs as user %d: want the user of the gate (%d) or root", peer.Uid, os.Geteuid())
+	}
+	return int(peer.Pid), ""
 }
 
 func tell(conn net.Conn, line string) bool {
@@ -203,6 +236,8 @@ func awaitDrain(conn net.Conn) error {
 		case line == drainDone:
 			return nil
 		case line == drainGoing:
+		case strings.HasPrefix(line, drainRefused):
+			return errors.New("the gate has refused this process: " + strings.TrimSpace(strings.TrimPrefix(line, drainRefused)))
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return fmt.Errorf("the gate sent nothing for %v", drainSilence)
 		case err != nil:

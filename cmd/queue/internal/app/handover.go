@@ -3,7 +3,6 @@ package app
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/sockets"
 )
@@ -91,27 +89,18 @@ func (h *handover) offer(conn *net.UnixConn) {
 
 // check returns the process number of the peer, and why it may not have the sockets.
 func (h *handover) check(conn *net.UnixConn) (pid int, reason string) {
-	var peer *unix.Ucred
-	raw, err := conn.SyscallConn()
-	if err == nil {
-		cerr := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-		if cerr != nil {
-			err = cerr
-		}
-	}
+	pid, reason = checkUser(conn)
 	switch {
-	case err != nil:
-		return 0, "its user cannot be determined: " + err.Error()
-	case peer.Uid != 0 && int(peer.Uid) != os.Geteuid():
-		return int(peer.Pid), fmt.Sprintf("it runs as user %d: want the user of the gate (%d) or root", peer.Uid, os.Geteuid())
+	case reason != "":
+		return pid, reason
 	case h.app.cfg.Application != nil:
-		return int(peer.Pid), "the gate has started its application (queue -- COMMAND), which would end with it; restart the gate instead"
+		return pid, "the gate has started its application (queue -- COMMAND), which would end with it; restart the gate instead"
 	case os.Getpid() == 1:
-		return int(peer.Pid), "the gate is process 1, and its container would end with it; replace the container instead"
+		return pid, "the gate is process 1, and its container would end with it; replace the container instead"
 	case h.app.gate.Drain.Active():
-		return int(peer.Pid), "the gate is draining"
+		return pid, "the gate is draining"
 	}
-	return int(peer.Pid), ""
+	return pid, ""
 }
 
 // awaitReady waits until the successor is ready. It returns false if the successor ends

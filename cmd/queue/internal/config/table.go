@@ -218,7 +218,7 @@ func drainRows(c *Config) []row {
 		{"IDLE_WAKE_BY_PROBES", "idle-wake-by-probes", "false", yesNo.at(&c.IdleWakeByProbes),
 			"A readiness probe wakes the sleeping application, as a request does, and waits for its readiness."},
 		{"DRAIN_SOCKET", "drain-socket", "@queuegate", socket.at(&c.DrainSocket),
-			"Unix socket through which \"queue drain\" and \"queue upgrade\" reach the gate. An abstract one (@name) needs no writable file system, and belongs to the pod."},
+			"Unix socket through which \"queue drain\" and \"queue upgrade\" reach the gate. An abstract one (@name) needs no writable file system, and belongs to the pod. The gate serves only its own user and root."},
 	}
 }
 
