@@ -342,9 +342,9 @@ func (a *Controller) acquireSlow(w *Waiter) Decision {
 	return decision
 }
 
-// acquireLocked is Acquire under the lock. The caller must make the returned calls after
-// it unlocks mu. They notify the waiter that w replaced in the queue, and waiters that
-// were held up by it.
+// acquireLocked is Acquire under the lock. After it unlocks mu, the caller must make the
+// returned Notify calls: for the waiter that w replaced, and for waiters that the quota now
+// admits.
 func (a *Controller) acquireLocked(w *Waiter) (Decision, notices) {
 	b := a.current()
 	if b.isMetered() {
@@ -415,7 +415,9 @@ func (a *Controller) withdraw(w *Waiter) (withdrawn bool, calls notices) {
 		a.word.Sub(oneWaiting)
 		w.reject()
 		if a.current().isMetered() {
-			calls = a.grantMetered() // w may have held up others: it was next in order and needed more units
+			// If w was first in the queue, it may have needed more units than the waiters
+			// behind it.
+			calls = a.grantMetered()
 		}
 		return true, calls
 	case waiterShed, waiterExpired:
@@ -546,7 +548,10 @@ func (a *Controller) setBounds(update func(bounds) bounds) (calls notices) {
 		a.fair = newFairQueue(a.clock, a.quota.costLimit > 0)
 	}
 	if b&shedStandingBit != 0 && a.current()&shedStandingBit == 0 {
-		a.standing.began(a.clock()) // requests queued until now have no time of arrival; when the window ends they are older than it
+		// Waiters queued before this change have no time of arrival and count as old. By
+		// the end of the window that begins here, each of them has waited longer than
+		// standingTarget.
+		a.standing.began(a.clock())
 	}
 	if b.isMetered() {
 		a.bounds.Store(uint64(b)) // if b has meteredBit, all decisions take mu from here on

@@ -111,8 +111,8 @@ func BenchmarkWorkParallel(b *testing.B) {
 	})
 }
 
-// Every request queues and gets its slot from the one before, as under an event
-// loop: no goroutine is woken.
+// Each request is queued and gets its slot from the request before it. No goroutine is
+// woken, as on an event loop.
 func BenchmarkHandOver(b *testing.B) {
 	eachControllerBench(b, Config{Limit: 1, Capacity: 1}, func(b *testing.B, a admission) {
 		a.TryAcquire()
@@ -126,7 +126,7 @@ func BenchmarkHandOver(b *testing.B) {
 	})
 }
 
-// The same from one goroutine per processor, with 1,000 requests queued before.
+// BenchmarkHandOver with one goroutine per processor and 1,000 requests already queued.
 func BenchmarkHandOverParallel(b *testing.B) {
 	eachControllerBench(b, Config{Limit: 1, Capacity: 1 << 12}, func(b *testing.B, a admission) {
 		a.TryAcquire()

@@ -19,7 +19,7 @@ type admission interface {
 	Limit() int
 	Capacity() int
 
-	// waits reports whether w is in the queue, after any hand-over in progress.
+	// waits reports whether w is queued. It first waits for a hand-over in progress.
 	waits(w *Waiter) bool
 }
 

@@ -76,7 +76,7 @@ type AutoLimit struct {
 	nextTrial     int64   // earliest instant of the next trial
 	nextDownTrial int64   // earliest instant of the next trial of a lower limit
 	checks        checkTimes
-	sampledAt     int64 // latest sample, change of the limit or check for a stall; 0 = none yet
+	sampledAt     int64 // time of the latest sample, change of the limit or check for a stall; 0 = none yet
 }
 
 // trialKind tells which limit is in force.
@@ -165,8 +165,8 @@ func (a *AutoLimit) updateBaseline(now int64) {
 		a.step = maxStep
 	}
 	if now >= a.nextDownTrial && a.limit > a.bounds.Min {
-		// A lower limit takes slots away, so it is tried less often where there are
-		// few.
+		// A small limit has few slots, and a trial of a lower one takes some of them away.
+		// So the fewer slots, the longer the interval between such trials.
 		a.nextDownTrial = now + max(minDownInterval, 60*a.trialTime()/int64(a.limit))
 		a.startTrial(now, trialDown)
 		return
@@ -200,7 +200,7 @@ func (a *AutoLimit) costJumped() bool {
 	return rise-explained-3*math.Sqrt(a.window.variance()+a.baseline.variance()) > math.Log(jumpRatio)
 }
 
-// startWindow discards the samples and starts a window in `in` nanoseconds.
+// startWindow discards the samples. The next window begins after `in` nanoseconds.
 func (a *AutoLimit) startWindow(now int64, in float64) {
 	a.window = limitCost{limit: a.limit}
 	a.countFrom = now + int64(in)
@@ -269,8 +269,8 @@ func (a *AutoLimit) judge(now int64) (tooHigh, over bool) {
 	return false, false
 }
 
-// clearlyTooHigh reports whether a higher limit on trial is too high beyond doubt. If
-// requests are alike, few samples suffice: each additional request is slow.
+// clearlyTooHigh reports whether a higher limit on trial is too high beyond doubt. Few
+// samples suffice if all requests take similar times.
 func (a *AutoLimit) clearlyTooHigh() bool {
 	if a.trial != trialUp || a.window.n < minHarmSamples {
 		return false
@@ -291,7 +291,8 @@ func (a *AutoLimit) decide(now int64, tooHigh bool) {
 	case !tooHigh:
 		a.ascend(now)
 	case a.starting && a.baseline.variance()+a.window.variance() > knownVariance:
-		// The few samples of a starting container are no reason to stop increasing.
+		// A starting container has few samples, so the result is uncertain. Continue to try
+		// higher limits.
 		a.revert(now)
 		a.nextTrial = now
 	default:
@@ -335,8 +336,8 @@ func (a *AutoLimit) descend(now int64) {
 		return
 	}
 	if r := a.baseline.costPerSuccess() / a.targetCost; r > recoveredRatio {
-		// Where throughput falls as the limit rises, latency grows at least with its
-		// square, so the square root does not descend too far.
+		// If throughput falls as the limit rises, latency grows at least with the square of
+		// the limit. So a step of the square root of r does not lower the limit too far.
 		a.step = min(max(math.Sqrt(r), recoveredRatio), maxJumpStep)
 		a.startTrial(now, trialDown)
 		return
@@ -346,9 +347,9 @@ func (a *AutoLimit) descend(now int64) {
 	a.startTrial(now, trialUp)
 }
 
-// AddCheck adds the duration of a readiness check, in ns, and the number of requests in
-// flight: a limit that was not reached is not the cause of a slow check. It returns the
-// limit in force and whether it changed.
+// AddCheck adds the duration of a readiness check, in ns, during which inFlight requests
+// were in flight. If inFlight is far below the limit, the limit is not the cause of a slow
+// check and stays unchanged. AddCheck returns the limit in force and whether it changed.
 func (a *AutoLimit) AddCheck(now, took int64, inFlight int) (limit int, moved bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

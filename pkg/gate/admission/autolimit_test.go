@@ -44,7 +44,7 @@ func exponential(r *rand.Rand) float64   { return r.ExpFloat64() }
 func mostlyShorter(r *rand.Rand) float64 { return []float64{5.0 / 9, 5}[r.IntN(10)/9] }
 
 type modelRequest struct {
-	ends           float64 // work done by the model per request until then
+	ends           float64 // work per request that the model has done when this request ends
 	began, arrived int64
 }
 
@@ -190,7 +190,7 @@ func TestLimitersComparedWithTheBestFixedLimit(t *testing.T) {
 				}
 				for _, rival := range rivals {
 					if rival.name != "auto" && (load == 10 || !testing.Verbose()) {
-						continue // for the table only
+						continue // the other algorithms run only for the printed table, at a load of 3
 					}
 					var shares, tails []float64
 					for seed := range uint64(rival.seeds) {
@@ -268,7 +268,7 @@ func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
 		for _, step := range [][2]float64{{8, 24}, {24, 8}, {32, 12}, {12, 48}, {8, 80}, {80, 8}} {
 			var times []float64
 			for seed := range uint64(8) {
-				at := 10*time.Second + time.Duration(seed)*250*time.Millisecond // during a trial, and between trials
+				at := 10*time.Second + time.Duration(seed)*250*time.Millisecond // some of these instants are during a trial, others between trials
 				m.slots = func(now int64) float64 {
 					if now < int64(at) {
 						return step[0]
@@ -352,7 +352,7 @@ func TestOnlyFailuresThatDependOnTheLimitLowerIt(t *testing.T) {
 	if limit < 60 {
 		t.Fatalf("a limit of %d before, want 60 or more", limit)
 	}
-	feed(10, func(limit int) float64 { // the container fails above 20
+	feed(10, func(limit int) float64 { // the container fails if the limit is above 20
 		return max(0, 1-20/float64(limit))
 	})
 	if limit < 12 || limit > 34 {
@@ -360,7 +360,7 @@ func TestOnlyFailuresThatDependOnTheLimitLowerIt(t *testing.T) {
 	}
 	feed(10, func(int) float64 { return 0 })
 	grown := limit
-	feed(20, func(int) float64 { return 0.5 }) // one of its pages always fails
+	feed(20, func(int) float64 { return 0.5 }) // half of the requests fail at any limit
 	if limit < grown/2 {
 		t.Fatalf("the limit was %d and is %d although failures do not depend on it", grown, limit)
 	}
@@ -385,8 +385,8 @@ func TestALimitThatCannotBeLoweredGrowsAgain(t *testing.T) {
 	}
 	slower := func(limit int) float64 { return 20e6 * max(1, float64(limit)/8) }
 	feed(5, slower)
-	// For a while the machine is so busy that latency falls with the limit, and
-	// is above the base at a limit of one all the same.
+	// For 5 s the machine is so busy that the latency exceeds that of the baseline at every
+	// limit. Lower limits have lower latencies, so the limit falls to one or two.
 	low := feed(5, func(limit int) float64 { return 20e6 * (1.5 + float64(limit)) })
 	feed(20, func(limit int) float64 { return 1.3 * slower(limit) })
 	if low > 2 || limit < 6 {
@@ -455,7 +455,8 @@ func TestSlowerReadinessChecksLowerTheLimit(t *testing.T) {
 	if n := probe(80e6); n < 3 || n >= limit/2 {
 		t.Errorf("a limit of %d after many slow checks, was %d", n, limit)
 	}
-	// The checks are slow for another reason: requests take no longer.
+	// The checks have become slow for another reason than the limit: requests take as long
+	// as before.
 	low := a.Limit()
 	for end := now + 20e9; now < end; {
 		now += int64(10e6 / float64(a.Limit()))

@@ -44,7 +44,7 @@ func (d *drainRate) update(now int64) {
 		return
 	}
 	d.grantedAtSince.Store(handed)
-	if slots == 0 { // no grant since then: the interval is at least elapsed
+	if slots == 0 { // no slot was granted in the time elapsed, so the interval between grants is at least that long
 		d.since.Store(since)
 		d.interval.Store(elapsed)
 		return

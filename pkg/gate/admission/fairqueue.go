@@ -55,7 +55,7 @@ type fairQueue struct {
 	flows   map[flowKey]*flow // flows with a queued request, or one in flight that was queued here
 	free    []*flow
 	byUnits bool   // flows are charged by the cost of their requests, not by time
-	cost    int64  // mean charge of a request in ns; of a unit: unitService
+	cost    int64  // mean charge of a request in ns; with byUnits, a unit of cost is charged as unitService
 	seq     uint64 // number of the latest enqueue or grant
 }
 

@@ -153,7 +153,8 @@ func compareWithQuotaModel(c Config, random *rand.Rand) error {
 	return nil
 }
 
-// holdUnits admits a request of that cost and returns its release.
+// holdUnits admits a request with the given cost and returns a function that releases its
+// slot.
 func holdUnits(t *testing.T, a *Controller, cost int64) (release func()) {
 	t.Helper()
 	ticket := &Ticket{Waiter: Waiter{Notify: func() {}}}
@@ -164,7 +165,7 @@ func holdUnits(t *testing.T, a *Controller, cost int64) (release func()) {
 	return func() { ticket.Release(a) }
 }
 
-// queueUnits queues a request of that cost.
+// queueUnits queues a request with the given cost.
 func queueUnits(t *testing.T, a *Controller, cost int64) *Ticket {
 	t.Helper()
 	ticket := &Ticket{Waiter: Waiter{Notify: func() {}}}
@@ -179,7 +180,7 @@ func TestALargeRequestIsNotOvertakenBySmallOnes(t *testing.T) {
 	a := New(Config{Capacity: 10, CostLimit: 100})
 	first, second := holdUnits(t, a, 60), holdUnits(t, a, 30)
 	large := queueUnits(t, a, 80)
-	small := queueUnits(t, a, 1) // would fit
+	small := queueUnits(t, a, 1) // needs fewer units than are free
 	second()
 	if large.Granted() || small.Granted() {
 		t.Fatal("80 units were granted beside 60, or 1 unit before the 80 that wait")
@@ -279,7 +280,7 @@ func TestFairKeysShareUnits(t *testing.T) {
 	}
 }
 
-func TestTheBrakeAdmitsOneRequestWithoutRoom(t *testing.T) {
+func TestWithoutRoomTheBrakeAdmitsOneRequestAtATime(t *testing.T) {
 	a := New(Config{Capacity: 10, Brake: true})
 	end := holdUnits(t, a, 1)
 	next := queueUnits(t, a, 1)
@@ -304,7 +305,7 @@ func TestRoomIsUsedUpByRequestsAdmittedSinceItWasMeasured(t *testing.T) {
 	measured := a.Admissions()
 	holdUnits(t, a, 1)
 	holdUnits(t, a, 1)
-	a.SetRoom(3, measured) // a page requested before these two
+	a.SetRoom(3, measured) // this room was measured before these two requests were admitted
 	end := holdUnits(t, a, 1)
 	next := queueUnits(t, a, 1)
 	end()

@@ -39,8 +39,8 @@ type standingQueue struct {
 	handed   int   // number of slots granted to queued requests since then
 }
 
-// began records that a request is queued while no other is. The first window is not
-// judged, because a burst may be arriving.
+// began starts the first window when a request is queued and the queue was empty. That
+// window is not judged, because the requests may be a burst.
 func (q *standingQueue) began(now int64) { *q = standingQueue{since: now, depth: math.MaxInt} }
 
 // advance records that a slot goes to one of depth queued requests. At the end of a

@@ -38,7 +38,8 @@ func visit(a *Controller, service time.Duration) (took time.Duration, served boo
 }
 
 // overloaded simulates a load of three times the capacity for a minute. It returns the
-// share of the capacity, in the second half, that went to responses within a time.
+// goodput of the second half as a share of the capacity; only responses that took at most
+// `within` count.
 func overloaded(slots int, service, within time.Duration, shed bool) (share float64) {
 	const last = time.Minute
 	a := New(Config{Limit: slots, CapacityPerSlot: 10, ShedStanding: shed})
@@ -101,7 +102,7 @@ func TestNoRequestOfABurstThatDrainsIsShed(t *testing.T) {
 		for range 200 {
 			go arrive()
 		}
-		for range 80 { // in addition, half of the capacity
+		for range 80 { // further requests arrive at half of the rate that the container can serve
 			time.Sleep(100 * time.Millisecond)
 			go arrive()
 		}
