@@ -51,7 +51,7 @@ func TestTheCostOfARequestIsAQuarterOfItsLength(t *testing.T) {
 	}
 }
 
-func TestTheCostInAFieldIsThatOfTrustedSourcesOnly(t *testing.T) {
+func TestOnlyTrustedSourcesSetTheCostWithAField(t *testing.T) {
 	by := mustCost(t, "header:X-Tokens")
 	for _, c := range []struct {
 		fields  fieldLines

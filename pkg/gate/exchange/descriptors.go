@@ -74,10 +74,11 @@ type IdleConnection struct {
 
 // IdleConnections is a set of connections that may contain idle ones.
 type IdleConnections interface {
-	// Oldest soon calls found once, on any goroutine, with the connection that should be
-	// closed first. ok is false if no connection has been idle for long enough.
+	// Oldest calls found once, later and on any goroutine, with the connection that should
+	// be closed first. ok is false if no connection has been idle for long enough.
 	Oldest(found func(c IdleConnection, ok bool))
-	// CloseOldest soon closes the oldest connection of this rank at that time.
+	// CloseOldest requests that the oldest connection of this rank is closed. It returns
+	// before the connection is closed.
 	CloseOldest(rank Idleness)
 }
 
@@ -148,7 +149,7 @@ func (d *Descriptors) Await(notify func()) {
 	}
 }
 
-// Reclaim soon closes the idle connection of the lowest rank, if there are waiters and
+// Reclaim begins to close the idle connection of the lowest rank, if there are waiters and
 // such a connection. It closes at most one connection per notification of waiters.
 func (d *Descriptors) Reclaim() {
 	d.mu.Lock()

@@ -125,7 +125,7 @@ func TestASetThatDoesNotReplyBlocksNothing(t *testing.T) {
 			t.Fatalf("%d notified, closed %v", notified.Load(), set.closed)
 		}
 		d.Await(func() { notified.Inc() })
-		busy.reply() // too late
+		busy.reply() // the waiter for which the round began has been notified
 		if len(set.closed) != 0 {
 			t.Errorf("closed %v for a waiter that had been notified", set.closed)
 		}
@@ -148,7 +148,7 @@ func TestAReleaseNotifiesAllWaiters(t *testing.T) {
 		if notified.Load() != 5 || time.Since(start) != 0 {
 			t.Errorf("%d notified after %s", notified.Load(), time.Since(start))
 		}
-		d.Await(func() { notified.Inc() }) // without a release
+		d.Await(func() { notified.Inc() }) // is notified after retryInterval, because nothing is released
 		time.Sleep(retryInterval)
 		synctest.Wait()
 		if notified.Load() != 6 {

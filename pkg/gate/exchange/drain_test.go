@@ -149,7 +149,7 @@ func TestADrainIsServedWhileTunnelsAreOpen(t *testing.T) {
 	})
 }
 
-func TestAnAbortedDrainIsNotServed(t *testing.T) {
+func TestADrainEndedBeforeItsRequestsNeverReachesServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(time.Second, newSystemClock())
 		d.Enter()

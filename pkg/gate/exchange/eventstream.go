@@ -15,13 +15,15 @@ const evictedEvent = "event: error\ndata: {\"error\":{\"message\":\"evicted by a
 // length. eventStream forwards the payload unchanged, and records whether an event could
 // be inserted at the current position.
 type eventStream struct {
-	client  Downstream // nil = the response has no such stream
+	client  Downstream // nil = the response is no event stream into which an event could be inserted
 	line    bool       // the current line has at least one byte
 	inEvent bool       // the bytes since the last empty line are an incomplete event
 	cr      bool       // the last byte was a CR
 }
 
-// begin makes s the sink of res, the response to x, if res is such a stream.
+// begin makes s the sink of res, the response to x, if an event can be inserted into res.
+// That requires an event stream without a content coding and without a known length, and a
+// client that accepts chunks.
 func (s *eventStream) begin(x *Exchange, res *wire.Response) {
 	if x.Protocol == "HTTP/1.0" || res.Body != wire.BodyChunked && res.Body != wire.BodyUntilClose {
 		return // without chunks the event would look like the end of the response
@@ -96,7 +98,7 @@ func (s *eventStream) abort() {
 	s.client.Flush()
 }
 
-// beginEvents prepares x for an eviction while its response res is sent.
+// beginEvents prepares x for an eviction that happens while its response res is being sent.
 func (x *Exchange) beginEvents(res *wire.Response) {
 	if x.settings.overload.evicts() && x.tracked.joined {
 		x.tracked.events.begin(x, res)

@@ -86,7 +86,7 @@ func TestTheYoungestRequestOfASheddableAndLowerClassIsTheVictim(t *testing.T) {
 			t.Errorf("class %d evicts of %s from class %d on number %d, want %d", c.waiting, c.inFlight, c.sheddable, got, c.want)
 		}
 	}
-	// Any combination: compared with a plain search.
+	// Random classes, compared with a linear search.
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {
 		e, waiting := Eviction{Class: uint8(1 + rng.IntN(7))}, uint8(rng.IntN(8))
@@ -257,7 +257,7 @@ type steppedContainer struct {
 	Upstream
 	head     string
 	response wire.Response
-	pending  string // of the body
+	pending  string // body bytes that Pump has not written yet
 	ended    bool
 	aborted  bool
 	hungUp   int
@@ -576,7 +576,8 @@ func TestARequestThatNeedsMoreUnitsEvictsAnotherOneWithinTheBudget(t *testing.T)
 	}
 }
 
-// An exchange that was chosen, but ended before its step, has begun another request.
+// The victim's client disconnects before the eviction takes effect. The exchange then
+// begins another request, which must not be evicted.
 func TestAnEvictionDoesNotConcernTheNextRequestOfAnExchange(t *testing.T) {
 	g := evictingGate(t, 1, Config{})
 	victim := newStepped(g, 6, second)
@@ -594,7 +595,7 @@ func TestAnEvictionDoesNotConcernTheNextRequestOfAnExchange(t *testing.T) {
 	}
 }
 
-func TestASettingThatIsSwitchedOffLeavesWaitingRequestsTheirRule(t *testing.T) {
+func TestTurningEvictionOffDoesNotAffectQueuedRequests(t *testing.T) {
 	g := evictingGate(t, 1, Config{})
 	victim := newStepped(g, 6, second)
 	waiting := newStepped(g, 0, second)

@@ -16,9 +16,9 @@ const (
 	AllLoadReports                   // all responses: in the requested format, otherwise as gRPC's trailer or as TEXT
 )
 
-// LoadReport returns the load report as a field line for the head of a final response;
-// nil = none. The line replaces the container's report and includes its values. The
-// report of a gRPC call belongs in the trailers (gRFC A51).
+// LoadReport returns the load report as a field line for the head of a final response. The
+// line replaces the container's report and includes its values. nil = the head gets no
+// report: none was requested, or it belongs in the trailers, as for a gRPC call (gRFC A51).
 func (x *Exchange) LoadReport(res *wire.Response) []byte {
 	if x.gate.load == nil {
 		return nil
@@ -42,8 +42,9 @@ func (x *Exchange) LoadReport(res *wire.Response) []byte {
 	return x.gate.loadLine(format, received, x.clock())
 }
 
-// ResponseTrailers returns the trailers for the client. It adds the load report if one is
-// due. It removes that of the container if the head had a report.
+// ResponseTrailers returns the trailers for the client. If the report belongs in the
+// trailers, it adds the report. If the head already had a report, it removes the
+// container's report.
 func (x *Exchange) ResponseTrailers(trailers []byte) []byte {
 	if x.gate.load == nil || len(trailers) == 0 {
 		return trailers

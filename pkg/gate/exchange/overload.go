@@ -212,7 +212,8 @@ func (v *overload) beginUpload(x *Exchange) {
 	}
 }
 
-// endUpload ends beginUpload, once. v may be nil.
+// endUpload removes the request of x from Gate.Uploads. Further calls have no effect. v may
+// be nil.
 func (v *overload) endUpload(x *Exchange) {
 	if v != nil && x.tracked.uploads {
 		x.tracked.uploads = false
@@ -254,8 +255,8 @@ func (v *overload) nextStallCheck(now int64) int64 {
 
 // containerTime returns the time from the last byte of the request sent to the container
 // until its response head or its failure. So slow uploads and slow readers do not count.
-// known is false if the upload was incomplete. A successful response is an exception, as
-// in a bidirectional stream.
+// known is false if the upload was incomplete, except after a successful response: the
+// container may respond during the upload, as in a bidirectional stream.
 func (x *Exchange) containerTime(o gate.Outcome) (took int64, known bool) {
 	answered, incomplete := x.Responded, x.tracked.early
 	if answered == 0 {

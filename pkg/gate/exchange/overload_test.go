@@ -249,8 +249,9 @@ func TestARequestThatCannotFinishInTimeIsNotStarted(t *testing.T) {
 	})
 }
 
-// With a FIFO queue under overload all requests wait for as long as they may.
-func TestAQueuedRequestStartsATypicalServiceTimeBeforeItsDeadline(t *testing.T) {
+// With a FIFO queue under overload, each request waits until the latest time at which it
+// may start.
+func TestTheLatestStartLeavesATypicalServiceTimeBeforeTheDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
 		short, long time.Duration // service times, each of half of the requests
 		least, most time.Duration // wait of a request with a timeout of one second
@@ -393,7 +394,7 @@ func TestASlowContainerGetsFewTrials(t *testing.T) {
 			trials++
 		}
 	}
-	if trials < 1000 || trials > 1600 { // one in eight, and 40
+	if trials < 1000 || trials > 1600 { // about one in eight, and one per TrialInterval (40 in 10 s)
 		t.Errorf("%d trials of 10,000 requests", trials)
 	}
 }

@@ -52,7 +52,7 @@ func TestTheNotReadyReasonIsSentOnlyToThePlatformAndThePod(t *testing.T) {
 	}
 }
 
-func TestAReadyContainerNeedsNoReason(t *testing.T) {
+func TestTheReplyOfAReadyContainerHasNoReason(t *testing.T) {
 	g := &Gate{Config: Config{}}
 	if err := g.Init(); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// standbyGate returns a gate with a Standby, and the number of calls of wanted.
+// standbyGate returns a gate with a Standby. wanted counts the calls of the Standby's
+// function wanted.
 func standbyGate(t *testing.T) (g *Gate, wanted *atomic.Int64) {
 	t.Helper()
 	wanted = new(atomic.Int64)
@@ -94,7 +95,8 @@ func TestRequestsOfASuspendedContainerWaitWithoutAnAttempt(t *testing.T) {
 	if !try || next != 11+int64(time.Millisecond) || o != gate.Undecided {
 		t.Errorf("the first request: try %v, next %d, %s", try, next, o)
 	}
-	// A start for a request is awaited at a pace that does not slow down.
+	// The container was started for a request, so the delay between attempts stays at
+	// wakePace and does not grow.
 	if try, next, _ = g.Connects.Enqueue(x, 0.9e9); !try || next != 0.9e9+wakePace {
 		t.Errorf("later: try %v, next %d", try, next)
 	}

@@ -148,7 +148,7 @@ func (w *waiter) tell(now int64) (next int64, o gate.Outcome) {
 	case w.form == waitPage:
 		return 0, gate.WaitingPage
 	case w.form == waitMayPromise && !w.Received():
-		return 0, gate.Undecided // a client may read nothing until it has sent its request
+		return 0, gate.Undecided // some clients read no response until they have sent the whole request
 	}
 	w.at = now + int64(x.settings.wait.keepalive)
 	if _, empty := w.Flush(); empty && w.Capacity() >= len(waitComment)+waitReserve {
@@ -159,7 +159,7 @@ func (w *waiter) tell(now int64) (next int64, o gate.Outcome) {
 		w.Write([]byte(waitComment))
 		w.Flush()
 	}
-	switch { // after a half-close, no event reports a reset
+	switch { // check for a reset here, because no event reports one after a half-close
 	case !w.Broken():
 	case x.up == nil:
 		return 0, gate.ClientGone
