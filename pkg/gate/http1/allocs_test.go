@@ -60,7 +60,7 @@ func (*countingObserver) Probed(*gate.Record)   {}
 func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 	const (
 		requests = 2000
-		most     = 0.01 // per request, for the runtime
+		most     = 0.01 // maximum allocations per request; the runtime itself allocates now and then
 	)
 	for _, c := range []struct {
 		name, request, response, end string

@@ -7,8 +7,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
-// conn is a client connection. While it is idle, it has no other state. A session, which
-// has buffers, is attached from the first bytes of a request until the response is
+// conn is a client connection. An idle connection consists of this struct only. A session,
+// which has buffers, is attached from the first bytes of a request until the response is
 // complete.
 type conn struct {
 	server.Idle[conn, *conn]

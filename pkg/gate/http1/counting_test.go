@@ -38,7 +38,7 @@ func TestEveryEndOfARequestIsObservedOnce(t *testing.T) {
 		serve  func(*containerRequest) bool
 		act    func(r *rig)
 		want   map[gate.Outcome]int
-		status int // of the last one
+		status int // status of the request that ended last
 	}{
 		{name: "served", serve: func(c *containerRequest) bool { return c.respond("ok") },
 			act:  func(r *rig) { r.client().get("/").want(200, "ok") },
@@ -649,7 +649,8 @@ func TestHardLimitIsNeverExceededAtTheContainer(t *testing.T) {
 	}
 }
 
-// The client disconnects while the response is paused and everything so far delivered.
+// The client disconnects during a pause of the response, after it has received all bytes
+// sent so far.
 func TestAHardLimitHoldsTheSlotOfAResponseWhoseClientDisconnected(t *testing.T) {
 	for _, first := range []int{10, 100_000} {
 		t.Run(fmt.Sprintf("after %d bytes", first), func(t *testing.T) {

@@ -43,14 +43,16 @@ func (u *upConn) bufferSize() (n int) {
 	return n
 }
 
-// There is one such connection for each request in progress.
+// Each request in progress has an upConn, so the next size class would cost memory for
+// every request.
 func TestAConnectionToTheContainerFitsItsSizeClass(t *testing.T) {
 	if n := unsafe.Sizeof(upConn{}) - unsafe.Sizeof(wire.BodyCheck{}); n > 416 {
 		t.Errorf("%d bytes: the next size class is 448", n)
 	}
 }
 
-// Clients with closed windows may have thousands of streams.
+// Clients with closed windows may have thousands of streams, so a buffer for each would
+// exhaust the memory.
 func TestABlockedResponseHoldsNoBuffer(t *testing.T) {
 	body := strings.Repeat("0123456789", 16_000)
 	for _, c := range []struct{ name, head, body string }{

@@ -32,7 +32,8 @@ func TestHeadsShareABudgetBeyondTheirFirst8KiB(t *testing.T) {
 	testkit.Until(t, "all memory to be released", func() bool { return r.gate.Heads.Used() == 0 && r.gate.Bodies.Used() == 0 })
 }
 
-// Otherwise clients that do not read could occupy unlimited memory.
+// A client may send long heads and never read the responses. If heads left the budget
+// earlier, such clients could occupy unlimited memory.
 func TestAHeadStaysInTheBudgetUntilItsResponseEnds(t *testing.T) {
 	release := make(chan struct{})
 	r := newRig(t, exchange.Config{HeadMemory: 64 << 10}, options{}, func(c *containerRequest) bool {

@@ -188,8 +188,8 @@ func (r *reader) read(b []byte) (int, error) {
 const maxAhead = 64 << 10
 
 // readAhead reads the rest of a body of at most maxAhead bytes while the receiver accepts
-// none. Its memory is from the budget for bodies. moved reports whether bytes were read,
-// whole whether the whole body has been read.
+// none. It acquires the memory from the budget for bodies. moved reports whether bytes were
+// read, whole whether the whole body has been read.
 func (r *reader) readAhead() (moved, whole bool) {
 	for {
 		switch {
@@ -221,7 +221,7 @@ func (r *reader) readAhead() (moved, whole bool) {
 // whether that buffer has space for more of the body.
 func (r *reader) growAhead() bool {
 	rest := r.w - r.r
-	live := len(r.decoded) + rest // r.run ends at r.r
+	live := len(r.decoded) + rest // r.decoded is the part of r.buf that ends at r.r
 	size := min(max(2*live, smallBytes), maxAhead)
 	if r.body.Kind == wire.BodyLength {
 		size = int(min(int64(live-rest)+r.body.Left, maxAhead))

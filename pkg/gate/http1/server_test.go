@@ -33,7 +33,7 @@ func descriptorsByType(t *testing.T) map[string]int {
 	counts := map[string]int{}
 	for _, fd := range all {
 		what, err := os.Readlink("/proc/self/fd/" + fd.Name())
-		if err == nil { // the descriptor of the directory itself is closed
+		if err == nil { // fails for the descriptor with which ReadDir read the directory, because it is closed
 			kind, _, _ := strings.Cut(what, "[")
 			counts[kind]++
 		}
@@ -102,7 +102,8 @@ func connections(r *rig) int {
 	return countConns(r, func(*conn) bool { return true })
 }
 
-// countConns returns the number of client connections of all loops that match.
+// countConns returns the number of client connections, on all loops, for which match
+// returns true.
 func countConns(r *rig, match func(*conn) bool) (n int) {
 	for _, e := range r.engines {
 		counted := make(chan int, 1)
@@ -122,7 +123,8 @@ func countConns(r *rig, match func(*conn) bool) (n int) {
 	return n
 }
 
-// Otherwise connections in its listen backlog would be reset.
+// If the shutdown ended earlier, the connections in the listen backlog of the busy loop
+// would be reset.
 func TestShutdownWaitsForABusyLoop(t *testing.T) {
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("served") })
 	var clients []*testClient
@@ -143,7 +145,8 @@ func TestShutdownWaitsForABusyLoop(t *testing.T) {
 	}
 }
 
-// Their clients may be sending their first request and cannot know of the shutdown.
+// The clients of these connections may be sending their first request, and cannot know of
+// the shutdown.
 func TestAShutdownServesConnectionsOpenedBefore(t *testing.T) {
 	const backlog = 128
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("served") })

@@ -110,7 +110,8 @@ func (x *transfer) trimPipes() {
 	}
 }
 
-// startTransfer runs script on a loop. The caller uses in and out.
+// startTransfer runs script on a loop. The test writes the body to the field in of the
+// result, and reads the output from its field out.
 func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
 	t.Helper()
 	l, err := loop.New()

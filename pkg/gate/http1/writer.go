@@ -14,7 +14,8 @@ const (
 	coalesceBytes = 16 << 10
 	// directBytes is the minimum payload that is sent without a copy.
 	directBytes = 2 << 10
-	// chunkBytes is the number of buffered bytes of chunks from which Write returns 0.
+	// chunkBytes limits the buffered bytes of chunks. While more are buffered, Write
+	// accepts nothing.
 	chunkBytes = 64 << 10
 )
 
