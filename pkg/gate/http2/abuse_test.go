@@ -338,7 +338,7 @@ func TestHeadsOfAllStreamsShareABudget(t *testing.T) {
 	}), func(o *options) { o.gate.HeadMemory = 2 << 20 })
 	entry := "\x40\x01x\x7f\xa1\x1e" + strings.Repeat("y", 4000)
 	var clients []*client
-	for range 4 { // 64 MiB of heads out of 1 MB
+	for range 4 { // each client sends 1 MB, which decodes to 15 MB of heads
 		c := r.dial()
 		clients = append(clients, c)
 		c.flood(250, func(id uint32) []byte {

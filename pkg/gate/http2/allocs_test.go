@@ -96,7 +96,7 @@ func TestMultiplexedRequestsDoNotAllocate(t *testing.T) {
 	const (
 		atOnce = 8
 		rounds = 250
-		most   = 0.01 // per request, for the runtime's own allocations
+		most   = 0.01 // maximum allocations per request; the runtime itself allocates now and then
 	)
 	get := headersFrame(1, true)
 	post := concat(headersFrame(1, false), frame(h2.Data, h2.FlagEndStream, 1, "hello"))

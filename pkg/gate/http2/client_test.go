@@ -41,11 +41,11 @@ type client struct {
 
 // got is the record of the frames received on a stream.
 type got struct {
-	block    []byte // of an incomplete head
+	block    []byte // received part of the field block of an incomplete head
 	ends     bool   // the incomplete head has END_STREAM
 	interim  []map[string]string
 	head     map[string]string
-	names    []string // of the head's fields, in order
+	names    []string // names of the head's fields, in order
 	trailers map[string]string
 	body     []byte
 	size     int

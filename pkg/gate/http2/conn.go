@@ -349,7 +349,7 @@ type input struct {
 	rest    []byte // start of an incomplete frame
 	since   int64  // time at which the incomplete frame or field block began; 0 = none
 	charged int32  // number of bytes charged to the memory for heads
-	metered bool   // the bytes are charged to the memory for heads
+	metered bool   // true for client connections: the bytes are charged to the memory for heads
 }
 
 // incomplete reports whether a frame or a field block has begun.

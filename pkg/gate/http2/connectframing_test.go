@@ -256,8 +256,9 @@ func TestA2xxThatOpensATunnelHasNoFramingFields(t *testing.T) {
 	}
 }
 
-// The gate must not forward such a 2xx: as a response to extended CONNECT it would open
-// the tunnel (RFC 8441 section 5).
+// A container that responds to an HTTP/1.1 upgrade with a 2xx declines it. The gate must
+// not forward that 2xx to an HTTP/2 client, because it would open the tunnel (RFC 8441
+// section 5).
 func TestA2xxFromAnHTTP1ContainerDoesNotOpenATunnel(t *testing.T) {
 	for _, status := range []string{"200 OK", "201 Created", "204 No Content", "299 x"} {
 		t.Run(status, func(t *testing.T) {

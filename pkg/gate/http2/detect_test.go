@@ -46,7 +46,8 @@ func TestARequestResetWithREFUSED_STREAMIsSentFourTimesWithPauses(t *testing.T) 
 		t.Fatalf("the container received %d requests", len(at))
 	}
 	for i, least := range []time.Duration{500 * time.Microsecond, 2500 * time.Microsecond, 12500 * time.Microsecond} {
-		// The gate's clock is read before the container's.
+		// The container reads its clock later than the gate, by a varying time. So the
+		// measured pause may be too short; accept half.
 		if pause := at[i+1].Sub(at[i]); pause < least/2 {
 			t.Errorf("pause %d: %v, want %v", i, pause, least)
 		}

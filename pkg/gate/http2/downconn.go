@@ -300,9 +300,9 @@ func (c *downConn) handleFrame(f *h2.Frame) *h2.Error {
 			return c.acknowledge(f)
 		}
 		if c.state == announced && [8]byte(f.Payload) == goAwayPing {
-			// Clients such as net/http's may acknowledge before they write the
 			// Some clients, such as net/http, may acknowledge the PING before they write
-			// the
+			// the HEADERS of streams that they have already opened. goAwayGrace is the time
+			// for those HEADERS.
 			c.deadline = min(c.deadline, c.eng.loop.Now()+goAwayGrace)
 			c.handle.SetDeadline(c.deadline)
 		}

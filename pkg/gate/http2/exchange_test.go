@@ -360,7 +360,7 @@ func TestAShutdownWaitsForAStreamOpenedBeforeTheGOAWAY(t *testing.T) {
 				_ = r.server.Shutdown(context.Background())
 			}()
 		case *http2.PingFrame:
-			time.Sleep(100 * time.Millisecond) // the shutdown finds no open request
+			time.Sleep(100 * time.Millisecond) // meanwhile the shutdown finds that no request is open
 			late = c.get("/late")
 			_ = c.raw(http2.FramePing, http2.FlagPingAck, 0, string(f.Data[:]))
 		}

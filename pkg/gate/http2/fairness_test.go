@@ -65,10 +65,10 @@ func TestAConnectionHasAQuotaPerIteration(t *testing.T) {
 	const head = h2.FrameHeaderLen
 	for _, row := range []struct {
 		name   string
-		size   int // of a frame
+		size   int // bytes of each frame
 		frames int
 		bodies bool // the connection carries request bodies
-		most   int  // frames in an iteration
+		most   int  // maximum number of frames handled in an iteration
 	}{
 		{"small frames: 4 KiB", 15, 900, false, headReadBytes/15 + 1},
 		{"larger frames: 64, and the rest of a read", 100, 300, false, framesPerEvent + headReadBytes/100},

@@ -17,7 +17,9 @@ func TestAnUpstreamResetMapsToTheGRPCStatusOfItsCode(t *testing.T) {
 			return true
 		}
 		if field(head, "grpc-timeout") == "5m" {
-			time.Sleep(2 * timeout) // the test's clock starts later than the gate's
+			// The gate started the timeout before the container received the request, so
+			// the timeout expires during this sleep.
+			time.Sleep(2 * timeout)
 		}
 		if field(head, ":path") == "/responded" {
 			p.head(head.StreamID, false, ":status", "200", "content-type", "application/grpc")

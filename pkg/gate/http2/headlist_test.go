@@ -85,7 +85,7 @@ func TestAHeadAboveTheHeaderListLimitGets431AndAffectsNoOtherRequest(t *testing.
 				for i := 0; i < len(big); i += 4 << 10 {
 					fields = append(fields, fmt.Sprint("x-", i), big[i:min(i+4<<10, len(big))])
 				}
-				if c.limit <= 16<<10 { // one frame
+				if c.limit <= 16<<10 { // the head fits into one HEADERS frame
 					if g := attacker.await(attacker.open(true, fields...)); g.status() != "431" || g.head["k-gate-outcome"] != "head-too-large" {
 						t.Errorf("over HTTP/2: %v", g.head)
 					}

@@ -253,7 +253,8 @@ func runCorpus(t *testing.T, seen recordingContainer, protocol upstream.Protocol
 	}
 }
 
-// refused reports whether the fault was attributed to the client.
+// rejected reports whether the gate treated the request as a fault of the client: with a
+// 4xx, or by resetting the stream with PROTOCOL_ERROR or STREAM_CLOSED.
 func rejected(g got) bool {
 	return strings.HasPrefix(g.status(), "4") || g.head == nil && g.reset && (g.code == http2.ErrCodeProtocol || g.code == http2.ErrCodeStreamClosed)
 }

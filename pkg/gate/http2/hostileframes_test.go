@@ -22,7 +22,7 @@ import (
 type frameCase struct {
 	name, expect string
 	frames       func(id uint32, target string) []byte
-	body         string // that the container must receive
+	body         string // body that the container must receive
 }
 
 const endAll = h2.FlagEndHeaders | h2.FlagEndStream
@@ -173,7 +173,9 @@ func runFrames(t *testing.T, seen recordingContainer, protocol upstream.Protocol
 	for i, f := range frameCases {
 		t.Run(f.name, func(t *testing.T) {
 			c := r.dial()
-			works := func(id uint32) { // does not change the HPACK tables
+			// works sends a request whose fields are all encoded without indexing, so that
+			// the HPACK tables stay unchanged.
+			works := func(id uint32) {
 				_ = c.raw(http2.FrameHeaders, http2.FlagHeadersEndHeaders|http2.FlagHeadersEndStream, id, targeted(getByte, "/works"))
 				c.want(id, "200", "")
 			}

@@ -98,7 +98,7 @@ func TestTheNumberOfLoadStreamsIsBounded(t *testing.T) {
 	c.works()
 }
 
-func TestUnfinishedCallsForLoadReportsShutOutNoOthers(t *testing.T) {
+func TestUnfinishedCallsForLoadReportsDoNotPreventOthers(t *testing.T) {
 	r := newRig(t, serveH2C(t, func(http.ResponseWriter, *http.Request) {}), withLoadStream)
 	c := r.dial()
 	var unfinished []uint32
@@ -158,7 +158,7 @@ func TestALoadStreamThatIsNotReadIsReset(t *testing.T) {
 	go func() { defer close(done); c.read() }()
 	t.Cleanup(func() { _ = c.conn.Close(); <-done })
 	id := c.open(false, reportsCall()...)
-	_ = c.data(id, true, "\x00\x00\x00\x00\x00") // at the shortest interval
+	_ = c.data(id, true, "\x00\x00\x00\x00\x00") // an empty request asks for reports at the shortest interval
 	if g := c.await(id); !g.reset || len(g.body) != 10 {
 		t.Errorf("%q, reset: %v", g.body, g.reset)
 	}

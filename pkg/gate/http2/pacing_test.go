@@ -95,7 +95,7 @@ func TestAClientThatOpensManyStreamsDoesNotDelayOthers(t *testing.T) {
 	r.dial().works()
 }
 
-// They are ended over several iterations, without being started.
+// The queued streams are ended over several iterations, and none of them is started.
 func TestQueuedStreamsEndWithTheirConnection(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}))
 	c := r.dial()

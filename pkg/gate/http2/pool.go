@@ -193,8 +193,9 @@ func (p *Pool) openStream(c *upConn, x *exchange.Exchange) *upStream {
 	case c.usedBefore:
 		p.stats.Reuses.Inc()
 	case c.proven:
-		// A connection that accepts no stream, such as one with GOAWAY after SETTINGS, must
-		// not reset the count of the exchanges that opened it.
+		// Keep the count of x: it must not be reset by a connection that accepts no stream,
+		// such as one that sends GOAWAY after SETTINGS. Otherwise x could open such
+		// connections without limit.
 		opened := x.Dial.Opened
 		p.streamQueue.NoteResponse()
 		x.Dial.Opened = opened

@@ -62,7 +62,7 @@ func TestAnUnreadUploadDoesNotBlockAnUploadInProgress(t *testing.T) {
 	var mu sync.Mutex // each connection has a goroutine
 	var unread uint32
 	var unreadOn int64
-	bytes := 0 // of the upload that the container does not read
+	bytes := 0 // bytes received of the upload that the container does not read
 	up := serveFrames(t, []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 1 << 20}}, func(p *peer, f http2.Frame) bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -76,7 +76,8 @@ func TestAnUnreadUploadDoesNotBlockAnUploadInProgress(t *testing.T) {
 		case *http2.DataFrame:
 			switch {
 			case f.StreamID == unread && p.number == unreadOn:
-				if bytes += len(f.Data()); bytes == 65535-4 || bytes == 65535 { // "some" of the innocent client may be in the window, too
+				// The other upload's 4 bytes may have used a part of the connection window.
+				if bytes += len(f.Data()); bytes == 65535-4 || bytes == 65535 {
 					select {
 					case exhausted <- struct{}{}:
 					default:

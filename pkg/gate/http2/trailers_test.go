@@ -66,7 +66,7 @@ func TestTrailersAfterAnEarlyResponseEndNoOtherRequest(t *testing.T) {
 			for i := range attacks {
 				id := attacker.open(false, request("POST", fmt.Sprintf("/early/%d", i%100*2000), more...)...)
 				_ = attacker.data(id, false, "some")
-				if i%2 == 0 { // otherwise the response is in flight
+				if i%2 == 0 { // the other trailers are sent below, while the response is in flight
 					attacker.trailers(id, "x-end", "yes")
 				}
 				if ids = append(ids, id); len(ids) == 20 {

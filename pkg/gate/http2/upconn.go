@@ -26,7 +26,7 @@ type upConn struct {
 	live            bool
 	uploads         uploads
 	sharing         sharing
-	sharingDeadline int64  // deadline of the sharing state, unless it is shared; 0 = none
+	sharingDeadline int64  // deadline of the present state of sharing; 0 = none
 	ackedWindow     uint32 // SETTINGS_INITIAL_WINDOW_SIZE that the container has acknowledged
 	sentWindow      uint32 // SETTINGS_INITIAL_WINDOW_SIZE in the last SETTINGS sent
 	provingDeadline int64  // deadline for the container's SETTINGS; 0 = none

@@ -293,10 +293,10 @@ func (s *upStream) ProtocolMismatch() bool { return s.processing == protocolMism
 // StoppedReading implements exchange.Upstream.
 func (s *upStream) StoppedReading() bool { return s.stoppedReading }
 
-// Broken implements exchange.Upstream.
+// Broken implements exchange.Sink.
 func (s *upStream) Broken() bool { return s.stoppedReading || s.stream.Broken() }
 
-// Failed implements exchange.Upstream.
+// Failed implements exchange.Source.
 func (s *upStream) Failed() bool { return s.failure != gate.Undecided && s.recvState != recvForwarded }
 
 // Complete implements exchange.Upstream.
