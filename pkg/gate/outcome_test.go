@@ -74,7 +74,7 @@ func TestOutcomesHaveTheDocumentedStatusesAndBodies(t *testing.T) {
 	}
 }
 
-func TestBodiesAndStatusesCanBeSent(t *testing.T) {
+func TestStatusesAreRegisteredAndBodiesAreSingleLines(t *testing.T) {
 	for _, o := range Outcomes() {
 		m := o.Meaning()
 		if strings.ContainsAny(m.Body, "\r\n") || m.Body != strings.TrimSpace(m.Body) {

@@ -17,7 +17,8 @@ import (
 // Counts are 0 with an error. All methods but WakeUp are called on the goroutine that
 // calls RunOnce.
 type Kernel interface {
-	// Attach registers l, on which RunOnce must be called.
+	// Attach is called once for each new loop. The owner of the Kernel must then call
+	// RunOnce on l.
 	Attach(l *Loop)
 	// Nanotime returns the clock in nanoseconds, above 0.
 	Nanotime() int64

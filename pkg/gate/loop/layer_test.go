@@ -19,7 +19,7 @@ import (
 type secured struct {
 	*subject
 	client *tls.Conn
-	wire   *net.TCPConn // beneath the client
+	wire   *net.TCPConn // TCP connection of client
 	layer  *Layer
 }
 
@@ -46,7 +46,8 @@ func newHandshaking(t *testing.T, config *tls.Config, slots chan struct{}) *secu
 	return s
 }
 
-// newWire is a socket with its far end, and a layer for it.
+// newWire returns a registered socket and a layer for it. The field wire is the other end
+// of the connection.
 func newWire(t *testing.T) *secured {
 	t.Helper()
 	s := &secured{subject: newSubject(t), layer: &Layer{}}

@@ -171,8 +171,8 @@ func (l *Loop) note(n int) {
 	}
 }
 
-// dispatch delivers an event. It reports whether more events may be pending on the same
-// descriptor that the wakeup poller will not report.
+// dispatch delivers an event. It returns true for a level-triggered socket: its descriptor
+// may have further events, which the edge-triggered wakeup poller would not report.
 func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
 	s := l.registered(ev)
 	if s == nil {

@@ -101,7 +101,7 @@ func TestADeadlineOfAnEarlierWaitDoesNotAffectLaterOnes(t *testing.T) {
 		me.Wait(soon) // leaves its timer in the heap if woken first
 		var r result
 		for step.Load() == 1 {
-			me.Wait(0) // without deadline: the old timer may not end it
+			me.Wait(0) // no deadline: the timer set for soon must not end this wait
 			r.early++
 		}
 		r.woken++
@@ -109,7 +109,7 @@ func TestADeadlineOfAnEarlierWaitDoesNotAffectLaterOnes(t *testing.T) {
 	})
 	step.Store(1)
 	task.Wake()
-	// Another Task runs beyond the first one's timer.
+	// Another Task waits until the first Task's timer has expired.
 	passed := make(chan struct{})
 	start(t, l, func(other *Task) {
 		deadline := Nanotime() + int64(20*time.Millisecond)
@@ -460,7 +460,7 @@ func TestALoopSleepsWhenThereIsNothingToDo(t *testing.T) {
 	}
 	var wakeups atomic.Int64
 	ended := make(chan error, 1)
-	go func() { // Run, with a count
+	go func() { // does what Run does, and counts the wake-ups
 		err := l.poller.raw.Read(func(fd uintptr) bool {
 			wakeups.Inc()
 			return l.serve(fd)

@@ -9,7 +9,7 @@ func endPeriod(t *testing.T, l *Loop) {
 			l.trimAt = 1
 		}
 	})
-	on(t, l, func() {}) // timers have run in between
+	on(t, l, func() {}) // when this function has run, the loop has run its timers
 }
 
 const minFree = 8

@@ -57,7 +57,7 @@ func newClosingServer(t *testing.T, loops int) *Server {
 	return s
 }
 
-func TestAShutdownLeavesTheBacklogOfASharedSocketToItsOtherProcess(t *testing.T) {
+func TestAShutdownLeavesTheBacklogOfASharedSocketToTheOtherProcess(t *testing.T) {
 	for _, isShared := range []bool{true, false} {
 		s, ln := newClosingServer(t, 1), newSharedListener(t)
 		serve := s.ServeTLS
@@ -69,7 +69,9 @@ func TestAShutdownLeavesTheBacklogOfASharedSocketToItsOtherProcess(t *testing.T)
 		}
 		var client net.Conn
 		var err error
-		s.onLoops(time.Minute, func(w *Worker) int { // so the connection is still in the backlog
+		// This function blocks the loop, so the new connection is still in the backlog when
+		// the shutdown begins.
+		s.onLoops(time.Minute, func(w *Worker) int {
 			if client, err = net.Dial("tcp", ln.Addr().String()); err == nil {
 				w.stopAccepting()
 			}
@@ -104,7 +106,7 @@ func TestStopListeningRemovesSharedSocketsFromAllEpollSets(t *testing.T) {
 	if err := s.ServeTLS(ln.TCPListener, nil); err != nil {
 		t.Fatal(err)
 	}
-	s.onLoops(time.Minute, func(*Worker) int { return 0 }) // until all loops listen
+	s.onLoops(time.Minute, func(*Worker) int { return 0 }) // returns when all loops have begun to listen
 	if n := watchers(t, st.Ino); n != 3 {
 		t.Fatalf("%d epoll sets have the socket, want 3", n)
 	}

@@ -129,7 +129,7 @@ func TestAWorkerReportsItsOldestConnectionOfTheLowestRank(t *testing.T) {
 	s.do(func(*Worker) {})
 }
 
-func TestAConnectionThatReceivesBytesIsNotReclaimed(t *testing.T) {
+func TestCloseOldestChecksAConnectionOnceAndClosesIt(t *testing.T) {
 	s := newTLSServer(t)
 	var set IdleSet[fakeConn, *fakeConn]
 	var c *fakeConn
@@ -138,7 +138,7 @@ func TestAConnectionThatReceivesBytesIsNotReclaimed(t *testing.T) {
 		c = addIdle(&set, 2)[0]
 		c.once = true
 	})
-	s.server.workers[0].CloseOldest(exchange.IdleClient) // checks twice
+	s.server.workers[0].CloseOldest(exchange.IdleClient) // a second call of Quiet would return false
 	s.do(func(*Worker) {
 		if c.Set() != nil || c.checks != 1 {
 			t.Errorf("closed %v after %d checks", c.Set() == nil, c.checks)

@@ -233,8 +233,8 @@ func (w *Worker) closeStalled() {
 	}
 }
 
-// stalled returns the oldest handshake that has waited for its client for at least
-// `enough`; nil = none.
+// stalled returns the first handshake in order of start that has waited for bytes from its
+// client for the duration `enough` or longer; nil = none.
 func (w *Worker) stalled(enough time.Duration) *tlsConn {
 	until := w.Loop.Now() - int64(enough)
 	for c := range w.tls.handshaking.All() {

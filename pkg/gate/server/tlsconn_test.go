@@ -109,7 +109,7 @@ func hello(t *testing.T) string {
 	near, far := net.Pipe()
 	defer far.Close()
 	go func() {
-		_ = tls.Client(near, &tls.Config{ServerName: "localhost"}).Handshake() // ends with far
+		_ = tls.Client(near, &tls.Config{ServerName: "localhost"}).Handshake() // returns when far is closed
 		_ = near.Close()
 	}()
 	b := make([]byte, 16<<10)
@@ -174,7 +174,7 @@ func TestAnIncompleteHandshakeTimesOut(t *testing.T) {
 	}
 }
 
-func TestStalledHandshakesAreClosedForQueuedOnes(t *testing.T) {
+func TestAStalledHandshakeIsClosedWhileOthersAreQueued(t *testing.T) {
 	s := newTLSServer(t)
 	s.do(func(w *Worker) { w.tls.freeSlots = 8 })
 	oldest := s.send(hello(t))

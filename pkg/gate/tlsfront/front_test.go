@@ -50,7 +50,8 @@ func TestVersionsSuitesAndCurvesFollowTheSettings(t *testing.T) {
 	}
 }
 
-// In FIPS 140-3 mode crypto/tls uses only what it approves, and otherwise everything.
+// In FIPS 140-3 mode crypto/tls uses only approved suites and curves. In normal mode it
+// uses all of them.
 func TestOnlyApprovedSuitesAndCurvesWorkInFIPSMode(t *testing.T) {
 	t.Parallel()
 	try := func(name string, approved bool, config *tls.Config) {
@@ -119,7 +120,7 @@ func hello(t *testing.T) string {
 	near, far := net.Pipe()
 	defer far.Close()
 	go func() {
-		_ = tls.Client(near, &tls.Config{ServerName: "localhost"}).Handshake() // ends with far
+		_ = tls.Client(near, &tls.Config{ServerName: "localhost"}).Handshake() // returns when far is closed
 		_ = near.Close()
 	}()
 	b := make([]byte, 16<<10)

@@ -93,7 +93,7 @@ func (p closingPart) Adopt(fd int, _ netip.AddrPort, _ *loop.Layer, _ []byte) {
 	p.f.budget.Release()
 	select {
 	case p.f.adopted <- p.name:
-	default: // the test does not receive from it
+	default: // the channel is full, because this test does not read it
 	}
 }
 func (closingPart) StopAccepting() bool           { return false }
@@ -114,7 +114,7 @@ func (f *fixture) start(c Config) {
 	f.t.Cleanup(f.front.Close)
 }
 
-// begin starts a Front with a certificate of that name.
+// begin starts a Front whose directory has a certificate for the given DNS name.
 func begin(t *testing.T, name string) *fixture {
 	t.Helper()
 	f, c := prepare(t)
@@ -172,7 +172,7 @@ func (f *fixture) handshake(c *tls.Config) (tls.ConnectionState, error) {
 	if c == nil {
 		c = &tls.Config{}
 	}
-	c.RootCAs, c.InsecureSkipVerify = f.ca.Pool(), true // the names differ between tests
+	c.RootCAs, c.InsecureSkipVerify = f.ca.Pool(), true // accept any name, because each test uses its own
 	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: testTimeout}, "tcp", f.addr, c)
 	if err != nil {
 		return tls.ConnectionState{}, err
@@ -186,7 +186,7 @@ func (f *fixture) handshake(c *tls.Config) (tls.ConnectionState, error) {
 	return conn.ConnectionState(), err
 }
 
-// serves fails unless new connections get the certificate of that name.
+// serves fails unless new connections get the certificate for the given DNS name.
 func (f *fixture) serves(name string) {
 	f.t.Helper()
 	cs, err := f.handshake(nil)
