@@ -81,9 +81,9 @@ var waitingPage = `<!DOCTYPE html>
 </html>
 `
 
-// beginWait gives x a waiter if its client can be told that it waits. A stream is
-// promised only to a request that accepts an event stream at least as much as any other
-// type. For other requests, the container may choose another type than the promised one.
+// beginWait gives x a waiter if its client can be told that it waits. A stream is promised
+// only to a request that prefers an event stream to every other type that it accepts. For
+// other requests, the container may choose another type than the promised one.
 func (x *Exchange) beginWait() {
 	c := x.settings.wait
 	req, _ := x.down.Request()

@@ -74,9 +74,9 @@ func parseWeight(v []byte) int {
 	return q
 }
 
-// Navigates reports whether a browser sent the request to show the response as a page. It
-// relies on Sec-Fetch-Mode (Fetch Metadata Request Headers), so it is false without that
-// field.
+// Navigates reports whether a browser may have sent the request to show the response as a
+// page. It is false only if Sec-Fetch-Mode (Fetch Metadata Request Headers) has another
+// value than navigate, and so true without that field.
 func (r *Request) Navigates() bool {
 	for i := range r.Fields {
 		if f := &r.Fields[i]; f.kind == field.Other && field.EqualFold(r.name(f), "sec-fetch-mode") {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// One byte is fed to a decoder in each state.
+// For each state, the test feeds every possible byte to a decoder in that state.
 func TestTheChunkDecoderAcceptsInEachStateOnlyValidBytes(t *testing.T) {
 	const bad = chunkState(255)
 	type reaction struct {
@@ -120,7 +120,7 @@ func TestEOFEndsOnlyACloseDelimitedBody(t *testing.T) {
 }
 
 func TestChunkedFramingIsLimited(t *testing.T) {
-	ext := strings.Repeat("x", maxExtensionBytes-1) // and the CR
+	ext := strings.Repeat("x", maxExtensionBytes-1) // the CR counts towards the limit, too
 	half := strings.Repeat("x", maxExtensionBytes/2-1)
 	field := "X: " + strings.Repeat("x", maxTrailerBytes-len("X: \r\n\r\n"))
 	for _, c := range []struct {

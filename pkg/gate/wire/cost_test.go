@@ -79,7 +79,8 @@ func (s shape) fill(size int) []byte {
 	return append(b, "\r\n"...)
 }
 
-// costOf returns the minimum time of parsing a head in a number of attempts.
+// costOf parses and rewrites a head the given number of times. It returns the shortest
+// time.
 func costOf(head []byte, attempts int) time.Duration {
 	least := time.Hour
 	var out []byte

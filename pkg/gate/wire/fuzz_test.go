@@ -133,9 +133,9 @@ func sameRequest(t *testing.T, r *Request, m *refMessage) {
 	wantSameFields(t, r.lines(), m.fields)
 }
 
-// netHTTPReadsRequest checks that net/http parses the message as m describes it. Two parts
-// that net/http rejects for reasons other than framing are replaced by valid ones of the
-// same length.
+// netHTTPReadsRequest checks that net/http parses the message as m describes it. net/http
+// rejects some hosts and some Trailer fields, neither of which affects framing. They are
+// replaced by valid ones of the same length.
 func netHTTPReadsRequest(t *testing.T, in string, m *refMessage) {
 	t.Helper()
 	head, sent, fields := in[:m.size], m.sent, m.fields
@@ -190,8 +190,9 @@ func netHTTPFraming(codings []string, length int64, body io.Reader, otherwise Bo
 	return otherwise, 0
 }
 
-// coverTrailer renames Trailer where net/http rejects the message because of announced
-// framing fields, which neither side accepts from a trailer.
+// coverTrailer renames Trailer fields that announce framing fields, because net/http
+// rejects the message otherwise. Framing fields in a trailer are accepted neither by
+// net/http nor by the gate.
 func coverTrailer(head string, m *refMessage, fields []refField) (string, []refField) {
 	if m.kind != BodyChunked || !m.has("trailer", "transfer-encoding") && !m.has("trailer", "content-length") && !m.has("trailer", "trailer") {
 		return head, fields
@@ -238,7 +239,7 @@ func FuzzResponseHead(f *testing.F) {
 		m, want := readReferenceResponse(in, asked)
 		r := new(Response)
 		for _, c := range [][]byte{nil, cuts, {1}} {
-			r.Reset() // of the previous round
+			r.Reset() // remove the state of the previous round
 			v, err := readAs(r, in, asked, c)
 			if v != want {
 				t.Fatalf("delivered by %v: %v (%v), want %v", c, v, err, want)
@@ -288,7 +289,7 @@ func FuzzRepairedHead(f *testing.F) {
 					break
 				}
 			}
-			if v != want && (want != incomplete || v != rejected) { // the engine rejects earlier
+			if v != want && (want != incomplete || v != rejected) { // ScanResponse may reject a head before the reference can
 				t.Fatalf("delivered by %v: %v (%v), want %v", c, v, err, want)
 			}
 			if v != accepted {
@@ -342,8 +343,9 @@ func netHTTPReadsResponse(t *testing.T, in, method string, m *refMessage) {
 		}
 	}
 	if m.kind != NoBody || len(m.values("transfer-encoding")) > 0 {
-		// net/http may treat a response without a body as ending the connection if only
-		// HEAD or the status omitted it; its transport decides about persistence.
+		// Without a body because of HEAD or the status, net/http's ReadResponse may set
+		// Close although the connection persists. Its transport decides about that later,
+		// so do not compare.
 		wantSame(t, "net/http's persistence", !res.Close, m.persistent)
 	}
 	wantSameHeader(t, res.Header, fields, func(h http.Header) {
@@ -609,8 +611,8 @@ func wantSameOverHTTP2(t *testing.T, sent *refHead, pseudo string, block []byte)
 	wantSame(t, "fields over HTTP/2", got.String(), want)
 }
 
-// framedBy replaces all Content-Length lines by one, written from the length, at
-// the position of the first.
+// framedBy replaces all Content-Length lines by a single one with the given length, at the
+// position of the first.
 func framedBy(fields []refField, length int64) (framed []refField) {
 	done := false
 	for _, f := range fields {
@@ -722,7 +724,8 @@ func wantValues(t *testing.T, h *refHead, name string, want ...string) {
 	}
 }
 
-// except removes fields, and with named also those that Connection names.
+// except returns the fields of h without those in names. If named is true, it also leaves
+// out the fields that Connection names.
 func except(h *refHead, names []string, named bool) (rest []refField) {
 	for _, f := range h.fields {
 		switch {
@@ -745,7 +748,7 @@ func wantTimelyTrailers(t *testing.T, before, after *refHead) {
 	t.Helper()
 	var want []string
 	if !before.named("trailer") {
-		parsed := refHead{} // lines that make it more than 64 names are left out
+		parsed := refHead{} // the gate ignores the Trailer lines from the one on that makes more than 64 names
 		for _, f := range before.fields {
 			if f.name == "trailer" {
 				if parsed.fields = append(parsed.fields, f); parsed.listed("trailer") > 64 {

@@ -29,7 +29,7 @@ var (
 type Field struct {
 	start, nameEnd, valueStart, valueEnd, end uint32
 	kind                                      field.Kind
-	out                                       part    // what the forwarded head has in the position of the field
+	out                                       part    // content of the forwarded head at the position of the field
 	id                                        h2.Name // id of a name received over HTTP/2; 0 = the name is not known
 	sensitive                                 bool    // HPACK must never index the field (RFC 7541 section 7.1.3)
 }

@@ -191,7 +191,8 @@ func TestIsTextMatchesANaiveImplementationAtEachPosition(t *testing.T) {
 }
 
 func TestIsTextMatchesALoopForPairsOfBytes(t *testing.T) {
-	// A borrow of the subtraction of one lane must not hide or invent another.
+	// IsText subtracts from eight bytes at once. A borrow from one byte into the next must
+	// neither hide an invalid byte nor report a valid one.
 	b := []byte("xxxxxxxx")
 	for i := range 1 << 16 {
 		for _, at := range []int{0, 3, 6} {

@@ -30,8 +30,8 @@ func (h *Head) appendField(name, value []byte, kind field.Kind, id h2.Name, sens
 	h.Fields = append(h.Fields, f)
 }
 
-// appendFields appends the fields of from, except those of the kind without. Cookie
-// fields are joined (RFC 9113 section 8.2.3).
+// appendFields appends the fields of from. It skips fields of the kind `without`; with
+// field.Other it skips none. Cookie fields are joined (RFC 9113 section 8.2.3).
 func (h *Head) appendFields(from *h2.Head, without field.Kind) {
 	cookies := false
 	for i := from.Regular; i < len(from.Fields); i++ {

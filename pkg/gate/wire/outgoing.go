@@ -8,8 +8,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// A part is what the forwarded head has in the position of a received field. The part is
-// chosen when the head is read (Request.readField, Response.readFields). The writers of
+// A part is the content of the forwarded head at the position of a received field. The part
+// is chosen when the head is read (Request.readField, Response.readFields). The writers of
 // the two protocols, appendHTTP1 and appendHTTP2, only apply it.
 type part uint8
 
@@ -35,8 +35,8 @@ const (
 	loadReportLine
 	upgradeLines  // Connection and Upgrade of a request
 	switchLine    // Connection of a 101
-	closeLine     // Connection of another response
-	keepAliveLine // Connection of another response
+	closeLine     // Connection: close in a response that is not a 101
+	keepAliveLine // Connection: keep-alive in a response that is not a 101
 	partCount
 )
 

@@ -351,7 +351,7 @@ type refBody struct {
 	// Properties that net/http rejects although RFC 9112 section 7.1.1 allows them.
 	blanks  []int // where white space stands before a chunk extension
 	longest int   // longest line of size and extensions
-	excess  int   // bytes that are neither payload nor allowed by it as framing
+	excess  int   // framing bytes in addition to those that net/http allows for the payload
 }
 
 // readReferenceChunked parses chunked-body (RFC 9112 section 7.1). Extensions are not

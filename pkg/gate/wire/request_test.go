@@ -269,7 +269,7 @@ func TestARequestsConnectionPersistsAsRFC9112Requires(t *testing.T) {
 	}
 }
 
-func TestIdempotentMethodsAreThoseOfTheRFC(t *testing.T) {
+func TestIdempotentMethodsAreThoseOfRFC9110(t *testing.T) {
 	for method, want := range map[string]bool{
 		"GET": true, "HEAD": true, "PUT": true, "DELETE": true, "OPTIONS": true, "TRACE": true,
 		"POST": false, "PATCH": false, "get": false, "LOCK": false,

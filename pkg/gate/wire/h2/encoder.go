@@ -38,8 +38,8 @@ func (e *Encoder) Counted() int { return e.size }
 // harm.
 type index struct {
 	pairs [64]uint16    // by hash of name and value: the newest entry; entry.older is the next
-	names [32]uint16    // by hash of name and value: other bits of the latest hashes
-	seen  [32][4]uint16 // by hash of name and value: the rest of the hash of the last ones
+	names [32]uint16    // by hash of the name: the newest entry with such a name
+	seen  [32][4]uint16 // by bits of the hash of name and value: other bits of the four latest hashes; see seenBefore
 }
 
 const (
@@ -80,8 +80,9 @@ func (e *Encoder) AppendNamed(dst []byte, name Name, value []byte) []byte {
 	return e.field(dst, name, nameBytes[name], value, false)
 }
 
-// AppendField appends a field whose name is in lower case. id is the Name of that name; 0
-// = it has none. sensitive keeps the field out of all tables (RFC 7541 section 7.1.3).
+// AppendField appends a field whose name is in lower case. id is the known Name that equals
+// name; 0 = name is not a known name. sensitive keeps the field out of all tables (RFC 7541
+// section 7.1.3).
 func (e *Encoder) AppendField(dst []byte, id Name, name, value []byte, sensitive bool) []byte {
 	return e.field(dst, id, name, value, sensitive)
 }
@@ -170,7 +171,8 @@ func isSecret(id Name, value []byte) bool {
 	return false
 }
 
-// find searches the table for a field. found reports that the value matches too.
+// find searches the table for an entry with this name and value. i is its index, where 0 is
+// the newest entry.
 func (e *Encoder) find(id Name, name, value []byte, hash uint64) (i int, found bool) {
 	t := &e.table
 	number := e.index.pairs[hash%uint64(len(e.index.pairs))]

@@ -69,8 +69,8 @@ type Frame struct {
 	Payload []byte // without padding and priority fields; nil for unknown types
 
 	// First and EndStream apply to DATA and HEADERS. The first piece of a DATA frame
-	// charges the whole frame to both windows. That includes the octets of Padding, which
-	// no piece contains. If the stream is closed by then, further pieces can be ignored.
+	// charges the whole frame to both windows, including the octets of Padding, which no
+	// piece contains. Pieces that arrive after the stream was closed can be ignored.
 	First     bool
 	EndStream bool // set in the last piece
 	Padding   uint32

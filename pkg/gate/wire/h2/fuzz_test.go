@@ -22,7 +22,8 @@ import (
 // messages that x/net accepts: any other rejected message must be rejected by x/net
 // too.
 var stricter = map[*Error]string{
-	// Frames: checks that x/net has in its server and client.
+	// Frames: x/net checks these outside of its Framer, in its server and client, or has no
+	// such limit.
 	errPush:          "PUSH_PROMISE is never enabled",
 	errBlockTooLong:  "limit",
 	errBlockInBits:   "limit",
@@ -33,8 +34,8 @@ var stricter = map[*Error]string{
 	errSizeUpdate: "x/net takes an update behind a field while the table is empty",
 	errListBomb:   "limit",
 
-	// Heads: errors that x/net's server detects later or not at all. naiveRequest and
-	// naiveResponse check all of these independently.
+	// Heads: x/net's server detects these errors later or not at all. naiveRequest and
+	// naiveResponse check each of them independently.
 	errListTooLarge: "limit", errValue: "white space around a value", errPseudo: "", errMethod: "", errScheme: "", errPath: "",
 	errAuthority: "", errTwoHosts: "", errConnect: "", errProtocol: "", errConnection: "", errTE: "", errLength: "",
 	errStatus: "", errSwitching: "",
@@ -42,7 +43,8 @@ var stricter = map[*Error]string{
 
 // looser lists what x/net rejects and this package accepts, by a part of x/net's error.
 var looser = []string{
-	// RFC 7541 section 4.2 has two updates in a row as the normal case.
+	// Two updates in a row are valid: RFC 7541 section 4.2 requires them after some changes
+	// of the table size.
 	"dynamic table size update MUST occur at the beginning",
 }
 
@@ -50,7 +52,8 @@ func isLooser(err error) bool {
 	return slices.ContainsFunc(looser, func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
-// cut turns a fuzzer's bytes into the ends of the pieces in which in is delivered.
+// cut returns the ends of the pieces in which the bytes of in are delivered. steps, which
+// the fuzzer chooses, are the lengths of the pieces minus 1, used repeatedly.
 func cut(in string, steps []byte) (ends []int) {
 	for at, i := 0, 0; len(steps) > 0; i++ {
 		if at += 1 + int(steps[i%len(steps)]); at >= len(in) {
@@ -113,7 +116,8 @@ func theirFrames(in string) (all []string, err error) {
 	}
 }
 
-// wholeFrames parses in with a Reader, in pieces, and joins the pieces of DATA.
+// wholeFrames passes the bytes of in to a Reader, in the pieces that cut returns. It
+// returns outlines of the frames, in which the pieces of a DATA frame are joined.
 func wholeFrames(t *testing.T, in string, steps []byte) (all []string, left int, err *Error) {
 	r := Reader{settingsSeen: true}
 	var held []byte
@@ -296,7 +300,8 @@ func FuzzDecoder(f *testing.F) {
 				t.Fatalf("%d fields of %d, x/net read %d of %d", len(h.Fields), h.Size, len(theirs), size)
 			}
 
-			// With a limit, a prefix of the fields, and the same table.
+			// A decoder with a small MaxList must return a prefix of the fields and have
+			// the same table.
 			if err := tight.Decode(block, &part); err == errListBomb {
 				return
 			} else if err != nil {
