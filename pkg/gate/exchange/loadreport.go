@@ -18,7 +18,7 @@ const (
 
 // LoadReport returns the load report as a field line for the head of a final response. The
 // line replaces the container's report and includes its values. nil = the head gets no
-// report: none was requested, or it belongs in the trailers, as for a gRPC call (gRFC A51).
+// report; for example, that of a gRPC call belongs in the trailers (gRFC A51).
 func (x *Exchange) LoadReport(res *wire.Response) []byte {
 	if x.gate.load == nil {
 		return nil

@@ -39,8 +39,9 @@ func (p PathPattern) String() string {
 }
 
 // matches reports whether the pattern matches a path, which has no query and is not
-// decoded. A prefix does not match paths with "." or ".." segments, an empty segment or a
-// percent-encoding. The container might resolve such a path to one outside the prefix.
+// decoded. A prefix does not match a path that continues with an empty segment, a segment
+// that begins with a dot, a percent sign, a backslash or a semicolon. The container might
+// resolve such a path to one outside the prefix.
 func (p PathPattern) matches(path []byte) bool {
 	if !p.prefix {
 		return string(path) == p.path

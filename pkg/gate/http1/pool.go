@@ -73,8 +73,9 @@ func (p *Pool) adopt(c *upstream.Conn) *upConn {
 	return u
 }
 
-// reclaimable returns the connection that has been idle for longest. It returns nil if
-// the loop has no more than its share of connections.
+// reclaimable returns the connection that has been idle for longest, and for at least
+// exchange.MinIdle; nil = none. It returns nil if the loop has no more than its share of
+// connections.
 func (p *Pool) reclaimable() *upConn {
 	if p.dialer.BeyondShare() && len(p.idle) > 0 && p.worker.Loop.Now()-p.idle[0].idleSince >= int64(exchange.MinIdle) {
 		return p.idle[0]

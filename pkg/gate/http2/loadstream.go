@@ -130,8 +130,8 @@ func (s *downStream) endReports(status int, message string) bool {
 	return s.finish()
 }
 
-// sendGRPCHead sends the head of a gRPC response, unless it has already been sent.
-// further appends more fields to it. If end is true, the head has END_STREAM.
+// sendGRPCHead sends the head of a gRPC response, or its trailers if the head has already
+// been sent. further appends more fields. If end is true, the frame has END_STREAM.
 func (s *downStream) sendGRPCHead(end bool, further func([]byte, *h2.Encoder) []byte) {
 	l := s.c
 	b, enc := l.outBuffer(), &l.hpack().enc

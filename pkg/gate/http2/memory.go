@@ -32,9 +32,9 @@ func (e *Engine) pressure() pressure {
 	return pressureOf(b.Used(), b.Limit(), e.overBudget())
 }
 
-// fit replaces a mostly empty buffer by one of the size of its content. b's bytes from
-// start on are the content, which cannot be forwarded now. It does so only if buffers
-// hold many bytes or memory pressure is medium.
+// fit replaces a mostly empty buffer by one of the size of its content, if buffers hold
+// many bytes or memory pressure is medium or higher. The content, b's bytes from start on,
+// cannot be forwarded now.
 func (e *Engine) fit(b *buffer, start int32) (*buffer, int32) {
 	n := len(b.b) - int(start)
 	if cap(b.b) <= 2*n+minWindow || e.bufferBytes < manyBufferBytes && e.pressure() < pressureMedium {

@@ -162,9 +162,9 @@ func sharedWindow(current uint32, streams int) uint32 {
 	return size
 }
 
-// windowChange reports whether the receive window of a response may grow or must shrink.
-// It may grow once the client has consumed half of the window. It must shrink under
-// memory pressure.
+// windowChange reports whether the receive window of a response may grow or must shrink. It
+// may grow once the client has consumed half of the window. It must shrink at medium or
+// higher memory pressure.
 func windowChange(size uint32, consumed int64, p pressure) (grow, shrink bool) {
 	return size < streamWindow && consumed >= int64(size/2), p >= pressureMedium
 }
@@ -184,8 +184,9 @@ func nextStreamWindow(size uint32, capacity int, grow, shrink bool) uint32 {
 }
 
 // readAheadWindow returns the size of the receive window of a response while the client
-// reads nothing. It doubles the window when it is half full, up to streamWindow. So the
-// container sends at most twice the number of bytes that are already buffered.
+// reads nothing. It doubles the window when it is half full, up to streamWindow. So the new
+// window is at most four times the number of bytes that are already buffered, or twice
+// minWindow.
 func readAheadWindow(size, buffered uint32) uint32 {
 	if size >= streamWindow || buffered < size/2 {
 		return size

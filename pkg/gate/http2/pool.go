@@ -252,8 +252,9 @@ func (p *Pool) http2Proven(c *upConn) {
 	p.streamQueue.WakeAll()
 }
 
-// surplusConn returns the connection that has been idle for longest. It returns nil if
-// the loop has no more than its share of connections to the container.
+// surplusConn returns the connection that has been idle for longest, and for at least
+// exchange.MinIdle; nil = none. It returns nil if the loop has no more than its share of
+// connections to the container.
 func (p *Pool) surplusConn() *upConn {
 	if c := p.longestIdle(); c != nil && p.dialer.BeyondShare() && p.eng.loop.Now()-c.lastReadAt >= int64(exchange.MinIdle) {
 		return c

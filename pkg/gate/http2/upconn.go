@@ -102,8 +102,8 @@ func (c *upConn) hasStreamSlot() bool {
 	return c.live && !c.draining && len(c.table.open) < int(limit) && !c.ids.Exhausted()
 }
 
-// starved reports whether the connection window has been exhausted for creditTimeout
-// because the container does not read the uploads.
+// starved reports whether the connection window has had less than one frame of 16 KiB left
+// for creditTimeout, because the container does not read the uploads.
 func (c *upConn) starved() bool {
 	return c.send.Left() < h2.MinMaxFrameSize && c.eng.loop.Now() >= c.lastCreditAt+creditTimeout
 }

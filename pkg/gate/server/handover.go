@@ -15,8 +15,10 @@ func (s *Server) StopListening() {
 	})
 }
 
-// Clients returns the number of client connections, including those in a TLS handshake. A
-// loop that does not respond within statsTimeout counts as one client.
+// Clients returns 0 if there are no client connections, including those before the end of
+// their TLS handshake. Otherwise the result is approximate: all handshakes of a loop,
+// queued or in progress, count as one client, and so does a loop that does not respond
+// within statsTimeout.
 func (s *Server) Clients() int {
 	n, responded := s.onLoops(statsTimeout, func(w *Worker) int {
 		n := w.tls.silent.Len() + w.tls.partial.Len()

@@ -100,8 +100,9 @@ func (d *Dialer) Connecting() int { return d.connecting }
 // none.
 func (d *Dialer) FirstWaiting() *exchange.Exchange { return d.queue.First() }
 
-// Enqueue queues x behind the exchanges that wait for a descriptor. It returns false if x
-// has an attempt in progress or is in the connect queue; x then stays where it is.
+// Enqueue queues x behind the exchanges that wait for a descriptor. It returns false and
+// changes nothing if no exchange waits before x, if x has an attempt in progress, or if x
+// is in the connect queue.
 func (d *Dialer) Enqueue(x *exchange.Exchange) bool {
 	first := d.queue.First()
 	if first == nil || first == x || x.Dial.Attempt != nil || d.inConnectQueue(x) {

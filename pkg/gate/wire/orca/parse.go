@@ -75,8 +75,9 @@ func parseText(value []byte) (*Report, error) {
 	return r, nil
 }
 
-// set stores a value under its name in TEXT. It returns false if v is not finite or the
-// name already has a value.
+// set stores a value under its name in TEXT. It returns false, which makes the report
+// malformed, if the name is unknown or invalid, if it already has a value, if v is not
+// finite, or if there are too many metrics.
 func (r *Report) set(name string, v float64) bool {
 	if !finite(v) {
 		return false
@@ -238,8 +239,8 @@ func fields(b []byte, f func(number, v uint64, bytes []byte) error) error {
 	return nil
 }
 
-// ParseRequest returns the report_interval of an OrcaLoadReportRequest; 0 = it has none.
-// An interval too large for a Duration yields the maximum Duration.
+// ParseRequest returns the report_interval of an OrcaLoadReportRequest; 0 = it has none. An
+// interval too large for a Duration is capped at about 292 years.
 func ParseRequest(b []byte) (interval time.Duration, err error) {
 	err = fields(b, func(number, _ uint64, bytes []byte) error {
 		if number != 1 || bytes == nil {
