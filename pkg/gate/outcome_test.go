@@ -173,7 +173,8 @@ func TestTheDocsListTheGRPCStatusOfEachOutcome(t *testing.T) {
 	}
 	none, _, _ = strings.Cut(none, "\n")
 
-	// A row whose first cell has more than names is a special case of the row before it.
+	// row matches rows whose first cell has only names of outcomes. A row with further text
+	// in that cell is a special case of the row before it.
 	row := regexp.MustCompile("(?m)^\\| (`[a-z-]+`(?:, `[a-z-]+`)*) \\| ([0-9]+) [A-Z_]+ \\|")
 	name := regexp.MustCompile("`([a-z-]+)`")
 	listed := map[string]int{}

@@ -2,7 +2,7 @@ package gate
 
 import "testing"
 
-func TestTraceFieldsKeepTheFirstOfEachName(t *testing.T) {
+func TestTraceFieldsKeepTheFirstValueOfEachName(t *testing.T) {
 	var f TraceFields
 	for _, name := range []string{
 		"Traceparent", "TRACESTATE", "b3", "X-B3-TraceId", "x-b3-spanid", "X-B3-ParentSpanId", "X-B3-Sampled", "X-B3-Flags",

@@ -21,7 +21,7 @@ func traceFields(pairs ...string) *TraceFields {
 	return t
 }
 
-func TestAContextIsReadFromAllFormats(t *testing.T) {
+func TestATraceContextIsParsedFromEveryFormat(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		fields   *TraceFields

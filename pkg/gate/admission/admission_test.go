@@ -151,7 +151,7 @@ func TestTryAcquireDoesNotOvertakeAQueuedRequest(t *testing.T) {
 	})
 }
 
-func TestNotifyMayCallBack(t *testing.T) {
+func TestNotifyMayCallTheController(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		a := newAdmission(Config{Limit: 1, Capacity: 100})
 		a.TryAcquire()

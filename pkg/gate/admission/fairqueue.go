@@ -163,8 +163,8 @@ func (q *fairQueue) nextSeq() uint64 {
 	return q.seq
 }
 
-// chargeBy sets whether flows are charged by units. A change makes all queued flows
-// equal: units and time do not compare.
+// chargeBy sets whether flows are charged by units. A change sets the service of all queued
+// flows to the same value, because units and time cannot be compared.
 func (q *fairQueue) chargeBy(units bool) {
 	if q.byUnits == units {
 		return

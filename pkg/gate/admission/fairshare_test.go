@@ -74,9 +74,10 @@ func (l *closedLoop) run(ms int) {
 	}
 }
 
-// This holds with free queue capacity and with a full queue. The tenant gets at least a
-// third of its FIFO share or, with many competing keys, an equal share among the maximum
-// number of flows.
+// The clients of one key ("tenant") compete with attackers, while the queue has free
+// capacity or is full. The tenant gets at least a third of the slots that it would get in
+// FIFO order. With more than 8 attackers, half of an equal share among the maximum number
+// of flows suffices.
 func TestAClientWithANewKeyPerRequestCannotStarveAnotherKey(t *testing.T) {
 	const limit, seconds, service = 4, 30, 50
 	for _, c := range []struct{ capacity, attackers, tenant int }{

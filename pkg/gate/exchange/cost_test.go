@@ -76,7 +76,7 @@ func TestOnlyTrustedSourcesSetTheCostWithAField(t *testing.T) {
 	}
 }
 
-func TestOnlyLengthAndFieldsAreCosts(t *testing.T) {
+func TestOnlyTheLengthOrAFieldSelectsACost(t *testing.T) {
 	for _, text := range []string{"", "peer", "path:1", "header:", "header:a b", "length:2"} {
 		if _, err := ParseCostSelector(text); err == nil {
 			t.Errorf("%q was accepted", text)

@@ -20,7 +20,7 @@ func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyAreClosed(t *testing.T) {
 	for _, age := range []time.Duration{5 * ms, 100 * ms, time.Second, 5 * time.Second, time.Minute} {
 		rng := rand.New(rand.NewPCG(1, uint64(age)))
 		var a IdleAge
-		for range 20 { // timers expire a little late
+		for range 20 { // the container's timer closes a connection up to 1 ms after age
 			a.NoteClose(age + time.Duration(rng.Int64N(int64(ms))))
 		}
 		if early := age - 4*ms/10; a.Trusts(early) {

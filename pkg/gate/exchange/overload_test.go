@@ -253,7 +253,7 @@ func TestARequestThatCannotFinishInTimeIsNotStarted(t *testing.T) {
 // may start.
 func TestTheLatestStartLeavesATypicalServiceTimeBeforeTheDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
-		short, long time.Duration // service times, each of half of the requests
+		short, long time.Duration // service times; each applies to half of the requests
 		least, most time.Duration // wait of a request with a timeout of one second
 	}{
 		"10 and 50 ms":           {10 * time.Millisecond, 50 * time.Millisecond, 840 * time.Millisecond, 920 * time.Millisecond},

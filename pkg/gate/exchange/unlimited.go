@@ -39,9 +39,9 @@ func (p PathPattern) String() string {
 }
 
 // matches reports whether the pattern matches a path, which has no query and is not
-// decoded. A prefix does not match a path that continues with an empty segment, a segment
-// that begins with a dot, a percent sign, a backslash or a semicolon. The container might
-// resolve such a path to one outside the prefix.
+// decoded. The part of the path that follows a prefix must not contain a percent sign, a
+// backslash, a semicolon, an empty segment, or a segment that begins with a dot. The
+// container might resolve such a path to one outside the prefix.
 func (p PathPattern) matches(path []byte) bool {
 	if !p.prefix {
 		return string(path) == p.path

@@ -311,7 +311,7 @@ func TestAnExactReaderLeavesTheNextMessageInTheSocket(t *testing.T) {
 	wantSame(t, "in the socket", string(left), "NEXT")
 }
 
-func TestATruncatedBodyHasNoEnd(t *testing.T) {
+func TestNoEndIsSentForATruncatedBody(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		moving

@@ -112,7 +112,6 @@ func TestAConnectionHasAQuotaPerIteration(t *testing.T) {
 	}
 }
 
-// After many frames in an iteration, connections read fewer bytes.
 func TestConnectionsReadFewerBytesAfterManyFramesInAnIteration(t *testing.T) {
 	const clients, frames, size = 12, 300, 15
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}))

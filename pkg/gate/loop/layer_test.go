@@ -212,7 +212,7 @@ func TestAWriteCountsOnceTheKernelAcceptsIt(t *testing.T) {
 	})
 }
 
-func TestTheEndIsSentAfterPendingBytes(t *testing.T) {
+func TestCloseWriteSendsPendingBytesBeforeTheEnd(t *testing.T) {
 	s := newSecured(t, tls.VersionTLS13)
 	b := make([]byte, 64<<10)
 	var taken int

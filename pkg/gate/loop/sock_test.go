@@ -177,7 +177,7 @@ func TestBytesBeforeEOFAreReadFirst(t *testing.T) {
 	}
 }
 
-func TestAFINAfterADrainingReadIsDetected(t *testing.T) {
+func TestAFINAfterAReadThatEmptiedTheSocketIsDetected(t *testing.T) {
 	s := newSubject(t)
 	s.send("x")
 	s.until("readable", s.sock.Readable)

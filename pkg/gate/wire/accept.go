@@ -75,8 +75,8 @@ func parseWeight(v []byte) int {
 }
 
 // Navigates reports whether a browser may have sent the request to show the response as a
-// page. It is false only if Sec-Fetch-Mode (Fetch Metadata Request Headers) has another
-// value than navigate, and so true without that field.
+// page. It returns true unless Sec-Fetch-Mode (Fetch Metadata Request Headers) is present
+// and has another value than navigate.
 func (r *Request) Navigates() bool {
 	for i := range r.Fields {
 		if f := &r.Fields[i]; f.kind == field.Other && field.EqualFold(r.name(f), "sec-fetch-mode") {

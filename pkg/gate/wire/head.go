@@ -76,7 +76,7 @@ func (h *Head) Scan(b []byte) (bool, error) {
 		i := bytes.IndexByte(b[h.scanned:], '\n')
 		if i < 0 {
 			from := int(h.scanned)
-			h.scanned = int32(len(b)) // checkPartial rejects a head that has become this large
+			h.scanned = int32(len(b)) // no overflow: checkPartial rejects a head of MaxHeadBytes or more
 			return false, h.checkPartial(b, from)
 		}
 		end, line := int(h.scanned)+i+1, int(h.line)

@@ -134,7 +134,7 @@ func TestAHeadOfOneMiBIsAcceptedAndOneByteMoreIsNot(t *testing.T) {
 	}
 }
 
-func TestAStartLineAboveTheLimitIsATargetTooLong(t *testing.T) {
+func TestAStartLineAboveTheLimitIsRejectedAsATooLongTarget(t *testing.T) {
 	target := "GET /" + strings.Repeat("x", MaxHeadBytes)
 	for _, in := range []string{target, target[:MaxHeadBytes], target + " HTTP/1.1\r\n"} {
 		if v, err := read(new(Request), in, nil); v != rejected || err != ErrLongTarget {

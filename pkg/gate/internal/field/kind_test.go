@@ -60,7 +60,7 @@ func TestKindsMatchAReferenceInAnyCase(t *testing.T) {
 	check("")
 }
 
-func TestEveryKindHasItsNames(t *testing.T) {
+func TestTheReferenceHasANameOfEveryKind(t *testing.T) {
 	seen := map[Kind]bool{Other: true, Gate: true}
 	for _, k := range kinds {
 		seen[k] = true

@@ -4,7 +4,7 @@ import "testing"
 
 // A client may send as much on each reset stream as its window allowed, in frames of any
 // size, also if the connection window was used up at the time of the reset.
-func TestDATASentBeforeResetsWereLearnedIsNotCounted(t *testing.T) {
+func TestDATASentBeforeThePeerLearnedOfAResetIsNotCounted(t *testing.T) {
 	const streams, window, frame = 8, 64 << 10, 11
 	var m Meter
 	for range streams {

@@ -258,7 +258,7 @@ func TestHeaderListsAboveTheLimitAreRejected(t *testing.T) {
 	}
 }
 
-func TestInvalidFieldsRemainInvalidInTheTable(t *testing.T) {
+func TestInvalidFieldsAreRejectedEvenFromTheDynamicTable(t *testing.T) {
 	var d Decoder
 	var h Head
 	for _, block := range []string{"\x40\x01X\x01v", "\x40\x01x\x01\n", "\x40\x02te\x01\n"} {

@@ -102,7 +102,7 @@ func TestAMergedReportKeepsItsValuesAndHasNoDuplicateNames(t *testing.T) {
 	}
 }
 
-func TestTheIntervalOfARequestIsRead(t *testing.T) {
+func TestTheReportIntervalOfARequestIsParsed(t *testing.T) {
 	for message, want := range map[string]time.Duration{
 		"":                             0,
 		"\x0a\x00":                     0,
