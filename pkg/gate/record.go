@@ -28,7 +28,7 @@ type Record struct {
 	RouteTag        []byte // Knative-Serving-Tag
 	DefaultRoute    []byte // Knative-Serving-Default-Route
 	HasDefaultRoute bool   // distinguishes an empty field from an absent one
-	Proxied         bool   // K-Proxy-Request is present: the request came through the activator
+	Proxied         bool   // K-Proxy-Request is "activator": the request came through Knative's activator
 	Upgrade         bool   // asks for another protocol
 	Encrypted       bool   // received over TLS
 	Unlimited       bool   // the path matches UNLIMITED_PATHS: the request needs no slot and is not counted

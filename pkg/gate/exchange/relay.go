@@ -201,7 +201,7 @@ const relayQuota = 2
 // awaitResponse reads response heads until the final one, and forwards interim responses.
 func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 	if x.expects.waiting() && x.down.Consumed() > 0 {
-		x.expects.end() // a response means that the client need not wait: it sends the body
+		x.expects.end() // the client has begun to send the body, so it no longer waits for a 100
 	}
 	for {
 		m, empty := x.down.Flush()

@@ -50,9 +50,9 @@ const (
 
 	streamWindow           = 64 << 10
 	firstWindow            = 16 << 10  // bytes from the container until the client has read half of them
-	pressuredWindow        = 2 << 10   // window at high memory pressure
+	pressuredWindow        = 2 << 10   // maximum window of a response at medium or higher memory pressure
 	minSharedWindow        = 256       // smallest window when many streams share maxReadAhead
-	minWindow              = 128       // window while some client reads nothing
+	minWindow              = 128       // smallest window; see initialStreamWindow and nextStreamWindow
 	maxReadAhead           = 512 << 10 // sum of the first windows of all streams of a loop
 	connWindow             = 256 << 10
 	upConnWindow           = 1 << 20
@@ -132,8 +132,8 @@ func pressureOf(used, limit int64, overBudget bool) pressure {
 //
 // With a concurrency limit (limited), the gate reads whole responses ahead if memory
 // allows, because their slots can then be released. Without a limit, the window is
-// minWindow at medium pressure, or if some client reads nothing (lowWindow). At low
-// pressure the window is never raised.
+// minWindow at medium or higher pressure, or if some client reads nothing (lowWindow). At
+// low pressure the window is never raised.
 func initialStreamWindow(current uint32, streams int, limited, lowWindow bool, p pressure) uint32 {
 	shared := sharedWindow(current, streams)
 	switch {
