@@ -88,7 +88,7 @@ func TestTheRequestTimeoutAppliesInTheQueue(t *testing.T) {
 			func(w http.ResponseWriter, r *http.Request) {
 				entered <- struct{}{}
 				w.WriteHeader(http.StatusAccepted)
-				<-stay // regardless of the timeout
+				<-stay // this handler ignores the timeout
 			})
 		first := r.begin("/")
 		testkit.Receive(t, "the first one", entered)
@@ -178,7 +178,7 @@ func TestAClientThatStopsSendingInTheQueueGetsNoFalseResponse(t *testing.T) {
 	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if text, _ := io.ReadAll(c); len(text) > 0 { // or it is reset
+	if text, _ := io.ReadAll(c); len(text) > 0 { // ReadAll may fail, because the connection may be reset
 		t.Errorf("answer %q", text)
 	}
 	close(s.leave)
@@ -201,7 +201,7 @@ func TestAClientThatDisconnectsDuringTheHandlerIsCounted(t *testing.T) {
 	})
 }
 
-func TestAPanicReleasesTheSlotAndContinues(t *testing.T) {
+func TestAPanicOfTheHandlerReleasesTheSlotAndPropagates(t *testing.T) {
 	for _, c := range []struct {
 		value   any
 		outcome string
@@ -224,7 +224,8 @@ func TestAPanicReleasesTheSlotAndContinues(t *testing.T) {
 				}()
 				inner.ServeHTTP(w, r)
 			}))
-			// Connections that are reset make a client try again.
+			// Send a POST, because the client would repeat a GET after a connection
+			// reset.
 			if a := r.send(r.request("POST", "/", "body")); a.err == nil {
 				t.Errorf("a panic became an answer: %+v", a)
 			}

@@ -9,7 +9,7 @@ import (
 
 type key struct{}
 
-// newDeadline ends after d, or when leave is called.
+// newDeadline returns a deadline after d. leave cancels its parent context.
 func newDeadline(t *testing.T, d time.Duration) (x *deadline, leave context.CancelFunc) {
 	parent, leave := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 	x = new(deadline)
@@ -59,7 +59,7 @@ func TestADeadlineEndsItsContextWithAndWithoutWaiters(t *testing.T) {
 	})
 }
 
-func TestADisconnectIsNotADeadline(t *testing.T) {
+func TestADisconnectDoesNotCountAsAnExpiredDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, leave := newDeadline(t, time.Second)
 		leave()
@@ -84,7 +84,7 @@ func TestAContextEndsWithItsRequest(t *testing.T) {
 	})
 }
 
-func TestTheEarlierDeadlineCounts(t *testing.T) {
+func TestTheEarlierDeadlineOfGateAndParentApplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

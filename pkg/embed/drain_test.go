@@ -76,7 +76,7 @@ func TestADrainEndsOnceItIsQuietAndNoRequestIsOpen(t *testing.T) {
 			h := g.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(takes) }))
 			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 		}
-		go request(time.Minute) // open from before the drain
+		go request(time.Minute) // begins before the drain
 		time.Sleep(time.Second)
 		begun := time.Now()
 		go func() {

@@ -20,7 +20,7 @@ func Example() {
 		ConcurrencyLimit: 10,
 		QueueCapacity:    100,
 		RequestTimeout:   5 * time.Minute,
-		DrainQuiet:       10 * time.Millisecond, // 10 s or more, so that routers can notice
+		DrainQuiet:       10 * time.Millisecond, // use 10 s or more in production, so that routers notice the drain
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -65,10 +65,10 @@ func Example() {
 	// On SIGTERM:
 	grace, done := context.WithTimeout(context.Background(), 25*time.Second)
 	defer done()
-	if err := gate.Drain(grace); err != nil { // first: routers learn of it
+	if err := gate.Drain(grace); err != nil { // first: probes fail, so routers stop sending requests
 		log.Print(err)
 	}
-	if err := server.Shutdown(grace); err != nil { // then: no request comes any more
+	if err := server.Shutdown(grace); err != nil { // then: no further requests arrive
 		log.Print(err)
 	}
 	served.Wait()
@@ -79,7 +79,7 @@ func Example() {
 	// drained
 }
 
-// All that is wrong is said at once.
+// New reports all problems together.
 func ExampleNew() {
 	_, err := embed.New(embed.Config{ConcurrencyLimit: -1, MetricsNames: "old"})
 	fmt.Println(err)
@@ -88,7 +88,7 @@ func ExampleNew() {
 	// MetricsNames: metric names "old": want current, legacy or both
 }
 
-// The figures are on ports of their own, away from clients.
+// Metrics are served on separate ports, to which clients have no access.
 func ExampleGate_Stats() {
 	gate, err := embed.New(embed.Config{Identity: embed.Identity{Namespace: "shop", Revision: "cart-00001"}})
 	if err != nil {
@@ -98,7 +98,7 @@ func ExampleGate_Stats() {
 	go func() { log.Print(http.ListenAndServe(":9091", gate.Metrics())) }()
 }
 
-// Some paths need no slot: they stay outside of the gate.
+// Requests for some paths need no slot, because the gate does not wrap their handlers.
 func ExampleGate_Handler() {
 	gate, err := embed.New(embed.Config{ConcurrencyLimit: 1})
 	if err != nil {

@@ -36,13 +36,13 @@ type call struct {
 	written    int64
 }
 
-// extras holds the state of a call that has a body or a deadline, so that the call
-// needs a single allocation.
+// extras holds a call together with its state for a body or a deadline, in one
+// allocation.
 type extras struct {
 	call    call
 	clock   deadline
 	body    body
-	request http.Request // storage for call.forwarded, unless deadline provides it
+	request http.Request // copy of call.r for next, used if there is no deadline
 }
 
 // newCall creates the exchange of a request and starts its timeouts.

@@ -152,7 +152,8 @@ type hijackable struct {
 // Unwrap supports http.ResponseController.
 func (h hijackable) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
-// combine returns a writer with any other set of features.
+// combine returns a writer for x with exactly the features f. It is for sets other than
+// those of http1Writer and http2Writer.
 func combine(x *call, f features) http.ResponseWriter {
 	switch f {
 	case flushes:

@@ -35,7 +35,8 @@ func TestHandlersSeeTheOptionalInterfacesOfTheServer(t *testing.T) {
 	})
 }
 
-// allFeatures has every optional interface; calls records which were called.
+// allFeatures has every optional interface. calls records which of its methods were
+// called.
 type allFeatures struct {
 	http.ResponseWriter
 	calls *features
@@ -313,7 +314,8 @@ func combined(w allFeatures, f features) http.ResponseWriter {
 	return p
 }
 
-// opaque is a writer of a handler around the gate that has only Unwrap.
+// opaque is the writer of a handler that wraps the gate. Its only optional method is
+// Unwrap.
 type opaque struct{ inner http.ResponseWriter }
 
 func (o opaque) Header() http.Header         { return o.inner.Header() }

@@ -16,7 +16,7 @@ import (
 // (http.Flusher, http.Hijacker, http.CloseNotifier, http.Pusher). Full duplex,
 // trailers, 1xx responses and http.ResponseController work as without the gate. If a
 // client disconnects while its request is queued, next is not called. A panic of next
-// releases the slot and continues. It is counted as internal-error, but
+// releases the slot and propagates. It is counted as internal-error, or for
 // http.ErrAbortHandler as upstream-broke-off or client-gone.
 //
 // A hijacked connection holds its slot until it is closed, even after next has

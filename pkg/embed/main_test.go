@@ -16,7 +16,7 @@ import (
 	"github.com/queuegate/queuegate/internal/testkit"
 )
 
-// TestMain fails when something of the module outlives the tests.
+// TestMain fails if a goroutine of this module outlives the tests.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	for end := time.Now().Add(testkit.Timeout); code == 0; time.Sleep(10 * time.Millisecond) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 var until = testkit.Until
 
-// rig is a server with a gate, and a client that speaks one protocol.
+// rig is a server with a gate, and a client that uses one protocol version.
 type rig struct {
 	t      *testing.T
 	gate   *Gate
@@ -116,7 +116,7 @@ func (r *rig) request(method, target, body string, fields ...string) *http.Reque
 	return req
 }
 
-// answer is a whole answer.
+// answer is a response with its complete body, or an error.
 type answer struct {
 	*http.Response
 	body string
@@ -133,7 +133,7 @@ func (r *rig) send(req *http.Request) answer {
 	return answer{res, string(text), err}
 }
 
-// do sends a request and reads the whole answer.
+// do sends a request and reads the complete response.
 func (r *rig) do(method, target, body string, fields ...string) answer {
 	r.t.Helper()
 	a := r.send(r.request(method, target, body, fields...))
@@ -143,7 +143,7 @@ func (r *rig) do(method, target, body string, fields ...string) answer {
 	return a
 }
 
-// begin sends a request; its answer comes later.
+// begin sends a request and returns a channel that receives its response.
 func (r *rig) begin(target string, fields ...string) <-chan answer {
 	r.t.Helper()
 	req, c := r.request("GET", target, "", fields...), make(chan answer, 1)
@@ -159,8 +159,7 @@ func (a *answer) want(t *testing.T, status int, body, outcome string) {
 	}
 }
 
-// outcomes is how many requests have ended with an outcome, as the Prometheus
-// page tells it.
+// wantOutcome waits until the Prometheus page shows n requests with an outcome.
 func (g *Gate) wantOutcome(t *testing.T, outcome string, n int) {
 	t.Helper()
 	line := fmt.Sprintf("queuegate_request_outcomes_total{outcome=%q} %d\n", outcome, n)
@@ -170,9 +169,10 @@ func (g *Gate) wantOutcome(t *testing.T, outcome string, n int) {
 	})
 }
 
-// stage is a handler whose requests stay until they are let go.
+// stage is a handler that blocks each request until leave is closed or the client
+// disconnects.
 type stage struct {
-	entered chan string // paths, as they come in
+	entered chan string // receives the path of each request
 	leave   chan struct{}
 }
 

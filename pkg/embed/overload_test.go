@@ -46,8 +46,8 @@ func (s *served) get(path string, fields ...string) *httptest.ResponseRecorder {
 	return w
 }
 
-// order returns the order in which a gate with one slot, which is taken, serves queued
-// requests. Each is a path followed by header fields.
+// order returns the order in which a gate serves queued requests. Its only slot is in
+// use while they arrive. Each request is a path followed by header fields.
 func order(t *testing.T, c Config, requests ...[]string) (got []string) {
 	synctest.Test(t, func(t *testing.T) {
 		c.ConcurrencyLimit, c.QueueCapacity = 1, 10
@@ -121,17 +121,17 @@ func TestRetryAfterIsMeasured(t *testing.T) {
 			go s.get("/")
 			synctest.Wait()
 		}
-		if w := s.get("/"); w.Header().Get("Retry-After") != "1" { // nothing is known yet
+		if w := s.get("/"); w.Header().Get("Retry-After") != "1" { // no request has ended yet, so the queue's drain time is unknown
 			t.Errorf("at first: %d %v", w.Code, w.Header())
 		}
-		for range 4 { // one slot each 4 s
+		for range 4 { // a slot is released every 4 s
 			time.Sleep(4 * time.Second)
 			synctest.Wait()
 			go s.get("/")
 			synctest.Wait()
 		}
 		w := s.get("/")
-		if w.Code != 429 || w.Header().Get("Retry-After") != "20" { // 5 queued
+		if w.Code != 429 || w.Header().Get("Retry-After") != "20" { // 5 requests are queued
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
 		time.Sleep(time.Hour)
@@ -177,8 +177,8 @@ func TestSlowUploadsAndReadersDoNotCountAsTheTimeOfTheHandler(t *testing.T) {
 			}
 		})
 		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/", slowReader{}))
-		// 20 ms are enough for the 10 ms of the handler itself. Of requests for which
-		// they are not, some are admitted as trials, but not all.
+		// 20 ms suffice for the handler's 10 ms, so all 20 requests are admitted. If
+		// the slow upload counted, the gate would admit only a few of them as trials.
 		for range 20 {
 			go func() {
 				if w := s.get("/", "X-Timeout-Ms: 20"); w.Code != 200 {
@@ -190,7 +190,7 @@ func TestSlowUploadsAndReadersDoNotCountAsTheTimeOfTheHandler(t *testing.T) {
 	})
 }
 
-// slowReader is a body of which nothing comes, for an hour.
+// slowReader is a body that blocks for an hour and then fails.
 type slowReader struct{}
 
 func (slowReader) Read([]byte) (int, error) { time.Sleep(time.Hour); return 0, errEnd }

@@ -75,7 +75,7 @@ func TestTheApplicationDeterminesReadiness(t *testing.T) {
 	if got := a.Header.Get("K-Readiness-Reason"); got != "not ready" {
 		t.Errorf("reason %q", got)
 	}
-	// A no holds back no other caller.
+	// A failed probe does not block traffic.
 	traffic := r.do("GET", "/", "")
 	traffic.want(t, 200, "", "")
 	ready <- nil

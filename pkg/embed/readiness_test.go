@@ -11,7 +11,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// asked answers as the gate asks.
+// asked returns the result for a prober as the gate determines it: by Try, or else by
+// Await.
 func (r *readiness) asked(ctx context.Context, who gate.Prober) gate.ReadinessResult {
 	if a, known := r.Try(who); known {
 		return a

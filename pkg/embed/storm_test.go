@@ -17,8 +17,8 @@ import (
 	"github.com/queuegate/queuegate/internal/testkit"
 )
 
-// storm is a handler that does all that a handler can do to a gate, and counts
-// for itself.
+// storm is a handler that ends requests in every possible way. It counts them
+// independently of the gate.
 type storm struct {
 	now, most, seen atomic.Int64
 }
@@ -54,7 +54,7 @@ func (s *storm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		hijacked = true
 		go func() {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhijacked")
-			s.now.Dec() // the slot is free after it
+			s.now.Dec() // before Close, which releases the slot
 			_ = c.Close()
 		}()
 	default:
@@ -62,7 +62,7 @@ func (s *storm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// storming sends a request and gives it up after so long.
+// storming sends a request and cancels it after patient.
 func storming(t *testing.T, client *http.Client, target string, patient time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
@@ -72,7 +72,7 @@ func storming(t *testing.T, client *http.Client, target string, patient time.Dur
 		return
 	}
 	if res, err := client.Do(req); err == nil {
-		_, _ = io.Copy(io.Discard, res.Body) // some are cut
+		_, _ = io.Copy(io.Discard, res.Body) // some responses are truncated
 		_ = res.Body.Close()
 	}
 }

@@ -31,7 +31,7 @@ func (r *rig) dial(text string) net.Conn {
 
 const upgrade = "GET /tunnel HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
 
-// hijack makes a handler that gives its connection to the receiver from c.
+// hijack returns a handler that hijacks its connection and sends it to c.
 func hijack(t *testing.T, c chan<- net.Conn) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/tunnel" {
@@ -59,7 +59,7 @@ func TestAHijackedConnectionHoldsItsSlotUntilItIsClosed(t *testing.T) {
 	refused := r.do("GET", "/", "")
 	refused.want(t, 503, "pending request queue full\n", "queue-full")
 
-	// It is a connection like any other.
+	// The hijacked connection supports ReadFrom and CloseWrite, like a *net.TCPConn.
 	if n, err := server.(io.ReaderFrom).ReadFrom(strings.NewReader("to the client\n")); n != 14 || err != nil {
 		t.Errorf("sent %d, %v", n, err)
 	}
@@ -107,7 +107,7 @@ func TestHijackedConnectionsRemainOpenAfterADrain(t *testing.T) {
 	if err := r.gate.Drain(ended); !errors.Is(err, context.Canceled) || err.Error() != "draining with 1 in flight and 0 queued: context canceled" {
 		t.Errorf("drain: %v", err)
 	}
-	close(goOn) // a tunnel is no longer waited for
+	close(goOn) // the request becomes a tunnel, for which the drain does not wait
 	if err := testkit.Receive(t, "the end of the drain", drained); err != nil {
 		t.Error(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/embed/internal/beside"
 )
 
-// nowhere is a ResponseWriter that costs nothing.
+// nowhere is a ResponseWriter that discards everything.
 type nowhere struct{ header http.Header }
 
 func (w nowhere) Header() http.Header         { return w.header }
@@ -63,7 +63,7 @@ func TestARequestCostsOneAllocationAndTwoWithATimeout(t *testing.T) {
 	}
 }
 
-// browsersRequest is one as browsers send it, through an ingress of Knative.
+// browsersRequest is a request as browsers send it through an ingress of Knative.
 const browsersRequest = "GET / HTTP/1.1\r\nHost: hello.default.example.com\r\n" +
 	"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\r\n" +
 	"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en-US,en;q=0.5\r\n" +
@@ -101,7 +101,7 @@ func BenchmarkGate(b *testing.B) {
 	}
 }
 
-// BenchmarkServer measures its overhead for a whole request.
+// BenchmarkServer measures the overhead of the gate for a whole request.
 func BenchmarkServer(b *testing.B) {
 	for name, timeout := range map[string]time.Duration{"browser": 0, "timeout": time.Minute} {
 		b.Run(name, func(b *testing.B) {

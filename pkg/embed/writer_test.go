@@ -68,7 +68,7 @@ func TestTheGateKeepsTheFeaturesOfResponseWriter(t *testing.T) {
 				t.Error(err)
 			}
 			lines := bufio.NewReader(r.Body)
-			for { // each line goes back before the next one comes
+			for { // echo each line before the client sends the next one
 				line, err := lines.ReadString('\n')
 				if err != nil {
 					break

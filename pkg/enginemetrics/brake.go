@@ -21,14 +21,14 @@ type Limits struct {
 	MaxKV      float64 // maximum used share of the engine's KV cache, 0 to 1
 }
 
-// brake decides after each page how many requests may be admitted. These are its rules,
-// with the values of the latest page:
+// brake decides after each page how many requests may be admitted. The first rule whose
+// condition holds for the values of the latest page applies:
 //
-//	KV > MaxKV                           none, until KV ≤ MaxKV − kvHysteresis
-//	waiting + unseen > MaxWaiting        none until enough requests have ended
-//	otherwise                            as many as make their sum MaxWaiting + 1: the engine
-//	                                     may start each of them at once, and the next page tells
-//	no valid page for the silence        all
+//	no valid page for longer than silence   all
+//	KV > MaxKV                              none, until KV ≤ MaxKV − kvHysteresis
+//	waiting + unseen > MaxWaiting           none until enough requests have ended
+//	otherwise                               MaxWaiting + 1 − (waiting + unseen): the engine may start
+//	                                        each of them at once, and the next page shows whether it did
 //
 // A page without one of these metrics is treated as if the metric permitted all
 // requests.

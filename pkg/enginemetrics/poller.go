@@ -81,7 +81,7 @@ func (p *Poller) Run(ctx context.Context) {
 	}
 }
 
-// poll fetches pages until a fetch began while there was no request.
+// poll fetches pages until no request was open when a fetch began.
 func (p *Poller) poll(ctx context.Context, timer *time.Timer) {
 	validAt := p.cfg.Clock() // time of the last valid page, or of the beginning of polling
 	for {
@@ -159,9 +159,9 @@ func (p *Poller) once(ctx context.Context, now, validAt time.Duration) bool {
 	return err == nil
 }
 
-// rest prepares for a time without requests. The next request is admitted at once,
-// although there is no current page; those after it wait for a page. While the poller
-// is Silent, none waits.
+// rest prepares the poller for a period without requests. It sets the room to 0: the
+// first request of the next burst is still admitted immediately, and the others wait
+// for a page. While the poller is Silent, no request waits.
 func (p *Poller) rest() {
 	p.fetch.close()
 	p.mu.Lock()

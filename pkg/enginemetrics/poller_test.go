@@ -16,7 +16,7 @@ type fakePages struct {
 	mu    sync.Mutex
 	page  Page
 	err   error
-	takes time.Duration // of one fetch
+	takes time.Duration // duration of one fetch
 	count int
 }
 
@@ -180,7 +180,7 @@ func TestAnIdlePollerFetchesNothing(t *testing.T) {
 	})
 }
 
-func TestWithoutAValidPageOnlyTheOtherLimitsHold(t *testing.T) {
+func TestWithoutAValidPageOnlyTheOtherLimitsApply(t *testing.T) {
 	run(t, Limits{MaxKV: 0.9}, func(b *bench) {
 		broken := errors.New("refused")
 		b.pages.set(Page{}, broken)
@@ -213,7 +213,7 @@ func TestWithoutAValidPageOnlyTheOtherLimitsHold(t *testing.T) {
 	})
 }
 
-func TestAPageThatHangsIsSilentAfterASecond(t *testing.T) {
+func TestAPageThatHangsReleasesTheBrakeAfterASecond(t *testing.T) {
 	run(t, Limits{MaxKV: 0.9}, func(b *bench) {
 		b.pages.takes = time.Hour
 		all := b.arrive(10)
@@ -251,7 +251,7 @@ func TestNewLimitsApplyToTheNextPage(t *testing.T) {
 	})
 }
 
-func TestAnUnfinishedUploadLeavesRoomForOtherRequests(t *testing.T) {
+func TestAnUnfinishedUploadDoesNotReduceTheRoom(t *testing.T) {
 	run(t, Limits{MaxWaiting: 0, MaxKV: 0.9}, func(b *bench) {
 		b.cfg.Uploads = func() int { return 1 }
 		b.pages.set(Page{HasRunning: true}, nil)

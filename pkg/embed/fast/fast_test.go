@@ -23,13 +23,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// fasthttp's own: its clock, and what looks for idle workers each 10 seconds
-	// before it sees that the server has ended.
+	// Ignore two goroutines of fasthttp. One updates its clock. The other looks for
+	// idle workers every 10 s, and notices only then that the server has ended.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 }
 
-// rig is a fasthttp server with a gate, and a client of net/http's.
+// rig is a fasthttp server with a gate, and a net/http client.
 type rig struct {
 	t      *testing.T
 	gate   *embed.Gate
@@ -84,7 +84,7 @@ func (r *rig) get(path string, fields ...string) (status int, body string, heade
 	return a.StatusCode, string(b), a.Header
 }
 
-// await waits until holds says yes.
+// await waits until holds returns true. what describes the condition.
 func (r *rig) await(what string, holds func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(time.Millisecond) {
@@ -156,7 +156,7 @@ func TestOnlyTheGateSetsItsFields(t *testing.T) {
 	}
 }
 
-// fasthttp puts trailers among the fields.
+// fasthttp adds trailers to the header fields of a request.
 func TestUntrustedTrailersAreRemovedToo(t *testing.T) {
 	r := newRig(t, embed.Config{TrustedSources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, func(ctx *fasthttp.RequestCtx) {
 		for name := range ctx.Request.Header.All() {
@@ -231,9 +231,9 @@ func TestAHijackedConnectionKeepsItsSlotUntilItsEnd(t *testing.T) {
 	r.await("the end of the connection", func() bool { return r.gate.InFlight() == 0 })
 }
 
-// fasthttp does not call the handler of a hijacked connection that it closes, as
-// one whose client asks for that.
-func TestAHijackThatNeverHappensReleasesTheSlot(t *testing.T) {
+// fasthttp does not call the hijack handler if it has to close the connection, for
+// example because the client sent Connection: close.
+func TestAHijackWhoseHandlerIsNeverCalledReleasesTheSlot(t *testing.T) {
 	r := newRig(t, embed.Config{ConcurrencyLimit: 1}, func(ctx *fasthttp.RequestCtx) {
 		Hijack(ctx, func(net.Conn) { t.Error("it was called") })
 	})
@@ -302,7 +302,7 @@ func newRequest() *fasthttp.RequestCtx {
 	return ctx
 }
 
-// readRequest is one as a server reads it.
+// readRequest parses a request as a fasthttp server does.
 func readRequest(t *testing.T, text string) *fasthttp.RequestCtx {
 	t.Helper()
 	ctx := newRequest()
@@ -321,7 +321,7 @@ func TestFieldsAreFoundInAnyCase(t *testing.T) {
 		distrust                     bool
 		gateFields, forwardingFields bool
 	}{
-		{"", true, false, true}, // of K-Proxy-Request
+		{"", true, false, true}, // because of K-Proxy-Request
 		{"", false, false, false},
 		{"x-forwarded-for: 10.1.2.3\r\n", true, false, true},
 		{"x_real_ip: 10.1.2.3\r\n", true, false, true},
@@ -366,7 +366,7 @@ func TestARequestDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// browsersRequest is one as browsers send it, through an ingress of Knative.
+// browsersRequest is a request as browsers send it through an ingress of Knative.
 const browsersRequest = "GET / HTTP/1.1\r\nHost: hello.default.example.com\r\n" +
 	"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\r\n" +
 	"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en-US,en;q=0.5\r\n" +

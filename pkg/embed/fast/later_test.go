@@ -17,7 +17,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/embed"
 )
 
-// stepReader is a body of two parts; the second comes when the test says so.
+// stepReader is a body whose later parts the test sends through next.
 type stepReader struct {
 	next chan string
 	r    io.Reader
@@ -163,8 +163,8 @@ func TestTheRequestTimeoutCutsAStream(t *testing.T) {
 	if !armed {
 		t.Error("the timeout is not set")
 	}
-	x.timeOut(conn) // as after an hour
-	// The client notices although the application is silent.
+	x.timeOut(conn) // as the timer does after an hour
+	// The client notices the end although the handler writes nothing.
 	if rest, err := io.ReadAll(a.Body); len(rest) > 0 || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("then %q, %v", rest, err)
 	}
@@ -177,7 +177,7 @@ func TestTheRequestTimeoutCutsAStream(t *testing.T) {
 	}
 }
 
-// The writer of a stream whose client has disconnected may still work.
+// The writer of a stream may continue to work after its client has disconnected.
 func TestStreamBodyHoldsTheSlotUntilItsWriterHasReturned(t *testing.T) {
 	cut, goOn := make(chan struct{}), make(chan struct{})
 	r := newRig(t, embed.Config{ConcurrencyLimit: 1}, func(ctx *fasthttp.RequestCtx) {

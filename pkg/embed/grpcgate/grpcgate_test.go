@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-func TestTheDeadlineOfACallIsItsTimeout(t *testing.T) {
+func TestTheDeadlineOfACallIsAddedAsGRPCTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-tenant", "a"))
 		if md := headerOf(ctx); len(md) != 1 || md.Get("x-tenant")[0] != "a" {

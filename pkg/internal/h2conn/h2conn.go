@@ -15,7 +15,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// Errors of an exchange. Others are errors of the connection and *h2.Error.
+// Errors of RoundTrip. It also returns errors of the connection, and *h2.Error.
 var (
 	ErrHTTP1   = errors.New("the server speaks HTTP/1")
 	errSpent   = errors.New("the connection takes no more requests")

@@ -13,7 +13,10 @@ func (s *State) Drain(ctx context.Context) error {
 	}
 	s.Gate.Drain.Start()
 	for {
-		open := s.Gate.Drain.Requests() // read before s.arrived, which each request sets on arrival: a request that is no longer open here has set it
+		// Read the number of open requests before s.arrived. Each request sets
+		// s.arrived when it arrives, so s.arrived then includes every request that has
+		// already ended.
+		open := s.Gate.Drain.Requests()
 		wait := s.Gate.DrainQuiet - (s.Now() - time.Duration(s.arrived.Load()))
 		if open == 0 && wait <= 0 {
 			s.NotifyDrain() // wake other calls of Drain, which can return too
