@@ -117,7 +117,7 @@ func TestScrapersThatAskForProtobufGetExemplarsOfBothKinds(t *testing.T) {
 	for {
 		var f dto.MetricFamily
 		if err := decoder.Decode(&f); err != nil {
-			t.Fatal(err) // the end: it was not there
+			t.Fatal(err) // at the end of the page, this family is missing
 		}
 		if f.GetName() != "http_server_request_duration_seconds" {
 			continue

@@ -146,9 +146,8 @@ func number(m *dto.Metric) float64 {
 	return m.Untyped.GetValue()
 }
 
-// maxLabelBytes is the maximum length of a label value in OpenCensus: it stores the
-// length of a value plus one flag byte in a single byte, and a longer value wraps
-// around.
+// maxLabelBytes is the maximum length of a label value in OpenCensus. OpenCensus stores
+// this length plus 1 in a single byte, which would wrap around for a longer value.
 const maxLabelBytes = 254
 
 func seriesKey(name string, pairs []*dto.LabelPair) (string, []metricdata.LabelValue) {

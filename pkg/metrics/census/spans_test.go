@@ -130,7 +130,7 @@ func TestATracestateThatOpenCensusRejectsIsOmitted(t *testing.T) {
 	}
 }
 
-// stopping ends a context with its first span.
+// stopping is an exporter that ends a context when it gets the first span.
 type stopping struct{ end context.CancelFunc }
 
 func (s stopping) ExportSpan(*trace.SpanData) { s.end() }

@@ -53,7 +53,6 @@ type Config struct {
 
 // Writer has the queue of lines and the goroutine that writes them. All methods may be
 // called concurrently.
-// concurrently.
 type Writer struct {
 	cfg     Config
 	dropped atomic.Uint64

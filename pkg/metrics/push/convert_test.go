@@ -70,7 +70,7 @@ func TestDescriptionsAndUnitsAreSent(t *testing.T) {
 	}
 }
 
-func TestLabelsAreSentCompletely(t *testing.T) {
+func TestLongLabelsAreNotTruncated(t *testing.T) {
 	s := newSources()
 	for _, n := range []int{0, 254, 255, 256, 512} {
 		s.requests.WithLabelValues(strings.Repeat("é", n)).Add(float64(n))

@@ -100,7 +100,7 @@ type state struct {
 type summary struct {
 	entry zapcore.Entry
 	to    zapcore.Core
-	more  int // number of other suppressed messages
+	more  int // number of suppressed messages in addition to the last one
 }
 
 func (s summary) write() {
@@ -122,7 +122,9 @@ func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.kinds[k]
-	if s != nil && now.Before(s.until) && s.until.Sub(now) <= l.interval { // a longer rest than the interval means that the clock was set back; then log
+	// If until is more than one interval away, the clock was set back; log the message
+	// then.
+	if s != nil && now.Before(s.until) && s.until.Sub(now) <= l.interval {
 		if s.suppressed == 0 {
 			if l.numSuppressed == 0 || s.until.Before(l.sweep) {
 				l.sweep = s.until

@@ -76,7 +76,7 @@ func TestTheFirstMessageIsLoggedAndTheNextOneHasTheCount(t *testing.T) {
 	f.want(t, "a")
 }
 
-func TestLevelLoggerAndTextDistinguishMessagesAndFieldsDoNot(t *testing.T) {
+func TestMessagesDifferByLevelLoggerAndTextButNotByFields(t *testing.T) {
 	f := newFixture(zap.InfoLevel)
 	f.Warn("a")
 	f.Warn("b")

@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// functions replace functions of text/template. Those fail for an absent value, so a
-// client that omits a field would suppress its line. Or they return a value that must
-// not be escaped again.
+// functions replace functions of text/template. The originals of index and slice fail
+// for an absent value, so a client that omits a field could suppress its line. The
+// results of js and println have separate types, because they are escaped differently.
 var functions = template.FuncMap{
 	"index":   index,
 	"slice":   slice,

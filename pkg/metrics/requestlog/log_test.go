@@ -113,7 +113,7 @@ func TestAnEntryContainsNothingOfThePreviousRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := newEntry(l)
-	l.entries.New = func() any { return e } // released or not, this is the one
+	l.entries.New = func() any { return e } // so the pool returns e, even if it has dropped the released entry
 	l.Begin(&testHead)
 	e.result = testResult
 	l.release(e)

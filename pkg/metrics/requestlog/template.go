@@ -144,7 +144,9 @@ func (t *lineTemplate) leave() string {
 
 // appendLine returns an error if the template refers to something that does not exist.
 func (t *lineTemplate) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]byte, error) {
-	if !t.tried { // determined at the first line, because it would slow down the start
+	// Find out whether the template produces JSON only at the first line, because this
+	// takes time that would delay the start.
+	if !t.tried {
 		t.tried = true
 		t.out.json = t.makesJSON()
 	}

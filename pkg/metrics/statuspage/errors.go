@@ -21,9 +21,9 @@ const (
 	perSecond = 8
 )
 
-// Errors counts failed requests and keeps the last ones, in about 13 KiB that are
-// allocated with the first one. All methods may be called from any goroutine, Add also
-// on a nil Errors.
+// Errors counts failed requests and keeps the last ones. It allocates about 13 KiB when
+// it gets the first one. All methods may be called from any goroutine. Add may also be
+// called on a nil Errors.
 type Errors struct {
 	refused, failed, clientErrors atomic.Uint64
 
@@ -51,7 +51,7 @@ type entry struct {
 	methodLen uint8
 	pathLen   uint8
 	cut       bool
-	more      uint32 // further ones of this outcome in the same second
+	more      uint32 // further failures with this outcome in the same second
 	method    [maxMethodBytes]byte
 	path      [maxPathBytes]byte
 }
@@ -62,9 +62,9 @@ func NewErrors() *Errors {
 }
 
 // Add counts a failed request and keeps a copy of it, with its path but never its
-// query. It does not keep it if another goroutine is adding one, or if there are
-// already 8 with its outcome in this second; the last of these then contains the number
-// of further ones. Add never blocks.
+// query. It keeps no copy while another goroutine is adding one. It also keeps none if
+// 8 requests with the same outcome were kept in this second; the last of these then
+// counts the further ones. Add never blocks.
 func (e *Errors) Add(f *gate.Record) {
 	if e == nil {
 		return

@@ -9,21 +9,22 @@ import (
 // Limits of the stream.
 const (
 	maxViewers       = 8
-	writeTimeout     = 5 * time.Second        // then the viewer is disconnected
-	lastWriteTimeout = 500 * time.Millisecond // the process waits for it
+	writeTimeout     = 5 * time.Second        // a viewer that does not read for this long is disconnected
+	lastWriteTimeout = 500 * time.Millisecond // shorter, because the process waits for the last event before it exits
 )
 
-// sent describes the content of a message; the next one begins after it.
+// sent identifies the newest data in a message. The next message has the data after
+// that.
 type sent struct {
 	second  int64
 	changes uint64
 	errors  uint64
 
-	generation uint64 // of the settings
+	generation uint64 // generation of the settings
 }
 
-// frame is a message to all viewers. It is encoded once and not kept: a viewer that
-// missed one gets a whole message.
+// frame is a message to all viewers, which is encoded once. Old frames are not kept, so
+// a viewer that missed one gets a whole message.
 type frame struct {
 	number   uint64
 	text     []byte

@@ -23,7 +23,7 @@ import (
 type viewer struct {
 	header http.Header
 	status int
-	broken atomic.Bool // its connection accepts no more bytes
+	broken atomic.Bool // the viewer's connection accepts no more bytes
 	events chan []byte
 	leave  context.CancelFunc
 	gone   chan struct{} // closed when the stream has ended
@@ -42,7 +42,8 @@ func (v *viewer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// view connects a viewer. With room for events it never holds up its stream.
+// view connects a viewer. Up to room events do not block its stream, even if the test
+// does not take them.
 func view(p *Page, room int) *viewer {
 	ctx, leave := context.WithCancel(context.Background())
 	v := &viewer{header: http.Header{}, events: make(chan []byte, room), leave: leave, gone: make(chan struct{})}

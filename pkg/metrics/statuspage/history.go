@@ -45,8 +45,8 @@ const (
 
 // History keeps data for each of the last 300 s, in about 75 KiB that are allocated
 // when it first wakes up. While it is parked there are no events; those seconds show
-// only the requests in flight. All methods may be called from any goroutine, and those
-// for the request path on a nil History.
+// only the requests in flight. All methods may be called from any goroutine. The
+// methods for the request path may also be called on a nil History.
 type History struct {
 	state    atomic.Uint32
 	watchers atomic.Int32

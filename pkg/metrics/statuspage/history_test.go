@@ -35,7 +35,7 @@ func newStage(t testing.TB, admission func() gate.AdmissionStats) *stage {
 
 func (s *stage) now() time.Duration { return time.Since(s.born) }
 
-// begin starts a request and returns how it ends.
+// begin starts a request and returns the function that ends it.
 func (s *stage) begin() (end func()) {
 	arrived := s.now()
 	s.counting.Begin(arrived, false)
@@ -117,8 +117,8 @@ func TestTheAverageInFlightExcludesTheQueueAndStaysWithinTheLimit(t *testing.T) 
 	}{
 		{0.75, 0, 0, 4, 0.75}, {24, 20, 20, 4, 4}, {14, 0, 20, 4, 4}, // the queue grew from 0 to 20
 		{50, 0, 0, 4, 4}, // the queue filled and emptied within the second
-		{3, 10, 0, 4, 0}, // it emptied early in the second
-		{9, 4, 8, 0, 3},  // no limit of requests: a limit of cost holds them back
+		{3, 10, 0, 4, 0}, // the queue emptied early in the second
+		{9, 4, 8, 0, 3},  // the number of requests is unlimited; a cost limit keeps requests queued
 	} {
 		if got := inFlightAverage(c.open, c.before, c.after, c.limit); got != c.want {
 			t.Errorf("%+v: %v", c, got)

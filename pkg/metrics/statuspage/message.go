@@ -8,9 +8,10 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// message is an event of the stream: everything when a page connects, and each second
-// the changes since the last one. Times are in ms on the gate's clock; clock and wall
-// are the same instant.
+// message is an event of the stream. The first event after a page connects is whole: it
+// has all data. Then there is an event each second with the changes since the previous
+// one. Times are in ms on the gate's clock. Clock and Wall are the same instant on this
+// clock and on the wall clock.
 type message struct {
 	Page       string          `json:"page"` // changes with the page itself
 	Started    int64           `json:"started"`
@@ -116,7 +117,7 @@ type failureJSON struct {
 	Method  string  `json:"method"`
 	Path    string  `json:"path"`
 	Cut     bool    `json:"cut,omitempty"`
-	More    uint32  `json:"more,omitempty"` // further ones of the same outcome and second
+	More    uint32  `json:"more,omitempty"` // further failures with the same outcome in the same second
 }
 
 type factsJSON struct {

@@ -67,7 +67,7 @@ type Page struct {
 
 	mu      sync.Mutex
 	latest  *frame
-	last    sent // content of latest and earlier frames
+	last    sent // newest data in latest and earlier frames
 	viewers int
 }
 

@@ -38,7 +38,7 @@ type ring struct {
 	seconds [keptSeconds]second
 	newest  int64
 
-	// At the last credit.
+	// Values at the last credit.
 	openRequests    float32
 	inFlight, queue uint32
 	totals, before  metrics.Totals
@@ -65,8 +65,8 @@ func (c *durationCells) of(number int64) []uint32 {
 	return c.cells
 }
 
-// newRing returns a ring that begins with the ended second over; earlier ones had no
-// events.
+// newRing returns an empty ring. The first second that is added must be over, the
+// number of a second that has already ended. Earlier seconds had no events.
 func newRing(over int64) *ring {
 	r := &ring{newest: max(over, 0) - 1, bounds: metrics.DurationBounds()}
 	r.rows = make([]uint8, len(r.bounds)+1)
@@ -183,8 +183,8 @@ func (r *ring) quantile(cells []uint32, q float64) float64 {
 	return 0
 }
 
-// recentFailures returns the failures of the last recentSeconds and since, given the
-// current total.
+// recentFailures returns the failures of the last recentSeconds full seconds and of the
+// current second. total is the current total.
 func (r *ring) recentFailures(total failureCounts) failureCounts {
 	t := total.minus(r.troubles)
 	for i := max(r.newest-recentSeconds+1, r.first()); i <= r.newest; i++ {

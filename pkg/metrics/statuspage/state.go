@@ -36,12 +36,12 @@ func (s State) String() string {
 // inputs are the values that determine the State.
 type inputs struct {
 	ended, draining bool
-	ready           bool // all containers, now
-	wasReady        bool // each container, at some time
+	ready           bool // all containers are ready now
+	wasReady        bool // each container has been ready at some time
 	up              time.Duration
 	startTimeout    time.Duration
 	queueFull       bool
-	recentFailures  failureCounts // of the last recentSeconds
+	recentFailures  failureCounts // failures of the last recentSeconds seconds
 }
 
 // state determines the State from its inputs alone, so that it is right whenever a page
@@ -87,8 +87,9 @@ func (p *Page) describe(m *message, s *inputs) stateJSON {
 	return d
 }
 
-// notReadyCause lists the containers that are not ready, with their addresses on request:
-// at the start they are often wrong.
+// notReadyCause lists the containers that are not ready. With addresses it adds the
+// address of each probe, for the state Starting: a wrong address is often the reason
+// that a container does not become ready.
 func notReadyCause(containers []containerJSON, addresses bool) string {
 	var causes []string
 	for i := range containers {

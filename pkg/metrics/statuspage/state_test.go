@@ -11,7 +11,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// life is a gate with two containers, as its page sees it.
+// life is a status page with the data of a gate with two containers.
 type life struct {
 	*stage
 	t          *testing.T

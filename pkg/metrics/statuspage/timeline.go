@@ -14,7 +14,7 @@ const keptChanges = 48
 type Change struct {
 	From, To string
 	Cause    string // reason for To; empty if, and only if, To is ready
-	Attempts uint64 // checks in From
+	Attempts uint64 // number of checks in the state From
 }
 
 // Timeline keeps the last changes of state of the containers. Its methods may be called
@@ -79,8 +79,8 @@ func (t *Timeline) readySince() (since int64) {
 	return since
 }
 
-// notReadySince returns when the first of the containers that are not ready left that
-// state, or the start of the gate, in ms.
+// notReadySince returns, in ms, the earliest time since which one of the containers has
+// not been ready. 0 is the start of the gate.
 func (t *Timeline) notReadySince(containers []containerJSON) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,7 +93,8 @@ func (t *Timeline) notReadySince(containers []containerJSON) int64 {
 	return since
 }
 
-// leftReady returns when the last run of changes with a cause began.
+// leftReady returns the time since which a container has not been ready: the oldest of
+// the latest consecutive changes that have a cause. 0 = there is no such change.
 func leftReady(changes []changeJSON) (at int64) {
 	for i := len(changes) - 1; i >= 0 && changes[i].Cause != ""; i-- {
 		at = changes[i].At

@@ -34,7 +34,7 @@ const randomFlag = 0x02
 
 // appendLines appends the lines of the formats in. If in is 0, it appends traceparent.
 // c is the received trace context. span is the id of the span that sends the request,
-// above the id of its parent.
+// and above is the id of the parent of that span.
 func appendLines(dst []byte, in gate.TraceFormats, c *gate.TraceContext, traceID gate.TraceID, span, above gate.SpanID) []byte {
 	if in == 0 {
 		in = gate.W3C
