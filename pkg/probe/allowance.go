@@ -12,8 +12,8 @@ type allowance struct {
 	next   time.Duration // time at which the next check is due
 }
 
-// tickTolerance is the share of a period, 1/tickTolerance, by which a kubelet's probe
-// may be early. A probe seems early if it is on time after one that was late.
+// tickTolerance limits how early a kubelet's probe may be: by 1/tickTolerance of a
+// period. A probe that is on time seems early if the previous one was late.
 const tickTolerance = 5
 
 func (a allowance) due(now time.Duration, kubelet bool) bool {

@@ -72,9 +72,9 @@ func newContainer(r *Readiness, spec Spec, isUser bool, now time.Time) *containe
 }
 
 // loop runs checks until ctx ends. Only loop uses the checker and the pauses. Short
-// pauses use a Go timer. If the thread blocked in the kernel instead, a wake-up would
-// need half the CPU time. But the thread would occupy a processor of the scheduler for
-// up to 10 ms, and with many containers the longest delays grew tenfold.
+// pauses use a Go timer. A thread that blocks in the kernel would halve the CPU time of
+// a wake-up. But it would occupy a processor (P) of the Go scheduler for up to 10 ms,
+// which made the longest delays ten times as long with many containers.
 func (c *container) loop(ctx context.Context) {
 	pauses := newPauses(c.r.newAlarm)
 	defer pauses.end()

@@ -131,9 +131,10 @@ func (r *Readiness) addWaiting(delta int) {
 	}
 }
 
-// Observed reports whether the user port was just found listening. If not, a container
-// that is Ready or Failing becomes Down at once. If so, a container that is Down or
-// Unknown is checked at once. The call is cheap if nothing has changed.
+// Observed records that the request path has just found the user port listening, or not
+// listening. If it is not listening, a container that is Ready or Failing becomes Down
+// at once. If it is listening, a container that is Down or Unknown is checked at once.
+// The call is cheap if nothing has changed.
 func (r *Readiness) Observed(listening bool) {
 	now := time.Now()
 	r.mu.Lock()

@@ -426,7 +426,7 @@ func TestAProberWaitsOnlyForACheckThatIsDue(t *testing.T) {
 	})
 }
 
-func TestWithAPeriodTheKubeletWaitsAtMostTheProbesTimeout(t *testing.T) {
+func TestAKubeletProbeWaitsAtMostTheTimeoutOfAPeriodicCheck(t *testing.T) {
 	spec := periodicSpec("app", 10*time.Second)
 	spec.Timeout = 3 * time.Second
 	runOne(t, Options{}, spec, 2*time.Second, always(success), func(r *Readiness, app *application) {
@@ -464,7 +464,7 @@ func TestSuccessThresholdCountsConsecutiveSuccesses(t *testing.T) {
 	})
 }
 
-func TestACheckGetsItsTimeout(t *testing.T) {
+func TestACheckFailsAfterItsTimeout(t *testing.T) {
 	spec := adaptiveSpec("app")
 	spec.Timeout = 3 * time.Second
 	runOne(t, Options{Wait: time.Minute}, spec, time.Hour, always(success), func(r *Readiness, app *application) {
@@ -479,7 +479,7 @@ func TestACheckGetsItsTimeout(t *testing.T) {
 	})
 }
 
-func TestAContainerThatResponds150MillisecondsLateIsReady(t *testing.T) {
+func TestAContainerThatResponds150MillisecondsAfterTheRequestIsReady(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 150*time.Millisecond, always(success), func(r *Readiness, _ *application) {
 		if result := r.Wait(context.Background(), gate.Kubelet); !result.Ready {
 			t.Errorf("result %+v", result)
@@ -487,7 +487,7 @@ func TestAContainerThatResponds150MillisecondsLateIsReady(t *testing.T) {
 	})
 }
 
-func TestAllContainersMustBeReadyAndTheReasonNamesTheOthers(t *testing.T) {
+func TestAPodNeedsAllContainersAndTheReasonNamesTheUnreadyOnes(t *testing.T) {
 	specs := []Spec{adaptiveSpec("a"), adaptiveSpec("b"), periodicSpec("c", time.Second)}
 	apps := func() []*application {
 		return []*application{
@@ -510,7 +510,7 @@ func TestAllContainersMustBeReadyAndTheReasonNamesTheOthers(t *testing.T) {
 	})
 }
 
-func TestAPeriodicContainerThatIsNotReadyMakesTheResultFinal(t *testing.T) {
+func TestAPeriodicContainerThatIsNotReadyEndsTheWaitForOthers(t *testing.T) {
 	specs := []Spec{adaptiveSpec("a"), periodicSpec("b", 5*time.Second)}
 	apps := func() []*application {
 		return []*application{newApplication(t, 0, always(refused)), newApplication(t, 0, always(failed))}
@@ -723,7 +723,7 @@ func TestTryReturnsOnlyKnownResults(t *testing.T) {
 	})
 }
 
-func TestAReasonIsBounded(t *testing.T) {
+func TestALongReasonIsTruncated(t *testing.T) {
 	var r reason
 	for range 100 {
 		r.add("container-0:8080", check.Cause{Kind: check.CauseStatus, Status: 503})

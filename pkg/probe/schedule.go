@@ -88,7 +88,8 @@ const (
 	// 0.24 ms of CPU.
 	readyMin = time.Second
 	readyMax = 30 * time.Second
-	// For a container with a period, during its start.
+	// For a starting container with a period. Checks that reach the application begin
+	// at least this long apart, or one period if that is shorter.
 	startingPeriod = 200 * time.Millisecond
 )
 

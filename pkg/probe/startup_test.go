@@ -59,8 +59,9 @@ func TestRealStartUpsAreNoticedAndMeasured(t *testing.T) {
 	}
 }
 
-// startOne starts a container. late is the time from its first listening until a waiting
-// caller learned that it is ready, attempts the number of checks until then.
+// startOne starts a container that listens after wait. late is the time from its
+// listening until a waiting prober gets the result ready. attempts is the number of
+// checks until then.
 func startOne(t *testing.T, prober func(port int) check.Checker, wait time.Duration) (late time.Duration, attempts uint64) {
 	port := checktest.RefusingPort(t)
 	s := Spec{Container: "app", Checker: prober(port), Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1}

@@ -215,8 +215,9 @@ func (c *container) adaptiveResult(arrived, now time.Time) containerResult {
 	if c.state != Ready {
 		return containerResult{cause: c.stateCause(), wait: &c.changed, untilReady: true}
 	}
-	// The second condition ends the wait even if Freshness is shorter than the time in
-	// which a prober wakes up.
+	// The second condition accepts a success after the prober's arrival. Otherwise, if
+	// Freshness is shorter than the time that a prober takes to wake up, each success
+	// would already be too old and the wait would never end.
 	age := now.Sub(c.lastSuccess)
 	if age <= c.r.freshness || age <= defaultFreshness && !c.lastSuccess.Before(arrived) {
 		return containerResult{}
