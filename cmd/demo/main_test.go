@@ -124,7 +124,7 @@ func TestHelpListsEveryFlag(t *testing.T) {
 	}
 }
 
-func TestATakenPortIsAClearError(t *testing.T) {
+func TestAPortInUseIsReportedWithTheSettingToChange(t *testing.T) {
 	_, port, _ := net.SplitHostPort(start(t))
 	err := run(t.Context(), settings{address: "127.0.0.1", port: port}, io.Discard)
 	if err == nil || err.Error() != "port "+port+" is taken: choose another with --port or PORT" {

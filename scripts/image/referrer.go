@@ -20,8 +20,8 @@ type bom struct {
 	artifact v1.Image // its subject is the image of that platform
 }
 
-// describe returns the bill of materials of a program. It reads the modules from the
-// binary.
+// describe returns the bill of materials of a program, whose modules it reads from the
+// binary. of is the image of the program.
 func describe(s binary.Source, platform v1.Platform, program []byte, of v1.Image) (bom, error) {
 	text, err := binary.Bill(s, program)
 	if err != nil {

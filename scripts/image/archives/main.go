@@ -121,8 +121,9 @@ func (cfg *settings) sources() []binary.Source {
 // grpcgateModule is released with the main module and requires the same version of it.
 const grpcgateModule = "pkg/embed/grpcgate/go.mod"
 
-// described returns an error if the CHANGELOG has no section for a release version, or
-// if the module grpcgate requires another version.
+// described checks a release version. It returns an error if the CHANGELOG has no
+// section for this version, or if the module grpcgate requires another version of the
+// main module.
 func described(cfg settings) error {
 	if !regexp.MustCompile(`^v\d+\.\d+\.\d+$`).MatchString(cfg.version) {
 		return nil

@@ -251,7 +251,7 @@ func TestTheProvenanceNamesAllFilesOfTheRelease(t *testing.T) {
 		uri, _, _ := strings.Cut(d.GetUri(), "@")
 		digests[uri] = d.GetDigest()
 	}
-	for _, module := range []string{"go.uber.org/zap", "github.com/spf13/cobra"} { // of the gate, and of queuectl
+	for _, module := range []string{"go.uber.org/zap", "github.com/spf13/cobra"} { // a module of the gate, and one of queuectl
 		if len(digests["pkg:golang/"+module]["dirHash"]) != 64 {
 			t.Errorf("no hash of %s among %v", module, digests)
 		}
