@@ -9,14 +9,15 @@ import (
 	"syscall"
 )
 
-// readyDescriptor is the environment variable with which startInBackground tells the gate
-// that it starts to report that it serves; its value is readyNumber.
+// startInBackground sets the variable readyDescriptor of the gate to readyNumber, the
+// descriptor of a pipe. The gate writes to this pipe when it serves.
 const (
 	readyDescriptor = "QUEUEGATE_READY_DESCRIPTOR"
 	readyNumber     = "3"
 )
 
-// readyPipe is written to when the gate serves; nil = nobody waits.
+// readyPipe is the pipe that the gate writes to when it serves; nil = no process waits
+// for that.
 var readyPipe *os.File
 
 // openReadyPipe takes over the descriptor of startInBackground.
@@ -37,9 +38,9 @@ func reportReady() {
 	}
 }
 
-// startInBackground implements --background: it starts this program with the same arguments
-// in a session of its own, waits until the gate serves or has ended, and returns the exit
-// code.
+// startInBackground implements --background: it starts this program with the same
+// arguments in a separate session, waits until the gate serves or has ended, and
+// returns the exit code.
 func startInBackground(args []string, stderr io.Writer) int {
 	code, err := awaitBackground(slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
 		name, _, _ := strings.Cut(arg, "=")
@@ -79,8 +80,8 @@ func awaitBackground(args []string) (code int, err error) {
 		return exitOK, nil
 	}
 	state, err := child.Wait()
-	if err != nil || state.ExitCode() <= 0 { // ended by a signal, or drained before it served
+	if err != nil || state.ExitCode() <= 0 { // a signal ended the gate, or it drained before it served
 		return exitFailed, fmt.Errorf("the gate in the background has ended: %v", state)
 	}
-	return state.ExitCode(), nil // it has logged why
+	return state.ExitCode(), nil // the gate has logged the reason
 }

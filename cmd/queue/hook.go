@@ -18,7 +18,7 @@ import (
 // most one call is in progress.
 type hookMode struct {
 	idle, wake hook
-	timeout    time.Duration // of one attempt; requests wait at most as long for WAKE_HOOK
+	timeout    time.Duration // timeout of one attempt, and maximum time that requests wait for WAKE_HOOK
 
 	next  chan struct{} // closed when the next call begins; nil = there was none
 	ended chan struct{} // closed when the last call has ended
@@ -70,15 +70,16 @@ func (h *hook) post(timeout time.Duration) error {
 	return err
 }
 
-// Pauses between two attempts of a call: the first, doubled each time, and the longest.
+// Pauses between the attempts of a call. The first is firstHookPause. Each further
+// pause is twice as long, up to longestHookPause.
 const (
 	firstHookPause   = 50 * time.Millisecond
 	longestHookPause = time.Second
 )
 
 // call calls h until it succeeds. It calls done once: after the first success, when
-// patience has passed, or after the first attempt if patience is 0. If that is not a
-// success, it logs the last error.
+// patience has passed, or after the first attempt if patience is 0. If no attempt has
+// succeeded by then, it logs the last error.
 func (m *hookMode) call(h *hook, patience time.Duration, log *zap.Logger, done func()) {
 	previous := m.ended
 	if m.next != nil {
@@ -89,7 +90,7 @@ func (m *hookMode) call(h *hook, patience time.Duration, log *zap.Logger, done f
 	go func() {
 		defer close(ended)
 		if previous != nil {
-			<-previous // an attempt in progress
+			<-previous // wait for the end of an attempt in progress
 		}
 		var mu sync.Mutex
 		var last error
@@ -132,8 +133,8 @@ func (m *hookMode) call(h *hook, patience time.Duration, log *zap.Logger, done f
 
 func (m *hookMode) stops() bool { return false }
 
-// begin wakes a server that the gate has not started: a former gate may have told it to
-// sleep.
+// begin wakes a server that the gate has not started: an earlier gate may have told it
+// to sleep.
 func (m *hookMode) begin(log *zap.Logger) { m.call(&m.wake, m.timeout, log, func() {}) }
 
 // suspend implements sleepMode. A server whose IDLE_HOOK fails counts as asleep, because

@@ -49,9 +49,9 @@ func TestHooksTellAServerToSleepAndToWake(t *testing.T) {
 	always := func(string, time.Duration) (int, time.Duration) { return 200, time.Second }
 	for name, c := range map[string]struct {
 		reply   func(path string, since time.Duration) (status int, took time.Duration)
-		request time.Duration // begins and ends then; 0 = none
+		request time.Duration // time at which a request begins and ends; 0 = no request
 		calls   []string
-		resumed time.Duration // when requests are forwarded; 0 = never
+		resumed time.Duration // time from which requests are forwarded; 0 = never
 		warns   []string
 	}{
 		"it is told to sleep once": {reply: always, calls: []string{"1m0s POST /sleep"}},

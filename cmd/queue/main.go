@@ -30,8 +30,8 @@ const (
 	// With `queue -- COMMAND`: the exit code of the application.
 )
 
-// stderrTimeout is how long the process waits before it exits until start-up
-// errors have been read.
+// stderrTimeout is the maximum time that the process waits before it exits, so that
+// start-up errors can be read.
 const stderrTimeout = time.Second
 
 func main() {

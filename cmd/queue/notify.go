@@ -17,7 +17,7 @@ const (
 	notifyStopping = "STOPPING=1"
 )
 
-// notify notifies systemd of a change, if it listens.
+// notify sends a change of state to systemd, if systemd has set NOTIFY_SOCKET.
 func notify(state string, log *zap.Logger) {
 	path := os.Getenv(notifySocket)
 	if path == "" {

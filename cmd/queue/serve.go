@@ -21,9 +21,10 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/sockets"
 )
 
-// Timeouts of the end: for the request log and collectors, and then for the gate's own
-// log. A second signal shortens both: the process ends within a second. If requests
-// outlive the application, delivering the rest of its responses may take leaveTimeout.
+// At the end, the gate has closeTimeout to deliver data to the request log and to
+// collectors, and then logTimeout for its own log. After a second signal these are
+// hurryTimeout and hurriedLogTimeout, so that the process ends within a second. If the
+// application ends by itself, its open responses have leaveTimeout to complete.
 const (
 	leaveTimeout      = 5 * time.Second
 	closeTimeout      = 2 * time.Second
@@ -84,8 +85,9 @@ func serve(cfg *config.Config, succeeds bool, warnings []string, stderr io.Write
 }
 
 // start starts the gate and then the application behind it; with USER_PORT=auto in the
-// opposite order. It logs and returns an error with its exit code. Without an error, a
-// drain may already have begun without a running gate.
+// opposite order. It logs and returns an error with its exit code. It also returns no
+// error if the application has ended, or is being stopped, before it listens. Then no
+// gate is running.
 func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) {
 	if cfg.Application != nil && cfg.UserPort != config.AutoPort {
 		if err := application.CheckFree(cfg.UserPort); err != nil {
@@ -220,7 +222,7 @@ func (p *process) findPort(behind *application.Process, preferred int) (port int
 	return port, nil
 }
 
-// noGate represents the gate until it is built: nothing is open.
+// noGate stands for the gate until it is built. It has no open requests.
 type noGate struct {
 	once     sync.Once
 	draining chan struct{}
@@ -373,8 +375,8 @@ func (p *process) noteDrain() {
 	}
 }
 
-// longestSilence is the time after which a line says that the application still runs
-// although it was asked to stop, at most half of the stop timeout.
+// longestSilence is the time after which the gate logs that the application still runs
+// although it was asked to stop. If half of the stop timeout is shorter, that applies.
 const longestSilence = 5 * time.Second
 
 // stopApplication forwards the signal that requested the shutdown, and starts the stop
@@ -525,8 +527,9 @@ func (p *process) act(s os.Signal) error {
 	return nil
 }
 
-// repeatWindow is how long after the first signal the same signal counts as part of it:
-// timeout(1) signals its child and then its process group.
+// repeatWindow is the time after the first signal in which the gate ignores the same
+// signal. timeout(1) signals its child and then its process group, so the gate gets its
+// signal twice.
 const repeatWindow = 10 * time.Millisecond
 
 // beginDrain begins the drain after repeatWindow.

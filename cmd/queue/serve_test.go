@@ -50,7 +50,8 @@ func (g *fakeGate) Run(ctx context.Context) error {
 
 func (g *fakeGate) Close(context.Context) { <-g.closed }
 
-// ending runs a process until it has ended. at has what happens when.
+// ending runs a process until it has ended. at has functions to call, by the time since
+// the start.
 func ending(t *testing.T, at map[time.Duration]func(g *fakeGate, signals chan<- os.Signal)) (g *fakeGate, took time.Duration, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		g = newFakeGate()
@@ -140,8 +141,8 @@ func TestTheProcessEndsWithItsDrain(t *testing.T) {
 	}
 }
 
-// fakeApplication ends a time after it is asked to, 0 for never, or at once if
-// it is killed.
+// fakeApplication ends when needs has passed after a request to stop (0 = never), or at
+// once if it is killed.
 type fakeApplication struct {
 	needs  time.Duration
 	gone   chan struct{}

@@ -65,8 +65,8 @@ type sleeper struct {
 
 	state     sleepState
 	check     <-chan time.Time // when to check whether the application is idle; nil = never
-	suspended <-chan struct{}  // of mode.suspend
-	resumed   <-chan error     // of mode.resume
+	suspended <-chan struct{}  // result of mode.suspend
+	resumed   <-chan error     // result of mode.resume
 	slept     time.Duration
 	exitCode  int // exit code of the application that could not be resumed
 }
@@ -89,7 +89,8 @@ func (s *sleeper) wanted() <-chan struct{} {
 	return s.idle.Wanted()
 }
 
-// hasProcess reports whether the application, if there is one, must have a process.
+// hasProcess reports whether the application has a process in the current state, unless
+// it has ended by itself.
 func (s *sleeper) hasProcess() bool { return s.state == stateAwake || !s.mode.stops() }
 
 // fallAsleep begins to suspend the application if it is idle.
@@ -97,7 +98,7 @@ func (p *process) fallAsleep() {
 	s := &p.sleep
 	s.check = nil
 	select {
-	case <-p.application.Ended(): // by itself
+	case <-p.application.Ended(): // the application has ended by itself
 		return
 	case <-p.gate.Draining():
 		return
@@ -112,7 +113,7 @@ func (p *process) fallAsleep() {
 	s.suspended = s.mode.suspend(p)
 }
 
-// noteAsleep notes that the idle application is suspended.
+// noteAsleep completes the suspension of the idle application, and logs it.
 func (p *process) noteAsleep() {
 	s := &p.sleep
 	s.suspended = nil
@@ -120,7 +121,7 @@ func (p *process) noteAsleep() {
 	s.to(stateAsleep)
 	p.log.Info("the application is asleep until a request needs it: "+how, zap.Duration("took", s.idle.Slept()))
 	if p.isStopping {
-		s.idle.Resume() // nothing will resume it: later requests are refused
+		s.idle.Resume() // release waiting requests: nothing will resume the application, so they fail
 	}
 }
 
@@ -141,13 +142,13 @@ func (p *process) wake() error {
 	}
 }
 
-// noteAwake notes the result of resuming the application.
+// noteAwake handles the result of resuming the application.
 func (p *process) noteAwake(err error) error {
 	s := &p.sleep
 	s.resumed = nil
 	if err != nil {
 		s.exitCode = application.StartCode(err)
-		s.idle.Resume() // the waiting requests end
+		s.idle.Resume() // release the waiting requests, which then fail
 		p.isEndNoted = true
 		p.log.Error("the application cannot wake", zap.Error(err))
 		return err
@@ -160,16 +161,16 @@ func (p *process) noteAwake(err error) error {
 	return nil
 }
 
-// release ends the sleep at a drain: the application gets its signal next, and nothing
-// resumes it. It reports whether the application must still be signalled.
+// release ends the sleep before the application is stopped; afterwards nothing resumes
+// it. It reports whether the application must still be signalled.
 func (p *process) release() (signals bool) {
 	s := &p.sleep
 	switch {
 	case s.state == stateAwake:
 		return true
-	case s.mode.stops() && s.state == stateSuspending: // signalled already
+	case s.mode.stops() && s.state == stateSuspending: // the application has already been signalled
 		return false
-	case s.exitCode == 0: // otherwise noteAwake has done this
+	case s.exitCode == 0: // otherwise noteAwake has released the requests
 		s.idle.Resume()
 	}
 	s.suspended, s.resumed = nil, nil
@@ -233,7 +234,7 @@ type freezeMode struct {
 		Freeze() error
 		Thaw() error
 	}
-	err error // of the last Freeze
+	err error // error of the last Freeze
 }
 
 func (m *freezeMode) stops() bool { return false }

@@ -94,7 +94,7 @@ func TestAnIdleApplicationSleepsUntilARequestNeedsIt(t *testing.T) {
 	end := func(w world) { w.idle.end() }
 	for name, c := range map[string]struct {
 		at       events
-		needs    time.Duration // to end
+		needs    time.Duration // time from SIGTERM to its end
 		startErr error
 		starts   int
 		killed   int
@@ -183,7 +183,7 @@ func TestAnIdleApplicationSleepsUntilARequestNeedsIt(t *testing.T) {
 				var lines []string
 				for _, e := range log.All() {
 					if strings.Contains(e.Message, "drain") || e.Message == "sending SIGTERM to the application" {
-						continue // TestEachStageOfTheEndOfAnApplicationIsLogged
+						continue // TestEachStageOfTheEndOfAnApplicationIsLogged checks these messages
 					}
 					lines = append(lines, e.Time.Sub(start).String()+": "+e.Message)
 				}
@@ -198,7 +198,7 @@ func TestAnIdleApplicationSleepsUntilARequestNeedsIt(t *testing.T) {
 // fakeFreezer counts the calls.
 type fakeFreezer struct {
 	freezes, thaws int
-	err            error // of both
+	err            error // returned by both functions
 }
 
 func (f *fakeFreezer) Freeze() error { f.freezes++; return f.err }
@@ -207,12 +207,12 @@ func (f *fakeFreezer) Thaw() error   { f.thaws++; return f.err }
 func TestAFrozenApplicationIsThawedByARequestOrADrain(t *testing.T) {
 	thawErr := errors.New("no such group")
 	for name, c := range map[string]struct {
-		request        time.Duration // when one begins and ends; 0 = none
-		crash          time.Duration // when the application ends by itself; 0 = never
-		err            error         // of Freeze and Thaw
+		request        time.Duration // time at which a request begins and ends; 0 = no request
+		crash          time.Duration // time at which the application ends by itself; 0 = never
+		err            error         // returned by Freeze and Thaw
 		freezes, thaws int
 		code           int
-		last           string // message
+		last           string // last log message
 	}{
 		"a drain signals it":                     {freezes: 1, code: 143, last: "sending SIGTERM to the application"},
 		"a request thaws it, and it falls again": {request: 90 * time.Second, freezes: 2, thaws: 1, code: 143, last: "sending SIGTERM to the application"},

@@ -18,11 +18,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe"
 )
 
-// waitForSignal is how long /wait-for-drain waits for a drain to begin: the kubelet
-// calls the hook and sends SIGTERM in no fixed order. If the drain is begun by a
-// command, which may take seconds to start on a busy node, the caller can ask for more
-// with ?begins-within=10s; at most longestWait, because a container that restarts
-// without a drain waits that long for nothing.
+// waitForSignal is how long /wait-for-drain waits for a drain to begin, because the
+// kubelet calls the hook and sends SIGTERM in no fixed order. If a command begins the
+// drain, which can take seconds to start on a busy node, the caller can request a
+// longer time with ?begins-within=10s. The maximum is longestWait, because this delays
+// a container that restarts without a drain.
 const (
 	waitForSignal = time.Second
 	longestWait   = time.Minute
@@ -33,7 +33,8 @@ const (
 // need connections of the same port (maxSideConns).
 const mostWaiters = 16
 
-// healthTimeout is slightly less than the kubelet's timeout.
+// healthTimeout is slightly less than the kubelet's default timeout of 1 s, so that the
+// kubelet gets the response.
 const healthTimeout = 900 * time.Millisecond
 
 // adminServer serves the admin port, and the port for application probes if they have
@@ -119,8 +120,8 @@ func (a *adminServer) handleAppProbe(w http.ResponseWriter, r *http.Request) {
 }
 
 // waitForDrain delays the container's preStop hook until no request is open. Tunnels
-// may still be open: only the container can close its WebSockets in an orderly way,
-// which it does on its own SIGTERM, and that waits for this reply.
+// may still be open: only the container can close its WebSockets in an orderly way. It
+// does so on SIGTERM, which the kubelet sends it after this reply.
 //
 // It only waits: it neither begins a drain nor affects probes, because anyone who can
 // reach the port can call it.

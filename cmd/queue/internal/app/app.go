@@ -129,8 +129,9 @@ func (a *App) Listen(traffic *net.TCPListener) (err error) {
 	if a.drainSocket, err = a.openDrainSocket(); err != nil {
 		return err
 	}
-	// Open TLS before the running gate stops if it can fail, and after it if both would
-	// accept from one socket.
+	// Open the TLS port before the running gate stops, because opening it can fail. But
+	// if this process has inherited the socket, start TLS after that, because both
+	// gates would accept from it.
 	isTLSInherited := a.sockets.IsInherited(sockets.TLS)
 	if !isTLSInherited {
 		if err := a.tls.start(); err != nil {
@@ -159,8 +160,8 @@ func (a *App) Listen(traffic *net.TCPListener) (err error) {
 	return nil
 }
 
-// isOn reports whether the gate listens on the port of the setting, for TLS once there is
-// a certificate.
+// isOn reports whether the gate listens on the port of the setting. The TLS port counts
+// as on even before there is a certificate.
 func (a *App) isOn(setting string) bool {
 	switch setting {
 	case "QUEUE_SERVING_PORT":
@@ -242,7 +243,7 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	a.sockets.Close() // before the listeners, whose backlog the server serves
+	a.sockets.Close() // before the server closes its listeners: an open descriptor would keep their sockets listening
 	a.tls.close()
 	return a.server.Shutdown(ctx)
 }

@@ -80,8 +80,8 @@ func (e *engine) stats() func() gate.EngineStats {
 	return e.poller.Stats
 }
 
-// readiness returns r, which with READINESS_ROOM is not ready either while the engine has
-// no room.
+// readiness returns r. With READINESS_ROOM it wraps r, so that the result is also not
+// ready while the engine has no room.
 func (e *engine) readiness(cfg *config.Config, r gate.Readiness) gate.Readiness {
 	if e == nil || cfg.ReadinessRoom == 0 {
 		return r

@@ -25,7 +25,8 @@ import (
 // exporters send data to log readers and collectors. Disabled ones are nil.
 type exporters struct {
 	tracer *tracing.Tracer
-	// log is the request log; nil = off. probeLog is the same if it includes probes.
+	// log is the request log; nil = off. probeLog is the same log if it includes
+	// probes; otherwise it is nil.
 	log, probeLog atomic.Pointer[requestlog.Log]
 
 	// written is the request log that was created first. It stays open when the
@@ -140,7 +141,9 @@ func loadTLS(o *otlp.Options, files config.TLSFiles, signal string, log *zap.Log
 // close delivers the remaining data, including metrics.
 func (e *exporters) close(ctx context.Context, pusher *push.Pusher) error {
 	var closing sync.WaitGroup
-	var failed [3]error // concurrently, so that one that hangs does not delay the others
+	// Close them concurrently, so that an exporter that hangs does not delay the
+	// others.
+	var failed [3]error
 	for i, end := range []func(context.Context) error{e.tracer.Close, e.written.Load().Close, pusher.Close} {
 		closing.Go(func() { failed[i] = end(ctx) })
 	}

@@ -28,12 +28,14 @@ const (
 )
 
 const (
-	// handoverIdle is how long a gate that has handed over keeps idle HTTP/1 connections
-	// open, unless the quiet period of a drain is longer. Their next request is answered
-	// with Connection: close. A connection closed at once could have a request under way.
+	// handoverIdle is how long a gate that has handed over keeps idle HTTP/1
+	// connections open, unless the quiet period of a drain is longer. The response to
+	// their next request has Connection: close. If the gate closed a connection at
+	// once, it could lose a request that the client has already sent.
 	handoverIdle = 5 * time.Second
 
-	// handoverInterval is the interval of checks whether clients have connections.
+	// handoverInterval is the interval at which the gate checks whether clients are
+	// still connected.
 	handoverInterval = 50 * time.Millisecond
 )
 
@@ -148,15 +150,15 @@ func (h *handover) release(pid int) bool {
 // release closes the listener and ends the port when its calls have ended.
 func (p *sidePort) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
-	go func() { // the listener is closed first
+	go func() { // Shutdown closes the listener before it waits for calls
 		defer cancel()
 		_ = p.server.Shutdown(ctx)
 	}()
 }
 
-// finish waits for release, then until no client is connected, at most for handoverIdle
-// or the quiet period of a drain, whichever is longer. Then it shuts the server down,
-// which ends Run.
+// finish waits for release. Then it waits until no client is connected, but no longer
+// than handoverIdle or the quiet period of a drain, whichever is longer. Then it shuts
+// the server down, which ends Run.
 func (h *handover) finish(ctx context.Context) error {
 	a := h.app
 	select {

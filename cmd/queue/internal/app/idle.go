@@ -29,7 +29,8 @@ type Idle struct {
 	suspendedAt atomic.Int64
 }
 
-// newIdle sets up the gate of a, before its Init.
+// newIdle returns an Idle that is connected to the gate of a. Call it before the Init
+// of that gate.
 func newIdle(a *App) *Idle {
 	i := &Idle{app: a, wanted: make(chan struct{}, 1)}
 	i.standby = exchange.NewStandby(i.want)
@@ -39,14 +40,14 @@ func newIdle(a *App) *Idle {
 	}
 	a.readiness.notify(i.listening)
 	a.readiness.idle = i
-	i.listens.Store(len(a.readiness.probes.Snapshot()) == 0) // nothing is checked
+	i.listens.Store(len(a.readiness.probes.Snapshot()) == 0) // without checks, the application counts as listening
 	return i
 }
 
 // Idle returns nil unless the application is suspended when it is idle.
 func (a *App) Idle() *Idle { return a.idle }
 
-// want asks for the suspended application.
+// want notifies the receiver of Wanted that the suspended application is needed.
 func (i *Idle) want() {
 	select {
 	case i.wanted <- struct{}{}:
@@ -54,15 +55,16 @@ func (i *Idle) want() {
 	}
 }
 
-// wake asks for the application because of a probe. The channel is closed when it is
-// resumed; nil = it is not suspended, or probes do not wake it.
+// wake requests that the application is resumed because of a probe. The returned
+// channel is closed when it is resumed. nil = it is not suspended, or probes do not
+// wake it.
 func (i *Idle) wake() <-chan struct{} {
 	if i == nil || !i.byProbes || i.standby.Running() {
 		return nil
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.resumed == nil { // since then
+	if i.resumed == nil { // resumed since the check above
 		return nil
 	}
 	i.want()
@@ -94,8 +96,9 @@ func (i *Idle) listening() {
 	}
 }
 
-// Suspend suspends the application if it listens and has been idle for that long, and
-// closes its connections. Otherwise it returns the time after which to try again.
+// Suspend suspends the application if it listens and has had no request for the time
+// idle, and closes its connections. Otherwise it returns the time after which to try
+// again.
 func (i *Idle) Suspend(idle time.Duration) (left time.Duration, ok bool) {
 	if !i.listens.Load() {
 		return idle, false
@@ -103,7 +106,7 @@ func (i *Idle) Suspend(idle time.Duration) (left time.Duration, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	select {
-	case <-i.wanted: // of the last suspension
+	case <-i.wanted: // discard a value from the last suspension
 	default:
 	}
 	now := int64(server.Clock())
@@ -136,7 +139,7 @@ func (i *Idle) Resume() {
 	now := int64(server.Clock())
 	i.resumedAt.Store(now)
 	i.standby.Resume(now)
-	if i.byProbes { // probes are told whether it listens
+	if i.byProbes { // check at once, so that waiting probers learn whether it listens
 		i.app.readiness.probes.Resume()
 	}
 	close(i.resumed)
@@ -148,7 +151,8 @@ func (i *Idle) Resume() {
 	})
 }
 
-// wakingReadiness wakes the application when a prober asks, which then waits.
+// wakingReadiness wakes the suspended application when a prober sends a probe. The
+// prober waits until it is resumed.
 type wakingReadiness struct {
 	gate.Readiness
 	idle *Idle

@@ -42,8 +42,8 @@ type liveSettings struct {
 	paths []string // files that exist or may be created later
 
 	state   atomic.Pointer[liveState]
-	applied config.LiveFiles  // in force; used only by the goroutine of follow
-	invalid *config.LiveFiles // rejected and reported; nil = none; used only by the goroutine of follow
+	applied config.LiveFiles  // files in force; used only by the goroutine of follow
+	invalid *config.LiveFiles // files that were rejected and reported; nil = none; used only by the goroutine of follow
 	retry   time.Duration     // time until the next attempt; 0 = the files were read
 
 	watcher *filewatch.Watcher // nil: the files are read every livePoll
@@ -54,7 +54,7 @@ type liveSettings struct {
 // liveState is the result of the latest attempt.
 type liveState struct {
 	gate.SettingsStats
-	cfg *config.Config // in force
+	cfg *config.Config // configuration in force
 }
 
 func newLiveSettings(base *config.Config, log *zap.Logger) *liveSettings {

@@ -97,7 +97,7 @@ func TestEachChangeIsAppliedOnce(t *testing.T) {
 		t.Error("an error is logged twice")
 	}
 	f.put(f.annotations, `queuegate.dev/concurrency="7"`)
-	check(7, 2, "", 0) // same as before the error
+	check(7, 2, "", 0) // the same settings as before the error
 	f.put(f.annotations, "other=\"annotation\"\nqueuegate.dev/concurrency=\"7\"")
 	check(7, 2, "", 0) // no setting changed
 	if err := os.Remove(f.settings); err != nil {

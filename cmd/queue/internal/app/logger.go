@@ -106,10 +106,10 @@ func loggerOf(c *zap.Config, out zapcore.WriteSyncer) *zap.Logger {
 type endLog struct {
 	log      *zap.Logger
 	debug    bool
-	messages []string // by outcome, which is part of the message, so that repetitions are recognized by it
+	messages []string // by outcome; the text contains the outcome, so that each outcome is limited separately
 
-	terminal *terminal   // not nil: each request has a line, regardless of its outcome
-	all      *zap.Logger // not limited
+	terminal *terminal   // if not nil, each request is logged, regardless of its outcome
+	all      *zap.Logger // log without the limit on repeated messages
 }
 
 var endLevels = [...]zapcore.Level{

@@ -27,9 +27,9 @@ func followMemoryLimit(groups, mounted string) {
 	}
 }
 
-// garbage is GOGC: garbage in percent of live memory before a collection. With Go's
-// default of 100, many clients that constantly connect and disconnect make the gate use
-// twice the memory it needs; requests produce no garbage.
+// garbage is the value of GOGC: the heap may grow by this percentage between two
+// collections. With Go's default of 100, the gate would use twice the memory it needs
+// if many clients constantly connect and disconnect. Requests produce no garbage.
 const garbage = 50
 
 // boundGarbage applies garbage, unless GOGC is set.
@@ -73,11 +73,11 @@ func memoryLimit(groups, mounted string) int64 {
 }
 
 const (
-	// startTime is when start-up is assumed to be complete, and its allocations are
-	// garbage.
+	// startTime is the time after which the start is assumed to be complete and its
+	// allocations to be garbage.
 	startTime = 2 * time.Second
-	// startTries is the maximum number of attempts for a gate with traffic, which will
-	// soon reuse the memory anyway.
+	// startTries is the maximum number of attempts to find a moment without traffic. A
+	// gate with constant traffic reuses the memory anyway.
 	startTries = 10
 )
 

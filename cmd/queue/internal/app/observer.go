@@ -106,7 +106,8 @@ func (o *observer) finish(n *note, x *gate.Record) {
 	o.notes.Put(n)
 }
 
-// wall converts an instant of the engines' clock; 0 becomes the zero time.
+// wall converts a time on the engines' clock to wall-clock time; 0 becomes the zero
+// time.
 func wall(at time.Duration) time.Time {
 	if at == 0 {
 		return time.Time{}

@@ -84,7 +84,8 @@ func (a *App) buildPorts() error {
 	}
 	if a.status != nil {
 		page := a.statusPage()
-		// Its streams end only when the process does.
+		// The event streams of the page end only when the page is closed, so Shutdown
+		// must close it.
 		a.addPort("STATUS_PORT", statusAddress, cfg.StatusPort, page).server.RegisterOnShutdown(page.Close)
 	}
 	return a.buildMetrics()

@@ -20,8 +20,9 @@ const (
 	// offerTimeout is how long a running gate may take to pass its sockets.
 	offerTimeout = 10 * time.Second
 
-	// releaseTimeout is how long a running gate may take to stop accepting: longer than a
-	// busy loop does. After it both gates accept.
+	// releaseTimeout is how long a running gate may take to stop accepting. It is
+	// longer than a busy event loop needs. After this time both gates accept
+	// connections.
 	releaseTimeout = 10 * time.Second
 
 	// firstResultTimeout is how long a successor waits for the first result of its
@@ -29,8 +30,7 @@ const (
 	firstResultTimeout = time.Second
 )
 
-// Predecessor is the running gate whose sockets this process has received. The methods of
-// nil do nothing.
+// Predecessor is the running gate whose sockets this process has received.
 type Predecessor struct {
 	path string
 	conn *net.UnixConn
@@ -71,12 +71,13 @@ func (a *App) takeOver() error {
 	return a.predecessor.release(a.log)
 }
 
-// release returns an error if the running gate has begun to drain. If it ends or hangs, its
-// ports must be served all the same.
+// release waits until the running gate has stopped accepting. It returns an error if
+// that gate has begun to drain. It returns nil if that gate has ended or hangs, because
+// its ports must still be served.
 func (p *Predecessor) release(log *zap.Logger) error {
 	defer p.conn.Close()
 	_ = p.conn.SetDeadline(time.Now().Add(releaseTimeout))
-	_, _ = io.WriteString(p.conn, upgradeReady) // if it fails, the last line may still be unread
+	_, _ = io.WriteString(p.conn, upgradeReady) // even if this fails, a last line of the running gate may be readable
 	switch word, err := bufio.NewReader(p.conn).ReadString('\n'); {
 	case word == upgradeReleased:
 	case word == upgradeDraining:

@@ -18,7 +18,7 @@ const fewAfter = 50 * time.Millisecond
 type processors struct {
 	mu    sync.Mutex
 	few   bool
-	soon  *time.Timer // reduces it; nil = not scheduled
+	soon  *time.Timer // timer that reduces GOMAXPROCS; nil = none
 	fixed bool        // GOMAXPROCS is set by the user
 }
 
@@ -50,7 +50,7 @@ func (p *processors) reduce() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.soon == nil {
-		return // it listens after all
+		return // the container has begun to listen in the meantime
 	}
 	p.soon = nil
 	p.few = true

@@ -49,8 +49,8 @@ func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Lo
 	return r
 }
 
-// figuresConfig lists all label values of the readiness metrics; sleeps adds those of an
-// application that is stopped when it is idle.
+// figuresConfig lists all label values of the readiness metrics. With sleeps it adds
+// the values for the state Asleep.
 func (r *readiness) figuresConfig(specs []probe.Spec, sleeps bool) metrics.ReadinessConfig {
 	c := metrics.ReadinessConfig{Snapshot: r.probes.Snapshot}
 	for _, spec := range specs {
@@ -130,8 +130,9 @@ func (r *readiness) changed(c probe.Change) {
 		zap.String("to", c.To.String()), zap.String("cause", c.Cause.Token()), zap.Uint64("attempts", c.Attempts))
 }
 
-// Listening passes on an observation of the request path. It runs outside the event
-// loop, because logging a change can block.
+// Listening is called when the request path finds that the container accepts
+// connections, or refuses them. It notifies all other parts on a new goroutine, because
+// logging a change could block the event loop.
 func (r *readiness) Listening(yes bool) {
 	go func() {
 		r.cpus.listening(yes)

@@ -15,8 +15,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// maxLoops is the maximum number of event loops unless THREADS is set: one saturates a
-// core, and few containers keep one busy.
+// maxLoops is the maximum number of event loops unless THREADS is set. One loop can use
+// a whole core, and few containers have enough traffic to need more than one.
 const maxLoops = 4
 
 // buildServer builds the event loops with both protocols. session, if not nil, is the

@@ -93,7 +93,7 @@ func (a *App) statusPage() *statuspage.Page {
 		Containers:   a.readiness.probes.Snapshot,
 		Upstream:     a.server.Stats,
 		Drain:        a.drainFigures,
-		StartTimeout: a.cfg.Gate.UpstreamWait, // as long as requests wait for it
+		StartTimeout: a.cfg.Gate.UpstreamWait, // the time that requests wait for the container
 	})
 }
 

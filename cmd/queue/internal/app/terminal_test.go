@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-func TestARequestIsALineOnATerminal(t *testing.T) {
+func TestATerminalShowsEachRequestAsOneReadableLine(t *testing.T) {
 	for _, c := range []struct {
 		hasColor       bool
 		method, target string

@@ -99,7 +99,7 @@ type started struct {
 // ends, so this thread lives as long as the gate.
 func (s *starter) run() {
 	runtime.LockOSThread()
-	a := new(Process) // no process yet
+	a := new(Process) // stands for the application until the first start
 	for {
 		select {
 		case <-s.children:
@@ -122,7 +122,7 @@ func (s *starter) start() (*Process, error) {
 }
 
 func (s *starter) fork() (*Process, error) {
-	atEnd := syscall.SIGTERM // if the gate is killed
+	atEnd := syscall.SIGTERM // the kernel sends this signal if the gate is killed
 	if s.freezer != nil {
 		atEnd = syscall.SIGKILL // a frozen process does not handle other signals
 	}
@@ -140,7 +140,7 @@ func (s *starter) fork() (*Process, error) {
 	return &Process{pid: pid, starter: s, freezer: s.freezer, terminal: s.terminal, ended: make(chan struct{}), gone: make(chan struct{})}, nil
 }
 
-// Restart starts the command again, after Gone. a keeps describing the former process.
+// Restart starts the command again, after Gone. a still describes the previous process.
 // It returns an error if another process listens on port.
 func (a *Process) Restart(port int) (*Process, error) {
 	if isListening(port) {
@@ -341,7 +341,7 @@ func (a *Process) KillRest() {
 // killPasses limits the passes in which Kill looks for new descendants.
 const killPasses = 10
 
-// Kill ends the group and all other descendants of this process.
+// Kill ends the group and all other descendants of the gate.
 func (a *Process) Kill() {
 	if a == nil {
 		return

@@ -77,7 +77,7 @@ func (f *Freezer) create() error {
 	if err := os.Mkdir(f.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	for _, member := range []string{f.gate, f.dir} { // whether fork can move the gate
+	for _, member := range []string{f.gate, f.dir} { // check that fork can move the gate between these groups
 		file, err := os.OpenFile(filepath.Join(member, groupMembers), os.O_WRONLY, 0)
 		if err != nil {
 			_ = os.Remove(f.dir)

@@ -138,7 +138,9 @@ type listening struct {
 
 // listening takes a snapshot.
 func (a *Process) listening() (l listening, err error) {
-	all, err := listeners() // before the processes, so that each of these sockets has an owner by now
+	// List the sockets before the processes, so that the owner of each listed socket
+	// has already started.
+	all, err := listeners()
 	if err != nil {
 		return l, err
 	}

@@ -23,12 +23,12 @@ const (
 	// warning, because some applications open a debugger port first.
 	settleTime = time.Second
 
-	// answerTimeout is how long FindPort waits for a response on one port, answersTime
-	// how long for a response on any port.
+	// answerTimeout is how long FindPort waits for a response on one port. answersTime
+	// is how long it waits for a response on any port.
 	answerTimeout = 500 * time.Millisecond
 	answersTime   = 2 * time.Second
 
-	// silentTime is how long FindPort finds no port before it logs that.
+	// silentTime is the time after which FindPort logs that it has found no port.
 	silentTime = 10 * time.Second
 )
 
@@ -77,10 +77,10 @@ type watch struct {
 
 	ports    []int     // on which the application listens
 	since    time.Time // when they were first seen
-	isWarned bool      // a warning has been logged, or there are none
+	isWarned bool      // the ports were logged in a warning, or there are none
 
 	other        uint64 // inode of another process's listener on port
-	isOtherNamed bool   // it was named in a warning
+	isOtherNamed bool   // the process of other was named in a warning
 }
 
 func (w *watch) look(l listening) (done bool) {
@@ -151,9 +151,9 @@ func listed(ports []int) string {
 }
 
 // FindPort returns the port of the application once it serves, or 0 if ctx or the
-// process ends first. Of several ports it is preferred, if the application listens
-// there, otherwise the lowest that responds to an HTTP request, otherwise, after 2 s
-// without a response, the lowest.
+// process ends first. If the application listens on several ports, FindPort returns
+// preferred if it is one of them. Otherwise it returns the lowest port that responds to
+// an HTTP request or, after 2 s without a response, the lowest port.
 func (a *Process) FindPort(ctx context.Context, preferred int, log *zap.Logger) (port int) {
 	began := time.Now()
 	var since time.Time

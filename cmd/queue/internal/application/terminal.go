@@ -44,9 +44,9 @@ func (t *terminal) begin(group int) {
 		return
 	}
 	t.application = group
-	// Otherwise a background process that gives up the foreground, or writes its log
-	// with "stty tostop", would be stopped. Ignore it only after the application has
-	// started, which would inherit this.
+	// SIGTTOU would stop the gate if, in the background, it changes the foreground
+	// group or writes its log with "stty tostop". Ignore it only after the application
+	// has started, because the application would inherit this.
 	signal.Ignore(syscall.SIGTTOU)
 	signal.Notify(t.continued, syscall.SIGCONT)
 }

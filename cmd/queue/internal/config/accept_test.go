@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestSettingsOfTheEngineWithoutItsPageAreAWarning(t *testing.T) {
+func TestEngineSettingsWithoutEngineMetricsCauseWarnings(t *testing.T) {
 	variables := map[string]string{"ENGINE_MAX_WAITING": "3", "READINESS_ROOM": "2s"}
 	_, _, warnings, err := load(nil, variables)
 	if err != nil || len(warnings) != 2 || !strings.Contains(strings.Join(warnings, "\n"), "ENGINE_MAX_WAITING has no effect without ENGINE_METRICS") {
@@ -185,7 +185,7 @@ func TestTheLogLevelDefaultsToTheLoggingConfiguration(t *testing.T) {
 	}
 }
 
-func TestCipherSuitesAndCurvesAreNamedAsInGo(t *testing.T) {
+func TestTheNamesOfCipherSuitesAndCurvesAreThoseOfCryptoTLS(t *testing.T) {
 	for _, suite := range tls.CipherSuites() {
 		cfg := mustLoad(t, nil, map[string]string{"QUEUE_PROXY_TLS_CIPHER_SUITES": suite.Name})
 		if !slices.Equal(cfg.TLS.CipherSuites, []uint16{suite.ID}) {

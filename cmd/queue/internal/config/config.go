@@ -95,7 +95,7 @@ type Config struct {
 	StopTimeout time.Duration // 0 = the application is never killed
 	IdleStop    time.Duration // 0 = the application does not sleep when it is idle
 	IdleFreeze  bool          // with IdleStop and without IdleHook: freeze the application instead of stopping it
-	IdleHook    string        // with IdleStop and WakeHook: call it instead of stopping; "" = none
+	IdleHook    string        // with IdleStop and WakeHook: URL to call instead of stopping the application; "" = none
 	WakeHook    string
 	// IdleWakeByProbes lets readiness probes wake the application.
 	IdleWakeByProbes bool

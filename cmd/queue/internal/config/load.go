@@ -17,7 +17,7 @@ type loader struct {
 	overrides map[string]override // key: name of the setting
 	command   Command
 	subject   *command // nil: the gate
-	problems  []error  // problems of arguments; other problems are stored in their setting
+	problems  []error  // problems of the command line; the problems of a setting are stored in the setting
 	warnings  []string
 	links     []string // variables of settings that are service links
 }
@@ -182,7 +182,8 @@ const (
 	queuePerSlot = 10
 )
 
-// replace substitutes exporters that only earlier versions of Knative had.
+// replace replaces exporters that only earlier versions of Knative had, and adds a
+// warning.
 func (l *loader) replace() {
 	if backend := l.MetricsBackend; backend == "opencensus" || backend == "stackdriver" {
 		l.MetricsBackend = "prometheus"
@@ -222,8 +223,9 @@ func (l *loader) moveSidePorts() {
 	}
 }
 
-// platformVariables are set in every pod: by Kubernetes, whether service links
-// are on or off, and by Knative.
+// platformVariables show that the gate runs in a pod. Kubernetes sets
+// KUBERNETES_SERVICE_HOST in every pod, even without service links. Knative sets the
+// others.
 var platformVariables = []string{
 	"KUBERNETES_SERVICE_HOST",
 	"SERVING_NAMESPACE", "SERVING_CONFIGURATION", "SERVING_REVISION", "SERVING_SERVICE", "SERVING_POD", "SERVING_POD_IP",

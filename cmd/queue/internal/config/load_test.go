@@ -97,7 +97,7 @@ func defaults(t *testing.T) Config {
 	}
 }
 
-func TestNothingGivenMeansTheDefaults(t *testing.T) {
+func TestWithoutFlagsAndVariablesAllDefaultsApply(t *testing.T) {
 	if got, want := fields(mustLoad(t, nil, nil)), defaults(t); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -273,7 +273,7 @@ func TestEveryFlagSetsItsFieldAndOverridesTheEnvironment(t *testing.T) {
 		joined = append(joined, "--"+s.flag+"="+text)
 		switch {
 		case s.value.about().hint == "":
-			apart = append(apart, "--"+s.flag) // all boolean flags are true
+			apart = append(apart, "--"+s.flag) // allDifferent has true for each boolean setting
 		case strings.HasPrefix(text, "--"):
 			apart = append(apart, "--"+s.flag+"="+text) // otherwise it would be parsed as a flag
 		default:

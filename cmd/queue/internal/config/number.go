@@ -151,7 +151,8 @@ var (
 			d, ok := parseDuration(text)
 			return d, ok && d >= 10*time.Millisecond && d <= 10*time.Second
 		})
-	// idleTime is long enough for an application to start and to serve a request.
+	// idleTime is the kind of IDLE_STOP. Its minimum limits how often the application
+	// can be suspended and resumed.
 	idleTime = durationKind("DURATION", "a duration of 10ms or more such as 30s or 5m, or plain seconds, or 0 for off",
 		time.Duration.String, func(text string) (time.Duration, bool) {
 			d, ok := parseDuration(text)

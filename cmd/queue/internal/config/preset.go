@@ -47,8 +47,8 @@ var presetNames = func() (names []string) {
 	return names
 }()
 
-// presetText returns the value that PRESET gives s; "" = none. ENGINE_METRICS is read
-// before the settings that have no effect without it.
+// presetText returns the value that PRESET gives s; "" = none. A preset does not set
+// the limits of the engine if there is no ENGINE_METRICS, which is read before them.
 func (l *loader) presetText(s *setting) string {
 	if strings.HasPrefix(s.name, "ENGINE_M") && s.name != "ENGINE_METRICS" && l.EngineMetrics == "" {
 		return ""

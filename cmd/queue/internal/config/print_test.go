@@ -173,7 +173,7 @@ func TestHelpAsJSONHasEveryCommandAndSetting(t *testing.T) {
 	}
 }
 
-func TestHelpOfACommandIsAboutItAndItsFlags(t *testing.T) {
+func TestHelpOfACommandListsOnlyTheFlagsOfThisCommand(t *testing.T) {
 	for _, c := range []struct {
 		args        string
 		wants, lack []string

@@ -381,8 +381,8 @@ func (r *row) standardText() string {
 	return text
 }
 
-// standardShown returns the default for users; exact reports whether it is only the
-// text for parse.
+// standardShown returns the default as users see it. exact reports whether this is
+// exactly the text that parse accepts.
 func (r *row) standardShown() (text string, exact bool) {
 	text = strings.TrimSuffix(strings.TrimPrefix(r.standard, "("), ")")
 	return text, text == r.standardText()

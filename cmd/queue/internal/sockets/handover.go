@@ -84,7 +84,7 @@ func (s *Set) Receive(conn *net.UnixConn) error {
 	}
 	for i, in := range o.Sockets {
 		p := portNamed(in.Name)
-		if p == nil || checkListening(fds[i], p) != nil { // a newer gate with another port
+		if p == nil || checkListening(fds[i], p) != nil { // for example the socket of a port that only a newer gate has
 			_ = unix.Close(fds[i])
 			continue
 		}

@@ -149,7 +149,7 @@ func TestARefusedSuccessorGetsTheReason(t *testing.T) {
 	}
 }
 
-func TestAGateThatKnowsNoUpgradeClosesTheConnection(t *testing.T) {
+func TestAPredecessorThatCannotUpgradeIsReportedAsTooOld(t *testing.T) {
 	ours, theirs := unixPair(t)
 	_ = ours.Close()
 	if err := New(zap.NewNop()).Receive(theirs); err == nil || !strings.Contains(err.Error(), "too old") {

@@ -26,7 +26,7 @@ type Set struct {
 type socket struct {
 	port        *Port
 	fd          int
-	isHeld      bool // the service manager has it
+	isHeld      bool // the service manager also holds it open
 	isInherited bool // this process has not opened it
 }
 
@@ -117,8 +117,8 @@ func (s *Set) add(p *Port, ln syscall.Conn) {
 	s.store(s.all[p.Name])
 }
 
-// IsHeld reports whether the service manager has the socket, so that connections in its
-// backlog wait for the next process.
+// IsHeld reports whether the service manager also holds the socket open, so that
+// connections in its backlog wait for the next process.
 func (s *Set) IsHeld(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +134,8 @@ func (s *Set) IsInherited(name string) bool {
 	return in != nil && in.isInherited
 }
 
-// CloseUnused closes inherited sockets of ports that are off. isOn has the settings of
-// all others.
+// CloseUnused closes inherited sockets of ports that are off. isOn reports whether the
+// port of a setting is on.
 func (s *Set) CloseUnused(isOn func(setting string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
