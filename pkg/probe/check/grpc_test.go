@@ -43,7 +43,7 @@ func TestGRPCHealth(t *testing.T) {
 	}
 }
 
-func TestAGRPCProbeWithoutAServiceAsksForTheEmptyService(t *testing.T) {
+func TestAGRPCProbeWithoutAServiceSendsAnEmptyServiceName(t *testing.T) {
 	port := checktest.ServeHTTP(t, checktest.Health("", checktest.Frame(8, 1), "0", false), checktest.OverH2C(false))
 	if r := probeOnce(t, &GRPC{Address: addressOf(port)}); r.Cause.Kind != CauseNone {
 		t.Errorf("result %+v", r)
