@@ -33,7 +33,7 @@ func TestInjectAndUninjectOnStdin(t *testing.T) {
 	}
 }
 
-func TestInjectTakesDirectoriesAndKeepsFilesApart(t *testing.T) {
+func TestInjectReadsDirectoriesAndSeparatesTheDocumentsOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {

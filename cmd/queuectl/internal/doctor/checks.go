@@ -10,7 +10,7 @@ import (
 // Finding is a problem, or a warning about a possible one.
 type Finding struct {
 	Object  string // deployment/web
-	Warning bool   // the state that was found may be intended
+	Warning bool   // a possible problem: the user may intend what was found
 	Text    string // the problem and its solution
 	Hazard  string // name for --accept, which turns the finding into a warning
 }
@@ -58,7 +58,8 @@ var checks = []func(*examination){
 	(*examination).hooks, (*examination).user, (*examination).ports, (*examination).serviceLinks, (*examination).running,
 }
 
-// kind checks in which way the gate was added to the pod.
+// kind reports a gate in a kind of container with which the pod never starts, or a job
+// never completes.
 func (e *examination) kind() {
 	switch {
 	case e.isInit && e.gate.RestartPolicy != "Always":
@@ -396,9 +397,9 @@ func (e *examination) ports() {
 	}
 }
 
-// linked are the names of settings without their suffix _PORT. The service link of a
-// Service with such a name (upper case, - as _) sets that setting: Kubernetes adds
-// _PORT.
+// linked are the names of port settings without the suffix _PORT. For a Service called
+// metrics, Kubernetes sets the variable METRICS_PORT in every pod, which is the name of
+// a setting.
 var linked = []string{"QUEUE_SERVING", "QUEUE_SERVING_TLS", "USER", "ADMIN", "AUTOSCALER_METRICS", "METRICS", "STATUS", "PROFILING", "APP_PROBE"}
 
 // serviceLinks reports Services whose service links set a setting of the gate.

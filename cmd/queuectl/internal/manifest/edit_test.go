@@ -183,7 +183,7 @@ func TestTheGateFollowsAChangedPortOfTheApplication(t *testing.T) {
 }
 
 // Many containers may have the same name, but only one of them gets the text.
-func TestUninjectRestoresATextOfTheRecordAtMostOnce(t *testing.T) {
+func TestUninjectUsesEachTextOfTheRecordAtMostOnce(t *testing.T) {
 	probe := strings.Repeat("x", 100_000)
 	var text strings.Builder
 	text.WriteString("kind: Pod\nmetadata:\n  name: a\n  annotations:\n    " + Annotation + `: '{"was":{"a/readinessProbe":"readinessProbe: ` + probe +

@@ -40,8 +40,8 @@ func (n Note) String() string {
 // Hazards are the kinds of failures that Options.Accept can accept.
 var Hazards = []string{"headless", "host-port", "network-policy", "services"}
 
-// failure is an error that sets Note.Failed, because the owner of the object must
-// decide what to do.
+// failure is an error that only the owner of the object can resolve. noteOf sets
+// Note.Failed for it.
 type failure struct{ error }
 
 // noteOf returns the note for an object that was left unchanged because of err.
@@ -272,7 +272,7 @@ type workload struct {
 	gatePort  int
 }
 
-// inject adds the gate to an object if the object has pods. said are notes for the
+// inject adds the gate to an object if the object has pods. said are the notes for the
 // user.
 func (s *source) inject(o manifestObject, options Options, before *prior) (w *workload, said []Note, err error) {
 	path, ok := templates[o.kind]

@@ -511,8 +511,8 @@ func (p *pod) addGate() error {
 const podInfoDir = "/etc/podinfo"
 
 // addVolume adds a volume with the pod's annotations if Options.LiveSettings is set. If
-// the spec has no volumes yet, it returns the key volumes and its value, and the caller
-// inserts them.
+// the spec has no key volumes yet, it returns this key and its value as arguments of
+// object, and the caller inserts them.
 func (p *pod) addVolume() (pair []any, err error) {
 	if !p.options.LiveSettings {
 		return nil, nil
