@@ -85,9 +85,9 @@ func serve(cfg *config.Config, succeeds bool, warnings []string, stderr io.Write
 }
 
 // start starts the gate and then the application behind it; with USER_PORT=auto in the
-// opposite order. It logs and returns an error with its exit code. It also returns no
-// error if the application has ended, or is being stopped, before it listens. Then no
-// gate is running.
+// opposite order. It logs and returns an error with its exit code. If the application
+// ends, or is being stopped, before it listens, start returns no error and does not
+// start the gate.
 func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) {
 	if cfg.Application != nil && cfg.UserPort != config.AutoPort {
 		if err := application.CheckFree(cfg.UserPort); err != nil {

@@ -103,7 +103,7 @@ func startTop(t *testing.T, args ...string) (screen *terminal, quit func()) {
 	return startTopIn(t, 120, args...)
 }
 
-// startTopIn is startTop with a width of the terminal.
+// startTopIn is startTop for a terminal with this number of columns.
 func startTopIn(t *testing.T, columns uint16, args ...string) (screen *terminal, quit func()) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "queuectl")

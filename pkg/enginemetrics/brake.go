@@ -10,8 +10,7 @@ const (
 	// leastSilence.
 	leastSilence  = time.Second
 	silentPeriods = 10
-	// unseenWindow is the time over which the smallest number of unseen requests is
-	// measured. unseen explains its use.
+	// unseenWindow is the period over which unseen determines the smallest difference.
 	unseenWindow = time.Second
 )
 

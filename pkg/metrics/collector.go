@@ -207,8 +207,8 @@ func client(s *seriesReading) *reading     { return &s.client }
 func request(s *seriesReading) *reading    { return &s.request }
 func response(s *seriesReading) *reading   { return &s.response }
 
-// by adds up the histograms of all series that have the same labels. It considers only
-// the labels in the mask labels.
+// by groups all series by the labels in the mask labels. For each group it adds up the
+// histograms that of selects.
 func (p *page) by(labels seriesKey, of func(*seriesReading) *reading) map[seriesKey]*reading {
 	sums := map[seriesKey]*reading{}
 	for i := range p.series {

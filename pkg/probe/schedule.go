@@ -43,8 +43,9 @@ type history struct {
 	readySince time.Duration         // time since which last has been succeeding
 }
 
-// provenAfter is how long a container must have been succeeding before a failure counts
-// as a restart. A container that changes faster keeps its previous, slower pace.
+// provenAfter is how long checks must have succeeded before a failure counts as a
+// restart, which resets the history. If a container fails sooner, the delays do not
+// start over.
 const provenAfter = time.Second
 
 // after returns the history after a check with evidence e that ended at now. A change

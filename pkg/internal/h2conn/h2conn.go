@@ -240,8 +240,8 @@ func (c *Conn) settings(f *h2.Frame, x *exchange) error {
 	return asError(x.window.ApplySettings(changes))
 }
 
-// headers processes heads and trailers. A header block of another stream is only
-// decoded, to update the HPACK state.
+// headers processes heads and trailers. If ours is false, the header block belongs to
+// another stream and is only decoded, to update the HPACK state.
 func (c *Conn) headers(f *h2.Frame, x *exchange, ours bool) error {
 	var head h2.Head
 	if err := c.decoder.Decode(f.Payload, &head); err != nil {

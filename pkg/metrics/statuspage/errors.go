@@ -29,10 +29,10 @@ type Errors struct {
 
 	mu      sync.Mutex
 	entries *[keptErrors]entry
-	kept    uint64   // total; the newest is at (kept-1) % keptErrors
+	kept    uint64   // number of entries since the start; the newest is at (kept-1) % keptErrors
 	second  int64    // the second to which used refers
-	used    []uint8  // entries in this second, by outcome
-	latest  []uint64 // value of kept at the last entry, by outcome
+	used    []uint8  // number of entries in this second, by outcome
+	latest  []uint64 // number of the newest entry of each outcome; it is at latest % keptErrors
 }
 
 // failureCounts are the totals of Errors by class.

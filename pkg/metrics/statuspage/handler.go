@@ -25,7 +25,7 @@ var kinds = map[string]string{
 	".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
 }
 
-// assets are the files of the page by path.
+// assets has the files of the page by path.
 var assets = sync.OnceValue(func() map[string]asset {
 	entries, err := files.ReadDir("assets")
 	if err != nil {
@@ -42,7 +42,7 @@ var assets = sync.OnceValue(func() map[string]asset {
 	return all
 })
 
-// pageVersion changes with each asset.
+// pageVersion is a hash of all assets.
 var pageVersion = sync.OnceValue(func() string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(assets())) {

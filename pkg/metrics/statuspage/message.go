@@ -13,7 +13,7 @@ import (
 // one. Times are in ms on the gate's clock. Clock and Wall are the same instant on this
 // clock and on the wall clock.
 type message struct {
-	Page       string          `json:"page"` // changes with the page itself
+	Page       string          `json:"page"` // hash of the page's files; if it changes, the page reloads itself
 	Started    int64           `json:"started"`
 	Clock      int64           `json:"clock"`
 	Wall       int64           `json:"wall"`

@@ -33,7 +33,8 @@ type second struct {
 	heat                        [heatRows]uint32
 }
 
-// ring holds the last seconds by number on the gate's clock.
+// ring holds the last keptSeconds seconds. A second is identified by its number on the
+// gate's clock.
 type ring struct {
 	seconds [keptSeconds]second
 	newest  int64
@@ -104,8 +105,8 @@ func (r *ring) next(n int64) *second {
 // first returns the number of the oldest kept second.
 func (r *ring) first() int64 { return max(r.newest-keptSeconds+1, 0) }
 
-// credit gives the newest second the current state, and the events since the last
-// credit.
+// credit stores the current state in the newest second, and adds the events since the
+// last credit to it.
 func (r *ring) credit(src *Sources) {
 	all, _ := src.Counting.InFlight()
 	r.openRequests = float32(all)

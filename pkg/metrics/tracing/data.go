@@ -40,7 +40,7 @@ type SpanData struct {
 	Peer            netip.AddrPort // address of the caller; zero = unknown
 
 	HTTPStatus int    // 0 = none
-	Failed     bool   // show the span as failed; false for an error of the client
+	Failed     bool   // show the span as failed; an error of the client does not count as a failure
 	Message    string // description of the failure or of the client's error
 }
 

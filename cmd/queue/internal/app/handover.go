@@ -89,7 +89,8 @@ func (h *handover) offer(conn *net.UnixConn) {
 	a.log.Warn("the successor has ended before it was ready; this gate continues", zap.Int("pid", peer))
 }
 
-// check returns the process number of the peer, and why it may not have the sockets.
+// check returns the process number of the peer, and the reason why it may not have the
+// sockets; "" = it may.
 func (h *handover) check(conn *net.UnixConn) (pid int, reason string) {
 	pid, reason = checkUser(conn)
 	switch {
@@ -125,8 +126,8 @@ func (h *handover) awaitReady(conn net.Conn) bool {
 	return err == nil && word == upgradeReady
 }
 
-// release stops accepting on all ports, for the successor with that process number. It
-// returns false if a drain has begun.
+// release stops accepting on all ports, so that the successor with the process number
+// pid can accept. It returns false if a drain has begun.
 func (h *handover) release(pid int) bool {
 	a := h.app
 	if !a.gate.Drain.HandOver() {

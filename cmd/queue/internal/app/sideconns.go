@@ -65,8 +65,9 @@ func (s *sideConns) admit(c net.Conn) *sideConn {
 	return admitted
 }
 
-// hasDescriptor reports whether one more connection may be opened, and acquires its
-// descriptor from the budget beyond ownSideConns. The caller holds the lock.
+// hasDescriptor reports whether one more connection may be opened. If there are already
+// ownSideConns connections, it acquires a descriptor from the budget. The caller holds
+// the lock.
 func (s *sideConns) hasDescriptor() bool {
 	if len(s.conns)-s.held < ownSideConns {
 		return true

@@ -14,9 +14,9 @@ type row struct {
 	// OBSERVABILITY_CONFIG, which the variables override.
 	names string
 	flag  string // without the dashes
-	// standard is the default: the value and, after " = ", its meaning; or, in
-	// parentheses, a description of the default that finish computes or the zero value
-	// means.
+	// standard is the default. It has the form VALUE or "VALUE = MEANING", or it
+	// describes the default in parentheses, if finish computes it or the zero value
+	// stands for it.
 	standard string
 	value    value
 	help     string

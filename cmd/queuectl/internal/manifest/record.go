@@ -45,8 +45,8 @@ type applied struct {
 	Resources    map[string]string `json:"resources,omitempty"`
 }
 
-// position is a place in a mapping: the number Lines of lines below the value of the
-// key After. If After is empty, the place is before all keys.
+// position is a place in a mapping: it is Lines lines below the value of the key After.
+// If After is empty, the place is before all keys.
 type position struct {
 	After string `json:"after,omitempty"`
 	Lines int    `json:"lines,omitempty"`

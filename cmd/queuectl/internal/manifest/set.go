@@ -43,8 +43,8 @@ func (s Setting) Argument() string {
 	return SettingPrefix + s.Flag + "=" + s.Value
 }
 
-// Set annotates the pod templates of the workloads in all files, including those of
-// Knative Services.
+// Set adds the settings as annotations to the pod templates of all workloads in the
+// files, including those of Knative Services.
 func Set(files []File, settings []Setting) (changed []File, notes []Note) {
 	for _, f := range files {
 		result := f

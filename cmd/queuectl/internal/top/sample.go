@@ -115,9 +115,10 @@ func read(page io.Reader, now time.Time) (*Sample, error) {
 	return s, nil
 }
 
-// readLatency sums up the durations of all requests but tunnels, and subtracts those of
-// requests that did not reach the container. Of the legacy histogram, whose buckets
-// differ, it keeps the bounds that both have.
+// readLatency computes the durations of the requests that reached the container,
+// without tunnels: those of all requests minus those of requests that did not reach it.
+// It keeps only bucket bounds that both histograms have, because the legacy histogram
+// has different bounds.
 func (s *Sample) readLatency(families map[string]*dto.MetricFamily) {
 	durations, perSecond, code := families["http_server_request_duration_seconds"], 1.0, "http_response_status_code"
 	if durations == nil {
@@ -206,8 +207,9 @@ func (g *Gate) Last() *Sample {
 	return g.Samples[len(g.Samples)-1]
 }
 
-// noteCauses determines the cause of each container's state: the change counted
-// since the last sample or, at first, the only change so far.
+// noteCauses determines the cause of each container's state. It is the cause of the
+// changes to this state that were counted since the last sample, or, for the first
+// sample, since the gate started.
 func (g *Gate) noteCauses(s *Sample) {
 	if g.causes == nil {
 		g.causes = map[string]string{}

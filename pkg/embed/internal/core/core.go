@@ -13,7 +13,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
-// Gate is the struct behind embed.Gate, which converts to it.
+// Gate is the underlying type of embed.Gate. Packages of this module convert one to the
+// other.
 type Gate struct{ state *State }
 
 // NewGate returns the Gate of s.
