@@ -18,7 +18,7 @@ type head struct {
 }
 
 // read reads the fields in one pass. Field names are in net/http's canonical form.
-// Without distrust, all peers are trusted.
+// distrust is false if all peers are trusted.
 func (x *head) read(h http.Header, distrust bool) {
 	for name, values := range h {
 		if len(values) == 0 || len(name) < len("K-Gate-") {

@@ -126,7 +126,7 @@ func TestThePageOfBothGenerationsIsTheGoldenOne(t *testing.T) {
 	testkit.Golden(t, "page.txt", asText(t, gather(t, pedantic(t, cfg))))
 }
 
-func TestNamesSelectTheGeneration(t *testing.T) {
+func TestTheNamesSettingSelectsTheGenerationsOfMetricNames(t *testing.T) {
 	for _, names := range []Names{0, Current, Legacy, Both} {
 		cfg := fullConfig(names)
 		busy(&cfg)

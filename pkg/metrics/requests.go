@@ -45,7 +45,7 @@ func (r *Requests) Observe(x *gate.Record, trace gate.TraceID) {
 	s := r.series.of(keyOf(x, r.tags.of(x)))
 	reached := x.Forwarded != 0
 	if !reached {
-		r.unforwarded.observe(int64(x.Took())) // before series: see ReadTotals
+		r.unforwarded.observe(int64(x.Took())) // observe this before the series, as ReadTotals requires
 	}
 	r.outcomes[x.Outcome].Inc()
 	if x.Proxied {

@@ -173,10 +173,9 @@ func (r *Readiness) evaluate(c gate.Prober, arrived, now time.Time) evaluation {
 	return j
 }
 
-// containerResult says why a container is not ready; a zero cause means ready. If
-// waiting can change the result, wait is the broadcast that announces a change.
-// untilReady means that wait announces changes of state. Otherwise wait announces ends
-// of checks.
+// containerResult is the result of one container. A zero cause means ready. If waiting
+// can change the result, wait is the broadcast to wait for: it announces changes of
+// state if untilReady is true, and otherwise ends of checks.
 type containerResult struct {
 	cause      check.Cause
 	wait       *broadcast

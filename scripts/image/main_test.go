@@ -126,7 +126,7 @@ func unpacked(t *testing.T, p program) layout.Path {
 	return path
 }
 
-func TestThePushedTagIsTheVersionUnlessNamed(t *testing.T) {
+func TestThePushedTagDefaultsToTheVersion(t *testing.T) {
 	for argument, want := range map[string]string{
 		"registry.test:5000/team/gate":     "registry.test:5000/team/gate:" + madeOf.version,
 		"registry.test:5000/team/gate:own": "registry.test:5000/team/gate:own",

@@ -23,8 +23,8 @@ type head struct {
 
 // read reads the fields in one pass over the received head. It does not use All, which
 // would parse cookies, or Peek, which searches all fields each time. If the program has
-// created the request, there is no received head, and read uses All. Without distrust,
-// all peers are trusted.
+// created the request, there is no received head, and read uses All. distrust is false
+// if all peers are trusted.
 func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 	x.probe.UserAgent = present(h.UserAgent())
 	raw := h.RawHeaders()

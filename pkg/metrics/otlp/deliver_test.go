@@ -56,7 +56,7 @@ func TestADeliveryIsRetriedWithPauses(t *testing.T) {
 	})
 }
 
-func TestADeliveryEndsAfterItsAttempts(t *testing.T) {
+func TestADeliveryEndsAfterTheMaximumNumberOfAttempts(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		errs     []error

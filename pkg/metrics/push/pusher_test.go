@@ -130,7 +130,7 @@ func TestACollectorGetsTheMetricsAtAnInterval(t *testing.T) {
 	}
 }
 
-func TestTheLastMetricsAreSentAtTheEnd(t *testing.T) {
+func TestCloseSendsTheMetricsOneLastTime(t *testing.T) {
 	c := otlptest.GRPC(t, nil)
 	s := newSources()
 	p := start(t, Config{Protocol: "grpc", Endpoint: c.URL, Gather: s.registry.Gather})

@@ -150,7 +150,7 @@ func TestSyncLogsPendingCounts(t *testing.T) {
 	f.want(t)
 }
 
-func TestKindsAreBoundedAndAForgottenKindLogsItsCount(t *testing.T) {
+func TestTheNumberOfKindsIsBoundedAndAForgottenKindLogsItsCount(t *testing.T) {
 	f := newFixture(zap.InfoLevel)
 	f.Warn("first")
 	f.Warn("first")

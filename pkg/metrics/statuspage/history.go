@@ -16,8 +16,7 @@ const (
 	quietTicks  = 2 // seconds without an event after which the sampler parks
 )
 
-// exactWindows is the number of past windows that Counting still knows exactly when
-// they are read.
+// exactWindows is the number of past windows for which Counting still has exact values.
 const exactWindows = 2
 
 // Sources are the data sources of a History. Errors and Admission may be nil.
@@ -100,7 +99,7 @@ func (h *History) start() {
 	}
 }
 
-// Close ends the sampler, after a last sample if it ever ran.
+// Close ends the sampler. If the sampler has ever run, Close takes a last sample.
 func (h *History) Close() {
 	h.mu.Lock()
 	first := h.state.Swap(ended) != ended

@@ -169,7 +169,7 @@ func TestAViewerKeepsTheSamplerRunningUntilItDisconnects(t *testing.T) {
 	})
 }
 
-func TestParkedSecondsShowTheRequestsInFlight(t *testing.T) {
+func TestSecondsWithoutASamplerShowTheRequestsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, func() gate.AdmissionStats { return gate.AdmissionStats{InFlight: 2} })
 		first, second := s.begin(), s.begin()

@@ -38,7 +38,7 @@ type Setting struct {
 }
 
 // Config configures a Page. The callbacks are called at most once a second, and only
-// while the page is open; nil ones are omitted.
+// while the page is open. The page omits the data of a callback that is nil.
 type Config struct {
 	Facts        Facts
 	History      *History
@@ -71,7 +71,7 @@ type Page struct {
 	viewers int
 }
 
-// New returns a page of cfg.History, which must not be shared with other pages.
+// New returns a page that shows cfg.History. A History must not be used by two pages.
 func New(cfg Config) *Page {
 	p := &Page{cfg: cfg, closed: make(chan struct{}), latest: newFrame(0)}
 	p.started = time.Now().Add(-cfg.History.src.Clock()).UnixMilli()

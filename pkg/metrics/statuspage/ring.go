@@ -53,11 +53,12 @@ type ring struct {
 
 // durationCells are the durations of one period at full resolution.
 type durationCells struct {
-	number int64 // of the period
+	number int64 // number of the period
 	cells  []uint32
 }
 
-// of returns the cells of a period, emptied if they were those of an earlier one.
+// of returns the cells for the period with this number. If they have the data of an
+// earlier period, it clears them first.
 func (c *durationCells) of(number int64) []uint32 {
 	if c.number != number {
 		c.number = number

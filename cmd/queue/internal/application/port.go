@@ -12,7 +12,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Pauses between two snapshots: the first, and the longest.
+// Pauses between two snapshots. The first pause is firstLook. The pauses grow up to
+// restLook.
 const (
 	firstLook = 50 * time.Millisecond
 	restLook  = 5 * time.Second

@@ -19,9 +19,9 @@ type terminal struct {
 	continued   chan os.Signal
 }
 
-// input returns the application's stdin: the gate's stdin, or /dev/null if that is the
-// controlling terminal and the gate runs in the background (`queue -- app &`), where a
-// read would stop the application.
+// input returns the application's stdin, which is usually the gate's stdin. It is
+// /dev/null if the gate's stdin is the controlling terminal and the gate runs in the
+// background (`queue -- app &`), because a read would stop the application.
 func input() (*os.File, *terminal, error) {
 	foreground, err := foregroundGroup()
 	if err != nil {

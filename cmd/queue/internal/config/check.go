@@ -166,8 +166,8 @@ type portUse struct {
 	port    int
 }
 
-// portsInUse lists the ports in use with this configuration: the container's first, and
-// last the ports that may be turned off.
+// portsInUse lists the ports in use with this configuration. The container's port is
+// the first. The ports that may be turned off are the last.
 func (c *Config) portsInUse() []portUse {
 	metrics, profiling := c.MetricsPort, c.ProfilingPort
 	if c.MetricsBackend != "prometheus" {

@@ -67,7 +67,7 @@ type Config struct {
 	AppProbeHost string
 	AppProbePort int // 0 = on the admin port only
 
-	SidePorts             int // first of the consecutive ports that replace the ports below; 0 = not replaced; or sidePortsOff
+	SidePorts             int // base of the side ports, which get consecutive numbers; 0 = each has its own setting; or sidePortsOff
 	AdminPort             int // 0 = off
 	AutoscalerMetricsPort int // 0 = off
 	MetricsPort           int // 0 = off; listens only if MetricsBackend is "prometheus"

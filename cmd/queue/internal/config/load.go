@@ -195,7 +195,8 @@ func (l *loader) replace() {
 	}
 }
 
-// sidePorts are the settings that SIDE_PORTS moves, in their order.
+// sidePorts are the settings of the ports that SIDE_PORTS moves, in the order of their
+// new ports.
 var sidePorts = []string{"QUEUE_SERVING_TLS_PORT", "ADMIN_PORT", "AUTOSCALER_METRICS_PORT", "METRICS_PORT", "STATUS_PORT", "PROFILING_PORT"}
 
 // moveSidePorts assigns the ports of SIDE_PORTS to all side ports without an explicit

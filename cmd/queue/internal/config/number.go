@@ -13,8 +13,8 @@ var (
 	portOrOff = whole("PORT", 0, 65535, "a port number from 1 to 65535, or 0 for off")
 )
 
-// AutoPort is the UserPort for USER_PORT=auto: the port on which the application will
-// listen.
+// AutoPort is the value of UserPort for USER_PORT=auto. It stands for the port on which
+// the application will listen.
 const AutoPort = 0
 
 // PreferredUserPort is the value of PORT for the application with USER_PORT=auto, if
@@ -36,7 +36,7 @@ var portOrAuto = &kind[int]{form{"PORT|auto", port.wants + ", or auto", plain},
 		return strconv.Itoa(n)
 	}}
 
-// sidePortsOff is the SidePorts for SIDE_PORTS=off.
+// sidePortsOff is the value of SidePorts for SIDE_PORTS=off.
 const sidePortsOff = -1
 
 // sidePortBlock is the first of consecutive ports; 0 = none.

@@ -78,7 +78,7 @@ func TestCheckPrintsEachSettingInTheOrderOfTheTableWithItsSource(t *testing.T) {
 	}
 }
 
-func TestWhatCheckPrintsLoadsToTheSameConfiguration(t *testing.T) {
+func TestTheOutputOfCheckLoadsToTheSameConfiguration(t *testing.T) {
 	for name, variables := range map[string]map[string]string{"nothing": nil, "all different": allDifferent, "Knative": knativeEnvironment,
 		"moved": {"OBSERVABILITY_CONFIG": `{"requestMetrics":{"endpoint":"127.0.0.1:9095"},"tracing":{"protocol":"stdout"}}`, "SERVING_LOGGING_CONFIG": `{"level":"error"}`,
 			"USER_PORT": "8023", "REVISION_TIMEOUT_SECONDS": "99999999999999999999"}} {
@@ -137,7 +137,7 @@ func TestHelpAsJSONHasEveryCommandAndSetting(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &help); err != nil {
 		t.Fatal(err)
 	}
-	flags := map[string][]string{} // as variable, default and hint, by command and flag
+	flags := map[string][]string{} // key: command and flag; value: variable, default and hint
 	for _, c := range help.Commands {
 		if c.About == "" || (c.Name == "") != (c.Summary == "") {
 			t.Errorf("command %q is about %q, in short %q", c.Name, c.About, c.Summary)

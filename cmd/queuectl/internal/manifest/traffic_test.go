@@ -83,7 +83,7 @@ func TestANetworkPolicyForTheApplicationAllowsTheGate(t *testing.T) {
 	}
 }
 
-func TestRequestsThatBypassTheGateFail(t *testing.T) {
+func TestInjectFailsIfRequestsWouldBypassTheGate(t *testing.T) {
 	const service = "---\nkind: Service\nmetadata:\n  name: web\nspec:\n  selector: {app: web}\n  clusterIP: None\n  ports:\n  - port: 80\n    targetPort: http\n"
 	second := strings.Replace(deployment, "      - name: web\n", "      - name: metrics\n        ports:\n        - {name: http, containerPort: 9113}\n      - name: web\n", 1)
 	off := options

@@ -88,7 +88,7 @@ func (m *Model) readKeys(in *os.File) {
 	}
 }
 
-// frame returns the view as it is written, cut to the size that the terminal has now.
+// frame returns the text of the view, cut to the current size of the terminal.
 func (m *Model) frame(out *os.File) string {
 	height := 0
 	if columns, rows, err := term.GetSize(int(out.Fd())); err == nil && columns > 0 {
