@@ -17,7 +17,8 @@ var responseFields = []string{
 	"Content-Location", "Content-Range", "Content-Type", "Etag", "Expires", "Last-Modified", "Trailer", "Transfer-Encoding",
 }
 
-// rejectRequest sends the local reply a, in the form that a gRPC client expects.
+// rejectRequest sends the local reply a. A gRPC call over HTTP/2 gets it as a gRPC
+// status.
 func rejectRequest(g *core.State, w http.ResponseWriter, r *http.Request, a *gate.Reply) {
 	if r.ProtoMajor == 2 && wire.IsGRPC(bytesOf(r.Header.Get("Content-Type"))) {
 		replyGRPC(g, w, a)

@@ -201,7 +201,7 @@ func (c *container) update(result check.Result, now time.Time) {
 	seen := evidenceOf(result)
 	if to == Failing && result.Cause.Kind == check.CauseNone {
 		c.cause = check.Cause{Kind: check.CauseConfirming}
-		seen = responding // keep checking at the quick pace until the container is ready
+		seen = responding // evidence of success would make checks rare before successThreshold is reached
 	}
 	c.history = c.history.after(seen, now.Sub(c.started))
 	switch {

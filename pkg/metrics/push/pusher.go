@@ -51,7 +51,7 @@ type Pusher struct {
 }
 
 // New starts one goroutine, which ends with Close. The first message is sent after one
-// interval. Its totals start at the time of New.
+// interval. The totals in all messages start at the time of New.
 func New(c Config) (*Pusher, error) {
 	s, err := otlp.NewSender(otlp.Metrics, otlp.Destination{Protocol: c.Protocol, Endpoint: c.Endpoint, Insecure: c.Insecure, Options: c.OTLP})
 	if err != nil {

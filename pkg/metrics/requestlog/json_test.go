@@ -54,7 +54,7 @@ func TestKnativesDefaultTemplateIsRecognized(t *testing.T) {
 	}
 }
 
-func TestThePresetContainsTheTimes(t *testing.T) {
+func TestTheJSONPresetAddsTimesOutcomeAndBytes(t *testing.T) {
 	line := rendered(t, Preset, testHead, testResult)
 	for _, c := range []struct {
 		path string

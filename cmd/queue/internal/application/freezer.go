@@ -22,7 +22,7 @@ type Freezer struct {
 	*freezerVersion
 }
 
-// freezerVersion has the files of a version of control groups.
+// freezerVersion describes how one version of control groups freezes processes.
 type freezerVersion struct {
 	file           string // is written to freeze and thaw
 	frozen, thawed string

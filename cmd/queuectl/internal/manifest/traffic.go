@@ -96,7 +96,7 @@ func (s *source) undoService(o manifestObject, r *record) error {
 		}
 		was, ok := r.Was[portKey(port)]
 		if !ok && len(all) == 1 {
-			was, ok = all[0], true // a user has changed the number of the port
+			was, ok = all[0], true // a user has probably changed the number of the port, so use the only recorded target
 		}
 		switch err := s.checkShared("targetPort", e.value); {
 		case err != nil || e.merged:
