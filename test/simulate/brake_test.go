@@ -6,26 +6,27 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
-// brake sets the room of the upstream at random moments, as the page of a model server
-// does (Config.Overload.Brake). It has its own source of random choices.
+// brake reports the room of the upstream (how many more requests it can run) at random
+// times, as the metrics page of a model server does (Config.Overload.Brake). It has its
+// own random source.
 type brake struct {
 	*world
 	since    uint64 // admissions when the page was requested
 	inFlight int    // highest number of requests in flight that the latest room allows
 }
 
-// brakeSeed makes the choices of brake independent of the rest of the run. With this value
-// the recorded seeds have no brake, so they still find their faults.
+// brakeSeed seeds the random source of brake. The value is chosen so that the seeds in
+// testdata/seeds run without a brake and still reproduce their faults.
 const brakeSeed = 0xb4a6f
 
-// drawBrake lets the upstream's room limit the requests of some runs.
+// drawBrake turns the brake on in some of the runs.
 func drawBrake(seed uint64, s *settings) *brake {
 	b := &brake{inFlight: 1, world: &world{rng: rand.New(rand.NewPCG(seed, brakeSeed))}}
 	s.gate.Overload.Brake = !isFair(&s.gate.Overload) && b.chance(0.1)
 	return b
 }
 
-// requestPage begins to read a page, which arrives later.
+// requestPage starts a request for the page. The page arrives after a random delay.
 func (r *run) requestPage() {
 	if r.ended {
 		return
@@ -34,7 +35,8 @@ func (r *run) requestPage() {
 	r.afterIn(r.brake.rng, r.brake.spread(1, 20_000)*1000, r.applyPage)
 }
 
-// applyPage sets the room that the page shows, and begins to read the next one.
+// applyPage reports the room on the page to the gate, and schedules the next request
+// for the page.
 func (r *run) applyPage() {
 	if r.ended {
 		return
@@ -49,9 +51,9 @@ func (r *run) applyPage() {
 	r.afterIn(b.rng, b.spread(1, 50_000)*1000, r.requestPage)
 }
 
-// checkRoom checks that no more requests are in flight than the latest room allows. Each
-// admission takes one from the room, and each end adds one; one request may be in flight
-// without room.
+// checkRoom checks that the number of requests in flight is within the latest room. An
+// admission uses one unit of room and the end of a request returns it; one request may
+// be in flight without room.
 func (r *run) checkRoom() {
 	if n := r.gate.Admission.InFlight(); r.live.rules.Overload.Brake && n > r.brake.inFlight {
 		r.found("%d requests are in flight, the upstream has room for %d", n, r.brake.inFlight)

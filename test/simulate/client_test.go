@@ -11,7 +11,7 @@ type client struct {
 	id           int
 	todo         []*request
 	link         *link
-	pipeline     []*request // sent at least in part, without a complete response
+	pipeline     []*request // requests sent at least in part whose responses are incomplete
 	first        *request   // first request of the connection
 	sending      *request   // partly sent
 	m            message
@@ -20,8 +20,8 @@ type client struct {
 	replyBody    []byte // body of a local reply
 	got          int    // bytes of the response received
 	slowUntil    int64
-	disconnected bool // has closed or reset this connection
-	halfClosed   bool // has half-closed the connection
+	disconnected bool // the client has closed or reset this connection
+	halfClosed   bool // the client has half-closed this connection
 	closing      bool // the gate announced the end of the connection
 	done         bool
 	tries        int
@@ -92,7 +92,7 @@ func (c *client) next() {
 	})
 }
 
-// expect prepares for the response to q.
+// expect resets the parser for the response to q.
 func (c *client) expect(q *request) {
 	c.m.reset()
 	c.finalHead, c.taken, c.got = false, 0, 0
@@ -267,7 +267,7 @@ func (c *client) head(q *request) {
 	own, _ := get(c.m.fields, "X-Sim")
 	outcome, byGate := get(c.m.fields, "K-Gate-Outcome")
 	if own == "0" && c.unsolicited > 0 {
-		q.tainted = true // no proxy can distinguish it from the response
+		q.tainted = true // a proxy cannot distinguish the extra bytes from the response
 	}
 	if q.tainted {
 		own = strconv.Itoa(q.id)
@@ -286,7 +286,7 @@ func (c *client) head(q *request) {
 		return
 	}
 	if c.wait100 == q {
-		c.wait100 = nil // the final response arrived instead
+		c.wait100 = nil // the final response arrived without a preceding 100
 	}
 	c.finalHead = true
 	q.status, q.gateOutcome = status, outcome
@@ -314,9 +314,8 @@ func (c *client) head(q *request) {
 		c.found("request %d: sent Connection: close, but the response does not announce the close", q.id)
 	}
 	if keeps && q.sent < len(q.raw) && c.sending == q && !q.expect {
-		// The gate would parse the rest of the body as the next request, or
-		// read it for nothing: only a response that closes the connection may
-		// arrive early.
+		// The gate would have to parse or discard the rest of the body. So only a
+		// response that closes the connection may arrive before the body is complete.
 		c.found("request %d: an early response on a connection that stays open", q.id)
 	}
 	if byGate > 0 {
@@ -342,7 +341,7 @@ func (c *client) judgeInterim(q *request, status int, own bool) {
 			c.send(q, q.sent)
 		}
 		if !own {
-			return // sent by the gate, or by the container because of Expect
+			return // a 100 from the gate, or the container's reaction to Expect; it is not one of the planned interim responses
 		}
 	}
 	for q.interims < len(q.response.interims) {
@@ -399,17 +398,17 @@ func (c *client) endResponse(q *request) {
 	}
 	if c.closing {
 		if c.sending == q {
-			c.sending = nil // the rest of the upload is not needed
+			c.sending = nil // the gate discards the rest of the upload
 			if c.rng.IntN(4) == 0 {
 				c.link.sendUp(q.raw[q.sent:min(len(q.raw), q.sent+3000)])
 			}
 		}
-		return // the end of the connection follows
+		return // the gate closes the connection next
 	}
 	if c.sending == nil || c.sending == q {
 		if c.sending == q {
-			// The final response arrived instead of 100: the body is not sent,
-			// so the connection cannot be reused.
+			// The final response arrived instead of 100, so the client does not send the
+			// body and closes the connection.
 			c.disconnected = true
 			c.link.closeByPeer()
 			c.reconnect()
@@ -469,7 +468,7 @@ func (c *client) connectionLost(reset bool) {
 			q.verdict = dropped
 			c.judgeDropped(q, reset)
 		default:
-			q.verdict = unread // sent after the response that ended the connection
+			q.verdict = unread // sent after the response with which the gate closed the connection
 			if !c.closing && i > 0 && c.pipeline[0].verdict == complete {
 				c.found("request %d: closed after a response that did not announce it", q.id)
 			}

@@ -23,7 +23,7 @@ type upPeer struct {
 	*container
 	link       *link
 	m          message
-	request    *request // being read or answered
+	request    *request // the request being read or answered
 	reading    bool     // its body is not complete
 	taken      int      // body bytes received
 	responding bool
@@ -36,7 +36,7 @@ type upPeer struct {
 	headFrom   int64 // when the first byte of the head arrived
 	idleClosed bool
 	tunnel     int  // bytes received in a tunnel
-	overH2     bool // an HTTP/2 stream
+	overH2     bool // an HTTP/2 stream, not an HTTP/1 connection
 	conn       *h2Up
 }
 
@@ -53,7 +53,7 @@ func (c *container) accept(l *link) (listening, atOnce bool) {
 	atOnce = c.rng.IntN(2) == 0
 	if listening {
 		c.links = append(c.links, u)
-		l.after(0, func() {}) // one event for each attempt
+		l.after(0, func() {}) // schedules an empty event for each attempt
 	}
 	if atOnce {
 		return listening, true
@@ -104,7 +104,7 @@ func (u *upPeer) parse() {
 			}
 		default:
 			if len(u.m.buf) > 0 && u.responding && u.request.responseSent >= u.request.response.full {
-				u.dirty, u.request = true, nil // further output belongs to no response
+				u.dirty, u.request = true, nil // the rest of the output follows a complete response
 				continue
 			}
 			if len(u.m.buf) > 0 && !u.dirty {
@@ -147,7 +147,7 @@ func (u *upPeer) readHead() bool {
 	q.responseSent, q.responseSentAt, q.startedAt, q.interimsSent = 0, 0, 0, 0
 	q.headAt = u.now
 	q.on = u
-	if u.dirty { // its output would be parsed as the response to the next request
+	if u.dirty { // the excess output would be parsed as the response to the next request
 		q.breaks++
 		q.breaksAfterSend++
 		q.staleBreak = true
@@ -322,7 +322,7 @@ func (u *upPeer) respond(q *request, from int) {
 	if a.cutAt >= 0 {
 		until = max(a.cutAt, from)
 	}
-	if a.extra && len(a.wire) > u.link.receive { // the rest would arrive after the next request: no proxy could distinguish it
+	if a.extra && len(a.wire) > u.link.receive { // the excess would arrive after the next request was sent, where no proxy could distinguish it from the response
 		until = max(from, min(until, a.full))
 	}
 	n := until - from
@@ -427,8 +427,9 @@ func (u *upPeer) end(hard bool) {
 	}
 }
 
-// mayMeanWrongProtocol reports whether a connection that ends without a byte may mean that the
-// container does not support its protocol.
+// mayMeanWrongProtocol reports whether the end of a connection on which the container
+// sent nothing may look to the gate as if the container did not support the gate's
+// protocol.
 func (u *upPeer) mayMeanWrongProtocol() bool {
 	if u.overH2 {
 		return u.conn != nil && !u.conn.strict
@@ -461,10 +462,10 @@ func (u *upPeer) cut() {
 func (u *upPeer) missed(b []byte) {
 	if q := u.request; q != nil && u.reading {
 		if next := u.requestOf(string(b)); next == nil || next == q {
-			return // the break of this request is already recorded
+			return // the broken connection of this request is already counted
 		}
 	}
-	// The head may follow the rest of the body of the request before it.
+	// The bytes may contain the end of the previous body before the head.
 	q := u.requestOf(string(u.m.buf) + string(b))
 	if q == nil {
 		u.vague++

@@ -9,11 +9,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// evictionSeed makes the choices of drawEviction independent of the rest of the run. With
-// this value the recorded seeds draw no evictions, so they still find their faults.
+// evictionSeed seeds the random source of drawEviction. The value is chosen so that the
+// seeds in testdata/seeds run without evictions and still reproduce their faults.
 const evictionSeed = 0xe71c
 
-// drawEviction draws a rule for evictions in some of the runs with priorities.
+// drawEviction enables evictions in some of the runs that use priorities.
 func drawEviction(seed uint64, s *settings) {
 	w := &world{rng: rand.New(rand.NewPCG(seed, evictionSeed))}
 	if o := &s.gate.Overload; w.chance(0.5) && o.PriorityBy.Set() {
@@ -38,7 +38,7 @@ func (r *run) judgeEvicted(q *request, x *gate.Record) bool {
 		if o.begun == 0 || e == nil || !e.Overload.Evict.Set() || o.class >= q.class || q.class < int(e.Overload.Evict.Class) || q.class < int(q.rules.Overload.Evict.Class) || !q.rules.Overload.Evict.Set() {
 			continue
 		}
-		left := r.now // still queued
+		left := r.now // o is still queued
 		if o.record != nil && o.endings == 0 && o.record.Admitted > 0 {
 			left = int64(o.record.Admitted)
 		} else if o.endings > 0 {
@@ -46,7 +46,7 @@ func (r *run) judgeEvicted(q *request, x *gate.Record) bool {
 		}
 		held := int64(0)
 		if r.settings.gate.HardConcurrency {
-			held = r.now - int64(x.Admitted) // the eviction began at an unknown time
+			held = r.now - int64(x.Admitted) // with a hard limit, an eviction ends only when the container closes, so it may have begun at any time since the admission
 		}
 		if r.now-o.begunAt >= int64(e.Overload.Evict.After)-r.kernel.maxDelay && left >= r.now-held-2*r.kernel.maxDelay-millisecond {
 			lowest = max(lowest, o.class)
@@ -60,7 +60,8 @@ func (r *run) judgeEvicted(q *request, x *gate.Record) bool {
 	return true
 }
 
-// judgeEvictionRate checks the budget of evictions over all periods that end now.
+// judgeEvictionRate checks the rate limit of evictions over every period from an
+// earlier eviction until now.
 func (r *run) judgeEvictionRate(q *request) {
 	r.evictedAt = append(r.evictedAt, r.now)
 	if r.live.changes > 0 || r.settings.gate.HardConcurrency {
@@ -76,14 +77,16 @@ func (r *run) judgeEvictionRate(q *request) {
 	}
 }
 
-// judgeYoungest checks that no request that could have been evicted instead of q was
-// admitted later. Without delays of the loops, an eviction ends its victim at once.
+// judgeYoungest checks that q is the youngest request that could have been evicted. It
+// is skipped if loops are delayed, because a victim then ends some time after it was
+// selected.
 func (r *run) judgeYoungest(q *request, x *gate.Record, lowest int) {
 	if r.kernel.maxDelay > 0 || r.live.changes > 0 || r.settings.gate.HardConcurrency {
 		return
 	}
 	for _, o := range r.underWay {
-		// A request with Ended has released its slot before its client has read the response.
+		// A request whose record has ended no longer holds a slot, even if its client is
+		// still reading the response.
 		if o == q || o.class <= lowest || o.class < int(q.rules.Overload.Evict.Class) || o.record.Ended != 0 || o.record.Status == 101 || o.record.Unlimited {
 			continue
 		}

@@ -2,8 +2,8 @@
 
 package simulate
 
-// faults are planted in the gate, one at a time, for the simulation to find. The first
-// ones are faults that the gate has had.
+// faults are faults to plant in the gate, one at a time; the simulation must find each.
+// The first ones are former bugs of the gate.
 var faults = []mutation{
 	{"a connection is pooled after a 204 that announced a body",
 		"http1.upConn.Complete",
@@ -256,8 +256,8 @@ x.down.Flush()
 		"if !x.down.Ended() || !x.down.Upgrades(x.up.Response()) {", "if !x.down.Ended() {"},
 }
 
-// http2Faults are planted faults of HTTP/2. The first ones are faults that the gate has
-// had.
+// http2Faults are faults to plant in the gate's HTTP/2 code. The first ones are former
+// bugs of the gate.
 var http2Faults = []mutation{
 	{"an exchange in the connect queue of HTTP/2 is not counted",
 		"exchange.ConnectQueue.join",

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// h2Client is an HTTP/2 client with several concurrent requests on one connection. The
-// embedded client holds what the oracle needs of any client.
+// h2Client is an HTTP/2 client with concurrent requests on one connection. The embedded
+// client holds the fields that the oracle uses for both protocols.
 type h2Client struct {
 	*client
 	end           h2End
-	streams       []*h2Stream // of this connection; the index is (identifier-1)/2
+	streams       []*h2Stream // streams of this connection; stream identifier i has index (i-1)/2
 	http1         []byte      // an HTTP/1 response received on this connection
 	open          []*h2Stream // streams that are not closed
 	thinking      bool        // waits before the next request
@@ -21,10 +21,10 @@ type h2Client struct {
 	uncredited    int // octets consumed but not yet returned to the connection window
 	resizes       []resize
 
-	goAwayAnnouncedAt int64 // when GOAWAY with the highest identifier arrived
-	goAwayAt          int64 // when GOAWAY with a real identifier arrived
+	goAwayAnnouncedAt int64 // when the first GOAWAY of a graceful shutdown (identifier 2^31-1) arrived
+	goAwayAt          int64 // when the GOAWAY with the last processed stream arrived
 	last              uint32
-	enhanceYourCalm   bool // that GOAWAY had the code ENHANCE_YOUR_CALM
+	enhanceYourCalm   bool // the GOAWAY had the code ENHANCE_YOUR_CALM
 	pausedAt          int64
 	idleConns         int  // consecutive connections without a request
 	unchecked         bool // the initial window changed after streams were opened
@@ -33,7 +33,7 @@ type h2Client struct {
 // resize is a change of the initial window that the gate has not acknowledged.
 type resize struct {
 	change int    // of the stream windows
-	before uint32 // applies to streams below this identifier
+	before uint32 // exclusive upper bound of the stream identifiers to which the change applies
 }
 
 // h2Stream is a request of an h2Client.
@@ -43,12 +43,12 @@ type h2Stream struct {
 	q              *request
 	send           int // send window
 	recv           int // receive window
-	updates        int // increments of recv
+	updates        int // number of WINDOW_UPDATEs sent for recv
 	granted        int
 	charged        int
 	sent           int  // body octets sent
 	sentEnd        bool // END_STREAM is sent
-	waits          bool // paused: waits for 100, stalls, or delays the next piece
+	waits          bool // the upload is paused: it waits for 100, stalls, or delays the next piece
 	uploadRejected bool // a final response arrived while it waited for 100
 	openedAt       int64
 
@@ -168,7 +168,7 @@ func (c *h2Client) acked() {
 	if x.before == 0 {
 		return
 	}
-	for _, s := range c.open { // reopen windows that would stay closed
+	for _, s := range c.open { // replenish windows that the change left too small
 		if s.recv < 1000 && !s.paused {
 			c.releaseCredit(s, 1000-s.recv)
 		}
@@ -226,8 +226,8 @@ func (c *h2Client) closeIdle() {
 	}
 }
 
-// reconnect continues on a new connection. It limits the attempts, because many slow
-// clients could take the few descriptors from each other for ever.
+// reconnect opens a new connection for the remaining requests. It limits the attempts,
+// because clients that compete for few descriptors could otherwise reconnect for ever.
 func (c *h2Client) reconnect() {
 	if c.idleConns++; c.idleConns > 100 && c.run.settings.descriptors > 0 {
 		c.done = true
@@ -236,7 +236,7 @@ func (c *h2Client) reconnect() {
 	c.after(c.between(0, c.run.settings.think), c.start)
 }
 
-// streamOf returns the stream of a frame; nil means that the frame is to be ignored.
+// streamOf returns the stream of a frame, or nil if the frame must be ignored.
 func (c *h2Client) streamOf(id uint32, what uint8) *h2Stream {
 	if id%2 == 0 || int(id/2) >= len(c.streams) {
 		c.end.wrong("%s of %d, which is not open", frameNames[what], id)
@@ -258,7 +258,8 @@ func (c *h2Client) streamOf(id uint32, what uint8) *h2Stream {
 	return s
 }
 
-// h2Peer is one connection of an h2Client, which may already use a newer connection.
+// h2Peer is one connection of an h2Client. The client may already use a newer
+// connection.
 type h2Peer struct {
 	*h2Client
 	on *link
@@ -297,8 +298,8 @@ func (c *h2Client) parse(b []byte) {
 	}
 }
 
-// takeHTTP1 parses an HTTP/1 response that arrives before any frame. Only 408 is valid,
-// because the gate does not know the protocol until the preface is complete.
+// takeHTTP1 parses an HTTP/1 response that arrives before any frame. Only 408 is valid:
+// the gate sends it if the preface is incomplete, so it does not know the protocol.
 func (c *h2Client) takeHTTP1(b []byte) {
 	const timeout = "HTTP/1.1 408 "
 	before := len(c.http1)
@@ -312,7 +313,8 @@ func (c *h2Client) takeHTTP1(b []byte) {
 	}
 }
 
-// releaseCredit returns credit for n octets of a stream, according to the policy.
+// releaseCredit returns n octets of flow-control credit to a stream at the time that
+// the policy says.
 func (c *h2Client) releaseCredit(s *h2Stream, n int) {
 	if !s.closed && !c.disconnected && n > 0 && !s.ended {
 		s.recv += n

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// h2Detector is the container's end of a connection until the first bytes show the gate's
-// protocol.
+// h2Detector is the container's end of a connection before it knows the protocol. The
+// first bytes from the gate determine it.
 type h2Detector struct {
 	*upPeer
 	seen []byte
@@ -19,7 +19,7 @@ func (d *h2Detector) received(b []byte) {
 	n := min(len(d.seen), len(h2Preface))
 	l := d.link
 	switch over2 := string(d.seen[:n]) == h2Preface[:n]; {
-	case over2 && n < 3: // POST has the same first byte
+	case over2 && n < 3: // the preface and POST both begin with P
 	case !over2:
 		if d.h2.onlyH2 {
 			d.found("%s: the container speaks HTTP/2 but received %s", l, printable(d.seen))
@@ -46,7 +46,7 @@ func (d *h2Detector) received(b []byte) {
 	}
 }
 
-// ignoringPeer ignores all bytes and closes after the gate.
+// ignoringPeer ignores all bytes. It closes the connection when the gate has closed it.
 type ignoringPeer struct{ link *link }
 
 func (ignoringPeer) connected()      {}
@@ -79,7 +79,7 @@ type h2UpStream struct {
 	q           *request
 	send        int
 	recv        int
-	updates     int // increments of recv
+	updates     int // number of WINDOW_UPDATEs sent for recv
 	uncredited  int
 	requestDone bool // the request is complete
 	ended       bool // END_STREAM has been sent
@@ -142,7 +142,8 @@ func (c *h2Up) later(delay int64, f func()) {
 	})
 }
 
-// goAwayBy ends the connection by GOAWAY, either at once or after an announcement.
+// goAwayBy sends GOAWAY, either at once or after an announcement (a GOAWAY with the
+// highest identifier).
 func (c *h2Up) goAwayBy() {
 	if !c.goAwayAnnounced && c.rng.IntN(2) == 0 {
 		c.goAwayAnnounced = true
@@ -156,7 +157,7 @@ func (c *h2Up) goAwayBy() {
 	c.closeIfDone()
 }
 
-// closeIfDone closes a connection that accepts no more streams and has none.
+// closeIfDone closes a connection that accepts no more streams and has none open.
 func (c *h2Up) closeIfDone() {
 	if c.goAwaySent && len(c.streams) == 0 && c.chance(0.5) {
 		c.later(c.between(0, 5)*millisecond, func() {
@@ -165,8 +166,8 @@ func (c *h2Up) closeIfDone() {
 	}
 }
 
-// close closes the connection. Further bytes from the gate cause a reset, which
-// discards what the gate has not read.
+// close closes the connection. Further bytes from the gate cause RST, which discards
+// bytes that the gate has not read yet.
 func (c *h2Up) close() {
 	c.closed = true
 	c.recordLostResponses()
@@ -214,10 +215,10 @@ func (c *h2Up) missed([]byte) { c.vague++ }
 
 // settings, acked, windowUpdate, reset and goAway implement h2Role.
 func (c *h2Up) settings(change int) {
-	for _, s := range c.streams { // applies to open streams too (RFC 9113 section 6.9.2)
+	for _, s := range c.streams { // a new initial window also changes the windows of open streams (RFC 9113 section 6.9.2)
 		s.send += change
 	}
-	c.later(0, func() { // after the acknowledgement
+	c.later(0, func() { // after SETTINGS is acknowledged
 		for _, s := range slices.Clone(c.streams) {
 			if s.headSent {
 				c.respond(s)
@@ -321,7 +322,7 @@ func (c *h2Up) head(id uint32, fields [][2]string, end bool) {
 			c.end.wrong("HEADERS of %d", id)
 		}
 		c.lateTrailers(id)
-		return // closed here, but the gate does not know yet
+		return // the stream is closed here, but the gate has not received the frame that closed it
 	}
 	c.judgeList(fields)
 	c.latest = id
@@ -350,7 +351,7 @@ func (c *h2Up) head(id uint32, fields [][2]string, end bool) {
 	u := &upPeer{container: c.container, link: c.link, request: q, reading: !end, served: c.upPeer.served, overH2: true, conn: c}
 	s := &h2UpStream{id: id, u: u, q: q, send: c.end.window, recv: c.initialWindow}
 	for _, x := range c.resizes {
-		s.recv -= x.change // not yet acknowledged by the gate
+		s.recv -= x.change // the gate has not acknowledged this change yet, so the stream starts without it
 	}
 	c.streams = append(c.streams, s)
 	c.judgeHead2(u, q, method, fields, end)
@@ -379,8 +380,9 @@ func (c *h2Up) head(id uint32, fields [][2]string, end bool) {
 	}
 }
 
-// lateTrailers handles HEADERS on a closed stream. Many containers close the
-// connection then, so no other request may be on it.
+// lateTrailers handles HEADERS on a closed stream. Many servers then close the
+// connection, so the gate must not send trailers here if the connection carries other
+// requests.
 func (c *h2Up) lateTrailers(id uint32) {
 	if len(c.streams) > 0 {
 		c.found("%s: HEADERS on closed stream %d, on the same connection as request %d", c.link, id, c.streams[0].q.id)
@@ -393,7 +395,8 @@ func (c *h2Up) lateTrailers(id uint32) {
 	}
 }
 
-// judgeList checks the size of a header list against the announced limit.
+// judgeList checks the size of a header list against the container's
+// SETTINGS_MAX_HEADER_LIST_SIZE.
 func (c *h2Up) judgeList(fields [][2]string) {
 	n := 0
 	for _, f := range fields {

@@ -183,7 +183,7 @@ func (c *h2Client) judgeWhole2(s *h2Stream) {
 	}
 }
 
-// judgeCut2 checks that a truncated response is justified.
+// judgeCut2 checks that a fault justifies the truncated response.
 func (c *h2Client) judgeCut2(s *h2Stream) {
 	q := s.q
 	a := &q.response
@@ -216,10 +216,10 @@ func (c *h2Client) reset(id uint32, code uint32) {
 			c.end.wrong("a tunnel is reset with code %d", code)
 		}
 	case s.ended:
-		if code != codeNone && code != codeInside { // for example after an upload timeout
+		if code != codeNone && code != codeInside { // INTERNAL_ERROR is allowed, for example after an upload timeout
 			c.end.wrong("RST_STREAM of %d, which has ended, with code %d", id, code)
 		}
-		s.sentEnd = true // the rest of the upload is not needed
+		s.sentEnd = true // the client does not send the rest of the upload
 	case s.finalHead:
 		q.verdict = cutOff
 		if code != codeCancel && code != codeInside {
@@ -244,7 +244,7 @@ func (c *h2Client) reset(id uint32, code uint32) {
 	}
 }
 
-// judgeRejected2 checks that GOAWAY may reject a stream.
+// judgeRejected2 checks that the gate had a reason to reject a stream by GOAWAY.
 func (c *h2Client) judgeRejected2(s *h2Stream) {
 	q := s.q
 	q.verdict = unread
@@ -252,8 +252,8 @@ func (c *h2Client) judgeRejected2(s *h2Stream) {
 	case q.begun > 0:
 		c.found("request %d: rejected by GOAWAY, but counted", q.id)
 	case c.enhanceYourCalm, c.run.settings.descriptors > 0:
-	case c.pausedAt != 0, c.end.piece > 0, c.run.h2Drips(2000) > 200*millisecond: // the PING ACK took too long
-	case c.link.inTransit() > 0 && c.now-c.goAwayAnnouncedAt >= 800*millisecond: // the PING ACK is queued behind bytes that the gate has not read
+	case c.pausedAt != 0, c.end.piece > 0, c.run.h2Drips(2000) > 200*millisecond: // the gate received the PING ACK late
+	case c.link.inTransit() > 0 && c.now-c.goAwayAnnouncedAt >= 800*millisecond: // the PING ACK is behind bytes that the gate has not read
 	case c.goAwayAnnouncedAt == 0, s.openedAt <= c.goAwayAnnouncedAt, c.now-c.goAwayAnnouncedAt < 150*millisecond:
 		c.found("request %d: rejected by a GOAWAY that was not announced", q.id)
 	}
@@ -276,13 +276,13 @@ func (c *h2Client) lost2(reset bool) {
 		case s.ended:
 		case q.begun > 0 && q.endings == 0:
 			c.found("request %d: the client's connection ended (reset %v), but the exchange has not", q.id, reset)
-		case q.begun > 0 && c.drainedAt > 0 && (!patient || c.link.abandonable()): // the drain stopped waiting for the client to read
-		case q.begun > 0 && c.run.settings.descriptors > 0: // reclaimed: it was idle without a stream
+		case q.begun > 0 && c.drainedAt > 0 && (!patient || c.link.abandonable()): // the client read too slowly, so the drain closed the connection
+		case q.begun > 0 && c.run.settings.descriptors > 0: // reclaimed because it had no open stream
 		case q.begun > 0:
 			c.found("request %d: outcome %s, but the connection ended before the client received it (reset %v)", q.id, q.outcome, reset)
-		case c.run.settings.descriptors > 0: // idle connections are reclaimed
-		case c.leftAt > 0 && c.link.firstAt+c.slack() >= c.leftAt: // the first bytes arrived after the shutdown had nothing to wait for
-		case c.ending && !c.end.settled && (c.link.firstAt == 0 || c.link.firstAt-c.link.connectedAt+c.slack() >= 100*millisecond || c.run.h2Drips(500) > second): // the first bytes took too long
+		case c.run.settings.descriptors > 0: // an idle connection may be reclaimed
+		case c.leftAt > 0 && c.link.firstAt+c.slack() >= c.leftAt: // the first bytes arrived after the shutdown had stopped waiting for connections
+		case c.ending && !c.end.settled && (c.link.firstAt == 0 || c.link.firstAt-c.link.connectedAt+c.slack() >= 100*millisecond || c.run.h2Drips(500) > second): // a shutdown closes a connection whose first bytes take too long
 		// The request began before its client had read GOAWAY. A shutdown ends 10 s after
 		// the first GOAWAY, and the link was half-closed at most 1 s after that GOAWAY, so
 		// 9 s remain.
@@ -330,9 +330,9 @@ func (c *h2Client) checkInvariants2() {
 	}
 }
 
-// checkStalled checks an HTTP/2 response that the container's window blocks. If the
-// client's window is open and nothing is in transit, the gate has forwarded everything
-// without returning the credit: the response would never end.
+// checkStalled detects a response that never ends: the container's send window is used
+// up, the client's window is open, nothing is in transit, and the gate has forwarded
+// everything without returning the credit.
 func (r *run) checkStalled(q *request) {
 	if q.on == nil || !q.on.overH2 || q.on.closed || q.on.request != q || q.disconnectedAt > 0 || q.verdict != open || q.tainted {
 		return
@@ -354,8 +354,8 @@ func (r *run) checkStalled(q *request) {
 	}
 }
 
-// readableSince returns since when the client has been able to receive more of a response
-// that has begun.
+// readableSince returns the time since which the client could have received more of a
+// started response. If it cannot receive more now, the result is longest.
 func (s *h2Stream) readableSince() int64 {
 	c, l := s.c, s.c.link
 	if s.closed || s.ended || s.canceled || !s.finalHead || s.recv <= 0 || c.end.recv <= 0 || c.end.ourAcks > 0 || c.disconnected || len(c.end.queue) > 0 ||
@@ -363,13 +363,13 @@ func (s *h2Stream) readableSince() int64 {
 		return longest
 	}
 	since := max(l.reachedAt, l.cameAt, l.fullAt, c.pausedAt)
-	if c.slowUntil < longest { // otherwise its windows are small, or their credit returns late
+	if c.slowUntil < longest { // slowUntil = longest means small windows or late credit, not a pause
 		since = max(since, c.slowUntil)
 	}
 	return since
 }
 
-// readableSince is h2Stream.takesFrom for HTTP/1.
+// readableSince is h2Stream.readableSince for HTTP/1.
 func (c *client) readableSince(q *request) int64 {
 	l := q.via
 	if l == nil || l != c.link || l.file == nil || l.paused || l.noRoom || !l.taken() || !l.downReached() || len(c.pipeline) == 0 || c.pipeline[0] != q || q.headReceivedAt == 0 {
@@ -409,8 +409,9 @@ func (r *run) checkH2() {
 	r.suspects = r.suspects[:0]
 }
 
-// closedBefore reports whether the stream may have been closed when its client reset
-// it: the gate ignores a reset then (RFC 9113 section 5.1), and completes the upload.
+// closedBefore reports whether the stream may already have been closed when the client
+// reset it. The gate then ignores the reset (RFC 9113 section 5.1) and completes the
+// upload.
 func (q *request) closedBefore() bool {
 	return q.endSent && q.responseSentAt != 0 && q.responseSentAt < q.canceledAt
 }

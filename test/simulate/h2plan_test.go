@@ -25,7 +25,7 @@ type h2Settings struct {
 	most     int               // most concurrent streams of a client
 	table    int               // SETTINGS_HEADER_TABLE_SIZE
 
-	windows  []int // initial windows of streams; each connection draws one
+	windows  []int // possible initial stream windows; each connection draws one
 	policy   policy
 	piece    int // most octets written at once; 0 = unlimited
 	pieceGap int64
@@ -33,7 +33,7 @@ type h2Settings struct {
 	h2Weights
 }
 
-// h2Weights are probabilities.
+// h2Weights are the probabilities of features of HTTP/2.
 type h2Weights struct {
 	split, padded         float64 // share of frames
 	resize, pings, grpc   float64
@@ -41,7 +41,7 @@ type h2Weights struct {
 	cancels, paused, late float64
 }
 
-// policy says when a peer returns flow-control credit.
+// policy determines when a peer returns flow-control credit.
 type policy uint8
 
 const (
@@ -67,7 +67,7 @@ func drawH2(seed uint64, s *settings, k *kernel) (h h2Settings) {
 		h.upList = 700
 	}
 	h.upCuts = seed%2 == 0
-	if h.upH2 && seed%4 == 0 { // combine trailers with early responses
+	if h.upH2 && seed%4 == 0 { // make early responses to requests with trailers frequent
 		x := &s.w
 		x.post, x.chunked, x.trailers, x.early, x.stops, x.pieces = 0.9, 0.9, 0.9, 0.7, 0.8, 0.5
 	}
@@ -91,13 +91,13 @@ func drawH2(seed uint64, s *settings, k *kernel) (h h2Settings) {
 
 var padding = strings.Repeat("p", 700)
 
-// pads reports whether the head of q exceeds every limit that a container
-// announces.
+// pads reports whether q has a head larger than every header list limit that a
+// container announces.
 func (q *request) pads() bool {
 	return q.client.run.h2.upList > 0 && q.id%5 == 0 && q.badHead == "" && !q.probe
 }
 
-// toHTTP2 converts q, which was drawn for HTTP/1, to HTTP/2.
+// toHTTP2 converts q to HTTP/2; plan drew it for HTTP/1.
 func (q *request) toHTTP2(w *world, x *h2Weights) {
 	q.minor, q.closes, q.over2 = 1, false, true
 	switch q.badHead {
@@ -109,7 +109,7 @@ func (q *request) toHTTP2(w *world, x *h2Weights) {
 		q.upgrade, q.badHead = false, "400"
 		q.frame = pick(&world{rng: w.more}, [2]string{"content-length", "0"}, [2]string{"content-length", "020"},
 			[2]string{"content-length", "40"}, [2]string{"expect", "100-continue"})
-	case q.upgrade && !q.response.switches && w.more.IntN(2) == 0: // otherwise it is declined
+	case q.upgrade && !q.response.switches && w.more.IntN(2) == 0: // in the other half of the cases the container declines the extended CONNECT
 		q.upgrade = false
 	}
 	q.grpc = !q.probe && q.badHead == "" && q.coding != without && !q.expect && w.chance(x.grpc)
@@ -172,13 +172,13 @@ func (r *run) h2Drips(n int) int64 {
 		took += int64(n/r.h2.piece+2) * (r.h2.pieceGap + 1)
 	}
 	if s := r.kernel.settings.segment; s > 0 {
-		took += int64(n) * d // segments may be of one byte
+		took += int64(n) * d // a segment may be a single byte
 	}
 	return took + r.slack()
 }
 
-// h2SlowHeads reports whether a head may take longer than the gate's timeout for the
-// rest of a head.
+// h2SlowHeads reports whether a complete head may take longer to arrive than the gate's
+// head timeout.
 func (r *run) h2SlowHeads() bool {
 	return r.h2Drips(500) >= int64(min(r.settings.headTimeout, 9*time.Second))
 }
@@ -200,7 +200,7 @@ func (h *h2Settings) drawContainer(w *world, s *settings) {
 	}
 	h.up = true
 	switch w.rng.IntN(3) {
-	case 0: // HTTP/1 only, which the gate has to detect
+	case 0: // HTTP/1 only: the gate has to detect it
 		h.speaks = upstream.Auto
 	case 1:
 		h.speaks, h.upH2 = upstream.Auto, true
@@ -214,9 +214,9 @@ func (h *h2Settings) drawContainer(w *world, s *settings) {
 	}
 }
 
-// drawMemory draws periods in which part of the memory for bodies is used up, as if by
-// many more clients: the windows towards the container shrink and grow again. The part
-// stays below half of the memory, because requests are not retried above that.
+// drawMemory draws periods in which part of the body memory is in use, as if by many
+// other clients, so that the gate shrinks its windows towards the container. The part
+// stays below half of the memory, because the gate does not retry requests above half.
 func (r *run) drawMemory(seed uint64) {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 0x3e3))}
 	if !r.h2.upH2 || w.chance(0.25) {

@@ -48,7 +48,7 @@ func (c *h2Client) openStream(q *request) {
 	}
 }
 
-// sentLastByte records when the last byte of a request is sent.
+// sentLastByte records the time at which the last byte of a request was sent.
 func (c *h2Client) sentLastByte(s *h2Stream) {
 	c.end.whenSent(func() { s.q.sentWhole, s.q.sent = c.now, len(s.q.raw) })
 }
@@ -75,7 +75,7 @@ func (c *h2Client) upload(s *h2Stream) {
 		if len(rest) > 0 || end {
 			n, charged := c.end.sendData(s.id, rest, s.send, end, &c.run.h2.h2Weights)
 			if n == 0 && len(rest) > 0 {
-				return // continued when a window opens
+				return // resumed when a window opens
 			}
 			s.send -= charged
 			s.charged += charged
@@ -192,7 +192,7 @@ func (c *h2Client) maybeClosed(s *h2Stream) {
 // retire ends a connection on which the gate has sent GOAWAY.
 func (c *h2Client) retire() {
 	if c.disconnected || c.chance(c.run.h2.late) {
-		return // the gate closes it
+		return // the gate closes the connection
 	}
 	c.later(c.between(0, 3)*millisecond, func() {
 		if len(c.open) == 0 {

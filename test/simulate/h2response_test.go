@@ -12,9 +12,10 @@ func (c *h2Up) endRequest(s *h2UpStream) {
 	if u.taken != len(q.body) {
 		c.found("request %d: the request body ends at %d of %d", q.id, u.taken, len(q.body))
 	}
-	// Trailers that share a connection are discarded after a second. They cannot wait
-	// before the head is sent. sentWhole may be late: it is set when the client has
-	// nothing more to send on its connection.
+	// On a shared connection the gate discards trailers if sending them takes longer
+	// than a second. since is the earliest time at which that second may have begun.
+	// sentWhole can be later than the end of this request, because it also covers other
+	// bytes that the client sends on the connection.
 	since := q.headAt
 	if q.sentWhole != 0 {
 		since = min(since, q.sentWhole)
@@ -50,7 +51,7 @@ func (c *h2Up) startResponse(s *h2UpStream) {
 			return
 		}
 		c.sendInterims(s)
-		if len(q.response.interims) > 1 && c.rng.IntN(2) == 0 { // the final head follows interim heads that are still queued
+		if len(q.response.interims) > 1 && c.rng.IntN(2) == 0 { // send the final head later, while the gate may still have interim heads queued
 			c.later(c.between(0, 3*millisecond), func() { c.speakFirst(s) })
 			return
 		}
@@ -74,9 +75,9 @@ func (c *h2Up) sendInterims(s *h2UpStream) {
 	}
 }
 
-// recordLostResponses records the responses that a reset of the connection may discard.
+// recordLostResponses records the responses that are lost if the connection is reset.
 func (c *h2Up) recordLostResponses() {
-	c.container.goAways++ // for requests that the gate has not sent yet
+	c.container.goAways++ // counts requests that the gate has assigned to this connection but not sent yet
 	c.end.deadEnd = true
 	if c.link.upReached() {
 		return
@@ -210,8 +211,8 @@ func (c *h2Up) endResponse(s *h2UpStream) {
 	}
 }
 
-// responseToHTTP2 converts the response to q from HTTP/1 to HTTP/2. In ledger.said the head
-// counts as 1, each octet of the body as 1, and the end as 1.
+// responseToHTTP2 converts the response to q from HTTP/1 to HTTP/2. Offsets in the
+// response then count the head as 1, each body octet as 1, and the end as 1.
 func (q *request) responseToHTTP2(w *world) {
 	if q.plain == nil {
 		a := q.response
@@ -239,7 +240,7 @@ func (q *request) responseToHTTP2(w *world) {
 	if a.wrong {
 		a.trail = false
 	} else if a.mode == length {
-		a.full, a.trail = min(a.full, 1+len(a.body)), false // nothing can follow
+		a.full, a.trail = min(a.full, 1+len(a.body)), false // a response with Content-Length has no separate end and no trailers
 		if a.cutAt >= a.full {
 			a.cutAt = -1
 		}

@@ -23,11 +23,11 @@ const (
 )
 
 const (
-	flagEnd     = 0x1 // of DATA and HEADERS
-	flagAck     = 0x1 // of SETTINGS and PING
+	flagEnd     = 0x1 // END_STREAM of DATA and HEADERS
+	flagAck     = 0x1 // ACK of SETTINGS and PING
 	flagWhole   = 0x4 // END_HEADERS
 	flagPadded  = 0x8
-	flagDepends = 0x20 // priority fields
+	flagDepends = 0x20 // PRIORITY of HEADERS
 
 	h2Preface   = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	h2Window    = 1<<16 - 1
@@ -50,7 +50,7 @@ type h2Role interface {
 	windowUpdate(id uint32, n int)
 	reset(id uint32, code uint32)
 	goAway(last, code uint32)
-	settings(window int) // change of the gate's initial stream window
+	settings(window int) // window: change of the gate's initial stream window
 	acked()
 }
 
@@ -112,7 +112,7 @@ func frame(dst []byte, kind, flags uint8, id uint32, payload []byte) []byte {
 
 func word(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 
-// sendNumber writes a frame whose payload is a number.
+// sendNumber writes a frame whose payload is a 32-bit number.
 func (e *h2End) sendNumber(kind uint8, id, n uint32) {
 	e.payload = binary.BigEndian.AppendUint32(e.payload[:0], n)
 	e.sendFrame(kind, 0, id, e.payload)
@@ -132,8 +132,8 @@ func (e *h2End) write(b []byte) {
 	e.drip()
 }
 
-// mostQueuedPieces bounds the number of pieces of the queue, because thousands of
-// WINDOW_UPDATEs in pieces of a few octets would take longer than a run.
+// mostQueuedPieces bounds the number of pieces in the queue. Thousands of
+// WINDOW_UPDATEs in pieces of a few octets would take longer than a whole run.
 const mostQueuedPieces = 100
 
 func (e *h2End) drip() {
@@ -247,8 +247,8 @@ func (e *h2End) sendData(id uint32, p []byte, window int, end bool, x *h2Weights
 	return n, charged
 }
 
-// extraCredit returns extra credit for a small window that was replenished often, because
-// further rounds of a few octets test nothing new.
+// extraCredit returns extra credit for a small window after many replenishments,
+// because more rounds of a few octets would test nothing new.
 func extraCredit(gifts, window int) int {
 	if gifts > mostPieces && window < h2Frame {
 		return h2Frame

@@ -18,7 +18,7 @@ type kernel struct {
 	files      []*file // indexed by descriptor
 	limit      int     // descriptors
 	loops      []*loopState
-	maxDelay   int64 // longest delay of a loop by other processes
+	maxDelay   int64 // maximum delay of a loop, as caused by other processes
 	partial    bool  // a poll may return only part of the ready descriptors
 	connect    func(*link) (listening, atOnce bool)
 	sentUp     func(*link, []byte) // called when the gate writes bytes to the container
@@ -27,7 +27,7 @@ type kernel struct {
 	plenty     bool // descriptors are not scarce
 	gateEnding bool // the gate is ending
 	closedLate int
-	live       []*link // links that the gate has open
+	live       []*link // links whose gate end is open
 }
 
 // loopState is a loop and the state of its next iteration.
@@ -39,8 +39,8 @@ type loopState struct {
 	over      bool
 	closing   bool
 	iterate   func()
-	spins     int // consecutive idle iterations that left a timer due at once
-	polls     int // in this iteration
+	spins     int // consecutive iterations without work that set a timer for the present
+	polls     int // calls of Poll in this iteration
 	woken     bool
 }
 
@@ -51,9 +51,9 @@ type file struct {
 	listen *backlog  // a listening one
 	pipe   *pipeFile // an end of a pipe
 
-	loop   *loopState // the loop that watches it; nil = none
+	loop   *loopState // the loop that watches the file; nil = none
 	event  unix.EpollEvent
-	queued bool // is in loop.ready
+	queued bool // the file is in loop.ready
 	linger bool // Close sends RST
 }
 
@@ -108,7 +108,7 @@ func (k *kernel) Attach(l *loop.Loop) {
 
 func (k *kernel) Nanotime() int64 { return k.now }
 
-// WakeUp only marks the loop: wakeRoused wakes marked loops in a fixed order.
+// WakeUp only marks the loop: wakeMarked wakes the marked loops in a fixed order.
 func (k *kernel) WakeUp(l *loop.Loop) { k.stateOf(l).woken = true }
 
 // wakeMarked wakes the loops that WakeUp marked.
@@ -174,8 +174,9 @@ func (k *kernel) iterate(s *loopState) {
 	}
 }
 
-// Limits for a loop while the clock hardly advances. A timer that has expired fires a
-// nanosecond later, so a loop that keeps setting expired timers spins.
+// Limits on the iterations of a loop that advance the clock by no more than soon. An
+// expired timer fires a nanosecond later, so a loop that sets expired timers again and
+// again spins.
 const (
 	soon     = microsecond
 	maxSpins = 1000
@@ -345,7 +346,7 @@ func (k *kernel) Close(fd int) {
 	switch {
 	case f.link != nil:
 		if k.gateEnding {
-			k.closedLate++ // closed with its loop, which no longer updates the budget
+			k.closedLate++ // a loop that ends closes the link without updating the descriptor budget
 		}
 		if i := slices.Index(k.live, f.link); i >= 0 {
 			last := len(k.live) - 1
@@ -383,8 +384,9 @@ func (k *kernel) listenOn(b *backlog, n int) (fds []int) {
 	return fds
 }
 
-// arrive puts a client's connection into the backlog and wakes one of the loops that
-// watch it. listening is false without a listener, room if the backlog is full.
+// arrive adds a client's connection to the backlog and wakes one of the loops that
+// watch the backlog. listening is false if there is no listener, and room is false if
+// the backlog is full.
 func (k *kernel) arrive(b *backlog, c *link) (listening, room bool) {
 	switch {
 	case len(b.files) == 0:

@@ -11,7 +11,7 @@ import (
 // peer is the other end of a connection of the gate.
 type peer interface {
 	connected()
-	received(b []byte) // valid during the call
+	received(b []byte) // the peer must not keep b after the call
 	ended()            // the gate's FIN, after all its bytes
 	cut()              // RST, or the connection was refused
 }
@@ -47,37 +47,37 @@ type link struct {
 	file          *file // nil = not accepted yet, or closed by the gate
 	in            []byte
 	inAt          int
-	end           bool // the peer's FIN follows in
+	end           bool // the peer's FIN follows the bytes of in
 	reset         bool // RST has arrived
-	resetReported bool // a system call of the gate has returned the reset
+	resetReported bool // a system call of the gate has returned ECONNRESET
 	out           []byte
 	outAt         int
-	noRoom        bool // the gate waits for send buffer space
-	shut          bool // the gate's FIN follows out
+	noRoom        bool // the gate waits for space in the send buffer
+	shut          bool // the gate's FIN follows the bytes of out
 	finReported   bool
-	closedByGate  bool // the gate has closed it: further bytes cause RST
-	rejected      bool // the reset has been sent to the peer
+	closedByGate  bool // the gate has closed the link: further bytes from the peer cause RST
+	rejected      bool // RST has been sent to the peer
 
-	moveUp       func() // deliverUp; allocated once
-	moveDown     func() // deliverDown; allocated once
-	up           []byte // in transit to the gate
+	moveUp       func() // method value of deliverUp, allocated once
+	moveDown     func() // method value of deliverDown, allocated once
+	up           []byte // bytes in transit to the gate
 	lent         bool   // up belongs to the peer
-	own          []byte // buffer of up if it is not lent
+	own          []byte // buffer for up if up does not belong to the peer
 	upAt         int
 	upEnd        bool
 	upGoing      bool
 	downGoing    bool
 	paused       bool // the peer does not read
-	closedByPeer bool // the peer has closed it
-	lost         bool // some of the peer's bytes do not reach the gate
+	closedByPeer bool // the peer has closed the link
+	lost         bool // some bytes of the peer do not reach the gate
 	ended        bool // no further traffic in either direction
 
 	reachedAt   int64 // when bytes last reached the gate
 	firstAt     int64 // when bytes first reached the gate
 	cameAt      int64 // when bytes last reached the peer
-	closedAt    int64 // when the gate closed it
+	closedAt    int64 // when the gate closed the link
 	shutAt      int64 // when the gate half-closed the link; 0 = not yet
-	peerIdleFor int64 // how long the peer had received nothing at closedAt
+	peerIdleFor int64 // time for which the peer had received nothing when the gate closed the link
 	peerEndedAt int64 // when the peer's FIN or RST reached the gate
 	connectedAt int64
 	acceptedAt  int64
@@ -150,8 +150,8 @@ func (c *link) mask() (m uint32) {
 // unread returns the number of bytes in the gate's receive buffer.
 func (c *link) unread() int { return len(c.in) - c.inAt }
 
-// reachedBefore reports whether everything that the peer has sent, its end included,
-// reached the gate before an instant.
+// reachedBefore reports whether all bytes of the peer, and its FIN or RST, reached the
+// gate before at.
 func (c *link) reachedBefore(at int64) bool {
 	return c.reachedAt < at && c.peerEndedAt < at && (!c.closedByPeer || c.peerEndedAt != 0)
 }
@@ -176,7 +176,7 @@ func (c *link) read(b []byte) (int, syscall.Errno) {
 		}
 		c.goUp()
 		return n, 0
-	case c.end: // Linux remembers a FIN that arrived before the RST
+	case c.end: // Linux still reports a FIN that arrived before the RST
 		return 0, 0
 	case c.reset && !c.resetReported:
 		c.resetReported = true
@@ -285,7 +285,7 @@ func (c *link) reject() {
 	c.rejected = true
 	c.after(c.lag(), func() {
 		c.ended = true
-		if c.closedByPeer { // the peer has closed the link, and may already use its next connection
+		if c.closedByPeer { // the peer may already use a new link, so it must not see this reset
 			return
 		}
 		c.note("peer   %s is reset", c)
@@ -310,7 +310,7 @@ func (c *link) sendUp(b []byte) {
 	}
 	switch {
 	case c.upAt == len(c.up):
-		c.up, c.upAt, c.lent = b, 0, true // most writes are delivered before the next one
+		c.up, c.upAt, c.lent = b, 0, true // most writes are delivered before the next write, so b is not copied
 	case c.lent:
 		c.up, c.upAt, c.lent = append(c.own[:0], c.up[c.upAt:]...), 0, false
 		fallthrough
@@ -469,8 +469,8 @@ func (c *link) arrived(n int) {
 	c.upAt += n
 }
 
-// arriveAll delivers the bytes in transit that fit into the gate's receive buffer: RST
-// does not overtake them.
+// arriveAll delivers the bytes in transit, as far as they fit into the gate's receive
+// buffer, before an RST of the peer.
 func (c *link) arriveAll() {
 	if c.closedByGate {
 		return
@@ -519,8 +519,8 @@ func (c *link) deliverDown() {
 	c.goDown()
 }
 
-// abandonable reports whether the gate closed the connection after its peer had read
-// nothing for so long that a shutdown stops waiting.
+// abandonable reports whether the peer had read nothing for so long before the gate
+// closed the connection that a shutdown may stop waiting for it.
 func (c *link) abandonable() bool {
 	return c.closedAt > 0 && c.peerIdleFor >= 1500*millisecond-c.maxDelay
 }

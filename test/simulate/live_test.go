@@ -10,25 +10,25 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// live is the state of settings that change while the gate runs. It has its own source
-// of random choices.
+// live is the state of the settings that change while the gate runs. It has its own
+// random source.
 type live struct {
 	*world
-	rules   *exchange.Config // in force; immutable
+	rules   *exchange.Config // settings in force; immutable
 	changes int
 	at      int64 // time of the latest change
 
-	// Numbers of requests in flight and queued beyond lowered bounds. They may
-	// only decrease.
+	// Numbers of requests in flight and of queued requests above a bound that was
+	// lowered. They may only decrease.
 	flying, waiting int
-	reordered       bool // the order of the queue changed: class, key, or FIFO and fair
+	reordered       bool // the queue order changed: by class, by key, or between FIFO and fair
 }
 
-// liveSeed makes the choices of live independent of the rest of the run. With this value
-// the recorded seeds draw no changes, so they still find their faults.
+// liveSeed seeds the random source of live. The value is chosen so that the seeds in
+// testdata/seeds run without changes of settings and still reproduce their faults.
 const liveSeed = 0x13fc
 
-// drawLive draws the number of changes.
+// drawLive draws how often the settings change.
 func drawLive(seed uint64) *live {
 	l := &live{world: &world{rng: rand.New(rand.NewPCG(seed, liveSeed))}}
 	if l.chance(0.2) {
@@ -37,7 +37,7 @@ func drawLive(seed uint64) *live {
 	return l
 }
 
-// changeSettings changes some of the live settings, as annotations of the pod do.
+// changeSettings changes some of the live settings, as annotations on a pod do.
 func (r *run) changeSettings() {
 	if r.ended {
 		return
@@ -104,8 +104,8 @@ func (r *run) changeSettings() {
 
 func isFair(c *exchange.OverloadConfig) bool { return c.FairBy.Set() || c.PriorityBy.Set() }
 
-// checkBounds checks that limit and capacity hold. Requests beyond a lowered bound may
-// stay.
+// checkBounds checks the concurrency limit and the queue capacity. Requests above a
+// bound that was lowered may stay.
 func (r *run) checkBounds() {
 	l, g, a := r.live, r.live.rules, r.gate.Admission
 	inFlight, depth, limit := a.InFlight(), a.QueueDepth(), g.ConcurrencyLimit
@@ -124,7 +124,8 @@ func (r *run) checkBounds() {
 	l.flying, l.waiting = min(l.flying, inFlight), min(l.waiting, depth)
 }
 
-// judgeStatus checks that a rejected request has the status in force when it arrived.
+// judgeStatus checks that a rejected request has the status that was configured when it
+// arrived.
 func (r *run) judgeStatus(q *request, status int) {
 	if m := q.outcome.Meaning(); q.endings == 1 && m.QueueRetry && q.outcome != gate.ShuttingDown {
 		if want := cmp.Or(q.rules.QueueRefusalStatus, m.Status); status != want {

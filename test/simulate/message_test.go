@@ -10,13 +10,13 @@ import (
 // message parses an HTTP/1 message as strictly as the RFC allows.
 type message struct {
 	buf      []byte
-	base     []byte // the allocation of which buf is a part
+	base     []byte // the allocation that contains buf
 	line     string
 	fields   [][2]string
 	trailers [][2]string
 	mode     framing
 	left     int
-	chunk    bool // left counts the rest of a chunk
+	chunk    bool // left is the rest of a chunk
 	inTrail  bool
 }
 
@@ -91,7 +91,7 @@ func get(fields [][2]string, name string) (value string, n int) {
 	return value, n
 }
 
-// frame determines the framing of the body from the head.
+// frame derives the framing of the body from the head.
 func (m *message) frame(bodyless, response bool) error {
 	size, sizes := get(m.fields, "Content-Length")
 	coding, codings := get(m.fields, "Transfer-Encoding")
@@ -198,8 +198,8 @@ var pattern = func() []byte {
 	return b
 }()
 
-// bodyOf returns the body of a request (way 0) or of its response (way 1): no two are
-// alike.
+// bodyOf returns the body of a request (way 0) or of its response (way 1). All bodies
+// differ.
 func bodyOf(id, way, n int) []byte {
 	at := (id*2+way)*977%(1<<19) + way
 	return pattern[at : at+n]

@@ -13,9 +13,8 @@ import (
 	"testing"
 )
 
-// mutation is a fault for the simulation to find: it replaces a run of tokens in
-// one declaration of the gate. Comments, formatting and the file of the declaration
-// do not matter.
+// mutation is a planted fault: it replaces a sequence of tokens in one declaration of
+// the gate. Comments, formatting and the file of the declaration do not matter.
 type mutation struct {
 	name string
 	in   string // package.Func, package.Type.Method, or package.name of a constant or variable
@@ -136,8 +135,8 @@ func lex(text string) (all []lexeme) {
 	}
 }
 
-// replaceTokens replaces the only run of tokens in text that equals the tokens of
-// old.
+// replaceTokens replaces the tokens of old in text by new. They must occur exactly
+// once.
 func replaceTokens(text, old, new string) (string, error) {
 	same := func(a, b lexeme) bool { return a.text == b.text }
 	in, wanted := lex(text), lex(old)

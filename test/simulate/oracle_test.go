@@ -25,15 +25,15 @@ const (
 // ledger records the progress of a request at client, gate and container.
 type ledger struct {
 	sentAt              int64
-	from                string // the client's address
-	via                 *link  // over HTTP/1
+	from                string // address of the client
+	via                 *link  // link of the client over HTTP/1
 	sentWhole           int64
-	endSent             bool // over HTTP/2: END_STREAM was sent before the client reset the stream
+	endSent             bool // over HTTP/2: END_STREAM was sent before the client's RST_STREAM
 	sent                int  // bytes
 	disconnectedAt      int64
 	disconnectedByReset bool
 	disconnectedLink    *link
-	ahead               bool // sent before the response to the previous request
+	ahead               bool // sent before the previous response was complete
 	verdict             verdict
 	status              int
 	gateOutcome         string
@@ -43,16 +43,16 @@ type ledger struct {
 	tunnel              []byte
 	tainted             bool
 
-	at         int // index in run.underWay
+	at         int // index of the request in run.underWay
 	begun      int
 	begunAt    int64
-	order      int // of arrival
+	order      int // position in the order of arrival
 	endings    int
 	endedAt    int64
 	outcome    gate.Outcome
 	admittedAt time.Duration
 
-	attemptsSent    int // attempts of which the gate has sent some bytes
+	attemptsSent    int // attempts for which the gate has sent at least one byte
 	heads           int
 	headAt          int64
 	on              *upPeer
@@ -63,15 +63,15 @@ type ledger struct {
 	responseSent    int
 	startedAt       int64
 	responseSentAt  int64
-	breaks          int // connections that the container ended while they carried this request
+	breaks          int // connections with this request that the container ended
 	brokeAt         int64
 	brokeHard       bool
 	staleBreak      bool
-	brokeUnanswered bool // the connection that broke had carried no byte of a response
-	breaksAfterSend int  // how many of the broken attempts had sent bytes
+	brokeUnanswered bool // the container had sent no response byte on the connection that broke
+	breaksAfterSend int  // broken attempts for which the gate had sent bytes
 	tunnelEnded     int
-	canceledAt      int64 // its RST_STREAM was sent
-	refusals        int   // times the container reported the request as unprocessed
+	canceledAt      int64 // when the client sent RST_STREAM
+	refusals        int   // responses with which the container reported the request as unprocessed
 }
 
 // Begin implements gate.Observer.
@@ -131,8 +131,8 @@ func (r *run) Rejected(gate.Outcome) { r.rejected++ }
 // Probed implements gate.Observer.
 func (r *run) Probed(*gate.Record) { r.probed++ }
 
-// slack bounds how late the gate may notice an event: network delay in both directions,
-// plus delays of the loops.
+// slack bounds the time until the gate notices an event: the network delay in both
+// directions and the delays of the loops.
 func (r *run) slack() int64 { return 4*r.kernel.settings.delay + 4*r.kernel.maxDelay + 2*millisecond }
 
 // judgeEnd checks that the simulated events justify the outcome.
@@ -157,7 +157,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		if r.gate.Admission.Limit() > 0 {
 			why(r.judgeQueueFull(q), "a slot or a queue position is free")
 		} else {
-			why(r.gate.Connects.Len() >= g.QueueCapacity || r.live.at >= q.begunAt || r.metered() && r.judgeQueueFull(q), "the queue has room") // or its capacity was 0 before the limit was removed
+			why(r.gate.Connects.Len() >= g.QueueCapacity || r.live.at >= q.begunAt || r.metered() && r.judgeQueueFull(q), "the queue has room") // the capacity may have been 0 before the limit was removed
 		}
 		why(q.heads == 0 || q.staleBreak || r.h2.speaks == upstream.Auto && q.breaks > 0, "the container has received it")
 	case gate.QueueWaitExpired:
@@ -185,7 +185,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 	case gate.UpstreamNotListening:
 		wait := min(int64(g.UpstreamWait), int64(g.UpstreamRestartWait))
 		why(age >= wait, "the maximum wait has not expired")
-		noDescriptor := !r.plenty && r.gate.Descriptors.Free() == 0 // for another attempt
+		noDescriptor := !r.plenty && r.gate.Descriptors.Free() == 0 // the gate lacks a descriptor for another attempt
 		why(!r.container.listening || r.container.listensAt > r.now-r.slack()-30*millisecond || noDescriptor, "the container listens")
 	case gate.UpstreamClosed, gate.UpstreamReset:
 		why(q.breaks > 0 || r.unsolicited > 0 || q.refusals > 0 || r.container.goAways > 0 || r.container.unused > 0 || r.container.vague > 0, "the container has not ended the connection")
@@ -197,7 +197,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 	case gate.UpstreamBrokeOff:
 		why(q.breaks > 0 || a.wrong || q.tainted, "the container has not aborted")
 		why(!a.whole(q, q.responseSent, a.hard) || q.breaks > 0, "the response is complete")
-	case gate.DeadlineExceeded: // judgeDeadline
+	case gate.DeadlineExceeded: // checked by judgeDeadline
 	case gate.Evicted:
 		why(r.judgeEvicted(q, x), "no request may have evicted it")
 	case gate.HeadTooLarge:
@@ -210,13 +210,14 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 	}
 }
 
-// declined2xx reports whether an HTTP/1 container declines an extended CONNECT with
-// a 2xx. The client must not get it, because it would mean that the tunnel is open.
+// declined2xx reports whether an HTTP/1 container declines an extended CONNECT with a
+// 2xx status. The gate must not forward that status, because it would tell the client
+// that the tunnel is open.
 func (q *request) declined2xx() bool {
 	return q.over2 && q.upgrade && !q.response.switches && q.response.status/100 == 2
 }
 
-// trickle returns how long a segmented message may take to arrive.
+// trickle returns the maximum time until a segmented message has arrived.
 func (r *run) trickle(q *request) int64 {
 	return r.slack() + int64(len(q.response.wire)+1)*(r.kernel.settings.delay+10*microsecond)
 }
@@ -293,15 +294,15 @@ func (c *client) judgeWhole(q *request) {
 	}
 }
 
-// judgeCut checks that a truncated response is justified.
+// judgeCut checks that a fault justifies the truncated response.
 func (c *client) judgeCut(q *request) {
 	a := &q.response
 	switch {
-	case len(c.pipeline) > 1 && c.pipeline[1].sent > 0: // as in judgeDropped
+	case len(c.pipeline) > 1 && c.pipeline[1].sent > 0: // see judgeDropped
 	case c.lingeredFor(q):
 	case q.tainted, q.disconnectedAt > 0 && !c.settings.gate.AllowHalfClose:
 	case q.gateOutcome != "" || q.badHead != "" || q.probe:
-		reclaimed := c.settings.descriptors > 0 // a lingering connection is closed for a new one
+		reclaimed := c.settings.descriptors > 0 // a lingering connection may be closed to free its descriptor
 		if !c.ending && q.sentWhole != 0 && c.slowUntil == 0 && !reclaimed {
 			c.found("request %d: a local reply was cut", q.id)
 		}
@@ -314,18 +315,19 @@ func (c *client) judgeCut(q *request) {
 	}
 }
 
-// judgeDropped checks that a connection may end without a response.
+// judgeDropped checks that the gate had a reason to end the connection without a
+// response.
 func (c *client) judgeDropped(q *request, reset bool) {
 	switch {
 	case q.disconnectedAt > 0, q.tainted:
 	case c.mayClose() && !c.isPromptFirst(q), c.settings.descriptors > 0:
 	case q.sent == 0 || q.sentAt == 0:
 	case c.ending && c.link.abandonable() && q.endings > 0:
-	case reset && c.lingeredFor(q): // it kept sending for longer than the gate lingers
-	case reset && len(c.pipeline) > 1 && c.pipeline[1].sent > 0: // the RST for the next request's bytes overtook the response
+	case reset && c.lingeredFor(q): // the client sent for longer than the lingering close lasts
+	case reset && len(c.pipeline) > 1 && c.pipeline[1].sent > 0: // the client had sent part of the next request, so the gate's close sent RST, which discarded the response
 	case len(c.m.buf) > 0 && c.slowUntil > 0 && (q.begun == 0 || q.endedAt > 0 && q.outcome != gate.Served && c.link.closedAt-q.endedAt >= 5*second-c.kernel.maxDelay): // the client took too long to read a local reply
-	case len(c.m.buf) > 0 && q.responseSent >= q.response.head && q.outcome != gate.Served && q.endings > 0: // cut in its head
-	case reset && q.responseSent >= q.response.head && q.outcome != gate.Served: // the RST discards the part already sent
+	case len(c.m.buf) > 0 && q.responseSent >= q.response.head && q.outcome != gate.Served && q.endings > 0: // the response was truncated in its head
+	case reset && q.responseSent >= q.response.head && q.outcome != gate.Served: // RST discarded the part of the response in transit
 	default:
 		c.found("request %d: dropped without a response (%s, reset %v)", q.id, q.outcome, reset)
 	}
@@ -337,9 +339,9 @@ func (c *client) lingeredFor(q *request) bool {
 	return q.sent > 0 && c.link.closedAt > 0 && (q.endedAt > 0 && c.link.closedAt-q.endedAt >= 2*second-c.kernel.maxDelay || q.begun == 0 && q.stall >= 2*second)
 }
 
-// isPromptFirst reports whether q is the first request of its connection and its
-// head arrives soon after the connection was opened. A shutdown still serves such
-// a request.
+// isPromptFirst reports whether q is the first request of its connection and its head
+// arrives soon after the connection is established. A shutdown still serves such a
+// request.
 func (c *client) isPromptFirst(q *request) bool {
 	return q == c.first && q.sentAt-c.link.connectedAt+c.slack() < 100*millisecond && c.headTime(q) < second && (q.stallAt == 0 || q.stallAt >= q.head)
 }
@@ -356,8 +358,8 @@ func (c *client) headTime(q *request) (took int64) {
 // connections.
 func (r *run) mayClose() bool { return r.ending }
 
-// checkInvariants checks the invariants that hold at any moment. calm means that nothing is in
-// transit and no event is imminent.
+// checkInvariants checks the invariants that always hold. calm means that nothing is in
+// transit and the next event is not imminent.
 func (r *run) checkInvariants(calm bool) {
 	g := &r.settings.gate
 	if r.live.rules.Overload.AutoLimit != nil {
@@ -380,8 +382,8 @@ func (r *run) checkInvariants(calm bool) {
 		if q.verdict != tunnelled && q.response.switches == false && age > int64(q.rules.RequestTimeout)+r.slack()+r.trickle(q) {
 			r.suspects = append(r.suspects, q)
 		}
-		// The bytes before the end may take several reads, and the loop may be held up
-		// before each of them.
+		// The gate may need several reads to reach the FIN, each after a delay of the
+		// loop.
 		if q.disconnectedAt > 0 && q.verdict != tunnelled && !q.response.switches && q.disconnectedLink.peerEndedAt > 0 && r.now-max(q.disconnectedLink.peerEndedAt, q.disconnectedLink.acceptedAt) > 10*millisecond+4*r.kernel.maxDelay && !g.HardConcurrency && (q.disconnectedByReset || !g.AllowHalfClose) {
 			r.found("request %d: its client disconnected %v ago", q.id, time.Duration(r.now-q.disconnectedAt))
 		}
@@ -424,7 +426,7 @@ func (r *run) judgeQuiet() {
 	}
 }
 
-// judgeLeftovers checks that nothing is left when everything has ended.
+// judgeLeftovers checks that a finished run has left no resources in use.
 func (r *run) judgeLeftovers() {
 	if n := r.kernel.openFiles(); n > 0 {
 		for _, f := range r.kernel.files {
@@ -467,7 +469,7 @@ func (r *run) judgeLeftovers() {
 		}
 	}
 	switch {
-	case r.live.reordered: // requests queued before a change of order are served first
+	case r.live.reordered: // after the order changed, requests queued before the change are served first
 	case r.fair():
 		r.judgeFairness()
 	default:
@@ -476,8 +478,7 @@ func (r *run) judgeLeftovers() {
 }
 
 // judgeOrder checks that requests were admitted in order of arrival. It tolerates
-// differences up to kernel.maxDelay, because a delayed loop learns that much later that
-// its request got a slot.
+// kernel.maxDelay, because a delayed loop records the admission that much later.
 func (r *run) judgeOrder() {
 	inOrder := make([]*request, r.exchanges+1)
 	for _, q := range r.requests {

@@ -29,7 +29,7 @@ type overload struct {
 	samples   int   // exchanges with a response
 }
 
-// lateness formats a deadline of so many ms.
+// lateness are the formats of a deadline in ms.
 var lateness = []func(ms int64) string{
 	func(ms int64) string { return fmt.Sprintf("%dm", ms) },
 	func(ms int64) string { return fmt.Sprintf("%du", ms*1000) },
@@ -82,8 +82,9 @@ func drawOverload(seed uint64, s *settings) *overload {
 	return o
 }
 
-// drawCosts limits the requests of some runs by cost: their bodies in units. It
-// uses a separate random source, so that other choices of a seed stay the same.
+// drawCosts draws a limit on the total cost of requests for some runs; the cost is the
+// body size in units. It uses a separate random source, so that other choices of a seed
+// stay the same.
 func drawCosts(seed uint64, s *settings) {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 0xc057))}
 	g := &s.gate
@@ -97,8 +98,8 @@ func drawCosts(seed uint64, s *settings) {
 	g.Overload.CostBy, g.Overload.CostLimit = by, pick(w, 1, 3, 100, 2000, 20_000)
 }
 
-// checkUnits checks the units held. A limit lowered meanwhile takes effect as requests
-// end.
+// checkUnits checks the cost units in use. After the limit was lowered, they may exceed
+// it until requests end.
 func (r *run) checkUnits() {
 	a := r.gate.Admission
 	held, limit := a.Units()
@@ -114,8 +115,8 @@ func (r *run) checkUnits() {
 	}
 }
 
-// metered reports whether a limit of cost or the brake is in force: requests may wait
-// although slots are free.
+// metered reports whether a cost limit or the brake is in force. Requests may then be
+// queued although slots are free.
 func (r *run) metered() bool {
 	return r.live.rules.Overload.CostLimit > 0 || r.live.rules.Overload.Brake
 }
@@ -142,7 +143,7 @@ func (o *overload) draw(q *request, c *exchange.OverloadConfig) {
 	if o.keys > 0 && o.rng.IntN(8) > 0 {
 		n := o.rng.IntN(o.keys)
 		if o.rng.IntN(2) == 0 {
-			n = 0 // one key is more frequent than the others
+			n = 0 // makes the first key more frequent than the others
 		}
 		q.tenant = "t" + strconv.Itoa(n)
 		if o.chance(o.newKeys) {
@@ -202,12 +203,12 @@ func (r *run) checkLimit() {
 	r.live.waiting = min(r.live.waiting, a.QueueDepth())
 }
 
-// judgeDeadline checks that a request is rejected because of its deadline exactly if
-// the rules require it.
+// judgeDeadline checks that a request is rejected because of its deadline if, and only
+// if, the rules require it.
 func (r *run) judgeDeadline(q *request, x *gate.Record) {
 	o := r.load
 	age := r.now - q.begunAt
-	if x.Responded != 0 { // a sample of the service time, whatever its outcome
+	if x.Responded != 0 { // the request is a sample of the service time, whatever its outcome
 		o.samples++
 		o.longest = max(o.longest, age)
 	}
@@ -232,8 +233,7 @@ func (r *run) judgeDeadline(q *request, x *gate.Record) {
 		}
 		return
 	}
-	// A response that was read but not yet delivered is a sample before the
-	// exchange ends.
+	// The gate may already count a response that it has read but not yet delivered.
 	typical, samples := o.longest, o.samples+len(r.underWay)
 	for _, other := range r.underWay {
 		typical = max(typical, r.now-other.begunAt)
@@ -266,8 +266,8 @@ func (r *run) checkDeadlines() {
 	r.suspects = r.suspects[:0]
 }
 
-// waitsForSlot reports whether q waits for a slot. With a slot it may wait for a
-// descriptor, or for a container that does not listen, beyond its deadline.
+// waitsForSlot reports whether q has no slot yet. Once it has a slot, it may wait
+// beyond its deadline, for a descriptor or for a container that does not listen.
 func (r *run) waitsForSlot(q *request) bool { return q.record.Admitted == 0 }
 
 // judgeRetry checks the Retry-After field of a local reply.
@@ -287,8 +287,8 @@ func (r *run) judgeRetry(q *request, fields [][2]string) {
 	}
 }
 
-// judgeQueueFull checks that the queue was full. A request that was shed learns of it
-// later.
+// judgeQueueFull checks that the queue was full. The loop of a shed request may process
+// the rejection later.
 func (r *run) judgeQueueFull(q *request) bool {
 	a := r.gate.Admission
 	full := (a.InFlight() >= a.Limit() || r.metered()) && a.QueueDepth() >= r.live.rules.QueueCapacity
@@ -331,7 +331,8 @@ func (r *run) judgeFairness() {
 	}
 }
 
-// ownFlows is the number of waiting keys of a class that each get a separate flow.
+// ownFlows is the number of keys of a class that get a flow of their own while they
+// have queued requests.
 const ownFlows = 16
 
 // judgeShed checks that q was the right request to shed.
@@ -339,12 +340,12 @@ func (r *run) judgeShed(q *request, all []*request) {
 	mine, others := 0, map[string]int{}
 	for _, o := range all {
 		if o.class == q.class && r.key(o) == r.key(q) && o.begunAt <= q.endedAt && o.leftQueueAt() >= q.begunAt {
-			mine++ // at most
+			mine++ // upper bound
 		}
 		if o.begunAt >= q.begunAt || o.leftQueueAt() <= q.endedAt+r.kernel.maxDelay {
 			continue
 		}
-		// o was queued before q arrived, and after q was shed.
+		// o was queued from before q arrived until after q was shed.
 		if o.class > q.class {
 			r.found("request %d: shed from class %d, while %d of class %d is queued", q.id, q.class, o.id, o.class)
 			return
@@ -365,9 +366,10 @@ func (r *run) judgeShed(q *request, all []*request) {
 }
 
 // mayShareFlows reports whether several keys of q's class may have shared a flow while
-// q waited: at some time since the class was last empty, ownFlows of them waited.
+// q was queued. That needs ownFlows queued keys at some time since the class was last
+// empty.
 func (r *run) mayShareFlows(q *request, all []*request) bool {
-	busy := q.begunAt // start of the class's busy period
+	busy := q.begunAt // time since which the class has had queued requests
 	for earlier := true; earlier; {
 		earlier = false
 		for _, o := range all {
@@ -405,16 +407,16 @@ func (r *run) judgeKeys(all []*request) {
 	}
 }
 
-// judgeAging checks that no class was passed over more often than aging allows. A loop
-// records a slot granted by another loop only in its next iteration, so the order of
-// such grants is unknown.
+// judgeAging checks that no class was passed over more often than aging allows. If a
+// loop grants a slot to a request of another loop, that loop records it in its next
+// iteration, so the order of such grants is unknown.
 func (r *run) judgeAging(all []*request) {
 	if r.settings.loops > 1 {
 		return
 	}
-	// A class ages after 16 grants to others. Then every other aged class may come
-	// first, and once the class is the highest one, grants to aged classes below it do
-	// not count.
+	// A class is aged after 16 grants to other classes. Then each other aged class may
+	// be served first. Once the class is the highest aged one, later grants to lower
+	// aged classes do not count.
 	const most = 16 + 2*(admission.Classes-1)
 	granted := slices.DeleteFunc(slices.Clone(all), func(q *request) bool { return q.admittedAt == 0 })
 	slices.SortFunc(granted, func(a, b *request) int { return cmp.Compare(a.admittedAt, b.admittedAt) })
@@ -442,10 +444,10 @@ func (r *run) judgeAging(all []*request) {
 	}
 }
 
-// grants are the slots granted at one instant, in unknown order.
+// grants are the slots granted at one time, in unknown order.
 type grants struct {
 	at     int64
-	own    bool // some were granted to the class
+	own    bool // at least one slot went to the class
 	others int
 }
 
@@ -459,7 +461,7 @@ func grantsTo(class int, granted []*request) (instants []grants) {
 		switch {
 		case q.class == class:
 			i.own = true
-		case at > q.begunAt: // it was queued
+		case at > q.begunAt: // the request had been queued
 			i.others++
 		}
 	}

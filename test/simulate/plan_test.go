@@ -9,21 +9,21 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// settings are the choices of a seed for the whole run. Most disturbances are switched
-// off in a run, so that the remaining ones often coincide.
+// settings are the choices of a seed for a whole run. Each run disables most
+// disturbances, so that the remaining ones often coincide.
 type settings struct {
 	gate        exchange.Config
 	headTimeout time.Duration
 	loops       int
 	descriptors int // budget; 0 = plenty
 	clients     int
-	requests    int // most per client
+	requests    int // maximum per client
 	think       int64
 	bodies      int   // longest body
 	long        bool  // most responses are long and aborted in the middle
-	gap         int64 // pause between two pieces
+	gap         int64 // pause between two pieces of a message
 	drainAt     int64 // SIGTERM; 0 = when all clients are done
-	concurrent  int64 // period within which clients arrive
+	concurrent  int64 // period in which the clients arrive
 
 	w weights
 }
@@ -37,7 +37,8 @@ type weights struct {
 	restart, notYet                                                                      float64
 }
 
-// switches returns pointers to all weights in a fixed order, for drawing and shrinking.
+// switches returns pointers to all weights in the order of the fields, for drawing and
+// shrinking.
 func (x *weights) switches() []*float64 {
 	return []*float64{
 		&x.pipeline, &x.post, &x.chunked, &x.trailers, &x.old, &x.closes, &x.expect, &x.upgrade, &x.head, &x.odd, &x.probe,
@@ -115,7 +116,7 @@ func draw(w *world, k *kernel) *settings {
 	return s
 }
 
-// focus combines, in some runs, conditions that otherwise coincide too rarely.
+// focus combines, in some runs, conditions that rarely coincide by chance.
 func (s *settings) focus(w *world, k *kernel) {
 	g := &s.gate
 	switch w.more.IntN(24) {
@@ -124,15 +125,15 @@ func (s *settings) focus(w *world, k *kernel) {
 		s.clients, s.requests = min(s.clients, 6), min(s.requests, 4)
 		g.HardConcurrency = w.more.IntN(2) == 0
 		s.w.disconnect, s.w.slowRead = 0.3, 0.1
-	case 1: // SIGTERM arrives together with the clients
+	case 1: // SIGTERM arrives when the clients arrive
 		s.drainAt = 1 + w.more.Int64N(2*millisecond)
 		s.concurrent = millisecond
-	case 2: // loops are delayed, so that batches are large
+	case 2: // loops are delayed, so that one iteration handles many events
 		k.maxDelay = 20 * millisecond
 		s.clients, s.think, s.concurrent = max(s.clients, 12), millisecond, millisecond
 		g.ConcurrencyLimit, g.QueueCapacity = 1+w.more.IntN(3), 100
 		s.w.disconnect = 0.3
-	case 3: // buffers hold more than one step moves
+	case 3: // buffers hold more than one step can transfer
 		s.bodies, k.settings.segment = 600_000, 0
 		k.settings.receive, k.settings.send = 1<<20, 1<<20
 		s.clients, s.requests = min(s.clients, 6), min(s.requests, 4)
@@ -140,9 +141,9 @@ func (s *settings) focus(w *world, k *kernel) {
 }
 
 // request is one exchange: what the client sends and when it disconnects, what the
-// container does, and the ledger of what happened.
+// container does, and a ledger of the events.
 type request struct {
-	rules   *exchange.Config // in force when it arrived
+	rules   *exchange.Config // settings in force when the request arrived
 	id      int
 	client  *client
 	method  string
@@ -153,19 +154,19 @@ type request struct {
 	expect  bool
 	upgrade bool
 	closes  bool
-	badHead string // a head that the gate rejects with this status
+	badHead string // status with which the gate must reject the head; "" = the head is valid
 	probe   bool
 	head    int // length of the head in raw
 	raw     []byte
 
 	piece           int   // most bytes sent at once; 0 = all
-	gap             int64 // pause between two pieces
-	stallAt         int   // pauses for stall at this offset of raw
+	gap             int64 // pause between two pieces of raw
+	stallAt         int   // offset of raw at which the client pauses for the time stall
 	stall           int64
-	disconnectAt    int // disconnects at this offset of raw; -1 = never
-	disconnectAfter int // disconnects at this offset of the response; -1 = never
+	disconnectAt    int // offset of raw at which the client disconnects; -1 = never
+	disconnectAfter int // offset of the response at which the client disconnects; -1 = never
 	how             disconnectKind
-	slowAt          int // stops reading for slow at this offset of the response; -1 = never
+	slowAt          int // offset of the response at which the client pauses reading for the time slow; -1 = never
 	slow            int64
 	thinks          int64
 
@@ -175,7 +176,7 @@ type request struct {
 	grpc  bool // a gRPC call
 	on2   *h2Stream
 	frame [2]string // a field that makes the gate reject the extended CONNECT
-	plain *response // the response drawn for HTTP/1, if answer was converted to HTTP/2
+	plain *response // the response drawn for HTTP/1, if response was converted to HTTP/2
 
 	lines    [][2]string // additional fields
 	tenant   string
@@ -197,22 +198,22 @@ const (
 // response is the behaviour of the container for a request.
 type response struct {
 	wait     int64
-	early    bool // does not wait for the body
-	stops    bool // does not read the body at all, and closes after the response
+	early    bool // the container responds before it has read the body
+	stops    bool // the container never reads the body, and closes after the response
 	interims []int
 	status   int
 	mode     framing
 	body     []byte
 	trail    bool
 	closes   bool
-	silent   bool // closes without sending a byte
+	silent   bool // the container closes without sending a byte
 	garbage  bool
-	surplus  bool // a body where none is allowed
+	surplus  bool // the response has a body although its status or method forbids one
 	wrong    bool // announces a longer body than it sends
-	extra    bool // excess bytes after the response
+	extra    bool // excess bytes follow the response
 	minor    int
 	cutAt    int  // aborts at this offset of wire; -1 = never
-	hard     bool // aborts by RST
+	hard     bool // the container aborts by RST
 	head     int  // length of wire up to the end of the final head
 	full     int  // length of the whole response
 	first    int  // length of the first head
@@ -358,7 +359,7 @@ func (q *request) write(w *world) {
 	q.raw = w.scratch.keep(b)
 }
 
-// announces reports whether the head of q announces trailers.
+// announces reports whether q has a Trailer field.
 func (q *request) announces() bool { return q.trail && q.badHead == "" && q.id%2 == 0 }
 
 // trailers returns the trailer section, "" without trailers.
@@ -448,7 +449,7 @@ func (a *response) write(w *world, q *request) {
 	}
 	if a.garbage {
 		what := pick(w, "HTTQ/1.1 200 OK\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")
-		if w.more.IntN(4) == 0 { // a protocol that the client did not offer
+		if w.more.IntN(4) == 0 { // the client did not offer this protocol
 			what = "HTTP/1.1 101 Sim\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n"
 		}
 		b = append(b, what...)
@@ -487,7 +488,7 @@ func (a *response) write(w *world, q *request) {
 	b = append(b, "\r\n"...)
 	a.head = len(b)
 	if none && a.surplus {
-		// The bytes beyond the body look like another response.
+		// The bytes of the forbidden body look like another response.
 		a.full = a.head
 		a.wire = w.scratch.keep(append(b, stolen...))
 		return
@@ -502,17 +503,17 @@ func (a *response) write(w *world, q *request) {
 	}
 	a.full = len(b)
 	if a.extra && (a.mode != untilClose || none) && !a.wrong && len(b) < 3000 {
-		a.piece = 0 // the excess arrives together with the end of the response
+		a.piece = 0 // the excess and the end of the response arrive together
 		b = append(b, stolen...)
 	}
 	a.wire = w.scratch.keep(b)
 }
 
-// begins reports whether n bytes contain the first head.
+// begins reports whether the first n bytes include the first head.
 func (a *response) begins(n int) bool { return n >= a.first }
 
-// whole reports whether n bytes of a, followed by the end of the connection (by RST if
-// hard), are a complete response.
+// whole reports whether the first n bytes of a, followed by the end of the connection
+// (by RST if hard), form a complete response.
 func (a *response) whole(q *request, n int, hard bool) bool {
 	switch {
 	case a.garbage || n < a.head:

@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// TestPlantedFaultsAreFound builds this test binary once for each fault, with the
-// fault in the gate, and runs seeds until the fault is found. PLANTED is a
-// substring of the fault names, or "all"; FROM is the number of faults to skip. It
-// prints a table row for each fault, and fails if one cannot be planted.
+// TestPlantedFaultsAreFound plants each fault in the gate, builds this test binary with
+// it, and runs seeds until one finds the fault. PLANTED is a substring of the fault
+// names, or "all"; FROM is the number of faults to skip. The test prints a table row
+// for each fault, and fails if a fault cannot be planted.
 func TestPlantedFaultsAreFound(t *testing.T) {
 	root, err := filepath.Abs("../../pkg/gate")
 	if err != nil {
@@ -69,8 +69,8 @@ func plantedTime() string {
 	return "60s"
 }
 
-// search simulates the gate with the file at path replaced by text, and returns the
-// finding; "" if there is none.
+// search runs the simulation of a gate in which the file at path has the content text.
+// It returns the finding, or "" if there is none.
 func search(t *testing.T, path, text string) string {
 	dir := t.TempDir()
 	wrong := filepath.Join(dir, "wrong.go")

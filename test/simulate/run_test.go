@@ -30,7 +30,7 @@ type run struct {
 	live      *live
 	standby   *standby
 	fullAt    int64   // when a request last found the queue full
-	evictedAt []int64 // ends of evicted requests
+	evictedAt []int64 // times at which evicted requests ended
 
 	exchanges   int
 	exchanges2  int // HTTP/2 exchanges
@@ -43,7 +43,7 @@ type run struct {
 	freeAtStart int
 	drainedAt   int64
 	ending      bool            // listeners and idle connections may be closed
-	left        <-chan struct{} // closed when the shutdown has nothing to wait for; nil = not begun
+	left        <-chan struct{} // closed when the shutdown has no more requests to wait for; nil = shutdown not begun
 	leftAt      int64           // when left was closed
 	ended       bool
 	cutShort    bool
@@ -58,11 +58,11 @@ type run struct {
 type result struct {
 	seed      uint64
 	changes   changes
-	now       map[string]int64 // settings in effect; only filled when tracing
+	now       map[string]int64 // final values of the settings; only filled when tracing
 	fault     string
 	hash      uint64
 	exchanges int
-	over2     int // HTTP/2 exchanges
+	over2     int // number of HTTP/2 exchanges
 	requests  int
 	trace     []string
 	simulated time.Duration
@@ -255,7 +255,7 @@ func (r *run) drain() {
 	r.betweenEvents()
 }
 
-// shutDown does what the process does when the drain is over.
+// shutDown does what the process does when the drain has ended.
 func (r *run) shutDown() {
 	switch {
 	case r.drainedAt == 0 || r.ended:
@@ -292,7 +292,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// stop ends the goroutines of loops that have not ended.
+// stop ends the goroutines of the loops that are still running.
 func (r *run) stop() {
 	for _, s := range r.loops {
 		if !s.over {

@@ -2,20 +2,20 @@ package simulate
 
 import "sync"
 
-// scratch is memory that is reused from run to run, because most allocations of a run
-// end with it.
+// scratch is memory that the next run reuses, because a run frees most of its
+// allocations when it ends.
 type scratch struct {
 	events   eventHeap
 	requests list[request]
 	links    list[link]
 	peers    list[upPeer]
-	texts    [][]byte // chunks
+	texts    [][]byte // chunks of memory for texts
 	chunk    int      // index of the chunk being filled
 }
 
 var scratches = sync.Pool{New: func() any { return &scratch{} }}
 
-// list is a free list: the first used elements are in use.
+// list is a free list. The first used elements are in use.
 type list[T any] struct {
 	all  []*T
 	used int
@@ -62,8 +62,8 @@ func emptied(b []byte) []byte {
 
 const textChunk = 1 << 20
 
-// text returns an empty buffer for about n bytes. The caller passes the filled buffer
-// to keep before the next call.
+// text returns an empty buffer for about n bytes. The caller must pass the filled
+// buffer to keep before the next call of text.
 func (s *scratch) text(n int) []byte {
 	n += 8 << 10
 	for {
@@ -77,7 +77,7 @@ func (s *scratch) text(n int) []byte {
 	}
 }
 
-// keep makes a buffer from text last until the end of the run.
+// keep reserves the memory of a buffer from text until the end of the run.
 func (s *scratch) keep(b []byte) []byte {
 	t := &s.texts[s.chunk]
 	if n := len(*t); n+len(b) <= cap(*t) && &(*t)[:n+1][n] == &b[:1][0] {
@@ -86,7 +86,7 @@ func (s *scratch) keep(b []byte) []byte {
 	return b[:len(b):len(b)]
 }
 
-// reset returns all memory of a run.
+// reset marks all memory of a run as free.
 func (s *scratch) reset() {
 	clear(s.events)
 	s.events = s.events[:0]

@@ -44,7 +44,7 @@ func parseChanges(text string) (c changes, err error) {
 	return c, nil
 }
 
-// weightNames are the names of the weights, in the order of switches.
+// weightNames are the field names of weights. The method switches uses the same order.
 var weightNames = func() (names []string) {
 	for i := range reflect.TypeFor[weights]().NumField() {
 		names = append(names, reflect.TypeFor[weights]().Field(i).Name)
@@ -140,13 +140,14 @@ func (r *run) apply(c changes) {
 
 var digits = regexp.MustCompile(`[0-9][0-9.µnms]*`)
 
-// kind replaces the numbers in a finding, which differ between runs.
+// kind removes the numbers from a finding, so that findings of different runs can be
+// compared.
 func kind(fault string) string {
 	first, _, _ := strings.Cut(fault, "\n")
 	return digits.ReplaceAllString(first, "N")
 }
 
-// shrinkTime bounds the search for a smaller run.
+// shrinkTime limits the search for a smaller run.
 const shrinkTime = 20 * time.Second
 
 // shrink searches for a smaller run with the same finding: fewer requests, smaller

@@ -15,14 +15,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(800) // runs are short and keep little memory alive
+	debug.SetGCPercent(800) // memory use is low, so collect garbage less often
 	debug.SetMemoryLimit(1 << 30)
 	os.Exit(m.Run())
 }
 
-// TestTheGateFromASeed runs new seeds for SIMTIME, or SEED with its trace. FIRST is the
-// first seed, SEEDS the largest number of seeds, SIMCPU the limit on processor time;
-// with GO_ON a finding does not end the test.
+// TestTheGateFromASeed runs new seeds for the time SIMTIME, or prints the trace of the
+// seed SEED. FIRST is the first seed, SEEDS the maximum number of seeds, SIMCPU the
+// limit on processor time; with GO_ON the test continues after a finding.
 func TestTheGateFromASeed(t *testing.T) {
 	if text := os.Getenv("SEED"); text != "" {
 		replay(t, text, os.Getenv("CHANGES"))
@@ -39,7 +39,7 @@ func TestTheGateFromASeed(t *testing.T) {
 		}
 	}
 	first, most := uint64(time.Now().UnixNano())%1e12*1000, 1<<62
-	if os.Getenv("SIMTIME") == "" { // as part of make test: the same seeds each time
+	if os.Getenv("SIMTIME") == "" { // make test: run the same seeds each time
 		first, most = 1, 1000
 	}
 	if text := os.Getenv("FIRST"); text != "" {
@@ -104,14 +104,14 @@ func replay(t *testing.T, seed, text string) {
 type series struct {
 	mu        sync.Mutex
 	began     time.Time
-	used      time.Duration // processor time at began
+	used      time.Duration // processor time when the series began
 	until     time.Time
 	processor time.Duration // limit on processor time
 	next      uint64
 	most      int // limit on the number of seeds
 	seeds     int
 	exchanges int
-	over2     int // of them over HTTP/2
+	over2     int // number of exchanges over HTTP/2
 	simulated time.Duration
 	outcomes  [64]int
 	reported  time.Time
@@ -161,8 +161,8 @@ func (s *series) work(t *testing.T) {
 	}
 }
 
-// endless is the processor time after which a run is considered stuck; thousands of
-// normal runs fit into it.
+// endless is the processor time after which a run counts as stuck. Thousands of normal
+// runs take less.
 const endless = 20 * time.Second
 
 // underWay is a run in progress.
@@ -171,8 +171,8 @@ type underWay struct {
 	began time.Duration // processor time at the start
 }
 
-// watch panics with the seed when a run is stuck. An iteration that does not end cannot
-// be stopped in any other way.
+// watch panics with the seed of a run that is stuck, because nothing else can stop an
+// iteration that does not return.
 func (s *series) watch() (stop func()) {
 	over := make(chan struct{})
 	go func() {
@@ -217,7 +217,7 @@ func (s *series) report(t *testing.T) {
 
 // TestTheSameSeedGivesTheSameTrace runs each seed twice while other seeds run.
 func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
-	seeds := []uint64{4039214167274496523} // had three different traces when the shutdown used a goroutine
+	seeds := []uint64{4039214167274496523} // gave three different traces when the shutdown used a goroutine
 	for i := range 200 {
 		seeds = append(seeds, uint64(i+1))
 	}
@@ -231,7 +231,7 @@ func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
 				if a.hash != b.hash || strings.Join(a.trace, "\n") != strings.Join(b.trace, "\n") {
 					t.Fatalf("seed %d: two traces, %x and %x", seed, a.hash, b.hash)
 				}
-				if n%5 != 0 { // whether the run is traced does not depend on the seed
+				if n%5 != 0 { // check every fifth seed without a trace too
 					continue
 				}
 				if c := simulate(seed, false, nil); c.hash != a.hash {
@@ -242,8 +242,8 @@ func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
 	}
 }
 
-// TestSeedsThatHaveFailed runs seeds that once found a fault. A seed repeats its run as
-// long as the simulation makes the same random choices for it.
+// TestSeedsThatHaveFailed runs seeds that once found a fault. A seed reproduces its run
+// only as long as the simulation makes the same random choices.
 func TestSeedsThatHaveFailed(t *testing.T) {
 	text, err := os.ReadFile("testdata/seeds")
 	if err != nil {

@@ -7,24 +7,25 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// standby suspends the container at random moments and resumes it when a request needs
-// it. It has its own source of random choices. The container keeps its connections, as a
+// standby suspends the container at random times and resumes it when a request needs
+// it. It has its own random source. A suspended container keeps its connections, as a
 // frozen process does, but the gate must not send anything to it.
 type standby struct {
 	*world                     // only its random choices
 	gate     *exchange.Standby // nil: the container is never suspended in this run
 	idle     time.Duration
 	attempts int
-	latency  int64 // longest time from a request to Resume
+	latency  int64 // maximum time from a request until Resume
 	asleep   bool
-	asked    bool // Resume is scheduled
+	asked    bool // a call of Resume is scheduled
 }
 
-// standbySeed makes the choices of standby independent of the rest of the run. With this
-// value the recorded seeds draw no suspensions, so they still find their faults.
+// standbySeed seeds the random source of standby. The value is chosen so that the seeds
+// in testdata/seeds run without suspensions and still reproduce their faults.
 const standbySeed = 0x57c6
 
-// drawStandby draws suspensions in some of the runs whose container always listens.
+// drawStandby enables suspensions in some of the runs whose container never stops
+// listening.
 func drawStandby(seed uint64, s *settings) *standby {
 	b := &standby{world: &world{rng: rand.New(rand.NewPCG(seed, standbySeed))}}
 	if b.chance(0.1) {
@@ -52,7 +53,7 @@ func (r *run) suspendContainer() {
 }
 
 // wantContainer is called by the gate when a request begins while the container is
-// suspended: one Resume is scheduled for all.
+// suspended. All such requests share one scheduled Resume.
 func (r *run) wantContainer() {
 	b := r.standby
 	if b.asked {

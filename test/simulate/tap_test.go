@@ -6,8 +6,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// tap parses the gate's writes on a connection to the container when they happen,
-// because not all of the bytes arrive.
+// tap parses the bytes that the gate writes on a connection to the container. It runs
+// at each write, because some of the bytes may never arrive.
 type tap struct {
 	over2     bool
 	begun     bool
@@ -15,7 +15,7 @@ type tap struct {
 	skip      int      // octets to skip: they identify no request
 	block     []byte   // incomplete field block
 	unknownAt int64    // when bytes that cannot be assigned to a request were first sent; 0 = never
-	last      *request // last HTTP/1 request
+	last      *request // latest HTTP/1 request
 	path      string
 	dec       *hpack.Decoder
 }
@@ -29,7 +29,7 @@ func (r *run) recordWrite(l *link, b []byte) {
 	t := l.tap
 	if !t.begun {
 		b = append(t.in, b...)
-		if t.in = b; len(b) < 3 { // POST and the preface have the same first byte
+		if t.in = b; len(b) < 3 { // three bytes distinguish the preface (PRI) from a method (PUT, POST)
 			r.recordSent(t, "")
 			return
 		}
@@ -46,7 +46,7 @@ func (r *run) recordWrite(l *link, b []byte) {
 	if !t.over2 {
 		r.judgeSuspended("writes to")
 		if t.last != nil && t.last.endings == 0 {
-			return // more of the request line follows
+			return // the bytes continue this request
 		}
 		t.in = append(t.in, b[:min(len(b), 200)]...)
 		r.recordSent(t, string(t.in))
@@ -83,7 +83,7 @@ func (r *run) recordWrite(l *link, b []byte) {
 
 func (t *tap) length() int { return int(binary.BigEndian.Uint32(t.in) >> 8) }
 
-// recordBlock parses a complete frame of a field block.
+// recordBlock parses a complete field block.
 func (r *run) recordBlock(t *tap) {
 	t.block = append(t.block, t.in[9:]...)
 	whole := t.in[4]&flagWhole != 0
@@ -96,13 +96,13 @@ func (r *run) recordBlock(t *tap) {
 	_ = t.dec.Close()
 	t.block = t.block[:0]
 	t.unknownAt = 0
-	if t.path != "" { // not trailers
+	if t.path != "" { // the block is not a trailer section
 		r.recordSent(t, " "+t.path+" ")
 	}
 }
 
-// recordSent records that bytes of the request in line have been sent, if the line
-// identifies it.
+// recordSent records that bytes of a request have been sent. line identifies the
+// request if it is complete.
 func (r *run) recordSent(t *tap, line string) {
 	if t.last = r.requestOf(line); t.last == nil {
 		if t.unknownAt == 0 {

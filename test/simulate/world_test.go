@@ -11,10 +11,10 @@ import (
 type world struct {
 	*scratch
 	rng     *rand.Rand
-	more    *rand.Rand // for choices that were added later, so that old seeds keep their meaning
+	more    *rand.Rand // for choices added later, so that existing seeds reproduce the same runs
 	now     int64      // ns
 	seq     uint64
-	shuffle bool // events of the same instant run in random order
+	shuffle bool // run events of the same time in random order
 
 	hash    uint64 // hash of all events
 	tracing bool
@@ -89,8 +89,8 @@ func (h *eventHeap) pop() event {
 // after schedules f.
 func (w *world) after(delay int64, f func()) { w.afterIn(w.rng, delay, f) }
 
-// afterIn schedules f like the method after. If w.shuffle is set, rng orders events of
-// the same time.
+// afterIn is after with another random source. If w.shuffle is set, rng orders events
+// of the same time.
 func (w *world) afterIn(rng *rand.Rand, delay int64, f func()) {
 	w.seq++
 	key := w.seq
@@ -100,7 +100,7 @@ func (w *world) afterIn(rng *rand.Rand, delay int64, f func()) {
 	w.events.push(event{at: w.now + max(delay, 0), key: key, run: f})
 }
 
-// step runs the next event, and reports whether there was one before limit.
+// step runs the next event. It returns false if there is none before limit.
 func (w *world) step(limit int64) bool {
 	if len(w.events) == 0 || w.events[0].at > limit {
 		return false
@@ -164,7 +164,7 @@ func (w *world) between(low, high int64) int64 {
 	return low + w.rng.Int64N(high-low+1)
 }
 
-// spread returns a random number from low to high and prefers small ones: it raises an
+// spread returns a random number from low to high, mostly a small one: it raises an
 // upper bound by a factor of 8, with probability 2/3 each time, and draws uniformly
 // below it.
 func (w *world) spread(low, high int64) int64 {
