@@ -222,8 +222,8 @@ func TestTheSlotIsReleasedWhenAnUploadAfterAnEarlyResponseEnds(t *testing.T) {
 	finish(next, p)
 }
 
-// waitsFor waits for the next request. It returns true if the request arrives on this
-// connection, and false if it arrives on a new one.
+// waitsFor waits until another request has arrived at the container. It returns true if
+// the request arrived on p, and false if it arrived on a new connection.
 func (p *peer) waitsFor(k *container) (here bool) {
 	p.t.Helper()
 	eventually(p.t, "a request arrives", func() bool {
@@ -263,7 +263,8 @@ func TestAClientThatDisconnectsReleasesItsSlotImmediately(t *testing.T) {
 		next := queued(t, g, "/1")
 		k.unseen("a queued request")
 		leave(c)
-		// The container keeps the first connection open and does not respond on it.
+		// The next request arrives although the container keeps the first connection open
+		// without a response.
 		finish(next, k.acceptFor("/1"))
 	}
 }
@@ -279,7 +280,7 @@ func TestAHardLimitReleasesTheSlotWhenTheContainerEndsTheRequest(t *testing.T) {
 		c, p := inFlight(t, k, g, "/0")
 		next := queued(t, g, "/1")
 		c.close()
-		p.awaitClose() // the gate has closed the upstream connection
+		p.awaitClose() // the gate closes the upstream connection, which cancels the request
 		g.awaitRead(next)
 		k.unseen("a request while the container works for a disconnected client")
 		end(p)
@@ -296,7 +297,7 @@ func TestAHardLimitReleasesTheSlotAtTheRequestTimeout(t *testing.T) {
 	c, p := inFlight(t, k, g, "/0")
 	c.close()
 	p.awaitClose()
-	<-time.After(time.Second) // so that the next request's timeout expires later
+	<-time.After(time.Second) // lets the next request's timeout expire a second later
 	next := dial(t, g)
 	next.send(request("GET", "/1"))
 	q := k.acceptFor("/1")

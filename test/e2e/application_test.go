@@ -25,11 +25,10 @@ const applicationMode = "E2E_APPLICATION"
 // applicationExit is the exit code of an application after a termination signal.
 const applicationExit = 7
 
-// Variables that change the application's behavior: it reads stdin; after a
-// termination signal it exits only once a file exists; it ignores termination signals.
+// Variables that change the application's behavior.
 const (
 	readsStdin     = "E2E_READS_STDIN"
-	endsAfter      = "E2E_ENDS_AFTER"
+	endsAfter      = "E2E_ENDS_AFTER" // a file; after a termination signal the application exits once it exists
 	ignoresSignals = "E2E_IGNORES_SIGNALS"
 	listensOn      = "E2E_LISTENS_ON"
 	ledgerFile     = "E2E_LEDGER" // gets a line for each start and for each request
@@ -39,7 +38,7 @@ const (
 // behavior; received requests and signals are printed to stdout.
 func beApplication(mode string) int {
 	switch mode {
-	case "session": // becomes the gate, as the leader of a session with stdin as its terminal
+	case "session": // "session": executes the gate as a session leader with stdin as its terminal
 		if _, err := syscall.Setsid(); err != nil {
 			panic(err)
 		}
@@ -89,7 +88,7 @@ func beApplication(mode string) int {
 			tunnels <- c
 			fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello")
 		},
-		"/children": func(w http.ResponseWriter) { // one in this process group, one in a new session
+		"/children": func(w http.ResponseWriter) { // one child in the application's process group, one in a new session
 			_ = os.Setenv(applicationMode, "sleep")
 			for _, attr := range []*syscall.SysProcAttr{nil, {Setsid: true}} {
 				cmd := exec.Command(os.Args[0])
@@ -157,7 +156,7 @@ func beApplication(mode string) int {
 
 func isComma(r rune) bool { return r == ',' }
 
-// startGateWithApplication starts a gate that starts an application.
+// startGateWithApplication starts a gate that runs an application as its child.
 func startGateWithApplication(t *testing.T, settings ...string) *gate {
 	t.Helper()
 	self, err := os.Executable()
@@ -165,7 +164,7 @@ func startGateWithApplication(t *testing.T, settings ...string) *gate {
 	return startGate(t, &container{port: freePort(t)}, append([]string{applicationMode + "=serve", "arguments -- " + self}, settings...)...)
 }
 
-// says waits until stdout of the application and the gate contains what.
+// says waits until the combined stdout of the application and the gate contains what.
 func (g *gate) says(what string) {
 	g.t.Helper()
 	eventually(g.t, "stdout says "+what, func() bool { return strings.Contains(g.Stdout.String(), what) })
@@ -298,7 +297,7 @@ func TestAnApplicationThatDoesNotEndIsKilledAfterTheStopTimeout(t *testing.T) {
 	if syscall.Kill(pid, 0) != syscall.ESRCH {
 		t.Error("the application still runs")
 	}
-	g.says("interrupt with 0 open") // tunnels aside
+	g.says("interrupt with 0 open") // the application has no open request except the tunnel
 	rest := g.Stderr.String()
 	for _, stage := range []string{
 		`"draining: [^"]*",.*"requests":1,"tunnels":1,"quietPeriod":0}`,
@@ -396,8 +395,8 @@ func TestNoDescendantOutlivesTheGate(t *testing.T) {
 	}
 }
 
-// wrapper writes a shell script that runs the application as its child, and
-// returns the setting that makes it the command.
+// wrapper writes a shell script that runs the application as its child. It returns the
+// setting that makes the gate start the script.
 func wrapper(t *testing.T, before string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -407,11 +406,12 @@ func wrapper(t *testing.T, before string) string {
 	return "arguments -- " + path
 }
 
-// startGateWithWrapper starts a gate with an application behind a shell script.
+// startGateWithWrapper starts a gate whose command is a shell script that runs the
+// application.
 func startGateWithWrapper(t *testing.T, before string, settings ...string) *gate {
 	t.Helper()
 	g := startGate(t, &container{port: freePort(t)}, append([]string{applicationMode + "=serve", wrapper(t, before)}, settings...)...)
-	t.Cleanup(func() { // a gate that is killed leaves the wrapper's child behind
+	t.Cleanup(func() { // if the gate is killed, the wrapper's child would survive
 		for g.mayEnd = true; g.Running(); {
 			_ = g.Cmd.Process.Signal(syscall.SIGTERM)
 			g.EndsIn(time.Second)
@@ -423,7 +423,7 @@ func startGateWithWrapper(t *testing.T, before string, settings ...string) *gate
 func TestAnApplicationStartedByAWrapperIsSignalled(t *testing.T) {
 	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT} {
-		g := startGateWithWrapper(t, "trap : INT TERM QUIT") // it waits for the application, as npm does
+		g := startGateWithWrapper(t, "trap : INT TERM QUIT") // the wrapper waits for the application, as npm does
 		g.fetch("/")
 		g.signal(s)
 		g.ends(applicationExit)

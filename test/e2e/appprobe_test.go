@@ -86,7 +86,7 @@ func TestEveryCauseHasAStatusForAnApplicationProbe(t *testing.T) {
 			}
 			a.field("Content-Type", "text/plain; charset=utf-8")
 		}
-		// The same probe on the other port has the same result.
+		// The probes of both ports have the same result, so the log has a single change.
 		lines := g.changesOf(path, 1)
 		if len(lines) != 1 || lines[0].From != "unknown" || lines[0].To != f.cause ||
 			!strings.HasPrefix(lines[0].Message, fmt.Sprintf("readyz probe of c%d: %s", i, f.detail)) {
@@ -95,7 +95,7 @@ func TestEveryCauseHasAStatusForAnApplicationProbe(t *testing.T) {
 	}
 }
 
-// changesOf waits until the log has at least this many lines about a path, and returns
+// changesOf waits until the log has at least this many changes of a path, and returns
 // them. The log arrives through a pipe, possibly after the response.
 func (g *appGate) changesOf(path string, least int) (found []change) {
 	g.t.Helper()
@@ -209,7 +209,7 @@ func TestAnUnknownApplicationProbeGets404WithTheConfiguredPaths(t *testing.T) {
 	if a.count() != 0 {
 		t.Error("a path that is not configured reached the application")
 	}
-	// APP_PROBE_PORT serves nothing else.
+	// Other paths do not exist on APP_PROBE_PORT.
 	for _, path := range []string{"/health/alive", "/wait-for-drain"} {
 		if a := g.probe(g.ports[1], path); a.status != 404 {
 			t.Errorf("%s on APP_PROBE_PORT got %d", path, a.status)
@@ -255,7 +255,7 @@ func TestIstiosVariableForApplicationProbesIsAccepted(t *testing.T) {
 	g.awaitPorts(g.admin)
 	c := dialAddr(t, g.admin)
 	c.get(path, kubelet...).is(200, "ok")
-	// On the serving port the path is traffic.
+	// On the serving port the path is forwarded to the container.
 	dial(t, g).get(path).is(200, "ok")
 	if got := a.requests(); len(got) != 2 || !strings.HasPrefix(got[0], "GET /live ") || !strings.HasPrefix(got[1], "GET "+path+" ") {
 		t.Errorf("the application got %q", got)

@@ -47,7 +47,7 @@ func tryDial(t *testing.T, addr string) (*client, error) {
 	return c, nil
 }
 
-// bounded fails a read or write that waits longer than testTimeout.
+// bounded lets a read or write fail after testTimeout.
 type bounded struct{ *net.TCPConn }
 
 func (b bounded) Read(p []byte) (int, error) {
@@ -74,8 +74,8 @@ func (c *client) abort() {
 	must(c.t, c.net.Close())
 }
 
-// pending reports, without waiting, whether bytes or the end of the connection have
-// arrived.
+// pending reports whether bytes or the end of the connection have arrived. It does not
+// wait.
 func (c *client) pending() bool {
 	c.t.Helper()
 	if c.r.Buffered() > 0 {

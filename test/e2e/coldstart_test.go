@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// Each container begins to listen after a random time between these two, with a
-// log-uniform distribution.
+// Minimum and maximum time until a container begins to listen. The times are random
+// with a log-uniform distribution.
 const (
 	shortestStart = 50 * time.Millisecond
 	longestStart  = 5 * time.Second
@@ -47,15 +47,15 @@ type coldStart struct {
 	kind    string        // key of coldStartKinds
 	startup time.Duration // until the container listens
 	// Results of the measurement:
-	delay    time.Duration // from listening to the response to the prober or client
-	cpu      time.Duration // CPU time of the gate from its listening to that response
+	delay    time.Duration // time from the container's listening until the response to the waiting request
+	cpu      time.Duration // CPU time of the gate from its own listening until that response
 	attempts int           // checks, including refused ones
 	reached  int           // checks that the container accepted
 	polled   polled        // measured by the poller, for probes
 }
 
-// coldStartKinds are the readiness probes. Each has the field lines of the request that
-// waits for the container. It is the request of a prober or of a client.
+// coldStartKinds are the readiness probes by name. fields are the field lines of the
+// request that waits for the container: a prober's or a client's.
 var coldStartKinds = map[string]struct {
 	probe  string
 	fields []string
@@ -82,7 +82,7 @@ func TestColdStarts(t *testing.T) {
 	for range coldStartsAtOnce {
 		workers.Go(func() {
 			for s := range next {
-				// Its processes end with the subtest.
+				// Gate and container are stopped when the subtest ends.
 				t.Run(fmt.Sprintf("%s after %v", s.kind, s.startup.Round(time.Millisecond)), s.run)
 			}
 		})
@@ -207,7 +207,7 @@ func spread[T int | time.Duration](all []T) string {
 type polled struct {
 	Ready  int64 // when its probe succeeded, in wall-clock nanoseconds
 	Delay  time.Duration
-	CPU    time.Duration // from its first probe to its successful probe
+	CPU    time.Duration // CPU time from the first probe to the successful probe
 	Probes int
 }
 

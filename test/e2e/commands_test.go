@@ -18,7 +18,7 @@ import (
 
 func deadline() time.Time { return time.Now().Add(testTimeout) }
 
-// probes runs `queue probe` against g, whose port is in its environment.
+// probes runs `queue probe`, which finds g by the port in its environment.
 func (g *gate) probes(args ...string) (code int, text string) {
 	g.t.Helper()
 	code, stdout, stderr := runQueue(g.t, g.env, append([]string{"probe"}, args...)...)
@@ -97,12 +97,12 @@ func TestQueueProbeWithoutAGateFailsClearly(t *testing.T) {
 	}
 }
 
-// The exec probe of the sidecar in Knative 0.14.
+// In Knative 0.14 the sidecar's exec probe was this flag.
 func TestTheProbeFlagOfOldKnativeWaitsForTheGate(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	port := freePort(t)
-	refuses, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) // first a server that is not a gate
+	refuses, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) // first a server that is no gate has the port
 	must(t, err)
 	env := append(baseEnv(t), fmt.Sprintf("QUEUE_SERVING_PORT=%d", port), fmt.Sprintf("USER_PORT=%d", k.port),
 		"DRAIN_SOCKET="+shortTempDir(t)+"/d.sock", "DRAIN_QUIET_SECONDS=0")
@@ -144,7 +144,7 @@ func openTerminal(t *testing.T) (master, slave *os.File) {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	must(t, err)
 	t.Cleanup(func() { _ = master.Close() })
-	// Calling Fd would make it blocking, and disable its deadline.
+	// File.Fd would make the descriptor blocking, and so disable its deadline.
 	raw, err := master.SyscallConn()
 	must(t, err)
 	var n int
@@ -198,7 +198,7 @@ func TestSeveralGatesRunOnOneHost(t *testing.T) {
 					t.Errorf("port %d: status %d", row+at, a.status)
 				}
 			}
-			dialAddr(t, fmt.Sprintf("127.0.0.1:%d", row+4)).close() // the status page
+			dialAddr(t, fmt.Sprintf("127.0.0.1:%d", row+4)).close() // the status page listens
 		}
 		defer func() {
 			if code, _, stderr := runQueue(t, nil, "drain", "--drain-socket", fmt.Sprintf("@queuegate-%d", port)); code != 0 {

@@ -72,8 +72,7 @@ func (k *container) accept() *peer {
 	return &peer{end: newEnd(k.t, "container", c), conn: c}
 }
 
-// unseen fails if a request has reached the container and accept has not returned that
-// request.
+// unseen fails if a request that accept has not returned has reached the container.
 func (k *container) unseen(what string) {
 	k.t.Helper()
 	n, err := k.Counts()
@@ -93,8 +92,8 @@ func (p *peer) close()      { p.t.Helper(); must(p.t, p.conn.Close()) }
 func (p *peer) abort()      { p.t.Helper(); must(p.t, p.conn.Abort()) }
 func (p *peer) closeWrite() { p.t.Helper(); must(p.t, p.conn.CloseWrite()) }
 
-// awaitClose waits until the gate has closed or reset the connection. It discards bytes
-// that were sent before. It returns the time of the end.
+// awaitClose waits until the gate has closed or reset the connection, and returns the
+// time. It discards the bytes received before.
 func (p *peer) awaitClose() time.Time {
 	p.t.Helper()
 	p.rest()

@@ -34,7 +34,7 @@ func TestRequestsWaitForTheUnitsOfTheirCost(t *testing.T) {
 	a, atA := admittedWith(t, k, g.gate, "/a", "X-Tokens: 60")
 	b, atB := admittedWith(t, k, g.gate, "/b", "X-Tokens: 40")
 	large := queuedWith(t, g.gate, "/large", "X-Tokens: 100")
-	small := queuedWith(t, g.gate, "/small", "X-Tokens: 1") // behind the large one
+	small := queuedWith(t, g.gate, "/small", "X-Tokens: 1") // queued behind the large request
 	finish(b, atB)
 	g.reports("queuegate_cost_units", 60)
 	g.reports("kn_serving_queue_depth", 2)

@@ -40,7 +40,7 @@ func TestIdleConnectionsAreReclaimedWhenDescriptorsRunOut(t *testing.T) {
 				done := make(chan struct{})
 				keepAlive := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: testTimeout}
 				defer keepAlive.CloseIdleConnections()
-				honest.Go(func() { // meanwhile, reusing one connection if possible
+				honest.Go(func() { // another client sends requests meanwhile, on one connection if possible
 					for n := 0; ; n++ {
 						select {
 						case <-done:

@@ -117,7 +117,7 @@ func TestAHalfClosedClientGetsAResponseIfConfigured(t *testing.T) {
 	c.expect("67890")
 	c.closed()
 
-	// A half-closed upload that is incomplete can never be completed.
+	// After a half-close an incomplete upload can never be completed.
 	c = dial(t, g)
 	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 10\r\n\r\nhalf")
 	p = k.accept()
@@ -126,7 +126,7 @@ func TestAHalfClosedClientGetsAResponseIfConfigured(t *testing.T) {
 	c.closeWrite()
 	p.awaitClose()
 
-	// A reset is not a half-close.
+	// AllowHalfClose does not apply to a reset.
 	c = dial(t, g)
 	c.send(request("GET", "/"))
 	p = k.accept()

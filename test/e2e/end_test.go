@@ -78,7 +78,7 @@ func (e *end) expect(want string) {
 
 // some returns the bytes received so far, at least one, or "" at EOF.
 func (e *end) some() string {
-	_, _ = e.r.Peek(1) // an error shows as nothing buffered
+	_, _ = e.r.Peek(1) // after an error nothing is buffered
 	p, _ := e.r.Peek(e.r.Buffered())
 	s := string(p)
 	_, _ = e.r.Discard(len(p))
@@ -116,8 +116,8 @@ func (e *end) chunked() (body, trailers string) {
 	return b.String(), tr.String()
 }
 
-// rest reads to the end of the connection. err is nil after an orderly close, otherwise
-// the reset.
+// rest reads until the connection ends. err is nil after an orderly close, and the
+// error of a reset otherwise.
 func (e *end) rest() (string, error) {
 	e.t.Helper()
 	b, err := io.ReadAll(e.r)

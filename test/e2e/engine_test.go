@@ -15,7 +15,7 @@ type enginePage struct {
 	*httptest.Server
 	text  atomic.String
 	reads atomic.Int64
-	conns atomic.Int64 // open
+	conns atomic.Int64 // number of open connections
 }
 
 func startEnginePage(t *testing.T) *enginePage {
@@ -87,7 +87,7 @@ func TestAFullKVCacheOfTheEngineLetsOneRequestRun(t *testing.T) {
 		finish(c, p)
 		c, p = next, k.acceptFor(path)
 	}
-	e.shows(0, 0.89) // not low enough
+	e.shows(0, 0.89) // above the share at which the gate resumes
 	e.awaitRead(t)
 	last := queued(t, g.gate, "/last")
 	e.awaitRead(t)

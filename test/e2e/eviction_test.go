@@ -86,8 +86,8 @@ func TestAResponseCutByAnEvictionIsVisiblyIncomplete(t *testing.T) {
 	}
 }
 
-// evictedOver2 sends a request over HTTP/2, evicts it after the container has sent a
-// response (empty = none) and returns the result.
+// evictedOver2 sends a request over HTTP/2, lets the container send response (unless
+// empty), evicts the request, and returns the result.
 func evictedOver2(t *testing.T, k *container, g *gate, response string, fields ...string) (res *http.Response, body string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
@@ -158,14 +158,14 @@ func TestWithAHardLimitAnEvictedRequestHoldsItsSlotUntilTheContainerCloses(t *te
 	g := evicting(t, k, "CONCURRENCY_HARD=true")
 	victim, p := admittedWith(t, k, g, "/victim", "Priority: 6")
 	urgent := urgentRequest(t, g)
-	p.awaitClose() // the container is told to stop
+	p.awaitClose() // the close tells the container to stop
 	k.unseen("a request while the container works for an evicted one")
 	p.close()
 	victim.response("GET").plainError(503, "evicted by a request of a higher priority\n")
 	finish(urgent, k.acceptFor("/urgent"))
 }
 
-// An HTTP/2 container acknowledges a PING after the reset.
+// An HTTP/2 container acknowledges the PING that the gate sends after RST_STREAM.
 func TestWithAHardLimitAnEvictedStreamHoldsItsSlotUntilTheResetIsAcknowledged(t *testing.T) {
 	events := make(chan string, 10)
 	held := make(chan func() error, 1)
@@ -178,7 +178,8 @@ func TestWithAHardLimitAnEvictedStreamHoldsItsSlotUntilTheResetIsAcknowledged(t 
 			}
 		case *http2.RSTStreamFrame:
 			events <- f.ErrCode.String()
-			// The frames that follow, such as the PING, are read after the test allows it.
+			// The container does not read the frames after HEADERS, such as RST_STREAM and
+			// PING, before the test allows it.
 			release := make(chan struct{})
 			held <- func() error { close(release); return nil }
 			<-release

@@ -105,7 +105,7 @@ func TestForwardedIsGeneratedFromTheXForwardedFields(t *testing.T) {
 	}
 }
 
-func TestForwardedIsUnchangedIfPresentAndAbsentWithoutXForwardedFields(t *testing.T) {
+func TestForwardedIsUnchangedIfPresentAndNotGeneratedWithoutXForwardedFields(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	seenBy(t, k, g, "X-A: b").lacks("Forwarded")
@@ -170,7 +170,7 @@ func TestHopByHopFieldsOfARequestAreRemoved(t *testing.T) {
 	}
 }
 
-func TestConnectionCannotNameTheFramingOfABody(t *testing.T) {
+func TestContentLengthIsForwardedEvenIfConnectionNamesIt(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -207,7 +207,7 @@ func TestOrderCaseAndRepetitionOfOtherFieldsAreUnchanged(t *testing.T) {
 		"Authorization: Bearer x", "X-Tab: a\tb", "Via: 1.1 other", "Accept-Encoding: gzip, br", "Range: bytes=0-1", "X-lower: 4",
 	}
 	seen := seenBy(t, k, g, lines...)
-	if overHTTP2 { // cookies are joined, and names are in lower case
+	if overHTTP2 { // in HTTP/2, cookies are joined and names are lower-case
 		lines = slices.DeleteFunc(lines, func(l string) bool { return l == "Cookie: b=2; c=3" })
 		lines[slices.Index(lines, "Cookie: a=1")] = "Cookie: a=1; b=2; c=3"
 		for i := range lines {
@@ -274,7 +274,7 @@ func TestHeadsUpToTheLimitsAreForwarded(t *testing.T) {
 	if seen := seenBy(t, k, g, big, "X-After: 1"); !strings.Contains(seen.head, asSent("\r\n"+big+"\r\nX-After: 1\r\n")) {
 		t.Errorf("a head of nearly the limit arrived as %s", shorten(seen.head))
 	}
-	many := slices.Repeat([]string{"X-Many: 1"}, fieldLimit-1) // and Host
+	many := slices.Repeat([]string{"X-Many: 1"}, fieldLimit-1) // the Host line is also a field
 	if seen := seenBy(t, k, g, many...); len(seen.all("X-Many")) != len(many) {
 		t.Errorf("of %d fields arrived %d", len(many), len(seen.all("X-Many")))
 	}

@@ -188,7 +188,7 @@ func TestProbesAndUncountedPathsAreNotCounted(t *testing.T) {
 		c.response("GET").is(200, "")
 		p.close()
 	}
-	// The counted request is sent last, so no other request can be counted after it.
+	// The counted request is last, so the other requests would be counted before it.
 	eventually(t, "one request is counted", func() bool {
 		return figures(g, page)[`queuegate_request_outcomes_total{outcome="served"}`] == 1
 	})

@@ -28,7 +28,7 @@ func startGateThatFreezes(t *testing.T, settings ...string) *gate {
 	return startGateWithApplication(t, append([]string{"IDLE_FREEZE=true"}, settings...)...)
 }
 
-// freezes waits until the application has been frozen n times.
+// freezes waits until the gate has frozen the application n times.
 func (g *gate) freezes(n int) {
 	g.t.Helper()
 	eventually(g.t, "the application is frozen", func() bool { return strings.Count(g.Stderr.String(), isFrozen) >= n })
@@ -91,8 +91,8 @@ func TestRequestsAtTheFreezeAreExecutedExactlyOnce(t *testing.T) {
 
 func TestADrainThawsTheApplication(t *testing.T) {
 	t.Parallel()
-	// With the default probe, the idle time begins when the application listens: by then
-	// it handles signals.
+	// With the default probe, the idle time begins when the application listens. At that
+	// time the application already handles signals.
 	g := startGateThatFreezes(t, "IDLE_STOP=50ms", "DRAIN_QUIET_SECONDS=0", "SERVING_READINESS_PROBE=")
 	g.freezes(1)
 	g.signal(syscall.SIGTERM)

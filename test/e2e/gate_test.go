@@ -14,14 +14,14 @@ import (
 // value.
 const testTimeout = 2 * time.Minute
 
-// gate is a running gate. Its cleanup fails the test if it died or reported a
-// race or a broken invariant.
+// gate is a running gate. Its cleanup fails the test if the gate died, or reported a
+// data race or a broken invariant.
 type gate struct {
 	*process
 	addr, admin string
-	socket      string // of queue drain
+	socket      string // address of the drain socket, used by `queue drain`
 	env         []string
-	mayEnd      bool // the test ends the gate itself
+	mayEnd      bool // the gate may end before the test does
 }
 
 // startGate runs the gate in front of k. Settings are those of launch.Options.

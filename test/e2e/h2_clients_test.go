@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// overHTTP2 reports whether overh2 runs between the clients of these tests and the
-// gate, and converts HTTP/1.1 to HTTP/2 streams.
+// overHTTP2 reports whether the program overh2 runs between the clients of these tests
+// and the gate. It converts their HTTP/1.1 to HTTP/2.
 var overHTTP2 = os.Getenv("QUEUEGATE_CLIENTS") == "h2"
 
 // TestTheHTTP1ContractAppliesOverHTTP2 repeats the tests of sections C, D, E and G with
@@ -19,14 +19,14 @@ func TestTheHTTP1ContractAppliesOverHTTP2(t *testing.T) {
 	t.Parallel()
 	not := rowsOf(t, "Not over HTTP/2")
 	names := slices.DeleteFunc(rowsOf(t, "C", "D", "E", "G"), func(name string) bool {
-		buffers := os.Getenv("OVERH2_TLS") == "1" && strings.Contains(name, "OneGiB") // its memory limit is for plain text
+		buffers := os.Getenv("OVERH2_TLS") == "1" && strings.Contains(name, "OneGiB") // OneGiB limits the memory of a gate without TLS
 		return buffers || slices.Contains(not, name)
 	})
 	once(t, "./test/e2e/overh2", names, "QUEUEGATE_CLIENTS=h2")
 }
 
-// limits returns the limits on a head. HTTP/2 has a single limit, in which each field
-// counts 32 octets more than its length.
+// Limits on a head. HTTP/2 has a single limit, in which each field counts its length
+// plus 32 octets.
 var headLimit, fieldLimit = limits()
 
 func limits() (head, fields int) {
@@ -36,8 +36,8 @@ func limits() (head, fields int) {
 	return 1 << 20, 4096
 }
 
-// asSent returns the status line or field lines that the client receives: HTTP/2 has
-// lower-case names and no reason phrase.
+// asSent converts the status line and field lines that the gate sends to the form that
+// the client receives. HTTP/2 has lower-case names and no reason phrases.
 func asSent(text string) string {
 	if !overHTTP2 {
 		return text
@@ -72,8 +72,8 @@ func ofConnection(line string) bool {
 	return false
 }
 
-// ofHTTP1 reports whether a request has a fault that HTTP/2 cannot express: in line
-// endings, or in the coding of the body.
+// ofHTTP1 reports whether a request has a fault that HTTP/2 cannot express, in its line
+// endings or in its body coding.
 func ofHTTP1(raw string) bool {
 	head, _, _ := strings.Cut(raw, "\r\n\r\n")
 	lower := strings.ToLower(head)

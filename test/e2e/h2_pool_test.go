@@ -68,7 +68,7 @@ func TestOverHTTP2ANonIdempotentRequestIsNotRetriedAfterBytesWereSent(t *testing
 	t.Parallel()
 	for _, how := range []string{"close", "reset"} {
 		k := startContainer(t)
-		g := startGate(t, k, "UPSTREAM_PROTOCOL=http1") // a new gate: after such a close the old one sends no more POSTs on reused connections
+		g := startGate(t, k, "UPSTREAM_PROTOCOL=http1") // a new gate: the previous gate sends no POSTs on reused connections after such a close
 		client := h2Client(t, nil)
 		first := h2Post(t, client, "http://"+g.addr+"/first", "abc")
 		p := k.accept()

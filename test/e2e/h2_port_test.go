@@ -30,7 +30,7 @@ func h2Client(t *testing.T, config *tls.Config) *http.Client {
 	return &http.Client{Transport: tr}
 }
 
-// h2Start sends a request and does not wait for the response.
+// h2Start sends a request and returns a channel that gets its response.
 func h2Start(t *testing.T, c *http.Client, url string, fields ...string) <-chan h2Response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
@@ -133,7 +133,7 @@ func TestTheContainersProtocolIsDetectedOncePerStart(t *testing.T) {
 	(<-ask("/refused")).is(t, 503, "user container is not listening\n")
 	k.listen()
 	again := ask("/again")
-	k.accept().close() // a close without a byte has the same meaning
+	k.accept().close() // like the 400 above, a close without a byte means that the container lacks the protocol
 	serve("/again", again)
 	serve("/last", ask("/last"))
 }

@@ -13,11 +13,12 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Clients share the gate's connections to an HTTP/2 container and its knowledge about
-// that container. These tests show that one client cannot break either for others.
+// Clients share the gate's connections to an HTTP/2 container and what the gate has
+// detected about that container. These tests show that one client cannot disturb either
+// for other clients.
 
-// h2Script is a container that speaks HTTP/2 frames. frame is called for each frame that
-// the gate sends; false closes the connection.
+// h2Script is a container that exchanges HTTP/2 frames. frame is called for each frame
+// from the gate; if it returns false, the connection is closed.
 func h2Script(settings []http2.Setting, frame func(c *h2ScriptConn, f http2.Frame) bool) server {
 	return raw(func(conn *net.TCPConn) {
 		defer conn.Close()
@@ -66,7 +67,7 @@ func (c *h2ScriptConn) do(write func() error) error {
 	return write()
 }
 
-// h2ScriptStream is a request that waits for its response.
+// h2ScriptStream is a request that the container has not responded to yet.
 type h2ScriptStream struct {
 	conn *h2ScriptConn
 	id   uint32
@@ -84,7 +85,7 @@ func (c *h2ScriptConn) respond(id uint32, body string) {
 	})
 }
 
-// gateBefore starts a gate in front of an application in the test's process.
+// gateBefore starts a gate whose user container is a server in the test's process.
 func gateBefore(t *testing.T, s server, settings ...string) *gate {
 	t.Helper()
 	a := newApp(t)
@@ -108,7 +109,7 @@ func TestTrailersAfterAnEarlyResponseEndNoRequestOfOthers(t *testing.T) {
 		case "/early":
 			c.respond(head.StreamID, "early")
 		default:
-			return false // trailers
+			return false // trailers arrived
 		}
 		return true
 	}))

@@ -38,7 +38,7 @@ func TestAnUpgradeCompletesRequestsAndEndsTheRunningGate(t *testing.T) {
 
 	finish(inFlight(t, k, next, "/new"))
 	dialAddr(t, g.admin).get("/health/ready").is(200, "Service is ready")
-	for _, of := range []*client{c, idle} { // of the old gate
+	for _, of := range []*client{c, idle} { // both are connected to the old gate
 		if of == idle {
 			of.send(request("GET", "/idle"))
 			p = k.acceptFor("/idle")
@@ -116,7 +116,7 @@ func TestASecondUpgradeAtTheSameTimeIsRefused(t *testing.T) {
 	defer first.Close()
 	_, err = io.WriteString(first, "upgrade\n")
 	must(t, err)
-	_, err = bufio.NewReader(first).ReadString('\n') // the offer
+	_, err = bufio.NewReader(first).ReadString('\n') // the running gate's offer of its listeners
 	must(t, err)
 	if code, _, stderr := runQueue(t, g.env, "upgrade"); code != 1 || !strings.Contains(stderr, "another upgrade is in progress") {
 		t.Errorf("code %d, stderr:\n%s", code, stderr)
@@ -143,7 +143,7 @@ func TestASuccessorServesIfTheRunningGateIsKilled(t *testing.T) {
 	finish(inFlight(t, k, next, "/"))
 }
 
-func TestADrainDuringAnUpgradeEndsBothGates(t *testing.T) {
+func TestADrainDuringAnUpgradeOfTheGateEndsBothGates(t *testing.T) {
 	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k, "SERVING_READINESS_PROBE=")
@@ -221,8 +221,8 @@ func dialAs(t *testing.T, user int, socket string) net.Conn {
 	return conn
 }
 
-// runQueueDetached runs the gate's binary to its end. A process that it leaves behind may
-// keep its output open.
+// runQueueDetached runs the gate's binary and waits until it exits, even if a
+// background process keeps its output open.
 func runQueueDetached(t *testing.T, env []string, args ...string) (code int, output string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "output")
@@ -243,7 +243,7 @@ func TestAnUpgradeInTheBackgroundTellsSystemdTheNewProcess(t *testing.T) {
 	if text, _ := m.heard(); text != "READY=1" {
 		t.Fatalf("systemd is told %q", text)
 	}
-	env := slices.DeleteFunc(slices.Clone(g.env), func(s string) bool { return strings.HasPrefix(s, "NOTIFY_SOCKET=") }) // as with NotifyAccess=main
+	env := slices.DeleteFunc(slices.Clone(g.env), func(s string) bool { return strings.HasPrefix(s, "NOTIFY_SOCKET=") }) // as with NotifyAccess=main, the child has no NOTIFY_SOCKET
 	code, stderr := runQueueDetached(t, env, "upgrade", "--background")
 	if code != 0 {
 		t.Fatalf("code %d, %s", code, stderr)

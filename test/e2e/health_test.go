@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// healthOf gets path from the admin port and checks its Content-Type, which is the same
-// for all paths.
+// healthOf sends a GET for path to the admin port. It checks Content-Type, which is the
+// same for all paths.
 func (g *gate) healthOf(path string) response {
 	g.t.Helper()
 	g.awaitPorts(g.admin)

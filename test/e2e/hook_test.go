@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// hooks receives the calls of IDLE_HOOK and WAKE_HOOK.
+// hooks is a server that receives the calls of IDLE_HOOK and WAKE_HOOK.
 type hooks struct {
 	*httptest.Server
 	mu    sync.Mutex
 	calls []string
-	wake  func() (status int) // the reply to WAKE_HOOK; nil = 200
+	wake  func() (status int) // returns the status of the response to WAKE_HOOK; nil = 200
 }
 
 func startHooks(t *testing.T) *hooks {
@@ -84,7 +84,7 @@ func TestHooksTellAContainerToSleepAndToWake(t *testing.T) {
 	late := queued(t, g, "/third")
 	h.replies(nil)
 	awake <- 204
-	for range 2 { // in any order
+	for range 2 { // the two responses arrive in any order
 		p := k.accept()
 		p.head()
 		p.send(okClose)
@@ -93,7 +93,7 @@ func TestHooksTellAContainerToSleepAndToWake(t *testing.T) {
 	c.response("GET").is(200, "ok")
 	late.response("GET").is(200, "ok")
 	g.fallsAsleep(2)
-	for range 20 { // a request that is over does not wake it at its next sleep
+	for range 20 { // a finished request must not wake the container when it sleeps again
 		g.ask(kubelet).ready()
 	}
 	if n := h.count("/wake_up"); n != 2 {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// ledger is the file in which an application notes its starts and requests.
+// ledger is the file to which an application appends its starts and requests.
 type ledger struct {
 	t    *testing.T
 	path string
@@ -30,7 +30,8 @@ func newLedger(t *testing.T) ledger {
 
 func (l ledger) setting() string { return ledgerFile + "=" + l.path }
 
-// counts returns the number of lines that begin with a word, by the rest of the line.
+// counts returns the number of lines that begin with word, keyed by the rest of the
+// line.
 func (l ledger) counts(word string) map[string]int {
 	l.t.Helper()
 	text, err := os.ReadFile(l.path)
@@ -93,8 +94,9 @@ func TestADrainOfASleepingApplicationEndsWithCodeZero(t *testing.T) {
 	}
 }
 
-// stopRequests is the number of requests of TestRequestsAtTheStopAreExecutedExactlyOnce
-// and TestRequestsAtTheFreezeAreExecutedExactlyOnce.
+// stopRequests is the variable that sets the number of requests in
+// TestRequestsAtTheStopAreExecutedExactlyOnce and
+// TestRequestsAtTheFreezeAreExecutedExactlyOnce.
 const stopRequests = "E2E_STOP_REQUESTS"
 
 func TestRequestsAtTheStopAreExecutedExactlyOnce(t *testing.T) {
@@ -108,8 +110,8 @@ func TestRequestsAtTheStopAreExecutedExactlyOnce(t *testing.T) {
 	}
 }
 
-// getsBurstsAt sends bursts of requests within 5 ms before or after the instant at which
-// the application has been idle for that long. Each must be executed exactly once.
+// getsBurstsAt sends bursts of requests at random times up to 5 ms before or after the
+// application has been idle for idle. Each request must be executed exactly once.
 func (g *gate) getsBurstsAt(idle time.Duration, l ledger) {
 	t := g.t
 	t.Helper()
@@ -178,7 +180,7 @@ func TestARequestThatArrivesDuringTheStopWaitsForTheNextProcess(t *testing.T) {
 	g, _, page := startObservedGate(t, &container{port: freePort(t)}, applicationMode+"=serve", "arguments -- "+self,
 		"IDLE_STOP=100ms", endsAfter+"="+mayEnd, l.setting())
 	first := g.fetch("/pid")
-	g.says("terminated with 0 open") // it has received its signal, and still listens
+	g.says("terminated with 0 open") // the application has received SIGTERM, and still listens
 	c := dial(t, g)
 	defer c.close()
 	c.send(request("GET", "/pid?late"))
@@ -246,7 +248,7 @@ func TestAReadinessProbeWakesTheApplicationIfAsked(t *testing.T) {
 	g := startGateWithApplication(t, "IDLE_STOP=100ms", "IDLE_WAKE_BY_PROBES=true", "SERVING_READINESS_PROBE=", "ADMIN_PORT=free", l.setting(),
 		`KUBE_APP_PROBERS={"/app-health/web/livez":{"tcpSocket":{"port":1}},"/app-health/web/readyz":{"tcpSocket":{"port":1}}}`)
 	g.fallsAsleep(1)
-	g.ask([]string{"K-Network-Probe: probe", "K-Network-Hash: hash"}).is(200, "") // does not depend on readiness
+	g.ask([]string{"K-Network-Probe: probe", "K-Network-Hash: hash"}).is(200, "") // a network probe does not depend on readiness
 	if a := g.healthOf("/app-health/web/livez"); a.status != 200 || a.body != "asleep" || len(l.counts("start")) != 1 {
 		t.Errorf("application probe: status %d, %q, %d starts", a.status, a.body, len(l.counts("start")))
 	}

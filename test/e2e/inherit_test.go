@@ -15,7 +15,8 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// manager plays the service manager: it holds listening sockets and receives notifications.
+// manager imitates a service manager (systemd): it holds listening sockets and receives
+// notifications.
 type manager struct {
 	t      *testing.T
 	notify *net.UnixConn
@@ -61,7 +62,8 @@ func listeningFile(t *testing.T) (file *os.File, addr string) {
 	return file, l.Addr().String()
 }
 
-// activate starts the gate as a service manager does: with descriptors from 3 on.
+// activate starts the gate as a service manager does: the listening sockets have the
+// descriptors from 3 on.
 func activate(t *testing.T, env []string, files []*os.File, args ...string) *process {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", append([]string{"-c", `: "${LISTEN_PID=$$}"; export LISTEN_PID; exec "$0" "$@"`, queueBinary}, args...)...)

@@ -16,7 +16,7 @@ import (
 // socket is a line of the kernel's table of TCP sockets.
 type socket struct {
 	unread    int // bytes received and not yet read by the process
-	timer     int // 2 is keep-alive
+	timer     int // type of the timer; 2 is keep-alive
 	timerLeft time.Duration
 }
 
@@ -37,8 +37,8 @@ func (c *client) gateSocket() (socket, bool) {
 	return socket{}, false
 }
 
-// hexAddr returns the end of an address of 127.0.0.1 in the kernel's table, for IPv4
-// and for IPv4-mapped IPv6.
+// hexAddr returns the part of the kernel's table entry for a 127.0.0.1 address that
+// IPv4 and IPv4-mapped IPv6 have in common.
 func hexAddr(addr string) string {
 	_, port, _ := strings.Cut(addr, ":")
 	n, _ := strconv.Atoi(port)
@@ -63,9 +63,9 @@ func hexInt(t *testing.T, s string) int {
 	return int(n)
 }
 
-// awaitRead waits until the gate has read everything the client sent and then has responded to
-// a network probe on another connection. Nothing else visible from outside shows that
-// the gate has queued a request.
+// awaitRead waits until the gate has read all bytes of the client, and has then
+// responded to a network probe on another connection. No other sign outside the gate
+// shows that it has queued a request.
 func (g *gate) awaitRead(c *client) {
 	g.t.Helper()
 	eventually(g.t, "the gate reads a request", func() bool {
@@ -77,7 +77,7 @@ func (g *gate) awaitRead(c *client) {
 	p.close()
 }
 
-// pid returns the process of the gate, which may be a child of overh2 or overtls.
+// pid returns the process id of the gate. The gate may be a child of overh2 or overtls.
 func (g *gate) pid() int {
 	g.t.Helper()
 	pid := g.Cmd.Process.Pid
@@ -108,8 +108,8 @@ func (g *gate) memory(field string) int64 {
 	return 0
 }
 
-// peakMemory returns a function that returns the growth of the gate's peak memory since
-// this call.
+// peakMemory starts a measurement. The returned function returns the growth of the
+// gate's peak memory since then.
 func (g *gate) peakMemory() func() int64 {
 	g.t.Helper()
 	before := g.memory("VmRSS")
@@ -120,8 +120,8 @@ func (g *gate) peakMemory() func() int64 {
 	}
 }
 
-// growsLess logs by how much memory has grown. Except in race builds, it fails if the
-// growth is above the limit.
+// growsLess logs the growth of memory. It fails, except in race builds, if the growth
+// is above the limit.
 func growsLess(t *testing.T, what string, got, limit int64) {
 	t.Helper()
 	t.Logf("%s: memory grew by %d KiB", what, got>>10)

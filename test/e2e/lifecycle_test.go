@@ -146,7 +146,7 @@ func TestASecondSignalEndsADrainWithCode1(t *testing.T) {
 	}
 }
 
-// waitForDrain calls /wait-for-drain and returns the client, which will get the
+// waitForDrain sends a request for /wait-for-drain. The returned client can read the
 // response.
 func (g *gate) waitForDrain(t *testing.T) *client {
 	t.Helper()
@@ -261,7 +261,8 @@ func TestAContainerCanCloseItsWebSocketsDuringADrain(t *testing.T) {
 				if code := d.exitCode(); code != 0 {
 					t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.Stderr.String())
 				}
-				// A native sidecar gets its first signal at this point.
+				// The gate gets its first SIGTERM after `queue drain`, as a native sidecar
+				// does.
 				g.signal(syscall.SIGTERM)
 			}
 		},
@@ -305,7 +306,7 @@ func TestWaitForDrainWaitsForRequestsInProgress(t *testing.T) {
 	g.awaitDraining()
 	w := g.waitForDrain(t)
 	start := time.Now()
-	for time.Since(start) < 1500*time.Millisecond { // longer than the wait without a signal
+	for time.Since(start) < 1500*time.Millisecond { // longer than the wait of a gate without a signal
 		if w.pending() {
 			t.Fatalf("got a response after %v while a request was in flight", time.Since(start))
 		}
@@ -346,7 +347,7 @@ func TestQueueDrainStartsADrainAndWaitsForItsEnd(t *testing.T) {
 	if code := d.exitCode(); code != 0 {
 		t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.Stderr.String())
 	}
-	// The kubelet's SIGTERM follows `queue drain`, and does not count as a second
+	// After `queue drain` the kubelet sends SIGTERM, which does not count as a second
 	// signal.
 	_ = g.Cmd.Process.Signal(syscall.SIGTERM) // the gate may have ended
 	g.ends(0)
@@ -380,7 +381,7 @@ func TestAStaleDrainSocketDoesNotPreventAStart(t *testing.T) {
 func TestTheGateListensBeforeItIsReadyAndEndsAfterTheContainer(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
-	// The first accepted connection is served, including readiness probes.
+	// The gate serves its first connection, including readiness probes.
 	dial(t, g).get("/", "User-Agent: kube-probe/1", "K-Network-Probe: queue").is(200, "queue")
 	c, p := reused(t, k, g)
 	p.close()

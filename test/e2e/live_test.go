@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// podinfo is a volume with the annotations of a pod, in the layout of the kubelet.
+// podinfo is a volume with the annotations of a pod, laid out as the kubelet does it.
 type podinfo struct {
 	t        *testing.T
 	dir      string
@@ -143,7 +143,7 @@ func TestChangesOfSettingsUnderLoadLoseNoRequest(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for generation := range 40 {
-		settings := []string{"timeout", fmt.Sprint(100 + generation)} // different in each generation
+		settings := []string{"timeout", fmt.Sprint(100 + generation)} // each generation has a different timeout
 		for _, c := range [][]string{
 			{"concurrency", "1", "3", "50", "0", "auto", "auto:1-5"}, {"queue-fair-by", "peer", "path:1", ""}, {"queue-priority-by", "header:Priority", ""},
 			{"queue-deadline-by", "header:Deadline", ""}, {"queue-max-wait", "60s", ""}, {"request-log", "true", "false"}, {"request-log-template", "json", ""},
@@ -210,7 +210,7 @@ func TestAnInvalidAnnotationKeepsTheSettingsAndIsReported(t *testing.T) {
 	finish(c, p)
 }
 
-func TestSettingsAllowPinsOtherSettings(t *testing.T) {
+func TestSettingsThatSettingsAllowOmitsCannotBeChanged(t *testing.T) {
 	k := startContainer(t)
 	v := newPodinfo(t)
 	v.annotate("concurrency", "2")

@@ -11,7 +11,8 @@ const (
 	loadField   = "Endpoint-Load-Metrics"
 )
 
-// exchanged sends a GET with fields and serves it with a raw response.
+// exchanged sends a GET with these fields, responds to it with the raw bytes of
+// response, and returns what the client receives.
 func exchanged(t *testing.T, k *container, addr, response string, fields ...string) response {
 	t.Helper()
 	c := dialAddr(t, addr)

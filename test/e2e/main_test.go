@@ -42,7 +42,7 @@ func runAll(m *testing.M) (int, error) {
 	// Most tests wait for a timeout of the gate, so more tests than processors can run
 	// concurrently.
 	parallel := "4"
-	if runAgain { // concurrently with the parent run
+	if runAgain { // this process runs concurrently with its parent
 		parallel = "2"
 	}
 	if err := flag.Set("test.parallel", parallel); err != nil {

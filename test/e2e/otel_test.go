@@ -96,7 +96,9 @@ func TestOpenTelemetrysSamplerOverridesTheDecisionOfTheSender(t *testing.T) {
 		"OTEL_METRIC_EXPORT_INTERVAL=3600000")
 	const requests = 20 // of each kind
 	client := dial(t, g)
-	// The sampler decides by the last eight bytes of the trace id. The unsampled requests are sent first, so that their spans would be exported first.
+	// The sampler decides by the last eight bytes of the trace id: it rejects the ids
+	// with ff48 and accepts those with 0048. The rejected requests are sent first, so
+	// that their spans, if any, would be exported first.
 	for i := range requests {
 		client.get("/", fmt.Sprintf("traceparent: 00-0af7651916cd43ddff48eb211c8031%02x-b7ad6b7169203331-01", i)).is(200, "")
 	}

@@ -115,7 +115,7 @@ func TestALogThatIsNotReadDelaysNothing(t *testing.T) {
 			t.Parallel()
 			k := startContainer(t)
 			g, dropped := startTalkativeGate(t, newFullPipe(t).on(log), k)
-			exchanges(t, k, g, 400) // 6.4 MB of lines
+			exchanges(t, k, g, 400) // 400 requests write 6.4 MB of lines
 			if dropped(log) == 0 {
 				t.Error("no line is counted as dropped")
 			}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// queuedWith is queued with additional fields.
+// queuedWith is queued with additional field lines.
 func queuedWith(t *testing.T, g *gate, path string, fields ...string) *client {
 	t.Helper()
 	c := dial(t, g)
@@ -39,8 +39,8 @@ func TestTheFairQueueAlternatesBetweenKeys(t *testing.T) {
 	for _, path := range []string{"/a1", "/a2", "/a3", "/b1", "/b2"} {
 		waiting[path] = queuedWith(t, g, path, "X-Tenant: "+path[1:2])
 	}
-	// In strict FIFO order /b1 would be fourth. The order after it depends on how long
-	// slots were used, which varies on a busy machine.
+	// With a FIFO queue /b1 would be fourth. The positions after /b1 depend on how long
+	// each slot was used, which varies on a busy machine.
 	order := ""
 	for range 5 {
 		finish(c, p)
@@ -131,7 +131,8 @@ func TestServiceTimeExcludesSlowUploads(t *testing.T) {
 	for _, c := range clients {
 		c.response("POST").is(200, "ok")
 	}
-	// Concurrently, so that the gate cannot learn from the first response.
+	// The requests are concurrent, so that the gate cannot use the service time of the
+	// first response.
 	var quick []*client
 	for range 5 {
 		c := dial(t, g)
@@ -177,7 +178,7 @@ func TestRetryAfterIsAsLongAsTheQueueNeedsToDrain(t *testing.T) {
 	if first := refused(); first != 1 {
 		t.Errorf("Retry-After %d before anything is known, want 1", first)
 	}
-	time.Sleep(1200 * time.Millisecond) // no slot is released: both requests take longer than this
+	time.Sleep(1200 * time.Millisecond) // no slot is released during this time, because both requests take longer
 	if later := refused(); later < 2 || later > 60 {
 		t.Errorf("Retry-After %d with two queued requests and no released slot for more than a second, want 2 or more", later)
 	}
@@ -193,7 +194,7 @@ func TestAnAutoLimitStartsSmallAndGrowsWithUse(t *testing.T) {
 	if got := limit(); got != 4 {
 		t.Fatalf("a limit of %v at the start, want 4", got)
 	}
-	// Four at a time, until the limit changes.
+	// Serve four requests at a time until the limit changes.
 	var clients []*client
 	for range 8 {
 		clients = append(clients, dial(t, g))
@@ -275,7 +276,8 @@ func TestScrapesForUnlimitedPathsSkipTheQueue(t *testing.T) {
 	dial(t, g).get("/health/../stream").plainError(503, "pending request queue full\n")
 	finish(c, p)
 	finish(waiting, k.acceptFor("/waiting"))
-	// Only the stream, the request after it and the rejections count.
+	// Served requests for unlimited paths are not counted: only c, waiting and the
+	// rejections are.
 	eventually(t, "two responses and three rejections", func() bool {
 		f := figures(g, page)
 		return f[`queuegate_request_outcomes_total{outcome="served"}`] == 2 && f[`queuegate_request_outcomes_total{outcome="queue-full"}`] == 3

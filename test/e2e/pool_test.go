@@ -43,8 +43,8 @@ func TestAConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
 	}
 }
 
-// reused opens a client and serves one request, so that the next one reuses the same
-// upstream connection.
+// reused serves one request of a new client, so that the client's next request reuses
+// the upstream connection.
 func reused(t *testing.T, k *container, g *gate) (*client, *peer) {
 	t.Helper()
 	c := dial(t, g)
@@ -110,7 +110,7 @@ func TestANonIdempotentRequestIsNotRetriedAfterBytesWereSent(t *testing.T) {
 	k := startContainer(t)
 	for _, method := range []string{"POST", "PATCH", "PURGE"} {
 		for _, how := range []string{"close", "reset"} {
-			g := startGate(t, k) // a new gate, without knowledge of the last close
+			g := startGate(t, k) // a new gate, which has not seen the container close a connection
 			c, p := reused(t, k, g)
 			c.send(method + " /once HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 3\r\n\r\nabc")
 			p.head()
@@ -201,7 +201,7 @@ func TestAForbiddenBodyIsNotTheNextResponse(t *testing.T) {
 			a = parseHead(t, c.head())
 		}
 		c.send(request("GET", "/next"))
-		q := k.accept() // on another connection, before the first byte of the forbidden body
+		q := k.accept() // on another connection, because the gate closes the first one when it sees that a forbidden body may follow
 		q.head()
 		q.send(okBody)
 		c.response("GET").is(200, "ok")
@@ -228,7 +228,7 @@ func TestConnectionsAreRetiredBeforeTheContainerClosesThem(t *testing.T) {
 	p := k.accept()
 	idle := time.Now()
 	post(p, plain)
-	// The container's FIN and the request cross.
+	// The container closes the connection while the gate sends the request.
 	time.Sleep(age)
 	c.send(request("POST", "/lost"))
 	p.head()
@@ -239,20 +239,21 @@ func TestConnectionsAreRetiredBeforeTheContainerClosesThem(t *testing.T) {
 	c.send(request("POST", "/second"))
 	q := k.accept()
 	post(q, plain)
-	time.Sleep(lived) // not age: on a busy machine p lived longer
+	time.Sleep(lived) // lived instead of age, because on a busy machine p was open for longer than age
 	c.send(request("POST", "/third"))
-	r := k.accept() // q is as old as p was
+	r := k.accept() // q is now as old as p was, so the gate does not use it
 	post(r, plain)
 	c.send(request("POST", "/fourth"))
 	post(r, plain)
-	// q stayed open at that age, so the gate now uses older connections.
+	// q was still open at that age, so the gate now also uses connections that are
+	// older.
 	time.Sleep(5 * age)
 	c.send(request("POST", "/fifth"))
 	post(r, plain+"Connection: keep-alive\r\nKeep-Alive: max=9, timeout=0\r\n")
 	// A Keep-Alive timeout field applies immediately.
 	c.send(request("POST", "/sixth"))
 	r.awaitClose()
-	post(q, plain) // it is older than the limit too
+	post(q, plain) // q is older than the limit too, but the container has not closed it
 }
 
 func TestConcurrentResponsesReachTheirRequests(t *testing.T) {

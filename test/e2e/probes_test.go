@@ -9,7 +9,7 @@ import (
 
 var proberAgents = []string{"kube-probe/1.33", "kube-probe/", "Knative-Activator-Probe", "Knative-Autoscaling-Probe"}
 
-// notReady configures a probe of the user port that does not wait.
+// notReady returns the setting of a probe of the user port that fails without waiting.
 func notReady(k *container) []string {
 	return []string{
 		fmt.Sprintf(`SERVING_READINESS_PROBE={"tcpSocket":{"port":%d,"host":"127.0.0.1"}}`, k.port),
@@ -64,7 +64,7 @@ func TestProbeFieldsMatchNamesInAnyCaseAndTheFirstValueCounts(t *testing.T) {
 	dial(t, g).get("/", "User-Agent: kube-probe/1", "K-Network-Probe: other", "K-Network-Probe: queue").
 		plainError(400, "unexpected probe header value: other\n")
 	k.unseen("a probe")
-	// Values and prefixes are case-sensitive.
+	// Values are case-sensitive, and so are the prefixes.
 	for _, fields := range [][]string{
 		{"User-Agent: Kube-Probe/1.33"},
 		{"User-Agent: knative-activator-probe"},
@@ -141,7 +141,7 @@ func TestNetworkProbeWithoutHashGets400(t *testing.T) {
 	k.unseen("a probe")
 }
 
-func TestFieldsThatOnlyResembleThoseOfProbesAreTraffic(t *testing.T) {
+func TestRequestsWithFieldsThatOnlyResembleProbesAreForwarded(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, fields := range [][]string{
@@ -161,7 +161,7 @@ func TestFieldsThatOnlyResembleThoseOfProbesAreTraffic(t *testing.T) {
 	}
 }
 
-func TestKubeletProbeHeaderDoesNotEscapeTheLimit(t *testing.T) {
+func TestTheKubeletProbeFieldDoesNotBypassTheConcurrencyLimit(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=0")
 	first := dial(t, g)

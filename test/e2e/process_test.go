@@ -15,7 +15,8 @@ type process struct {
 	t *testing.T
 }
 
-// streams are the stdout and stderr of a process; nil collects the output in process.
+// streams are the stdout and stderr of a process. The output of a nil one is collected
+// in process.
 type streams struct{ stdout, stderr *os.File }
 
 // startProcess starts a binary with exactly this environment.
@@ -47,7 +48,7 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// exitCode waits for the end of the process.
+// exitCode waits until the process has exited.
 func (p *process) exitCode() int {
 	p.t.Helper()
 	if !p.EndsIn(testTimeout) {

@@ -22,17 +22,17 @@ import (
 	"github.com/queuegate/queuegate/test/e2e/remote"
 )
 
-// app is an application in the test's process, so that connections can be timed and its
-// responses changed while it serves. It reserves its port, and refuses connections
-// unless it listens.
+// app is an application in the test's own process, so that the test can record the
+// times of connections and change responses. It reserves its port, and refuses
+// connections unless it listens.
 type app struct {
 	t      *testing.T
 	port   int
-	status atomic.Int32 // status of website's responses
+	status atomic.Int32 // status of the responses of website
 
 	mu       sync.Mutex
 	listener net.Listener
-	reached  []time.Time // times of all connections
+	reached  []time.Time // times of all accepted connections
 	heads    []string    // heads of the requests to website
 }
 
@@ -58,7 +58,8 @@ func listeningApp(t *testing.T) *app {
 	return a
 }
 
-// listen starts accepting and returns when it called listen(2).
+// listen starts to accept connections. It returns the time at which it called
+// listen(2).
 func (a *app) listen(s server) time.Time {
 	a.t.Helper()
 	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
@@ -79,7 +80,7 @@ func (a *app) listen(s server) time.Time {
 	return began
 }
 
-// unlisten refuses connections from now on.
+// unlisten stops accepting: further connections are refused.
 func (a *app) unlisten() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -141,7 +142,7 @@ func (a *app) website(l net.Listener) {
 	})(l)
 }
 
-// raw calls each for every connection.
+// raw returns a server that calls each for every connection.
 func raw(each func(*net.TCPConn)) server {
 	return func(l net.Listener) {
 		for {
@@ -154,7 +155,8 @@ func raw(each func(*net.TCPConn)) server {
 	}
 }
 
-// saying reads once, sends these bytes and closes in an orderly way.
+// saying returns a server that reads once, sends response and closes the connection in
+// an orderly way.
 func saying(response string) server {
 	return raw(func(c *net.TCPConn) {
 		defer c.Close()
@@ -216,8 +218,8 @@ func https(h http.HandlerFunc) server {
 	}
 }
 
-// health is a gRPC health service that responds with a gRPC status and a message. asked
-// is called with the path and the message of each call.
+// health is a gRPC health service. It responds with a gRPC status and a message, and
+// calls asked with the path and message of each call.
 func health(status int, message string, asked func(path, message string)) server {
 	return h2c(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

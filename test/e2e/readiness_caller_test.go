@@ -11,7 +11,7 @@ import (
 
 var quiet = log.New(io.Discard, "", 0)
 
-// Probers, identified by their field lines.
+// Field lines that identify a prober.
 var (
 	kubelet   = []string{"User-Agent: kube-probe/1.33", "K-Network-Probe: queue"}
 	activator = []string{"User-Agent: Knative-Activator-Probe", "K-Network-Probe: queue"}
@@ -74,8 +74,8 @@ func (g *gate) becomesReady(as []string) {
 	a.ready()
 }
 
-// change is a log line about a container or about a path of an application
-// probe.
+// change is a log line that reports a change of a container, or of a path for
+// application probes.
 type change struct {
 	Severity, Message         string
 	Container, From, To, Path string
@@ -89,7 +89,7 @@ func (g *gate) changes() []change {
 	var all []change
 	for line := range strings.Lines(g.Stderr.String()) {
 		if !strings.HasSuffix(line, "\n") {
-			continue // still being written
+			continue // the line is not complete yet
 		}
 		var c change
 		if err := json.Unmarshal([]byte(line), &c); err != nil {

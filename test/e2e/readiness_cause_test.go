@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// fault is one way to fail a probe.
+// fault is one cause for which a probe fails.
 type fault struct {
 	name    string
-	handler string // of the probe; PORT is replaced by the application's port
+	handler string // handler of the probe; PORT stands for the application's port
 	serve   server // nil = nothing listens
-	cause   string // as in K-Readiness-Reason and in the log
-	detail  string // as in the log's message and in the body for an application probe
+	cause   string // cause in K-Readiness-Reason and in the log
+	detail  string // detail in the log message and in the response to an application probe
 	status  int    // for an application probe; 0 = the application's status
 }
 

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// periodic returns an HTTP probe with a period of one second and these additional
-// fields.
+// periodic returns an HTTP probe with a period of one second and these additional JSON
+// members.
 func periodic(fields string) string {
 	return `{"httpGet":{"path":"/ready"},"periodSeconds":1` + fields + `}`
 }
 
-// atMost fails if any n periods contain more than n+1+extra connections. slack allows
-// for the difference between the times of gate and test.
+// atMost fails if more than n+1+extra connections were made in any n periods. slack
+// covers the difference between the times that gate and test measure.
 func atMost(t *testing.T, times []time.Time, period time.Duration, extra int) {
 	t.Helper()
 	const slack = 100 * time.Millisecond
@@ -75,10 +75,11 @@ func TestWithAPeriodAStartingApplicationGetsACheckEvery200Milliseconds(t *testin
 	g.becomesReady(activator)
 }
 
-func TestWithAPeriodRefusedChecksAreNotLimited(t *testing.T) {
+func TestThePeriodDoesNotLimitChecksOfAPortThatRefuses(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
-	// With a longer period the test would take too long.
+	// The period is longer than the test, so the gate can be ready only if refused
+	// checks are repeated earlier.
 	g := startGateFor(t, a, `{"httpGet":{},"periodSeconds":3600}`)
 	g.becomesNotReady(activator, "user-container: refused")
 	a.listen(a.website)
@@ -134,11 +135,11 @@ func TestWithAPeriodASingleFailureIsIgnored(t *testing.T) {
 	g.changed("user-container: unknown > ready")
 }
 
-func TestReadinessNeedsSuccessThresholdSuccessesInARow(t *testing.T) {
+func TestReadinessNeedsAsManyConsecutiveSuccessesAsSuccessThreshold(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		probe     string
-		responses []int // the last one is repeated
+		responses []int // statuses of the application in order; the last one is repeated
 	}{
 		{periodic(`,"successThreshold":4`), []int{200, 200, 500, 200, 200, 200, 200}},
 		{`{"httpGet":{"path":"/ready"},"successThreshold":2}`, []int{200, 500, 200, 200}},

@@ -40,13 +40,13 @@ func TestManyProbersCauseNoMoreChecksThanOne(t *testing.T) {
 	for _, x := range []struct {
 		name, probe string
 		status      int32                        // of the application
-		most        func(span time.Duration) int // most checks within span
+		most        func(span time.Duration) int // maximum number of checks within span
 		settings    []string
 	}{
 		// One check per READINESS_FRESHNESS, plus one at each end.
 		{"adaptive, ready", adaptiveHTTP, 200, func(span time.Duration) int { return int(span/time.Second) + 2 }, nil},
-		// Attempts that reach the application: 10 ms apart in the first 0.2 s,
-		// then 5 % of the time since, less a jitter of 10 %.
+		// Attempts that reach the application are 10 ms apart in the first 0.2 s. Later
+		// the interval is 5 % of the elapsed time, shortened by a jitter of up to 10 %.
 		{"adaptive, failing", adaptiveHTTP, 503, func(span time.Duration) int { return 70 + 22*int(span/time.Second+1) }, []string{"READINESS_WAIT=100ms"}},
 		{"periodic, ready", periodic(""), 200, func(span time.Duration) int { return int(span/time.Second) + 3 }, nil},
 		{"periodic, failing", periodic(""), 503, func(span time.Duration) int { return int(span/(200*time.Millisecond)) + 2 }, nil},
@@ -70,14 +70,14 @@ func TestManyProbersCauseNoMoreChecksThanOne(t *testing.T) {
 			if probes > x.most(span) {
 				t.Errorf("the application saw %d probes in %v, allowed are %d", probes, span, x.most(span))
 			}
-			// A check may be in progress.
+			// A check in progress has sockets too.
 			if now := socketsOf(t, a.port); now > sockets+4 {
 				t.Errorf("%d sockets with the application's port, TIME_WAIT included; %d before", now, sockets)
 			}
 			eventually(t, "all descriptors of the probers are closed", func() bool { return g.descriptors() <= fds+2 })
 			idle := idleGoroutines(t, a, x.probe, x.settings)
 			for by, n := range g.goroutines() {
-				// A check may be in progress, and the loop keeps idle coroutines for
+				// A check may be in progress. The event loop also keeps idle coroutines for
 				// some seconds.
 				idleCoroutines := 1
 				if strings.HasPrefix(by, "iter.Pull") {
@@ -162,8 +162,8 @@ func socketsOf(t *testing.T, port int) int {
 // started matches the function that started a goroutine in a dump.
 var started = regexp.MustCompile(`(?m)^created by (\S+)`)
 
-// goroutines ends the gate with SIGQUIT, which dumps all goroutines, and counts those
-// that do not belong to the runtime, by the function that started them.
+// goroutines ends the gate with SIGQUIT, which prints all goroutines. It counts the
+// goroutines outside the runtime, by the function that started them.
 func (g *gate) goroutines() map[string]int {
 	g.t.Helper()
 	g.mayEnd = true
@@ -205,8 +205,8 @@ func TestHTTPChecksLeaveNoSocketsBehind(t *testing.T) {
 			<-time.After(time.Millisecond)
 			return a.count() >= 200
 		})
-		// An application that closes too late, because the machine is busy, gets an
-		// ordinary close, which leaves a socket in TIME_WAIT.
+		// A busy machine may delay the application's close. The gate then closes
+		// normally, which leaves a socket in TIME_WAIT.
 		if n := socketsOf(t, a.port); n > a.count()/2 {
 			t.Errorf("%d sockets are left after %d probes", n, a.count())
 		}

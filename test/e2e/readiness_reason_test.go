@@ -11,7 +11,7 @@ func TestReasonsAreShownOnlyToThePlatformAndThePod(t *testing.T) {
 	g := startGateFor(t, a, `{"httpGet":{}}`, "ADMIN_PORT=free", "READINESS_WAIT=20ms")
 	anybody := []string{"User-Agent: curl/8.5.0", "K-Network-Probe: queue"}
 	autoscaler := []string{"User-Agent: Knative-Autoscaling-Probe", "K-Network-Probe: queue"}
-	g.becomesNotReady(anybody, "user-container: refused") // from the loopback
+	g.becomesNotReady(anybody, "user-container: refused") // loopback counts as the pod
 	g.awaitPorts(g.admin)
 	for _, address := range addressesOutside(t) {
 		get := func(port, path string, fields ...string) response {

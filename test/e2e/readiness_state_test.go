@@ -52,7 +52,7 @@ func TestARestartChangesReadinessWithinOneCheck(t *testing.T) {
 		g.becomesReady(activator)
 		a.unlisten()
 		<-time.After(5 * time.Millisecond)
-		// A kubelet's probe, or a prober that finds the last check too old, causes one
+		// Both a kubelet's probe and a prober that finds the last check too old cause one
 		// check.
 		g.ask(x.as).notReady("user-container: refused")
 		g.ask(activator).notReady("user-container: refused")
@@ -72,7 +72,7 @@ func TestARefusedConnectionChangesReadinessAndQueuesTheRequest(t *testing.T) {
 		dial(t, g).get("/served").is(200, "ok")
 		a.unlisten()
 		held := []*client{queued(t, g, "/held"), queued(t, g, "/held")}
-		// No check is due and the last one is fresh, so only the request can have
+		// No check is due and the last result is fresh, so only the request can have
 		// changed the state.
 		g.changed("user-container: unknown > ready", "user-container: ready > down (refused)")
 		g.ask(kubelet).notReady("user-container: refused")
@@ -111,7 +111,7 @@ func TestOneLogLineForEachChangeOfState(t *testing.T) {
 	for range 10 {
 		g.ask(activator).notReady("user-container: status 503")
 	}
-	// Another cause is not a change of state.
+	// A change of the cause alone is not a change of state.
 	a.status.Store(404)
 	g.becomesNotReady(activator, "user-container: status 404")
 	a.status.Store(200)

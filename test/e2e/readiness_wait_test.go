@@ -109,7 +109,7 @@ func TestNoResultIsBasedOnACheckOlderThanReadinessFreshness(t *testing.T) {
 	const freshness = 100 * time.Millisecond
 	a := listeningApp(t)
 	g := startGateFor(t, a, adaptiveHTTP, "READINESS_WAIT=5ms", "READINESS_FRESHNESS="+freshness.String())
-	// After some successes the next scheduled check is 8 s away.
+	// The success interval grows: after six successes the next check is 8 s away.
 	for range 6 {
 		before := a.count()
 		g.becomesReady(activator)
@@ -120,7 +120,7 @@ func TestNoResultIsBasedOnACheckOlderThanReadinessFreshness(t *testing.T) {
 		}
 	}
 	a.status.Store(500)
-	// A check that began before the change may end shortly after it.
+	// A check that began before the change may still return the old result.
 	<-time.After(freshness + 200*time.Millisecond)
 	for range 3 {
 		if got := g.ask(kubelet).status; got != 503 {
@@ -139,7 +139,7 @@ func TestAFreshReadinessResultIsReused(t *testing.T) {
 		g.ask(activator).ready()
 		g.ask(kubelet).ready()
 	}
-	// The gate schedules checks after 1, 2, 4 and 8 s.
+	// The gate schedules the next checks after 1, 2, 4 and 8 s.
 	if n, most := a.count(), 2+int(time.Since(start)/time.Second); n > most {
 		t.Errorf("200 probes within %v caused %d probes", time.Since(start), n)
 	}

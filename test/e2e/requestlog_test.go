@@ -78,7 +78,7 @@ func TestEachRequestGetsALineInTheRequestLog(t *testing.T) {
 
 	gone := dial(t, g)
 	gone.send(request("GET", "/gone"))
-	p.head() // the same connection
+	p.head() // the request arrives on the same connection
 	gone.close()
 	if text := logLine(g, "/gone"); !strings.Contains(text, `"status": 499`) || !strings.Contains(text, `"client-gone"`) {
 		t.Errorf("a disconnected client is logged as %s", text)
@@ -122,7 +122,7 @@ func TestAnInvalidLogTemplateIsAStartUpErrorOnlyIfTheLogIsOn(t *testing.T) {
 	eventually(t, "a warning", func() bool { return strings.Contains(g.Stderr.String(), "ignored while the request log is off") })
 }
 
-func TestALogTemplateWithMissingValuesOnlyLosesItsLines(t *testing.T) {
+func TestLinesThatTheLogTemplateCannotRenderAreDropped(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "SERVING_ENABLE_REQUEST_LOG=true",

@@ -104,7 +104,7 @@ func TestFramingAndRoutingFieldsAreDroppedFromTrailers(t *testing.T) {
 	const bad = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\nHost: evil.test\r\n"
 	up := bad
 	if overHTTP2 {
-		up = "Content-Length: 5\r\nHost: evil.test\r\n" // over HTTP/2 Transfer-Encoding would make them malformed
+		up = "Content-Length: 5\r\nHost: evil.test\r\n" // without Transfer-Encoding, which would make the trailers malformed in HTTP/2
 	}
 	c := dial(t, g)
 	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n" + up + "X-Request-Start: t=1\r\nX_Request_Start: t=1\r\nX-Good: 1\r\n\r\n")
@@ -165,8 +165,8 @@ func TestResponsesWithoutABodyEndAtTheirHead(t *testing.T) {
 			c.response("GET").is(200, "ok")
 		}
 	}
-	// The next exchange on both connections proves that no body was made up
-	// or waited for.
+	// A further exchange on both connections shows that the gate neither invented a body
+	// nor waited for one.
 	c.send(request("GET", "/last"))
 	p.head()
 	p.send(okBody)
@@ -222,7 +222,7 @@ func TestResponsesAreSentAsHTTP11(t *testing.T) {
 	if a.line != "HTTP/1.1 200 OK" {
 		t.Errorf("a response in HTTP/1.0 arrived as %q", a.line)
 	}
-	// The response did not ask for keep-alive, so its connection is not reused.
+	// The HTTP/1.0 response lacks keep-alive, so its connection is not reused.
 	c.send(request("GET", "/next"))
 	p = k.accept()
 	p.head()
@@ -270,7 +270,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		}
 		if method == "HEAD" {
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
-			p = k.accept() // the first connection is not reused: a forbidden body may follow
+			p = k.accept() // the gate does not reuse the first connection, because a forbidden body may follow
 		} else {
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\nanswer to " + head.line[len(method)+1:len(method)+3] + " ok")
 		}

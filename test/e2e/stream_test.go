@@ -42,7 +42,7 @@ func TestChunksAreForwardedInBothDirectionsConcurrently(t *testing.T) {
 	if body, _ := c.chunked(); body != "" {
 		t.Fatalf("the client got %q after the end", body)
 	}
-	c = dial(t, g) // the response had Connection: close, because the upload was incomplete
+	c = dial(t, g) // the upload was incomplete, so the response had Connection: close
 	c.send(request("GET", "/next"))
 	p.head()
 	p.send(okBody)
@@ -204,7 +204,7 @@ func TestAnEarlyResponseOfAContainerThatClosesIsForwardedCompletely(t *testing.T
 		p.expect("0123456789")
 		p.send(fmt.Sprintf("HTTP/1.1 413 Too Much\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body))
 		p.close()
-		// The client keeps sending without reading, more than the socket buffers hold.
+		// Without reading, the client sends more than the socket buffers hold.
 		for range 64 {
 			if _, err := c.net.Write([]byte(strings.Repeat("x", 64<<10))); err != nil {
 				t.Fatalf("the gate closed the connection while the client sent: %v", err)

@@ -130,7 +130,7 @@ func TestATerminalShowsAddressesAndALineForEachRequest(t *testing.T) {
 	must(t, err)
 	for _, c := range []struct {
 		settings []string
-		line     string // line of a request; "" = none
+		line     string // log line of a request; "" = none
 	}{
 		{nil, `  \x1b\[34mINFO\x1b\[0m  GET /pid \x1b\[32m200\x1b\[0m [0-9.]+[mµ]?s\r\n`},
 		{[]string{"NO_COLOR=1"}, `  INFO  GET /pid 200 [0-9.]+[mµ]?s\r\n`},
@@ -169,7 +169,7 @@ func TestATerminalShowsAddressesAndALineForEachRequest(t *testing.T) {
 	}
 }
 
-// state returns the state of the process, a letter of proc(5).
+// state returns the state of the process as a letter (see proc(5)).
 func (p *process) state() string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Cmd.Process.Pid))
 	must(p.t, err)

@@ -114,7 +114,7 @@ func TestTheResponseStartTimeoutGives504(t *testing.T) {
 	p.awaitClose()
 	c.send(request("GET", "/next"))
 	p = k.acceptFor("/next")
-	// A head in time stops the timeout: the body may take longer.
+	// The head arrived in time. The body may take longer.
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
 	c.head()
 	<-time.After(1300 * time.Millisecond)
@@ -203,7 +203,7 @@ func TestBytesInEitherDirectionRestartTheIdleTimeout(t *testing.T) {
 				finish(c, p)
 			default:
 				start := time.Now()
-				c.closed() // the idle timeout expires when neither side sends
+				c.closed() // the idle timeout expires when both sides are silent
 				since(t, start, time.Second-pause)
 				p.awaitClose()
 			}
@@ -263,7 +263,8 @@ func TestClientConnectionsHaveKeepAliveOf15Seconds(t *testing.T) {
 	g := startGate(t, k)
 	check := func(c *client) {
 		t.Helper()
-		// A delayed acknowledgement or a retransmission shares the timer.
+		// The kernel uses the same timer for a delayed acknowledgement or a
+		// retransmission.
 		var s socket
 		var ok bool
 		defer func() { t.Logf("in the table %v, timer %d ends in %v", ok, s.timer, s.timerLeft) }()

@@ -18,8 +18,9 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// onlyPlain are tests that cannot run through overtls: they observe the gate's process
-// or the sockets of the serving port, measure times of milliseconds, or use HTTP/2.
+// onlyPlain lists parts of the names of tests that cannot run through overtls: they
+// observe the gate's process or the sockets of the serving port, measure milliseconds,
+// or use HTTP/2.
 var onlyPlain = []string{"OneGiB", "TenThousandIdle", "ClientConnectionsHaveKeepAlive", "OverHTTP2", "WhenDescriptorsRunOut", "ConnectionsAreRetired", "ExhaustTheDescriptors", "InKernelBuffers"}
 
 // TestTheHTTP1ContractAppliesOverTLS repeats the tests of sections C and D with TLS between
@@ -38,10 +39,11 @@ func TestTheHTTP1ContractAppliesOverTLS(t *testing.T) {
 	once(t, "./test/e2e/overtls", names)
 }
 
-// runAgain reports whether the function once started this process.
+// runAgain reports whether this process was started by once.
 var runAgain = os.Getenv("QUEUEGATE_AGAIN") == "1"
 
-// once repeats the tests in names with program between their clients and the gate.
+// once repeats the named tests in a new process, with program between their clients and
+// the gate.
 func once(t *testing.T, program string, names []string, env ...string) {
 	t.Helper()
 	if len(names) < 80 {
@@ -166,7 +168,7 @@ func TestATunnelOverTLSForwardsHalfClosesInBothDirections(t *testing.T) {
 	}
 	c, p := open()
 	c.send("last words")
-	c.sayEnd() // no FIN
+	c.sayEnd() // no FIN is sent
 	if got, err := p.rest(); got != "last words" || err != nil {
 		t.Fatalf("the container got %q, %v", got, err)
 	}
@@ -179,7 +181,7 @@ func TestATunnelOverTLSForwardsHalfClosesInBothDirections(t *testing.T) {
 	c, p = open()
 	p.send("last words")
 	p.closeWrite()
-	if got, err := c.rest(); got != "last words" || err != nil { // ended by close_notify
+	if got, err := c.rest(); got != "last words" || err != nil { // the stream ended with close_notify
 		t.Fatalf("the client got %q, %v", got, err)
 	}
 	c.send("still here")
@@ -190,7 +192,7 @@ func TestATunnelOverTLSForwardsHalfClosesInBothDirections(t *testing.T) {
 
 	c, p = open()
 	c.send("cut")
-	c.closeWrite() // a FIN without close_notify
+	c.closeWrite() // sends a FIN without close_notify
 	p.awaitClose()
 	c.closed()
 }
@@ -293,7 +295,7 @@ func TestBytesThatAreNotTLSEndOnlyTheirOwnConnection(t *testing.T) {
 		c := dialAddr(t, g.secure)
 		c.send(text)
 		if len(text) > 5 {
-			atWire(t, c.net) // possibly an alert
+			atWire(t, c.net) // an alert may arrive
 		}
 	}
 	half := dialAddr(t, g.secure)

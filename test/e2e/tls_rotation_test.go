@@ -30,7 +30,7 @@ func rotations(t *testing.T) int {
 	return n
 }
 
-// startServer serves h for USER_PORT; config nil means without TLS.
+// startServer serves h on a port for USER_PORT. Without config it does not use TLS.
 func startServer(t *testing.T, config *tls.Config, h http.HandlerFunc) (port int) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -64,8 +64,8 @@ func (g *tlsGate) mount(generation int) (serial int64) {
 	return serial
 }
 
-// mountFiles lays out the files that write makes, as Kubernetes does, and replaces
-// the files of the previous generation.
+// mountFiles writes a generation of files as Kubernetes mounts them, and replaces the
+// previous generation. write creates the files.
 func (g *tlsGate) mountFiles(generation int, write func(dir string), files ...string) {
 	g.ca.t.Helper()
 	name := fmt.Sprintf("..%d", generation)
@@ -82,8 +82,8 @@ func (g *tlsGate) mountFiles(generation int, write func(dir string), files ...st
 	}
 }
 
-// A pod certificate of Kubernetes: a projected volume with the credential bundle and
-// the CA certificates of a ClusterTrustBundle, and clients with SPIFFE URIs.
+// The volume of a pod certificate is projected: it has the credential bundle and the CA
+// certificates of a ClusterTrustBundle. Clients have SPIFFE URIs.
 func TestAPodCertificateServesAndIsRotatedWithItsTrustBundle(t *testing.T) {
 	const caller = "spiffe://cluster.local/ns/web/sa/caller"
 	g := &tlsGate{ca: newAuthority(t), dir: shortTempDir(t)}
@@ -106,7 +106,7 @@ func TestAPodCertificateServesAndIsRotatedWithItsTrustBundle(t *testing.T) {
 			_, err = io.WriteString(c.tls, request("GET", "/", "K-Network-Probe: queue"))
 		}
 		if err == nil {
-			_, err = c.r.Peek(1) // with TLS 1.3 the rejection follows the handshake
+			_, err = c.r.Peek(1) // in TLS 1.3 the client learns of the rejection after the handshake
 		}
 		return err == nil
 	}

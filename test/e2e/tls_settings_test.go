@@ -67,7 +67,7 @@ func TestInFIPSModeSuitesAndCurvesThatAreNotApprovedStopTheStart(t *testing.T) {
 }
 
 func TestTLSClientsNeedACertificateWithAListedName(t *testing.T) {
-	ca := newAuthority(t) // authority of the clients, different from the gate's
+	ca := newAuthority(t) // signs the certificates of the clients, not the gate's
 	file := filepath.Join(shortTempDir(t), "ca.crt")
 	must(t, os.WriteFile(file, ca.pem(), 0o600))
 	g := startTLSGate(t, startContainer(t), "TLS_CLIENT_CA="+file, "TLS_CLIENT_SANS=spiffe://cluster/ns/knative, other")
@@ -81,7 +81,7 @@ func TestTLSClientsNeedACertificateWithAListedName(t *testing.T) {
 			_, err = io.WriteString(c.tls, request("GET", "/", "K-Network-Probe: queue"))
 		}
 		if err == nil {
-			_, err = c.r.Peek(1) // TLS 1.3 reports the rejection after the handshake
+			_, err = c.r.Peek(1) // in TLS 1.3 the client learns of the rejection after the handshake
 		}
 		if (err == nil) != ok {
 			t.Errorf("%q: %v", uri, err)
@@ -96,7 +96,7 @@ func TestWithTLSOnlyPlaintextTrafficIsRejectedAndProbesAreAnswered(t *testing.T)
 	k := startContainer(t)
 	g := startTLSGate(t, k, "TLS_ONLY=true")
 	c := dial(t, g.gate)
-	for range 2 { // the connection stays open
+	for range 2 { // the first response leaves the connection open
 		a := c.get("/")
 		a.plainError(403, "only TLS is served here\n")
 		a.field("K-Gate-Outcome", "plaintext-refused")
@@ -136,7 +136,7 @@ func startTLSContainer(t *testing.T, ca *authority, dials func()) int {
 			<-r.Context().Done()
 			return
 		}
-		body, err := io.ReadAll(r.Body) // read it first: net/http discards the unread body when the response begins
+		body, err := io.ReadAll(r.Body) // net/http discards an unread body when the response begins, so the body is read first
 		if err == nil {
 			_, _ = w.Write(body)
 		}
@@ -171,8 +171,9 @@ func TestTheGateUsesTLSToTheContainer(t *testing.T) {
 	}()
 	c.response("POST").is(200, body)
 	must(t, <-sent)
-	// A POST is not sent on a connection with unread bytes, such as a session ticket that
-	// arrives after the handshake; so some of the ten requests may need another one.
+	// The gate sends no POST on a connection with unread bytes, such as a session ticket
+	// that arrives after the handshake. So some of the ten requests may need a new
+	// connection.
 	if n := len(dials); n > 4 {
 		t.Errorf("%d handshakes with the container for ten requests one after the other", n)
 	}
@@ -211,14 +212,14 @@ func TestAContainerWithAnUntrustedCertificateGives502(t *testing.T) {
 			eventually(t, "the reason is logged", func() bool { return strings.Contains(g.Stderr.String(), "no TLS session with the container") })
 		}
 	}
-	// A container without TLS.
+	// The container does not use TLS.
 	g := startGate(t, plain, "UPSTREAM_TLS=true", "UPSTREAM_TLS_INSECURE=true", "REVISION_TIMEOUT_SECONDS=1")
 	c := dial(t, g)
 	c.send(request("GET", "/"))
 	p := plain.accept()
 	p.send("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 	c.response("GET").plainError(502, "TLS to upstream failed\n")
-	// A silent container.
+	// The container accepts connections and sends nothing.
 	start := time.Now()
 	c = dial(t, g)
 	c.send(request("GET", "/"))

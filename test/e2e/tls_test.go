@@ -126,7 +126,7 @@ func (g *tlsGate) config() *tls.Config {
 	return &tls.Config{RootCAs: g.ca.pool(), ServerName: "localhost"}
 }
 
-// dialTLS connects and performs the handshake; config nil = g.config().
+// dialTLS connects and performs the handshake. With config nil it uses g.config().
 func dialTLS(t *testing.T, g *tlsGate, config *tls.Config) *tlsClient {
 	t.Helper()
 	c, err := tryDialTLS(t, g, config)
@@ -148,7 +148,7 @@ func tryDialTLS(t *testing.T, g *tlsGate, config *tls.Config) (*tlsClient, error
 // sayEnd sends a close_notify without a FIN.
 func (c *tlsClient) sayEnd() { c.t.Helper(); must(c.t, c.tls.CloseWrite()) }
 
-// atWire reads the raw bytes below TLS until EOF.
+// atWire reads the raw TLS records until EOF.
 func atWire(t *testing.T, c net.Conn) []byte {
 	t.Helper()
 	var all []byte

@@ -15,10 +15,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// span is a span received by a collector, independent of the protocol.
+// span is a span that a collector received, in a form common to all protocols.
 type span struct{ trace, id, parent, name string }
 
-// collectSpans runs a collector and decodes its messages with decode.
+// collectSpans runs a collector whose messages are decoded by decode.
 func collectSpans(t *testing.T, decode func(body []byte) []span) (endpoint string, received <-chan span) {
 	t.Helper()
 	all := make(chan span, 100)
@@ -69,7 +69,7 @@ func TestTheSpansOfARequestReachACollectorWithTheRightParents(t *testing.T) {
 		protocol string
 		decode   func([]byte) []span
 		sent     string                     // fields sent by the client
-		got      func(head response) string // id of the sender's span, as received by the container
+		got      func(head response) string // returns the id of the sender's span, as the container received it
 	}{
 		{"zipkin", decodeZipkin, "b3: " + trace + "-" + parent + "-1", func(head response) string {
 			return strings.Split(head.get("b3"), "-")[1]

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// claims are fields that only trusted peers may send.
+// claims are fields that are only accepted from trusted peers.
 var claims = []string{
 	"K-Proxy-Request: activator", "K-Original-Host: other.test", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-Proto: https",
 	"X-Forwarded-Host: a.test", "X-Forwarded-Port: 443", "Forwarded: for=203.0.113.9", "X-Other: kept",
@@ -14,8 +14,8 @@ var claims = []string{
 	"X-Request-Start: t=1", "X_Request_Start: t=1", "x-request_start: t=1",
 }
 
-// peerProbes are probes that anyone may send and probes of the platform, with the
-// status of the reply.
+// peerProbes are probes that anyone may send, and probes that only the platform may
+// send, with the status of the reply.
 var peerProbes = []struct {
 	fields []string
 	status int

@@ -7,8 +7,8 @@ import (
 
 const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
-// upgraded opens a tunnel. early is sent in the same write as the request head, glued
-// in the same write as the response head.
+// upgraded opens a tunnel. early follows the request head in the same write, glued
+// follows the response head in the same write.
 func upgraded(t *testing.T, k *container, g *gate, early, glued string) (*client, *peer) {
 	t.Helper()
 	c := dial(t, g)
@@ -132,7 +132,7 @@ func TestAnUpgradeToAProtocolThatWasNotOfferedGives502(t *testing.T) {
 		{"websocket", "Upgrade: WebSocket", 101},
 		{"chat/2, websocket", "Upgrade: chat/2", 101},
 	} {
-		if overHTTP2 && strings.ContainsAny(x.asked, ", /") { // :protocol is one token
+		if overHTTP2 && strings.ContainsAny(x.asked, ", /") { // :protocol of HTTP/2 is a single token
 			continue
 		}
 		c := dial(t, g)

@@ -23,7 +23,7 @@ func (g *gate) logs(what string) {
 	}
 }
 
-// freePorts picks ports in ascending order.
+// freePorts returns n free ports in ascending order.
 func freePorts(t *testing.T, n int) (ports []int) {
 	t.Helper()
 	for range n {
@@ -135,7 +135,7 @@ func TestAUserPortInUseIsAStartUpError(t *testing.T) {
 	}
 }
 
-func TestAUserPortTakenLaterCausesAWarning(t *testing.T) {
+func TestAUserPortTakenByAnotherProcessLaterCausesAWarning(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
 	g := startGateWithApplication(t, fmt.Sprintf("USER_PORT=%d", port), listensOn+"=/")

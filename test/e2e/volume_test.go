@@ -20,8 +20,8 @@ type upload struct {
 	done chan error
 }
 
-// startUpload sends size pattern bytes, in chunks of chunk bytes, or unframed if chunk
-// is 0. The caller sends the head before.
+// startUpload sends size pattern bytes after the head that the caller has sent, in
+// chunks of chunk bytes, or unframed if chunk is 0.
 func startUpload(c *client, size int64, chunk int) *upload {
 	u := &upload{done: make(chan error, 1)}
 	go func() { u.done <- u.run(c.net, size, chunk) }()
@@ -67,8 +67,8 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// gibibyte is the size of a large body. It is smaller, but still far above every memory
-// limit, if a program runs between the clients and the gate.
+// gibibyte is the size of a large body. If a program runs between the clients and the
+// gate, it is smaller, but still far above every memory limit.
 var gibibyte = func() int64 {
 	if runAgain {
 		return 1 << 28
@@ -98,7 +98,7 @@ func TestAnUploadOfOneGiBUsesBoundedMemory(t *testing.T) {
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 			c.response("POST").is(200, "ok")
 			most := int64(8 << 20)
-			if overHTTP2 { // plus the bytes that the windows admit while the container is slow: 5 to 10 MiB in total
+			if overHTTP2 { // the windows also admit 5 to 10 MiB while the container is slow
 				most = 16 << 20
 			}
 			growsLess(t, "a large upload", growth(), most)
@@ -139,7 +139,7 @@ func TestADownloadOfOneGiBUsesBoundedMemory(t *testing.T) {
 	}
 }
 
-// sendAfter sends the last bytes after a fill has ended.
+// sendAfter sends last when filled reports that the fill has ended.
 func sendAfter(filled <-chan error, p *peer, last string) error {
 	if err := <-filled; err != nil {
 		return err
@@ -159,7 +159,8 @@ func warmUp(k *container, c *client) {
 	c.response("GET").is(200, "ok")
 }
 
-// readHeadOnly reads a head byte by byte, so that the bytes after it stay recorded.
+// readHeadOnly reads a head byte by byte, so that the recorded bytes after it stay
+// unread.
 func readHeadOnly(p *peer) {
 	p.t.Helper()
 	var head []byte
@@ -208,8 +209,8 @@ func TestTenThousandIdleConnectionsUseLittleMemoryAndAreServed(t *testing.T) {
 		}
 	})
 	serveAll()
-	// docs/design.md includes it in the ceiling. The memory of the burst beyond that is
-	// released some seconds later.
+	// docs/design.md counts 512 bytes per idle connection in the memory ceiling. The
+	// other memory of the burst is released some seconds later.
 	const bytesEach = 512
 	perConn := (g.memory("VmRSS") - before) / count
 	for deadline := time.Now().Add(testTimeout); perConn > bytesEach && time.Now().Before(deadline) && !launch.RaceBuild; {

@@ -13,7 +13,7 @@ const (
 	events        = "data: 1\n\n: of the container\n\ndata: [DONE]\n\n"
 )
 
-// chunksOf returns a chunked body with body in two chunks.
+// chunksOf returns body as a chunked body of two chunks.
 func chunksOf(body string) string {
 	half := len(body) / 2
 	return fmt.Sprintf("%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", half, body[:half], len(body)-half, body[half:])
@@ -26,7 +26,8 @@ func completion(path string, fields ...string) string {
 	return request("POST", path, fields...) + body
 }
 
-// acceptCompletion accepts a completion, and fails if it asks for an encoding.
+// acceptCompletion accepts a completion, and fails if the request asks for a content
+// encoding.
 func (k *container) acceptCompletion(path string) *peer {
 	k.t.Helper()
 	p := k.accept()
@@ -40,7 +41,8 @@ func (k *container) acceptCompletion(path string) *peer {
 	return p
 }
 
-// promised waits for the head of an event stream that the gate begins.
+// promised waits for the head of an event stream that the gate begins before the
+// container responds (WAIT_KEEPALIVE). These tests call that a promise.
 func (c *client) promised() {
 	c.t.Helper()
 	a := parseHead(c.t, c.head())
@@ -56,7 +58,7 @@ func (c *client) promised() {
 	}
 }
 
-// continued fails unless comments and then body end the event stream.
+// continued fails unless the event stream continues with comments, and ends after body.
 func (c *client) continued(body string) {
 	c.t.Helper()
 	got, trailers := c.chunked()
@@ -65,8 +67,8 @@ func (c *client) continued(body string) {
 	}
 }
 
-// errorEvent fails unless comments and then an error event with this outcome end the event
-// stream.
+// errorEvent fails unless the event stream continues with comments, and ends after an
+// error event with this outcome.
 func (c *client) errorEvent(outcome, message string) {
 	c.t.Helper()
 	got, _ := c.chunked()
@@ -229,7 +231,7 @@ func TestAnIdempotentRequestIsRetriedAfterAPromise(t *testing.T) {
 	c.continued(events)
 }
 
-func TestAPromisedClientThatLeavesFreesItsPositionAndItsSlot(t *testing.T) {
+func TestAClientThatDisconnectsAfterAPromiseFreesItsPositionAndItsSlot(t *testing.T) {
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1", "WAIT_KEEPALIVE=100ms")
 	for how, leave := range map[string]func(*client){"close": (*client).close, "reset": (*client).abort} {
@@ -252,7 +254,7 @@ func TestAPromisedClientThatLeavesFreesItsPositionAndItsSlot(t *testing.T) {
 	}
 }
 
-func TestOnlyRequestsThatPreferEventStreamsArePromisedOne(t *testing.T) {
+func TestAnEventStreamIsPromisedOnlyToRequestsThatPreferOne(t *testing.T) {
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "WAIT_KEEPALIVE=100ms")
 	c, p := inFlight(t, k, g, "/0")
@@ -307,7 +309,8 @@ func TestAnHTTP10ClientIsPromisedAnEventStreamThatEndsWithTheConnection(t *testi
 	}
 }
 
-// The kernel holds the body, because the gate reads none of it while the request is queued.
+// The gate reads no body while the request is queued, so the rest of the prompt stays
+// in kernel buffers.
 func TestAQueuedClientWithALongPromptInKernelBuffersIsPromisedAnEventStream(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "WAIT_KEEPALIVE=100ms", "QUEUE_MAX_WAIT=2m")
@@ -359,7 +362,7 @@ func TestANavigationThatWaitsGetsAPageThatLoadsItselfAgain(t *testing.T) {
 	eventually(t, "none queued", func() bool { return queueDepth(figures(g, page)) == 0 })
 	finish(c, p)
 	k.unseen("a navigation that got the page")
-	browser.send(request("GET", "/2", navigation)) // the container has it: no page
+	browser.send(request("GET", "/2", navigation)) // the container has the request, so the gate sends no page
 	p = k.acceptFor("/2")
 	queuedBrowser := dial(t, g)
 	if a := queuedBrowser.get("/3", navigation); a.status != 503 {

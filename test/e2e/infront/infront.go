@@ -1,7 +1,7 @@
-// Package infront runs the gate behind a program that takes over its serving port, so
-// that the tests for the plain port also test the protocol between that program and the
-// gate. The real binary, or a link to it, is in the program's directory under the name
-// "under".
+// Package infront runs the gate behind a program that serves the gate's port and
+// forwards to the gate. Tests of the plain port thereby also test the protocol between
+// that program and the gate. The program's directory must contain the real binary, or a
+// link to it, under the name "under".
 package infront
 
 import (
@@ -26,12 +26,12 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// Gate holds the addresses of the gate.
+// Gate holds the addresses at which the gate listens.
 type Gate struct{ Plain, TLS string }
 
-// Main runs the gate with defaults for variables that the test has not set, and passes
-// each connection to carry. It exits with the gate's exit code. Commands of the gate
-// are executed directly.
+// Main starts the gate and calls carry for each client connection. defaults apply to
+// variables that the test has not set. Main exits with the gate's exit code, and
+// executes commands of the gate directly.
 func Main(name string, carry func(client *net.TCPConn, gate Gate), defaults ...string) {
 	code, err := run(carry, defaults)
 	if err != nil {
@@ -41,7 +41,7 @@ func Main(name string, carry func(client *net.TCPConn, gate Gate), defaults ...s
 	os.Exit(code)
 }
 
-// lastWords bounds the time to deliver the last bytes of an ended gate.
+// lastWords bounds the time in which the last bytes of an ended gate are delivered.
 const lastWords = 2 * time.Second
 
 func run(carry func(*net.TCPConn, Gate), defaults []string) (int, error) {
@@ -62,7 +62,7 @@ func run(carry func(*net.TCPConn, Gate), defaults []string) (int, error) {
 		return 0, err
 	}
 	var serving, secure string
-	env := append([]string(nil), defaults...) // the last value of a repeated variable counts
+	env := append([]string(nil), defaults...) // of a repeated variable, the last value counts
 	for _, e := range os.Environ() {
 		if v, ok := strings.CutPrefix(e, "QUEUE_SERVING_PORT="); ok {
 			serving = v
@@ -88,12 +88,12 @@ func run(carry func(*net.TCPConn, Gate), defaults []string) (int, error) {
 	}
 	exited := make(chan struct{})
 	go func() {
-		_ = gate.Wait() // the exit code is read from the state
+		_ = gate.Wait() // the exit code is in the process state
 		close(exited)
 	}()
 	go passSignals(gate.Process)
 	at := Gate{Plain: fmt.Sprintf("127.0.0.1:%d", plain), TLS: "127.0.0.1:" + secure}
-	awaitPort(at.Plain, exited) // it opens last
+	awaitPort(at.Plain, exited) // the gate opens the plain port last
 	ln, err := net.Listen("tcp", ":"+serving)
 	if err != nil {
 		return 0, errors.Join(err, gate.Process.Kill())
@@ -134,7 +134,7 @@ func passSignals(p *os.Process) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	for s := range signals {
-		_ = p.Signal(s) // it may have ended
+		_ = p.Signal(s) // the gate may have ended
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// gateConn is a connection to the gate, with one stream at a time.
+// gateConn is an HTTP/2 connection to the gate with at most one open stream.
 type gateConn struct {
 	net    net.Conn
 	idle   func() // called when the connection has ended and no stream is open
@@ -22,7 +22,7 @@ type gateConn struct {
 	block  bytes.Buffer
 	enc    *hpack.Encoder
 
-	mu      sync.Mutex // also of the writes
+	mu      sync.Mutex // also serializes the writes
 	changed *sync.Cond
 	window  int64
 	initial int64
@@ -30,7 +30,7 @@ type gateConn struct {
 	goAway  bool
 	dead    bool
 	current *stream
-	credit  int // consumed by the client and not yet returned to the gate
+	credit  int // bytes that the client has consumed, but that are not yet returned to the gate as credit
 }
 
 // ownWindow is the initial window of RFC 9113, which the SETTINGS of overh2
@@ -51,7 +51,7 @@ type stream struct {
 	c        *gateConn
 	id       uint32
 	window   int64
-	credit   int // as for gateConn
+	credit   int // as gateConn.credit, for the stream
 	events   []event
 	over     bool // END_STREAM or RST_STREAM was received, or the connection has ended
 	finished bool // END_STREAM or RST_STREAM has been sent
@@ -128,7 +128,7 @@ func (c *gateConn) headers(st *stream, fields [][2]string, end bool) {
 	c.changed.Broadcast()
 }
 
-// data sends p as the windows allow. After the end of the stream p is discarded.
+// data sends p as fast as the windows allow. It discards p if the stream has ended.
 func (st *stream) data(p []byte, end bool) {
 	c := st.c
 	c.mu.Lock()
@@ -183,10 +183,10 @@ func (st *stream) cancel() {
 	})
 }
 
-// push adds an event. The caller holds the lock.
+// push adds an event. The caller holds c.mu.
 func (st *stream) push(e event) {
 	if st.over {
-		if e.lost { // of the other direction
+		if e.lost { // the other direction also ends
 			st.finished = true
 			st.c.changed.Broadcast()
 		}
@@ -216,9 +216,9 @@ func (st *stream) next(pause func()) event {
 	return e
 }
 
-// consumed returns credit for n bytes of payload to both windows, in updates of at
-// least half a window, as clients do, because an update per frame makes the gate send
-// ever smaller frames.
+// consumed returns credit for n bytes of payload to both windows. It sends an update
+// only for half a window or more, as clients do, because after many small updates the
+// gate would send ever smaller frames.
 func (st *stream) consumed(n int) {
 	st.c.do(func() {
 		st.c.credit += n
@@ -295,15 +295,16 @@ func (c *gateConn) read() {
 	})
 }
 
-// ended calls idle if the connection has ended without GOAWAY; after GOAWAY a client
-// would open a new connection. The caller holds the lock.
+// ended calls idle if the connection has ended without GOAWAY and no request is in
+// progress. After GOAWAY the next request opens a new connection. The caller holds
+// c.mu.
 func (c *gateConn) ended() {
 	if c.dead && !c.goAway && (c.current == nil || c.current.answered) {
 		c.idle()
 	}
 }
 
-// take handles a frame. The caller holds the lock.
+// take handles a frame. The caller holds c.mu.
 func (c *gateConn) take(f http2.Frame) {
 	st := c.current
 	mine := st != nil && f.Header().StreamID == st.id

@@ -46,16 +46,16 @@ func main() {
 	}, "UPSTREAM_PROTOCOL=http1")
 }
 
-// session is a connection of a client with its consecutive requests.
+// session is a client's connection, which carries one request at a time.
 type session struct {
 	client *net.TCPConn
 	dial   func() (net.Conn, error)
 	gate   *gateConn
-	in     []byte // read but not consumed
+	in     []byte // bytes read from the client and not consumed
 	peeked int    // octets of in that were only peeked and are still in the kernel
 
 	mu    sync.Mutex
-	ended bool // a response announced the close
+	ended bool // a response announced that the connection closes
 }
 
 func (s *session) run() {
@@ -94,7 +94,7 @@ func (s *session) run() {
 			return
 		}
 		s.gate.flush()
-		// The next bytes are the next request, or the client's FIN.
+		// Wait for the next request or the client's FIN.
 		for len(s.in) == 0 {
 			if err := s.more(); err != nil {
 				s.left(err, st)
@@ -102,7 +102,7 @@ func (s *session) run() {
 				return
 			}
 			if s.over() {
-				s.in = nil // the rest is never read
+				s.in = nil // the bytes are never processed
 			}
 		}
 		<-done
@@ -127,8 +127,8 @@ func (s *session) end() {
 	s.ended = true
 }
 
-// idle ends the client's connection after the gate has ended its connection and no
-// request is in progress.
+// idle half-closes the client's connection when the gate has closed its own between two
+// requests.
 func (s *session) idle() { _ = s.client.CloseWrite() }
 
 // left handles the end of the client's connection.
@@ -142,9 +142,9 @@ func (s *session) left(err error, st *stream) {
 	}
 }
 
-// more waits until the client has sent more. The bytes stay in the kernel's buffer
-// until they have been sent to the gate, so that a socket that looks drained means that
-// the gate has them.
+// more waits until the client has sent more bytes. It leaves them in the kernel's
+// buffer until they have been sent to the gate, so that an empty buffer means that the
+// gate has all bytes.
 func (s *session) more() error {
 	if s.gate != nil {
 		s.gate.flush()

@@ -141,8 +141,8 @@ func (s *session) chunks(st *stream) error {
 }
 
 // tunnel forwards the client's bytes, and its FIN as END_STREAM, until the other
-// direction has ended too. If the tunnel is declined, the client's bytes are its next
-// request.
+// direction has ended too. If the tunnel is declined, further bytes of the client are
+// its next request.
 func (s *session) tunnel(st *stream) error {
 	for {
 		st.data(s.in, false)

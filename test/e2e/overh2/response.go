@@ -28,11 +28,11 @@ func (a *responder) run() {
 			a.endConnection()
 			return
 		case e.lost:
-			_ = a.out.Flush() // deliver the received part
+			_ = a.out.Flush() // deliver the bytes received so far
 			_ = a.s.client.SetLinger(0)
 			_ = a.s.client.Close()
 			return
-		case e.fields != nil && headed: // trailers
+		case e.fields != nil && headed: // the fields are trailers
 			fmt.Fprintf(a.out, "0\r\n%s\r\n", lines(e.fields))
 			a.finish()
 			return
@@ -71,7 +71,7 @@ func (a *responder) head(e event) bool {
 		_, _ = a.out.WriteString("\r\n")
 		return false
 	}
-	if a.r.tunnel != "" { // before the client gets the response: its next bytes are the next request
+	if a.r.tunnel != "" { // switch before the client gets the response, because the client's next bytes belong to the tunnel or to the next request
 		a.st.c.do(func() { a.st.refused = true })
 	}
 	length := false

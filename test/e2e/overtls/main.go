@@ -1,8 +1,8 @@
 // Command overtls runs the gate so that all its traffic is over TLS while its clients
 // speak plain text: it listens on the serving port and forwards each connection to the
-// gate's TLS port. With QUEUEGATE_BINARY set to it, the tests of the directory above
-// check the TLS port by the rules of the plain one. A FIN of the client becomes a
-// close_notify without a FIN, a reset stays a reset, and vice versa.
+// gate's TLS port. If QUEUEGATE_BINARY names it, the tests of package e2e check the TLS
+// port by the rules of the plain one. It converts a client's FIN to a close_notify
+// without a FIN, keeps a reset a reset, and does the same in the other direction.
 package main
 
 import (
@@ -50,7 +50,8 @@ func carry(client *net.TCPConn, target string) {
 	<-up
 }
 
-// reader and writer keep io.Copy from splicing, which would hide resets.
+// reader and writer hide the methods with which io.Copy would splice, because splice
+// hides resets.
 type (
 	reader struct{ io.Reader }
 	writer struct{ io.Writer }

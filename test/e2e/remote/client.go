@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Timeout bounds every wait for the container. It is only a fail-safe.
+// Timeout bounds every wait for the container. It only ends tests that would hang.
 const Timeout = 2 * time.Minute
 
 // ErrSilent reports that nothing arrived within [Timeout].
@@ -42,7 +42,7 @@ func (c *Client) Listen() error { return c.call("Listen", None{}, new(None)) }
 // Unlisten stops accepting; open connections stay.
 func (c *Client) Unlisten() error { return c.call("Unlisten", None{}, new(None)) }
 
-// RespondAll makes every later connection respond to each head with these bytes.
+// RespondAll makes every later connection respond to each head with response.
 func (c *Client) RespondAll(response []byte) error { return c.call("RespondAll", response, new(None)) }
 
 // Counts describes all connections since the start.

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// recordLimit bounds the recorded bytes that the test has not read yet. At the limit
-// the connection is no longer read.
+// recordLimit bounds the recorded bytes that the test has not read yet. A connection at
+// the limit is not read.
 const recordLimit = 4 << 20
 
 // conn is one accepted connection. Fields below net are guarded by the
@@ -21,7 +21,7 @@ type conn struct {
 	server   *Server
 	id       int
 	net      *net.TCPConn
-	response []byte // sent for each head that arrives, if set
+	response []byte // response to each head; nil = the test responds
 
 	recorded bytes.Buffer
 	state    State
@@ -137,7 +137,7 @@ func (c *conn) drain(a DrainArgs) error {
 	return nil
 }
 
-// recording reads the recorded bytes of a connection while it continues to record.
+// recording reads the recorded bytes while its connection continues to record.
 type recording conn
 
 func (r *recording) Read(p []byte) (int, error) {

@@ -63,14 +63,14 @@ type DrainArgs struct {
 // State holds the byte counts of a connection.
 type State struct {
 	Received, Sent int64
-	Unread         int // received, but not yet returned by Read
+	Unread         int // bytes received that Read has not returned yet
 	Ended          string
 	EndedAt        int64
 }
 
 // Counts describes all connections since the start.
 type Counts struct {
-	Accepted  int // by the listener, silent ones included
-	Waiting   int // have sent bytes, but were not yet returned by Accept
-	Responded int // heads answered by RespondAll
+	Accepted  int // connections that the listener has accepted, including those that sent nothing
+	Waiting   int // connections that have sent bytes and were not yet returned by Accept
+	Responded int // heads that RespondAll answered
 }
