@@ -22,18 +22,18 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// Attackers share the gate's machine, so this limits the bursts of all of them
-// together.
+// Limits on all attackers together, because they use the processors of the gate's
+// machine.
 const (
 	burstsPerSecond  = 200
 	strikesPerBurst  = 400
-	pauseBeforeAgain = 50 * time.Millisecond // before an attacker reconnects after the gate closed its connection
+	pauseBeforeAgain = 50 * time.Millisecond // time until an attacker reconnects after the gate has closed its connection
 )
 
-// Environment variables with which this binary runs as the attackers.
+// Environment variables that make this binary run as the attackers.
 const (
-	attackersMode  = "TORTURE_ATTACKERS" // name of the flood, number of connections and address, separated by spaces
-	attackersYield = "TORTURE_YIELDS"    // the scheduling policy of the process, once it is set
+	attackersMode  = "TORTURE_ATTACKERS" // address, number of connections and name of the flood, separated by spaces
+	attackersYield = "TORTURE_YIELDS"    // scheduling policy of the process; set once the policy is in force
 )
 
 // attackers run in a separate process with the lowest priority, because real attackers
@@ -57,10 +57,10 @@ func startAttackers(t *testing.T, f *flood, connections int, addr string) *attac
 	return &attackers{p, stdin}
 }
 
-// haveLost reports whether the gate has closed a connection of the attackers.
+// haveLost reports whether the gate has closed any connection of the attackers.
 func (a *attackers) haveLost() bool { return strings.Contains(a.Stdout.String(), "ended ") }
 
-// stop ends the process, and adds its results to the row.
+// stop ends the process and adds its results to row.
 func (a *attackers) stop(t *testing.T, row *floodRow) {
 	t.Helper()
 	_ = a.stdin.Close()
@@ -102,7 +102,7 @@ func beAttackers(mode string) error {
 }
 
 // yieldAndStartAgain gives the process the lowest priority and executes it again,
-// because existing threads would keep their priority.
+// because the runtime's existing threads keep their old priority.
 func yieldAndStartAgain() error {
 	runtime.LockOSThread()
 	how := "SCHED_IDLE"
@@ -149,7 +149,7 @@ func (f *flood) attackAll(addr string, connections int) {
 	say("bursts", bursts)
 }
 
-// sell issues tickets for bursts, and returns how many were taken.
+// sell issues tickets that each permit one burst, and returns how many were used.
 func sell(ctx context.Context, tickets chan<- struct{}) (sold int) {
 	tick := time.NewTicker(time.Second / burstsPerSecond)
 	defer tick.Stop()
@@ -167,8 +167,8 @@ func sell(ctx context.Context, tickets chan<- struct{}) (sold int) {
 	}
 }
 
-// attack opens a connection and attacks until it ends. It returns how the gate ended
-// it.
+// attack opens a connection and attacks until the connection ends. It returns how the
+// gate ended it.
 func (f *flood) attack(ctx context.Context, addr string, tickets <-chan struct{}) string {
 	c, err := net.DialTimeout("tcp", addr, testTimeout)
 	if err != nil {

@@ -20,16 +20,16 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// budget is an attack on one resource of a gate that an honest client also
-// uses.
+// budget is an attack on one of the gate's resources. An honest client needs the same
+// resource.
 type budget struct {
 	name     string
 	settings []string
-	memory   int64 // limit of the gate's control group; 0 = none
+	memory   int64 // memory limit of the gate's control group; 0 = none
 	ceiling  int64 // MiB, from the formula of docs/design.md; 0 = not checked
 	tls      bool
-	time     time.Duration // full length
-	// attack runs until the context ends, and returns the number of attacks.
+	time     time.Duration // duration at full scale
+	// attack runs until ctx is done, and returns the number of attacks.
 	attack func(ctx context.Context, g *gate) int
 }
 
@@ -60,10 +60,11 @@ func ceiling(headMemory int64, underWay int) int64 {
 	return 16*mebibyte + 2*(2*headMemory+8*mebibyte) + int64(underWay)*24<<10
 }
 
-// memoryBack is how long memory may take to return to its former level. slower is the
-// factor by which the honest client's p99 may exceed its p99 before the attack, or the
-// p99 of a client that sends requests directly to the container meanwhile, whichever is
-// larger. The direct client suffers only from the attackers' share of the processors.
+// memoryBack is the maximum time until memory use returns to its level before the
+// attack. slower is the maximum factor between the honest client's p99 during the
+// attack and the larger of two references: its p99 before the attack, and the p99 of a
+// client that bypasses the gate during the attack (the attackers slow that client only
+// by their use of the processors).
 const (
 	memoryBack = 10 * time.Second
 	slower     = 5
@@ -132,7 +133,7 @@ func (b budget) run(t *testing.T) {
 	}
 	row.honest, row.failed = len(before.took)+len(during.took), before.failed+during.failed
 	row.before, row.during, row.direct = quantilesOf(before.took), quantilesOf(during.took), quantilesOf(direct.took)
-	if scale == 1 { // with fewer requests a 99th percentile is meaningless
+	if scale == 1 { // a shorter run has too few requests for a 99th percentile
 		if most := slower * max(row.before.p99, row.direct.p99); row.during.p99 > most {
 			t.Errorf("the honest client's p99 is %v, was %v; %v without the gate", row.during.p99, row.before.p99, row.direct.p99)
 		}
@@ -178,12 +179,12 @@ func (h *honest) run(d time.Duration) {
 	}
 }
 
-// silence is how long a connection may send nothing before a gate that is out of
-// descriptors may close it as idle (docs/descriptors.md).
+// silence is the time after which a gate without free descriptors may close a
+// connection that sends nothing (docs/descriptors.md).
 const silence = 10 * time.Millisecond
 
-// once sends a request. It retries, as clients do, if this machine took longer than
-// silence to send the request and the gate closed the connection.
+// once sends a request. It retries, as clients do, if the machine took longer than
+// silence to send the request, so that the gate may have closed the connection.
 func (h *honest) once() (err error) {
 	for range 20 {
 		c := &timedConn{began: time.Now()}
@@ -214,7 +215,7 @@ func (h *honest) exchange(c *timedConn) (all []byte, err error) {
 	return io.ReadAll(conn)
 }
 
-// timedConn measures the longest time without a write.
+// timedConn measures the time from began until its first write.
 type timedConn struct {
 	net.Conn
 	began  time.Time
@@ -229,13 +230,13 @@ func (c *timedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// comeBack is the time after which an attacker reconnects. Without this pause
-// the attackers would use most of the processors, which they share with the
-// gate and the honest client.
+// comeBack is the time until an attacker reconnects. Without this pause, attackers
+// would use most of the processors, which the gate and the honest client also need.
 const comeBack = 10 * time.Second
 
-// holders keeps n connections busy with hold. A connection that the gate ends is
-// replaced after back, and the first connections start within back.
+// holders keeps n connections open, each used by hold. It replaces a connection that
+// the gate ends after the time back. It spreads the first connections
+// evenly over the time back.
 func holders(n int, back time.Duration, hold func(context.Context, *net.TCPConn)) func(context.Context, *gate) int {
 	return func(ctx context.Context, g *gate) int {
 		var struck atomic.Int64
@@ -307,8 +308,9 @@ func readSlowly(ctx context.Context, conn *net.TCPConn, lines string) {
 	}
 }
 
-// silentTLS opens connections to the TLS port that never begin a handshake: atOnce
-// immediately and perSecond each second. They stay open until the gate closes them.
+// silentTLS opens connections to the TLS port and never begins a handshake: first
+// atOnce connections, then perSecond each second. They stay open until the gate closes
+// them.
 func silentTLS(atOnce, perSecond int) func(context.Context, *gate) int {
 	return func(ctx context.Context, g *gate) int {
 		var conns []net.Conn

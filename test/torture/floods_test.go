@@ -18,19 +18,19 @@ import (
 )
 
 // flood is an attack over HTTP/2 that costs its client next to nothing. Each connection
-// sends begin once, then bursts of strikes until the gate ends it. Without strikes the
-// connection stays open.
+// sends the frames of begin once, and then bursts of strikes until the gate ends it.
+// Without strike the connection stays idle.
 type flood struct {
 	name      string
-	kind      string // label of queuegate_http2_faults_total; empty = violates no limit
-	container string // "http1" unless set
+	kind      string // label of queuegate_http2_faults_total; "" = the attack violates no limit
+	container string // protocol of the container; "" = http1
 	deaf      bool   // the attacker reads nothing
 	begin     func() []byte
 	strike    func(n uint32) []byte
-	burst     int // strikes; 0 = 400
+	burst     int // strikes per burst; 0 = 400
 
-	// costly marks an attack that once exceeded its memory limit. Short runs also use
-	// many connections, and wait until all streams are open.
+	// costly marks an attack that once exceeded its memory limit. Its short runs also
+	// use many connections, and wait until all streams are open.
 	costly bool
 }
 
@@ -45,13 +45,13 @@ func http2Frame(t nethttp2.FrameType, flags nethttp2.Flags, id uint32, payload s
 
 func number(n uint32) string { return string(binary.BigEndian.AppendUint32(nil, n)) }
 
-// Heads of static fields and literals: GET and POST of / at host h.
+// Encoded heads of GET and POST for / at host h.
 const (
 	getHead  = "\x82\x86\x84\x01\x01h"
 	postHead = "\x83\x86\x84\x01\x01h"
 )
 
-// literal encodes a field as a literal that enters no table.
+// literal encodes a field that is not added to the dynamic table.
 func literal(name, value string) string {
 	return "\x00" + string(rune(len(name))) + name + string(rune(len(value))) + value
 }
@@ -64,7 +64,7 @@ func opened(id uint32, head string, end bool) []byte {
 	return http2Frame(nethttp2.FrameHeaders, flags, id, head)
 }
 
-// windows requests 250 responses of 1 MB, with an initial window of n octets.
+// windows requests 250 responses of 1 MB with an initial stream window of n octets.
 func windows(n uint32) func() []byte {
 	return func() []byte {
 		return join(
@@ -74,13 +74,13 @@ func windows(n uint32) func() []byte {
 	}
 }
 
-// asked encodes a request with fields that script the container's response.
+// asked encodes a request whose fields tell the container how to respond.
 func asked(id uint32, do string, size int) []byte {
 	return opened(id, getHead+literal(strings.ToLower(script.ID), "0")+literal(strings.ToLower(script.Do), do)+
 		literal(strings.ToLower(script.Size), strconv.Itoa(size)), true)
 }
 
-// streams concatenates the frames of all streams of a connection.
+// streams concatenates the frames of 250 streams.
 func streams(one func(id uint32) []byte) func() []byte {
 	return func() (b []byte) {
 		for i := range uint32(250) {
@@ -90,12 +90,12 @@ func streams(one func(id uint32) []byte) func() []byte {
 	}
 }
 
-// strikesAt gives each strike a new stream, after the streams of begin.
+// strikesAt sends each strike on a new stream, with an identifier above those of begin.
 func strikesAt(strike func(id uint32) []byte) func(uint32) []byte {
 	return func(n uint32) []byte { return strike(2*n + 601) }
 }
 
-// same repeats the same frame as every strike.
+// same returns a strike that always is the same frame.
 func same(t nethttp2.FrameType, flags nethttp2.Flags, id uint32, payload string) func(uint32) []byte {
 	frame := http2Frame(t, flags, id, payload)
 	return func(uint32) []byte { return frame }
@@ -205,7 +205,8 @@ func (f *flood) run(t *testing.T, connections int) {
 			direct.run(100 * time.Millisecond)
 		}
 	})
-	// d is the minimum: a busy machine may take longer to reach a limit.
+	// d is the minimum duration: on a busy machine the attack may take longer to reach a
+	// limit.
 	d := time.Duration(longer * float64(scaledTime(1500*time.Millisecond, 100*time.Millisecond)))
 	begun := func() bool {
 		switch {
@@ -237,7 +238,7 @@ func (f *flood) run(t *testing.T, connections int) {
 		t.Errorf("the innocent client: %s", why)
 	}
 	most := float64(maxGrowth)
-	if scale < 1 { // a short run shares the machine with other tests
+	if scale < 1 { // in a short run, other tests use the machine at the same time
 		most *= 1.25
 	}
 	if row.growth > most && !launch.RaceBuild {
@@ -247,7 +248,7 @@ func (f *flood) run(t *testing.T, connections int) {
 		t.Errorf("the gate reported: %s", bad)
 	}
 	if f.kind != "" {
-		// If each frame needs a reply, the limit on unread replies may be reached
+		// If each frame needs a reply, the attack may reach the limit on unread replies
 		// first.
 		if err != nil || figures[`queuegate_http2_faults_total{kind="`+f.kind+`"}`]+figures[`queuegate_http2_faults_total{kind="unread"}`] == 0 {
 			t.Errorf("no fault %q is counted, %v", f.kind, err)
@@ -256,9 +257,9 @@ func (f *flood) run(t *testing.T, connections int) {
 			t.Error("the gate ended no connection of the attackers")
 		}
 	}
-	// The attackers and the container use processors that the innocent client needs
-	// too. The direct client suffers only from that, so it is the reference. Values
-	// below the timers' noise and short runs are not compared.
+	// The attackers and the container use processors that the innocent client needs too.
+	// That slows the direct client as well, so its p99 is a reference. Short runs, and
+	// values below the resolution of the timers, are not compared.
 	if floor := 5 * time.Millisecond; scale == 1 && row.during.p99 > 2*max(row.before.p99, row.direct.p99, floor) {
 		t.Errorf("the innocent client's p99 was %v before, %v during; %v without the gate", row.before.p99, row.during.p99, row.direct.p99)
 	}

@@ -32,7 +32,8 @@ func (c *http1) close() {
 	}
 }
 
-// do sends a request and reads the response, unless the request is to be cut.
+// do sends a request and reads the response. If the request is to be cut, it ends the
+// connection early instead.
 func (c *http1) do(q *request) (verdict, string) {
 	if q.fresh {
 		c.close()
@@ -62,7 +63,7 @@ func (c *http1) do(q *request) (verdict, string) {
 		c.close()
 	}
 	if err := <-written; err != nil {
-		c.close() // the response counts nevertheless
+		c.close() // the response counts even if the request could not be sent completely
 	}
 	return v, why
 }
@@ -92,10 +93,10 @@ func (q *request) wire(last bool) []byte {
 	return b.Bytes()
 }
 
-// cutAt ends the connection at a random byte of the request or response, by FIN or
-// reset.
+// cutAt ends the connection, by FIN or reset, after a random number of bytes of the
+// request or the response.
 func (c *http1) cutAt(q *request, out []byte) {
-	at := c.rng.IntN(len(out) + int(q.size)) // the response head makes the response longer than size
+	at := c.rng.IntN(len(out) + int(q.size)) // the response is longer than size, because it also has a head
 	_, err := c.conn.Write(out[:min(at, len(out))])
 	if at > len(out) && err == nil {
 		_, _ = io.CopyN(io.Discard, c.conn, int64(at-len(out)))
@@ -106,7 +107,7 @@ func (c *http1) cutAt(q *request, out []byte) {
 	c.close()
 }
 
-// answer reads one response; keep reports whether the connection can be reused.
+// answer reads one response. keep reports whether the connection can be reused.
 func (c *http1) answer(q *request) (v verdict, why string, keep bool) {
 	var a *http.Response
 	for a == nil || a.StatusCode < 200 {
@@ -144,7 +145,7 @@ func (q *request) judge(a *http.Response, rng *rand.Rand) (verdict, string) {
 	return served, ""
 }
 
-// ended returns the verdict for an error while reading a response.
+// ended returns the verdict for an error that ended the reading of a response.
 func ended(err error) (verdict, string) {
 	switch {
 	case errors.Is(err, script.ErrWrong):

@@ -22,7 +22,7 @@ type http2 struct {
 	transport *http.Transport
 
 	mu    sync.Mutex
-	conns []*net.TCPConn // opened since the last abort
+	conns []*net.TCPConn // connections opened since the last abort
 }
 
 func newHTTP2(addr string) *http2 {

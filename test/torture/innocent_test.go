@@ -18,7 +18,7 @@ type innocent struct {
 	client http.Client
 
 	mu     sync.Mutex
-	took   []time.Duration // measured from the scheduled start of the request
+	took   []time.Duration // latencies, measured from the scheduled start of each request
 	failed int
 	why    []string
 }

@@ -21,8 +21,8 @@ const (
 	cut              // the connection or stream visibly ended before the response was complete
 	aborted          // the client aborted it
 	notSent          // no connection
-	lost             // neither a response nor an end
-	wrong            // the response to another request, or undetected truncation
+	lost             // until the timeout the client received neither a response nor an end of the connection
+	wrong            // a response to another request, or a truncated response that looks complete
 	verdicts
 )
 
@@ -34,16 +34,16 @@ type request struct {
 	chunked   bool
 	do        string // behaviour of the container
 	wait      int    // delay of the response in milliseconds
-	size      int64  // bytes of the response
+	size      int64  // sent on a new connection
 	fresh     bool   // on a new connection
 	cut       bool   // the client aborts it
 	pause     bool   // the client stops reading in the middle
-	version   int    // HTTP version
+	version   int    // the client aborts the request
 	mustServe bool   // no fault occurs that would justify another result than 200
 }
 
-// mayBeSeen returns how often the request may reach the container: an idempotent one is
-// retried once if a reused connection had closed.
+// mayBeSeen returns how often the request may reach the container. The gate may retry
+// an idempotent request once, after a reused connection was closed.
 func (q *request) mayBeSeen() int {
 	if q.method == "POST" {
 		return 1
@@ -71,9 +71,9 @@ type ledger struct {
 	replies map[string]int // local replies by outcome
 	notes   []string       // descriptions of the first failures
 
-	draining bool // requests that the container has received must get a response
+	draining bool // the gate drains: it must complete each request that the container has received
 
-	write *os.File // the container writes request numbers to this pipe
+	write *os.File // pipe to which the container writes request numbers
 	read  chan struct{}
 }
 
@@ -108,7 +108,7 @@ func newLedger(t *testing.T) *ledger {
 	return l
 }
 
-// add enters a request and numbers it.
+// add adds a request to the ledger and numbers it.
 func (l *ledger) add(q *request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,8 +137,8 @@ func (l *ledger) note(format string, args ...any) {
 	}
 }
 
-// row sums up the ledger. All containers must have ended, so that their records are
-// complete.
+// row sums up the ledger. All containers must have ended, because the ledger may be
+// incomplete before.
 func (l *ledger) row() (r row) {
 	_ = l.write.Close()
 	<-l.read

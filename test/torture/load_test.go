@@ -14,7 +14,7 @@ import (
 // concurrencyLimit is below the number of clients, so that requests queue.
 const concurrencyLimit = 8
 
-// protocols of the container. Clients always speak both versions.
+// protocols of the container. Clients always use both HTTP/1.1 and HTTP/2.
 var protocols = []string{"http1", "h2c"}
 
 // experiment is a gate under load with its ledger.
@@ -26,7 +26,7 @@ type experiment struct {
 	gate      *gate
 	rng       *rand.Rand // random choices of the experiment
 
-	mix     func(*rand.Rand, *request) // adapts a request to the experiment
+	mix     func(*rand.Rand, *request) // mix changes a random request for the experiment
 	stopped atomic.Bool
 	workers sync.WaitGroup
 	ended   atomic.Int64 // number of ended requests
@@ -66,7 +66,7 @@ func (x *experiment) warmUp() {
 	x.baseSockets, x.baseRSS = x.gate.sockets(), x.gate.rss()
 }
 
-// request returns a random request. Over HTTP/1 it may need a new connection.
+// request returns a random request. An HTTP/1 request may be marked as fresh.
 func (x *experiment) request(rng *rand.Rand, version int) *request {
 	q := &request{version: version, method: "GET", do: script.Echo, fresh: version == 1 && rng.IntN(4) == 0}
 	switch n := rng.IntN(10); {
@@ -108,8 +108,8 @@ func size(rng *rand.Rand) int64 {
 	return rng.Int64N(1000)
 }
 
-// load starts clients, two HTTP/1 clients for each h2c client, that send until stop or
-// until the gate no longer accepts connections.
+// load starts two HTTP/1 clients for each h2c client. They send requests until stop is
+// called or the gate no longer accepts connections.
 func (x *experiment) load() {
 	for n := range 12 {
 		x.workers.Go(func() { x.workHTTP1(random(x.name, n)) })
@@ -182,7 +182,7 @@ func (x *experiment) finish(events int) {
 	x.peak = max(x.peak, x.gate.rss())
 	gauges := map[string]float64{}
 	clean := eventually(func() bool { return x.quiet(gauges) })
-	x.container.Kill() // ends its connections
+	x.container.Kill() // the connections of the container end too
 	clean = clean && eventually(func() bool { return x.quiet(gauges) && gauges["upstream connections"] == 0 })
 	sockets := 0
 	clean = clean && eventually(func() bool { sockets = x.gate.sockets(); return sockets <= x.baseSockets })
@@ -203,8 +203,8 @@ func (x *experiment) finish(events int) {
 	r.enter(x.t)
 }
 
-// rssSlack is the RSS in MiB that an idle gate may use beyond its RSS before the load:
-// grown heaps and stacks that the runtime has not returned yet.
+// rssSlack is the RSS in MiB by which an idle gate may exceed its RSS before the load,
+// because the runtime has not returned grown heaps and stacks yet.
 const rssSlack = 32
 
 func (x *experiment) checkLog() {
@@ -214,7 +214,7 @@ func (x *experiment) checkLog() {
 	}
 }
 
-// quiet reports whether the gate is idle, and fills in its gauges.
+// quiet reports whether the gate is idle. It stores the gate's gauges in gauges.
 func (x *experiment) quiet(gauges map[string]float64) bool {
 	f, err := x.gate.figures()
 	if err != nil {

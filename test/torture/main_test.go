@@ -17,10 +17,10 @@ var (
 
 	seed = rand.Uint64()
 
-	// scale is 1 for the full counts, and less for shorter runs.
+	// scale multiplies the counts: 1 for a full run, less for a shorter one.
 	scale = 20.0 / 300
 
-	// longer multiplies the duration of floods, which is 1.5 s.
+	// longer multiplies the duration of floods, 1.5 s.
 	longer = 1.0
 )
 

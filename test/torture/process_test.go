@@ -17,8 +17,8 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// testTimeout limits every wait, far above the gate's request timeout. A
-// request that has neither a response nor an end by then counts as lost.
+// testTimeout limits every wait, and is far above the gate's request timeout. A request
+// counts as lost if it has neither a response nor an end of its connection by then.
 const testTimeout = 45 * time.Second
 
 const requestTimeoutSeconds = 20
@@ -76,7 +76,7 @@ func (g *gate) figures() (map[string]float64, error) {
 // sockets counts the open sockets of the gate.
 func (g *gate) sockets() int {
 	dir := fmt.Sprintf("/proc/%d/fd", g.Cmd.Process.Pid)
-	entries, _ := os.ReadDir(dir) // a process that has exited has none
+	entries, _ := os.ReadDir(dir) // empty if the process has exited
 	n := 0
 	for _, e := range entries {
 		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(to, "socket:") {
@@ -102,7 +102,7 @@ func (g *gate) rss() float64 {
 type container struct {
 	t     *testing.T
 	port  int
-	speak string // http1 or h2c
+	speak string // protocol: http1 or h2c
 	seen  *os.File
 	*child
 }

@@ -25,25 +25,25 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// Load of the experiment: half of the clients open a connection for each request, the
-// others keep theirs as long as the server allows it.
+// Load of the experiment. Half of the clients open a connection for each request; the
+// others keep their connection until the server closes it.
 const (
-	restartRate    = 2000 // requests per second of all clients
+	restartRate    = 2000 // requests per second of all clients together
 	restartClients = 100
 	shortRestarts  = 20
 	restartPause   = 50 * time.Millisecond
 )
 
-// restartable is a server that replaces its process without closing its port.
+// restartable is a server that can replace its process while its port stays open.
 type restartable interface {
 	port() int
 	restart(t *testing.T)
 	end(t *testing.T)
 }
 
-// TestRestartsLoseNoRequest replaces the gate by `queue upgrade`, RESTARTS times. With
-// RESTARTS set, HAProxy and nginx, where they are installed, are replaced in their own ways
-// under the same load; only the gate must not lose a request.
+// TestRestartsLoseNoRequest replaces the gate RESTARTS times by `queue upgrade`. If
+// RESTARTS is set, it also replaces HAProxy and nginx, if installed, by their own
+// commands under the same load; only the gate must not lose a request.
 func TestRestartsLoseNoRequest(t *testing.T) {
 	restarts, compare := shortRestarts, false
 	if text := os.Getenv("RESTARTS"); text != "" {
@@ -103,7 +103,7 @@ func underLoad(t *testing.T, s restartable, restarts int) (total restartCounts) 
 type restartCounts struct {
 	sent, answered, fresh       int
 	refused, reset, lost, wrong int
-	idleClosed                  int // connections that the server closed between two requests, which is no loss
+	idleClosed                  int // connections that the server closed between two requests; such a close loses no request
 	slowest                     time.Duration
 	times                       []time.Duration
 	examples                    []string
@@ -215,7 +215,8 @@ func (c *restartClient) isClosed() (closed bool) {
 
 func (c *restartClient) exchange(counts *restartCounts, n int) (what string, err error) {
 	if c.conn == nil {
-		// Several addresses, because one has too few client ports for an hour.
+		// Use several addresses, because the client ports of one address would not last
+		// for an hour.
 		conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.%d:%d", 1+(c.id+n)%200, c.port), testTimeout)
 		if err != nil {
 			return "connecting", err
@@ -253,7 +254,7 @@ func (c *restartClient) exchange(counts *restartCounts, n int) (what string, err
 	return "", nil
 }
 
-// upgrades are gates that follow each other.
+// upgrades is a gate and its successors.
 type upgrades struct {
 	first   *gate
 	number  int
@@ -284,7 +285,7 @@ func (u *upgrades) restart(t *testing.T) {
 	u.old = slices.DeleteFunc(u.old, func(p *child) bool { return !p.Running() && u.ended(t, p) })
 }
 
-// ended checks how a gate has ended.
+// ended checks the exit code and the log of a gate that has ended.
 func (u *upgrades) ended(t *testing.T, p *child) bool {
 	if code, bad := p.Cmd.ProcessState.ExitCode(), p.Fault(); code != 0 || bad != "" {
 		t.Errorf("a gate has ended with code %d\n%s", code, cmp.Or(bad, p.Stderr.String()))
@@ -301,7 +302,7 @@ func (u *upgrades) end(t *testing.T) {
 	}
 }
 
-// other is HAProxy or nginx with its configuration.
+// other is HAProxy or nginx, with its configuration.
 type other struct {
 	number        int
 	path, dir     string
@@ -362,13 +363,14 @@ backend b
 	return h
 }
 
-// restart reloads: the master starts a worker with the listeners of the old one.
+// restart reloads: the master starts a new worker, which takes over the listeners of
+// the old one.
 func (h haproxy) restart(t *testing.T) {
 	t.Helper()
 	before := h.loaded()
 	var sent time.Time
 	if !eventually(func() bool {
-		if time.Since(sent) > 250*time.Millisecond { // a master that starts a worker loses signals
+		if time.Since(sent) > 250*time.Millisecond { // send the signal again, because a master that is starting a worker loses signals
 			sent = time.Now()
 			signal(t, h.child, syscall.SIGUSR2)
 		}
@@ -405,7 +407,7 @@ http {
 	}
 }
 `, userPort))}
-	// It replaces only a daemon.
+	// nginx replaces its binary only if it runs as a daemon.
 	p, err := launch.Start(exec.Command(n.path, "-c", n.configuration, "-p", n.dir))
 	must(t, err)
 	t.Cleanup(func() { n.end(t) })
@@ -413,7 +415,8 @@ http {
 	return n
 }
 
-// restart starts a new binary with the listeners (USR2) and ends the old master (QUIT).
+// restart starts a new binary with the same listeners (USR2), and then ends the old
+// master (QUIT).
 func (n nginx) restart(t *testing.T) {
 	t.Helper()
 	old := n.master(t)

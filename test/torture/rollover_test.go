@@ -28,9 +28,9 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// Go reverse proxies stand in for an activator or an ingress, with h2c
-// connections to the current gate. A POST with a streamed body cannot be
-// retried, so a terminating gate must not lose one.
+// The proxies are Go reverse proxies in the place of an activator or an ingress, with
+// h2c connections to the current gate. They cannot retry a POST with a streamed body,
+// so a terminating gate must not lose one.
 const (
 	proxies        = 16
 	clientsOfProxy = 2
@@ -74,7 +74,7 @@ func TestAReplacementOfTheGateBehindGoProxiesLosesNoPOST(t *testing.T) {
 			time.Sleep(between(random(t.Name(), -rolls), 100*time.Millisecond, 300*time.Millisecond))
 			next := begin()
 			signal(t, current.child, syscall.SIGTERM)
-			time.Sleep(20 * time.Millisecond) // time for the change of endpoints to propagate
+			time.Sleep(20 * time.Millisecond) // time until the change of endpoints reaches the proxies
 			addr.Store(next.addr)
 			select {
 			case <-current.Exited:
@@ -113,13 +113,13 @@ func goProxy(addr *atomic.Value) (url_ string, end func()) {
 		},
 	}
 	s := httptest.NewServer(proxy)
-	//lint:ignore SA1019 as above
+	//lint:ignore SA1019 as at the transport above
 	return s.URL, func() { s.Close(); transport.CloseIdleConnections() }
 }
 
 // errUnsent reports a fault of x/net's transport that no server can prevent. If GOAWAY
-// arrives after it chose a connection and before it wrote the head, it closes the body
-// before it retries on another connection.
+// arrives after the transport has chosen a connection and before it writes the head, it
+// closes the body and then retries on another connection.
 var errUnsent = errors.New("the proxy closed the body before sending it")
 
 // postStreaming sends a body in pieces with pauses, and checks the response.

@@ -14,13 +14,13 @@ import (
 // row is one experiment in the table of faults.
 type row struct {
 	name           string
-	events         int // kills, cuts or stops
+	events         int // number of kills, cuts or stops
 	sent, seen     int
 	counts         [verdicts]int
 	replies        map[string]int
 	twice, retried int
-	broken         int // received by the container, but cut
-	unserved       int // requests without a justifying fault that were not served
+	broken         int // requests that the container received and whose response was cut
+	unserved       int // requests that were not served although no fault justifies it
 	gauges         string
 	rss, rssAfter  float64
 	notes          []string
@@ -32,7 +32,7 @@ type budgetRow struct {
 	attacks        int // number of attacks
 	honest, failed int
 	before, during quantiles
-	direct         quantiles // of a client that bypasses the gate, during the attack
+	direct         quantiles // latencies of a client that bypasses the gate, during the attack
 	peak, after    float64   // MiB
 	ceiling        float64   // MiB; 0 = none
 	back           time.Duration
@@ -44,11 +44,11 @@ type floodRow struct {
 	name           string
 	connections    int
 	before, during quantiles
-	direct         quantiles // of a client that bypasses the gate, during the attack
-	asked, failed  int       // by the innocent client
+	direct         quantiles // latencies of a client that bypasses the gate, during the attack
+	asked, failed  int       // requests of the innocent client
 	growth         float64   // of RSS, in MiB
-	bursts         int       // by the attackers
-	yields         string    // low priority of the attackers
+	bursts         int       // bursts of the attackers
+	yields         string    // scheduling policy of the attackers
 	ended          map[string]int
 	alive          bool
 }

@@ -1,7 +1,6 @@
-// Container stands in for a user container in the torture test. It writes the number of
-// each request to descriptor 3 before it does anything else, so that the ledger is
-// complete even if the container is killed. Then it behaves as the request's fields
-// say.
+// Container stands in for a user container in the torture test. Before anything else it
+// writes the number of each request to descriptor 3, so that the ledger is complete
+// even if the container is killed. Then it behaves as the request's fields say.
 package main
 
 import (
@@ -26,7 +25,8 @@ func main() {
 	}
 }
 
-// run serves HTTP/1, and h2c if the second argument is h2c, on a port of 127.0.0.1.
+// run serves a port of 127.0.0.1 over HTTP/1, and also over h2c if the second argument
+// is h2c.
 func run(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("want a port and http1 or h2c, got %d arguments", len(args))
@@ -52,7 +52,7 @@ type handler struct{ seen *os.File }
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.Atoi(r.Header.Get(script.ID))
 	if err != nil {
-		return // a probe
+		return // the request is a probe
 	}
 	// A line is far shorter than PIPE_BUF, so the write is atomic.
 	if _, err := fmt.Fprintf(h.seen, "%d\n", id); err != nil {
@@ -88,7 +88,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		sum = hash.Sum32()
 	}
 	w.Header().Set(script.ID, strconv.Itoa(id))
-	if id%2 == 0 { // responses without a length are chunked, unless they are short
+	if id%2 == 0 { // net/http sends a response without a length in chunks, unless it is short
 		w.Header().Set("Content-Length", strconv.FormatInt(script.Length(id, n, sum, size), 10))
 	}
 	if err := answer(w, do, id, n, sum, size); err != nil {

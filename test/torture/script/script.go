@@ -11,28 +11,28 @@ import (
 	"github.com/queuegate/queuegate/test/e2e/remote"
 )
 
-// Fields of a request.
+// Header fields of a request.
 const (
 	ID   = "X-Torture-Id"   // number of the request in the ledger
 	Do   = "X-Torture-Do"   // one of the behaviours below
 	Wait = "X-Torture-Wait" // delay of the response in milliseconds
-	Size = "X-Torture-Size" // bytes of the response after its first line
+	Size = "X-Torture-Size" // response bytes after the first line
 )
 
 // Behaviours of the container.
 const (
 	Echo    = "echo"    // reads the body, then responds
 	Early   = "early"   // responds without reading the body
-	Interim = "interim" // as Echo, after a 103
-	Dribble = "dribble" // as Echo, in pieces of a few bytes
+	Interim = "interim" // Echo after a 103
+	Dribble = "dribble" // Echo in pieces of a few bytes
 	Reset   = "reset"   // resets the connection or the stream without a response
 	Close   = "close"   // closes the connection without a response
 	Half    = "half"    // aborts in the middle of the response
 	Hang    = "hang"    // never responds
 )
 
-// firstLine identifies the request, with the length and checksum of its body as
-// received.
+// firstLine returns the first line of the response. It identifies the request, and has
+// the length and checksum of its body as received.
 func firstLine(id int, body int64, sum uint32) string {
 	return fmt.Sprintf("%d %d %08x\n", id, body, sum)
 }
@@ -42,8 +42,8 @@ func Length(id int, body int64, sum uint32, size int64) int64 {
 	return int64(len(firstLine(id, body, sum))) + size
 }
 
-// Answer writes, in pieces, the response body to a request whose own body had this
-// length and checksum. It returns the first error of write.
+// Answer writes the response body in pieces. body and sum are the length and checksum
+// of the request body. It returns the first error of write.
 func Answer(id int, body int64, sum uint32, size int64, piece int, write func([]byte) error) error {
 	if err := write([]byte(firstLine(id, body, sum))); err != nil {
 		return err
@@ -63,7 +63,7 @@ func Answer(id int, body int64, sum uint32, size int64, piece int, write func([]
 var ErrWrong = errors.New("wrong response")
 
 // Check reads a response body to EOF. It returns an error of r unchanged, and
-// [ErrWrong] if bytes differ, are missing or are excess.
+// [ErrWrong] if bytes are wrong, missing or excess.
 func Check(r io.Reader, id int, body int64, sum uint32, size int64) error {
 	got := make([]byte, 16<<10)
 	err := Answer(id, body, sum, size, len(got), func(want []byte) error {
