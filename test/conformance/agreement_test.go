@@ -23,20 +23,21 @@ func (o outcome) seconds() int32 {
 // gateReady returns whether the gate should be ready.
 func (o outcome) gateReady() bool { return o.ready != (o.differs != "") }
 
-// setting returns the probe as Knative's controller writes it.
+// setting returns SERVING_READINESS_PROBE with the probe, as Knative's controller
+// writes it.
 func (o outcome) setting(t *testing.T, period int32) string {
 	return "SERVING_READINESS_PROBE=" + toJSON(t, v1.Probe{
 		ProbeHandler: o.probe, TimeoutSeconds: o.seconds(), PeriodSeconds: period, SuccessThreshold: 1, FailureThreshold: 1,
 	})
 }
 
-// hasCause reports whether the gate's cause is the expected one.
+// hasCause reports whether word is an expected cause.
 func (o outcome) hasCause(word string) bool {
 	return slices.Contains(strings.Split(o.cause, "|"), word)
 }
 
-// events returns the possible texts of the kubelet's event when the rewritten
-// probe fails; they contain only the status.
+// events returns the possible texts of the kubelet's event when the rewritten probe
+// fails. They contain only the status of the response.
 func (o outcome) events() (texts []string) {
 	for word := range strings.SplitSeq(o.cause, "|") {
 		code := "502"
@@ -85,7 +86,7 @@ func TestReadinessOfTheGateAgreesWithTheKubelet(t *testing.T) {
 		} {
 			t.Run(o.name+"/"+schedule, func(t *testing.T) {
 				t.Parallel()
-				// The user port is not probed: every probe names its own.
+				// The gate does not probe the user port, because each probe names a port.
 				g := startGate(t, launch.FreePort(t), settings...)
 				var reason string
 				eventually(t, fmt.Sprintf("the gate gives the reason %q", o.cause), func() bool {

@@ -15,13 +15,13 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// These tests use the kubelet's probers: the kubelet decides, and the texts are
-// those of its events.
+// These tests use the kubelet's own prober packages. They decide, and their texts are
+// those of the kubelet's events.
 
 const (
 	unavailable   = "HTTP probe failed with statuscode: 503"
 	badRequest    = "HTTP probe failed with statuscode: 400"
-	kubeletWaits  = time.Second // timeoutSeconds unless set
+	kubeletWaits  = time.Second // the kubelet's default of timeoutSeconds
 	tcpProbeOfAny = `SERVING_READINESS_PROBE={"tcpSocket":{"port":%d},"successThreshold":1}`
 )
 
@@ -59,8 +59,8 @@ func TestTheKubeletSeesTheContainerBecomeReadyStopAndRestart(t *testing.T) {
 	becomes(true, "queue")
 }
 
-// The gate delays a prober's response until the container is ready, but never
-// so long that the kubelet's event would say "context deadline exceeded".
+// The gate delays the response to a prober until the container is ready, but not until
+// the kubelet's timeout, after which the event would say "context deadline exceeded".
 func TestKubeletWithItsDefaultTimeoutGetsAStatusWhileTheContainerIsDown(t *testing.T) {
 	port := launch.FreePort(t)
 	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port))

@@ -16,12 +16,12 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// Third-party clients over HTTP/2. Their output with the gate is compared with
-// their output with the container alone, where the container supports their
-// protocol. Their scripts are in clients. A client that is not installed is
+// Third-party clients over HTTP/2. A client's output with the gate must equal its
+// output with the container alone, if the container supports the client's protocol. The
+// clients' scripts are in the directory clients. A client that is not installed is
 // skipped with a message.
 
-// shop handles the requests of all clients.
+// shop is the container for all clients.
 func shop() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/hello", func(w http.ResponseWriter, _ *http.Request) {
@@ -110,7 +110,7 @@ func installed(t *testing.T, names ...string) string {
 	return ""
 }
 
-// said runs a client and returns its output.
+// said runs a client program and returns its output.
 func said(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*testTimeout)
@@ -207,8 +207,8 @@ func TestCurlGetsTheSameOverHTTP2AsOverHTTP1(t *testing.T) {
 			{"/hints"},
 			{"/events"},
 			{"/none"},
-			// Except /early: curl 7.88 fails if a response arrives before the
-			// end of an upload over HTTP/2, also with net/http alone.
+			// /early is not among the paths: over HTTP/2, curl 7.88 fails if a response
+			// arrives before the end of the upload, even with net/http alone.
 		} {
 			path := len(args) - 1
 			ask := func(version ...string) string {

@@ -15,12 +15,11 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// testTimeout limits every wait. It is a fail-safe, far above the needs of any
-// case.
+// testTimeout limits every wait. It only ends tests that would hang.
 const testTimeout = 2 * time.Minute
 
-// gate is a running gate. Its cleanup kills it, and fails the test if it exited
-// before, unless the test allows that.
+// gate is a running gate. Its cleanup kills the gate. It fails the test if the gate has
+// exited before, unless the test allows that.
 type gate struct {
 	*launch.Gate
 	t           *testing.T

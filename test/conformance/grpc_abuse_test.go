@@ -16,12 +16,12 @@ import (
 	testpb "google.golang.org/grpc/interop/grpc_testing"
 )
 
-// mostGrowth limits the memory that an abusive client may cost. It is far above
-// the growth of a busy gate's heap, and far below the number of bytes that the
-// attacks send.
+// mostGrowth is the maximum growth of the gate's memory because of an abusive client.
+// It is far above the growth of a busy gate's heap, and far below the number of bytes
+// that the attacks send.
 const mostGrowth = 64 << 20
 
-// attacker is a connection that sends single frames.
+// attacker is an HTTP/2 connection for which the test writes single frames.
 type attacker struct {
 	t    *testing.T
 	conn net.Conn
@@ -29,10 +29,10 @@ type attacker struct {
 	head   bytes.Buffer
 	encode *hpack.Encoder
 	ended  chan struct{} // closed when the gate has closed the connection or sent GOAWAY
-	code   http2.ErrCode // code of its GOAWAY, if there was one
+	code   http2.ErrCode // code of the gate's GOAWAY, if there was one
 }
 
-// attack opens a connection. A deaf attacker never reads.
+// attack opens a connection. If deaf is true, the attacker never reads.
 func attack(t *testing.T, g *gate, deaf bool) *attacker {
 	t.Helper()
 	conn, err := net.Dial("tcp", g.address())
@@ -74,17 +74,17 @@ func (a *attacker) open(id uint32) error {
 	a.head.Reset()
 	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", "/grpc.testing.TestService/UnaryCall"}, {":authority", "x"},
 		{"content-type", "application/grpc"}, {"te", "trailers"}} {
-		_ = a.encode.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // to a buffer
+		_ = a.encode.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // writes to a buffer, so it cannot fail
 	}
 	return a.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: a.head.Bytes(), EndHeaders: true})
 }
 
-// An attack ends when the gate has closed the connection, or when everything is
+// An attack ends when the gate has closed the connection, or when all of its frames are
 // sent.
 var attacks = []struct {
 	name  string
 	deaf  bool
-	ended bool // the gate closes the connection; otherwise it tolerates the attack
+	ended bool // the gate must close the connection; otherwise it must tolerate the attack
 	run   func(a *attacker) error
 }{
 	{"rapid reset of 100,000 streams", false, true, func(a *attacker) error {
@@ -99,7 +99,7 @@ var attacks = []struct {
 		return nil
 	}},
 	{"header flood", false, true, func(a *attacker) error {
-		block := bytes.Repeat([]byte("\x00\x01x\x7f\x80\x7e"+strings.Repeat("y", 253)), 60) // literal fields, not indexed
+		block := bytes.Repeat([]byte("\x00\x01x\x7f\x80\x7e"+strings.Repeat("y", 253)), 60) // literal fields that are not indexed
 		if err := a.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block}); err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ var attacks = []struct {
 		}
 		return nil
 	}},
-	// The library answers many SETTINGS frames at once.
+	// net/http2 acknowledges many SETTINGS frames at once.
 	{"SETTINGS flood without reading the acknowledgements", true, true, func(a *attacker) error {
 		for range 500_000 {
 			if err := a.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1000}); err != nil {
@@ -162,8 +162,8 @@ var attacks = []struct {
 	}},
 }
 
-// enoughCalls is the minimum number of innocent calls after an attack began,
-// because some attacks are over before ten of them.
+// enoughCalls is the minimum number of innocent calls after the begin of an attack.
+// Some attacks end before ten calls have been made.
 const enoughCalls = 1000
 
 func TestAnAbusiveConnectionIsBoundedAndOtherConnectionsAreServed(t *testing.T) {

@@ -11,8 +11,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// launchAndKeep is startGate for a gate that may exit before the end of the
-// test.
+// launchAndKeep is startGate for a gate that may exit before the test ends.
 func launchAndKeep(t *testing.T, userPort int, settings ...string) *gate {
 	t.Helper()
 	g := startGate(t, userPort, settings...)
@@ -36,18 +35,18 @@ func (g *gate) ready() bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// listenAt serves s on a port that was chosen before.
+// listenAt serves s on a port that is already chosen.
 func listenAt(t *testing.T, port int, s *grpc.Server) {
 	t.Helper()
 	ln, err := net.Listen("tcp", at(port))
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = s.Serve(ln) }() // ends with Stop
+	go func() { _ = s.Serve(ln) }() // returns after Stop
 	t.Cleanup(s.Stop)
 }
 
-// resetting is the port of an HTTP/2 container that resets every stream.
+// resetting starts an HTTP/2 container that resets every stream, and returns its port.
 func resetting(t *testing.T) int {
 	return serveHTTP2(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {

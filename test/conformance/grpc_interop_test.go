@@ -75,7 +75,7 @@ func run(t *testing.T, name string, args ...string) {
 	})
 }
 
-// judge builds a program that this module requires as a tool.
+// judge builds a test program that is in this module's list of tools.
 func judge(t *testing.T, path string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "judge")

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// service is a gRPC container whose calls are handled by functions of the test.
-// If a field is nil, its call responds immediately.
+// service is a gRPC container. The test can set a function for each call; without one
+// the call succeeds immediately.
 type service struct {
 	testpb.UnimplementedTestServiceServer
 	unary  func(context.Context) error
@@ -52,7 +52,7 @@ func (s *service) FullDuplexCall(b grpc.BidiStreamingServer[testpb.StreamingOutp
 	}
 }
 
-// grpcContainer serves s. Killing it cuts its connections.
+// grpcContainer is a server of s. Killing it ends its connections.
 type grpcContainer struct {
 	port int
 	srv  *grpc.Server
@@ -92,7 +92,7 @@ func serveService(t *testing.T, s *service) *grpcContainer {
 	}
 	c := &grpcContainer{port: ln.Addr().(*net.TCPAddr).Port, srv: grpc.NewServer()}
 	testpb.RegisterTestServiceServer(c.srv, s)
-	go func() { _ = c.srv.Serve(keeping{ln, c}) }() // ends with Stop
+	go func() { _ = c.srv.Serve(keeping{ln, c}) }() // returns after Stop
 	t.Cleanup(c.srv.Stop)
 	return c
 }
@@ -114,7 +114,8 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// wantCode checks the code that a client received, and a part of the message.
+// wantCode checks the gRPC code that a client received, and that its message contains
+// message.
 func wantCode(t *testing.T, err error, code codes.Code, message string) {
 	t.Helper()
 	if s := status.Convert(err); s.Code() != code || !strings.Contains(s.Message(), message) {

@@ -155,7 +155,7 @@ func TestACancelledCallIsCancelledAtTheContainerImmediately(t *testing.T) {
 	g := startGate(t, c.port)
 	client := stub(t, g)
 	best := time.Hour
-	for range 20 { // the machine may be busy, so use the best of several attempts
+	for range 20 { // a busy machine may delay single attempts, so use the fastest
 		ctx, cancel := context.WithCancel(testContext(t))
 		failed := make(chan error, 1)
 		go func() {
@@ -232,7 +232,7 @@ func TestADrainLosesNoCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.drain()
-	for range 50 { // each GOAWAY makes the client reconnect
+	for range 50 { // the client reconnects after each GOAWAY
 		if _, err := client.UnaryCall(testContext(t), &testpb.SimpleRequest{}); err != nil {
 			t.Fatalf("a call while draining: %v", err)
 		}

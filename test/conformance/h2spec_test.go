@@ -29,8 +29,7 @@ var h2specReasons = map[string]string{
 	"http2/8.1.2.2 Sends a HEADERS frame that contains the TE header field with any value other than \"trailers\"": "same as above",
 }
 
-// h2specRounds is the number of times the cases run: a case fails only if it
-// fails in each round.
+// h2specRounds is the number of rounds. A case fails only if it fails in each round.
 const h2specRounds = 3
 
 func TestH2specFindsNoFaultsBeyondThoseOfGosServer(t *testing.T) {
@@ -71,7 +70,7 @@ func serveQuietly(t *testing.T) int {
 	}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(true)
-	go func() { _ = s.Serve(ln) }() // ends with Close
+	go func() { _ = s.Serve(ln) }() // returns after Close
 	t.Cleanup(func() { _ = s.Close() })
 	return ln.Addr().(*net.TCPAddr).Port
 }
@@ -81,7 +80,7 @@ func h2spec(t *testing.T, binary string, port int) map[string]bool {
 	var failed map[string]bool
 	for range h2specRounds {
 		report := filepath.Join(t.TempDir(), strconv.Itoa(port)+".xml")
-		_ = exec.Command(binary, "-h", podIP, "-p", strconv.Itoa(port), "-o", "1", "-j", report).Run() // 1 if any case fails
+		_ = exec.Command(binary, "-h", podIP, "-p", strconv.Itoa(port), "-o", "1", "-j", report).Run() // the exit code is 1 if any case fails
 		text, err := os.ReadFile(report)
 		if err != nil {
 			t.Errorf("h2spec left no report: %v", err)

@@ -11,12 +11,12 @@ import (
 	tcpprobe "k8s.io/kubernetes/pkg/probe/tcp"
 )
 
-// podIP is the pod's address for the kubelet: its containers and the gate.
+// podIP is the address of the pod, that is, of its containers and the gate.
 const podIP = "127.0.0.1"
 
-// askKubelet probes as k8s.io/kubernetes/pkg/kubelet/prober does, and makes the
-// same decision: Success and Warning are ready, everything else is not. The
-// message is the text of its event.
+// askKubelet probes as k8s.io/kubernetes/pkg/kubelet/prober does. It decides in the
+// same way: Success and Warning are ready, other results are not. message is the text
+// of the kubelet's event.
 func askKubelet(t *testing.T, handler v1.ProbeHandler, timeout time.Duration) (ready bool, message string) {
 	t.Helper()
 	var result probe.Result

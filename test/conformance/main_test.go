@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 func runAll(m *testing.M) (int, error) {
-	// The cases mostly wait, so many can run in parallel.
+	// The cases mostly wait, so more of them than processors can run in parallel.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		return 0, err

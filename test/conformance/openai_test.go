@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// slowModel responds with a stream of completions, after so long that clients in front of a
-// gate with WAIT_KEEPALIVE are promised one, and fails for one model.
+// slowModel responds with a stream of completions, or with an error for one model. It
+// responds so late that a gate with WAIT_KEEPALIVE has already begun an event stream.
 func slowModel(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	time.Sleep(700 * time.Millisecond)
@@ -28,7 +28,7 @@ func slowModel(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "data: [DONE]\n\n")
 }
 
-func TestOpenAIClientsReadOfAPromisedStreamWhatTheyReadOfTheContainer(t *testing.T) {
+func TestOpenAIClientsReadTheSameFromAPromisedStreamAsFromTheContainer(t *testing.T) {
 	node := installed(t, "node", "nodejs")
 	if exec.Command(node, "-e", `for (const name of ['openai', 'eventsource-parser']) require.resolve(name, {paths: ['clients', ...(process.env.NODE_PATH || '').split(':')]})`).Run() != nil {
 		t.Skip("openai or eventsource-parser is not installed: npm install --prefix test/conformance/clients, or NODE_PATH")

@@ -49,7 +49,8 @@ func reporting(t *testing.T) int {
 	return port
 }
 
-// reportIn parses the only load report in the metadata; nil = there is none.
+// reportIn parses the load report in the metadata, of which there must be at most one;
+// nil = there is none.
 func reportIn(t *testing.T, md metadata.MD) *orcadata.OrcaLoadReport {
 	t.Helper()
 	values := md.Get("endpoint-load-metrics-bin")
@@ -63,8 +64,8 @@ func reportIn(t *testing.T, md metadata.MD) *orcadata.OrcaLoadReport {
 	return r
 }
 
-// TestGRPCCallsGetOneLoadReportInTheirTrailers checks gRFC A51: the container's
-// values, and the values that only the gate has.
+// TestGRPCCallsGetOneLoadReportInTheirTrailers checks gRFC A51. The report merges the
+// container's values with values that only the gate has.
 func TestGRPCCallsGetOneLoadReportInTheirTrailers(t *testing.T) {
 	t.Parallel()
 	port := reporting(t)
@@ -98,7 +99,7 @@ func TestGRPCCallsGetOneLoadReportInTheirTrailers(t *testing.T) {
 	}
 }
 
-// TestFailedCallsHaveALoadReportToo checks Trailers-Only responses of the
+// TestFailedCallsHaveALoadReportToo checks Trailers-Only responses, both of the
 // container and of the gate.
 func TestFailedCallsHaveALoadReportToo(t *testing.T) {
 	t.Parallel()
@@ -136,8 +137,8 @@ func TestFailedCallsHaveALoadReportToo(t *testing.T) {
 	calls.Wait()
 }
 
-// TestLoadReportsOverHTTPAreThoseOfEnvoy checks the three formats against the
-// protobuf library, in the same way as Envoy parses them.
+// TestLoadReportsOverHTTPAreThoseOfEnvoy compares the three formats with the protobuf
+// library, and parses them as Envoy does.
 func TestLoadReportsOverHTTPAreThoseOfEnvoy(t *testing.T) {
 	t.Parallel()
 	port := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -180,7 +181,7 @@ func TestLoadReportsOverHTTPAreThoseOfEnvoy(t *testing.T) {
 	}
 }
 
-// openReports calls StreamCoreMetrics.
+// openReports opens a stream of load reports (StreamCoreMetrics).
 func openReports(t *testing.T, g *gate, interval time.Duration) grpc.ServerStreamingClient[orcadata.OrcaLoadReport] {
 	t.Helper()
 	conn, err := grpc.NewClient(g.address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -210,7 +211,7 @@ func TestLoadReportStreamsAreNotCountedAndEndWhenADrainBegins(t *testing.T) {
 		calls.Go(func() { _, _ = client.UnaryCall(testContext(t), &testpb.SimpleRequest{}) })
 	}
 	eventually(t, "a request is queued", func() bool { return g.scrape(t, "kn_serving_queue_depth") == "1" })
-	stream := openReports(t, g, 0) // as often as the gate allows
+	stream := openReports(t, g, 0) // interval 0 requests reports as often as the gate allows
 	for range 2 {
 		r, err := stream.Recv()
 		if err != nil {
@@ -243,7 +244,7 @@ func TestReportStreamsGoToTheContainerUnlessTheGateServesThem(t *testing.T) {
 	for _, settings := range [][]string{nil, {"LOAD_REPORT_STREAM=true", "TRUSTED_SOURCES=192.0.2.0/24"}} {
 		g := startGate(t, port, settings...)
 		if len(settings) > 0 && net.ParseIP(podIP).IsLoopback() {
-			continue // the loopback is always trusted
+			continue // loopback is always trusted
 		}
 		if _, err := openReports(t, g, time.Second).Recv(); status.Code(err) != codes.Unimplemented {
 			t.Errorf("%v: %v, want the container's status", settings, err)
@@ -251,10 +252,9 @@ func TestReportStreamsGoToTheContainerUnlessTheGateServesThem(t *testing.T) {
 	}
 }
 
-// TestABalancerGivesEachContainerItsShare balances calls with gRPC's
-// weighted_round_robin over three gates in front of containers of speed 1 : 2 :
-// 4. The weight of an endpoint is its requests per second divided by its
-// utilization.
+// TestABalancerGivesEachContainerItsShare uses gRPC's weighted_round_robin over three
+// gates, whose containers have speeds in the ratio 1 : 2 : 4. The weight of an endpoint
+// is its requests per second divided by its utilization.
 func TestABalancerGivesEachContainerItsShare(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]string{
@@ -300,8 +300,8 @@ func TestABalancerGivesEachContainerItsShare(t *testing.T) {
 			}
 			defer callers.Wait()
 			defer cancel()
-			// Count the shares over the last 1,000 calls until they match: the
-			// test checks where the balancer converges, not how fast.
+			// Compare the shares of 1,000 calls at a time until they match, because the test
+			// checks to which shares the balancer converges, not how fast.
 			result := ""
 			for round := range 20 {
 				before := [3]int64{served[0].Load(), served[1].Load(), served[2].Load()}

@@ -12,19 +12,18 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// outcome is one case of the shared set: a probe, and its result at the kubelet
-// and at the gate.
+// outcome is one case: a probe, and its result for the kubelet and for the gate.
 type outcome struct {
 	name    string
 	probe   v1.ProbeHandler
 	timeout int32 // timeoutSeconds; 0 = 10, more than any response needs
 
 	ready bool // the kubelet's decision
-	// cause is the gate's cause, or two causes separated by a bar if it depends
-	// on which of two events is first; empty = ready.
+	// cause is the gate's cause, or "" if the gate is ready. If it depends on the order
+	// of two events, it is two causes separated by a bar.
 	cause string
-	// differs is the reason if the gate is meant to decide otherwise than the
-	// kubelet.
+	// differs is the reason why the gate decides otherwise than the kubelet on purpose;
+	// "" = it decides in the same way.
 	differs string
 }
 
@@ -33,7 +32,7 @@ const (
 	notReady = false
 )
 
-// outcomes returns the shared set. Its servers run until the end of the test.
+// outcomes returns all cases. Their servers run until the test ends.
 func outcomes(t *testing.T) []outcome {
 	secure := serveTLS(t, application(0, 0))
 	app := serve(t, application(serve(t, application(0, 0)), secure))
@@ -139,10 +138,9 @@ func outcomes(t *testing.T) []outcome {
 		{name: "gRPC unknown service", probe: grpcHealth(serving, "unknown"), cause: "not-serving"},
 		{name: "gRPC without a health service", probe: grpcHealth(serveGRPC(t, nil)), cause: "unimplemented"},
 		{name: "gRPC without a response", probe: grpcHealth(serveHeld(t, "")), timeout: 1, cause: "timeout"},
-		// The server receives the deadline too, and resets the stream when it
-		// passes.
+		// The server knows the deadline too, and resets the stream when it passes.
 		{name: "gRPC health service without a response", probe: grpcHealth(serveGRPC(t, silentHealth{})), timeout: 1, cause: "timeout"},
-		// The kubelet waits for a connection until its timeout.
+		// The kubelet tries to connect until its timeout, although the port refuses.
 		{name: "gRPC refused", probe: grpcHealth(refused), timeout: 1, cause: "refused"},
 		{name: "gRPC to a port with HTTP/1", probe: grpcHealth(app), timeout: 1, cause: "malformed"},
 		{name: "gRPC to a port with TLS", probe: grpcHealth(secure), timeout: 1, cause: "reset|closed"},
@@ -150,8 +148,8 @@ func outcomes(t *testing.T) []outcome {
 	}
 }
 
-// get returns an httpGet probe as the kubelet receives it, with the scheme that
-// the API server fills in.
+// get returns an httpGet probe as the kubelet receives it: the API server has filled in
+// the scheme.
 func get(port int, path string, headers ...v1.HTTPHeader) v1.ProbeHandler {
 	return v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{
 		Port: intstr.FromInt(port), Path: path, Scheme: v1.URISchemeHTTP, HTTPHeaders: headers,

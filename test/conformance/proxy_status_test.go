@@ -104,8 +104,8 @@ func TestLocalRepliesCarryProxyStatus(t *testing.T) {
 	}
 }
 
-// TestServerTimingIsAStructuredField checks the times of a container that takes
-// 20 ms, and X-Request-Start.
+// TestServerTimingIsAStructuredField sends X-Request-Start to a gate whose container
+// takes 20 ms, and checks the times.
 func TestServerTimingIsAStructuredField(t *testing.T) {
 	t.Parallel()
 	var start atomic.Value
@@ -152,7 +152,7 @@ func TestServerTimingIsAStructuredField(t *testing.T) {
 	}
 }
 
-// attempts calls ended at the end of each attempt of a call.
+// attempts is a stats handler that calls ended at the end of each attempt of a call.
 type attempts struct{ ended func() }
 
 func (attempts) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
@@ -164,9 +164,8 @@ func (a attempts) HandleRPC(_ context.Context, s stats.RPCStats) {
 	}
 }
 
-// TestAGRPCClientRetriesWhenTheGateSays checks grpc-retry-pushback-ms: with its
-// policy's backoff alone, the client would make its four attempts within
-// milliseconds.
+// TestAGRPCClientRetriesWhenTheGateSays checks grpc-retry-pushback-ms. With only the
+// backoff of its policy, the client would make all four attempts within milliseconds.
 func TestAGRPCClientRetriesWhenTheGateSays(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{}, 10)
@@ -197,8 +196,8 @@ func TestAGRPCClientRetriesWhenTheGateSays(t *testing.T) {
 		second <- err
 	}()
 	receiveIn(t, "a rejection", rejected)
-	// Without grpc-retry-pushback-ms the other three attempts would be over by
-	// this time; with it they are made 1, 2 and 3 s after the first.
+	// Without grpc-retry-pushback-ms the other three attempts would already have been
+	// made. With it, they are made 1, 2 and 3 s after the first.
 	time.AfterFunc(500*time.Millisecond, func() { close(finish) })
 	if err := receiveIn(t, "the first response", first); err != nil {
 		t.Error(err)

@@ -28,7 +28,7 @@ func application(other, secure int) http.Handler {
 		code, _ := strconv.Atoi(r.PathValue("code"))
 		w.WriteHeader(code)
 	})
-	// /redirect/302?to=...; without the parameter to the response has no
+	// /redirect/302?to=URL redirects; without the parameter to, the response has no
 	// Location.
 	mux.HandleFunc("/redirect/{code}", func(w http.ResponseWriter, r *http.Request) {
 		if to := r.URL.Query().Get("to"); to != "" {
@@ -44,8 +44,8 @@ func application(other, secure int) http.Handler {
 		}
 	})
 	mux.HandleFunc("/loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) })
-	// 200 if the request matches the query of /header or the name of /host/...,
-	// else 400.
+	// The status is 200 if the request matches (the query of /header, or the name in
+	// /host/NAME), otherwise 400.
 	mux.HandleFunc("/header", func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
 			if got := r.Header[name]; strings.Join(got, "|") != strings.Join(values, "|") {
@@ -83,7 +83,7 @@ func application(other, secure int) http.Handler {
 		w.WriteHeader(http.StatusOK)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The mux would normalize these paths.
+		// The mux would clean these paths, so they are handled before it.
 		switch r.RequestURI {
 		case "/a%2Fb//../c?d=%20e&f", "/%25zz", "/plain":
 			return
@@ -157,7 +157,8 @@ func serveGRPC(t *testing.T, h healthpb.HealthServer) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// healthOf reports the status for the service "" and the opposite for "other".
+// healthOf is a health service with this status for the service "", and the opposite
+// status for "other".
 func healthOf(status healthpb.HealthCheckResponse_ServingStatus) *health.Server {
 	h := health.NewServer()
 	h.SetServingStatus("", status)
@@ -179,8 +180,7 @@ func (silentHealth) Check(ctx context.Context, _ *healthpb.HealthCheckRequest) (
 	return nil, ctx.Err()
 }
 
-// serveRaw reads a head, passes the connection to answer, and closes it
-// afterwards.
+// serveRaw reads a head, calls answer with the connection, and then closes it.
 func serveRaw(t *testing.T, answer func(c *net.TCPConn)) int {
 	return serveConns(t, func(c *net.TCPConn) {
 		reader := bufio.NewReader(c)
@@ -202,7 +202,7 @@ func serveText(t *testing.T, text string) int {
 	return serveRaw(t, func(c *net.TCPConn) { _, _ = io.WriteString(c, text) })
 }
 
-// serveHeld sends the same bytes and waits for the other side to close.
+// serveHeld sends the same bytes for each request, and waits until the peer closes.
 func serveHeld(t *testing.T, text string) int {
 	return serveRaw(t, func(c *net.TCPConn) {
 		_, _ = io.WriteString(c, text)
@@ -212,7 +212,8 @@ func serveHeld(t *testing.T, text string) int {
 
 func reset(c *net.TCPConn) { _ = c.SetLinger(0) }
 
-// serveConns accepts until the test ends, and then waits for its handlers.
+// serveConns accepts connections until the test ends, and then waits until all calls of
+// handle have returned.
 func serveConns(t *testing.T, handle func(c *net.TCPConn)) int {
 	l := listenLocal(t)
 	var mu sync.Mutex

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// Blocks that are not run must be valid scripts and name existing commands.
+// Blocks that are never run must still be valid scripts, and the commands in them must
+// exist.
 func TestTheCommandsThatAreNotRunExist(t *testing.T) {
 	all := pages(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -41,8 +42,8 @@ var (
 	separator = regexp.MustCompile(`\n|\||&&|;`)
 )
 
-// commands splits a script into the words of its simple commands, well enough
-// for the scripts of a page. Quoted words become QUOTED.
+// commands splits a script into its simple commands, and each command into words. It
+// understands only the shell syntax that the pages use. Quoted words become QUOTED.
 func commands(script string) (list [][]string) {
 	script = hereText.ReplaceAllString(script, "")
 	script = quoted.ReplaceAllString(script, "QUOTED")
@@ -56,7 +57,7 @@ func commands(script string) (list [][]string) {
 	return list
 }
 
-// exists returns the missing parts of a command of this repository.
+// exists returns an error that names the missing parts of a command of this repository.
 func exists(words []string) error {
 	switch filepath.Base(words[0]) {
 	case "queue":
@@ -69,7 +70,7 @@ func exists(words []string) error {
 	return nil
 }
 
-// known checks the words of a command line against the program's help.
+// known checks the flags and subcommands of a command line against the program's help.
 func known(words []string, program string) error {
 	help := []string{program}
 	if len(words) > 0 && regexp.MustCompile(`^[a-z]+$`).MatchString(words[0]) {

@@ -14,16 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// repository is the copy in which the commands run.
+// repository is the path of the copy in which the commands run.
 var repository = os.Getenv(copyVariable)
 
-// copyVariable contains the path of the copy, for the process that runs the
-// commands.
+// copyVariable passes the path of the copy to the process that runs the commands.
 const copyVariable = "DOCS_COPY"
 
-// The pages use the gate's default ports. So that these are free, the test runs
-// itself again in a new network namespace or, where that is not allowed, in the
-// host's.
+// The pages use the gate's default ports. To have them free, the test runs itself again
+// in a new network namespace, or in the host's if that is not permitted.
 func TestMain(m *testing.M) {
 	var code int
 	var err error
@@ -39,8 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// outside creates the copy and prepares everything that needs the network, such
-// as a complete module cache.
+// outside creates the copy, and prepares everything that needs the network: for
+// example, it completes the module cache.
 func outside(m *testing.M) (int, error) {
 	dir, err := os.MkdirTemp("", "queuegate-docs-")
 	if err != nil {
@@ -95,9 +93,9 @@ func inside(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// environment returns the environment of a user's terminal in the repository.
-// It has no settings of the gate, except a drain without a quiet period, so
-// that Ctrl-C ends it at once.
+// environment is the environment of a user's terminal in the repository. It has no
+// settings of the gate, except that a drain has no quiet period, so that Ctrl-C ends
+// the gate at once.
 func environment() []string {
 	list := []string{"DRAIN_QUIET_SECONDS=0"}
 	for _, name := range []string{"HOME", "USER", "LANG", "TMPDIR", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN", "GOROOT", "XDG_CACHE_HOME"} {
@@ -118,7 +116,7 @@ func copyTree(from, to string) error {
 		if err != nil {
 			return err
 		}
-		if name == ".git" { // in a linked worktree it is a file
+		if name == ".git" { // in a linked worktree .git is a file
 			if entry.IsDir() {
 				return fs.SkipDir
 			}

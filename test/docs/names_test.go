@@ -118,8 +118,8 @@ func typeName(of ast.Expr) string {
 	return ""
 }
 
-// known reports whether name, as a page writes it, is declared: package.Name,
-// Type.Member or package.Type.Member, where the package may have a path.
+// known reports whether a name in a page is declared. It has the form package.Name,
+// Type.Member or package.Type.Member; the package may be a path.
 func (s *sourceNames) known(name string) bool {
 	parts := strings.Split(name[strings.LastIndex(name, "/")+1:], ".")
 	if len(parts) == 3 && s.packages[parts[0]] {
@@ -128,7 +128,7 @@ func (s *sourceNames) known(name string) bool {
 	return len(parts) == 2 && (s.hasMember(parts[0], parts[1]) || s.packages[parts[0]] && s.names[parts[1]])
 }
 
-// hasMember reports whether a type has a member, possibly of an embedded type.
+// hasMember reports whether a type, or a type that it embeds, has a member.
 func (s *sourceNames) hasMember(of, member string) bool {
 	if s.members[of+"."+member] {
 		return true
@@ -141,8 +141,7 @@ func (s *sourceNames) hasMember(of, member string) bool {
 	return false
 }
 
-// has reports whether a file or folder has this path, or a path that ends in
-// it.
+// has reports whether a file or folder has this path, or a path that ends with it.
 func (s *sourceNames) has(path string) bool {
 	for _, p := range s.paths {
 		if p == path || strings.HasSuffix(p, "/"+path) {
@@ -155,7 +154,7 @@ func (s *sourceNames) has(path string) bool {
 var (
 	quotedName = regexp.MustCompile("`([A-Za-z][A-Za-z0-9/_]*(?:\\.[A-Za-z][A-Za-z0-9]*)+)`")
 	quotedPath = regexp.MustCompile("`((?:[a-z0-9]+/)+[a-z0-9_]+(?:\\.[a-z]+)?|[a-z0-9_]+\\.go)`")
-	ofOthers   = map[string]bool{"iter.Pull": true, "http.Request": true} // declared by the standard library
+	ofOthers   = map[string]bool{"iter.Pull": true, "http.Request": true} // names that the standard library declares
 )
 
 // A stale name in the page would mislead its readers.

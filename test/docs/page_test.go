@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// A block is the commands between two fences.
+// block has the commands between two code fences.
 type block struct {
 	line   int
 	text   string
-	port   string // the block runs until Ctrl-C, and listens on this port
-	reason string // why the block is not run here; empty if it is run
+	port   string // port on which the block listens; the block runs until Ctrl-C
+	reason string // reason why the block is not run here; "" = it is run
 }
 
 // languages are the allowed languages of code fences.
@@ -28,12 +28,13 @@ var (
 	notMark   = regexp.MustCompile(`^: (.+)$`)
 )
 
-// blocks returns the commands of a page. A block with another form than ```sh,
-// or an unknown mark, is an error, because its commands would never be checked.
+// blocks returns the sh blocks of a page. A fence that is indented or that names a
+// language outside languages, and an unknown mark, are errors, because the commands
+// there would never be checked.
 func blocks(text string) (list []block, err error) {
-	var next *block // from the last mark
+	var next *block // made by the latest mark
 	lines := strings.Split(text, "\n")
-	before := "" // the previous line
+	before := "" // previous line
 	for i := 0; i < len(lines); i++ {
 		line := lines[i]
 		switch m := mark.FindStringSubmatch(line); {
@@ -92,7 +93,7 @@ func read(kind, rest string) (*block, error) {
 	return nil, fmt.Errorf("unknown mark %q: see the package documentation", kind+rest)
 }
 
-// inList reports whether the previous text is an item of a list, whose further
+// inList reports whether the preceding lines end in an item of a list, whose further
 // paragraphs are indented.
 func inList(before []string) bool {
 	for _, line := range slices.Backward(before) {

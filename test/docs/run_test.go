@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// timeout limits a block, and the start and end of a program.
+// timeout limits each block, and the start and the end of each program.
 const timeout = 4 * time.Minute
 
 func shell(ctx context.Context, text string) *exec.Cmd {
@@ -23,8 +23,7 @@ func shell(ctx context.Context, text string) *exec.Cmd {
 	return c
 }
 
-// The commands of all pages must succeed. All pages share one copy of the repository,
-// like a reader's clone.
+// All pages share one copy of the repository, as in a reader's clone.
 func TestTheCommandsOfThePagesWork(t *testing.T) {
 	all := pages(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -54,7 +53,7 @@ func runPage(t *testing.T, list []block) {
 	}
 }
 
-// A program runs in the background, like one in another terminal of the reader.
+// A program runs in the background, as in a second terminal of the reader.
 type program struct {
 	t     *testing.T
 	block block
@@ -63,7 +62,7 @@ type program struct {
 	ended chan error
 }
 
-// output can be read while it is written.
+// output collects bytes, and can be read while it is written.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -87,7 +86,7 @@ func start(t *testing.T, b block) *program {
 	p := &program{t: t, block: b, ended: make(chan error, 1)}
 	p.cmd = shell(context.Background(), b.text)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // as a terminal's foreground group
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // a process group, as in a terminal
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +115,7 @@ func (p *program) stop() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT)
 	select {
 	case err := <-p.ended:
-		if err != nil && p.cmd.ProcessState.ExitCode() != 130 { // the code of a shell, or of make, whose command was interrupted
+		if err != nil && p.cmd.ProcessState.ExitCode() != 130 { // a shell or make exits with 130 if its command was interrupted
 			p.t.Errorf("line %d: Ctrl-C: %v\n%s\n%s", p.block.line, err, p.block.text, p.out.String())
 		}
 	case <-time.After(timeout):

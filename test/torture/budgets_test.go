@@ -234,9 +234,9 @@ func (c *timedConn) Write(p []byte) (int, error) {
 // would use most of the processors, which the gate and the honest client also need.
 const comeBack = 10 * time.Second
 
-// holders keeps n connections open, each used by hold. It replaces a connection that
-// the gate ends after the time back. It spreads the first connections
-// evenly over the time back.
+// holders keeps n connections open, each used by hold. If the gate ends a connection,
+// holders opens a new one after the time back. It spreads the first connections evenly
+// over the time back.
 func holders(n int, back time.Duration, hold func(context.Context, *net.TCPConn)) func(context.Context, *gate) int {
 	return func(ctx context.Context, g *gate) int {
 		var struck atomic.Int64

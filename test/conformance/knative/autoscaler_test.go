@@ -35,12 +35,12 @@ const (
 	statLimit   = 336             // size limit of Knative's client in bytes, which it does not export
 )
 
-// autoscaler consists of Knative's scraper, collector and decoder. The pods
-// come from a lister without a cluster.
+// autoscaler combines Knative's scraper, collector and decoder. A lister of the test,
+// not a cluster, provides the pods.
 type autoscaler struct {
 	t      *testing.T
 	gate   *gate
-	stats  int // port
+	stats  int // port of the stat
 	page   int // port of the Prometheus page
 	metric *autoscalingv1alpha1.Metric
 	metrics.StatsScraper
@@ -62,8 +62,8 @@ func startAutoscaler(t *testing.T, userPort int, settings ...string) *autoscaler
 	err := pods.Add(&v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: revision + "-abc", Labels: map[string]string{serving.RevisionLabelKey: revision}},
 		Status: v1.PodStatus{
-			// The scraper appends ":9090/metrics" to the address. After a
-			// question mark this has no effect, so any port can be used.
+			// The scraper appends ":9090/metrics" to the address. After a question mark
+			// that is a query, so the test can use any port.
 			PodIP:      launch.At(a.stats) + "/metrics?",
 			Phase:      v1.PodRunning,
 			StartTime:  &metav1.Time{},
@@ -93,9 +93,9 @@ func newScraper(arguments ...any) metrics.StatsScraper {
 	return function.Call(values)[0].Interface().(metrics.StatsScraper)
 }
 
-// message is one response of the gate, decoded in the same way as by Knative's
-// unexported client. It has the fields that the scraper drops: the name of the
-// pod and the uptime.
+// message returns one stat of the gate, and its size. It decodes the stat as Knative's
+// unexported client does, so that it includes fields that the scraper drops: the name
+// of the pod and the uptime.
 func (a *autoscaler) message() (stat metrics.Stat, size int) {
 	a.t.Helper()
 	response, body := a.get(a.stats, http.Header{"Accept": {header.ProtobufMIMEType}})
@@ -127,7 +127,8 @@ func (a *autoscaler) get(port int, fields http.Header) (*http.Response, []byte) 
 	return response, body
 }
 
-// fullWindow returns once the gate's last full second began after the call.
+// fullWindow waits until the gate's last complete second is one that began after the
+// call.
 func (a *autoscaler) fullWindow() {
 	a.t.Helper()
 	now, _ := a.message()
@@ -138,7 +139,7 @@ func (a *autoscaler) fullWindow() {
 	})
 }
 
-// holder is a container that delays all responses until it is released.
+// holder is a container that delays all responses until release.
 type holder struct {
 	port    int
 	began   chan struct{}
@@ -152,12 +153,12 @@ func newHolder(t *testing.T) *holder {
 		h.began <- struct{}{}
 		<-end
 	}))
-	t.Cleanup(h.release) // before the server is closed
+	t.Cleanup(h.release) // runs before the server is closed
 	return h
 }
 
-// send sends requests whose responses the container delays, and returns a
-// function that waits for the responses.
+// send sends requests that the container does not respond to before its release. It
+// returns a function that waits for the responses.
 func send(t *testing.T, g *gate, proxied, direct int) func() {
 	var all sync.WaitGroup
 	for i := range proxied + direct {
@@ -181,7 +182,7 @@ func send(t *testing.T, g *gate, proxied, direct int) func() {
 	return all.Wait
 }
 
-// within reports a deviation of more than 1 %.
+// within reports whether got deviates from want by at most 1 %.
 func within(got, want float64) bool { return math.Abs(got-want) <= want/100 }
 
 func TestAutoscalerReadsSevenRequestsOfWhichThreeAreProxied(t *testing.T) {
@@ -227,13 +228,13 @@ func TestAutoscalerReadsSevenRequestsOfWhichThreeAreProxied(t *testing.T) {
 	}
 }
 
-// The gate reports the arrivals of the last full second. With the metric rps the
-// autoscaler scales on them.
+// The gate reports the arrivals of the last complete second. With the metric rps the
+// autoscaler scales by them.
 func TestAutoscalerReadsTheArrivalsOfOneSecond(t *testing.T) {
 	t.Parallel()
 	a := startAutoscaler(t, serve(t, http.NotFoundHandler()))
-	// The ten requests may fall into two windows, so send them again until all
-	// are in one.
+	// The arrivals of the ten requests may be in two windows. Send ten requests again
+	// until one window has all of them.
 	eventually(t, "the scraper reads 10 arrivals, 3 of them proxied", func() bool {
 		a.fullWindow()
 		send(t, a.gate, 3, 7)()
@@ -251,15 +252,15 @@ func TestAutoscalerReadsTheArrivalsOfOneSecond(t *testing.T) {
 	})
 }
 
-// collects runs Knative's scrape loop, which reads the pod every second, until
-// the stable concurrency has this value. Proxied requests are excluded from it,
-// because the activator reports them.
+// collects runs Knative's scrape loop, which reads the pod every second, until the
+// stable concurrency is want. It excludes proxied requests, because the activator
+// reports them.
 func (a *autoscaler) collects(want float64) {
 	a.t.Helper()
 	collector := metrics.NewMetricCollector(func(*autoscalingv1alpha1.Metric, *zap.SugaredLogger) (metrics.StatsScraper, error) {
 		return a.StatsScraper, nil
 	}, zap.NewNop().Sugar())
-	collector.Watch(func(types.NamespacedName) {}) // called for errors, but CreateOrUpdate returns the last error
+	collector.Watch(func(types.NamespacedName) {}) // ignore the notifications of errors, because CreateOrUpdate returns the last error
 	if err := collector.CreateOrUpdate(a.metric); err != nil {
 		a.t.Fatal(err)
 	}
@@ -281,8 +282,7 @@ func TestTheLargestMessageFitsWhatTheAutoscalerReads(t *testing.T) {
 	answered := send(t, a.gate, 1, 1)
 	<-container.began
 	<-container.began
-	// Arrivals are in one window only, so no message is sure to have all
-	// fields.
+	// Only one window has the arrivals, so no single message is sure to have all fields.
 	a.fullWindow()
 	stat, size := a.message()
 	if want := (metrics.Stat{

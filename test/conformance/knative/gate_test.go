@@ -15,11 +15,10 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// testTimeout limits every wait. It is a fail-safe, far above the needs of any
-// test.
+// testTimeout limits every wait. It only ends tests that would hang.
 const testTimeout = 2 * time.Minute
 
-// tcpProbe is the readiness probe of a container that only has to listen.
+// tcpProbe is a readiness probe that only needs a listening container.
 const tcpProbe = `SERVING_READINESS_PROBE={"tcpSocket":{"port":%d},"successThreshold":1}`
 
 // queueBinary is the gate under test, set by TestMain.

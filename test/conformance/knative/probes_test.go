@@ -122,7 +122,8 @@ func TestAutoscalerDoesNotMistakeTheGateForTheActivator(t *testing.T) {
 		traffic.Add(1)
 		_, _ = io.WriteString(w, "activator")
 	})))
-	// Its target is host:port, "/" and a path that begins with "/".
+	// The autoscaler joins host:port, "/" and a path that begins with "/", so the path
+	// may begin with two slashes.
 	for _, path := range []string{nethttp.HealthCheckPath, "/" + nethttp.HealthCheckPath} {
 		if ok, err := ask(t, g, path, autoscalerOptions...); ok || err == nil {
 			t.Errorf("%s: ok=%v, %v", path, ok, err)
@@ -237,7 +238,7 @@ func TestIngressControllerSeesWhichConfigurationIsInForceWhileTheContainerIsDown
 	if ok, err := ingresses.IsReady(ctx, i); ok || err != nil {
 		t.Fatalf("before the first probe: %v, %v", ok, err)
 	}
-	// Three for each of the two targets.
+	// Each of the two targets is probed three times.
 	eventually(t, "six probe responses had the older hash", func() bool { return w.echoed.Load() >= 6 })
 	if ok, err := ingresses.IsReady(ctx, i); ok || err != nil || len(ready) != 0 {
 		t.Fatalf("with the older configuration in force: %v, %v", ok, err)
