@@ -22,8 +22,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/embed/grpcgate"
 )
 
-// service is a gRPC service whose calls wait for the test or for the end of
-// their context.
+// service is a gRPC service. Its calls wait until the test continues them or their
+// context ends.
 type service struct {
 	grpc_testing.UnimplementedTestServiceServer
 	entered chan struct{}
@@ -53,14 +53,14 @@ func (s *service) FullDuplexCall(stream grpc.BidiStreamingServer[grpc_testing.St
 	}
 }
 
-// rpc is a gRPC server behind a gate, and a client.
+// rpc is a gRPC server with an embedded gate, and a client of it.
 type rpc struct {
 	*service
 	gate   *embed.Gate
 	client grpc_testing.TestServiceClient
 }
 
-// ways are the two ways to use the gate in a gRPC server.
+// ways are the two ways to embed the gate in a gRPC server.
 var ways = map[string]func(t *testing.T, g *embed.Gate, s *service, ln net.Listener) (shutDown func()){
 	"Serve": func(t *testing.T, g *embed.Gate, s *service, ln net.Listener) func() {
 		server := grpc.NewServer(grpcgate.ServerOptions(g)...)
@@ -189,7 +189,7 @@ func TestAStreamOfGRPCHoldsItsSlotAndTheDrain(t *testing.T) {
 		select {
 		case err := <-drained:
 			t.Errorf("the drain ended during the stream: %v", err)
-		case <-time.After(20 * time.Millisecond): // an early end might be missed, but is never reported wrongly
+		case <-time.After(20 * time.Millisecond): // the test may miss an early end, but never reports one wrongly
 		}
 		if err := stream.CloseSend(); err != nil {
 			t.Fatal(err)

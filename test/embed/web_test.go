@@ -23,18 +23,18 @@ import (
 	"github.com/queuegate/queuegate/pkg/embed/fast"
 )
 
-// timeout limits steps that take milliseconds.
+// timeout limits steps that normally take milliseconds.
 const timeout = 20 * time.Second
 
-// app is an application of a framework: GET /stream sends "one", and "two" once it has
-// received from goOn; GET /socket is a WebSocket, or for Fiber a hijacked connection,
-// that echoes.
+// app is an application of a web framework. GET /stream sends "one", and then "two"
+// when it has received from goOn. GET /socket is a WebSocket that echoes; in Fiber it
+// is a hijacked connection.
 type app struct {
 	handler http.Handler            // nil: fast
-	fast    fasthttp.RequestHandler // nil: handler
+	fast    fasthttp.RequestHandler // the application on fasthttp; nil = use handler
 }
 
-// apps has an application of each web framework, created with goOn.
+// apps creates an application of each web framework. goOn lets its streams continue.
 var apps = map[string]func(t *testing.T, goOn chan struct{}) app{
 	"gin": func(t *testing.T, goOn chan struct{}) app {
 		gin.SetMode(gin.ReleaseMode)
@@ -188,7 +188,7 @@ func (s *server) get(path string, http2 bool) *http.Response {
 	return a
 }
 
-// wantFull fails unless the only slot is in use.
+// wantFull fails unless the gate's only slot is in use.
 func (s *server) wantFull() {
 	s.t.Helper()
 	a := s.get("/stream", false)
@@ -207,7 +207,7 @@ func (s *server) await(what string, holds func() bool) {
 	}
 }
 
-// stream reads a stream while the slot is held and the gate drains.
+// stream reads a stream while it holds the slot and while the gate drains.
 func (s *server) stream(http2 bool) {
 	a := s.get("/stream", http2)
 	defer a.Body.Close()
@@ -222,7 +222,7 @@ func (s *server) stream(http2 bool) {
 	select {
 	case err := <-drained:
 		s.t.Errorf("the drain ended during the stream: %v", err)
-	case <-time.After(20 * time.Millisecond): // an early end might be missed, but is never reported wrongly
+	case <-time.After(20 * time.Millisecond): // the test may miss an early end, but never reports one wrongly
 	}
 	s.goOn <- struct{}{}
 	if rest, err := io.ReadAll(a.Body); err != nil || string(rest) != "two" {

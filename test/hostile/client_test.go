@@ -11,7 +11,7 @@ import (
 type endKind uint8
 
 const (
-	endNone  endKind = iota // still open
+	endNone  endKind = iota // the connection is open
 	endClose                // a clean end of the stream
 	endReset                // any error
 )
@@ -19,7 +19,7 @@ const (
 // client is one raw connection to the proxy.
 type client struct {
 	conn    *net.TCPConn
-	methods []string // methods of the requests sent, needed to frame the responses
+	methods []string // methods of the requests, which determine the framing of the responses
 
 	mu      sync.Mutex
 	changed chan struct{} // replaced at every change
@@ -66,8 +66,8 @@ func (c *client) state() ([]byte, endKind, <-chan struct{}) {
 	return c.stream, c.ended, c.changed
 }
 
-// wait returns true as soon as done returns true, false at the deadline or the end of
-// the connection.
+// wait returns true when done returns true. It returns false at the deadline or when
+// the connection ends.
 func (c *client) wait(deadline time.Time, done func([]byte, endKind) bool) bool {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
@@ -87,8 +87,8 @@ func (c *client) wait(deadline time.Time, done func([]byte, endKind) bool) bool 
 	}
 }
 
-// write sends data, one byte at a time if slowly. Errors appear as the end of the
-// stream.
+// write sends data, as single bytes if slowly is set. An error appears as the end of
+// the connection.
 func (c *client) write(data []byte, slowly bool) {
 	size := len(data)
 	if slowly {
@@ -104,17 +104,19 @@ func (c *client) write(data []byte, slowly bool) {
 	}
 }
 
-// responseList is a client's stream as parsed by the strict parser.
+// responseList is the stream of bytes that a client received, as parsed by the strict
+// parser.
 type responseList struct {
 	finals   []message
-	all      []message // including interim ones, with an incomplete one last
+	all      []message // all responses, including interim ones; an incomplete response is the last
 	whole    bool      // nothing incomplete at the end
 	tunnel   []byte    // bytes after a 101
 	switched bool
-	err      error // errIncomplete or malformed, after the last complete response
+	err      error // errIncomplete, or a parse error, after the last complete response
 }
 
-// readResponses frames the responses in a stream; methods are those of the requests.
+// readResponses frames the responses in a stream. methods are the methods of the
+// requests.
 func readResponses(stream []byte, methods []string, ended endKind) responseList {
 	list := responseList{whole: true}
 	at := 0

@@ -9,17 +9,17 @@ import (
 	"go.uber.org/atomic"
 )
 
-// script is the container's response to the request with one token.
+// script is the container's response to the request with a certain token.
 type script struct {
 	steps    []step
 	early    bool          // respond after the head, not after the whole message
-	synced   chan struct{} // closed when the client has its responses
-	finished chan struct{} // closed when the container has played it
+	synced   chan struct{} // closed when the client has received its responses
+	finished chan struct{} // closed when the container has run the script
 	began    atomic.Bool
 	once     sync.Once
 }
 
-// respond sends a response with the token of the request that the container received.
+// respond sends a response with the token of the request to which it belongs.
 func (cc *containerConn) respond(m message) {
 	token := tokenPattern.FindString(m.target)
 	body := fmt.Sprintf("%s %d\n", token, len(m.body))

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// tokenPattern matches the tokens that identify requests: q, the number of the run, the
-// role.
+// tokenPattern matches the tokens that identify requests: q, the number of the run, and
+// a letter for the role.
 var tokenPattern = regexp.MustCompile(`q([0-9]{6})([a-z])`)
 
 func tokenOf(run int, role string) string { return fmt.Sprintf("q%06d%s", run, role) }
@@ -21,17 +21,17 @@ type containerConn struct {
 	conn     net.Conn
 	received []byte
 	runs     []arrival
-	messages []message // complete ones; offsets count from the start of received
+	messages []message // complete messages; offsets count from the beginning of received
 	partial  message   // the incomplete message
 	err      error     // of the strict parser after the last complete message
 	ended    bool
 	tunnel   int  // offset at which HTTP ends, 0 if it does not
-	echo     bool // send received bytes back
-	closing  bool // by the container itself
+	echo     bool // echo received bytes
+	closing  bool // the container itself closes the connection
 	jobs     chan func()
 }
 
-// arrival records that the bytes from offset on were received during a run.
+// arrival records that the container received the bytes from offset on during a run.
 type arrival struct{ offset, run int }
 
 // container is a scripted origin that records every byte it receives.
@@ -41,7 +41,7 @@ type container struct {
 	mu       sync.Mutex
 	conns    []*containerConn
 	scripts  map[string]*script
-	greeting *script // played on the next accepted connection
+	greeting *script // script for the next accepted connection, run before a request
 	run      int
 }
 
@@ -89,7 +89,7 @@ func (cc *containerConn) work() {
 func (c *container) receive(cc *containerConn) {
 	defer close(cc.jobs)
 	chunk := make([]byte, 64<<10)
-	started := 0 // messages whose response has begun
+	started := 0 // number of messages whose response has begun
 	for {
 		n, err := cc.conn.Read(chunk)
 		c.mu.Lock()
@@ -111,7 +111,7 @@ func (c *container) receive(cc *containerConn) {
 	}
 }
 
-// advance parses one more message and queues its response. The caller holds mu.
+// advance parses the next message and queues its response. The caller holds mu.
 func (c *container) advance(cc *containerConn, started *int) bool {
 	at := 0
 	if n := len(cc.messages); n > 0 {
@@ -167,7 +167,9 @@ func (c *container) advance(cc *containerConn, started *int) bool {
 	return true
 }
 
-// begin sets the run to which further bytes belong.
+// begin starts a run: further received bytes belong to it. The container plays s for
+// its request. If unasked is set, it closes its connections, and plays s on the next
+// one before a request arrives.
 func (c *container) begin(run int, s *script, unasked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +206,7 @@ func (c *container) unfinished() string {
 	return strings.Join(open, "; ")
 }
 
-// forget excludes hanging connections from unfinished.
+// forget excludes connections that hang from unfinished.
 func (c *container) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,8 +217,8 @@ func (c *container) forget() {
 	}
 }
 
-// finish waits until every connection has ended, and closes those that stay
-// longer than timeout.
+// finish waits until all connections have ended. It closes connections that are still
+// open after timeout.
 func (c *container) finish(timeout time.Duration) {
 	deadline := time.Now().Add(timeout)
 	for {

@@ -12,7 +12,7 @@ import (
 type wantKind uint8
 
 const (
-	wantForward wantKind = iota // a valid message: one message on the other side, unchanged
+	wantForward wantKind = iota // the message is valid: it is forwarded as one message, unchanged
 	wantEither                  // forwarded, or rejected with one of the statuses
 	wantReject                  // local reply and close; nothing reaches the container
 	wantGate                    // local reply; nothing reaches the container
@@ -40,7 +40,7 @@ func (k wantKind) String() string {
 // want is the expected outcome of one message.
 type want struct {
 	kind     wantKind
-	statuses []int // empty: any
+	statuses []int // allowed response statuses; empty = any
 }
 
 func (w want) allows(status int) bool {
@@ -52,14 +52,14 @@ func (w want) allows(status int) bool {
 	return len(w.statuses) == 0
 }
 
-// hostileCase is one case of the corpus.
+// hostileCase is a case of the corpus.
 type hostileCase struct {
 	file, name, section string
 	request, response   string // scripts
 	wants               []want
 	target              string   // first target that the container must receive, if different from the one sent
 	raw                 string   // bytes after a 101 that the client must receive
-	seen, unseen        []string // "Name: value" or "Name" of the first message on the other side
+	seen, unseen        []string // "Name: value" or "Name" of fields that the first forwarded message must have, or must lack
 	alone               bool     // no variants
 	splits              bool     // sent in two pieces, cut at every byte
 	smuggling           bool     // bytes after the rejected message must never count as a request
@@ -164,7 +164,8 @@ func parseCases(file, text string) ([]*hostileCase, error) {
 	return all, flush()
 }
 
-// scriptLine returns a line of a script with CRLF, unless it ends in a backslash.
+// scriptLine returns a line of a script. It adds CRLF unless the line ends in a
+// backslash.
 func scriptLine(line string) string {
 	trimmed := strings.TrimRight(line, `\`)
 	if (len(line)-len(trimmed))%2 == 1 {

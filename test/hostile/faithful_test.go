@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// perHop are the fields that are not forwarded unchanged, by lower-case name.
+// perHop are the lower-case names of the fields that are not forwarded unchanged.
 var perHop = []string{
 	"connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "transfer-encoding",
 	"upgrade", "host", "content-length", "x-forwarded-for", "forwarded", "k-original-host",
 	"knative-serving-namespace", "knative-serving-revision", "date",
 }
 
-// protected reports whether a Connection field cannot remove the named field.
+// protected reports whether the named field stays even if Connection names it.
 func protected(name string) bool {
 	return name == "host" || name == "forwarded" || strings.HasPrefix(name, "x-forwarded-") ||
 		strings.HasPrefix(name, "k-") || strings.HasPrefix(name, "content-")
 }
 
-// endToEnd returns the fields that must arrive unchanged.
+// endToEnd returns the fields that must be forwarded unchanged.
 func endToEnd(m message, fields []field) []field {
 	var kept []field
 	for _, f := range fields {
@@ -97,7 +97,7 @@ func compareResponses(sent, got, request message) []string {
 	return append(all, compareFields(endToEnd(sent, sent.trailers), endToEnd(got, got.trailers))...)
 }
 
-// compareFields compares names, values, order and number.
+// compareFields compares the names, the values, the order and the number of fields.
 func compareFields(sent, got []field) []string {
 	for i, f := range sent {
 		if i >= len(got) {
@@ -113,7 +113,7 @@ func compareFields(sent, got []field) []string {
 	return nil
 }
 
-// compareSeen checks the case's own expectations of fields.
+// compareSeen checks the fields that the case expects or excludes.
 func (o *outcome) compareSeen(m message) []string {
 	var all []string
 	fields := slices.Concat(m.fields, m.trailers)

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// hangTime is the time after which anything counts as hanging.
+	// hangTime is the time after which an operation counts as hanging.
 	hangTime = time.Minute
-	// closeTime is the maximum time from a response to the close.
+	// closeTime is the maximum time between a response and the close of its connection.
 	closeTime = 20 * time.Second
-	// pauseTime gives a peer time to read; no verdict depends on it.
+	// pauseTime lets a peer read what was sent. No verdict depends on it.
 	pauseTime = 2 * time.Millisecond
 	// requestTimeoutSeconds is the request timeout of the gate, well below hangTime.
 	requestTimeoutSeconds = 10
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 // gateBinary builds the real binary once.
 var gateBinary = sync.OnceValues(func() (string, error) { return launch.GateBinary(scratch) })
 
-// target is a proxy under test with the container behind it.
+// target is a proxy under test, with the container behind it.
 type target struct {
 	address   string
 	container *container
@@ -86,8 +86,8 @@ func runningTarget() (*target, error) {
 // alive reports whether the process under test is running.
 func (t *target) alive() bool { return t.gate == nil || t.gate.Running() }
 
-// stop ends the gate and the container's listener, and returns races, panics and broken
-// invariants that the gate printed.
+// stop ends the gate and the container's listener. It returns an error if the gate
+// printed a race, a panic or a broken invariant.
 func (t *target) stop() error {
 	defer t.container.listener.Close()
 	if t.gate == nil {

@@ -14,7 +14,7 @@ const (
 	leastResponses = 120
 )
 
-// TestTheCorpusHasItsMinimumSize checks the size of the corpus and parses every script.
+// TestTheCorpusHasItsMinimumSize counts the cases, and parses every script.
 func TestTheCorpusHasItsMinimumSize(t *testing.T) {
 	cases, err := readCorpus()
 	if err != nil {
@@ -102,7 +102,8 @@ func report(t *testing.T, cases []*hostileCase, outcomes []*outcome) {
 	t.Log(summary(cases, outcomes))
 }
 
-// summary counts verdicts by kind: cases first, then runs with all variants.
+// summary counts the verdicts of each kind: first over the cases, then over all runs,
+// including variants.
 func summary(cases []*hostileCase, outcomes []*outcome) string {
 	var plain []*outcome
 	for _, o := range outcomes {

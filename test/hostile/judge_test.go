@@ -10,11 +10,11 @@ import (
 // arrivals holds what the container received in one run.
 type arrivals struct {
 	whole   []message
-	partial []message // complete heads with incomplete bodies
+	partial []message // messages with a complete head and an incomplete body
 	tail    []string  // bytes that form no message
 }
 
-// count returns how many whole and broken messages carry a token.
+// count returns how many complete and how many incomplete messages have a token.
 func (a *arrivals) count(token string) (whole, partial int) {
 	for _, m := range a.whole {
 		if token != "" && tokenPattern.FindString(m.target) == token {
@@ -34,7 +34,7 @@ func (a *arrivals) count(token string) (whole, partial int) {
 	return whole, partial
 }
 
-// judge adds the verdicts on runs whose connections have all ended.
+// judge adds verdicts to runs. All their connections must have ended.
 func judge(c *container, all []*outcome) {
 	byRun := map[int]*outcome{}
 	for _, o := range all {
@@ -58,8 +58,8 @@ func judge(c *container, all []*outcome) {
 	}
 }
 
-// judgeConnection frames one stream that the container received, and assigns its
-// messages to their runs.
+// judgeConnection frames the bytes of one connection of the container, and assigns each
+// message to its run.
 func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*outcome) {
 	blame := func(run int, format string, args ...any) {
 		if o := byRun[run]; o != nil {
@@ -86,7 +86,7 @@ func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*o
 			blame(cc.runAt(at), "at the container: %v", err)
 			break
 		}
-		// Continue after this request, at the end found by the strict parser.
+		// Continue where the strict parser found the end of this request.
 		start = cc.messages[from-1].end
 		blame(runOf(cc.messages[from-1], cc.runAt(start)), "at the container: %v", err)
 	}
@@ -106,7 +106,7 @@ func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*o
 	}
 }
 
-// runOf returns the run whose token a message contains.
+// runOf returns the run whose token m contains, or otherwise if it contains none.
 func runOf(m message, otherwise int) int {
 	if match := tokenPattern.FindStringSubmatch(m.target); match != nil {
 		n, _ := strconv.Atoi(match[1])
@@ -115,7 +115,7 @@ func runOf(m message, otherwise int) int {
 	return otherwise
 }
 
-// runAt returns the run during which the byte at offset was received.
+// runAt returns the run in which the container received the byte at offset.
 func (cc *containerConn) runAt(offset int) int {
 	run := 0
 	for _, a := range cc.runs {

@@ -15,8 +15,8 @@ import (
 	"go.uber.org/atomic"
 )
 
-// planted starts a faulty proxy in front of a container. handle is called with each
-// client's connection and a function that connects to the container.
+// planted starts a faulty proxy in front of a container. It calls handle with each
+// client connection and a function that connects to the container.
 func planted(t *testing.T, handle func(client net.Conn, dial func() net.Conn)) *target {
 	t.Helper()
 	c, err := newContainer("127.0.0.1:0")
@@ -62,7 +62,7 @@ func planted(t *testing.T, handle func(client net.Conn, dial func() net.Conn)) *
 	return &target{address: l.Addr().String(), container: c, timeout: time.Second}
 }
 
-// relay forwards bytes, changed by there (requests) and back (responses).
+// relay forwards bytes. there changes the bytes of requests, back those of responses.
 func relay(there, back func([]byte) []byte) func(net.Conn, func() net.Conn) {
 	return func(client net.Conn, dial func() net.Conn) {
 		upstream := dial()
@@ -87,7 +87,7 @@ func pass(to, from net.Conn, change func([]byte) []byte) {
 
 func asIs(b []byte) []byte { return b }
 
-// respondWith responds to every read with the same bytes.
+// respondWith sends response after each read.
 func respondWith(response string, closes bool) func(net.Conn, func() net.Conn) {
 	return func(client net.Conn, _ func() net.Conn) {
 		chunk := make([]byte, 64<<10)
@@ -103,7 +103,7 @@ func respondWith(response string, closes bool) func(net.Conn, func() net.Conn) {
 	}
 }
 
-// verdictsOf runs the plain form of one case.
+// verdictsOf runs one case without variants.
 func verdictsOf(t *testing.T, tg *target, text string) []verdict {
 	t.Helper()
 	cases, err := parseCases("planted", "== a planted fault is found\nrfc 0\n"+text)
@@ -228,14 +228,15 @@ func without(old string) func([]byte) []byte { return replace(old, "") }
 
 func doubled(b []byte) []byte { return bytes.Repeat(b, 2) }
 
-// relayWithoutEnd never closes its connection to the container.
+// relayWithoutEnd forwards bytes, and never closes its connection to the container.
 func relayWithoutEnd(client net.Conn, dial func() net.Conn) {
 	upstream := dial()
 	io.Copy(upstream, client)
 	client.Close()
 }
 
-// earlierResponses replaces the token of every later response by the first one.
+// earlierResponses replaces the token of each later response by the token of the first
+// response.
 func earlierResponses() func(net.Conn, func() net.Conn) {
 	var first atomic.String
 	return relay(asIs, func(b []byte) []byte {

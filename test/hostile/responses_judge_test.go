@@ -64,7 +64,7 @@ func (o *outcome) judgeClient() {
 	}
 }
 
-// judgeMissing judges a stream that ended before the nth response.
+// judgeMissing judges a connection that ended before the nth response.
 func (o *outcome) judgeMissing(list responseList, nth int, w want) {
 	switch w.kind {
 	case wantForward, wantTunnel:
@@ -126,7 +126,7 @@ func (o *outcome) judgeResponse(list responseList, nth int, w want) {
 	}
 }
 
-// judgeScripted compares a forwarded response with the container's script.
+// judgeScripted compares a forwarded response with the one in the container's script.
 func (o *outcome) judgeScripted(list responseList, got message, nth int) {
 	request := message{method: methodOf(o.methods, nth), version: "HTTP/1.1"}
 	if nth < len(o.expected) {

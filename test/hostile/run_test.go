@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// run is one case, or a variant of it, with its tokens filled in.
+// run is a case or a variant of it, in which the tokens are filled in.
 type run struct {
 	c        *hostileCase
 	variant  string
@@ -18,22 +18,22 @@ type run struct {
 	request  []step
 	response []step
 	slowly   bool // both sides send single bytes
-	follower bool // another request follows the case
+	follower bool // another request follows that of the case
 
 	userPort string
-	raw      string // bytes after a 101
+	raw      string // bytes after a 101 response
 	sent     []byte
-	expected []message // the valid requests in sent
+	expected []message // valid requests in sent
 	methods  []string  // methods of the requests in sent, including the first invalid one
 	roles    []string  // tokens of the requests in sent, including the first invalid one
 }
 
-// outcome is the result of one run at the client.
+// outcome is the result of a run, as the client observed it.
 type outcome struct {
 	*run
 	stream   []byte
 	ended    endKind
-	sentinel bool // one more request was sent on the connection
+	sentinel bool // a further request was sent on the connection
 	verdicts []verdict
 }
 
@@ -157,7 +157,7 @@ func (o *outcome) await(t *target, c *client, deadline time.Time) {
 			return
 		}
 		if b, e, _ := c.state(); answered(b, e) {
-			if o.last() != wantCut { // a reset may arrive before the response is read; the local reply is complete then
+			if o.last() != wantCut { // if a reset discarded the response, the gate may send a complete local reply and keep the connection
 				o.add(notClosed, "got a response, but no close")
 			}
 			return
@@ -194,7 +194,7 @@ func (o *outcome) keeps(c *client) bool {
 	return e == endNone && !o.c.closes && len(readResponses(b, c.methods, e).finals) >= len(o.wants)
 }
 
-// probe sends requests on new connections, which must get their own responses.
+// probe sends requests on new connections. Each must get its own response.
 func (o *outcome) probe(t *target) {
 	roles := "u"
 	if o.c.testsResponse() {
@@ -228,7 +228,7 @@ func (o *outcome) probe(t *target) {
 	}
 }
 
-// awaitBetween waits until the container has no incomplete message.
+// awaitBetween waits until the container is between two messages on each connection.
 func (o *outcome) awaitBetween(t *target) {
 	deadline := time.Now().Add(t.timeout)
 	for {
@@ -263,8 +263,8 @@ func newScript(r *run) *script {
 	return &script{steps: steps, early: r.c.early, synced: make(chan struct{}), finished: make(chan struct{})}
 }
 
-// release signals the container that the client has its responses, and waits until a
-// started script is finished.
+// release tells the container that the client has received its responses, and waits
+// until a script that has started is finished.
 func (s *script) release() {
 	close(s.synced)
 	if !s.began.Load() {

@@ -34,15 +34,16 @@ var stepNames = map[string]stepKind{
 // errScript reports an invalid script of the corpus.
 var errScript = errors.New("bad script")
 
-// expansion parses a script into steps. testdata/README.md describes the syntax; words
-// holds the values of {NAME} placeholders.
+// expansion parses a script into steps; testdata/README.md describes the syntax. words
+// are the values of {NAME} placeholders.
 type expansion struct {
 	words map[string]string
 	parts []part
-	spans map[string][2]int // indexes into parts
+	spans map[string][2]int // first and last index of each span in parts
 }
 
-// part is a step, or a reference to the length of a span that is filled in last.
+// part is a step, or a placeholder for the length of a span, which is known only at the
+// end.
 type part struct {
 	step
 	lengthOf string

@@ -8,10 +8,9 @@ import (
 	"net/http"
 )
 
-// stdlibRequests frames a stream of requests with net/http and compares it with
-// the complete requests that the strict parser found. It returns the index of the
-// request at which the two differ. Offsets in found count from base bytes before
-// the stream.
+// stdlibRequests frames a stream of requests with net/http, and compares it with found,
+// the complete requests of the strict parser. It returns the index of the first request
+// that differs. Offsets in found are larger by base than offsets in the stream.
 func stdlibRequests(stream []byte, found []message, base int) (int, error) {
 	source := bytes.NewReader(stream)
 	r := bufio.NewReaderSize(source, 4<<20)
@@ -45,8 +44,9 @@ func stdlibRequests(stream []byte, found []message, base int) (int, error) {
 	return 0, nil
 }
 
-// stdlibResponses frames a stream of responses with net/http and compares it with the
-// result of the strict parser. The last of found may be incomplete.
+// stdlibResponses frames a stream of responses with net/http, and compares it with
+// found, the responses of the strict parser. The last response in found may be
+// incomplete.
 func stdlibResponses(stream []byte, found []message, methods []string, whole bool) error {
 	source := bytes.NewReader(stream)
 	r := bufio.NewReaderSize(source, 4<<20)
@@ -82,7 +82,7 @@ func stdlibResponses(stream []byte, found []message, methods []string, whole boo
 	return nil
 }
 
-// methodOf returns the method of the nth request, GET if unknown.
+// methodOf returns the method of the nth request, or GET if it is unknown.
 func methodOf(methods []string, nth int) string {
 	if nth < len(methods) {
 		return methods[nth]

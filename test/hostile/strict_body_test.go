@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// readBody applies RFC 9112 section 6.3. side is 0 for requests, 1 for responses.
-// tolerant allows any trailers in a request; for a response it means that the
-// connection has ended.
+// readBody reads a body as RFC 9112 section 6.3 requires. side is 0 for a request and 1
+// for a response. tolerant allows any trailers in a request; for a response it means
+// that the connection has ended.
 func (m *message) readBody(b []byte, side int, tolerant bool) error {
 	lengths, codings := 0, 0
 	length := ""

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// errIncomplete reports that the bytes may be the beginning of a valid message.
+// errIncomplete reports that the bytes can be the beginning of a valid message.
 var errIncomplete = errors.New("incomplete message")
 
 // errMalformed is wrapped by every other error of the strict parser.
@@ -24,13 +24,13 @@ const (
 	frameNone framing = iota
 	frameLength
 	frameChunked
-	frameClose // until the connection ends
+	frameClose // the body ends when the connection ends
 )
 
 type field struct{ name, value string }
 
-// message is a request or response as parsed by the strict parser. In an incomplete
-// message headEnd is 0 unless the head is complete.
+// message is a request or response, as the strict parser parsed it. headEnd is 0 if the
+// head is incomplete.
 type message struct {
 	method, target string // of a request
 	status         int    // of a response
@@ -40,8 +40,8 @@ type message struct {
 	trailers       []field
 	framing        framing
 	body           []byte
-	headEnd        int // offset after the head
-	end            int // offset after the message
+	headEnd        int // offset of the first byte after the head
+	end            int // offset of the first byte after the message
 }
 
 // get returns the first value of a field.
@@ -82,8 +82,8 @@ func (m *message) has(name, token string) bool {
 }
 
 // parseRequest parses one request at the start of b, strictly by RFC 9112. With
-// asClient it also accepts forms that only a client may send: an empty line first,
-// HTTP/1.0 without Host, versions 1.2 to 1.9.
+// asClient it also accepts three forms that only a client may send: an empty line
+// before the request line, HTTP/1.0 without Host, and the versions 1.2 to 1.9.
 func parseRequest(b []byte, asClient bool) (message, error) {
 	var m message
 	at := 0
@@ -125,8 +125,8 @@ func parseRequest(b []byte, asClient bool) (message, error) {
 	return m, m.readBody(b, 0, asClient)
 }
 
-// parseResponse parses one response, which may be interim, at the start of b. ended means
-// that the connection was closed in an orderly way after b.
+// parseResponse parses one response at the start of b, which may be interim. ended
+// means that the connection was closed in an orderly way after b.
 func parseResponse(b []byte, method string, ended bool) (message, error) {
 	var m message
 	line, at, err := cutLine(b, 0)
@@ -168,7 +168,8 @@ func parseResponse(b []byte, method string, ended bool) (message, error) {
 	return m, m.readBody(b, 1, ended)
 }
 
-// cutLine returns the line at offset at without its CRLF, and the offset after it.
+// cutLine returns the line that begins at offset at, without its CRLF, and the offset
+// after the CRLF.
 func cutLine(b []byte, at int) (string, int, error) {
 	n := bytes.IndexByte(b[at:], '\n')
 	line := b[at:]

@@ -5,7 +5,7 @@ import "slices"
 // variant changes how a case is sent.
 type variant struct {
 	name     string
-	before   string // script of a valid request before the case
+	before   string // script of a valid request that precedes the case
 	follower bool   // another request follows
 	slowly   bool
 	splitAt  int
@@ -13,12 +13,13 @@ type variant struct {
 
 const (
 	validBefore = "GET /{P} HTTP/1.1\r\nHost: honest\r\n\r\n"
-	// slowLimit and splitLimit bound the cases that are sent in small pieces.
+	// slowLimit and splitLimit are the maximum sizes of cases that are sent in small
+	// pieces.
 	slowLimit  = 2 << 10
 	splitLimit = 400
 )
 
-// variantsOf returns the ways to send a case, the plain one first.
+// variantsOf returns the variants of a case. The first one changes nothing.
 func variantsOf(c *hostileCase, userPort int) []variant {
 	all := []variant{{}}
 	plain, err := newRun(c, variant{}, 0, userPort)
@@ -49,7 +50,7 @@ func variantsOf(c *hostileCase, userPort int) []variant {
 	return all
 }
 
-// after returns the script of the request after the case.
+// after returns the script of the request that follows the case.
 func (v variant) after(c *hostileCase) string {
 	if !v.follower {
 		return ""
@@ -61,7 +62,8 @@ func (v variant) after(c *hostileCase) string {
 	return "GET /" + token + " HTTP/1.1\r\nHost: follower\r\n\r\n"
 }
 
-// wants adds the expectations for the requests before and after the case.
+// wants adds the expectations for the requests before and after the case to those of
+// the case.
 func (v variant) wants(own []want, closing bool) []want {
 	all := slices.Clone(own)
 	if v.before != "" {
@@ -76,7 +78,7 @@ func (v variant) wants(own []want, closing bool) []want {
 	return all
 }
 
-// keepsGoing reports whether a request after the case may be served.
+// keepsGoing reports whether the gate may serve a request after the case.
 func keepsGoing(wants []want) bool {
 	switch wants[len(wants)-1].kind {
 	case wantForward, wantGate, wantEither:

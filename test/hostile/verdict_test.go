@@ -28,7 +28,7 @@ func (o *outcome) add(kind verdictKind, format string, args ...any) {
 	o.verdicts = append(o.verdicts, verdict{kind, fmt.Sprintf(format, args...)})
 }
 
-// count returns how many outcomes have a verdict of each kind.
+// count returns the number of outcomes with a verdict of each kind.
 func count(all []*outcome) map[verdictKind]int {
 	n := map[verdictKind]int{}
 	for _, o := range all {

@@ -30,7 +30,8 @@ const (
 	ourName    = "registry.example/queuegate:dev"
 )
 
-// policy returns the file, decoded strictly as v1, as the engine's type.
+// policy returns the policy in the file, decoded strictly as v1 and converted to the
+// engine's type.
 func policy(t *testing.T) *policiesv1beta1.MutatingPolicy {
 	t.Helper()
 	text, err := os.ReadFile(policyFile)
@@ -60,8 +61,8 @@ func readPod(t *testing.T) *unstructured.Unstructured {
 	return pod
 }
 
-// admit returns the object after Kyverno's engine, and the results of its
-// rules.
+// admit returns the object as changed by Kyverno's engine, and the results of the
+// engine's rules.
 func admit(t *testing.T, p *policiesv1beta1.MutatingPolicy, object *unstructured.Unstructured, group, version, resource string) (*unstructured.Unstructured, []engineapi.RuleStatus) {
 	t.Helper()
 	provider, err := engine.NewProvider(compiler.NewCompiler(), []policiesv1beta1.MutatingPolicyLike{p}, nil, libs.NewFakeContextProvider())
@@ -97,8 +98,8 @@ func admit(t *testing.T, p *policiesv1beta1.MutatingPolicy, object *unstructured
 	return response.PatchedResource, statuses
 }
 
-// withImage returns the object with the gate's image in the container
-// queue-proxy of the pod at path.
+// withImage returns the object with the gate's image in the container queue-proxy. path
+// leads to the pod in the object.
 func withImage(t *testing.T, object *unstructured.Unstructured, path ...string) *unstructured.Unstructured {
 	t.Helper()
 	object = object.DeepCopy()
@@ -157,9 +158,9 @@ func TestKyvernoGivesTheGateToLabelledPodsOfKnativeOnly(t *testing.T) {
 	}
 }
 
-// Kyverno extends a policy for pods to Deployments unless the policy disables
-// that. Knative's controller would revert the image of its Deployments again
-// and again.
+// Kyverno derives rules for Deployments from a policy for pods, unless the policy
+// disables that. With such rules, Kyverno and Knative's controller would overwrite the
+// image of a Deployment in turn.
 func TestKyvernoDoesNotChangeDeployments(t *testing.T) {
 	pod := readPod(t)
 	deployment := &unstructured.Unstructured{Object: map[string]any{
@@ -170,7 +171,7 @@ func TestKyvernoDoesNotChangeDeployments(t *testing.T) {
 			"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "web-00001"}}, "spec": pod.Object["spec"]},
 		},
 	}}
-	// The variant for a namespace, as described in the comment in the file.
+	// Use the variant for a namespace, which a comment in the file describes.
 	p := policy(t)
 	p.Spec.MatchConstraints.NamespaceSelector, p.Spec.MatchConstraints.ObjectSelector = p.Spec.MatchConstraints.ObjectSelector, nil
 	if got, statuses := admit(t, p, deployment, "apps", "v1", "deployments"); !reflect.DeepEqual(got, deployment) {

@@ -12,12 +12,12 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
-// The state of the model of admission with a limit of units.
+// costState is the state of the model of admission with a limit on cost.
 type costState struct {
 	limit, capacity, costLimit int // limit 0 = unlimited
 	inFlight, units            int
-	costs                      [8]int8 // of each request
-	queue                      [8]int8 // ids plus one
+	costs                      [8]int8 // cost of each request
+	queue                      [8]int8 // ids of the queued requests, plus one
 	waiting                    int
 	holds                      uint8
 }
@@ -33,7 +33,7 @@ func (s costState) admit(id int) costState {
 	return s
 }
 
-// grant admits queued requests up to the first request that does not fit.
+// grant admits the queued requests before the first one that does not fit.
 func (s costState) grant() costState {
 	for s.waiting > 0 && s.fits(int(s.queue[0]-1)) {
 		id := int(s.queue[0] - 1)
@@ -67,10 +67,10 @@ func costModel(c admission.Config) porcupine.Model {
 					want = admission.Queued
 					s.queue[s.waiting] = int8(in.id + 1)
 					s.waiting++
-					s = s.grant() // units may have been returned and their slot not yet released
+					s = s.grant() // units may have been returned whose slot is not released yet
 				}
 				return output.(admission.Decision) == want, s
-			case "return": // Charge: the units are free, and granted at the next event
+			case "return": // Charge returns units, which the next event grants
 				s.units -= int(s.costs[in.id])
 				return true, s
 			case "end":

@@ -16,18 +16,19 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// An operation of admission or of the connect queue, and its result.
+// call is an operation of admission or of the connect queue, with its result.
 type call struct {
 	what string
 	id   int
 	n    int
 }
 
-// The state of the admission model: the queue in order, and the holders of slots.
+// admissionState is the state of the admission model: the queue in order, and the
+// requests that hold slots.
 type admissionState struct {
 	limit, capacity int // limit 0 = unlimited
 	inFlight        int
-	queue           [8]int8 // ids plus one
+	queue           [8]int8 // ids of the queued requests, plus one
 	waiting         int
 	holds           uint8
 }
@@ -85,8 +86,8 @@ func admissionModel(limit, capacity int) porcupine.Model {
 				after, waited := s.without(in.id)
 				return output.(bool) == waited && (waited || s.holds&bit != 0), after
 			case "admitted":
-				// The counters change shortly before the waiter is notified of its
-				// slot, so only the notification is certain.
+				// The counters change shortly before the waiter is notified of its slot, so
+				// only a result true is certain.
 				return !output.(bool) || s.holds&bit != 0, s
 			}
 			s.limit = in.n
@@ -102,7 +103,7 @@ func admissionModel(limit, capacity int) porcupine.Model {
 	}
 }
 
-// history collects the operations of several goroutines.
+// history collects the operations of concurrent goroutines.
 type history struct {
 	mu  sync.Mutex
 	all []porcupine.Operation
@@ -115,7 +116,7 @@ func (h *history) do(client int, in call, f func() any) any {
 	out := f()
 	ended := int64(time.Since(born))
 	if rand.IntN(2) == 0 {
-		runtime.Gosched() // otherwise the operations would not overlap
+		runtime.Gosched() // yield, so that the operations overlap
 	}
 	h.mu.Lock()
 	h.all = append(h.all, porcupine.Operation{ClientId: client, Input: in, Call: began, Output: out, Return: ended})
@@ -123,7 +124,7 @@ func (h *history) do(client int, in call, f func() any) any {
 	return out
 }
 
-// check fails unless some sequential order explains the history.
+// check fails unless the history equals the result of some sequential order.
 func (h *history) check(t *testing.T, m porcupine.Model) {
 	t.Helper()
 	if result := porcupine.CheckOperationsTimeout(m, h.all, 20*time.Second); result == porcupine.Illegal {
@@ -134,9 +135,9 @@ func (h *history) check(t *testing.T, m porcupine.Model) {
 	}
 }
 
-// TestAdmissionIsLinearizable runs concurrent goroutines that acquire, wait, withdraw
-// and release while limit and capacity change, and searches for an order in which a
-// plain queue returns the same results.
+// TestAdmissionIsLinearizable runs goroutines that acquire, wait, withdraw and release
+// while limit and capacity change. It searches for an order in which a plain queue
+// returns the same results.
 func TestAdmissionIsLinearizable(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
@@ -204,8 +205,8 @@ func TestAdmissionIsLinearizable(t *testing.T) {
 	}
 }
 
-// The state of the connect queue model: the queue in order, whether the container
-// refuses connections, and whether the next attempt is due.
+// pendingState is the state of the connect queue model: the queue in order, whether the
+// container refuses connections, and whether the next attempt is due.
 type pendingState struct {
 	down    bool
 	due     int8 // 1 = yes, 0 = no, 2 = unknown
@@ -254,7 +255,7 @@ func pendingModel() porcupine.Model {
 				return true, s
 			case "reached":
 				if s.down {
-					s.due = 2 // the attempt becomes due shortly after the state changed
+					s.due = 2 // the attempt becomes due shortly after the change of state
 				}
 				s.down = false
 				return true, s
@@ -264,14 +265,14 @@ func pendingModel() porcupine.Model {
 	}
 }
 
-// TestTheConnectQueueIsLinearizable does the same with requests in the connect queue
-// while the container starts and stops.
+// TestTheConnectQueueIsLinearizable runs requests in the connect queue while the
+// container starts and stops, and searches for a sequential order.
 func TestTheConnectQueueIsLinearizable(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
 		rounds = 300
 	}
-	const now = int64(time.Hour) // the clock is fixed, so an attempt becomes due only once
+	const now = int64(time.Hour) // the clock does not advance, so an attempt becomes due only once
 	for range rounds {
 		g := &exchange.Gate{Config: exchange.Config{QueueCapacity: 100, UpstreamWait: time.Hour, UpstreamRestartWait: time.Hour}}
 		if err := g.Init(); err != nil {
@@ -320,7 +321,7 @@ func TestTheConnectQueueIsLinearizable(t *testing.T) {
 	}
 }
 
-// TestTheCheckerRejectsWrongOrders verifies that the models reject wrong results.
+// TestTheCheckerRejectsWrongOrders checks that the models reject wrong results.
 func TestTheCheckerRejectsWrongOrders(t *testing.T) {
 	op := func(client int, in call, out any, at int64) porcupine.Operation {
 		return porcupine.Operation{ClientId: client, Input: in, Output: out, Call: 2 * at, Return: 2*at + 1}

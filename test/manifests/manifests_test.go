@@ -25,7 +25,7 @@ const (
 
 // file is a file of the configuration: its text and its decoded documents.
 type file struct {
-	name      string // below config/
+	name      string // path below config/
 	text      string
 	documents []any
 }
@@ -68,7 +68,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// parse decodes YAML; JSON is valid YAML. A repeated key is an error.
+// parse decodes YAML or JSON. A repeated key is an error.
 func parse(t *testing.T, name, text string) (all []any) {
 	t.Helper()
 	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
@@ -99,8 +99,8 @@ func walk(node any, f func(object map[string]any)) {
 	}
 }
 
-// firstColumn returns the names in the first column of a document's tables,
-// with their whole row.
+// firstColumn returns the names in the first column of the tables of a document. The
+// value is the whole row of the name.
 func firstColumn(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	rows := map[string][]string{}
@@ -153,7 +153,7 @@ func TestEveryNamedSettingExists(t *testing.T) {
 	}
 }
 
-// gates returns the containers that run the gate.
+// gates returns all containers that run the gate.
 func gates(t *testing.T) (all []map[string]any) {
 	t.Helper()
 	for _, f := range files(t) {

@@ -19,21 +19,21 @@ func documentedPorts(t *testing.T) map[int]string {
 			ports[port] = name
 		}
 	}
-	ports[8013] = "QUEUE_SERVING_PORT" // as Knative sets it for services that speak h2c
+	ports[8013] = "QUEUE_SERVING_PORT" // Knative sets this port for services that speak h2c
 	if len(ports) < 8 {
 		t.Fatalf("ports %v", ports)
 	}
 	return ports
 }
 
-// portsOf returns the numbers that an object uses as ports, including those in
-// a probe written as JSON.
+// portsOf returns the port numbers in an object, including those in a probe written as
+// JSON.
 func portsOf(t *testing.T, f file) (numbers []int) {
 	t.Helper()
 	for _, d := range f.documents {
 		walk(d, func(o map[string]any) {
 			if _, service := o["targetPort"]; service {
-				return // the application's port; TestNamesOfPortsLeadToTheGate checks the target
+				return // the application's port; TestNamesOfPortsLeadToTheGate checks it
 			}
 			for _, key := range []string{"containerPort", "port"} {
 				if port, ok := o[key].(int); ok {
@@ -75,7 +75,7 @@ func TestEveryPortIsADocumentedOne(t *testing.T) {
 func TestNamesOfPortsLeadToTheGate(t *testing.T) {
 	documented := documentedPorts(t)
 	settings := map[string]string{
-		"http-usermetric": "METRICS_PORT", // of Knative's own pods
+		"http-usermetric": "METRICS_PORT", // in Knative's own pods
 	}
 	for _, container := range gates(t) {
 		ports, _ := container["ports"].([]any)

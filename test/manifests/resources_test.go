@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// measured returns the gate's figure in a row of the README's table.
+// measured returns the gate's value in a row of the README's table.
 func measured(t *testing.T, row, unit string) float64 {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(row) + ` \| ([0-9.]+) ` + unit + ` \|`).FindStringSubmatch(read(t, "../../README.md"))
@@ -21,7 +21,7 @@ func measured(t *testing.T, row, unit string) float64 {
 	return value
 }
 
-// quantity parses a resource quantity: thousandths of a processor, or MiB.
+// quantity parses a resource quantity. It returns thousandths of a processor, or MiB.
 func quantity(t *testing.T, resources map[string]any, kind, name, unit string) float64 {
 	t.Helper()
 	text, _ := resources[kind].(map[string]any)[name].(string)
@@ -32,10 +32,10 @@ func quantity(t *testing.T, resources map[string]any, kind, name, unit string) f
 	return value
 }
 
-// The gate's resource requests must match its use: 1,000 requests a second and
-// twice its idle memory. The memory limit must suffice for 1,000 concurrent
-// requests by the formula in docs/design.md, of which the runtime may use three
-// quarters.
+// The gate's resource requests must match its use: 1,000 requests per second, and twice
+// the memory of an idle gate. The memory limit must suffice for 1,000 concurrent
+// requests by the formula in docs/design.md; the runtime may use three quarters of the
+// limit.
 func TestTheGatesResourcesFitTheMeasuredFigures(t *testing.T) {
 	perRequest := measured(t, "CPU per request, keep-alive GET, 64 connections", "µs")
 	idle := measured(t, "RSS, idle", "MiB")

@@ -27,31 +27,31 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// cellVariable has a spec in JSON, for the process in the new network
-// namespace.
+// cellVariable passes a spec in JSON to the process in the new network namespace.
 const cellVariable = "OTEL_TEST_CELL"
 
-// failsafe limits every wait, far above the needs of any.
+// failsafe limits every wait. It only ends tests that would hang.
 const failsafe = 2 * time.Minute
 
-// spec describes the work of a cell: a binary with an environment gets requests
-// until the collector has the expected messages.
+// spec describes a cell: a binary with an environment serves requests until the
+// collector has received the expected messages.
 type spec struct {
 	Binary       string
 	Certificates string
 	Environment  []string
 	Requests     int
-	Traces       int  // messages to wait for, at least; -1 = until the spans of all requests have arrived
+	Traces       int  // minimum number of trace messages to wait for; -1 = wait for the spans of all requests
 	Metrics      int  // messages to wait for, at least
-	Drain        bool // do not wait for messages; end the process with SIGTERM, which flushes both signals
-	Page         bool // read target_info of the Prometheus page
-	Propagation  bool // observe trace context at the application
+	Drain        bool // do not wait for messages, but end the process with SIGTERM, which flushes traces and metrics
+	Page         bool // read target_info on the Prometheus page
+	Propagation  bool // record the trace context that reaches the application
 }
 
 // observation is the result of a cell, one line per field.
 type observation struct {
 	Fields map[string]string
-	// Sampled counts the traces of requests without a parent, of WithoutParent.
+	// Sampled is the number of traces of requests without a parent; WithoutParent is the
+	// number of such requests.
 	Sampled, WithoutParent int
 	Stderr                 string
 }
@@ -90,7 +90,7 @@ type cell struct {
 	process *launch.Process
 
 	mu     sync.Mutex
-	atHome map[string]http.Header // requests received by the application, by path
+	atHome map[string]http.Header // requests that the application received, by path
 }
 
 func runCell(text string) error {
@@ -141,7 +141,7 @@ func (c *cell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.atHome[r.URL.Path] = r.Header
 }
 
-// Default ports of queue-proxy and of the gate.
+// Default ports of queue-proxy; the gate uses the same.
 const (
 	serving = "http://127.0.0.1:8012"
 	page    = "http://127.0.0.1:9091/metrics"
@@ -192,8 +192,8 @@ func (c *cell) observe() (*observation, error) {
 	return o, nil
 }
 
-// starts waits until the process is ready, and returns false if it exits. It
-// probes as Knative's activator does: queue-proxy forwards probes with another
+// starts waits until the process is ready. It returns false if the process exits. It
+// probes as Knative's activator does, because queue-proxy forwards probes with another
 // User-Agent to the application, and traces them.
 func (c *cell) starts() bool {
 	client := &http.Client{Timeout: failsafe}
@@ -234,7 +234,7 @@ func (c *cell) readPage(o *observation) error {
 	labels := map[string]string{}
 	for _, l := range label.FindAllSubmatch(info[1], -1) {
 		switch name := string(l[1]); {
-		case strings.HasPrefix(name, "telemetry_sdk_"): // documented: the gate has no SDK
+		case strings.HasPrefix(name, "telemetry_sdk_"): // a documented difference: the gate has no SDK
 		case name == "service_version":
 			labels[name] = "(version)"
 		default:
@@ -245,7 +245,7 @@ func (c *cell) readPage(o *observation) error {
 	return nil
 }
 
-// Trace context of the requests that propagate sends.
+// Trace contexts in the requests of propagate.
 const (
 	sentTrace = "0af7651916cd43dd8448eb211c80319c"
 	sentSpan  = "b7ad6b7169203331"
@@ -295,24 +295,24 @@ func (c *cell) propagate(o *observation) error {
 
 var hexadecimal = regexp.MustCompile(`\b(?:[0-9a-f]{32}|[0-9a-f]{16})\b`)
 
-// load sends requests: two fifths without a parent, two fifths with an
-// unsampled parent, one fifth with a sampled parent. Ids are derived from a
-// seed, so that all cells send the same ones.
+// load sends requests: two fifths without a parent, two fifths with an unsampled
+// parent, and one fifth with a sampled parent. The trace ids come from a seed, so each
+// cell sends the same ones.
 type load struct {
 	*cell
 	workers  int
-	sent     map[string]bool // trace ids; the value is the parent's decision
+	sent     map[string]bool // trace ids, and whether the parent is sampled
 	expected int             // without a parent
 }
 
-// perRound is the maximum number of requests whose spans fit into the queues of
-// both exporters.
+// perRound is the number of requests whose spans fit into the span queues of both
+// queue-proxy and the gate.
 const perRound = 600
 
 func (l *load) run() error {
 	l.sent = map[string]bool{}
 	random := rand.New(rand.NewPCG(1, 2))
-	requests := make([]string, l.Requests) // traceparent
+	requests := make([]string, l.Requests) // value of traceparent of each request
 	for i := range requests {
 		id := fmt.Sprintf("%016x%016x", random.Uint64(), random.Uint64())
 		switch i % 5 {
@@ -341,12 +341,12 @@ func (l *load) run() error {
 	return nil
 }
 
-// sentinel returns a trace id that every sampler selects unless its ratio is 0.
+// sentinel returns a trace id that every sampler accepts, unless its ratio is 0.
 func sentinel(round, worker int) string { return fmt.Sprintf("%08x%08x%016x", round+1, worker+1, 0) }
 
-// round sends requests and waits for their spans. Each worker has a connection
-// and ends with a sampled request; the process handles it after all spans of
-// earlier requests on that connection have ended.
+// round sends requests and waits for their spans. Each worker sends its requests on one
+// connection. The last one is sampled, and its span ends after those of the earlier
+// requests.
 func (l *load) round(round int, requests []string, clients []*http.Client) error {
 	var all sync.WaitGroup
 	failed := make([]error, l.workers)
@@ -400,14 +400,14 @@ func get(client *http.Client, traceparent string) error {
 	return err
 }
 
-// printedSpan matches the trace id of a span on stdout, in the formats of
-// OpenTelemetry's SDK and of the gate.
+// printedSpan matches the trace id of a span on stdout, as OpenTelemetry's SDK or the
+// gate prints it.
 var printedSpan = regexp.MustCompile(`"(?:SpanContext":\{"TraceID|traceId)":"([0-9a-f]{32})"`)
 
 // describe compares the sampled traces with the sent ones.
 func (l *load) describe(o *observation) {
 	if l.Traces >= 0 && !l.Drain {
-		return // spans may be missing
+		return // not all spans may have arrived
 	}
 	l.collector.mu.Lock()
 	defer l.collector.mu.Unlock()

@@ -45,11 +45,10 @@ const (
 	httpHungPort   = "7318"
 )
 
-// Arrival holds the properties of a message that depend on the exporter's
-// configuration.
+// Arrival has the properties of a message that are configured at the exporter.
 type Arrival struct {
 	Destination string // protocol, scheme, address and path
-	Headers     string // without headers that are specific to the exporter's implementation
+	Headers     string // without the headers that identify the exporter's library
 	Encoding    string
 	Client      string // common name of the client certificate
 	Resource    string
@@ -58,7 +57,7 @@ type Arrival struct {
 // collector is an OTLP receiver over gRPC and HTTP/protobuf.
 type collector struct {
 	mu       sync.Mutex
-	arrivals map[string]map[Arrival]int // by signal
+	arrivals map[string]map[Arrival]int // number of equal arrivals, by signal
 	traces   map[string]bool            // trace ids, in hexadecimal
 	metrics  map[string]bool            // scope, name, unit and kind
 	waits    map[string]time.Duration   // how long senders waited for the first message without a response, by signal
@@ -121,11 +120,11 @@ func serverTLS(dir string, clientAuth tls.ClientAuthType) (*tls.Config, error) {
 // configuration.
 var implementationHeaders = map[string]bool{
 	"user-agent": true, "content-length": true, "accept-encoding": true, "grpc-accept-encoding": true, "grpc-timeout": true, "te": true, ":authority": true,
-	"content-encoding": true, "grpc-encoding": true, // Arrival.Encoding
+	"content-encoding": true, "grpc-encoding": true, // recorded as Arrival.Encoding
 }
 
-// headersOf formats the remaining headers in order. A user agent set by the
-// environment is included.
+// headersOf formats the other headers in order, including a user agent that the
+// environment sets.
 func headersOf(headers map[string][]string) string {
 	kept := map[string]string{}
 	for name, values := range headers {
@@ -137,12 +136,12 @@ func headersOf(headers map[string][]string) string {
 	return sorted(kept)
 }
 
-// The resource's attributes that name the software itself.
+// resourceOf formats the resource without the attributes that name the software itself.
 func resourceOf(r *resource.Resource) string {
 	kept := map[string]string{}
 	for _, a := range r.GetAttributes() {
 		switch {
-		case strings.HasPrefix(a.Key, "telemetry.sdk."): // documented: the gate has no SDK
+		case strings.HasPrefix(a.Key, "telemetry.sdk."): // a documented difference: the gate has no SDK
 		case a.Key == "service.version":
 			kept[a.Key] = "(version)"
 		default:
@@ -198,7 +197,7 @@ func (c *collector) arrived(signal string, a Arrival) {
 	c.arrivals[signal][a]++
 }
 
-// hang waits until the sender gives up.
+// hang waits until the sender cancels the call.
 func (c *collector) hang(ctx context.Context, signal string) {
 	start := time.Now()
 	<-ctx.Done()
@@ -209,7 +208,7 @@ func (c *collector) hang(ctx context.Context, signal string) {
 	}
 }
 
-// total returns the number of messages of a signal.
+// total returns the number of messages of a signal that have arrived.
 func (c *collector) total(signal string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -297,7 +296,7 @@ type httpService struct {
 	isHung bool
 }
 
-// ServeHTTP accepts any path, because the environment may name another one.
+// ServeHTTP accepts any path, because the environment may configure one.
 func (s *httpService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := Arrival{Headers: headersOf(r.Header), Encoding: r.Header.Get("Content-Encoding")}
 	scheme := "http"
@@ -312,7 +311,7 @@ func (s *httpService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	isJSON, unmarshal := r.Header.Get("Content-Type") == contentTypeJSON, proto.Unmarshal
-	if isJSON { // ids become wrong: OTLP writes them in hexadecimal, but protojson expects base64
+	if isJSON { // protojson expects ids in base64, but OTLP writes them in hexadecimal, so the decoded ids are wrong
 		unmarshal = protojson.Unmarshal
 	}
 	traces, metrics := new(tracecollector.ExportTraceServiceRequest), new(metricscollector.ExportMetricsServiceRequest)
@@ -342,8 +341,8 @@ func (s *httpService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(encoded)
 }
 
-// areSpans distinguishes spans from metrics, which may also decode as the other
-// message: trace ids have 16 bytes and span ids 8.
+// areSpans reports whether a message contains spans. A message of metrics may decode
+// without error too, but not to trace ids of 16 bytes and span ids of 8 bytes.
 func areSpans(m *tracecollector.ExportTraceServiceRequest) (found bool) {
 	for _, r := range m.ResourceSpans {
 		for _, scope := range r.ScopeSpans {

@@ -5,13 +5,13 @@ import (
 	"maps"
 )
 
-// environment is a row of the comparison.
+// environment is one environment in which the processes are compared.
 type environment struct {
 	name string
-	set  map[string]string // in addition to knative; CERTIFICATES is the directory of certificates
+	set  map[string]string // variables in addition to knative; CERTIFICATES stands for the directory of the certificates
 	spec
 	share   float64               // sampled share of the requests without a parent
-	differs map[string]difference // fields; the reasons are in docs/compatibility.md
+	differs map[string]difference // fields that differ on purpose; docs/compatibility.md has the reasons
 	shares  *shares               // replaces share where the two differ
 }
 
@@ -26,9 +26,9 @@ func observability(protocol, traces, metrics string, rate float64) string {
 
 const prefix = "OTEL_EXPORTER_OTLP_"
 
-// over returns an environment that exports traces and metrics to 127.0.0.1 with
-// this protocol. variables are additional names and values, which may override
-// these.
+// over returns an environment that exports traces and metrics to 127.0.0.1 with this
+// protocol. variables are alternating names and values, which may override those of the
+// export.
 func over(protocol string, variables ...string) map[string]string {
 	traces, metrics := "http://127.0.0.1:4317", "http://127.0.0.1:4317"
 	if protocol == "http/protobuf" {
@@ -41,9 +41,8 @@ func over(protocol string, variables ...string) map[string]string {
 	return set
 }
 
-// sampling returns an environment with export over gRPC whose
-// OBSERVABILITY_CONFIG, made from Knative's config-observability, has this
-// sampling rate.
+// sampling returns an environment that exports over gRPC with this sampling rate. The
+// rate is in OBSERVABILITY_CONFIG, as Knative derives it from config-observability.
 func sampling(rate float64, variables ...string) map[string]string {
 	set := over("grpc", variables...)
 	set["OBSERVABILITY_CONFIG"] = observability("grpc", "http://127.0.0.1:4317", "http://127.0.0.1:4317", rate)
@@ -72,8 +71,8 @@ func environments() []environment {
 		set["OBSERVABILITY_CONFIG"] = observability(protocol, traces, metrics, 1)
 		return set
 	}
-	// onlyOurs are the differences in environments in which queue-proxy sends
-	// nothing.
+	// onlyOurs are the differences in environments in which only the gate sends
+	// messages.
 	onlyOurs, onlyTheirs := map[string]difference{}, map[string]difference{"metrics: instruments": {something, ""}}
 	for _, signal := range []string{"traces", "metrics"} {
 		for _, field := range []string{": destination", ": headers", ": resource"} {

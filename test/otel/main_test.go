@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 
 func runAll(m *testing.M) (int, error) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "10"); err != nil { // cells mostly wait for timers
+	if err := flag.Set("test.parallel", "10"); err != nil { // cells mostly wait, so ten of them can run in parallel
 		return 0, err
 	}
 	dir, err := os.MkdirTemp("", "otel")

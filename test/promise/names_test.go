@@ -20,7 +20,8 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// A test of the package config keeps the tables of the page equal to the code.
+// The names are read from docs/configuration.md. A test of the package config compares
+// that page with the code.
 func TestSettingNamesMatchTheirRecord(t *testing.T) {
 	row := regexp.MustCompile("(?m)^\\| (`[A-Z0-9_`, ]+`) \\| `(--[a-z0-9-]+)` \\| (.*?[^\\\\]) \\|")
 	var lines []string
@@ -35,8 +36,8 @@ func TestSettingNamesMatchTheirRecord(t *testing.T) {
 	hold(t, "settings.txt", lines)
 }
 
-// The golden page has all metrics, of both generations of names; a test of the
-// package metrics checks that.
+// The names are read from the golden metrics page. A test of the package metrics checks
+// that the page has all metrics, of both generations of names.
 func TestMetricNamesMatchTheirRecord(t *testing.T) {
 	page := read(t, "../../pkg/metrics/testdata/page.txt")
 	kinds := map[string]string{}

@@ -14,7 +14,7 @@ var (
 	breaking = flag.Bool("break", false, "with -update: also record removed and changed names")
 )
 
-// hold compares lines with the lines of a record.
+// hold compares lines with a record.
 func hold(t *testing.T, record string, lines []string) {
 	t.Helper()
 	path := filepath.Join("testdata", record)
@@ -44,7 +44,8 @@ func hold(t *testing.T, record string, lines []string) {
 	}
 }
 
-// differences returns the elements that are in only one of two lists.
+// differences returns the elements of before that are not in after, and those of after
+// that are not in before.
 func differences(before, after []string) (gone, added []string) {
 	for _, line := range before {
 		if !slices.Contains(after, line) {

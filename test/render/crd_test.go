@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A schema is the part of a custom resource's OpenAPI schema that is checked.
+// A schema is the checked part of a custom resource's OpenAPI schema.
 type schema struct {
 	Type        string             `json:"type"`
 	Properties  map[string]*schema `json:"properties"`
@@ -56,7 +56,7 @@ func definition(t *testing.T, module, file, version string) *schema {
 	for _, v := range crd.Spec.Versions {
 		if v.Name == version {
 			s := v.Schema.OpenAPIV3Schema
-			s.Properties["metadata"] = &schema{Type: "object"} // any metadata
+			s.Properties["metadata"] = &schema{Type: "object"} // allow any metadata
 			return s
 		}
 	}
@@ -64,8 +64,8 @@ func definition(t *testing.T, module, file, version string) *schema {
 	return nil
 }
 
-// problems returns the places where a value does not match the schema: unknown
-// and missing fields, and values of another type.
+// problems returns the paths at which value does not match the schema: a field is
+// unknown or missing, or a value has another type.
 func (s *schema) problems(path string, value any) (all []string) {
 	say := func(format string, more ...any) { all = append(all, path+": "+fmt.Sprintf(format, more...)) }
 	if len(s.Enum) > 0 && !slices.Contains(s.Enum, value) {
@@ -82,7 +82,7 @@ func (s *schema) problems(path string, value any) (all []string) {
 		}
 		for key, below := range value {
 			switch {
-			case s.Properties == nil: // any fields
+			case s.Properties == nil: // the schema allows any fields
 			case s.Properties[key] == nil:
 				say("unknown field %s", key)
 			default:

@@ -21,8 +21,8 @@ const (
 	knativePage   = "../../docs/knative.md"
 )
 
-// table returns the first and the second column of a table in the part of a
-// page between marks.
+// table returns the first two columns of a table in a part of a page. Marks delimit the
+// part.
 func table(t *testing.T, page, part string) (names, meanings []string) {
 	t.Helper()
 	_, rest, found := strings.Cut(read(t, page), "<!-- begin: "+part+" -->\n")
@@ -66,8 +66,8 @@ func literal(e ast.Expr) string {
 	return ""
 }
 
-// environment returns the variables that Knative's controller sets for its
-// sidecar, read from the source of the function that creates the container.
+// environment returns the variables that Knative's controller sets for its sidecar. It
+// reads them from the source of the function that creates the container.
 func environment(t *testing.T, serving string) (names []string) {
 	t.Helper()
 	for _, d := range parse(t, filepath.Join(serving, "pkg/reconciler/revision/resources/queue.go")).Decls {
@@ -109,7 +109,7 @@ func TestTheTableOfTheEnvironmentMatchesKnative(t *testing.T) {
 	if want := environment(t, serving); !slices.Equal(names, want) || len(want) < 20 {
 		t.Errorf("the page has\n%q, the controller sets\n%q", names, want)
 	}
-	settings := read(t, "../../docs/configuration.md") // a test compares this page with the code
+	settings := read(t, "../../docs/configuration.md") // a test of the package config compares this page with the code
 	place := regexp.MustCompile("`([a-z0-9.-]+)` in `config-([a-z]+)`")
 	found := 0
 	for i, name := range names {
@@ -140,7 +140,7 @@ func TestTheDocumentedAnnotationsMatchKnative(t *testing.T) {
 		if !ok || !strings.HasPrefix(v.Names[0].Name, "QueueSidecar") || !strings.HasSuffix(v.Names[0].Name, "AnnotationKey") {
 			return true
 		}
-		// "queue.sidecar." + GroupName + "/..."
+		// the expression is "queue.sidecar." + GroupName + "/..."
 		outer := v.Values[0].(*ast.BinaryExpr)
 		want = append(want, literal(outer.X.(*ast.BinaryExpr).X)+"serving.knative.dev"+literal(outer.Y))
 		return true
@@ -151,8 +151,8 @@ func TestTheDocumentedAnnotationsMatchKnative(t *testing.T) {
 	}
 }
 
-// Every mention of the gate's image uses a name for which a cold start does not
-// contact a registry.
+// All manifests must use the same image name, because Knative is configured not to
+// contact a registry for it during a cold start.
 func TestEveryManifestUsesTheSameSidecarName(t *testing.T) {
 	mention := regexp.MustCompile(`registry\.example/queuegate\b[^\s'",)` + "`" + `]*`)
 	found := 0
@@ -175,8 +175,8 @@ func TestEveryManifestUsesTheSameSidecarName(t *testing.T) {
 	}
 }
 
-// The canary and the network policy are decoded strictly; the other files of
-// config/knative are patches and Knative's resources.
+// The canary and the network policy are decoded strictly. The other files of
+// config/knative are patches, or resources of Knative.
 func TestTheManifestsOfTheKnativeFolderAreValid(t *testing.T) {
 	for file, want := range map[string][]string{
 		"canary.yaml":         {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
@@ -189,8 +189,8 @@ func TestTheManifestsOfTheKnativeFolderAreValid(t *testing.T) {
 	}
 }
 
-// Kyverno's policy equals the API server's, except for its binding and for
-// disabling the Deployment policies that Kyverno derives from a policy for
+// Kyverno's policy must equal the policy for the API server. It differs in its binding,
+// and in disabling the rules for Deployments that Kyverno derives from a policy for
 // pods. test/kyverno applies it.
 func TestThePolicyForKyvernoIsValidAndEqualsThePolicyForTheAPIServer(t *testing.T) {
 	kyverno := readYAML(t, configDir+"knative/canary-kyverno.yaml")
@@ -205,7 +205,7 @@ func TestThePolicyForKyvernoIsValidAndEqualsThePolicyForTheAPIServer(t *testing.
 	match := maps.Clone(want["matchConstraints"].(map[string]any))
 	maps.Copy(match, binding["matchResources"].(map[string]any))
 	want["matchConstraints"] = match
-	// Kyverno reads this field only to generate a policy for the API server.
+	// Kyverno uses this field only if it generates a policy for the API server.
 	delete(want, "reinvocationPolicy")
 	want["autogen"] = map[string]any{"podControllers": map[string]any{"controllers": []any{}}}
 	if !reflect.DeepEqual(spec, want) {

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// TestTheKustomizationInTheDocumentationIsValid renders the kustomization of
-// docs/kubernetes.md; test/cluster runs the commands around it.
+// TestTheKustomizationInTheDocumentationIsValid renders the kustomization in
+// docs/kubernetes.md. test/cluster runs the commands of that page.
 func TestTheKustomizationInTheDocumentationIsValid(t *testing.T) {
 	_, rest, found := strings.Cut(read(t, "../../docs/kubernetes.md"), "cat > bin/shop/kustomization.yaml <<'EOF'\n")
 	text, _, closed := strings.Cut(rest, "\nEOF\n")
@@ -20,7 +20,7 @@ func TestTheKustomizationInTheDocumentationIsValid(t *testing.T) {
 		t.Fatal("the page has no kustomization")
 	}
 	text = strings.ReplaceAll(text, "newName: registry.example/queuegate-demo # ", "newName: example.com/shop # ")
-	bin := filepath.Join("..", "..", "bin") // at the same depth as in the page
+	bin := filepath.Join("..", "..", "bin") // as far below the root as the directory in the page
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		t.Fatal(err)
 	}

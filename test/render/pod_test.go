@@ -89,9 +89,8 @@ func TestTheGateIsASidecarThatDrainsFirst(t *testing.T) {
 		if probe.Port.IntValue() != 8012 || probe.HTTPHeaders[0] != (corev1.HTTPHeader{Name: "K-Network-Probe", Value: "queue"}) {
 			t.Errorf("%s: readiness does not go through the gate: %v", name, probe)
 		}
-		// The gate responds after at most 0.9 s. A busy kubelet may read the
-		// response later, and must not remove the pod from the Service for
-		// that.
+		// The gate responds within 0.9 s, but a busy kubelet may read the response later.
+		// It must not remove the pod from the Service for that, so the timeout is longer.
 		for kind, p := range map[string]*corev1.Probe{"startup": gate.StartupProbe, "liveness": gate.LivenessProbe, "readiness": gate.ReadinessProbe} {
 			if p.TimeoutSeconds < 5 || p.FailureThreshold == 1 {
 				t.Errorf("%s: the %s probe fails on a busy node: timeoutSeconds %d, failureThreshold %d", name, kind, p.TimeoutSeconds, p.FailureThreshold)
@@ -101,7 +100,7 @@ func TestTheGateIsASidecarThatDrainsFirst(t *testing.T) {
 		if application.ReadinessProbe != nil {
 			t.Errorf("%s: the kubelet probes the application itself", name)
 		}
-		// A name would be looked up among the application's ports.
+		// A port name would refer to the application's ports, so the hook uses a number.
 		if hook := application.Lifecycle.PreStop.HTTPGet; hook.Path != "/wait-for-drain?begins-within=10s" || hook.Port.IntValue() != 8022 {
 			t.Errorf("%s: the application's preStop hook is %v", name, hook)
 		}

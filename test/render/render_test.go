@@ -28,7 +28,7 @@ import (
 
 const configDir = "../../config/"
 
-// known has all types that the manifests use, except KEDA's.
+// known has all types of the manifests except KEDA's.
 var known = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, monitoring.AddToScheme} {
@@ -53,12 +53,12 @@ func kustomize(t *testing.T, dir string) []object {
 	return objects(t, text)
 }
 
-// loaded returns the chart; it is cached because the loader logs each symbolic
+// loaded returns the chart. It caches the chart, because the loader logs each symbolic
 // link.
 var loaded = sync.OnceValues(func() (*helmchart.Chart, error) { return loader.LoadDir(configDir + "helm/queuegate") })
 
-// helm renders the chart for the release web in the namespace default, as
-// `helm install web --set ...` would.
+// helm renders the chart as `helm install web --set ...` does, for the release web in
+// the namespace default.
 func helm(values string) ([]byte, error) {
 	chart, err := loaded()
 	if err != nil {
@@ -99,8 +99,7 @@ func chart(t *testing.T, values string) []object {
 	return objects(t, text)
 }
 
-// An object is one manifest: its text and, if its type is known, the decoded
-// object.
+// An object is a manifest: its text and, if known has its type, the decoded object.
 type object struct {
 	unstructured.Unstructured
 	typed runtime.Object

@@ -55,7 +55,7 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 	}
 }
 
-// TestEveryValueReachesAManifest changes one value at a time: each must change
+// TestEveryValueReachesAManifest changes one value at a time. Each change must change
 // the rendered manifests.
 func TestEveryValueReachesAManifest(t *testing.T) {
 	for values, want := range map[string]string{
@@ -133,8 +133,8 @@ func TestManifestsWithAnAutoscalerSetNoReplicas(t *testing.T) {
 	}
 }
 
-// TestTheSchemaHasEveryValue descends into the defaults; free-form objects are
-// those whose properties the schema does not list.
+// TestTheSchemaHasEveryValue compares the schema with the default values. It does not
+// descend into objects whose properties the schema does not list.
 func TestTheSchemaHasEveryValue(t *testing.T) {
 	dir := configDir + "helm/queuegate/"
 	raw, err := os.ReadFile(dir + "values.schema.json")

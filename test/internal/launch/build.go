@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// RaceBuild reports whether binaries are built with the race detector, which uses
-// additional memory and time.
+// RaceBuild reports whether binaries are built with the race detector, and therefore
+// use more memory and time.
 var RaceBuild = os.Getenv("QUEUEGATE_RACE") == "1"
 
-// root is the directory of the gate's module, relative to the suite, whose
-// directory is one or two levels below test.
+// root is the path of the gate's module, relative to the working directory of the suite
+// (one or two levels below test).
 var root = findRoot()
 
 func findRoot() string {
@@ -57,9 +57,9 @@ func Build(dir, path string) (binary string, err error) {
 	return binary, nil
 }
 
-// readSources reads all sources of a binary so that go test's result cache
-// depends on them. go test tracks files that a test opens, not those that a 'go
-// build' started by the test reads.
+// readSources reads all sources of a binary, so that go test's result cache depends on
+// them. go test tracks the files that the test itself opens, but not those that a go
+// build of the test reads.
 func readSources(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -69,8 +69,8 @@ func readSources(dir string) error {
 	})
 }
 
-// RaiseFileLimit raises the descriptor limit for ten thousand connections, in this
-// process and its children.
+// RaiseFileLimit raises the descriptor limit of this process and its children, so that
+// it suffices for ten thousand connections.
 func RaiseFileLimit() error {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {

@@ -1,5 +1,5 @@
-// Package launch builds and starts the gate for the suites of test/. Its processes do
-// not outlive the test, and its ports are not used by anything else.
+// Package launch builds and starts the gate for the suites of test/. A process that it
+// starts does not outlive the test, and a port that it chooses is used by nothing else.
 //
-// Failures are returned as errors; no function ends a test.
+// Functions return failures as errors, and end no test.
 package launch

@@ -15,7 +15,7 @@ import (
 type Gate struct {
 	*Process
 	Env    []string
-	Ports  map[string]int // ports of settings that were "free"; always includes QUEUE_SERVING_PORT
+	Ports  map[string]int // port of each setting that was "free"; always includes QUEUE_SERVING_PORT
 	Socket string         // drain socket, unless a setting names another
 	dir    string
 }
@@ -24,17 +24,18 @@ type Gate struct {
 type Options struct {
 	Binary   string
 	UserPort int
-	// Settings are NAME=value. NAME=free selects an unused port on which the gate must
-	// listen (for TLS, when it has a certificate). "ulimit -n 64" and "cgroup PATH" set
-	// limits of the process, "arguments a b" its arguments.
+	// Settings are NAME=value. NAME=free selects an unused port, and the gate must
+	// listen on it (on a TLS port only when it has a certificate). Three other forms
+	// exist: "ulimit -n 64" and "cgroup PATH" set limits of the process, "arguments a b"
+	// sets its arguments.
 	Settings []string
 	// Stdout and Stderr are the outputs; nil collects the output in the Process.
 	Stdout, Stderr *os.File
-	Timeout        time.Duration // maximum time until it listens
+	Timeout        time.Duration // maximum time until the gate listens
 }
 
-// StartGate runs the gate and returns when it listens. Without settings it has
-// no side port, no quiet period in a drain, and its container counts as ready.
+// StartGate starts the gate and waits until it listens. By default the gate has no side
+// ports, drains without a quiet period, and reports its container as ready.
 func StartGate(o Options) (g *Gate, err error) {
 	for range 5 {
 		if g, err = launchGate(o); err != nil {
@@ -44,8 +45,8 @@ func StartGate(o Options) (g *Gate, err error) {
 			return g, nil
 		}
 		g.End()
-		// Another process may take the port before the gate binds it. Any other early
-		// end is an error.
+		// Another process may take the port before the gate binds it. If the gate ends
+		// for another reason, that is an error.
 		if !strings.Contains(g.Stderr.String(), "in use") {
 			break
 		}
@@ -104,12 +105,12 @@ func BaseEnv(dir string) []string {
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GODEBUG=" + os.Getenv("GODEBUG"),
 		"CERT_DIR=" + filepath.Join(dir, "none"),
 		"QUEUE_SERVING_TLS_PORT=0", "ADMIN_PORT=0", "AUTOSCALER_METRICS_PORT=0", "METRICS_PORT=0", "PROFILING_PORT=0", "STATUS_PORT=0",
-		"SERVING_READINESS_PROBE=none", // a probe's connections would distort tests that count connections
+		"SERVING_READINESS_PROBE=none", // connections of a probe would distort tests that count connections
 	}
 }
 
-// ShortDir creates a directory with a path short enough for Unix sockets, unlike
-// T.TempDir in tests with long names.
+// ShortDir creates a directory whose path is short enough for Unix sockets. T.TempDir
+// includes the name of the test, which may be long.
 func ShortDir() (string, error) { return os.MkdirTemp("", "q") }
 
 // Listens waits until the gate accepts connections on all its ports. It returns false
@@ -128,7 +129,7 @@ func (g *Gate) Listens(timeout time.Duration) bool {
 	return g.Running()
 }
 
-// Addr returns the address of the port of that setting.
+// Addr returns the address of the port that a setting names.
 func (g *Gate) Addr(setting string) string { return At(g.Ports[setting]) }
 
 // End kills the gate and removes its files.

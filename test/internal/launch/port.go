@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Ports are below the kernel's range for outgoing connections, which could otherwise
-// take one.
+// Ports are below the kernel's range for outgoing connections, so that no outgoing
+// connection takes one.
 const (
 	firstPort  = 15_000
 	portBlocks = 340
@@ -21,7 +21,7 @@ const (
 var (
 	portsMu   sync.Mutex
 	portsLeft []int          // unused ports of the current block
-	blocks    []net.Listener // reserve the blocks of this process until it ends
+	blocks    []net.Listener // listeners that reserve the blocks of this process until it ends
 )
 
 // FreePort returns a port that no other call returns, in this or any other test
@@ -35,8 +35,7 @@ func FreePort(t testing.TB) int {
 	return 0
 }
 
-// Port is like FreePort but needs no testing.TB. It returns 0 if no port is
-// free.
+// Port is FreePort without a testing.TB. It returns 0 if no port is free.
 func Port() int {
 	portsMu.Lock()
 	defer portsMu.Unlock()
@@ -52,8 +51,8 @@ func Port() int {
 	return 0
 }
 
-// FreeRow returns the first of n consecutive ports with the same guarantee as
-// FreePort. n is at most the size of a block.
+// FreeRow returns the first of n consecutive ports, with the guarantee of FreePort. n
+// may be at most the size of a block.
 func FreeRow(t testing.TB, n int) int {
 	t.Helper()
 	portsMu.Lock()
@@ -77,9 +76,9 @@ func FreeRow(t testing.TB, n int) int {
 	return 0
 }
 
-// takeBlock reserves a block of ports for this test process by listening on an
-// abstract Unix socket. Abstract sockets, like ports, belong to a network
-// namespace, so the reservation applies exactly where the ports do.
+// takeBlock reserves a block of ports for this test process. It listens on an abstract
+// Unix socket, which belongs to a network namespace as ports do, so the reservation
+// holds exactly where the ports exist.
 func takeBlock() bool {
 	for _, block := range rand.Perm(portBlocks) {
 		l, err := net.Listen("unix", fmt.Sprintf("@queuegate-test-ports/%d", block))
@@ -95,7 +94,7 @@ func takeBlock() bool {
 	return false
 }
 
-// At returns the loopback address of a port.
+// At returns the address of a port on loopback.
 func At(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // Accepts reports whether addr accepts connections.

@@ -15,7 +15,7 @@ func TestNoTwoProcessesGiveTheSamePort(t *testing.T) {
 		for range each {
 			os.Stdout.WriteString("port " + At(FreePort(t)) + "\n")
 		}
-		os.Stdin.Read(make([]byte, 1)) // until all processes have their ports
+		os.Stdin.Read(make([]byte, 1)) // wait until all processes have chosen their ports
 		return
 	}
 	given := map[string]bool{}
@@ -50,8 +50,8 @@ func TestNoTwoProcessesGiveTheSamePort(t *testing.T) {
 	}
 }
 
-// TestConsecutivePortsAreNotReused chooses more ports than the block of the row
-// has.
+// TestConsecutivePortsAreNotReused chooses more ports than remain in the block of the
+// row.
 func TestConsecutivePortsAreNotReused(t *testing.T) {
 	const n = 6
 	first := FreeRow(t, n)

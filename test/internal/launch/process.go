@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Process is a child.
+// Process is a child process.
 type Process struct {
 	Cmd            *exec.Cmd
 	Stdout, Stderr Output        // of a Cmd without other outputs
-	Exited         chan struct{} // closed when Cmd.ProcessState is set
+	Exited         chan struct{} // closed after Cmd.ProcessState is set
 }
 
 // Start starts cmd. The process is killed if the test process ends first, for
@@ -32,7 +32,7 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 		return nil, fmt.Errorf("starting %s: %w", cmd.Path, err)
 	}
 	go func() {
-		_ = cmd.Wait() // the exit code is read from the state
+		_ = cmd.Wait() // the exit code is in the process state
 		close(p.Exited)
 	}()
 	return p, nil
@@ -61,7 +61,7 @@ func (p *Process) EndsIn(timeout time.Duration) bool {
 
 // Kill kills the process, even if it is stopped, and waits for its exit.
 func (p *Process) Kill() {
-	_ = p.Cmd.Process.Kill() // it may have exited
+	_ = p.Cmd.Process.Kill() // the process may have exited
 	<-p.Exited
 }
 
