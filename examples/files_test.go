@@ -15,7 +15,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// checked runs the gate's --check with an environment, and fails on a warning.
+// checked runs the gate with --check in an environment, and fails if it prints a
+// warning.
 func checked(t *testing.T, env ...string) {
 	t.Helper()
 	check := exec.Command(filepath.Join(bin, "queue"), "--check")
@@ -27,8 +28,8 @@ func checked(t *testing.T, env ...string) {
 	}
 }
 
-// Validate the file against the schema of the Compose specification, and the
-// gate's part with --check.
+// The Compose specification's schema validates the file, and --check validates the
+// settings of the gate in it.
 func TestTheComposeFileIsValid(t *testing.T) {
 	text, err := os.ReadFile("compose/compose.yaml")
 	if err != nil {
@@ -78,8 +79,8 @@ func TestTheComposeFileIsValid(t *testing.T) {
 	}
 }
 
-// Verify the unit with systemd-analyze, if it is installed, and with the gate's
-// --check.
+// systemd-analyze, if installed, verifies the unit, and --check validates the settings
+// of the gate in it.
 func TestTheSystemdUnitIsValid(t *testing.T) {
 	unit, err := os.ReadFile("systemd/app.service")
 	if err != nil {
@@ -99,8 +100,8 @@ func TestTheSystemdUnitIsValid(t *testing.T) {
 		t.Log("systemd-analyze is not installed: the unit is not verified")
 		return
 	}
-	// The unit refers to programs and targets that do not exist on this machine;
-	// create stubs for them.
+	// The unit refers to programs and targets that do not exist on this machine, so
+	// create stubs of them.
 	root := t.TempDir()
 	for _, name := range []string{"/usr/local/bin/queue", "/usr/local/bin/app"} {
 		write(t, filepath.Join(root, name), "", 0o755)
@@ -115,7 +116,8 @@ func TestTheSystemdUnitIsValid(t *testing.T) {
 	}
 }
 
-// The gate alone: its settings, and that a reload is an upgrade of its own command.
+// The unit of a gate without an application has valid settings, and its reload upgrades
+// the gate with the command of the unit.
 func TestTheUnitOfTheGateAloneIsRight(t *testing.T) {
 	text, err := os.ReadFile("systemd/gate.service")
 	if err != nil {
@@ -135,9 +137,9 @@ func TestTheUnitOfTheGateAloneIsRight(t *testing.T) {
 	}
 }
 
-// serveAs starts the program of a file with its environment, but on free ports.
-// It sends a request once the program listens, and expects a drain and a clean
-// exit.
+// serveAs starts the program that a file describes, with the environment of the file
+// but on free ports. It sends a request when the program listens, and then expects a
+// drain and a clean exit.
 func serveAs(t *testing.T, env []string, begin func(ports []string) *process, up func(p *process, port string)) {
 	t.Helper()
 	ports := freePorts(t, 2)
@@ -154,8 +156,8 @@ func serveAs(t *testing.T, env []string, begin func(ports []string) *process, up
 	p.end()
 }
 
-// runAsSystemdDoes runs the unit's command as systemd would: it waits for the
-// notifications in started, and stops the command with a signal.
+// runAsSystemdDoes runs the command of a unit as systemd does. It waits for each
+// notification in started, and stops the command with SIGTERM.
 func runAsSystemdDoes(t *testing.T, unit string, env []string) {
 	t.Helper()
 	_, command, _ := strings.Cut(unit, "\nExecStart=")

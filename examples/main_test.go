@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// bin is the directory with the gate, its demo and the examples, built once.
+// bin is the directory with the gate, its demo and the examples. They are built once.
 var bin string
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ type process struct {
 	ended chan struct{}
 }
 
-// start runs a program until the test ends, and collects its output.
+// start runs a program until the test ends. It collects the program's output.
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(filepath.Join(bin, name), args...), ended: make(chan struct{})}
@@ -115,7 +115,7 @@ func (p *process) await(pattern string) string {
 	return ""
 }
 
-// end sends SIGTERM, as the platform does, and expects exit code 0.
+// end sends SIGTERM, as a platform does, and fails unless the exit code is 0.
 func (p *process) end() {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -131,7 +131,7 @@ func (p *process) end() {
 	}
 }
 
-// ask sends a request and returns status and body.
+// ask sends a request and returns the status and body of the response.
 func ask(t *testing.T, request *http.Request) (int, string) {
 	t.Helper()
 	answer, err := http.DefaultClient.Do(request)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// freePorts returns ports without a listener.
+// freePorts returns ports on which nothing listens.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
 	var list []string
@@ -62,8 +62,7 @@ func TestAModelServerStreamsBehindTheGate(t *testing.T) {
 		t.Errorf("%s, events %q", kind, events)
 	}
 
-	// The first event reaches the client while the response, which is endless
-	// here, continues.
+	// The response is endless, so the first event must reach the client before its end.
 	endless, err := http.DefaultClient.Do(generate(t, base, "generate_stream", strings.Repeat("again ", 100_000)))
 	if err != nil {
 		t.Fatal(err)

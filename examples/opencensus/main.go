@@ -1,6 +1,6 @@
-// Opencensus is a net/http server with an embedded gate that exports its
-// metrics with OpenCensus. This exporter prints them; it can be replaced by any
-// other.
+// Opencensus is a net/http server with an embedded gate that exports its metrics
+// through OpenCensus. The exporter of this example prints them; any other OpenCensus
+// exporter can replace it.
 package main
 
 import (

@@ -96,8 +96,8 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// tokens generates the response to a prompt, and stops when its client
-// disconnects, which the gate forwards. It reports whether the response is
+// tokens generates the response to a prompt. It stops when the client disconnects,
+// because the gate then cancels the request. It reports whether the response is
 // complete.
 func (s *server) tokens(w http.ResponseWriter, r *http.Request, each func(string) error) bool {
 	var p prompt

@@ -37,7 +37,8 @@ func knativeConfig(t *testing.T) *config.Config {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no ConfigMaps in %s: %v", dir, err)
 	}
-	// The module lacks config-network, a symbolic link; an empty one has the defaults.
+	// The module has no file for config-network, only a symbolic link. An empty config
+	// map has the defaults.
 	maps := []*corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Namespace: "knative-serving", Name: netcfg.ConfigMapName}}}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -55,8 +56,8 @@ func knativeConfig(t *testing.T) *config.Config {
 	return store.Load()
 }
 
-// TestTheRecordedPodIsThePodThatKnativeCreates keeps testdata/pod.json equal to
-// the pod template of a Deployment of Knative's controller.
+// TestTheRecordedPodIsThePodThatKnativeCreates compares testdata/pod.json with the pod
+// template of the Deployment that Knative's controller creates.
 func TestTheRecordedPodIsThePodThatKnativeCreates(t *testing.T) {
 	t.Setenv("SYSTEM_NAMESPACE", "knative-serving")
 	revision := &servingv1.Revision{
@@ -96,8 +97,8 @@ func TestTheRecordedPodIsThePodThatKnativeCreates(t *testing.T) {
 	}
 }
 
-// readPod returns the recorded pod, which has the label of the canary and the
-// container queue-proxy.
+// readPod returns the recorded pod. It has the canary's label and a container
+// queue-proxy.
 func readPod(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	text, err := os.ReadFile(recordedPod)

@@ -38,8 +38,8 @@ const (
 	ourName = "registry.example/queuegate:dev"
 )
 
-// client is a fake cluster with the OpenAPI documents of Kubernetes, from which
-// the plugin reads how lists of a pod are merged.
+// client is a fake cluster with the OpenAPI documents of Kubernetes. From them the
+// plugin reads how the lists of a pod are merged.
 type client struct{ *fake.Clientset }
 
 type documents struct{ discovery.DiscoveryInterface }
@@ -47,8 +47,8 @@ type documents struct{ discovery.DiscoveryInterface }
 func (c client) Discovery() discovery.DiscoveryInterface { return documents{c.Clientset.Discovery()} }
 func (documents) OpenAPIV3() openapi.Client              { return openapitest.NewEmbeddedFileClient() }
 
-// canary returns the two objects of the file, without fields that v1beta1
-// lacks.
+// canary returns the policy and the binding in the file. It removes the fields that
+// v1beta1 lacks.
 func canary(t *testing.T) (*v1beta1.MutatingAdmissionPolicy, *v1beta1.MutatingAdmissionPolicyBinding) {
 	t.Helper()
 	text, err := os.ReadFile(folder + "canary-v1beta1.yaml")
@@ -125,8 +125,8 @@ func TestTheAPIServerGivesTheGateToLabelledPodsOfKnativeOnly(t *testing.T) {
 		t.Fatalf("the pod has %d containers, want queue-proxy and the application", len(want))
 	}
 	want["queue-proxy"]["image"] = ourName
-	// The plugin reads the OpenAPI documents in the background, and failurePolicy
-	// is Ignore: until then pods stay unchanged.
+	// The plugin reads the OpenAPI documents in the background. Until it has read them,
+	// pods stay unchanged, because failurePolicy is Ignore.
 	var got *unstructured.Unstructured
 	testkit.Until(t, "the policy applies", func() bool {
 		got = admit(t, plugin, pod)

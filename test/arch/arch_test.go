@@ -53,9 +53,9 @@ func list(t *testing.T, root string) []Package {
 	}
 }
 
-// readTree opens every directory of the module. The test cache tracks what a
-// test itself opens, not what go list opens; without this an import added
-// elsewhere would leave a cached "ok".
+// readTree opens every directory of the module, so that the result cache of go test
+// depends on them. The cache tracks what the test itself opens, not what go list opens;
+// without readTree, an import that was added elsewhere would leave a cached "ok".
 func readTree(t *testing.T, root string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -208,8 +208,8 @@ func TestAllowedImportsAreNotReported(t *testing.T) {
 	}
 }
 
-// imports returns a package of the module; imported paths that start with one
-// of its top directories are in the module too.
+// imports returns a package of the module with these imports. A path belongs to the
+// module if it begins with one of its top-level directories.
 func imports(here string, imported ...string) Package {
 	p := Package{ImportPath: module + "/" + here}
 	for _, name := range imported {

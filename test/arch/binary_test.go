@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// maxBinary is the maximum size of the gate's binary in bytes. Its resident
-// pages count in every pod's memory. State a reason when raising it.
+// maxBinary is the maximum size of the gate's binary in bytes, because its resident
+// pages use memory in every pod. A commit that raises it states a reason.
 const maxBinary = 15_300_000
 
-// unlinked are symbols that the gate's binary must not contain, each with its
-// cost.
+// unlinked are symbols that the gate's binary must not contain. The value is the cost
+// of the symbol.
 var unlinked = map[string]string{
 	"net/http.(*http2": "net/http's HTTP/2, 0.5 MB; cmd/queue/tags leaves it out",
 }
@@ -24,7 +24,7 @@ func TestTheGatesBinaryStaysSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sources := range []string{"../../cmd/queue", "../../pkg"} { // the cache of test results tracks these, as in readTree
+	for _, sources := range []string{"../../cmd/queue", "../../pkg"} { // the result cache of go test tracks these directories, as with readTree
 		if err := filepath.WalkDir(sources, func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && !entry.IsDir() {
 				_, err = os.ReadFile(path)

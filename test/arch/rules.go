@@ -8,18 +8,18 @@ import (
 
 const module = "github.com/queuegate/queuegate"
 
-// testkit has test helpers, which the tests of every package may import.
+// testkit is the package with test helpers. The tests of every package may import it.
 const testkit = "internal/testkit"
 
-// A place is a directory with all packages in and below it, except packages that
-// belong to a nested place.
+// A place is a directory with the packages in and below it, except those that belong to
+// a nested place.
 type place struct {
 	dir  string
-	from []string // its allowed imports within the module besides itself; "/..." includes all packages below
+	from []string // packages of the module that it may import in addition to itself; "/..." includes all packages below
 }
 
-// places is the table of packages in docs/design.md. It has every package under
-// pkg/. Packages outside the table, for example tests, may import anything.
+// places is the table of packages in docs/design.md. Each package under pkg/ belongs to
+// a place. A package outside all places, such as a test, may import anything.
 var places = []place{
 	{"pkg/gate", []string{"pkg/gate/internal/..."}},
 	{"pkg/gate/internal", nil},
@@ -31,18 +31,18 @@ var places = []place{
 	{"pkg/gate/upstream", []string{"pkg/gate", "pkg/gate/loop", "pkg/gate/exchange"}},
 	{"pkg/gate/server", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/exchange", "pkg/gate/upstream"}},
 	{"pkg/gate/http1", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/wire/...", "pkg/gate/exchange", "pkg/gate/upstream", "pkg/gate/server"}},
-	{"pkg/gate/http2", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/wire/...", "pkg/gate/exchange", "pkg/gate/upstream", "pkg/gate/server", "pkg/gate/http1"}}, // http1 in tests only, for HTTP/1 clients and containers
+	{"pkg/gate/http2", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/wire/...", "pkg/gate/exchange", "pkg/gate/upstream", "pkg/gate/server", "pkg/gate/http1"}}, // only tests import http1, for HTTP/1 clients and containers
 	{"pkg/gate/tlsfront", []string{"pkg/gate/...", "internal/filewatch"}},
 	{"pkg/embed", []string{"pkg/gate/...", "pkg/metrics/..."}},
 	{"pkg/probe", []string{"pkg/gate", "pkg/internal/..."}},
 	{"pkg/enginemetrics", []string{"pkg/gate", "pkg/gate/admission"}},
 	{"pkg/metrics", []string{"pkg/gate", "pkg/internal/..."}},
-	{"pkg/internal", []string{"pkg/gate/wire/h2"}}, // the codec, for a client of one exchange
+	{"pkg/internal", []string{"pkg/gate/wire/h2"}}, // HTTP/2 codec, for a client that makes one exchange
 	{"internal/filewatch", nil},
 	{"cmd/demo", nil},
 }
 
-// placeOf returns the innermost place that contains a package, or nil.
+// placeOf returns the innermost place of a package, or nil if it has none.
 func placeOf(path string) *place {
 	var found *place
 	for i := range places {
@@ -69,8 +69,8 @@ func (p *place) mayImport(target string) bool {
 type Package struct {
 	ImportPath   string
 	Imports      []string
-	TestImports  []string // of _test.go files in the package
-	XTestImports []string // of _test.go files in its _test package
+	TestImports  []string // imports of the _test.go files in the package
+	XTestImports []string // imports of the _test.go files in the external test package
 	ImportMap    map[string]string
 }
 
@@ -129,7 +129,8 @@ func local(path string) (string, bool) {
 	return strings.CutPrefix(path, module+"/")
 }
 
-// family returns pkg/x for pkg/x and all packages below it, and "" elsewhere.
+// family returns pkg/x for pkg/x and all packages below it, and "" for all other
+// packages.
 func family(here string) string {
 	parts := strings.SplitN(here, "/", 3)
 	if len(parts) < 2 || parts[0] != "pkg" {
@@ -153,10 +154,11 @@ func within(path, root string) bool {
 	return path == root || strings.HasPrefix(path, root+"/")
 }
 
-// forbidden are libraries that a place must not import, even indirectly.
+// forbidden are libraries that the packages of a place must not import, not even
+// indirectly.
 var forbidden = []struct {
 	dir     string
-	alone   bool // applies only to dir itself, not to packages below it
+	alone   bool // the rule applies to dir itself, and not to packages below it
 	rule    string
 	library func(path string) bool
 }{
@@ -170,16 +172,16 @@ func isHTTPLibrary(path string) bool {
 		within(path, "golang.org/x/net/http2") || within(path, "golang.org/x/net/http")
 }
 
-// isOpenCensus matches a library that is archived. Its spans and metrics
-// compile regular expressions at every start of a program that links them;
-// those of the spans cost 0.5 ms and 0.5 MB of garbage in every pod.
+// isOpenCensus reports whether a path belongs to OpenCensus, an archived library. Its
+// packages compile regular expressions at every start of a program that links them; its
+// package for spans costs 0.5 ms and 0.5 MB of garbage in every pod.
 func isOpenCensus(path string) bool { return within(path, "go.opencensus.io") }
 
-// A graph is keyed by import path.
+// A graph maps import paths to packages.
 type graph map[string]Package
 
-// path returns a shortest chain of imports, without tests, from a package to a
-// wanted package, or nil.
+// path returns a shortest chain of imports from a package to a wanted package, or nil.
+// It ignores the imports of tests.
 func (g graph) path(from string, wanted func(string) bool) []string {
 	cameFrom := map[string]string{from: ""}
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {

@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// container is a user container whose readiness can be switched off.
+// container is a user container that can be made not ready.
 type container struct {
 	port    int
 	server  *httptest.Server
 	unready atomic.Bool
-	open    atomic.Bool // probes without probeSecret pass too
+	open    atomic.Bool // probes without probeSecret succeed too
 }
 
 // probeSecret is the credential in the readiness probe.
@@ -35,7 +35,7 @@ func startContainer(t *testing.T) *container {
 	return c
 }
 
-// probe is a readiness probe for SERVING_READINESS_PROBE.
+// probe returns the value of SERVING_READINESS_PROBE.
 func (c *container) probe() string {
 	return fmt.Sprintf(`SERVING_READINESS_PROBE={"httpGet":{"path":"/ready","port":%d,`+
 		`"httpHeaders":[{"name":"Authorization","value":%q}]}}`, c.port, probeSecret)
@@ -59,8 +59,8 @@ func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, strings.Repeat("x", 2000))
 }
 
-// load sends requests to the gate until stop is called. Most take at least half
-// of mean, in ms, and some take ten times as long.
+// load sends requests to the gate until stop is called. Most of them take mean ms on
+// average, and at least half of that; one in 40 takes ten times as long.
 func load(t *testing.T, g *gate, clients, mean int) (stop func()) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -100,7 +100,8 @@ func get(client *http.Client, url string) int {
 	return answer.StatusCode
 }
 
-// burst sends concurrent requests and waits for the responses.
+// burst sends n concurrent requests, waits for the responses, and counts their
+// statuses.
 func burst(g *gate, path string, n int) (statuses map[int]int) {
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -41,7 +41,7 @@ func launchGate(t *testing.T, o launch.Options) *gate {
 	return &gate{g, t, o}
 }
 
-// again restarts the gate on the same ports.
+// again starts a new gate on the same ports.
 func (g *gate) again() *gate {
 	g.t.Helper()
 	o := g.options
@@ -65,5 +65,5 @@ func (g *gate) signal(s syscall.Signal) {
 
 func (g *gate) url(path string) string { return "http://" + g.Addr("QUEUE_SERVING_PORT") + path }
 
-// page is the origin of the status page.
+// page returns the origin of the status page.
 func (g *gate) page() string { return "http://" + g.Addr("STATUS_PORT") }

@@ -15,7 +15,7 @@ import (
 
 var (
 	queueBinary   string          // the gate, set by TestMain
-	theBrowser    context.Context // all tests open their tabs in it
+	theBrowser    context.Context // browser in which all tests open their tabs
 	screenshotDir string          // empty: each test has a temporary one
 )
 
@@ -48,7 +48,7 @@ func runAll(m *testing.M) (int, error) {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(chromium),
-		chromedp.Flag("disable-dev-shm-usage", true), // small in containers
+		chromedp.Flag("disable-dev-shm-usage", true), // /dev/shm is small in containers
 		chromedp.Flag("lang", "en"))
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	defer stop()

@@ -15,12 +15,12 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// in returns an expression that is true if the page shows this state.
+// in returns a JavaScript expression that is true if the page shows this state.
 func in(state string) string {
 	return fmt.Sprintf(`document.querySelector('#state').dataset.state === %q`, state)
 }
 
-// says returns an expression for the visible text of the state and its cause.
+// says is a JavaScript expression for the visible text of the state and its cause.
 const says = `['state-word', 'state-cause'].map((id) => document.getElementById(id))
 	.filter((e) => e.checkVisibility()).map((e) => e.textContent).join(': ')`
 
@@ -49,7 +49,8 @@ func TestTheStatusPageShowsNoFiguresBeforeItIsConnected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The proxy before the gate delays the stream until pass is closed.
+	// The proxy in front of the status page delays the event stream until pass is
+	// closed.
 	pass := make(chan struct{})
 	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(page) }}
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,7 +87,7 @@ func TestAContainerThatDoesNotListenYetIsStarting(t *testing.T) {
 	b := openTab(t)
 	b.open(g.page() + "/")
 	b.awaits("the page shows a starting container", fmt.Sprintf(in("starting")+` && document.querySelector('#state-cause').textContent === 'user-container: connection refused (tcp 127.0.0.1:%d)'`, port), nil)
-	go burst(g, "/held", 3) // until the gate is killed
+	go burst(g, "/held", 3) // the requests end when the gate is killed
 	b.awaits("requests are queued", `document.querySelector('#in-flight').textContent === '3'`, nil)
 	b.inAllViews("starting")
 }
@@ -147,7 +148,7 @@ func TestAnOpenPageShowsTheDrainUntilItsEndWithoutDelayingIt(t *testing.T) {
 	b := openTab(t)
 	b.open(g.page() + "/")
 	b.awaits("the page is live", in("ready"), nil)
-	stall, err := net.Dial("tcp", g.Addr("QUEUE_SERVING_PORT")) // a request that does not end
+	stall, err := net.Dial("tcp", g.Addr("QUEUE_SERVING_PORT")) // an incomplete request, which keeps the drain from ending
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func TestThePageShowsADeadGateAndReconnects(t *testing.T) {
 	burst(g, "/broken", 3)
 	b.awaits("errors are listed", in("ready")+` && document.querySelector('#failures-note').textContent.startsWith('3 failed')`, nil)
 
-	g.signal(syscall.SIGSTOP) // its connections stay open
+	g.signal(syscall.SIGSTOP) // the connections of a stopped process stay open
 	b.awaits("the page says that the gate does not respond", in("gone")+` && document.querySelector('#announce').textContent.startsWith('No answer: it was ready')`, nil)
 	g.signal(syscall.SIGCONT)
 	b.awaits("the gate responds again", in("ready")+` && document.querySelector('#announce').textContent.startsWith('Ready')`, nil)
@@ -192,7 +193,7 @@ func TestThePageShowsADeadGateAndReconnects(t *testing.T) {
 	g.again()
 	b.awaits("the page is live again, with the figures of the new gate", in("ready")+` &&
 		document.querySelector('#failures-note').textContent === 'None since the start.'`, nil)
-	// The browser reports connections that were refused as errors.
+	// The browser reports refused connections as errors.
 	if got := b.complaints("network error: Failed to load resource"); len(got) > 0 {
 		t.Errorf("the browser reports problems: %q", got)
 	}

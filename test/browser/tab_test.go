@@ -20,17 +20,17 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// failsafe limits every wait; no result depends on it.
+// failsafe limits every wait. It only ends tests that would hang.
 const failsafe = 30 * time.Second
 
-// tab is a browser tab with its problems and fetched URLs.
+// tab is a browser tab, with its recorded problems and fetched URLs.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
 
 	mu       sync.Mutex
 	problems []string // problems reported by the browser
-	fetched  []string // URLs
+	fetched  []string // fetched URLs
 }
 
 func openTab(t *testing.T) *tab {
@@ -68,8 +68,7 @@ func toJSON(v any) string {
 	return string(text)
 }
 
-// complaints returns the problems so far, except those that begin with a
-// prefix.
+// complaints returns the recorded problems, except those that begin with except.
 func (b *tab) complaints(except string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +101,7 @@ func (b *tab) size(width, height int64) {
 	b.do(chromedp.EmulateViewport(width, height, chromedp.EmulateScale(1)))
 }
 
-// prefer sets media features; names and values alternate.
+// prefer sets media features. features alternates names and values.
 func (b *tab) prefer(features ...string) {
 	b.t.Helper()
 	var p emulation.SetEmulatedMediaParams
@@ -150,8 +149,8 @@ func (b *tab) text(selector string) string {
 	return evaluate[string](b, fmt.Sprintf("(document.querySelector(%q)?.textContent ?? '')", selector))
 }
 
-// awaits polls until the expression is true. It calls meanwhile, unless nil,
-// before each poll.
+// awaits polls until the expression is true. Before each poll it calls meanwhile, if
+// not nil.
 func (b *tab) awaits(what, expression string, meanwhile func()) {
 	b.t.Helper()
 	for deadline := time.Now().Add(failsafe); ; time.Sleep(50 * time.Millisecond) {

@@ -29,7 +29,7 @@ func TestChromiumReadsTheTimesOfARequestFromServerTiming(t *testing.T) {
 	if want := []string{"queue", "connect", "upstream"}; !slices.Equal(names, want) {
 		t.Fatalf("entries %v, want %q", got, want)
 	}
-	// The container responds after 30 ms.
+	// The container takes 30 ms to respond.
 	if queue, connect, upstream := got[0].Duration, got[1].Duration, got[2].Duration; queue < 0 || connect < 0 || upstream < 30 {
 		t.Errorf("entries %v", got)
 	}

@@ -14,19 +14,19 @@ import (
 	"strings"
 )
 
-// kubernetesVersion is the version that the node's parts report: the kubelet
-// and the API server compare versions. It follows go.mod.
+// kubernetesVersion is the version that the node's programs report, because the kubelet
+// and the API server compare their versions. It equals the version in go.mod.
 const kubernetesVersion = "v1.36.3"
 
-// Variables with which the host stage passes paths of built files to the inside
+// Variables through which the host stage passes paths of built files to the inside
 // stage.
 const (
 	nodeVariable   = "QUEUEGATE_CLUSTER_NODE"
-	imagesVariable = "QUEUEGATE_CLUSTER_IMAGES" // archives, separated by colons
+	imagesVariable = "QUEUEGATE_CLUSTER_IMAGES" // image archives, separated by colons
 )
 
-// build builds everything, writes images to a directory, and returns the
-// variables with the paths.
+// build builds the node, the images and other files. It writes the images to the
+// directory to, and returns the variables with the paths.
 func build(to string, options Options) (variables []string, err error) {
 	cache, err := cacheDirectory()
 	if err != nil {
@@ -68,7 +68,8 @@ func build(to string, options Options) (variables []string, err error) {
 	return append(variables, nodeVariable+"="+node, imagesVariable+"="+strings.Join(images, ":")), nil
 }
 
-// cacheDirectory holds build results that take long, for all clones.
+// cacheDirectory returns the directory for build results that take long. All clones of
+// the repository share it.
 func cacheDirectory() (string, error) {
 	user, err := os.UserCacheDir()
 	if err != nil {
@@ -78,15 +79,15 @@ func cacheDirectory() (string, error) {
 	return cache, os.MkdirAll(cache, 0o755)
 }
 
-// moduleRoot returns the directory of this module: tests run in the directory
-// of their package.
+// moduleRoot returns the directory of this module. A test runs in the directory of its
+// package, which is below it.
 func moduleRoot() (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	return filepath.Dir(strings.TrimSpace(string(out))), err
 }
 
-// nodeBinary returns the path of the node's binary, built or not: its directory
-// is named after a digest of its sources.
+// nodeBinary returns the path of the node's binary, even if it is not built yet. The
+// name of its directory is a digest of its sources.
 func nodeBinary(root, cache string) (string, error) {
 	sources, err := filepath.Glob(filepath.Join(root, "node", "*.go"))
 	if err != nil {
@@ -110,7 +111,8 @@ func nodeIsBuilt() (bool, error) {
 	return err == nil, nil
 }
 
-// buildNode returns the node's binary, and builds it if it does not exist.
+// buildNode returns the path of the node's binary. It builds the binary if it does not
+// exist.
 func buildNode(root, cache string) (string, error) {
 	binary, err := nodeBinary(root, cache)
 	if err != nil {
@@ -129,7 +131,7 @@ func buildNode(root, cache string) (string, error) {
 	if err := goBuild(root, binary, "-s -w "+strings.Join(flags, " "), "./node"); err != nil {
 		return "", err
 	}
-	// Keep only one build, because each takes 150 MB.
+	// Keep only the latest build, because each takes 150 MB.
 	old, _ := filepath.Glob(filepath.Join(cache, "node-*"))
 	for _, o := range old {
 		if o != filepath.Dir(binary) {
@@ -139,8 +141,8 @@ func buildNode(root, cache string) (string, error) {
 	return binary, nil
 }
 
-// goBuild builds a static program, and renames it into place only when it is
-// complete.
+// goBuild builds a static program. It writes to a temporary file first, so that binary
+// is always complete.
 func goBuild(directory, binary, ldflags string, packages ...string) error {
 	if err := os.MkdirAll(filepath.Dir(binary), 0o755); err != nil {
 		return err
@@ -157,7 +159,8 @@ func goBuild(directory, binary, ldflags string, packages ...string) error {
 	return os.Rename(part, binary)
 }
 
-// digest hashes the contents of files, and the toolchain that compiles them.
+// digest hashes the contents of files and the version of the toolchain that compiles
+// them.
 func digest(files ...string) (string, error) {
 	slices.Sort(files)
 	sum := sha256.New()
@@ -176,8 +179,8 @@ func digest(files ...string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:10]), nil
 }
 
-// buildImages builds the images of pods: the images of the gate and of the demo
-// with make image, the others in a directory.
+// buildImages builds the images of the pods: gate and demo with make image, the others
+// from programs.
 func buildImages(root, to string) ([]string, error) {
 	repository := filepath.Join(root, "..", "..")
 	make := exec.Command("make", "--no-print-directory", "image")

@@ -13,12 +13,13 @@ import (
 
 const (
 	cgroupMount = "/sys/fs/cgroup"
-	// namePrefix and the process id name a run's cgroups and directories.
+	// namePrefix is followed by the process id in the names of a run's cgroups and
+	// directories.
 	namePrefix = "queuegate-cluster-"
 )
 
-// cgroupRoots returns the hierarchies: one with version 2, one per controller
-// with version 1.
+// cgroupRoots returns the roots of the cgroup hierarchies: one in version 2, one for
+// each controller in version 1.
 func cgroupRoots() []string {
 	if _, err := os.Stat(filepath.Join(cgroupMount, "cgroup.controllers")); err == nil {
 		return []string{cgroupMount}
@@ -34,16 +35,14 @@ func cgroupRoots() []string {
 	return roots
 }
 
-// makeCgroups creates the cgroup below which the kubelet creates the cgroups of
-// pods.
+// makeCgroups creates a cgroup. The kubelet creates the cgroups of pods below it.
 func makeCgroups(name string) error {
 	for _, root := range cgroupRoots() {
 		group := filepath.Join(root, name)
 		if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		// A cpuset of version 1 starts empty, and an empty one accepts no
-		// process.
+		// In version 1 a new cpuset is empty, and an empty cpuset accepts no process.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			value, err := os.ReadFile(filepath.Join(root, file))
 			if err != nil {
@@ -57,8 +56,8 @@ func makeCgroups(name string) error {
 	return nil
 }
 
-// removeCgroups removes a run's cgroups. The cgroup of a process that was just
-// killed stays busy for some milliseconds.
+// removeCgroups removes a run's cgroups. It retries, because the cgroup of a process
+// that was just killed stays busy for some milliseconds.
 func removeCgroups(name string) {
 	for range 50 {
 		left := false
@@ -81,8 +80,8 @@ func removeCgroups(name string) {
 	}
 }
 
-// sweep removes leftovers of earlier runs: logs of failures, and everything of
-// a run that was killed with SIGKILL.
+// sweep removes what earlier runs have left: the logs of failed runs, and everything of
+// runs that were killed with SIGKILL.
 func sweep() {
 	names := map[string]bool{}
 	for _, root := range append(cgroupRoots(), os.TempDir()) {

@@ -3,7 +3,7 @@ package cluster
 // pauseImage is the image of the container that holds a pod's namespaces open.
 const pauseImage = "localhost/queuegate-cluster/pause:1"
 
-// cniConfiguration; parameters: state directory, address range.
+// cniConfiguration has the parameters state directory and address range.
 const cniConfiguration = `{"cniVersion": "0.4.0", "name": "pods", "plugins": [
  {"type": "bridge", "bridge": "pods0", "isGateway": true, "hairpinMode": true, "ipam":
   {"type": "host-local", "dataDir": "%s/addresses", "ranges": [[{"subnet": "%s"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
@@ -64,8 +64,8 @@ serializeImagePulls: false
 featureGates: {%[4]s}
 `
 
-// proxyConfiguration; parameters: kubeconfig, the node's name, the pods'
-// addresses. The conntrack settings belong to the machine and are not changed.
+// proxyConfiguration has the parameters kubeconfig, name of the node and address range
+// of the pods. It leaves the conntrack settings of the machine unchanged.
 const proxyConfiguration = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 clientConnection: {kubeconfig: %s}
@@ -76,7 +76,7 @@ clusterCIDR: %s
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 `
 
-// kubeconfig; parameters: the API server's certificate, the token.
+// kubeconfig has the parameters certificate of the API server and token.
 const kubeconfig = `apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: "https://127.0.0.1:6443", certificate-authority: %s}}]
@@ -87,7 +87,7 @@ current-context: x
 
 const adapterPort = "6444"
 
-// adapterManifest; parameters: address, port.
+// adapterManifest has the parameters address and port.
 const adapterManifest = `apiVersion: v1
 kind: Service
 metadata: {name: adapter, namespace: kube-system}

@@ -9,12 +9,13 @@ import (
 	"testing"
 )
 
-// definitionsVariable names the directory with definitions of custom resources.
+// definitionsVariable contains the path of the directory with custom resource
+// definitions.
 const definitionsVariable = "QUEUEGATE_CLUSTER_DEFINITIONS"
 
-// definitions are the files with custom resource definitions, by module, of the
-// projects that the overlays support. Nothing of these projects is built. The
-// versions are the same as in test/render.
+// definitions are the files with custom resource definitions of the projects that the
+// overlays support, by Go module. The projects themselves are not built. The versions
+// are those of test/render.
 var definitions = map[string][]string{
 	"github.com/kedacore/keda/v2@v2.20.2": {"config/crd/bases/keda.sh_scaledobjects.yaml"},
 	"github.com/prometheus-operator/prometheus-operator@v0.92.1": {
@@ -38,7 +39,8 @@ func moduleDirectory(module string) (string, error) {
 	return where.Dir, nil
 }
 
-// copyDefinitions puts the definitions into a directory, and returns its variable.
+// copyDefinitions copies the definitions to a directory, and returns the variable with
+// its path.
 func copyDefinitions(to string) (variable string, err error) {
 	to = filepath.Join(to, "definitions")
 	if err := os.MkdirAll(to, 0o755); err != nil {
@@ -62,12 +64,13 @@ func copyDefinitions(to string) (variable string, err error) {
 	return definitionsVariable + "=" + to, nil
 }
 
-// InstallDefinitions installs the custom resource definitions of KEDA and of
-// the Prometheus operator, but neither program.
+// InstallDefinitions installs the custom resource definitions of KEDA and of the
+// Prometheus operator, but not the programs.
 func InstallDefinitions(t *testing.T) {
 	t.Helper()
 	directory := os.Getenv(definitionsVariable)
-	// Their descriptions do not fit into the annotation of a client-side apply.
+	// Apply on the server, because a client-side apply would need an annotation larger
+	// than Kubernetes allows.
 	Kubectl(t, "apply", "--server-side", "-f", directory)
 	Kubectl(t, "wait", "--for=condition=Established", fmt.Sprintf("--timeout=%v", Patience), "-f", directory)
 }

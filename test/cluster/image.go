@@ -14,7 +14,7 @@ import (
 
 // An image is one static program with an image name.
 type image struct {
-	name, program, path string // path: of the program in the image; also the entry point
+	name, program, path string // path of the program in the image, which is also its entry point
 }
 
 // write writes the image in the format that containerd imports: a tar archive
@@ -62,7 +62,7 @@ func (i image) write(to string) error {
 	return nil
 }
 
-// A file whose name ends in a slash is a directory.
+// A file is a directory if its name ends in a slash.
 type file struct {
 	name    string
 	mode    int64

@@ -14,8 +14,8 @@ import (
 // systemNamespace is where Knative Serving runs.
 const systemNamespace = "knative-serving"
 
-// InstallKnative installs Knative Serving from its modules' files, with the
-// local names of images and reduced CPU requests.
+// InstallKnative installs Knative Serving from the files of its modules. It uses local
+// image names and lower CPU requests.
 func InstallKnative(t *testing.T) {
 	t.Helper()
 	serving, networking, caching := os.Getenv(servingVariable), os.Getenv(networkingVariable), os.Getenv(cachingVariable)
@@ -29,7 +29,7 @@ func InstallKnative(t *testing.T) {
 	}
 	ConfigureKnative(t, "config-network", map[string]string{"ingress-class": "test.ingress.networking.knative.dev"})
 	ConfigureKnative(t, "config-domain", map[string]string{"example.com": ""})
-	// The tests' namespaces admit restricted pods only.
+	// The tests' namespaces admit only restricted pods.
 	ConfigureKnative(t, "config-features", map[string]string{"secure-pod-defaults": "enabled"})
 	// Scale down after seconds instead of minutes.
 	ConfigureKnative(t, "config-autoscaler", map[string]string{"scale-to-zero-grace-period": "6s", "stable-window": "6s"})
@@ -45,28 +45,28 @@ func InstallKnative(t *testing.T) {
 
 var installOnce sync.Once
 
-// UseSidecar makes Knative, which must be installed, use this image as the
-// sidecar of each application.
+// UseSidecar configures Knative to use this image as the sidecar of each application.
+// Knative must be installed.
 func UseSidecar(t *testing.T, name string) {
 	t.Helper()
 	installOnce.Do(func() { InstallKnative(t) })
 	ConfigureKnative(t, "config-deployment", map[string]string{
 		"queue-sidecar-image": KnativeRegistry + "/" + name + ":" + KnativeTag,
-		// Small requests, equal for both sidecars: the test compares their
-		// memory.
+		// Low resource requests for the sidecar, equal for the gate and queue-proxy,
+		// because the test compares their memory.
 		"queue-sidecar-memory-request": "20Mi", "queue-sidecar-cpu-request": "10m", "queue-sidecar-cpu-limit": "1000m",
 		"queue-sidecar-memory-limit": "800Mi", "queue-sidecar-ephemeral-storage-request": "1Mi",
 	})
 }
 
-// ConfigureKnative changes values of one of Knative's config maps.
+// ConfigureKnative changes values in a config map of Knative.
 func ConfigureKnative(t *testing.T, name string, values map[string]string) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"data": values})
 	if err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, func() error { // its webhook may start later
+	Eventually(t, func() error { // Knative's webhook may not have started yet
 		out, err := exec.Command("kubectl", "-n", systemNamespace, "patch", "configmap", name, "--type=merge", "-p", string(patch)).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
@@ -75,8 +75,8 @@ func ConfigureKnative(t *testing.T, name string, values map[string]string) {
 	})
 }
 
-// documents returns files as one stream of YAML, with the local names of
-// images.
+// documents returns the contents of files as one YAML stream, in which images have
+// their local names.
 func documents(t *testing.T, patterns ...string) string {
 	t.Helper()
 	var all strings.Builder

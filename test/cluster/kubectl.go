@@ -16,17 +16,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Patience limits waits for the cluster. It is long enough for a busy machine,
-// so a test fails only if there is no progress.
+// Patience limits each wait for the cluster. A busy machine does not need that long, so
+// a wait fails only if there is no progress.
 const Patience = 10 * time.Minute
 
-// Kubectl runs a command that must succeed, and returns its output.
+// Kubectl runs kubectl, which must succeed, and returns its output.
 func Kubectl(t *testing.T, arguments ...string) string {
 	t.Helper()
 	return KubectlWith(t, "", arguments...)
 }
 
-// KubectlWith is Kubectl with an input.
+// KubectlWith is Kubectl with input for stdin.
 func KubectlWith(t *testing.T, input string, arguments ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -40,7 +40,7 @@ func KubectlWith(t *testing.T, input string, arguments ...string) string {
 	return out.String()
 }
 
-// Log creates a file in the directory of the node's logs, which is kept after a
+// Log creates a file in the directory of the node's logs. The directory is kept after a
 // failure.
 func Log(t *testing.T, name string) *os.File {
 	t.Helper()
@@ -55,8 +55,8 @@ func Log(t *testing.T, name string) *os.File {
 // namespaces counts namespaces, for unique names.
 var namespaces atomic.Int32
 
-// Namespace creates a namespace that admits restricted pods only, and prints
-// its contents if the test fails.
+// Namespace creates a namespace that admits only restricted pods. If the test fails, it
+// prints the contents of the namespace.
 func Namespace(t *testing.T) string {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", ",", "", "#", "").Replace(strings.TrimPrefix(t.Name(), "Test")))
@@ -76,7 +76,7 @@ func Namespace(t *testing.T) string {
 	return name
 }
 
-// Pods returns the pods of a namespace that are not terminating.
+// Pods returns the pods of a namespace, except terminating ones.
 func Pods(t *testing.T, namespace string) []corev1.Pod {
 	t.Helper()
 	var list corev1.PodList

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// A Kind of load: protocol, method, and whether connections are reused.
+// A Kind is a kind of load: the protocol, the method, and whether connections are
+// reused.
 type Kind struct {
 	HTTP2, Post, KeepAlive bool
 }
@@ -36,7 +37,7 @@ func (k Kind) String() string {
 	return strings.Join(words, ", ")
 }
 
-// Kinds returns all combinations.
+// Kinds returns all combinations of protocol, method and reuse.
 func Kinds() []Kind {
 	var all []Kind
 	for i := range 8 {
@@ -60,11 +61,11 @@ type Load struct {
 	tallies map[Kind]*tally
 }
 
-// pause is the time that a worker waits between two requests.
+// pause is the time between two requests of a worker.
 const pause = 10 * time.Millisecond
 
-// StartLoad starts two workers of each kind. host is the Host of their
-// requests; "" means the address.
+// StartLoad starts two workers for each kind. host is the Host field of their requests;
+// "" = the address.
 func StartLoad(t *testing.T, address, host string, of ...Kind) *Load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -104,7 +105,7 @@ func (l *Load) work(ctx context.Context, address, host string, k Kind) {
 	}
 }
 
-// Await waits until n more requests are complete.
+// Await waits until n further requests are complete.
 func (l *Load) Await(t *testing.T, n int) {
 	t.Helper()
 	n += l.completed()
@@ -125,8 +126,8 @@ func (l *Load) completed() (n int) {
 	return n
 }
 
-// Stop stops the load, reports it, and returns the number of complete and of
-// lost requests.
+// Stop stops the load and logs it. It returns the numbers of complete and of lost
+// requests.
 func (l *Load) Stop(t *testing.T) (complete, lost int) {
 	t.Helper()
 	l.cancel()
@@ -143,7 +144,7 @@ func (l *Load) Stop(t *testing.T) (complete, lost int) {
 	return complete, lost
 }
 
-// StopComplete is Stop, and fails the test if a request was lost.
+// StopComplete is Stop. It fails the test if a request was lost.
 func (l *Load) StopComplete(t *testing.T) {
 	t.Helper()
 	if complete, lost := l.Stop(t); complete == 0 || lost > 0 {
@@ -151,8 +152,8 @@ func (l *Load) StopComplete(t *testing.T) {
 	}
 }
 
-// request returns a request and the expected response. A POST's body is sent in
-// five parts with pauses.
+// request returns a request and the body of the expected response. The body of a POST
+// is sent in five parts with pauses.
 func request(address, host string, post bool) (r *http.Request, want string) {
 	if !post {
 		r, _ = http.NewRequest(http.MethodGet, "http://"+address+"/delay?ms=20", nil)
@@ -174,8 +175,8 @@ func request(address, host string, post bool) (r *http.Request, want string) {
 	return r, "part 0\npart 1\npart 2\npart 3\npart 4\n"
 }
 
-// Check reads a response completely, and returns an error unless it is a 200
-// with the wanted body; "" accepts any body.
+// Check reads a response completely. It returns an error unless the status is 200 and
+// the body is want; an empty want accepts any body.
 func Check(response *http.Response, want string) error {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
@@ -190,13 +191,12 @@ func Check(response *http.Response, want string) error {
 	return nil
 }
 
-// requestTimeout limits a request that hangs; it is long enough for a slow
-// machine.
+// requestTimeout ends a request that hangs. A slow machine does not need that long.
 const requestTimeout = 2 * time.Minute
 
-// overHTTP1 sends requests over connections that it manages itself: net/http
-// would silently retry a request whose connection closed, but the test counts
-// such a request as lost.
+// overHTTP1 sends requests on connections that it manages itself. net/http would
+// silently retry a request whose connection was closed, but the test must count such a
+// request as lost.
 func overHTTP1(address, host string, k Kind) func() error {
 	var conn net.Conn
 	var reader *bufio.Reader
@@ -236,8 +236,8 @@ func overHTTP1(address, host string, k Kind) func() error {
 	}
 }
 
-// overHTTP2 retries requests that a GOAWAY reports as unprocessed, as the
-// protocol requires.
+// overHTTP2 retries a request if a GOAWAY reports it as unprocessed, as RFC 9113
+// permits.
 func overHTTP2(address, host string, k Kind) func() error {
 	transport := &http.Transport{Protocols: new(http.Protocols), DisableKeepAlives: !k.KeepAlive}
 	transport.Protocols.SetUnencryptedHTTP2(true)

@@ -6,24 +6,23 @@ import (
 	"testing"
 )
 
-// Options select what the tests of a package need in addition to a node.
+// Options select what a package's tests need in addition to a node.
 type Options struct {
-	// Definitions adds the definitions of the custom resources in
-	// config/overlays.
+	// Definitions installs the definitions of the custom resources in config/overlays.
 	Definitions bool
-	// Prometheus runs Prometheus and its adapter instead of the node's adapter.
+	// Prometheus runs Prometheus and its adapter. The node's own adapter does not run.
 	Prometheus bool
-	// Knative adds Knative Serving, DNS for services, and an ingress.
+	// Knative installs Knative Serving, and runs DNS for services and an ingress.
 	Knative bool
-	// Suites adds Knative's tests, and the images that they use.
+	// Suites builds Knative's own tests, and the images that they use.
 	Suites bool
 }
 
-// stageVariable contains the stage of the test binary, which starts itself
+// stageVariable names the stage that the test binary runs. The binary starts itself
 // twice.
 const stageVariable = "QUEUEGATE_CLUSTER_STAGE"
 
-// Main is the body of a TestMain.
+// Main runs the tests of a package. It is the body of TestMain.
 func Main(m *testing.M, options Options) {
 	os.Exit(run(m, options))
 }

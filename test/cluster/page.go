@@ -21,8 +21,8 @@ const (
 	blockEnd   = "```"
 )
 
-// RunPage runs the marked blocks of a page in order, each in a separate shell
-// in the repository's directory.
+// RunPage runs the marked blocks of a page in order. Each runs in its own shell, in the
+// repository's directory.
 func RunPage(t *testing.T, repository, page string) {
 	t.Helper()
 	list, err := blocks(filepath.Join(repository, page))
@@ -69,7 +69,7 @@ func blocks(page string) ([]block, error) {
 	return list, nil
 }
 
-// Rewrite replaces the text between the marks of a page's generated part.
+// Rewrite replaces a generated part of a page, which two marks delimit.
 func Rewrite(page, part, text string) error {
 	content, err := os.ReadFile(page)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ProcessOf returns the process of a pod that runs this program.
+// ProcessOf returns the id of the process that runs a program in a pod.
 func ProcessOf(t *testing.T, pod corev1.Pod, program string) int {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
@@ -34,9 +34,9 @@ func ProcessOf(t *testing.T, pod corev1.Pod, program string) int {
 	return 0
 }
 
-// WaitEnded waits until a process has closed all its files: it has exited, or
-// it is a zombie without other threads. Threads of a zombie may still run, and
-// its sockets stay open until the last thread has exited.
+// WaitEnded waits until a process has closed all its files: it no longer exists, or it
+// is a zombie without other threads. While a zombie has other threads, its sockets stay
+// open.
 func WaitEnded(process int) {
 	directory := fmt.Sprintf("/proc/%d", process)
 	for {
@@ -64,16 +64,16 @@ func ResidentMemory(t *testing.T, process int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// CPUTime returns the CPU time of a process, to a hundredth of a second.
+// CPUTime returns the CPU time of a process, with a resolution of 10 ms.
 func CPUTime(t *testing.T, process int) time.Duration {
 	t.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(content), ") ") // the name may have spaces
+	_, rest, _ := strings.Cut(string(content), ") ") // the name of the process may contain spaces
 	var ticks int64
-	for _, field := range strings.Fields(rest)[11:13] { // utime, stime (proc(5))
+	for _, field := range strings.Fields(rest)[11:13] { // fields utime and stime of proc(5)
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
 			t.Fatal(err)

@@ -15,11 +15,11 @@ import (
 // PrometheusAddress is the address of Prometheus.
 const PrometheusAddress = "127.0.0.1:9090"
 
-// The adapter is built from its module.
+// Variables and names of Prometheus' adapter, which is built from its Go module.
 const (
 	adapterModule   = "sigs.k8s.io/prometheus-adapter@v0.12.0"
 	adapterVariable = "QUEUEGATE_CLUSTER_ADAPTER"
-	configVariable  = "QUEUEGATE_CLUSTER_CONFIG" // the repository's directory
+	configVariable  = "QUEUEGATE_CLUSTER_CONFIG" // path of the directory config of the repository
 )
 
 func buildAdapter(root, cache string) (variables []string, err error) {
@@ -37,8 +37,8 @@ func buildAdapter(root, cache string) (variables []string, err error) {
 	return variables, goBuild(directory, binary, "-s -w", "./cmd/adapter")
 }
 
-// anonymous allows everyone to read custom metrics: this API server has no
-// certificate with which the adapter could authenticate it.
+// anonymous lets everyone read custom metrics. The adapter cannot authenticate this API
+// server, which has no certificate for that.
 const anonymous = `apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: custom-metrics}
@@ -68,7 +68,7 @@ func (s *starter) prometheus() error {
 	if err != nil {
 		return err
 	}
-	// The adapter's Helm chart turns its values into this.
+	// The Helm chart of the adapter converts its values to this configuration.
 	var chart struct {
 		Rules struct{ Custom []any }
 	}
@@ -79,8 +79,8 @@ func (s *starter) prometheus() error {
 	if err != nil {
 		return err
 	}
-	// Debian's Prometheus has no discovery by Kubernetes, so the test writes
-	// the pods to a file, with the labels that discovery would give them.
+	// Debian's Prometheus is built without Kubernetes discovery. So the test writes the
+	// pods to a file, with the labels that discovery would set.
 	discovery := "    kubernetes_sd_configs:\n      - role: pod\n"
 	if !strings.Contains(string(scrape), discovery) {
 		return errors.New("scrape.yaml does not discover pods")

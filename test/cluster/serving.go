@@ -8,20 +8,19 @@ import (
 	"strings"
 )
 
-// Variables with the directories of Knative's modules, which contain resources
-// of the programs.
+// Variables with the directories of Knative's modules, from which resources are
+// installed.
 const (
 	servingVariable    = "QUEUEGATE_CLUSTER_SERVING"
 	networkingVariable = "QUEUEGATE_CLUSTER_NETWORKING"
 	cachingVariable    = "QUEUEGATE_CLUSTER_CACHING"
-	suitesVariable     = "QUEUEGATE_CLUSTER_SUITES" // test binaries
+	suitesVariable     = "QUEUEGATE_CLUSTER_SUITES" // directory of the test binaries
 )
 
-// KnativeRegistry is one of the registries that Knative does not contact for a
-// digest.
+// KnativeRegistry is a registry that Knative does not contact to resolve a digest.
 const KnativeRegistry = "ko.local"
 
-// KnativeTag is the tag of all images in it.
+// KnativeTag is the tag of all images in KnativeRegistry.
 const KnativeTag = "test"
 
 // servingPrograms are the programs of Knative Serving, including queue-proxy
@@ -40,9 +39,8 @@ var servingSuites = []string{
 	"e2e", "e2e/gc", "e2e/initcontainers", "e2e/initscale", "e2e/multicontainerprobing", "e2e/securedefaults", "e2e/tagheader",
 }
 
-// buildServing builds Knative Serving from its module, and caches the result
-// until the module changes. It returns the images, and the variables for the
-// inside stage.
+// buildServing builds Knative Serving from its Go module. It caches the result until
+// the module changes. It returns the images, and the variables for the inside stage.
 func buildServing(root, cache, to string, suites bool) (images, variables []string, err error) {
 	module := filepath.Join(root, "serving")
 	key, err := digest(filepath.Join(module, "go.mod"), filepath.Join(module, "go.sum"))
@@ -102,7 +100,7 @@ func buildSuite(module, binary, path string) error {
 	fmt.Println("cluster: building", path, "of Knative Serving")
 	compile := exec.Command("go", "test", "-c", "-tags=e2e", "-trimpath", "-o", binary, "knative.dev/serving/"+path)
 	compile.Dir, compile.Stdout, compile.Stderr = module, os.Stderr, os.Stderr
-	compile.Env = append(os.Environ(), "CGO_ENABLED=0") // same as for the programs, so most packages are already compiled
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0") // as for the programs, so that most packages are already compiled
 	if err := compile.Run(); err != nil {
 		return fmt.Errorf("building %s: %w", path, err)
 	}

@@ -17,23 +17,23 @@ import (
 const (
 	nodeName     = "node"
 	NodeAddress  = "198.18.0.1"
-	LocalAddress = "198.18.0.2" // of the ingress, for the cluster only
+	LocalAddress = "198.18.0.2" // address of the ingress for requests from within the cluster
 	podRange     = "198.18.1.0/24"
 	serviceRange = "198.18.128.0/20"
-	apiService   = "198.18.128.1" // the first of serviceRange
+	apiService   = "198.18.128.1" // first address of serviceRange
 )
 
 // startTimeout limits each step of the start.
 const startTimeout = 10 * time.Minute
 
-// A starter has the paths that the node's parts share.
+// A starter holds the paths that the node's programs share.
 type starter struct {
 	state, logs, cgroup string
-	node                string // the binary
+	node                string // path of the node's binary
 	kubeconfig          string
 }
 
-// start starts the node's parts and returns when the node is ready for pods.
+// start starts the node's programs, and returns when the node is ready for pods.
 func start(options Options) error {
 	s := &starter{
 		state: os.Getenv(stateVariable), logs: os.Getenv(logsVariable), cgroup: os.Getenv(cgroupVariable), node: os.Getenv(nodeVariable),
@@ -65,9 +65,9 @@ func start(options Options) error {
 	return nil
 }
 
-// network creates the interface with the node's address: a bridge, which every
-// kernel supports. The kubelet and the API server do not start without a
-// default route; this one leads nowhere.
+// network creates a bridge with the node's address, because every kernel supports
+// bridges. It also adds a default route that leads nowhere, because the kubelet and the
+// API server do not start without one.
 func (s *starter) network() error {
 	for _, line := range []string{
 		"link set lo up",
@@ -84,11 +84,11 @@ func (s *starter) network() error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
 		return err
 	}
-	// This must happen before containerd starts, which reads the file once.
+	// containerd reads the file once, when it starts, so mount it before.
 	return s.mountFile("/etc/resolv.conf", "nameserver "+NodeAddress+"\n")
 }
 
-// kubectl puts a command of that name in the PATH of tests.
+// kubectl installs the command kubectl for tests.
 func (s *starter) kubectl() error {
 	bin := filepath.Join(s.state, "bin")
 	if err := os.Mkdir(bin, 0o755); err != nil {
@@ -121,7 +121,8 @@ func (s *starter) images() error {
 			return err
 		}
 	}
-	// Knative contacts a registry for the digest of images with other names.
+	// Image names have this registry, because Knative would contact any other registry
+	// for a digest.
 	return errors.Join(
 		s.ctr("images", "tag", "registry.example/queuegate:dev", KnativeRegistry+"/queuegate:"+KnativeTag),
 		s.ctr("images", "tag", "registry.example/queuegate-demo:dev", KnativeRegistry+"/demo:"+KnativeTag),
@@ -164,7 +165,8 @@ func (s *starter) controlPlane() error {
 // podCertificates are the feature gates of pod certificates and trust bundles.
 var podCertificates = []string{"PodCertificateRequest", "ClusterTrustBundle", "ClusterTrustBundleProjection"}
 
-// gates returns a list that enables feature gates.
+// gates returns a comma-separated list that sets each feature gate to true. is is the
+// separator between name and value.
 func gates(names []string, is string) string {
 	return strings.Join(names, is+"true,") + is + "true"
 }
@@ -192,14 +194,13 @@ func (s *starter) ready() error {
 		if err != nil || string(out) != "True" {
 			return fmt.Errorf("not ready: %s", bytes.TrimSpace(out))
 		}
-		// Pods need this account, which a controller creates a moment after the
-		// namespace.
+		// Pods need this account. A controller creates it soon after the namespace.
 		return command("kubectl", "get", "serviceaccount", "default")
 	})
 }
 
-// adapter serves custom metrics to HorizontalPodAutoscalers through the API
-// server.
+// adapter starts an adapter: it serves custom metrics to HorizontalPodAutoscalers
+// through the API server.
 func (s *starter) adapter(options Options) error {
 	if options.Prometheus {
 		return s.prometheus()
@@ -210,7 +211,8 @@ func (s *starter) adapter(options Options) error {
 	return s.announceAdapter()
 }
 
-// announceAdapter registers the adapter for custom metrics at the API server.
+// announceAdapter registers the adapter at the API server, as the API for custom
+// metrics.
 func (s *starter) announceAdapter() error {
 	manifest := filepath.Join(s.state, "adapter.yaml")
 	if err := s.write(manifest, adapterManifest, NodeAddress, adapterPort); err != nil {
@@ -234,8 +236,8 @@ func (s *starter) ingress(options Options) error {
 	)
 }
 
-// launch starts a part of the node, with a log file. If a part exits, the tests
-// are stopped, because they could only time out.
+// launch starts a program of the node and writes its output to a log file. If the
+// program exits, launch ends the tests, which could otherwise only time out.
 func (s *starter) launch(name, program string, arguments ...string) error {
 	log := filepath.Join(s.logs, name+".log")
 	out, err := os.Create(log)
@@ -257,7 +259,7 @@ func (s *starter) launch(name, program string, arguments ...string) error {
 	return nil
 }
 
-// environment returns this process's environment without the variables for the
+// environment returns the environment of this process without the variables of the
 // tests.
 func environment() []string {
 	var list []string
@@ -269,7 +271,7 @@ func environment() []string {
 	return list
 }
 
-// api returns a check of a path of the API server.
+// api returns a function that checks whether the API server responds on a path.
 func (s *starter) api(path string) func() error {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
@@ -291,7 +293,7 @@ func (s *starter) api(path string) func() error {
 	}
 }
 
-// until retries until try succeeds.
+// until calls try again and again until it succeeds.
 func (s *starter) until(what string, try func() error) error {
 	deadline := time.Now().Add(startTimeout)
 	for {
@@ -313,7 +315,8 @@ func (s *starter) write(name, format string, values ...any) error {
 	return os.WriteFile(name, fmt.Appendf(nil, format, values...), 0o600)
 }
 
-// command runs a program whose output matters only if it fails.
+// command runs a program. It returns the program's output in the error if the program
+// fails.
 func command(name string, arguments ...string) error {
 	out, err := exec.Command(name, arguments...).CombinedOutput()
 	if err != nil {

@@ -18,7 +18,7 @@ const ingress = cluster.NodeAddress + ":80"
 // A service is a Knative Service of the demo container.
 type service struct {
 	namespace, name string
-	labels          string // labels of its pods, as YAML; "" for none
+	labels          string // labels of the service's pods, as YAML; "" = none
 }
 
 func (s service) host() string { return s.name + "." + s.namespace + ".example.com" }
@@ -48,7 +48,7 @@ spec:
           readinessProbe: {httpGet: {path: /healthz}}
           resources: {requests: {cpu: 10m, memory: 10Mi}}
 `, s.name, s.namespace, cmp.Or(s.labels, "{}"), lines.String(), cluster.KnativeRegistry, cluster.KnativeTag, generation)
-	cluster.Eventually(t, func() error { // its webhook may start later
+	cluster.Eventually(t, func() error { // Knative's webhook may not have started yet
 		apply := exec.Command("kubectl", "apply", "-f", "-")
 		apply.Stdin = strings.NewReader(document)
 		if out, err := apply.CombinedOutput(); err != nil {
@@ -59,7 +59,7 @@ spec:
 	s.ready(t)
 }
 
-// ready waits until the newest revision serves.
+// ready waits until the newest revision serves requests.
 func (s service) ready(t *testing.T) {
 	t.Helper()
 	cluster.Eventually(t, func() error {
@@ -84,7 +84,7 @@ func (s service) ready(t *testing.T) {
 	})
 }
 
-// pods returns the number of pods, including terminating ones.
+// pods returns the service's pods, including terminating ones.
 func (s service) pods(t *testing.T) []corev1.Pod {
 	t.Helper()
 	var list corev1.PodList
@@ -92,7 +92,8 @@ func (s service) pods(t *testing.T) []corev1.Pod {
 	return list.Items
 }
 
-// scaled waits until enough returns true for the number of pods.
+// scaled waits until enough returns true for the number of pods. It returns the highest
+// number that it has seen.
 func (s service) scaled(t *testing.T, enough func(n int) bool) (most int) {
 	t.Helper()
 	cluster.Eventually(t, func() error {
@@ -106,7 +107,7 @@ func (s service) scaled(t *testing.T, enough func(n int) bool) (most int) {
 	return most
 }
 
-// idles waits until no pod accepts requests; some may still be terminating.
+// idles waits until no pod accepts requests. Pods may still be terminating.
 func (s service) idles(t *testing.T) {
 	t.Helper()
 	cluster.Eventually(t, func() error {

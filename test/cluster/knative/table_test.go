@@ -15,30 +15,30 @@ import (
 
 const (
 	coldStarts = 10
-	// requests is the number of requests, by clients concurrently, over which
-	// the CPU time per request is averaged.
+	// The CPU time per request is the average over 20,000 requests. Eight concurrent
+	// clients send them, in four batches for each sidecar.
 	requests, clients, turns = 20_000, 8, 4
 	rollOuts                 = 2
 )
 
 // figures are the measurements of one sidecar.
 type figures struct {
-	coldStart      []time.Duration // time of the first response of a service at zero
+	coldStart      []time.Duration // time until the first response of a service that was scaled to zero
 	idle, loaded   int64           // resident bytes before and after the requests
 	cpu            time.Duration   // per request
 	complete, lost int             // requests in roll-outs
 }
 
-// A measured is a service with one of the sidecars.
+// A measured is a service whose pods have one of the two sidecars.
 type measured struct {
 	service
 	figures
 	sidecar string
 }
 
-// Both sidecars run at the same time, and are measured alternately, so that
-// other load on the machine affects both. Knative uses one of them for the
-// whole cluster, and the canary policy selects the other for one service.
+// Both sidecars run at the same time and are measured alternately, so that other load
+// on the machine affects both equally. Knative uses one sidecar for the whole cluster,
+// and the canary policy selects the other one for one of the services.
 func TestTheTableComparesTheGateWithQueueProxy(t *testing.T) {
 	cluster.UseSidecar(t, "queue")
 	namespace := cluster.Namespace(t)
@@ -58,7 +58,7 @@ func TestTheTableComparesTheGateWithQueueProxy(t *testing.T) {
 		}
 		slices.Reverse(both)
 	}
-	// From this point one pod of each service stays.
+	// From here on, each service keeps one pod.
 	for _, m := range both {
 		m.apply(t, 2, map[string]string{"autoscaling.knative.dev/min-scale": "1"})
 		m.scaled(t, func(n int) bool { return n == 1 })
@@ -98,7 +98,7 @@ func TestTheTableComparesTheGateWithQueueProxy(t *testing.T) {
 	}
 }
 
-// inEffect waits until the API server applies the policy, which takes a moment.
+// inEffect waits until the API server applies the policy.
 func inEffect(t *testing.T, namespace string) {
 	t.Helper()
 	pod := `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try", "labels": {"queuegate": "canary"}}, "spec": {
@@ -113,7 +113,8 @@ func inEffect(t *testing.T, namespace string) {
 	})
 }
 
-// process returns the sidecar's process in the only pod.
+// process returns the id of the sidecar's process. The service must have exactly one
+// pod.
 func (m *measured) process(t *testing.T) int {
 	t.Helper()
 	return cluster.ProcessOf(t, m.pods(t)[0], "queue")
@@ -131,7 +132,8 @@ func (m *measured) startCold(t *testing.T) {
 	t.Logf("%s: cold start: %.2f s", m.sidecar, took.Seconds())
 }
 
-// serve sends n requests directly to the pod, and adds their CPU time.
+// serve sends n requests directly to the pod, and adds the CPU time that the sidecar
+// used.
 func (m *measured) serve(t *testing.T, n int) {
 	t.Helper()
 	address, process := m.pods(t)[0].Status.PodIP+":8012", m.process(t)

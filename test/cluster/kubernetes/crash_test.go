@@ -23,7 +23,7 @@ func TestAfterACrashOfTheApplicationRequestsWaitForItsRestart(t *testing.T) {
 	if err := syscall.Kill(process, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	cluster.WaitEnded(process) // its sockets stay open until it has exited
+	cluster.WaitEnded(process) // the sockets of the process stay open until it has exited
 	began := time.Now()
 	response, err := http.Get("http://" + pod.Status.PodIP + ":8012/echo")
 	if err == nil {
@@ -55,7 +55,7 @@ func TestAfterAnOOMKillTheGateSends502AndQueuesRequestsUntilTheRestart(t *testin
 	if response.StatusCode != http.StatusBadGateway {
 		t.Errorf("the request that used the memory: %s", response.Status)
 	}
-	cluster.WaitEnded(process) // it may accept connections until it has exited
+	cluster.WaitEnded(process) // the process may accept connections until it has exited
 	response, err = http.Get("http://" + pod.Status.PodIP + ":8012/")
 	if err == nil {
 		err = cluster.Check(answer, "well\n")
@@ -76,7 +76,7 @@ func patient(d *appsv1.Deployment) {
 	g.Env = append(g.Env, corev1.EnvVar{Name: "UPSTREAM_RESTART_WAIT", Value: "4m"})
 }
 
-// application returns the application's container.
+// application returns the container of the application.
 func application(spec *corev1.PodSpec) *corev1.Container {
 	for i := range spec.Containers {
 		if spec.Containers[i].Name != "queuegate" {
@@ -86,8 +86,8 @@ func application(spec *corev1.PodSpec) *corev1.Container {
 	panic("no application")
 }
 
-// restartedOnce waits until the pod is ready again, with one restart of its
-// application for this reason, and no restart of the gate.
+// restartedOnce waits until the pod is ready again. The application must have restarted
+// once, for this reason, and the gate must not have restarted.
 func restartedOnce(t *testing.T, namespace, reason string) {
 	t.Helper()
 	cluster.Eventually(t, func() error {

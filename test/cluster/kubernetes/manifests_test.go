@@ -16,8 +16,8 @@ import (
 
 const configDirectory = "../../../config/kubernetes"
 
-// manifests are the rendered objects of config/kubernetes: the Deployment,
-// which a test may change, and the others unchanged.
+// manifests are the rendered objects of config/kubernetes. A test may change the
+// Deployment; the other objects stay unchanged.
 type manifests struct {
 	deployment *appsv1.Deployment
 	rest       []string
@@ -50,14 +50,14 @@ func base(t *testing.T, changes ...func(*appsv1.Deployment)) *manifests {
 	return m
 }
 
-// slowNode relaxes the time limits of the files: the node may share its machine
-// with other load, and each delay of more than 10 s would fail a test. The
-// tests in render check the limits of the files.
+// slowNode relaxes the time limits of the Deployment. Other load on the machine can
+// delay the node by more than 10 s, which would fail a test. The tests in render check
+// the limits in the files.
 func slowNode(d *appsv1.Deployment) {
 	spec := &d.Spec.Template.Spec
 	g := gate(spec)
 	for _, p := range []*corev1.Probe{g.StartupProbe, g.LivenessProbe, g.ReadinessProbe} {
-		if p != nil { // the plain form has no startup probe
+		if p != nil { // in plainForm the gate has no startup probe
 			p.TimeoutSeconds, p.FailureThreshold = 30, 600
 		}
 	}
@@ -65,8 +65,8 @@ func slowNode(d *appsv1.Deployment) {
 	hook.Path = strings.Replace(hook.Path, "begins-within=10s", "begins-within=1m", 1)
 }
 
-// plainForm runs the gate as an ordinary container, as in Knative's pods and in
-// clusters before 1.29.
+// plainForm runs the gate as an ordinary container instead of a native sidecar, as in
+// Knative's pods and in clusters before Kubernetes 1.29.
 func plainForm(d *appsv1.Deployment) {
 	spec := &d.Spec.Template.Spec
 	sidecar := spec.InitContainers[0]
@@ -74,7 +74,8 @@ func plainForm(d *appsv1.Deployment) {
 	spec.InitContainers, spec.Containers = nil, append(spec.Containers, sidecar)
 }
 
-// gate returns the gate's container of a pod in either form.
+// gate returns the container of the gate, which may be an ordinary container or a
+// native sidecar.
 func gate(spec *corev1.PodSpec) *corev1.Container {
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {

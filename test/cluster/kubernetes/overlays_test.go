@@ -8,8 +8,8 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// KEDA and the Prometheus operator are not installed, only the definitions of
-// their resources: the API server rejects fields that these do not describe.
+// KEDA and the Prometheus operator are not installed, but the definitions of their
+// resources are. The API server rejects fields that a definition does not have.
 func TestTheOverlaysAreAcceptedByTheAPIServer(t *testing.T) {
 	t.Parallel()
 	cluster.InstallDefinitions(t)

@@ -26,8 +26,8 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// A signer issues the certificates of pods, with the SPIFFE URI of their
-// service account.
+// A signer issues pod certificates, whose SPIFFE URI names the service account of the
+// pod.
 type signer struct {
 	name        string
 	certificate *x509.Certificate
@@ -57,7 +57,7 @@ func spiffe(namespace, account string) string {
 	return fmt.Sprintf("spiffe://cluster.local/ns/%s/sa/%s", namespace, account)
 }
 
-// issue returns a certificate for public, valid for two hours.
+// issue returns a certificate for a public key, valid for two hours.
 func (s *signer) issue(public any, uri string) (*x509.Certificate, error) {
 	name, err := url.Parse(uri)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *signer) pool() *x509.CertPool {
 	return p
 }
 
-// serve signs the requests for certificates of a namespace until ctx ends.
+// serve signs the certificate requests of pods in a namespace until ctx is done.
 func (s *signer) serve(ctx context.Context, namespace string) error {
 	for ctx.Err() == nil {
 		if err := s.sign(ctx, namespace); err != nil && ctx.Err() == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// A service mesh rewrites the application's probes in this way.
+// The test rewrites the application's probes as a service mesh does.
 func TestTheKubeletsEventsShowWhyARewrittenProbeFailed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, probe, event string }{
@@ -43,18 +43,19 @@ func TestARewrittenProbeOfAHealthyApplicationSucceeds(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	base(t, one, func(d *appsv1.Deployment) {
 		rewrite(&d.Spec.Template.Spec, `{"httpGet": {"path": "/healthz", "port": 8080}}`)
-		// The pod counts as started only after the kubelet saw a success.
+		// With a startup probe, the pod counts as started only after the kubelet's probe
+		// has succeeded.
 		web := application(&d.Spec.Template.Spec)
 		web.StartupProbe = web.LivenessProbe.DeepCopy()
 		web.StartupProbe.FailureThreshold = 600
-		web.StartupProbe.TimeoutSeconds, web.LivenessProbe.TimeoutSeconds = 60, 60 // a slow response is healthy, too
+		web.StartupProbe.TimeoutSeconds, web.LivenessProbe.TimeoutSeconds = 60, 60 // a slow response counts as healthy, too
 	}).apply(t, namespace)
 	if events := eventsOf(t, namespace, "Unhealthy"); slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, "Liveness") }) {
 		t.Errorf("events %q", events)
 	}
 }
 
-// rewrite points the kubelet's liveness probe of the application at the gate.
+// rewrite makes the kubelet send the application's liveness probe to the gate.
 func rewrite(spec *corev1.PodSpec, probe string) {
 	path := "/app-health/web/livez"
 	g := gate(spec)

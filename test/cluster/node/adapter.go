@@ -24,8 +24,8 @@ import (
 	metrics "k8s.io/metrics/pkg/apis/custom_metrics/v1beta2"
 )
 
-// newAdapterCommand serves metrics from the pods' metrics pages to
-// HorizontalPodAutoscalers. It replaces Prometheus and its adapter.
+// newAdapterCommand serves metrics for HorizontalPodAutoscalers, which it reads from
+// the metrics pages of the pods. It replaces Prometheus and its adapter.
 func newAdapterCommand() *cobra.Command {
 	var kubeconfig, listen string
 	var port int
@@ -62,7 +62,7 @@ type adapter struct {
 	pages  *http.Client
 }
 
-// discovery lists every metric name, because only the pods know which metrics
+// discovery responds that all metrics exist, because only the pods know which metrics
 // they have.
 func (a *adapter) discovery(w http.ResponseWriter, _ *http.Request) {
 	respond(w, metav1.APIResourceList{
@@ -99,7 +99,7 @@ func (a *adapter) values(w http.ResponseWriter, r *http.Request) {
 	respond(w, list)
 }
 
-// sum adds the values of all series of a metric on a pod's page.
+// sum returns the sum of all series of a metric on a pod's page.
 func (a *adapter) sum(address, metric string) (total float64, err error) {
 	response, err := a.pages.Get(fmt.Sprintf("http://%s:%d/metrics", address, a.port))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// newDNSCommand resolves only the names of services.
+// newDNSCommand is a name server that resolves only the names of services.
 func newDNSCommand() *cobra.Command {
 	var kubeconfig, listen, gateway string
 	command := &cobra.Command{Use: "dns", RunE: func(*cobra.Command, []string) error {
@@ -109,7 +109,7 @@ func (n *nameServer) answer(m *dnsmessage.Message) {
 	}
 }
 
-// lookUp returns the address behind SERVICE.NAMESPACE.svc.cluster.local.
+// lookUp returns the address for SERVICE.NAMESPACE.svc.cluster.local.
 func (n *nameServer) lookUp(name string) (address netip.Addr, found bool) {
 	name, ok := strings.CutSuffix(strings.ToLower(name), ".svc.cluster.local.")
 	service, namespace, two := strings.Cut(name, ".")
@@ -123,6 +123,6 @@ func (n *nameServer) lookUp(name string) (address netip.Addr, found bool) {
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		return n.gateway, true
 	}
-	address, _ = netip.ParseAddr(s.Spec.ClusterIP) // unset for a headless service
+	address, _ = netip.ParseAddr(s.Spec.ClusterIP) // a headless service has no address
 	return address, true
 }

@@ -26,9 +26,8 @@ import (
 
 var ingressResource = schema.GroupVersionResource{Group: "networking.internal.knative.dev", Version: "v1alpha1", Resource: "ingresses"}
 
-// newIngressCommand routes requests according to Knative's Ingress resources:
-// HTTP/1 and HTTP/2 without TLS, with one address for outside and one for the
-// cluster.
+// newIngressCommand routes requests as Knative's Ingress resources say. It serves
+// HTTP/1 and HTTP/2 without TLS, on one address for outside and one for the cluster.
 func newIngressCommand() *cobra.Command {
 	var kubeconfig, public, local string
 	command := &cobra.Command{Use: "ingress", RunE: func(*cobra.Command, []string) error {
@@ -67,7 +66,7 @@ func newIngressCommand() *cobra.Command {
 	return command
 }
 
-// dial retries for some seconds: kube-proxy takes a moment to program a new
+// dial retries for some seconds, because kube-proxy needs a moment to program a new
 // service.
 func dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	for range 40 {
@@ -97,7 +96,7 @@ type (
 	}
 	split struct {
 		ServiceNamespace, ServiceName string
-		ServicePort                   any // a number, or a string
+		ServicePort                   any // a port number or a port name
 		Percent                       int
 		AppendHeaders                 map[string]string
 	}
@@ -147,7 +146,8 @@ func (in *ingress) watch() error {
 	return err
 }
 
-// change changes the known specs, and activates the resulting routing tables.
+// change changes the known specs, and then uses the routing tables that follow from
+// them.
 func (in *ingress) change(by func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -167,7 +167,7 @@ func (in *ingress) change(by func()) {
 	in.local.Store(&local)
 }
 
-// report sets the status of the resource: it is in effect.
+// report sets the status of the resource, to report that its routes are in use.
 func (in *ingress) report(u *unstructured.Unstructured) error {
 	if seen, _, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); seen == u.GetGeneration() {
 		return nil
@@ -186,8 +186,8 @@ func (in *ingress) report(u *unstructured.Unstructured) error {
 
 func (in *ingress) handler(table *atomic.Pointer[routes]) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Otherwise net/http stops reading the request's body at the first byte
-		// of the response.
+		// Without full duplex, net/http stops reading the request body when the response
+		// begins.
 		http.NewResponseController(w).EnableFullDuplex()
 		host := r.Host
 		if h, _, err := net.SplitHostPort(host); err == nil {
@@ -207,8 +207,8 @@ func (in *ingress) handler(table *atomic.Pointer[routes]) http.Handler {
 	})
 }
 
-// choose returns the matching path with the most header fields to match, then
-// the longest.
+// choose returns the matching path that requires the most header fields. Among several
+// it returns the longest.
 func choose(paths []path, r *http.Request) (best *path) {
 	for i := range paths {
 		p := &paths[i]

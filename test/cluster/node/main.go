@@ -1,8 +1,8 @@
-// Node is a Kubernetes node and its control plane in one binary: the first
-// argument, or the name by which it is started, selects the part. It is built
-// from the modules of Kubernetes and etcd, so that only modules have to be
-// downloaded; it is one binary, because seven binaries would link the same
-// packages. It also contains a name server, and an ingress for Knative.
+// Node is a Kubernetes node and its control plane in one binary. The first argument, or
+// the name under which the binary is started, selects the program to run. The binary is
+// built from the Go modules of Kubernetes and etcd, so that nothing else has to be
+// downloaded. Seven separate binaries would link the same packages. The binary also
+// contains a name server, and an ingress for Knative.
 package main
 
 import (
@@ -25,8 +25,8 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-// parts maps the name of a part to its command's constructor. Only the selected
-// command is constructed, because each registers its own flags.
+// parts maps the name of each program to the constructor of its command. Only the
+// selected command is constructed, because each command registers flags of its own.
 var parts = map[string]func() *cobra.Command{
 	"adapter":                 newAdapterCommand,
 	"dns":                     newDNSCommand,

@@ -20,17 +20,17 @@ import (
 
 const config = "../../../config/"
 
-// The test covers the whole path: scrape.yaml brings the metrics of the gates'
-// pages to Prometheus, adapter.yaml brings them to the API of custom metrics,
-// and hpa.yaml turns them into a number of pods.
+// The test covers the whole path of a metric: scrape.yaml gets it from the gates' pages
+// to Prometheus, adapter.yaml to the API for custom metrics, and hpa.yaml converts it
+// to a number of pods.
 func TestAHorizontalPodAutoscalerScalesByPrometheusAndItsAdapter(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	cluster.Kubectl(t, "-n", namespace, "apply", "-k", config+"overlays/hpa")
 	cluster.Kubectl(t, "-n", namespace, "rollout", "status", "deployment", "web", fmt.Sprintf("--timeout=%v", cluster.Patience))
 	address := cluster.Kubectl(t, "-n", namespace, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
 	discover(t, namespace)
-	// Two pods are the minimum. About thirty concurrent requests are more than
-	// two pods should have.
+	// The load keeps about thirty requests in flight, which is too much for two pods,
+	// the minimum.
 	load := cluster.StartLoad(t, address, "", slices.Concat(cluster.Kinds(), cluster.Kinds())...)
 	cluster.Eventually(t, func() error {
 		if n := len(cluster.Pods(t, namespace)); n < 3 {
@@ -55,7 +55,7 @@ func TestAHorizontalPodAutoscalerScalesByPrometheusAndItsAdapter(t *testing.T) {
 		}
 		t.Logf("%s: %+v", metric, list.Items)
 	}
-	// Prometheus also has the results of KEDA's query.
+	// KEDA's query has results in Prometheus too.
 	var object struct {
 		Spec struct {
 			Triggers []struct{ Metadata struct{ Query string } }
@@ -74,8 +74,8 @@ func TestAHorizontalPodAutoscalerScalesByPrometheusAndItsAdapter(t *testing.T) {
 	}
 }
 
-// discover passes the pods' ports to Prometheus until the test ends, with the
-// labels that its kubernetes_sd_configs (role pod) would set.
+// discover writes the ports of the pods to the target file of Prometheus until the test
+// ends. It sets the labels that kubernetes_sd_configs (role pod) would set.
 func discover(t *testing.T, namespace string) {
 	t.Helper()
 	type target struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// ingress is a Service in which the suites look up the ingress. They use a
-// configured address, and do not use this port.
+// ingress is the Service in which the suites look up the ingress. They then use a
+// configured address, so the port of the Service does not matter.
 const ingress = `apiVersion: v1
 kind: Service
 metadata: {name: ingress, namespace: knative-serving}
@@ -27,14 +27,14 @@ spec: {ports: [{port: 1}]}
 // template is the request log template that TestRequestLogs expects.
 const template = `{"httpRequest": {"requestMethod": "{{.Request.Method}}", "requestUrl": "{{js .Request.RequestURI}}", "requestSize": "{{.Request.ContentLength}}", "status": {{.Response.Code}}, "responseSize": "{{.Response.Size}}", "userAgent": "{{js .Request.UserAgent}}", "remoteIp": "{{js .Request.RemoteAddr}}", "serverIp": "{{.Revision.PodIP}}", "referer": "{{js .Request.Referer}}", "latency": "{{.Response.Latency}}s", "protocol": "{{.Request.Proto}}"}, "traceId": "{{.TraceID}}"}`
 
-// A setting is one of Knative's config maps with values.
+// A setting is a config map of Knative and values in it.
 type setting struct {
 	name   string
 	values map[string]string
 }
 
-// suites run with these settings, in this order, as the scripts in Knative's
-// repository do. The settings of a row also apply to the rows below it.
+// suites run in this order, as in the scripts of Knative's repository. The settings of
+// a suite stay in force for the suites after it.
 var suites = []struct {
 	settings []setting
 	paths    []string
@@ -66,8 +66,8 @@ var suites = []struct {
 	},
 }
 
-// TestKnativesOwnSuites runs the tests of Knative Serving's module with the
-// gate as the sidecar, and writes the results into docs/knative.md.
+// TestKnativesOwnSuites runs the tests in the module of Knative Serving with the gate
+// as the sidecar. It writes the results to docs/knative.md.
 func TestKnativesOwnSuites(t *testing.T) {
 	cluster.UseSidecar(t, "queuegate")
 	resources := filepath.Join(cluster.ServingDirectory(), "test", "config")
@@ -93,16 +93,17 @@ func TestKnativesOwnSuites(t *testing.T) {
 	}
 	t.Logf("\n%s", table.String())
 	if t.Failed() || os.Getenv("SUITE_RUN") != "" || strings.Count(table.String(), "\n") < 2+all {
-		return // only some tests were run
+		return // do not record a run that failed or is incomplete
 	}
 	if err := cluster.Rewrite("../../../docs/knative.md", "own suites", table.String()); err != nil {
 		t.Error(err)
 	}
 }
 
-// runSuite returns the number of passed tests, and a description of the others.
+// runSuite runs a suite. It returns the number of tests that passed, and describes the
+// others.
 func runSuite(t *testing.T, path string) (passed int, others []string) {
-	only := os.Getenv("SUITE_RUN") // optional pattern of test names
+	only := os.Getenv("SUITE_RUN") // optional pattern for the names of tests
 	run := exec.Command(cluster.Suite(path), "-test.run="+only, "-test.v", "-test.parallel=3", "-test.timeout=60m", "-dockerrepo="+cluster.KnativeRegistry,
 		"-tag="+cluster.KnativeTag, "-ingressendpoint="+cluster.NodeAddress, "-disable-logstream", "-enable-alpha", "-enable-beta")
 	run.Dir = t.TempDir()
@@ -147,7 +148,7 @@ func runSuite(t *testing.T, path string) (passed int, others []string) {
 	return passed, others
 }
 
-// result parses a line with the result of a test; it ignores subtests.
+// result parses an output line with the result of a test. It ignores subtests.
 func result(line string) (result, name string, ok bool) {
 	if strings.HasPrefix(line, "panic: ") {
 		return "FAIL", line, true
