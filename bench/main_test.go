@@ -43,7 +43,7 @@ func TestAQuickRunMeasuresTheGateAndDirect(t *testing.T) {
 			t.Errorf("%s %s: %s", n.Scenario, n.Target, n.Text)
 		}
 	}
-	// The bounds are wide, so that only a counting error exceeds them.
+	// The bounds are wide: only a wrong count exceeds them.
 	for _, want := range []struct {
 		scenario, figure string
 		least, most      float64

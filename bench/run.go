@@ -118,7 +118,7 @@ func runCommand(args []string, stderr io.Writer) (err error) {
 		return fmt.Errorf("making a directory for the targets: %w", err)
 	}
 	defer os.RemoveAll(scratch)
-	if err := os.Chmod(scratch, 0o755); err != nil { // a server may change its user and must then still enter the directory
+	if err := os.Chmod(scratch, 0o755); err != nil { // a server may change its user, and must still be able to enter the directory
 		return err
 	}
 	if s.out == "" {
@@ -169,8 +169,8 @@ func runCommand(args []string, stderr io.Writer) (err error) {
 	return errors.Join(ctx.Err(), err)
 }
 
-// findTargets returns the targets that take part, and a note for each target that is
-// not installed. A target that the user has named must be installed.
+// findTargets returns the targets that take part in the run. A target that is not
+// installed gets a note instead, unless the user has named it, which is an error.
 func findTargets(ctx context.Context, all []*target.Target, s *runSettings, root, scratch string) ([]*target.Target, []sample.Note, error) {
 	chosen := names(s.targets)
 	for _, name := range slices.Concat(chosen, slices.Sorted(maps.Keys(s.binaries))) {

@@ -156,8 +156,8 @@ func serveAs(t *testing.T, env []string, begin func(ports []string) *process, up
 	p.end()
 }
 
-// runAsSystemdDoes runs the command of a unit as systemd does. It waits for each
-// notification in started, and stops the command with SIGTERM.
+// runAsSystemdDoes runs the command of a unit as systemd does. It waits for the
+// notification READY=1, stops the command with SIGTERM, and waits for STOPPING=1.
 func runAsSystemdDoes(t *testing.T, unit string, env []string) {
 	t.Helper()
 	_, command, _ := strings.Cut(unit, "\nExecStart=")

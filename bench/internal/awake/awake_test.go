@@ -61,8 +61,8 @@ func TestEachProcessorHasAThreadOfTheLowestPriority(t *testing.T) {
 	}
 }
 
-// A spinning thread is always ready to run, but on a busy machine the scheduler
-// may not run it.
+// The test checks that each spinning thread is ready to run, not that it runs: on a
+// busy machine the scheduler may not run it.
 func TestTheThreadsAreAlwaysReadyToRun(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
@@ -75,7 +75,7 @@ func TestTheThreadsAreAlwaysReadyToRun(t *testing.T) {
 	defer ticks.Stop()
 	for ready := 0; ready < 20; ready++ {
 		if states := statesOfBoundThreads(t, p.PID()); strings.Trim(states, "R") != "" {
-			ready = 0 // the threads have just started
+			ready = 0 // the threads have just started, so check again
 		}
 		select {
 		case <-ticks.C:
@@ -85,8 +85,9 @@ func TestTheThreadsAreAlwaysReadyToRun(t *testing.T) {
 	}
 }
 
-// bound returns the SCHED_IDLE threads that are bound to one processor. If the
-// test itself runs under SCHED_IDLE, so do all other threads of the process.
+// bound returns the ids of the SCHED_IDLE threads that are bound to a single processor.
+// If the test runs under SCHED_IDLE, the other threads of the process do too, but they
+// are not bound.
 func bound(t *testing.T, pid int) (all []int) {
 	t.Helper()
 	for _, thread := range idleThreads(t, pid) {
@@ -191,7 +192,7 @@ func policyOf(t *testing.T, pid, thread int) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The second field is a name in brackets and may hold spaces.
+	// Split after the second field, the name in brackets, because it may contain spaces.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	policy, err := strconv.Atoi(fields[41-3])
 	if err != nil {

@@ -48,9 +48,9 @@ func Find() (Place, error) {
 	return Place{}, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(tried...))
 }
 
-// places returns candidates: the root of the hierarchy, and places below this process's
-// own group. In version 2 only the root may both contain processes and delegate the
-// controller, so it is first.
+// places returns candidates: the root of the hierarchy, and the groups below this
+// process's own group. The root comes first, because in version 2 only the root may
+// both contain processes and delegate the controller.
 func places(mounts []*procfs.MountInfo, own []procfs.Cgroup) (found []Place) {
 	add := func(version int, mount *procfs.MountInfo, group string) {
 		below, ok := strings.CutPrefix(group, mount.Root) // a mount shows only the part of the hierarchy below mount.Root

@@ -33,8 +33,9 @@ type Process struct {
 	stop   sync.Once
 }
 
-// Start runs this program with name as its only argument, sends it spec, and
-// waits for its first line. Cancelling the context kills the helper.
+// Start runs this program with name as its only argument. It sends spec to the process,
+// and stores the first line of the process in ready. Cancelling the context kills the
+// process.
 func Start(ctx context.Context, name string, spec, ready any) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -53,7 +54,7 @@ func Start(ctx context.Context, name string, spec, ready any) (*Process, error) 
 	}
 	p.in, p.out = in, json.NewDecoder(out)
 	err = p.Send(spec)
-	if err != nil { // Receive adds the reason that the helper reports, or ends at EOF
+	if err != nil { // Receive returns the helper's own error, or EOF if the helper has ended
 		p.in.Close()
 	}
 	if err = errors.Join(err, p.Receive(ready)); err != nil {

@@ -106,7 +106,7 @@ func Compare(old, new *sample.Run, o Options) Result {
 	return r
 }
 
-// judge compares the values of one figure and does not set the figure's name. p is the
+// judge compares the values of one figure. The caller sets the figure's name. p is the
 // probability that the values differ only by noise.
 func judge(old, new []float64, better sample.Better, p float64, o Options) Change {
 	c := Change{

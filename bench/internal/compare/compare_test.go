@@ -14,7 +14,7 @@ import (
 
 var defaults = Options{DefaultThreshold, DefaultAlpha}
 
-// steady returns five rounds around a value, one percent apart.
+// steady returns five rounds whose values differ from v by at most one percent.
 func steady(v float64) []float64 { return []float64{v, 1.01 * v, 0.99 * v, 1.005 * v, 0.995 * v} }
 
 func judged(old, new []float64, better sample.Better, o Options) Change {
@@ -60,7 +60,8 @@ func TestAFigureIsJudgedByNoiseAndThreshold(t *testing.T) {
 	}
 }
 
-// runOf is a run of one figure with these values and one latency per round.
+// runOf returns a run with one figure. values has the figure of each round, p99 the
+// latency of each round.
 func runOf(values []float64, p99 []float64) *sample.Run {
 	run := &sample.Run{Meta: sample.Meta{Version: 1, Started: time.Unix(0, 0).UTC()}}
 	for i, v := range values {

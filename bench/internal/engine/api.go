@@ -60,7 +60,7 @@ func (b *body) promptTokens() int {
 		n = len(p)
 	}
 	for _, m := range b.Messages {
-		n += tokens(m.Content) + 4 // tokens that the chat template adds to a message
+		n += tokens(m.Content) + 4 // the chat template adds about four tokens to each message
 	}
 	return n
 }

@@ -112,7 +112,7 @@ func (w *Workload) send(ctx context.Context, transport http.RoundTripper, id str
 			r.Cancelled = r.Sent + cancelAfter
 		}
 	}()
-	text := strings.Repeat("abc ", max(prompt-4, 1)) // the chat template adds 4 tokens
+	text := strings.Repeat("abc ", max(prompt-4, 1)) // prompt tokens without the four of the chat template
 	body := fmt.Appendf(nil, `{"model":%q,"stream":true,"messages":[{"role":"user","content":%q}]}`, modelName, text)
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL+"/v1/chat/completions", bytes.NewReader(body))
 	if err != nil {

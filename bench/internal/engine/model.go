@@ -93,7 +93,7 @@ type Request struct {
 	generated int
 	blocks    int
 	chunk     int  // number of its tokens in the current step; 0 = not in the step
-	leaving   bool // aborted; the next step removes it first
+	leaving   bool // the request was aborted; the next step removes it first
 }
 
 func (r *Request) tokens() int { return r.Prompt + r.generated }
@@ -110,7 +110,7 @@ type Model struct {
 	began   time.Duration
 	inStep  bool
 
-	stats    Stats // counters; record sets the gauges
+	stats    Stats // counters; record copies them and sets the gauges
 	recorded Stats
 }
 
@@ -345,7 +345,7 @@ func (m *Model) Fits(r *Request) bool {
 		return false
 	}
 	slices.SortFunc(all, func(a, b *Request) int { return (a.Output - a.generated) - (b.Output - b.generated) })
-	for i, ending := range all { // the use of the cache is highest just before a request ends
+	for i, ending := range all { // cache use is highest just before a request ends, so check these times
 		ahead := ending.Output - ending.generated
 		use := 0
 		for _, other := range all[i:] {

@@ -95,7 +95,7 @@ func TestThePageShowsARequestAfterItsFirstStep(t *testing.T) {
 
 func TestTheYoungestRequestIsPreemptedAndComputedAgain(t *testing.T) {
 	m := small(t, 4)
-	old, young := add(t, m, 7, 5), add(t, m, 7, 5) // each needs 3 blocks at the end
+	old, young := add(t, m, 7, 5), add(t, m, 7, 5) // each sequence needs 3 blocks when it ends
 	begin(t, m, 0)
 	m.End(1)
 	begin(t, m, 1) // each sequence's eighth token fills its second block
@@ -149,7 +149,7 @@ func TestAnAbortFreesItsBlocksBeforeTheNextStep(t *testing.T) {
 	c := add(t, m, 1, 1)
 	begin(t, m, 6)
 	m.Abort(c, 7)
-	m.End(8) // without the abort, its last step
+	m.End(8) // the aborted request would have ended with this step
 	if s := m.Stats(); s.Aborted != 3 || s.Finished != 0 || m.InFlight() != 0 {
 		t.Errorf("after an abort in the last step: %+v, %d in flight", s, m.InFlight())
 	}
@@ -169,7 +169,8 @@ func TestARequestThatCannotFitIsRejected(t *testing.T) {
 	}
 }
 
-// schedule runs random requests and aborts, and returns what happened to each.
+// schedule runs random requests and aborts. It returns all requests, with the times of
+// their events, and the metrics.
 func schedule(t testing.TB, seed uint64, oracle bool) (all []*Request, s Stats) {
 	m := small(t, 30)
 	if oracle {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// simulate runs a model on a virtual clock until it is idle, and returns that
-// time.
+// simulate runs a model on a virtual clock until the model is idle, and returns the
+// time at which it is.
 func simulate(t testing.TB, m *Model, now time.Duration) time.Duration {
 	t.Helper()
 	for {
@@ -22,8 +22,8 @@ func simulate(t testing.TB, m *Model, now time.Duration) time.Duration {
 	}
 }
 
-// near fails the test if a figure differs from a published one by more than a
-// share.
+// near fails the test unless got differs from the published value want by at most the
+// fraction share.
 func near(t *testing.T, what string, got, want, share float64) {
 	t.Helper()
 	t.Logf("%s: model %.4g, vLLM %.4g (%+.0f %%)", what, got, want, 100*(got/want-1))
@@ -32,9 +32,10 @@ func near(t *testing.T, what string, got, want, share float64) {
 	}
 }
 
-// The latency test of vLLM's performance benchmark, https://buildkite.com/vllm/performance-benchmark/builds/9515:
-// llama-3.1 8B on one H200, 32 tokens in, 128 out, batch of 8: 833.421 ms. Base of
-// Default was fitted to it.
+// Reference: the latency test of vLLM's performance benchmark,
+// https://buildkite.com/vllm/performance-benchmark/builds/9515. A batch of 8 requests
+// with 32 input tokens and 128 output tokens takes 833.421 ms (llama-3.1 8B on one
+// H200). Base of Default was fitted to this number.
 func TestABatchOfEightTakesAsLongAsInVLLMsLatencyBenchmark(t *testing.T) {
 	m, err := NewModel(Default())
 	if err != nil {
@@ -48,8 +49,8 @@ func TestABatchOfEightTakesAsLongAsInVLLMsLatencyBenchmark(t *testing.T) {
 	near(t, "latency in ms", float64(simulate(t, m, 0))/1e6, 833.421, 0.02)
 }
 
-// shareGPT adds n requests with the mean lengths of the ShareGPT prompts of the
-// benchmark in vLLM's pull request 18566, 230 in and 203 out, as log-normal draws.
+// shareGPT adds n requests with log-normal lengths. The means are those of the ShareGPT
+// prompts in vLLM's pull request 18566: 230 input tokens and 203 output tokens.
 func shareGPT(t *testing.T, m *Model, n int) (all []*Request) {
 	t.Helper()
 	draw := rand.New(rand.NewPCG(18566, 1))
@@ -58,7 +59,7 @@ func shareGPT(t *testing.T, m *Model, n int) (all []*Request) {
 		return min(max(int(mean*math.Exp(sigma*draw.NormFloat64()-sigma*sigma/2)), 4), 1024)
 	}
 	for range n {
-		r := &Request{Prompt: lengths(240), Output: lengths(212)} // 230 and 203 after the cut at 1024
+		r := &Request{Prompt: lengths(240), Output: lengths(212)} // the cut at 1024 tokens lowers the means to 230 and 203
 		if err := m.Add(r, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -67,8 +68,8 @@ func shareGPT(t *testing.T, m *Model, n int) (all []*Request) {
 	return all
 }
 
-// The throughput test of the same benchmark: 200 prompts of ShareGPT at once,
-// 22.5674 requests per second. Its page does not give the lengths of these 200.
+// Reference: the throughput test of the same benchmark, 22.5674 requests per second for
+// 200 ShareGPT prompts at once. Its page does not state their lengths.
 func TestTwoHundredPromptsTakeAboutAsLongAsInVLLMsThroughputBenchmark(t *testing.T) {
 	m, err := NewModel(Default())
 	if err != nil {
@@ -78,10 +79,10 @@ func TestTwoHundredPromptsTakeAboutAsLongAsInVLLMsThroughputBenchmark(t *testing
 	near(t, "requests per second", 200/simulate(t, m, 0).Seconds(), 22.5674, 0.35)
 }
 
-// https://github.com/vllm-project/vllm/pull/18566: llama-3.1 8B, 1000 prompts
-// of ShareGPT at once, 229711 tokens in, 203068 out: 30.85 s, median
-// inter-token latency 25.44 ms. It does not name the GPU, so only the order of
-// magnitude is compared.
+// Reference: https://github.com/vllm-project/vllm/pull/18566. 1,000 ShareGPT prompts at
+// once (llama-3.1 8B, 229,711 input tokens, 203,068 output tokens) take 30.85 s, with a
+// median inter-token latency of 25.44 ms. The page does not name the GPU, so the test
+// compares only the order of magnitude.
 func TestAThousandPromptsTakeAboutAsLongAsInVLLMsServingBenchmark(t *testing.T) {
 	m, err := NewModel(Default())
 	if err != nil {
@@ -105,8 +106,8 @@ func TestAThousandPromptsTakeAboutAsLongAsInVLLMsServingBenchmark(t *testing.T) 
 	near(t, "median inter-token latency in ms", float64(between[len(between)/2])/1e6, 25.44, 0.35)
 }
 
-// https://github.com/vllm-project/vllm/issues/12330: 5691 GPU blocks, "Maximum
-// concurrency for 8192 tokens per request: 11.12x".
+// Reference: https://github.com/vllm-project/vllm/issues/12330, where vLLM logs
+// "Maximum concurrency for 8192 tokens per request: 11.12x" for 5,691 GPU blocks.
 func TestTheKVCacheHoldsAsManyRequestsAsVLLMLogs(t *testing.T) {
 	near(t, "concurrency", Default().MaxConcurrency(8192), 11.12, 0.001)
 }

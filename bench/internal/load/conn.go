@@ -18,8 +18,8 @@ type conn struct {
 	worker    *worker
 	fd        int // -1 while there is no socket
 	connected bool
-	opened    bool // it has carried requests
-	dead      bool // it will not be redialed
+	opened    bool // the connection has carried requests
+	dead      bool // the connection will not be opened again
 	watched   uint32
 	in        []byte // bytes that were received and not consumed
 	out       wire.Output
@@ -118,7 +118,8 @@ func (c *conn) read() {
 	c.flush()
 }
 
-// lose closes the connection. It opens a new one if the protocol can continue on it.
+// lose closes the connection. If the protocol can send more requests on it, lose opens
+// it again.
 func (c *conn) lose(why error) {
 	c.hangUp()
 	c.out.Drop()
@@ -150,7 +151,8 @@ func (c *conn) flush() {
 	n, errno := c.out.Flush(c.fd)
 	c.worker.tally.BytesOut += n
 	if errno != 0 {
-		// The peer's last bytes may still be readable. The next read reports the end.
+		// The peer's last bytes may still be readable, and the next read reports the
+		// close, so only discard the output.
 		c.out.Drop()
 	}
 	events := uint32(socket.Readable)

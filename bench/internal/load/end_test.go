@@ -103,13 +103,13 @@ func TestEveryKindOfLoadIsAnswered(t *testing.T) {
 	}
 }
 
-// stallingServer responds with 12 bytes at once, except during one stall, in
-// which all requests wait.
+// stallingServer responds immediately with 12 bytes. All requests wait during one
+// stall.
 type stallingServer struct {
 	listener net.Listener
 	mu       sync.Mutex // held during the stall
 	served   atomic.Int64
-	underWay chan struct{} // closed when some have been served
+	underWay chan struct{} // closed when the server has served some requests
 }
 
 func startStalling(t *testing.T) *stallingServer {
@@ -168,9 +168,8 @@ func TestAStallDelaysEveryRequestDueDuringIt(t *testing.T) {
 	s := startStalling(t)
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
-	// Only one connection: while its request is delayed, all others must wait.
-	// A generator that measures latency from the send time would see a single
-	// slow request.
+	// With a single connection, one delayed request delays all others. A generator that
+	// measured latency from the send time would report only one slow request.
 	p, err := load.Start(ctx, load.Spec{Kind: load.HTTP, Port: s.port(), Path: "/", Connections: 1, Rate: rate, Duration: total})
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +181,7 @@ func TestAStallDelaysEveryRequestDueDuringIt(t *testing.T) {
 		s.mu.Lock()
 		begin := time.Now()
 		time.Sleep(stall)
-		lasted := time.Since(begin) // a lower bound
+		lasted := time.Since(begin) // lower bound of the stall's duration
 		s.mu.Unlock()
 		stalled <- lasted
 	}()
@@ -194,9 +193,9 @@ func TestAStallDelaysEveryRequestDueDuringIt(t *testing.T) {
 	if want := int64(rate * total.Seconds()); r.Requests != want || r.Failures() != 0 {
 		t.Fatalf("%d of %d arrivals got a response, errors %v", r.Requests, want, r.Errors)
 	}
-	// A third of all arrivals are due within the stall; their latencies are
-	// spread evenly from the stall's duration down to zero. So a sixth of all
-	// arrivals wait for more than half of it.
+	// A third of all requests are due during the stall, and their latencies are spread
+	// evenly between zero and the stall's duration. So a sixth of all requests wait for
+	// more than half of that duration.
 	p90, longest := time.Duration(r.Quantile(90)), time.Duration(r.Quantile(100))
 	if longest < lasted-5*time.Millisecond {
 		t.Errorf("the longest latency is %v, the stall lasted %v", longest, lasted)

@@ -38,7 +38,7 @@ type h2conn struct {
 	fields        *hpack.Decoder
 	status        int // status in the current field block
 	open          map[uint32]*h2stream
-	idle          []uint32 // open streams without a message in flight
+	idle          []uint32 // ids of open streams without a message in flight
 	next          uint32
 	window        int64 // send window of the connection in bytes
 	initialWindow int64
@@ -68,7 +68,7 @@ func newH2(w *worker) *h2 {
 	h.head = append(h.head, method, 0x86)                                    // :scheme http
 	h.head = field(append(h.head, 0x04), w.spec.Path)                        // :path, not indexed
 	h.head = field(append(h.head, 0x01), host)                               // :authority, not indexed
-	h.head = field(field(append(h.head, 0x00), "content-type"), contentType) // a new name, not indexed
+	h.head = field(field(append(h.head, 0x00), "content-type"), contentType) // literal field with a new name, not indexed
 	if w.spec.GRPC {
 		h.head = field(field(append(h.head, 0x00), "te"), "trailers")
 	}
@@ -225,9 +225,8 @@ func (h *h2) frame(c *conn, f http2.Frame) error {
 	return nil
 }
 
-// echoed processes a part of the echo of a message. If the stream stays open, it
-// returns the credit at once: one WINDOW_UPDATE per message is small compared with the
-// message.
+// echoed processes a part of the echo of a message. It returns the credit for that part
+// to the stream at once, because a WINDOW_UPDATE is small compared with a message.
 func (h *h2) echoed(c *conn, id uint32, s *h2stream, length uint32) {
 	if length > 0 {
 		c.stream.framer.WriteWindowUpdate(id, length)
@@ -259,8 +258,8 @@ func (hc *h2conn) field(f hpack.HeaderField) {
 	hc.fields.SetEmitEnabled(false)
 }
 
-// ended handles the end of a stream. If the stream should stay open, its end is an
-// error of the connection.
+// ended handles the end of a stream. It returns an error if the stream should have
+// stayed open.
 func (h *h2) ended(c *conn, id uint32, s *h2stream, failure error) error {
 	if h.stays {
 		if failure == nil {

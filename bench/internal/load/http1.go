@@ -62,8 +62,8 @@ func (h *http1) receive(c *conn, p []byte) (used int, err error) {
 		return used, err
 	}
 	c.busy = false
-	// With Fresh, the slot of the request is released when the peer has closed the
-	// connection. After an early response, the rest of the upload is sent before.
+	// With Fresh, the slot stays occupied until the peer has closed the connection.
+	// After an early response, it stays occupied until the rest of the upload is sent.
 	early := c.out.Pending() && !c.response.close
 	if c.response.close && !h.worker.spec.Fresh {
 		c.hangUp()
@@ -87,8 +87,8 @@ func (h *http1) lost(c *conn, why error) (again bool) {
 		return false
 	}
 	if !c.busy {
-		// An idle connection may be closed at any time. In the following two cases, the
-		// connection still occupies the slot of a request.
+		// An idle connection may be closed at any time. With Fresh, or after an early
+		// response, the slot of a request is still occupied.
 		if h.worker.spec.Fresh || errors.Is(why, errEarly) {
 			h.worker.release(c)
 		}

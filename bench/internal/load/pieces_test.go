@@ -57,7 +57,7 @@ func TestStatusesAreDecodedFromTheFirstFieldOfAResponse(t *testing.T) {
 		{"trailers", "\x00\x01a\x01b", 0},
 		{"no number", "\x48\x035x3", 0},
 	} {
-		for cut := range max(1, len(c.block)) { // as a CONTINUATION would
+		for cut := range max(1, len(c.block)) { // split the block at each offset, as a CONTINUATION frame may
 			hc := &h2conn{}
 			hc.fields = hpack.NewDecoder(0, hc.field)
 			first := hc.block([]byte(c.block[:cut]), false)

@@ -29,13 +29,13 @@ type response struct {
 	body   wire.Body
 	status int
 	close  bool // the connection closes after this response
-	begun  bool // its first byte was received
+	begun  bool // the first byte was received
 }
 
-// feed consumes bytes of p. It returns how many, and whether the response is complete.
-// If the next element is incomplete, it consumes no bytes. It passes body bytes to to,
-// unless to is nil. A response with status 101 is complete after its head. Other
-// interim responses are skipped.
+// feed consumes bytes of p. It returns the number of bytes consumed, and whether the
+// response is complete. It consumes an element, such as a head, only if it is complete.
+// Body bytes are passed to the function to, unless it is nil. A 101 response is
+// complete after its head; feed skips other interim responses.
 func (a *response) feed(p []byte, to func([]byte)) (used int, whole bool, err error) {
 	for {
 		rest := p[used:]

@@ -23,7 +23,8 @@ type manualServer struct {
 	most     int // peak number of requests in flight
 }
 
-// request identifies a request by its connection and its number on it.
+// request identifies a request by the number of its connection and its number on that
+// connection.
 type request struct {
 	number int
 	conn   net.Conn
@@ -101,7 +102,7 @@ func TestFewConcurrentRequestsRotateOverAllConnections(t *testing.T) {
 		defer close(ended)
 		_, err = p.Run()
 	}()
-	defer func() { // the load itself would run for an hour
+	defer func() { // without the signal, the load would run for an hour
 		syscall.Kill(p.PID(), syscall.SIGKILL)
 		<-ended
 		p.Stop()
@@ -123,8 +124,8 @@ func TestFewConcurrentRequestsRotateOverAllConnections(t *testing.T) {
 			s.respond(r)
 		}
 	}
-	// Within a round the order depends on the server's threads, but a
-	// connection gets its next request only after all others had one.
+	// The order within a round depends on the server's threads. A connection gets its
+	// next request only after all other connections have had one.
 	for round := range slices.Chunk(numbers, connections) {
 		if len(slices.Compact(slices.Sorted(slices.Values(round)))) != connections {
 			t.Fatalf("requests arrived on the connections in this order: %v, want each of the %d connections once per round", numbers, connections)

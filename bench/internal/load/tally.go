@@ -7,8 +7,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// longestLatency is the largest latency in the histograms. A longer latency counts as
-// this one.
+// longestLatency is the largest latency that the histograms record. A longer latency is
+// recorded as longestLatency.
 const longestLatency = 5 * time.Minute
 
 // outcome is how a request ended.
@@ -101,9 +101,9 @@ func reason(err error) string {
 	return text[:min(len(text), 120)]
 }
 
-// Beyond these limits the generator was the bottleneck, or close to it. Lateness must
-// exceed both of its limits, because a small lateness does not matter if requests take
-// much longer.
+// Limits beyond which the generator counts as the bottleneck. The lateness must exceed
+// an absolute limit and a share, because a small lateness does not matter if requests
+// take much longer.
 const (
 	saturatedShare     = 0.95
 	saturatedLate      = time.Millisecond

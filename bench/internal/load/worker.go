@@ -129,8 +129,8 @@ func (w *worker) prepare() error {
 	return nil
 }
 
-// touch sends one request on each connection, only a few concurrently. So the memory of
-// the target reflects its connections and not a peak of requests.
+// touch sends one request on each connection, with few requests at a time. So the
+// memory of the target afterwards reflects its connections, and not a peak of requests.
 func (w *worker) touch() error {
 	const atOnce = 16
 	w.now = clock.Now()
@@ -227,7 +227,7 @@ func (w *worker) arrive(end int64) {
 	}
 }
 
-// take returns a connection that can carry another request now, or nil.
+// take returns a connection that can carry another request, or nil.
 func (w *worker) take() *conn {
 	for w.free.len() > 0 {
 		if c := w.free.pop(); !c.dead {

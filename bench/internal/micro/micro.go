@@ -106,10 +106,10 @@ func (rec Recording) run() *sample.Run {
 	return run
 }
 
-// better returns the direction of a unit: it has the units of the testing
-// package, and treats all other units "/op" as costs. Allocated bytes are not
-// judged where allocations are, because the cost of filling a pool once is
-// divided by the number of iterations, which varies.
+// better returns the direction in which a unit improves. Units of the testing package
+// have a fixed direction; other units that end in "/op" are costs. Allocated bytes are
+// not judged if allocations are, because they include the cost of filling a pool once,
+// divided by a varying number of iterations.
 func better(unit string) sample.Better {
 	switch {
 	case unit == "B/op":
@@ -129,8 +129,8 @@ func shortPackage(p string) string {
 	return path.Base(p)
 }
 
-// processors returns the largest processor suffix of the names ("2" of
-// "Observe-2"); names have none on one processor.
+// processors returns the largest processor count in the names of benchmarks ("2" in
+// "Observe-2"). On one processor, names have no such suffix.
 func (rec Recording) processors() int {
 	most := 1
 	for _, r := range rec {
@@ -216,8 +216,7 @@ func show(old, new *sample.Run, flags *compare.Flags) int {
 	return code
 }
 
-// packages are the directories with benchmarks of the request path: admission,
-// heads, counting, probe schedule.
+// packages are the directories with benchmarks of the request path.
 var packages = []string{"pkg/gate/admission", "pkg/gate/wire", "pkg/gate/wire/h2", "pkg/metrics", "pkg/probe"}
 
 // settings select the benchmarks and the number of rounds.
@@ -241,7 +240,7 @@ func measure(s settings, progress io.Writer) (rec Recording, err error) {
 		fmt.Fprintf(progress, "round %d of %d\n", round+1, s.rounds)
 		for _, dir := range s.packages {
 			test := exec.Command("go", args...)
-			test.Dir = dir // not the harness's module
+			test.Dir = dir // run in the package's module, which is not that of the harness
 			out, err := test.CombinedOutput()
 			if err != nil {
 				return nil, fmt.Errorf("running the benchmarks of %s: %w\n%s", dir, err, out)

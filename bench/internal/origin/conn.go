@@ -61,7 +61,7 @@ func (c *conn) ready(events uint32) {
 // again.
 func (c *conn) read() {
 	if c.ended {
-		c.close() // EOF after the response, or a reset by the client
+		c.close() // EOF, or a reset by the client
 		return
 	}
 	n, errno := socket.Read(c.fd, c.loop.scratch)
@@ -81,7 +81,7 @@ func (c *conn) read() {
 	}
 }
 
-// advance consumes as many of the buffered and the fresh bytes as possible.
+// advance consumes as many bytes as possible: first the buffered ones, then fresh.
 func (c *conn) advance(fresh []byte) {
 	p := fresh
 	if len(c.in) > 0 {
@@ -215,8 +215,8 @@ func (c *conn) expired(now int64) {
 			c.advance(nil) // nil: a pipelined request may already be buffered
 		}
 	case events:
-		// Send no event while output is pending, so a slow client gets its next event
-		// later. The stamp is the time at which the event is written.
+		// Send no event while output is pending: a slow client gets its next event later.
+		// The time stamp is the time at which the event is written.
 		if !c.out.Pending() {
 			c.out.Bytes = appendEvent(c.out.Bytes, clock.Now())
 			c.flush()
@@ -312,8 +312,9 @@ func acceptKey(key string) string {
 
 const maxFrame = 1 << 20
 
-// echo sends every complete frame back unmasked. It returns how many bytes of p it
-// consumed. It also sends a close frame back, and then ends the connection.
+// echo sends each complete frame back unmasked. It returns the number of bytes of p
+// that it consumed. After a close frame, which it also sends back, it ends the
+// connection.
 func (c *conn) echo(p []byte) (used int) {
 	closing := false
 	for !closing {

@@ -178,8 +178,8 @@ func newLoop() (*loop, error) {
 	}, nil
 }
 
-// slowness returns the factor by which overload lengthens a request. With twice as many
-// requests as slots, the throughput is half of that without overload.
+// slowness returns the factor by which overload prolongs a request. With twice as many
+// requests as slots, the throughput is half of the normal one.
 func (l *loop) slowness(slots int) float64 {
 	if slots > 0 && l.slots > 0 {
 		slots = l.slots

@@ -68,8 +68,8 @@ func CPU(pids []int) (time.Duration, error) {
 // include/linux/posix-timers_types.h.
 func cpuClock(pid int) int32 { return int32(^pid)<<3 | 2 }
 
-// Switches counts how often threads left the processor. A thread did so because it
-// waited or because it was preempted. Each wait is followed by a wake-up.
+// Switches counts how often threads have left a processor: because they waited, or
+// because they were preempted. Each wait is followed by a wake-up.
 type Switches struct {
 	Voluntary, Involuntary int64
 }
@@ -98,10 +98,11 @@ func ContextSwitches(pids []int) (Switches, error) {
 	return sum, nil
 }
 
-// Memory is the memory of processes in bytes. RSS includes all pages that are shared
-// with other processes, such as the program file if it runs twice. Private is memory
-// that no file backs, so each further instance costs as much again. (Private_Dirty
-// would also include the pages of a recently built program that are not on disk yet.)
+// Memory is the memory of processes in bytes. RSS includes pages that are shared with
+// other processes, such as the program file of two instances. Private is memory without
+// a file behind it, which each further instance needs again. (Private_Dirty is not
+// used: for a recently built program it also includes pages that are not written to
+// disk yet.)
 type Memory struct {
 	RSS, Private int64
 }
@@ -116,7 +117,7 @@ func MemoryOf(pids []int) (Memory, error) {
 		}
 		rollup, err := p.ProcSMapsRollup()
 		if err == nil && rollup.Rss == 0 {
-			err = fmt.Errorf("process %d holds none", pid) // the process is a zombie
+			err = fmt.Errorf("process %d holds none", pid) // a zombie holds no memory
 		}
 		if err != nil {
 			return Memory{}, fmt.Errorf("reading memory: %w", err)

@@ -126,7 +126,7 @@ func TestAProcessThatHasEndedIsAnError(t *testing.T) {
 }
 
 func TestSystemCallsAreCountedOrReportedAsUncountable(t *testing.T) {
-	// A process that does not exist yet makes half of the calls.
+	// Half of the calls are made by a process that is started during the count.
 	cmd := exec.Command("/bin/sh", "-c", "read x; for i in 1 2 3 4 5; do umask 022; done; (for i in 1 2 3 4 5; do umask 022; done); echo done; read x")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -154,7 +154,7 @@ func TestSystemCallsAreCountedOrReportedAsUncountable(t *testing.T) {
 		}
 		return
 	}
-	// Ten calls of umask(2), a few to read the line, one to write.
+	// The shell makes ten calls of umask(2), a few to read the line, and one to write.
 	if n < 11 || n > 100 {
 		t.Fatalf("a shell that called umask ten times made %d system calls", n)
 	}

@@ -15,8 +15,8 @@ import (
 // one pixel per unit.
 const canvasWidth = 360
 
-// characterWidth is the assumed width of a character at the text size of pictures. It
-// is that of a wide bold sans-serif font, because the reader's font is unknown.
+// characterWidth is the assumed width of a character in a picture. The reader's font is
+// unknown, so it is that of a wide, bold sans-serif font.
 const characterWidth = 7.2
 
 // canvas collects the elements of an SVG picture. The page defines the colors: class sN
@@ -76,8 +76,8 @@ func joined(points [][2]float64, within, between string) string {
 	return strings.Join(all, between)
 }
 
-// marks are the shapes of the series. The first shape is a circle and has no points
-// here.
+// marks are the shapes of the series, as points. Series 0 is drawn as a circle, so its
+// shape has no points.
 var marks = [5][][2]float64{
 	nil,
 	{{-1, -1}, {1, -1}, {1, 1}, {-1, 1}},

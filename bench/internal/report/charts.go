@@ -144,8 +144,8 @@ func (l lineChart) draw() template.HTML {
 	return c.svg(l.title)
 }
 
-// ticks draws all marks from top to bottom. It labels as many of them as fit with the
-// distance gap. If last is set, it labels the last one in any case.
+// ticks draws all marks from top to bottom. It labels as many marks as fit at the
+// distance gap. If last is set, it always labels the last mark.
 func (c *canvas) ticks(x axis, marks []tick, top, bottom, baseline, gap float64, last bool) {
 	final := len(marks) - 1
 	free, end := math.Inf(-1), math.Inf(1)

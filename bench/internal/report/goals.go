@@ -109,7 +109,7 @@ type verdict struct {
 	Goal     string // "≤ 30.0 µs"
 	Stretch  string // empty if the goal has no stretch
 	Measured string // "24.1 µs", or the reason why nothing was measured
-	From     string // medians from which Measured was computed; empty if it is a median itself
+	From     string // medians from which Measured was computed; empty if Measured is itself a median
 	State    state
 }
 
@@ -120,7 +120,7 @@ const (
 	held        state = "held"
 	stretched   state = "held, stretch too"
 	missed      state = "missed"
-	onlyHope    state = "stretch missed" // the goal has only a stretch, which was missed
+	onlyHope    state = "stretch missed" // the goal has only a stretch, which was not reached
 	notMeasured state = "not measured"
 	otherUnit   state = "unit unknown"
 )

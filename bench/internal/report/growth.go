@@ -14,7 +14,8 @@ const leastSizes = 3
 
 const growthLegend = "The exponent says how a figure grows with the size in the scenario's name (0: constant, 1: proportional). It is that of the best-fitting power law through the medians of all sizes, and of the last two sizes."
 
-// curve shows for each target how one figure grows with the size of a family.
+// curve shows for each target how a figure grows with the size in the names of a family
+// of scenarios.
 type curve struct {
 	column
 	family sample.Family

@@ -25,8 +25,8 @@ type picture struct {
 // gate.
 const colours = 8
 
-// palette gives each target of a run the number of its series. The number is the same
-// in all pictures.
+// palette maps each target of a run to the number of its series, which is the same in
+// all pictures and determines the color.
 type palette map[string]int
 
 func paletteOf(run *sample.Run) palette {
@@ -78,9 +78,10 @@ func drawn(c column) bool {
 		strings.Contains(c.figure, "throughput") || strings.Contains(c.figure, "goodput") || c.figure == "requests_per_second")
 }
 
-// latency draws the latency at each percentile. Both axes are logarithmic: the position
+// latency draws the latency at each percentile. Both axes are logarithmic; the position
 // of a percentile is the logarithm of the share of requests above it. The largest
-// latency is omitted: it is a single request, and would compress the rest of the curve.
+// latency is omitted, because it belongs to a single request and would compress the
+// rest of the curve.
 func (p palette) latency(run *sample.Run, scenario string) template.HTML {
 	percentiles := slices.DeleteFunc(run.Percentiles(scenario), func(q float64) bool { return !inPicture(q) })
 	if len(percentiles) < 2 {
@@ -181,7 +182,7 @@ func WritePlots(dir string, run *sample.Run) ([]string, error) {
 	return names, nil
 }
 
-// plotsOf returns the plots for which the run has figures.
+// plotsOf returns the plots whose figures the run has measured.
 func plotsOf(run *sample.Run) []plot {
 	all := []plot{
 		{file: "overload-goodput.svg", title: "Goodput with the best fixed limit, with auto, with none (higher is better)"},
@@ -211,8 +212,8 @@ func plotsOf(run *sample.Run) []plot {
 	return slices.DeleteFunc(all, func(p plot) bool { return len(p.charts) == 0 })
 }
 
-// admitted returns the p99 of each round in ms: under load and without load. The record
-// has the latter only as a ratio to the former.
+// admitted returns the p99 of each round in ms, under load and without load. The record
+// has the p99 under load, and its ratio to the p99 without load.
 func admitted(run *sample.Run, scenario, target string) (loaded, unloaded []float64) {
 	ratios := map[int]float64{} // ratio by round
 	for _, f := range run.Figures {
@@ -233,8 +234,8 @@ func admitted(run *sample.Run, scenario, target string) (loaded, unloaded []floa
 	return loaded, unloaded
 }
 
-// turnCharts returns the charts of the latency of a client while another client floods
-// the target.
+// turnCharts returns charts of a client's latency while another client floods the
+// target.
 func turnCharts(run *sample.Run) (charts []barChart) {
 	for _, c := range []struct {
 		who  string

@@ -14,7 +14,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// overloaded is a record of invented figures in three rounds.
+// overloaded returns a record of three rounds with invented figures.
 func overloaded(t *testing.T) *sample.Run {
 	t.Helper()
 	run, err := sample.ReadFile("testdata/overload.jsonl")
@@ -81,8 +81,8 @@ func wordsOf(t *testing.T, text string) (words []string) {
 	}
 }
 
-// Medians are those of the second round; the p99 without load is computed from
-// the p99 under load and the round's ratio.
+// The medians are the values of the second round. The p99 without load is the p99 under
+// load divided by the ratio of the round.
 func TestPlotsShowTheMediansOfTheRun(t *testing.T) {
 	got := written(t, overloaded(t))
 	goodput := "queuegate, best 392 haproxy, best 353 queuegate, auto 382 queuegate, none 0"

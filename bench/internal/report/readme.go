@@ -14,9 +14,9 @@ import (
 )
 
 // ReadmeTable returns the table of README.md, followed by the machine and the versions.
-// There is a row for each figure with a headline goal and a column for each target. If
-// a goal compares the gate with another target, the row has the figure itself. If a
-// goal compares the gate with itself, the row has the ratio.
+// It has a row for each headline goal and a column for each target. If a goal relates
+// two figures of the same target, the row shows this ratio; otherwise it shows the
+// figure itself.
 func ReadmeTable(run *sample.Run, goals ...Goal) string {
 	targets := run.Targets("")
 	type row struct {

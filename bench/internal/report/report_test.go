@@ -243,7 +243,7 @@ func TestAReportOpensWithASentenceAndPictures(t *testing.T) {
 	}
 }
 
-// firstRun is the record of the first command of the README.
+// firstRun is the record that the first command of the README makes.
 func firstRun() *sample.Run {
 	run := &sample.Run{Meta: sample.Meta{Version: 1}}
 	for _, f := range []sample.Figure{
@@ -334,7 +334,7 @@ func TestNamesFromTheRecordCannotBecomeMarkup(t *testing.T) {
 	if strings.Contains(text, "<script") || strings.Contains(text, `=""><`) {
 		t.Error("markup of the record is markup of the page")
 	}
-	if n := strings.Count(text, "<svg"); n != 3 { // one is also at the top of the page
+	if n := strings.Count(text, "<svg"); n != 3 { // the page repeats one of them at its top
 		t.Errorf("%d pictures, want 3", n)
 	}
 	if md := Markdown(run); strings.Contains(md, "<script") {

@@ -31,7 +31,7 @@ type row struct {
 
 // cell is a figure of a target, in the unit of the column.
 type cell struct {
-	spread sample.Spread // N is zero if it was not measured
+	spread sample.Spread // N is zero if the figure was not measured
 	ratio  float64       // to the reference's median; NaN if there is none
 	noise  bool          // see isNoise
 }
@@ -162,8 +162,8 @@ func valuesIn(u unit, run *sample.Run, scenario, target, figure string) []float6
 	return values
 }
 
-// Median, Spread (the quartiles, if there were several rounds), Range and Ratio
-// are the texts that a report shows for a cell.
+// Median, Spread, Range and Ratio return the texts that a report shows for a cell.
+// Spread has the quartiles if there were several rounds.
 func (c cell) Median() string {
 	if c.noise {
 		return withinNoise

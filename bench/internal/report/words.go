@@ -39,7 +39,7 @@ func opening(run *sample.Run, goals []Goal) string {
 }
 
 // measuredOf describes the gate's CPU and throughput in the first scenario that has
-// one of them; empty if none does.
+// either of them. It returns "" if no scenario does.
 func measuredOf(run *sample.Run) string {
 	for _, scenario := range run.Scenarios() {
 		var parts []string
@@ -57,8 +57,8 @@ func measuredOf(run *sample.Run) string {
 	return ""
 }
 
-// aboutDirect explains the figures of the target without a proxy; empty if the run has
-// no throughput of it beside that of another target.
+// aboutDirect explains the figures of direct, the target without a proxy. It returns ""
+// unless a scenario has the throughput of direct and another target.
 func aboutDirect(run *sample.Run) string {
 	for _, scenario := range run.Scenarios() {
 		targets := run.Targets(scenario)
@@ -71,9 +71,8 @@ func aboutDirect(run *sample.Run) string {
 	return ""
 }
 
-// openingCharts returns the charts at the top of a report: one for each of the first
-// scenarios. It is the CPU chart of the scenario, or its first chart if it has no CPU
-// chart.
+// openingCharts returns the charts at the top of a report. Each of the first scenarios
+// has one: its CPU chart, or its first chart if it has no CPU chart.
 func (p palette) openingCharts(run *sample.Run) (all []barChart) {
 	for _, name := range run.Scenarios() {
 		charts := p.bars(tableOf(run, name))
@@ -178,8 +177,8 @@ func indexes(n int) (all []int) {
 // drawn nor written.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// generalNotes returns the notes that do not belong to a scenario with figures. It adds
-// a line with the number of the other notes.
+// generalNotes returns the notes that belong to no section of a scenario. Its last line
+// says how many notes are in those sections.
 func generalNotes(run *sample.Run) []string {
 	scenarios := run.Scenarios()
 	general := slices.DeleteFunc(slices.Clone(run.Notes), func(n sample.Note) bool { return slices.Contains(scenarios, n.Scenario) })
@@ -201,7 +200,8 @@ func notesOf(run *sample.Run, scenario string) []string {
 	return noteLines(own)
 }
 
-// noteLines returns each text once, preceded by its scenarios and targets.
+// noteLines returns one line for each text. It begins with the scenario and the targets
+// of the notes with this text.
 func noteLines(notes []sample.Note) (lines []string) {
 	var order []sample.Note              // notes in order, without their targets
 	abouts := map[sample.Note][]string{} // scenarios and targets by note

@@ -91,10 +91,9 @@ func (run *Run) Targets(scenario string) []string {
 	return names
 }
 
-// FigureNames returns the figures of a scenario, except percentiles. First come the
-// figures of the target that has the most figures, in the order of the record, then all
-// others. So scenarios of one kind have the same order even if some targets do not have
-// all figures.
+// FigureNames returns the figures of a scenario, except percentiles. The figures of the
+// target with the most figures come first, in the order of the record. So scenarios of
+// one kind have the same order even if some targets lack figures.
 func (run *Run) FigureNames(scenario string) (names []string) {
 	byTarget := map[string][]string{}
 	for _, f := range run.Figures {

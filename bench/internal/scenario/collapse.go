@@ -21,8 +21,8 @@ const (
 
 var collapsePath = fmt.Sprintf("/?delay=%v&slots=%d", collapseDelay, collapseSlots)
 
-// collapseLimit is one way to limit the concurrency of a container. The throughput of
-// the container collapses under load.
+// collapseLimit is a way to limit the concurrency of a container whose throughput
+// collapses under load.
 type collapseLimit struct {
 	name, about string
 	needs       []string
@@ -37,10 +37,9 @@ var collapseLimits = []collapseLimit{
 	{"none", "no limit", []string{target.HTTP}, target.Options{}},
 }
 
-// collapses sends several times the capacity to a container. If more than collapseSlots
-// requests run at once, the throughput of the container falls. The load runs with the
-// best fixed limit, which is collapseSlots, with an adaptive limit, and without a
-// limit.
+// collapses sends several times the capacity to a container whose throughput falls if
+// more than collapseSlots requests run at once. The load runs with the best fixed limit
+// (collapseSlots), with an adaptive limit, and without a limit.
 func collapses() []Scenario {
 	var all []Scenario
 	add := func(limit collapseLimit, s Scenario) {

@@ -21,8 +21,8 @@ const (
 	engineCancelAfter = time.Second // mean time until a client disconnects
 	engineTimes       = 4           // duration of the load in Options.Duration
 	enginePeriod      = 50 * time.Millisecond
-	// cancelGrace is the maximum time after a client has disconnected until the engine
-	// knows it.
+	// cancelGrace is the maximum time from a client's disconnect until the engine has
+	// aborted its request.
 	cancelGrace = 10 * time.Millisecond
 	flightPoll  = 2 * time.Millisecond
 )
@@ -104,7 +104,7 @@ func runEngine(r *Run, times float64) error {
 	return nil
 }
 
-// engineRun is one run of a load on an engine, with one front.
+// engineRun is a run of a load on an engine behind one front.
 type engineRun struct {
 	*Run
 	config   engine.Config
@@ -175,11 +175,11 @@ func (e *engineRun) run(rate float64) (goodput float64, err error) {
 		return 0, err
 	}
 	preemptions := server.Now().Preemptions
-	stop() // from here on no step changes a request
+	stop() // after stop no step changes a request
 	return e.record(responses, preemptions, differed, w.Duration), nil
 }
 
-// record records the figures of the load. It returns the goodput.
+// record records the figures of the load, and returns the goodput.
 func (e *engineRun) record(responses []engine.Response, preemptions int64, differed, took time.Duration) float64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -235,9 +235,9 @@ func awaitHealth(port int) error {
 	}
 }
 
-// compareFlight compares two numbers of requests in flight: that on the metrics page of
-// a gate, and that of the engine. It polls both until stop is called. stop returns the
-// longest time for which the two numbers differed at every poll.
+// compareFlight polls two numbers of requests in flight: that on the gate's metrics
+// page, and that of the engine. stop ends the polling, and returns the longest time for
+// which every poll found different numbers.
 func compareFlight(port int, server *engine.Server) (stop func() time.Duration) {
 	var longest time.Duration
 	ended, done := make(chan struct{}), make(chan struct{})

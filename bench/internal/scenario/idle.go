@@ -10,8 +10,7 @@ import (
 )
 
 var (
-	// idle measures a target without requests. The target starts cold, so it has not
-	// even had a readiness request.
+	// idle measures a target that has never had a request, not even a readiness request.
 	idle = Scenario{
 		Name:    "idle",
 		About:   "a fresh instance, no requests, no scrapes: memory, CPU, wake-ups",
@@ -48,8 +47,8 @@ func (r *Run) awaitQuiet() {
 	r.pause(d)
 }
 
-// rest measures the target without requests for about d. It returns the CPU time in ms,
-// converted to 20 s, and the measured time in seconds.
+// rest measures the target without requests for about d. It returns the CPU time in ms
+// per 20 s, and the measured time in seconds.
 func (r *Run) rest(m *meter, pids []int, d time.Duration) (cpu, window float64) {
 	begin, before := time.Now(), m.cpu(pids...)
 	r.pause(d)
@@ -58,7 +57,7 @@ func (r *Run) rest(m *meter, pids []int, d time.Duration) (cpu, window float64) 
 }
 
 func runIdle(r *Run, st *stand, _ load.Spec) error {
-	for range 5 { // until background work of the start has finished
+	for range 5 { // wait until the background work of the start has finished
 		r.awaitQuiet()
 	}
 	pids, err := st.instance.Processes()

@@ -78,12 +78,11 @@ const (
 	fairPhases = 5
 )
 
-// fairness measures one client while another client floods the target with ten times
-// the container's capacity. Phases alternate in which the client is alone and beside
-// the flood, so that drift of the machine affects both alike. Processing times vary by
-// up to a half. If equal requests started together, all slots would be released
-// together. A client would then wait for up to one processing time with any order of
-// the queue.
+// fairness measures a client while another client floods the target with ten times the
+// container's capacity. Phases with and without the flood alternate, so that drift of
+// the machine affects both alike. Processing times vary by up to a half, because equal
+// requests that start together would release all slots together, and a client would
+// then wait for up to one processing time in any queue.
 func fairness() []Scenario {
 	one := func(name, what string, rate float64, options target.Options, quiet, flood string) Scenario {
 		options.Limit, options.QueueCapacity = fairLimit, 10*fairLimit
@@ -169,8 +168,8 @@ func (r *Run) besideFlood(st *stand, spec load.Spec, flood string) (*measured, e
 
 const (
 	costConns = 64
-	// costPairs is the number of pairs of measurements. In each pair, one measurement
-	// is without the settings and one with them. The order alternates.
+	// costPairs is the number of pairs of measurements: one without the overload
+	// settings and one with them. Their order alternates.
 	costPairs = 7
 )
 
@@ -190,8 +189,8 @@ var overloadCost = Scenario{
 }
 
 func runOverloadCost(r *Run) error {
-	// The adaptive limit never queues a request under this load. A queued request would
-	// cost more with any settings.
+	// Under this load the adaptive limit never queues a request. A queued request would
+	// cost more, whatever the settings are.
 	all := target.Options{AutoLimit: true, AutoLeast: costConns, FairBy: "X-Tenant", PriorityBy: "Priority", QueueCapacity: costConns}
 	spec := load.Spec{Kind: load.HTTP, Path: "/", Connections: costConns, Field: "X-Tenant: one\r\nPriority: u=1"}
 	return r.on(target.Options{}, func(off *stand) error {

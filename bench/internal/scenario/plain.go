@@ -53,8 +53,8 @@ func openConnections() (all []Scenario) {
 	return all
 }
 
-// queued is a closed loop in which most requests are queued at any time. It measures
-// how the cost of a queued request depends on the length of the queue.
+// queued is a closed loop in which most requests are queued. It measures how the cost
+// of a queued request depends on the length of the queue.
 func queued() (all []Scenario) {
 	const limit = 8
 	for _, n := range []int{16, 128, 1000, 8000} {
@@ -107,8 +107,8 @@ var (
 		Load:  load.Spec{Kind: load.WebSocket, Path: "/websocket", Body: 64, Connections: 64},
 	}
 
-	// chunks receives server-sent events, each in one chunk. An event has the time at
-	// which the origin wrote it.
+	// chunks receives server-sent events, each in one chunk. Each event contains the
+	// time at which the origin wrote it.
 	chunks = Scenario{
 		Name:    "chunk-delay",
 		About:   "16 streams of server-sent events, one per 10 ms and stream; delay from origin to client",
@@ -130,9 +130,9 @@ func (r *Run) chunks(st *stand, spec load.Spec) error {
 	return nil
 }
 
-// h2c sends requests and messages over HTTP/2 without TLS. The origin's HTTP/2 is that
-// of net/http, which costs more than some proxies do. So compare CPU and not
-// throughput.
+// h2c sends requests and messages over HTTP/2 without TLS. The origin's HTTP/2 server,
+// net/http, costs more than some proxies do, so compare the CPU of the targets and not
+// the throughput.
 func h2c() (all []Scenario) {
 	add := func(name, about string, toHTTP1 bool, spec load.Spec) {
 		s := Scenario{
@@ -189,7 +189,7 @@ func bodies() (all []Scenario) {
 				Measure:  (*Run).body,
 			}
 			if size.bytes == 1e8 {
-				s.Extra = time.Second // additional time, because the last requests are still in progress at the end
+				s.Extra = time.Second // the last requests are still in progress when the load's duration ends
 			}
 			all = append(all, s)
 		}
@@ -251,7 +251,7 @@ func runQuota(r *Run, st *stand, spec load.Spec, millis int) error {
 		return err
 	}
 	defer func() {
-		st.instance.Stop() // the group can be removed only when it is empty
+		st.instance.Stop() // the group can be removed only after its processes have ended
 		r.record.keep(group.Remove())
 	}()
 	pids, err := st.instance.Processes()

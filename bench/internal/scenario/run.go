@@ -55,8 +55,9 @@ type Options struct {
 // warmup returns for how long a target is loaded before the measurement.
 func (o *Options) warmup() time.Duration { return min(o.Duration/5, time.Second) }
 
-// record writes samples. It stores the latencies of the round, which are compared with
-// those of Direct. It writes each note once. Only the goroutine of the run may use it.
+// record writes samples. It keeps the latencies of the current round, so that they can
+// be compared with those of Direct, and it writes each note once. Only the goroutine of
+// the run may use it.
 type record struct {
 	Recorder
 	notes     map[sample.Note]bool

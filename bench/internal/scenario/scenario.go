@@ -135,7 +135,7 @@ func (s *Scenario) rounds(all int) int {
 	return min(cmp.Or(s.Rounds, all), all)
 }
 
-// cost returns an estimate of the duration of a run.
+// cost estimates the duration of a run.
 func (s *Scenario) cost(d time.Duration) time.Duration {
 	return time.Duration(cmp.Or(s.Times, 1)*float64(d)) + s.Extra + 300*time.Millisecond
 }

@@ -133,8 +133,8 @@ func runColdStart(r *Run) error {
 	return nil
 }
 
-// coldOnce measures one cold start. delay is the time in ms from the container's first
-// listening to the client's 200. failed is the number of failed requests. cpu is the
+// coldOnce measures one cold start. delay is the time in ms from the listening of the
+// container to the client's 200. failed is the number of failed requests. cpu is the
 // target's CPU time in ms from the first request to the 200.
 func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
 	wait := coldWait

@@ -21,8 +21,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Direct is the name of the target without a proxy. The load then connects to the
-// origin directly.
+// Direct is the name of the target without a proxy: the load connects to the origin
+// directly.
 const Direct = "direct"
 
 // Abilities of a target. A scenario may require some of them.
@@ -68,7 +68,7 @@ type Target struct {
 	Version []string          `yaml:"version"` // arguments; the first line of the output is the version
 	Command []string          `yaml:"command"`
 	Env     map[string]string `yaml:"env"`
-	// Ports are names of ports. Each gets a free port. Serve is always one of them.
+	// Ports are the names of the ports, which include Serve. Each name gets a free port.
 	Ports []string `yaml:"ports"`
 	// Files has the template of each file, by file name.
 	Files map[string]string `yaml:"files"`
@@ -79,7 +79,7 @@ type Target struct {
 	Profile *Profile `yaml:"profile"`
 
 	templates fs.FS
-	path      string         // path of the binary, set by Find
+	path      string         // a program that the harness starts; Direct and peers lack it
 	peer      netip.AddrPort // where a peer listens
 }
 

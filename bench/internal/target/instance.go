@@ -118,8 +118,8 @@ func (i *Instance) launch(options Options) error {
 	i.cmd.Dir = i.dir
 	i.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + i.dir, "TMPDIR=" + i.dir}, r.env...)
 	i.cmd.Stdout, i.cmd.Stderr = log, log
-	// Use a separate process group, so that an interrupt from the terminal reaches only
-	// the harness. The harness then kills the group.
+	// In a separate process group, so that only the harness gets an interrupt from the
+	// terminal. The harness then kills the group.
 	i.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	starting() <- func() {
@@ -141,9 +141,9 @@ func (i *Instance) reap() {
 
 func (i *Instance) logName() string { return filepath.Join(i.dir, "log") }
 
-// starting runs functions on the thread that starts all instances. An instance dies
-// when the thread that started it ends (PR_SET_PDEATHSIG). So that thread must live as
-// long as the harness.
+// starting returns a channel of functions, which run on the thread that starts all
+// instances. The kernel kills an instance when the thread that started it ends
+// (PR_SET_PDEATHSIG), so this thread lives as long as the harness.
 var starting = sync.OnceValue(func() chan func() {
 	jobs := make(chan func())
 	go serveStarts(jobs)
@@ -278,15 +278,14 @@ func alive(pid int) bool {
 const lowestPort = 10_000
 
 // given are the ports that were assigned recently. They are not assigned again, because
-// a target that is starting may not have bound its ports yet.
+// a starting target may not have bound its ports yet.
 var (
 	givenLock sync.Mutex
 	given     = map[int]bool{}
 )
 
-// freePorts returns a free port for each name. The ports are below the range that the
-// kernel uses for outgoing connections. So none of ten thousand clients can occupy one
-// of them.
+// freePorts returns a free port for each name. The ports are below the kernel's range
+// for outgoing connections, so no client can occupy one of them.
 func freePorts(names []string) (map[string]int, error) {
 	givenLock.Lock()
 	defer givenLock.Unlock()

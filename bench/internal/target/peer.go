@@ -7,9 +7,9 @@ import (
 	"net/url"
 )
 
-// Peer returns a target that runs already, at a URL such as http://10.0.0.7:8080. The
-// harness neither starts nor configures it, so it has no figures of CPU and memory, and
-// takes part only in scenarios that need no ability but HTTP.
+// Peer returns a target that already runs, at a URL such as http://10.0.0.7:8080. The
+// harness neither starts nor configures it. So a peer has no figures of CPU and memory,
+// and takes part only in scenarios that require nothing but HTTP.
 func Peer(name, location string) (*Target, error) {
 	if !nameRE.MatchString(name) {
 		return nil, fmt.Errorf("peer %q: the name must be lower-case letters, digits and hyphens", name)

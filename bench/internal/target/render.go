@@ -39,7 +39,7 @@ type Options struct {
 	Cold bool
 }
 
-// A rendered target has all that is needed to write its files and run it.
+// A rendered target has the command line, the environment and the files of an instance.
 type rendered struct {
 	argv  []string
 	env   []string
@@ -51,7 +51,7 @@ type rendered struct {
 type values struct {
 	Options
 	Binary string
-	Dir    string // directory of the instance; it has the files and is writable
+	Dir    string // directory of the instance, which has the rendered files and is writable
 	Unique string // different for each instance
 	User   string // the user who runs the harness
 }

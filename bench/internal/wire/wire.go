@@ -23,17 +23,17 @@ var Filler = bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
 
 // A Body tracks how many bytes of a message body are still missing.
 type Body struct {
-	Left    int64 // bytes left of the body, or of the current chunk including its CRLF
+	Left    int64 // missing bytes of the body, or of the current chunk and its CRLF
 	Chunked bool
-	last    bool // the last chunk was received; trailers follow
+	last    bool // the last chunk was received, and trailers follow
 }
 
 // Expected reports whether more bytes follow.
 func (b *Body) Expected() bool { return b.Chunked || b.Left > 0 }
 
-// Take consumes the bytes of p that belong to the body, and reports whether the
-// body ended. It consumes none if the next element is incomplete. It passes the
-// data to to, unless that is nil.
+// Take consumes the bytes of p that belong to the body, and reports whether the body is
+// complete. It consumes an element, such as the line of a chunk, only if it is
+// complete. Data is passed to the function to, unless it is nil.
 func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) {
 	for {
 		n := min(b.Left, int64(len(p)-used))
@@ -65,7 +65,7 @@ func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) 
 			if len(line) == 0 {
 				return used, true, nil
 			}
-			continue // a trailer
+			continue // the line is a trailer
 		}
 		line, _, _ = bytes.Cut(line, []byte(";"))
 		size, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 62)
@@ -83,7 +83,7 @@ func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) 
 // Framing is the information in a head about the body and the connection.
 type Framing struct {
 	Body  Body
-	Known bool // a field determines where the body ends
+	Known bool // a field determines the end of the body
 	Close bool // the connection ends with this message
 }
 
@@ -93,8 +93,8 @@ var (
 	connection, closing, comma      = []byte("connection"), []byte("close"), []byte(",")
 )
 
-// ReadFraming parses fields, each with its CRLF. It is only as strict as the harness
-// needs, because its peers are proxies.
+// ReadFraming parses field lines, each with its CRLF. Its peers are proxies, so it is
+// only as strict as the harness needs.
 func ReadFraming(fields []byte) (f Framing, ok bool) {
 	for len(fields) > 0 {
 		var field []byte
@@ -103,7 +103,7 @@ func ReadFraming(fields []byte) (f Framing, ok bool) {
 		if !found {
 			return f, false
 		}
-		// The length of the name alone excludes nearly all other names.
+		// Most names have a length that differs from all names below.
 		switch {
 		case len(name) == len(connection) && bytes.EqualFold(name, connection):
 			for option := range bytes.SplitSeq(value, comma) {
