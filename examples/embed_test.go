@@ -61,7 +61,7 @@ func TestGRPCServerWithTheGateInside(t *testing.T) {
 	p.end()
 }
 
-func TestMetricsGoOutThroughOpenCensus(t *testing.T) {
+func TestMetricsAreExportedThroughOpenCensus(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "opencensus", "-listen", "127.0.0.1:0", "-interval", "1s", "-quiet", "0s")
 	base := "http://127.0.0.1:" + p.await("traffic"+address)

@@ -118,7 +118,7 @@ func TestTheSystemdUnitIsValid(t *testing.T) {
 
 // The unit of a gate without an application has valid settings, and its reload upgrades
 // the gate with the command of the unit.
-func TestTheUnitOfTheGateAloneIsRight(t *testing.T) {
+func TestTheUnitOfAGateWithoutAnApplicationIsValid(t *testing.T) {
 	text, err := os.ReadFile("systemd/gate.service")
 	if err != nil {
 		t.Fatal(err)

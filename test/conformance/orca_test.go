@@ -137,9 +137,9 @@ func TestFailedCallsHaveALoadReportToo(t *testing.T) {
 	calls.Wait()
 }
 
-// TestLoadReportsOverHTTPAreThoseOfEnvoy compares the three formats with the protobuf
+// TestLoadReportsOverHTTPHaveTheFormatsOfEnvoy compares the three formats with the protobuf
 // library, and parses them as Envoy does.
-func TestLoadReportsOverHTTPAreThoseOfEnvoy(t *testing.T) {
+func TestLoadReportsOverHTTPHaveTheFormatsOfEnvoy(t *testing.T) {
 	t.Parallel()
 	port := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Endpoint-Load-Metrics", `JSON {"memUtilization": 0.5, "namedMetrics": {"tokens": 12}}`)

@@ -164,9 +164,9 @@ func (a attempts) HandleRPC(_ context.Context, s stats.RPCStats) {
 	}
 }
 
-// TestAGRPCClientRetriesWhenTheGateSays checks grpc-retry-pushback-ms. With only the
+// TestAGRPCClientDelaysItsRetriesAsTheGateSays checks grpc-retry-pushback-ms. With only the
 // backoff of its policy, the client would make all four attempts within milliseconds.
-func TestAGRPCClientRetriesWhenTheGateSays(t *testing.T) {
+func TestAGRPCClientDelaysItsRetriesAsTheGateSays(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{}, 10)
 	finish := make(chan struct{})

@@ -49,7 +49,7 @@ func TestAnOverdueRequestEvictsTheYoungestSheddableOne(t *testing.T) {
 	finish(victim, k.acceptFor("/again"))
 }
 
-func TestTheStatusOfAnEvictionIsASetting(t *testing.T) {
+func TestTheStatusOfAnEvictionIsConfigurable(t *testing.T) {
 	k := startContainer(t)
 	g := evicting(t, k, "QUEUE_REFUSAL_STATUS=429")
 	victim, _ := admittedWith(t, k, g, "/victim", "Priority: 6")

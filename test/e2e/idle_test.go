@@ -242,7 +242,7 @@ func TestProbesReportReadyWithoutWakingTheApplication(t *testing.T) {
 	g.becomesReady(kubelet)
 }
 
-func TestAReadinessProbeWakesTheApplicationIfAsked(t *testing.T) {
+func TestAReadinessProbeWakesTheApplicationIfConfigured(t *testing.T) {
 	t.Parallel()
 	l := newLedger(t)
 	g := startGateWithApplication(t, "IDLE_STOP=100ms", "IDLE_WAKE_BY_PROBES=true", "SERVING_READINESS_PROBE=", "ADMIN_PORT=free", l.setting(),

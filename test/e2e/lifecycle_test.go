@@ -210,7 +210,7 @@ func TestWaitForDrainWaitsForTheRequestedTime(t *testing.T) {
 	}
 }
 
-func TestWaitForDrainNamesABadDuration(t *testing.T) {
+func TestWaitForDrainReportsAnInvalidDuration(t *testing.T) {
 	t.Parallel()
 	g := startGate(t, startContainer(t), "ADMIN_PORT=free")
 	for _, bad := range []string{"10", "-1s", "61s", "soon"} {

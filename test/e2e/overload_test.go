@@ -284,7 +284,7 @@ func TestScrapesForUnlimitedPathsSkipTheQueue(t *testing.T) {
 	})
 }
 
-func TestTheStatusOfAQueueRejectionIsASetting(t *testing.T) {
+func TestTheStatusOfAQueueRejectionIsConfigurable(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1", "QUEUE_MAX_WAIT=50ms", "QUEUE_REFUSAL_STATUS=429")

@@ -57,7 +57,7 @@ func TestAnApplicationThatLoopbackDoesNotReachCausesAWarning(t *testing.T) {
 	g.logs("where 127.0.0.1 does not reach it")
 }
 
-func TestTheUserPortFollowsTheApplication(t *testing.T) {
+func TestTheGateDetectsThePortOfTheApplication(t *testing.T) {
 	t.Parallel()
 	p := freePorts(t, 3)
 	for name, c := range map[string]struct {

@@ -198,7 +198,7 @@ func TestAFailureAfterAPromiseIsAnErrorEvent(t *testing.T) {
 	})
 }
 
-func TestAStreamOfTheContainerThatBreaksOffIsCutAfterAPromise(t *testing.T) {
+func TestAnEventStreamThatTheContainerTruncatesIsTruncatedAfterAPromise(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "WAIT_KEEPALIVE=100ms")
 	c := dial(t, g)

@@ -165,7 +165,7 @@ func TestARejectedCallGetsTheStatusOfItsOutcome(t *testing.T) {
 	})
 }
 
-func TestAStreamOfGRPCHoldsItsSlotAndTheDrain(t *testing.T) {
+func TestAGRPCStreamHoldsItsSlotAndDelaysTheDrain(t *testing.T) {
 	bothWays(t, func(t *testing.T, way string) {
 		r := newRPC(t, way, embed.Config{ConcurrencyLimit: 1})
 		stream, err := r.client.FullDuplexCall(t.Context())

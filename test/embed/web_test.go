@@ -233,19 +233,19 @@ func (s *server) stream(http2 bool) {
 	}
 }
 
-func TestAStreamHoldsItsSlotAndTheDrain(t *testing.T) {
+func TestAStreamHoldsItsSlotAndDelaysTheDrain(t *testing.T) {
 	for framework := range apps {
 		t.Run(framework, func(t *testing.T) { serve(t, framework).stream(false) })
 	}
 }
 
-func TestAStreamOverH2CHoldsItsSlotAndTheDrain(t *testing.T) {
+func TestAStreamOverH2CHoldsItsSlotAndDelaysTheDrain(t *testing.T) {
 	for _, framework := range []string{"gin", "echo", "chi"} { // fasthttp has no HTTP/2
 		t.Run(framework, func(t *testing.T) { serve(t, framework).stream(true) })
 	}
 }
 
-func TestAWebSocketKeepsItsSlotButDoesNotDelayDrain(t *testing.T) {
+func TestAWebSocketHoldsItsSlotButDoesNotDelayTheDrain(t *testing.T) {
 	for _, framework := range []string{"gin", "echo", "chi"} {
 		t.Run(framework, func(t *testing.T) {
 			s := serve(t, framework)
@@ -272,7 +272,7 @@ func TestAWebSocketKeepsItsSlotButDoesNotDelayDrain(t *testing.T) {
 	}
 }
 
-func TestAHijackedConnectionOfFiberHoldsItsSlotButNotTheDrain(t *testing.T) {
+func TestAHijackedConnectionOfFiberHoldsItsSlotButDoesNotDelayTheDrain(t *testing.T) {
 	s := serve(t, "fiber")
 	c, err := net.Dial("tcp", s.address)
 	if err != nil {

@@ -56,7 +56,7 @@ func portsOf(t *testing.T, f file) (numbers []int) {
 	return numbers
 }
 
-func TestEveryPortIsADocumentedOne(t *testing.T) {
+func TestEveryPortIsDocumented(t *testing.T) {
 	documented := documentedPorts(t)
 	found := 0
 	for _, f := range files(t) {

@@ -37,7 +37,7 @@ func firstDifference(a, b string) string {
 	return "one text is longer"
 }
 
-func TestChartAndKustomizationAreTheSame(t *testing.T) {
+func TestChartAndKustomizationRenderTheSameManifests(t *testing.T) {
 	for dir, values := range map[string]string{
 		"kubernetes":    `{}`,
 		"overlays/hpa":  `{autoscaling: {kind: hpa}}`,

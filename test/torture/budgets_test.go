@@ -35,7 +35,7 @@ type budget struct {
 
 const mebibyte = 1 << 20
 
-func TestAnHonestClientBesideAttacksOnTheBudgets(t *testing.T) {
+func TestAnHonestClientIsServedDuringAttacksOnItsResources(t *testing.T) {
 	attackers, back := scaled(2000, 150), scaledTime(comeBack, 500*time.Millisecond)
 	for _, b := range []budget{
 		{name: "heads without end, 64 MiB", memory: 64 * mebibyte, ceiling: ceiling(16*mebibyte, attackers), time: time.Minute, attack: holders(attackers, back, endlessHead)},

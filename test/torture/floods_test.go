@@ -166,7 +166,7 @@ var floods = []flood{
 	{name: "250 hanging streams, h2c", container: "h2c", begin: streams(func(id uint32) []byte { return asked(id, script.Hang, 0) })},
 }
 
-func TestAnInnocentClientBesideFloodsOverHTTP2(t *testing.T) {
+func TestAnInnocentClientIsServedDuringFloodsOverHTTP2(t *testing.T) {
 	for _, f := range floods {
 		for _, n := range []int{4, 24} {
 			if n > 4 && scale < 0.5 && !f.costly {

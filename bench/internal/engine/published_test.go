@@ -108,6 +108,6 @@ func TestAThousandPromptsTakeAboutAsLongAsInVLLMsServingBenchmark(t *testing.T) 
 
 // Reference: https://github.com/vllm-project/vllm/issues/12330, where vLLM logs
 // "Maximum concurrency for 8192 tokens per request: 11.12x" for 5,691 GPU blocks.
-func TestTheKVCacheHoldsAsManyRequestsAsVLLMLogs(t *testing.T) {
+func TestMaxConcurrencyEqualsTheNumberThatVLLMLogs(t *testing.T) {
 	near(t, "concurrency", Default().MaxConcurrency(8192), 11.12, 0.001)
 }
