@@ -10,12 +10,13 @@ const cniConfiguration = `{"cniVersion": "0.4.0", "name": "pods", "plugins": [
  {"type": "portmap", "capabilities": {"portMappings": true}}]}
 `
 
-// containerdConfiguration; parameters: state directory, pause image, directories of CNI's
-// plugins and configuration.
+// containerdConfiguration has the parameters state directory, pause image, and the
+// directories of CNI's plugins and of its configuration.
 //
-//   - oom_score and restrict_oom_score_adj: a process needs CAP_SYS_RESOURCE to set a
-//     score below its own, and root in a container may lack it;
-//   - disable_apparmor: its profiles cannot be loaded from a mount namespace.
+//   - oom_score is 0 and restrict_oom_score_adj is set, because a process needs
+//     CAP_SYS_RESOURCE to set a score below its own, and root in a container may lack it;
+//   - disable_apparmor is set, because AppArmor profiles cannot be loaded from a mount
+//     namespace.
 const containerdConfiguration = `version = 2
 root = "%[1]s/containerd/root"
 state = "%[1]s/containerd/state"
@@ -37,12 +38,13 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
     conf_dir = "%[4]s"
 `
 
-// kubeletConfiguration; parameters: cgroup, state directory, the node's address, feature
-// gates.
+// kubeletConfiguration has the parameters cgroup, state directory, address of the node and
+// feature gates. These values differ from the defaults:
 //
-//   - failCgroupV1: machines with cgroup version 1 still exist;
-//   - enforceNodeAllocatable: its limits would apply to the machine's cgroups;
-//   - imageGCHighThresholdPercent: a removed image could not be pulled again.
+//   - failCgroupV1 is false, because machines with cgroup version 1 still exist;
+//   - enforceNodeAllocatable is empty, because it would limit the machine's own cgroups;
+//   - imageGCHighThresholdPercent is 100, which turns off the removal of images, because
+//     they could not be pulled again.
 const kubeletConfiguration = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}

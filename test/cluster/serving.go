@@ -100,7 +100,7 @@ func buildSuite(module, binary, path string) error {
 	fmt.Println("cluster: building", path, "of Knative Serving")
 	compile := exec.Command("go", "test", "-c", "-tags=e2e", "-trimpath", "-o", binary, "knative.dev/serving/"+path)
 	compile.Dir, compile.Stdout, compile.Stderr = module, os.Stderr, os.Stderr
-	compile.Env = append(os.Environ(), "CGO_ENABLED=0") // as for the programs, so that most packages are already compiled
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0") // same setting as for the programs, so that the build cache has most packages
 	if err := compile.Run(); err != nil {
 		return fmt.Errorf("building %s: %w", path, err)
 	}

@@ -121,7 +121,6 @@ var attacks = []struct {
 		}
 		return nil
 	}},
-	// net/http2 acknowledges many SETTINGS frames at once.
 	{"SETTINGS flood without reading the acknowledgements", true, true, func(a *attacker) error {
 		for range 500_000 {
 			if err := a.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1000}); err != nil {

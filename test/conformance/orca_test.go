@@ -252,10 +252,10 @@ func TestReportStreamsGoToTheContainerUnlessTheGateServesThem(t *testing.T) {
 	}
 }
 
-// TestABalancerGivesEachContainerItsShare uses gRPC's weighted_round_robin over three
+// TestABalancerGivesEachContainerAShareInProportionToItsSpeed uses gRPC's weighted_round_robin over three
 // gates, whose containers have speeds in the ratio 1 : 2 : 4. The weight of an endpoint
 // is its requests per second divided by its utilization.
-func TestABalancerGivesEachContainerItsShare(t *testing.T) {
+func TestABalancerGivesEachContainerAShareInProportionToItsSpeed(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]string{
 		"in band":     `{"loadBalancingConfig": [{"weighted_round_robin": {"blackoutPeriod": "0.5s", "weightUpdatePeriod": "0.1s"}}]}`,

@@ -164,7 +164,7 @@ func startGateWithApplication(t *testing.T, settings ...string) *gate {
 	return startGate(t, &container{port: freePort(t)}, append([]string{applicationMode + "=serve", "arguments -- " + self}, settings...)...)
 }
 
-// says waits until the combined stdout of the application and the gate contains what.
+// says waits until the stdout that the application and the gate share contains the text what.
 func (g *gate) says(what string) {
 	g.t.Helper()
 	eventually(g.t, "stdout says "+what, func() bool { return strings.Contains(g.Stdout.String(), what) })

@@ -17,7 +17,7 @@ func notReady(k *container) []string {
 	}
 }
 
-func TestReadinessProbeOfAReadyContainerGets200Queue(t *testing.T) {
+func TestAReadinessProbeGets200QueueWhileTheContainerIsReady(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, agent := range proberAgents {
@@ -38,7 +38,7 @@ func TestReadinessProbeOfAReadyContainerGets200Queue(t *testing.T) {
 	k.unseen("a readiness probe")
 }
 
-func TestReadinessProbeOfAContainerNotReadyGets503Empty(t *testing.T) {
+func TestAReadinessProbeGetsAnEmpty503WhileTheContainerIsNotReady(t *testing.T) {
 	k := startSilentContainer(t)
 	g := startGate(t, k, notReady(k)...)
 	for _, agent := range append(proberAgents, "curl/8", "") {
@@ -64,7 +64,7 @@ func TestProbeFieldsMatchNamesInAnyCaseAndTheFirstValueCounts(t *testing.T) {
 	dial(t, g).get("/", "User-Agent: kube-probe/1", "K-Network-Probe: other", "K-Network-Probe: queue").
 		plainError(400, "unexpected probe header value: other\n")
 	k.unseen("a probe")
-	// Values are case-sensitive, and so are the prefixes.
+	// Field values, and the prefixes of User-Agent that identify probers, are case-sensitive.
 	for _, fields := range [][]string{
 		{"User-Agent: Kube-Probe/1.33"},
 		{"User-Agent: knative-activator-probe"},

@@ -1,4 +1,4 @@
-// Package manifests compares the example configuration under config/ with the
-// gate: its settings, its ports, and the values of its labels. Expressions over
-// metrics are checked in pkg/metrics.
+// Package manifests compares the example configuration under config/ with the gate: the
+// names of settings, the ports, and the label values in expressions over metrics. Tests
+// in pkg/metrics check the expressions themselves.
 package manifests

@@ -171,7 +171,7 @@ func gates(t *testing.T) (all []map[string]any) {
 	return all
 }
 
-func TestTheGateAcceptsTheEnvironmentOfItsContainers(t *testing.T) {
+func TestTheGateAcceptsTheEnvironmentOfItsContainersInConfig(t *testing.T) {
 	settings := firstColumn(t, settingsDoc)
 	binary := filepath.Join(t.TempDir(), "queue")
 	if text, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "../../cmd/queue").CombinedOutput(); err != nil {

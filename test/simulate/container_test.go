@@ -53,7 +53,7 @@ func (c *container) accept(l *link) (listening, atOnce bool) {
 	atOnce = c.rng.IntN(2) == 0
 	if listening {
 		c.links = append(c.links, u)
-		l.after(0, func() {}) // schedules an empty event for each attempt
+		l.after(0, func() {}) // an empty event; without it, the random choices of the recorded seeds would change
 	}
 	if atOnce {
 		return listening, true

@@ -207,7 +207,7 @@ func TestSpreadAgainstHandComputedCases(t *testing.T) {
 	}
 }
 
-func TestARunSelectsValuesTargetsAndFigures(t *testing.T) {
+func TestTheQueriesOfARunReturnItsValuesTargetsAndFigures(t *testing.T) {
 	run := &Run{}
 	for round := 1; round <= 3; round++ {
 		for _, target := range []string{"nginx", "queuegate", "direct", "haproxy"} {
