@@ -16,7 +16,9 @@ import (
 )
 
 const (
-	probers = 1000
+	// probers is below the number of probers that may wait (512 of each kind): on a slow
+	// machine, all of them wait for the same check.
+	probers = 500
 	// probeInterval is the interval of each prober's probes, as in the activator.
 	probeInterval = 200 * time.Millisecond
 )

@@ -27,7 +27,7 @@ func TestAfterACrashOfTheApplicationRequestsWaitForItsRestart(t *testing.T) {
 	began := time.Now()
 	response, err := http.Get("http://" + pod.Status.PodIP + ":8012/echo")
 	if err == nil {
-		err = cluster.Check(answer, "")
+		err = cluster.Check(response, "")
 	}
 	if err != nil {
 		t.Error("the request after the crash:", err)
@@ -58,7 +58,7 @@ func TestAfterAnOOMKillTheGateSends502AndQueuesRequestsUntilTheRestart(t *testin
 	cluster.WaitEnded(process) // the process may accept connections until it has exited
 	response, err = http.Get("http://" + pod.Status.PodIP + ":8012/")
 	if err == nil {
-		err = cluster.Check(answer, "well\n")
+		err = cluster.Check(response, "well\n")
 	}
 	if err != nil {
 		t.Error("the next request:", err)

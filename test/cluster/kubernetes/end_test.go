@@ -43,7 +43,7 @@ func TestADeletedPodFinishesRequestsAndClosesWebSockets(t *testing.T) {
 			go func() {
 				response, err := http.Get(fmt.Sprintf("http://%s/delay?ms=%d", address, longRequest.Milliseconds()))
 				if err == nil {
-					err = cluster.Check(answer, "")
+					err = cluster.Check(response, "")
 				}
 				finished <- err
 			}()
