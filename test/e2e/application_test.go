@@ -346,6 +346,25 @@ func TestTheGateExitsWithTheExitCodeOfTheApplication(t *testing.T) {
 	}
 }
 
+func TestQueuedRequestsAreRejectedImmediatelyWhenTheApplicationHasEnded(t *testing.T) {
+	t.Parallel()
+	g := startGateWithApplication(t, "CONTAINER_CONCURRENCY=1", "UPSTREAM_RESTART_WAIT=1h")
+	pid, err := strconv.Atoi(g.fetch("/pid"))
+	must(t, err)
+	queued(t, g, "/hold") // takes the slot
+	var waiting []*client
+	for range 3 {
+		waiting = append(waiting, queued(t, g, "/"))
+	}
+	must(t, syscall.Kill(pid, syscall.SIGKILL))
+	for _, c := range waiting { // a connection may be accepted before the process has ended
+		if a := c.response("GET"); a.status != 502 && a.status != 503 {
+			t.Errorf("status %d", a.status)
+		}
+	}
+	g.ends(128 + int(syscall.SIGKILL))
+}
+
 func TestAMissingDoubleDashBeforeTheCommandIsSuggested(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := runQueue(t, baseEnv(t), "--port", "80", "node", "app.js", "--inspect")

@@ -122,6 +122,7 @@ type ConnectQueue struct {
 	refusedSince atomic.Int64 // time since which connections are refused; 0 = they are accepted
 	num          atomic.Int64
 	listened     atomic.Bool // the container has accepted a connection at least once
+	ended        atomic.Bool // the container has ended and will not listen again
 
 	mu        sync.Mutex
 	queue     WaitQueue
@@ -173,6 +174,13 @@ func (p *ConnectQueue) Reached() {
 	defer p.mu.Unlock()
 	p.attemptAt = 0
 	p.queue.WakeAll()
+}
+
+// End records that the container has ended and will not listen again. From now on a
+// request ends when its connection is refused, and queued requests end immediately.
+func (p *ConnectQueue) End() {
+	p.ended.Store(true)
+	p.wakeAll()
 }
 
 // Hurry makes the next attempt due immediately. It is called when a readiness check has
@@ -232,9 +240,12 @@ func (p *ConnectQueue) join(x *Exchange) bool {
 	return true
 }
 
-// expired reports whether x has waited longer than its timeout allows. The wait begins
-// with the first call. The caller holds mu.
+// expired reports whether x has waited longer than its timeout allows, or waits for a
+// container that has ended. The wait begins with the first call. The caller holds mu.
 func (p *ConnectQueue) expired(x *Exchange, now int64) bool {
+	if p.ended.Load() && p.refusedSince.Load() != 0 {
+		return true
+	}
 	d := &x.Dial
 	if d.deadline == 0 {
 		wait := x.settings.upstreamWait

@@ -55,3 +55,39 @@ func TestAnExchangeInAnotherQueueMayJoinTheConnectQueue(t *testing.T) {
 	}
 	x.Dial.cancel(x)
 }
+
+func TestQueuedRequestsEndWhenTheContainerHasEnded(t *testing.T) {
+	g := &Gate{Config: Config{QueueCapacity: 10, UpstreamWait: 1e9, UpstreamRestartWait: 1e9}}
+	if err := g.Init(); err != nil {
+		t.Fatal(err)
+	}
+	g.Connects.Start(1)
+	g.Connects.Reached()
+	var woken int
+	queued, later := &Exchange{}, &Exchange{}
+	queued.Bind(g, nil, func() { woken++ }, nil)
+	later.Bind(g, nil, func() {}, nil)
+	queued.settings, later.settings = g.settings.Load(), g.settings.Load()
+
+	g.Connects.Refused(2)
+	if _, _, o := g.Connects.Enqueue(queued, 2); o != gate.Undecided {
+		t.Fatalf("%s before the container has ended", o)
+	}
+	g.Connects.End()
+	if woken != 1 {
+		t.Errorf("the queued request was woken %d times", woken)
+	}
+	for _, x := range []*Exchange{queued, later} {
+		if _, _, o := g.Connects.Enqueue(x, 3); o != gate.UpstreamNotListening {
+			t.Errorf("%s after the container has ended", o)
+		}
+		x.Dial.cancel(x)
+	}
+
+	// A child process of the container may still listen.
+	g.Connects.Reached()
+	if try, _, o := g.Connects.Enqueue(later, 4); !try || o != gate.Undecided {
+		t.Errorf("%s although connections are accepted", o)
+	}
+	later.Dial.cancel(later)
+}

@@ -211,10 +211,11 @@ func (a *App) Open() (requests, tunnels int64) {
 	return a.gate.Drain.Requests(), a.gate.Drain.Tunnels()
 }
 
-// Leave ends Run without a quiet period, because the container has ended. It may be
-// called once.
+// Leave ends Run without a quiet period, because the container has ended. Requests that
+// wait for the container to listen end immediately. It may be called once.
 func (a *App) Leave() {
 	a.gate.Drain.Start()
+	a.gate.Connects.End()
 	close(a.left)
 }
 
