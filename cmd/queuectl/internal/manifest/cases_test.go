@@ -40,12 +40,12 @@ func TestObjectsThatCannotBeRewrittenAreReported(t *testing.T) {
 		file  string
 		wants []string
 	}{
-		{"plain.yaml", []string{"service/web: port 6060 does not lead to the application, and is unchanged"}},
+		{"plain.yaml", []string{"service/web: port 6060 leads to 6060, not to port 8080 of the application, and is unchanged"}},
 		{"indentless.yaml", []string{"statefulset/db: container log: its readinessProbe is kept by the kubelet: it is an exec probe",
 			"statefulset/db: container log: its livenessProbe is unchanged: it is an exec probe", "statefulset/db: terminationGracePeriodSeconds is 10"}},
 		{"noport.yaml", []string{"pod/noport: left unchanged: container x has no port: set one with --user-port"}},
 		{"already.yaml", []string{"pod/already: left unchanged: it already has a gate"}},
-		{"crd.yaml", []string{"service/knative: left unchanged: objects of the kind Service are not rewritten"}},
+		{"crd.yaml", []string{"service/knative: left unchanged: Knative adds its queue-proxy to the pods of this object"}},
 		{"broken.yaml", []string{"broken.yaml: left unchanged: this is not YAML: "}},
 		{"aliascontainers.yaml", []string{"pod/a: left unchanged: containers: is used elsewhere through the anchor &c", "pod/b: left unchanged: its containers are an alias"}},
 		{"anchors.yaml", []string{"pod/anchors: container a: its readinessProbe is kept by the kubelet: it: is used elsewhere through the anchor &probe"}},

@@ -278,6 +278,9 @@ func (s *source) inject(o manifestObject, options Options, before *prior) (w *wo
 	path, ok := templates[o.kind]
 	if !ok {
 		if at(o.node, "spec", "template", "spec", "containers") != nil {
+			if o.isKnative() {
+				return nil, nil, errors.New("Knative adds its queue-proxy to the pods of this object; docs/knative.md describes how the gate replaces it")
+			}
 			return nil, nil, fmt.Errorf("objects of the kind %s are not rewritten", o.kind)
 		}
 		return nil, nil, nil
@@ -306,6 +309,11 @@ func (s *source) inject(o manifestObject, options Options, before *prior) (w *wo
 		_ = labels.Decode(&w.labels)
 	}
 	return w, p.said, nil
+}
+
+// isKnative reports whether o is a Service, Configuration or Revision of Knative.
+func (o manifestObject) isKnative() bool {
+	return strings.HasPrefix(text(at(o.node, "apiVersion")), "serving.knative.dev/")
 }
 
 func (o manifestObject) namespace() string { return text(at(o.node, "metadata", "namespace")) }

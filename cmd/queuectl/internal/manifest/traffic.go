@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -39,7 +40,7 @@ func (s *source) redirect(o manifestObject, workloads []workload, change bool) (
 		for _, port := range items(ports) {
 			if !w.isTarget(port) {
 				if name := text(at(port, "targetPort")); name != portHTTP && change {
-					say("port %s does not lead to the application, and is unchanged", text(at(port, "port")))
+					say("port %s leads to %s, not to port %d of the application, and is unchanged", text(at(port, "port")), cmp.Or(name, text(at(port, "port"))), w.userPort)
 				}
 				continue
 			}
