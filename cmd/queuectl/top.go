@@ -29,9 +29,9 @@ func newTop() *cobra.Command {
 		Use:   "top [HOST[:PORT] | URL | pod/NAME ...] | -l SELECTOR",
 		Short: "Show live figures of gates",
 		Long: `Shows requests per second, requests in flight, queue, latency, refusals and readiness with its causes,
-from the metrics of one gate or of several; those of pods are read through kubectl, and with a selector pods come
-and go as they do. Rates and latencies are those of the last 10 s. Without a terminal, or with --once, it
-prints one table.`,
+from the metrics of one gate or of several. The metrics of pods are read through kubectl; with a selector the list of
+pods is updated. Rates and latencies are those of the last 10 s. Without a terminal, or with --once, it prints one
+table after one interval, with the rates and latencies of that interval.`,
 		Example: "  queuectl top                        # http://127.0.0.1:9091/metrics\n  queuectl top -l app=web -n shop\n  queuectl top pod/web-7d9f --once",
 		RunE: func(c *cobra.Command, args []string) error {
 			if interval < 100*time.Millisecond {

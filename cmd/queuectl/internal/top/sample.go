@@ -238,6 +238,9 @@ func (g *Gate) noteCauses(s *Sample) {
 	}
 }
 
+// IsPending reports whether the gate has not been read yet, so nothing is known about it.
+func (g *Gate) IsPending() bool { return g.Last() == nil && g.Err == nil }
+
 // Readiness returns the state of all containers, with causes for those that are
 // not ready.
 func (g *Gate) Readiness() (ready bool, text string) {

@@ -71,6 +71,17 @@ func TestRatesAndLatenciesCoverTheLastTenSeconds(t *testing.T) {
 	}
 }
 
+func TestAGateThatHasNotBeenReadYetIsNotShownAsNotReady(t *testing.T) {
+	g := &Gate{Source: Source{Name: "a"}}
+	if row := Table([]*Gate{g}, 80)[1]; !strings.HasPrefix(row, "a    -  ") {
+		t.Errorf("got %q", row)
+	}
+	g.Add(nil, errors.New("refused"))
+	if row := Table([]*Gate{g}, 80)[1]; !strings.HasPrefix(row, "a    no ") {
+		t.Errorf("got %q", row)
+	}
+}
+
 func TestReadinessIsShownWithItsCause(t *testing.T) {
 	var g Gate
 	if ready, text := g.Readiness(); ready || text != "…" {

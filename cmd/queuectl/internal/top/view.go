@@ -183,6 +183,8 @@ func (m *Model) view() string {
 			s = bold
 		case l.gate == m.selected && len(m.gates) > 1:
 			s = reverse
+		case m.gates[l.gate].IsPending():
+			s = dim
 		default:
 			if ready, _ := m.gates[l.gate].Readiness(); ready {
 				s = good
@@ -311,7 +313,10 @@ func table(gates []*Gate, width int) (lines []line) {
 	for i, g := range gates {
 		ready, cause := g.Readiness()
 		yes := "no"
-		if ready {
+		switch {
+		case g.IsPending():
+			yes, cause = "-", ""
+		case ready:
 			yes, cause = "yes", ""
 		}
 		r := g.Rates()
