@@ -18,11 +18,11 @@ func newDoctor() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor -f FILE|DIR|- | KIND/NAME ...",
 		Short: "Report problems with the gate in manifests or in a cluster",
-		Long: `Looks at manifests, or through kubectl at objects of a cluster, and says what is wrong: readiness that
-does not go through the gate, Services that pass it by, NetworkPolicies that shut it out, an application
-that speaks TLS, a grace period shorter than the drain, hooks
-that are missing, a user without a number, ports that two want, names of Services that look like
-settings. Exit code 1 if there is an error, with --strict also if there is a warning.`,
+		Long: `Checks manifests, or through kubectl objects of a cluster, and reports problems: readiness that does not
+go through the gate, Services that bypass it, NetworkPolicies that block it, an application that speaks
+TLS without UPSTREAM_TLS, a grace period shorter than the drain, missing hooks, a user without a number,
+conflicting ports, names of Services that set variables of the gate. Exit code 1 if there is an error,
+with --strict also if there is a warning.`,
 		Example: "  queuectl doctor -f deploy/\n  queuectl doctor pod/web-7d9f -n shop\n  kustomize build . | queuectl doctor -f -",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(paths) == 0 && len(args) == 0 {
@@ -80,7 +80,7 @@ settings. Exit code 1 if there is an error, with --strict also if there is a war
 func diagnose(c *cobra.Command, objects *doctor.Objects, strict bool, accept []string) error {
 	findings, pods := objects.Examine()
 	if pods == 0 {
-		return errors.New("found no object with pods")
+		return errors.New("found no object with pods (objects of Knative get the gate through Knative's configuration: docs/knative.md)")
 	}
 	bad := 0
 	for _, f := range findings {

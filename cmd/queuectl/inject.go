@@ -43,14 +43,14 @@ func newInject() *cobra.Command {
 	var set, resources []string
 	c := &cobra.Command{
 		Use:   "inject -f FILE|DIR|-",
-		Short: "Put the gate into manifests",
+		Short: "Add the gate to manifests",
 		Long: `Prints manifests with the gate in them, as a native sidecar of each Pod, Deployment, StatefulSet,
-ReplicaSet, DaemonSet, Job and CronJob, also of those in a List. Comments and order stay.
+ReplicaSet, DaemonSet, Job and CronJob, also of those in a List. Comments and order are kept.
 
-The application's readiness probe moves into the gate, its liveness and startup probes go through it,
-and it outlives the drain. Services and NetworkPolicies of the same files are pointed at the gate.
-What cannot be rewritten is left as it is and said on stderr. A manifest that has the gate already is
-brought to what the flags say; edits of its gate are kept.
+The application's readiness probe moves into the gate, its liveness and startup probes go through the
+gate, and the application outlives the drain. Services and NetworkPolicies of the same files lead to the
+gate. Anything that cannot be rewritten is left unchanged and reported on stderr. A manifest that already
+has the gate is updated to the flags; edits of its gate are kept.
 
 Annotations of a workload take precedence over the flags: ` + manifest.SettingPrefix + `SETTING for a setting of the
 gate, and ` + manifest.SettingPrefix + `image, container, user-port, resources and live-settings.
@@ -105,10 +105,10 @@ func newUninject() *cobra.Command {
 	var r rewriting
 	c := &cobra.Command{
 		Use:   "uninject -f FILE|DIR|-",
-		Short: "Take the gate out of manifests again",
-		Long: `Prints manifests as they were before "queuectl inject", byte for byte, with later edits of everything but
-the gate. An object whose gate cannot be removed is left as it is, with exit code 1 and the first
-differing line on stderr.`,
+		Short: "Remove the gate from manifests",
+		Long: `Prints manifests as they were before "queuectl inject", byte for byte, with later edits of all other parts.
+An object whose gate cannot be removed is left unchanged, with exit code 1 and the first differing line
+on stderr.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return r.run(c, manifest.Uninject) },
 	}
@@ -133,8 +133,12 @@ func (r *rewriting) run(c *cobra.Command, rewrite func([]manifest.File) ([]manif
 		left = left || n.Left
 	}
 	hasGate := func(f manifest.File) bool { return strings.Contains(f.Text, manifest.Annotation) }
-	if failed || left && r.gates && !slices.ContainsFunc(rewritten, hasGate) {
+	noGate := r.gates && !slices.ContainsFunc(rewritten, hasGate)
+	if failed || left && noGate {
 		return errSaid
+	}
+	if noGate { // not an error: a file may have only a ConfigMap
+		fmt.Fprintln(c.ErrOrStderr(), "queuectl: found no workload, so no gate was added")
 	}
 	return nil
 }

@@ -149,6 +149,16 @@ func TestInjectFailsIfNoWorkloadGetsAGate(t *testing.T) {
 	}
 }
 
+func TestInjectReportsThatItFoundNoWorkload(t *testing.T) {
+	const text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+	if code, out, stderr := ctl(t, text, "inject", "-f", "-", "--image", "gate:1"); code != 0 || out != text || !strings.Contains(stderr, "found no workload") {
+		t.Errorf("code %d, stderr %q, %s", code, stderr, out)
+	}
+	if _, _, stderr := ctl(t, text, "uninject", "-f", "-"); stderr != "" {
+		t.Errorf("uninject: stderr %q", stderr)
+	}
+}
+
 func TestTrafficThatBypassesTheGateExitsWithCode1(t *testing.T) {
 	text := strings.Replace(podText, "- containerPort: 80\n", "- containerPort: 80\n      hostPort: 80\n", 1)
 	code, injected, stderr := ctl(t, text, "inject", "-f", "-", "--image", "queuegate:1")

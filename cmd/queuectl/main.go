@@ -55,7 +55,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:               "queuectl",
 		Short:             "Tools for the gate: manifests, probes, a live view",
-		Long:              "queuectl puts the gate into manifests of Kubernetes and takes it out again, asks and watches running\ngates, and says what is wrong with a manifest or a pod.",
+		Long:              "queuectl adds the gate to manifests of Kubernetes and removes it, probes and monitors running gates,\nand reports problems of a manifest or a pod.",
 		Version:           fmt.Sprintf("%s (commit %s, %s %s/%s)", buildVersion, buildCommit, runtime.Version(), runtime.GOOS, runtime.GOARCH),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
