@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
@@ -14,14 +15,23 @@ type barChart struct {
 	figure, caption string // figure: name of a figure of the scenario; caption: title of the chart
 	title, unit     string
 	bars            []bar
-	low             float64 // value at the left end of the bars; if it is above zero, the axis is logarithmic
-	high            float64 // minimum of the value at the right end of the axis
+	missing         []string // targets without a bar, about which the scenario has a note
+	low             float64  // value at the left end of the bars; if it is above zero, the axis is logarithmic
+	high            float64  // minimum of the value at the right end of the axis
 }
 
 type bar struct {
 	name   string
 	series int
 	spread sample.Spread
+}
+
+// missingWords says which targets have no bar; empty if none is missing.
+func (b barChart) missingWords() string {
+	if len(b.missing) == 0 {
+		return ""
+	}
+	return "no figure of " + strings.Join(b.missing, ", ") + ": see the notes of this scenario below"
 }
 
 // value is the text beside a bar.

@@ -70,7 +70,11 @@ func pageOf(head string, run *sample.Run, goals []Goal) page {
 		}
 	}
 	for _, c := range colours.openingCharts(run) {
-		p.First = append(p.First, picture{c.title, c.draw(), c.text()})
+		caption := c.title
+		if words := c.missingWords(); words != "" {
+			caption += " (" + words + ")"
+		}
+		p.First = append(p.First, picture{caption, c.draw(), c.text()})
 	}
 	for i, name := range run.Scenarios() {
 		t := tableOf(run, name)

@@ -69,6 +69,26 @@ func TestTheMarkdownOfARunIsTheGoldenFile(t *testing.T) {
 	golden(t, "made-up-report.md", Markdown(run, goals...))
 }
 
+func TestTheFirstChartsNameTargetsWithoutAFigure(t *testing.T) {
+	run, goals := madeUp(t)
+	const words = "no figure of envoy: see the notes of this scenario below"
+	if strings.Contains(Markdown(run, goals...), words) {
+		t.Fatal("a target without a note is named")
+	}
+	first := run.Scenarios()[0]
+	run.Notes = append(run.Notes, sample.Note{Scenario: first, Target: "envoy", Text: "the load generator was saturated"},
+		sample.Note{Scenario: first, Target: direct, Text: "the load generator was saturated"})
+	page, err := HTML(run, goals...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{Markdown(run, goals...), page} {
+		if !strings.Contains(text, words) {
+			t.Errorf("the report does not say %q:\n%.2000s", words, text)
+		}
+	}
+}
+
 func TestTheReadmeTableOfARunIsTheGoldenFile(t *testing.T) {
 	run, goals := madeUp(t)
 	golden(t, "made-up-readme.md", ReadmeTable(run, goals...))

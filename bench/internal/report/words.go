@@ -85,11 +85,22 @@ func (p palette) openingCharts(run *sample.Run) (all []barChart) {
 				best = c
 			}
 		}
+		best.missing = missing(run, name, best.figure)
 		if all = append(all, best); len(all) == openingPictures {
 			break
 		}
 	}
 	return all
+}
+
+// missing returns the targets without a figure of a scenario about which it has a note.
+func missing(run *sample.Run, scenario, figure string) (targets []string) {
+	for _, n := range run.Notes {
+		if _, ok := run.Median(scenario, n.Target, figure); n.Scenario == scenario && !ok && n.Target != direct {
+			targets = appendNew(targets, n.Target)
+		}
+	}
+	return targets
 }
 
 // plain removes characters with which a name in a record could end a Markdown block.
@@ -111,6 +122,9 @@ func (b barChart) text() string {
 		length := int(math.Round(max(0, bar.spread.Median) / highest * width))
 		line := fmt.Sprintf("  %-*s %9s %s", name, plain.Replace(bar.name), b.value(bar), strings.Repeat("█", length))
 		out.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	if words := b.missingWords(); words != "" {
+		out.WriteString("  " + plain.Replace(words) + "\n")
 	}
 	return out.String()
 }
