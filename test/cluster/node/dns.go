@@ -88,7 +88,7 @@ func (n *nameServer) serve(conn net.PacketConn) error {
 		}
 		n.answer(&m)
 		if response, err := m.Pack(); err == nil {
-			conn.WriteTo(answer, from)
+			conn.WriteTo(response, from)
 		}
 	}
 }
