@@ -467,7 +467,7 @@ func (u *scriptedContainer) Send(*wire.Request, netip.Addr, Sink) bool { return 
 func (u *scriptedContainer) Response() *wire.Response                  { return nil }
 func (u *scriptedContainer) Sent() bool                                { return true }
 func (u *scriptedContainer) Status() int                               { return u.status }
-func (u *scriptedContainer) Consumed() int64                           { return 1 }
+func (u *scriptedContainer) Consumed() int64                           { return int64(min(1, max(0, u.step-u.bodyAt+1))) }
 func (u *scriptedContainer) Ended() bool                               { return u.step >= u.bodyAt }
 func (u *scriptedContainer) Failed() bool                              { return false }
 func (u *scriptedContainer) Broken() bool                              { return false }

@@ -149,7 +149,7 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 				o = gate.Tunnelled
 			}
 		case StateResponding:
-			moved = x.pumpResponse() || moved
+			moved = x.up.Pump(x.responseSink()) || moved
 			o = x.responseOutcome()
 		default:
 			var received bool
@@ -239,7 +239,7 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 			x.expects.responseStarted()
 			x.beginEvents(x.up.Response())
 			x.down.Respond(x.up.Response())
-			x.pumpResponse()
+			x.up.Pump(x.responseSink())
 			return true, x.responseOutcome()
 		case HeadSwitched:
 			if !x.down.Ended() || !x.down.Upgrades(x.up.Response()) {
@@ -249,15 +249,6 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 			return true, gate.Undecided
 		}
 	}
-}
-
-// pumpResponse moves a part of the response body to the client.
-func (x *Exchange) pumpResponse() (moved bool) {
-	moved = x.up.Pump(x.responseSink())
-	if v := x.settings.overload; moved && v != nil && v.service != nil && x.up.Consumed() > 0 {
-		v.addFirstByte(x)
-	}
-	return moved
 }
 
 // failed decides whether to retry a request whose connection ended without a
@@ -325,8 +316,12 @@ func (x *Exchange) interim() {
 }
 
 // responseOutcome returns the outcome once the response has been sent and the upload has
-// ended or stopped. Until then it returns Undecided.
+// ended or stopped. Until then it returns Undecided. It is called after each part of the
+// response body, the first of which ends the service time.
 func (x *Exchange) responseOutcome() gate.Outcome {
+	if v := x.settings.overload; v != nil && v.service != nil && x.up.Consumed() > 0 {
+		v.addFirstByte(x)
+	}
 	switch {
 	case x.down.Broken():
 		return gate.ClientGone
