@@ -73,7 +73,7 @@ func serve(cfg *config.Config, succeeds bool, warnings []string, stderr io.Write
 	case err != nil:
 		code = exitFailed
 		timeout = hurriedLogTimeout
-		log.Warn("the drain was cut short", zap.Error(err))
+		log.Warn("the gate ends before the drain is complete", zap.Error(err))
 	case cfg.Application != nil:
 		code = p.code()
 		if !p.isEndNoted && p.sleep.hasProcess() {
@@ -369,7 +369,7 @@ func (p *process) noteDrain() {
 				return
 			}
 			p.notify(notifyStopping)
-			p.log.Info("draining: finishing open requests; a second signal stops at once", append(p.open(), zap.Duration("quietPeriod", p.quiet))...)
+			p.log.Info("draining: completing open requests; a second signal ends the gate immediately", append(p.open(), zap.Duration("quietPeriod", p.quiet))...)
 		}
 	default:
 	}

@@ -180,7 +180,7 @@ func (a *fakeApplication) Kill() {
 }
 
 func TestEachStageOfTheEndOfAnApplicationIsLogged(t *testing.T) {
-	began := "1.01s: draining: finishing open requests; a second signal stops at once, waited 0s, 2 requests, 1 tunnels"
+	began := "1.01s: draining: completing open requests; a second signal ends the gate immediately, waited 0s, 2 requests, 1 tunnels"
 	asked := "1m0s: sending SIGTERM to the application, waited 58.99s, 2 requests, 1 tunnels"
 	for what, c := range map[string]struct {
 		timeout, needs time.Duration

@@ -150,7 +150,7 @@ func (p *process) noteAwake(err error) error {
 		s.exitCode = application.StartCode(err)
 		s.idle.Resume() // release the waiting requests, which then fail
 		p.isEndNoted = true
-		p.log.Error("the application cannot wake", zap.Error(err))
+		p.log.Error("the application cannot be resumed", zap.Error(err))
 		return err
 	}
 	s.to(stateAwake)

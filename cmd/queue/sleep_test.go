@@ -138,7 +138,7 @@ func TestAnIdleApplicationSleepsUntilARequestNeedsIt(t *testing.T) {
 			at:       events{90 * time.Second: func(w world) { begin(w); time.AfterFunc(time.Second, func() { end(w) }) }},
 			startErr: os.ErrNotExist, needs: time.Second, code: 127, state: stateResuming,
 			lines: []string{"1m0s: the application is idle: sending SIGTERM", "1m1s: the application is asleep until a request needs it: exit code 0",
-				"1m30s: the application cannot wake"},
+				"1m30s: the application cannot be resumed"},
 		},
 		"a drain while it ends does not ask again": {
 			at: events{61 * time.Second: sigterm}, needs: 4 * time.Second, state: stateAsleep,

@@ -66,7 +66,7 @@ type Change struct {
 
 // String returns the change as a sentence.
 func (c Change) String() string {
-	was, plural := c.From.String(), "s"
+	was, plural := "was "+c.From.String(), "s"
 	if c.From == Unknown {
 		was = "not known"
 	}
@@ -76,7 +76,7 @@ func (c Change) String() string {
 	if c.To == Asleep {
 		return fmt.Sprintf("%s is asleep (%s for %s): it is not checked, and probes report ready", c.Container, was, c.After.Round(time.Millisecond))
 	}
-	s := fmt.Sprintf("%s is %s (%s for %s, %d attempt%s)", c.Container, c.To, was, c.After.Round(time.Millisecond), c.Attempts, plural)
+	s := fmt.Sprintf("%s is %s (%s for %s, %d check%s)", c.Container, c.To, was, c.After.Round(time.Millisecond), c.Attempts, plural)
 	if c.Cause.Kind != check.CauseNone {
 		s += ": " + c.Cause.String()
 	}

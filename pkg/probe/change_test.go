@@ -14,12 +14,12 @@ func TestAChangeOfStateIsPrintedAsASentence(t *testing.T) {
 	}{
 		{
 			Change{From: Unknown, To: Down, Cause: check.Cause{Kind: check.CauseRefused}, After: 1400 * time.Microsecond, Attempts: 1},
-			"app is down (not known for 1ms, 1 attempt): connection refused",
+			"app is down (not known for 1ms, 1 check): connection refused",
 		},
-		{Change{From: Down, To: Ready, After: 2340 * time.Millisecond, Attempts: 25}, "app is ready (down for 2.34s, 25 attempts)"},
+		{Change{From: Down, To: Ready, After: 2340 * time.Millisecond, Attempts: 25}, "app is ready (was down for 2.34s, 25 checks)"},
 		{
 			Change{From: Ready, To: Down, Cause: check.Cause{Kind: check.CauseRefused}, After: time.Minute},
-			"app is down (ready for 1m0s, 0 attempts): connection refused",
+			"app is down (was ready for 1m0s, 0 checks): connection refused",
 		},
 	} {
 		c.change.Container = "app"

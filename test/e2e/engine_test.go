@@ -107,7 +107,7 @@ func TestWithoutThePageOfTheEngineTheOtherLimitsHold(t *testing.T) {
 	b.send(request("GET", "/b"))
 	atB := k.acceptFor("/b")
 	g.reports("queuegate_engine_silent", 1)
-	g.logs("only the other limits hold")
+	g.logs("admission ignores them, and the other limits apply")
 	e.shows(5, 0.5)
 	g.logs("are valid again")
 	g.reports("queuegate_engine_silent", 0)

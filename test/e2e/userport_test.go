@@ -143,6 +143,6 @@ func TestAUserPortTakenByAnotherProcessLaterCausesAWarning(t *testing.T) {
 	l, err := net.Listen("tcp", launch.At(port))
 	must(t, err)
 	defer l.Close()
-	g.logs(fmt.Sprintf("port %d (USER_PORT) is taken by ", port))
+	g.logs(fmt.Sprintf("another process listens on port %d (USER_PORT) and gets the requests: ", port))
 	g.logs(fmt.Sprintf("(pid %d), which the application has not started", os.Getpid()))
 }

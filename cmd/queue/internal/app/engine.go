@@ -38,7 +38,7 @@ func newEngine(cfg *config.Config, g *exchange.Gate, log *zap.Logger) *engine {
 				log.Info("the engine's metrics are valid again and limit admission", zap.String("url", cfg.EngineMetrics))
 				return
 			}
-			log.Warn("the engine's metrics are invalid: only the other limits hold (ENGINE_METRICS)", zap.String("url", cfg.EngineMetrics), zap.Error(err))
+			log.Warn("the engine's metrics (ENGINE_METRICS) are invalid: admission ignores them, and the other limits apply", zap.String("url", cfg.EngineMetrics), zap.Error(err))
 		},
 	})}
 }

@@ -37,7 +37,7 @@ func (a *App) buildServer(session *tls.Config) (err error) {
 		Upstream: upstream.Config{
 			Address:   netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(a.cfg.UserPort)),
 			TLS:       session,
-			TLSFailed: func(err error) { a.often.Warn("no TLS session with the container", zap.Error(err)) },
+			TLSFailed: func(err error) { a.often.Warn("the TLS handshake with the container has failed", zap.Error(err)) },
 		},
 		Speaks:   speaks,
 		Panicked: func(v any) { a.often.Error("a request ended in a panic", zap.Any("panic", v)) },

@@ -110,7 +110,7 @@ func (w *watch) lookAtOthers(others []listener) {
 		return
 	}
 	if w.isOtherNamed = others[i].inode == w.other; w.isOtherNamed {
-		w.log.Warn(fmt.Sprintf("port %d (USER_PORT) is taken by %s, which the application has not started: requests go there", w.port, ownerOf(w.other)))
+		w.log.Warn(fmt.Sprintf("another process listens on port %d (USER_PORT) and gets the requests: %s, which the application has not started", w.port, ownerOf(w.other)))
 	}
 	w.other = others[i].inode
 }

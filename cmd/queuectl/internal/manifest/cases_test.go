@@ -45,7 +45,7 @@ func TestObjectsThatCannotBeRewrittenAreReported(t *testing.T) {
 			"statefulset/db: container log: its livenessProbe is unchanged: it is an exec probe", "statefulset/db: terminationGracePeriodSeconds is 10"}},
 		{"noport.yaml", []string{"pod/noport: left unchanged: container x has no port: set one with --user-port"}},
 		{"already.yaml", []string{"pod/already: left unchanged: it already has a gate"}},
-		{"crd.yaml", []string{"service/knative: left unchanged: Knative adds its queue-proxy to the pods of this object"}},
+		{"crd.yaml", []string{"service/knative: left unchanged: the pods of this object get their queue-proxy from Knative"}},
 		{"broken.yaml", []string{"broken.yaml: left unchanged: this is not YAML: "}},
 		{"aliascontainers.yaml", []string{"pod/a: left unchanged: containers: is used elsewhere through the anchor &c", "pod/b: left unchanged: its containers are an alias"}},
 		{"anchors.yaml", []string{"pod/anchors: container a: its readinessProbe is kept by the kubelet: it: is used elsewhere through the anchor &probe"}},

@@ -279,7 +279,7 @@ func (s *source) inject(o manifestObject, options Options, before *prior) (w *wo
 	if !ok {
 		if at(o.node, "spec", "template", "spec", "containers") != nil {
 			if o.isKnative() {
-				return nil, nil, errors.New("Knative adds its queue-proxy to the pods of this object; docs/knative.md describes how the gate replaces it")
+				return nil, nil, errors.New("the pods of this object get their queue-proxy from Knative; docs/knative.md describes how the gate replaces it")
 			}
 			return nil, nil, fmt.Errorf("objects of the kind %s are not rewritten", o.kind)
 		}
