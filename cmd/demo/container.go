@@ -17,12 +17,12 @@ const index = `queuegate demo container
 
 /echo            the request as it arrived here; a body is streamed back
 /echo?as=body    the body alone (anything below /echo/ echoes too)
-/delay           answers after ?ms=500
+/delay           responds after ?ms=500
 /stream          ?n=10 chunks, one every ?ms=200
 /events          server-sent events, ?n=10 (0: until you leave), one every ?ms=1000; ?after=0 ms before the head
 /bytes           ?n=1048576 bytes
 /upload          counts the bytes of the body
-/hints           103 Early Hints, the answer ?ms=500 later
+/hints           103 Early Hints, the final response ?ms=500 later
 /status/503      that status, 200 to 599
 /fail            breaks off: ?how=close, reset, or half (in the middle of the body)
 /ws              WebSocket echo

@@ -78,9 +78,9 @@ const (
 )
 
 // call calls h until it succeeds. It calls done once: after the first success, when
-// patience has passed, or after the first attempt if patience is 0. If no attempt has
+// the time limit has passed, or after the first attempt if limit is 0. If no attempt has
 // succeeded by then, it logs the last error.
-func (m *hookMode) call(h *hook, patience time.Duration, log *zap.Logger, done func()) {
+func (m *hookMode) call(h *hook, limit time.Duration, log *zap.Logger, done func()) {
 	previous := m.ended
 	if m.next != nil {
 		close(m.next)
@@ -106,8 +106,8 @@ func (m *hookMode) call(h *hook, patience time.Duration, log *zap.Logger, done f
 				done()
 			})
 		}
-		if patience > 0 {
-			defer time.AfterFunc(patience, report).Stop()
+		if limit > 0 {
+			defer time.AfterFunc(limit, report).Stop()
 		}
 		for pause := firstHookPause; ; pause = min(2*pause, longestHookPause) {
 			err := h.post(m.timeout)
@@ -118,7 +118,7 @@ func (m *hookMode) call(h *hook, patience time.Duration, log *zap.Logger, done f
 			mu.Lock()
 			last = err
 			mu.Unlock()
-			if patience == 0 {
+			if limit == 0 {
 				report()
 			}
 			select {

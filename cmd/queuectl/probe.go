@@ -40,8 +40,8 @@ func newProbe() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "probe [HOST[:PORT] | URL | pod/NAME]",
 		Short: "Probe a gate for its readiness",
-		Long: `Asks a gate what kubelet, activator or ingress would ask it, and says with its exit code whether the
-answer is one that they take as yes: 0 yes, 1 no. A pod is reached through kubectl.`,
+		Long: `Sends the readiness probe of kubelet, activator or ingress to a gate. Exit code: 0 if they would take the
+response for ready, 1 if not. A pod is reached through kubectl.`,
 		Example: "  queuectl probe\n  queuectl probe 10.1.2.3 --as activator\n  queuectl probe https://10.1.2.3:8112\n  queuectl probe pod/web-7d9f -n shop",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {

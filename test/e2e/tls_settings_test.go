@@ -209,7 +209,9 @@ func TestAContainerWithAnUntrustedCertificateGives502(t *testing.T) {
 		if c.status == 502 {
 			a.plainError(502, "TLS to upstream failed\n")
 			a.field("K-Gate-Outcome", "upstream-tls-failed")
-			eventually(t, "the reason is logged", func() bool { return strings.Contains(g.Stderr.String(), "the TLS handshake with the container has failed") })
+			eventually(t, "the reason is logged", func() bool {
+				return strings.Contains(g.Stderr.String(), "the TLS handshake with the container has failed")
+			})
 		}
 	}
 	// The container does not use TLS.

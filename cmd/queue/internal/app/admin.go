@@ -108,15 +108,15 @@ func (a *adminServer) handleAppProbe(w http.ResponseWriter, r *http.Request) {
 		say(w, http.StatusOK, "asleep")
 		return
 	}
-	answer := a.appProbes.Do(r.Context(), r.URL.Path, r.Header)
-	if answer.ContentType != "" {
-		w.Header().Set("Content-Type", answer.ContentType)
+	response := a.appProbes.Do(r.Context(), r.URL.Path, r.Header)
+	if response.ContentType != "" {
+		w.Header().Set("Content-Type", response.ContentType)
 	}
-	if answer.Reason != "" {
-		w.Header().Set("K-Probe-Reason", answer.Reason)
+	if response.Reason != "" {
+		w.Header().Set("K-Probe-Reason", response.Reason)
 	}
-	w.WriteHeader(answer.Status)
-	_, _ = w.Write(answer.Body)
+	w.WriteHeader(response.Status)
+	_, _ = w.Write(response.Body)
 }
 
 // waitForDrain delays the container's preStop hook until no request is open. Tunnels

@@ -127,7 +127,7 @@ func (s *drainSocket) accept(d *exchange.Drain) {
 		conn, err := s.ln.Accept()
 		switch {
 		case err == nil:
-			s.callers.Go(func() { s.answer(conn, d) })
+			s.callers.Go(func() { s.serve(conn, d) })
 		case errors.Is(err, net.ErrClosed):
 			return
 		default: // no descriptor is left; the caller waits in the backlog
@@ -136,7 +136,7 @@ func (s *drainSocket) accept(d *exchange.Drain) {
 	}
 }
 
-func (s *drainSocket) answer(conn net.Conn, d *exchange.Drain) {
+func (s *drainSocket) serve(conn net.Conn, d *exchange.Drain) {
 	defer conn.Close()
 	// Require a line, so that a connection attempt alone does not start a drain.
 	_ = conn.SetReadDeadline(time.Now().Add(drainLineTimeout))

@@ -28,7 +28,7 @@ func newDrain(t *testing.T, quiet time.Duration) *exchange.Drain {
 func asked(d *exchange.Drain) (result <-chan error, gone func()) {
 	ours, theirs := net.Pipe()
 	ended := make(chan error, 1)
-	go new(drainSocket).answer(theirs, d)
+	go new(drainSocket).serve(theirs, d)
 	go func() {
 		ended <- awaitDrain(ours)
 		_ = ours.Close()
