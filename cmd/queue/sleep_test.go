@@ -198,7 +198,7 @@ func TestAnIdleApplicationSleepsUntilARequestNeedsIt(t *testing.T) {
 // fakeFreezer counts the calls.
 type fakeFreezer struct {
 	freezes, thaws int
-	err            error // returned by both functions
+	err            error // returned by Freeze and Thaw
 }
 
 func (f *fakeFreezer) Freeze() error { f.freezes++; return f.err }

@@ -55,7 +55,7 @@ func build() metrics.Build {
 	return b
 }
 
-// recordedSettings returns the settings of the build that the Go command recorded.
+// recordedSettings returns the build settings that the Go command recorded in the binary.
 func recordedSettings() map[string]string {
 	settings := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {

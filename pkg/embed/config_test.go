@@ -50,7 +50,7 @@ func TestThePodIsNamedAfterTheHost(t *testing.T) {
 	}
 }
 
-func TestConcurrencyIsSpelledAsForTheSidecar(t *testing.T) {
+func TestConcurrencyAcceptsTheFormatOfTheSidecar(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "7 limit, 3 queued", "0": "0 limit, 3 queued", "12": "12 limit, 3 queued", "auto:5-5": "5 limit, 3 queued",
 		"-1": "error", "1048577": "error", "auto:": "error", "automatic": "error", "1e3": "error",

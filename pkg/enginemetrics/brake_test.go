@@ -41,7 +41,7 @@ func TestAMissingMetricDoesNotBrake(t *testing.T) {
 	}
 }
 
-func TestARequestThatThePageDoesNotShowYetLeavesNoRoomForAnother(t *testing.T) {
+func TestNoRequestIsAdmittedBeforeThePageShowsThePreviousOne(t *testing.T) {
 	var b brake
 	l := Limits{MaxWaiting: 0, MaxKV: 0.9}
 	page := Page{HasWaiting: true, HasRunning: true, HasKV: true}

@@ -27,7 +27,7 @@ type Record struct {
 
 	RouteTag        []byte // Knative-Serving-Tag
 	DefaultRoute    []byte // Knative-Serving-Default-Route
-	HasDefaultRoute bool   // distinguishes an empty field from an absent one
+	HasDefaultRoute bool   // Knative-Serving-Default-Route was received, possibly empty
 	Proxied         bool   // K-Proxy-Request is "activator": the request came through Knative's activator
 	Upgrade         bool   // asks for another protocol
 	Encrypted       bool   // received over TLS

@@ -29,7 +29,7 @@ const keptWindows = 4
 // one monotonic clock that began at 0.
 type Counting struct {
 	newest atomic.Int64 // number of the newest kept window
-	_      [56]byte     // padding: newest is read at every event and written once a second, so keep it off the cache line of a slot
+	_      [56]byte     // padding: each event reads newest and writes a countSlot, so they must not share a cache line
 
 	slots [keptWindows]countSlot // window n is in slots[n % keptWindows]
 

@@ -38,11 +38,10 @@ type row struct {
 	read    func(*page)
 }
 
-// initial reports whether a series with these label values is on the page before it has
-// counted anything. Every pod has a page, and each series on an idle page costs
-// Prometheus memory. So only those series are initial that an alert or an autoscaler in
-// config reads. An alert on an increase would miss the first count of a series that was
-// absent.
+// initial reports whether a series with these label values is shown while its count is 0.
+// True only for series that an alert or an autoscaler in config/ reads: an alert on an
+// increase would miss the first count of an absent series, but each series of each pod
+// costs Prometheus memory.
 type initial func(labels []string) bool
 
 // Values of initial. They do not apply to gauges, which are always on the page.

@@ -26,8 +26,8 @@ type view struct {
 	cuts    []int // cuts[i] is the last cell whose values are at most les[i]
 }
 
-// newScale returns a scale with native buckets of the indexes lowest to highest, and
-// with the classic bounds of several layouts. The bounds are in units.
+// newScale returns a scale with the native buckets lowest to highest, and with the
+// classic bounds of all layouts. The bounds are in displayed units.
 func newScale(perUnit float64, schema, lowest, highest int32, layouts ...[]float64) *scale {
 	s := &scale{perUnit: perUnit, schema: schema, lowest: lowest}
 	for _, layout := range layouts {

@@ -73,7 +73,7 @@ func TestReadingTotalsAgainStartsFromZeroAndAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestEveryPowerOfTwoOfASecondEndsACell(t *testing.T) {
+func TestEachPowerOfTwoInSecondsIsABucketBound(t *testing.T) {
 	bounds := DurationBounds()
 	for k := -20; k <= 17; k++ {
 		d := time.Second << max(k, 0) >> max(-k, 0)

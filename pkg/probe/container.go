@@ -245,7 +245,7 @@ func (c *container) suspend(now time.Time) {
 func (c *container) resume(now time.Time) {
 	c.cause, c.rawCause = check.Cause{Kind: check.CauseUnknown}, check.Cause{Kind: check.CauseUnknown}
 	c.enter(Unknown, now)
-	c.r.changes[len(c.r.changes)-1].Quiet = true // the next check causes a change that is logged
+	c.r.changes[len(c.r.changes)-1].Quiet = true // not logged: the next check changes the state again
 	c.started, c.history, c.allowance, c.starting = now, history{}, allowance{period: c.spec.Period}, true
 	c.successes, c.failures, c.demanded, c.superseded = 0, 0, false, false
 	c.began, c.ended, c.reachedAt, c.lastSuccess = time.Time{}, time.Time{}, time.Time{}, time.Time{}

@@ -379,7 +379,7 @@ func TestWithAPeriodThresholdsApplyExceptForTheKubelet(t *testing.T) {
 	})
 }
 
-func TestTheKubeletGetsTheRawResultWhileSuccessesAreCounted(t *testing.T) {
+func TestTheSuccessThresholdDoesNotApplyToTheKubelet(t *testing.T) {
 	spec := periodicSpec("app", time.Second)
 	spec.SuccessThreshold = 100
 	runOne(t, Options{}, spec, 0, always(success), func(r *Readiness, _ *application) {
@@ -740,7 +740,7 @@ func TestAnUnreachableAddressIsCheckedAtALimitedRate(t *testing.T) {
 		attempts := 0
 		runOne(t, Options{}, spec, 0, func(time.Duration) check.Result {
 			if attempts++; attempts > 10*most {
-				return success // otherwise the fake clock would not advance
+				return success // end retries without a pause, which would stop the fake clock
 			}
 			return unreachable
 		}, func(r *Readiness, app *application) { time.Sleep(span) })

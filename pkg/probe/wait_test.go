@@ -15,7 +15,7 @@ import (
 
 var anyOrKubelet = []gate.Prober{gate.AnyProber, gate.Kubelet}
 
-func TestReadinessWaitDoesNotLimitAFreshCheckOfAReadyContainer(t *testing.T) {
+func TestAProberWaitsForADueCheckEvenWithoutReadinessWait(t *testing.T) {
 	for _, spec := range []Spec{adaptiveSpec("app"), periodicSpec("app", 5*time.Second)} {
 		for _, caller := range anyOrKubelet {
 			runOne(t, Options{Wait: -1}, spec, 300*time.Millisecond, always(success), func(r *Readiness, app *application) {

@@ -23,8 +23,9 @@ type process struct {
 	gone chan struct{}
 }
 
-// startProcess must be called on the main thread. If env is nil, the process gets the
-// environment of run.
+// startProcess must be called on the main thread, because Pdeathsig kills the process
+// when the thread that started it ends. If env is nil, the process inherits the
+// environment of this program.
 func startProcess(logs io.Writer, env []string, binary string, args ...string) (*process, error) {
 	cmd := exec.Command(binary, args...)
 	cmd.Env = env

@@ -52,7 +52,7 @@ func (s *service) FullDuplexCall(b grpc.BidiStreamingServer[testpb.StreamingOutp
 	}
 }
 
-// grpcContainer is a server of s. Killing it ends its connections.
+// grpcContainer is a gRPC server with the test service. kill closes its connections.
 type grpcContainer struct {
 	port int
 	srv  *grpc.Server

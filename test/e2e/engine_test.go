@@ -50,7 +50,7 @@ func (e *enginePage) awaitRead(t *testing.T) {
 	eventually(t, "two more pages", func() bool { return e.reads.Load() >= n+2 })
 }
 
-// startBraked starts a gate without a concurrency limit that reads the page.
+// startBraked starts a gate that polls the metrics page e and has no concurrency limit.
 func startBraked(t *testing.T, k *container, e *enginePage, settings ...string) costGate {
 	t.Helper()
 	g, _, page := startObservedGate(t, k, append(settings, "CONTAINER_CONCURRENCY=0", "ENGINE_METRICS="+e.URL+"/metrics", "ENGINE_METRICS_PERIOD=10ms")...)

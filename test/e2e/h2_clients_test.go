@@ -13,9 +13,9 @@ import (
 // and the gate. It converts their HTTP/1.1 to HTTP/2.
 var overHTTP2 = os.Getenv("QUEUEGATE_CLIENTS") == "h2"
 
-// TestTheHTTP1ContractAppliesOverHTTP2 repeats the tests of sections C, D, E and G with
+// TestHTTP1RulesApplyToHTTP2Clients repeats the tests of sections C, D, E and G with
 // HTTP/2 between their clients and the gate.
-func TestTheHTTP1ContractAppliesOverHTTP2(t *testing.T) {
+func TestHTTP1RulesApplyToHTTP2Clients(t *testing.T) {
 	t.Parallel()
 	not := rowsOf(t, "Not over HTTP/2")
 	names := slices.DeleteFunc(rowsOf(t, "C", "D", "E", "G"), func(name string) bool {

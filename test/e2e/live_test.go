@@ -210,7 +210,7 @@ func TestAnInvalidAnnotationKeepsTheSettingsAndIsReported(t *testing.T) {
 	finish(c, p)
 }
 
-func TestSettingsThatSettingsAllowOmitsCannotBeChanged(t *testing.T) {
+func TestSettingsMissingFromTheAllowListCannotBeChanged(t *testing.T) {
 	k := startContainer(t)
 	v := newPodinfo(t)
 	v.annotate("concurrency", "2")

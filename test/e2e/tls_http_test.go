@@ -23,8 +23,8 @@ import (
 // or use HTTP/2.
 var onlyPlain = []string{"OneGiB", "TenThousandIdle", "ClientConnectionsHaveKeepAlive", "OverHTTP2", "WhenDescriptorsRunOut", "ConnectionsAreRetired", "ExhaustTheDescriptors", "InKernelBuffers"}
 
-// TestTheHTTP1ContractAppliesOverTLS repeats the tests of sections C and D with TLS between
-// their clients and the gate.
+// TestTheHTTP1ContractAppliesOverTLS repeats the tests of sections C and D of ROWS.md
+// with TLS between their clients and the gate.
 func TestTheHTTP1ContractAppliesOverTLS(t *testing.T) {
 	t.Parallel()
 	rows := rowsOf(t, "C", "D")

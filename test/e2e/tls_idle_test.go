@@ -30,7 +30,7 @@ func TestUnfinishedHandshakesAreReclaimed(t *testing.T) {
 	}
 }
 
-func TestTheTLSPortSharesTheDescriptors(t *testing.T) {
+func TestBothPortsServeRequestsWhileSilentConnectionsUseAllDescriptors(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{"silent": "", "an unfinished handshake": "\x16\x03\x01\x02"} {
 		t.Run(name, func(t *testing.T) {

@@ -69,7 +69,7 @@ func TestTheSpansOfARequestReachACollectorWithTheRightParents(t *testing.T) {
 		protocol string
 		decode   func([]byte) []span
 		sent     string                     // fields sent by the client
-		got      func(head response) string // returns the id of the sender's span, as the container received it
+		got      func(head response) string // span id in the forwarded request
 	}{
 		{"zipkin", decodeZipkin, "b3: " + trace + "-" + parent + "-1", func(head response) string {
 			return strings.Split(head.get("b3"), "-")[1]

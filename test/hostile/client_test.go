@@ -108,7 +108,7 @@ func (c *client) write(data []byte, slowly bool) {
 // parser.
 type responseList struct {
 	finals   []message
-	all      []message // all responses, including interim ones; an incomplete response is the last
+	all      []message // all responses, with interim ones; the last one may be incomplete
 	whole    bool      // nothing incomplete at the end
 	tunnel   []byte    // bytes after a 101
 	switched bool

@@ -301,7 +301,7 @@ var hexadecimal = regexp.MustCompile(`\b(?:[0-9a-f]{32}|[0-9a-f]{16})\b`)
 type load struct {
 	*cell
 	workers  int
-	sent     map[string]bool // trace ids, and whether the parent is sampled
+	sent     map[string]bool // by trace id: whether the parent is sampled
 	expected int             // without a parent
 }
 

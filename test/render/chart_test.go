@@ -45,7 +45,7 @@ func TestAServiceAccountIsCreatedOnRequest(t *testing.T) {
 // As in docs/kubernetes.md, this chart is installed with an existing chart. The
 // existing chart's Deployment runs the gate, and this chart adds the Service and the
 // NetworkPolicy.
-func TestTheGateJoinsAnExistingChart(t *testing.T) {
+func TestASubchartAddsTheServiceAndTheNetworkPolicy(t *testing.T) {
 	gate, err := loader.LoadDir(configDir + "helm/queuegate") // a new copy of the chart, because AddDependency changes it
 	if err != nil {
 		t.Fatal(err)

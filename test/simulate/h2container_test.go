@@ -57,7 +57,7 @@ func (ignoringPeer) cut()            {}
 // h2Up is the container's end of an HTTP/2 connection. The oracle sees each stream as a
 // separate upPeer.
 type h2Up struct {
-	*upPeer         // stands for the whole connection
+	*upPeer         // the peer of the connection; each stream has another one
 	end             h2End
 	preface         int // octets of the preface received
 	streams         []*h2UpStream

@@ -115,8 +115,8 @@ func (r *run) checkUnits() {
 	}
 }
 
-// metered reports whether a cost limit or the brake is in force. Requests may then be
-// queued although slots are free.
+// metered reports whether Overload.CostLimit or Overload.Brake is in force. Requests may
+// then be queued although slots are free.
 func (r *run) metered() bool {
 	return r.live.rules.Overload.CostLimit > 0 || r.live.rules.Overload.Brake
 }

@@ -37,7 +37,7 @@ func begin(t testing.TB, m *Model, now time.Duration) time.Duration {
 	return takes
 }
 
-func TestAStepCostsItsPromptTokensAndItsSequences(t *testing.T) {
+func TestStepTimeGrowsWithPromptTokensAndSequences(t *testing.T) {
 	m := small(t, 100)
 	a := add(t, m, 5, 3)
 	if d := begin(t, m, 0); d != 15*time.Millisecond {

@@ -219,8 +219,8 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 	return record.failed
 }
 
-// timeLeft estimates the remaining time. It multiplies the planned rest by the ratio of
-// elapsed to planned time.
+// timeLeft estimates the remaining time. It multiplies the planned time of the rest by
+// passed/done, the elapsed time divided by the planned time of the finished part.
 func timeLeft(passed, done, total time.Duration) time.Duration {
 	left := total - done
 	if done <= 0 {

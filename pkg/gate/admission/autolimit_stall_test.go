@@ -59,7 +59,7 @@ func stallRun(holders int, from, each, last time.Duration) (served []int) {
 }
 
 // The container could give the other clients 400 responses per second with 8 slots.
-func TestRequestsThatLastDoNotFreezeTheLimit(t *testing.T) {
+func TestLongRequestsDoNotFreezeTheAutomaticLimit(t *testing.T) {
 	for _, c := range []struct {
 		holders    int
 		from, each time.Duration

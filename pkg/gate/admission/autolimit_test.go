@@ -229,7 +229,7 @@ func TestOnlyFailuresThatDependOnTheLimitLowerIt(t *testing.T) {
 
 // A baseline from an idle period must not keep the limit low for ever if the latency of a
 // single request has increased.
-func TestALimitThatCannotBeLoweredGrowsAgain(t *testing.T) {
+func TestTheLimitRecoversFromABaselineThatIsTooLow(t *testing.T) {
 	a := NewAutoLimit(LimitRange{1, 100})
 	now, limit := int64(0), a.Limit()
 	feed := func(seconds int, latency func(limit int) float64) (lowest int) {

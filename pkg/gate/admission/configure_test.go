@@ -19,7 +19,7 @@ func begin(a *Controller, got *[]int, from, n int) (all []*Waiter) {
 	return all
 }
 
-func TestALimitForAnUnlimitedGateLetsRequestsInFlightFinish(t *testing.T) {
+func TestRequestsInFlightFinishWhenAnUnlimitedGateGetsALimit(t *testing.T) {
 	a := New(Config{Capacity: 1000})
 	var got []int
 	begin(a, &got, 0, 3)

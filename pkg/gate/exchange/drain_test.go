@@ -191,7 +191,7 @@ func TestWithoutAQuietPeriodADrainWaitsForOpenRequests(t *testing.T) {
 	})
 }
 
-func TestStartingTwiceDoesNotRestartTheQuietPeriod(t *testing.T) {
+func TestASecondStartDoesNotRestartTheQuietPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(10*time.Second, newSystemClock())
 		d.Start()

@@ -341,8 +341,8 @@ func (v *overload) beginFlight(x *Exchange) {
 	}
 }
 
-// endFlight removes the entry of a request that has released its slot, has left the queue
-// or must not be evicted. v may be nil.
+// endFlight removes x from the registry of evictions, because x has released its slot,
+// has left the queue or must no longer be evicted. v may be nil.
 func (v *overload) endFlight(x *Exchange) {
 	if v.evicts() {
 		v.leaveFlight(x)

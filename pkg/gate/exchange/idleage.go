@@ -19,7 +19,7 @@ import (
 // The zero value trusts every connection. Methods may be called from any goroutine. A
 // call that changes nothing costs one atomic load.
 type IdleAge struct {
-	limit    atomic.Int64 // ns plus one: connections of at least this age are not trusted; 0 = no limit
+	limit    atomic.Int64 // idle age in ns, plus 1, from which Trusts returns false; 0 = no limit
 	closeAge atomic.Int64 // ns: age of the closed connection from which limit was derived
 }
 

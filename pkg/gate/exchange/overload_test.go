@@ -348,7 +348,8 @@ func TestDeadlineRejectionsEndSoonAfterTheContainerRecovers(t *testing.T) {
 	}
 }
 
-// The attacker's requests take every trial that a timer grants, and most samples.
+// The slow requests use up the trials that TrialInterval admits on their path, and
+// provide most samples.
 func TestSlowRequestsWithShortDeadlinesDoNotLockOutQuickRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		slow, quick string

@@ -26,7 +26,8 @@ func (c *conn) close() {
 	}
 }
 
-// finish closes the connection after complete messages. Over TLS it sends close_notify.
+// finish closes the connection while no response is in progress. Over TLS it sends
+// close_notify first, so that the client does not see a truncation.
 func (c *conn) finish() {
 	c.sock.Finish()
 	c.close()

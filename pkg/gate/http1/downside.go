@@ -139,8 +139,8 @@ func (c *downSide) Switch(res *wire.Response) {
 	c.reader.begin(wire.BodyUntilClose, 0, c.reader.buf, c.reader.r, c.reader.w)
 }
 
-// Drop implements exchange.Downstream. A half-closed client still reads. So a response
-// whose end is the end of the connection must be cut off with a reset.
+// Drop implements exchange.Downstream. It resets the connection if the response ends with
+// the connection: a half-closed client still reads, and would take a FIN for that end.
 func (c *downSide) Drop() {
 	if c.untilClose {
 		c.session.conn.reset()

@@ -418,7 +418,7 @@ func TestUnreadResponsesShareTheBudgetOfBodies(t *testing.T) {
 	overBothProtocols(t, serveZeros, func(t *testing.T, up *container, _ bool) {
 		r := newRig(t, up)
 		var clients []*client
-		for range 8 { // 2,000 streams, 125 MiB of their windows
+		for range 8 { // 2,000 streams with windows of 64 KiB: 125 MiB
 			c := r.dial(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 			clients = append(clients, c)
 			for range 250 {

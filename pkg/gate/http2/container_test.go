@@ -371,8 +371,8 @@ func TestARequestThatWasNeverWrittenIsRetried(t *testing.T) {
 	const each = 48 << 10
 	uploads := []uint32{}
 	sent := -65_535
-	// The gate's kernel accepts more bytes once the container's kernel has
-	// acknowledged earlier ones, which may take 200 ms.
+	// A socket counts as full only after this time without a write: an acknowledgement,
+	// after which the gate's kernel accepts more bytes, may take 200 ms.
 	const settled = 300 * time.Millisecond
 	var written int64
 	var since time.Time

@@ -469,7 +469,9 @@ func TestAClientThatKeepsReadingGetsTheWholeResponse(t *testing.T) {
 					if in.live && in.deadline-in.eng.loop.Now() > lingerCheckInterval {
 						t.Errorf("the next check whether the client reads is in %v", time.Duration(in.deadline-in.eng.loop.Now()))
 					}
-					if in.live && in.pending()+in.sock.Unsent() < int(in.lingering.unread) { // as if lingerReadTimeout had passed
+					// The client has read bytes since the last check: the connection must
+					// stay open, even if lingerReadTimeout has passed.
+					if in.live && in.pending()+in.sock.Unsent() < int(in.lingering.unread) {
 						ticks++
 						in.deadline, in.lingering.progressAt = in.eng.loop.Now(), in.lingering.progressAt-lingerReadTimeout
 						in.handle.Wake()

@@ -33,7 +33,7 @@ var limitRows = []limits.Limit{
 	},
 	{
 		What:    "memory for heads",
-		Value:   fmt.Sprintf("`HEAD_MEMORY`, shared by all heads beyond %s each; %s for a connection while more than half of `HEAD_MEMORY` is in use", limits.Size(uncountedHead), limits.Size(maxConnHeads)),
+		Value:   fmt.Sprintf("`HEAD_MEMORY`, shared by all heads, of which the first %s each are not charged; %s for a connection while more than half of `HEAD_MEMORY` is in use", limits.Size(uncountedHead), limits.Size(maxConnHeads)),
 		Beyond:  "503 `out of buffer memory`, or the stream or the connection ends: ENHANCE_YOUR_CALM",
 		Counter: h2.FaultHeaderBlock.String(),
 	},
@@ -82,7 +82,7 @@ var limitRows = []limits.Limit{
 	},
 	{
 		What:    "frames without content: empty DATA, SETTINGS, PING, PRIORITY, WINDOW_UPDATE, unknown types",
-		Value:   fmt.Sprintf("%s in a second, beyond the allowance that frames with content add", limits.Count(h2.MaxEmptyFrames)),
+		Value:   fmt.Sprintf("%s in a second; each frame with content allows several more", limits.Count(h2.MaxEmptyFrames)),
 		Beyond:  "the same",
 		Counter: h2.FaultEmptyFrames.String(),
 	},
@@ -105,8 +105,8 @@ var limitRows = []limits.Limit{
 	},
 	{
 		What:   "concurrency slot of a stream whose window stays at zero",
-		Value:  fmt.Sprintf("released once the gate has read the whole response, up to %s", limits.Size(streamWindow)),
-		Beyond: "the slot is held until the response ends",
+		Value:  fmt.Sprintf("released once the gate has read the complete response, if it has at most %s", limits.Size(streamWindow)),
+		Beyond: "a longer response holds the slot until it ends",
 	},
 	{
 		What:    "time for which a window stays at zero",

@@ -158,7 +158,7 @@ func TestALoadStreamThatIsNotReadIsReset(t *testing.T) {
 	go func() { defer close(done); c.read() }()
 	t.Cleanup(func() { _ = c.conn.Close(); <-done })
 	id := c.open(false, reportsCall()...)
-	_ = c.data(id, true, "\x00\x00\x00\x00\x00") // an empty request asks for reports at the shortest interval
+	_ = c.data(id, true, "\x00\x00\x00\x00\x00") // an empty OrcaLoadReportRequest selects the shortest interval
 	if g := c.await(id); !g.reset || len(g.body) != 10 {
 		t.Errorf("%q, reset: %v", g.body, g.reset)
 	}

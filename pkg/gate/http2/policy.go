@@ -104,8 +104,8 @@ type pressure uint8
 const (
 	pressureNone   pressure = iota // less than 1/32 of the budget is used
 	pressureLow                    // less than 1/16 of the budget is used
-	pressureMedium                 // 1/16 or more is used: smaller windows for responses
-	pressureHigh                   // more than 1/2 is used: no replay buffers, no large free buffers
+	pressureMedium                 // 1/16 of the budget or more is used: smaller windows for responses
+	pressureHigh                   // more than 1/2 of the budget is used: no replay buffers, no large free buffers
 	pressureFull                   // the loop buffers more than it was able to reserve
 )
 

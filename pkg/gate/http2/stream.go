@@ -123,7 +123,7 @@ func (s *stream) receiveData(d *h2.Frame) *h2.Error {
 	c := s.c
 	if d.First {
 		if err := s.recv.Receive(d.Length, h2.Stream); err != nil {
-			c.releaseCredit(int(d.Length)) // the piece has already been charged to the connection window
+			c.releaseCredit(int(d.Length)) // the whole frame has already been charged to the connection window
 			return err
 		}
 		if d.Padding > 0 {

@@ -242,7 +242,7 @@ func (l *Loop) Close() {
 	})
 }
 
-// Closing reports whether Close has been called; routines must end.
+// Closing reports whether Close has been called. Each routine must then end.
 func (l *Loop) Closing() bool { return l.closing }
 
 // Now returns the time of the loop's clock in ns. The clock is read once per batch of

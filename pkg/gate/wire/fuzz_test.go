@@ -17,8 +17,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// fuzzLimit keeps inputs below the size limits, which differ in the reference and
-// net/http; head_test and body_test cover them.
+// fuzzLimit keeps inputs below all size limits, because the reference parser has none
+// and net/http has different ones. head_test and body_test cover the limits.
 const fuzzLimit = 8 << 10
 
 // pieces returns the ends of longer and longer prefixes of in. The lengths in cuts, used

@@ -45,7 +45,7 @@ func read(t *testing.T, path string) string {
 	return strings.TrimSpace(string(text))
 }
 
-func TestTheApplicationIsForkedIntoItsGroupAndFrozenThere(t *testing.T) {
+func TestTheApplicationStartsInItsOwnCgroupAndIsFrozenThere(t *testing.T) {
 	root, groups, mounts := fakeGroups(t, "pod/cgroup.procs", "pod/queuegate-PID/cgroup.procs", "pod/queuegate-PID/cgroup.freeze",
 		"pod/queuegate-999999999/cgroup.freeze") // of a gate that has been killed
 	f, err := NewFreezer(groups, mounts)

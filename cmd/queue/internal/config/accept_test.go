@@ -151,7 +151,7 @@ func TestArgumentsAfterTwoDashesAreTheApplication(t *testing.T) {
 	}
 }
 
-func TestSidePortsMovesOrClosesAllPortsWithoutAnExplicitSetting(t *testing.T) {
+func TestSidePortsSettingAppliesToSidePortsNotSetExplicitly(t *testing.T) {
 	ports := func(cfg *Config) []int {
 		return []int{cfg.ServingPort, cfg.ServingTLSPort, cfg.AdminPort, cfg.AutoscalerMetricsPort, cfg.MetricsPort, cfg.StatusPort, cfg.ProfilingPort}
 	}

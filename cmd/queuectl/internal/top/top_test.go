@@ -71,7 +71,7 @@ func TestRatesAndLatenciesCoverTheLastTenSeconds(t *testing.T) {
 	}
 }
 
-func TestAGateThatHasNotBeenReadYetIsNotShownAsNotReady(t *testing.T) {
+func TestReadinessIsUnknownBeforeTheFirstRead(t *testing.T) {
 	g := &Gate{Source: Source{Name: "a"}}
 	if row := Table([]*Gate{g}, 80)[1]; !strings.HasPrefix(row, "a    -  ") {
 		t.Errorf("got %q", row)

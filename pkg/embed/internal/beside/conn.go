@@ -69,7 +69,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close implements net.Conn. A server calls it once.
+// Close implements net.Conn. A second call panics.
 func (c *conn) Close() error {
 	close(c.ended)
 	return nil

@@ -66,8 +66,8 @@ func (e *Encoder) resize(n int) {
 		return
 	}
 	if n > e.table.max() && e.resized {
-		// Both sizes must be sent. If a block has two updates, the decoder of x/net
-		// accepts them only if the first one empties the table.
+		// RFC 7541 section 4.2 requires updates for the smallest and the final size. The
+		// x/net decoder accepts a second update only if the first one empties the table.
 		e.table.shrink(0)
 		e.shrunk = true
 	}

@@ -47,7 +47,7 @@ func TestNamesAreFoundInAnyCase(t *testing.T) {
 
 // A name that field.Of distinguishes must be a known Name: fields with other names
 // count as field.Other.
-func TestNamesOfEveryKindAreKnown(t *testing.T) {
+func TestEveryNameWithAFieldKindIsKnown(t *testing.T) {
 	source, err := os.ReadFile("../../internal/field/kind.go")
 	if err != nil {
 		t.Fatal(err)

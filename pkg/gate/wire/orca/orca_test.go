@@ -56,7 +56,7 @@ func TestAReportIsWrittenInEveryFormat(t *testing.T) {
 	}
 }
 
-func TestFormatsAreReadInAnyCase(t *testing.T) {
+func TestFormatNamesAreCaseInsensitive(t *testing.T) {
 	for value, want := range map[string]Format{"TEXT": Text, "text": Text, "JSON": JSON, "Bin": Binary, "": None, "XML": None, "TEXT,JSON": None} {
 		if got := ParseFormat([]byte(value)); got != want {
 			t.Errorf("%q: %d, want %d", value, got, want)
