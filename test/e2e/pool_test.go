@@ -286,7 +286,7 @@ func TestConcurrentResponsesReachTheirRequests(t *testing.T) {
 	}
 }
 
-// Requests that announce trailers get connections of their own over HTTP/2, too.
+// Over HTTP/2 most requests that announce trailers get exclusive connections, too.
 func TestMostConnectionsToTheContainerAreClosedAfterABurst(t *testing.T) {
 	t.Parallel()
 	const burst = 100
@@ -328,8 +328,8 @@ func TestMostConnectionsToTheContainerAreClosedAfterABurst(t *testing.T) {
 			for _, c := range clients {
 				c.response("POST").is(200, "")
 			}
-			if n := open.Load(); n < burst {
-				t.Errorf("%d connections for %d concurrent requests", n, burst)
+			if n := open.Load(); n <= x.kept {
+				t.Errorf("%d connections for %d concurrent requests: none has to be closed", n, burst)
 			}
 			eventually(t, fmt.Sprintf("at most %d connections", x.kept), func() bool { return open.Load() <= x.kept })
 		})
