@@ -239,7 +239,7 @@ func TestAnEventCountedTwoWindowsLateIsStillExact(t *testing.T) {
 	}
 }
 
-func TestAnEventCountedFarTooLateLosesItsAreaButNotItsCount(t *testing.T) {
+func TestAnEventCountedFarTooLateIsCountedInTheOldestKeptWindow(t *testing.T) {
 	var c Counting
 	c.Begin(100*time.Second, false)
 	c.Begin(3*time.Second+250*time.Millisecond, true) // the clock was read 97 s before the event is counted

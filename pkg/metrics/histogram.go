@@ -20,7 +20,8 @@ var (
 	sizesCurrent     = sizes.view(1, bodyBytes)
 )
 
-// The upper bounds of classic buckets on the page.
+// The upper bounds of the classic histogram buckets: durations in seconds, durations
+// under their legacy names in milliseconds, and sizes of bodies in bytes.
 var (
 	// Knative's bounds, and five lower ones for faster gates and applications.
 	currentSeconds = []float64{

@@ -234,7 +234,7 @@ func TestAProberThatDisconnectsStopsWaiting(t *testing.T) {
 	})
 }
 
-func TestAnAdaptiveResultIsNeverOlderThanFreshness(t *testing.T) {
+func TestAnAdaptiveProbeNeverReportsAResultOlderThanFreshness(t *testing.T) {
 	// The application fails from 20 s on. A check takes 50 ms.
 	const broken = 20 * time.Second
 	runOne(t, Options{Wait: 200 * time.Millisecond}, adaptiveSpec("app"), 50*time.Millisecond, until(broken, success, failed), func(r *Readiness, app *application) {

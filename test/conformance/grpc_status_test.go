@@ -75,7 +75,7 @@ func TestRejectionsReachAGRPCClientAsItsStatus(t *testing.T) {
 	})
 }
 
-func TestUpstreamFailuresReachAGRPCClientAsItsStatus(t *testing.T) {
+func TestAGRPCClientGetsAGRPCStatusForAnUpstreamFailure(t *testing.T) {
 	t.Parallel()
 	t.Run("the container dies before it responds", func(t *testing.T) {
 		t.Parallel()

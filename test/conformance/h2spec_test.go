@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// h2specReasons explains each case of h2spec that the gate may fail. All these
-// failures are properties of Go's HTTP/2 server. Several depend on the order in
-// which two frames are written, and fail only in some runs.
+// h2specReasons has the reason for each case of h2spec that the gate may fail. Some
+// cases fail only in some runs, because they depend on the order in which two frames
+// are written.
 var h2specReasons = map[string]string{
 	"http2/3.5 Sends invalid connection preface": "on a port that serves HTTP/1 too, it is a malformed request of HTTP/1: 400 and close",
 	"http2/5.1 closed: Sends a HEADERS frame after sending RST_STREAM frame": "the server treats a HEADERS frame on a closed stream as a connection error " +

@@ -289,7 +289,7 @@ func TestAnEventStreamIsPromisedOnlyToRequestsThatPreferOne(t *testing.T) {
 	last.continued(events)
 }
 
-func TestAnHTTP10ClientIsPromisedAnEventStreamThatEndsWithTheConnection(t *testing.T) {
+func TestAnEventStreamPromisedToAnHTTP10ClientEndsWithTheConnection(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "WAIT_KEEPALIVE=100ms")
 	for _, r := range []struct{ response, want string }{

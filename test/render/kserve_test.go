@@ -32,7 +32,7 @@ func TestTheManifestsForKServeFitItsDefinitions(t *testing.T) {
 
 // KServe's controller makes the first port of kserve-container the target of the Service
 // (pkg/controller/v1beta1/inferenceservice/reconcilers/service of its module).
-func TestTheServiceOfKServeReachesTheGate(t *testing.T) {
+func TestTheServiceOfKServeTargetsThePortOfTheGate(t *testing.T) {
 	var runtime struct {
 		Spec struct{ Containers []corev1.Container }
 	}

@@ -82,7 +82,7 @@ type h2End struct {
 
 	payload   []byte // payload buffer
 	queue     []byte // output that is sent in pieces
-	piece     int    // size of a piece; 0 = unlimited
+	piece     int    // bytes of queue sent at once, more if it is long; 0 = no queue
 	gap       int64
 	dripping  bool
 	afterSend []func() // called when the queue is empty

@@ -39,7 +39,7 @@ type loopState struct {
 	over      bool
 	closing   bool
 	iterate   func()
-	spins     int // consecutive iterations without work that set a timer for the present
+	spins     int // consecutive iterations without events, each with a timer due at once
 	polls     int // calls of Poll in this iteration
 	woken     bool
 }

@@ -25,7 +25,7 @@ const (
 	refused
 )
 
-// linkSettings are the properties of connections that a seed draws.
+// linkSettings are the properties of simulated connections, chosen at random per seed.
 type linkSettings struct {
 	delay   int64 // longest network delay
 	segment int   // most bytes delivered at once; 0 = unlimited
@@ -47,7 +47,7 @@ type link struct {
 	file          *file // nil = not accepted yet, or closed by the gate
 	in            []byte
 	inAt          int
-	end           bool // the peer's FIN follows the bytes of in
+	end           bool // the peer's FIN has arrived, after the bytes in field in
 	reset         bool // RST has arrived
 	resetReported bool // a system call of the gate has returned ECONNRESET
 	out           []byte

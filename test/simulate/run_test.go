@@ -42,7 +42,7 @@ type run struct {
 	vague       int
 	freeAtStart int
 	drainedAt   int64
-	ending      bool            // listeners and idle connections may be closed
+	ending      bool            // shutdown may close listeners and idle connections
 	left        <-chan struct{} // closed when the shutdown has no more requests to wait for; nil = shutdown not begun
 	leftAt      int64           // when left was closed
 	ended       bool

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// PercentileName returns the name of the figure that has a percentile, such as "p99.9"
-// or "max".
+// PercentileName returns the name of the figure for percentile p, such as "p99.9". The
+// name for percentile 100 is "max".
 func PercentileName(p float64) string {
 	if p == 100 {
 		return "max"

@@ -335,7 +335,7 @@ func (v *overload) beginFlight(x *Exchange) {
 		return
 	}
 	e := &x.tracked.evictable
-	v.gate.evictions.leave(e) // remove its entry as a queued request
+	v.gate.evictions.leave(e) // x is no longer queued, so it needs no victim
 	if class := v.classOf(x, v.gate.Trusts(x.Peer.Addr())); class >= v.Evict.Class && x.down != nil {
 		v.gate.evictions.add(e, class)
 	}

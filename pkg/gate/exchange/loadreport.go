@@ -13,7 +13,9 @@ type LoadReports uint8
 const (
 	NoLoadReports        LoadReports = iota
 	RequestedLoadReports             // responses to requests of trusted sources with the field endpoint-load-metrics-format
-	AllLoadReports                   // all responses: in the requested format, otherwise as gRPC's trailer or as TEXT
+	// AllLoadReports adds a report to all responses. If no format is requested, it is
+	// binary for gRPC calls and TEXT for others.
+	AllLoadReports
 )
 
 // LoadReport returns the load report as a field line for the head of a final response. The

@@ -119,7 +119,8 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 					}
 					return size
 				}
-				for n := 0; ; { // the first response, of unknown length
+				// The first response has an unknown length: read until c.end.
+				for n := 0; ; {
 					k, err := client.Read(b[n:])
 					if err != nil {
 						t.Fatal(err)

@@ -222,7 +222,8 @@ func TestAnIdleClientIsReclaimedForAnUpstreamConnection(t *testing.T) {
 	}
 }
 
-// The process limit is lowered to the number of open descriptors, below the budget.
+// RLIMIT_NOFILE is lowered to the number of open descriptors. The system then has no
+// descriptor left, although the budget of the gate has.
 func TestIdleConnectionsAreReclaimedWhenTheSystemHasNoDescriptor(t *testing.T) {
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("ok") })
 	old := r.client().get("/")

@@ -107,7 +107,8 @@ func TestTheInitialWindowShrinksWithTheNumberOfStreams(t *testing.T) {
 			{1, firstWindow, firstWindow},
 			{maxReadAhead / firstWindow, firstWindow, firstWindow},
 			{maxReadAhead/firstWindow + 1, firstWindow, firstWindow / 2},
-			{maxReadAhead / firstWindow, firstWindow / 2, firstWindow / 2}, // one more stream would shrink it again
+			// The window does not grow, because one more stream would shrink it again.
+			{maxReadAhead / firstWindow, firstWindow / 2, firstWindow / 2},
 			{maxReadAhead / firstWindow / 2, firstWindow / 2, firstWindow},
 			{100_000, firstWindow, minSharedWindow},
 			{1, minWindow, firstWindow},

@@ -348,7 +348,7 @@ type input struct {
 	reader  h2.Reader
 	rest    []byte // start of an incomplete frame
 	since   int64  // time at which the incomplete frame or field block began; 0 = none
-	charged int32  // number of bytes charged to the memory for heads
+	charged int32  // number of bytes acquired from the budget for request heads
 	metered bool   // true for client connections: the bytes are charged to the memory for heads
 }
 

@@ -48,7 +48,7 @@ func (c *collector) add(p *peer, f http2.Frame) (id uint32, body string, whole b
 
 func TestStreamsAboveTheContainersGOAWAYAreRetried(t *testing.T) {
 	var all collector
-	const n, last = 8, 5 // streams 1, 3 and 5 are served
+	const n, last = 8, 5 // GOAWAY is sent after n requests; streams 1, 3 and 5 are served
 	var first []uint32
 	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
 		id, body, whole := all.add(p, f)

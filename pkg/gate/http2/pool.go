@@ -193,9 +193,9 @@ func (p *Pool) openStream(c *upConn, x *exchange.Exchange) *upStream {
 	case c.usedBefore:
 		p.stats.Reuses.Inc()
 	case c.proven:
-		// Keep the count of x: it must not be reset by a connection that accepts no stream,
-		// such as one that sends GOAWAY after SETTINGS. Otherwise x could open such
-		// connections without limit.
+		// Keep the number of connections opened for x, which NoteResponse may reset.
+		// Otherwise x could open connections without limit if the container accepts no
+		// stream on them, for example if it sends GOAWAY after SETTINGS.
 		opened := x.Dial.Opened
 		p.streamQueue.NoteResponse()
 		x.Dial.Opened = opened

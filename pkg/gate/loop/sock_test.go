@@ -446,7 +446,7 @@ func TestCloseWriteClosesOneDirection(t *testing.T) {
 // Two sockets become ready in one batch. The handler of the first closes the second and
 // registers a silent socket with the same descriptor number. The event of the closed socket
 // must not be delivered.
-func TestClosedSocketGetsNoEventsOfItsBatch(t *testing.T) {
+func TestASocketClosedByAnEventOfABatchGetsNoEventOfThatBatch(t *testing.T) {
 	l := startLoop(t)
 	reused := 0
 	for round := 0; reused < 100; round++ {
@@ -613,7 +613,7 @@ func TestConnectedDoesNotAllocate(t *testing.T) {
 	})
 }
 
-func TestALoopThatWasBusyHandlesTheNextEvent(t *testing.T) {
+func TestALoopThatHasDisarmedItsWakeupPollerHandlesTheNextEvent(t *testing.T) {
 	s := newSubject(t)
 	for range 50 {
 		disarmed := make(chan bool, 1)

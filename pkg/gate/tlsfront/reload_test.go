@@ -166,7 +166,7 @@ func TestAnExpiredCertificateDoesNotReplaceAValidOne(t *testing.T) {
 	f.serves("first")
 }
 
-func TestAnExpiredCertificateIsUsedIfThereIsNone(t *testing.T) {
+func TestAnExpiredCertificateIsServedUntilAValidOneReplacesIt(t *testing.T) {
 	f, c := prepare(t)
 	certificate, key := f.ca.Issue(testcert.Leaf{Names: []string{"expired"}, NotAfter: time.Now().Add(-time.Minute)})
 	f.put(filepath.Join(f.dir, keyFile), key)

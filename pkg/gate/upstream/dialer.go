@@ -66,7 +66,9 @@ type Dialer struct {
 	share      int                // number of connections guaranteed to the loop; further ones need a descriptor of the budget
 	attempts   uint32             // number of attempts to open a connection
 	awaiting   bool               // a descriptor has been requested from the budget
-	lastServed int64              // time at which an exchange of queue last got a connection, or at which queue became non-empty
+	// lastServed is when a descriptor was last acquired, a queued exchange got an idle
+	// connection, or queue became non-empty.
+	lastServed int64
 	// handshakeSlots limits the number of TLS handshakes that compute at the same time.
 	// Those that wait for the container do not count.
 	handshakeSlots chan struct{}
@@ -210,8 +212,8 @@ func (d *Dialer) continueAttempt(x *exchange.Exchange, c *Conn, now int64, proto
 	return Result{Conn: c}
 }
 
-// continueWait returns the result for an exchange that waits. In the connect queue, the
-// result includes the deadline of the wait.
+// continueWait returns the result for x, which has no connection yet. If x is in the
+// connect queue, the result has the time of the next call, or the outcome that ends x.
 func (d *Dialer) continueWait(x *exchange.Exchange, now int64) (r Result) {
 	if d.gate.Connects.Contains(x) {
 		_, r.Next, r.Outcome = d.gate.Connects.Enqueue(x, now)

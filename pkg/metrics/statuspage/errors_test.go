@@ -71,7 +71,7 @@ func TestTheLast64FailuresAreKept(t *testing.T) {
 	}
 }
 
-func TestAFailureThatWouldBlockIsOnlyCounted(t *testing.T) {
+func TestAFailureIsCountedButNotKeptWhileAnotherIsBeingAdded(t *testing.T) {
 	e := NewErrors()
 	e.mu.Lock()
 	e.Add(&gate.Record{Outcome: gate.QueueFull, Target: []byte("/a")})

@@ -134,7 +134,7 @@ func TestAnnotationsOfInjectAreIgnored(t *testing.T) {
 	}
 }
 
-func TestSettingsAllowNamesLiveSettingsOrNone(t *testing.T) {
+func TestSettingsAllowAcceptsOnlyLiveSettingsOrNone(t *testing.T) {
 	if got := problemsOf(t, []string{"--settings-allow", "concurrency,port"}, nil); len(got) != 1 ||
 		!strings.HasPrefix(got[0], `SETTINGS_ALLOW="concurrency,port": want flags of live settings (concurrency, `) || !strings.HasSuffix(got[0], `: "port" is not one`) {
 		t.Errorf("%q", got)

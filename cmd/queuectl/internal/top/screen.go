@@ -62,8 +62,8 @@ func (m *Model) Run(in, out *os.File) error {
 	}
 }
 
-// escape is the Escape key, and the first byte of the sequence of a special key, which
-// a terminal sends at once.
+// escape is the byte of the Escape key. The sequence of a special key also begins with
+// it; readKeys expects that one read returns the whole sequence.
 const escape = "\x1b"
 
 // readKeys sends the keys that the user presses.

@@ -110,7 +110,7 @@ func TestReadinessIsShownWithItsCause(t *testing.T) {
 	}
 }
 
-func TestLegacyNamesAreReadAndOtherPagesRejected(t *testing.T) {
+func TestLegacyMetricNamesAreReadAndPagesWithoutGateMetricsRejected(t *testing.T) {
 	s := sample(t, 0, "queuegate_in_flight_requests 1\nqueuegate_concurrency_limit +Inf\nrevision_queue_depth{pod_name=\"x\"} 4\n"+
 		"# TYPE revision_request_latencies histogram\nrevision_request_latencies_bucket{le=\"5\"} 2\nrevision_request_latencies_bucket{le=\"+Inf\"} 3\n"+
 		"revision_request_latencies_sum 1\nrevision_request_latencies_count 3\n")

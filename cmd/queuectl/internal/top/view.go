@@ -290,8 +290,8 @@ func Table(gates []*Gate, width int) (lines []string) {
 // figuresWidth is the width of the columns between GATE and CAUSE.
 const figuresWidth = 66
 
-// table returns the lines of Table. A cause that does not fit is on a separate line
-// below its gate.
+// table returns the lines of Table. If the reason why a gate is not ready does not fit
+// on the line of the gate, it is on a separate line below.
 func table(gates []*Gate, width int) (lines []line) {
 	names := len("GATE")
 	for _, g := range gates {

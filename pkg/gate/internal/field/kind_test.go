@@ -60,7 +60,7 @@ func TestKindsMatchAReferenceInAnyCase(t *testing.T) {
 	check("")
 }
 
-func TestTheReferenceHasANameOfEveryKind(t *testing.T) {
+func TestEveryKindHasATestedName(t *testing.T) {
 	seen := map[Kind]bool{Other: true, Gate: true}
 	for _, k := range kinds {
 		seen[k] = true
