@@ -38,7 +38,9 @@ func Command(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s.Oracle = *oracle
+	if *oracle {
+		s.Oracle = TrueLengths
+	}
 	if err := s.Start(net.JoinHostPort("127.0.0.1", strconv.Itoa(*port))); err != nil {
 		return err
 	}

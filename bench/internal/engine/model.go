@@ -335,18 +335,29 @@ func (m *Model) InFlight() int {
 	return len(m.inbox) + len(m.waiting) + len(m.running) - len(m.leaving)
 }
 
+// Lengths returns the length of a request's output in tokens, which is more than the
+// request has generated so far.
+type Lengths func(*Request) int
+
+// TrueLengths returns the length that the request will reach. No real scheduler knows
+// it.
+func TrueLengths(r *Request) int { return r.Output }
+
 // Fits reports whether r can be admitted at once and all requests can then complete
-// without a preemption. It assumes that no other request is admitted and that no prompt
-// exceeds the budget of its step. It uses the lengths of the outputs, which no real
-// scheduler knows.
-func (m *Model) Fits(r *Request) bool {
+// without a preemption. It assumes that no other request is admitted, that no prompt
+// exceeds the budget of its step, and that the outputs have these lengths.
+func (m *Model) Fits(r *Request, output Lengths) bool {
 	all := slices.Concat(m.running, m.waiting, m.inbox, []*Request{r})
 	if len(all) > m.cfg.MaxSequences {
 		return false
 	}
-	slices.SortFunc(all, func(a, b *Request) int { return (a.Output - a.generated) - (b.Output - b.generated) })
+	remaining := make(map[*Request]int, len(all))
+	for _, q := range all {
+		remaining[q] = output(q) - q.generated
+	}
+	slices.SortFunc(all, func(a, b *Request) int { return remaining[a] - remaining[b] })
 	for i, ending := range all { // cache use is highest just before a request ends, so check these times
-		ahead := ending.Output - ending.generated
+		ahead := remaining[ending]
 		use := 0
 		for _, other := range all[i:] {
 			use += m.cfg.blocks(other.tokens() + ahead)

@@ -184,7 +184,7 @@ func schedule(t testing.TB, seed uint64, oracle bool) (all []*Request, s Stats) 
 		if round < 2000 && draw.IntN(3) == 0 {
 			held = append(held, &Request{Prompt: 1 + draw.IntN(60), Output: 1 + draw.IntN(50)})
 		}
-		for len(held) > 0 && (!oracle || m.Fits(held[0])) {
+		for len(held) > 0 && (!oracle || m.Fits(held[0], TrueLengths)) {
 			if err := m.Add(held[0], now); err != nil {
 				t.Fatal(err)
 			}

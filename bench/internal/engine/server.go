@@ -17,9 +17,10 @@ import (
 // package clock.
 type Server struct {
 	// Oracle queues requests outside the engine, in order of arrival, until Model.Fits
-	// is true. If the header x-slo-ttft-ms of a request leaves too little time for the
-	// first token, the request is rejected with 504 without running.
-	Oracle bool
+	// is true for these lengths of outputs. If the header x-slo-ttft-ms of a request
+	// leaves too little time for the first token, the request is rejected with 504
+	// without running. nil = requests enter the engine at once.
+	Oracle Lengths
 	// Ended is called for each request that the engine has ended. id is the header
 	// X-Request-Id. Ended must not block. nil = not called.
 	Ended func(id string, r *Request)
@@ -153,7 +154,7 @@ func (s *Server) admitQueued(at time.Duration) {
 	for len(s.queue) > 0 {
 		h := s.queue[0]
 		late := h.deadline > 0 && at+s.model.FirstToken(h.Request) > h.deadline
-		if !late && !s.model.Fits(h.Request) {
+		if !late && !s.model.Fits(h.Request, s.Oracle) {
 			return
 		}
 		s.queue = s.queue[1:]
@@ -171,7 +172,7 @@ var errLate = errors.New("the deadline cannot be met")
 // oracle has admitted the request.
 func (s *Server) submit(ctx context.Context, r *Request, deadline time.Duration) error {
 	s.mu.Lock()
-	if !s.Oracle {
+	if s.Oracle == nil {
 		err := s.model.Add(r, now())
 		s.flux()
 		s.mu.Unlock()

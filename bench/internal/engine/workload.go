@@ -23,6 +23,19 @@ func drawOutput(draw *rand.Rand) int {
 	return 1 + int(outputMedian*math.Exp(outputSigma*draw.NormFloat64()))
 }
 
+// ExpectedLengths returns the mean length of the Workload's outputs that are longer than
+// what the request has generated so far: the best forecast from the engine's state alone.
+func (c Config) ExpectedLengths(r *Request) int {
+	longer := func(shift float64) float64 { return math.Erfc((shift-outputSigma)/math.Sqrt2) / 2 }
+	mean := outputMedian * math.Exp(outputSigma*outputSigma/2)
+	if r.generated > 1 {
+		// The part of a log-normal distribution above a bound, a normal quantile away.
+		bound := math.Log(float64(r.generated)/outputMedian) / outputSigma
+		mean *= longer(bound) / longer(bound+outputSigma)
+	}
+	return min(max(int(math.Ceil(mean)), r.generated)+1, c.MaxModelLen-r.Prompt)
+}
+
 // backlog processes number requests of a Workload on a virtual clock. Its queue is
 // never empty. admits reports whether the next request may join the requests in the
 // engine.
@@ -56,7 +69,7 @@ func (c Config) backlog(number int, admits func(*Model, *Request) bool) (m *Mode
 // Capacity returns how many requests of a Workload the engine can complete per second
 // at most. An oracle admits the requests (Model.Fits).
 func (c Config) Capacity() (perSecond float64, err error) {
-	m, _, took, err := c.backlog(2000, (*Model).Fits)
+	m, _, took, err := c.backlog(2000, func(m *Model, r *Request) bool { return m.Fits(r, TrueLengths) })
 	if err != nil {
 		return 0, err
 	}

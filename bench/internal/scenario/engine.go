@@ -38,8 +38,9 @@ func modelEngine() engine.Config {
 // engineFront is the part that admits requests to the engine.
 type engineFront struct {
 	name    string
-	oracle  bool // the oracle of the engine itself
 	central bool // a Scheduler
+	// oracle returns the lengths of outputs for the oracle of the engine itself. nil = no oracle.
+	oracle  func(engine.Config) engine.Lengths
 	options func(capacity float64, best int) target.Options
 }
 
@@ -52,7 +53,8 @@ var engineFronts = []engineFront{
 	}},
 	{name: "central", central: true},
 	{name: "preset", options: func(float64, int) target.Options { return target.Options{Engine: true} }},
-	{name: "oracle", oracle: true},
+	{name: "oracle_of_state", oracle: func(c engine.Config) engine.Lengths { return c.ExpectedLengths }},
+	{name: "oracle_of_lengths", oracle: func(engine.Config) engine.Lengths { return engine.TrueLengths }},
 }
 
 // engines returns the scenarios with a model of an inference engine behind the gate.
@@ -60,7 +62,7 @@ func engines() (all []Scenario) {
 	for _, times := range []float64{1, 3, 10} {
 		all = append(all, Scenario{
 			Name: fmt.Sprintf("engine-%g", times), Groups: []string{"engine"}, Extended: true,
-			About: fmt.Sprintf("streaming completions at %g times the capacity of a modelled vLLM, %.0f %% of the clients disconnect; first token due within %v: without a limit, the best fixed limit, a central scheduler that scrapes every %v, PRESET=vllm, an oracle",
+			About: fmt.Sprintf("streaming completions at %g times the capacity of a modelled vLLM, %.0f %% of the clients disconnect; first token due within %v: without a limit, the best fixed limit, a central scheduler that scrapes every %v, PRESET=vllm, an oracle that knows the engine's state, and one that knows the lengths of the outputs too",
 				times, 100*engineCancel, engineDeadline, enginePeriod),
 			Needs: []string{target.Engine}, Times: engineTimes * float64(len(engineFronts)), Extra: time.Duration(len(engineFronts)) * 3 * time.Second,
 			Run: func(r *Run) error { return runEngine(r, times) },
@@ -96,9 +98,11 @@ func runEngine(r *Run, times float64) error {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
 	}
-	for _, f := range engineFronts {
-		if oracle := goodput["oracle"]; oracle > 0 && !f.oracle {
-			r.figure("goodput_of_oracle_"+f.name, goodput[f.name]/oracle, "", sample.Higher)
+	for _, o := range engineFronts {
+		for _, f := range engineFronts {
+			if o.oracle != nil && goodput[o.name] > 0 && f.oracle == nil {
+				r.figure("goodput_of_"+o.name+"_"+f.name, goodput[f.name]/goodput[o.name], "", sample.Higher)
+			}
 		}
 	}
 	return nil
@@ -123,7 +127,9 @@ func (e *engineRun) run(rate float64) (goodput float64, err error) {
 		return 0, err
 	}
 	e.ended = map[string]*engine.Request{}
-	server.Oracle = e.front.oracle
+	if e.front.oracle != nil {
+		server.Oracle = e.front.oracle(e.config)
+	}
 	server.Ended = func(id string, q *engine.Request) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -150,7 +156,7 @@ func (e *engineRun) run(rate float64) (goodput float64, err error) {
 		}
 		defer s.Stop()
 		url = s.URL()
-	case !e.front.oracle:
+	case e.front.oracle == nil:
 		e.options.Origin, e.options.Cold = server.Port(), true
 		i, err := e.target.Start(e.ctx, e.Run.options.Dir, e.options, 0)
 		if err != nil {
