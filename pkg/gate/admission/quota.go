@@ -52,18 +52,18 @@ func (a *Controller) admits(b bounds, word uint64, w *Waiter) bool {
 // acquireMetered is Acquire with a quota. The caller holds mu.
 func (a *Controller) acquireMetered(b bounds, w *Waiter) (Decision, notices) {
 	word := a.word.Load()
-	if a.quota.brake && word == 0 {
-		select {
-		case a.busy <- struct{}{}:
-		default:
-		}
-	}
 	waiting := word >> waitingShift
 	if waiting == 0 && a.admits(b, word, w) {
 		a.word.Add(oneInFlight)
 		a.quota.begin(w)
 		w.flow = nil
 		w.setState(waiterAdmitted)
+		if a.quota.brake && word == 0 {
+			select {
+			case a.busy <- struct{}{}:
+			default:
+			}
+		}
 		return Admitted, notices{}
 	}
 	if w.Notify == nil {
@@ -164,8 +164,9 @@ func (a *Controller) Admissions() uint64 {
 	return a.quota.admitted
 }
 
-// Busy returns a channel that receives a value when, with Config.Brake, a request arrives
-// while no other request is queued or in flight. The channel buffers one value.
+// Busy returns a channel that receives a value when, with Config.Brake, a request is
+// admitted while no other request is queued or in flight. InFlight counts the request
+// before the value is sent. The channel buffers one value.
 func (a *Controller) Busy() <-chan struct{} { return a.busy }
 
 // Units returns the units held by requests in flight, and the limit Config.CostLimit.

@@ -383,3 +383,26 @@ func TestAdmissionByCostAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestBusyIsSentAfterTheRequestIsInFlight(t *testing.T) {
+	a := New(Config{Capacity: 10, Brake: true})
+	for range 100_000 {
+		seen := make(chan int)
+		go func() {
+			for {
+				select {
+				case <-a.Busy():
+					seen <- a.InFlight()
+					return
+				default:
+				}
+			}
+		}()
+		w := &Waiter{Notify: func() {}}
+		a.Acquire(w)
+		if n := <-seen; n != 1 {
+			t.Fatalf("%d in flight, want 1", n)
+		}
+		a.Release()
+	}
+}
