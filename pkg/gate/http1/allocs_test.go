@@ -18,8 +18,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// serveFixed sends the same response to each request. It allocates nothing after the first
-// one.
+// serveFixed sends the same response to each request. After the first request it
+// allocates nothing.
 func serveFixed(ln net.Listener, response []byte) {
 	for {
 		conn, err := ln.Accept()
@@ -47,7 +47,6 @@ func serveFixed(ln net.Listener, response []byte) {
 	}
 }
 
-// countingObserver counts and allocates nothing.
 type countingObserver struct{ begun, ended atomic.Int64 }
 
 func (o *countingObserver) Begin(*gate.Record)  { o.begun.Inc() }
@@ -55,12 +54,12 @@ func (o *countingObserver) End(*gate.Record)    { o.ended.Inc() }
 func (*countingObserver) Rejected(gate.Outcome) {}
 func (*countingObserver) Probed(*gate.Record)   {}
 
-// TestKeepAliveRequestsDoNotAllocate counts the allocations of the whole process:
-// client, gate and container run in it, and client and container do not allocate.
+// TestKeepAliveRequestsDoNotAllocate counts the allocations of the whole process. The
+// test's client and container do not allocate.
 func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 	const (
 		requests = 2000
-		most     = 0.01 // maximum allocations per request; the runtime itself allocates now and then
+		most     = 0.01 // maximum allocations per request; above 0 because the runtime sometimes allocates
 	)
 	for _, c := range []struct {
 		name, request, response, end string
@@ -119,7 +118,7 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 					}
 					return size
 				}
-				// The first response has an unknown length: read until c.end.
+				// Read the first response until c.end; its length is unknown.
 				for n := 0; ; {
 					k, err := client.Read(b[n:])
 					if err != nil {
@@ -136,7 +135,7 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 				send(size)
 			}
 			least := math.Inf(1)
-			for range 3 { // the runtime may allocate in one of them
+			for range 3 { // the runtime may allocate during one of them
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				for range requests {

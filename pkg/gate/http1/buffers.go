@@ -6,30 +6,27 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// Buffer sizes. If a head or chunks have made a buffer larger than its maximum size, the
-// buffer is dropped at the end of its request.
+// Initial sizes of buffers. A buffer that has grown too large is not reused.
 const (
 	requestBytes   = 4 << 10  // for the head of a request and the body bytes that arrived with it
 	responseBytes  = 16 << 10 // for the head of a response and the body bytes that arrived with it
 	frameBytes     = 4 << 10  // for output
 	bulkBytes      = 64 << 10 // for a long body
-	smallBytes     = 4 << 10  // for a long body when the memory budget for bodies is exhausted
+	smallBytes     = 4 << 10  // for a long body when the budget for bodies is exhausted
 	maxBufferBytes = 2 * bulkBytes
 )
 
-// buffer is storage for received or outgoing bytes. A request holds one only while it has
-// content.
+// buffer is storage for received or outgoing bytes.
 type buffer struct{ b []byte }
 
-// response is the head of a response together with the buffer that received it, which
-// also has the first bytes of the body. It is held from the first byte of the response
-// until the head and these bytes have been forwarded.
+// response is the head of a response and the buffer that received it. It is held until
+// the head and the body bytes in the buffer have been forwarded.
 type response struct {
 	*buffer
 	res wire.Response
 }
 
-// bufferPool holds free buffers of one loop and size.
+// bufferPool holds free buffers of one size on one loop.
 type bufferPool struct {
 	loop    *loop.Loop
 	free    loop.FreeList[buffer]
@@ -55,7 +52,6 @@ func (p *bufferPool) put(x *buffer) {
 	}
 }
 
-// maxFreePipes limits the free pipes of a loop.
 const maxFreePipes = 8
 
 // pipePool holds the free pipes of one loop. Each pipe counts as two descriptors of the
@@ -72,7 +68,7 @@ func (p *pipePool) get() *loop.Pipe {
 		return x
 	}
 	if !p.budget.TryAcquire() {
-		return nil // no descriptor is available: the body is copied instead
+		return nil // the body is copied instead
 	}
 	if !p.budget.TryAcquire() {
 		p.budget.Release()
@@ -96,7 +92,7 @@ func (p *pipePool) close(x *loop.Pipe) {
 	p.release()
 }
 
-// put returns a pipe to the pool. A pipe that still contains bytes is closed.
+// A pipe that still contains bytes is closed.
 func (p *pipePool) put(x *loop.Pipe) {
 	if x.Buffered() > 0 || !p.free.Put(x) {
 		p.close(x)
@@ -125,9 +121,8 @@ func (b *buffers) init(g *exchange.Gate, l *loop.Loop) {
 }
 
 // bulk returns a buffer for a long body. capacity is the number of bytes that the
-// receiver would accept. The buffer is small if the memory budget is exhausted, so that
-// clients that do not read cannot hold much memory. It is smallest if capacity is nearly
-// 0.
+// receiver would accept. If the budget is exhausted, the buffer is small, so that clients
+// that do not read cannot hold much memory.
 func (b *buffers) bulk(capacity int) *buffer {
 	if capacity < minRead {
 		return &buffer{b: make([]byte, minRead)}
@@ -145,7 +140,6 @@ func (b *buffers) putBulk(x *buffer) {
 	b.bulks.put(x)
 }
 
-// getResponse returns an empty response.
 func (b *buffers) getResponse() *response {
 	a := b.responses.Get()
 	if a == nil {
@@ -162,7 +156,6 @@ func (b *buffers) putResponse(a *response) {
 	b.responses.Put(a)
 }
 
-// request returns a buffer of size bytes for a head.
 func (b *buffers) request(size int) *buffer {
 	switch size {
 	case requestBytes:

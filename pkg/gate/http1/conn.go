@@ -7,16 +7,15 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
-// conn is a client connection. An idle connection consists of this struct only. A session,
-// which has buffers, is attached from the first bytes of a request until the response is
-// complete.
+// conn is a client connection. It has a session, which has the buffers, only from the
+// first byte of a request until the response is complete.
 type conn struct {
 	server.Idle[conn, *conn]
 	eng      *engine
 	session  *session // nil when idle
 	sock     loop.Sock
 	peer     netip.AddrPort
-	sentHead bool // the client has sent an HTTP/1 request head on this connection
+	sentHead bool // an HTTP/1 request head has been received
 }
 
 func (c *conn) close() {
@@ -33,7 +32,7 @@ func (c *conn) finish() {
 	c.close()
 }
 
-// reset closes the connection with RST. The client then cannot mistake the end of the
+// reset closes the connection with RST, so that the client cannot mistake the end of the
 // connection for the end of a response.
 func (c *conn) reset() {
 	if c.sock.Open() {
@@ -42,7 +41,7 @@ func (c *conn) reset() {
 	}
 }
 
-// release returns the descriptor, which has been closed, to the budget.
+// release returns the closed descriptor to the budget.
 func (c *conn) release() {
 	from := idle
 	if c.session != nil {
@@ -53,15 +52,15 @@ func (c *conn) release() {
 	c.eng.gate.Descriptors.Release()
 }
 
-// logState reports a change of state for debugging.
+// logState reports a change of state to the debug log.
 func (c *conn) logState(from, to phase) {
 	if l := c.eng.gate.States; l != nil && from != to {
 		l.ConnState(c.peer, "http/1", from, to)
 	}
 }
 
-// disconnected reports whether the client has disconnected. By default a FIN counts as a
-// disconnect (RFC 9112 section 9.5 permits both interpretations).
+// disconnected reports whether the client has disconnected. A FIN counts as a disconnect
+// unless AllowHalfClose is set (RFC 9112 section 9.5).
 func (c *conn) disconnected() bool {
 	return c.sock.Failed() || c.sock.HungUp() && !c.eng.gate.AllowHalfClose
 }

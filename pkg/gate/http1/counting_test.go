@@ -22,8 +22,7 @@ const upgradeRequest = "GET /tunnel HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r
 
 const upgradeResponse = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
-// Each row produces one outcome. The rig checks that Begin and End are paired and that all
-// counts return to zero.
+// Each row produces one outcome. The rig checks at its end that all counts are zero.
 func TestEveryEndOfARequestIsObservedOnce(t *testing.T) {
 	block := func(c *containerRequest) bool { c.awaitEnd(); return false }
 	sends := func(s string) func(*containerRequest) bool {
@@ -38,7 +37,7 @@ func TestEveryEndOfARequestIsObservedOnce(t *testing.T) {
 		serve  func(*containerRequest) bool
 		act    func(r *rig)
 		want   map[gate.Outcome]int
-		status int // status of the request that ended last
+		status int // of the last request
 	}{
 		{name: "served", serve: func(c *containerRequest) bool { return c.respond("ok") },
 			act:  func(r *rig) { r.client().get("/").want(200, "ok") },
@@ -97,7 +96,7 @@ func TestEveryEndOfARequestIsObservedOnce(t *testing.T) {
 				return false
 			},
 			act: func(r *rig) {
-				for late := true; late; idleOutcomes[gate.IdleTimeout]++ { // on a busy machine the container may start after the timeout
+				for late := true; late; idleOutcomes[gate.IdleTimeout]++ { // repeat if the container started only after the timeout, on a busy machine
 					a := r.client().get("/").response()
 					late = a.outcome() == gate.IdleTimeout.String()
 					if !late && (a.err == nil || a.body != "half") {
@@ -228,7 +227,7 @@ func TestProbesAndRejectedHeadsAreObservedSeparately(t *testing.T) {
 	}
 }
 
-// A request is pipelined after a body that needs the large buffer. The rig's observer
+// A pipelined request follows a body that needs the large buffer. The rig's observer
 // compares method and target at Begin and End.
 func TestAPipelinedRequestDoesNotReplaceTheRecordOfTheEndingOne(t *testing.T) {
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
@@ -243,7 +242,7 @@ func TestAPipelinedRequestDoesNotReplaceTheRecordOfTheEndingOne(t *testing.T) {
 		return err == nil && string(b) == "2\r\nhi\r\n0\r\n\r\n" && c.respond(c.target)
 	})
 	c := r.client().send("POST /the-first HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
-	c.readUntil("\r\n\r\n") // the container has the head; further bytes are read after it
+	c.readUntil("\r\n\r\n") // the container has the head
 	c.send("2\r\nhi\r\n0\r\n\r\nGET /second HTTP/1.1\r\nHost: h\r\n\r\n")
 	c.want(200, "/the-first")
 	c.want(200, "/second")
@@ -284,7 +283,7 @@ func TestAPanickingObserverEndsOnlyItsRequest(t *testing.T) {
 				t.Errorf("the drain waits for %d requests", d.Requests())
 			}
 			r.observer.mu.Lock()
-			clear(r.observer.open) // after a panic in Begin, End may be called or not
+			clear(r.observer.open) // after a panic in Begin, End may not be called
 			r.observer.mu.Unlock()
 		})
 	}
@@ -307,7 +306,6 @@ func TestATunnelThatEndsWithAPanicIsNotCounted(t *testing.T) {
 	r.until(0, 0)
 }
 
-// Clients and the container act at random, concurrently.
 func TestCountsReturnToZeroAfterManyRequests(t *testing.T) {
 	t.Parallel()
 	for _, config := range []exchange.Config{
@@ -340,7 +338,6 @@ func TestCountsReturnToZeroAfterManyRequests(t *testing.T) {
 	}
 }
 
-// serveRandomly responds, fails or blocks at random.
 func serveRandomly(c *containerRequest) bool {
 	if c.target == "/tunnel" && rand.IntN(2) == 0 {
 		c.write(upgradeResponse + "hi")
@@ -378,12 +375,11 @@ func serveRandomly(c *containerRequest) bool {
 	return c.respond("ok")
 }
 
-// clientActsRandomly sends or aborts requests at random.
 func clientActsRandomly(r *rig) {
 	c := r.client()
 	defer c.close()
 	const get = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
-	write := func(s string) { _, _ = io.WriteString(c.conn, s) } // may fail
+	write := func(s string) { _, _ = io.WriteString(c.conn, s) } // errors are expected
 	pause := func() { time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond) }
 	switch rand.IntN(10) {
 	case 0:
@@ -441,7 +437,7 @@ type countingModel struct {
 	begun           int
 }
 
-// arrive counts an arriving request. It reports whether the request is rejected.
+// arrive counts an arriving request and reports whether it is rejected.
 func (m *countingModel) arrive(id int) bool {
 	m.begun++
 	switch {
@@ -470,8 +466,7 @@ func (m *countingModel) end(id int, o gate.Outcome) {
 	}
 }
 
-// scriptedContainer is a container in which each request waits until the test tells it
-// how to end.
+// scriptedContainer holds each request until the test tells it how to end.
 type scriptedContainer struct {
 	mu      sync.Mutex
 	working map[int]chan string
@@ -521,8 +516,8 @@ func (s *scriptedContainer) works(ids []int) bool {
 	return len(ids) == len(s.working)
 }
 
-// TestRandomSchedulesMatchTheReferenceCounts compares all counts, and the requests at
-// the container, after every step.
+// TestRandomSchedulesMatchTheReferenceCounts compares all counts, and the requests in the
+// container, after every step.
 func TestRandomSchedulesMatchTheReferenceCounts(t *testing.T) {
 	t.Parallel()
 	for _, shape := range [][2]int{{1, 3}, {3, 2}, {2, 0}, {4, 10}, {0, 1}} {
@@ -596,7 +591,7 @@ func TestHardLimitIsNeverExceededAtTheContainer(t *testing.T) {
 			n := working.Inc()
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
-			if rand.IntN(3) == 0 { // a stream
+			if rand.IntN(3) == 0 { // stream the response
 				c.write("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n")
 				for range 4 {
 					c.write(strings.Repeat("x", 49_000))
@@ -649,7 +644,7 @@ func TestHardLimitIsNeverExceededAtTheContainer(t *testing.T) {
 	}
 }
 
-// The client disconnects during a pause of the response, after it has received all bytes
+// The client disconnects during a pause of the response, when it has received all bytes
 // sent so far.
 func TestAHardLimitHoldsTheSlotOfAResponseWhoseClientDisconnected(t *testing.T) {
 	for _, first := range []int{10, 100_000} {
@@ -735,7 +730,7 @@ func TestAClientThatDisconnectsInTheQueueNeverReachesTheContainer(t *testing.T) 
 	}
 }
 
-// The slot is granted when the client disconnects, or the request times out.
+// The slot is granted at the moment when the client disconnects or the request times out.
 func TestASlotGrantedTooLateIsReleased(t *testing.T) {
 	for _, why := range []gate.Outcome{gate.ClientGone, gate.RequestTimeout} {
 		t.Run(why.String(), func(t *testing.T) {

@@ -24,7 +24,6 @@ func (c *downSide) init(s *session) {
 
 func (c *downSide) attach(sock *loop.Sock) { c.reader.sock, c.writer.sock = sock, sock }
 
-// begin prepares the side for the session's request.
 func (c *downSide) begin() {
 	s := c.session
 	c.reader.begin(s.req.Body, s.req.Length, s.buf.b, s.r, s.w)
@@ -38,7 +37,7 @@ func (c *downSide) release() {
 	c.writer.release()
 }
 
-// describe sets the fields of the Record that the head provides.
+// describe fills x's Record from the request head.
 func (c *downSide) describe(x *exchange.Exchange) {
 	s := c.session
 	s.req.Describe(x.Reset(), s.eng.worker.Host)
@@ -105,14 +104,14 @@ func (c *downSide) Interim(res *wire.Response) {
 }
 
 // Respond implements exchange.Downstream. If the upload is unfinished, the response
-// announces that the connection will close. The gate may never read the rest of the
-// upload, so a further request of the client would be lost.
+// announces that the connection will close, because the gate may never find the start of
+// the next request.
 func (c *downSide) Respond(res *wire.Response) {
 	c.respond(res, c.reader.whole(), c.session.x.ServerTiming())
 }
 
-// Promise implements exchange.Downstream. The upload counts as finished if the buffer has
-// the rest of it.
+// Promise implements exchange.Downstream. The upload counts as finished if its end is in
+// the buffer.
 func (c *downSide) Promise(res *wire.Response) { c.respond(res, c.reader.buffersEnd(), nil) }
 
 // respond implements Respond. whole means that the upload is finished.
@@ -139,8 +138,9 @@ func (c *downSide) Switch(res *wire.Response) {
 	c.reader.begin(wire.BodyUntilClose, 0, c.reader.buf, c.reader.r, c.reader.w)
 }
 
-// Drop implements exchange.Downstream. It resets the connection if the response ends with
-// the connection: a half-closed client still reads, and would take a FIN for that end.
+// Drop implements exchange.Downstream. If the response body ends with the connection, a
+// half-closed client would take a FIN for the end of the body, so the connection is
+// reset.
 func (c *downSide) Drop() {
 	if c.untilClose {
 		c.session.conn.reset()
@@ -149,14 +149,14 @@ func (c *downSide) Drop() {
 	c.session.conn.close()
 }
 
-// Broken implements exchange.Sink. After a half-close the gate reads no more, so no read
-// would report a reset.
+// Broken implements exchange.Sink. After the client has half-closed, no read would report
+// a reset.
 func (c *downSide) Broken() bool {
 	return c.writer.err != nil || c.reader.ended && c.writer.sock.Failed()
 }
 
-// discardBody discards the body bytes that have been read. It reports whether the body is
-// complete. If it is not, the gate cannot know where the next request begins.
+// discardBody discards the body bytes in the buffer. It reports whether that completes
+// the body.
 func (c *downSide) discardBody() bool {
 	r := &c.reader
 	for r.err == nil && !r.body.Ended && r.r < r.w {

@@ -13,8 +13,7 @@ import (
 
 const defaultHeadTimeout = time.Minute
 
-// Protocol implements server.Protocol for HTTP/1. It holds the state that all loops
-// share.
+// Protocol implements server.Protocol for HTTP/1.
 type Protocol struct {
 	// HeadTimeout is the maximum time from the first to the last byte of a request
 	// head; 0 = defaultHeadTimeout.
@@ -29,17 +28,15 @@ type Protocol struct {
 // NewPart implements server.Protocol.
 func (p *Protocol) NewPart(w *server.Worker) server.Part { return newEngine(p, w) }
 
-// Unfinished implements server.Protocol. It counts clients that have sent part of a
-// request head, clients that have not read a local reply, and connections in lingering
-// close, whose response a reset could destroy. All other clients learn from their
-// response that the connection closes.
+// Unfinished implements server.Protocol. It counts partial request heads, unread local
+// replies, and connections in lingering close, whose response a reset could destroy.
 func (p *Protocol) Unfinished() int {
 	return int(p.readingHeads.Load() + p.pendingReplies.Load() + p.lingering.Load())
 }
 
 type connSet = server.IdleSet[conn, *conn]
 
-// engine is HTTP/1 on one loop.
+// engine is the HTTP/1 part of one loop.
 type engine struct {
 	gate     *exchange.Gate
 	cfg      *Protocol
@@ -67,7 +64,7 @@ func newEngine(p *Protocol, w *server.Worker) *engine {
 	return e
 }
 
-// Adopt implements server.Part. No bytes have been read from the connection before.
+// Adopt implements server.Part.
 func (e *engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, _ []byte) {
 	c := &conn{eng: e, peer: peer}
 	if err := e.loop.Register(&c.sock, fd, c); err != nil {
@@ -79,7 +76,7 @@ func (e *engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, _ []byte)
 	e.silent.Touch(c)
 	if layer != nil {
 		c.sock.Wrap(layer)
-		c.Event(&c.sock) // the layer may already contain a request
+		c.Event(&c.sock) // the layer may already hold a request
 	}
 }
 

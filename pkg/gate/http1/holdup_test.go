@@ -32,7 +32,7 @@ func (w *window) Finish([]byte)              { w.finished = true }
 func (w *window) Flush() (moved, empty bool) { return false, true }
 func (w *window) Broken() bool               { return false }
 
-// bufferSize returns the size of the buffers of a response.
+// bufferSize returns the size of u's response buffers.
 func (u *upConn) bufferSize() (n int) {
 	if u.in != nil {
 		n += len(u.in.b)
@@ -43,16 +43,15 @@ func (u *upConn) bufferSize() (n int) {
 	return n
 }
 
-// Each request in progress has an upConn, so the next size class would cost memory for
-// every request.
+// Each request in progress has an upConn, so the next allocation size class would cost
+// memory per request.
 func TestAConnectionToTheContainerFitsItsSizeClass(t *testing.T) {
 	if n := unsafe.Sizeof(upConn{}) - unsafe.Sizeof(wire.BodyCheck{}); n > 416 {
 		t.Errorf("%d bytes: the next size class is 448", n)
 	}
 }
 
-// Clients with closed windows may have thousands of streams, so a buffer for each would
-// exhaust the memory.
+// Thousands of streams may be blocked by closed windows at once.
 func TestABlockedResponseHoldsNoBuffer(t *testing.T) {
 	body := strings.Repeat("0123456789", 16_000)
 	for _, c := range []struct{ name, head, body string }{
@@ -103,7 +102,7 @@ func TestABlockedResponseHoldsNoBuffer(t *testing.T) {
 	}
 }
 
-// The final response may follow much later.
+// A buffer held until the final response could be idle for long.
 func TestAnInterimResponseReleasesItsBuffer(t *testing.T) {
 	size := -1
 	x := startTransfer(t, func(x *transfer) {
@@ -128,7 +127,7 @@ func TestAnInterimResponseReleasesItsBuffer(t *testing.T) {
 	}
 }
 
-// The end of a body needs no capacity.
+// The end of a body can be forwarded without capacity.
 func TestABodyEndsAlthoughTheClientHasNoCapacityLeft(t *testing.T) {
 	const body = "hello, world"
 	client := &window{capacity: len(body)}

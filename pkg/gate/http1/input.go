@@ -5,17 +5,17 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// input holds the received bytes of a client that have not been processed: buf.b[r:w].
+// input holds unprocessed bytes from a client: buf.b[r:w].
 type input struct {
 	bufs       *buffers
 	buf        *buffer
 	r, w       int
-	headMemory int64 // number of bytes acquired from the budget for heads
-	skipped    bool  // an empty line before the request has been skipped
+	headMemory int64 // bytes acquired from the budget for heads
+	skipped    bool  // skipEmptyLine has skipped a line
 }
 
-// skipEmptyLine skips one empty line before a request (RFC 9112 section 2.2). It
-// reports whether there was one.
+// skipEmptyLine skips one empty line before a request (RFC 9112 section 2.2). It skips at
+// most one per request and reports whether there was one.
 func (in *input) skipEmptyLine() bool {
 	if in.skipped || in.w < 2 || in.buf.b[0] != '\r' || in.buf.b[1] != '\n' {
 		return false
@@ -25,8 +25,7 @@ func (in *input) skipEmptyLine() bool {
 	return true
 }
 
-// grow doubles the buffer. If the budget for heads is exhausted, it returns false and
-// changes nothing.
+// grow doubles the buffer. It returns false if the budget for heads is exhausted.
 func (in *input) grow() bool {
 	old := in.buf
 	size := min(2*len(old.b), wire.MaxHeadBytes+1)
@@ -43,8 +42,7 @@ func (in *input) grow() bool {
 }
 
 // shrink replaces a larger buffer by one of the default size if the unprocessed bytes
-// fit. The caller must no longer use the previous request, because its bytes are in the
-// larger buffer.
+// fit. The previous request refers to the larger buffer and must no longer be used.
 func (in *input) shrink() {
 	if in.buf == nil || len(in.buf.b) == requestBytes || in.w-in.r > requestBytes {
 		return
@@ -56,9 +54,9 @@ func (in *input) shrink() {
 	in.releaseHead()
 }
 
-// takeLeftover moves the bytes after the body out of the buffers of rd. They are the
-// start of the next request. It returns false if the budget for heads is exhausted. The
-// caller must then close the connection.
+// takeLeftover moves the bytes after the body, which begin the next request, out of the
+// buffers of rd. If it returns false, the budget for heads is exhausted and the caller
+// must close the connection.
 func (in *input) takeLeftover(rd *reader) (fits bool) {
 	fits = true
 	if rd.bulk == nil {
@@ -76,8 +74,7 @@ func (in *input) takeLeftover(rd *reader) (fits bool) {
 	return fits
 }
 
-// releaseHead returns the memory of a head to the budget. It is called when the buffer is
-// released, because observers read the head until the response is complete.
+// releaseHead returns headMemory to the budget.
 func (in *input) releaseHead() {
 	if in.headMemory > 0 {
 		in.bufs.heads.Release(in.headMemory)
@@ -85,7 +82,6 @@ func (in *input) releaseHead() {
 	}
 }
 
-// release releases the buffer and returns its memory to the budget.
 func (in *input) release() {
 	in.r, in.w = 0, 0
 	if in.buf != nil {
@@ -95,7 +91,7 @@ func (in *input) release() {
 	in.releaseHead()
 }
 
-// grow doubles a buffer. Its maximum size is slightly above MaxHeadBytes.
+// grow returns a copy of b with twice the size, at most MaxHeadBytes+1.
 func grow(b []byte) []byte {
 	bigger := make([]byte, min(2*len(b), wire.MaxHeadBytes+1))
 	copy(bigger, b)

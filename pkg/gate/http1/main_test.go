@@ -29,7 +29,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// containerRequest is a request received by the container.
 type containerRequest struct {
 	container *container
 	conn      *net.TCPConn
@@ -40,7 +39,7 @@ type containerRequest struct {
 	reused    bool // not the first request of its connection
 }
 
-// respond sends a complete response and reports that the connection stays open.
+// respond sends a complete response and returns true: the connection stays open.
 func (c *containerRequest) respond(body string) bool {
 	_, err := fmt.Fprintf(c.conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	return err == nil
@@ -57,14 +56,14 @@ func (c *containerRequest) reset() bool {
 	return false
 }
 
-// readBody reads a body with a length.
+// readBody reads a body with a Content-Length.
 func (c *containerRequest) readBody() (string, error) {
 	b := make([]byte, max(0, c.length))
 	n, err := io.ReadFull(c.in, b)
 	return string(b[:n]), err
 }
 
-// awaitEnd returns when the gate has closed its direction or the connection.
+// awaitEnd waits until the gate has closed or half-closed the connection.
 func (c *containerRequest) awaitEnd() { _, _ = io.Copy(io.Discard, c.in) }
 
 // await waits until a channel is closed or readable, or the test ends.
@@ -75,8 +74,8 @@ func (c *containerRequest) await(event <-chan struct{}) {
 	}
 }
 
-// container is a user container in this process. serve is called for each
-// request, with unread body, and reports whether the connection stays open.
+// container is a user container in the test process. serve is called for each request and
+// reports whether the connection stays open.
 type container struct {
 	serve  func(*containerRequest) bool
 	serial bool // accepts a connection only after the previous one has ended
@@ -131,7 +130,6 @@ func (c *container) serveConn(conn *net.TCPConn) {
 	}
 }
 
-// end closes everything and waits for the goroutines.
 func (c *container) end() {
 	close(c.stop)
 	if c.ln != nil {
@@ -151,7 +149,7 @@ type endedRequest struct {
 	request string
 }
 
-// checkingObserver checks that calls of Begin and End are paired.
+// checkingObserver checks that each Begin has one End.
 type checkingObserver struct {
 	mu sync.Mutex
 
@@ -214,7 +212,7 @@ func (o *checkingObserver) End(x *gate.Record) {
 	}
 }
 
-// hook sets functions for Begin and End to call.
+// hook sets functions that Begin and End call.
 func (o *checkingObserver) hook(begin, end func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -237,7 +235,7 @@ func (o *checkingObserver) totals() (begun, ended int) {
 	return o.begun, len(o.ended)
 }
 
-// last waits for n requests to have ended and returns the last one.
+// last waits until n requests have ended and returns the last one.
 func (o *checkingObserver) last(t *testing.T, n int) endedRequest {
 	t.Helper()
 	testkit.Until(t, fmt.Sprintf("the end of %d requests", n), func() bool { _, ended := o.totals(); return ended >= n })
@@ -246,7 +244,7 @@ func (o *checkingObserver) last(t *testing.T, n int) endedRequest {
 	return o.ended[n-1]
 }
 
-// rig is a server between test clients and a container in the test process.
+// rig is a gate between test clients and a container in the test process.
 type rig struct {
 	t         *testing.T
 	gate      *exchange.Gate
@@ -257,7 +255,7 @@ type rig struct {
 	addr      string
 	panics    chan any // nil: a panic fails the test
 	panicked  atomic.Bool
-	port      int // bound descriptor of the container's port while it does not listen
+	port      int // descriptor bound to the container's port, to reserve it before the container listens
 }
 
 // observedProtocol stores the engines in the rig.
@@ -272,7 +270,6 @@ func (p *observedProtocol) NewPart(w *server.Worker) server.Part {
 	return e
 }
 
-// options configures a rig.
 type options struct {
 	loops  int  // 0 = 1
 	silent bool // the container does not listen until listen is called
@@ -280,8 +277,8 @@ type options struct {
 	panics bool // panics are expected
 }
 
-// newRig starts a rig. At the end of the test it checks that all requests have released
-// their resources.
+// newRig starts a rig. At the end of the test, the rig checks that all resources are
+// released.
 func newRig(t *testing.T, config exchange.Config, o options, handle func(*containerRequest) bool) *rig {
 	t.Helper()
 	r := &rig{t: t, port: -1, observer: &checkingObserver{open: map[*gate.Record]string{}}}
@@ -325,8 +322,7 @@ func newRig(t *testing.T, config exchange.Config, o options, handle func(*contai
 	return r
 }
 
-// bind binds a port for the container. Connections to it are refused until listen is
-// called.
+// bind reserves a port for the container. Connections are refused until listen is called.
 func (r *rig) bind() netip.AddrPort {
 	r.t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -349,7 +345,6 @@ func (r *rig) bind() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(sa.(*unix.SockaddrInet4).Port))
 }
 
-// listen lets the container accept connections.
 func (r *rig) listen() {
 	r.t.Helper()
 	if err := unix.Listen(r.port, 1024); err != nil {
@@ -365,7 +360,6 @@ func (r *rig) listen() {
 	r.container.run(ln)
 }
 
-// end closes the server and checks that all resources are released.
 func (r *rig) end() {
 	r.server.Close()
 	r.wantAllReleased()
@@ -395,7 +389,7 @@ func (r *rig) wantAllReleased() {
 	o.faults = nil
 }
 
-// until waits until the gate's counts have the given values.
+// until waits until the gate's counts have these values.
 func (r *rig) until(inFlight, waiting int) {
 	r.t.Helper()
 	a := r.gate.Admission
@@ -404,8 +398,7 @@ func (r *rig) until(inFlight, waiting int) {
 	})
 }
 
-// wantOutcomes waits until as many requests as in want have ended, and compares their
-// outcomes.
+// wantOutcomes waits until the requests in want have ended, and compares their outcomes.
 func (r *rig) wantOutcomes(want map[gate.Outcome]int) {
 	r.t.Helper()
 	n := 0
@@ -424,8 +417,8 @@ func (r *rig) shutdown(timeout time.Duration) error {
 	return r.server.Shutdown(ctx)
 }
 
-// whileBlocked runs f while all loops are blocked, so that all events that f causes reach
-// the loops in one iteration.
+// whileBlocked runs f while all loops are blocked, so that each loop sees all events
+// caused by f in one iteration.
 func (r *rig) whileBlocked(f func()) {
 	r.t.Helper()
 	release := make(chan struct{})
@@ -476,7 +469,8 @@ func (c *testClient) post(target, body string) *testClient {
 	return c.send("POST " + target + " HTTP/1.1\r\nHost: h\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 }
 
-// engineResponse is a response received by a client. err is the error of its body.
+// engineResponse is a response received by a client. err is the error of reading its
+// body.
 type engineResponse struct {
 	status  int
 	header  http.Header
@@ -517,7 +511,7 @@ func (c *testClient) wantReply(o gate.Outcome) engineResponse {
 	return a
 }
 
-// wantEnd expects the connection to end, orderly or not, without another byte.
+// wantEnd expects the end of the connection, by FIN or RST, without further bytes.
 func (c *testClient) wantEnd() {
 	c.t.Helper()
 	b, err := io.ReadAll(c.in)

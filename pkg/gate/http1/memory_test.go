@@ -13,7 +13,7 @@ func TestHeadsShareABudgetBeyondTheirFirst8KiB(t *testing.T) {
 	r := newRig(t, exchange.Config{HeadMemory: 64 << 10}, options{}, func(c *containerRequest) bool { return c.respond("ok") })
 	head := func(n int) string { return "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("v", n) }
 	first := r.client()
-	first.send(head(40 << 10)) // a buffer of 64 KiB, 56 of them above the free part
+	first.send(head(40 << 10)) // needs a buffer of 64 KiB, of which 56 KiB are charged to the budget
 	testkit.Until(t, "the first head to be charged", func() bool { return r.gate.Heads.Used() == 56<<10 })
 	for range 3 {
 		rejected := r.client()
@@ -23,7 +23,7 @@ func TestHeadsShareABudgetBeyondTheirFirst8KiB(t *testing.T) {
 			t.Errorf("Retry-After %q, body %q", a.header.Get("Retry-After"), a.body)
 		}
 		rejected.wantEnd()
-		r.client().send(head(6<<10)+"\r\n\r\n").want(200, "ok") // fits into the free part
+		r.client().send(head(6<<10)+"\r\n\r\n").want(200, "ok") // small enough to be free of charge
 	}
 	first.send("\r\n\r\n").want(200, "ok")
 	first.send(head(50<<10)+"\r\n\r\n").want(200, "ok")
@@ -32,8 +32,8 @@ func TestHeadsShareABudgetBeyondTheirFirst8KiB(t *testing.T) {
 	testkit.Until(t, "all memory to be released", func() bool { return r.gate.Heads.Used() == 0 && r.gate.Bodies.Used() == 0 })
 }
 
-// A client may send long heads and never read the responses. If heads left the budget
-// earlier, such clients could occupy unlimited memory.
+// A client could otherwise occupy unlimited memory with long heads whose responses it
+// does not read.
 func TestAHeadStaysInTheBudgetUntilItsResponseEnds(t *testing.T) {
 	release := make(chan struct{})
 	r := newRig(t, exchange.Config{HeadMemory: 64 << 10}, options{}, func(c *containerRequest) bool {
@@ -57,8 +57,8 @@ func TestAHeadStaysInTheBudgetUntilItsResponseEnds(t *testing.T) {
 	testkit.Until(t, "the budget to be free", func() bool { return r.gate.Heads.Used() == 0 })
 }
 
-// A session that waits for the next request, or is on the free list, must not reference a
-// head whose memory has been returned to the budget.
+// Neither a waiting session nor one on the free list may reference the memory of a head
+// that has been returned to the budget.
 func TestALongHeadIsReleasedAfterItsResponse(t *testing.T) {
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("ok") })
 	head := "GET /long HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("v", 40<<10) + "\r\n\r\n"

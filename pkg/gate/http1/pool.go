@@ -11,28 +11,27 @@ import (
 
 // Limits of the pool of one loop.
 const (
-	maxIdleUpstreams = 16384 // equals the number that may be in use at once; trim closes connections that are not needed
-	minIdleUpstreams = 64    // number of idle connections that trim keeps
-	reservedIdle     = 4     // number of idle connections that a burst does not use
-	minReserveOpen   = 64    // number of open connections from which reservedIdle applies
+	maxIdleUpstreams = 16384
+	minIdleUpstreams = 64 // trim keeps this many
+	reservedIdle     = 4  // idle connections that requests of a burst leave to other requests
+	minReserveOpen   = 64 // reservedIdle applies from this many open connections
 	maxIdleTime      = int64(90 * time.Second)
-	trimIdleTime     = int64(10 * time.Second) // idle time after which trim closes a connection
-	maxPollAge       = time.Millisecond        // maximum age of a poll that showed an idle connection without events
+	trimIdleTime     = int64(10 * time.Second) // trim closes connections idle for longer
+	maxPollAge       = time.Millisecond        // maximum age of a poll result that quiet trusts
 )
 
-// Pool holds the idle connections of one loop to the container, last in first out, and
-// requests new connections. It is the exchange.Connector of HTTP/1.
+// Pool holds the idle upstream connections of one loop, last in first out. It is the
+// exchange.Connector of HTTP/1.
 type Pool struct {
 	worker  *server.Worker
 	dialer  *upstream.Dialer
 	bufs    *buffers
-	idleAge *exchange.IdleAge // estimates how long the container keeps idle connections open
+	idleAge *exchange.IdleAge
 	idle    []*upConn
 }
 
 // Connect implements exchange.Connector. It returns an idle connection, or a new one if
-// there is none or fresh is set. If no descriptor is available, requests wait for
-// released ones in order of arrival.
+// there is none or fresh is set. Requests wait for descriptors in order of arrival.
 func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
 	first := p.dialer.FirstWaiting()
 	if first == x || !fresh && first == nil && x.Dial.Attempt == nil && !p.reserved(x) {
@@ -42,7 +41,7 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 			return u, 0, gate.Undecided
 		}
 		if first == x && len(p.idle) > 0 {
-			p.idle[0].close() // too old for this request; closing it frees a descriptor
+			p.idle[0].close() // too old for this request; closing frees its descriptor
 		}
 	}
 	if p.dialer.Enqueue(x) {
@@ -57,15 +56,13 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 	return u, 0, gate.Undecided
 }
 
-// reserved reports whether x must leave the remaining idle connections to other requests.
-// A request that needs a new connection waits in the container's backlog behind the
-// requests of a burst. A container that serves only a few connections at once may not
-// serve it in the meantime.
+// reserved reports whether x, which belongs to a burst, must leave the remaining idle
+// connections to other requests. A new connection would wait in the container's backlog
+// behind those of the burst.
 func (p *Pool) reserved(x *exchange.Exchange) bool {
 	return x.Burst && len(p.idle) <= reservedIdle && p.dialer.Open() >= minReserveOpen
 }
 
-// adopt wraps a new connection.
 func (p *Pool) adopt(c *upstream.Conn) *upConn {
 	u := &upConn{pool: p, conn: c, sock: &c.Sock}
 	u.reader.sock, u.reader.bufs = u.sock, p.bufs
@@ -73,9 +70,8 @@ func (p *Pool) adopt(c *upstream.Conn) *upConn {
 	return u
 }
 
-// reclaimable returns the connection that has been idle for longest, and for at least
-// exchange.MinIdle; nil = none. It returns nil if the loop has no more than its share of
-// connections.
+// reclaimable returns the oldest idle connection if the loop has more than its share of
+// connections and it has been idle for exchange.MinIdle; nil = none.
 func (p *Pool) reclaimable() *upConn {
 	if p.dialer.BeyondShare() && len(p.idle) > 0 && p.worker.Loop.Now()-p.idle[0].idleSince >= int64(exchange.MinIdle) {
 		return p.idle[0]
@@ -86,16 +82,15 @@ func (p *Pool) reclaimable() *upConn {
 // Cancel implements exchange.Connector.
 func (p *Pool) Cancel(x *exchange.Exchange) { p.dialer.Cancel(x) }
 
-// quiet reports whether u has no pending bytes, EOF or error. For a request that can be
+// quiet reports whether u has no pending bytes, EOF or error. If the request can be
 // retried, the result of a recent poll is sufficient.
 func (u *upConn) quiet(retryable bool) bool {
 	return retryable && u.sock.QuietAtPoll(maxPollAge) || u.sock.Quiet()
 }
 
-// get returns an idle connection on which the kernel holds neither bytes nor EOF; nil =
-// none. If the request cannot be retried (retryable is false), the connection must not be
-// close to the age at which the container closes it. Connections close to that age stay
-// in the pool. Their end shows whether the estimate of the age was right.
+// get takes the last idle connection that has no pending bytes, EOF or error; nil = none.
+// A request that cannot be retried gets no connection that the container may be about to
+// close.
 func (p *Pool) get(retryable bool) *upConn {
 	now := p.worker.Loop.Now()
 	for n := len(p.idle); n > 0; n = len(p.idle) {
@@ -116,7 +111,7 @@ func (p *Pool) get(retryable bool) *upConn {
 	return nil
 }
 
-// put adds u to the idle connections. Its last response must have been read completely.
+// Its last response must have been read completely.
 func (p *Pool) put(u *upConn) {
 	now := p.worker.Loop.Now()
 	if len(p.idle) > 0 {
@@ -147,8 +142,8 @@ func (p *Pool) take(u *upConn) {
 	u.poolIndex = 0
 }
 
-// trim closes connections that have been idle for trimIdleTime, except
-// minIdleUpstreams. It returns whether more may have to be closed later.
+// trim closes connections that have been idle for trimIdleTime, except minIdleUpstreams.
+// again requests another trim later.
 func (p *Pool) trim() (again bool) {
 	now := p.worker.Loop.Now()
 	n := 0

@@ -40,7 +40,7 @@ func TestTheNotReadyReasonIsSentOnlyToThePlatformAndThePod(t *testing.T) {
 	}
 }
 
-// clientFrom returns a client whose peer address in the engine is peer.
+// clientFrom returns a client that the engine sees with the address peer.
 func (r *rig) clientFrom(peer netip.AddrPort) *testClient {
 	r.t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

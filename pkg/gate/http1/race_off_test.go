@@ -2,6 +2,6 @@
 
 package http1
 
-// raceDetector reports whether the race detector is on. If it is, tests relax their
-// limits of allocations.
+// raceDetector reports whether the race detector is on. Tests then relax their allocation
+// limits.
 const raceDetector = false

@@ -11,35 +11,35 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// readQuota is the maximum number of reads per step, so that one connection cannot
-// starve the loop.
+// readQuota is the maximum number of reads per step. It keeps one connection from
+// starving the loop.
 const readQuota = 8
 
-// reader is the exchange.Source of an HTTP/1 body, or of one direction of a tunnel. It
-// holds at most one buffer of bytes: except in readAhead, it reads only when the receiver
-// has accepted everything read before.
+// reader is the exchange.Source of an HTTP/1 body, or of one direction of a tunnel.
+// Except in readAhead, it reads only when the receiver has accepted everything read
+// before.
 type reader struct {
 	sock          *loop.Sock
 	bufs          *buffers
 	body          wire.Decoder
-	buf           []byte // buf[r:w] is not decoded yet
+	buf           []byte // buf[r:w] is not yet decoded
 	r, w          int
-	decoded       []byte     // decoded payload that the receiver has not accepted yet
+	decoded       []byte     // payload that the receiver has not yet accepted
 	bodyStart     int        // offset of the body in the first buffer
-	bulk          *buffer    // buffer of a long body; nil: the body is read into the buffer of the head
-	pipe          *loop.Pipe // pipe through which a long body is spliced; nil = not spliced
-	largeAcquired bool       // memory of the budget is acquired for a large fill of pipe
-	exact         bool       // the reader must not read past the end of a body with a length
-	readingAhead  bool       // readAhead allocated bulk and acquired memory for its size
+	bulk          *buffer    // buffer of a long body; nil = the body is read into the buffer of the head
+	pipe          *loop.Pipe // nil = the body is not spliced
+	largeAcquired bool       // largeFill bytes are acquired from the budget
+	exact         bool       // never read past the end of a body with a length
+	readingAhead  bool       // bulk was allocated by readAhead
 	eof           bool       // readAhead has received EOF
 	truncated     bool       // readAhead has received an error
-	received      bool       // bytes have been read from the socket, so rewind is impossible
-	ended         bool       // all payload and the end have been passed to the sink
+	received      bool       // bytes have been read from the socket; rewind is impossible
+	ended         bool       // the payload and its end have been passed to the sink
 	consumed      int64
 	err           error
 }
 
-// begin prepares r for a body of which buf[at:end] has already been read.
+// begin prepares r for a body. buf[at:end] is the part already read.
 func (r *reader) begin(kind wire.BodyKind, length int64, buf []byte, at, end int) {
 	r.body.Begin(kind, length)
 	r.buf, r.r, r.w, r.bodyStart = buf, at, end, at
@@ -70,15 +70,14 @@ func (r *reader) Failed() bool { return r.err != nil }
 // Malformed implements exchange.Source.
 func (r *reader) Malformed() bool { return errors.Is(r.err, wire.ErrBadBody) }
 
-// whole reports whether the whole body has been read from the socket, so that the start
-// of the next message is known.
+// whole reports whether the whole body has been decoded, so that the start of the next
+// message is known.
 func (r *reader) whole() bool { return r.body.Ended && r.err == nil }
 
-// buffersEnd reports whether the end of the body has been read, or is in the buffer.
+// buffersEnd reports whether the end of the body has been decoded or is in the buffer.
 func (r *reader) buffersEnd() bool { return r.err == nil && r.body.Complete(r.buf[r.r:r.w]) }
 
-// Pump implements exchange.Source. Decoded payload is appended to the sink's buffered
-// bytes, so that a head and a small body are sent in one write.
+// Pump implements exchange.Source.
 func (r *reader) Pump(dst exchange.Sink) (moved bool) {
 	for range readQuota {
 		if r.writeDecoded(dst) {
@@ -105,8 +104,7 @@ func (r *reader) Pump(dst exchange.Sink) (moved bool) {
 	return moved
 }
 
-// writeDecoded writes buffered payload to dst until dst is full, and reports whether
-// dst accepted any.
+// writeDecoded writes buffered payload to dst. It reports whether dst accepted any.
 func (r *reader) writeDecoded(dst exchange.Sink) (took bool) {
 	for r.err == nil && !r.ended && r.pipe == nil {
 		if len(r.decoded) > 0 {
@@ -132,12 +130,12 @@ func (r *reader) writeDecoded(dst exchange.Sink) (took bool) {
 	return took
 }
 
-// minRead is the least number of bytes read, even if the receiver has less capacity,
-// because they may contain the end of the body.
+// minRead is the minimum size of a read. Even if the receiver has no capacity, the end of
+// the body may be among these bytes.
 const minRead = 256
 
-// fill reads more of the body for a receiver that would accept capacity bytes. A stream
-// that is idle or blocked must not hold a large buffer.
+// fill reads more of the body for a receiver that would accept capacity bytes. It
+// releases the buffer if nothing can be read, so that idle and blocked streams hold none.
 func (r *reader) fill(capacity int) bool {
 	if !r.eof && !r.truncated && !r.sock.Readable() || capacity == 0 && r.body.Kind == wire.BodyLength {
 		r.putBulk()
@@ -171,8 +169,8 @@ func (r *reader) fill(capacity int) bool {
 	return true
 }
 
-// read reads from the socket. It does not if readAhead has already received EOF or an
-// error.
+// read reads from the socket. It returns the end that readAhead has already received, if
+// any.
 func (r *reader) read(b []byte) (int, error) {
 	switch {
 	case r.eof:
@@ -183,13 +181,11 @@ func (r *reader) read(b []byte) (int, error) {
 	return r.sock.Read(b)
 }
 
-// maxAhead is the maximum number of bytes of a body that are read while the receiver
-// accepts none.
+// maxAhead is the maximum size of a buffer of readAhead.
 const maxAhead = 64 << 10
 
-// readAhead reads the rest of a body of at most maxAhead bytes while the receiver accepts
-// none. It acquires the memory from the budget for bodies. moved reports whether bytes were
-// read, whole whether the whole body has been read.
+// readAhead reads the rest of a body while the receiver accepts none. The buffer, of at
+// most maxAhead bytes, is charged to the budget for bodies.
 func (r *reader) readAhead() (moved, whole bool) {
 	for {
 		switch {
@@ -217,11 +213,11 @@ func (r *reader) readAhead() (moved, whole bool) {
 	}
 }
 
-// growAhead moves the unread bytes into a larger buffer from the budget. It reports
-// whether that buffer has space for more of the body.
+// growAhead moves the unread bytes into a larger buffer, charged to the budget. It
+// reports whether there is space for more bytes.
 func (r *reader) growAhead() bool {
 	rest := r.w - r.r
-	live := len(r.decoded) + rest // r.decoded is the part of r.buf that ends at r.r
+	live := len(r.decoded) + rest // r.decoded ends at r.buf[r.r]
 	size := min(max(2*live, smallBytes), maxAhead)
 	if r.body.Kind == wire.BodyLength {
 		size = int(min(int64(live-rest)+r.body.Left, maxAhead))
@@ -238,13 +234,10 @@ func (r *reader) growAhead() bool {
 	return true
 }
 
-// drained reports whether the buffer is empty but the body has not ended.
 func (r *reader) drained() bool { return r.r == r.w && len(r.decoded) == 0 && !r.body.Ended }
 
-// leftover returns the bytes read beyond the end of the body.
 func (r *reader) leftover() []byte { return r.buf[r.r:r.w] }
 
-// release releases the buffers and their content.
 func (r *reader) release() {
 	r.putBulk()
 	r.putPipe()
@@ -263,16 +256,14 @@ func (r *reader) putBulk() {
 	r.bulk, r.readingAhead, r.buf, r.r, r.w = nil, false, nil, 0, 0
 }
 
-// minSplice is the minimum length of the rest of a body that is spliced. For a shorter
-// rest, a pipe costs more than copying.
+// minSplice is the minimum number of remaining bytes for which a pipe costs less than
+// copying.
 const minSplice = 256 << 10
 
-// rawSink is a Sink that may write payload to its socket unencoded.
 type rawSink interface{ raw() *writer }
 
-// trySplice obtains a pipe for the rest of the body if it can be spliced. The rest must
-// be long, have a known length and have no buffered bytes. Neither socket may have a
-// layer.
+// trySplice obtains a pipe if the rest of the body can be spliced: it must be long, with
+// a known length and no buffered bytes, and neither socket may have a layer.
 func (r *reader) trySplice(dst exchange.Sink) bool {
 	if r.body.Kind != wire.BodyLength || r.body.Left < minSplice || r.r < r.w || len(r.decoded) > 0 || r.bufs.pipes.unsupported || !r.sock.Readable() || r.sock.Layered() {
 		return false
@@ -285,11 +276,11 @@ func (r *reader) trySplice(dst exchange.Sink) bool {
 	return r.pipe != nil
 }
 
-// splice moves at most as many bytes as the pipe is filled with once. more is false if
-// nothing more can be moved now.
+// splice fills the pipe at most once and drains it. more is false if nothing more can be
+// moved now.
 func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 	sink, ok := dst.(rawSink)
-	if !ok { // dst is discard: drop the content of the pipe
+	if !ok { // dst discards the payload
 		r.putPipe()
 		return true, true
 	}
@@ -302,7 +293,7 @@ func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 			r.body.Skip(n)
 			r.consumed += int64(n)
 		case err == loop.ErrAgain:
-			r.putPipe() // a stream without bytes to move holds no pipe
+			r.putPipe() // an idle stream holds no pipe
 			return false, false
 		case err == unix.EINVAL || err == unix.ENOSYS:
 			r.putPipe()
@@ -332,7 +323,6 @@ func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 	return true, true
 }
 
-// putPipe returns the pipe to the pool.
 func (r *reader) putPipe() {
 	if r.pipe != nil {
 		r.releaseFill()
@@ -341,14 +331,13 @@ func (r *reader) putPipe() {
 	}
 }
 
-// Number of bytes with which a pipe is filled at once. A large fill costs less CPU time,
-// but its bytes stay in the pipe while the receiver does not read.
+// Sizes of a fill of a pipe. A large fill costs less CPU time, but its bytes occupy
+// memory while the receiver does not read.
 const (
 	largeFill = 1 << 20
 	smallFill = 64 << 10
 )
 
-// fillBytes returns the size of the next fill. It is large if the memory budget allows.
 func (r *reader) fillBytes() int64 {
 	r.largeAcquired = r.largeAcquired || r.bufs.bodies.Acquire(largeFill)
 	if r.largeAcquired {
@@ -357,7 +346,6 @@ func (r *reader) fillBytes() int64 {
 	return smallFill
 }
 
-// releaseFill returns the memory of a large fill to the budget.
 func (r *reader) releaseFill() {
 	if r.largeAcquired {
 		r.largeAcquired = false

@@ -10,7 +10,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// readRequest reads a head and starts processing it.
+// readRequest reads a request head and begins its exchange, its probe or a local reply.
 func (s *session) readRequest() bool {
 	if s.deadline == 0 {
 		s.dropHead()
@@ -56,8 +56,7 @@ func (s *session) readRequest() bool {
 	return true
 }
 
-// readHead reads a head and checks it. If the head is incomplete, more tells whether the
-// session must run another phase. If more is false too, the session waits or has ended.
+// readHead reads and parses a head. If complete is false, more is the result of the step.
 func (s *session) readHead() (complete, more bool) {
 	c := s.conn
 	if s.buf == nil {
@@ -100,7 +99,7 @@ func (s *session) readHead() (complete, more bool) {
 			s.close()
 			return false, false
 		case s.w == 0:
-			s.close() // the connection becomes idle
+			s.close() // the connection becomes idle until its next event
 			return false, false
 		}
 		if s.deadline == 0 {
@@ -114,8 +113,8 @@ func (s *session) readHead() (complete, more bool) {
 	}
 }
 
-// preface reports whether the received bytes may be the beginning of the HTTP/2 preface,
-// and whether the preface is complete.
+// preface reports whether the received bytes may begin the HTTP/2 preface, and whether
+// they contain the whole preface.
 func (s *session) preface() (possible, whole bool) {
 	c := s.conn
 	if s.buf.b[0] != 'P' || !s.eng.worker.HasHTTP2() || c.sentHead || c.sock.Layered() {
@@ -124,8 +123,7 @@ func (s *session) preface() (possible, whole bool) {
 	return h2.MatchPreface(s.buf.b[:s.w])
 }
 
-// switchToHTTP2 passes the connection to HTTP/2. The descriptor stays counted in the
-// budget.
+// switchToHTTP2 passes the connection to HTTP/2.
 func (s *session) switchToHTTP2() bool {
 	c := s.conn
 	c.Set().Remove(c)

@@ -5,8 +5,8 @@ func (c *conn) Busy() bool {
 	return c.session != nil && c.session.phase != lingering && c.Set() != &c.eng.reading
 }
 
-// Quiet implements server.IdleConn. If the connection has a session, received bytes are
-// in the session's buffer and not in the kernel.
+// Quiet implements server.IdleConn. A session has already moved received bytes out of the
+// kernel.
 func (c *conn) Quiet() bool { return c.session != nil || c.sock.Quiet() }
 
 // Reclaim implements server.IdleConn.
@@ -17,8 +17,8 @@ func (c *conn) Reclaim() {
 	}
 }
 
-// reclaimUpstream is the server.IdleSource of the engine for descriptors on the upstream
-// side. Pipes are reclaimed before idle connections.
+// reclaimUpstream is the engine's server.IdleSource. It reclaims pipes before idle
+// upstream connections.
 func (e *engine) reclaimUpstream() (since int64, reclaim func()) {
 	if p := &e.bufs.pipes; p.free.Len() > 0 {
 		return 0, func() { p.close(p.free.Get()) }

@@ -12,8 +12,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// newRigWithDescriptors starts a rig with descriptors for n client connections. Requests
-// for /blocked get their response when release is closed.
+// newRigWithDescriptors starts a rig with descriptors for n client connections. Responses
+// to /blocked wait until release is closed.
 func newRigWithDescriptors(t *testing.T, n, loops int) (r *rig, release chan struct{}) {
 	t.Helper()
 	release = make(chan struct{})
@@ -28,7 +28,7 @@ func newRigWithDescriptors(t *testing.T, n, loops int) (r *rig, release chan str
 	return r, release
 }
 
-// awaitIdle waits until all connections have been idle for long enough to be reclaimed.
+// awaitIdle waits until all connections are idle for long enough to be reclaimed.
 func (r *rig) awaitIdle() {
 	r.t.Helper()
 	testkit.Until(r.t, "connections to be idle", func() bool {
@@ -38,7 +38,7 @@ func (r *rig) awaitIdle() {
 	})
 }
 
-// connected waits until the gate has n connections, all of which may be reclaimed.
+// connected waits until the gate has n connections, all of them reclaimable.
 func (r *rig) connected(n int) {
 	r.t.Helper()
 	testkit.Until(r.t, fmt.Sprintf("%d connections", n), func() bool { return connections(r) == n })
@@ -56,17 +56,17 @@ func TestTheLongestIdleConnectionIsReclaimedFirst(t *testing.T) {
 				clients = append(clients, r.client())
 				testkit.Until(t, "the connection", func() bool { return connections(r) == i+1 })
 			}
-			clients[0].get("/").want(200, "ok") // makes it the most recently used
+			clients[0].get("/").want(200, "ok") // now the most recently used
 			for i := 1; i < 5; i++ {
 				r.awaitIdle()
 				if i%2 == 0 {
 					r.client().get("/").want(200, "ok")
 				} else {
-					r.client() // silent
+					r.client() // sends nothing
 				}
 				clients[i].wantEnd()
 			}
-			// Several loops may each close one for the same new connection.
+			// Several loops may each close a connection for the same new one.
 			for _, i := range []int{0, n - 1, n - 2} {
 				clients[i].get("/").want(200, "ok")
 			}
@@ -83,7 +83,7 @@ func TestAConnectionWithARequestIsNotReclaimed(t *testing.T) {
 	third := r.client().get("/blocked")
 	r.until(3, 0)
 	idle.wantEnd()
-	waiting := r.client().get("/") // in the backlog: nothing can be reclaimed
+	waiting := r.client().get("/") // stays in the backlog, because nothing can be reclaimed
 	close(release)
 	for _, c := range []*testClient{first, second, third, waiting} {
 		c.want(200, "ok")
@@ -160,8 +160,8 @@ func TestALingeringConnectionPausesBetweenReads(t *testing.T) {
 	})
 }
 
-// The request and new connections that need its descriptor reach the loop in the same
-// iteration.
+// A request on the oldest connection reaches the loop in the same iteration as new
+// connections that need a descriptor.
 func TestAReceivedRequestIsServedEvenIfItsConnectionIsTheOldest(t *testing.T) {
 	r, _ := newRigWithDescriptors(t, 1, 1)
 	old := r.client()
@@ -197,7 +197,7 @@ func TestRequestsReachTheContainerWhileClientsHoldAllDescriptors(t *testing.T) {
 	}
 }
 
-// The number of requests exceeds the loop's share of connections to the container.
+// More upstream connections are needed than the loop's share.
 func TestAnIdleClientIsReclaimedForAnUpstreamConnection(t *testing.T) {
 	const share = 31 / 8
 	r, release := newRigWithDescriptors(t, share+2, 1)
@@ -214,7 +214,7 @@ func TestAnIdleClientIsReclaimedForAnUpstreamConnection(t *testing.T) {
 	for _, c := range clients {
 		c.want(200, "ok")
 	}
-	// Conversely, connections above the share are reclaimed for clients.
+	// Upstream connections above the share are reclaimed for clients.
 	r.connected(share + 1)
 	r.client().get("/").want(200, "ok")
 	for _, c := range clients {
@@ -222,8 +222,8 @@ func TestAnIdleClientIsReclaimedForAnUpstreamConnection(t *testing.T) {
 	}
 }
 
-// RLIMIT_NOFILE is lowered to the number of open descriptors. The system then has no
-// descriptor left, although the budget of the gate has.
+// RLIMIT_NOFILE is lowered, so that the system has no descriptor left although the gate's
+// budget has.
 func TestIdleConnectionsAreReclaimedWhenTheSystemHasNoDescriptor(t *testing.T) {
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("ok") })
 	old := r.client().get("/")
@@ -245,7 +245,7 @@ func TestIdleConnectionsAreReclaimedWhenTheSystemHasNoDescriptor(t *testing.T) {
 	idle[1].get("/").want(200, "ok")
 }
 
-// lowerDescriptors lowers the process limit to the open descriptors. It returns the
+// lowerDescriptors lowers RLIMIT_NOFILE to the number of open descriptors and returns the
 // previous limit.
 func lowerDescriptors(t *testing.T) (before unix.Rlimit) {
 	t.Helper()

@@ -10,15 +10,15 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// Timeouts for clients that do not read their reply, or continue to send after it.
+// Timeouts for clients that do not read their reply or continue to send after it.
 const (
 	replyTimeout  = int64(5 * time.Second)
 	lingerTimeout = int64(2 * time.Second)
 	lingerTotal   = int64(10 * time.Second)
 )
 
-// Connections in lingering close discard received bytes in large pieces, with pauses
-// between them. So thousands of rejected uploads cannot starve the loop.
+// Connections in lingering close discard large pieces with pauses between them, so that
+// thousands of rejected uploads cannot starve the loop.
 const (
 	lingerBytes = 1 << 20
 	lingerPause = int64(10 * time.Millisecond)
@@ -47,13 +47,13 @@ func (s *session) appendReply(dst []byte, r *gate.Reply, bodyless bool) []byte {
 	return r.AppendBody(dst)
 }
 
-// reply begins a local reply. If keep is true, the connection stays open after it,
-// provided that the request has been read completely and both sides allow it.
+// reply begins a local reply. If keep is true and the request has been read completely,
+// the connection may stay open.
 func (s *session) reply(r gate.Reply, keep bool) bool {
 	s.keepAlive = keep && s.client.discardBody() && s.req.KeepAlive() && !s.eng.gate.Drain.Active()
 	bodyless := string(s.req.Method) == "HEAD"
 	r.Hash = bytes.Clone(r.Hash)
-	if keep { // takeLeftover may overwrite the head, from which r.Hash was cloned
+	if keep { // after the clone: takeLeftover may overwrite the head, to which r.Hash referred
 		s.keepAlive = s.input.takeLeftover(&s.client.reader) && s.keepAlive
 	}
 	w := &s.client.writer
@@ -64,7 +64,6 @@ func (s *session) reply(r gate.Reply, keep bool) bool {
 	return true
 }
 
-// sendReply writes the rest of a local reply.
 func (s *session) sendReply() bool {
 	w := &s.client.writer
 	if _, empty := w.Flush(); !empty {
@@ -86,7 +85,6 @@ func (s *session) sendReply() bool {
 	return true
 }
 
-// uncountReply is called when the client has read the reply or has disconnected.
 func (s *session) uncountReply() {
 	if s.replyCounted {
 		s.replyCounted = false
@@ -95,7 +93,6 @@ func (s *session) uncountReply() {
 	}
 }
 
-// reject sends the local reply to a request that the exchange has rejected.
 func (s *session) reject(o gate.Outcome) bool {
 	if o == gate.ClientGone {
 		return s.hangUp()
@@ -105,15 +102,14 @@ func (s *session) reject(o gate.Outcome) bool {
 	return s.reply(r, o != gate.BadRequest)
 }
 
-// rejectHead sends the local reply to an invalid head and closes the connection.
+// rejectHead rejects an invalid head and closes the connection after the reply.
 func (s *session) rejectHead(o gate.Outcome) bool {
 	s.eng.gate.Reject(o)
 	return s.reply(gate.ReplyTo(o), false)
 }
 
-// beginLinger begins a lingering close, in which the client can read its response while
-// it still sends. Closing the socket with unread bytes would send a reset. The reset
-// could overtake the response (RFC 9112 section 9.6).
+// beginLinger begins a lingering close. Closing a socket with unread bytes sends a reset,
+// which could overtake the response (RFC 9112 section 9.6).
 func (s *session) beginLinger() bool {
 	s.conn.sock.CloseWrite()
 	if s.eng.cfg.lingering.Inc() > maxLingering {
@@ -130,11 +126,9 @@ func (s *session) beginLinger() bool {
 	return true
 }
 
-// maxLingering limits the number of connections in lingering close on all loops together.
-// The limit is needed because the gate reads everything that their clients send.
+// maxLingering limits the connections in lingering close on all loops together.
 const maxLingering = 512
 
-// endLinger undoes the counting of beginLinger.
 func (s *session) endLinger() {
 	if s.phase == lingering {
 		s.phase = reading
@@ -143,7 +137,7 @@ func (s *session) endLinger() {
 	}
 }
 
-// linger discards received bytes.
+// linger discards received bytes until the client closes or a deadline passes.
 func (s *session) linger() bool {
 	sock := &s.conn.sock
 	for !s.eng.loop.Closing() && s.now() < min(s.deadline, s.lingerEnd) {
@@ -161,8 +155,7 @@ func (s *session) linger() bool {
 	return s.hangUp()
 }
 
-// awaitProbe sends the reply to a probe once the result is known. Probes are not counted
-// and need no slot.
+// awaitProbe sends the reply to a probe once the result is known.
 func (s *session) awaitProbe() bool {
 	p := s.probe
 	if !p.Ready() && !s.disconnected() {
@@ -174,7 +167,7 @@ func (s *session) awaitProbe() bool {
 		return s.hangUp()
 	}
 	probe := s.req.Probe()
-	r, ok := p.Reply(s.eng.gate, &s.x, &probe) // obtain r before s.reply, which may overwrite the head that probe refers to
+	r, ok := p.Reply(s.eng.gate, &s.x, &probe) // before s.reply, which may overwrite the head that probe refers to
 	if !ok {
 		return s.hangUp()
 	}

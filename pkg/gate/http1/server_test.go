@@ -33,7 +33,7 @@ func descriptorsByType(t *testing.T) map[string]int {
 	counts := map[string]int{}
 	for _, fd := range all {
 		what, err := os.Readlink("/proc/self/fd/" + fd.Name())
-		if err == nil { // fails for the descriptor with which ReadDir read the directory, because it is closed
+		if err == nil { // fails for ReadDir's own descriptor, which is closed
 			kind, _, _ := strings.Cut(what, "[")
 			counts[kind]++
 		}
@@ -84,7 +84,7 @@ func TestShutdownClosesIdleConnections(t *testing.T) {
 	fresh := r.client()
 	used := r.client().get("/")
 	used.want(200, "ok")
-	begun := r.client().send("GET / HT") // an incomplete head
+	begun := r.client().send("GET / HT")
 	testkit.Until(t, "three connections", func() bool { return connections(r) == 3 })
 	if err := r.shutdown(testkit.Timeout); err != nil {
 		t.Errorf("shutdown: %v", err)
@@ -97,13 +97,11 @@ func TestShutdownClosesIdleConnections(t *testing.T) {
 	}
 }
 
-// connections counts the client connections of all loops.
 func connections(r *rig) int {
 	return countConns(r, func(*conn) bool { return true })
 }
 
-// countConns returns the number of client connections, on all loops, for which match
-// returns true.
+// countConns counts the client connections, on all loops, for which match returns true.
 func countConns(r *rig, match func(*conn) bool) (n int) {
 	for _, e := range r.engines {
 		counted := make(chan int, 1)
@@ -123,8 +121,7 @@ func countConns(r *rig, match func(*conn) bool) (n int) {
 	return n
 }
 
-// If the shutdown ended earlier, the connections in the listen backlog of the busy loop
-// would be reset.
+// Otherwise the connections in the listen backlog of the busy loop would be reset.
 func TestShutdownWaitsForABusyLoop(t *testing.T) {
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("served") })
 	var clients []*testClient
@@ -145,8 +142,7 @@ func TestShutdownWaitsForABusyLoop(t *testing.T) {
 	}
 }
 
-// The clients of these connections may be sending their first request, and cannot know of
-// the shutdown.
+// The clients of these connections may already be sending their first request.
 func TestAShutdownServesConnectionsOpenedBefore(t *testing.T) {
 	const backlog = 128
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("served") })
@@ -155,7 +151,7 @@ func TestAShutdownServesConnectionsOpenedBefore(t *testing.T) {
 	silent := r.client()
 	testkit.Until(t, "the silent connection", func() bool { return connections(r) == 1 })
 	r.whileBlocked(func() {
-		for range backlog { // more than one iteration accepts
+		for range backlog { // more than one iteration of the loop accepts
 			clients = append(clients, r.client().get("/"))
 		}
 		go func() { ended <- r.server.Shutdown(context.Background()) }()
@@ -226,8 +222,6 @@ func TestATunnelThatEndsInTimeIsNotAborted(t *testing.T) {
 	r.wantOutcomes(map[gate.Outcome]int{gate.Tunnelled: 1})
 }
 
-// A shutdown must not wait for a request that becomes a tunnel after the tunnels'
-// timeout.
 func TestShutdownDoesNotWaitForARequestThatBecomesATunnel(t *testing.T) {
 	release := make(chan struct{})
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
@@ -309,7 +303,7 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 				}
 				s.Close()
 			}
-			serve() // opens descriptors that the process keeps
+			serve() // opens descriptors that stay open
 			before := descriptorsByType(t)
 			for range 3 {
 				serve()
@@ -323,8 +317,7 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 	}
 }
 
-// Requests of many connections on several loops are queued one after the other. The
-// kernel may hand all connections to one loop, so there are several attempts.
+// The kernel may give all connections to one loop, so there are several attempts.
 func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 	for range 20 {
 		if serveQueue(t) > 1 {
@@ -401,7 +394,6 @@ func TestManyLoopsServeManyConnections(t *testing.T) {
 	}
 }
 
-// The next request on the reused session has a body that looks like a head or a request.
 func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 	const stream = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
 	abort := map[string]func(r *rig, c *testClient){
@@ -459,7 +451,8 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 				}
 				return false
 			})
-			// Sessions are reused last in, first out.
+			// Sessions are reused last in, first out: the next request gets the session
+			// of the aborted one.
 			partial := r.client().send("POST /refused HTTP/1.1\r\nHo")
 			testkit.Until(t, "the partial head", func() bool { return busyConns(r) == 1 })
 			ended := 0
@@ -482,7 +475,8 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 				ended++
 				r.observer.last(t, ended)
 
-				// A request that arrives completely but does not fit into the head's buffer.
+				// This request arrives completely but does not fit into the buffer of the
+				// head.
 				const head = "POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 5000\r\n\r\n"
 				long := strings.Repeat("x", requestBytes-len(head)) + text
 				long += strings.Repeat("x", 5000-len(long))
@@ -517,7 +511,7 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 	}
 }
 
-// busyConns counts the sessions of all loops.
+// busyConns counts the connections with a session.
 func busyConns(r *rig) int {
 	return countConns(r, func(c *conn) bool { return c.session != nil })
 }
@@ -574,8 +568,7 @@ func TestIdleResponsesAndTunnelsKeepNoLargeBuffers(t *testing.T) {
 	r.observer.last(t, streams)
 }
 
-// One peer half-closes and later resets the connection. The silent other peer must be
-// disconnected too.
+// One side half-closes and later resets the connection; the other side is silent.
 func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 	for _, who := range []string{"client", "container"} {
 		t.Run(who, func(t *testing.T) {
@@ -586,7 +579,7 @@ func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 				if who == "client" {
 					c.awaitEnd() // the half-close
 					b := make([]byte, 1)
-					for { // silent, and waiting for the end of the connection
+					for { // silent until the connection ends
 						select {
 						case <-c.container.stop:
 							return false
@@ -622,7 +615,8 @@ func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 	}
 }
 
-// Closing a socket with unread bytes sends a reset, which could destroy the response.
+// Closing a socket with unread bytes would send a reset, which could destroy the
+// response.
 func TestAShutdownWaitsForClientsThatAreStillSending(t *testing.T) {
 	r := newRig(t, exchange.Config{}, options{loops: 1}, func(c *containerRequest) bool { return c.respond("ok") })
 	c := r.client().send("GET / HTTP/1.1\r\n\r\n")

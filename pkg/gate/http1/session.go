@@ -11,11 +11,11 @@ import (
 
 // phase is the phase of a session.
 //
-//	reading    → probing     a probe whose result is not known yet
-//	reading    → exchanging  traffic
-//	reading, probing, exchanging → replying   a local reply
-//	exchanging → reading     the response is complete
-//	replying   → reading, or lingering if the connection closes
+//	reading → probing the request is a probe
+//	reading → exchanging the request is traffic
+//	reading, probing, exchanging → replying the gate sends a local reply
+//	exchanging → reading the response is complete
+//	replying → reading, or lingering if the connection closes
 //
 // A session ends in reading if no bytes have been received, and in any phase when the
 // connection closes.
@@ -27,22 +27,20 @@ const (
 	exchanging
 	replying
 	lingering
-	idle   // no session
-	closed // no session
+	idle   // logged only; the connection has no session
+	closed // logged only; the connection has no session
 )
 
 var phaseNames = [...]string{"reading", "probing", "exchanging", "replying", "lingering", "idle", "closed"}
 
-// String returns the name of p.
 func (p phase) String() string { return phaseNames[p] }
 
-// session is the state of a connection that is reading a request, forwarding it or
-// replying to it. An idle connection has none. The session is reused for other
-// connections. It runs in steps that do not block.
+// session is the state of a connection while a request is read, forwarded or replied to.
+// Sessions are reused for other connections.
 type session struct {
 	handle   loop.Handle
 	eng      *engine
-	conn     *conn // nil = the session is in the free list
+	conn     *conn // nil = in the free list
 	phase    phase
 	deadline int64 // deadline of the phase; 0 = none
 
@@ -54,18 +52,17 @@ type session struct {
 	keepAlive    bool // the connection stays open after the local reply
 	replyCounted bool // counted in Protocol.pendingReplies
 
-	lingerEnd  int64 // time at which lingering ends even if the client still sends
-	lingerNext int64 // time at which received bytes are discarded next
+	lingerEnd  int64 // latest end of a lingering close
+	lingerNext int64 // next time at which received bytes are discarded
 }
 
-// Maximum length of a loop's free list of sessions, in normal operation and during a
-// burst.
+// Maximum length of a loop's free list of sessions, after a burst and during one.
 const (
 	minFreeSessions = 8
 	maxFreeSessions = 16384
 )
 
-// Event starts reading a request on an idle connection.
+// Event attaches a session to an idle connection and starts reading a request.
 func (c *conn) Event(sock *loop.Sock) {
 	if !sock.Readable() {
 		return
@@ -96,10 +93,10 @@ func newSession(e *engine) *session {
 	return s
 }
 
-// Step implements loop.Routine. It runs phases until one blocks.
+// Step implements loop.Routine.
 func (s *session) Step() {
 	if s.conn == nil {
-		return // the session was woken after it had ended
+		return // woken after its end
 	}
 	defer s.recoverPanic()
 	for more := true; more && s.conn != nil; {
@@ -118,8 +115,7 @@ func (s *session) Step() {
 	}
 }
 
-// recoverPanic closes the connection after a panic. The slot is released, and the session
-// is not reused.
+// recoverPanic closes the connection after a panic. The session is not reused.
 func (s *session) recoverPanic() {
 	v := recover()
 	if v == nil {
@@ -137,7 +133,7 @@ func (s *session) recoverPanic() {
 	s.eng.worker.ReportPanic(fmt.Errorf("%v\n%s", v, stack))
 }
 
-// close ends the session. If the connection is still open, it becomes idle.
+// close ends the session. A connection that is still open becomes idle.
 func (s *session) close() {
 	c := s.conn
 	s.conn, c.session = nil, nil
@@ -155,14 +151,13 @@ func (s *session) close() {
 	s.eng.sessions.Put(s)
 }
 
-// enter begins the next phase of a request.
 func (s *session) enter(next phase) {
 	s.conn.logState(s.phase, next)
 	s.phase = next
 }
 
-// dropHead drops the references to the last head. Otherwise a session that waits or is
-// free would keep memory that has been returned to the budget.
+// dropHead drops the references to the last head, so that the session does not keep
+// memory that has been returned to the budget.
 func (s *session) dropHead() {
 	s.req.Reset()
 	if s.headMemory > 0 {
@@ -170,15 +165,13 @@ func (s *session) dropHead() {
 	}
 }
 
-// hangUp closes the connection and the session.
 func (s *session) hangUp() bool {
 	s.conn.close()
 	s.close()
 	return false
 }
 
-// wait ends the step. The next one runs at the next event, or at the time until (0 = no
-// bound).
+// wait ends the step until the next event, or until the given time (0 = no limit).
 func (s *session) wait(until int64) bool {
 	s.handle.SetDeadline(until)
 	return false
@@ -186,16 +179,14 @@ func (s *session) wait(until int64) bool {
 
 func (s *session) now() int64 { return s.eng.loop.Now() }
 
-// disconnected reports whether the client has disconnected or the loop is closing.
 func (s *session) disconnected() bool { return s.conn.disconnected() || s.eng.loop.Closing() }
 
-// relay advances the exchange.
 func (s *session) relay() bool {
 	tunnelled := s.x.State() == exchange.StateTunnelling
 	ending, outcome, next := s.x.Step(s.now())
 	if ending == exchange.Ongoing {
 		if !tunnelled && s.x.State() == exchange.StateTunnelling {
-			s.eng.worker.NoteEnd() // a tunnel no longer counts as a request
+			s.eng.worker.NoteEnd() // tunnels do not count as requests
 		}
 		return s.wait(next)
 	}
@@ -207,14 +198,14 @@ func (s *session) relay() bool {
 		return s.reject(outcome)
 	case exchange.CutOff:
 		if s.client.untilClose {
-			s.conn.reset() // without a reset, the end of the connection would look like the end of the response
+			s.conn.reset() // a FIN would look like the end of the response
 		}
 	}
 	return s.hangUp()
 }
 
-// completed is called after a complete response. It continues with the next request or
-// closes the connection.
+// completed continues after a complete response: with the next request, or by closing the
+// connection.
 func (s *session) completed() bool {
 	whole := s.client.Whole() || s.client.keepAlive && s.client.discardBody()
 	fits := s.input.takeLeftover(&s.client.reader)

@@ -21,7 +21,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// transfer is a routine that moves one body from in through a reader and a writer to out.
+// transfer is a routine that moves one body from in to out through a reader and a writer.
 type transfer struct {
 	r       reader
 	w       writer
@@ -38,7 +38,7 @@ type transfer struct {
 	ended   chan struct{}
 }
 
-// runScript runs the script as a coroutine. The script blocks only in wait.
+// runScript runs the script as a coroutine that blocks only in pause.
 func (x *transfer) runScript(yield func(struct{}) bool) {
 	defer func() {
 		x.failure = recover()
@@ -69,7 +69,7 @@ func (x *transfer) end() {
 	close(x.ended)
 }
 
-// begin prepares the reader and the writer for a body. The writer sends head before it.
+// begin prepares the reader and the writer for a body that follows head.
 func (x *transfer) begin(c moving, head string) {
 	x.r.begin(c.kind, c.length, []byte(c.read), 0, len(c.read))
 	x.r.exact = c.exact
@@ -79,7 +79,6 @@ func (x *transfer) begin(c moving, head string) {
 	}
 }
 
-// done reports whether the body has been moved completely.
 func (x *transfer) done() bool {
 	_, empty := x.w.Flush()
 	return x.r.ended && empty
@@ -110,8 +109,8 @@ func (x *transfer) trimPipes() {
 	}
 }
 
-// startTransfer runs script on a loop. The test writes the body to the field in of the
-// result, and reads the output from its field out.
+// startTransfer runs script on a loop. The test writes the body to the transfer's in and
+// reads the output from its out.
 func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
 	t.Helper()
 	l, err := loop.New()
@@ -185,8 +184,7 @@ type moving struct {
 	write    int    // bytes per write; 0 = all at once
 }
 
-// moved sends in through a transfer and returns its output, and the bytes read beyond
-// the body.
+// moved sends in through a transfer. rest is the input after the body.
 func moved(t *testing.T, c moving, in string) (x *transfer, out, rest string) {
 	t.Helper()
 	const head = "HEAD\r\n\r\n"
@@ -204,7 +202,7 @@ func moved(t *testing.T, c moving, in string) (x *transfer, out, rest string) {
 				n = min(n, c.write)
 			}
 			if _, err := io.WriteString(x.in, in[:n]); err != nil {
-				return // the transfer has ended before its source
+				return // the transfer may end before its input
 			}
 			in = in[n:]
 		}
@@ -482,7 +480,6 @@ func TestABodyCanBeRewoundWhileItIsBuffered(t *testing.T) {
 	}
 }
 
-// noise returns n pseudo-random bytes.
 func noise(n int) string {
 	rng := rand.New(rand.NewPCG(5, uint64(n)))
 	b := make([]byte, n)
@@ -573,7 +570,8 @@ func TestAnUnreadLongBodyHoldsAtMostOneFillOfAPipe(t *testing.T) {
 	}
 }
 
-// unchunk reads a chunked body as net/http does: payload, and trailers as lines.
+// unchunk reads a chunked body with net/http and returns the payload, and the trailers as
+// lines.
 func unchunk(t *testing.T, wire string) (payload, trailers string) {
 	t.Helper()
 	in := strings.NewReader("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + wire)

@@ -14,43 +14,43 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// upConn is a connection to the container. It implements exchange.Upstream for the
-// exchange that uses it. While it is idle, any event closes it.
+// upConn is a connection to the container and implements exchange.Upstream.
 type upConn struct {
 	reader
 	writer
 	conn      *upstream.Conn
-	sock      *loop.Sock // of conn
+	sock      *loop.Sock // socket of conn
 	pool      *Pool
 	poolIndex int32 // index in the pool plus one; 0 = not in the pool
 	status    int32 // status of the last head
 	idleSince int64 // time at which the connection became idle
-	idleTime  int64 // time for which the connection was idle before its last use
-	closesAt  int64 // announced end of the idle time (field Keep-Alive); 0 = not announced
+	idleTime  int64 // idle time before the current use
+	closesAt  int64 // do not reuse after this time (derived from the container's Keep-Alive field); 0 = no such time
 
-	in             *response // in.b[:n] begins with the head being read; nil: nothing has been received, or everything has been forwarded
+	in             *response // in.b[:n] begins with the current head; nil = no bytes are buffered
 	n              int
-	idleTimeout    time.Duration // idle timeout announced by the last head (Keep-Alive)
-	hasIdleTimeout bool          // the last head announced one
+	idleTimeout    time.Duration // idle timeout in the last head (Keep-Alive)
+	hasIdleTimeout bool          // the last head contained an idle timeout
 	reusable       bool          // the response allows the connection to be reused
 	responseBegan  bool          // at least one byte of a response has been received
-	otherProtocol  bool          // the bytes received are not HTTP/1
-	emptyClose     bool          // closed without a byte of a response, perhaps by a container that supports only HTTP/2
-	headHandled    bool          // the head at the start of in has been processed
+	otherProtocol  bool          // the received bytes are HTTP/2
+	emptyClose     bool          // closed without a response, perhaps because the container supports only HTTP/2
+	headHandled    bool          // the head at the start of in can be discarded
 	reused         bool
 	desynced       bool // a head announced a body that its status forbids; do not reuse
 	req            *wire.Request
 	client         exchange.Sink // receives the response
 }
 
-// Event closes an idle connection. Its cause is a received byte, EOF or an error.
+// Event closes an idle connection that receives bytes, EOF or an error.
 func (u *upConn) Event(s *loop.Sock) {
 	if s.Readable() {
 		u.closeIdle()
 	}
 }
 
-// closeIdle closes an idle connection. If the container closed it, its age is recorded.
+// closeIdle closes an idle connection. If the container closed it, the idle time is
+// recorded.
 func (u *upConn) closeIdle() {
 	if u.sock.HungUp() || u.sock.Ended() {
 		u.pool.idleAge.NoteClose(time.Duration(u.pool.worker.Loop.Now() - u.idleSince))
@@ -80,7 +80,7 @@ func (u *upConn) Send(req *wire.Request, peer netip.Addr, client exchange.Sink) 
 	u.writer.begin(req.Body == wire.BodyChunked, true)
 	out := u.writer.buffered()
 	u.writer.head(req.AppendHead(out, peer, u.pool.worker.Host), len(out), false)
-	return false // the request was sent immediately, not at the end of the loop iteration
+	return false // the head is sent with the next Flush, not at the end of the loop iteration
 }
 
 // Response implements exchange.Upstream.
@@ -101,12 +101,12 @@ func (u *upConn) Reused() bool { return u.reused }
 // ProtocolMismatch implements exchange.Upstream.
 func (u *upConn) ProtocolMismatch() bool { return u.otherProtocol || u.emptyClose }
 
-// Unprocessed implements exchange.Upstream. A container whose response is an HTTP/2 frame
-// has not understood the request.
+// Unprocessed implements exchange.Upstream. A container that responds with an HTTP/2
+// frame has not understood the request.
 func (u *upConn) Unprocessed() bool { return u.otherProtocol }
 
-// detectHTTP2 records that the container supports only HTTP/2, if its first bytes are
-// those of a SETTINGS frame (RFC 9113 section 3.4).
+// detectHTTP2 records that the container supports only HTTP/2, if the received bytes
+// begin with a SETTINGS frame (RFC 9113 section 3.4).
 func detectHTTP2(u *upConn) {
 	const settings = 4
 	if u.n >= 4 && u.in.b[0] == 0 && u.in.b[3] == settings {
@@ -117,7 +117,8 @@ func detectHTTP2(u *upConn) {
 // StoppedReading implements exchange.Upstream.
 func (u *upConn) StoppedReading() bool { return u.sock.HungUp() || u.sock.Failed() }
 
-// Broken implements exchange.Sink. After a half-close, no read would report a reset.
+// Broken implements exchange.Sink. After the container has half-closed, no read would
+// report a reset.
 func (u *upConn) Broken() bool {
 	return u.writer.err != nil || u.reader.ended && u.sock.Failed()
 }
@@ -168,8 +169,7 @@ func (u *upConn) ReadAhead() (moved, whole bool) {
 	return moved, whole
 }
 
-// releaseDrained releases the buffer of the head once the buffer has no more bytes of the
-// body.
+// releaseDrained releases the response buffer once it has no more bytes of the body.
 func (u *upConn) releaseDrained() {
 	if u.in != nil && !u.reader.ended && (u.reader.bulk != nil || u.reader.drained()) {
 		if u.reader.bulk == nil {
@@ -180,10 +180,9 @@ func (u *upConn) releaseDrained() {
 	}
 }
 
-// closedOutcome returns the outcome of a connection that ended without a response.
 func (u *upConn) closedOutcome(err error) gate.Outcome {
 	if !u.reused && !u.responseBegan {
-		u.emptyClose = u.pool.worker.Choice.MissedHTTP1(u.pool.worker.Loop.Now()) // some containers that support only HTTP/2 close HTTP/1 connections
+		u.emptyClose = u.pool.worker.Choice.MissedHTTP1(u.pool.worker.Loop.Now()) // some HTTP/2-only containers close HTTP/1 connections
 	}
 	if u.reused && !u.responseBegan {
 		u.pool.idleAge.NoteClose(time.Duration(u.idleTime))
@@ -194,7 +193,6 @@ func (u *upConn) closedOutcome(err error) gate.Outcome {
 	return gate.UpstreamReset
 }
 
-// readHead parses the head at the start of in.
 func (u *upConn) readHead() (exchange.HeadState, gate.Outcome) {
 	r := &u.in.res
 	complete, err := r.ScanResponse(u.in.b[:u.n])
@@ -210,7 +208,7 @@ func (u *upConn) readHead() (exchange.HeadState, gate.Outcome) {
 	}
 	u.pool.worker.Choice.SpeaksHTTP1()
 	if u.req.ExtendedConnect() && r.Status >= 200 && r.Status < 300 {
-		return exchange.HeadFailed, gate.UpstreamMalformed // the container declined the tunnel; a 2xx would tell the client that it is open
+		return exchange.HeadFailed, gate.UpstreamMalformed // a 2xx would tell the client that the tunnel is open
 	}
 	u.status, u.reusable = int32(r.Status), r.Reusable()
 	u.idleTimeout, u.hasIdleTimeout = r.KeepAlive()
@@ -229,9 +227,8 @@ func (u *upConn) readHead() (exchange.HeadState, gate.Outcome) {
 	return exchange.HeadFinal, gate.Undecided
 }
 
-// readBuffer returns the free part of the buffer for the response. The buffer is
-// allocated only when the first bytes arrive, because many requests may wait for a
-// response.
+// readBuffer returns the free part of the response buffer. The buffer is allocated only
+// when bytes arrive, because many requests may wait for a response.
 func (u *upConn) readBuffer() []byte {
 	if u.in == nil {
 		u.in = u.pool.bufs.getResponse()
@@ -242,7 +239,7 @@ func (u *upConn) readBuffer() []byte {
 }
 
 // headBuffer returns space for the head and for as much of the body as the client would
-// accept now. More space would be wasted if many clients accept nothing.
+// accept now.
 func (u *upConn) headBuffer() []byte {
 	b := u.readBuffer()
 	capacity := u.client.Capacity()
@@ -256,8 +253,7 @@ func (u *upConn) headBuffer() []byte {
 	return b[:min(len(b), headEnd(b[:n])+capacity)]
 }
 
-// headEnd returns the end of the head in b, if one of the usual empty lines marks it.
-// Otherwise it returns len(b).
+// headEnd returns the end of the head in b; len(b) = not found.
 func headEnd(b []byte) int {
 	for _, end := range [...]string{"\r\n\r\n", "\n\n"} {
 		if i := bytes.Index(b, []byte(end)); i >= 0 {
@@ -267,7 +263,6 @@ func headEnd(b []byte) int {
 	return len(b)
 }
 
-// releaseEmpty releases the response buffer if it contains nothing.
 func (u *upConn) releaseEmpty() {
 	if u.in != nil && u.n == 0 {
 		u.pool.bufs.putResponse(u.in)
@@ -275,8 +270,8 @@ func (u *upConn) releaseEmpty() {
 	}
 }
 
-// sentAsAnnounced reports whether the length of the body sent equals the length announced
-// in the head. Only then does the container find the start of the next request.
+// sentAsAnnounced reports whether the body sent has the announced length. Otherwise the
+// container would not find the start of the next request.
 func sentAsAnnounced(w *writer, req *wire.Request) bool {
 	switch req.Body {
 	case wire.NoBody:
@@ -287,7 +282,7 @@ func sentAsAnnounced(w *writer, req *wire.Request) bool {
 	return w.finished
 }
 
-// Complete implements exchange.Upstream. The connection is not reused if bytes follow the
+// Complete implements exchange.Upstream. It closes the connection if bytes follow the
 // response.
 func (u *upConn) Complete(open bool) {
 	clean := !open && sentAsAnnounced(&u.writer, u.req) && len(u.reader.leftover()) == 0 && !u.desynced && u.reusable && !u.StoppedReading()
@@ -300,8 +295,8 @@ func (u *upConn) Complete(open bool) {
 	}
 }
 
-// HangUp implements exchange.Upstream. It half-closes the connection, which tells the
-// container that the client has disconnected.
+// HangUp implements exchange.Upstream. A half-close tells the container that the client
+// has disconnected.
 func (u *upConn) HangUp(bool) {
 	u.writer.drop()
 	u.sock.CloseWrite()
@@ -313,7 +308,7 @@ func (u *upConn) Abort() {
 	u.close()
 }
 
-// release releases everything but the connection.
+// release releases everything except the connection.
 func (u *upConn) release() {
 	u.reader.release()
 	u.writer.release()

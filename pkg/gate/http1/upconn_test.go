@@ -21,8 +21,8 @@ func (r *rig) awaitConnectQueue(n int64) {
 	testkit.Until(r.t, fmt.Sprintf("%d requests in the connect queue", n), func() bool { return int64(r.gate.Connects.Len()) == n })
 }
 
-// stopListening closes the container's listener and connections. The port stays bound, and
-// connections to it are refused.
+// stopListening closes the container's listener and connections. The port stays bound and
+// refuses connections.
 func (r *rig) stopListening() {
 	r.t.Helper()
 	_ = r.container.ln.Close()
@@ -66,7 +66,7 @@ func TestQueuedRequestsAreSentInOrderOnceTheContainerListens(t *testing.T) {
 					late++
 				}
 			}
-			// A busy kernel may deliver a SYN after later ones.
+			// A busy kernel may deliver SYNs out of order.
 			if len(order) != requests || late > 2 {
 				t.Errorf("order at the container %v", order)
 			}
@@ -92,7 +92,7 @@ func TestRequestsInTheConnectQueueAreReleasedOnAllLoops(t *testing.T) {
 }
 
 func TestQueuedRequestsShareConnectionsIfTheDescriptorBudgetIsTooSmall(t *testing.T) {
-	const clients, budget = 20, 40 // 5 upstream connections are always available; clients leave 10 descriptors
+	const clients, budget = 20, 40 // 5 upstream connections are always available; clients leave 10 descriptors unused
 	release := make(chan struct{})
 	r := newRig(t, exchange.Config{QueueCapacity: 100, UpstreamWait: time.Hour, Descriptors: exchange.NewDescriptors(budget)}, options{silent: true}, func(c *containerRequest) bool {
 		c.await(release)
@@ -112,8 +112,8 @@ func TestQueuedRequestsShareConnectionsIfTheDescriptorBudgetIsTooSmall(t *testin
 	}
 }
 
-// All descriptors are in use and the container does not listen. After the release of one
-// descriptor, each request tries to connect and moves to the connect queue.
+// All descriptors are in use and the container does not listen. When one descriptor is
+// released, each request tries to connect and then joins the connect queue.
 func TestRequestsInTheConnectQueueDoNotReturnToTheDescriptorQueue(t *testing.T) {
 	const served, clients = 5, 300 // 5 upstream connections are always available
 	var begun atomic.Int64
@@ -186,7 +186,7 @@ func TestTheConnectQueueIsLimitedByTheQueueCapacity(t *testing.T) {
 	for range 3 {
 		r.client().get("/more").wantReply(gate.QueueFull)
 	}
-	clients[1].close() // frees its position
+	clients[1].close() // frees its descriptor
 	r.awaitConnectQueue(2)
 	clients[1] = r.client().get("/1")
 	r.awaitConnectQueue(3)
@@ -222,7 +222,7 @@ func TestAClientThatDisconnectsInTheConnectQueueFreesItsPosition(t *testing.T) {
 		clients = append(clients, r.client().get(fmt.Sprintf("/%d", i)))
 		r.awaitConnectQueue(int64(i + 1))
 	}
-	clients[0].close() // the request that makes the attempts to connect
+	clients[0].close() // the first request in the queue, which tries to connect
 	r.awaitConnectQueue(5)
 	clients[2].reset()
 	r.awaitConnectQueue(4)
@@ -232,7 +232,7 @@ func TestAClientThatDisconnectsInTheConnectQueueFreesItsPosition(t *testing.T) {
 		clients[k].want(200, want[i])
 	}
 	r.wantOutcomes(map[gate.Outcome]int{gate.ClientGone: 2, gate.Served: 4})
-	slices.Sort(order) // the order in which connections complete is undefined
+	slices.Sort(order) // connections complete in any order
 	if !slices.Equal(order, want) {
 		t.Errorf("at the container %v, want %v", order, want)
 	}
@@ -262,9 +262,9 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 }
 
-// TestAConnectionClosedByTheContainerIsNeverUsed closes each connection right after the
-// response, before or after the gate has checked it. The requests are not retryable, so
-// each one on a closed connection would fail.
+// TestAConnectionClosedByTheContainerIsNeverUsed closes each connection after its
+// response. The requests are not retryable, so each request on a closed connection would
+// fail.
 func TestAConnectionClosedByTheContainerIsNeverUsed(t *testing.T) {
 	for _, how := range []string{"closed at once", "closed once idle", "reset once idle"} {
 		t.Run(how, func(t *testing.T) {
@@ -306,7 +306,7 @@ func TestAConnectionClosedByTheContainerIsNeverUsed(t *testing.T) {
 	}
 }
 
-// The request and the close of the idle connection reach the loop in the same iteration.
+// The loop sees the request and the close of the idle connection in the same iteration.
 func TestAConnectionWhoseCloseIsNotReportedYetIsNotUsed(t *testing.T) {
 	for _, how := range []string{"closed", "reset", "bytes"} {
 		t.Run(how, func(t *testing.T) {
@@ -355,9 +355,8 @@ func (r *rig) awaitClosed(n int) {
 	})
 }
 
-// TestBytesAfterAResponseCloseTheConnection checks that unsolicited bytes reach no
-// other request, whether they arrive with the response or later, or look like a
-// response.
+// TestBytesAfterAResponseCloseTheConnection checks that unsolicited bytes after a
+// response, even if they look like a response, reach no other request.
 func TestBytesAfterAResponseCloseTheConnection(t *testing.T) {
 	const unsolicited = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
 	for _, response := range []string{
@@ -411,8 +410,8 @@ func TestConnectionsEndedByTheirResponseAreNotPooled(t *testing.T) {
 			if c.reused {
 				t.Errorf("reused after %q", response)
 			}
-			// a container that keeps the connection open although it announced the
-			// close
+			// The container keeps the connection open although the response announced a
+			// close.
 			return c.write(response) && strings.Contains(response, "Length")
 		})
 		c := r.client()
@@ -425,7 +424,8 @@ func TestConnectionsEndedByTheirResponseAreNotPooled(t *testing.T) {
 	}
 }
 
-// The container reads a request on a reused connection and closes it without a response.
+// The container reads a request on a reused connection and closes the connection without
+// a response.
 func TestOnAReusedConnectionOnlyIdempotentRequestsAreRetried(t *testing.T) {
 	const (
 		get  = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -436,7 +436,7 @@ func TestOnAReusedConnectionOnlyIdempotentRequestsAreRetried(t *testing.T) {
 		name    string
 		request string
 		reset   bool
-		every   bool // new connections fail too
+		every   bool // new connections fail like reused ones
 		partial string
 		want    gate.Outcome
 		seen    int64

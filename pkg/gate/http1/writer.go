@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// coalesceBytes is the maximum length of a payload that is appended to buffered
-	// bytes, so that one write sends both.
+	// coalesceBytes is the maximum number of buffered bytes to which payload is appended,
+	// so that one write sends both.
 	coalesceBytes = 16 << 10
 	// directBytes is the minimum payload that is sent without a copy.
 	directBytes = 2 << 10
-	// chunkBytes limits the buffered bytes of chunks. While more are buffered, Write
-	// accepts nothing.
+	// chunkBytes is the number of buffered bytes above which Write accepts no more
+	// chunks.
 	chunkBytes = 64 << 10
 )
 
@@ -27,36 +27,36 @@ type writer struct {
 	out      []byte  // the buffered bytes are out[outStart:]
 	outStart int
 	chunked  bool // the payload is sent as chunks
-	trailers bool // the peer accepts trailers
-	tunnel   bool // the end is sent as a half-close
-	finished bool // Finish has been called
+	trailers bool // the recipient accepts trailers
+	tunnel   bool // Finish is followed by a half-close
+	finished bool
 	sent     int64
-	content  int64 // number of body bytes accepted
+	content  int64 // body bytes accepted
 	check    wire.BodyCheck
 	err      error
 }
 
-// begin prepares w for a message. Bytes that are still buffered are sent before it.
+// begin prepares w for a message. Buffered bytes are sent first.
 func (w *writer) begin(chunked, trailers bool) {
 	w.chunked, w.trailers, w.finished, w.tunnel, w.content = chunked, trailers, false, false, 0
 	w.check.Stop()
 }
 
-// head buffers out, in which the head of the message begins at out[from].
+// head buffers out, which contains the head of the message from out[from] on.
 func (w *writer) head(out []byte, from int, bodiless bool) {
 	w.check.Begin(out[from:], w.chunked, bodiless)
 	w.setBuffered(out)
 }
 
-// count adds n accepted bytes of the body, and returns n.
+// count adds n accepted bytes of the body and returns n.
 func (w *writer) count(n int) int {
 	w.content += int64(n)
 	w.check.Sent(n)
 	return n
 }
 
-// buffered returns the buffered bytes. The caller appends to them and passes the result
-// to setBuffered.
+// buffered returns the buffered bytes. The caller appends to the slice and passes it to
+// setBuffered.
 func (w *writer) buffered() []byte {
 	if w.frame == nil {
 		w.frame = w.bufs.frames.get()
@@ -97,8 +97,8 @@ func (w *writer) Write(p []byte) int {
 	return w.count(n)
 }
 
-// Capacity implements exchange.Sink. The free space in the kernel's send buffer is
-// unknown before a write.
+// Capacity implements exchange.Sink. The free space of the kernel's send buffer is
+// unknown.
 func (w *writer) Capacity() int { return math.MaxInt }
 
 // Finish implements exchange.Sink.
@@ -141,8 +141,7 @@ func (w *writer) Flush() (moved, empty bool) {
 // Broken implements exchange.Sink.
 func (w *writer) Broken() bool { return w.err != nil }
 
-// raw returns w if payload can be written to its socket unencoded now. Otherwise it
-// returns nil.
+// raw returns w if payload can be written to its socket unencoded now; nil = not now.
 func (w *writer) raw() *writer {
 	if w.chunked || w.sock.Layered() || w.outStart < len(w.out) {
 		return nil
@@ -150,7 +149,6 @@ func (w *writer) raw() *writer {
 	return w
 }
 
-// drop discards buffered bytes and releases their storage.
 func (w *writer) drop() {
 	if w.frame != nil {
 		w.bufs.frames.put(w.frame)
@@ -158,7 +156,6 @@ func (w *writer) drop() {
 	}
 }
 
-// release resets w after a message.
 func (w *writer) release() {
 	w.drop()
 	w.chunked, w.tunnel, w.finished, w.sent, w.content, w.err = false, false, false, 0, 0, nil
