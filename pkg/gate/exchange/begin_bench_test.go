@@ -7,7 +7,6 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// One request after another; a slot is always free.
 func BenchmarkBeginEnd(b *testing.B) {
 	selector, err := ParseSelector("header:priority")
 	if err != nil {

@@ -7,13 +7,12 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Blocking is an exchange for a caller that blocks in its own goroutine and forwards the
-// request itself. The caller calls, in this order, Describe, Arrive, Admit, Forward,
-// optionally Switch, and End. A Blocking has no sides and no steps. Its methods must not
-// be called concurrently.
+// Blocking is an exchange for a caller that forwards the request itself, blocking in its
+// own goroutine. The caller calls, in this order, Describe, Arrive, Admit, Forward,
+// optionally Switch, and End. The methods must not be called concurrently.
 type Blocking struct {
 	Exchange
-	woken chan struct{} // wakes awaitSlot, which then checks for a slot
+	woken chan struct{} // wakes awaitSlot
 }
 
 // NewBlocking returns an exchange for consecutive requests of g. clock returns the time
@@ -38,10 +37,10 @@ func (b *Blocking) Arrive() {
 	b.Begin(now, nil, nil)
 }
 
-// Admit waits for a slot. It returns Undecided if the exchange holds one. After any other
-// outcome the exchange has no slot, and the caller must end it with that outcome. A
-// cancelled ctx means that the client has disconnected. An expired ctx means that the
-// request has timed out.
+// Admit waits for a slot. It returns Undecided if the exchange has got a slot. With any
+// other outcome there is no slot, and the caller must call End with that outcome. If ctx
+// is cancelled, the client counts as disconnected; if its deadline passes, the request
+// has timed out.
 func (b *Blocking) Admit(ctx context.Context) gate.Outcome {
 	if o := contextOutcome(ctx); o != gate.Undecided {
 		return o
@@ -52,7 +51,6 @@ func (b *Blocking) Admit(ctx context.Context) gate.Outcome {
 	return b.awaitSlot(ctx)
 }
 
-// awaitSlot implements Admit for a queued exchange.
 func (b *Blocking) awaitSlot(ctx context.Context) (o gate.Outcome) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -78,8 +76,7 @@ func (b *Blocking) awaitSlot(ctx context.Context) (o gate.Outcome) {
 	return o
 }
 
-// contextOutcome returns the outcome for a context that has ended; Undecided if it has
-// not ended.
+// contextOutcome returns the outcome for a context that has ended; otherwise Undecided.
 func contextOutcome(ctx context.Context) gate.Outcome {
 	switch ctx.Err() {
 	case nil:
@@ -96,13 +93,12 @@ func (b *Blocking) Forward() {
 	b.Forwarded = b.Admitted
 }
 
-// Measured reports whether overload control needs the call of Responding.
+// Measured reports whether the caller should call Responding.
 func (b *Blocking) Measured() bool { return b.settings.overload != nil }
 
-// Responding records the beginning of the response, so that a slow reader does not count
-// as time of the application. Call it if Measured returns true. uploaded is the time at
-// which bytes of the request body were last read, 0 = never. With it, a slow upload does
-// not count either.
+// Responding records the beginning of the response. uploaded is the time at which bytes
+// of the request body were last read, 0 = never. Slow uploads and slow readers then do
+// not count as time of the container. Call it if Measured returns true.
 func (b *Blocking) Responding(uploaded time.Duration) {
 	b.Responded, b.tracked.uploaded = time.Duration(b.clock()), uploaded
 }
@@ -113,9 +109,8 @@ func (b *Blocking) Switch() {
 	b.gate.Drain.EnterTunnel()
 }
 
-// ProbeReply returns the reply to a probe that Describe and the caller have described. It
-// blocks until the result is known. It returns false if ctx ended first, which means that
-// the prober has disconnected.
+// ProbeReply waits for the readiness result and returns the reply to a probe. It returns
+// false if ctx ended first, which means that the prober has disconnected.
 func (b *Blocking) ProbeReply(ctx context.Context, s Screening, h *gate.ProbeHeaders) (gate.Reply, bool) {
 	r, ok := b.gate.ReplyToProbe(s.Kind, s.Prober, b.Peer.Addr(), h, func() (gate.ReadinessResult, bool) {
 		return b.gate.WaitReady(ctx, s.Prober)

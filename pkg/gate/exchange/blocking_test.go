@@ -13,7 +13,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
-// arrived returns a request that arrives at g now. Its clock counts from born.
+// arrived returns a request that has just arrived at g. Its clock counts from born.
 func arrived(g *Gate, born time.Time) *Blocking {
 	b := NewBlocking(g, func() int64 { return int64(time.Since(born)) + 1 })
 	b.Arrive()
@@ -32,8 +32,8 @@ func fullGate(t *testing.T, c Config) *Gate {
 	return g
 }
 
-// wantRejected fails unless b is rejected with o after the given time and has released
-// all resources.
+// wantRejected checks that b is rejected with o after the given time and has released all
+// resources.
 func wantRejected(t *testing.T, b *Blocking, ctx context.Context, o gate.Outcome, after time.Duration) {
 	t.Helper()
 	start := time.Now()
@@ -131,7 +131,7 @@ func TestADisconnectedClientGetsNoSlot(t *testing.T) {
 	})
 }
 
-// doneAtSecondCheck is a context whose Err returns an error from the second call on.
+// doneAtSecondCheck is a context whose Err fails from its second call on.
 type doneAtSecondCheck struct {
 	context.Context
 	checks int
@@ -155,7 +155,7 @@ func TestASlotGrantedToADisconnectedClientIsReleased(t *testing.T) {
 	})
 }
 
-// A release, the expiry of QueueMaxWait and the cancellation happen at the same instant.
+// A slot is released, QueueMaxWait expires and the context is cancelled at the same time.
 func TestAdmitLosesNoSlotWhenEventsCoincide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 300 {
@@ -178,7 +178,7 @@ func TestAdmitLosesNoSlotWhenEventsCoincide(t *testing.T) {
 	})
 }
 
-// The wake-up belongs to an earlier request of the same Blocking.
+// The wake-up was meant for an earlier request of the same Blocking.
 func TestALateWakeUpGrantsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := fullGate(t, Config{QueueCapacity: 1, QueueMaxWait: time.Second})

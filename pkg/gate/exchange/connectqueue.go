@@ -13,52 +13,46 @@ import (
 // Attempt is a connection to the container that is still being opened.
 type Attempt interface{ Close() }
 
-// Dial is the state of an exchange that has no connection to the container yet.
+// Dial is the connection state of an exchange that has no upstream connection yet.
 type Dial struct {
-	// Handler receives the events of the socket of the connection.
+	// Handler receives the socket events of the connection.
 	Handler loop.Handler
-	// Attempt is the connection that the Connector is opening; nil = none.
+	// Attempt is the connection being opened; nil = none.
 	Attempt Attempt
-	// Via identifies the Connector that began the attempt, if a router chooses among
-	// several Connectors; 0 = none.
+	// Via identifies the Connector of the current attempt, if a router chooses between
+	// several; 0 = none.
 	Via uint8
-	// First is the Via of the first attempt that sent the request; 0 = the request has
-	// not been sent.
+	// First is the Via of the first attempt that got a connection; 0 = none has.
 	First uint8
-	// Switched means that the container did not understand the request over the protocol
-	// of First. The next attempt uses the other protocol. A request switches protocols at
-	// most once.
+	// Switched is true once the request has switched from the protocol of First to the
+	// other protocol. It switches at most once.
 	Switched bool
-	// Detects means that the attempt only detects the protocol of the container. The
-	// request is not sent again.
+	// Detects means that the attempt only detects the container's protocol. The request
+	// is not sent on the connection.
 	Detects bool
-	// Opened counts the connections opened for this request. It is reset when the
-	// container responds to another request on a new connection. The Connector maintains
-	// it.
+	// Opened counts the connections opened for this request. NoteResponse resets it.
 	Opened uint8
 	// Why is the outcome of the last attempt; Undecided if there was none.
 	Why gate.Outcome
 
 	queue    *WaitQueue // nil = not queued
-	deadline int64      // end of the wait for the container; 0 = not waiting
+	deadline int64      // 0 = not waiting for the container
 }
 
-// begin clears the state of the previous request.
 func (d *Dial) begin() {
 	d.First, d.Switched, d.Detects, d.Opened, d.Why = 0, false, false, 0, gate.Undecided
 }
 
-// WaitQueue holds exchanges that wait for a connection, first come, first served. An
-// exchange is in one WaitQueue at most.
+// WaitQueue is a FIFO queue of exchanges that wait for a connection. An exchange is in at
+// most one WaitQueue.
 type WaitQueue struct {
 	list list.List[Exchange, *Exchange]
 }
 
-// First returns the exchange that has waited longest; nil = the queue is empty.
+// First returns the exchange added first; nil = the queue is empty.
 func (l *WaitQueue) First() *Exchange { return l.list.First() }
 
-// Add appends x to the queue, and removes x from its previous queue. If x is already in
-// l, nothing changes.
+// Add appends x to the queue, unless it is already there. x leaves its previous queue.
 func (l *WaitQueue) Add(x *Exchange) {
 	switch x.Dial.queue {
 	case nil:
@@ -73,15 +67,14 @@ func (l *WaitQueue) Add(x *Exchange) {
 	l.list.Push(x)
 }
 
-// WakeAll wakes all exchanges of the queue.
 func (l *WaitQueue) WakeAll() {
 	for x := range l.list.All() {
 		x.Wake()
 	}
 }
 
-// NoteResponse is called when the container has responded on a new connection that
-// carries a request. It resets Dial.Opened of all exchanges in the queue.
+// NoteResponse resets Dial.Opened of all queued exchanges. It is called when the
+// container has responded on a new connection.
 func (l *WaitQueue) NoteResponse() {
 	for x := range l.list.All() {
 		x.Dial.Opened = 0
@@ -96,8 +89,7 @@ func (l *WaitQueue) Remove(x *Exchange) {
 	}
 }
 
-// cancel ends the connection attempt of x and removes x from its queue. d is the Dial of
-// x.
+// cancel ends the connection attempt of x, the owner of d, and removes x from its queue.
 func (d *Dial) cancel(x *Exchange) {
 	if d.Attempt != nil {
 		x.connector.Cancel(x)
@@ -115,22 +107,22 @@ func (d *Dial) cancel(x *Exchange) {
 }
 
 // ConnectQueue holds the requests of all protocols and loops that wait until the
-// container listens. Only the first request attempts to connect, at QuickPace. When it
-// succeeds, all others are woken. All methods may be called from any goroutine.
+// container listens. Only the first request attempts to connect. When it succeeds, all
+// others are woken. All methods may be called from any goroutine.
 type ConnectQueue struct {
 	gate         *Gate
-	refusedSince atomic.Int64 // time since which connections are refused; 0 = they are accepted
+	refusedSince atomic.Int64 // 0 = connections are accepted
 	num          atomic.Int64
-	listened     atomic.Bool // the container has accepted a connection at least once
-	ended        atomic.Bool // the container has ended and will not listen again
+	listened     atomic.Bool // the container has accepted a connection before
+	ended        atomic.Bool // the container has exited and will not listen again
 
 	mu        sync.Mutex
 	queue     WaitQueue
 	attemptAt int64 // earliest time of the next attempt
-	maxPace   int64 // longest delay between attempts until the container listens; 0 = the delay of QuickPace
+	maxPace   int64 // longest delay between attempts until the container listens; 0 = no limit
 }
 
-// Start marks the container as not listening from now on.
+// Start records that the container does not listen yet.
 func (p *ConnectQueue) Start(now int64) { p.refusedSince.CompareAndSwap(0, now) }
 
 // Len returns the number of queued requests.
@@ -139,18 +131,18 @@ func (p *ConnectQueue) Len() int { return int(p.num.Load()) }
 // Contains reports whether x is queued. Only the loop of x may call it.
 func (p *ConnectQueue) Contains(x *Exchange) bool { return x.Dial.queue == &p.queue }
 
-// Clear reports whether any request may attempt to connect: the container listens, or no
-// request is queued.
+// Clear reports whether any request may attempt to connect, because the container listens
+// or no request is queued.
 func (p *ConnectQueue) Clear() bool { return p.refusedSince.Load() == 0 || p.num.Load() == 0 }
 
-// MayOpenExtra reports whether a connection may be opened before a request needs it. It
-// may if the queue is Clear and the container is not suspended.
+// MayOpenExtra reports whether a connection may be opened before a request needs it. The
+// queue must be Clear and the container must not be suspended.
 func (p *ConnectQueue) MayOpenExtra() bool {
 	return p.Clear() && (p.gate.Standby == nil || p.gate.Standby.Running())
 }
 
-// Refused records a refused connection. It returns false if the previous one was refused
-// too.
+// Refused records a refused connection. It returns true for the first one since the
+// container listened.
 func (p *ConnectQueue) Refused(now int64) bool {
 	if !p.refusedSince.CompareAndSwap(0, now) {
 		return false
@@ -176,15 +168,14 @@ func (p *ConnectQueue) Reached() {
 	p.queue.WakeAll()
 }
 
-// End records that the container has ended and will not listen again. From now on a
-// request ends when its connection is refused, and queued requests end immediately.
+// End records that the container has exited. Queued requests, and requests whose
+// connection is refused later, end immediately.
 func (p *ConnectQueue) End() {
 	p.ended.Store(true)
 	p.wakeAll()
 }
 
-// Hurry makes the next attempt due immediately. It is called when a readiness check has
-// connected.
+// Hurry makes the next attempt due now, because a readiness check has connected.
 func (p *ConnectQueue) Hurry() {
 	if p.num.Load() == 0 {
 		return
@@ -198,8 +189,8 @@ func (p *ConnectQueue) Hurry() {
 }
 
 // Enqueue queues x, unless it is already queued. If try is true, x must attempt to
-// connect now. If try is false, the caller must call Enqueue again at the time next or
-// earlier. If o is not Undecided, x ends with outcome o.
+// connect now. The caller must call Enqueue again at the time next or earlier. If o is
+// not Undecided, x ends with o.
 func (p *ConnectQueue) Enqueue(x *Exchange, now int64) (try bool, next int64, o gate.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -226,7 +217,7 @@ func (p *ConnectQueue) Enqueue(x *Exchange, now int64) (try bool, next int64, o 
 	return false, d.deadline, gate.Undecided
 }
 
-// join queues x, unless it is already queued. It returns false if the queue is full. The
+// join queues x, unless it is already there. It returns false if the queue is full. The
 // caller holds mu.
 func (p *ConnectQueue) join(x *Exchange) bool {
 	if x.Dial.queue == &p.queue {
@@ -240,8 +231,8 @@ func (p *ConnectQueue) join(x *Exchange) bool {
 	return true
 }
 
-// expired reports whether x has waited longer than its timeout allows, or waits for a
-// container that has ended. The wait begins with the first call. The caller holds mu.
+// expired reports whether the container has exited or x has waited for too long. The
+// first call starts the wait. The caller holds mu.
 func (p *ConnectQueue) expired(x *Exchange, now int64) bool {
 	if p.ended.Load() && p.refusedSince.Load() != 0 {
 		return true
@@ -257,8 +248,8 @@ func (p *ConnectQueue) expired(x *Exchange, now int64) bool {
 	return now >= d.deadline
 }
 
-// hold queues x while the container is suspended. isHeld is false if the container has
-// been resumed. If o is not Undecided, x ends with outcome o.
+// hold queues x if the container is suspended. isHeld is false if it is not. If o is not
+// Undecided, x ends with o.
 func (p *ConnectQueue) hold(x *Exchange) (isHeld bool, o gate.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -271,14 +262,14 @@ func (p *ConnectQueue) hold(x *Exchange) (isHeld bool, o gate.Outcome) {
 	return true, gate.Undecided
 }
 
-// wakeAll wakes all queued requests.
 func (p *ConnectQueue) wakeAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.queue.WakeAll()
 }
 
-// remove removes x. If x was first, the next request takes over the attempts.
+// remove removes x. If x was first, it wakes the next request, which then attempts to
+// connect.
 func (p *ConnectQueue) remove(x *Exchange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

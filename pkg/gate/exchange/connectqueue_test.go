@@ -84,7 +84,7 @@ func TestQueuedRequestsEndWhenTheContainerHasEnded(t *testing.T) {
 		x.Dial.cancel(x)
 	}
 
-	// A child process of the container may still listen.
+	// A child process of the container may still be listening.
 	g.Connects.Reached()
 	if try, _, o := g.Connects.Enqueue(later, 4); !try || o != gate.Undecided {
 		t.Errorf("%s although connections are accepted", o)

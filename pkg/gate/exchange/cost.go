@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// DefaultCost is the cost in units of a request without a known length, or whose cost
+	// DefaultCost is the cost in units of a request whose length is unknown or whose cost
 	// field is not a number.
 	DefaultCost = 1024
-	// bytesPerUnit is the typical length of a token of text, in bytes.
+	// bytesPerUnit is the typical length of a token of text.
 	bytesPerUnit = 4
 )
 
@@ -29,7 +29,7 @@ func ParseCostSelector(text string) (Selector, error) {
 }
 
 // cost returns the cost of x in units: the number in the selected field, or the length of
-// the body in tokens. The field of an untrusted peer is ignored.
+// the body in tokens. The field is ignored if x comes from an untrusted peer.
 func (s Selector) cost(x *Exchange, trusted bool) int64 {
 	if s.kind == selectHeader && trusted {
 		if v := s.header(x.Fields); v != nil {
@@ -43,10 +43,10 @@ func (s Selector) cost(x *Exchange, trusted bool) int64 {
 	return max(length/bytesPerUnit, 1)
 }
 
-// bodyLength returns the length of the request body according to the head. known is false
-// if the head does not contain it.
+// bodyLength returns the length of the request body. known is false if the head does not
+// contain it.
 func (x *Exchange) bodyLength() (length int64, known bool) {
-	if x.down == nil { // Blocking
+	if x.down == nil { // x belongs to a Blocking
 		return field.ReadLength(Selector{name: "Content-Length"}.header(x.Fields))
 	}
 	switch req, _ := x.down.Request(); req.Body {
@@ -58,8 +58,8 @@ func (x *Exchange) bodyLength() (length int64, known bool) {
 	return 0, false
 }
 
-// parseCost parses decimal digits. Numbers above admission.MaxCost yield that maximum.
-// Any other value yields DefaultCost.
+// parseCost parses a decimal number, capped at admission.MaxCost. Any other value yields
+// DefaultCost.
 func parseCost(value []byte) (n int64) {
 	for _, c := range value {
 		if c < '0' || c > '9' {

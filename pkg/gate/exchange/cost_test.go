@@ -9,8 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// clientWith is the downstream side of a request. It implements only the methods that
-// determine the cost.
+// clientWith implements the methods of Downstream that determine the cost.
 type clientWith struct {
 	Downstream
 	req wire.Request
@@ -123,7 +122,7 @@ func TestCostsLimitRequestsWithUnlimitedConcurrency(t *testing.T) {
 		t.Fatalf("%v, %s: want it admitted", o, third.State())
 	}
 	first.Forward()
-	first.Switch() // a tunnel holds its units
+	first.Switch() // a tunnel keeps its units
 	if s := g.AdmissionStats(); s.CostUnits != 71 {
 		t.Errorf("%d units, want 71", s.CostUnits)
 	}

@@ -11,10 +11,9 @@ import (
 )
 
 const (
-	// otherDescriptors is the number of descriptors that the process needs besides
-	// connections and event loops. They are for standard streams, the runtime's poller,
-	// side ports and their clients, readiness checks, exporters, the drain socket and
-	// watched files.
+	// otherDescriptors is the number of descriptors for purposes other than connections
+	// and event loops: standard streams, the runtime's poller, side ports and their
+	// clients, readiness checks, exporters, the drain socket and watched files.
 	otherDescriptors = 28
 	// minDescriptors is the smallest budget, even if the process limit is lower.
 	minDescriptors = 8
@@ -23,62 +22,58 @@ const (
 	retryInterval = 10 * time.Millisecond
 )
 
-// Minimum times for which a connection must be idle before it may be closed to free its
-// descriptor.
+// Minimum idle times of a connection that is closed to free its descriptor.
 const (
-	// MinSilence applies to a connection that has not sent a byte. It is short because
-	// the first request of a client usually follows its connection immediately.
+	// MinSilence applies to a connection that has not sent a byte. A client's first
+	// request usually follows immediately.
 	MinSilence = 10 * time.Millisecond
-	// MinIdle applies to other connections. It is longer because a round trip passes
-	// between a response and the next request, and between two parts of a head.
+	// MinIdle applies to other connections. It allows for a round trip between a response
+	// and the next request.
 	MinIdle = 100 * time.Millisecond
 )
 
-// Descriptors is the descriptor budget shared by all connections of a gate: client
-// connections of any port and protocol, and connections to the user container. When it
-// is exhausted, idle connections are closed, longest idle first, before new connections
-// are rejected.
+// Descriptors is the descriptor budget shared by all client and upstream connections of a
+// gate. If it is exhausted, idle connections are closed, in the order of Idleness and
+// then longest idle first.
 //
-// A connection holds one descriptor from TryAcquire to Release, in whichever engine.
-// All methods may be called from any goroutine. Callbacks are called without locks held
-// and must not block.
+// A connection holds one descriptor from TryAcquire to Release. All methods may be called
+// from any goroutine. Callbacks are called without locks held and must not block.
 type Descriptors struct {
 	budget     int64
 	free       atomic.Int64
-	hasWaiters atomic.Bool // true if waiters is not empty
+	hasWaiters atomic.Bool // waiters is not empty
 
 	mu      sync.Mutex
 	sources []IdleConnections
 	waiters []func()
 	clock   Clock
-	retry   func()        // stops the retry timer, which runs while there are waiters; nil = not running
-	round   *reclaimRound // the reclaim since the last notification of waiters; nil = none
+	retry   func()        // stops the retry timer; nil = not running
+	round   *reclaimRound // the reclaim for the current waiters; nil = none
 }
 
-// Idleness ranks connections that may be closed to free descriptors. A connection of the
-// lowest rank is closed first.
+// Idleness ranks connections that may be closed to free descriptors, lowest rank first.
 type Idleness uint8
 
 // The ranks.
 const (
-	IdleUpstream   Idleness = iota // a connection to the user container without an exchange
-	IdleClient                     // a client connection between two requests, or one that has not sent a byte
+	IdleUpstream   Idleness = iota // an upstream connection without an exchange
+	IdleClient                     // a client connection without a request, or one that has not sent a byte
 	UnfinishedHead                 // a client connection that has sent part of a request head or TLS handshake
 )
 
 // IdleConnection describes the connection of a set that should be closed first.
 type IdleConnection struct {
 	Idleness Idleness
-	Since    int64 // start of the idle time on the exchange's clock, in ns
+	Since    int64 // start of the idle time in ns, on the loops' clock
 }
 
 // IdleConnections is a set of connections that may contain idle ones.
 type IdleConnections interface {
-	// Oldest calls found once, later and on any goroutine, with the connection that should
-	// be closed first. ok is false if no connection has been idle for long enough.
+	// Oldest calls found once, possibly later and on any goroutine. c is the connection
+	// to close first. ok is false if no connection has been idle for long enough.
 	Oldest(found func(c IdleConnection, ok bool))
-	// CloseOldest requests that the oldest connection of this rank is closed. It returns
-	// before the connection is closed.
+	// CloseOldest closes the oldest connection of this rank. It may return before the
+	// connection is closed.
 	CloseOldest(rank Idleness)
 }
 
@@ -93,7 +88,6 @@ func NewDescriptors(n int) *Descriptors {
 	return d
 }
 
-// connectionLimit returns RLIMIT_NOFILE minus otherDescriptors.
 func connectionLimit() int64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -136,9 +130,8 @@ func (d *Descriptors) Release() {
 	}
 }
 
-// Await calls notify once when the caller should retry, which is after a Release or after
-// retryInterval. Call it after TryAcquire has failed, or after the system has refused a
-// descriptor.
+// Await calls notify once, after the next Release or after retryInterval. Call it after
+// TryAcquire has failed, or after the system has refused a descriptor.
 func (d *Descriptors) Await(notify func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,8 +142,8 @@ func (d *Descriptors) Await(notify func()) {
 	}
 }
 
-// Reclaim begins to close the idle connection of the lowest rank, if there are waiters and
-// such a connection. It closes at most one connection per notification of waiters.
+// Reclaim closes the first idle connection in the order of Descriptors, if there are
+// waiters. It closes at most one connection until the waiters have been notified.
 func (d *Descriptors) Reclaim() {
 	d.mu.Lock()
 	if d.round != nil || len(d.sources) == 0 || len(d.waiters) == 0 {
@@ -181,16 +174,17 @@ func (d *Descriptors) notify() {
 	}
 }
 
-// reclaimRound asks all sets for their oldest connection, and closes the oldest of these.
+// reclaimRound asks each set for the connection to close first, and closes the one that
+// ranks lowest.
 type reclaimRound struct {
 	d       *Descriptors
 	sources []IdleConnections
 
 	mu      sync.Mutex
-	pending int // number of sets that have not called found yet
+	pending int // sets that have not called found yet
 	any     bool
 	oldest  IdleConnection
-	source  int // index of the set with the oldest connection so far
+	source  int // index of the set that contains oldest
 }
 
 func (r *reclaimRound) found(at int, c IdleConnection, ok bool) {
@@ -206,7 +200,7 @@ func (r *reclaimRound) found(at int, c IdleConnection, ok bool) {
 	}
 }
 
-// current reports whether r is still the reclaim for the present waiters.
+// current reports whether r is the reclaim for the current waiters.
 func (d *Descriptors) current(r *reclaimRound) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 	"go.uber.org/atomic"
 )
 
-// idleSet is a set of idle connections of one rank. since has the instants from which they
-// have been idle.
+// idleSet is a set of idle connections of one rank. since has the times at which they
+// became idle.
 type idleSet struct {
 	d      *Descriptors
 	rank   Idleness
 	since  []int64
 	closed []int64
-	busy   bool // Oldest replies only when reply is called
+	busy   bool // Oldest calls found only when reply is called
 	reply  func()
 }
 
@@ -125,7 +125,7 @@ func TestASetThatDoesNotReplyBlocksNothing(t *testing.T) {
 			t.Fatalf("%d notified, closed %v", notified.Load(), set.closed)
 		}
 		d.Await(func() { notified.Inc() })
-		busy.reply() // the waiter for which the round began has been notified
+		busy.reply() // the waiter for which the reclaim began has been notified
 		if len(set.closed) != 0 {
 			t.Errorf("closed %v for a waiter that had been notified", set.closed)
 		}
@@ -148,7 +148,7 @@ func TestAReleaseNotifiesAllWaiters(t *testing.T) {
 		if notified.Load() != 5 || time.Since(start) != 0 {
 			t.Errorf("%d notified after %s", notified.Load(), time.Since(start))
 		}
-		d.Await(func() { notified.Inc() }) // is notified after retryInterval, because nothing is released
+		d.Await(func() { notified.Inc() }) // notified after retryInterval, because nothing is released
 		time.Sleep(retryInterval)
 		synctest.Wait()
 		if notified.Load() != 6 {

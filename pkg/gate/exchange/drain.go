@@ -7,29 +7,29 @@ import (
 	"go.uber.org/atomic"
 )
 
-// Drain is the shutdown sequence of a gate. Its states, in order and never backwards:
+// Drain is the shutdown sequence of a gate. Its states, in order:
 //
 //	serving   → draining  Start (SIGTERM, `queue drain`)
 //	draining  → quiet     no request began or ended for the quiet period;
 //	                      with a period of 0: no request is open
-//	quiet     → served    no request is open, apart from tunnels: the container
-//	                      may be asked to terminate and close its tunnels
+//	quiet     → served    no request is open (tunnels may be): the container
+//	                      may be asked to terminate
 //	served    → ended     End, after the listeners and the last tunnel are closed
 //
-// After HandOver instead of Start, another process serves new connections: probes are
-// answered as before, because the service does not end.
+// After HandOver instead of Start, another process serves new connections. The service
+// does not end, so probes get the same replies as before.
 //
 // While draining, requests are still served. All methods may be called from any
 // goroutine.
 type Drain struct {
 	clock        Clock
 	period       time.Duration
-	onStart      func() // called once, without the lock held, when the drain begins; may be nil
+	onStart      func() // called once, without mu held, when Start begins the drain; may be nil
 	active       atomic.Bool
-	handedOver   atomic.Bool  // written before active, so that a reader of active sees it
-	requests     atomic.Int64 // number of open requests; always counted
-	tunnels      atomic.Int64 // number of open tunnels; always counted
-	lastActivity atomic.Int64 // time at which a request last began or ended, on clock; updated only while draining
+	handedOver   atomic.Bool  // written before active
+	requests     atomic.Int64 // open requests; always counted
+	tunnels      atomic.Int64 // open tunnels; always counted
+	lastActivity atomic.Int64 // time at which a request last began or ended; updated only while draining
 
 	mu      sync.Mutex // guards state transitions
 	state   drainState
@@ -60,7 +60,7 @@ func newDrain(period time.Duration, clock Clock) *Drain {
 	}
 }
 
-// Start begins the drain. Further calls have no effect.
+// Start begins the drain. Only the first call of Start or HandOver has an effect.
 func (d *Drain) Start() {
 	if d.start(false) && d.onStart != nil {
 		d.onStart()
@@ -68,10 +68,9 @@ func (d *Drain) Start() {
 }
 
 // HandOver begins the drain of a gate whose listeners another process has taken over. It
-// returns false if a drain has already begun.
+// returns false if a drain had already begun.
 func (d *Drain) HandOver() bool { return d.start(true) }
 
-// start begins the drain and reports whether this was the first call.
 func (d *Drain) start(handedOver bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,14 +90,13 @@ func (d *Drain) start(handedOver bool) bool {
 	return true
 }
 
-// Active reports whether the drain has begun. From then on, connections are asked to
-// close.
+// Active reports whether the drain has begun.
 func (d *Drain) Active() bool { return d.active.Load() }
 
 // HandedOver reports whether the drain was begun by HandOver.
 func (d *Drain) HandedOver() bool { return d.handedOver.Load() }
 
-// Terminating reports whether the drain ends the service. Probes then get the reply
+// Terminating reports whether a drain by Start has begun. Probes then get the reply
 // "shutting down".
 func (d *Drain) Terminating() bool { return d.active.Load() && !d.handedOver.Load() }
 
@@ -118,8 +116,8 @@ func (d *Drain) Leave() {
 	d.noteLeave()
 }
 
-// EnterTunnel turns an open request into a tunnel. Its end is counted by LeaveTunnel
-// instead of Leave. Tunnels do not delay the state quiet.
+// EnterTunnel turns an open request into a tunnel, which is ended by LeaveTunnel instead
+// of Leave.
 func (d *Drain) EnterTunnel() {
 	d.tunnels.Inc()
 	d.Leave()
@@ -148,16 +146,14 @@ func (d *Drain) Requests() int64 { return d.requests.Load() }
 // Tunnels returns the number of open tunnels.
 func (d *Drain) Tunnels() int64 { return d.tunnels.Load() }
 
-// Started returns a channel that is closed when the drain begins. The channel stays open
-// if End is called before the drain begins; wait for Ended too. The same applies to Quiet
-// and Served.
+// Started returns a channel that is closed when the drain begins. It stays open if End is
+// called first, so wait for Ended too. The same applies to Quiet and Served.
 func (d *Drain) Started() <-chan struct{} { return d.started }
 
 // Quiet returns a channel that is closed when the listeners may close.
 func (d *Drain) Quiet() <-chan struct{} { return d.quiet }
 
-// Served returns a channel that is closed when no request is open any more. Tunnels may
-// be open.
+// Served returns a channel that is closed when no request is open. Tunnels may be open.
 func (d *Drain) Served() <-chan struct{} { return d.served }
 
 // Ended returns a channel that is closed by End.
@@ -176,8 +172,8 @@ func (d *Drain) End() {
 
 func (d *Drain) noteActivity() { d.lastActivity.Store(int64(d.clock.Now())) }
 
-// checkQuiet is called when the quiet period may have passed. Open requests do not
-// prevent the state quiet. The transition to served waits for them (advance).
+// checkQuiet makes the transition to quiet, if the quiet period has passed. Open requests
+// do not prevent it.
 func (d *Drain) checkQuiet() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -191,8 +187,8 @@ func (d *Drain) checkQuiet() {
 	d.becomeQuiet()
 }
 
-// advance makes the transitions for which no request may be open: the one from quiet, and
-// with a quiet period of 0 the one from draining. The caller holds mu.
+// advance makes the transitions that require that no request is open: from quiet, and
+// from draining with a quiet period of 0. The caller holds mu.
 func (d *Drain) advance() {
 	switch {
 	case d.requests.Load() > 0:

@@ -18,7 +18,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// wantDrain compares the drain's state after all goroutines of the bubble have blocked.
+// wantDrain compares the drain's state once all goroutines of the bubble are blocked.
 func wantDrain(t *testing.T, d *Drain, active, quiet, ended bool) {
 	t.Helper()
 	synctest.Wait()
@@ -64,12 +64,12 @@ func TestADrainNeverStartsByItself(t *testing.T) {
 func TestDrainWithoutRequestsIsQuietAfterThePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(30*time.Second, newSystemClock())
-		time.Sleep(time.Hour) // time before the start does not count
+		time.Sleep(time.Hour) // the quiet period begins with the drain
 		d.Start()
 		wantQuietAfter(t, d, 30*time.Second)
 		d.End()
 		wantDrain(t, d, true, true, true)
-		d.End() // has no effect
+		d.End() // no effect
 	})
 }
 
@@ -102,8 +102,7 @@ func TestTheEndOfARequestFromBeforeTheDrainRestartsTheQuietPeriod(t *testing.T) 
 	})
 }
 
-// An endless request must not keep the listeners open; the drain waits for it after
-// they have closed.
+// A request without end must not keep the listeners open.
 func TestAnOpenRequestDoesNotDelayTheQuietState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(10*time.Second, newSystemClock())
@@ -116,7 +115,7 @@ func TestAnOpenRequestDoesNotDelayTheQuietState(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		wantServed(t, d, false)
-		d.Enter() // on an open connection
+		d.Enter() // a request on an open connection
 		d.Leave()
 		wantServed(t, d, false)
 		d.Leave()
@@ -136,7 +135,7 @@ func TestADrainIsServedWhileTunnelsAreOpen(t *testing.T) {
 			time.Sleep(time.Hour)
 			wantServed(t, d, false)
 			d.Enter()
-			d.EnterTunnel() // a request that becomes a tunnel
+			d.EnterTunnel() // the request becomes a tunnel
 			d.Leave()
 			wantServed(t, d, true)
 			if d.Tunnels() != 2 {
@@ -180,7 +179,7 @@ func TestWithoutAQuietPeriodADrainWaitsForOpenRequests(t *testing.T) {
 		d.Start()
 		time.Sleep(time.Hour)
 		wantDrain(t, d, true, false, false)
-		d.Enter() // served while draining
+		d.Enter()
 		d.Leave()
 		wantDrain(t, d, true, false, false)
 		time.Sleep(time.Hour)
@@ -208,7 +207,7 @@ func TestRequestsAfterTheQuietPeriodStillCount(t *testing.T) {
 		d := newDrain(time.Second, newSystemClock())
 		d.Start()
 		wantQuietAfter(t, d, time.Second)
-		for range 3 { // a connection that was accepted just before
+		for range 3 { // requests on a connection that was accepted just before
 			d.Enter()
 		}
 		if d.Requests() != 3 {
@@ -248,9 +247,9 @@ func TestLeaveWithoutEnterPanics(t *testing.T) {
 	testkit.WantBug(t, newDrain(time.Second, newSystemClock()).LeaveTunnel)
 }
 
-// TestADrainWithoutAQuietPeriodHandlesConcurrentRequests starts drains while several
-// goroutines begin and end requests: each drain must become quiet, but not while a
-// request from before its start is open.
+// TestADrainWithoutAQuietPeriodHandlesConcurrentRequests starts drains while goroutines
+// begin and end requests. Each drain must become quiet, but not while a request that
+// began before it is open.
 func TestADrainWithoutAQuietPeriodHandlesConcurrentRequests(t *testing.T) {
 	for range 500 {
 		d := newDrain(0, newSystemClock())

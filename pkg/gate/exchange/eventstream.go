@@ -6,27 +6,25 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// evictedEvent ends the event stream of an evicted request. It has the form of an error
-// event that clients of model servers expect.
+// evictedEvent ends the event stream of an evicted request. Clients of model servers
+// expect error events in this form.
 const evictedEvent = "event: error\ndata: {\"error\":{\"message\":\"evicted by a request of a higher priority\",\"type\":\"overloaded_error\",\"code\":\"evicted\"}}\n\n"
 
 // eventStream is the Sink of a response with server-sent events (text/event-stream,
-// WHATWG HTML section 9.2). The response must have no content coding and no announced
-// length. eventStream forwards the payload unchanged, and records whether an event could
-// be inserted at the current position.
+// WHATWG HTML section 9.2). It forwards the payload unchanged, and notes where the gate
+// can insert an event.
 type eventStream struct {
-	client  Downstream // nil = the response is no event stream into which an event could be inserted
-	line    bool       // the current line has at least one byte
-	inEvent bool       // the bytes since the last empty line are an incomplete event
+	client  Downstream // nil = no event can be inserted
+	line    bool       // the current line is not empty
+	inEvent bool       // an event has begun and no empty line has ended it
 	cr      bool       // the last byte was a CR
 }
 
-// begin makes s the sink of res, the response to x, if an event can be inserted into res.
-// That requires an event stream without a content coding and without a known length, and a
-// client that accepts chunks.
+// begin makes s the sink of res, if an event can be inserted: res must be an event stream
+// without a content coding or a known length, and the client must accept chunks.
 func (s *eventStream) begin(x *Exchange, res *wire.Response) {
 	if x.Protocol == "HTTP/1.0" || res.Body != wire.BodyChunked && res.Body != wire.BodyUntilClose {
-		return // without chunks the event would look like the end of the response
+		return // without chunks, the client could not detect the truncation
 	}
 	isStream := false
 	for name, value := range res.Each {
@@ -64,9 +62,8 @@ func (s *eventStream) Flush() (moved, empty bool) { return s.client.Flush() }
 // Broken implements Sink.
 func (s *eventStream) Broken() bool { return s.client.Broken() }
 
-// note follows the ends of lines and events in the payload. It looks only at the last
-// four bytes: an empty line has at most two bytes, and so has the end of the line before
-// it.
+// note follows the ends of lines and events. The last four bytes suffice: two line ends
+// of at most two bytes each.
 func (s *eventStream) note(p []byte) {
 	if skipped := len(p) - 4; skipped > 0 {
 		s.line, s.inEvent, s.cr = true, true, p[skipped-1] == '\r'
@@ -84,9 +81,9 @@ func (s *eventStream) note(p []byte) {
 	}
 }
 
-// abort sends evictedEvent if the client accepts it and the last event sent is complete.
-// The client still recognizes that the response is incomplete, because its last chunk or
-// END_STREAM is missing.
+// abort sends evictedEvent if the last event is complete and the client accepts more
+// bytes. The missing last chunk or END_STREAM tells the client that the response is
+// incomplete.
 func (s *eventStream) abort() {
 	if s.client == nil || s.inEvent {
 		return
@@ -98,14 +95,13 @@ func (s *eventStream) abort() {
 	s.client.Flush()
 }
 
-// beginEvents prepares x for an eviction that happens while its response res is being sent.
+// beginEvents prepares for an eviction of x while res is being sent.
 func (x *Exchange) beginEvents(res *wire.Response) {
 	if x.settings.overload.evicts() && x.tracked.joined {
 		x.tracked.events.begin(x, res)
 	}
 }
 
-// responseSink returns the Sink to which the response body is written.
 func (x *Exchange) responseSink() Sink {
 	if x.settings.overload.evicts() && x.tracked.events.client != nil {
 		return &x.tracked.events

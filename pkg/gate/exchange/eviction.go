@@ -18,8 +18,7 @@ import (
 const (
 	// DefaultEvictionRate is the default of Eviction.Rate.
 	DefaultEvictionRate = 1
-	// evictionShare sets the burst of evictions: 1/evictionShare of the slots may be
-	// evicted at once before Eviction.Rate applies.
+	// evictionShare limits a burst of evictions to 1/evictionShare of the slots.
 	evictionShare = 4
 
 	minEvictionRate, maxEvictionRate = 0.001, 1000
@@ -28,12 +27,11 @@ const (
 // Eviction is the rule by which a queued request ends a request in flight to get its
 // slot. The zero value is off.
 //
-// A request that has been queued for longer than After evicts a request in flight. The
-// victim must be of a sheddable class below its own class. It is the youngest such
-// request, which is the one admitted last, because ending it loses the least work. A
-// waiting request evicts a second request only after the first victim has released its
-// slot. The evictions of all classes share a token bucket. The bucket gains Rate tokens
-// per second and holds one token for every four slots, and at least one:
+// A request that has been queued for longer than After evicts the youngest request in
+// flight of a sheddable class below its own, because ending the youngest loses the least
+// work. It evicts another request only after the first victim has released its slot. A
+// token bucket limits all evictions. It gains Rate tokens per second and holds one token
+// per four slots, at least one:
 //
 //	waiting  in flight, oldest first  class>=6 evicts
 //	0        0 3 6 7 6                the last one, of class 6
@@ -42,12 +40,12 @@ const (
 //	7, 6     6 6                      none: no lower class is in flight
 //	0        3 5                      none: not sheddable
 //
-// A tunnel is never evicted, because its client could not detect the truncation. A
-// request for UnlimitedPaths holds no slot, so it neither evicts nor is evicted.
+// Tunnels are never evicted, because their clients could not detect the truncation.
+// Requests for UnlimitedPaths hold no slot, so they neither evict nor are evicted.
 type Eviction struct {
 	Class uint8         // highest sheddable class, 1 to Classes-1; 0 = off
-	After time.Duration // time in the queue after which a request evicts another one
-	Rate  float64       // long-term maximum of evictions per second
+	After time.Duration // time in the queue after which a request may evict another one
+	Rate  float64       // maximum average of evictions per second
 }
 
 // ParseEviction parses "class>=N,after=DURATION[,rate=NUMBER]" with the parts in any
@@ -102,7 +100,6 @@ func (e Eviction) String() string {
 // Set reports whether evictions are enabled.
 func (e Eviction) Set() bool { return e.Class != 0 }
 
-// check returns the problem of e; nil = none.
 func (e Eviction) check() error {
 	if e.Set() && (e.Class >= admission.Classes || e.After < 0 || !(e.Rate >= minEvictionRate && e.Rate <= maxEvictionRate)) {
 		return fmt.Errorf("Overload.Evict %s: want a class from 1 to %d, no negative wait and a rate from %v to %d", e, admission.Classes-1, minEvictionRate, maxEvictionRate)
@@ -110,9 +107,9 @@ func (e Eviction) check() error {
 	return nil
 }
 
-// victim returns the class whose youngest request is evicted for a waiting request of the
-// class waiting. youngest has, for each class, the number of its latest admission that is
-// still in flight; 0 = none.
+// victim returns the class whose youngest request is evicted for a request of class
+// waiting. youngest holds, per class, the admission number of the youngest request in
+// flight; 0 = none.
 func (e Eviction) victim(waiting uint8, youngest *[admission.Classes]uint64) (class uint8, ok bool) {
 	latest := uint64(0)
 	for c := max(e.Class, waiting+1); c < admission.Classes; c++ {
@@ -123,12 +120,12 @@ func (e Eviction) victim(waiting uint8, youngest *[admission.Classes]uint64) (cl
 	return class, latest > 0
 }
 
-// interval returns the time in ns in which the token bucket gains a token.
+// interval returns the time in ns between two tokens.
 func (e Eviction) interval() int64 { return int64(float64(time.Second) / e.Rate) }
 
-// tokenBucket limits the rate of evictions. It is the generic cell rate algorithm (ITU-T
-// I.371): a token bucket whose only state is the time at which it will be full. The zero
-// value is a full bucket.
+// tokenBucket limits the rate of evictions with the generic cell rate algorithm (ITU-T
+// I.371). full is the time in ns at which the bucket will be full. The zero value is a
+// full bucket.
 type tokenBucket struct{ full int64 }
 
 // take takes a token and returns 0. If there is none, it returns the time of the next
@@ -142,44 +139,42 @@ func (b *tokenBucket) take(now, interval int64, burst int) (next int64) {
 	return 0
 }
 
-// evictions is the registry of requests in flight that may be evicted, and of queued
-// requests that may evict them. Only requests with an Eviction are registered. Its
+// evictions is the registry of requests that may be evicted or may evict others. Its
 // methods may be called from any goroutine.
 type evictions struct {
 	mu       sync.Mutex
-	inFlight [admission.Classes]list.List[evictable, *evictable] // sheddable requests in flight by class, in the order of admission
-	overdue  [admission.Classes]list.List[evictable, *evictable] // queued requests by class that have waited longer than Eviction.After and have no victim
-	admitted uint64                                              // number of the latest admission
+	inFlight [admission.Classes]list.List[evictable, *evictable] // sheddable requests in flight by class, oldest first
+	overdue  [admission.Classes]list.List[evictable, *evictable] // queued requests by class that may evict and have no victim
+	admitted uint64                                              // admission number of the latest request
 	bucket   tokenBucket
 }
 
-// evictable is the entry of an exchange in the registry, first as a queued request and
-// then as a request in flight. It is part of the exchange and reused with it. The
-// registry refers to it only until leave.
+// evictable is the entry of an exchange in the registry, as a queued request and later as
+// a request in flight. The registry may refer to it until leave.
 type evictable struct {
 	wake func() // causes a step of the exchange
 
-	// The next fields are used only on the owner's goroutine.
-	due    int64 // time from which the queued request may evict another one; 0 = never
-	next   int64 // time of its next attempt to evict; 0 = when woken
-	joined bool  // true while the registry may refer to the entry
+	// Only the loop of the exchange uses the next fields.
+	due    int64 // time from which a queued request may evict another one; 0 = never
+	next   int64 // time of the next call of evict; 0 = when woken
+	joined bool  // the registry may refer to the entry
 
-	// The next fields are guarded by evictions.mu.
+	// mu of the registry guards the next fields.
 	list.Node[evictable]
 	in             *list.List[evictable, *evictable] // nil = in no list
 	class          uint8
-	number         uint64     // number of the request's admission
-	victim, waiter *evictable // victim: the evicted request that has not released its slot; waiter: the queued request that waits for that slot
+	number         uint64     // admission number
+	victim, waiter *evictable // victim: the evicted request whose slot this request waits for; waiter: the queued request that waits for this request's slot
 
-	// evicted is set only under evictions.mu and between add and leave. So it never
-	// applies to a later request of the same exchange.
+	// evicted is set only under mu and until leave, so it never applies to a later
+	// request.
 	evicted atomic.Bool
 
 	events eventStream
 }
 
-// evict chooses a victim for the queued request of w and wakes the victim. It returns the
-// time at which to call evict again; 0 = when woken.
+// evict chooses a victim for w, which belongs to a queued request, and wakes the victim.
+// It returns the time at which to call evict again; 0 = when woken.
 func (r *evictions) evict(w *evictable, class uint8, rule Eviction, burst int, now int64) (next int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,8 +186,7 @@ func (r *evictions) evict(w *evictable, class uint8, rule Eviction, burst int, n
 		w.class = class
 		w.push(&r.overdue[class])
 	}
-	// Only the first overdue request may take a token, so that the highest class gets the
-	// next one.
+	// The next token belongs to the first request of the highest class.
 	if r.firstOverdue() != w {
 		return 0
 	}
@@ -219,7 +213,7 @@ func (r *evictions) evict(w *evictable, class uint8, rule Eviction, burst int, n
 	return 0
 }
 
-// add registers a sheddable request that has just got a slot.
+// add registers a sheddable request that has got a slot.
 func (r *evictions) add(e *evictable, class uint8) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -230,9 +224,8 @@ func (r *evictions) add(e *evictable, class uint8) {
 	r.wakeFirst()
 }
 
-// leave removes e from the registry: its request has released its slot, may no longer be
-// evicted, or is no longer queued. Call it after the slot is released, so that the
-// request that waits for the slot finds it free.
+// leave removes e from the registry. Call it after the request has released its slot, so
+// that the request that waits for the slot finds it free.
 func (r *evictions) leave(e *evictable) {
 	e.due, e.next = 0, 0
 	if !e.joined {
@@ -253,8 +246,8 @@ func (r *evictions) leave(e *evictable) {
 	r.wakeFirst()
 }
 
-// firstOverdue returns the overdue request that evicts next: the first one of the highest
-// class. The caller holds mu.
+// firstOverdue returns the first overdue request of the highest class. The caller holds
+// mu.
 func (r *evictions) firstOverdue() *evictable {
 	for c := range r.overdue {
 		if w := r.overdue[c].First(); w != nil {
@@ -264,7 +257,7 @@ func (r *evictions) firstOverdue() *evictable {
 	return nil
 }
 
-// wakeFirst wakes the overdue request that evicts next. The caller holds mu.
+// wakeFirst wakes the request of firstOverdue. The caller holds mu.
 func (r *evictions) wakeFirst() {
 	if w := r.firstOverdue(); w != nil {
 		w.wake()
@@ -286,8 +279,8 @@ func (e *evictable) remove() {
 // evicts reports whether eviction is enabled. v may be nil.
 func (v *overload) evicts() bool { return v != nil && v.Evict.Set() }
 
-// beginWait sets the time from which a request that has just been queued may evict
-// another one. v may be nil.
+// beginWait sets the time from which the queued request x may evict another one. v may be
+// nil.
 func (v *overload) beginWait(x *Exchange) {
 	if !v.evicts() || x.ticket.Waiter.Class >= admission.Classes-1 {
 		return
@@ -297,7 +290,7 @@ func (v *overload) beginWait(x *Exchange) {
 	e.next = e.due
 }
 
-// checkEviction evicts another request if x has been queued for too long. v may be nil.
+// checkEviction evicts another request if x may evict one now. v may be nil.
 func (v *overload) checkEviction(x *Exchange, now int64) {
 	if !v.evicts() {
 		return
@@ -309,18 +302,17 @@ func (v *overload) checkEviction(x *Exchange, now int64) {
 	e.next = v.gate.evictions.evict(e, x.ticket.Waiter.Class, v.Evict, v.evictionBurst(), now)
 }
 
-// evictionBurst returns the number of requests that may be evicted at once.
 func (v *overload) evictionBurst() int {
 	a := v.gate.Admission
 	slots := a.Limit()
 	if slots == 0 {
-		slots = a.InFlight() // units or room limit admissions, not slots
+		slots = a.InFlight() // without a concurrency limit, units or room limit admissions
 	}
 	return max(slots/evictionShare, 1)
 }
 
-// nextEviction returns the time at which the queued request x must call checkEviction
-// again; 0 = when woken. v may be nil.
+// nextEviction returns the time at which to call checkEviction for x again; 0 = when
+// woken. v may be nil.
 func (v *overload) nextEviction(x *Exchange) int64 {
 	if !v.evicts() {
 		return 0
@@ -328,21 +320,20 @@ func (v *overload) nextEviction(x *Exchange) int64 {
 	return x.tracked.evictable.next
 }
 
-// beginFlight registers a request that has got a slot, if it is sheddable. Requests of a
-// Blocking are not registered, because they have no steps that could end them.
+// beginFlight registers a request that has got a slot, if it is sheddable. A Blocking has
+// no steps that could end its request, so it is not registered.
 func (v *overload) beginFlight(x *Exchange) {
 	if x.Unlimited {
 		return
 	}
 	e := &x.tracked.evictable
-	v.gate.evictions.leave(e) // x is no longer queued, so it needs no victim
+	v.gate.evictions.leave(e) // a request with a slot needs no victim
 	if class := v.classOf(x, v.gate.Trusts(x.Peer.Addr())); class >= v.Evict.Class && x.down != nil {
 		v.gate.evictions.add(e, class)
 	}
 }
 
-// endFlight removes x from the registry of evictions, because x has released its slot,
-// has left the queue or must no longer be evicted. v may be nil.
+// endFlight removes x from the registry of evictions. v may be nil.
 func (v *overload) endFlight(x *Exchange) {
 	if v.evicts() {
 		v.leaveFlight(x)
@@ -354,13 +345,13 @@ func (v *overload) leaveFlight(x *Exchange) {
 	x.tracked.events.end()
 }
 
-// isEvicted reports whether another request has evicted x, which has a slot.
+// isEvicted reports whether another request has evicted x.
 func (x *Exchange) isEvicted() bool {
 	return x.settings.overload.evicts() && x.tracked.evictable.evicted.Load()
 }
 
-// expired returns the outcome with which x must end now, because a timeout has expired or
-// x is evicted; Undecided otherwise.
+// expired returns Evicted if x is evicted, or the outcome of an expired timeout;
+// otherwise Undecided.
 func (x *Exchange) expired(now int64) gate.Outcome {
 	if x.isEvicted() {
 		return gate.Evicted

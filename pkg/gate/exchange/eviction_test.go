@@ -61,7 +61,7 @@ func TestAnEvictionRuleNeedsPriorities(t *testing.T) {
 	}
 }
 
-// The requests in flight are written oldest first, as in the table of Eviction.
+// Requests in flight are listed oldest first, as in the doc comment of Eviction.
 func TestTheYoungestRequestOfASheddableAndLowerClassIsTheVictim(t *testing.T) {
 	const none = -1
 	for _, c := range []struct {
@@ -86,7 +86,7 @@ func TestTheYoungestRequestOfASheddableAndLowerClassIsTheVictim(t *testing.T) {
 			t.Errorf("class %d evicts of %s from class %d on number %d, want %d", c.waiting, c.inFlight, c.sheddable, got, c.want)
 		}
 	}
-	// Random classes, compared with a linear search.
+	// Compare with a linear search over random classes.
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {
 		e, waiting := Eviction{Class: uint8(1 + rng.IntN(7))}, uint8(rng.IntN(8))
@@ -106,8 +106,8 @@ func TestTheYoungestRequestOfASheddableAndLowerClassIsTheVictim(t *testing.T) {
 	}
 }
 
-// victimOf returns the index of the victim among the classes in flight, oldest first; -1 =
-// none.
+// victimOf returns the index of the victim in inFlight, a list of classes, oldest first;
+// -1 = none.
 func victimOf(e Eviction, waiting uint8, inFlight string) int {
 	var youngest [admission.Classes]uint64
 	for i, c := range []byte(inFlight) {
@@ -125,7 +125,7 @@ func TestEvictionsKeepToTheTokenBucket(t *testing.T) {
 	for range 200 {
 		burst, interval := 1+rng.IntN(5), int64(1+rng.IntN(1000))
 		var b tokenBucket
-		tokens, filled := float64(burst), int64(1) // the usual form of the bucket
+		tokens, filled := float64(burst), int64(1) // the usual form of a token bucket
 		now := int64(1)
 		for range 200 {
 			now += rng.Int64N(2 * interval)
@@ -146,7 +146,7 @@ func TestEvictionsKeepToTheTokenBucket(t *testing.T) {
 	}
 }
 
-// entry is an entry of a registry that counts its wake-ups.
+// entry returns an entry that counts its wake-ups.
 func entry(woken *int) *evictable { return &evictable{wake: func() { *woken++ }} }
 
 func TestAWaitingRequestHasOneVictimAtATime(t *testing.T) {
@@ -172,7 +172,7 @@ func TestAWaitingRequestHasOneVictimAtATime(t *testing.T) {
 	if r.evict(waiting, 0, rule, 4, 3); !old.evicted.Load() {
 		t.Error("no second victim, although the first one was not enough")
 	}
-	r.leave(waiting) // it got a slot
+	r.leave(waiting) // the request got a slot
 	r.leave(old)
 	r.leave(other)
 	if wakes[2] != 1 || old.evicted.Load() || young.evicted.Load() {
@@ -190,7 +190,7 @@ func TestTheHighestOverdueClassGetsTheNextToken(t *testing.T) {
 		r.add(v, 7)
 	}
 	first := entry(&wakes[5])
-	r.evict(first, 5, rule, 1, 1) // takes the token
+	r.evict(first, 5, rule, 1, 1) // takes the only token
 	second := int64(time.Second)
 	if next := r.evict(low, 5, rule, 1, 2); next != second+1 {
 		t.Fatalf("the next token is at %d, want %d", next, second+1)
@@ -252,7 +252,7 @@ func (c *steppedClient) Write(p []byte) int {
 }
 func (c *steppedClient) Request() (*wire.Request, netip.Addr) { return &wire.Request{}, netip.Addr{} }
 
-// steppedContainer responds at the time and in the way that the test sets.
+// steppedContainer responds at the step and in the way that the test sets.
 type steppedContainer struct {
 	Upstream
 	head     string
@@ -261,7 +261,7 @@ type steppedContainer struct {
 	ended    bool
 	aborted  bool
 	hungUp   int
-	closed   bool // closed the connection after HangUp
+	closed   bool // the container closed the connection after HangUp
 }
 
 func (u *steppedContainer) Send(*wire.Request, netip.Addr, Sink) bool { return false }
@@ -307,13 +307,12 @@ func (u *steppedContainer) HangUp(cancel bool) {
 	}
 }
 
-// Connect and Cancel implement Connector.
 func (u *steppedContainer) Connect(*Exchange, int64, bool) (Upstream, int64, gate.Outcome) {
 	return u, 0, gate.Undecided
 }
 func (u *steppedContainer) Cancel(*Exchange) {}
 
-// stepped is an exchange that the test steps.
+// stepped is an exchange whose steps the test runs.
 type stepped struct {
 	Exchange
 	client    steppedClient
@@ -323,7 +322,7 @@ type stepped struct {
 	outcome   gate.Outcome
 }
 
-// newStepped begins a request of a class and steps it once.
+// newStepped begins a request of a class and runs one step.
 func newStepped(g *Gate, class int, now int64) *stepped {
 	s := &stepped{}
 	s.Bind(g, func() int64 { return now }, func() { s.wakes++ }, nil)
@@ -352,8 +351,8 @@ func (s *stepped) want(t *testing.T, e Ending, o gate.Outcome) {
 	}
 }
 
-// evictingGate returns a gate with n slots whose requests of class 6 and 7 are evicted
-// after 2 s.
+// evictingGate returns a gate with n slots. Requests of classes 6 and 7 can be evicted,
+// by requests queued for 2 s.
 func evictingGate(t testing.TB, n int, c Config) *Gate {
 	t.Helper()
 	priority, err := ParseSelector("header:priority")
@@ -469,7 +468,7 @@ func TestUnsheddableRequestsAreNotEvicted(t *testing.T) {
 }
 
 func TestTheClassOfAnUntrustedPeerNeitherEvictsNorIsEvicted(t *testing.T) {
-	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} // not the peers of these requests
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} // excludes the peers of these requests
 	g := evictingGate(t, 1, Config{TrustedSources: trusted})
 	s := newStepped(g, 7, second)
 	newStepped(g, 0, second).step(3 * second)
@@ -478,7 +477,7 @@ func TestTheClassOfAnUntrustedPeerNeitherEvictsNorIsEvicted(t *testing.T) {
 	}
 
 	g = evictingGate(t, 1, Config{TrustedSources: trusted})
-	g.Config.Overload.Evict.Class = 3 // the default class is sheddable
+	g.Config.Overload.Evict.Class = 3 // makes the default class sheddable
 	if err := g.Apply(&g.Config); err != nil {
 		t.Fatal(err)
 	}
@@ -576,8 +575,8 @@ func TestARequestThatNeedsMoreUnitsEvictsAnotherOneWithinTheBudget(t *testing.T)
 	}
 }
 
-// The victim's client disconnects before the eviction takes effect. The exchange then
-// begins another request, which must not be evicted.
+// The victim's client disconnects before the eviction takes effect. The next request of
+// the exchange must not be evicted.
 func TestAnEvictionDoesNotConcernTheNextRequestOfAnExchange(t *testing.T) {
 	g := evictingGate(t, 1, Config{})
 	victim := newStepped(g, 6, second)
@@ -657,7 +656,6 @@ func TestTheErrorEventOfAnEventStreamFollowsAWholeEvent(t *testing.T) {
 	}
 }
 
-// Exchanges on several goroutines arrive, evict each other and end.
 func TestEvictionsOnSeveralGoroutines(t *testing.T) {
 	const slots = 4
 	g := evictingGate(t, slots, Config{})
@@ -717,7 +715,7 @@ func TestEvictionsOnSeveralGoroutines(t *testing.T) {
 	}
 }
 
-// Many requests of class 0 arrive while requests of class 7 hold all slots.
+// Requests of class 0 arrive while requests of class 7 hold all slots.
 func TestEvictionsStayWithinTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots = 16 // a burst of 4
@@ -760,7 +758,7 @@ func TestEvictionsStayWithinTheBudget(t *testing.T) {
 	})
 }
 
-// onlyField is a field Priority with this value.
+// onlyField is the value of the field Priority.
 type onlyField []byte
 
 func (f onlyField) Each(yield func(name, value []byte) bool) { yield(priorityName, f) }

@@ -11,50 +11,48 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// State is the state of an exchange. The table allowed has the transitions.
+// State is the state of an exchange. The table allowed lists the transitions.
 type State uint8
 
 // The states of an exchange.
 const (
-	StateIdle       State = iota // between two requests
-	StateArrived                 // the head is complete; admission has not been attempted
+	StateIdle       State = iota // no request
+	StateArrived                 // the head is complete
 	StateQueued                  // in the admission queue
-	StateConnecting              // has a slot; is connecting, or waits until the container listens
-	StateAwaiting                // the request is being sent; no final response head yet
+	StateConnecting              // has a slot; connects, or waits until the container listens
+	StateAwaiting                // the request is being sent; no final response head has arrived
 	StateResponding              // the final response is being forwarded
 	StateTunnelling              // protocols have been switched
-	StateAbandoned               // the client has disconnected, or the request is evicted; the slot is held until the container has finished
+	StateAbandoned               // the client has disconnected or the request is evicted; the container has not finished, so the slot is held
 )
 
 var stateNames = [...]string{"idle", "arrived", "queued", "connecting", "awaiting", "responding", "tunnelling", "abandoned"}
 
-// String returns the name of s.
 func (s State) String() string { return stateNames[s] }
 
-// allowed has, for each state, the set of next states as bits. In addition, End leads
-// from every state to StateIdle.
+// allowed holds, for each state, the bits of its next states. End also leads from every
+// state to StateIdle.
 var allowed = [...]uint16{
 	StateIdle:       1 << StateArrived,
 	StateArrived:    1<<StateQueued | 1<<StateConnecting,
 	StateQueued:     1 << StateConnecting,
 	StateConnecting: 1 << StateAwaiting,
-	StateAwaiting:   1<<StateConnecting | 1<<StateResponding | 1<<StateTunnelling | 1<<StateAbandoned, // to StateConnecting: a retry
+	StateAwaiting:   1<<StateConnecting | 1<<StateResponding | 1<<StateTunnelling | 1<<StateAbandoned, // StateConnecting: a retry
 	StateResponding: 1 << StateAbandoned,
 	StateTunnelling: 0,
 	StateAbandoned:  0,
 }
 
-// Exchange is one request, from the end of its head to the end of its response. The
-// engine owns it and reuses it for consecutive requests.
+// Exchange is one request, from the end of its head to the end of its response. It is
+// reused for later requests of the same owner.
 type Exchange struct {
 	gate.Record
 	sides
-	// Dial is the state of connecting to the container.
 	Dial Dial
 	list.Node[Exchange]
 
 	gate      *Gate
-	settings  *settings // settings at the time of the request's arrival
+	settings  *settings // the settings when the request arrived
 	clock     func() int64
 	connector Connector
 	ticket    admission.Ticket
@@ -62,26 +60,24 @@ type Exchange struct {
 	expects   expectation
 	retryAt   int64 // earliest time of the next connection attempt; 0 = immediately
 	state     State
-	// Burst means that the request is one of many that its client has sent at once.
-	// Requests of other clients have precedence for the last idle connection to the
-	// container.
+	// Burst means that the client has sent many requests at once. Requests of other
+	// clients take precedence for the last idle upstream connections.
 	Burst bool
-	// GRPC is the gRPC status that corresponds to the code of the upstream's reset; 0 =
-	// use the status of the outcome.
+	// GRPC is the gRPC status for the upstream's reset code; 0 = use the status of the
+	// outcome.
 	GRPC     uint8
-	observed bool         // Observer.Begin was called, so End must follow
+	observed bool         // Observer.Begin was called, so Observer.End must follow
 	retries  uint8        // number of retries
-	received bool         // in StateAbandoned: the final response head has been received
-	held     gate.Outcome // in StateAbandoned: the outcome with which the exchange will end
-	interims bool         // interim responses have been forwarded
+	received bool         // in StateAbandoned: the final response head has arrived
+	held     gate.Outcome // in StateAbandoned: the outcome with which the exchange ends
+	interims bool         // an interim response has been forwarded
 
-	tracked *tracked // data for Config.Overload; nil = no request of this exchange has needed it yet
+	tracked *tracked // data for Config.Overload; nil = not needed so far
 }
 
-// Bind sets the gate and the functions of the engine. clock returns the time in ns,
-// always above 0. wake causes a step; it may be called from any goroutine. handler
-// receives the events of the sockets that a Connector opens for x. Call Bind once, before
-// any other method.
+// Bind sets the gate and the functions of the engine, before any other call. clock
+// returns the time in ns, always above 0. wake causes a step and may be called from any
+// goroutine. handler receives the socket events of x's connections.
 func (x *Exchange) Bind(g *Gate, clock func() int64, wake func(), handler loop.Handler) {
 	x.gate, x.clock, x.ticket.Waiter.Notify, x.Dial.Handler = g, clock, wake, handler
 }
@@ -96,7 +92,7 @@ func (x *Exchange) Elapsed(now int64) time.Duration { return time.Duration(now -
 // State returns the state of the exchange.
 func (x *Exchange) State() State { return x.state }
 
-// to changes the state. Every state transition is made here.
+// to changes the state. No other code does.
 func (x *Exchange) to(next State) {
 	if next != StateIdle && allowed[x.state]>>next&1 == 0 {
 		panic(fmt.Sprintf("BUG: exchange changes from state %s to %s", x.state, next))
@@ -107,9 +103,9 @@ func (x *Exchange) to(next State) {
 	x.state = next
 }
 
-// Begin counts the request, starts its timeouts and notifies the observer. The sides are
-// for this request only; a Blocking has none. If the caller has set Arrived, Begin keeps
-// it.
+// Begin counts the request, starts its timeouts and notifies the observer. A Blocking
+// passes no client and no connector. Begin keeps a value of Arrived that the caller has
+// set.
 func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	x.to(StateArrived)
 	x.down, x.connector = client, connector
@@ -141,8 +137,8 @@ func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	}
 }
 
-// End releases all resources of the exchange and notifies the observer of the outcome.
-// Each Begin must be followed by one End.
+// End releases all resources of the exchange and notifies the observer. It must be called
+// once after each Begin.
 func (x *Exchange) End(o gate.Outcome) {
 	x.stamp(&x.Ended)
 	if v := x.settings.overload; v != nil && x.ticket.Slot && !x.Unlimited {
@@ -175,7 +171,6 @@ func (x *Exchange) End(o gate.Outcome) {
 	}
 }
 
-// slots returns the Controller whose slot the request needs.
 func (x *Exchange) slots() *admission.Controller {
 	if x.Unlimited {
 		return x.gate.unlimited.slots
@@ -183,7 +178,7 @@ func (x *Exchange) slots() *admission.Controller {
 	return x.gate.Admission
 }
 
-// Abandon ends the exchange after a panic in one of its steps has been recovered.
+// Abandon ends the exchange after a panic in a step.
 func (x *Exchange) Abandon() {
 	if x.up != nil {
 		x.up.Abort()
@@ -201,7 +196,7 @@ func (x *Exchange) enqueue() gate.Outcome {
 	case x.Unlimited:
 		x.admitted(x.Arrived)
 		return gate.Undecided
-	case u.matches(x.Target): // all UnlimitedCapacity slots are taken
+	case u.matches(x.Target): // no unlimited slot is free
 		return gate.QueueFull
 	}
 	v := x.settings.overload
@@ -211,7 +206,7 @@ func (x *Exchange) enqueue() gate.Outcome {
 		}
 	}
 	if x.ticket.TryAcquire(x.gate.Admission) {
-		x.admitted(x.Arrived) // no time has passed since the arrival: reuse its time
+		x.admitted(x.Arrived) // no time has passed since the arrival
 		return gate.Undecided
 	}
 	v.setOrder(x)
@@ -230,8 +225,7 @@ func (x *Exchange) enqueue() gate.Outcome {
 	return gate.Undecided
 }
 
-// queued checks whether the queued exchange has got a slot, has timed out or has been
-// shed.
+// queued checks whether the queued exchange has got a slot, has expired or has been shed.
 func (x *Exchange) queued(now int64) gate.Outcome {
 	switch {
 	case x.ticket.Late(now):
@@ -255,14 +249,13 @@ func (x *Exchange) queued(now int64) gate.Outcome {
 	return gate.Undecided
 }
 
-// queueDeadline returns the latest time at which queued must be called again; 0 = no
-// bound.
+// queueDeadline returns the time of the next call of queued; 0 = no bound.
 func (x *Exchange) queueDeadline(now int64) int64 {
 	v := x.settings.overload
 	return gate.Earliest(gate.Earliest(gate.Earliest(x.timeouts.NextDeadline(), x.ticket.NextDeadline()), v.nextStallCheck(now)), v.nextEviction(x))
 }
 
-// admitted records that the exchange has a slot since the time at; 0 = now.
+// admitted records that the exchange got a slot at the time at; 0 = now.
 func (x *Exchange) admitted(at time.Duration) {
 	x.to(StateConnecting)
 	x.settings.overload.beginUpload(x)

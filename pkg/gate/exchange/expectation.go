@@ -3,12 +3,12 @@ package exchange
 import "time"
 
 // continueTimeout is the time for which the gate waits for the container's response to
-// `Expect: 100-continue`. After that time the gate sends a 100 itself.
+// `Expect: 100-continue` before it sends a 100 itself.
 const continueTimeout = int64(time.Second)
 
-// expectation tracks a client that waits for a 100 (RFC 9110 section 10.1.1). A positive
-// value is the time at which the gate sends a 100 itself. noContinue means that the
-// client waits, but the gate sends no 100. 0 means that the client does not wait.
+// expectation tracks a client that waits for a 100 (RFC 9110 section 10.1.1). 0: the
+// client does not wait. noContinue: it waits, but the gate sends no 100. Positive: the
+// time at which the gate sends a 100 itself.
 type expectation int64
 
 const noContinue expectation = -1
@@ -18,14 +18,14 @@ func (e *expectation) begin(now int64) { *e = expectation(now + continueTimeout)
 // end records that the client no longer waits.
 func (e *expectation) end() { *e = 0 }
 
-// responseStarted records that a response head was received. The gate then sends no 100.
+// responseStarted keeps the gate from sending a 100, because a response head has arrived.
 func (e *expectation) responseStarted() {
 	if *e != 0 {
 		*e = noContinue
 	}
 }
 
-// waiting reports whether the client waits for a 100 that it has not been sent.
+// waiting reports whether the client waits for a 100.
 func (e expectation) waiting() bool { return e != 0 }
 
 // continueAt returns the time at which the gate sends a 100 itself; 0 = never.

@@ -15,28 +15,27 @@ import (
 )
 
 // Contact is notified when the container begins or ceases to accept connections. It is
-// called on the engine's loops and must not block.
+// called on the loops and must not block.
 type Contact interface {
-	// Listening is called when connections begin to be refused (false), and when
-	// one is accepted again (true).
+	// Listening is called with false when connections begin to be refused, and with true
+	// when one is accepted again.
 	Listening(bool)
 }
 
-// Config configures the request path. A duration of 0 disables its timeout. Apply changes
-// some of the fields while the gate runs; a request reads those from the settings with
-// which it arrived.
+// Config configures the request path. A duration of 0 disables its timeout. Apply
+// replaces some of the fields while the gate runs; a request keeps the values with which
+// it arrived.
 type Config struct {
 	ConcurrencyLimit int  // maximum requests in flight; 0 = unlimited
-	QueueCapacity    int  // maximum queued requests; without a concurrency limit, of the connect queue
-	HardConcurrency  bool // hold the slot of a disconnected client until the container has finished
+	QueueCapacity    int  // maximum queued requests; without a concurrency limit, maximum requests in the connect queue
+	HardConcurrency  bool // hold the slot of a disconnected client's request until the container has finished
 
-	// QueueRefusalStatus is the status for requests that the queue rejects, 503 or 429;
-	// 0 = 503.
+	// QueueRefusalStatus is the status for requests that do not fit into the queue, 503
+	// or 429; 0 = 503.
 	QueueRefusalStatus int
-	// UnlimitedPaths are the paths that are served without a slot and without the queue.
-	// At most UnlimitedCapacity such requests are served at once (0 =
-	// DefaultUnlimitedCapacity). Further ones are rejected as by a full queue.
-	// Record.Unlimited tells observers about such a request.
+	// UnlimitedPaths are served without a slot and without the queue, but at most
+	// UnlimitedCapacity requests at once (0 = DefaultUnlimitedCapacity). Further requests
+	// are rejected as by a full queue.
 	UnlimitedPaths    []PathPattern
 	UnlimitedCapacity int
 
@@ -44,40 +43,40 @@ type Config struct {
 
 	QueueMaxWait         time.Duration
 	RequestTimeout       time.Duration // from arrival to the end of the response
-	ResponseStartTimeout time.Duration // from arrival to the first byte of a response; interim responses count
+	ResponseStartTimeout time.Duration // from arrival to the first byte of a response, which may be interim
 	IdleTimeout          time.Duration // maximum time without a byte in either direction
-	TunnelMax            time.Duration // maximum duration of a tunnel, after the switch of protocols
+	TunnelMax            time.Duration // maximum duration of a tunnel
 	UpstreamWait         time.Duration // maximum wait until the container listens for the first time
 	UpstreamRestartWait  time.Duration // maximum wait until the container listens again
 
 	// WaitKeepalive is the interval of comments in the event stream of a client that
-	// waits for a response. It starts at the arrival of the request. WaitPage is the time
-	// that a navigation waits before it gets a waiting page. 0 = off.
+	// waits for a response. WaitPage is the time after which a waiting navigation gets
+	// the waiting page. Both start at the arrival of the request; 0 = off.
 	WaitKeepalive time.Duration
 	WaitPage      time.Duration
 
 	ServerTiming bool // add Server-Timing to responses
-	RequestStart bool // add X-Request-Start, the time of arrival, to requests
+	RequestStart bool // add the time of arrival to requests as X-Request-Start
 
 	LoadReports      LoadReports // which responses carry an ORCA load report
-	LoadReportStream bool        // the gate serves OpenRcaService to trusted sources over HTTP/2
+	LoadReportStream bool        // serve OpenRcaService to trusted sources over HTTP/2
 
 	AllowHalfClose bool // a client's FIN does not count as a disconnect
-	TLSOnly        bool // reject traffic without TLS; probes are answered
+	TLSOnly        bool // reject traffic without TLS, but not probes
 
-	// HeadMemory limits the memory for all request heads together, in bytes, not
-	// counting the first 8 KiB of each; 0 = 16 MiB.
+	// HeadMemory limits the memory for all request heads in bytes, not counting the first
+	// 8 KiB of each head; 0 = 16 MiB.
 	HeadMemory int64
 
-	// TrustedSources are the peers whose probes, K-Proxy-Request, K-Original-Host,
-	// X-Forwarded-* and Forwarded fields are accepted. Loopback is always trusted.
-	// Empty = all peers.
+	// TrustedSources are the peers whose probes and forwarding fields are accepted:
+	// K-Proxy-Request, K-Original-Host, X-Forwarded-* and Forwarded. Loopback is always
+	// trusted. Empty = all peers.
 	TrustedSources []netip.Prefix
 
 	DrainQuiet  time.Duration // quiet period of a drain
-	DrainTunnel time.Duration // maximum time for which tunnels may stay open after the quiet period
+	DrainTunnel time.Duration // maximum duration of tunnels after the quiet period
 
-	Admission   *admission.Controller // set it, with the same limits, if other components need it before Init; nil: Init creates it
+	Admission   *admission.Controller // nil: Init creates one
 	Descriptors *Descriptors          // nil: derived from the descriptor limit of the process
 	Readiness   gate.Readiness        // nil: always ready
 	Observer    gate.Observer         // nil: none
@@ -85,23 +84,23 @@ type Config struct {
 	Contact     Contact               // nil: none
 	Standby     *Standby              // nil: the container is never suspended
 
-	Jitter func() float64 // returns numbers from -1 to 1, for the delays of connection attempts and retries; nil: random
+	Jitter func() float64 // returns random numbers from -1 to 1 for delays; nil: math/rand
 	Clock  Clock          // used by Drain and Descriptors; nil: the system's
 }
 
-// Gate is the state that all engines share: admission, drain, readiness, observation.
-// Fill in Config and call Init; Config is read-only afterwards.
+// Gate is the state that all engines share. Fill in Config and call Init; Config is
+// read-only afterwards.
 type Gate struct {
 	Config
 	Drain    *Drain
 	Connects ConnectQueue
 	Retries  atomic.Int64 // number of retries
-	Uploads  atomic.Int64 // requests with a slot whose body has not been forwarded completely; only with Overload.Brake
+	Uploads  atomic.Int64 // requests with a slot whose body is not yet forwarded completely; counted only with Overload.Brake
 	Heads    *Budget      // budget of HeadMemory bytes
 	Bodies   *Budget      // budget of BodyMemory bytes for body buffers
 
 	settings  atomic.Pointer[settings] // current settings; never nil after Init
-	applyMu   sync.Mutex               // held while settings or the limit of an AutoLimit change
+	applyMu   sync.Mutex               // held while settings or the concurrency limit change
 	evictions evictions                // registry of requests for Config.Overload.Evict
 	unlimited *unlimited               // nil = no UnlimitedPaths
 	load      *loadMeter               // nil = no load reports
@@ -109,8 +108,7 @@ type Gate struct {
 }
 
 const (
-	// FreeHeadBytes is the number of bytes of each head that do not count towards
-	// HeadMemory.
+	// FreeHeadBytes is the part of each head that does not count towards HeadMemory.
 	FreeHeadBytes = 8 << 10
 	// DefaultHeadMemory is the default of Config.HeadMemory.
 	DefaultHeadMemory = 16 << 20
@@ -118,7 +116,7 @@ const (
 	BodyMemory = 8 << 20
 )
 
-// Check returns all problems of c. Each names its field.
+// Check returns all problems of c.
 func (c *Config) Check() error {
 	var problems []error
 	if c.ConcurrencyLimit < 0 || c.ConcurrencyLimit > admission.MaxLimit {

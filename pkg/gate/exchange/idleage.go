@@ -8,30 +8,27 @@ import (
 
 // IdleAge estimates the idle timeout of the user container from the ages at which it
 // closes idle connections. A request that must not be retried does not use a connection
-// close to that age, because the request could cross the container's FIN.
+// near that age, because the request could cross the container's FIN.
 //
-// The limit is the shortest age at which a connection was closed, minus a margin. The
-// limit is dropped when a connection of a much higher age is found open. That means that
-// the earlier close had another reason, or that the container's configuration has
-// changed. Until the next close, the limit is then the highest age at which a connection
-// was found open.
+// The limit is the lowest age of a closed connection, minus a margin. A connection that
+// is still open at a much higher age shows that the close had another reason or that the
+// timeout has changed. That age then becomes the limit until the next close.
 //
-// The zero value trusts every connection. Methods may be called from any goroutine. A
-// call that changes nothing costs one atomic load.
+// The zero value trusts every connection. Methods may be called from any goroutine.
 type IdleAge struct {
-	limit    atomic.Int64 // idle age in ns, plus 1, from which Trusts returns false; 0 = no limit
-	closeAge atomic.Int64 // ns: age of the closed connection from which limit was derived
+	limit    atomic.Int64 // age in ns, plus 1, from which Trusts returns false; 0 = no limit
+	closeAge atomic.Int64 // age in ns of the close from which limit was derived
 }
 
-// Bounds of the margin between limit and close. The margin covers inaccurate timers on
-// both sides and the time until a request reaches the container.
+// Bounds of the margin between the limit and the close. The margin covers inaccurate
+// timers and the time until a request reaches the container.
 const (
 	minIdleMargin = time.Millisecond
 	maxIdleMargin = 250 * time.Millisecond
 )
 
-// RetireAge returns the age from which a connection should no longer be used, if it will
-// be closed at the given age.
+// RetireAge returns the age from which not to use a connection that will be closed at the
+// given age.
 func RetireAge(age time.Duration) time.Duration {
 	return max(0, age-min(max(age/8, minIdleMargin), maxIdleMargin))
 }
@@ -45,21 +42,21 @@ func (a *IdleAge) NoteClose(age time.Duration) {
 	}
 }
 
-// NoteAlive records that a connection that has been idle for age is still open.
+// NoteAlive records that a connection is still open after it has been idle for age.
 func (a *IdleAge) NoteAlive(age time.Duration) {
 	if !a.Trusts(age) && a.contradicts(age) {
 		a.limit.Store(int64(age) + 2)
 	}
 }
 
-// contradicts reports whether age is so far above closeAge that both cannot result from
-// the same timeout, even on a machine that stalls occasionally.
+// contradicts reports whether age is too far above closeAge to result from the same
+// timeout, even on a machine that stalls.
 func (a *IdleAge) contradicts(age time.Duration) bool {
 	return age > 4*time.Duration(a.closeAge.Load())+50*time.Millisecond
 }
 
 // Trusts reports whether a connection that has been idle for age will probably stay open
-// until a request has reached the container.
+// until a request reaches the container.
 func (a *IdleAge) Trusts(age time.Duration) bool {
 	limit := a.limit.Load()
 	return limit == 0 || int64(age)+1 < limit

@@ -20,7 +20,7 @@ func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyAreClosed(t *testing.T) {
 	for _, age := range []time.Duration{5 * ms, 100 * ms, time.Second, 5 * time.Second, time.Minute} {
 		rng := rand.New(rand.NewPCG(1, uint64(age)))
 		var a IdleAge
-		for range 20 { // the container's timer closes a connection up to 1 ms after age
+		for range 20 { // the container's timer is up to 1 ms late
 			a.NoteClose(age + time.Duration(rng.Int64N(int64(ms))))
 		}
 		if early := age - 4*ms/10; a.Trusts(early) {
@@ -38,7 +38,7 @@ func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyAreClosed(t *testing.T) {
 
 func TestAConnectionThatOutlivesTheLimitRemovesIt(t *testing.T) {
 	var a IdleAge
-	a.NoteClose(ms / 10) // for example a restart
+	a.NoteClose(ms / 10) // for example, the container restarts
 	if a.Trusts(0) {
 		t.Fatal("trusted although connections end at once")
 	}

@@ -11,50 +11,44 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/orca"
 )
 
-// loadAverage is the time constant of the exponentially weighted moving averages in load
-// reports. A report must be smooth by itself, because balancers use only the latest one.
-// Most of them use one per second.
+// loadAverage is the time constant of the moving averages in load reports. Balancers use
+// only the latest report, about once per second, so each report must be smooth.
 const loadAverage = 5 * time.Second
 
-// loadMeter measures what load reports contain.
+// loadMeter measures the load for load reports. It starts with the first requested
+// report.
 //
 // Balancers (weighted_round_robin of gRPC and Envoy) give an endpoint the weight requests
-// per second ÷ utilization. Here both are averages over the same time. By Little's law,
-// requests in flight = rate × time in the container. So the weight is the concurrency
-// limit ÷ the time of a request. It describes how fast the container is, regardless of
-// its share of the traffic. A momentary number of requests in flight would favor
-// endpoints that already have most requests.
+// per second ÷ utilization. Both are averages over the same time, and requests in flight
+// = rate × time in the container (Little's law). So the weight is the concurrency limit ÷
+// the time of a request, whatever share of the traffic the endpoint gets:
 //
 //	limit  in flight  requests/s  utilization  weight
 //	10     4.0        100         0.4          250 = 10 ÷ 40 ms
 //	10     1.0        100         0.1         1000 = 10 ÷ 10 ms
 //	10     10.0       250         1.0          250   saturated: the weight stays
-//
-// The meter measures only after the first report has been requested. Until then, each
-// request costs one comparison.
 type loadMeter struct {
 	gate   *Gate
 	active atomic.Bool
 
-	mu       sync.Mutex // guards the rest
-	at       int64      // time of the last update of the sums, in ns
-	inFlight int        // number of requests in flight since then
+	mu       sync.Mutex // guards the next fields
+	at       int64      // time of the last update of sums, in ns
+	inFlight int        // requests in flight since at
 	sums     loadSums
 }
 
-// loadSums holds sums that decay by a factor of e in each loadAverage. A sum divided by
-// the field time is an average, even before the meter has run for loadAverage.
+// loadSums holds sums that decay by a factor of e per loadAverage. A sum divided by time
+// is an average.
 type loadSums struct {
 	time     float64 // seconds
 	inFlight float64 // request-seconds
-	ended    float64 // requests
-	failed   float64 // requests that count as errors
+	ended    float64 // requests that ended
+	failed   float64 // requests that ended as errors
 	admitted float64 // requests that got a slot
-	waited   float64 // total wait of these requests for a slot, in seconds
+	waited   float64 // total wait of the admitted requests for a slot, in seconds
 }
 
-// advance moves the sums forward by elapsed. During that time, inFlight requests held
-// slots.
+// advance moves the sums forward by elapsed, with inFlight requests during that time.
 func (s *loadSums) advance(elapsed time.Duration, inFlight int) {
 	if elapsed <= 0 {
 		return
@@ -80,7 +74,7 @@ func (m *loadMeter) start(now int64) {
 	}
 }
 
-// update adds the time until now to the sums. The caller holds mu.
+// update advances the sums to now. The caller holds mu.
 func (m *loadMeter) update(now int64) {
 	m.sums.advance(time.Duration(now-m.at), m.inFlight)
 	m.at, m.inFlight = max(m.at, now), m.gate.Admission.InFlight()

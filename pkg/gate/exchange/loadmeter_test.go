@@ -36,7 +36,7 @@ func (l *loadedGate) begin() *Exchange {
 	return x
 }
 
-// serve simulates requests that arrive at a rate for a time and take took each.
+// serve simulates requests that arrive at a rate during a time. Each takes the time took.
 func (l *loadedGate) serve(perSecond int, took, during time.Duration) {
 	type request struct {
 		x   *Exchange
@@ -114,7 +114,7 @@ func TestLoadReportsCountErrorsAndTheWaitInTheQueue(t *testing.T) {
 	if !near(r.EPS, r.RPS*2/3, 0.05) {
 		t.Errorf("%g of %g per second are errors, want two of three", r.EPS, r.RPS)
 	}
-	// The wait that ended earlier has decayed a little.
+	// The earlier wait has decayed a little.
 	if wait := r.Named[1]; wait.Name != "queue_wait_seconds" || !near(wait.Value, 0.5, 0.11) {
 		t.Errorf("%+v, want half a second", wait)
 	}

@@ -12,15 +12,15 @@ type LoadReports uint8
 // The settings of load reports.
 const (
 	NoLoadReports        LoadReports = iota
-	RequestedLoadReports             // responses to requests of trusted sources with the field endpoint-load-metrics-format
-	// AllLoadReports adds a report to all responses. If no format is requested, it is
-	// binary for gRPC calls and TEXT for others.
+	RequestedLoadReports             // responses to trusted sources that send endpoint-load-metrics-format
+	// AllLoadReports adds a report to every response. The default format is binary for
+	// gRPC calls and TEXT for others.
 	AllLoadReports
 )
 
-// LoadReport returns the load report as a field line for the head of a final response. The
-// line replaces the container's report and includes its values. nil = the head gets no
-// report; for example, that of a gRPC call belongs in the trailers (gRFC A51).
+// LoadReport returns the load report as a field line for the head of a final response;
+// nil = no line. It replaces the container's report and includes its values. The report
+// of a gRPC call belongs in the trailers (gRFC A51).
 func (x *Exchange) LoadReport(res *wire.Response) []byte {
 	if x.gate.load == nil {
 		return nil
@@ -32,7 +32,7 @@ func (x *Exchange) LoadReport(res *wire.Response) []byte {
 	}
 	received, err := res.LoadReport()
 	if err != nil {
-		return nil // a second report would contradict the first one
+		return nil // the head already has a report
 	}
 	bodyless := res.Body == wire.NoBody || res.Body == wire.BodyLength && res.Length == 0
 	if received == nil && !bodyless && req.GRPC() {
@@ -44,9 +44,9 @@ func (x *Exchange) LoadReport(res *wire.Response) []byte {
 	return x.gate.loadLine(format, received, x.clock())
 }
 
-// ResponseTrailers returns the trailers for the client. If the report belongs in the
-// trailers, it adds the report. If the head already had a report, it removes the
-// container's report.
+// ResponseTrailers returns the trailers for the client. It adds the load report if that
+// belongs in the trailers, and removes the container's report if the head already had
+// one.
 func (x *Exchange) ResponseTrailers(trailers []byte) []byte {
 	if x.gate.load == nil || len(trailers) == 0 {
 		return trailers
@@ -64,13 +64,11 @@ func (x *Exchange) ResponseTrailers(trailers []byte) []byte {
 }
 
 // failedFor reports whether an exchange that ends with o counts as an error in load
-// reports. It does if the status is 5xx, or if the client did not get a complete
-// response.
+// reports: its status is 5xx, or the client did not get the complete response.
 func (x *Exchange) failedFor(o gate.Outcome) bool {
 	return x.Status >= 500 || x.settings.statusOf(o) >= 500 || o.Class() == gate.ClassFailed
 }
 
-// loadFormat returns the format of the load report for a request.
 func (g *Gate) loadFormat(req *wire.Request) orca.Format {
 	if g.LoadReports == NoLoadReports {
 		return orca.None
@@ -85,8 +83,8 @@ func (g *Gate) loadFormat(req *wire.Request) orca.Format {
 	return format
 }
 
-// loadLine returns a report as a field line. A value reported by the container replaces
-// that of the gate, because the container can measure its own load better.
+// loadLine returns a report as a field line. Values of received, the container's own
+// report, take precedence over the gate's.
 func (g *Gate) loadLine(f orca.Format, received *orca.Report, now int64) []byte {
 	report := g.load.report(now)
 	if received != nil {
@@ -96,7 +94,7 @@ func (g *Gate) loadLine(f orca.Format, received *orca.Report, now int64) []byte 
 	return report.AppendField(nil, f)
 }
 
-// ReportLoad adds a load report to r, the local reply with which the exchange has ended.
+// ReportLoad adds a load report to r, the local reply with which x has ended.
 func (x *Exchange) ReportLoad(r *gate.Reply, req *wire.Request) {
 	if x.gate.load == nil {
 		return
@@ -106,9 +104,8 @@ func (x *Exchange) ReportLoad(r *gate.Reply, req *wire.Request) {
 	}
 }
 
-// Load returns the load at now, a time from Exchange.Now. The gate must have load
-// reports.
+// Load returns the load at now, a time from Exchange.Now. Load reports must be enabled.
 func (g *Gate) Load(now int64) orca.Report { return g.load.report(now) }
 
-// Now returns the time on the clock from which the exchange's record takes its times.
+// Now returns the time on the clock of the exchange.
 func (x *Exchange) Now() int64 { return x.clock() }

@@ -24,7 +24,6 @@ func wantDecision(t *testing.T, a *admission.Controller, w *admission.Waiter, wa
 	}
 }
 
-// headerValue returns the value of a field, or "" if it is absent.
 func headerValue(s string) []byte {
 	if s == "" {
 		return nil

@@ -10,33 +10,33 @@ import (
 // OverloadConfig configures overload control beyond a fixed limit and a FIFO queue. The
 // zero value disables it.
 type OverloadConfig struct {
-	// AutoLimit enables the adaptive concurrency limit within this range, instead of
+	// AutoLimit enables the adaptive concurrency limit within this range, which replaces
 	// Config.ConcurrencyLimit; nil = off.
 	AutoLimit *admission.LimitRange
-	// QueuePerSlot sets the queue capacity with AutoLimit as a multiple of the current
-	// limit, instead of Config.QueueCapacity; at most 16, 0 = off. A queue that stops
-	// draining then rejects its oldest requests with QueueWaitExpired, unless it is fair.
+	// QueuePerSlot sets the queue capacity as a multiple of the adaptive limit, instead
+	// of Config.QueueCapacity; at most 16, 0 = off. A FIFO queue that stops draining then
+	// rejects its oldest requests with QueueWaitExpired.
 	QueuePerSlot int
-	// FairBy selects the key by which queued requests share slots fairly; unset =
-	// strict FIFO. The key of an untrusted peer is its address (IPv6: its /64).
+	// FairBy selects the key by which queued requests share slots fairly; unset = FIFO.
+	// The key of an untrusted peer is its address (IPv6: its /64).
 	FairBy Selector
 	// PriorityBy names the header field with the priority class: 0 (highest) to
-	// Classes-1, as a digit or as the urgency u of RFC 9218. Requests of untrusted peers,
-	// and requests without a valid field, get DefaultClass.
+	// Classes-1, as a digit or as the urgency u of RFC 9218. Without a valid field from a
+	// trusted peer, a request gets DefaultClass.
 	PriorityBy Selector
-	// DeadlineBy names the header field with the client's timeout. Its value has gRPC's
-	// form (grpc-timeout), or is a Go duration, or a plain number of seconds or
-	// milliseconds (ParseTimeoutSelector). Fields from untrusted peers are ignored.
+	// DeadlineBy names the header field with the client's timeout: in gRPC's form
+	// (grpc-timeout), a Go duration, or a plain number (ParseTimeoutSelector). Fields
+	// from untrusted peers are ignored.
 	DeadlineBy Selector
 	// CostBy selects the cost of a request in units: the length of its body or a header
-	// field (ParseCostSelector). It needs CostLimit.
+	// field (ParseCostSelector). It requires CostLimit.
 	CostBy Selector
-	// CostLimit limits the sum of the costs of the requests in flight, up to
-	// admission.MaxCost; 0 = off. It also applies without a concurrency limit.
+	// CostLimit limits the total cost of the requests in flight, up to admission.MaxCost;
+	// 0 = off. It does not require a concurrency limit.
 	CostLimit int
-	// Brake admits requests only within the room set by Gate.Admission.SetRoom.
+	// Brake limits admissions to the room set by Gate.Admission.SetRoom.
 	Brake bool
-	// Evict lets queued requests end requests in flight of a lower class. It needs
+	// Evict lets queued requests end requests in flight of a lower class. It requires
 	// PriorityBy.
 	Evict Eviction
 	// MeasuredRetry derives Retry-After from the drain rate of the queue. Otherwise
@@ -44,7 +44,7 @@ type OverloadConfig struct {
 	MeasuredRetry bool
 }
 
-// overload implements Config.Overload. A nil overload means that it is off.
+// overload implements Config.Overload. nil = off.
 type overload struct {
 	OverloadConfig
 	gate    *Gate
@@ -52,17 +52,16 @@ type overload struct {
 	service *admission.ServiceTimes
 }
 
-// tracked is the data of overload control about a request. It is allocated when an
-// exchange first needs it, and then kept for later requests.
+// tracked is the data of overload control about a request. It is reused for later
+// requests of the exchange.
 type tracked struct {
-	uploaded time.Duration // time at which bytes of the request body were last forwarded before the response
+	uploaded time.Duration // time at which request body bytes were last forwarded before the response
 	early    bool          // the final response head arrived before the end of the upload
-	sampled  bool          // the service time has been added to overload.service
+	sampled  bool          // the service time has been added to the estimates
 	uploads  bool          // counted in Gate.Uploads
 	evictable
 }
 
-// track prepares x.tracked for a request.
 func (v *overload) track(x *Exchange) {
 	if x.tracked == nil {
 		x.tracked = &tracked{evictable: evictable{wake: x.ticket.Waiter.Notify}}
@@ -73,7 +72,6 @@ func (v *overload) track(x *Exchange) {
 // fair reports whether the queue uses classes or keys.
 func (c *OverloadConfig) fair() bool { return c.FairBy.Set() || c.PriorityBy.Set() }
 
-// NewAdmission returns the admission.Controller for c.
 func (c *Config) NewAdmission() *admission.Controller {
 	return admission.New(c.admission(newOverload(nil, c.Overload, nil)))
 }
@@ -92,8 +90,8 @@ func (c *Config) admission(v *overload) admission.Config {
 	return a
 }
 
-// newOverload returns the overload control for c; nil = none is configured. It takes over
-// the estimates of previous, which may be nil.
+// newOverload returns the overload control for c; nil = off. It takes over the estimates
+// of previous, which may be nil.
 func newOverload(g *Gate, c OverloadConfig, previous *overload) *overload {
 	if c == (OverloadConfig{}) {
 		return nil
@@ -139,22 +137,21 @@ func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 		x.ticket.StartBy = max(deadline-shortest, 1)
 		return gate.DeadlineExceeded
 	} else if late {
-		x.ticket.StartBy = deadline // the request is a trial
+		x.ticket.StartBy = deadline // start as a trial, although a late response is likely
 		return gate.Undecided
 	}
-	// Under overload every request starts at the latest time allowed. If only the
-	// shortest service time were left then, nearly all responses would be late.
+	// Under overload, requests start at the latest time allowed. If only the shortest
+	// service time were reserved, nearly all responses would be late.
 	x.ticket.StartBy = max(deadline-max(shortest, min(typical, int64(d)/maxMargin)), 1)
 	return gate.Undecided
 }
 
-// maxMargin bounds the service time that is reserved before the deadline of a queued
-// request to 1/maxMargin of its timeout. Without the bound, slow requests of other
-// clients could shorten the wait of this request further.
+// maxMargin limits the reserved service time to 1/maxMargin of the request's timeout, so
+// that slow requests of other clients cannot use up its time in the queue.
 const maxMargin = 4
 
-// setOrder sets class, key and cost of a request that is about to be queued or needs
-// units. v may be nil.
+// setOrder sets the class, key and cost of a request that needs to be queued. v may be
+// nil.
 func (v *overload) setOrder(x *Exchange) {
 	w := &x.ticket.Waiter
 	w.Class, w.Key = admission.DefaultClass, 0
@@ -174,7 +171,6 @@ func (v *overload) setOrder(x *Exchange) {
 	}
 }
 
-// classOf returns the priority class of a request.
 func (v *overload) classOf(x *Exchange, trusted bool) uint8 {
 	if !v.PriorityBy.Set() || !trusted {
 		return admission.DefaultClass
@@ -182,7 +178,8 @@ func (v *overload) classOf(x *Exchange, trusted bool) uint8 {
 	return parseClass(v.PriorityBy.header(x.Fields))
 }
 
-// addSample updates the estimates. It is called before the request releases its slot.
+// addSample adds the result of a request to the estimates. Call it before the request
+// releases its slot.
 func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 	a := v.gate.Admission
 	took, known := x.containerTime(o)
@@ -191,7 +188,7 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 	}
 	failed := o.Meaning().Overload || o == gate.Served && x.Status == 503
 	if !failed && o != gate.Served {
-		return // the container did not cause this outcome
+		return // says nothing about the container
 	}
 	if v.service != nil && !failed && !x.tracked.sampled {
 		v.service.Add(pathHash(x), int64(x.Ended), took)
@@ -203,8 +200,7 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 	}
 }
 
-// beginUpload counts the admitted request of x in Gate.Uploads until its body has been
-// forwarded. v may be nil.
+// beginUpload counts the request of x in Gate.Uploads until endUpload. v may be nil.
 func (v *overload) beginUpload(x *Exchange) {
 	if v != nil && v.Brake && x.down != nil && !x.Unlimited && !x.down.Ended() {
 		x.tracked.uploads = true
@@ -212,8 +208,7 @@ func (v *overload) beginUpload(x *Exchange) {
 	}
 }
 
-// endUpload removes the request of x from Gate.Uploads. Further calls have no effect. v may
-// be nil.
+// endUpload undoes beginUpload. Further calls have no effect. v may be nil.
 func (v *overload) endUpload(x *Exchange) {
 	if v != nil && x.tracked.uploads {
 		x.tracked.uploads = false
@@ -221,8 +216,8 @@ func (v *overload) endUpload(x *Exchange) {
 	}
 }
 
-// addFirstByte adds the service time up to the first byte of the response body, once. A
-// model server sends the head of an event stream long before the first event.
+// addFirstByte adds the service time up to the first byte of the response body, once. The
+// head is not used, because a model server sends it long before the first event.
 func (v *overload) addFirstByte(x *Exchange) {
 	t := x.tracked
 	if t.early || t.sampled || x.Status == 503 {
@@ -233,8 +228,8 @@ func (v *overload) addFirstByte(x *Exchange) {
 	v.service.Add(pathHash(x), now, max(now-int64(max(x.Admitted, t.uploaded)), 0))
 }
 
-// checkStall checks whether long-lasting requests have frozen the adaptive limit. v may
-// be nil.
+// checkStall adjusts an adaptive limit that long-running requests have frozen. v may be
+// nil.
 func (v *overload) checkStall(now int64) {
 	if v == nil || v.limiter == nil {
 		return
@@ -244,8 +239,8 @@ func (v *overload) checkStall(now int64) {
 	}
 }
 
-// nextStallCheck returns the time at which a queued request must call checkStall again; 0
-// = never. v may be nil.
+// nextStallCheck returns the time of the next call of checkStall; 0 = never. v may be
+// nil.
 func (v *overload) nextStallCheck(now int64) int64 {
 	if v == nil || v.limiter == nil {
 		return 0
@@ -253,10 +248,9 @@ func (v *overload) nextStallCheck(now int64) int64 {
 	return now + admission.StallCheck
 }
 
-// containerTime returns the time from the last byte of the request sent to the container
-// until its response head or its failure. So slow uploads and slow readers do not count.
-// known is false if the upload was incomplete, except after a successful response: the
-// container may respond during the upload, as in a bidirectional stream.
+// containerTime returns the time from the last byte of the request until the response
+// head or the failure. known is false if the upload was incomplete, unless the response
+// was successful, as in a bidirectional stream.
 func (x *Exchange) containerTime(o gate.Outcome) (took int64, known bool) {
 	answered, incomplete := x.Responded, x.tracked.early
 	if answered == 0 {
@@ -268,8 +262,8 @@ func (x *Exchange) containerTime(o gate.Outcome) (took int64, known bool) {
 	return max(int64(answered-max(x.Admitted, x.tracked.uploaded)), 0), true
 }
 
-// AddCheck adds the duration of a readiness check to the adaptive limit. The check ended
-// at now and took took.
+// AddCheck adds a readiness check to the adaptive limit. It ended at now after the time
+// took.
 func (g *Gate) AddCheck(now, took time.Duration) {
 	v := g.settings.Load().overload
 	if v == nil || v.limiter == nil {
@@ -280,8 +274,7 @@ func (g *Gate) AddCheck(now, took time.Duration) {
 	}
 }
 
-// parseClass parses a priority class: a single digit, or the member u=digit of an RFC
-// 9218 priority.
+// parseClass parses a digit, or the member u=digit of an RFC 9218 priority.
 func parseClass(value []byte) uint8 {
 	for len(value) > 0 {
 		member := beforeAny(value, ",")
@@ -299,13 +292,11 @@ func parseClass(value []byte) uint8 {
 	return admission.DefaultClass
 }
 
-// maxTimeout caps timeouts, so that the sum of a timeout and a time in ns does not
-// overflow.
+// maxTimeout caps timeouts so that they can be added to a time in ns without overflow.
 const maxTimeout = 100 * 365 * 24 * time.Hour
 
 // parseTimeout parses a client's timeout: digits with a gRPC unit (H M S m u n), a Go
-// duration, or a plain number, which counts units of the parameter unit. Larger values
-// yield maxTimeout.
+// duration, or a plain number of units. Timeouts are capped at maxTimeout.
 func parseTimeout(value []byte, unit time.Duration) (d time.Duration, ok bool) {
 	if len(value) == 0 || len(value) > 20 {
 		return 0, false
@@ -314,7 +305,7 @@ func parseTimeout(value []byte, unit time.Duration) (d time.Duration, ok bool) {
 	for i, c := range value {
 		switch {
 		case c >= '0' && c <= '9':
-			digits = min(digits*10+int64(c-'0'), int64(maxTimeout/10)) // leaves room for one more digit
+			digits = min(digits*10+int64(c-'0'), int64(maxTimeout/10)) // cannot overflow in the next iteration
 			continue
 		case i > 0 && i == len(value)-1:
 			if unit, known := grpcUnits[c]; known {
@@ -327,7 +318,6 @@ func parseTimeout(value []byte, unit time.Duration) (d time.Duration, ok bool) {
 	return saturate(digits, unit), true
 }
 
-// saturate returns n times unit, or maxTimeout if that is smaller.
 func saturate(n int64, unit time.Duration) time.Duration {
 	if n > int64(maxTimeout/unit) {
 		return maxTimeout
@@ -335,9 +325,8 @@ func saturate(n int64, unit time.Duration) time.Duration {
 	return time.Duration(n) * unit
 }
 
-// grpcUnits are the units of grpc-timeout (gRPC over HTTP/2, "Requests"). A lower-case
-// m is a millisecond in gRPC and a minute in a Go duration; gRPC's meaning applies to
-// digits followed by one letter.
+// grpcUnits are the units of grpc-timeout (gRPC over HTTP/2, "Requests"). Digits with one
+// letter have gRPC's meaning: m is a millisecond, not a minute as in a Go duration.
 var grpcUnits = map[byte]time.Duration{
 	'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
 }

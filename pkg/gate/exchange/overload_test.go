@@ -15,7 +15,6 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// fieldLines are received header fields.
 type fieldLines []string // name, value, name, value
 
 func (f fieldLines) Each(yield func(name, value []byte) bool) {
@@ -214,7 +213,7 @@ func TestARequestThatCannotFinishInTimeIsNotStarted(t *testing.T) {
 			b.Arrive()
 			return b
 		}
-		for range 64 { // each takes a second
+		for range 64 { // one second each
 			b := request("60S")
 			if o := b.Admit(t.Context()); o != gate.Undecided {
 				t.Fatalf("rejected: %s", o)
@@ -232,12 +231,12 @@ func TestARequestThatCannotFinishInTimeIsNotStarted(t *testing.T) {
 			}
 			b.End(o)
 		}
-		if rejected < 40 { // the others are trials, one in eight on average
+		if rejected < 40 { // the others are trials, about one in eight
 			t.Errorf("%d of 64 requests without enough time were rejected", rejected)
 		}
 		holder := request("60S")
 		holder.Admit(t.Context())
-		// A request of a second with a timeout of 1.5 s must start within half a second.
+		// A request that takes 1 s, with a timeout of 1.5 s, must start within 0.5 s.
 		late, start := request("1500ms"), time.Now()
 		if o := late.Admit(t.Context()); o != gate.DeadlineExceeded || time.Since(start) != 500*time.Millisecond {
 			t.Errorf("ended with %s after %v", o, time.Since(start))
@@ -249,12 +248,11 @@ func TestARequestThatCannotFinishInTimeIsNotStarted(t *testing.T) {
 	})
 }
 
-// With a FIFO queue under overload, each request waits until the latest time at which it
-// may start.
+// With a FIFO queue under overload, requests start at the latest time allowed.
 func TestTheLatestStartLeavesATypicalServiceTimeBeforeTheDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
-		short, long time.Duration // service times; each applies to half of the requests
-		least, most time.Duration // wait of a request with a timeout of one second
+		short, long time.Duration // service times of one half of the requests each
+		least, most time.Duration // bounds of the wait of a request with a timeout of 1 s
 	}{
 		"10 and 50 ms":           {10 * time.Millisecond, 50 * time.Millisecond, 840 * time.Millisecond, 920 * time.Millisecond},
 		"no more than a quarter": {10 * time.Millisecond, 5 * time.Second, 750 * time.Millisecond, 750 * time.Millisecond},
@@ -292,7 +290,8 @@ func TestTheLatestStartLeavesATypicalServiceTimeBeforeTheDeadline(t *testing.T) 
 	}
 }
 
-// deadlineGate is a gate with deadlines in the field Timeout, in a synctest bubble.
+// deadlineGate is a gate with deadlines in the field Timeout. It runs in a synctest
+// bubble.
 type deadlineGate struct {
 	*Gate
 	t *testing.T
@@ -320,7 +319,7 @@ func (g *deadlineGate) do(path, timeout string, took time.Duration) (o gate.Outc
 	return o
 }
 
-// slow sends n slow requests at the same time and returns when all have ended.
+// slow sends n slow requests at once and returns when all have ended.
 func (g *deadlineGate) slow(n int, path, timeout string) {
 	var all sync.WaitGroup
 	for range n {
@@ -329,7 +328,7 @@ func (g *deadlineGate) slow(n int, path, timeout string) {
 	all.Wait()
 }
 
-// Rejected requests leave no samples, so the estimate must recover in another way.
+// Rejected requests leave no samples, so the estimate recovers through trials.
 func TestDeadlineRejectionsEndSoonAfterTheContainerRecovers(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"a request every 10 ms": 10 * time.Millisecond, "a request every 6 s": 6 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -362,12 +361,12 @@ func otherPath(path string) string {
 	return other
 }
 
-// The slow requests use up the trials that TrialInterval admits on their path, and
-// provide most samples.
+// The slow requests use up the trials of TrialInterval on their path and provide most
+// samples.
 func TestSlowRequestsWithShortDeadlinesDoNotLockOutQuickRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		slow, quick string
-		most        int // rejected requests out of 100
+		most        int // maximum rejections out of 100 requests
 	}{
 		"on another path":  {"/slow", otherPath("/slow"), 0},
 		"on the same path": {"/run?slow", "/run?quick", 20},
@@ -402,7 +401,7 @@ func TestSlowRequestsWithShortDeadlinesDoNotLockOutQuickRequests(t *testing.T) {
 func TestASlowContainerGetsFewTrials(t *testing.T) {
 	s := new(admission.ServiceTimes)
 	now, trials := int64(1e9), 0
-	for range 10_000 { // 10 s
+	for range 10_000 { // 10 s in total
 		now += int64(time.Millisecond)
 		s.Add(0, now, int64(3*time.Second))
 		if shortest, _ := s.Estimate(0, now); shortest > 0 && s.TryTrial(0, now) {
@@ -430,7 +429,7 @@ func TestServiceTimesExpireAndNeedEnoughSamples(t *testing.T) {
 	s.Add(7, int64(5*time.Second), int64(3*time.Second))
 	want(5*time.Second, 2*time.Second)
 	want(10*time.Second, 2*time.Second)
-	want(11*time.Second, 0) // the first seven are older than 10 s
+	want(11*time.Second, 0) // the first seven samples are older than 10 s
 	for range 7 {
 		s.Add(7, int64(11*time.Second), int64(4*time.Second))
 	}
@@ -438,7 +437,7 @@ func TestServiceTimesExpireAndNeedEnoughSamples(t *testing.T) {
 	want(15*time.Second, 0)
 }
 
-// slowUpload is a client that sends its body in pieces, one per step.
+// slowUpload is a client that sends one piece of its body per step.
 type slowUpload struct {
 	Downstream
 	pieces int
@@ -466,8 +465,7 @@ func (c *slowUpload) Pump(up Sink) bool {
 	return true
 }
 
-// scriptedContainer sends the head of its response and then its body. Each takes place in
-// a given step.
+// scriptedContainer sends the head and the body of its response, each in a given step.
 type scriptedContainer struct {
 	Upstream
 	step, pumped, respondsAt, bodyAt, status int

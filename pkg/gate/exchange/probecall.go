@@ -10,30 +10,28 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// MaxWaitingProbes limits the number of incoming probes of each kind of prober that wait
-// for a readiness result. Further probes get a 503. A kubelet, an activator and ingress
-// controllers usually have only a few in flight.
+// MaxWaitingProbes limits the probes per kind of prober that wait for a readiness result.
+// Further probes get a 503.
 const MaxWaitingProbes = 512
 
-// tooManyProbes is the result for a probe that exceeds MaxWaitingProbes.
 var tooManyProbes = gate.ReadinessResult{Reason: "too many probes are waiting"}
 
-// ProbeCall is a probe that waits for its reply.
+// ProbeCall is a probe that waits for a readiness result.
 type ProbeCall struct {
 	gate   *Gate
 	kind   gate.Kind
 	prober gate.Prober
 	wake   func()
-	cancel func() // ends the wait; nil = the result was known immediately
+	cancel func() // nil = the result was known immediately
 
-	settling atomic.Bool // true once a goroutine has begun to set result, which is set once
+	settling atomic.Bool // set by the goroutine that writes result
 	result   gate.ReadinessResult
 	ok       bool
-	done     atomic.Bool // true once result may be read
+	done     atomic.Bool // result may be read
 }
 
-// BeginProbe begins a probe. If the readiness result is not yet known, wake is called
-// when it becomes known. The wait needs no goroutine.
+// BeginProbe begins a probe. If the readiness result is not known, wake is called once it
+// is.
 func (g *Gate) BeginProbe(s Screening, wake func()) *ProbeCall {
 	p := &ProbeCall{gate: g, kind: s.Kind, prober: s.Prober, wake: wake}
 	if s.Kind != gate.ReadinessProbe || g.Drain.Terminating() {
@@ -47,7 +45,7 @@ func (g *Gate) BeginProbe(s Screening, wake func()) *ProbeCall {
 		return p
 	}
 	p.cancel = g.Readiness.Await(s.Prober, p.settle)
-	if g.Drain.Terminating() { // the drain may have begun before p was in the set
+	if g.Drain.Terminating() { // the drain may have begun before the probe was added
 		p.settle(gate.ReadinessResult{})
 	}
 	return p
@@ -64,7 +62,7 @@ func (p *ProbeCall) settle(r gate.ReadinessResult) {
 	p.wake()
 }
 
-// Ready reports whether the caller may call Reply.
+// Ready reports whether Reply may be called.
 func (p *ProbeCall) Ready() bool { return p.cancel == nil || p.done.Load() }
 
 // Cancel ends the wait after the prober has disconnected.
@@ -75,8 +73,8 @@ func (p *ProbeCall) Cancel() {
 	}
 }
 
-// Reply returns the reply to the probe, and notifies the observer with the record of x.
-// It returns false if the prober has disconnected.
+// Reply returns the reply to the probe and notifies the observer. It returns false if the
+// prober has disconnected.
 func (p *ProbeCall) Reply(g *Gate, x *Exchange, h *gate.ProbeHeaders) (gate.Reply, bool) {
 	p.Cancel()
 	r, ok := g.ReplyToProbe(p.kind, p.prober, x.Peer.Addr(), h, func() (gate.ReadinessResult, bool) { return p.result, p.ok })
@@ -86,14 +84,13 @@ func (p *ProbeCall) Reply(g *Gate, x *Exchange, h *gate.ProbeHeaders) (gate.Repl
 	return r, ok
 }
 
-// waitingProbes is the set of probes waiting for a readiness result.
 type waitingProbes struct {
 	mu    sync.Mutex
 	calls map[*ProbeCall]struct{}
 	count [gate.Probers]int
 }
 
-// add adds p. It returns false if MaxWaitingProbes probes of the same kind of prober are
+// add adds p. It returns false if MaxWaitingProbes probes of its kind of prober are
 // waiting.
 func (w *waitingProbes) add(p *ProbeCall) bool {
 	w.mu.Lock()
@@ -109,7 +106,6 @@ func (w *waitingProbes) add(p *ProbeCall) bool {
 	return true
 }
 
-// remove removes p from the set, if it is a member.
 func (w *waitingProbes) remove(p *ProbeCall) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,7 +115,7 @@ func (w *waitingProbes) remove(p *ProbeCall) {
 	}
 }
 
-// settle ends the waits of all probes. It is called when a drain begins.
+// settle ends the waits of all probes, because a drain begins.
 func (w *waitingProbes) settle() {
 	w.mu.Lock()
 	calls := slices.Collect(maps.Keys(w.calls))

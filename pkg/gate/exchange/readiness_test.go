@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// knownResult is a Readiness whose result is known immediately.
+// knownResult is a Readiness that always knows this result.
 type knownResult gate.ReadinessResult
 
 func (r knownResult) Try(gate.Prober) (gate.ReadinessResult, bool) {
@@ -40,7 +40,7 @@ func TestTheNotReadyReasonIsSentOnlyToThePlatformAndThePod(t *testing.T) {
 		{"curl/8.5.0", "127.8.9.10", reason},
 		{"curl/8.5.0", "::1", reason},
 		{"", "::ffff:127.0.0.1", reason},
-		{"curl/8.5.0", "", "not ready"}, // unknown address
+		{"curl/8.5.0", "", "not ready"}, // a prober of unknown address
 	} {
 		peer, _ := netip.ParseAddr(c.peer)
 		h := gate.ProbeHeaders{UserAgent: headerValue(c.agent), NetworkProbe: headerValue("queue")}
@@ -65,7 +65,7 @@ func TestTheReplyOfAReadyContainerHasNoReason(t *testing.T) {
 	}
 }
 
-// knownOnce is a Readiness whose result is known at the first call only.
+// knownOnce is a Readiness that knows the result at its first call only.
 type knownOnce struct{ calls int }
 
 func (r *knownOnce) Try(gate.Prober) (gate.ReadinessResult, bool) {
@@ -89,7 +89,8 @@ func TestAKnownReadinessResultIsSentImmediately(t *testing.T) {
 	}
 }
 
-// pendingReadiness is a Readiness whose result stays unknown until a test calls notify.
+// pendingReadiness is a Readiness that does not know the result until a test calls
+// notify.
 type pendingReadiness struct {
 	notify map[int]func(gate.ReadinessResult)
 	calls  int

@@ -12,29 +12,27 @@ type Ending uint8
 
 // The endings of a step.
 const (
-	Ongoing   Ending = iota // the exchange continues with another step
+	Ongoing   Ending = iota // the exchange needs another step
 	Completed               // the response has been sent completely
-	Rejected                // no byte of a final response has been sent: send the local reply of the outcome
-	CutOff                  // part of the response has been sent: make the truncation visible to the client
-	Closed                  // nothing can be sent: the client has disconnected, or the tunnel has ended
+	Rejected                // send the local reply of the outcome; no byte of a final response has been sent
+	CutOff                  // part of the response has been sent; make the truncation visible to the client
+	Closed                  // send nothing; the client has disconnected or the tunnel has ended
 )
 
-// retryPauses are the delays before each retry. Their number is the maximum number of
-// retries. The maximum keeps the gate from flooding a container that refuses requests.
+// retryPauses are the delays before each retry. Their number limits the retries.
 var retryPauses = [...]int64{int64(time.Millisecond), 5 * int64(time.Millisecond), 25 * int64(time.Millisecond)}
 
 const maxRetries = uint8(len(retryPauses))
 
-// retryPause returns the delay before the next retry, with up to 50 % jitter. The jitter
-// spreads the retries of requests that failed together.
+// retryPause returns the delay before the next retry. Up to 50 % jitter spreads the
+// retries of requests that failed together.
 func (x *Exchange) retryPause() int64 {
 	pause := retryPauses[x.retries]
 	return pause + int64(float64(pause)*x.gate.Jitter()/2)
 }
 
-// Step advances the exchange as far as possible without blocking. next is the latest time
-// of the next step (0 = no bound). If e is not Ongoing, the exchange has called End with
-// the outcome o.
+// Step advances the exchange without blocking. next is the latest time of the next step
+// (0 = no bound). If e is not Ongoing, the exchange has ended with the outcome o.
 func (x *Exchange) Step(now int64) (e Ending, o gate.Outcome, next int64) {
 	if x.settings.wait != nil {
 		return x.stepWaiting(now)
@@ -42,7 +40,6 @@ func (x *Exchange) Step(now int64) (e Ending, o gate.Outcome, next int64) {
 	return x.step(now)
 }
 
-// step implements Step.
 func (x *Exchange) step(now int64) (e Ending, o gate.Outcome, next int64) {
 	for {
 		switch x.state {
@@ -79,7 +76,6 @@ func (x *Exchange) step(now int64) (e Ending, o gate.Outcome, next int64) {
 	}
 }
 
-// connect obtains a connection and begins to send the request on it.
 func (x *Exchange) connect(now int64) (next int64, o gate.Outcome) {
 	if x.down.Disconnected() {
 		return 0, gate.ClientGone
@@ -188,20 +184,20 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 			}
 			return gate.Undecided, gate.Earliest(x.timeouts.NextDeadline(), x.expects.continueAt())
 		case iteration == relayQuota:
-			x.Wake() // let other exchanges of the loop run before the next step
+			x.Wake() // let other exchanges run before the next step
 			return gate.Undecided, x.timeouts.NextDeadline()
 		}
 	}
 }
 
-// relayQuota is the number of relay iterations per step, so that one exchange cannot
-// starve the loop.
+// relayQuota is the number of relay iterations per step. It keeps one exchange from
+// starving the loop.
 const relayQuota = 2
 
 // awaitResponse reads response heads until the final one, and forwards interim responses.
 func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 	if x.expects.waiting() && x.down.Consumed() > 0 {
-		x.expects.end() // the client has begun to send the body, so it no longer waits for a 100
+		x.expects.end() // the client sends the body without waiting for a 100
 	}
 	for {
 		m, empty := x.down.Flush()
@@ -251,8 +247,8 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 	}
 }
 
-// failed decides whether to retry a request whose connection ended without a
-// response. A request is retried at most three times:
+// failed decides whether to retry a request whose connection ended without a response. A
+// request is retried at most three times:
 //
 //   - Any request, if the container reported that it did not process it.
 //   - Any request, if the connection was reused and none of the request was sent.
@@ -260,9 +256,8 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 //     reused or the container may not speak its protocol, no byte of a response
 //     arrived, and the replay buffer holds the whole request.
 //
-// A request switches protocols at most once. A request that must not be retried keeps its
-// slot until protocol detection has finished. Later requests then use the detected
-// protocol.
+// A request switches protocols at most once. If the request must not be retried, its next
+// attempt only detects the container's protocol for later requests.
 func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	if x.retries == 0 && !x.up.Sent() {
 		x.Forwarded = 0
@@ -271,7 +266,7 @@ func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	mismatch := x.up.ProtocolMismatch()
 	retry := false
 	switch {
-	case why == gate.HeadTooLarge: // the head is too large for any connection
+	case why == gate.HeadTooLarge: // a retry would fail too
 	case mismatch && d.Switched, x.retries >= maxRetries:
 	case x.up.Unprocessed():
 		retry = x.down.Rewind(false)
@@ -284,7 +279,7 @@ func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	switch {
 	case retry:
 	case x.down.CheckDisconnected():
-		return gate.ClientGone // the client has disconnected; the loop has not delivered the event yet
+		return gate.ClientGone // the loop has not delivered the event yet
 	case !detects:
 		return why
 	}
@@ -302,8 +297,8 @@ func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	return gate.Undecided
 }
 
-// interim forwards a 1xx. It drops a 100 if the client did not wait for one or has
-// already been sent one.
+// interim forwards a 1xx response. A second 100 is dropped while the client has not begun
+// to send the body.
 func (x *Exchange) interim() {
 	if x.up.Status() == 100 {
 		waited := x.expects.waiting()
@@ -316,8 +311,7 @@ func (x *Exchange) interim() {
 }
 
 // responseOutcome returns the outcome once the response has been sent and the upload has
-// ended or stopped. Until then it returns Undecided. It is called after each part of the
-// response body, the first of which ends the service time.
+// ended; until then Undecided.
 func (x *Exchange) responseOutcome() gate.Outcome {
 	if v := x.settings.overload; v != nil && v.service != nil && x.up.Consumed() > 0 {
 		v.addFirstByte(x)
@@ -336,24 +330,22 @@ func (x *Exchange) responseOutcome() gate.Outcome {
 	return gate.Served
 }
 
-// uploadEnded reports whether the gate will send nothing more of the request body: the
-// container has received all of it, or accepts no more.
+// uploadEnded reports whether no more of the request body will be sent: the container has
+// received all of it or accepts no more.
 func (x *Exchange) uploadEnded() bool {
 	_, sent := x.up.Flush()
 	return x.down.Ended() && sent || x.expects.waiting() || x.up.Broken() || x.up.StoppedReading()
 }
 
-// limited reports whether releasing the slot early may help and is possible. The exchange
-// must hold a slot for which other requests may wait, and at least half of the memory for
-// bodies must be free.
+// limited reports whether to release the slot early: other requests may wait for it, and
+// at least half of the memory for bodies is free.
 func (x *Exchange) limited() bool {
 	return x.ticket.Slot && x.slots().Scarce() && x.gate.Bodies.Used() <= x.gate.Bodies.Limit()/2
 }
 
-// releaseSlot releases the slot before the client has read the response. The upload must
-// have ended, and the gate must have buffered the rest of the response. Without the early
-// release, clients with closed windows could hold all slots. moved reports whether more
-// of the response has been read.
+// releaseSlot releases the slot once the gate has buffered the rest of the response, so
+// that clients that read slowly do not hold all slots. The upload must have ended. moved
+// reports whether bytes were read.
 func (x *Exchange) releaseSlot() (moved bool) {
 	if x.state != StateResponding || !x.limited() || !x.uploadEnded() {
 		return false
@@ -375,7 +367,6 @@ func (x *Exchange) releaseSlot() (moved bool) {
 	return moved
 }
 
-// switchProtocols turns the exchange into a tunnel after a 101.
 func (x *Exchange) switchProtocols(now int64) {
 	x.to(StateTunnelling)
 	x.stamp(&x.Responded)
@@ -386,10 +377,8 @@ func (x *Exchange) switchProtocols(now int64) {
 	x.down.Switch(x.up.Response())
 }
 
-// disconnected ends an exchange whose client has disconnected. With HardConcurrency, the
-// slot is held until the container has finished its response or closed its connection. So
-// the container never works on more requests than the limit allows. An evicted request
-// holds its slot in the same way; its client gets the reply when the slot is released.
+// disconnected ends an exchange whose client has disconnected, or begins to hold its
+// slot.
 func (x *Exchange) disconnected() (o gate.Outcome, next int64) {
 	x.down.Drop()
 	if !x.hold(gate.ClientGone) {
@@ -399,8 +388,9 @@ func (x *Exchange) disconnected() (o gate.Outcome, next int64) {
 	return gate.Undecided, 0
 }
 
-// hold begins to hold the slot of a request that ends with o, if HardConcurrency is set.
-// It returns false if the slot can be released immediately.
+// hold begins to hold the slot of a request that ends with o until the container has
+// finished, so that the container never works on more requests than the limit allows. It
+// returns false if the slot need not be held, such as without HardConcurrency.
 func (x *Exchange) hold(o gate.Outcome) bool {
 	if !x.gate.HardConcurrency || x.state == StateTunnelling || !x.ticket.Slot || x.Unlimited || !x.up.Sent() {
 		return false
@@ -415,7 +405,7 @@ func (x *Exchange) hold(o gate.Outcome) bool {
 	return true
 }
 
-// heldOutcome returns the outcome with which an exchange whose slot was held ends.
+// heldOutcome returns the outcome of an exchange whose slot was held.
 func (x *Exchange) heldOutcome() gate.Outcome {
 	if x.down.Disconnected() {
 		return gate.ClientGone
@@ -423,8 +413,7 @@ func (x *Exchange) heldOutcome() gate.Outcome {
 	return x.held
 }
 
-// discardRest reads and discards the rest of the response. It reports whether the
-// response has ended.
+// discardRest discards the response. It reports whether the slot may be released.
 func (x *Exchange) discardRest(now int64) bool {
 	for !x.received {
 		switch state, _ := x.up.Receive(); state {

@@ -19,7 +19,7 @@ func (u *brokenUpstream) ResponseBegan() bool    { return false }
 func (u *brokenUpstream) ProtocolMismatch() bool { return false }
 func (u *brokenUpstream) Abort()                 {}
 
-// smallClient is a client whose request is in the replay buffer.
+// smallClient is a client whose request fits into the replay buffer.
 type smallClient struct {
 	Downstream
 	idempotent bool

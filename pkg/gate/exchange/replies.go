@@ -7,8 +7,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// RejectionReply returns the local reply to the request of x, which ended with o before a
-// response head was sent. now is a time of the engine's clock.
+// RejectionReply returns the local reply to the request of x, which was rejected with o.
+// now is a time of the engine's clock.
 func (x *Exchange) RejectionReply(o gate.Outcome, now int64) gate.Reply {
 	r := gate.ReplyTo(o)
 	r.Status = x.settings.statusOf(o)
@@ -21,10 +21,9 @@ func (x *Exchange) RejectionReply(o gate.Outcome, now int64) gate.Reply {
 	return r
 }
 
-// ReplyToProbe returns the reply to a probe. kind must not be Traffic. ReplyToProbe calls
-// ready if the reply depends on readiness. If ready returns false, the prober has
-// disconnected and there is no reply. peer is the address of the prober. For an untrusted
-// prober, c must be AnyProber.
+// ReplyToProbe returns the reply to a probe from peer. kind must not be Traffic. c must
+// be AnyProber if the prober is untrusted. If the reply depends on readiness, ready is
+// called. If ready returns false, the prober has disconnected and there is no reply.
 func (g *Gate) ReplyToProbe(kind gate.Kind, c gate.Prober, peer netip.Addr, h *gate.ProbeHeaders, ready func() (gate.ReadinessResult, bool)) (gate.Reply, bool) {
 	if g.Drain.Terminating() {
 		return gate.ReplyTo(gate.ShuttingDown), true
@@ -64,7 +63,7 @@ func (g *Gate) ReplyToProbe(kind gate.Kind, c gate.Prober, peer netip.Addr, h *g
 }
 
 // WaitReady waits for the readiness result or the start of a drain. It returns false if
-// ctx ended first, which means that the prober has disconnected.
+// ctx ended first, because the prober has disconnected.
 func (g *Gate) WaitReady(ctx context.Context, c gate.Prober) (gate.ReadinessResult, bool) {
 	if result, known := g.Readiness.Try(c); known {
 		return result, true

@@ -11,21 +11,21 @@ import (
 type Arrival struct {
 	Peer      netip.Addr
 	Probe     gate.ProbeHeaders
-	Asterisk  bool // the target is * (OPTIONS *)
+	Asterisk  bool // the request is OPTIONS *
 	Encrypted bool // received over TLS
 }
 
 // Screening is the classification of a request.
 type Screening struct {
-	Kind     gate.Kind // requests of kind Traffic go through an exchange, unless Rejected is set
+	Kind     gate.Kind // Traffic goes through an exchange, unless Rejected is set
 	Prober   gate.Prober
-	Trusted  bool         // the peer is trusted: its forwarding and probe fields are accepted
-	Self     bool         // OPTIONS *: the gate responds itself, without the container
-	Rejected bool         // rejected with Outcome before it counts as a request
-	Outcome  gate.Outcome // set if Rejected
+	Trusted  bool         // forwarding and probe fields of the peer are accepted
+	Self     bool         // the gate responds to OPTIONS * itself
+	Rejected bool         // reject with Outcome; the request is not counted
+	Outcome  gate.Outcome // valid if Rejected
 }
 
-// Screen classifies a request. Probes from untrusted peers are classified as traffic.
+// Screen classifies a request. A probe from an untrusted peer is traffic.
 func (g *Gate) Screen(a *Arrival) (s Screening) {
 	s.Trusted = g.Trusts(a.Peer)
 	switch {

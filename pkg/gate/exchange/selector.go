@@ -18,7 +18,7 @@ type Selector struct {
 	kind    selectorKind
 	name    string // name of the header field
 	segment int    // number of the path segment, from 1
-	millis  bool   // a plain number in the field is in ms
+	millis  bool   // a plain number in the field is in milliseconds
 }
 
 type selectorKind uint8
@@ -28,7 +28,7 @@ const (
 	selectHeader
 	selectPeer
 	selectSegment
-	selectLength // the length of the body; only for costs
+	selectLength // the length of the body; valid only for costs
 )
 
 // ParseSelector parses "header:NAME", "peer" or "path:N". N is the number of a path
@@ -49,8 +49,7 @@ func ParseSelector(s string) (Selector, error) {
 }
 
 // ParseTimeoutSelector parses "header:NAME" or "header:NAME:ms". A plain number in the
-// field is in milliseconds if the selector has ":ms" or NAME ends in "-ms", otherwise in
-// seconds.
+// field is in seconds, or in milliseconds with ":ms" or if NAME ends in "-ms".
 func ParseTimeoutSelector(text string) (Selector, error) {
 	header, millis := strings.CutSuffix(text, ":ms")
 	s, err := ParseSelector(header)
@@ -98,8 +97,8 @@ func (s Selector) header(f gate.Fields) (value []byte) {
 	return value
 }
 
-// timeout returns the timeout in the selected field. ok is false if the field is absent
-// or malformed.
+// timeout returns the timeout in the selected field. ok is false if there is no valid
+// one.
 func (s Selector) timeout(f gate.Fields) (d time.Duration, ok bool) {
 	unit := time.Second
 	if s.millis || len(s.name) > 3 && strings.EqualFold(s.name[len(s.name)-3:], "-ms") {
@@ -110,8 +109,7 @@ func (s Selector) timeout(f gate.Fields) (d time.Duration, ok bool) {
 
 var keySeed = maphash.MakeSeed()
 
-// Key returns a hash of the selected part of x, seeded per process. Requests with
-// equal parts have equal keys.
+// Key returns a hash of the selected part of x. The hash is seeded per process.
 func (s Selector) Key(x *Exchange) uint64 {
 	switch s.kind {
 	case selectHeader:
@@ -124,12 +122,12 @@ func (s Selector) Key(x *Exchange) uint64 {
 	return 0
 }
 
-// pathHash returns a hash of the path of x without its query, seeded per process.
+// pathHash returns a hash of the path of x without its query.
 func pathHash(x *Exchange) uint64 {
 	return maphash.Bytes(keySeed, beforeAny(x.Target, "?"))
 }
 
-// network returns a itself if it is an IPv4 address, and the /64 of an IPv6 address. A
+// network returns an IPv4 address itself, and the /64 of an IPv6 address, because a
 // client can use every address of its /64 (RFC 8981).
 func network(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
@@ -140,8 +138,7 @@ func network(a netip.Addr) netip.Addr {
 	return p.Addr()
 }
 
-// segment returns the nth segment of a request target; empty if the path has fewer
-// segments.
+// segment returns the nth segment of a request target; empty = none.
 func segment(target []byte, n int) []byte {
 	for i := range target {
 		switch {
@@ -157,7 +154,7 @@ func segment(target []byte, n int) []byte {
 	return nil
 }
 
-// beforeAny returns the part of b before the first byte that is in stop.
+// beforeAny returns b up to the first byte that is in stop.
 func beforeAny(b []byte, stop string) []byte {
 	if i := bytes.IndexAny(b, stop); i >= 0 {
 		return b[:i]

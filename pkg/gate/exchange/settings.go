@@ -8,10 +8,10 @@ import (
 )
 
 // settings is the part of a Config that Apply replaces. It is immutable. A request keeps
-// the settings that were current when it arrived, so it never mixes two configurations.
+// the settings with which it arrived.
 type settings struct {
 	queueCapacity        int
-	refusalStatus        int // status of rejections by the queue; 0 = the status of the outcome
+	refusalStatus        int // status of rejections by the queue; 0 = that of the outcome
 	queueMaxWait         time.Duration
 	requestTimeout       time.Duration
 	responseStartTimeout time.Duration
@@ -19,11 +19,11 @@ type settings struct {
 	tunnelMax            time.Duration
 	upstreamWait         time.Duration
 	upstreamRestartWait  time.Duration
-	overload             *overload   // nil = none of Overload is configured
-	wait                 *waitConfig // nil = clients are not told that they wait
+	overload             *overload   // nil = off
+	wait                 *waitConfig // nil = off
 }
 
-// newSettings returns the settings for c. It keeps the estimates of the current overload
+// newSettings returns the settings for c. It keeps the estimates of the previous overload
 // control.
 func newSettings(g *Gate, c *Config) *settings {
 	var previous *overload
@@ -54,13 +54,12 @@ func (s *settings) statusOf(o gate.Outcome) int {
 	return m.Status
 }
 
-// Apply sets the following fields to their values in c while the gate runs:
-// ConcurrencyLimit, QueueCapacity, QueueRefusalStatus, QueueMaxWait, Overload,
-// RequestTimeout, ResponseStartTimeout, IdleTimeout, TunnelMax, UpstreamWait,
-// UpstreamRestartWait, WaitKeepalive and WaitPage. It ignores the other fields. If it
-// returns an error, it has changed nothing. Requests that have already arrived keep their
-// timeouts, queue positions and slots. So a lower limit takes effect as slots are
-// released. Apply may be called from any goroutine.
+// Apply replaces these fields while the gate runs: ConcurrencyLimit, QueueCapacity,
+// QueueRefusalStatus, QueueMaxWait, Overload, RequestTimeout, ResponseStartTimeout,
+// IdleTimeout, TunnelMax, UpstreamWait, UpstreamRestartWait, WaitKeepalive and WaitPage.
+// It ignores other fields of c, and changes nothing if it returns an error. Requests that
+// have arrived keep their timeouts, queue positions and slots. Apply may be called from
+// any goroutine.
 func (g *Gate) Apply(c *Config) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -68,14 +67,15 @@ func (g *Gate) Apply(c *Config) error {
 	g.applyMu.Lock()
 	defer g.applyMu.Unlock()
 	s := newSettings(g, c)
-	// Store the settings first: a fair queue needs requests that have a class and a key.
+	// Store the settings first, because a fair queue requires requests with a class and a
+	// key.
 	g.settings.Store(s)
 	g.Admission.Configure(c.admission(s.overload))
 	return nil
 }
 
-// applyLimit sets the concurrency limit to that of a, unless a belongs to settings that
-// have been replaced.
+// applyLimit applies the concurrency limit of a, unless the settings of a have been
+// replaced.
 func (g *Gate) applyLimit(a *admission.AutoLimit) {
 	g.applyMu.Lock()
 	defer g.applyMu.Unlock()

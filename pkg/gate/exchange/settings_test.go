@@ -100,7 +100,7 @@ func TestAReusedExchangeForgetsTheDeadlineOfItsPreviousRequest(t *testing.T) {
 		b.Arrive()
 		wantRejected(t, b, t.Context(), gate.QueueWaitExpired, time.Minute)
 
-		// With a free slot, the request would end while connecting to the container.
+		// With a free slot, a stale deadline would take effect while connecting.
 		g.Admission.Release()
 		mustApply(t, g, func(*Config) {})
 		b.Arrive()
@@ -146,7 +146,7 @@ func TestAFixedLimitReplacesAnAdaptiveLimit(t *testing.T) {
 		t.Error("a change of another setting resets the adaptive limit")
 	}
 	mustApply(t, g, func(c *Config) { c.Overload, c.ConcurrencyLimit = OverloadConfig{}, 7 })
-	g.applyLimit(limiter) // an earlier request ended
+	g.applyLimit(limiter) // as at the end of an earlier request
 	if n := g.Admission.Limit(); n != 7 {
 		t.Errorf("the limit is %d, want 7", n)
 	}

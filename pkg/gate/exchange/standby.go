@@ -6,25 +6,23 @@ import (
 	"go.uber.org/atomic"
 )
 
-// Standby suspends the container while no request or tunnel is open, and keeps requests
-// away from it until it runs again. The decision is atomic. Its states:
+// Standby suspends the container while no request or tunnel is open. Its states:
 //
 //	running   → suspended  Suspend, if no request is open and none has been for a time
 //	suspended → running    Resume: the container has been started again
 //
-// Requests that begin in the state suspended join the connect queue without attempting to
-// connect. Every request is counted from Begin to End in the word that also holds the
-// state. So either a request is counted before Suspend, which then fails, or it sees the
-// new state. All methods may be called from any goroutine.
+// Requests that begin while it is suspended join the connect queue and do not attempt to
+// connect.  All methods may be called from any goroutine.
 type Standby struct {
 	gate   *Gate
 	wanted func()
 
 	// word holds, from the lowest bit: the number of open requests and tunnels
-	// (standbyOpen), the state (1 bit), and the number of requests that have begun,
-	// which may overflow.
+	// (standbyOpen), the state (1 bit), and the number of requests begun, which may
+	// overflow. A request that is counted before Suspend makes Suspend fail; later
+	// requests see the new state.
 	word    atomic.Uint64
-	lastEnd atomic.Int64 // time at which a request last ended, in ns on the clock of the loops
+	lastEnd atomic.Int64 // time in ns at which a request last ended
 }
 
 const (
@@ -33,13 +31,12 @@ const (
 	standbyBegun     = 1 << 33
 )
 
-// wakePace limits the delay between two connection attempts to a container that has been
-// started for a request. Other starts use QuickPace, which is slower, because no request
-// is known to wait.
+// wakePace is the maximum delay between connection attempts to a container that was
+// started for a waiting request.
 const wakePace = int64(1500 * time.Microsecond)
 
-// NewStandby returns a Standby. The gate must have it as Config.Standby. wanted is called
-// when a request begins while the container is suspended; it must not block.
+// NewStandby returns a Standby for Config.Standby. wanted is called when a request begins
+// while the container is suspended; it must not block.
 func NewStandby(wanted func()) *Standby { return &Standby{wanted: wanted} }
 
 // enter counts a request that begins.
@@ -57,7 +54,7 @@ func (s *Standby) leave(now int64) {
 	}
 }
 
-// Touch restarts the measurement of the time without an open request.
+// Touch restarts the idle time that Suspend measures.
 func (s *Standby) Touch(now int64) { s.lastEnd.Store(now) }
 
 // Running reports whether requests may be sent to the container.
@@ -66,8 +63,8 @@ func (s *Standby) Running() bool { return s.word.Load()&standbySuspended == 0 }
 // Open returns the number of open requests and tunnels.
 func (s *Standby) Open() int { return int(s.word.Load() & standbyOpen) }
 
-// Suspend suspends the running container if no request has been open for the time idle,
-// and reports whether it did. Otherwise left is the time after which to try again.
+// Suspend suspends the container if no request has been open for the time idle. If ok is
+// false, try again after left.
 func (s *Standby) Suspend(now int64, idle time.Duration) (left time.Duration, ok bool) {
 	word := s.word.Load()
 	if word&(standbyOpen|standbySuspended) != 0 {
@@ -76,7 +73,7 @@ func (s *Standby) Suspend(now int64, idle time.Duration) (left time.Duration, ok
 	if left := idle - time.Duration(now-s.lastEnd.Load()); left > 0 {
 		return left, false
 	}
-	// The swap fails if a request has begun in between, even if it has already ended.
+	// The swap fails if a request has begun in the meantime, even if it has ended.
 	if !s.word.CompareAndSwap(word, word|standbySuspended) {
 		return idle, false
 	}
@@ -84,9 +81,8 @@ func (s *Standby) Suspend(now int64, idle time.Duration) (left time.Duration, ok
 	return 0, true
 }
 
-// Resume releases the queued requests. It is called at now, when the container has been
-// started and is expected to listen soon. The requests wait for at most UpstreamWait from
-// then on.
+// Resume releases the queued requests, because the container has been started. From now
+// on they wait for at most UpstreamWait.
 func (s *Standby) Resume(now int64) {
 	p := &s.gate.Connects
 	p.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// standbyGate returns a gate with a Standby. wanted counts the calls of the Standby's
-// function wanted.
+// standbyGate returns a gate with a Standby. wanted counts the calls of NewStandby's
+// argument.
 func standbyGate(t *testing.T) (g *Gate, wanted *atomic.Int64) {
 	t.Helper()
 	wanted = new(atomic.Int64)
@@ -95,8 +95,7 @@ func TestRequestsOfASuspendedContainerWaitWithoutAnAttempt(t *testing.T) {
 	if !try || next != 11+int64(time.Millisecond) || o != gate.Undecided {
 		t.Errorf("the first request: try %v, next %d, %s", try, next, o)
 	}
-	// The container was started for a request, so the delay between attempts stays at
-	// wakePace and does not grow.
+	// The delay stays at wakePace, because the container was started for a request.
 	if try, next, _ = g.Connects.Enqueue(x, 0.9e9); !try || next != 0.9e9+wakePace {
 		t.Errorf("later: try %v, next %d", try, next)
 	}
@@ -106,13 +105,13 @@ func TestRequestsOfASuspendedContainerWaitWithoutAnAttempt(t *testing.T) {
 }
 
 // TestNoRequestIsAdmittedToASuspendedContainer suspends and resumes while goroutines
-// begin and end requests. Each request that finds the container running must keep it
+// begin and end requests. A request that begins while the container runs must keep it
 // from being suspended.
 func TestNoRequestIsAdmittedToASuspendedContainer(t *testing.T) {
 	g, _ := standbyGate(t)
 	var now atomic.Int64
 	now.Store(1)
-	var stopped atomic.Bool // the container is not there
+	var stopped atomic.Bool
 	var loops sync.WaitGroup
 	var done atomic.Bool
 	for range 2 {

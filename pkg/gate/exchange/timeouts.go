@@ -6,14 +6,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Timeouts holds the deadlines of a request, in ns on the engine's clock; 0 = none. All
-// timeouts start at the arrival of the request, so they include its time in the queue.
+// Timeouts holds the deadlines of a request, in ns on the engine's clock; 0 = none. The
+// timeouts start at the arrival of the request.
 type Timeouts struct {
 	Arrived         int64
-	requestDeadline int64 // deadline for the end of the response or of a tunnel
-	startDeadline   int64 // deadline for the first byte of a response; 0 after it has arrived
+	requestDeadline int64 // of the end of the response or the tunnel
+	startDeadline   int64 // of the first byte of a response; 0 once it has arrived
 	lastActivity    int64 // time of the last byte in either direction
-	idleTimeout     int64 // maximum time without a byte, in ns; 0 = unlimited
+	idleTimeout     int64 // in ns; 0 = unlimited
 }
 
 // Begin starts the timeouts of a request that arrived at now.
@@ -27,14 +27,14 @@ func (c *Timeouts) Begin(s *settings, now int64) {
 	}
 }
 
-// ResponseStarted records the first response head, final or interim.
+// ResponseStarted records the first response head, which may be interim.
 func (c *Timeouts) ResponseStarted() { c.startDeadline = 0 }
 
 // NoteActivity records that bytes were transferred in either direction.
 func (c *Timeouts) NoteActivity(now int64) { c.lastActivity = now }
 
-// BeginTunnel replaces the timeouts of a request by those of a tunnel. longest is the
-// maximum duration of the tunnel; 0 = unlimited.
+// BeginTunnel replaces all timeouts except the idle timeout by the maximum duration of a
+// tunnel; 0 = unlimited.
 func (c *Timeouts) BeginTunnel(now int64, longest time.Duration) {
 	c.requestDeadline, c.startDeadline = 0, 0
 	if longest > 0 {
@@ -55,8 +55,7 @@ func (c *Timeouts) NextDeadline() int64 {
 	return d
 }
 
-// Expired returns the outcome of the timeout that has expired at now; Undecided if none
-// has expired.
+// Expired returns the outcome of an expired timeout; Undecided = none has expired.
 func (c *Timeouts) Expired(now int64) gate.Outcome {
 	switch {
 	case c.requestDeadline != 0 && now >= c.requestDeadline:

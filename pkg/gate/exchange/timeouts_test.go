@@ -28,7 +28,7 @@ func TestTheFirstTimeoutToExpireDeterminesTheOutcome(t *testing.T) {
 		name   string
 		config Config
 		then   func(*Timeouts)
-		next   int64 // after the arrival; 0 = never
+		next   int64 // time after the arrival; 0 = never
 		want   gate.Outcome
 	}{
 		{"no timeout is set", Config{}, never, 0, gate.Served},
@@ -56,7 +56,7 @@ func TestTheFirstTimeoutToExpireDeterminesTheOutcome(t *testing.T) {
 			if err := g.Init(); err != nil {
 				t.Fatal(err)
 			}
-			k := Timeouts{requestDeadline: 7, startDeadline: 7} // left over from the previous request
+			k := Timeouts{requestDeadline: 7, startDeadline: 7} // of the previous request
 			k.Begin(newSettings(g, &g.Config), arrival)
 			if k.Arrived != arrival {
 				t.Errorf("arrived at %d", k.Arrived)

@@ -12,14 +12,14 @@ import (
 // DefaultUnlimitedCapacity is the default of Config.UnlimitedCapacity.
 const DefaultUnlimitedCapacity = 8
 
-// PathPattern matches request paths: one path, or all paths below a prefix.
+// PathPattern matches one path, or all paths with a prefix.
 type PathPattern struct {
 	path   string
 	prefix bool
 }
 
-// ParsePathPattern parses a path that begins with a slash, or a prefix followed by *,
-// such as /health/*.
+// ParsePathPattern parses a path, such as /health, or a prefix followed by *, such as
+// /health/*.
 func ParsePathPattern(text string) (PathPattern, error) {
 	path, prefix := strings.CutSuffix(text, "*")
 	invisible := func(r rune) bool { return r <= ' ' || r >= 0x7f }
@@ -38,10 +38,9 @@ func (p PathPattern) String() string {
 	return p.path
 }
 
-// matches reports whether the pattern matches a path, which has no query and is not
-// decoded. The part of the path that follows a prefix must not contain a percent sign, a
-// backslash, a semicolon, an empty segment, or a segment that begins with a dot. The
-// container might resolve such a path to one outside the prefix.
+// matches reports whether the pattern matches a path without a query. Behind a prefix, a
+// percent sign, backslash, semicolon, empty segment or leading dot of a segment is not
+// allowed, because the container might resolve such a path to one outside the prefix.
 func (p PathPattern) matches(path []byte) bool {
 	if !p.prefix {
 		return string(path) == p.path
@@ -51,12 +50,11 @@ func (p PathPattern) matches(path []byte) bool {
 		!bytes.HasPrefix(rest, []byte(".")) && !bytes.Contains(rest, []byte("/.")) && !bytes.Contains(rest, []byte("//"))
 }
 
-// unlimited admits requests for Config.UnlimitedPaths without the queue and the
-// concurrency limit. A nil unlimited means that there are no such paths. Its methods may
-// be called from any goroutine.
+// unlimited admits requests for Config.UnlimitedPaths. nil = there are no such paths. Its
+// methods may be called from any goroutine.
 type unlimited struct {
 	paths []PathPattern
-	slots *admission.Controller // holds UnlimitedCapacity slots and has no queue
+	slots *admission.Controller // UnlimitedCapacity slots without a queue
 }
 
 func newUnlimited(c *Config) *unlimited {
@@ -69,7 +67,7 @@ func newUnlimited(c *Config) *unlimited {
 	}
 }
 
-// acquire takes a slot for x, if a pattern matches its target and a slot is free.
+// acquire takes a slot for x, if its path matches and a slot is free.
 func (u *unlimited) acquire(x *Exchange) bool {
 	return u != nil && u.matches(x.Target) && x.ticket.TryAcquire(u.slots)
 }

@@ -11,20 +11,19 @@ import (
 // This file tells a client that its request still waits, because load balancers and
 // browsers give up on a silent connection. It is off by default.
 //
-//   - An event stream (Config.WaitKeepalive): the gate promises a stream of server-sent
-//     events. It sends the head of the response, and then a comment per interval, until the
-//     container's response arrives. The body of that response continues the stream; its head
-//     is discarded. A failure becomes an error event.
+//   - An event stream (Config.WaitKeepalive): the gate sends the head of a stream of
+//     server-sent events, and then a comment per interval. The body of the container's
+//     response continues the stream; its head is discarded. A failure becomes an error
+//     event.
 //   - A waiting page (Config.WaitPage): a navigation that waits for a slot or for the
-//     container to listen gets a page that loads itself again.
+//     container to listen gets a page that reloads itself.
 
-// waitConfig is the part of the settings that this file implements.
 type waitConfig struct {
 	keepalive time.Duration // interval of comments; 0 = no event streams
 	page      time.Duration // time until the waiting page; 0 = no waiting page
 }
 
-// newWaitConfig returns nil if c enables neither event streams nor the waiting page.
+// newWaitConfig returns nil if c enables neither form.
 func newWaitConfig(c *Config) *waitConfig {
 	if c.WaitKeepalive == 0 && c.WaitPage == 0 {
 		return nil
@@ -32,39 +31,35 @@ func newWaitConfig(c *Config) *waitConfig {
 	return &waitConfig{keepalive: min(c.WaitKeepalive, maxTimeout), page: min(c.WaitPage, maxTimeout)}
 }
 
-// waitForm is the form in which a client is told that it waits.
+// waitForm is the form in which a client is told that its request waits.
 type waitForm uint8
 
 const (
-	waitMayPromise waitForm = iota // an event stream, not yet begun
+	waitMayPromise waitForm = iota // an event stream that has not begun
 	waitPromised                   // an event stream whose head has been sent
 	waitPage                       // a waiting page
 )
 
-// waiter is the Downstream of a request whose client is told that it waits. It stands in
-// front of the real downstream side until the head of the container's response is
-// forwarded. If the gate has already sent a head, the container's head is discarded
-// instead. Other requests have no waiter, so they cost nothing.
+// waiter is the Downstream of a request whose client is told that it waits. It wraps the
+// real Downstream until the container's response head arrives.
 type waiter struct {
 	Downstream
 	x      *Exchange
 	at     int64 // time of the next comment or of the waiting page
 	form   waitForm
-	status int // status of a response that cannot continue the event stream
+	status int // status of a container response that cannot continue the event stream; 0 = none
 }
 
 const (
 	waitComment = ": queuegate waiting\n\n"
-	// waitReserve is the capacity in bytes that must remain after a comment. So a client
-	// that reads nothing can still be sent the error event.
+	// waitReserve is the capacity in bytes that must remain after a comment, so that an
+	// error event can be sent to a client that reads nothing.
 	waitReserve = 512
-	// waitRefresh is the number of seconds after which the browser loads the waiting page
-	// again.
+	// waitRefresh is the reload interval of the waiting page in seconds.
 	waitRefresh = 2
 )
 
-// waitingPage is the body of the local reply for gate.WaitingPage. The page refers to no
-// other file.
+// waitingPage is the body of the local reply for gate.WaitingPage.
 var waitingPage = `<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -81,9 +76,9 @@ var waitingPage = `<!DOCTYPE html>
 </html>
 `
 
-// beginWait gives x a waiter if its client can be told that it waits. A stream is promised
-// only to a request that prefers an event stream to every other type that it accepts. For
-// other requests, the container may choose another type than the promised one.
+// beginWait gives x a waiter if its client can be told that it waits. A stream is
+// promised only if the request prefers an event stream to all other types, because the
+// container might choose another type.
 func (x *Exchange) beginWait() {
 	c := x.settings.wait
 	req, _ := x.down.Request()
@@ -105,7 +100,7 @@ func (x *Exchange) beginWait() {
 	}
 }
 
-// waiter returns the waiter of x; nil = the client is not told that it waits.
+// waiter returns the waiter of x; nil = none.
 func (x *Exchange) waiter() *waiter {
 	if x.settings.wait == nil {
 		return nil
@@ -114,8 +109,8 @@ func (x *Exchange) waiter() *waiter {
 	return w
 }
 
-// promised reports whether the client has been promised an event stream, and the
-// container's response has not begun to continue it.
+// promised reports whether an event stream has been promised and the container's response
+// has not yet continued it.
 func (x *Exchange) promised() bool {
 	w := x.waiter()
 	return w != nil && w.form == waitPromised
@@ -138,13 +133,13 @@ func (x *Exchange) stepWaiting(now int64) (e Ending, o gate.Outcome, next int64)
 	return Ongoing, gate.Undecided, gate.Earliest(next, at)
 }
 
-// tell tells the client that it waits. It returns the time of the next call; 0 = after
-// another event.
+// tell tells the client that it waits. It returns the time of the next call; 0 = none is
+// scheduled.
 func (w *waiter) tell(now int64) (next int64, o gate.Outcome) {
 	x := w.x
 	switch {
 	case w.form == waitPage && x.state == StateAwaiting:
-		return 0, gate.Undecided // the request has been sent to the container
+		return 0, gate.Undecided // the container has the request and will respond itself
 	case w.form == waitPage:
 		return 0, gate.WaitingPage
 	case w.form == waitMayPromise && !w.Received():
@@ -159,18 +154,18 @@ func (w *waiter) tell(now int64) (next int64, o gate.Outcome) {
 		w.Write([]byte(waitComment))
 		w.Flush()
 	}
-	switch { // check for a reset here, because no event reports one after a half-close
+	switch { // no event reports a reset after a half-close
 	case !w.Broken():
 	case x.up == nil:
 		return 0, gate.ClientGone
 	default:
-		x.Wake() // relay ends the exchange
+		x.Wake() // the next step ends the exchange
 	}
 	return w.at, gate.Undecided
 }
 
-// checkPromise returns the outcome for a final response that cannot continue the promised
-// event stream. For any other response it returns Undecided.
+// checkPromise returns NotEventStream if res cannot continue the promised event stream;
+// otherwise Undecided.
 func (x *Exchange) checkPromise(res *wire.Response) gate.Outcome {
 	if !x.promised() || res.IsEventStream() {
 		return gate.Undecided
@@ -179,8 +174,7 @@ func (x *Exchange) checkPromise(res *wire.Response) gate.Outcome {
 	return gate.NotEventStream
 }
 
-// Respond implements Downstream. If the gate has promised a response, its head has
-// already been sent.
+// Respond implements Downstream. The head of a promised response has already been sent.
 func (w *waiter) Respond(res *wire.Response) {
 	w.x.down = w.Downstream
 	if w.form != waitPromised {
@@ -188,15 +182,15 @@ func (w *waiter) Respond(res *wire.Response) {
 	}
 }
 
-// Interim implements Downstream. After the head of a promised response, interim responses
-// are dropped.
+// Interim implements Downstream. Interim responses must not follow the head of a promised
+// response.
 func (w *waiter) Interim(res *wire.Response) {
 	if w.form != waitPromised {
 		w.Downstream.Interim(res)
 	}
 }
 
-// breakPromise ends the promised event stream of an exchange that was rejected with o. It
+// breakPromise ends the promised event stream, if any, of an exchange rejected with o. It
 // sends an error event, or cuts the stream off if the client reads nothing.
 func (x *Exchange) breakPromise(o gate.Outcome) Ending {
 	if !x.promised() {
@@ -214,8 +208,7 @@ func (x *Exchange) breakPromise(o gate.Outcome) Ending {
 	return Completed
 }
 
-// appendError appends the error event for an outcome, in the form of OpenAI's API. Its
-// texts are fixed and need no escapes.
+// appendError appends the error event for an outcome in the form of OpenAI's API.
 func (w *waiter) appendError(dst []byte, o gate.Outcome) []byte {
 	m := o.Meaning()
 	text := m.Body

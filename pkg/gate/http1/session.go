@@ -11,11 +11,11 @@ import (
 
 // phase is the phase of a session.
 //
-//	reading → probing the request is a probe
-//	reading → exchanging the request is traffic
-//	reading, probing, exchanging → replying the gate sends a local reply
-//	exchanging → reading the response is complete
-//	replying → reading, or lingering if the connection closes
+//	reading    → probing     the request is a probe
+//	reading    → exchanging  the request is traffic
+//	reading, probing, exchanging → replying   the gate sends a local reply
+//	exchanging → reading     the response is complete
+//	replying   → reading, or lingering if the connection closes
 //
 // A session ends in reading if no bytes have been received, and in any phase when the
 // connection closes.
