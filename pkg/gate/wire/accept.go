@@ -6,14 +6,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// fullWeight is the weight of a media type without a q parameter, in thousandths (RFC
-// 9110 section 12.4.2).
+// fullWeight is the default weight of a media type, in thousandths (RFC 9110 section
+// 12.4.2).
 const fullWeight = 1000
 
-// AcceptWeight returns the weight that Accept gives to mediaType, in thousandths, and the
-// highest weight of all other media types that it names. mediaType must be in lower case.
-// Ranges with a wildcard do not count. For a list with too many elements both results are
-// 0.
+// AcceptWeight returns the weight of mediaType in Accept, in thousandths, and the highest
+// weight of all other media types. mediaType must be in lower case. Ranges with a
+// wildcard do not count. If the list is too long, both results are 0.
 func (r *Request) AcceptWeight(mediaType string) (weight, others int) {
 	elements := 0
 	for i := range r.Fields {
@@ -38,8 +37,8 @@ func (r *Request) AcceptWeight(mediaType string) (weight, others int) {
 	return weight, others
 }
 
-// mediaRange returns the media range of an element of Accept and its weight. A malformed
-// weight counts as 0.
+// mediaRange returns the media range of an element of Accept and its weight; 0 =
+// malformed.
 func mediaRange(element []byte) (name []byte, q int) {
 	name, parameters, _ := bytes.Cut(element, []byte{';'})
 	q = fullWeight
@@ -54,8 +53,7 @@ func mediaRange(element []byte) (name []byte, q int) {
 	return bytes.TrimRight(name, " \t"), q
 }
 
-// parseWeight parses a qvalue (RFC 9110 section 12.4.2). It returns 0 if the value is
-// malformed.
+// parseWeight parses a qvalue (RFC 9110 section 12.4.2); 0 = malformed.
 func parseWeight(v []byte) int {
 	if len(v) == 0 || len(v) > len("0.123") || v[0] != '0' && v[0] != '1' || len(v) > 1 && v[1] != '.' {
 		return 0
@@ -74,9 +72,8 @@ func parseWeight(v []byte) int {
 	return q
 }
 
-// Navigates reports whether a browser may have sent the request to show the response as a
-// page. It returns true unless Sec-Fetch-Mode (Fetch Metadata Request Headers) is present
-// and has another value than navigate.
+// Navigates reports whether a browser may show the response as a page. It is false only
+// if Sec-Fetch-Mode (Fetch Metadata Request Headers) is present and not navigate.
 func (r *Request) Navigates() bool {
 	for i := range r.Fields {
 		if f := &r.Fields[i]; f.kind == field.Other && field.EqualFold(r.name(f), "sec-fetch-mode") {

@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// Typical heads: of a browser with 12 fields, and of a program with the minimum.
+// A browser's head with 12 fields, and a program's minimal head.
 var benchRequests = []struct{ name, head string }{
 	{"browser", "GET /items/17?sort=name HTTP/1.1\r\n" + chromium + "\r\n"},
 	{"small", "GET /items/17 HTTP/1.1\r\nHost: app.example.com\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\n\r\n"},
@@ -148,7 +148,7 @@ func readBody(d *Decoder, in []byte) {
 	}
 }
 
-// BenchmarkTrickle delivers a long field one byte at a time.
+// BenchmarkTrickle reads a long field that arrives one byte at a time.
 func BenchmarkTrickle(b *testing.B) {
 	in := []byte(padded(32 << 10))
 	b.SetBytes(int64(len(in)))

@@ -7,11 +7,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// Limits of chunked framing. Each applies to a whole body, not to a chunk.
+// Limits of chunked framing, for a whole body.
 const (
 	maxExtensionBytes = 16 << 10
 	maxTrailerBytes   = 64 << 10
-	maxSizeDigits     = 15 // digits of a chunk size, which is then below 2^60 bytes
+	maxSizeDigits     = 15 // digits of a chunk size, so that sizes are below 2^60
 )
 
 // ErrBadBody is the error for malformed chunked framing.
@@ -36,18 +36,18 @@ const (
 
 // Decoder extracts the payload from the bytes of a body and finds its end.
 type Decoder struct {
-	Left           int64 // number of payload bytes left in the body or in the chunk
+	Left           int64 // payload bytes left in the body, or in the chunk
 	Kind           BodyKind
 	state          chunkState
 	Ended          bool
 	sizeDigits     int32
-	extensionBytes int32  // bytes of chunk extensions in the body until now
-	trailerBytes   int32  // bytes of trailers in the body until now
-	partialLine    []byte // beginning of an incomplete trailer line
-	Trailer        []byte // trailer lines that may be forwarded, unchanged
+	extensionBytes int32  // bytes of chunk extensions so far
+	trailerBytes   int32  // bytes of trailers so far
+	partialLine    []byte // the received part of a trailer line
+	Trailer        []byte // trailer lines that may be forwarded
 }
 
-// Begin prepares d for another body. It keeps the buffers of d.
+// Begin prepares d for a body. It reuses the buffers of d.
 func (d *Decoder) Begin(kind BodyKind, length int64) {
 	*d = Decoder{Kind: kind, Left: length, partialLine: d.partialLine[:0], Trailer: d.Trailer[:0]}
 	if cap(d.Trailer) > 4<<10 {
@@ -56,9 +56,8 @@ func (d *Decoder) Begin(kind BodyKind, length int64) {
 	d.Ended = kind == NoBody || kind == BodyLength && length == 0
 }
 
-// Next returns the first run of payload in b, and the number of bytes that it has
-// consumed, including that payload. Once Ended is set, the rest of b does not belong to
-// the body.
+// Next returns the first run of payload in b. used is the number of bytes consumed,
+// including that payload. Once Ended is set, the rest of b does not belong to the body.
 func (d *Decoder) Next(b []byte) (data []byte, used int, err error) {
 	switch d.Kind {
 	case BodyLength:
@@ -74,14 +73,13 @@ func (d *Decoder) Next(b []byte) (data []byte, used int, err error) {
 	return nil, 0, nil
 }
 
-// Skip consumes n bytes of payload. The body must have a length.
+// Skip consumes n bytes of payload of a body with a length.
 func (d *Decoder) Skip(n int) {
 	d.Left -= int64(n)
 	d.Ended = d.Left == 0
 }
 
-// End records that the sender has closed the connection. It reports whether the body is
-// complete.
+// End reports whether the body is complete when the sender closes the connection.
 func (d *Decoder) End() bool {
 	if d.Kind == BodyUntilClose {
 		d.Ended = true
@@ -89,7 +87,7 @@ func (d *Decoder) End() bool {
 	return d.Ended
 }
 
-// Complete reports whether b has the rest of the body. It does not change d.
+// Complete reports whether b contains the rest of the body. It does not change d.
 func (d *Decoder) Complete(b []byte) bool {
 	switch {
 	case d.Ended:
@@ -137,7 +135,6 @@ func (d *Decoder) chunked(b []byte) (data []byte, used int, err error) {
 	return nil, used, nil
 }
 
-// framingByte parses a byte that is neither payload nor trailer.
 func (d *Decoder) framingByte(c byte) bool {
 	switch d.state {
 	case chunkSize:
@@ -170,7 +167,6 @@ func (d *Decoder) framingByte(c byte) bool {
 	}
 }
 
-// afterSize parses the first byte after the chunk size.
 func (d *Decoder) afterSize(c byte) bool {
 	switch c {
 	case '\r':
@@ -187,7 +183,7 @@ func (d *Decoder) afterSize(c byte) bool {
 	return true
 }
 
-// readTrailer parses a trailer line, or buffers an incomplete one.
+// readTrailer parses a trailer line or buffers the received part.
 func (d *Decoder) readTrailer(b []byte) (int, error) {
 	n := bytes.IndexByte(b, '\n') + 1
 	part := b
@@ -223,7 +219,7 @@ func (d *Decoder) readTrailer(b []byte) (int, error) {
 	return n, nil
 }
 
-// checkTrailerPart rejects an incomplete trailer line that cannot become a valid field.
+// checkTrailerPart rejects an incomplete trailer line that cannot become valid.
 func checkTrailerPart(line []byte) error {
 	p := 0
 	for p < len(line) && field.IsToken(line[p]) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// For each state, the test feeds every possible byte to a decoder in that state.
+// For each state, every possible byte is fed to a decoder in that state.
 func TestTheChunkDecoderAcceptsInEachStateOnlyValidBytes(t *testing.T) {
 	const bad = chunkState(255)
 	type reaction struct {
@@ -59,7 +59,7 @@ func TestTheChunkDecoderAcceptsInEachStateOnlyValidBytes(t *testing.T) {
 	}
 }
 
-// text returns all bytes that are allowed in a field value.
+// text returns all bytes allowed in a field value.
 func text() string {
 	var b strings.Builder
 	for c := range 256 {
@@ -120,7 +120,7 @@ func TestEOFEndsOnlyACloseDelimitedBody(t *testing.T) {
 }
 
 func TestChunkedFramingIsLimited(t *testing.T) {
-	ext := strings.Repeat("x", maxExtensionBytes-1) // the CR counts towards the limit, too
+	ext := strings.Repeat("x", maxExtensionBytes-1) // the CR also counts towards the limit
 	half := strings.Repeat("x", maxExtensionBytes/2-1)
 	field := "X: " + strings.Repeat("x", maxTrailerBytes-len("X: \r\n\r\n"))
 	for _, c := range []struct {
@@ -199,7 +199,7 @@ func TestABodyIsCompleteExactlyAtItsEnd(t *testing.T) {
 		{BodyChunked, 0, "5\r\nhello\r\n0\r\nX-Sum: 5\r\nX-More: yes\r\n\r\n"},
 	}
 	for _, c := range bodies {
-		for read := 0; read <= len(c.bytes); read++ { // number of bytes decoded beforehand
+		for read := 0; read <= len(c.bytes); read++ { // bytes decoded before
 			for end := read; end <= len(c.bytes); end++ {
 				var d, full Decoder
 				d.Begin(c.kind, c.length)

@@ -13,17 +13,16 @@ import (
 // BodyChecked reports whether BodyCheck is active.
 const BodyChecked = true
 
-// BodyCheck compares the body of an outgoing message with the message's head, which it
-// parses independently. It panics if they differ. The zero value checks nothing.
-// BodyCheck does its work only in builds with the race detector, which all tests use. In
-// other builds it is empty.
+// BodyCheck compares the body of an outgoing message with its head, which it parses
+// independently, and panics if they differ. The zero value checks nothing. It is empty in
+// builds without the race detector.
 type BodyCheck struct {
 	announced int64 // announced length of the body; -1 = unknown
 	sent      int64
 	active    bool
 }
 
-// Begin parses the head of an HTTP/1 message. bodiless means that the body must be empty
+// Begin parses the head of an HTTP/1 message. bodiless means that the message has no body
 // regardless of the head, as in a response to HEAD.
 func (c *BodyCheck) Begin(head []byte, chunked, bodiless bool) {
 	lines := strings.Split(string(head), "\r\n")
@@ -52,7 +51,7 @@ func (c *BodyCheck) Begin(head []byte, chunked, bodiless bool) {
 // BeginHTTP2 is Begin for the head that write encodes. end means that the head has
 // END_STREAM.
 func (c *BodyCheck) BeginHTTP2(write func(dst []byte, e *h2.Encoder) []byte, bodiless, end bool) {
-	d := h2.Decoder{MaxList: 4 << 20} // larger than any head that the gate sends
+	d := h2.Decoder{MaxList: 4 << 20} // larger than any head the gate sends
 	var h h2.Head
 	if err := d.Decode(write(nil, new(h2.Encoder)), &h); err != nil {
 		panic(fmt.Sprintf("BUG: a head that cannot be decoded: %v", err))
@@ -95,7 +94,7 @@ func (c *BodyCheck) Sent(n int) {
 	}
 }
 
-// End records the end of the content, and compares its length with the announced one.
+// End compares the length of the content with the announced length.
 func (c *BodyCheck) End() {
 	if c.active && c.announced >= 0 && c.sent != c.announced {
 		panic(fmt.Sprintf("BUG: the content ends after %d bytes, and the head announced %d", c.sent, c.announced))
@@ -103,5 +102,5 @@ func (c *BodyCheck) End() {
 	c.active = false
 }
 
-// Stop ends the check. It is called when the bytes that follow are not part of a message.
+// Stop ends the check.
 func (c *BodyCheck) Stop() { c.active = false }

@@ -13,13 +13,13 @@ type Connection struct {
 	Close, KeepAlive, Upgrade bool
 }
 
-// maxOptions is the maximum number of options in the Connection fields of a head. It also
-// limits the elements of other lists that are parsed.
+// maxOptions is the maximum number of options in the Connection fields of a head, and of
+// elements in other parsed lists.
 const maxOptions = 64
 
 // readConnection parses the Connection fields (RFC 9110 section 7.6.1). It marks the
-// fields that they name as dropped, except protected ones (field.IsProtected). ok is
-// false if there are more than maxOptions options.
+// fields that they name as dropped, unless field.IsProtected. ok is false if there are
+// more than maxOptions options.
 func (h *Head) readConnection() (c Connection, ok bool) {
 	var few [maxOptions][]byte
 	names := few[:0]
@@ -65,16 +65,14 @@ func (h *Head) readConnection() (c Connection, ok bool) {
 	return c, n <= maxOptions
 }
 
-// countElements returns the number of elements of a comma-separated list, including empty
-// ones.
+// countElements counts the elements of a comma-separated list, including empty ones.
 func countElements(v []byte) int { return 1 + bytes.Count(v, []byte{','}) }
 
 // dropNamed marks all fields with one of these names as dropped. It hashes each field
-// name once. So the cost does not depend on how many names there are or how similar they
-// are.
+// name once, so that many or similar names do not increase the cost.
 func (h *Head) dropNamed(names [][]byte) {
 	var hashes [maxOptions]uint64
-	var lengths uint64 // bit n is set if a name has the length n modulo 64
+	var lengths uint64 // bit n: a name has a length of n modulo 64
 	for i, name := range names {
 		hashes[i] = hashFold(name)
 		lengths |= 1 << (len(name) & 63)
@@ -95,7 +93,7 @@ func (h *Head) dropNamed(names [][]byte) {
 	}
 }
 
-// hashSeed is random, so that clients cannot craft hash collisions.
+// hashSeed is random so that clients cannot cause collisions.
 var hashSeed = rand.Uint64()
 
 // hashFold hashes a name case-insensitively (ASCII), eight bytes at a time.
@@ -116,16 +114,16 @@ func mix(h, eight uint64) uint64 {
 	return h ^ h>>29
 }
 
-// lowerEight converts A to Z to lower case in each of eight bytes.
+// lowerEight converts A to Z to lower case in eight bytes.
 func lowerEight(x uint64) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	low := x &^ highs
-	upper := (low + (0x80-'A')*ones) &^ (low + (0x7f-'Z')*ones) &^ x & highs // 0x80 in each byte that is a letter from A to Z
+	upper := (low + (0x80-'A')*ones) &^ (low + (0x7f-'Z')*ones) &^ x & highs // 0x80 in each byte that is A to Z
 	return x | upper>>2
 }
 
-// nextOption splits off the first element of a comma-separated list. The element may be
-// empty.
+// nextOption returns the first element of a comma-separated list, which may be empty, and
+// the rest of the list.
 func nextOption(v []byte) (option, rest []byte) {
 	if i := bytes.IndexByte(v, ','); i >= 0 {
 		v, rest = v[:i], v[i+1:]
@@ -133,8 +131,8 @@ func nextOption(v []byte) (option, rest []byte) {
 	return bytes.Trim(v, " \t"), rest
 }
 
-// equalFold compares ASCII text without regard to case. Unlike it, bytes.EqualFold also
-// equates the Kelvin sign with k and the long s with s.
+// equalFold compares names, ignoring the case of ASCII letters. bytes.EqualFold would
+// also equate the Kelvin sign with k and the long s with s.
 func equalFold(a, b []byte) bool {
 	if len(a) != len(b) {
 		return false

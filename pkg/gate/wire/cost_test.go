@@ -11,8 +11,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// shape describes a head of up to 1 MiB: begin, then unit repeated, with %d replaced by a
-// number, then end.
+// shape describes a head: begin, then unit repeated, with %d replaced by a number, then
+// end.
 type shape struct{ name, begin, unit, end string }
 
 const getHead = "GET / HTTP/1.1\r\nHost: a\r\n"
@@ -79,8 +79,7 @@ func (s shape) fill(size int) []byte {
 	return append(b, "\r\n"...)
 }
 
-// costOf parses and rewrites a head the given number of times. It returns the shortest
-// time.
+// costOf returns the shortest time of several attempts to parse and rewrite a head.
 func costOf(head []byte, attempts int) time.Duration {
 	least := time.Hour
 	var out []byte
@@ -95,8 +94,8 @@ func costOf(head []byte, attempts int) time.Duration {
 	return least
 }
 
-// FuzzExpensiveHead searches for heads that are expensive to parse: it repeats its input up
-// to a size at which a superlinear cost shows.
+// FuzzExpensiveHead searches for heads that are expensive to parse. It repeats its input,
+// so that a superlinear cost shows.
 func FuzzExpensiveHead(f *testing.F) {
 	for _, s := range shapes {
 		f.Add(s.begin, s.unit, s.end)
@@ -114,8 +113,8 @@ func FuzzExpensiveHead(f *testing.F) {
 	})
 }
 
-// maxCost is the time limit for parsing a head of 1 MiB. The goal is 5 ms; the rest
-// allows for slow and busy machines, and for the race detector.
+// maxCost is the time limit for parsing a head of 1 MiB. The goal is 5 ms; the limit
+// allows for slow machines and the race detector.
 var maxCost = func() time.Duration {
 	if raceDetector {
 		return time.Second
@@ -147,8 +146,7 @@ func BenchmarkExpensiveHeads(b *testing.B) {
 	}
 }
 
-// A buffer that grows with each line would produce several times the head's size in
-// garbage.
+// A buffer that grows line by line would leave several times the head's size as garbage.
 func TestALongHeadIsWrittenWithoutReallocation(t *testing.T) {
 	request := shape{"", getHead, "X-Forwarded-For: " + strings.Repeat("a,", 110) + "\r\n", ""}.fill(1 << 20)
 	response := shape{"", "HTTP/1.1 200 OK\r\n", "K-Gate-X: v\r\nX-%d: " + strings.Repeat("v", 440) + "\r\n", ""}.fill(1 << 20)
@@ -162,8 +160,7 @@ func TestALongHeadIsWrittenWithoutReallocation(t *testing.T) {
 	}{
 		{"request", len(request) * 5 / 2, func() []byte { return req.AppendHead(nil, benchPeer, benchHost) }},
 		{"response", len(response) * 5 / 2, func() []byte { return res.AppendHead(nil, Framing{}, benchDate) }},
-		// The X-Forwarded-For line is composed first and then encoded, so it is
-		// allocated twice.
+		// X-Forwarded-For is composed and then encoded, so it is allocated twice.
 		{"request over HTTP/2", len(request) * 9 / 2, func() []byte { return req.AppendHTTP2(nil, new(h2.Encoder), benchPeer, benchHost, "http") }},
 		{"response over HTTP/2", len(response) * 5 / 2, func() []byte { return res.AppendHTTP2(nil, new(h2.Encoder), Framing{}, nil) }},
 	} {

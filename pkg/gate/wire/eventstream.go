@@ -9,12 +9,12 @@ import (
 // EventStreamType is the media type of server-sent events (HTML Standard, section 9.2).
 const EventStreamType = "text/event-stream"
 
-// EventStreamHead is the head of a stream of server-sent events that the gate begins
-// before the container has responded. X-Accel-Buffering keeps nginx from buffering the
-// stream. All loops share this variable, so it must not be changed.
+// EventStreamHead is the head of an event stream that the gate begins before the
+// container has responded. X-Accel-Buffering keeps nginx from buffering the stream. All
+// loops share this variable, so it must not be changed.
 var EventStreamHead = newResponse("HTTP/1.1 200 OK\r\nContent-Type: " + EventStreamType + "\r\nCache-Control: no-cache\r\nX-Accel-Buffering: no\r\n\r\n")
 
-// newResponse returns the parsed form of a head that the gate has made.
+// newResponse parses a head made by the gate.
 func newResponse(head string) *Response {
 	r := new(Response)
 	if complete, err := r.ScanResponse([]byte(head)); !complete || err != nil {
@@ -26,9 +26,8 @@ func newResponse(head string) *Response {
 	return r
 }
 
-// IsEventStream reports whether the body of r can continue a body that began with
-// EventStreamHead. That is the case if r is a 200 with server-sent events and without a
-// content coding.
+// IsEventStream reports whether r is a 200 with server-sent events and without a content
+// coding, so that its body can follow EventStreamHead.
 func (r *Response) IsEventStream() bool {
 	stream := false
 	for i := range r.Fields {
@@ -45,8 +44,8 @@ func (r *Response) IsEventStream() bool {
 	return r.Status == 200 && stream
 }
 
-// DropAcceptEncoding removes Accept-Encoding from the forwarded request, so that the
-// container does not encode its response.
+// DropAcceptEncoding removes Accept-Encoding, so that the container does not encode its
+// response.
 func (r *Request) DropAcceptEncoding() {
 	for i := range r.Fields {
 		if f := &r.Fields[i]; f.kind == field.Other && field.EqualFold(r.name(f), "accept-encoding") {

@@ -17,13 +17,12 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// fuzzLimit keeps inputs below all size limits, because the reference parser has none
-// and net/http has different ones. head_test and body_test cover the limits.
+// fuzzLimit keeps inputs below all size limits. The reference parser has none, and those
+// of net/http differ.
 const fuzzLimit = 8 << 10
 
-// pieces returns the ends of longer and longer prefixes of in. The lengths in cuts, used
-// repeatedly, tell by how much each is longer than the previous one. Without cuts the
-// only prefix is the whole input.
+// pieces returns the ends of ever longer prefixes of in. cuts has the numbers of bytes
+// added each time, used repeatedly; empty = only the whole input.
 func pieces(in string, cuts []byte) (ends []int) {
 	for n, i := 0, 0; len(cuts) > 0 && n < len(in); i++ {
 		if n += max(1, int(cuts[i%len(cuts)])); n < len(in) {
@@ -33,7 +32,7 @@ func pieces(in string, cuts []byte) (ends []int) {
 	return append(ends, len(in))
 }
 
-// usedRequest returns a request in which a previous head has set every field.
+// usedRequest returns a request that was reset after a head that set every field.
 func usedRequest() *Request {
 	r := new(Request)
 	read(r, "OPTIONS http://old:1?q HTTP/1.0\r\nHost: old\r\nK-Original-Host: old\r\nUpgrade: a, h2c\r\nTE: trailers\r\nConnection: keep-alive, close, upgrade, x\r\n"+
@@ -52,7 +51,7 @@ type message interface {
 func (r *Request) decideAs(string) error         { return r.Parse() }
 func (r *Response) decideAs(method string) error { return r.Parse([]byte(method)) }
 
-// read feeds m like a connection, from a buffer that grows and moves.
+// read passes in to m like a connection, in a buffer that grows and moves.
 func read(m message, in string, cuts []byte) (parseResult, error) { return readAs(m, in, "", cuts) }
 
 func readAs(m message, in, method string, cuts []byte) (parseResult, error) {
@@ -71,7 +70,7 @@ func readAs(m message, in, method string, cuts []byte) (parseResult, error) {
 	return incomplete, nil
 }
 
-// lines returns the fields of a head in the form of the reference.
+// lines returns the fields of a head as refFields.
 func (h *Head) lines() (all []refField) {
 	for i := range h.Fields {
 		f := &h.Fields[i]
@@ -133,15 +132,14 @@ func sameRequest(t *testing.T, r *Request, m *refMessage) {
 	wantSameFields(t, r.lines(), m.fields)
 }
 
-// netHTTPReadsRequest checks that net/http parses the message as m describes it. net/http
-// rejects some hosts and some Trailer fields, neither of which affects framing. They are
-// replaced by valid ones of the same length.
+// netHTTPReadsRequest checks that net/http parses the message as m describes it. Hosts
+// and Trailer fields that net/http rejects are replaced by valid ones of the same length.
 func netHTTPReadsRequest(t *testing.T, in string, m *refMessage) {
 	t.Helper()
 	head, sent, fields := in[:m.size], m.sent, m.fields
 	if m.authority != "" {
 		if _, err := url.Parse("http://" + m.authority); err != nil {
-			// net/url accepts neither IPvFuture nor percent-encoded ASCII in a host.
+			// net/url rejects IPvFuture and percent-encoded ASCII in a host.
 			plain := strings.Repeat("h", len(m.authority))
 			sent = strings.Replace(sent, "//"+m.authority, "//"+plain, 1)
 			head = strings.Replace(head, "//"+m.authority, "//"+plain, 1)
@@ -191,8 +189,7 @@ func netHTTPFraming(codings []string, length int64, body io.Reader, otherwise Bo
 }
 
 // coverTrailer renames Trailer fields that announce framing fields, because net/http
-// rejects the message otherwise. Framing fields in a trailer are accepted neither by
-// net/http nor by the gate.
+// rejects the message otherwise.
 func coverTrailer(head string, m *refMessage, fields []refField) (string, []refField) {
 	if m.kind != BodyChunked || !m.has("trailer", "transfer-encoding") && !m.has("trailer", "content-length") && !m.has("trailer", "trailer") {
 		return head, fields
@@ -208,8 +205,8 @@ func coverTrailer(head string, m *refMessage, fields []refField) (string, []refF
 	return head, fields
 }
 
-// wantSameHeader compares names and values, and the order of the values of each name;
-// net/http does not preserve the order of names.
+// wantSameHeader compares names and values. net/http preserves the order of the values of
+// one name, but not the order of names.
 func wantSameHeader(t *testing.T, got http.Header, fields []refField, change func(http.Header)) {
 	t.Helper()
 	want := make(http.Header)
@@ -217,7 +214,7 @@ func wantSameHeader(t *testing.T, got http.Header, fields []refField, change fun
 		want.Add(f.name, f.value)
 	}
 	if p := want["Pragma"]; len(p) > 0 && p[0] == "no-cache" && want["Cache-Control"] == nil {
-		want.Set("Cache-Control", "no-cache") // net/http adds it
+		want.Set("Cache-Control", "no-cache") // net/http adds this field
 	}
 	change(want)
 	if !maps.EqualFunc(got, want, slices.Equal[[]string]) {
@@ -239,7 +236,7 @@ func FuzzResponseHead(f *testing.F) {
 		m, want := readReferenceResponse(in, asked)
 		r := new(Response)
 		for _, c := range [][]byte{nil, cuts, {1}} {
-			r.Reset() // remove the state of the previous round
+			r.Reset() // clear the state of the previous round
 			v, err := readAs(r, in, asked, c)
 			if v != want {
 				t.Fatalf("delivered by %v: %v (%v), want %v", c, v, err, want)
@@ -248,7 +245,7 @@ func FuzzResponseHead(f *testing.F) {
 				sameResponse(t, r, &m)
 			}
 		}
-		if want == accepted && !m.repeated { // net/http does not accept a list of lengths
+		if want == accepted && !m.repeated { // net/http rejects a list of lengths
 			netHTTPReadsResponse(t, in, asked, &m)
 		}
 	})
@@ -289,7 +286,7 @@ func FuzzRepairedHead(f *testing.F) {
 					break
 				}
 			}
-			if v != want && (want != incomplete || v != rejected) { // ScanResponse may reject a head before the reference can
+			if v != want && (want != incomplete || v != rejected) { // ScanResponse may reject a head earlier than the reference
 				t.Fatalf("delivered by %v: %v (%v), want %v", c, v, err, want)
 			}
 			if v != accepted {
@@ -343,9 +340,8 @@ func netHTTPReadsResponse(t *testing.T, in, method string, m *refMessage) {
 		}
 	}
 	if m.kind != NoBody || len(m.values("transfer-encoding")) > 0 {
-		// Without a body because of HEAD or the status, net/http's ReadResponse may set
-		// Close although the connection persists. Its transport decides about that later,
-		// so do not compare.
+		// For a response without a body, net/http's ReadResponse may set Close although
+		// the connection persists.
 		wantSame(t, "net/http's persistence", !res.Close, m.persistent)
 	}
 	wantSameHeader(t, res.Header, fields, func(h http.Header) {
@@ -359,7 +355,6 @@ func netHTTPReadsResponse(t *testing.T, in, method string, m *refMessage) {
 	})
 }
 
-// decoded is the result of decoding a body.
 type decoded struct {
 	parseResult parseResult
 	payload     string
@@ -367,7 +362,8 @@ type decoded struct {
 	size        int
 }
 
-// decode feeds d like Pump: it refills the buffer once all of it has been consumed.
+// decode passes in to d like Pump: it refills the buffer when all of it has been
+// consumed.
 func decode(t *testing.T, d *Decoder, in string, cuts []byte) (got decoded) {
 	t.Helper()
 	buf := make([]byte, 0, len(in))
@@ -439,8 +435,7 @@ func netHTTPReadsChunked(t *testing.T, in string, b *refBody) {
 	}
 	body := []byte(in)
 	for _, i := range b.blanks {
-		// net/http does not accept white space before an extension: move it after the
-		// semicolon.
+		// net/http rejects white space before an extension: move it behind the semicolon.
 		semicolon := i + bytes.IndexByte(body[i:], ';')
 		body[i], body[semicolon] = body[semicolon], body[i]
 	}
@@ -471,8 +466,8 @@ const fallbackHost = "127.0.0.1:8080"
 
 var fuzzPeers = []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8::7")}
 
-// FuzzRewrite parses in as a request or, if flags has its lowest bit set, as a
-// response, and checks the forwarded message.
+// FuzzRewrite parses in and checks the forwarded message. in is a response if the lowest
+// bit of flags is set, otherwise a request.
 func FuzzRewrite(f *testing.F) {
 	for i, s := range requestSeeds {
 		f.Add(s, byte(i)<<1)
@@ -491,7 +486,7 @@ func FuzzRewrite(f *testing.F) {
 	})
 }
 
-// referenceASCII percent-encodes the bytes of a target that are not ASCII.
+// referenceASCII percent-encodes the bytes above 0x7f of a target.
 func referenceASCII(target string) string {
 	var b strings.Builder
 	for _, c := range []byte(target) {
@@ -560,7 +555,7 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 	}
 	if len(nonEmpty(m.values("forwarded"))) == 0 && len(nonEmpty(slices.Concat(m.values("x-forwarded-for"),
 		firstOf(m.values("x-forwarded-proto")), firstOf(m.values("x-forwarded-host"))))) > 0 {
-		rewritten = append(rewritten, "forwarded") // generated by the gate; empty lines are removed
+		rewritten = append(rewritten, "forwarded") // the gate generates it; empty lines are removed
 	}
 	if slices.ContainsFunc(m.elements("trailer"), untimely) || m.listed("trailer") > 64 {
 		rewritten = append(rewritten, "trailer") // without names that are not allowed in trailers
@@ -579,9 +574,8 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 	wantSameFields(t, except(&m2.refHead, rewritten, false), framedBy(except(&m.refHead, rewritten, true), m.length))
 }
 
-// wantSameOverHTTP2 checks that the writers of both protocols forward the same fields
-// in the same order: block has the pseudo-fields and the fields of sent, except those
-// that HTTP/2 omits.
+// wantSameOverHTTP2 checks that HTTP/1 and HTTP/2 forward the same fields in the same
+// order. block must contain pseudo and the fields of sent that HTTP/2 allows.
 func wantSameOverHTTP2(t *testing.T, sent *refHead, pseudo string, block []byte) {
 	t.Helper()
 	d, h := h2.Decoder{MaxList: 64 * fuzzLimit}, new(h2.Head)
@@ -611,8 +605,7 @@ func wantSameOverHTTP2(t *testing.T, sent *refHead, pseudo string, block []byte)
 	wantSame(t, "fields over HTTP/2", got.String(), want)
 }
 
-// framedBy replaces all Content-Length lines by a single one with the given length, at the
-// position of the first.
+// framedBy replaces all Content-Length lines by one, at the position of the first.
 func framedBy(fields []refField, length int64) (framed []refField) {
 	done := false
 	for _, f := range fields {
@@ -710,7 +703,7 @@ func rewriteResponse(t *testing.T, in, method string, clientMinor int, closes bo
 	wantSameFields(t, after, before)
 }
 
-// wantValues checks all values of a field; a name may end in *.
+// wantValues checks all values of a field. A name may end in *.
 func wantValues(t *testing.T, h *refHead, name string, want ...string) {
 	t.Helper()
 	var got []string
@@ -724,8 +717,8 @@ func wantValues(t *testing.T, h *refHead, name string, want ...string) {
 	}
 }
 
-// except returns the fields of h without those in names. If named is true, it also leaves
-// out the fields that Connection names.
+// except returns the fields of h without names. If named is true, the fields named by
+// Connection are also left out.
 func except(h *refHead, names []string, named bool) (rest []refField) {
 	for _, f := range h.fields {
 		switch {
@@ -748,7 +741,7 @@ func wantTimelyTrailers(t *testing.T, before, after *refHead) {
 	t.Helper()
 	var want []string
 	if !before.named("trailer") {
-		parsed := refHead{} // the gate ignores the Trailer lines from the one on that makes more than 64 names
+		parsed := refHead{} // the gate ignores Trailer lines once they contain more than 64 names
 		for _, f := range before.fields {
 			if f.name == "trailer" {
 				if parsed.fields = append(parsed.fields, f); parsed.listed("trailer") > 64 {
@@ -807,7 +800,7 @@ func TestTheSeedsCoverEveryAction(t *testing.T) {
 	}
 }
 
-// cutSeeds are ways to deliver an input in pieces.
+// cutSeeds are values of cuts.
 var cutSeeds = [][]byte{nil, {1}, {2}, {3, 1}, {7, 16, 1}, {64}, {15, 2}, {200, 1}}
 
 const chromium = "Host: app.example.com\r\nConnection: keep-alive\r\nCache-Control: max-age=0\r\nUpgrade-Insecure-Requests: 1\r\n" +

@@ -7,8 +7,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// GRPCTimeout returns the value of grpc-timeout. If the field is absent or malformed, it
-// returns the maximum Duration.
+// GRPCTimeout returns the value of grpc-timeout. If there is no valid one, it returns the
+// maximum Duration.
 func (r *Request) GRPCTimeout() time.Duration {
 	for i := range r.Fields {
 		if f := &r.Fields[i]; f.kind == field.Other && field.EqualFold(r.name(f), "grpc-timeout") {
@@ -21,8 +21,8 @@ func (r *Request) GRPCTimeout() time.Duration {
 	return math.MaxInt64
 }
 
-// parseGRPCTimeout parses one to eight digits and a unit (gRPC over HTTP/2, "Timeout"). A
-// value too large for a Duration yields the maximum Duration.
+// parseGRPCTimeout parses one to eight digits and a unit (gRPC over HTTP/2, "Timeout"),
+// capped at the maximum Duration.
 func parseGRPCTimeout(v []byte) (d time.Duration, ok bool) {
 	n := len(v) - 1
 	if n < 1 || n > 8 {

@@ -14,7 +14,7 @@ const (
 	MaxFields    = 4096
 )
 
-// The reasons to reject a head. A response rejected for any of them is malformed.
+// Reasons to reject a head.
 var (
 	ErrMalformed   = errors.New("malformed head")
 	ErrTooLarge    = errors.New("head too large")
@@ -25,29 +25,29 @@ var (
 	ErrMethod      = errors.New("method not allowed")
 )
 
-// Field is a field line. Its offsets count from the start of the head.
+// Field is a field line. Its offsets are relative to the start of the head.
 type Field struct {
 	start, nameEnd, valueStart, valueEnd, end uint32
 	kind                                      field.Kind
-	out                                       part    // content of the forwarded head at the position of the field
-	id                                        h2.Name // id of a name received over HTTP/2; 0 = the name is not known
-	sensitive                                 bool    // HPACK must never index the field (RFC 7541 section 7.1.3)
+	out                                       part    // what the forwarded head contains in place of the field
+	id                                        h2.Name // of a name received over HTTP/2; 0 = not known
+	sensitive                                 bool    // must never be indexed (RFC 7541 section 7.1.3)
 }
 
-// Head scans a message head, which consists of a start line, field lines and an empty
-// line. It can be called repeatedly with a growing buffer. It reads each byte once.
+// Head scans a message head: a start line, field lines and an empty line. Scan can be
+// called again with a longer buffer and reads each byte once.
 type Head struct {
-	Raw           []byte // the whole head after Scan has returned true
+	Raw           []byte // the whole head, once Scan has returned true
 	Fields        []Field
 	text          []byte // storage of a head received over HTTP/2
-	startEnd      int32  // end of the start line, before its CRLF
+	startEnd      int32  // before the CRLF
 	line          int32  // start of the current line
 	scanned       int32  // no line ends before this position
 	startLineRead bool
-	nameRead      bool // the name of the current line, including the colon, has been read
+	nameRead      bool // the name of the current line and its colon have been read
 }
 
-// Each calls yield for each field in received order, for observers.
+// Each calls yield for each field in received order.
 func (h *Head) Each(yield func(name, value []byte) bool) {
 	for i := range h.Fields {
 		if f := &h.Fields[i]; !yield(h.name(f), h.value(f)) {
@@ -68,15 +68,14 @@ func (h *Head) reset() {
 }
 
 // Scan parses b, which begins with the head and may have grown since the last call. It
-// reports whether the head is complete; Raw is then the head. Every line must end in
-// CRLF. A bare CR or LF, or a folded line, is rejected as soon as it is seen (RFC 9112
-// sections 2.2 and 5.2).
+// reports whether the head is complete. A bare CR or LF, or a folded line, is rejected as
+// soon as it is seen (RFC 9112 sections 2.2 and 5.2).
 func (h *Head) Scan(b []byte) (bool, error) {
 	for {
 		i := bytes.IndexByte(b[h.scanned:], '\n')
 		if i < 0 {
 			from := int(h.scanned)
-			h.scanned = int32(len(b)) // no overflow: checkPartial rejects a head of MaxHeadBytes or more
+			h.scanned = int32(len(b)) // no overflow: checkPartial limits the head to MaxHeadBytes
 			return false, h.checkPartial(b, from)
 		}
 		end, line := int(h.scanned)+i+1, int(h.line)
@@ -107,9 +106,8 @@ func (h *Head) Scan(b []byte) (bool, error) {
 	}
 }
 
-// checkPartial rejects an incomplete line that cannot become valid, so that the gate does
-// not wait for more bytes. It checks b[from-1:], because the byte before from may be a
-// CR.
+// checkPartial rejects an incomplete line that cannot become valid. It begins at from-1,
+// where there may be a CR.
 func (h *Head) checkPartial(b []byte, from int) error {
 	if len(b) >= MaxHeadBytes {
 		return h.tooLarge()
@@ -182,9 +180,8 @@ func (h *Head) addField(b []byte, end int) error {
 func (h *Head) name(f *Field) []byte  { return h.Raw[f.start:f.nameEnd] }
 func (h *Head) value(f *Field) []byte { return h.Raw[f.valueStart:f.valueEnd] }
 
-// eachOption calls each for the elements of a comma-separated list, until each returns
-// false. It does not support quoted strings. They do not occur in the fields for which it
-// is used.
+// eachOption calls each for the elements of a comma-separated list until each returns
+// false. Quoted strings are not supported.
 func eachOption(v []byte, each func(token []byte) bool) bool {
 	for len(v) > 0 {
 		var t []byte

@@ -38,7 +38,7 @@ func TestWhiteSpaceAroundAValueIsNotPartOfIt(t *testing.T) {
 	}
 }
 
-// invalidFieldLines are field lines without the line end.
+// invalidFieldLines are field lines without their CRLF.
 var invalidFieldLines = map[string]string{
 	"a space before the colon":     "A : b",
 	"a tab before the colon":       "A\t: b",
@@ -191,8 +191,8 @@ func TestIsTextMatchesANaiveImplementationAtEachPosition(t *testing.T) {
 }
 
 func TestIsTextMatchesALoopForPairsOfBytes(t *testing.T) {
-	// IsText subtracts from eight bytes at once. A borrow from one byte into the next must
-	// neither hide an invalid byte nor report a valid one.
+	// IsText subtracts from eight bytes at once. A borrow must neither hide an invalid
+	// byte nor reject a valid one.
 	b := []byte("xxxxxxxx")
 	for i := range 1 << 16 {
 		for _, at := range []int{0, 3, 6} {

@@ -7,20 +7,20 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// hops holds the forwarding fields that previous proxies have added.
+// hops holds the forwarding fields of previous proxies.
 type hops struct {
 	proto     []byte // X-Forwarded-Proto
 	host      []byte // X-Forwarded-Host
-	numFor    int32  // number of X-Forwarded-For lines that are not empty
-	forwarded bool   // there is a Forwarded field that is not empty
+	numFor    int32  // non-empty X-Forwarded-For lines
+	forwarded bool   // there is a non-empty Forwarded field
 }
 
-// makeForwarded reports whether the gate generates Forwarded from the X-Forwarded fields.
+// makeForwarded reports whether to generate Forwarded from the X-Forwarded fields.
 func (p *hops) makeForwarded() bool {
 	return !p.forwarded && (p.numFor > 0 || len(p.proto) > 0 || len(p.host) > 0)
 }
 
-// appendFor appends the value of X-Forwarded-For: the received lines, joined, and peer.
+// appendFor appends an X-Forwarded-For line with the received values and peer.
 func (p *hops) appendFor(dst []byte, h *Head, peer netip.Addr) []byte {
 	dst = append(dst, forwardedFor...)
 	for i := 0; p.numFor > 0 && i < len(h.Fields); i++ {
@@ -35,7 +35,7 @@ func (p *hops) appendFor(dst []byte, h *Head, peer netip.Addr) []byte {
 
 const forwardedFor = "X-Forwarded-For: "
 
-// appendForwarded appends the generated value of Forwarded.
+// appendForwarded appends a Forwarded line made from the X-Forwarded fields.
 func (p *hops) appendForwarded(dst []byte, h *Head) []byte {
 	lines := make([][]byte, 0, p.numFor)
 	for i := range h.Fields {

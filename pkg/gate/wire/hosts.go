@@ -8,7 +8,7 @@ type hosts struct {
 	original  []byte // K-Original-Host; nil = absent
 	origin    []byte // authority of a target in absolute form; nil = none
 	numFields int32  // number of Host lines
-	untrusted bool   // K-Original-Host must be ignored
+	untrusted bool   // ignore K-Original-Host
 }
 
 func (h *hosts) read(v []byte) error {
@@ -30,9 +30,9 @@ func (h *hosts) readOriginal(v []byte) error {
 	return nil
 }
 
-// override returns the Host for the container if it differs from the received one; nil =
-// it does not differ. It is K-Original-Host if present, otherwise the authority of the
-// target. An empty result means the container's address.
+// override returns the Host for the container if it differs from the received Host; nil =
+// it does not. It is K-Original-Host or else the authority of the target. An empty result
+// means the container's address.
 func (h *hosts) override() []byte {
 	if h.original == nil || h.untrusted {
 		return h.origin

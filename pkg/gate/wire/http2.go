@@ -13,8 +13,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// A head received over HTTP/2 is converted to the form of an HTTP/1 head in its own
-// memory. So one set of rules for fields and forwarding applies to both protocols.
+// A head received over HTTP/2 is converted to the form of an HTTP/1 head, so that the
+// same rules for fields and forwarding apply.
 
 // appendField appends a field line to the head in text.
 func (h *Head) appendField(name, value []byte, kind field.Kind, id h2.Name, sensitive bool) {
@@ -30,8 +30,8 @@ func (h *Head) appendField(name, value []byte, kind field.Kind, id h2.Name, sens
 	h.Fields = append(h.Fields, f)
 }
 
-// appendFields appends the fields of from. It skips fields of the kind `without`; with
-// field.Other it skips none. Cookie fields are joined (RFC 9113 section 8.2.3).
+// appendFields appends the fields of from, except those of the kind `without`;
+// field.Other excludes none. Cookie fields are joined (RFC 9113 section 8.2.3).
 func (h *Head) appendFields(from *h2.Head, without field.Kind) {
 	cookies := false
 	for i := from.Regular; i < len(from.Fields); i++ {
@@ -66,10 +66,10 @@ func (h *Head) appendCookies(from *h2.Head, first int) {
 	}
 }
 
-// preallocate allocates all memory for from in one step. If the memory grew instead, each
-// of many streams would leave garbage and unused capacity.
+// preallocate allocates all memory for from at once. Growing it step by step would leave
+// garbage and unused capacity for each stream.
 func (h *Head) preallocate(from *h2.Head) {
-	// The pseudo-fields are longer than the start line made from them.
+	// The pseudo-fields take more bytes than the start line made from them.
 	if n := from.Size - (32-len(": \r\n"))*len(from.Fields); n > cap(h.text) {
 		h.text = make([]byte, 0, n)
 	}
@@ -78,10 +78,9 @@ func (h *Head) preallocate(from *h2.Head) {
 	}
 }
 
-// MemorySize returns the size in bytes of a head received over HTTP/2.
+// MemorySize returns the memory in bytes of a head received over HTTP/2.
 func (h *Head) MemorySize() int { return len(h.text) + int(unsafe.Sizeof(Field{}))*len(h.Fields) }
 
-// complete ends the head in text.
 func (h *Head) complete() {
 	h.text = append(h.text, "\r\n"...)
 	h.Raw = h.text
@@ -89,7 +88,7 @@ func (h *Head) complete() {
 
 // ReadHTTP2 converts h, which must have passed CheckRequest. ended means that the request
 // has no body. An extended CONNECT becomes an HTTP/1 upgrade (RFC 8441 section 5). It has
-// no body, so fields that frame or expect a body are rejected (RFC 9110 section 9.3.6).
+// no body, so fields that frame or expect one are rejected (RFC 9110 section 9.3.6).
 func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 	r.Reset()
 	method, path, protocol := h.Method(), h.Path(), h.Protocol()
@@ -143,9 +142,8 @@ func (h *Head) hasField(kind field.Kind) bool {
 	return false
 }
 
-// addWebSocketKey adds Sec-WebSocket-Key, which the handshake requires over HTTP/1.1 and
-// does not have over HTTP/2 (RFC 6455 section 4.1). The gate does not check
-// Sec-WebSocket-Accept in the response.
+// addWebSocketKey adds Sec-WebSocket-Key, which the handshake requires only over HTTP/1.1
+// (RFC 6455 section 4.1). Sec-WebSocket-Accept in the response is not checked.
 func (r *Request) addWebSocketKey(protocol []byte) {
 	if !field.EqualFold(protocol, "websocket") {
 		return
@@ -162,8 +160,7 @@ func (r *Request) addWebSocketKey(protocol []byte) {
 
 // Extend marks an HTTP/1 WebSocket request to be sent as extended CONNECT (RFC 8441
 // section 5). It returns the Sec-WebSocket-Accept for the client's 101 (RFC 6455 section
-// 4.2.2); nil = r cannot be sent in this form. That includes every request with a body,
-// because extended CONNECT has none.
+// 4.2.2); nil = r cannot be sent in this form, for example because it has a body.
 func (r *Request) Extend() (accept []byte) {
 	if !r.Upgrade || r.HTTP2 || r.HasBody() || string(r.Method) != "GET" || !r.offersProtocol(webSocket) {
 		return nil
@@ -177,8 +174,8 @@ func (r *Request) Extend() (accept []byte) {
 	return nil
 }
 
-// acceptOf returns the Sec-WebSocket-Accept for a Sec-WebSocket-Key. Its SHA-1 has no
-// security function, so FIPS 140-3 does not apply to it.
+// acceptOf returns the Sec-WebSocket-Accept for a Sec-WebSocket-Key. FIPS 140-3 does not
+// apply, because this SHA-1 has no security function.
 func acceptOf(key []byte) (accept []byte) {
 	fips140.WithoutEnforcement(func() {
 		sum := sha1.Sum(append(bytes.Clone(key), "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"...))
@@ -189,7 +186,7 @@ func acceptOf(key []byte) (accept []byte) {
 
 var webSocket = []byte("websocket")
 
-// TrailerLines returns the trailers in h that may be forwarded, as field lines. h must
+// TrailerLines returns the trailers in h that may be forwarded as field lines. h must
 // have passed CheckTrailers.
 func TrailerLines(h *h2.Head) (dst []byte) {
 	for i := range h.Fields {
@@ -227,8 +224,7 @@ func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
 	return nil
 }
 
-// ReadSwitched converts h to the 101 for an HTTP/1 client. h must be a 2xx that accepts
-// the extended CONNECT of Extend.
+// ReadSwitched converts h, a 2xx that accepts the extended CONNECT of Extend, to a 101.
 func (r *Response) ReadSwitched(h *h2.Head, accept []byte) error {
 	r.Reset()
 	t := append(r.text[:0], "HTTP/1.1 101 Switching Protocols\r\n"...)
@@ -241,8 +237,8 @@ func (r *Response) ReadSwitched(h *h2.Head, accept []byte) error {
 	return r.readFields([]byte("GET"))
 }
 
-// GRPC reports whether the request is a gRPC call: its content type is
-// application/grpc, optionally with a suffix or parameters.
+// GRPC reports whether the request is a gRPC call, with a content type such as
+// application/grpc+proto.
 func (r *Request) GRPC() bool {
 	if !r.HTTP2 {
 		return false

@@ -7,17 +7,17 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/orca"
 )
 
-// LoadReport tells where the response to a request carries its ORCA load report.
+// LoadReport is the state of the ORCA load report in the response to a request.
 type LoadReport uint8
 
 // The states of a load report.
 const (
-	LoadReportUntouched LoadReport = iota // the gate adds no load report
-	LoadReportSent                        // the report was in the head, so the trailers must not repeat it
+	LoadReportUntouched LoadReport = iota // the gate adds no report
+	LoadReportSent                        // the report was in the head; the trailers must not contain one
 	LoadReportDue                         // the report belongs in the trailers
 )
 
-// LoadFormat returns the format of the load report that the request asks for.
+// LoadFormat returns the format in which the request asks for a load report.
 func (r *Request) LoadFormat() orca.Format {
 	if !r.hasRare {
 		return orca.None
@@ -39,8 +39,8 @@ func (r *Request) LoadReport() LoadReport {
 	return r.rare.loadReport
 }
 
-// LoadReport returns the load report in the head of a response; nil = the head has none.
-// It returns an error if the head has several reports or an unreadable one.
+// LoadReport returns the load report in the head of a response; nil = none. It returns an
+// error if there are several or the report is unreadable.
 func (r *Response) LoadReport() (report *orca.Report, err error) {
 	for i := range r.Fields {
 		f := &r.Fields[i]
@@ -57,7 +57,7 @@ func (r *Response) LoadReport() (report *orca.Report, err error) {
 	return report, nil
 }
 
-// ReplaceLoadReport puts Framing.Load in the position of the received load report.
+// ReplaceLoadReport replaces the received load report by Framing.Load.
 func (r *Response) ReplaceLoadReport() {
 	for i := range r.Fields {
 		if f := &r.Fields[i]; f.kind == field.LoadReport {
@@ -66,8 +66,8 @@ func (r *Response) ReplaceLoadReport() {
 	}
 }
 
-// CutLoadReport returns trailers without their load report. It also returns that report,
-// if it can be read. The trailers are field lines, each with its CRLF.
+// CutLoadReport returns trailers without their load report, and the report if it is
+// readable. The trailers are field lines with their CRLF.
 func CutLoadReport(trailers []byte) (rest []byte, report *orca.Report) {
 	for line := range bytes.SplitAfterSeq(trailers, []byte("\r\n")) {
 		name, value, _ := bytes.Cut(line, []byte{':'})

@@ -8,19 +8,17 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// A part is the content of the forwarded head at the position of a received field. The part
-// is chosen when the head is read (Request.readField, Response.readFields). The writers of
-// the two protocols, appendHTTP1 and appendHTTP2, only apply it.
+// part is what the forwarded head contains in place of a received field. It is chosen
+// when the head is read. The writers appendHTTP1 and appendHTTP2 only apply it.
 type part uint8
 
-// The parts. A generated line takes the position of the first received field that it
-// replaces. Generated lines that replace no field follow the received fields, in this
-// order.
+// The parts. A generated line takes the place of the first received field that it
+// replaces. Other generated lines follow the received fields, in this order.
 const (
 	unchanged   part = iota
 	notHTTP2         // unchanged over HTTP/1, dropped over HTTP/2
-	notExtended      // unchanged, but dropped in extended CONNECT (RFC 8441)
-	trailerLine      // a Trailer field without the names that are not allowed as trailers
+	notExtended      // dropped in extended CONNECT (RFC 8441), otherwise unchanged
+	trailerLine      // a Trailer field without names that are not allowed
 	dropped
 
 	hostLine
@@ -40,8 +38,7 @@ const (
 	partCount
 )
 
-// hpackNames has the parts that consist of one line and whose name is in a table of
-// HPACK.
+// hpackNames has the h2.Name of each part that is one line with a known name.
 var hpackNames = [partCount]h2.Name{forwardedForLine: h2.NameForwardedFor, dateLine: h2.NameDate, framingLine: h2.NameContentLength,
 	teLine: h2.NameTE, trailerLine: h2.NameTrailer}
 
@@ -54,24 +51,24 @@ func (s *parts) add(p part, wanted bool) {
 	}
 }
 
-// take removes p from the set. It reports whether p was in the set.
+// take removes p from the set and reports whether it was there.
 func (s *parts) take(p part) bool {
 	was := *s
 	*s &^= 1 << p
 	return *s != was
 }
 
-// outgoing is a message to be sent, together with the content of its generated lines.
+// outgoing is a message to be sent, with the contents of its generated lines.
 type outgoing struct {
 	*Head
-	request  *Request // nil: the message is a response
-	chunked  bool     // Transfer-Encoding delimits the body; otherwise Content-Length does
+	request  *Request // nil = the message is a response
+	chunked  bool     // Transfer-Encoding delimits the body instead of Content-Length
 	extended bool     // the request is an extended CONNECT
 	length   int64
-	peer     netip.Addr // for a request: the client
-	timing   []byte     // for a response: value of Server-Timing; nil = none is added
-	load     []byte     // for a response: line with the load report; nil = none is added
-	fallback []byte     // value to use if the field is missing: Host of a request, Date of a response
+	peer     netip.Addr // client of a request
+	timing   []byte     // of a response: value of Server-Timing; nil = none is added
+	load     []byte     // of a response: line with the load report; nil = none is added
+	fallback []byte     // value if the field is missing: Host of a request, Date of a response
 }
 
 // generated returns the lines that the gate generates for a request.
@@ -81,7 +78,7 @@ func (r *Request) generated(http2 bool) (lines parts) {
 	lines.add(traceContextLines, len(r.traceLines()) > 0)
 	lines.add(teLine, r.teTrailers)
 	lines.add(requestStartLine, r.start() != 0)
-	if http2 { // :authority, END_STREAM and :protocol replace the other lines
+	if http2 { // HTTP/2 replaces the other lines by :authority, END_STREAM and :protocol
 		lines.add(framingLine, r.Body == BodyLength && r.Protocol() == nil)
 		return lines
 	}
@@ -91,12 +88,12 @@ func (r *Request) generated(http2 bool) (lines parts) {
 	return lines
 }
 
-// Framing determines how a response is sent to a client. The first three fields are for
-// HTTP/1.
+// Framing determines how a response is sent to a client. Chunked, Close and KeepAlive
+// apply to HTTP/1.
 type Framing struct {
 	Chunked   bool // the body has Transfer-Encoding: chunked
 	Close     bool // the connection ends after the response
-	KeepAlive bool // an HTTP/1.0 client must be told that the connection stays open
+	KeepAlive bool // tell an HTTP/1.0 client that the connection stays open
 	Interim   bool
 
 	Timing []byte // value of Server-Timing; nil = none is added
@@ -118,8 +115,8 @@ func (r *Response) generated(http2 bool, f Framing) (lines parts) {
 	return lines
 }
 
-// generate appends a part as HTTP/1 lines, each with its CRLF. f is the received field
-// that the part replaces; nil = none.
+// generate appends a part as HTTP/1 lines with their CRLF. f is the received field in
+// this place; nil = none.
 func (o *outgoing) generate(dst []byte, p part, f *Field) []byte {
 	switch p {
 	case hostLine:
@@ -156,8 +153,8 @@ func (o *outgoing) generate(dst []byte, p part, f *Field) []byte {
 	return dst
 }
 
-// appendFraming appends the field that delimits the body. A Content-Length keeps the name
-// of the received field in its original case.
+// appendFraming appends the field that delimits the body. Content-Length keeps the case
+// of the received name.
 func (o *outgoing) appendFraming(dst []byte, received *Field) []byte {
 	switch {
 	case o.chunked:
@@ -172,8 +169,7 @@ func (o *outgoing) appendFraming(dst []byte, received *Field) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendUpgrade appends Connection and Upgrade fields that offer the protocols that are
-// forwarded.
+// appendUpgrade appends Connection and Upgrade with the protocols that may be forwarded.
 func (h *Head) appendUpgrade(dst []byte) []byte {
 	dst = append(dst, "Connection: Upgrade\r\nUpgrade: "...)
 	sep := ""

@@ -2,6 +2,6 @@
 
 package wire
 
-// raceDetector reports whether the race detector is on. If it is, tests relax their time
+// raceDetector reports whether the race detector is on. Tests then relax their time
 // limits.
 const raceDetector = true

@@ -1,7 +1,7 @@
 package wire
 
 // reasons are the reason phrases of status codes in use (RFC 9110 section 15 and IANA's
-// registry). HTTP/2 has none, and HTTP/1 permits an empty one.
+// registry). They may be empty in HTTP/1 and do not exist in HTTP/2.
 var reasons = map[int]string{
 	100: "Continue", 102: "Processing", 103: "Early Hints",
 	200: "OK", 201: "Created", 202: "Accepted", 203: "Non-Authoritative Information", 204: "No Content",

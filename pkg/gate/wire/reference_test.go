@@ -8,13 +8,12 @@ import (
 )
 
 // The reference parses complete messages in the simplest way, from the grammars of RFC
-// 9110, 9112 and 3986 and the rules for forwarding. It shares no code with the engine and
-// has no limits of size.
+// 9110, 9112 and 3986. It shares no code with the engine and has no size limits.
 
 type parseResult uint8
 
 const (
-	incomplete parseResult = iota // some continuation could be accepted
+	incomplete parseResult = iota // a continuation may be accepted
 	rejected
 	accepted
 )
@@ -50,7 +49,7 @@ func (h *refHead) elements(name string) (all []string) {
 	return all
 }
 
-// listed counts the elements of lists, empty ones too.
+// listed counts the elements of lists, including empty ones.
 func (h *refHead) listed(names ...string) (n int) {
 	for _, name := range names {
 		for _, v := range h.values(name) {
@@ -108,8 +107,8 @@ func readRefField(line string) (refField, bool) {
 	return refField{asciiLower(name), strings.Trim(value, " \t"), line + "\r\n"}, true
 }
 
-// repairReference repairs a head that readReferenceHead rejects, where RFC 9112 permits
-// it and the result is unambiguous. It handles only complete heads.
+// repairReference repairs a complete head that readReferenceHead rejects, if RFC 9112
+// permits it and the result is unambiguous.
 func repairReference(in string) (clean, rest string, v parseResult) {
 	var lines []string
 	framing := func(name string) bool {
@@ -175,13 +174,13 @@ func partial(line string, start bool) parseResult {
 type refMessage struct {
 	refHead
 	method, sent, target, authority string // sent is the received target
-	host                            string // Host of the forwarded request; "" = the container's address
+	host                            string // of the forwarded request; "" = the container's address
 	minor, status                   int
 	kind                            BodyKind
 	length                          int64
 	persistent                      bool
 	upgrade                         bool
-	repeated                        bool // Content-Length was repeated, in a response
+	repeated                        bool // Content-Length of a response was repeated
 }
 
 func readReferenceRequest(in string) (m refMessage, v parseResult) {
@@ -248,8 +247,8 @@ func (m *refMessage) readVersion(s string) bool {
 	return true
 }
 
-// readTarget accepts origin-form, absolute-form and, for OPTIONS, asterisk-form (RFC 9112
-// section 3.2), and unencoded bytes that RFC 3986 requires to be encoded.
+// readTarget accepts the forms of RFC 9112 section 3.2 except authority-form, and bytes
+// that RFC 3986 requires to be encoded.
 func (m *refMessage) readTarget() bool {
 	t := m.sent
 	if t == "" || strings.Contains(t, "\t") {
@@ -304,10 +303,10 @@ func (m *refMessage) readHost() bool {
 	return true
 }
 
-// readFraming is RFC 9112 section 6.3 without any of its repairs.
+// readFraming follows RFC 9112 section 6.3 without repairs.
 func (m *refMessage) readFraming() bool { return m.frameBy(m.values("content-length")) }
 
-// readResponseFraming accepts a repeated length.
+// readResponseFraming accepts a repeated Content-Length.
 func (m *refMessage) readResponseFraming() bool {
 	var lengths []string
 	for _, v := range m.values("content-length") {
@@ -338,7 +337,7 @@ func (m *refMessage) frameBy(lengths []string) bool {
 	return true
 }
 
-// persistence is RFC 9112 section 9.3.
+// persistence follows RFC 9112 section 9.3.
 func (m *refMessage) persistence() {
 	m.persistent = m.kind != BodyUntilClose && !m.has("connection", "close") &&
 		(m.minor > 0 || m.has("connection", "keep-alive"))
@@ -348,14 +347,15 @@ type refBody struct {
 	payload  string
 	trailers []refField
 	size     int
-	// Properties that net/http rejects although RFC 9112 section 7.1.1 allows them.
-	blanks  []int // where white space stands before a chunk extension
-	longest int   // longest line of size and extensions
-	excess  int   // framing bytes in addition to those that net/http allows for the payload
+	// The next fields describe input that net/http rejects although RFC 9112 section
+	// 7.1.1 allows it.
+	blanks  []int // positions of white space before a chunk extension
+	longest int   // longest line with a chunk size
+	excess  int   // framing bytes above the limit of net/http
 }
 
-// readReferenceChunked parses chunked-body (RFC 9112 section 7.1). Extensions are not
-// interpreted; they must be text.
+// readReferenceChunked parses chunked-body (RFC 9112 section 7.1). Extensions may be any
+// text.
 func readReferenceChunked(in string) (b refBody, v parseResult) {
 	rest := in
 	for {
@@ -475,7 +475,7 @@ func isRefHostByte(c byte) bool {
 	return isRefDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z' || strings.IndexByte("-._~!$&'()*+,;=", c) >= 0
 }
 
-// validEscapes reports whether every percent sign begins a triplet.
+// validEscapes reports whether two hexadecimal digits follow each percent sign.
 func validEscapes(s string) bool {
 	for i, part := range strings.Split(s, "%") {
 		if i > 0 && (len(part) < 2 || !isRefHex(part[0]) || !isRefHex(part[1])) {
@@ -508,7 +508,7 @@ func allBytes(s string, ok func(byte) bool) bool {
 	return true
 }
 
-// asciiLower changes only A to Z. strings.ToLower would turn the Kelvin sign into a k.
+// asciiLower converts only A to Z. strings.ToLower would turn the Kelvin sign into a k.
 func asciiLower(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -519,7 +519,7 @@ func asciiLower(s string) string {
 	return string(b)
 }
 
-// Hop-by-hop fields, and fields that a peer cannot remove by naming them in Connection.
+// Hop-by-hop fields, and fields that Connection cannot remove.
 var (
 	refHopByHop = []string{"connection", "keep-alive", "proxy-connection", "proxy-authenticate",
 		"proxy-authorization", "te", "transfer-encoding", "upgrade"}
@@ -529,11 +529,11 @@ var (
 		"proxy-authenticate", "proxy-authorization", "te", "transfer-encoding", "upgrade"}
 )
 
-// refTrustedOnly lists the fields that an application may believe to be set by the
+// refTrustedOnly lists the fields that an application may take for statements of the
 // platform.
 var refTrustedOnly = []string{"forwarded", "x-forwarded-*", "x-real-ip", "knative-serving-*", "k-proxy-request", "k-original-host"}
 
-// trustedOnly matches a lower-case name as applications behind CGI see it.
+// trustedOnly matches a lower-case name as applications behind CGI read it.
 func trustedOnly(name string) bool {
 	return among(strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

@@ -7,25 +7,24 @@ import (
 )
 
 // repair rewrites a response head in the ways that RFC 9112 permits a proxy. It repairs
-// three faults: all lines end in a bare LF (section 2.2), white space between a name and
-// its colon (section 5.1), and folded lines (section 5.2).
+// three faults: all lines end in a bare LF (section 2.2), white space before the colon of
+// a field (section 5.1), and folded lines (section 5.2).
 //
-// It does not repair a head that another parser could read differently. That is a head
-// with both LF and CRLF line ends, or with one of these faults in a field that frames the
-// body.
+// It does not repair a head that another parser could read differently. Such a head mixes
+// LF and CRLF line ends, or has a fault in a field that frames the body.
 type repair struct {
-	clean    []byte // the lines repaired until now
+	clean    []byte // the repaired lines
 	size     int    // length of the received head; 0 = incomplete
 	scanned  int    // no line ends before this position
 	line     int    // start of the current line
 	checked  int    // position up to which the current line has been checked
-	active   bool   // Scan has rejected the head, so repair reads it
+	active   bool   // Scan has rejected the head
 	bareLF   bool   // the first line ended in a bare LF
 	lastKind field.Kind
 }
 
-// ScanResponse is Scan, but it also tries to repair a head that Scan rejects. Raw is the
-// repaired head; Size returns its length as received.
+// ScanResponse is Scan, but repairs a head that Scan rejects, if possible. Raw is the
+// repaired head.
 func (r *Response) ScanResponse(b []byte) (bool, error) {
 	if !r.repair.active {
 		complete, err := r.Scan(b)
@@ -85,8 +84,7 @@ func (p *repair) scan(b []byte) (bool, error) {
 	}
 }
 
-// checkPartial rejects an incomplete line that cannot become valid, so that the gate does
-// not wait for more bytes.
+// checkPartial rejects an incomplete line that cannot become valid.
 func (p *repair) checkPartial(b []byte) error {
 	rest := b[p.checked:]
 	if n := len(rest); n > 0 && rest[n-1] == '\r' {
@@ -102,7 +100,7 @@ func (p *repair) checkPartial(b []byte) error {
 	return nil
 }
 
-// version is the prefix of every response that may be repaired.
+// version is the prefix of every repaired response.
 const version = "HTTP/1."
 
 func startsVersion(b []byte) bool {
@@ -110,7 +108,7 @@ func startsVersion(b []byte) bool {
 	return string(b[:n]) == version[:n]
 }
 
-// addLine adds a line without its line end.
+// addLine repairs a line, which has no line end.
 func (p *repair) addLine(line []byte) bool {
 	switch {
 	case p.line == 0:
@@ -135,11 +133,11 @@ func (p *repair) addLine(line []byte) bool {
 	return true
 }
 
-// addFold appends a continuation line to the previous value, after a space. It rejects an
-// empty continuation, which could be read as the end of the head. It also rejects a
-// continuation that looks like a framing field.
+// addFold appends a continuation line to the previous value. It rejects an empty
+// continuation, which could be read as the end of the head, and a continuation that looks
+// like a framing field.
 func (p *repair) addFold(text []byte) bool {
-	first := bytes.IndexByte(p.clean, '\n') == len(p.clean)-1 // there is no field before it
+	first := bytes.IndexByte(p.clean, '\n') == len(p.clean)-1 // there is no field to continue
 	if name, value := cutName(text); first || len(text) == 0 || isFraming(p.lastKind) || value != nil && isFraming(field.Of(name)) {
 		return false
 	}
@@ -149,8 +147,8 @@ func (p *repair) addFold(text []byte) bool {
 	return true
 }
 
-// cutName splits a field line into its name and the rest, which begins with the colon.
-// value is nil if the line does not begin with a name and a colon.
+// cutName splits a field line into its name and the rest. value begins with the colon;
+// nil = there is no name and colon.
 func cutName(line []byte) (name, value []byte) {
 	n := 0
 	for n < len(line) && field.IsToken(line[n]) {
@@ -166,5 +164,4 @@ func cutName(line []byte) (name, value []byte) {
 	return line[:n], line[colon:]
 }
 
-// isFraming reports whether fields of kind k frame the body.
 func isFraming(k field.Kind) bool { return k == field.ContentLength || k == field.TransferEncoding }

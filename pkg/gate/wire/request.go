@@ -18,7 +18,7 @@ const (
 	BodyUntilClose
 )
 
-// Request is a parsed request head. Slices point into the connection's buffer.
+// Request is a parsed request head. Its slices refer to the connection's buffer.
 type Request struct {
 	Head
 	Method          []byte
@@ -27,38 +27,37 @@ type Request struct {
 	Length          int64
 	Conn            Connection
 	Body            BodyKind
-	Expect          bool // Expect has 100-continue
-	Upgrade         bool // the client asks for a protocol that may be forwarded
+	Expect          bool // 100-continue
+	Upgrade         bool // the client offers a protocol that may be forwarded
 	teTrailers      bool // TE contains trailers
-	Proxied         bool // the activator forwarded the request
+	Proxied         bool // forwarded by the activator
 	proxySeen       bool
 	Asterisk        bool        // OPTIONS *
 	HTTP2           bool        // received over HTTP/2
-	traced          bool        // rare.trace has a field
+	traced          bool        // rare.trace is not empty
 	hasTrailerField bool        // the head has a Trailer field
-	hasRare         bool        // at least one field of rare is set
-	rare            *rareFields // nil: no request of this struct has needed it yet
+	hasRare         bool        // some field of rare is set
+	rare            *rareFields // nil = never used
 
 	hosts     hosts
 	hops      hops
 	userAgent []byte
 }
 
-// rareFields holds the fields that few requests have. Once allocated, it is kept for
-// later requests.
+// rareFields holds fields that few requests have. It is allocated on first use and
+// reused.
 type rareFields struct {
 	trace                     gate.TraceFields
 	networkProbe, networkHash []byte
 	routeTag, defaultRoute    []byte
 	hasDefaultRoute           bool
 	protocol                  []byte
-	traceLines                []byte // field lines that replace the trace context; nil = it is forwarded unchanged
-	start                     int64  // value of X-Request-Start, in µs since 1970; 0 = the field is not added
+	traceLines                []byte // lines that replace the trace context; nil = forward it unchanged
+	start                     int64  // X-Request-Start in µs since 1970; 0 = not added
 	loadFormat                orca.Format
 	loadReport                LoadReport
 }
 
-// ensureRare returns rare, allocated if necessary.
 func (r *Request) ensureRare() *rareFields {
 	if r.rare == nil {
 		r.rare = new(rareFields)
@@ -67,8 +66,8 @@ func (r *Request) ensureRare() *rareFields {
 	return r.rare
 }
 
-// Protocol returns the value of :protocol of an extended CONNECT; nil = r is none. In
-// other respects r represents it as an upgrade (RFC 8441).
+// Protocol returns :protocol of an extended CONNECT; nil = r is none. The rest of r is
+// the equivalent upgrade (RFC 8441).
 func (r *Request) Protocol() []byte {
 	if !r.hasRare {
 		return nil
@@ -76,8 +75,7 @@ func (r *Request) Protocol() []byte {
 	return r.rare.protocol
 }
 
-// ExtendedConnect reports whether the client sent an extended CONNECT. Extend does not
-// change the result.
+// ExtendedConnect reports whether r was received as an extended CONNECT.
 func (r *Request) ExtendedConnect() bool { return r.HTTP2 && r.Protocol() != nil }
 
 // UndoExtend undoes Extend.
@@ -87,7 +85,6 @@ func (r *Request) UndoExtend() {
 	}
 }
 
-// traceLines returns the lines set by ReplaceTrace.
 func (r *Request) traceLines() []byte {
 	if !r.hasRare {
 		return nil
@@ -159,8 +156,7 @@ func (r *Request) startLine() error {
 	return r.readTarget(rest[:v])
 }
 
-// readVersion parses HTTP/1.x and returns the minor version. A minor version above 1
-// counts as 1.
+// readVersion parses HTTP/1.x and returns the minor version, at most 1.
 func readVersion(v []byte) (int, error) {
 	if len(v) != 8 || string(v[:5]) != "HTTP/" || v[6] != '.' || !field.IsDigit(v[5]) || !field.IsDigit(v[7]) {
 		return 0, ErrMalformed
@@ -174,8 +170,7 @@ func readVersion(v []byte) (int, error) {
 	return 1, nil
 }
 
-// counts counts fields that may occur once, and list elements of which maxOptions are
-// allowed.
+// counts counts the occurrences of fields and the elements of lists.
 type counts struct{ lengths, codings, listed, announced int }
 
 func (r *Request) readFields() error {
@@ -199,7 +194,7 @@ func (r *Request) readFields() error {
 	}
 	r.Expect = r.Expect && r.HasBody()
 	if r.hops.makeForwarded() {
-		r.replace(field.Forwarded, dropped) // all of them are empty
+		r.replace(field.Forwarded, dropped) // all Forwarded fields are empty
 	}
 	if r.hosts.override() != nil {
 		r.replace(field.Host, hostLine)
@@ -207,8 +202,7 @@ func (r *Request) readFields() error {
 	return nil
 }
 
-// HasBody reports whether a body follows the head. A Content-Length of 0 means that there
-// is none.
+// HasBody reports whether a body follows the head. It is false for a Content-Length of 0.
 func (r *Request) HasBody() bool {
 	return r.Body != NoBody && (r.Body != BodyLength || r.Length > 0)
 }
@@ -272,14 +266,14 @@ func (r *Request) readField(f *Field, n *counts) error {
 	return nil
 }
 
-// countList adds the elements of a list to the count. It reports whether the total is
-// small enough for the list to be parsed.
+// countList counts the elements of a list. It returns false if the total is too large to
+// parse the list.
 func (n *counts) countList(v []byte) bool {
 	n.listed += countElements(v)
 	return n.listed <= maxOptions
 }
 
-// noteField stores the value of a field that the gate or an observer uses.
+// noteField stores the value of a field for the gate or an observer.
 func (r *Request) noteField(f *Field, v []byte) {
 	switch f.kind {
 	case field.UserAgent:
@@ -333,8 +327,8 @@ func (r *Request) ReplaceTrace(lines []byte) {
 	r.replace(field.Trace, dropped)
 }
 
-// SetStart adds X-Request-Start, unless a received field of that name is forwarded.
-// micros is in µs since 1970. If Distrust is called, call it before SetStart.
+// SetStart adds X-Request-Start, unless a received one is forwarded. micros is in µs
+// since 1970. Call it after Distrust.
 func (r *Request) SetStart(micros int64) {
 	for i := range r.Fields {
 		if f := &r.Fields[i]; f.out != dropped && field.EqualFold(r.name(f), "x-request-start") {
@@ -344,7 +338,6 @@ func (r *Request) SetStart(micros int64) {
 	r.ensureRare().start = micros
 }
 
-// start returns the time set by SetStart.
 func (r *Request) start() int64 {
 	if !r.hasRare {
 		return 0
@@ -352,9 +345,8 @@ func (r *Request) start() int64 {
 	return r.rare.start
 }
 
-// Distrust discards what an untrusted client says about itself and others. The request is
-// then not Proxied and has no route tag. Fields that only trusted sources may send are
-// not forwarded.
+// Distrust discards what only trusted sources may say: the request is not Proxied, has no
+// route tag, and is forwarded without the fields of field.IsTrustedOnly.
 func (r *Request) Distrust() {
 	for i := range r.Fields {
 		f := &r.Fields[i]
@@ -373,7 +365,7 @@ func (r *Request) Distrust() {
 	r.hosts.untrusted = true
 }
 
-// Describe sets the fields of x that the head provides.
+// Describe sets the fields of x from the head.
 func (r *Request) Describe(x *gate.Record, defaultHost []byte) {
 	switch {
 	case r.HTTP2:
@@ -393,7 +385,7 @@ func (r *Request) Describe(x *gate.Record, defaultHost []byte) {
 	}
 }
 
-// FinalHost returns the Host that is sent to the container.
+// FinalHost returns the Host sent to the container.
 func (r *Request) FinalHost(defaultHost []byte) []byte { return r.hosts.final(defaultHost) }
 
 func setFirst(dst *[]byte, v []byte) {
@@ -402,7 +394,7 @@ func setFirst(dst *[]byte, v []byte) {
 	}
 }
 
-// readCoding accepts only `chunked`. Other codings are unknown. An empty list and a
+// readCoding accepts only `chunked`. Other codings are unknown; an empty list and a
 // repeated chunked are malformed.
 func readCoding(v []byte) error {
 	switch {
@@ -426,7 +418,7 @@ func readCoding(v []byte) error {
 	return ErrMalformed
 }
 
-// KeepAlive reports whether the client allows a persistent connection (RFC 9112 section
+// KeepAlive reports whether the client allows the connection to persist (RFC 9112 section
 // 9.3).
 func (r *Request) KeepAlive() bool {
 	if r.Minor == 0 {
@@ -435,7 +427,7 @@ func (r *Request) KeepAlive() bool {
 	return !r.Conn.Close
 }
 
-// Idempotent reports whether the method allows a retry (RFC 9110 section 9.2.2).
+// Idempotent reports whether the method is idempotent (RFC 9110 section 9.2.2).
 func (r *Request) Idempotent() bool {
 	switch string(r.Method) {
 	case "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE":

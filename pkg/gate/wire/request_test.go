@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// requestOf parses a head of the given lines.
+// requestOf parses a head with these lines.
 func requestOf(lines ...string) (*Request, error) {
 	r := new(Request)
 	_, err := read(r, strings.Join(append(lines, "", ""), "\r\n"), nil)
@@ -342,7 +342,7 @@ func TestObserversSeeTheReceivedFields(t *testing.T) {
 	wantSame(t, "empty host", string(mustRequest(t, "GET / HTTP/1.1", "Host:").FinalHost([]byte("d"))), "d")
 }
 
-// rewritten returns a head as forwarded to the container.
+// rewritten returns a head as it is forwarded to the container.
 func rewritten(t *testing.T, lines ...string) string {
 	t.Helper()
 	r := mustRequest(t, lines...)
@@ -447,7 +447,8 @@ func TestAPercentSignWithoutTwoHexDigitsIsRejected(t *testing.T) {
 	}
 }
 
-// TestFramingFieldsAreGeneratedFromTheBody ignores the received framing fields.
+// TestFramingFieldsAreGeneratedFromTheBody checks that received framing fields are not
+// forwarded.
 func TestFramingFieldsAreGeneratedFromTheBody(t *testing.T) {
 	for _, received := range []string{"", "Content-Length: 0\r\n", "Content-Length: 020\r\n", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"} {
 		for kind, want := range []string{"", "Content-Length: 7\r\n", "Transfer-Encoding: chunked\r\n"} {

@@ -16,12 +16,12 @@ type Response struct {
 	Conn           Connection
 	Body           BodyKind
 	Length         int64
-	hasLength      bool   // the forwarded head has a Content-Length, whose value is Length
-	announcesBody  bool   // at least one field announces a body
-	addLength      bool   // the message ended with the head and had no length field
-	receivedLength []byte // received length value, with which repeated Content-Length values are compared
+	hasLength      bool   // the forwarded head has a Content-Length of Length
+	announcesBody  bool   // a field announces a body
+	addLength      bool   // END_STREAM in the head, and no Content-Length
+	receivedLength []byte // received Content-Length, compared with repeated ones
 	hasDate        bool
-	keepAlive      time.Duration // timeout in Keep-Alive, plus one; 0 = none
+	keepAlive      time.Duration // timeout in Keep-Alive, plus 1; 0 = none
 	repair         repair
 }
 
@@ -33,7 +33,7 @@ func (r *Response) Reset() {
 }
 
 // Parse parses the complete head of a response to a request with the given method, and
-// determines how the body is delimited (RFC 9112 section 6.3).
+// its framing (RFC 9112 section 6.3).
 func (r *Response) Parse(method []byte) error {
 	line := r.Raw[:r.startEnd]
 	if len(line) < len("HTTP/1.1 200") {
@@ -113,12 +113,11 @@ func (r *Response) readFields(method []byte) error {
 	return nil
 }
 
-// KeepAlive returns the time for which the container keeps the idle connection open. It
-// returns false if the container has not announced it.
+// KeepAlive returns the idle timeout that the container has announced; false = none.
 func (r *Response) KeepAlive() (time.Duration, bool) { return r.keepAlive - 1, r.keepAlive > 0 }
 
-// readKeepAlive parses the parameter timeout of Keep-Alive, which is in seconds (RFC 2068
-// section 19.7.1.1).
+// readKeepAlive parses the parameter timeout of Keep-Alive, in seconds (RFC 2068 section
+// 19.7.1.1).
 func (r *Response) readKeepAlive(v []byte) {
 	if countElements(v) > maxOptions {
 		return
@@ -133,11 +132,11 @@ func (r *Response) readKeepAlive(v []byte) {
 	})
 }
 
-// maxLengthBytes is the maximum length of a Content-Length value that is parsed.
+// maxLengthBytes is the maximum length of a parsed Content-Length value.
 const maxLengthBytes = 1 << 10
 
-// readLength parses Content-Length. Repeated values, in a list or in several lines,
-// must be identical (RFC 9112 section 6.3).
+// readLength parses Content-Length. Repeated values must be identical (RFC 9112 section
+// 6.3).
 func (r *Response) readLength(v []byte) bool {
 	if len(v) > maxLengthBytes {
 		return false
@@ -162,8 +161,8 @@ func (r *Response) readLength(v []byte) bool {
 // as the response to the next request.
 func (r *Response) AnnouncesBody() bool { return r.announcesBody && r.Body == NoBody }
 
-// Offers reports whether a 101 names at least one protocol, and only protocols that
-// were sent to the container.
+// Offers reports whether a 101 names at least one protocol, and only protocols that r
+// offered to the container.
 func (r *Request) Offers(res *Response) bool {
 	named := false
 	for i := range res.Fields {
@@ -193,8 +192,7 @@ func (r *Request) offersProtocol(name []byte) bool {
 	return false
 }
 
-// Reusable reports whether the connection to the container may carry another request
-// after this response.
+// Reusable reports whether the upstream connection may carry another request.
 func (r *Response) Reusable() bool {
 	return r.Body != BodyUntilClose && !r.Conn.Close && (r.Minor > 0 || r.Conn.KeepAlive)
 }

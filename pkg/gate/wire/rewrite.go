@@ -12,7 +12,7 @@ import (
 func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []byte {
 	dst = growFor(dst, r.Raw)
 	run := 0
-	if int(r.startEnd) != len(r.Method)+len(r.Target)+len("  HTTP/1.1") || r.Raw[r.startEnd-1] != '1' { // an absolute-form target is shortened
+	if int(r.startEnd) != len(r.Method)+len(r.Target)+len("  HTTP/1.1") || r.Raw[r.startEnd-1] != '1' { // the version is not HTTP/1.1, or an absolute-form target was shortened
 		dst = append(append(dst, r.Method...), ' ')
 		dst = append(append(dst, r.Target...), " HTTP/1.1"...)
 		run = int(r.startEnd)
@@ -21,21 +21,21 @@ func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []
 	return o.appendHTTP1(dst, run, r.generated(false))
 }
 
-// AppendHead appends the head for the client over HTTP/1. date is the value of Date if
-// the response has none.
+// AppendHead appends the head for the client over HTTP/1. date is used if the response
+// has no Date.
 func (r *Response) AppendHead(dst []byte, framing Framing, date []byte) []byte {
 	dst = growFor(dst, r.Raw)
 	dst = append(dst, "HTTP/1.1"...)
 	run := len("HTTP/1.1")
-	if int(r.startEnd) == len("HTTP/1.1 200") { // RFC 9112 section 4: the space after the status is required
+	if int(r.startEnd) == len("HTTP/1.1 200") { // the space after the status is required (RFC 9112 section 4)
 		dst, run = append(append(dst, r.Raw[run:r.startEnd]...), ' '), int(r.startEnd)
 	}
 	o := &outgoing{Head: &r.Head, chunked: framing.Chunked, length: r.Length, timing: framing.Timing, load: framing.Load, fallback: date}
 	return o.appendHTTP1(dst, run, r.generated(false, framing))
 }
 
-// appendHTTP1 appends the head from the position run on. Consecutive unchanged lines are
-// copied in one step.
+// appendHTTP1 appends the head from the position run on. It copies runs of unchanged
+// lines at once.
 func (o *outgoing) appendHTTP1(dst []byte, run int, lines parts) []byte {
 	h := o.Head
 	for i := range h.Fields {
@@ -60,7 +60,7 @@ func (o *outgoing) appendHTTP1(dst []byte, run int, lines parts) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// AppendHTTP2 appends the field block of the head for the container over HTTP/2.
+// AppendHTTP2 appends the field block of the head for the container.
 func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaultHost []byte, scheme string) []byte {
 	dst = growFor(dst, r.Raw)
 	protocol := r.Protocol()
@@ -77,8 +77,8 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 	return o.appendHTTP2(dst, e, r.generated(true))
 }
 
-// AppendHTTP2 appends the field block of the head for the client over HTTP/2. date is the
-// value of Date if the response has none. A 101 becomes a 200 (RFC 8441 section 5).
+// AppendHTTP2 appends the field block of the head for the client. date is used if the
+// response has no Date. A 101 becomes a 200 (RFC 8441 section 5).
 func (r *Response) AppendHTTP2(dst []byte, e *h2.Encoder, framing Framing, date []byte) []byte {
 	status := r.Status
 	if status == 101 {
@@ -90,7 +90,6 @@ func (r *Response) AppendHTTP2(dst []byte, e *h2.Encoder, framing Framing, date 
 	return o.appendHTTP2(dst, e, r.generated(true, framing))
 }
 
-// appendHTTP2 appends the fields to a field block.
 func (o *outgoing) appendHTTP2(dst []byte, e *h2.Encoder, lines parts) []byte {
 	h := o.Head
 	for i := range h.Fields {
@@ -113,7 +112,7 @@ func (o *outgoing) appendHTTP2(dst []byte, e *h2.Encoder, lines parts) []byte {
 	return dst
 }
 
-// encode is generate for an HTTP/2 field block.
+// encode appends a part to an HTTP/2 field block.
 func (o *outgoing) encode(dst []byte, e *h2.Encoder, p part, f *Field) []byte {
 	var room [128]byte
 	lines := room[:0]
@@ -127,7 +126,7 @@ func (o *outgoing) encode(dst []byte, e *h2.Encoder, p part, f *Field) []byte {
 	return AppendLines(dst, e, lines)
 }
 
-// AppendLines appends field lines, each with its CRLF, such as trailers.
+// AppendLines appends field lines, such as trailers. Each must end in CRLF.
 func AppendLines(dst []byte, e *h2.Encoder, lines []byte) []byte {
 	for len(lines) > 0 {
 		line, rest, _ := bytes.Cut(lines, []byte("\r\n"))
@@ -138,11 +137,11 @@ func AppendLines(dst []byte, e *h2.Encoder, lines []byte) []byte {
 	return dst
 }
 
-// growFor allocates the memory for a long head in one step. If it grew line by line,
-// several times its size would become garbage.
+// growFor allocates the memory for a long head at once. Growing it line by line would
+// leave several times its size as garbage.
 func growFor(dst, head []byte) []byte {
 	const long = 4 << 10
-	if n := len(head) + 512; n > long && n > cap(dst)-len(dst) { // reserve 512 bytes for the fields that the gate adds
+	if n := len(head) + 512; n > long && n > cap(dst)-len(dst) { // 512 bytes for fields that the gate adds
 		return slices.Grow(dst, n)
 	}
 	return dst

@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// headOf is the head of a request over HTTP/2.
+// headOf returns the head of a request over HTTP/2.
 func headOf(t *testing.T, fields ...string) *h2.Head {
 	t.Helper()
 	var block bytes.Buffer
@@ -29,7 +29,7 @@ func headOf(t *testing.T, fields ...string) *h2.Head {
 	return h
 }
 
-// The text and the fields take one allocation each, no larger than the head requires.
+// The text and the fields take one allocation each.
 func TestAnHTTP2HeadAllocatesOnlyWhatItNeeds(t *testing.T) {
 	for name, h := range map[string]*h2.Head{
 		"short": headOf(t, ":method", "GET", ":scheme", "http", ":path", "/", ":authority", "h"),
@@ -54,7 +54,7 @@ func TestAnHTTP2HeadAllocatesOnlyWhatItNeeds(t *testing.T) {
 	}
 }
 
-// TestRareFieldsAreResetBetweenRequests checks that the memory is reused without its
+// TestRareFieldsAreResetBetweenRequests checks that rareFields are reused without their
 // content.
 func TestRareFieldsAreResetBetweenRequests(t *testing.T) {
 	pseudo := []string{":method", "GET", ":scheme", "http", ":path", "/", ":authority", "h"}

@@ -7,7 +7,7 @@ import (
 )
 
 func (r *Request) readTarget(t []byte) error {
-	if hasBlank(t) { // Scan has already rejected all other control bytes
+	if hasBlank(t) { // Scan has rejected all other control bytes
 		return ErrMalformed
 	}
 	switch {
@@ -38,8 +38,8 @@ func (r *Request) readTarget(t []byte) error {
 	return nil
 }
 
-// hasBlank reports whether t contains a space or a tab. For a short t, the loop is faster
-// than two searches.
+// hasBlank reports whether t contains a space or a tab. A loop is faster than two
+// searches if t is short.
 func hasBlank(t []byte) bool {
 	const short = 32
 	if len(t) > short {
@@ -53,10 +53,9 @@ func hasBlank(t []byte) bool {
 	return false
 }
 
-// asciiTarget returns t with each byte above 0x7f percent-encoded. A URI has no such
-// bytes (RFC 3986 section 2). HTTP/1 clients and containers tolerate them. Some HTTP/2
-// servers, such as hypercorn, close the connection, which ends the requests of other
-// clients too.
+// asciiTarget percent-encodes the bytes above 0x7f. A URI has none (RFC 3986 section 2),
+// but HTTP/1 clients send them. Some HTTP/2 servers, such as hypercorn, then close the
+// connection with all its requests.
 func asciiTarget(t []byte) []byte {
 	const hex = "0123456789ABCDEF"
 	i := 0
@@ -78,8 +77,8 @@ func asciiTarget(t []byte) []byte {
 }
 
 // validEscaping reports whether two hexadecimal digits follow each percent sign. It scans
-// a few bytes in a loop before it calls a search function. The call costs as much as a
-// dozen bytes of the loop, and a path may consist of percent signs.
+// a few bytes in a loop before it calls a search function, because a path may consist of
+// percent signs.
 func validEscaping(path []byte) bool {
 	const near = 16
 	for {
@@ -108,7 +107,7 @@ func validEscaping(path []byte) bool {
 }
 
 // absoluteForm splits a target in absolute form (RFC 9112 section 3.2.2). It stores the
-// authority in r.hosts.origin. It returns the path with the query, which may be empty.
+// authority in r.hosts.origin and returns the path and query, which may be empty.
 func (r *Request) absoluteForm(t []byte) ([]byte, bool) {
 	switch {
 	case field.HasPrefixFold(t, "http://"):

@@ -8,19 +8,19 @@ func onlyAllowedTrailers(v []byte) bool {
 	return eachOption(v, field.IsAllowedTrailer)
 }
 
-// announce decides whether a Trailer field with the value v is forwarded. announced is
-// the number of fields that the Trailer fields of the head have announced, including v.
+// announce decides whether to forward a Trailer field with the value v. announced counts
+// the names in all Trailer fields so far, including v.
 func (f *Field) announce(v []byte, announced int) {
 	switch {
 	case announced > maxOptions:
-		f.out = dropped // Trailer is only a hint: drop it instead of parsing a long list
+		f.out = dropped // Trailer is only a hint, so a long list is not parsed
 	case !onlyAllowedTrailers(v):
 		f.out = max(f.out, trailerLine)
 	}
 }
 
-// appendTrailer appends a Trailer field without the names that are not allowed as
-// trailers. If no name is left, it appends nothing.
+// appendTrailer appends a Trailer field without names that are not allowed. If no name is
+// left, it appends nothing.
 func appendTrailer(dst, v []byte) []byte {
 	sep := "Trailer: "
 	eachOption(v, func(name []byte) bool {
@@ -36,12 +36,12 @@ func appendTrailer(dst, v []byte) []byte {
 	return dst
 }
 
-// AnnouncesTrailers reports whether the request has a body, a Trailer field, and a
-// framing that allows trailers.
+// AnnouncesTrailers reports whether the request announces trailers that its framing
+// allows.
 func (r *Request) AnnouncesTrailers() bool {
 	return r.hasTrailerField && (r.Body == BodyChunked || r.HTTP2 && r.Body != NoBody)
 }
 
-// MayHaveTrailers reports whether unannounced trailers may follow the body. It is true if
-// the body has no length, except for gRPC calls, which have no request trailers.
+// MayHaveTrailers reports whether unannounced trailers may follow the body: it has no
+// length and the request is not a gRPC call, which has no trailers.
 func (r *Request) MayHaveTrailers() bool { return r.Body == BodyChunked && !r.GRPC() }

@@ -2,7 +2,7 @@ package h2
 
 import "testing"
 
-// Requests on a warm connection allocate nothing (see doc.go).
+// Frames and fields of a warm connection need no allocations.
 func TestFramesAndFieldsAreProcessedWithoutAllocations(t *testing.T) {
 	for _, l := range benchLists {
 		cold, warm := blocks(l.lines)

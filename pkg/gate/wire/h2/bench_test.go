@@ -111,7 +111,7 @@ func BenchmarkEncodeXNet(b *testing.B) {
 	}
 }
 
-// benchFrames returns the frames of 8 requests on 8 streams, as in one read.
+// benchFrames returns the frames of 8 requests on 8 streams.
 func benchFrames() []byte {
 	var b []byte
 	_, warm := blocks(smallGet)

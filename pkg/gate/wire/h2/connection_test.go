@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// receiver is a minimal receiving side of a server connection. It combines the parts of
-// this package like an engine, sends nothing and keeps all stream windows open.
+// receiver is a minimal receiving side of a server connection. It uses this package as an
+// engine does, sends nothing and keeps all stream windows open.
 type receiver struct {
 	reader   Reader
 	decoder  Decoder
@@ -41,7 +41,7 @@ func newReceiver() *receiver {
 	return r
 }
 
-// read processes received bytes, and returns the rest.
+// read processes received bytes and returns the unused ones.
 func (r *receiver) read(b []byte) ([]byte, *Error) {
 	for {
 		var f Frame
@@ -83,7 +83,7 @@ func (r *receiver) receive(f *Frame) *Error {
 	s := r.streams[f.Stream]
 	if f.Type == Data && !f.First && s == nil {
 		r.window.Release(len(f.Payload))
-		return nil // the rest of a frame whose stream is closed
+		return nil // the rest of a frame of a closed stream
 	}
 	state := Idle
 	if s != nil {
@@ -136,7 +136,7 @@ func (r *receiver) receive(f *Frame) *Error {
 	return nil
 }
 
-// frame processes a frame for its stream.
+// frame processes a frame of a stream.
 func (r *receiver) frame(f *Frame, s *receiving) *Error {
 	switch f.Type {
 	case Headers:
@@ -197,7 +197,7 @@ func (r *receiver) control(f *Frame) *Error {
 	return nil
 }
 
-// request returns a HEADERS frame with a request.
+// request returns a HEADERS frame that contains a request.
 func request(stream uint32, end bool, more ...line) string {
 	var e Encoder
 	b := BeginHeaders(nil)
@@ -264,7 +264,7 @@ func TestASequenceOfFramesEndsWithTheErrorThatTheRFCRequires(t *testing.T) {
 	}
 }
 
-// The forms of CVE-2023-44487 (rapid reset) and CVE-2025-8671 (MadeYouReset).
+// CVE-2023-44487 (rapid reset) and CVE-2025-8671 (MadeYouReset).
 func TestResetsByEitherSideAreCounted(t *testing.T) {
 	for what, f := range map[string]func(id uint32) string{
 		"rapid reset":                func(id uint32) string { return request(id, true) + string(AppendRSTStream(nil, id, Cancel)) },

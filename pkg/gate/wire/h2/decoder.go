@@ -2,18 +2,17 @@ package h2
 
 import "cmp"
 
-// Decoder is the HPACK decoder of one direction of a connection (RFC 7541). Its table
-// never exceeds the default SETTINGS_HEADER_TABLE_SIZE, because the gate announces no
-// other size.
+// Decoder is the HPACK decoder of one direction of a connection (RFC 7541). Its table has
+// at most the default size, because the gate announces no other
+// SETTINGS_HEADER_TABLE_SIZE.
 type Decoder struct {
-	MaxList int // maximum header list size in octets (RFC 9113 section 6.5.2); 0 = DefaultMaxList
+	MaxList int // maximum header list size in octets; 0 = DefaultMaxList
 
 	table table
 }
 
-// MaxListExcess is the multiple of MaxList that a header list must not exceed. Fields
-// between MaxList and that limit are not stored, but they still update the table. So the
-// connection remains usable.
+// MaxListExcess limits a header list to this multiple of MaxList. Fields above MaxList
+// are not stored, but they update the table, so that the connection remains usable.
 const MaxListExcess = 4
 
 var (
@@ -32,9 +31,8 @@ func hpackError(reason string) *Error {
 // Decode decodes a whole field block into h. After an error the connection must be
 // closed, because the tables of the two sides may differ.
 //
-// The cost of a block is bounded, even if it is highly compressed. Its text needs at most
-// the memory of MaxList and two tables, and at most the time of MaxListExcess lists of
-// the size MaxList.
+// The cost of a block is bounded even if it is highly compressed: the memory of MaxList
+// and two tables, and the time to decode MaxListExcess * MaxList octets.
 func (d *Decoder) Decode(block []byte, h *Head) *Error {
 	h.Reset()
 	l := limit(cmp.Or(d.MaxList, DefaultMaxList))
@@ -66,12 +64,10 @@ func (d *Decoder) Decode(block []byte, h *Head) *Error {
 // limit is the maximum size of a header list in octets.
 type limit int
 
-// maxText returns the maximum length of a string that may still fit into the list or the
-// table.
+// maxText returns the maximum length of a string that may fit into the list or the table.
 func (l limit) maxText(h *Head) int { return max(int(l)-len(h.text), DefaultTableSize) }
 
-// addSize adds size to the size of the list. store reports whether the field must be
-// stored.
+// addSize adds size to the size of the list. store reports whether to store the field.
 func (l limit) addSize(h *Head, size int) (store bool, err *Error) {
 	h.Size += size
 	if h.Size <= int(l) && len(h.Fields) < MaxFields && !h.TooLarge {
@@ -120,8 +116,8 @@ func (d *Decoder) indexed(b []byte, h *Head, l limit) ([]byte, *Error) {
 	return b, err
 }
 
-// literal decodes a literal field (RFC 7541 section 6.2). If the representation says so,
-// it adds the field to the table.
+// literal decodes a literal field (RFC 7541 section 6.2). It adds the field to the table
+// if the representation requires that.
 func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 	c := b[0]
 	b = b[1:]
@@ -143,8 +139,8 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 		return skipLiteral(b, i == 0, h, l)
 	}
 
-	// Append the text to h.text even if the field is not stored. It is removed when the
-	// table has copied it.
+	// The table copies the text from h.text. Remove it afterwards if the field is not
+	// stored.
 	at := len(h.text)
 	b, id, bad, fits, err := d.literalName(b, i, h, l)
 	if err != nil {
@@ -157,7 +153,7 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 		return nil, err
 	}
 	if fits == tooLong || fitsToo == tooLong {
-		// Neither the list nor the table has space for the field.
+		// The field fits neither into the list nor into the table.
 		h.text = h.text[:at]
 		if index {
 			d.table.shrink(0)
@@ -183,8 +179,8 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 	return b, err
 }
 
-// literalName decodes the name of a literal. The name is that of entry i of the tables
-// or, if i is 0, a string. It is appended to h.text unless it has an id.
+// literalName decodes the name of a literal: entry i of the tables or, if i is 0, a
+// string. A name without an id is appended to h.text.
 func (d *Decoder) literalName(b []byte, i uint32, h *Head, l limit) (rest []byte, id Name, flags fieldFlags, fits decoded, err *Error) {
 	switch {
 	case i == 0:

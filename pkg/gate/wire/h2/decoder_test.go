@@ -21,7 +21,7 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// lines are the fields of h.
+// lines returns the fields of h.
 func (h *Head) lines() (all []line) {
 	for i := range h.Fields {
 		f := &h.Fields[i]
@@ -39,7 +39,7 @@ func (t *table) lines() (all []line) {
 	return all
 }
 
-// RFC 7541 appendix C: each example is a sequence of blocks on one connection, with the
+// The examples of RFC 7541 appendix C are sequences of blocks on one connection, with the
 // decoder's table after each block.
 func TestTheExamplesOfRFC7541AreDecoded(t *testing.T) {
 	type step struct {
@@ -210,7 +210,7 @@ func TestManyReferencesToALargeEntryTakeBoundedMemory(t *testing.T) {
 			t.Errorf("%d references took %d bytes", c.references, n)
 		}
 	}
-	// Entries that reuse the long name of another entry and evict it.
+	// Entries reuse the long name of another entry and evict that entry.
 	d = Decoder{}
 	if err := d.Decode(append([]byte{0x40, 0x7f, 0xa1, 0x1e}, append(bytes.Repeat([]byte{'n'}, 4000), 0)...), &h); err != nil {
 		t.Fatal(err)

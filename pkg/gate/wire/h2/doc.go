@@ -1,7 +1,6 @@
 // Package h2 reads and writes HTTP/2 frames and heads, and tracks stream states (RFC
-// 9113, RFC 7541, RFC 8441), for both directions: towards clients and towards the user
-// container. It uses no sockets, goroutines or clock. Nothing in it is safe for
-// concurrent use.
+// 9113, RFC 7541, RFC 8441), downstream and upstream. It uses no sockets, goroutines or
+// clock. Nothing in it is safe for concurrent use.
 //
 // # Reading
 //
@@ -20,25 +19,24 @@
 //		// count the frame, then process it
 //	}
 //
-// DATA is delivered in pieces as it arrives, other frames as a whole; HEADERS include
-// all CONTINUATION frames. Frame.Err is an error that ends only the stream. A field
-// block with such an error must still be decoded.
+// DATA is delivered in pieces as it arrives. Other frames are delivered whole, and
+// HEADERS with all their CONTINUATION frames. If Frame.Err is set, only the stream ends,
+// and a field block must still be decoded.
 //
-// Decoder.Decode decodes a field block into a Head owned by the caller, who may reuse
-// it: a worker needs one per direction, and a stream that keeps its head copies it
-// (Head.CopyFrom). Then CheckRequest, CheckResponse or CheckTrailers applies the rules
-// of RFC 9113 section 8. Each field has a Name, which identifies a known name, and a
-// field.Kind, so that strings need not be compared again.
+// Decoder.Decode decodes a field block into a Head owned by the caller, who may reuse it:
+// a worker needs one per direction, and a stream that keeps its head copies it
+// (Head.CopyFrom). Then CheckRequest, CheckResponse or CheckTrailers applies the rules of
+// RFC 9113 section 8.
 //
 // # Writing
 //
-// The Append functions append frames to a slice. A field block goes between
-// BeginHeaders and EndHeaders, through the connection's Encoder.
+// The Append functions append frames to a slice. A field block goes between BeginHeaders
+// and EndHeaders, through the connection's Encoder.
 //
 // # Errors
 //
-// Each violation by the peer is an *Error, declared once, with the Scope that it ends,
-// an error code, and the Fault under which it is counted. State transitions are in
+// Each violation by the peer is an *Error, declared once, with the Scope that it ends, an
+// error code, and the Fault under which it is counted. State transitions are in
 // stream.go, rate limits in meter.go.
 //
 // # Stricter than the RFC

@@ -9,42 +9,40 @@ import (
 )
 
 // Encoder is the HPACK encoder of one direction of a connection (RFC 7541). The zero
-// value has a table of the default SETTINGS_HEADER_TABLE_SIZE.
+// value is ready to use.
 //
-// The fields of a block are appended between BeginHeaders and EndHeaders. All bytes must
-// be sent in the order in which they were appended.
+// The fields of a block are appended between BeginHeaders and EndHeaders. Blocks must be
+// sent in the order in which they were appended.
 type Encoder struct {
 	table table
-	index *index // nil until a field may be indexed for the first time
+	index *index // nil = no field has been indexed
 
-	resized bool // the table size must be sent before the next field
-	shrunk  bool // an update that empties the table must be sent before the table size
+	resized bool // send the table size before the next field
+	shrunk  bool // before the table size, send an update that empties the table
 
-	countOnly bool // count the size of the fields instead of encoding them
+	countOnly bool // count the size of the fields and encode nothing
 	size      int  // total size of the counted fields
 }
 
-// NewCounter returns an Encoder that appends nothing. It counts the size of the header
+// NewCounter returns an Encoder that appends nothing and counts the size of the header
 // list.
 func NewCounter() Encoder { return Encoder{countOnly: true} }
 
-// Counted returns the size of the header list passed to a counter. Each field counts with
-// the lengths of its name and value, uncompressed, plus 32 octets (RFC 9113 section
-// 6.5.2).
+// Counted returns the size of the counted header list: the lengths of all names and
+// values plus 32 octets per field (RFC 9113 section 6.5.2).
 func (e *Encoder) Counted() int { return e.size }
 
-// index finds table entries by hash. It stores the low 16 bits of entry numbers. An
-// outdated or unset number leads to an entry that fails the comparison, so it does no
-// harm.
+// index finds table entries by hash. It stores the low 16 bits of entry numbers. Outdated
+// numbers are harmless, because the entry found is compared.
 type index struct {
-	pairs [64]uint16    // by hash of name and value: the newest entry; entry.older is the next
-	names [32]uint16    // by hash of the name: the newest entry with such a name
-	seen  [32][4]uint16 // by bits of the hash of name and value: other bits of the four latest hashes; see seenBefore
+	pairs [64]uint16    // by hash of name and value: the newest entry; older ones follow by entry.older
+	names [32]uint16    // by hash of the name: the newest entry
+	seen  [32][4]uint16 // hashes of recently sent fields; see seenBefore
 }
 
 const (
-	chainLimit  = 8  // maximum number of entries compared, because an attacker can cause hash collisions
-	shortCookie = 20 // a shorter cookie in the table could be guessed
+	chainLimit  = 8  // maximum number of entries compared, in case a client causes hash collisions
+	shortCookie = 20 // shorter cookies could be guessed, so they are not indexed
 )
 
 // SetTableSize applies the peer's SETTINGS_HEADER_TABLE_SIZE, up to DefaultTableSize
@@ -67,7 +65,7 @@ func (e *Encoder) resize(n int) {
 	}
 	if n > e.table.max() && e.resized {
 		// RFC 7541 section 4.2 requires updates for the smallest and the final size. The
-		// x/net decoder accepts a second update only if the first one empties the table.
+		// decoder of x/net accepts the second one only if the first empties the table.
 		e.table.shrink(0)
 		e.shrunk = true
 	}
@@ -80,14 +78,13 @@ func (e *Encoder) AppendNamed(dst []byte, name Name, value []byte) []byte {
 	return e.field(dst, name, nameBytes[name], value, false)
 }
 
-// AppendField appends a field whose name is in lower case. id is the known Name that equals
-// name; 0 = name is not a known name. sensitive keeps the field out of all tables (RFC 7541
-// section 7.1.3).
+// AppendField appends a field whose name is in lower case. id is the Name of name; 0 =
+// none. A sensitive field is never indexed (RFC 7541 section 7.1.3).
 func (e *Encoder) AppendField(dst []byte, id Name, name, value []byte, sensitive bool) []byte {
 	return e.field(dst, id, name, value, sensitive)
 }
 
-// AppendText appends a field with a name in any case.
+// AppendText appends a field whose name may be in any case.
 func (e *Encoder) AppendText(dst, name, value []byte) []byte {
 	id := LookupName(name)
 	if id != 0 {
@@ -110,8 +107,7 @@ func (e *Encoder) AppendStatus(dst []byte, status int) []byte {
 	return e.AppendNamed(dst, NameStatus, digits[:])
 }
 
-// The field representations (RFC 7541 section 6) and the sizes of their prefixes in
-// bits.
+// Field representations (RFC 7541 section 6) and the sizes of their prefixes in bits.
 const (
 	reprIndexed, bitsIndexed         = 0x80, 7
 	reprIncremental, bitsIncremental = 0x40, 6
@@ -159,8 +155,8 @@ func (e *Encoder) field(dst []byte, id Name, name, value []byte, never bool) []b
 	return dst
 }
 
-// isSecret reports whether the value must not be in a table. An attacker who shares the
-// connection could probe the table for it (RFC 7541 section 7.1.3).
+// isSecret reports whether the field must never be indexed, because an attacker on the
+// same connection could probe the table for its value (RFC 7541 section 7.1.3).
 func isSecret(id Name, value []byte) bool {
 	switch id {
 	case NameAuthorization, NameProxyAuthorization:
@@ -171,8 +167,8 @@ func isSecret(id Name, value []byte) bool {
 	return false
 }
 
-// find searches the table for an entry with this name and value. i is its index, where 0 is
-// the newest entry.
+// find searches the table for an entry with this name and value. i is its index; 0 is the
+// newest entry.
 func (e *Encoder) find(id Name, name, value []byte, hash uint64) (i int, found bool) {
 	t := &e.table
 	number := e.index.pairs[hash%uint64(len(e.index.pairs))]
@@ -190,9 +186,8 @@ func (e *Encoder) find(id Name, name, value []byte, hash uint64) (i int, found b
 	return 0, false
 }
 
-// seenBefore reports whether the field was sent recently, and records it. Only fields
-// that were sent recently are indexed, because request ids, lengths and dates would evict
-// useful entries.
+// seenBefore reports whether the field was sent recently, and records it. Other fields
+// are not indexed, because request ids, lengths and dates would evict useful entries.
 func (x *index) seenBefore(hash uint64) bool {
 	last, rest := &x.seen[hash>>8%uint64(len(x.seen))], uint16(hash>>32)|1
 	for _, s := range last {
@@ -219,8 +214,8 @@ func (e *Encoder) insert(id Name, name, value []byte, nameHash, hash uint64) {
 	e.index.names[nameHash%uint64(len(e.index.names))] = number
 }
 
-// literal appends a field with a literal value. If the name is in no table, it is literal
-// too.
+// literal appends a field with a literal value. Its name is an index if a table contains
+// it.
 func (e *Encoder) literal(dst []byte, repr byte, bits uint, id Name, name, value []byte, nameHash uint64) []byte {
 	if i := e.nameIndex(id, name, nameHash); i != 0 {
 		dst = appendInt(dst, repr, bits, i)
@@ -230,7 +225,7 @@ func (e *Encoder) literal(dst []byte, repr byte, bits uint, id Name, name, value
 	return e.appendString(dst, value)
 }
 
-// nameIndex returns the index of a name in the tables; 0 = the name is in no table.
+// nameIndex returns the index of a name in the tables; 0 = none.
 func (e *Encoder) nameIndex(id Name, name []byte, nameHash uint64) int {
 	if id != 0 && id <= staticLen {
 		return int(id)
@@ -246,8 +241,7 @@ func (e *Encoder) nameIndex(id Name, name []byte, nameHash uint64) int {
 	return 1 + staticLen + age
 }
 
-// appendUpdates appends dynamic table size updates (RFC 7541 section 4.2): the minimum
-// since the last block, if necessary, and then the current size.
+// appendUpdates appends dynamic table size updates (RFC 7541 section 4.2).
 func (e *Encoder) appendUpdates(dst []byte) []byte {
 	if e.shrunk {
 		dst = append(dst, reprUpdate)

@@ -59,7 +59,7 @@ func TestSecretsAreNotIndexed(t *testing.T) {
 	}
 }
 
-// forward appends a received field of h, with its sensitive flag.
+// forward appends a received field of h.
 func (e *Encoder) forward(dst []byte, h *Head, f *Field) []byte {
 	return e.AppendField(dst, f.Name, h.NameOf(f), h.ValueOf(f), f.Sensitive())
 }
@@ -97,8 +97,8 @@ func TestSensitiveFieldsRemainSensitiveWhenForwarded(t *testing.T) {
 	}
 }
 
-// Random lists are encoded, with tables that change their size, and decoded by x/net and by
-// this package.
+// Random lists are encoded with changing table sizes, and decoded by x/net and by this
+// package.
 func TestTheEncoderMatchesOtherDecoders(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	vocabulary := []string{"", "a", "gzip, deflate", "GET", "200", "404", strings.Repeat("long", 100), "0123456789", "x\x00\xff\n", "application/grpc"}

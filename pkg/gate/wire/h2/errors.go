@@ -21,7 +21,7 @@ const (
 	HTTP11Required
 )
 
-// Scope is what an Error ends: the connection or only a stream.
+// Scope is what an Error ends: the connection or one stream.
 type Scope uint8
 
 // The scopes (RFC 9113 section 5.4).
@@ -33,18 +33,18 @@ const (
 // Fault classifies violations by the peer for metrics.
 type Fault uint8
 
-// The faults. FaultResets and all later ones are violations of limits against abuse.
+// The faults. FaultResets and later ones violate limits against abuse.
 const (
 	FaultProtocol    Fault = iota // unexpected or unsupported frame
 	FaultFrameSize                // RFC 9113 section 4.2
-	FaultFlowControl              // window exceeded, or a window above 2^31-1
+	FaultFlowControl              // window exceeded or above 2^31-1
 	FaultSettings                 // setting out of range
 	FaultCompression              // HPACK
-	FaultStreamState              // frame not allowed in the state of its stream
-	FaultMalformed                // message that violates RFC 9113 section 8
+	FaultStreamState              // frame not allowed in the state of the stream
+	FaultMalformed                // message violates RFC 9113 section 8
 	FaultResets                   // too many stream resets, by either side
 	FaultEmptyFrames              // too many frames without content
-	FaultHeaderBlock              // field block that exceeds a limit, including the number of CONTINUATION frames
+	FaultHeaderBlock              // field block exceeds a limit
 	FaultUnread                   // too many replies that the peer has not read
 	FaultIdle                     // a window that stays at zero, or an incomplete head
 	faults
@@ -61,7 +61,7 @@ func (f Fault) String() string { return faultNames[f] }
 // Faults returns all label values.
 func Faults() []string { return faultNames[:] }
 
-// Error is a violation by the peer. Errors are declared once and compared by address.
+// Error is a violation by the peer. Each Error is declared once and compared by address.
 // Reason is for logs and contains no bytes from the peer.
 type Error struct {
 	Code   Code

@@ -3,7 +3,7 @@ package h2
 // Type is the type of a frame (RFC 9113 section 6).
 type Type uint8
 
-// The frame types. Unknown ones are ignored (RFC 9113 section 5.5).
+// Frame types. Unknown ones are ignored (RFC 9113 section 5.5).
 const (
 	Data Type = iota
 	Headers
@@ -33,7 +33,7 @@ const (
 // Sizes and limits of RFC 9113.
 const (
 	FrameHeaderLen    = 9
-	MinMaxFrameSize   = 1 << 14 // lowest and default value of SETTINGS_MAX_FRAME_SIZE
+	MinMaxFrameSize   = 1 << 14 // minimum and default of SETTINGS_MAX_FRAME_SIZE
 	MaxMaxFrameSize   = 1<<24 - 1
 	MaxWindow         = 1<<31 - 1
 	InitialWindow     = 1<<16 - 1
@@ -41,53 +41,51 @@ const (
 	DefaultTableSize  = 4096 // default of SETTINGS_HEADER_TABLE_SIZE
 	DefaultMaxList    = 64 << 10
 	DefaultMaxBlock   = 2 * DefaultMaxList
-	MaxFields         = 4096 // fields of a header list
+	MaxFields         = 4096 // maximum fields of a header list
 	settingLen        = 6
-	MaxContinuations  = 256 // CONTINUATION frames of a field block
+	MaxContinuations  = 256 // maximum CONTINUATION frames of a field block
 	priorityFieldsLen = 5
 )
 
 // Preface is the text that a client sends before its first frame (RFC 9113 section 3.4).
 const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// MatchPreface reports whether b may be the beginning of the client's connection preface,
-// and whether it has the whole preface.
+// MatchPreface reports whether b may be the beginning of the preface, and whether it
+// contains the whole preface.
 func MatchPreface(b []byte) (possible, whole bool) {
 	n := min(len(b), len(Preface))
 	possible = string(b[:n]) == Preface[:n]
 	return possible, possible && n == len(Preface)
 }
 
-// Frame is the result of Reader.Next: a frame, a piece of a DATA frame, or HEADERS with
-// the whole field block. Payload points into the input or into the Reader. It is valid
-// until Next is called again.
+// Frame is a frame, a piece of a DATA frame, or HEADERS with the whole field block.
+// Payload is valid until the next call of Reader.Next.
 type Frame struct {
 	Type    Type
 	Flags   Flags
 	Stream  uint32
-	Length  uint32 // payload length on the wire; for HEADERS, that of the first frame
+	Length  uint32 // payload length on the wire; for a field block, of the HEADERS frame alone
 	Payload []byte // without padding and priority fields; nil for unknown types
 
-	// First and EndStream apply to DATA and HEADERS. The first piece of a DATA frame
-	// charges the whole frame to both windows, including the octets of Padding, which no
-	// piece contains. Pieces that arrive after the stream was closed can be ignored.
+	// First and EndStream apply to DATA and HEADERS. Charge the Length of a DATA frame to
+	// both windows at its first piece. Padding is not delivered.
 	First     bool
-	EndStream bool // set in the last piece
+	EndStream bool // set in the last piece of a DATA frame
 	Padding   uint32
 
 	Code       Code   // RST_STREAM, GOAWAY
 	Increment  uint32 // WINDOW_UPDATE
 	LastStream uint32 // GOAWAY
 
-	// Err is an error in this frame that ends only its stream.
+	// Err is an error that ends only the stream.
 	Err *Error
 }
 
 // Ack reports the ACK flag of SETTINGS and PING.
 func (f *Frame) Ack() bool { return f.Flags&FlagAck != 0 }
 
-// CarriesNothing reports whether the frame causes work but transfers no content. Some of
-// these frames are necessary: see Meter.
+// CarriesNothing reports whether the frame causes work but transfers no content. Meter
+// limits the number of such frames.
 func (f *Frame) CarriesNothing() bool {
 	switch f.Type {
 	case Data:

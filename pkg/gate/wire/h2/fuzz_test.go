@@ -17,13 +17,12 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Each target compares this package with x/net for the same bytes. Everything accepted
-// here must be accepted there, with the same meaning. stricter lists all errors for
-// messages that x/net accepts: any other rejected message must be rejected by x/net
-// too.
+// Each target passes the same bytes to this package and to x/net. Messages accepted by
+// both must have the same meaning. stricter lists the errors of this package for messages
+// that x/net accepts; all other rejected messages must be rejected by x/net too.
 var stricter = map[*Error]string{
-	// Frames: x/net checks these outside of its Framer, in its server and client, or has no
-	// such limit.
+	// Frames: x/net checks these elsewhere, in its server and client, or has no such
+	// limit.
 	errPush:          "PUSH_PROMISE is never enabled",
 	errBlockTooLong:  "limit",
 	errBlockInBits:   "limit",
@@ -34,17 +33,17 @@ var stricter = map[*Error]string{
 	errSizeUpdate: "x/net takes an update behind a field while the table is empty",
 	errListBomb:   "limit",
 
-	// Heads: x/net's server detects these errors later or not at all. naiveRequest and
-	// naiveResponse check each of them independently.
+	// Heads: x/net's server detects these later or not at all. naiveRequest and
+	// naiveResponse check them independently.
 	errListTooLarge: "limit", errValue: "white space around a value", errPseudo: "", errMethod: "", errScheme: "", errPath: "",
 	errAuthority: "", errTwoHosts: "", errConnect: "", errProtocol: "", errConnection: "", errTE: "", errLength: "",
 	errStatus: "", errSwitching: "",
 }
 
-// looser lists what x/net rejects and this package accepts, by a part of x/net's error.
+// looser lists errors of x/net for input that this package accepts.
 var looser = []string{
-	// Two updates in a row are valid: RFC 7541 section 4.2 requires them after some changes
-	// of the table size.
+	// RFC 7541 section 4.2 requires two updates in a row after some changes of the table
+	// size.
 	"dynamic table size update MUST occur at the beginning",
 }
 
@@ -52,8 +51,8 @@ func isLooser(err error) bool {
 	return slices.ContainsFunc(looser, func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
-// cut returns the ends of the pieces in which the bytes of in are delivered. steps, which
-// the fuzzer chooses, are the lengths of the pieces minus 1, used repeatedly.
+// cut returns the ends of the pieces in which in is delivered. steps are the lengths of
+// the pieces minus 1, used repeatedly.
 func cut(in string, steps []byte) (ends []int) {
 	for at, i := 0, 0; len(steps) > 0; i++ {
 		if at += 1 + int(steps[i%len(steps)]); at >= len(in) {
@@ -64,7 +63,7 @@ func cut(in string, steps []byte) (ends []int) {
 	return ends
 }
 
-// theirFrames parses in with x/net and returns the outlines of its frames.
+// theirFrames parses in with x/net and returns an outline per frame.
 func theirFrames(in string) (all []string, err error) {
 	r := http2.NewFramer(nil, strings.NewReader(in))
 	r.SetMaxReadFrameSize(MinMaxFrameSize)
@@ -116,8 +115,8 @@ func theirFrames(in string) (all []string, err error) {
 	}
 }
 
-// wholeFrames passes the bytes of in to a Reader, in the pieces that cut returns. It
-// returns outlines of the frames, in which the pieces of a DATA frame are joined.
+// wholeFrames reads in with a Reader, in the pieces of cut. It returns an outline per
+// frame, with the pieces of a DATA frame joined.
 func wholeFrames(t *testing.T, in string, steps []byte) (all []string, left int, err *Error) {
 	r := Reader{settingsSeen: true}
 	var held []byte
@@ -186,9 +185,9 @@ func FuzzFrames(f *testing.F) {
 			}
 		}
 		theirs, theirErr := theirFrames(in)
-		// ours may have more frames than theirs, for two reasons: this package delivers the
-		// data of a padded DATA frame before its padding has arrived, and x/net treats some
-		// stream errors as connection errors.
+		// ours may contain more frames: this package delivers the data of a padded DATA
+		// frame before the padding has arrived, and x/net treats some stream errors as
+		// connection errors.
 		for i := range theirs {
 			if i >= len(ours) {
 				if stricter[err] == "" {
@@ -300,8 +299,8 @@ func FuzzDecoder(f *testing.F) {
 				t.Fatalf("%d fields of %d, x/net read %d of %d", len(h.Fields), h.Size, len(theirs), size)
 			}
 
-			// A decoder with a small MaxList must return a prefix of the fields and have
-			// the same table.
+			// A decoder with a small MaxList must return the first fields and have the
+			// same table.
 			if err := tight.Decode(block, &part); err == errListBomb {
 				return
 			} else if err != nil {
@@ -318,8 +317,8 @@ func FuzzDecoder(f *testing.F) {
 	})
 }
 
-// FuzzEncoder interprets its input as operations: encode a field, end a block, change the
-// table size.
+// FuzzEncoder interprets its input as operations: encode a field, end a block, or change
+// the table size.
 func FuzzEncoder(f *testing.F) {
 	f.Add([]byte("\x00\x02\x05\x00GET\x03\x05\x00GET\x05\x05\x00GET\xff\xfe\x10\x05\x05\x00GET\xff\x05\x05\x00GET"))
 	f.Add([]byte("\x80\x03\x00x-y\x05value\x80\x03\x00x-y\x05value\x80\x03\x00x-y\x05value\xfc"))
@@ -387,8 +386,8 @@ func FuzzEncoder(f *testing.F) {
 	})
 }
 
-// FuzzHeads parses "name: value" lines as the head of a request, as the head of a response
-// and as trailers.
+// FuzzHeads checks fields as a request head, as a response head and as trailers. In its
+// input, \x00 follows each name and \x01 each value.
 func FuzzHeads(f *testing.F) {
 	for _, l := range benchLists {
 		var s strings.Builder
@@ -410,7 +409,7 @@ func FuzzHeads(f *testing.F) {
 		enc := hpack.NewEncoder(&block)
 		for _, l := range strings.Split(in, "\x01") {
 			name, value, _ := strings.Cut(l, "\x00")
-			// Control bytes other than the two separators are unchanged.
+			// \x02 stands for \x00, which separates name and value.
 			value = strings.ReplaceAll(value, "\x02", "\x00")
 			lines = append(lines, line{name, value})
 			enc.WriteField(hpack.HeaderField{Name: name, Value: value})
@@ -489,8 +488,8 @@ var (
 	statusRow = regexp.MustCompile(`^[1-9][0-9][0-9]$`)
 )
 
-// naiveFields, naiveRequest and naiveResponse implement the rules beyond those of
-// x/net's Framer a second time, in the simplest way.
+// naiveFields, naiveRequest and naiveResponse implement the rules of RFC 9113 section 8
+// in the simplest way.
 func naiveFields(lines []line) bool {
 	length := ""
 	for _, l := range lines {

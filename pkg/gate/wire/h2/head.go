@@ -6,26 +6,26 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// Head is a decoded header list with its memory, and the results of its Check methods. A
-// Head can be reused. Slices returned by its methods are valid until the next Decode.
+// Head is a decoded header list and the results of its Check methods. Its memory is
+// reused. Slices returned by its methods are valid until the next Decode.
 type Head struct {
 	Fields []Field
-	text   []byte // unknown names, and the values of all fields
+	text   []byte // names that are not a known Name, and all values
 
-	// Size is the size of the list (RFC 9113 section 6.5.2). TooLarge means that the size
-	// exceeds a limit of the Decoder; Fields is then truncated. TargetTooLong means that
+	// Size is the size of the list (RFC 9113 section 6.5.2). TooLarge means that it
+	// exceeds a limit of the Decoder and Fields is truncated. TargetTooLong means that
 	// :path did not fit.
 	Size          int
 	TooLarge      bool
 	TargetTooLong bool
 
-	// The next fields are set by CheckRequest and CheckResponse.
-	Status  int   // status of a response
-	Length  int64 // value of Content-Length; -1 = absent
-	Regular int   // Fields[Regular:] are not pseudo-fields
+	// CheckRequest and CheckResponse set the next fields.
+	Status  int   // of a response
+	Length  int64 // Content-Length; -1 = absent
+	Regular int   // Fields[Regular:] contains no pseudo-fields
 
-	pseudo [pseudos]uint8 // index in Fields plus 1 of each pseudo-field; 0 = absent
-	host   int32          // index in Fields plus 1 of Host; 0 = absent
+	pseudo [pseudos]uint8 // index in Fields plus 1; 0 = absent
+	host   int32          // index of Host in Fields plus 1; 0 = absent
 }
 
 // Indexes of Head.pseudo.
@@ -52,13 +52,12 @@ type Field struct {
 type fieldFlags uint8
 
 const (
-	sensitive fieldFlags = 1 << iota // never to be indexed (RFC 7541 section 7.1.3)
+	sensitive fieldFlags = 1 << iota // must never be indexed (RFC 7541 section 7.1.3)
 	badName
 	badValue
 )
 
-// Sensitive reports whether the sender forbids indexing of the field, even by
-// intermediaries.
+// Sensitive reports whether the field must never be indexed, not even by intermediaries.
 func (f *Field) Sensitive() bool { return f.flags&sensitive != 0 }
 
 // NameOf returns the name of a field in lower case. It must not be modified.
@@ -74,7 +73,7 @@ func (h *Head) ValueOf(f *Field) []byte {
 	return h.text[f.at+f.nameLen : f.at+f.nameLen+f.valueLen]
 }
 
-// Each calls yield for each field that is not a pseudo-field, in received order.
+// Each calls yield for each regular field in received order.
 func (h *Head) Each(yield func(name, value []byte) bool) {
 	for i := h.Regular; i < len(h.Fields); i++ {
 		if f := &h.Fields[i]; !yield(h.NameOf(f), h.ValueOf(f)) {
@@ -93,24 +92,24 @@ func (h *Head) First(name Name) []byte {
 	return nil
 }
 
-// Reset empties h and keeps its memory.
+// Reset empties h and keeps its memory for reuse.
 func (h *Head) Reset() {
 	*h = Head{Fields: h.Fields[:0], text: h.text[:0]}
 }
 
-// Cap returns the memory of h in bytes.
+// Cap returns the size of the memory of h in bytes.
 func (h *Head) Cap() int { return cap(h.text) + fieldSize*cap(h.Fields) }
 
 const fieldSize = int(unsafe.Sizeof(Field{}))
 
-// CopyFrom makes h a copy of from. It allocates only the memory that the copy needs.
+// CopyFrom makes h a copy of from. It allocates no more than the copy needs.
 func (h *Head) CopyFrom(from *Head) {
 	fields, text := append(h.Fields[:0], from.Fields...), append(h.text[:0], from.text...)
 	*h = *from
 	h.Fields, h.text = fields, text
 }
 
-// add adds a field whose text begins at h.text[at].
+// add appends a field whose text begins at h.text[at].
 func (h *Head) add(at, nameLen int, id Name, flags fieldFlags) {
 	kind := nameKinds[id]
 	if id == 0 && field.HasPrefixFold(h.text[at:at+nameLen], "k-gate-") {
@@ -121,7 +120,7 @@ func (h *Head) add(at, nameLen int, id Name, flags fieldFlags) {
 		h.Fields = append(h.Fields, Field{})
 	}
 	h.Fields = h.Fields[:n+1]
-	f := &h.Fields[n] // set the members one by one: a composite literal would be built and then copied
+	f := &h.Fields[n] // faster than a composite literal, which would be built and then copied
 	f.at, f.nameLen, f.valueLen = uint32(at), uint32(nameLen), uint32(len(h.text)-at-nameLen)
 	f.Name, f.Kind, f.flags = id, kind, flags
 }

@@ -9,20 +9,19 @@ import (
 )
 
 const (
-	huffmanShort   = 5  // length of the shortest code in bits
-	huffmanLong    = 30 // length of the longest code in bits
-	huffmanRoot    = 11 // number of bits decoded by one look-up, which suffice for two of the most frequent symbols
+	huffmanShort   = 5  // shortest code in bits
+	huffmanLong    = 30 // longest code in bits
+	huffmanRoot    = 11 // bits per look-up, enough for two frequent symbols
 	huffmanSymbols = 256
 )
 
 // huffmanRoots is indexed by the next huffmanRoot bits. An entry decodes one or two
-// symbols; 0 = these bits are the beginning of a longer code. Bits 0 to 7 and 8 to 15 of
-// an entry are the symbols, 16 to 19 the length of the first code, 20 to 23 the length of
-// both codes, 24 and 25 the number of symbols.
+// symbols; 0 = the code is longer. Bits of an entry: 0-7 and 8-15 symbols, 16-19 length
+// of the first code, 20-23 length of both codes, 24-25 number of symbols.
 var huffmanRoots [1 << huffmanRoot]uint32
 
-// Tables for longer codes, by length. Codes of n bits, left-aligned, are at least
-// longFirst[n] and below longLimit[n]. Their symbols begin at
+// Tables for longer codes, by their length n. The codes, left-aligned, are from
+// longFirst[n] to below longLimit[n]. Their symbols begin at
 // huffmanSorted[longSorted[n]].
 var (
 	longFirst, longLimit [huffmanLong + 1]uint32
@@ -30,12 +29,12 @@ var (
 	huffmanSorted        [huffmanSymbols]byte
 )
 
-// init builds the tables. The Huffman code of HPACK (RFC 7541 appendix B) is canonical,
-// so it follows from the lengths of the codes, ordered by length and then by symbol.
+// init builds the tables. The code (RFC 7541 appendix B) is canonical, so it follows from
+// the lengths of the codes.
 func init() {
 	var lengths [huffmanSymbols]byte
 	for s := range lengths {
-		// The length of eight symbols in octets is the length of one in bits.
+		// Eight equal symbols take as many octets as one symbol takes bits.
 		lengths[s] = byte(hpack.HuffmanEncodeLength(string(bytes.Repeat([]byte{byte(s)}, 8))))
 	}
 	var codes [huffmanSymbols]uint32 // right-aligned
@@ -69,7 +68,7 @@ func init() {
 	}
 }
 
-// fillRoots sets all entries of huffmanRoots whose index begins with a code of n bits.
+// fillRoots sets the entries of huffmanRoots whose index begins with a code of n bits.
 func fillRoots(code uint32, n byte, entry uint32) {
 	from, to := code<<(huffmanRoot-n), (code+1)<<(huffmanRoot-n)
 	for i := from; i < to; i++ {
@@ -82,19 +81,19 @@ type decoded uint8
 
 const (
 	whole   decoded = iota
-	tooLong         // the result exceeds the limit; the decoded part is discarded
+	tooLong         // the limit was exceeded; the decoded part is discarded
 	corrupt
 )
 
-// appendDecoded appends the Huffman decoding of src to dst (RFC 7541 section 5.2). The
-// decoding may have at most limit octets.
+// appendDecoded appends the Huffman decoding of src (RFC 7541 section 5.2), at most limit
+// octets.
 func appendDecoded(dst, src []byte, limit int) ([]byte, decoded) {
 	const slack = 16 // at most 12 symbols are decoded between two checks of the limit
 	start := len(dst)
 	dst = slices.Grow(dst, min(len(src)*8/huffmanShort, limit)+slack)
 	out := dst[start:cap(dst)]
-	var bits uint64 // the next bits, left-aligned
-	var n uint      // number of valid bits in bits; the lower ones belong to src or are 0
+	var bits uint64 // next bits, left-aligned
+	var n uint      // number of valid bits; the lower ones belong to src or are 0
 	w := 0
 	for len(src) >= 8 {
 		bits |= binary.BigEndian.Uint64(src) >> n
@@ -129,8 +128,7 @@ func appendDecoded(dst, src []byte, limit int) ([]byte, decoded) {
 	return dst[:start+w], whole
 }
 
-// decodeEnd decodes the last bits of a string into out. The first w octets of out are
-// already used.
+// decodeEnd decodes the last bits of a string into out[w:].
 func decodeEnd(out, src []byte, bits uint64, n uint, w, limit int) (int, decoded) {
 	for {
 		for n <= 56 && len(src) > 0 {
@@ -139,7 +137,7 @@ func decodeEnd(out, src []byte, bits uint64, n uint, w, limit int) (int, decoded
 			src = src[1:]
 		}
 		if n < 8 && bits>>(64-n) == 1<<n-1 {
-			return w, whole // the rest is padding: less than 8 bits, all from the EOS code
+			return w, whole // the rest is padding: less than 8 bits of the EOS code
 		}
 		symbol, used := byte(0), uint(0)
 		padded := bits | ^uint64(0)>>n
@@ -161,8 +159,7 @@ func decodeEnd(out, src []byte, bits uint64, n uint, w, limit int) (int, decoded
 	}
 }
 
-// longCode returns the symbol whose code is at the start of bits, and the length of the
-// code in used; 0 = there is no such code.
+// longCode decodes the long code at the start of bits. used is its length; 0 = invalid.
 func longCode(bits uint32) (symbol byte, used uint) {
 	for n := huffmanRoot + 1; n <= huffmanLong; n++ {
 		if bits < longLimit[n] {

@@ -40,7 +40,7 @@ func TestASendWindowFollowsUpdatesAndSETTINGSWithinItsBounds(t *testing.T) {
 	}
 }
 
-// Random traffic runs through a window and a model of the peer's view.
+// A window is compared with a model of the peer's view.
 func TestAReceiveWindowMatchesAModelOfThePeer(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 200 {

@@ -6,7 +6,6 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// line is a field in tests.
 type line struct{ name, value string }
 
 var browserGet = []line{
@@ -45,7 +44,7 @@ var benchLists = []struct {
 	{"small request", smallGet}, {"small response", smallResponse},
 }
 
-// blocks encodes lines as x/net does: the first time, and with a warm table.
+// blocks encodes lines with x/net, with an empty table and with a warm table.
 func blocks(lines []line) (cold, warm []byte) {
 	var b bytes.Buffer
 	enc := hpack.NewEncoder(&b)

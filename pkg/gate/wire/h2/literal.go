@@ -1,6 +1,6 @@
 package h2
 
-// cutString splits a string literal off the start of b (RFC 7541 section 5.2).
+// cutString returns the string literal at the start of b (RFC 7541 section 5.2).
 func cutString(b []byte) (huffman bool, s, rest []byte, err *Error) {
 	if len(b) == 0 {
 		return false, nil, nil, errTruncated
@@ -20,7 +20,7 @@ func cutString(b []byte) (huffman bool, s, rest []byte, err *Error) {
 }
 
 // readMore reads the rest of an integer whose prefix bits are all 1 (RFC 7541 section
-// 5.1). It rejects values of 2^28 or more.
+// 5.1). It rejects integers of 2^28 or more.
 func readMore(prefix uint32, b []byte) (n uint32, rest []byte, err *Error) {
 	n = prefix
 	for i := range 4 {
@@ -36,8 +36,7 @@ func readMore(prefix uint32, b []byte) (n uint32, rest []byte, err *Error) {
 }
 
 // appendInt appends an integer whose prefix has the given number of bits (RFC 7541
-// section 5.1). repr has the other bits of the first octet, which identify the
-// representation.
+// section 5.1). repr is the rest of the first octet.
 func appendInt(dst []byte, repr byte, bits uint, n int) []byte {
 	full := 1<<bits - 1
 	if n < full {

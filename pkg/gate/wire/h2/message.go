@@ -1,11 +1,11 @@
 package h2
 
-// Message tracks one direction of a stream. It checks which HEADERS may follow, and
-// whether the length of DATA matches Content-Length (RFC 9113 sections 8.1 and 8.1.1).
-// The zero value expects the head of a request or response.
+// Message tracks one direction of a stream. It checks the sequence of HEADERS, and the
+// length of DATA against Content-Length (RFC 9113 sections 8.1 and 8.1.1). The zero value
+// expects a head.
 type Message struct {
 	phase    phase
-	noBody   bool  // the body is empty regardless of Content-Length: response to HEAD, 204 or 304
+	noBody   bool  // the body is empty regardless of Content-Length (response to HEAD, 204, 304)
 	declared int64 // Content-Length; -1 = none
 	received int64
 }
@@ -28,7 +28,7 @@ var (
 	errBodyUnwelcome = malformed("DATA in a response without a body")
 )
 
-// ExpectsHead reports whether the next HEADERS frame is a head; if not, it is trailers.
+// ExpectsHead reports whether the next HEADERS frame is a head. Otherwise it is trailers.
 func (m *Message) ExpectsHead() bool { return m.phase == awaitHead }
 
 // Ended reports whether the message is complete.
@@ -42,8 +42,8 @@ func (m *Message) Interim(end bool) *Error {
 	return nil
 }
 
-// Head processes the head. length is its Content-Length; -1 = none. noBody means that the
-// body is empty regardless of length.
+// Head processes the head. length is its Content-Length; -1 = none. If noBody is true,
+// the body is empty regardless of length.
 func (m *Message) Head(length int64, noBody, end bool) *Error {
 	m.phase, m.declared, m.noBody = inBody, length, noBody
 	return m.endIf(end)

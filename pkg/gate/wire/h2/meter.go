@@ -5,13 +5,13 @@ import "time"
 // Limits against abuse by the peer.
 const (
 	MaxResets      = 1000 // stream resets per second, by either side
-	MaxEmptyFrames = 1000 // frames without content per second, in addition to those that are earned
-	MaxUnread      = 1000 // buffered frames sent in response to the peer's frames
+	MaxEmptyFrames = 1000 // frames without content per second, not counting earned ones
+	MaxUnread      = 1000 // buffered replies to frames of the peer
 
-	earnedPerFrame = 4       // a frame with content earns updates of both windows, SETTINGS and a PING for measurement
-	octetsPerEmpty = 1 << 10 // octets of payload that earn one more frame, for receivers that open their windows in small steps
+	earnedPerFrame = 4       // WINDOW_UPDATE for the stream and the connection, SETTINGS, PING
+	octetsPerEmpty = 1 << 10 // octets of content that earn another frame, for receivers that open their windows in small steps
 	maxEarned      = 1 << 16
-	maxLate        = 1 << 24 // the windows of 64 KiB of 250 streams, rounded up
+	maxLate        = 1 << 24 // 250 windows of 64 KiB, rounded up
 )
 
 var (
@@ -20,18 +20,18 @@ var (
 	errUnread = connectionError(EnhanceYourCalm, FaultUnread, "peer does not read replies")
 )
 
-// Meter limits the work that a peer can cause without transferring content. Rates are
-// counted per second of the caller's clock. The zero value is ready to use.
+// Meter limits the work that a peer can cause without transferring content. Rates are per
+// second of the caller's clock. The zero value is ready to use.
 type Meter struct {
 	second uint32
 	resets uint32
 	empty  uint32
 	earned uint32
 	unread uint32
-	late   uint32 // number of octets that may still arrive on streams that the gate has reset
+	late   uint32 // octets that may still arrive on streams reset by the gate
 }
 
-// Reset counts a stream that was reset by the peer, or by the gate because of the peer
+// Reset counts a stream reset by the peer, or by the gate because of the peer
 // (CVE-2023-44487, CVE-2025-8671). now is in ns.
 func (m *Meter) Reset(now int64) *Error {
 	m.nextSecond(now)
@@ -41,14 +41,13 @@ func (m *Meter) Reset(now int64) *Error {
 	return nil
 }
 
-// Useful counts a received or sent frame with n octets of content. Such a frame earns the
-// peer frames without content, because a download of many DATA frames needs as many
-// WINDOW_UPDATEs.
+// Useful counts a received or sent frame with n octets of content. It earns the peer some
+// frames without content, because a download needs WINDOW_UPDATEs.
 func (m *Meter) Useful(n int) {
 	m.earned = min(m.earned+earnedPerFrame+uint32(n/octetsPerEmpty), maxEarned)
 }
 
-// Empty counts a received frame without content.
+// Empty counts a received frame without content, unless it has been earned.
 func (m *Meter) Empty(now int64) *Error {
 	if m.earned > 0 {
 		m.earned--
@@ -62,14 +61,11 @@ func (m *Meter) Empty(now int64) *Error {
 }
 
 // Expect records that the gate has reset a stream. Until the peer learns of the reset, it
-// may send as many octets as the window of the stream allows (RFC 9113 section 5.1). The
-// connection window does not limit that number, because the gate returns the credit for
-// discarded DATA.
+// may send as many octets as the stream's window allows (RFC 9113 section 5.1).
 func (m *Meter) Expect(stream *ReceiveWindow) { m.late = min(m.late+stream.Left(), maxLate) }
 
-// Late counts a received frame for a closed stream. n is its length on the wire, which is
-// charged to windows. A frame that the peer may have sent before it learned of the reset
-// is not counted.
+// Late counts a received frame for a closed stream, unless the peer may have sent it
+// before it learned of the reset. n is the length on the wire.
 func (m *Meter) Late(n int, now int64) *Error {
 	if n = max(n, 1); n <= int(m.late) {
 		m.late -= uint32(n)
@@ -78,8 +74,8 @@ func (m *Meter) Late(n int, now int64) *Error {
 	return m.Empty(now)
 }
 
-// Reply counts a frame that the gate has buffered because of a frame from the peer, such
-// as an acknowledgement or RST_STREAM.
+// Reply counts a buffered reply to a frame of the peer, such as an acknowledgement or
+// RST_STREAM.
 func (m *Meter) Reply() *Error {
 	if m.unread++; m.unread > MaxUnread {
 		return errUnread
@@ -90,7 +86,6 @@ func (m *Meter) Reply() *Error {
 // Written records that all counted replies have been written.
 func (m *Meter) Written() { m.unread = 0 }
 
-// nextSecond resets the rates if a new second has begun.
 func (m *Meter) nextSecond(now int64) {
 	if s := uint32(now / int64(time.Second)); s != m.second {
 		m.second, m.resets, m.empty = s, 0, 0

@@ -2,8 +2,8 @@ package h2
 
 import "testing"
 
-// A client may send as much on each reset stream as its window allowed, in frames of any
-// size, also if the connection window was used up at the time of the reset.
+// Until a client learns of a reset, it may use up the window of the stream, in frames of
+// any size.
 func TestDATASentBeforeThePeerLearnedOfAResetIsNotCounted(t *testing.T) {
 	const streams, window, frame = 8, 64 << 10, 11
 	var m Meter

@@ -6,9 +6,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// Name identifies a known field name. A name in HPACK's static table is identified by its
-// first index in that table (RFC 7541 appendix A). The other known names are in
-// extraNames. 0 = the name is not known.
+// Name identifies a known field name: its first index in HPACK's static table (RFC 7541
+// appendix A), or its position in extraNames. 0 = not known.
 type Name uint8
 
 // The names that code refers to.
@@ -31,7 +30,7 @@ const (
 	NameUserAgent          Name = 58
 )
 
-// The names that follow the static table, in the order of extraNames.
+// The names of extraNames that code refers to, in the same order.
 const (
 	NameProtocol Name = iota + 1 + staticLen
 	NameConnection
@@ -77,12 +76,12 @@ var extraNames = [...]string{
 
 const (
 	nameCount = int(NameProtocol) + len(extraNames)
-	nameSlots = 512 // a power of two, large enough that most names are found with one look-up
+	nameSlots = 512 // a power of two, large enough that most names take one look-up
 )
 
 var (
-	staticNames  [1 + staticLen]Name // by index
-	staticValues [nameCount]uint8    // number of values that a name has in the static table, from its first index on
+	staticNames  [1 + staticLen]Name // by index in the static table
+	staticValues [nameCount]uint8    // number of values in the static table, from the name's first index on
 
 	names     [nameCount]string
 	nameBytes [nameCount][]byte
@@ -96,7 +95,7 @@ func init() {
 	}
 	copy(names[NameProtocol:], extraNames[:])
 	for i := 1; i < nameCount; i++ {
-		if names[i] == names[i-1] { // only the first index of a name is used
+		if names[i] == names[i-1] { // use the first index of the name
 			staticNames[i] = staticNames[i-1]
 			staticValues[staticNames[i]]++
 			continue
@@ -133,7 +132,7 @@ func LookupName(name []byte) Name {
 	}
 }
 
-// lookupLower is LookupName for names in lower case.
+// lookupLower is LookupName for a name in lower case.
 func lookupLower(name []byte) Name {
 	if len(name) == 0 {
 		return 0
@@ -146,13 +145,12 @@ func lookupLower(name []byte) Name {
 	}
 }
 
-// nameSlot returns the slot in which the search for a name begins. The name must not be
-// empty; its case does not matter.
+// nameSlot returns the slot at which the search for a name begins, regardless of case.
+// The name must not be empty.
 func nameSlot(name []byte) uint32 {
 	n := len(name)
 	h := uint32(name[0]|0x20) + uint32(name[n-1]|0x20)<<8 + uint32(name[n/2]|0x20)<<16 + uint32(name[n*3/4]|0x20)<<24
 	return (h ^ uint32(n)*0x9e3779b1) * 0x85ebca6b >> (32 - 9)
 }
 
-// isPseudo reports whether n is a known pseudo-field.
 func (n Name) isPseudo() bool { return n-1 < NameStatus || n == NameProtocol }

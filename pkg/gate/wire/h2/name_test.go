@@ -45,8 +45,7 @@ func TestNamesAreFoundInAnyCase(t *testing.T) {
 	}
 }
 
-// A name that field.Of distinguishes must be a known Name: fields with other names
-// count as field.Other.
+// Head.add classifies names that are not known as field.Other, except K-Gate-*.
 func TestEveryNameWithAFieldKindIsKnown(t *testing.T) {
 	source, err := os.ReadFile("../../internal/field/kind.go")
 	if err != nil {

@@ -2,22 +2,20 @@ package h2
 
 import "encoding/binary"
 
-// Reader splits the received bytes into frames and checks each frame and its place in a
-// field block (RFC 9113 sections 4 and 6). The zero value expects the first frame after
-// the preface, which must be SETTINGS, and accepts frames of at most 16 KiB.
-//
-// It buffers only incomplete field blocks.
+// Reader splits received bytes into frames and checks each frame and its place in a field
+// block (RFC 9113 sections 4 and 6). The zero value expects the first frame after the
+// preface, which must be SETTINGS. Frames are at most 16 KiB.
 type Reader struct {
 	MaxBlock int // maximum field block size; 0 = DefaultMaxBlock
 
 	settingsSeen bool // the first frame has been received
 
-	// If inBlock is set, current is a HEADERS frame whose field block is incomplete.
-	// Otherwise it is a DATA frame of which left octets remain.
+	// If inBlock is set, current is a HEADERS frame with an incomplete field block.
+	// Otherwise current is a DATA frame of which left octets remain.
 	current       partialFrame
 	left          uint32
 	pad           uint32 // octets of padding after the data
-	skip          uint32 // octets of payload to skip: padding, or frames of unknown types
+	skip          uint32 // octets of payload to skip
 	inBlock       bool   // only CONTINUATION of current.stream is allowed
 	continuations uint16
 	block         []byte // fragments of the field block
@@ -41,12 +39,12 @@ var (
 	errNoIncrementOnStream = streamError(ProtocolError, FaultProtocol, "WINDOW_UPDATE of 0 for a stream")
 )
 
-// Next reads a frame from the start of b into f. It returns the number of bytes used, and
-// whether f is set. If f is not set, call Next again with the rest of b and more bytes.
-// After an error the connection must be closed.
+// Next reads a frame from the start of b into f. used is the number of bytes consumed. If
+// ok is false, call Next again with the rest of b and more bytes. After an error the
+// connection must be closed.
 func (r *Reader) Next(b []byte, f *Frame) (used int, ok bool, err *Error) {
 	if r.block != nil && !r.inBlock {
-		r.block = nil // the previous call has returned the block to the caller
+		r.block = nil // the block was returned by the previous call
 	}
 	for {
 		var n int
@@ -70,11 +68,11 @@ func (r *Reader) Next(b []byte, f *Frame) (used int, ok bool, err *Error) {
 // InBlock reports whether a field block has begun but is incomplete.
 func (r *Reader) InBlock() bool { return r.inBlock }
 
-// Buffered returns the size in bytes of the buffer for the incomplete field block.
+// Buffered returns the size in bytes of the buffer for a field block.
 func (r *Reader) Buffered() int { return cap(r.block) }
 
 // frame reads a frame, or the first piece of a DATA frame. n is 0 if b is too short. ok
-// is false if the field block of the frame is incomplete.
+// is false if the field block is incomplete.
 func (r *Reader) frame(b []byte, f *Frame) (n int, ok bool, err *Error) {
 	*f = Frame{
 		Type:   Type(b[3]),
@@ -109,7 +107,7 @@ func (r *Reader) frame(b []byte, f *Frame) (n int, ok bool, err *Error) {
 	return n, ok, err
 }
 
-// checkHeader checks the frame header. It is called before the payload has been received.
+// checkHeader checks the frame header, before the payload has been received.
 func (r *Reader) checkHeader(f *Frame) *Error {
 	if f.Length > MinMaxFrameSize {
 		return errFrameTooLong
@@ -141,8 +139,8 @@ func (r *Reader) checkHeader(f *Frame) *Error {
 	return nil
 }
 
-// frameRules are the streams and lengths that each frame type allows. A PRIORITY frame of
-// a wrong length is only a stream error.
+// frameRules has the allowed streams and lengths of each frame type. The length of
+// PRIORITY is checked later, because it is only a stream error.
 var frameRules = [types]struct {
 	place       place
 	least, most uint32
@@ -184,8 +182,8 @@ func (o *partialFrame) restore(f *Frame) {
 	*f = Frame{Type: o.typ, Flags: o.flags, First: o.first, EndStream: o.end, Stream: o.stream, Length: o.length, Padding: o.padding, Err: o.err}
 }
 
-// openData reads the header of a DATA frame and its first piece. The piece is empty only
-// if the frame has no data.
+// openData reads the header of a DATA frame and its first piece, which is empty only if
+// the frame has no data.
 func (r *Reader) openData(b []byte, f *Frame) (n int, ok bool, err *Error) {
 	n, data := FrameHeaderLen, f.Length
 	if f.Flags&FlagPadded != 0 {
@@ -211,7 +209,7 @@ func (r *Reader) openData(b []byte, f *Frame) (n int, ok bool, err *Error) {
 	return n + r.piece(b[n:], f), true, nil
 }
 
-// piece returns the received part of the current DATA frame in f.
+// piece sets f to the received part of the current DATA frame.
 func (r *Reader) piece(b []byte, f *Frame) int {
 	n := min(int(r.left), len(b))
 	r.current.restore(f)
@@ -224,8 +222,8 @@ func (r *Reader) piece(b []byte, f *Frame) int {
 	return n
 }
 
-// headers processes HEADERS (RFC 9113 section 6.2). It returns false if CONTINUATION
-// must follow.
+// headers parses HEADERS (RFC 9113 section 6.2). It returns false if CONTINUATION must
+// follow.
 func (r *Reader) headers(f *Frame) (bool, *Error) {
 	p := f.Payload
 	pad := 0
@@ -255,8 +253,8 @@ func (r *Reader) headers(f *Frame) (bool, *Error) {
 	return false, r.collect(f.Payload)
 }
 
-// continuation appends a fragment to the field block. After the last fragment, f becomes
-// the HEADERS frame with the whole block (RFC 9113 section 6.10).
+// continuation appends a fragment to the field block (RFC 9113 section 6.10). After the
+// last fragment, f becomes the HEADERS frame with the whole block.
 func (r *Reader) continuation(f *Frame) (bool, *Error) {
 	if r.continuations++; r.continuations > MaxContinuations {
 		return false, errBlockInBits

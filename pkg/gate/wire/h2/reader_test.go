@@ -44,7 +44,7 @@ func (f *Frame) outline() string {
 	return s
 }
 
-// readAll feeds in to r in pieces with the given ends, like a connection.
+// readAll passes in to r in pieces with the given ends.
 func readAll(r *Reader, in string, ends ...int) (all []string, left int, err *Error) {
 	var held []byte
 	from := 0

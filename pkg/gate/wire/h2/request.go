@@ -34,7 +34,7 @@ func (h *Head) pseudoValue(p int) []byte {
 }
 
 // CheckRequest applies the rules for request heads (RFC 9113 sections 8.2, 8.3.1 and
-// 8.5). Extended CONNECT is allowed (RFC 8441 section 3).
+// 8.5). It accepts extended CONNECT (RFC 8441 section 3).
 func (h *Head) CheckRequest() *Error {
 	const allowed = 1<<pMethod | 1<<pScheme | 1<<pAuthority | 1<<pPath | 1<<pProtocol
 	if err := h.checkFields(allowed); err != nil {
@@ -70,8 +70,8 @@ func (h *Head) CheckRequest() *Error {
 	return nil
 }
 
-// checkAuthority checks that :authority and Host are each empty or a valid host. If both
-// are present, they must be equal (RFC 9113 section 8.3.1).
+// checkAuthority checks that :authority and Host are empty or valid, and equal if both
+// are present (RFC 9113 section 8.3.1).
 func (h *Head) checkAuthority(authority []byte) *Error {
 	if len(authority) > 0 && !field.IsHost(authority) {
 		return errAuthority
@@ -91,8 +91,8 @@ func (h *Head) checkAuthority(authority []byte) *Error {
 	return nil
 }
 
-// sameHost compares hosts case-insensitively. A missing port equals the scheme's default
-// port (RFC 3986 section 6.2.3).
+// sameHost compares hosts case-insensitively. A missing port equals the default port of
+// the scheme (RFC 3986 section 6.2.3).
 func sameHost(a, b, scheme []byte) bool {
 	port := ":80"
 	if field.EqualFold(scheme, "https") {
@@ -120,9 +120,9 @@ func isScheme(b []byte) bool {
 	return len(b) > 0
 }
 
-// isPath reports whether b is a request target in origin form. As in HTTP/1, bytes that
-// should be percent-encoded are accepted. White space, control bytes, fragments, and
-// invalid percent-encodings in the path are not.
+// isPath reports whether b is a target in origin form. As in HTTP/1, bytes that should be
+// percent-encoded are accepted. White space, control bytes, fragments and invalid
+// percent-encodings in the path are rejected.
 func isPath(b []byte) bool {
 	if len(b) == 0 || b[0] != '/' {
 		return false

@@ -48,8 +48,8 @@ func (h *Head) CheckResponse() *Error {
 // CheckTrailers applies the rules for trailers (RFC 9113 section 8.1).
 func (h *Head) CheckTrailers() *Error { return h.checkFields(0) }
 
-// checkFields applies the rules that all header lists have in common. allowed is the set
-// of allowed pseudo-fields, as bits.
+// checkFields applies the rules common to all header lists. allowed is the set of allowed
+// pseudo-fields, as bits.
 func (h *Head) checkFields(allowed uint) *Error {
 	h.Length, h.Status, h.Regular, h.host, h.pseudo = -1, 0, 0, 0, [pseudos]uint8{}
 	if h.TooLarge {
@@ -82,7 +82,7 @@ func (h *Head) checkFields(allowed uint) *Error {
 	return nil
 }
 
-// Checks of a field in addition to those of the bytes in its name and value.
+// Checks of a field beyond the bytes of its name and value.
 const (
 	anyField uint8 = iota
 	pseudoField

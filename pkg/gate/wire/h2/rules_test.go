@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// headOf returns the Head that a Decoder produces for lines.
+// headOf returns lines as a decoded Head.
 func headOf(t testing.TB, lines []line) *Head {
 	t.Helper()
 	var b []byte
@@ -24,7 +24,7 @@ func headOf(t testing.TB, lines []line) *Head {
 	return h
 }
 
-// with returns a GET with lines added, replaced, or removed if the value is "-".
+// with returns a GET with lines added or replaced. The value "-" removes a field.
 func with(more ...line) []line {
 	lines := []line{{":method", "GET"}, {":scheme", "http"}, {":authority", "a.example"}, {":path", "/"}}
 	for _, m := range more {
@@ -270,7 +270,7 @@ func TestInvalidFieldsAreRejectedEvenFromTheDynamicTable(t *testing.T) {
 			t.Errorf("%q from the table: %v, %v, want %v", block, err, h.CheckTrailers(), want)
 		}
 	}
-	// A known name with another value.
+	// A known name whose value in the static table differs.
 	for _, c := range []struct {
 		block string
 		want  *Error

@@ -5,8 +5,8 @@ import "encoding/binary"
 // SettingID identifies a parameter of SETTINGS.
 type SettingID uint16
 
-// The settings (RFC 9113 section 6.5.2, RFC 8441 section 3, RFC 9218 section 2.1).
-// Unknown ones are ignored.
+// Settings (RFC 9113 section 6.5.2, RFC 8441 section 3, RFC 9218 section 2.1). Unknown
+// ones are ignored.
 const (
 	SettingHeaderTableSize       SettingID = 0x1
 	SettingEnablePush            SettingID = 0x2
@@ -24,7 +24,7 @@ type PeerSettings struct {
 	MaxConcurrentStreams uint32
 	InitialWindow        uint32
 	MaxFrame             uint32
-	MaxHeaderList        uint32 // maximum size of a header list that the peer accepts, in uncompressed octets (RFC 9113 section 6.5.2)
+	MaxHeaderList        uint32 // maximum header list size in octets that the peer accepts (RFC 9113 section 6.5.2)
 	ConnectProtocol      bool   // the peer supports extended CONNECT
 
 	seen         bool   // a SETTINGS frame has been received
@@ -42,14 +42,14 @@ func DefaultSettings() PeerSettings {
 	}
 }
 
-// Changes are the changes in a SETTINGS frame that its receiver must apply.
+// Changes are the changes of a SETTINGS frame for its receiver to apply.
 type Changes struct {
-	// Window is the change to apply to every stream's SendWindow. If the frame changes
-	// the value several times, Peak is the largest intermediate change. It must not
-	// overflow a window.
+	// Window is the change of every stream's SendWindow. If the frame changes the value
+	// several times, Peak is the largest intermediate change, which must not overflow a
+	// window.
 	Window, Peak int64
-	// Table means that the Encoder must apply two table sizes: first LeastTable, then the
-	// current one (RFC 7541 section 4.2).
+	// Table means that the Encoder must apply two table sizes: LeastTable and then the
+	// current size (RFC 7541 section 4.2).
 	Table      bool
 	LeastTable uint32
 }
@@ -64,7 +64,7 @@ var (
 )
 
 // Apply applies the payload of a SETTINGS frame in order (RFC 9113 section 6.5.3).
-// fromServer means that a server has sent it. A server must not enable push.
+// fromServer means that a server has sent the frame; it must not enable push.
 func (s *PeerSettings) Apply(payload []byte, fromServer bool) (c Changes, err *Error) {
 	before := int64(s.InitialWindow)
 	first := !s.seen
@@ -118,8 +118,8 @@ type SettingsAcks struct{ pending uint8 }
 // Sent counts a sent SETTINGS frame.
 func (a *SettingsAcks) Sent() { a.pending++ }
 
-// Pending returns the number of unacknowledged frames. Only when it is 0 is the peer
-// known to apply the gate's current settings.
+// Pending returns the number of unacknowledged frames. At 0, the peer applies the gate's
+// current settings.
 func (a *SettingsAcks) Pending() int { return int(a.pending) }
 
 // Acked processes an acknowledgement.

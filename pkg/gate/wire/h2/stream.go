@@ -10,9 +10,9 @@ package h2
 //	HalfClosedLocal    END_STREAM received             Closed
 //	all but Idle       RST_STREAM received, or sent    ResetByPeer, or ResetByUs
 //
-// The RFC's state closed is split into Closed, ResetByPeer and ResetByUs, because
-// different frames are allowed after each. Forgotten is a closed stream that is no longer
-// in History, or a stream that was never used.
+// The RFC's state closed is split into Closed, ResetByPeer and ResetByUs, because each
+// allows different frames. Forgotten is a closed stream that is no longer in History, or
+// a stream id that was skipped.
 type State uint8
 
 // The states.
@@ -49,8 +49,8 @@ const (
 	events
 )
 
-// EventOf returns the event of a received frame. It returns false for frames that do
-// not belong to a stream.
+// EventOf returns the event of a received frame. ok is false for a frame that does not
+// belong to a stream.
 func EventOf(f *Frame) (Event, bool) {
 	switch f.Type {
 	case Headers:
@@ -76,14 +76,14 @@ func EventOf(f *Frame) (Event, bool) {
 // Action tells how to handle a received frame.
 type Action uint8
 
-// The actions. An ignored frame still has effects: DATA counts towards the connection
-// window, and HEADERS change the state of the Decoder.
+// The actions. Even for an ignored frame, DATA counts towards the connection window and
+// HEADERS must be decoded.
 const (
 	Accept Action = iota
 	Ignore
-	EndsStream     // the frame is a stream error STREAM_CLOSED
-	EndsConnection // the frame is a connection error STREAM_CLOSED
-	BreaksProtocol // the frame is a connection error PROTOCOL_ERROR
+	EndsStream     // stream error STREAM_CLOSED
+	EndsConnection // connection error STREAM_CLOSED
+	BreaksProtocol // connection error PROTOCOL_ERROR
 )
 
 var (
@@ -110,8 +110,8 @@ type transition struct {
 	action Action
 }
 
-// received holds the transition for each state and event, in the order HEADERS,
-// HEADERS+END, DATA, DATA+END, RST_STREAM, WINDOW_UPDATE, PRIORITY.
+// received holds the transition for each state and event. Events are in this order:
+// HEADERS, HEADERS+END, DATA, DATA+END, RST_STREAM, WINDOW_UPDATE, PRIORITY.
 var received = [states][events]transition{
 	Idle: {{Open, Accept}, {HalfClosedRemote, Accept}, {Idle, BreaksProtocol}, {Idle, BreaksProtocol},
 		{Idle, BreaksProtocol}, {Idle, BreaksProtocol}, {Idle, Accept}},
@@ -131,9 +131,8 @@ var received = [states][events]transition{
 		{Forgotten, Ignore}, {Forgotten, Ignore}, {Forgotten, Accept}},
 }
 
-// Receive returns the state after a received frame, and how to handle the frame. Do not
-// call it for a stream that the gate, as the client, has not opened: see
-// OurStreams.StateOf.
+// Receive returns the state after a received frame, and how to handle the frame. For
+// streams of the gate as a client, see OurStreams.StateOf first.
 func (s State) Receive(e Event) (State, Action) {
 	step := received[s][e]
 	return step.to, step.action
@@ -170,11 +169,11 @@ type PeerStreams struct{ last uint32 }
 
 var errStreamID = connectionError(ProtocolError, FaultProtocol, "stream id that the peer may not use")
 
-// Last returns the highest id of an opened stream, which GOAWAY announces.
+// Last returns the highest id of an opened stream, for GOAWAY.
 func (p *PeerStreams) Last() uint32 { return p.last }
 
-// StateOf returns the state of a stream that is not in the stream table. It returns an
-// error if the id is invalid.
+// StateOf returns the state of a stream that is not in the stream table. The error means
+// that the id is invalid.
 func (p *PeerStreams) StateOf(id uint32, h *History) (State, *Error) {
 	switch {
 	case id%2 == 0:
@@ -185,8 +184,8 @@ func (p *PeerStreams) StateOf(id uint32, h *History) (State, *Error) {
 	return h.stateOf(id), nil
 }
 
-// Open records that HEADERS have opened the idle stream id. This closes all idle streams
-// with lower ids.
+// Open records that HEADERS have opened the stream id, which closes all idle streams with
+// lower ids.
 func (p *PeerStreams) Open(id uint32) { p.last = id }
 
 // OurStreams tracks the ids of streams that the gate opens.
@@ -205,10 +204,9 @@ func (o *OurStreams) Next() (id uint32, ok bool) {
 	return o.last, true
 }
 
-// StateOf returns the state of a stream that is not in the stream table, but on which the
-// container has sent a frame. It returns an error if the gate never opened the stream. A
-// stream that is not in the History counts as ResetByUs. So late responses do not end the
-// connection after many cancelled streams.
+// StateOf returns the state of a stream that is not in the stream table. The error means
+// that the gate has not opened the stream. A stream that is not in h counts as ResetByUs,
+// so that late responses to many cancelled streams do not end the connection.
 func (o *OurStreams) StateOf(id uint32, h *History) (State, *Error) {
 	if id%2 == 0 || id > o.last {
 		return Idle, errStreamID
@@ -222,17 +220,17 @@ func (o *OurStreams) StateOf(id uint32, h *History) (State, *Error) {
 // Exhausted reports whether no stream id is left.
 func (o *OurStreams) Exhausted() bool { return o.last >= MaxStreamID }
 
-// History records how the latest closed streams were closed. It is needed because frames
-// that the peer sent before it learned of a reset are not errors.
+// History records how recent streams were closed. Frames that the peer sent before it
+// learned of a reset are not errors.
 type History struct {
-	reset  []uint32 // id << 1, plus 1 if the peer has reset the stream; up to maxResetHistory entries
+	reset  []uint32 // id << 1, plus 1 if reset by the peer
 	ended  [8]uint32
-	resets uint16 // position in reset that is overwritten next, once reset is full
-	ends   uint8  // position in ended that is overwritten next
+	resets uint16 // next position in reset to overwrite, once reset is full
+	ends   uint8  // next position in ended to overwrite
 }
 
-// maxResetHistory is above the number of streams of a client, because a client may cancel
-// all of them at once.
+// maxResetHistory exceeds the number of streams of a client, which may cancel all of them
+// at once.
 const maxResetHistory = 512
 
 // Add records that a stream has entered a closed state.

@@ -1,18 +1,17 @@
 package h2
 
-// entry is an entry of a dynamic table. If its name is a known name, the text of the name
-// is not stored.
+// entry is an entry of a dynamic table.
 type entry struct {
-	at                uint32 // position of its text, counted over all text ever added
+	at                uint32 // position of its text, counted from the first text ever added
 	nameLen, valueLen uint16
-	older             uint16 // Encoder: see index
+	older             uint16 // used by the Encoder; see index
 	id                Name
-	flags             fieldFlags // badName and badValue, the results of checking name and value
+	flags             fieldFlags // badName and badValue of the field
 }
 
 func (e *entry) size() int { return int(e.nameLen) + int(e.valueLen) + entryOverhead }
 
-// stored returns the number of bytes of the name that are stored in the text.
+// stored returns the number of bytes of the name in the text: 0 if the name is known.
 func (e *entry) stored() uint32 {
 	if e.id != 0 {
 		return 0
@@ -20,30 +19,28 @@ func (e *entry) stored() uint32 {
 	return uint32(e.nameLen)
 }
 
-// entryOverhead is added to the size of each table entry, and to that of each field of a
-// header list (RFC 7541 section 4.1, RFC 9113 section 6.5.2).
+// entryOverhead is added to the size of each table entry and of each field of a header
+// list (RFC 7541 section 4.1, RFC 9113 section 6.5.2).
 const entryOverhead = 32
 
-// table is the dynamic table of one direction of a connection. It has at most
-// DefaultTableSize octets (RFC 7541 section 2.3.2). Its memory grows as needed. It
-// consists of a ring of entries, and of one slice with their text, which is compacted
-// when full. The text of an entry is contiguous.
+// table is the dynamic table of one direction of a connection (RFC 7541 section 2.3.2),
+// of at most DefaultTableSize octets. It is a ring of entries, and a slice with their
+// text that is compacted when full.
 type table struct {
-	entries []entry // ring; its length is a power of two
-	next    uint32  // number of the next entry; the newest entry has the number next-1
+	entries []entry // a ring; the length is a power of two
+	next    uint32  // number of the next entry to add
 	count   int
 
-	text []byte // text of the entries, oldest first; may begin with text of evicted entries
+	text []byte // oldest first; may begin with text of evicted entries
 	base uint32 // position of text[0]
 
 	size      int // in octets, as defined by RFC 7541
-	reduction int // difference between DefaultTableSize and the maximum size of the table
+	reduction int // DefaultTableSize minus the maximum size
 }
 
-// max returns the maximum size of the table.
 func (t *table) max() int { return DefaultTableSize - t.reduction }
 
-// newest returns entry i; 0 is the newest. i must be below count.
+// newest returns entry i, which must be below count; 0 is the newest.
 func (t *table) newest(i int) *entry {
 	return &t.entries[(t.next-1-uint32(i))&uint32(len(t.entries)-1)]
 }
@@ -62,9 +59,9 @@ func (t *table) value(e *entry) []byte {
 	return t.text[at : at+uint32(e.valueLen)]
 }
 
-// add inserts an entry, and evicts the oldest entries as necessary. It returns the entry.
-// If the entry is larger than the table, it evicts all entries and returns nil. name must
-// be empty if id is not 0. name and value must not point into the table.
+// add inserts an entry, evicts old ones as necessary, and returns the entry. If the entry
+// is larger than the table, add evicts all entries and returns nil. name must be empty if
+// id is not 0. name and value must not point into the table.
 func (t *table) add(id Name, name, value []byte, flags fieldFlags) *entry {
 	nameLen := len(names[id]) + len(name)
 	size := nameLen + len(value) + entryOverhead

@@ -4,8 +4,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// lowerToken has the bytes that are allowed in field names in lower case (RFC 9113
-// section 8.2.1).
+// lowerToken has the bytes allowed in field names in lower case (RFC 9113 section 8.2.1).
 var lowerToken = func() (t [256]bool) {
 	for c := range t {
 		t[c] = field.IsToken(byte(c)) && (c < 'A' || c > 'Z')
@@ -13,8 +12,7 @@ var lowerToken = func() (t [256]bool) {
 	return t
 }()
 
-// isLowerName reports whether b is a field name in lower case. Names of pseudo-fields are
-// not field names in this sense.
+// isLowerName reports whether b is a regular field name in lower case.
 func isLowerName(b []byte) bool {
 	for _, c := range b {
 		if !lowerToken[c] {
@@ -24,9 +22,8 @@ func isLowerName(b []byte) bool {
 	return len(b) > 0
 }
 
-// isValue reports whether b is a valid field value. It may have no control byte except
-// tab, and no leading or trailing white space (RFC 9113 section 8.2.1, RFC 9110 section
-// 5.5).
+// isValue reports whether b is a valid field value: no control byte except tab, and no
+// leading or trailing white space (RFC 9113 section 8.2.1, RFC 9110 section 5.5).
 func isValue(b []byte) bool {
 	if len(b) == 0 {
 		return true

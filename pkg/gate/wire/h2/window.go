@@ -8,8 +8,8 @@ var (
 	errStreamFlow       = streamError(FlowControlError, FaultFlowControl, "DATA exceeds the stream window")
 )
 
-// SendWindow is the credit for sending DATA, on the connection or a stream (RFC 9113
-// section 6.9). It may be negative. The zero value has no credit.
+// SendWindow is the credit for sending DATA on a connection or stream (RFC 9113 section
+// 6.9). It may be negative.
 type SendWindow struct{ left int32 }
 
 // NewSendWindow returns a window of n octets, at most MaxWindow.
@@ -43,26 +43,25 @@ func (w *SendWindow) ApplySettings(c Changes) *Error {
 	return nil
 }
 
-// ReceiveWindow is the credit that the peer has for sending DATA, together with released
-// credit that has not been announced to the peer.
+// ReceiveWindow is the peer's credit for sending DATA.
 type ReceiveWindow struct {
 	size     int32 // maximum size
 	left     int32 // credit announced to the peer
 	released int32 // credit released but not announced
 }
 
-// NewReceiveWindow returns a window of n octets, at most MaxWindow. The peer must already
-// know this size.
+// NewReceiveWindow returns a window of n octets, at most MaxWindow. The peer must know
+// this size.
 func NewReceiveWindow(n uint32) ReceiveWindow { return ReceiveWindow{size: int32(n), left: int32(n)} }
 
 // Size returns the maximum size of the window.
 func (w *ReceiveWindow) Size() uint32 { return uint32(max(w.size, 0)) }
 
-// Left returns the credit that has been announced to the peer and not used, at least 0.
+// Left returns the announced credit that the peer has not used, at least 0.
 func (w *ReceiveWindow) Left() uint32 { return uint32(max(w.left, 0)) }
 
 // Receive charges a DATA frame of n octets, including padding, to the window. An empty
-// frame always fits, even if the window is negative.
+// frame is allowed even if the window is negative.
 func (w *ReceiveWindow) Receive(n uint32, scope Scope) *Error {
 	switch {
 	case n == 0 || int64(n) <= int64(w.left):
@@ -75,8 +74,8 @@ func (w *ReceiveWindow) Receive(n uint32, scope Scope) *Error {
 }
 
 // Release releases the credit for n received octets. It returns the increment for a
-// WINDOW_UPDATE; 0 = send none. Credit is announced when half of the window has been
-// released. So the peer can keep sending, and not every frame needs an update.
+// WINDOW_UPDATE; 0 = send none. Credit is announced once half of the window has been
+// released.
 func (w *ReceiveWindow) Release(n int) (increment uint32) {
 	w.released += int32(n)
 	if w.released < w.size/2 {
@@ -85,7 +84,7 @@ func (w *ReceiveWindow) Release(n int) (increment uint32) {
 	return w.Flush()
 }
 
-// Flush returns the increment that announces all released credit; 0 = there is none.
+// Flush returns the increment that announces all released credit; 0 = none.
 func (w *ReceiveWindow) Flush() (increment uint32) {
 	n := w.released
 	if n <= 0 {
@@ -103,7 +102,8 @@ func (w *ReceiveWindow) Shift(n int32) {
 }
 
 // Resize changes the size of the window to n octets, at most MaxWindow. It returns the
-// increment to send; 0 = none. A smaller size takes effect as the peer uses its credit.
+// increment for a WINDOW_UPDATE; 0 = send none. A smaller size takes effect as the peer
+// uses its credit.
 func (w *ReceiveWindow) Resize(n uint32) (increment uint32) {
 	w.released += int32(n) - w.size
 	w.size = int32(n)

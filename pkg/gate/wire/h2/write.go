@@ -6,7 +6,7 @@ import (
 )
 
 // AppendFrameHeader appends a frame header. The caller must append length octets of
-// payload. length must be at most the peer's SETTINGS_MAX_FRAME_SIZE.
+// payload, at most the peer's SETTINGS_MAX_FRAME_SIZE.
 func AppendFrameHeader(dst []byte, t Type, flags Flags, stream uint32, length int) []byte {
 	return append(dst, byte(length>>16), byte(length>>8), byte(length), byte(t), byte(flags),
 		byte(stream>>24), byte(stream>>16), byte(stream>>8), byte(stream))
@@ -31,9 +31,9 @@ func BeginHeaders(dst []byte) []byte {
 	return append(dst, make([]byte, FrameHeaderLen)...)
 }
 
-// EndHeaders completes the HEADERS frame that begins at dst[start:]. If necessary, it
-// splits the field block into CONTINUATION frames (RFC 9113 sections 6.2 and 6.10).
-// maxFrame is the peer's SETTINGS_MAX_FRAME_SIZE.
+// EndHeaders completes the HEADERS frame at dst[start:]. If necessary, it splits the
+// field block into CONTINUATION frames (RFC 9113 sections 6.2 and 6.10). maxFrame is the
+// peer's SETTINGS_MAX_FRAME_SIZE.
 func EndHeaders(dst []byte, start int, stream uint32, endStream bool, maxFrame int) []byte {
 	length := len(dst) - start - FrameHeaderLen
 	flags := endFlag(endStream)
@@ -82,8 +82,8 @@ func AppendSettingsAck(dst []byte) []byte {
 	return AppendFrameHeader(dst, Settings, FlagAck, 0, 0)
 }
 
-// AppendPing appends a PING (RFC 9113 section 6.7). An acknowledgement must have the data
-// of the received PING.
+// AppendPing appends a PING (RFC 9113 section 6.7). An acknowledgement must repeat the
+// data.
 func AppendPing(dst []byte, ack bool, data [8]byte) []byte {
 	var flags Flags
 	if ack {
@@ -92,16 +92,16 @@ func AppendPing(dst []byte, ack bool, data [8]byte) []byte {
 	return append(AppendFrameHeader(dst, Ping, flags, 0, len(data)), data[:]...)
 }
 
-// AppendGoAway appends GOAWAY (RFC 9113 section 6.8). A drain first announces
-// MaxStreamID, and a round trip later the stream that was really the last one.
+// AppendGoAway appends GOAWAY (RFC 9113 section 6.8). A drain announces MaxStreamID
+// first, and the last stream a round trip later.
 func AppendGoAway(dst []byte, lastStream uint32, code Code) []byte {
 	dst = AppendFrameHeader(dst, GoAway, 0, 0, 8)
 	dst = binary.BigEndian.AppendUint32(dst, lastStream)
 	return binary.BigEndian.AppendUint32(dst, uint32(code))
 }
 
-// AppendWindowUpdate appends a WINDOW_UPDATE (RFC 9113 section 6.9). It is for the
-// connection if stream is 0. increment must be from 1 to MaxWindow.
+// AppendWindowUpdate appends a WINDOW_UPDATE (RFC 9113 section 6.9) for the stream, or
+// for the connection if stream is 0. increment must be from 1 to MaxWindow.
 func AppendWindowUpdate(dst []byte, stream, increment uint32) []byte {
 	dst = AppendFrameHeader(dst, WindowUpdate, 0, stream, 4)
 	return binary.BigEndian.AppendUint32(dst, increment)

@@ -15,15 +15,14 @@ func (r *Report) AppendField(dst []byte, f Format) []byte {
 	case JSON:
 		dst = r.appendJSON(append(dst, TextHeader+": JSON "...))
 	case Binary:
-		// With padding: Envoy does not decode base64 without it, and gRPC decodes both
-		// forms.
+		// Envoy requires padding; gRPC does not.
 		dst = base64.StdEncoding.AppendEncode(append(dst, BinaryHeader+": "...), r.AppendProto(nil))
 	}
 	return append(dst, "\r\n"...)
 }
 
-// appendText appends the report without request costs, because Envoy rejects a report in
-// TEXT that has them.
+// appendText appends the report without request costs, because Envoy rejects them in
+// TEXT.
 func (r *Report) appendText(dst []byte) []byte {
 	separator := ""
 	write := func(prefix, name string, v float64) {
@@ -86,7 +85,7 @@ func (r *Report) appendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// plain reports whether a name can be written in TEXT and JSON without quoting.
+// plain reports whether TEXT and JSON can contain the name unquoted.
 func plain(name string) bool {
 	for i := range len(name) {
 		switch c := name[i]; {

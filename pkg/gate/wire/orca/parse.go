@@ -18,13 +18,13 @@ import (
 // Bounds of a received report.
 const (
 	MaxFieldBytes = 8 << 10
-	maxMetrics    = 128 // number of entries in all maps together
+	maxMetrics    = 128 // entries in all maps together
 )
 
 var errReport = errors.New("not an ORCA load report")
 
-// ParseField reads a report from a header field. The value of TextHeader may have any
-// format; its first word tells which one.
+// ParseField reads a report from a header field. The first word of a TextHeader value
+// names its format.
 func ParseField(name, value []byte) (*Report, error) {
 	if len(value) > MaxFieldBytes {
 		return nil, fmt.Errorf("%w: longer than %d bytes", errReport, MaxFieldBytes)
@@ -75,9 +75,8 @@ func parseText(value []byte) (*Report, error) {
 	return r, nil
 }
 
-// set stores a value under its name in TEXT. It returns false, which makes the report
-// malformed, if the name is unknown or invalid, if it already has a value, if v is not
-// finite, or if there are too many metrics.
+// set stores a value under its name in TEXT. It returns false if the name is unknown,
+// invalid or already set, if v is not finite, or if there are too many metrics.
 func (r *Report) set(name string, v float64) bool {
 	if !finite(v) {
 		return false
@@ -127,14 +126,14 @@ func parseJSON(value []byte) (*Report, error) {
 			}
 		}
 	}
-	for _, m := range metricMaps { // a map has no order: sort the metrics, so that the result is always the same
+	for _, m := range metricMaps { // a map has no order: sort the metrics to get the same result always
 		slices.SortFunc(*m.of(r), func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return r, nil
 }
 
-// snakeCase converts a name from the lowerCamelCase of protobuf's JSON to the name of the
-// protobuf field.
+// snakeCase converts a lowerCamelCase name of protobuf's JSON to the name of the protobuf
+// field.
 func snakeCase(name string) string {
 	var b strings.Builder
 	for _, c := range []byte(name) {
@@ -195,8 +194,8 @@ func parseEntry(b []byte) (m Metric, err error) {
 	return m, err
 }
 
-// fields calls f with each field of a message. v is the value of a numeric field. bytes
-// has the content of a length-delimited field, and is nil for a numeric one.
+// fields calls f for each field of a message. v is the value of a numeric field. bytes is
+// the content of a length-delimited field, and nil for a numeric one.
 func fields(b []byte, f func(number, v uint64, bytes []byte) error) error {
 	for len(b) > 0 {
 		key, n := binary.Uvarint(b)
@@ -239,8 +238,8 @@ func fields(b []byte, f func(number, v uint64, bytes []byte) error) error {
 	return nil
 }
 
-// ParseRequest returns the report_interval of an OrcaLoadReportRequest; 0 = it has none. An
-// interval too large for a Duration is capped at about 292 years.
+// ParseRequest returns the report_interval of an OrcaLoadReportRequest; 0 = none.
+// Intervals are capped at the maximum Duration.
 func ParseRequest(b []byte) (interval time.Duration, err error) {
 	err = fields(b, func(number, _ uint64, bytes []byte) error {
 		if number != 1 || bytes == nil {

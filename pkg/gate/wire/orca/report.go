@@ -8,9 +8,9 @@ import (
 
 // Names of header fields, in lower case.
 const (
-	FormatHeader = "endpoint-load-metrics-format" // field of a request: the format in which it asks for a report
-	TextHeader   = "endpoint-load-metrics"        // field of a response: TEXT or JSON, as the first word of the value tells
-	BinaryHeader = "endpoint-load-metrics-bin"    // field of a response: protobuf in base64
+	FormatHeader = "endpoint-load-metrics-format" // request field: requested format of the report
+	TextHeader   = "endpoint-load-metrics"        // response field: TEXT or JSON, as its first word says
+	BinaryHeader = "endpoint-load-metrics-bin"    // response field: protobuf in base64
 )
 
 // Format is the form of a report in a header field.
@@ -24,8 +24,7 @@ const (
 	Binary        // protobuf
 )
 
-// ParseFormat parses the value of FormatHeader, which is case-insensitive. It returns
-// None if the value is not a known format.
+// ParseFormat parses FormatHeader, ignoring case. Unknown values yield None.
 func ParseFormat(value []byte) Format {
 	switch {
 	case equalFold(value, "text"):
@@ -77,8 +76,8 @@ type scalar struct {
 	of     func(*Report) *float64
 }
 
-// scalars are the fields of type double of OrcaLoadReport. The deprecated field rps (3)
-// is left out.
+// scalars are the fields of type double of OrcaLoadReport, without the deprecated field
+// rps (3).
 var scalars = [...]scalar{
 	{1, "cpu_utilization", func(r *Report) *float64 { return &r.CPUUtilization }},
 	{2, "mem_utilization", func(r *Report) *float64 { return &r.MemUtilization }},
@@ -100,7 +99,7 @@ var metricMaps = [...]metricMap{
 	{8, "named_metrics", func(r *Report) *[]Metric { return &r.Named }},
 }
 
-// Merge adds to r the values of o that r does not have.
+// Merge copies to r the values of o that are absent from r.
 func (r *Report) Merge(o *Report) {
 	for _, s := range scalars {
 		*s.of(r) = cmp.Or(*s.of(r), *s.of(o))
@@ -112,7 +111,7 @@ func (r *Report) Merge(o *Report) {
 	}
 }
 
-// add appends m, unless a metric in all already has its name.
+// add appends m, unless all already contains its name.
 func add(all *[]Metric, m Metric) bool {
 	if slices.ContainsFunc(*all, func(o Metric) bool { return o.Name == m.Name }) {
 		return false
