@@ -2,20 +2,19 @@ package loop
 
 import "go.uber.org/atomic"
 
-// Routine is work that a loop runs in steps. A step does what is possible without
-// blocking, sets the latest time of the next step with Handle.SetDeadline, and returns.
+// Routine is work that a loop runs in steps. Step does what is possible without blocking,
+// sets the latest time of the next step with Handle.SetDeadline, and returns.
 type Routine interface{ Step() }
 
-// Handle schedules the steps of a routine on its loop. A step follows each event of its
-// sockets, each Wake and the deadline. Steps without such a cause are possible. The zero
-// value belongs to no loop.
+// Handle schedules the steps of a routine on its loop: after each event of its sockets,
+// after each Wake and at the deadline. Further steps are possible.
 type Handle struct {
 	loop     *Loop
 	routine  Routine
 	deadline int64 // 0 = none
 	timer    timer
-	index    int         // index in Loop.live plus one; 0 = not live
-	woken    atomic.Bool // h is in the loop's list of woken handles
+	index    int         // index in Loop.live plus 1; 0 = not live
+	woken    atomic.Bool // h is in the loop's inbox
 }
 
 // Bind sets the loop and the routine. Call it once, before any other method.
@@ -26,7 +25,7 @@ func (h *Handle) Bind(l *Loop, r Routine) {
 // Loop returns the loop that h belongs to.
 func (h *Handle) Loop() *Loop { return h.loop }
 
-// Begin makes h live. A loop does not end while it has live handles, and wakes them when
+// Begin makes h live. The loop runs until no handle is live, and wakes live handles when
 // it is asked to close.
 func (h *Handle) Begin() {
 	h.loop.live = append(h.loop.live, h)
@@ -44,8 +43,7 @@ func (h *Handle) End() {
 }
 
 // SetDeadline sets the deadline on the loop's clock; 0 = none. A deadline in the past
-// causes a step in the next iteration, and not in this one. So a routine cannot keep the
-// loop from handling events.
+// causes a step in the next iteration, so that a routine cannot starve the loop.
 func (h *Handle) SetDeadline(deadline int64) {
 	h.deadline = deadline
 	if deadline != 0 {
@@ -56,8 +54,8 @@ func (h *Handle) SetDeadline(deadline int64) {
 // Event implements Handler.
 func (h *Handle) Event(*Sock) { h.routine.Step() }
 
-// Wake causes a step soon. It may be called from any goroutine. Waking a handle twice, or
-// waking one that is no longer live, has no bad effect.
+// Wake causes a step soon. It may be called from any goroutine, repeatedly, and when the
+// handle is no longer live.
 func (h *Handle) Wake() {
 	if h.woken.Swap(true) {
 		return

@@ -19,9 +19,8 @@ type Handshaker interface {
 // Waker is notified, on any goroutine, when a handshake has ended. A Handle is a Waker.
 type Waker interface{ Wake() }
 
-// handshakeWorker is a goroutine that runs one handshake after another. Each handshake
-// needs a stack of 32 KiB. Reusing the goroutine saves growing its stack, which takes
-// about 40 µs of CPU time.
+// handshakeWorker is a goroutine that runs one handshake after another. Reusing its stack
+// of 32 KiB saves about 40 µs of CPU time per handshake.
 type handshakeWorker struct{ work chan *handshake }
 
 // Maximum number of idle workers of a loop, after a burst and during one.
@@ -43,34 +42,33 @@ func (l *Loop) handshakeWorker() *handshakeWorker {
 	return g
 }
 
-// end makes the goroutine return.
+// end ends the goroutine.
 func (g *handshakeWorker) end() { close(g.work) }
 
-// handshake runs the blocking handshake of a codec on a handshakeWorker. The socket
-// stays registered with its loop, which passes the socket's events on to noteEvent. mu
-// keeps the loop from closing the descriptor during a system call of the goroutine.
+// handshake runs the blocking handshake of a codec on a handshakeWorker. The socket stays
+// registered with its loop, which passes its events to noteEvent. mu keeps the loop from
+// closing the descriptor during a system call of the worker.
 type handshake struct {
 	sock   *Sock
 	codec  Handshaker
 	worker *handshakeWorker
-	slots  chan struct{} // limits concurrent computation; nil: unlimited
+	slots  chan struct{} // one is held except while the handshake waits for the peer; nil = unlimited
 	owner  Waker
 
 	mu           sync.Mutex
-	cond         sync.Cond // event or closed changed
+	cond         sync.Cond // signals a change of event or closed
 	event        bool      // the socket has had an event since the last system call
-	closed       bool      // no system call may follow: the descriptor may belong to another connection
+	closed       bool      // make no system call, because the descriptor may belong to another connection
 	done         bool
 	err          error
-	waitingSince int64 // time at which the handshake began to wait for the peer; 0 = it does not wait
+	waitingSince int64 // time since which the handshake waits for the peer; 0 = it does not wait
 }
 
-// StartHandshake puts l between s and its user, and starts the handshake of its codec on
-// another goroutine. owner is woken when the handshake has ended. Until HandshakeDone
-// reports that, the only permitted call on s is Close, which cancels the handshake. A
-// handshake holds one of slots, except while it waits for its peer; nil = unlimited.
-// Simulated loops do not support handshakes, because only one goroutine may use their
-// Kernel.
+// StartHandshake puts l between s and its user, and starts the handshake of codec on
+// another goroutine. It wakes owner when the handshake has ended. Until HandshakeDone
+// reports the end, only Close may be called on s; it cancels the handshake. A handshake
+// holds one of slots, except while it waits for its peer; nil = unlimited. Simulated
+// loops do not support handshakes.
 func (s *Sock) StartHandshake(l *Layer, codec Handshaker, slots chan struct{}, owner Waker) {
 	h := &handshake{sock: s, codec: codec, worker: s.loop.handshakeWorker(), slots: slots, owner: owner}
 	h.cond.L = &h.mu
@@ -100,8 +98,8 @@ func (s *Sock) HandshakeDone() (done bool, err error) {
 	return true, nil
 }
 
-// HandshakeWaitingSince returns the instant, on the loop's clock, at which the
-// handshake began to wait for bytes from the peer; 0 = it does not wait.
+// HandshakeWaitingSince returns the time, on the loop's clock, since which the handshake
+// waits for bytes from the peer; 0 = it does not wait.
 func (s *Sock) HandshakeWaitingSince() int64 {
 	h := s.layer.handshake
 	h.mu.Lock()
@@ -144,7 +142,7 @@ func (h *handshake) release() {
 	}
 }
 
-// call makes a system call and repeats it after each event while it returns EAGAIN.
+// call makes a system call, and repeats it after the next event if it returns EAGAIN.
 func (h *handshake) call(b []byte, call func(*rawSock, []byte) (int, syscall.Errno)) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -210,7 +208,7 @@ func (h *handshake) noteEvent() {
 	h.cond.Signal()
 }
 
-// cancel ends the handshake. No further system call is made.
+// cancel ends the handshake and prevents further system calls.
 func (h *handshake) cancel() {
 	h.mu.Lock()
 	h.closed = true

@@ -110,7 +110,7 @@ func TestAClosedSocketEndsItsHandshake(t *testing.T) {
 	}
 }
 
-// The kernel does not accept the message in one write.
+// The message is too long for one write.
 func TestAHandshakeWritesAllOfALongMessage(t *testing.T) {
 	const length = 8 << 20
 	s := startHandshakeWith(t, func(l *Layer) error {
@@ -129,7 +129,8 @@ func TestAHandshakeWritesAllOfALongMessage(t *testing.T) {
 	}
 }
 
-// A second handshake begins when the first, which holds the only slot, waits for its peer.
+// The second handshake begins when the first waits for its peer and releases the only
+// slot.
 func TestOnlyWaitingHandshakesReleaseTheirSlot(t *testing.T) {
 	slots := make(chan struct{}, 1)
 	begun, compute := make(chan struct{}), make(chan struct{})

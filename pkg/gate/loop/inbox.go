@@ -13,7 +13,7 @@ type inbox struct {
 	mu       sync.Mutex
 	woken    []*Handle
 	posted   []func()
-	recycled []*Handle // the previous woken list, kept to reuse its memory
+	recycled []*Handle // memory of the previous list, for reuse
 	closed   bool
 }
 
@@ -51,7 +51,7 @@ func (in *inbox) close() {
 	in.closed, in.posted = true, nil
 }
 
-// Flusher is flushed once per batch of events. An example is a connection to which many
+// Flusher is flushed once per batch of events, such as a connection to which many
 // exchanges write.
 type Flusher interface{ Flush() }
 
@@ -63,7 +63,7 @@ type flushes struct{ pending []Flusher }
 func (b *flushes) FlushLater(f Flusher) { b.pending = append(b.pending, f) }
 
 func (b *flushes) run() {
-	for i := 0; i < len(b.pending); i++ { // a Flush may call FlushLater
+	for i := 0; i < len(b.pending); i++ { // Flush may call FlushLater
 		b.pending[i].Flush()
 		b.pending[i] = nil
 	}

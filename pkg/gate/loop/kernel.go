@@ -10,25 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kernel replaces the system calls of a loop, its sockets and the code that opens them.
-// It is nil outside of simulations.
+// Kernel replaces the system calls of a simulated loop.
 //
 // Each method behaves like the system call of its name on a non-blocking descriptor.
-// Counts are 0 with an error. All methods but WakeUp are called on the goroutine that
+// Counts are 0 with an error. All methods except WakeUp are called on the goroutine that
 // calls RunOnce.
 type Kernel interface {
 	// Attach is called once for each new loop. The owner of the Kernel must then call
-	// RunOnce on l.
+	// RunOnce.
 	Attach(l *Loop)
 	// Nanotime returns the clock in nanoseconds, above 0.
 	Nanotime() int64
-	// WakeUp reports that something has been posted to l. It may be called from any
-	// goroutine.
+	// WakeUp requests a RunOnce of l. It may be called from any goroutine.
 	WakeUp(l *Loop)
 	// Watch starts and Unwatch stops the delivery of events of fd to l.
 	Watch(l *Loop, fd int, event unix.EpollEvent) error
 	Unwatch(l *Loop, fd int)
-	// Poll stores pending events in events. more reports that there may be more of them.
+	// Poll stores pending events in events. more reports whether there may be more.
 	Poll(l *Loop, events []unix.EpollEvent) (n int, more bool)
 
 	Read(fd int, b []byte) (int, syscall.Errno)
@@ -36,7 +34,7 @@ type Kernel interface {
 	Send(fd int, b []byte) (int, syscall.Errno)
 	Unsent(fd int) int
 	Shutdown(fd int)
-	// Reset makes Close send RST.
+	// Reset prepares Close to send RST.
 	Reset(fd int)
 	Close(fd int)
 
@@ -49,8 +47,8 @@ type Kernel interface {
 	Splice(from, to, n int) (int, error)
 }
 
-// NewSimulated creates a loop on k. Run of this loop only waits until the loop has ended;
-// RunOnce does the work.
+// NewSimulated creates a loop on k. RunOnce does the work; Run only waits until the loop
+// has ended.
 func NewSimulated(k Kernel) *Loop {
 	l := newLoop(k)
 	l.done = make(chan struct{})
@@ -58,9 +56,9 @@ func NewSimulated(k Kernel) *Loop {
 	return l
 }
 
-// RunOnce handles all pending work of a loop created by NewSimulated. It must be called
-// again at the time next at the latest (0 = no bound), and earlier after events or
-// WakeUp. ended reports that the loop has ended.
+// RunOnce handles all pending work of a simulated loop. It must be called again at the
+// time next (0 = no limit), and earlier after events or WakeUp. ended reports whether the
+// loop has ended.
 func (l *Loop) RunOnce() (next int64, ended bool) {
 	if l.serve(0) {
 		l.release()
@@ -70,12 +68,12 @@ func (l *Loop) RunOnce() (next int64, ended bool) {
 	return l.nextDeadline(), false
 }
 
-// Abandon ends a loop created by NewSimulated without waiting for its live handles.
+// Abandon ends a simulated loop without waiting for its live handles.
 func (l *Loop) Abandon() { close(l.done) }
 
 // system is the clock, memory and socket calls of a loop.
 type system struct {
-	kernel Kernel // nil: the system's calls are made
+	kernel Kernel // nil = not simulated
 }
 
 // Nanotime reads the clock that Now and deadlines use.
@@ -101,8 +99,7 @@ func (y *system) FreeMemory() {
 	}
 }
 
-// Accept accepts a connection from a listening descriptor. The error is that of the
-// system call.
+// Accept accepts a connection from a listening descriptor. The error is a syscall.Errno.
 func (y *system) Accept(fd int) (conn int, peer netip.AddrPort, err error) {
 	if y.kernel != nil {
 		return y.kernel.Accept(fd)
@@ -135,7 +132,7 @@ func (y *system) CloseDescriptor(fd int) {
 	_ = unix.Close(fd)
 }
 
-// Target is an address to connect to.
+// Target is an address for Connect.
 type Target struct {
 	addr     netip.AddrPort
 	family   int

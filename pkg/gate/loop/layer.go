@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Codec encodes and decodes the bytes of a Sock, as TLS does; *tls.Conn is a Codec. It
-// reads and writes through the Layer that it was created with. It must treat an error
-// whose Temporary method returns true, such as ErrAgain, as temporary.
+// Codec encodes and decodes the bytes of a Sock, as *tls.Conn does. It reads and writes
+// through its Layer. ErrAgain, whose Temporary method returns true, must not be treated
+// as final.
 type Codec interface {
 	Read(b []byte) (int, error)
 	Write(b []byte) (int, error)
@@ -20,20 +20,18 @@ type Codec interface {
 }
 
 const (
-	// maxEncode is the maximum number of bytes encoded before they are sent.
+	// maxEncode is the maximum number of bytes encoded at once.
 	maxEncode = 32 << 10
 	// maxPending limits the encoded bytes that a layer buffers while the kernel accepts
-	// none. It covers one maxEncode with its framing, and the codec's own replies to a
-	// peer that sends and does not read.
+	// none: one maxEncode with its framing, and replies of the codec.
 	maxPending = 64 << 10
-	// layerBytes is the approximate memory of a layer and its codec, mostly buffers of
-	// *tls.Conn.
+	// layerBytes is the approximate memory of a layer and its codec.
 	layerBytes = 16 << 10
 )
 
 var errPeerNotReading = errors.New("the peer sends requests and does not read the replies")
 
-// Layer lies between a Sock and its user. For its codec it is a net.Conn; the user calls
+// Layer lies between a Sock and its user. It is the net.Conn of its codec; the user calls
 // the methods of the Sock. The zero value is ready for StartHandshake.
 type Layer struct {
 	noConn
@@ -43,29 +41,29 @@ type Layer struct {
 	handshake *handshake // in progress; nil = none
 
 	pending    []byte // encoded bytes that the kernel has not accepted
-	unreported int    // number of the user's bytes that are encoded in pending but have not been reported as written
+	unreported int    // bytes of the user that are encoded in pending and not yet reported as written
 
-	canRead, canWrite bool // whether the socket itself is readable and writable
+	canRead, canWrite bool // state of the socket itself
 	corked            bool // Write appends to the loop's cork buffer
-	truncated         bool // EOF was received without the codec's end of data
-	finPending        bool // the socket must be shut down for writing once pending is sent
-	hasNext           bool // next holds a byte decoded in advance
+	truncated         bool // EOF came without the codec's end of data
+	finPending        bool // shut down the socket for writing once pending is sent
+	hasNext           bool // next holds a decoded byte
 	next              [1]byte
 }
 
-// Wrap puts l between s and its user. The handshake of l must be done, and s must just
-// have been registered.
+// Wrap puts l, whose handshake is done, between s and its user. s must just have been
+// registered.
 func (s *Sock) Wrap(l *Layer) {
 	l.sock, s.layer = s, l
 	l.canRead, l.canWrite, s.readable = true, s.writable, true
-	l.readAhead() // the codec may hold bytes that were read during the handshake
+	l.readAhead() // the codec may hold bytes read during the handshake
 }
 
 // Layered reports whether s has a layer.
 func (s *Sock) Layered() bool { return s.layer != nil }
 
-// HasUnreported reports whether bytes have been encoded, and may have been sent, that
-// Write did not report as written. Without a layer it is false.
+// HasUnreported reports whether encoded bytes may have been sent although Write has not
+// reported them as written. It is false without a layer.
 func (s *Sock) HasUnreported() bool { return s.layer != nil && s.layer.unreported > 0 }
 
 // Read reads encoded bytes for the codec.
@@ -98,11 +96,11 @@ func (l *Layer) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Disconnected reports whether the peer has sent FIN or RST, even if earlier bytes are
-// unread. It costs one system call. Only Handshake of the codec may call it.
+// Disconnected reports whether the peer has sent FIN or RST, even if there are unread
+// bytes before it. It makes one system call. Only the codec's Handshake may call it.
 func (l *Layer) Disconnected() bool { return l.handshake.disconnected() }
 
-// Write writes encoded bytes for the codec. It accepts all of b unless it fails.
+// Write writes encoded bytes for the codec. It accepts all of b, or fails.
 func (l *Layer) Write(b []byte) (int, error) {
 	if l.handshake != nil {
 		return l.handshake.write(b)
@@ -117,7 +115,7 @@ func (l *Layer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// send passes first the pending bytes and then b to the kernel, and buffers the rest.
+// send sends the pending bytes and b, and buffers what the kernel does not accept.
 func (l *Layer) send(b []byte) error {
 	s := l.sock
 	if !s.open {
@@ -187,9 +185,9 @@ func (l *Layer) drain() {
 	s.writable = true
 }
 
-// readAhead decodes one byte in advance, for two reasons. Encoded bytes need not contain
-// user data, so Readable would otherwise be true with nothing to read. And the end of
-// data is noticed even if the user does not read.
+// readAhead decodes one byte in advance. Otherwise Readable would be true for encoded
+// bytes without user data, and the end of data would go unnoticed while the user does not
+// read.
 func (l *Layer) readAhead() {
 	if l.hasNext {
 		return
@@ -203,14 +201,14 @@ func (l *Layer) readAhead() {
 }
 
 // noteError updates the state after an error of the codec's Read, and returns the error
-// for the user. The codec returns errors other than ErrAgain again at each call.
+// for the user.
 func (l *Layer) noteError(err error) error {
 	s := l.sock
 	switch {
 	case err == ErrAgain:
 	case err == io.EOF && l.truncated, err == io.ErrUnexpectedEOF:
 		s.hangup = true
-		return io.ErrUnexpectedEOF // truncated: an EOF without the codec's end of data is not a regular EOF
+		return io.ErrUnexpectedEOF // EOF without the codec's end of data
 	case err == io.EOF:
 		s.hangup = true
 	default:
@@ -241,14 +239,14 @@ func (l *Layer) read(b []byte) (int, error) {
 		err = l.noteError(err)
 	}
 	if n > 0 {
-		return n, nil // the next read returns the error, because the codec repeats it
+		return n, nil // the codec repeats the error at the next read
 	}
 	return 0, err
 }
 
-// write implements Sock.Write. Encoding cannot be undone. So bytes that the kernel does
-// not accept immediately count as not written until it has accepted them. The next write
-// must begin with the same bytes.
+// write implements Sock.Write. Encoded bytes cannot be taken back. If the kernel does not
+// accept them, they count as not written, and the next write must begin with the same
+// bytes.
 func (l *Layer) write(b []byte) (int, error) {
 	s := l.sock
 	if !s.writable {
@@ -311,7 +309,7 @@ func (l *Layer) ended() bool {
 	return !l.hasNext && (l.sock.hangup || l.sock.failed)
 }
 
-// finish sends the codec's end of data and reports whether the kernel has accepted
+// finish sends the codec's end of data. It reports whether the kernel has accepted
 // everything.
 func (l *Layer) finish() bool {
 	_ = l.codec.CloseWrite()
@@ -327,8 +325,7 @@ func (l *Layer) closeWrite() {
 	}
 }
 
-// noConn implements the methods of net.Conn that a codec does not need. The owner of the
-// socket closes it and enforces deadlines.
+// noConn implements the methods of net.Conn that a codec does not need.
 type noConn struct{}
 
 func (noConn) Close() error                     { return nil }

@@ -14,8 +14,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
 )
 
-// secured is a socket with a TLS layer whose handshake is complete, and the client at its
-// other end.
+// secured is a socket with a TLS layer, and the client at the other end.
 type secured struct {
 	*subject
 	client *tls.Conn
@@ -46,8 +45,8 @@ func newHandshaking(t *testing.T, config *tls.Config, slots chan struct{}) *secu
 	return s
 }
 
-// newWire returns a registered socket and a layer for it. The field wire is the other end
-// of the connection.
+// newWire returns a registered socket and a layer for it. wire is the other end of the
+// connection.
 func newWire(t *testing.T) *secured {
 	t.Helper()
 	s := &secured{subject: newSubject(t), layer: &Layer{}}
@@ -130,7 +129,7 @@ func TestTheEndOfALayerIsDetectedWithoutReading(t *testing.T) {
 		s.sendFromClient("unread")
 		s.until("readable", s.sock.Readable)
 		s.wantRead(8, "unread", nil)
-		if err := s.client.CloseWrite(); err != nil { // close_notify, no FIN
+		if err := s.client.CloseWrite(); err != nil { // close_notify without FIN
 			t.Fatal(err)
 		}
 		s.until("hung up", s.sock.HungUp)
@@ -233,7 +232,7 @@ func TestCloseWriteSendsPendingBytesBeforeTheEnd(t *testing.T) {
 	if got, err := io.ReadAll(s.client); len(got) != taken || err != nil {
 		t.Errorf("%d bytes and %v, want %d and the end", len(got), err, taken)
 	}
-	// A FIN follows; nothing else is sent.
+	// Only a FIN follows.
 	if n, err := s.wire.Read(b); n != 0 || err != io.EOF {
 		t.Errorf("%d bytes and %v after the end", n, err)
 	}
@@ -263,7 +262,7 @@ func TestAQuietLayerChecksTheSocket(t *testing.T) {
 		}
 		s.sendFromClient("x")
 		waitForBytes(t, s.sock.FD())
-		if s.sock.Quiet() { // no event has been delivered: this is the loop
+		if s.sock.Quiet() { // this function blocks the loop, so no event has been delivered
 			t.Error("quiet with a record pending")
 		}
 	})

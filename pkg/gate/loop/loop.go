@@ -13,17 +13,17 @@ import (
 
 const eventsPerWait = 128
 
-// fewEvents is the maximum number of events in a batch after which the loop may block
-// without polling again. After larger batches more events are likely.
+// fewEvents is the maximum number of events in a batch after which the loop may block.
+// After larger batches, more events are likely, so it polls again.
 const fewEvents = 2
 
 // busyIterations is the number of consecutive iterations after which the loop disarms
 // its wakeup poller.
 const busyIterations = 4
 
-// Loop is an event loop. Create it with New and call Run on a dedicated goroutine.
-// Unless their comments say otherwise, its methods and those of its sockets may be
-// called on the loop only.
+// Loop is an event loop. Create it with New and call Run on a goroutine of its own.
+// Unless stated otherwise, its methods and those of its sockets may be called on the loop
+// only.
 type Loop struct {
 	system
 	poller
@@ -35,7 +35,7 @@ type Loop struct {
 	socks            []*Sock // indexed by descriptor
 	gen              int32
 	now              int64
-	live             []*Handle // handles that must end before the loop does
+	live             []*Handle // the loop ends after these handles
 	handshakeWorkers FreeList[handshakeWorker]
 	timers           timerHeap
 	cork             []byte // buffer in which a layer encodes
@@ -54,7 +54,7 @@ func New() (*Loop, error) {
 	return l, nil
 }
 
-// newLoop initializes the fields that all loops share. k is nil outside of simulations.
+// newLoop initializes a loop; k is nil outside of simulations.
 func newLoop(k Kernel) *Loop {
 	l := &Loop{system: system{k}, poller: poller{epfd: -1, wakeAt: math.MaxInt64}}
 	l.now = l.Nanotime()
@@ -77,8 +77,8 @@ func (l *Loop) open() error {
 	return nil
 }
 
-// Run handles events until Close, and then returns nil. If the loop fails, it returns the
-// error.
+// Run handles events until the loop has been closed and has ended. It returns an error if
+// the loop fails.
 func (l *Loop) Run() error {
 	if l.kernel != nil {
 		<-l.done
@@ -89,7 +89,7 @@ func (l *Loop) Run() error {
 		err := l.poller.raw.Read(l.serve)
 		switch {
 		case err == nil:
-			return nil // serve returned true, because the loop is closing
+			return nil // serve returned true: the loop has ended
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			l.poller.wakeAt = math.MaxInt64
 			if err := l.poller.file.SetReadDeadline(time.Time{}); err != nil {
@@ -101,8 +101,8 @@ func (l *Loop) Run() error {
 	}
 }
 
-// serve handles all pending work. It returns false when no work is left. The netpoller
-// then waits for the wakeup poller.
+// serve handles all pending work. It returns true if the loop has ended, and false if the
+// netpoller must wait for events.
 func (l *Loop) serve(uintptr) bool {
 	l.sleeping.Store(false)
 	for iteration := 1; ; iteration++ {
@@ -132,7 +132,7 @@ func (l *Loop) serve(uintptr) bool {
 		l.arm(l.nextDeadline())
 		if l.disarmed {
 			l.disarm(false)
-			iteration = 0 // poll once more, for the reason given at poller.watch
+			iteration = 0 // poll once more, because watch may have missed an event
 			continue
 		}
 		l.sleeping.Store(true)
@@ -144,8 +144,8 @@ func (l *Loop) serve(uintptr) bool {
 	}
 }
 
-// pollNow collects events without waiting. It makes a raw system call, which need not
-// inform the scheduler because it never blocks.
+// pollNow collects events without waiting. The raw system call skips the scheduler,
+// because it never blocks.
 func (l *Loop) pollNow() int {
 	if l.kernel != nil {
 		n, more := l.kernel.Poll(l, l.events[:])
@@ -155,14 +155,14 @@ func (l *Loop) pollNow() int {
 	n, _, e := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epfd), uintptr(unsafe.Pointer(&l.events[0])), eventsPerWait, 0, 0, 0)
 	if e != 0 {
 		l.polledAll = false
-		return 0 // EINTR; the netpoller will report any other error
+		return 0 // EINTR; the netpoller will report other errors
 	}
 	l.polledAll = n < eventsPerWait
 	return int(n)
 }
 
-// note updates the sockets of the first n events before any handler runs. So each handler
-// sees the state that every socket had when the loop polled.
+// note updates the sockets of the first n events. It is called before any handler, so
+// that each handler sees the current state of all sockets.
 func (l *Loop) note(n int) {
 	for i := range l.events[:n] {
 		if s := l.registered(&l.events[i]); s != nil {
@@ -171,8 +171,8 @@ func (l *Loop) note(n int) {
 	}
 }
 
-// dispatch delivers an event. It returns true for a level-triggered socket: its descriptor
-// may have further events, which the edge-triggered wakeup poller would not report.
+// dispatch delivers an event. It returns true for a level-triggered socket, which may
+// have further events that the edge-triggered wakeup poller does not report.
 func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
 	s := l.registered(ev)
 	if s == nil {
@@ -183,8 +183,8 @@ func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
 	return level
 }
 
-// registered returns the socket of an event. It returns nil if the socket was closed
-// earlier in this batch. The number of its descriptor may since have been reused.
+// registered returns the socket of an event; nil = the socket was closed earlier in this
+// batch. Its descriptor number may have been reused.
 func (l *Loop) registered(ev *unix.EpollEvent) *Sock {
 	if s := l.socks[ev.Fd]; s != nil && s.gen == ev.Pad {
 		return s
@@ -207,8 +207,8 @@ func (l *Loop) runWoken() bool {
 	return len(woken)+len(posted) > 0
 }
 
-// Post runs f on the loop soon. It may be called from any goroutine, and does nothing
-// once the loop has ended.
+// Post runs f on the loop soon. It may be called from any goroutine. It does nothing once
+// the loop has ended.
 func (l *Loop) Post(f func()) {
 	l.inbox.post(f)
 	l.wakeUp()
@@ -221,7 +221,7 @@ func (l *Loop) wakeUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.closed: // after the loop has ended, its descriptor may have been reused
+	case l.closed: // after the end of the loop, its descriptor may have been reused
 	case l.kernel != nil:
 		l.kernel.WakeUp(l)
 	default:
@@ -230,9 +230,8 @@ func (l *Loop) wakeUp() {
 	}
 }
 
-// Close asks the loop to end. Each live handle then runs a step, in which Closing is
-// true. Run returns after the last handle has ended. Close may be called from any
-// goroutine.
+// Close asks the loop to end. Each live handle runs a step in which Closing is true, and
+// Run returns after the last handle has ended. Close may be called from any goroutine.
 func (l *Loop) Close() {
 	l.Post(func() {
 		l.closing = true
@@ -245,8 +244,7 @@ func (l *Loop) Close() {
 // Closing reports whether Close has been called. Each routine must then end.
 func (l *Loop) Closing() bool { return l.closing }
 
-// Now returns the time of the loop's clock in ns. The clock is read once per batch of
-// events.
+// Now returns the time in ns on the loop's clock, which is read once per batch of events.
 func (l *Loop) Now() int64 { return l.now }
 
 func (l *Loop) release() {
@@ -279,5 +277,5 @@ func nanotime() int64 { return int64(time.Since(epoch)) + 1 }
 // Nanotime is Loop.Nanotime of all loops that are not simulated.
 func Nanotime() int64 { return nanotime() }
 
-// TimeOf converts an instant of the loop's clock to wall-clock time.
+// TimeOf converts a time of the loop's clock to wall-clock time.
 func TimeOf(ns int64) time.Time { return epoch.Add(time.Duration(ns - 1)) }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testTimeout ends a test that hangs. No result depends on it.
+// testTimeout ends a test that hangs.
 const testTimeout = 2 * time.Minute
 
 // farAway is a deadline that no test reaches.
@@ -37,7 +37,7 @@ func startLoop(t *testing.T) *Loop {
 	return l
 }
 
-// on runs f on the loop, outside of any task, and waits until f has returned.
+// on runs f on the loop and waits until f has returned.
 func on(t *testing.T, l *Loop, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -45,7 +45,7 @@ func on(t *testing.T, l *Loop, f func()) {
 	receive(t, done)
 }
 
-// start runs a Task and returns when it waits or has ended.
+// start runs a Task until it waits or ends.
 func start(t *testing.T, l *Loop, run func(*Task)) {
 	t.Helper()
 	on(t, l, func() { l.begin(run) })
@@ -101,7 +101,7 @@ func TestADeadlineOfAnEarlierWaitDoesNotAffectLaterOnes(t *testing.T) {
 		me.Wait(soon) // leaves its timer in the heap if woken first
 		var r result
 		for step.Load() == 1 {
-			me.Wait(0) // no deadline: the timer set for soon must not end this wait
+			me.Wait(0) // the timer set for soon must not end this wait
 			r.early++
 		}
 		r.woken++
@@ -109,7 +109,7 @@ func TestADeadlineOfAnEarlierWaitDoesNotAffectLaterOnes(t *testing.T) {
 	})
 	step.Store(1)
 	task.Wake()
-	// Another Task waits until the first Task's timer has expired.
+	// Another Task waits beyond the first Task's timer.
 	passed := make(chan struct{})
 	start(t, l, func(other *Task) {
 		deadline := Nanotime() + int64(20*time.Millisecond)
@@ -176,8 +176,8 @@ func TestAnEarlierDeadlineFiresBeforeALaterOne(t *testing.T) {
 	receive(t, woken)
 }
 
-// A lost wake-up would block the test, because each number is sent only after the task has
-// received the previous one.
+// Each number is sent only after the task has received the previous one, so a lost
+// wake-up would block the test.
 func TestNoWakeUpIsLost(t *testing.T) {
 	const rounds = 100_000
 	l := startLoop(t)
@@ -211,9 +211,8 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	}
 }
 
-// A loop that has been busy arms its wakeup poller before it sleeps. Arming does not
-// report a pending event if an earlier one is still on the kernel's ready list, so the
-// loop has to poll again.
+// A loop that has been busy arms its wakeup poller before it sleeps. It must then poll
+// again, because arming may not report an event that is already pending.
 func TestAnEventBeforeABusyLoopSleepsWakesIt(t *testing.T) {
 	l := startLoop(t)
 	var socks [3]Sock
@@ -373,7 +372,7 @@ func TestCloseWakesEveryWaitingRoutineAndLetsItFinish(t *testing.T) {
 			for !l.Closing() {
 				me.Wait(int64(i%2) * (Nanotime() + farAway))
 			}
-			me.Wait(Nanotime() + int64(i%3)*int64(time.Millisecond)) // some end later
+			me.Wait(Nanotime() + int64(i%3)*int64(time.Millisecond)) // some waits end later
 			finished++
 		})
 	}
@@ -460,7 +459,7 @@ func TestALoopSleepsWhenThereIsNothingToDo(t *testing.T) {
 	}
 	var wakeups atomic.Int64
 	ended := make(chan error, 1)
-	go func() { // does what Run does, and counts the wake-ups
+	go func() { // does what Run does, and counts wake-ups
 		err := l.poller.raw.Read(func(fd uintptr) bool {
 			wakeups.Inc()
 			return l.serve(fd)
@@ -475,7 +474,7 @@ func TestALoopSleepsWhenThereIsNothingToDo(t *testing.T) {
 	})
 	on(t, l, func() {})
 	before := wakeups.Load()
-	time.Sleep(50 * time.Millisecond) // more time makes the test stricter, never wrong
+	time.Sleep(50 * time.Millisecond) // a longer time makes the test stricter
 	if n := wakeups.Load() - before; n > 3 {
 		t.Errorf("the loop woke up %d times without work", n)
 	}

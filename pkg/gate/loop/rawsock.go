@@ -22,14 +22,14 @@ func (r *rawSock) Connected() bool {
 	if k := r.loop.kernel; k != nil {
 		return k.Connected(r.fd)
 	}
-	// unix.Getpeername would allocate the address.
+	// Unlike this call, unix.Getpeername allocates the address.
 	var addr unix.RawSockaddrAny
 	size := uint32(unix.SizeofSockaddrAny)
 	_, _, e := unix.RawSyscall(unix.SYS_GETPEERNAME, uintptr(r.fd), uintptr(unsafe.Pointer(&addr)), uintptr(unsafe.Pointer(&size)))
 	return e == 0
 }
 
-// TuneLoopback is TuneLoopback for the descriptor.
+// TuneLoopback is TuneLoopback for the socket.
 func (r *rawSock) TuneLoopback(peer netip.Addr) {
 	if r.loop.kernel == nil {
 		TuneLoopback(r.fd, peer)
@@ -39,7 +39,7 @@ func (r *rawSock) TuneLoopback(peer netip.Addr) {
 // Buffered returns the number of bytes in the receive buffer of the kernel.
 func (r *rawSock) Buffered() int {
 	if r.loop.kernel != nil {
-		return 0 // a simulation has no such information
+		return 0 // unknown in a simulation
 	}
 	n, err := unix.IoctlGetInt(r.fd, unix.TIOCINQ)
 	if err != nil {
@@ -48,7 +48,7 @@ func (r *rawSock) Buffered() int {
 	return n
 }
 
-// Unsent returns the number of written bytes that the peer has not acknowledged yet.
+// Unsent returns the number of written bytes that the peer has not acknowledged.
 func (r *rawSock) Unsent() int {
 	if k := r.loop.kernel; k != nil {
 		return k.Unsent(r.fd)
@@ -67,8 +67,7 @@ func (r *rawSock) sysRead(b []byte) (int, syscall.Errno) {
 	return r.call(unix.SYS_RECVFROM, &b[0], len(b), 0)
 }
 
-// sysDiscard is sysRead without a buffer: with MSG_TRUNC, TCP discards the bytes
-// (tcp(7)).
+// sysDiscard discards up to n bytes. With MSG_TRUNC, TCP needs no buffer (tcp(7)).
 func (r *rawSock) sysDiscard(n int) (int, syscall.Errno) {
 	return r.call(unix.SYS_RECVFROM, nil, n, unix.MSG_TRUNC|unix.MSG_DONTWAIT)
 }
@@ -94,8 +93,7 @@ func (r *rawSock) peerClosed() bool {
 	return n > 0
 }
 
-// call makes a raw system call: it never blocks, so the scheduler need not be informed.
-// The count is 0 with an error.
+// call makes a raw system call, which never blocks. The count is 0 with an error.
 func (r *rawSock) call(trap uintptr, b *byte, n int, flags uintptr) (int, syscall.Errno) {
 	for {
 		got, _, e := unix.RawSyscall6(trap, uintptr(r.fd), uintptr(unsafe.Pointer(b)), uintptr(n), flags, 0, 0)

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrAgain means that the call would block. It is a temporary net.Error, so that a
-// Codec does not treat it as final.
+// ErrAgain means that a call would block. It is a temporary net.Error.
 var ErrAgain error = &wouldBlock{"would block"}
 
 type wouldBlock struct{ text string }
@@ -19,8 +18,7 @@ func (e *wouldBlock) Error() string { return e.text }
 func (*wouldBlock) Timeout() bool   { return false }
 func (*wouldBlock) Temporary() bool { return true }
 
-// Handler is notified of the events of a socket. Handle implements it. Idle connections
-// have their own handlers.
+// Handler is notified of the events of a socket.
 type Handler interface{ Event(s *Sock) }
 
 // Sock is a non-blocking descriptor that is registered with one loop. The zero value is a
@@ -29,29 +27,29 @@ type Sock struct {
 	rawSock
 	handler        Handler
 	layer          *Layer // nil: the user's bytes are sent without encoding
-	gen            int32  // distinguishes this registration from others of the same descriptor number
+	gen            int32  // distinguishes registrations of the same descriptor number
 	open           bool
 	readable       bool
 	writable       bool
 	hangup         bool // the peer has sent FIN
 	failed         bool // reset, or shut down in both directions
-	resetByWrite   bool // a write failed with ECONNRESET; the kernel reports the reset only once, so a later read returns EOF
-	levelTriggered bool // level-triggered (no EPOLLET)
+	resetByWrite   bool // a write failed with ECONNRESET; the kernel then reports EOF to a later read
+	levelTriggered bool // registered without EPOLLET
 }
 
 const (
-	edge      = 1 << 31 // EPOLLET, which in package unix has the wrong sign
+	edge      = 1 << 31 // EPOLLET, whose constant in package unix is negative
 	allEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | edge
 )
 
-// Register makes s the owner of fd, and delivers the events of fd to h. If fd is already
-// readable, the first event reports that.
+// Register makes s the owner of fd, and delivers its events to h. If fd is already
+// readable, an event follows.
 func (l *Loop) Register(s *Sock, fd int, h Handler) error {
 	return l.register(s, fd, h, allEvents)
 }
 
-// RegisterListener is Register for a listening descriptor that several loops share: a
-// new connection wakes only one of them.
+// RegisterListener is Register for a listening descriptor that several loops share. A new
+// connection wakes only one of them.
 func (l *Loop) RegisterListener(s *Sock, fd int, h Handler) error {
 	return l.register(s, fd, h, unix.EPOLLIN|unix.EPOLLEXCLUSIVE)
 }
@@ -100,22 +98,20 @@ func (s *Sock) SetHandler(h Handler) { s.handler = h }
 // Open reports whether s holds a descriptor.
 func (s *Sock) Open() bool { return s.open }
 
-// Readable reports whether Read may return something other than ErrAgain: bytes, EOF or
-// an error.
+// Readable reports whether Read may return bytes, EOF or an error other than ErrAgain.
 func (s *Sock) Readable() bool { return s.readable }
 
 // Writable reports whether a Write may accept bytes.
 func (s *Sock) Writable() bool { return s.writable }
 
-// HungUp reports whether the peer has closed its direction (FIN). Bytes received before
-// the FIN may still be unread.
+// HungUp reports whether the peer has sent FIN. Earlier bytes may still be unread.
 func (s *Sock) HungUp() bool { return s.hangup }
 
 // Failed reports whether the connection has failed in both directions.
 func (s *Sock) Failed() bool { return s.failed }
 
 // Read reads available bytes. It returns ErrAgain if there are none, and io.EOF at the
-// end of the stream. Other errors are those of the system call. len(b) must not be 0.
+// end of the stream. len(b) must not be 0.
 func (s *Sock) Read(b []byte) (int, error) {
 	if s.layer != nil {
 		return s.layer.read(b)
@@ -127,8 +123,8 @@ func (s *Sock) Read(b []byte) (int, error) {
 	return s.noteRead(n, e, len(b))
 }
 
-// Discard discards up to n available bytes. With a layer, b is the buffer into which they
-// are decoded; without one they are not copied. The results are those of Read.
+// Discard discards up to n available bytes. With a layer, they are decoded into b. The
+// results are those of Read.
 func (s *Sock) Discard(n int, b []byte) (int, error) {
 	if s.layer != nil || s.loop.kernel != nil {
 		return s.Read(b)
@@ -153,13 +149,13 @@ func (s *Sock) noteRead(n int, e syscall.Errno, most int) (int, error) {
 		return 0, s.noteEnd()
 	}
 	if n < most && !s.hangup && !s.failed {
-		s.readable = false // the receive buffer is empty: further bytes cause a new edge
+		s.readable = false // the receive buffer is empty, so more bytes cause a new edge
 	}
 	return n, nil
 }
 
-// Write writes the first bytes of b and returns their number. ErrAgain means that nothing
-// was written. The next Write must begin with the bytes that were not written.
+// Write writes the first bytes of b and returns their number. ErrAgain means that none
+// were written. The next Write must begin with the bytes not written.
 func (s *Sock) Write(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -201,7 +197,7 @@ func (s *Sock) noteEnd() error {
 	return io.EOF
 }
 
-// Quiet reports whether an idle connection has no pending bytes, EOF or error. It costs
+// Quiet reports whether an idle connection has no pending bytes, EOF or error. It makes
 // one system call.
 func (s *Sock) Quiet() bool {
 	if s.layer != nil {
@@ -217,16 +213,16 @@ func (s *Sock) Quiet() bool {
 	return false
 }
 
-// QuietAtPoll reports whether an idle connection had no pending bytes, EOF or error when
-// the loop last polled, at most maxAge ago. It costs no system call. The result false can
-// also mean that this is unknown, as for sockets with a layer.
+// QuietAtPoll reports whether an idle connection had no pending bytes, EOF or error at
+// the loop's last poll, at most maxAge ago. It makes no system call. It returns false if
+// this is unknown, for example with a layer.
 func (s *Sock) QuietAtPoll(maxAge time.Duration) bool {
 	l := s.loop
 	return s.layer == nil && !s.readable && !s.hangup && !s.failed && l.polledAll && l.Nanotime()-l.now <= int64(maxAge)
 }
 
-// Ended reports whether the next read would return EOF or an error, even if its event
-// has not been delivered yet. It costs one system call.
+// Ended reports whether the next read would return EOF or an error, even if the event has
+// not been delivered yet. It makes one system call.
 func (s *Sock) Ended() bool {
 	if s.layer != nil {
 		return s.layer.ended()
@@ -235,15 +231,14 @@ func (s *Sock) Ended() bool {
 	return n == 0 && e != unix.EAGAIN
 }
 
-// Peek copies received bytes to b without consuming them, and returns their number. It
-// must not be used on sockets with a layer.
+// Peek copies received bytes to b without consuming them, and returns their number. The
+// socket must not have a layer.
 func (s *Sock) Peek(b []byte) int {
 	n, _ := s.peek(b)
 	return n
 }
 
-// CloseWrite sends the layer's end of data, if there is a layer, and FIN. Reading
-// remains possible.
+// CloseWrite sends the layer's end of data, if any, and FIN. Reading remains possible.
 func (s *Sock) CloseWrite() {
 	switch {
 	case !s.open:
@@ -254,9 +249,9 @@ func (s *Sock) CloseWrite() {
 	}
 }
 
-// Finish sends the layer's end of data, and reports whether the kernel has accepted it.
-// Without the end of data, the peer would consider Close a truncation. Without a layer,
-// Finish does nothing.
+// Finish sends the layer's end of data, without which the peer would consider Close a
+// truncation. It reports whether the kernel has accepted it. Without a layer, it does
+// nothing.
 func (s *Sock) Finish() bool {
 	return !s.open || s.layer == nil || s.layer.finish()
 }
@@ -273,7 +268,7 @@ func (s *Sock) Detach() int {
 	return s.fd
 }
 
-// Close closes the descriptor. Closing twice is harmless.
+// Close closes the descriptor. Closing twice has no effect.
 func (s *Sock) Close() {
 	if !s.open {
 		return

@@ -28,8 +28,8 @@ func socketPair(t *testing.T) [2]int {
 	return pair
 }
 
-// tcpPair returns a descriptor of one end of a loopback connection, to be
-// registered, and the other end.
+// tcpPair returns the two ends of a loopback connection. The descriptor is for
+// registration.
 func tcpPair(t *testing.T) (int, *net.TCPConn) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -90,7 +90,7 @@ func newSubject(t *testing.T) *subject {
 
 func (s *subject) do(f func()) { s.t.Helper(); on(s.t, s.loop, f) }
 
-// until waits for events until one makes the condition true.
+// until waits for events until the condition is true.
 func (s *subject) until(what string, condition func() bool) {
 	s.t.Helper()
 	for ok := false; ; {
@@ -206,7 +206,7 @@ func TestAfterAWriteToAResetConnectionFailsReadingRemainsPossible(t *testing.T) 
 	s := newSubject(t)
 	s.do(func() {
 		_ = s.far.SetLinger(0)
-		_ = s.far.Close() // no event is delivered within one posted function
+		_ = s.far.Close() // this function blocks the loop, so no event is delivered
 		for range 3 {     // the first may fail with ECONNRESET, the others with EPIPE
 			n, err := s.sock.Write([]byte("x"))
 			if err == nil || errors.Is(err, ErrAgain) || n != 0 {
@@ -251,7 +251,7 @@ func TestWriteReturnsErrAgainWhenThePeerDoesNotRead(t *testing.T) {
 			t.Errorf("empty write: %d, %v", n, err)
 		}
 	})
-	// The peer reads: the socket becomes writable by itself.
+	// When the peer reads, the socket becomes writable.
 	b := make([]byte, 32<<10)
 	got := 0
 	take := func(total int) {
@@ -280,7 +280,7 @@ func TestQuietDetectsBytesBeforeTheirEvent(t *testing.T) {
 		if !quiet() {
 			t.Error("not quiet at the start")
 		}
-		// No event is delivered within one posted function.
+		// This function blocks the loop, so no event is delivered.
 		if _, err := s.far.Write([]byte("x")); err != nil {
 			t.Error(err)
 		}
@@ -301,7 +301,7 @@ func TestQuietDetectsBytesBeforeTheirEvent(t *testing.T) {
 	})
 }
 
-// The handlers of both sockets run in the same batch, in either order.
+// Both sockets have an event in the same batch.
 func TestTheFirstHandlerOfABatchSeesTheEventsOfAllSockets(t *testing.T) {
 	l := startLoop(t)
 	pairs := [2][2]int{socketPair(t), socketPair(t)}
@@ -413,7 +413,7 @@ func TestCloseSendsFINAndResetSendsRST(t *testing.T) {
 				end = s.sock.Reset
 			}
 			end()
-			end() // twice is harmless
+			end() // a second call has no effect
 			s.sock.CloseWrite()
 			if s.sock.Open() || s.sock.Readable() || s.sock.Writable() {
 				t.Error("a closed socket is open, readable or writable")
@@ -443,9 +443,9 @@ func TestCloseWriteClosesOneDirection(t *testing.T) {
 	s.wantRead(16, "answer", nil)
 }
 
-// Two sockets become ready in one batch. The handler of the first closes the second and
-// registers a silent socket with the same descriptor number. The event of the closed socket
-// must not be delivered.
+// Two sockets become ready in one batch. The first handler closes the second socket and
+// registers a silent socket with the same descriptor number. The event of the closed
+// socket must not be delivered.
 func TestASocketClosedByAnEventOfABatchGetsNoEventOfThatBatch(t *testing.T) {
 	l := startLoop(t)
 	reused := 0
@@ -469,7 +469,7 @@ func TestASocketClosedByAnEventOfABatchGetsNoEventOfThatBatch(t *testing.T) {
 					closed = true
 					fd := other.FD()
 					other.Close()
-					// Another thread may get the number first.
+					// Another thread may have got the number.
 					if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
 						third = Sock{}
 					} else if got, err := unix.FcntlInt(uintptr(pairs[2][0]), unix.F_DUPFD_CLOEXEC, fd); err == nil {
@@ -525,7 +525,8 @@ func TestASharedListenerGivesEachConnectionToOneLoop(t *testing.T) {
 		s := new(Sock)
 		on(t, l, func() {
 			if err := l.RegisterListener(s, fd, handlerFunc(func(s *Sock) {
-				// One per event: the level-triggered listener reports the rest again.
+				// Accept one connection per event: the level-triggered listener reports
+				// the rest again.
 				if c, _, err := unix.Accept4(s.FD(), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC); err == nil {
 					_ = unix.Close(c)
 					accepted <- struct{}{}
@@ -660,7 +661,7 @@ func TestAListenerIsServedUntilItsBacklogIsEmpty(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	// All connections arrive while the loop is blocked, and none later.
+	// All connections arrive while the loop is blocked.
 	held, release := make(chan struct{}), make(chan struct{})
 	l.Post(func() { close(held); <-release })
 	receive(t, held)

@@ -4,7 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipeBytes is the requested capacity of a Pipe; the kernel may grant less.
+// pipeBytes is the requested capacity of a Pipe. The kernel may grant less.
 const pipeBytes = 1 << 20
 
 // Pipe moves bytes between sockets without copying them through the process
@@ -12,7 +12,7 @@ const pipeBytes = 1 << 20
 type Pipe struct {
 	loop     *Loop
 	r, w     int
-	buffered int // number of bytes in the pipe
+	buffered int // bytes in the pipe
 }
 
 // NewPipe creates a pipe. The error is that of the system call.
@@ -76,8 +76,8 @@ func (p *Pipe) Fill(s *Sock, n int64) (int, error) {
 	}
 }
 
-// Drain moves buffered bytes to s until none is left or s accepts no more. A short
-// splice does not mean that s is full; only EAGAIN does. It returns the same as
+// Drain moves buffered bytes to s until none are left or s accepts no more. A short
+// splice does not mean that s is full; only EAGAIN does. The results are those of
 // Sock.Write.
 func (p *Pipe) Drain(s *Sock) (int, error) {
 	if !s.writable {

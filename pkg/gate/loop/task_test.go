@@ -2,7 +2,7 @@ package loop
 
 import "iter"
 
-// Task is a routine written as a coroutine, which blocks in Wait only.
+// Task is a routine written as a coroutine that blocks only in Wait.
 type Task struct {
 	Handle
 	next    func() (struct{}, bool)
@@ -10,7 +10,7 @@ type Task struct {
 	waiting bool
 }
 
-// begin runs f as a Task up to its first Wait. It must be called on the loop.
+// begin runs f as a Task until its first Wait. Call it on the loop.
 func (l *Loop) begin(f func(*Task)) {
 	t := &Task{}
 	t.Bind(l, t)
@@ -32,8 +32,8 @@ func (t *Task) Step() {
 	}
 }
 
-// Wait returns after an event of a socket that t handles, after a Wake, or at the
-// deadline (0 = none). It may also return earlier without such a cause.
+// Wait returns after an event of a socket of t, after a Wake, or at the deadline (0 =
+// none). It may also return earlier.
 func (t *Task) Wait(deadline int64) {
 	t.SetDeadline(deadline)
 	t.waiting = true

@@ -1,18 +1,18 @@
 package loop
 
-// timer is the entry of a handle in the heap. It is never later than the handle's
-// deadline. Moving a deadline later, the usual case, costs nothing: the timer fires too
-// early once and is then rescheduled.
+// timer is the entry of a handle in the heap. It never expires later than the handle's
+// deadline. If the deadline has moved later, the usual case, the timer expires too early
+// once and is rescheduled.
 type timer struct {
 	handle *Handle
 	when   int64
-	index  int // index in the heap plus one; 0 = not in the heap
+	index  int // index in the heap plus 1; 0 = not in the heap
 }
 
 // timerHeap is a binary heap, earliest first.
 type timerHeap []*timer
 
-// ensure makes t fire at when or earlier.
+// ensure makes t expire at when or earlier.
 func (h *timerHeap) ensure(t *timer, when int64) {
 	if t.index != 0 {
 		if t.when <= when {
@@ -76,7 +76,7 @@ func (h *timerHeap) swap(i, j int) {
 	s[i].index, s[j].index = i+1, j+1
 }
 
-// runTimers runs the steps of expired deadlines and reschedules timers that fired too
+// runTimers runs the steps of expired deadlines and reschedules timers that expired too
 // early.
 func (l *Loop) runTimers() {
 	for len(l.timers) > 0 && l.timers[0].when <= l.now {
@@ -97,7 +97,7 @@ func (l *Loop) runTimers() {
 	}
 }
 
-// nextDeadline returns the instant of the first timer or trim; 0 = none.
+// nextDeadline returns the time of the first timer or trim; 0 = none.
 func (l *Loop) nextDeadline() int64 {
 	next := l.trimAt
 	if len(l.timers) > 0 && (next == 0 || l.timers[0].when < next) {

@@ -38,7 +38,7 @@ func TestTheTimerHeapMatchesAMap(t *testing.T) {
 		var h timerHeap
 		model := map[*timer]int64{}
 		timers := make([]timer, 1+r.IntN(60))
-		span := int64(1 + r.IntN(100)) // small spans make ties
+		span := int64(1 + r.IntN(100)) // small spans cause ties
 		for range 400 {
 			x := &timers[r.IntN(len(timers))]
 			switch when := r.Int64N(span); r.IntN(5) {
@@ -65,8 +65,8 @@ func TestTheTimerHeapMatchesAMap(t *testing.T) {
 	}
 }
 
-// Tasks wait for random deadlines, with wake-ups in between. Each must resume at or after
-// its deadline, or after a wake-up.
+// Tasks wait for random deadlines, with wake-ups in between. No wait may end before its
+// deadline without a wake-up.
 func TestAllRandomDeadlinesFire(t *testing.T) {
 	l := startLoop(t)
 	const tasks, waits = 100, 10
@@ -96,7 +96,7 @@ func TestAllRandomDeadlinesFire(t *testing.T) {
 	}
 }
 
-// pastDeadline is a routine that sets a deadline in the past in each step until stopped.
+// pastDeadline is a routine that sets a deadline in the past in each step, until stopped.
 type pastDeadline struct {
 	Handle
 	steps int
@@ -113,7 +113,7 @@ func (a *pastDeadline) Step() {
 	}
 }
 
-// A posted function runs while a routine keeps setting deadlines in the past.
+// A posted function must run while a routine keeps setting deadlines in the past.
 func TestPastDeadlinesDoNotStarveTheLoop(t *testing.T) {
 	l := startLoop(t)
 	a := &pastDeadline{}

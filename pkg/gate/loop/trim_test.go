@@ -9,7 +9,7 @@ func endPeriod(t *testing.T, l *Loop) {
 			l.trimAt = 1
 		}
 	})
-	on(t, l, func() {}) // when this function has run, the loop has run its timers
+	on(t, l, func() {}) // when this function runs, the timers have run
 }
 
 const minFree = 8
@@ -77,7 +77,7 @@ func TestUsedObjectsAreNotDiscarded(t *testing.T) {
 	s, _ := newFreeList(t, l)
 	burst(t, l, s, 60)
 	endPeriod(t, l)
-	burst(t, l, s, 60) // all of them, within one period
+	burst(t, l, s, 60) // all of them within one period
 	endPeriod(t, l)
 	on(t, l, func() {
 		if s.Len() != 60 {
