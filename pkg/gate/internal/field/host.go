@@ -39,8 +39,7 @@ func IsHost(v []byte) bool {
 	return true
 }
 
-// isRegName reports whether v consists of unreserved, sub-delims and valid
-// percent-encodings.
+// isRegName reports whether v is a reg-name (RFC 3986 section 3.2.2).
 func isRegName(v []byte) bool {
 	for i, c := range v {
 		if !hostTable[c] || c == '%' && (i+2 >= len(v) || !IsHex(v[i+1]) || !IsHex(v[i+2])) {
@@ -50,8 +49,8 @@ func isRegName(v []byte) bool {
 	return true
 }
 
-// isIPLiteral reports whether v may be between brackets: an IPv6 address, with or
-// without a zone, or IPvFuture (RFC 3986 section 3.2.2, RFC 6874).
+// isIPLiteral reports whether v may be between brackets: an IPv6 address with an optional
+// zone, or IPvFuture (RFC 3986 section 3.2.2, RFC 6874).
 func isIPLiteral(v []byte) bool {
 	if len(v) > 0 && v[0]|0x20 == 'v' {
 		version, address, found := bytes.Cut(v[1:], []byte{'.'})

@@ -3,8 +3,7 @@ package field
 // Kind classifies the fields that an engine acts on.
 type Kind uint8
 
-// The kinds. A comment lists the fields of a kind if it has several, or if its name
-// differs.
+// The kinds. A comment lists the fields of a kind if the name of the kind does not.
 const (
 	Other Kind = iota
 	Host
@@ -38,8 +37,7 @@ const (
 	LoadReport // endpoint-load-metrics, endpoint-load-metrics-bin
 )
 
-// known holds the fields that have a kind, indexed by the length of the name. So most
-// names need at most one comparison.
+// known holds the fields that have a kind, indexed by the length of the name.
 var known = [...][]struct {
 	name string // in lower case
 	kind Kind
@@ -71,7 +69,7 @@ func Of(name []byte) Kind {
 	if len(name) == 0 {
 		return Other
 	}
-	first := name[0] | 0x20 // the first byte rules out most names
+	first := name[0] | 0x20 // the first byte excludes most names
 	if len(name) < len(known) {
 		for i := range known[len(name)] {
 			if k := &known[len(name)][i]; first == k.name[0] && HasPrefixFold(name, k.name) {

@@ -46,7 +46,7 @@ func TestKindsMatchAReferenceInAnyCase(t *testing.T) {
 			}
 			check(string(b))
 			b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
-			check(string(b)) // one bit off
+			check(string(b)) // one bit differs
 			check(string(b[:rng.IntN(len(b))]))
 			check(string(b) + "x")
 		}
@@ -72,7 +72,7 @@ func TestEveryKindHasATestedName(t *testing.T) {
 	}
 }
 
-// lower returns name with A to Z in lower case and other characters unchanged.
+// lower converts A to Z to lower case and no other characters.
 func lower(name string) string {
 	b := []byte(name)
 	for i, c := range b {

@@ -1,13 +1,13 @@
 package field
 
-// EqualFold reports whether b equals lower, ignoring case. lower must be ASCII in lower
-// case.
+// EqualFold reports whether b equals lower, ignoring case. lower must be in lower case
+// (ASCII).
 func EqualFold(b []byte, lower string) bool {
 	return len(b) == len(lower) && HasPrefixFold(b, lower)
 }
 
-// HasPrefixFold reports whether b begins with lower, ignoring case. lower must be ASCII
-// in lower case.
+// HasPrefixFold reports whether b begins with lower, ignoring case. lower must be in
+// lower case (ASCII).
 func HasPrefixFold(b []byte, lower string) bool {
 	if len(b) < len(lower) {
 		return false
@@ -24,12 +24,11 @@ func HasPrefixFold(b []byte, lower string) bool {
 	return true
 }
 
-// IsTrustedOnly reports whether only trusted sources may send a field. Such a field tells
-// the application who its client is or when its request arrived, or tells the gate how to
-// count the request. Any byte other than a letter or a digit counts as a hyphen. The
-// reason is that CGI, WSGI, PHP and Rack do not distinguish X_Forwarded_For from
-// X-Forwarded-For, and some servers do not distinguish X.Forwarded.For from it (RFC 3875
-// section 4.1.18).
+// IsTrustedOnly reports whether only trusted sources may send a field: it tells the
+// application about its client, or the gate how to count the request. Bytes other than
+// letters and digits count as hyphens, because CGI, WSGI, PHP and Rack do not distinguish
+// X_Forwarded_For from X-Forwarded-For (RFC 3875 section 4.1.18), and some servers do not
+// distinguish X.Forwarded.For.
 func IsTrustedOnly(name []byte) bool {
 	if len(name) < len("x-real-ip") {
 		return false
@@ -49,8 +48,8 @@ func equalFolded(name []byte, lower string) bool {
 	return len(name) == len(lower) && hasPrefixFolded(name, lower)
 }
 
-// hasPrefixFolded is like HasPrefixFold, but any byte of the name other than a
-// letter or a digit counts as a hyphen.
+// hasPrefixFolded is like HasPrefixFold, but bytes of the name other than letters and
+// digits count as hyphens.
 func hasPrefixFolded(name []byte, lower string) bool {
 	if len(name) < len(lower) {
 		return false
@@ -70,14 +69,14 @@ func hasPrefixFolded(name []byte, lower string) bool {
 	return true
 }
 
-// IsProtected reports whether a Connection field cannot remove the field. Otherwise a
-// client could remove what the platform, or this gate, says about the request.
+// IsProtected reports whether a Connection field must not remove the field. Otherwise a
+// client could remove fields that the platform or the gate has set.
 func IsProtected(name []byte) bool {
 	return EqualFold(name, "host") || HasPrefixFold(name, "k-") || HasPrefixFold(name, "content-") || IsTrustedOnly(name)
 }
 
 // IsAllowedTrailer reports whether a field may be forwarded as a trailer. Fields that
-// frame or route a message may not be (RFC 9110 section 6.5.1).
+// frame or route a message may not (RFC 9110 section 6.5.1).
 func IsAllowedTrailer(name []byte) bool {
 	switch Of(name) {
 	case Other, Date, UserAgent, Trace, TraceState, WebSocketKey, WebSocketAccept, LoadFormat, LoadReport:

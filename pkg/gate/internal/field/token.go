@@ -3,7 +3,7 @@ package field
 // IsToken reports whether b may occur in a token (RFC 9110 section 5.6.2).
 func IsToken(b byte) bool { return tokenTable[b] }
 
-// IsName reports whether s is a token, and so a valid field name.
+// IsName reports whether s is a token and so a valid field name.
 func IsName[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if !IsToken(s[i]) {

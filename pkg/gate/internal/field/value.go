@@ -6,7 +6,6 @@ import (
 )
 
 // IsText reports whether b contains no control byte except tab (RFC 9110 section 5.5).
-// It checks eight bytes at a time.
 func IsText(b []byte) bool {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for len(b) >= 8 {
@@ -30,7 +29,7 @@ func isTextSlow(b []byte) bool {
 	return true
 }
 
-// ReadLength parses Content-Length: only digits, below 2^63.
+// ReadLength parses a Content-Length: digits only, below 2^63.
 func ReadLength(v []byte) (int64, bool) {
 	if len(v) == 0 || len(v) > 19 {
 		return 0, false

@@ -1,5 +1,5 @@
-// Package limits compares tables of limits against abuse in the documentation with
-// the constants of the code. Only tests import it.
+// Package limits compares tables of limits in the documentation with the constants of the
+// code. Only tests import it.
 package limits
 
 import (
@@ -11,14 +11,14 @@ import (
 	"github.com/queuegate/queuegate/internal/testkit"
 )
 
-// Limit is a table row: what is limited, its value, and what happens above it.
+// Limit is a table row.
 type Limit struct {
 	What, Value, Beyond string
-	Counter             string // name of the outcome or fault with which it is counted; empty = none
+	Counter             string // outcome or fault with which it is counted; empty = none
 }
 
-// CompareWithDocs compares the table with this name on the page with rows. If the test
-// runs with -update, it writes the table. Two comments on the page enclose the table.
+// CompareWithDocs compares rows with the table called name on a page, between two
+// comments. With -update, it writes the table instead.
 func CompareWithDocs(t *testing.T, page, name string, rows []Limit) {
 	t.Helper()
 	begin, end := fmt.Sprintf("<!-- limits of %s: begin; written by go test -run Docs -update -->\n", name), fmt.Sprintf("<!-- limits of %s: end -->\n", name)

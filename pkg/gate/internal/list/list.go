@@ -1,11 +1,10 @@
-// Package list implements a doubly linked list whose links are embedded in its
-// elements, so that adding and removing do not allocate.
+// Package list implements a doubly linked list with links in its elements, so that no
+// operation allocates.
 package list
 
 import "iter"
 
-// Node holds the links of an element, which embeds it. An element can be in one List
-// only.
+// Node holds the links of the element that embeds it. An element can be in one List only.
 type Node[T any] struct{ next, prev *T }
 
 func (n *Node[T]) node() *Node[T] { return n }

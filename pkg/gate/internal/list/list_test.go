@@ -11,7 +11,7 @@ type item struct {
 	in bool
 }
 
-// Random operations are applied to a list and a slice.
+// The same random operations are applied to a list and a slice.
 func TestAListMatchesASlice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var l List[item, *item]

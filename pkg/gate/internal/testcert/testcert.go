@@ -69,8 +69,8 @@ func (a *Authority) Pool() *x509.CertPool {
 	return p
 }
 
-// Issue issues a certificate with a unique serial number and returns it and its key as
-// PEM.
+// Issue issues a certificate with a unique serial number. It returns the certificate and
+// its key as PEM.
 func (a *Authority) Issue(l Leaf) (certificate, key []byte) {
 	a.t.Helper()
 	a.next++
