@@ -20,7 +20,6 @@ func arrived(g *Gate, born time.Time) *Blocking {
 	return b
 }
 
-// fullGate returns a gate whose only slot is taken.
 func fullGate(t *testing.T, c Config) *Gate {
 	t.Helper()
 	c.ConcurrencyLimit = 1

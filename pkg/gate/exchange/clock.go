@@ -11,7 +11,6 @@ type Clock interface {
 	After(d time.Duration, f func()) (stop func())
 }
 
-// systemClock is the default Clock.
 type systemClock struct{ began time.Time }
 
 func newSystemClock() Clock { return systemClock{time.Now()} }

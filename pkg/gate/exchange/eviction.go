@@ -159,7 +159,7 @@ type evictable struct {
 	next   int64 // time of the next call of evict; 0 = when woken
 	joined bool  // the registry may refer to the entry
 
-	// mu of the registry guards the next fields.
+	// evictions.mu guards the next fields.
 	list.Node[evictable]
 	in             *list.List[evictable, *evictable] // nil = in no list
 	class          uint8
@@ -213,7 +213,6 @@ func (r *evictions) evict(w *evictable, class uint8, rule Eviction, burst int, n
 	return 0
 }
 
-// add registers a sheddable request that has got a slot.
 func (r *evictions) add(e *evictable, class uint8) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -92,7 +92,7 @@ func (x *Exchange) Elapsed(now int64) time.Duration { return time.Duration(now -
 // State returns the state of the exchange.
 func (x *Exchange) State() State { return x.state }
 
-// to changes the state. No other code does.
+// to changes the state. All state transitions are made here.
 func (x *Exchange) to(next State) {
 	if next != StateIdle && allowed[x.state]>>next&1 == 0 {
 		panic(fmt.Sprintf("BUG: exchange changes from state %s to %s", x.state, next))
@@ -189,7 +189,6 @@ func (x *Exchange) Abandon() {
 	}
 }
 
-// enqueue takes a slot or joins the queue.
 func (x *Exchange) enqueue() gate.Outcome {
 	switch u := x.gate.unlimited; {
 	case u == nil:

@@ -15,7 +15,6 @@ const noContinue expectation = -1
 
 func (e *expectation) begin(now int64) { *e = expectation(now + continueTimeout) }
 
-// end records that the client no longer waits.
 func (e *expectation) end() { *e = 0 }
 
 // responseStarted keeps the gate from sending a 100, because a response head has arrived.
@@ -28,8 +27,6 @@ func (e *expectation) responseStarted() {
 // waiting reports whether the client waits for a 100.
 func (e expectation) waiting() bool { return e != 0 }
 
-// continueAt returns the time at which the gate sends a 100 itself; 0 = never.
 func (e expectation) continueAt() int64 { return int64(max(e, 0)) }
 
-// due reports whether the gate must send a 100 itself now.
 func (e expectation) due(now int64) bool { return e > 0 && now >= int64(e) }

@@ -220,7 +220,6 @@ func (g *Gate) Trusts(peer netip.Addr) bool {
 	return false
 }
 
-// alwaysReady is the default Readiness.
 type alwaysReady struct{}
 
 func (alwaysReady) Try(gate.Prober) (gate.ReadinessResult, bool) {

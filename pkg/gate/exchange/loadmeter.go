@@ -87,7 +87,6 @@ func (m *loadMeter) moved(now int64) {
 	m.mu.Unlock()
 }
 
-// ended counts a request that has ended.
 func (m *loadMeter) ended(r *gate.Record, failed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,7 +101,6 @@ func (m *loadMeter) ended(r *gate.Record, failed bool) {
 	}
 }
 
-// report returns the load at the time now.
 func (m *loadMeter) report(now int64) orca.Report {
 	m.start(now)
 	m.mu.Lock()
@@ -128,5 +126,4 @@ func (m *loadMeter) report(now int64) orca.Report {
 	return r
 }
 
-// rounded rounds to six decimals.
 func rounded(v float64) float64 { return math.Round(v*1e6) / 1e6 }

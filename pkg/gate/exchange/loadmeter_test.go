@@ -24,7 +24,6 @@ func newLoadedGate(t *testing.T, limit, capacity int) *loadedGate {
 	return l
 }
 
-// begin begins a request, which gets a slot or is queued.
 func (l *loadedGate) begin() *Exchange {
 	x := new(Exchange)
 	x.Bind(l.Gate, func() int64 { return l.now }, func() {}, nil)

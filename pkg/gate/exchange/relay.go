@@ -430,7 +430,6 @@ func (x *Exchange) discardRest(now int64) bool {
 	return x.timeouts.Expired(now) != gate.Undecided || x.down.Closing() || x.up.Ended() || x.up.Failed()
 }
 
-// discard is a Sink that discards everything.
 type discard struct{}
 
 func (discard) Write(p []byte) int  { return len(p) }

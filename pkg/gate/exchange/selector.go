@@ -154,7 +154,7 @@ func segment(target []byte, n int) []byte {
 	return nil
 }
 
-// beforeAny returns b up to the first byte that is in stop.
+// beforeAny returns the part of b before the first byte that is in stop.
 func beforeAny(b []byte, stop string) []byte {
 	if i := bytes.IndexAny(b, stop); i >= 0 {
 		return b[:i]

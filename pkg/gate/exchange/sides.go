@@ -159,7 +159,6 @@ type Connector interface {
 	Cancel(x *Exchange)
 }
 
-// sides holds the two sides of an exchange.
 type sides struct {
 	down Downstream
 	up   Upstream // nil = not connected

@@ -39,14 +39,12 @@ const wakePace = int64(1500 * time.Microsecond)
 // while the container is suspended; it must not block.
 func NewStandby(wanted func()) *Standby { return &Standby{wanted: wanted} }
 
-// enter counts a request that begins.
 func (s *Standby) enter() {
 	if s.word.Add(standbyBegun|1)&standbySuspended != 0 {
 		s.wanted()
 	}
 }
 
-// leave counts a request that ends at now.
 func (s *Standby) leave(now int64) {
 	s.lastEnd.Store(now)
 	if s.word.Dec()&standbyOpen == standbyOpen {

@@ -16,7 +16,6 @@ const (
 	maxBufferBytes = 2 * bulkBytes
 )
 
-// buffer is storage for received or outgoing bytes.
 type buffer struct{ b []byte }
 
 // response is the head of a response and the buffer that received it. It is held until
@@ -92,7 +91,7 @@ func (p *pipePool) close(x *loop.Pipe) {
 	p.release()
 }
 
-// A pipe that still contains bytes is closed.
+// put keeps a pipe for reuse, unless it still contains bytes.
 func (p *pipePool) put(x *loop.Pipe) {
 	if x.Buffered() > 0 || !p.free.Put(x) {
 		p.close(x)

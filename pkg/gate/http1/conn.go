@@ -41,7 +41,7 @@ func (c *conn) reset() {
 	}
 }
 
-// release returns the closed descriptor to the budget.
+// release returns the descriptor of the closed socket to the budget.
 func (c *conn) release() {
 	from := idle
 	if c.session != nil {

@@ -429,7 +429,6 @@ func clientActsRandomly(r *rig) {
 	}
 }
 
-// countingModel is the reference model of the gate's counts.
 type countingModel struct {
 	limit, capacity int
 	inFlight, queue []int
@@ -437,7 +436,6 @@ type countingModel struct {
 	begun           int
 }
 
-// arrive counts an arriving request and reports whether it is rejected.
 func (m *countingModel) arrive(id int) bool {
 	m.begun++
 	switch {

@@ -37,7 +37,7 @@ func (c *downSide) release() {
 	c.writer.release()
 }
 
-// describe fills x's Record from the request head.
+// describe fills the Record of x from the request head.
 func (c *downSide) describe(x *exchange.Exchange) {
 	s := c.session
 	s.req.Describe(x.Reset(), s.eng.worker.Host)

@@ -74,7 +74,6 @@ func (in *input) takeLeftover(rd *reader) (fits bool) {
 	return fits
 }
 
-// releaseHead returns headMemory to the budget.
 func (in *input) releaseHead() {
 	if in.headMemory > 0 {
 		in.bufs.heads.Release(in.headMemory)

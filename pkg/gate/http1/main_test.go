@@ -50,7 +50,6 @@ func (c *containerRequest) write(s string) bool {
 	return err == nil
 }
 
-// reset closes the connection with RST.
 func (c *containerRequest) reset() bool {
 	_ = c.conn.SetLinger(0)
 	return false
@@ -143,7 +142,6 @@ func (c *container) end() {
 	c.all.Wait()
 }
 
-// endedRequest is the record of a request at End.
 type endedRequest struct {
 	gate.Record
 	request string
@@ -431,7 +429,6 @@ func (r *rig) whileBlocked(f func()) {
 	f()
 }
 
-// testClient is one client connection.
 type testClient struct {
 	t    *testing.T
 	conn *net.TCPConn
@@ -457,7 +454,6 @@ func (c *testClient) send(s string) *testClient {
 	return c
 }
 
-// get sends a GET without waiting for the response.
 func (c *testClient) get(target string) *testClient {
 	c.t.Helper()
 	return c.send("GET " + target + " HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -491,7 +487,6 @@ func (c *testClient) response() engineResponse {
 	return engineResponse{res.StatusCode, res.Header, string(body), res.Close, err}
 }
 
-// want reads a response and compares it.
 func (c *testClient) want(status int, body string) engineResponse {
 	c.t.Helper()
 	a := c.response()
@@ -525,13 +520,11 @@ func (c *testClient) wantEnd() {
 
 func (c *testClient) close() { _ = c.conn.Close() }
 
-// reset closes the connection with RST.
 func (c *testClient) reset() {
 	_ = c.conn.SetLinger(0)
 	_ = c.conn.Close()
 }
 
-// readUntil reads up to and including the given text.
 func (c *testClient) readUntil(text string) string {
 	c.t.Helper()
 	var got []byte

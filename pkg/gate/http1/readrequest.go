@@ -123,7 +123,6 @@ func (s *session) preface() (possible, whole bool) {
 	return h2.MatchPreface(s.buf.b[:s.w])
 }
 
-// switchToHTTP2 passes the connection to HTTP/2.
 func (s *session) switchToHTTP2() bool {
 	c := s.conn
 	c.Set().Remove(c)

@@ -155,7 +155,6 @@ func (s *session) linger() bool {
 	return s.hangUp()
 }
 
-// awaitProbe sends the reply to a probe once the result is known.
 func (s *session) awaitProbe() bool {
 	p := s.probe
 	if !p.Ready() && !s.disconnected() {

@@ -23,7 +23,6 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// descriptorsByType counts the open descriptors of the process by type.
 func descriptorsByType(t *testing.T) map[string]int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -511,7 +510,6 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 	}
 }
 
-// busyConns counts the connections with a session.
 func busyConns(r *rig) int {
 	return countConns(r, func(c *conn) bool { return c.session != nil })
 }

@@ -49,7 +49,6 @@ func (x *transfer) runScript(yield func(struct{}) bool) {
 	x.script(x)
 }
 
-// pause returns after the next event of a socket.
 func (x *transfer) pause() {
 	x.paused = true
 	x.yield(struct{}{})
@@ -160,7 +159,6 @@ func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
 	return x
 }
 
-// wait returns when the script has ended.
 func (x *transfer) wait(t *testing.T) {
 	t.Helper()
 	select {
@@ -173,7 +171,6 @@ func (x *transfer) wait(t *testing.T) {
 	}
 }
 
-// moving describes a transfer.
 type moving struct {
 	kind     wire.BodyKind
 	length   int64

@@ -308,7 +308,6 @@ func (u *upConn) Abort() {
 	u.close()
 }
 
-// release releases everything except the connection.
 func (u *upConn) release() {
 	u.reader.release()
 	u.writer.release()

@@ -15,7 +15,6 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// awaitConnectQueue waits until n requests are in the connect queue.
 func (r *rig) awaitConnectQueue(n int64) {
 	r.t.Helper()
 	testkit.Until(r.t, fmt.Sprintf("%d requests in the connect queue", n), func() bool { return int64(r.gate.Connects.Len()) == n })
@@ -345,7 +344,6 @@ func TestAConnectionWhoseCloseIsNotReportedYetIsNotUsed(t *testing.T) {
 	}
 }
 
-// awaitClosed waits until the container has closed the n-th connection.
 func (r *rig) awaitClosed(n int) {
 	r.t.Helper()
 	testkit.Until(r.t, "the container's close", func() bool {

@@ -86,7 +86,6 @@ func (s *FreeList[T]) discardOldest(n int) {
 	s.items = append(make([]*T, 0, len(s.items)-n), s.items[n:]...)
 }
 
-// trimmable is a FreeList of any type.
 type trimmable interface {
 	beginPeriod() bool
 	trim() int
@@ -94,7 +93,6 @@ type trimmable interface {
 	Len() int
 }
 
-// freeLists holds the free lists of a loop.
 type freeLists struct {
 	lists        []trimmable
 	trimAt       int64 // time of the next trim; 0 = never

@@ -42,7 +42,6 @@ func (l *Loop) handshakeWorker() *handshakeWorker {
 	return g
 }
 
-// end ends the goroutine.
 func (g *handshakeWorker) end() { close(g.work) }
 
 // handshake runs the blocking handshake of a codec on a handshakeWorker. The socket stays
@@ -200,7 +199,6 @@ func (h *handshake) disconnected() bool {
 	return h.closed || h.sock.peerClosed()
 }
 
-// noteEvent records an event of the socket.
 func (h *handshake) noteEvent() {
 	h.mu.Lock()
 	h.event = true

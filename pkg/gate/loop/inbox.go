@@ -6,7 +6,6 @@ import (
 	"go.uber.org/atomic"
 )
 
-// inbox holds wake-ups and functions that other goroutines send to a loop.
 type inbox struct {
 	sleeping atomic.Bool // the loop is blocked and must be woken
 

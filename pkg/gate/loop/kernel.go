@@ -139,7 +139,7 @@ type Target struct {
 	sockaddr unix.Sockaddr
 }
 
-// NewTarget prepares addr for Connect.
+// NewTarget prepares an address for Connect.
 func NewTarget(addr netip.AddrPort) Target {
 	t := Target{addr: addr}
 	if a := addr.Addr().Unmap(); a.Is4() {

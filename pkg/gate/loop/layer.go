@@ -59,7 +59,7 @@ func (s *Sock) Wrap(l *Layer) {
 	l.readAhead() // the codec may hold bytes read during the handshake
 }
 
-// Layered reports whether s has a layer.
+// Layered reports whether s has a Layer.
 func (s *Sock) Layered() bool { return s.layer != nil }
 
 // HasUnreported reports whether encoded bytes may have been sent although Write has not
@@ -164,7 +164,6 @@ func (l *Layer) note(readable, writable bool) {
 	}
 }
 
-// drain sends pending bytes.
 func (l *Layer) drain() {
 	s := l.sock
 	if len(l.pending) > 0 {
@@ -217,7 +216,6 @@ func (l *Layer) noteError(err error) error {
 	return err
 }
 
-// read implements Sock.Read.
 func (l *Layer) read(b []byte) (int, error) {
 	s := l.sock
 	if !s.readable {
@@ -299,7 +297,6 @@ func (l *Layer) quiet() bool {
 	return !s.readable && !s.hangup && !s.failed
 }
 
-// ended implements Sock.Ended.
 func (l *Layer) ended() bool {
 	if l.hasNext {
 		return false
@@ -316,7 +313,6 @@ func (l *Layer) finish() bool {
 	return len(l.pending) == 0
 }
 
-// closeWrite implements Sock.CloseWrite.
 func (l *Layer) closeWrite() {
 	if l.finish() {
 		l.sock.shutdown()

@@ -62,7 +62,6 @@ func (s *secured) Wake() {
 	}
 }
 
-// awaitHandshake waits for the end of the handshake.
 func (s *secured) awaitHandshake() (err error) {
 	s.t.Helper()
 	s.until("the end of the handshake", func() (over bool) {
@@ -269,7 +268,6 @@ func TestAQuietLayerChecksTheSocket(t *testing.T) {
 	s.wantRead(8, "x", nil)
 }
 
-// waitForBytes waits until fd has something to read.
 func waitForBytes(t *testing.T, fd int) {
 	t.Helper()
 	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(testTimeout/time.Millisecond)); err != nil {

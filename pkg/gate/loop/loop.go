@@ -140,7 +140,7 @@ func (l *Loop) serve(uintptr) bool {
 			return false
 		}
 		l.sleeping.Store(false)
-		iteration = 0 // the busy period has ended
+		iteration = 0
 	}
 }
 

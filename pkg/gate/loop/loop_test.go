@@ -37,7 +37,6 @@ func startLoop(t *testing.T) *Loop {
 	return l
 }
 
-// on runs f on the loop and waits until f has returned.
 func on(t *testing.T, l *Loop, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -45,7 +44,6 @@ func on(t *testing.T, l *Loop, f func()) {
 	receive(t, done)
 }
 
-// start runs a Task until it waits or ends.
 func start(t *testing.T, l *Loop, run func(*Task)) {
 	t.Helper()
 	on(t, l, func() { l.begin(run) })
@@ -109,7 +107,7 @@ func TestADeadlineOfAnEarlierWaitDoesNotAffectLaterOnes(t *testing.T) {
 	})
 	step.Store(1)
 	task.Wake()
-	// Another Task waits beyond the first Task's timer.
+	// Another Task waits for longer than the first Task's timer.
 	passed := make(chan struct{})
 	start(t, l, func(other *Task) {
 		deadline := Nanotime() + int64(20*time.Millisecond)

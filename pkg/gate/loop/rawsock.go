@@ -39,7 +39,7 @@ func (r *rawSock) TuneLoopback(peer netip.Addr) {
 // Buffered returns the number of bytes in the receive buffer of the kernel.
 func (r *rawSock) Buffered() int {
 	if r.loop.kernel != nil {
-		return 0 // unknown in a simulation
+		return 0
 	}
 	n, err := unix.IoctlGetInt(r.fd, unix.TIOCINQ)
 	if err != nil {
@@ -86,7 +86,6 @@ func (r *rawSock) peek(b []byte) (int, syscall.Errno) {
 	return r.call(unix.SYS_RECVFROM, &b[0], len(b), unix.MSG_PEEK|unix.MSG_DONTWAIT)
 }
 
-// peerClosed reports whether the peer has sent FIN or RST.
 func (r *rawSock) peerClosed() bool {
 	p := []unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLRDHUP}} // POLLHUP and POLLERR are always reported
 	n, _ := unix.Poll(p, 0)
@@ -114,7 +113,6 @@ func (r *rawSock) shutdown() {
 	_ = unix.Shutdown(r.fd, unix.SHUT_WR)
 }
 
-// resetOnClose makes Close send RST.
 func (r *rawSock) resetOnClose() {
 	if k := r.loop.kernel; k != nil {
 		k.Reset(r.fd)

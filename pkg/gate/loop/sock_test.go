@@ -90,7 +90,6 @@ func newSubject(t *testing.T) *subject {
 
 func (s *subject) do(f func()) { s.t.Helper(); on(s.t, s.loop, f) }
 
-// until waits for events until the condition is true.
 func (s *subject) until(what string, condition func() bool) {
 	s.t.Helper()
 	for ok := false; ; {
@@ -413,7 +412,7 @@ func TestCloseSendsFINAndResetSendsRST(t *testing.T) {
 				end = s.sock.Reset
 			}
 			end()
-			end() // a second call has no effect
+			end()
 			s.sock.CloseWrite()
 			if s.sock.Open() || s.sock.Readable() || s.sock.Writable() {
 				t.Error("a closed socket is open, readable or writable")
@@ -469,7 +468,7 @@ func TestASocketClosedByAnEventOfABatchGetsNoEventOfThatBatch(t *testing.T) {
 					closed = true
 					fd := other.FD()
 					other.Close()
-					// Another thread may have got the number.
+					// Another thread may have got the descriptor number.
 					if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
 						third = Sock{}
 					} else if got, err := unix.FcntlInt(uintptr(pairs[2][0]), unix.F_DUPFD_CLOEXEC, fd); err == nil {

@@ -12,7 +12,7 @@ const pipeBytes = 1 << 20
 type Pipe struct {
 	loop     *Loop
 	r, w     int
-	buffered int // bytes in the pipe
+	buffered int
 }
 
 // NewPipe creates a pipe. The error is that of the system call.

@@ -24,7 +24,6 @@ func (l *Loop) begin(f func(*Task)) {
 	t.next()
 }
 
-// Step implements Routine.
 func (t *Task) Step() {
 	if t.waiting {
 		t.waiting = false

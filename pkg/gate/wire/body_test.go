@@ -59,7 +59,6 @@ func TestTheChunkDecoderAcceptsInEachStateOnlyValidBytes(t *testing.T) {
 	}
 }
 
-// text returns all bytes allowed in a field value.
 func text() string {
 	var b strings.Builder
 	for c := range 256 {

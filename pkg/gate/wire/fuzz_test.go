@@ -42,7 +42,6 @@ func usedRequest() *Request {
 	return r
 }
 
-// message is the common interface of requests and responses.
 type message interface {
 	Scan([]byte) (bool, error)
 	decideAs(method string) error

@@ -104,7 +104,6 @@ func TestAValidPartialHeadIsIncomplete(t *testing.T) {
 	}
 }
 
-// padded returns a head of exactly n bytes.
 func padded(n int) string {
 	const begin, end = "GET / HTTP/1.1\r\nHost: a\r\nX: ", "\r\n\r\n"
 	return begin + strings.Repeat("x", n-len(begin)-len(end)) + end

@@ -2,7 +2,6 @@ package wire
 
 import "github.com/queuegate/queuegate/pkg/gate/internal/field"
 
-// hosts holds the values that determine the destination host of a request.
 type hosts struct {
 	sent      []byte // received Host
 	original  []byte // K-Original-Host; nil = absent

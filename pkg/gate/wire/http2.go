@@ -16,7 +16,6 @@ import (
 // A head received over HTTP/2 is converted to the form of an HTTP/1 head, so that the
 // same rules for fields and forwarding apply.
 
-// appendField appends a field line to the head in text.
 func (h *Head) appendField(name, value []byte, kind field.Kind, id h2.Name, sensitive bool) {
 	f := Field{start: uint32(len(h.text)), kind: kind, id: id, sensitive: sensitive}
 	h.text = append(h.text, name...)

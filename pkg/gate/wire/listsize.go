@@ -27,7 +27,6 @@ func (r *Request) FitsList(limit int, peer netip.Addr, defaultHost []byte, schem
 	return e.Counted() <= limit
 }
 
-// fieldOverhead is added for each field of a header list.
 const fieldOverhead = 32
 
 // TrailersFit reports whether the header list of the trailers has at most limit octets.

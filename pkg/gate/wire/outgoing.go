@@ -71,7 +71,6 @@ type outgoing struct {
 	fallback []byte     // value if the field is missing: Host of a request, Date of a response
 }
 
-// generated returns the lines that the gate generates for a request.
 func (r *Request) generated(http2 bool) (lines parts) {
 	lines = 1 << forwardedForLine
 	lines.add(forwardedLine, r.hops.makeForwarded())
@@ -100,7 +99,6 @@ type Framing struct {
 	Load   []byte // line with the load report, which replaces received ones; nil = none is added
 }
 
-// generated returns the lines that the gate generates for a response.
 func (r *Response) generated(http2 bool, f Framing) (lines parts) {
 	lines.add(framingLine, r.hasLength || !http2 && (f.Chunked || r.addLength))
 	if f.Interim {

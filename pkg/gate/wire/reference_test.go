@@ -475,7 +475,6 @@ func isRefHostByte(c byte) bool {
 	return isRefDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z' || strings.IndexByte("-._~!$&'()*+,;=", c) >= 0
 }
 
-// validEscapes reports whether two hexadecimal digits follow each percent sign.
 func validEscapes(s string) bool {
 	for i, part := range strings.Split(s, "%") {
 		if i > 0 && (len(part) < 2 || !isRefHex(part[0]) || !isRefHex(part[1])) {
@@ -543,7 +542,6 @@ func trustedOnly(name string) bool {
 	}, name), refTrustedOnly)
 }
 
-// among matches a lower-case name against names and prefixes.
 func among(name string, list []string) bool {
 	for _, l := range list {
 		if prefix, ok := strings.CutSuffix(l, "*"); name == l || ok && strings.HasPrefix(name, prefix) {

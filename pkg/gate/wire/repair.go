@@ -52,7 +52,6 @@ func (r *Response) Size() int {
 	return len(r.Raw)
 }
 
-// scan parses the lines of b, which may have grown since the last call.
 func (p *repair) scan(b []byte) (bool, error) {
 	for {
 		i := bytes.IndexByte(b[p.scanned:], '\n')
@@ -108,7 +107,7 @@ func startsVersion(b []byte) bool {
 	return string(b[:n]) == version[:n]
 }
 
-// addLine repairs a line, which has no line end.
+// addLine repairs and stores a line. line has no line end.
 func (p *repair) addLine(line []byte) bool {
 	switch {
 	case p.line == 0:

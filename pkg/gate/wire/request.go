@@ -207,7 +207,6 @@ func (r *Request) HasBody() bool {
 	return r.Body != NoBody && (r.Body != BodyLength || r.Length > 0)
 }
 
-// readField parses a field that affects framing, routing or the connection.
 func (r *Request) readField(f *Field, n *counts) error {
 	v := r.value(f)
 	switch f.kind {
@@ -273,7 +272,6 @@ func (n *counts) countList(v []byte) bool {
 	return n.listed <= maxOptions
 }
 
-// noteField stores the value of a field for the gate or an observer.
 func (r *Request) noteField(f *Field, v []byte) {
 	switch f.kind {
 	case field.UserAgent:
@@ -312,7 +310,7 @@ func (r *Request) noteField(f *Field, v []byte) {
 	}
 }
 
-// replace sets p as the part of all fields of a kind.
+// replace makes p the part of all fields of a kind.
 func (r *Request) replace(kind field.Kind, p part) {
 	for i := range r.Fields {
 		if r.Fields[i].kind == kind {

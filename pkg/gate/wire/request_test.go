@@ -9,7 +9,6 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// requestOf parses a head with these lines.
 func requestOf(lines ...string) (*Request, error) {
 	r := new(Request)
 	_, err := read(r, strings.Join(append(lines, "", ""), "\r\n"), nil)

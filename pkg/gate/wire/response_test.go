@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// responseOf parses the head of a response.
 func responseOf(method string, lines ...string) (*Response, error) {
 	r := new(Response)
 	_, err := readAs(r, strings.Join(append(lines, "", ""), "\r\n"), method, nil)

@@ -112,7 +112,6 @@ func (o *outgoing) appendHTTP2(dst []byte, e *h2.Encoder, lines parts) []byte {
 	return dst
 }
 
-// encode appends a part to an HTTP/2 field block.
 func (o *outgoing) encode(dst []byte, e *h2.Encoder, p part, f *Field) []byte {
 	var room [128]byte
 	lines := room[:0]

@@ -9,7 +9,6 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// headOf returns the head of a request over HTTP/2.
 func headOf(t *testing.T, fields ...string) *h2.Head {
 	t.Helper()
 	var block bytes.Buffer

@@ -11,7 +11,7 @@ import (
 	"github.com/queuegate/queuegate/internal/testkit"
 )
 
-// Limit is a table row.
+// Limit is a row of a table of limits.
 type Limit struct {
 	What, Value, Beyond string
 	Counter             string // outcome or fault with which it is counted; empty = none
@@ -35,7 +35,7 @@ func CompareWithDocs(t *testing.T, page, name string, rows []Limit) {
 	testkit.Section(t, page, begin, end, want.String())
 }
 
-// Count formats a number below a million.
+// Count formats a number below a million with a comma between thousands.
 func Count(n int) string {
 	if n < 1000 {
 		return fmt.Sprint(n)

@@ -136,7 +136,6 @@ func (r *receiver) receive(f *Frame) *Error {
 	return nil
 }
 
-// frame processes a frame of a stream.
 func (r *receiver) frame(f *Frame, s *receiving) *Error {
 	switch f.Type {
 	case Headers:

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// unhex decodes hexadecimal digits separated by spaces.
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
@@ -21,7 +20,6 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// lines returns the fields of h.
 func (h *Head) lines() (all []line) {
 	for i := range h.Fields {
 		f := &h.Fields[i]

@@ -59,7 +59,6 @@ func TestSecretsAreNotIndexed(t *testing.T) {
 	}
 }
 
-// forward appends a received field of h.
 func (e *Encoder) forward(dst []byte, h *Head, f *Field) []byte {
 	return e.AppendField(dst, f.Name, h.NameOf(f), h.ValueOf(f), f.Sensitive())
 }

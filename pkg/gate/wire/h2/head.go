@@ -109,7 +109,6 @@ func (h *Head) CopyFrom(from *Head) {
 	h.Fields, h.text = fields, text
 }
 
-// add appends a field whose text begins at h.text[at].
 func (h *Head) add(at, nameLen int, id Name, flags fieldFlags) {
 	kind := nameKinds[id]
 	if id == 0 && field.HasPrefixFold(h.text[at:at+nameLen], "k-gate-") {

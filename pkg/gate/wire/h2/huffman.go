@@ -76,7 +76,6 @@ func fillRoots(code uint32, n byte, entry uint32) {
 	}
 }
 
-// decoded is the result of decoding a string.
 type decoded uint8
 
 const (

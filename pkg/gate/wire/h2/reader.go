@@ -280,7 +280,6 @@ func (r *Reader) collect(fragment []byte) *Error {
 	return nil
 }
 
-// readFixed parses frames with a fixed layout.
 func (f *Frame) readFixed() *Error {
 	p := f.Payload
 	switch f.Type {

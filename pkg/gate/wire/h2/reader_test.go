@@ -8,7 +8,6 @@ import (
 	"testing"
 )
 
-// frame returns an encoded frame.
 func frame(t Type, flags Flags, stream uint32, payload string) string {
 	return string(AppendFrameHeader(nil, t, flags, stream, len(payload))) + payload
 }

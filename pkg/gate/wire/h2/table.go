@@ -1,6 +1,5 @@
 package h2
 
-// entry is an entry of a dynamic table.
 type entry struct {
 	at                uint32 // position of its text, counted from the first text ever added
 	nameLen, valueLen uint16
@@ -94,7 +93,6 @@ func (t *table) shrink(size int) {
 	}
 }
 
-// resize sets the maximum size of the table.
 func (t *table) resize(n int) {
 	t.reduction = DefaultTableSize - n
 	t.shrink(n)
@@ -109,7 +107,6 @@ func (t *table) growEntries() {
 	t.entries = ring
 }
 
-// ensureSpace makes space for n more bytes of text.
 func (t *table) ensureSpace(n int) {
 	if len(t.text)+n <= cap(t.text) {
 		return

@@ -18,7 +18,6 @@ func full() *Report {
 	}
 }
 
-// cut splits a field line into name and value.
 func cut(t *testing.T, line []byte) (name, value []byte) {
 	t.Helper()
 	line, ok := bytes.CutSuffix(line, []byte("\r\n"))
