@@ -148,7 +148,7 @@ func TestADrainIsServedWhileTunnelsAreOpen(t *testing.T) {
 	})
 }
 
-func TestADrainEndedBeforeItsRequestsNeverReachesServed(t *testing.T) {
+func TestADrainEndedWithOpenRequestsIsNeverServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(time.Second, newSystemClock())
 		d.Enter()

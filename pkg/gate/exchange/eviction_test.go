@@ -120,7 +120,7 @@ func victimOf(e Eviction, waiting uint8, inFlight string) int {
 	return int(youngest[class]) - 1
 }
 
-func TestEvictionsKeepToTheTokenBucket(t *testing.T) {
+func TestTheTokenBucketMatchesItsUsualForm(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
 		burst, interval := 1+rng.IntN(5), int64(1+rng.IntN(1000))

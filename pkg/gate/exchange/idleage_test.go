@@ -36,7 +36,7 @@ func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyAreClosed(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatOutlivesTheLimitRemovesIt(t *testing.T) {
+func TestAConnectionThatOutlivesTheLimitRaisesIt(t *testing.T) {
 	var a IdleAge
 	a.NoteClose(ms / 10) // for example, the container restarts
 	if a.Trusts(0) {

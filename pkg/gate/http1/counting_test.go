@@ -229,7 +229,7 @@ func TestProbesAndRejectedHeadsAreObservedSeparately(t *testing.T) {
 
 // A pipelined request follows a body that needs the large buffer. The rig's observer
 // compares method and target at Begin and End.
-func TestAPipelinedRequestDoesNotReplaceTheRecordOfTheEndingOne(t *testing.T) {
+func TestAPipelinedRequestDoesNotChangeTheRecordOfThePreviousRequest(t *testing.T) {
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
 		if c.method != "POST" {
 			return c.respond(c.target)

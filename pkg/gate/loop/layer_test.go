@@ -167,7 +167,7 @@ func TestAForgedRecordFailsTheSocket(t *testing.T) {
 	})
 }
 
-func TestAWriteCountsOnceTheKernelAcceptsIt(t *testing.T) {
+func TestBytesCountAsWrittenWhenTheKernelHasAcceptedThem(t *testing.T) {
 	eachTLSVersion(t, func(t *testing.T, s *secured) {
 		const total = 8 << 20
 		sent := make([]byte, total)

@@ -201,7 +201,7 @@ func TestResetFailsTheSocket(t *testing.T) {
 	}
 }
 
-func TestAfterAWriteToAResetConnectionFailsReadingRemainsPossible(t *testing.T) {
+func TestASocketIsFailedAndReadableAfterAFailedWrite(t *testing.T) {
 	s := newSubject(t)
 	s.do(func() {
 		_ = s.far.SetLinger(0)
