@@ -65,17 +65,20 @@ demo: ## the demo container alone, on USER_PORT (8080)
 	$(BUILD) -o bin/demo ./cmd/demo
 	@exec bin/demo --port '$(or $(USER_PORT),8080)'
 
-# A package of queuectl whose tests use one goroutine and take minutes with the race detector.
-ONE_GOROUTINE := internal/manifest
+# Tests that take minutes with the race detector run without it: a package of queuectl,
+# the simulation, which is deterministic, and the files *_model_test.go of two packages.
+WITHOUT_RACE := internal/manifest
+MODELS := Limit|Starve|Shedding|CostOfParsing
 
 test: ## all tests of this module, of queuectl and of bench, with the race detector: unit tests first, end-to-end tests last
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
 	$(GO) test $(RACE) -count=1 -timeout 30m ./pkg/... ./cmd/... ./scripts/...
-	$(if $(RACE),$(GO) test -count=1 -run Limit ./pkg/gate/admission)
-	cd cmd/queuectl && $(GO) test $(RACE) -count=1 -timeout 30m $$($(GO) list ./... | grep -v '/$(ONE_GOROUTINE)$$')
-	cd cmd/queuectl && $(GO) test -count=1 -timeout 30m ./$(ONE_GOROUTINE)
+	$(if $(RACE),$(GO) test -count=1 -run '$(MODELS)' ./pkg/gate/admission ./pkg/gate/wire)
+	cd cmd/queuectl && $(GO) test $(RACE) -count=1 -timeout 30m $$($(GO) list ./... | grep -v '/$(WITHOUT_RACE)$$')
+	cd cmd/queuectl && $(GO) test -count=1 -timeout 30m ./$(WITHOUT_RACE)
 	$(GO) test -C bench $(RACE) -count=1 -timeout 30m ./...
-	$(GO) test $(RACE) -count=1 -timeout 30m ./test/...
+	$(GO) test -count=1 -timeout 30m ./test/simulate
+	$(GO) test $(RACE) -count=1 -timeout 30m $$($(GO) list ./test/... | grep -v '/test/simulate$$')
 
 race: ## the tests of pkg and cmd COUNT (5) times over, to shake races out
 	$(GO) test $(RACE) -count=$(COUNT) ./pkg/... ./cmd/...

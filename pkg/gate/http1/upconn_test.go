@@ -541,13 +541,13 @@ func TestAFullPoolClosesItsOldestConnection(t *testing.T) {
 			oldest := p.idle[0]
 			full := len(p.idle) == maxIdleUpstreams
 			p.put(u)
+			if !full {
+				continue
+			}
 			for i, u := range p.idle {
 				if int(u.poolIndex) != i+1 {
 					t.Errorf("connection %d has index %d", i, u.poolIndex-1)
 				}
-			}
-			if !full {
-				continue
 			}
 			if oldest.sock.Open() || len(p.idle) != maxIdleUpstreams {
 				t.Errorf("oldest open %v, %d idle; want it closed and %d", oldest.sock.Open(), len(p.idle), maxIdleUpstreams)

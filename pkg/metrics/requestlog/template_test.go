@@ -187,7 +187,6 @@ func TestARenderingErrorLosesTheLineAndIsReportedOnce(t *testing.T) {
 		`{{.Request.URL.Parse "%zz"}}`:       "invalid URL escape",
 		`{{printf "%s" nil nil | .Request}}`: "Request",
 		`a{{define "x"}}b{{template "x"}}{{template "x"}}{{end}}{{template "x"}}c`: "more than 100 templates",
-		`{{range 99999999999}}` + strings.Repeat("x", 64<<10) + `{{end}}`:          "more than 16 MiB",
 	} {
 		var out bytes.Buffer
 		var faults []error
@@ -203,6 +202,21 @@ func TestARenderingErrorLosesTheLineAndIsReportedOnce(t *testing.T) {
 		if out.Len() > 0 || l.Dropped() != 3 || len(faults) != 1 || !strings.Contains(faults[0].Error(), want) {
 			t.Errorf("%.80s: wrote %.80q, %d dropped, told %v; want %s", text, out.String(), l.Dropped(), faults, want)
 		}
+	}
+}
+
+func TestALineAboveTheLimitIsLost(t *testing.T) {
+	var out bytes.Buffer
+	var faults []error
+	text := `{{range 99999999999}}` + strings.Repeat("x", 64<<10) + `{{end}}`
+	l, err := New(Config{Template: text, Writer: &out, Failed: func(err error) { faults = append(faults, err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Begin(&testHead).End(testResult)
+	closed(t, l)
+	if out.Len() > 0 || l.Dropped() != 1 || len(faults) != 1 || !strings.Contains(faults[0].Error(), "more than 16 MiB") {
+		t.Errorf("wrote %.80q, %d dropped, errors %v", out.String(), l.Dropped(), faults)
 	}
 }
 
