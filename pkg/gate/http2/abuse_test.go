@@ -27,7 +27,6 @@ func (c *client) flood(times int, frame func(id uint32) []byte) {
 	}
 }
 
-// frame returns an encoded frame.
 func frame(t h2.Type, flags h2.Flags, id uint32, payload string) []byte {
 	n := len(payload)
 	b := append([]byte{byte(n >> 16), byte(n >> 8), byte(n), byte(t), byte(flags)}, u32(id)...)
@@ -122,7 +121,7 @@ var attacks = []struct {
 		c.flood(1_000_000, func(uint32) []byte { return frame(h2.Data, 0, 1, "x") })
 	}},
 	{"CONTINUATION without end", "header-block", http2.ErrCodeEnhanceYourCalm, func(c *client) {
-		c.works() // afterwards this client sends no SETTINGS acknowledgement
+		c.works() // lets the client acknowledge SETTINGS before the field block begins
 		c.flood(1, func(uint32) []byte { return frame(h2.Headers, 0, 3, getHead) })
 		part := strings.Repeat("\x00\x01x\x01y", 1000)
 		c.flood(100_000, func(uint32) []byte { return frame(h2.Continuation, 0, 3, part) })
@@ -395,7 +394,7 @@ func TestTheBufferOfAnUnreadBodyIsAtMostItsWindow(t *testing.T) {
 	_ = f.msg.Head(-1, false, false)
 	r.on(func() {
 		f.x.Bind(r.gate, nil, func() {}, nil)
-		f.c.flushQueued, f.state = true, h2.HalfClosedRemote // sends no WINDOW_UPDATE
+		f.c.flushQueued, f.state = true, h2.HalfClosedRemote // suppresses WINDOW_UPDATE
 		f.recvState = recvEnded
 		for range 10_000 {
 			f.recv = h2.NewReceiveWindow(streamWindow)

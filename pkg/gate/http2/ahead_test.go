@@ -70,7 +70,7 @@ func TestAWindowShrunkTwiceReopens(t *testing.T) {
 	id := c.get("/blocked")
 	testkit.Receive(t, "the request", held)
 	up := func() *upConn { return r.part.pool.conns[0] }
-	until(t, "the acknowledgement of the first SETTINGS", func() (ok bool) { // windows do not change before it
+	until(t, "the acknowledgement of the first SETTINGS", func() (ok bool) { // the gate sends no further SETTINGS before it
 		r.on(func() { ok = up().acks.Pending() == 0 })
 		return ok
 	})

@@ -146,7 +146,7 @@ func TestMultiplexedRequestsDoNotAllocate(t *testing.T) {
 				round()
 			}
 			least := math.Inf(1)
-			for range 3 { // the runtime may allocate during one of them
+			for range 3 { // the runtime may allocate during a measurement
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				for range rounds {

@@ -217,7 +217,6 @@ func (c *client) fields(fields []string) []byte {
 	return bytes.Clone(c.block.Bytes())
 }
 
-// open sends the head of a request on the next stream.
 func (c *client) open(end bool, fields ...string) (id uint32) {
 	_ = c.do(func() error {
 		id = c.nextID()
@@ -236,7 +235,6 @@ func (c *client) nextID() uint32 {
 	return c.last
 }
 
-// get sends a GET.
 func (c *client) get(path string, more ...string) uint32 {
 	return c.open(true, request("GET", path, more...)...)
 }
@@ -246,7 +244,6 @@ func (c *client) data(id uint32, end bool, b string) error {
 	return c.do(func() error { return c.WriteData(id, end, []byte(b)) })
 }
 
-// raw sends a frame.
 func (c *client) raw(t http2.FrameType, flags http2.Flags, id uint32, payload string) error {
 	return c.do(func() error { return c.WriteRawFrame(t, flags, id, []byte(payload)) })
 }

@@ -22,13 +22,11 @@ func (s *clients) init(e *Engine) {
 	s.reading.Init(e.worker, exchange.UnfinishedHead, exchange.MinIdle)
 }
 
-// add counts a new connection.
 func (s *clients) add(c *downConn) {
 	s.idle.Touch(c)
 	s.eng.cfg.connections.Inc()
 }
 
-// remove removes a closed connection.
 func (s *clients) remove(c *downConn) {
 	c.Set().Remove(c)
 	s.eng.cfg.connections.Dec()

@@ -22,19 +22,19 @@ type conn struct {
 	recv     h2.ReceiveWindow
 	acks     h2.SettingsAcks
 
-	out           *buffer // frames to be written are out.b[outStart:]; nil = none
+	out           *buffer // unwritten frames are out.b[outStart:]; nil = none
 	outStart      int
 	blocked       blockedQueue
 	written       int64 // number of bytes that the socket has accepted
 	inLayer       int32 // number of bytes of out that TLS may have encrypted already
-	accounted     int32 // number of bytes of out that the engine has counted
+	accounted     int32 // number of bytes of out that are included in Engine.buffered
 	maxHeaderList int32 // maximum size of a received head list, after decoding
 	earlyCredit   bool  // credit for received DATA is returned to the connection window immediately
 	flushQueued   bool  // Flush will be called at the end of the iteration
 	broken        bool  // a write has failed or the connection is closed
 }
 
-// codec is HPACK in both directions.
+// codec is the HPACK state of both directions.
 type codec struct {
 	dec h2.Decoder
 	enc h2.Encoder
@@ -218,9 +218,10 @@ func (c *conn) outBuffer() []byte {
 	return c.out.b
 }
 
-// outBufferFor is like outBuffer, with space for n bytes of payload. If the buffer is too
-// small, it is replaced by a wide one. Growing it step by step would leave several times
-// its size as garbage. If wide buffers are scarce, the buffered frames are written first.
+// outBufferFor is like outBuffer, with space for n bytes of payload. A narrow buffer that
+// is too small is replaced by a wide one, because growing it step by step would allocate
+// several times its size. If the buffer is already wide, or many wide buffers are in use,
+// the buffered frames are written first.
 func (c *conn) outBufferFor(n int) []byte {
 	c.outBuffer()
 	fits := func() bool { return len(c.out.b)+h2.FrameHeaderLen+n <= cap(c.out.b) }
@@ -270,8 +271,8 @@ func (c *conn) pending() int {
 	return len(c.out.b) - c.outStart
 }
 
-// position returns the offset of the next queued frame in everything that the connection
-// has output.
+// position returns the offset of the next queued byte, counted from the first byte that
+// the connection sent.
 func (c *conn) position() int64 { return c.written + int64(c.pending()) }
 
 // mayBeSent reports whether the peer may have received the byte at this position.
@@ -283,7 +284,6 @@ func (c *conn) full() bool { return c.pending() >= c.unwrittenLimit() }
 
 func (c *conn) unwrittenLimit() int { return unwrittenLimit(c.eng.overBudget(), c.sock.Writable()) }
 
-// flush writes the output buffer.
 func (c *conn) flush() {
 	c.flushQueued = false
 	if c.out == nil || c.broken || !c.sock.Open() {
@@ -343,20 +343,19 @@ func (c *conn) account() {
 	c.accounted = int32(n)
 }
 
-// input is the incomplete frame or field block with which the received bytes end.
+// input is the incomplete frame or field block at the end of the received bytes.
 type input struct {
 	reader  h2.Reader
 	rest    []byte // start of an incomplete frame
 	since   int64  // time at which the incomplete frame or field block began; 0 = none
-	charged int32  // number of bytes acquired from the budget for request heads
+	charged int32  // number of bytes charged to the memory for heads
 	metered bool   // true for client connections: the bytes are charged to the memory for heads
 }
 
 // incomplete reports whether a frame or a field block has begun.
 func (in *input) incomplete() bool { return len(in.rest) > 0 || in.reader.InBlock() }
 
-// charge adjusts the bytes charged to the memory for heads to the present size of the
-// input.
+// charge updates the number of bytes charged to the memory for heads.
 func (in *input) charge(heads *exchange.Budget) *h2.Error {
 	if !in.metered {
 		return nil
@@ -375,15 +374,15 @@ func (in *input) charge(heads *exchange.Budget) *h2.Error {
 
 var errNoMemoryForBlock = &h2.Error{Code: h2.EnhanceYourCalm, Fault: h2.FaultHeaderBlock, Reason: "no memory left for a field block"}
 
-// discard drops the bytes and returns their memory to the budget.
+// discard drops the bytes and releases their memory.
 func (in *input) discard(heads *exchange.Budget) {
 	in.rest, in.reader = nil, h2.Reader{MaxBlock: in.reader.MaxBlock}
 	_ = in.charge(heads)
 }
 
 // blockedQueue holds the streams that are blocked on the output buffer or the connection
-// window, in the order in which they were blocked. While it is not empty, all other
-// streams of the connection join it too.
+// window, oldest first. While it is not empty, a stream without a quota joins it instead
+// of writing.
 type blockedQueue struct{ streams []*stream }
 
 func (q *blockedQueue) add(s *stream) {
@@ -394,7 +393,6 @@ func (q *blockedQueue) add(s *stream) {
 	}
 }
 
-// remove takes out a stream that ends.
 func (q *blockedQueue) remove(s *stream) {
 	s.quota = 0
 	if s.inBlocked {
@@ -405,10 +403,9 @@ func (q *blockedQueue) remove(s *stream) {
 	}
 }
 
-// wake assigns quotas to the oldest streams and wakes them. It does so for as many
-// streams as the output buffer and the connection window have capacity for. A stream that
-// uses up its quota rejoins the queue at the end. The next step of the connection wakes
-// the remaining streams, even if the streams woken now write nothing.
+// wake assigns quotas to the oldest streams and wakes them: as many streams as the output
+// buffer and the connection window have capacity for. The next step of the connection
+// wakes further streams.
 func (q *blockedQueue) wake(c *conn) {
 	capacity := min(c.unwrittenLimit()-c.pending(), c.send.Left())
 	if len(q.streams) == 0 || capacity <= 0 || c.broken {

@@ -293,7 +293,6 @@ func TestManyHangingStreamsDoNotAffectOthers(t *testing.T) {
 	innocent.works()
 }
 
-// panickingObserver panics at the request for /panic.
 type panickingObserver struct{}
 
 func (panickingObserver) Begin(x *gate.Record) {
@@ -371,8 +370,8 @@ func TestARequestThatWasNeverWrittenIsRetried(t *testing.T) {
 	const each = 48 << 10
 	uploads := []uint32{}
 	sent := -65_535
-	// A socket counts as full only after this time without a write: an acknowledgement,
-	// after which the gate's kernel accepts more bytes, may take 200 ms.
+	// The socket counts as full after this time without a write. A TCP acknowledgement,
+	// which frees buffer space, may be delayed by 200 ms.
 	const settled = 300 * time.Millisecond
 	var written int64
 	var since time.Time
@@ -423,7 +422,7 @@ func (o recordingObserver) End(x *gate.Record) {
 	}
 }
 
-// The head is written at the end of an iteration, but the service time starts before.
+// The service time starts when the head is queued, before it is written.
 func TestTheServiceTimeStartsWhenTheRequestIsForwarded(t *testing.T) {
 	const takes = 50 * time.Millisecond
 	overBothProtocols(t, func(_ http.ResponseWriter, r *http.Request) {

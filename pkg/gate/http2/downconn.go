@@ -13,11 +13,11 @@ import (
 
 // connState is the state of a client's connection.
 //
-//	awaitingPreface → open       the preface has arrived
-//	open     → announced         GOAWAY with the highest stream identifier is queued
-//	announced → draining         after a round trip and a grace period: GOAWAY with the last stream
-//	draining → closing           no stream is left
-//	any      → closing           the client violated the protocol, or has disconnected
+//	awaitingPreface → open   the preface has arrived
+//	open → announced         GOAWAY with the highest possible stream identifier is queued
+//	announced → draining     after a round trip and a grace period, the final GOAWAY is queued
+//	draining → closing       no stream is left
+//	any → closing            the client violated the protocol, or has disconnected
 type connState uint8
 
 const (
@@ -36,11 +36,11 @@ func (s connState) String() string { return connStateNames[s] }
 // downConn is a client's connection.
 type downConn struct {
 	conn
-	server.Idle[downConn, *downConn] // begins when the last stream ends, or with an incomplete head
+	server.Idle[downConn, *downConn]
 
 	table      streamTable[*downStream]
 	peers      h2.PeerStreams
-	lastServed uint32 // highest stream that is served; later streams are ignored
+	lastServed uint32 // highest identifier of a stream that is served; later streams are ignored
 	starting   startQueue
 	handle     loop.Handle
 	socket     loop.Sock
@@ -49,12 +49,11 @@ type downConn struct {
 	lingering  *lingering // nil until a lingering close begins
 	headBytes  int32      // number of bytes that its streams have charged to the memory for heads
 	state      connState
-	live       bool  // handle has begun
+	live       bool  // set by begin, cleared by abort
 	paused     bool  // the gate reads no frames until the client has read responses
-	startedIn  uint8 // iteration in which a stream last started without the pacer
+	startedIn  uint8 // last iteration in which a stream started without the pacer
 }
 
-// enter changes the state of the connection.
 func (c *downConn) enter(next connState) {
 	if l := c.eng.gate.States; l != nil && c.state != next {
 		l.ConnState(c.peer, "http/2", c.state, next)
@@ -161,7 +160,7 @@ func (c *downConn) Step() {
 		return // the client has unread responses; more requests would only add to them
 	}
 	if c.input.since != 0 && !c.input.incomplete() {
-		c.input.since = 0 // reading was paused, so the client is not late
+		c.input.since = 0 // since was set because reading was paused
 	}
 	more, ended, err := c.receive(c.readQuota())
 	switch {
@@ -190,9 +189,8 @@ func (c *downConn) readQuota() int {
 	return headReadBytes
 }
 
-// watchInput limits two times: the time for which a frame or a field block may stay
-// incomplete, and the time for which reading may stay paused because the client does not
-// read.
+// watchInput ends the connection if a frame or a field block stays incomplete for
+// headTimeout, or if reading stays paused for that time.
 func (c *downConn) watchInput() {
 	l := &c.eng.clients.idle
 	if c.input.since != 0 {
@@ -255,7 +253,6 @@ func (c *downConn) expired() bool {
 	}
 }
 
-// recoverPanic ends the connection after a panic.
 func (c *downConn) recoverPanic() {
 	if v := recover(); v != nil {
 		stack := debug.Stack()
@@ -349,7 +346,7 @@ func (c *downConn) streamEnded() {
 	}
 }
 
-// retire closes a connection without streams to free its descriptor.
+// retire closes an idle connection to free its descriptor.
 func (c *downConn) retire() {
 	if c.state != awaitingPreface {
 		c.queue(h2.AppendGoAway(c.outBuffer(), c.peers.Last(), h2.NoError))

@@ -2,8 +2,8 @@ package http2
 
 import "github.com/queuegate/queuegate/pkg/gate/wire/h2"
 
-// receiveHeaders applies a field block. Blocks on closed streams are decoded too.
-// Otherwise the HPACK state of both sides would differ.
+// receiveHeaders applies a field block. Blocks on closed streams are decoded too, because
+// each block may change the HPACK table.
 func (c *downConn) receiveHeaders(f *h2.Frame) *h2.Error {
 	h := &c.eng.head
 	if err := c.hpack().dec.Decode(f.Payload, h); err != nil {
@@ -137,7 +137,7 @@ func (c *downConn) countReset() *h2.Error {
 }
 
 // atMaxStreams reports whether the client has maxStreams streams open. Streams that have
-// been reset end within the iteration; a small number of them is not counted.
+// been reset do not count, unless 4*maxStreams streams are in the table.
 func (c *downConn) atMaxStreams() bool {
 	if len(c.table.open) < maxStreams {
 		return false

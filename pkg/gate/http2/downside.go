@@ -31,9 +31,8 @@ func (s *downStream) ExpectsContinue() bool {
 	return s.req.Expect && s.consumed == 0 && s.buffered() == 0 && !s.endReceived()
 }
 
-// Upgrades implements exchange.Downstream. An extended CONNECT names exactly one
-// protocol. The container accepts it with a 101 over HTTP/1.1, and with a 200 over
-// HTTP/2.
+// Upgrades implements exchange.Downstream. The container accepts an extended CONNECT with
+// a 2xx over HTTP/2, or with a 101 over HTTP/1.1 that names the requested protocol.
 func (s *downStream) Upgrades(res *wire.Response) bool {
 	return s.req.Protocol() != nil && (res.Status != 101 || s.req.Offers(res))
 }

@@ -27,7 +27,7 @@ const (
 	phaseLoadReports
 )
 
-// downStream is one request of a client. It runs in steps.
+// downStream is one request of a client.
 type downStream struct {
 	stream
 	conn      *downConn // nil = on the free list
@@ -35,23 +35,22 @@ type downStream struct {
 	handle    loop.Handle
 	x         exchange.Exchange
 	probe     *exchange.ProbeCall
-	next      *downStream  // next in the startQueue, whose last stream points to the first; nil = not queued
+	next      *downStream  // next stream in the ring of the startQueue; nil = not queued
 	replyBody []byte       // unsent rest of a local reply
 	deadline  int64        // deadline of phaseReplying or phaseLoadRequest
 	headBytes int32        // number of bytes charged to the memory for heads
 	rejection gate.Outcome // outcome for a rejected head; Undecided = the head was accepted
 	phase     phase
-	isHEAD    bool // the method of a rejected head was HEAD; the head itself has been discarded
+	isHEAD    bool // the method of the rejected request was HEAD
 	isGRPC    bool // the rejected request was a gRPC call
 }
 
-// openStream opens a stream for the request head h.
 func (c *downConn) openStream(h *h2.Head, f *h2.Frame) *h2.Error {
 	e := c.eng
 	c.peers.Open(f.Stream)
 	c.meter.Useful(0)
 	if f.Stream > c.lastServed {
-		c.closeUnopened(f.Stream) // the stream is not served, as GOAWAY has announced
+		c.closeUnopened(f.Stream) // GOAWAY has announced that this stream is not served
 		return nil
 	}
 	if c.atMaxStreams() {
@@ -119,8 +118,8 @@ func (s *downStream) reject(h *h2.Head, o gate.Outcome) {
 }
 
 // chargeHead charges n bytes to the memory for heads. It returns false if that memory is
-// exhausted. For a connection that has already charged maxConnHeads, the memory counts as
-// exhausted when half of it is used.
+// exhausted, or if more than half of it is used and the connection would exceed
+// maxConnHeads.
 func (s *downStream) chargeHead(n int) bool {
 	if n <= 0 {
 		return true
@@ -184,7 +183,6 @@ func (s *downStream) Step() {
 	}
 }
 
-// recoverPanic ends the stream after a panic.
 func (s *downStream) recoverPanic() {
 	v := recover()
 	if v == nil {
@@ -276,8 +274,9 @@ func (s *downStream) relay() bool {
 	return s.finish()
 }
 
-// finish ends the stream. An unfinished upload is reset with NO_ERROR, which tells the
-// client that the rest of the request is not needed (RFC 9113 section 8.1).
+// finish ends the stream. If the response is complete and the upload is not, the stream
+// is reset with NO_ERROR, which tells the client to stop the upload (RFC 9113 section
+// 8.1).
 func (s *downStream) finish() bool {
 	if s.sendState == sendEnded && !s.endReceived() {
 		s.sendReset(h2.NoError)
@@ -286,7 +285,6 @@ func (s *downStream) finish() bool {
 	return false
 }
 
-// end removes the stream from its connection.
 func (s *downStream) end() {
 	c := s.conn
 	s.conn = nil
@@ -300,7 +298,7 @@ func (s *downStream) end() {
 	s.close()
 	s.req.Reset()
 	if s.headBytes > 0 {
-		s.x.Reset() // a stream on the free list must not refer to memory that is released here
+		s.x.Reset() // x must not keep the head in memory while s is on the free list
 		c.eng.gate.Heads.Release(int64(s.headBytes))
 		c.headBytes, s.headBytes = c.headBytes-s.headBytes, 0
 	}

@@ -31,7 +31,7 @@ func (p *Protocol) NewPart(w *server.Worker) server.Part { return newEngine(p, w
 // the clients close them.
 func (p *Protocol) Unfinished() int { return int(p.connections.Load()) }
 
-// Stats returns the figures of client connections of all loops. It may be called
+// Stats returns the statistics of the client connections of all loops. It may be called
 // concurrently.
 func (p *Protocol) Stats() gate.HTTP2Stats {
 	errors := make(map[string]int64)
@@ -71,7 +71,7 @@ type Engine struct {
 	wide        int                         // number of wide buffers in use
 	bufferBytes int                         // total capacity of the stream buffers in use
 	buffered    int                         // number of bytes of DATA and of frames that are buffered; see memory.go
-	reserved    int                         // part of buffered that has been charged to the gate's memory for bodies
+	reserved    int                         // number of bytes charged to the gate's memory for bodies
 	draining    bool                        // StopAccepting has been called
 	loadStreams map[*downStream]*loadStream // streams in phaseLoadReports; nil until there is one
 }
@@ -114,8 +114,8 @@ func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []by
 	c.begin(read)
 }
 
-// StopAccepting implements server.Part. It sends GOAWAY to all clients, including those
-// whose preface has not arrived.
+// StopAccepting implements server.Part. It sends GOAWAY to all clients. A client whose
+// preface has not arrived gets GOAWAY after the preface.
 func (e *Engine) StopAccepting() (silent bool) {
 	e.draining = true
 	e.endLoadStreams()
@@ -194,7 +194,7 @@ func (e *Engine) getBuffer(n int) *buffer {
 func (e *Engine) newBuffer(n int) *buffer {
 	for i, size := range bufferSizes {
 		if n <= size {
-			for j := range e.buffers[i:min(i+2, len(e.buffers))] { // using a free buffer of the next size saves an allocation
+			for j := range e.buffers[i:min(i+2, len(e.buffers))] { // a free buffer of the next size saves an allocation
 				if b := e.buffers[i+j].Get(); b != nil {
 					return b
 				}

@@ -65,7 +65,7 @@ func TestAConnectionHasAQuotaPerIteration(t *testing.T) {
 	const head = h2.FrameHeaderLen
 	for _, row := range []struct {
 		name   string
-		size   int // bytes of each frame
+		size   int // size of each frame in bytes
 		frames int
 		bodies bool // the connection carries request bodies
 		most   int  // maximum number of frames handled in an iteration

@@ -175,7 +175,6 @@ func (r *frameRecorder) head(fields []hpack.HeaderField) (line, length string) {
 	return pseudo[":method"] + " " + pseudo[":path"], length
 }
 
-// field checks a regular field.
 func (r *frameRecorder) field(f hpack.HeaderField, trailer bool) {
 	const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
 	switch {

@@ -5,7 +5,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// gRPC statuses to which no outcome is mapped directly.
+// gRPC status codes.
 const (
 	grpcCancelled         = 1
 	grpcDeadlineExceeded  = 4

@@ -29,7 +29,7 @@ type responseCase struct {
 	name, expect string
 	frames       func(id uint32) []byte
 	body         string
-	method       string // GET unless set
+	method       string // empty = GET
 }
 
 const okStatus = "\x88" // :status 200, from the static table

@@ -140,7 +140,7 @@ func TestTheLongestIdleConnectionIsReclaimedFirst(t *testing.T) {
 	held := clients[0].get("/blocked")
 	until(t, "a request under way", func() bool { return r.gate.Admission.InFlight() == 1 })
 	_, _ = clients[1].conn.Write(headersFrame(3, true)[:4]) // an incomplete head
-	clients[2].works()                                      // makes it the most recently used
+	clients[2].works()                                      // makes clients[2] the most recently used connection
 	for i := 3; i < 6; i++ {
 		r.waitUntilIdle()
 		r.dial().works()
@@ -181,7 +181,6 @@ func TestAConnectionWithAPartialHeadIsReclaimedLast(t *testing.T) {
 	}
 }
 
-// Connections without a stream are reclaimed if the loop has more than its share.
 func TestUpstreamConnectionsAreReclaimedForClients(t *testing.T) {
 	const streams, clients, budget = 30, 20, 40
 	var begun atomic.Int64

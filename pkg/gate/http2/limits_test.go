@@ -10,8 +10,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// limitRows is the table of limits against abuse over HTTP/2. The counters are faults, as
-// queuegate_http2_faults_total has them.
+// limitRows is the table of limits against abuse over HTTP/2. Each counter is a fault of
+// queuegate_http2_faults_total.
 var limitRows = []limits.Limit{
 	{
 		What:    "streams at once, per connection",

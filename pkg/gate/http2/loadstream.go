@@ -47,9 +47,7 @@ func (s *downStream) callsForReports() bool {
 }
 
 // awaitLoadRequest waits until the request of the call is complete, and then begins the
-// reports. Until then, the call does not count as a stream of load reports, so that
-// unfinished calls cannot use up maxLoadStreams. The request stays in the buffer of the
-// stream, which is charged to the memory for bodies.
+// reports. Calls with an incomplete request do not count towards maxLoadStreams.
 func (s *downStream) awaitLoadRequest() bool {
 	e := s.eng()
 	switch {
@@ -147,8 +145,8 @@ func (s *downStream) sendGRPCHead(end bool, further func([]byte, *h2.Encoder) []
 	s.responseBegan(end)
 }
 
-// endLoadStreams ends all streams of load reports. Otherwise clients would keep their
-// connections open after GOAWAY because of these streams.
+// endLoadStreams ends all streams of load reports. After GOAWAY, clients keep a
+// connection open while it has a stream.
 func (e *Engine) endLoadStreams() {
 	for s := range e.loadStreams {
 		s.handle.Wake()

@@ -32,9 +32,9 @@ func (e *Engine) pressure() pressure {
 	return pressureOf(b.Used(), b.Limit(), e.overBudget())
 }
 
-// fit replaces a mostly empty buffer by one of the size of its content, if buffers hold
-// many bytes or memory pressure is medium or higher. The content, b's bytes from start on,
-// cannot be forwarded now.
+// fit copies the content of b, which is b.b[start:], to a buffer of its size. It returns
+// b unchanged if b is at least about half full, or if little buffer memory is in use and
+// the pressure is below medium.
 func (e *Engine) fit(b *buffer, start int32) (*buffer, int32) {
 	n := len(b.b) - int(start)
 	if cap(b.b) <= 2*n+minWindow || e.bufferBytes < manyBufferBytes && e.pressure() < pressureMedium {

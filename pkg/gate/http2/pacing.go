@@ -100,7 +100,8 @@ type startQueue struct {
 }
 
 // start starts s immediately if it is the first stream of the connection in this
-// iteration. So clients with few streams are not delayed. Any other stream is queued.
+// iteration, so that clients with few streams are not delayed. Any other stream is
+// queued.
 func (q *startQueue) start(s *downStream) {
 	p, c := &s.eng().pacer, s.conn
 	if !p.flushQueued {

@@ -65,7 +65,6 @@ func (p *peer) do(f func() error) error {
 	return f()
 }
 
-// head sends a field block.
 func (p *peer) head(id uint32, end bool, fields ...string) {
 	_ = p.do(func() error {
 		p.block.Reset()
@@ -76,13 +75,11 @@ func (p *peer) head(id uint32, end bool, fields ...string) {
 	})
 }
 
-// respond sends a response with a body.
 func (p *peer) respond(id uint32, body string) {
 	p.head(id, false, ":status", "200")
 	_ = p.do(func() error { return p.WriteData(id, true, []byte(body)) })
 }
 
-// field returns the value of a request field.
 func field(f *http2.MetaHeadersFrame, name string) string {
 	for _, x := range f.Fields {
 		if x.Name == name {

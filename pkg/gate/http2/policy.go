@@ -5,13 +5,13 @@ import "time"
 // This file has the numeric limits of the package and, as pure functions, the decisions
 // based on them. The engine calls the functions and acts on the results.
 //
-// Limits against abuse. Exceeding one costs the client the stream or the
-// connection; h2.Meter limits resets, empty frames and replies.
+// Limits against abuse by either peer. h2.Meter has further limits, for resets, empty
+// frames and replies.
 //
-//	limit                   value      counted in                beyond it
-//	maxStreams              250        downConn.streams          RST_STREAM REFUSED_STREAM
-//	maxStreamsUpstream      1000       upConn.streams            another connection
-//	unprovenStreams         100        upConn.streams            another connection
+//	limit                   value      counted in                if exceeded
+//	maxStreams              250        downConn.table            RST_STREAM REFUSED_STREAM
+//	maxStreamsUpstream      1000       upConn.table              another connection
+//	unprovenStreams         100        upConn.table              another connection
 //	maxUnread               140 KiB    conn.pending              the gate stops reading from the client
 //	maxConnHeads            512 KiB    downConn.headBytes        503, while memory for heads is more than half used
 //	maxQueuedHeads          64         upStream.heads            RST_STREAM ENHANCE_YOUR_CALM
@@ -37,19 +37,19 @@ const (
 	maxQueuedHeads     = 64
 	maxQueuedHeadBytes = 64 << 10
 	maxUpstreamHead    = 1 << 20
-	maxResets          = 100 // each reset counts with its weight (resetWeight, calmWeight)
-	calmWeight         = 5   // weight of a reset with ENHANCE_YOUR_CALM: Node.js ends a session after 100 resets
-	maxConnects        = 8   // connections opened for one request while the container accepts no request on a new connection
+	maxResets          = 100 // sum of the weights of resets: calmWeight for a received ENHANCE_YOUR_CALM, otherwise 1
+	calmWeight         = 5   // Node.js ends a session after 100 resets with ENHANCE_YOUR_CALM
+	maxConnects        = 8   // connections opened for one request, if the container accepts it on none of them
 	maxExclusive       = 256 // exclusive connections per loop
-	busyConnStreams    = 120 // streams of a connection; half of what most containers allow
+	busyConnStreams    = 120 // streams at which a connection counts as busy; half of what most containers allow
 	maxIdleConns       = 4   // idle connections per loop after a burst
 
 	uncountedHead = 2 << 10   // bytes of each head that are not charged to the memory for heads
-	maxConnHeads  = 512 << 10 // bytes of heads of one connection, while that memory is more than half used
+	maxConnHeads  = 512 << 10 // bytes of heads of one connection, while the memory for heads is more than half used
 	maxReplay     = 2 << 10   // bytes of the replay buffer of a request body
 
 	streamWindow           = 64 << 10
-	firstWindow            = 16 << 10  // bytes from the container until the client has read half of them
+	firstWindow            = 16 << 10  // first window of a response; it may grow after half of it has been consumed
 	pressuredWindow        = 2 << 10   // maximum window of a response at medium or higher memory pressure
 	minSharedWindow        = 256       // smallest window when many streams share maxReadAhead
 	minWindow              = 128       // smallest window; see initialStreamWindow and nextStreamWindow
@@ -57,8 +57,8 @@ const (
 	connWindow             = 256 << 10
 	upConnWindow           = 1 << 20
 	maxUnwritten           = 70 << 10  // bytes of frames buffered for a peer that does not read
-	maxUnwrittenOverBudget = 16 << 10  // the same while the memory for bodies is exhausted
-	maxBatch               = 128 << 10 // bytes of frames buffered in one iteration for a peer that reads
+	maxUnwrittenOverBudget = 16 << 10  // replaces maxUnwritten while the memory for bodies is exhausted
+	maxBatch               = 128 << 10 // bytes of frames buffered for a peer whose socket is writable
 	maxUnread              = 2 * maxUnwritten
 	quotaBytes             = 32 << 10 // bytes of DATA that one stream may write before the next blocked stream continues
 
@@ -69,7 +69,7 @@ const (
 	readsPerEvent     = 4
 	framesPerEvent    = 64 // number of frames after which reading stops until the next event
 	budgetChunk       = 256 << 10
-	manyBufferBytes   = 256 << 10 // bytes in buffers from which buffers are trimmed to their content
+	manyBufferBytes   = 256 << 10 // bytes of stream buffers above which fit shrinks buffers
 	maxFreeBytes      = 512 << 10 // bytes of free buffers of one size
 	narrowBytes       = 16 << 10  // size of an output buffer for frames with little payload
 	wideBytes         = 88 << 10  // size of an output buffer for maxUnwritten and one more frame
@@ -103,14 +103,14 @@ type pressure uint8
 
 const (
 	pressureNone   pressure = iota // less than 1/32 of the budget is used
-	pressureLow                    // less than 1/16 of the budget is used
+	pressureLow                    // 1/32 of the budget or more is used; see initialStreamWindow
 	pressureMedium                 // 1/16 of the budget or more is used: smaller windows for responses
 	pressureHigh                   // more than 1/2 of the budget is used: no replay buffers, no large free buffers
 	pressureFull                   // the loop buffers more than it was able to reserve
 )
 
-// pressureOf returns the level when used bytes of limit are in use. overBudget means that
-// the loop buffers more than it was able to reserve.
+// pressureOf returns the level if used bytes of limit are in use. overBudget is the result
+// of Engine.overBudget.
 func pressureOf(used, limit int64, overBudget bool) pressure {
 	switch {
 	case overBudget:
@@ -127,13 +127,13 @@ func pressureOf(used, limit int64, overBudget bool) pressure {
 
 // initialStreamWindow returns the SETTINGS_INITIAL_WINDOW_SIZE to announce to the
 // container. It is the number of bytes that the container may send on a stream before the
-// client has read any of them. current is the value that the connection has announced
-// before. streams is the number of open streams on the loop.
+// client has read any of them. current is the value announced before. streams is the
+// number of open streams on the loop.
 //
-// With a concurrency limit (limited), the gate reads whole responses ahead if memory
-// allows, because their slots can then be released. Without a limit, the window is
-// minWindow at medium or higher pressure, or if some client reads nothing (lowWindow). At
-// low pressure the window is never raised.
+// With a concurrency limit (limited), large windows let the gate read whole responses and
+// release their slots early. Without a limit, the window is minWindow at medium or higher
+// pressure, or if some client reads nothing (lowWindow). At low pressure it does not
+// grow.
 func initialStreamWindow(current uint32, streams int, limited, lowWindow bool, p pressure) uint32 {
 	shared := sharedWindow(current, streams)
 	switch {
@@ -148,8 +148,8 @@ func initialStreamWindow(current uint32, streams int, limited, lowWindow bool, p
 }
 
 // sharedWindow divides maxReadAhead among the streams. It returns the largest of
-// firstWindow, firstWindow/2, … minSharedWindow that fits. The result is above current
-// only if twice the size would fit too, because each change costs a frame on each
+// firstWindow, firstWindow/2, … minSharedWindow that fits. The window grows only if twice
+// its new size would fit too, because each change costs a SETTINGS frame on every
 // connection.
 func sharedWindow(current uint32, streams int) uint32 {
 	size := uint32(firstWindow)
@@ -184,9 +184,7 @@ func nextStreamWindow(size uint32, capacity int, grow, shrink bool) uint32 {
 }
 
 // readAheadWindow returns the size of the receive window of a response while the client
-// reads nothing. It doubles the window when it is half full, up to streamWindow. So the new
-// window is at most four times the number of bytes that are already buffered, or twice
-// minWindow.
+// reads nothing. It doubles the window when it is half full, up to streamWindow.
 func readAheadWindow(size, buffered uint32) uint32 {
 	if size >= streamWindow || buffered < size/2 {
 		return size
@@ -211,7 +209,7 @@ func unwrittenLimit(overBudget, writable bool) int {
 //
 //	event                                 credits
 //	a stream of the burst starts          −1
-//	its response begins                   +1, and +1 more for each 8th (growth by 1/8 per response time)
+//	its response begins                   +1; +2 for every 8th response
 //	1 ms passes                           credits above 64 decay by 1/8
 //	1 ms passes without a response        +8, up to 64
 //
@@ -269,14 +267,15 @@ func (p *pacing) nextAt() int64 {
 	return p.refilledAt + refillInterval
 }
 
-// Cost of the pacer's work in one iteration of the loop, in units of about 6 µs.
+// Cost of the pacer's work in one iteration of the loop, in units of about 6 µs. Each
+// stream costs one unit.
 const (
 	unitsPerIteration = 64
-	dialUnits         = 7 // units for a stream that opens a connection, in addition to 1
-	resetUnits        = 1 // units for a stream that only has to be ended, in addition to 1
+	dialUnits         = 7 // additional units for a stream that opens a connection
+	resetUnits        = 1 // additional units for a stream that only has to be ended
 )
 
 // dialPause is the pause of a burst after an iteration that opened connections. Without
-// the pause, the loop and the container would use up their CPU time slices. The scheduler
-// would then run them late for the requests of other clients.
+// the pause, the loop and the container use up their scheduler time slices, which delays
+// the requests of other clients.
 const dialPause = int64(time.Millisecond)

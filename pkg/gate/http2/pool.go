@@ -24,8 +24,8 @@ type Pool struct {
 
 	maxHeaderList  uint32 // the container's latest SETTINGS_MAX_HEADER_LIST_SIZE
 	maxConcurrent  uint32 // the container's latest SETTINGS_MAX_CONCURRENT_STREAMS
-	lowWindowUntil int64  // until then responses get minWindow, because some client reads nothing
-	trailersUntil  int64  // until then requests without a length are assumed to have trailers
+	lowWindowUntil int64  // end of the time during which responses get minWindow, because a client read nothing
+	trailersUntil  int64  // end of the time during which requests without a length are assumed to have trailers
 }
 
 func newPool(e *Engine) *Pool {
@@ -112,8 +112,8 @@ func (p *Pool) choose(x *exchange.Exchange) (c *upConn, preferNew bool) {
 	return c, light == 0
 }
 
-// mayBlock reports whether other uploads have exhausted the connection window, or may do
-// so, and would block the body of x.
+// mayBlock reports whether the connection window is exhausted, or whether the body of x
+// and other uploads on c could block each other.
 func (c *upConn) mayBlock(x *exchange.Exchange) bool { return c.starved() || !c.uploads.admits(x) }
 
 // sendsData reports whether x sends DATA, which needs the connection window.
@@ -148,8 +148,9 @@ func (c *upConn) accepts(x *exchange.Exchange, limit uint32) bool {
 	return req.FitsList(int(limit), peer, c.eng.worker.Host, c.eng.cfg.Scheme)
 }
 
-// prepare rewrites an upgrade to WebSocket into the form that the container supports. If
-// the client uses HTTP/1, it returns the value of Sec-WebSocket-Accept for it.
+// prepare rewrites an upgrade to WebSocket into the form that the container supports. It
+// returns the value of Sec-WebSocket-Accept if an HTTP/1 upgrade becomes an extended
+// CONNECT.
 func prepare(c *upConn, req *wire.Request) (accept []byte) {
 	if c.settings.ConnectProtocol {
 		return req.Extend()
@@ -171,7 +172,6 @@ func (p *Pool) protocols() []string {
 // Cancel implements exchange.Connector.
 func (p *Pool) Cancel(x *exchange.Exchange) { p.dialer.Cancel(x) }
 
-// openStream opens a stream for x.
 func (p *Pool) openStream(c *upConn, x *exchange.Exchange) *upStream {
 	s := p.freeStreams.Get()
 	if s == nil {
@@ -229,8 +229,8 @@ func (p *Pool) putResponse(r *wire.Response) {
 	p.responses.Put(r)
 }
 
-// initialWindow returns the SETTINGS_INITIAL_WINDOW_SIZE to announce on a connection that
-// has announced current before.
+// initialWindow returns the SETTINGS_INITIAL_WINDOW_SIZE to announce. current is the
+// value that the connection announced before.
 func (p *Pool) initialWindow(current uint32) uint32 {
 	e := p.eng
 	return initialStreamWindow(current, p.streams, e.gate.Admission.Scarce(), e.loop.Now() < p.lowWindowUntil, e.pressure())
@@ -252,9 +252,9 @@ func (p *Pool) http2Proven(c *upConn) {
 	p.streamQueue.WakeAll()
 }
 
-// surplusConn returns the connection that has been idle for longest, and for at least
-// exchange.MinIdle; nil = none. It returns nil if the loop has no more than its share of
-// connections to the container.
+// surplusConn returns the connection that has been idle for longest. It returns nil if
+// that connection has been idle for less than exchange.MinIdle, or if the loop has no
+// more than its share of connections.
 func (p *Pool) surplusConn() *upConn {
 	if c := p.longestIdle(); c != nil && p.dialer.BeyondShare() && p.eng.loop.Now()-c.lastReadAt >= int64(exchange.MinIdle) {
 		return c
@@ -271,8 +271,8 @@ func (p *Pool) reclaimable() (since int64, reclaim func()) {
 	return c.lastReadAt, func() { c.retire(h2.NoError, gate.UpstreamClosed) }
 }
 
-// trim closes connections that have been idle for trimAfter, except maxIdleConns. It
-// returns whether more may have to be closed later.
+// trim closes connections that have been idle for trimAfter, except maxIdleConns. again
+// means that more connections may have to be closed later.
 func (p *Pool) trim() (again bool) {
 	for idle, _ := p.Idle(); idle > maxIdleConns; idle-- {
 		c := p.longestIdle()

@@ -2,6 +2,5 @@
 
 package http2
 
-// raceDetector reports whether the race detector is on. If it is, tests relax their
-// limits of allocations.
+// raceDetector reports whether the race detector is on, which adds allocations.
 const raceDetector = true

@@ -11,7 +11,7 @@ import (
 	"github.com/queuegate/queuegate/internal/testkit"
 )
 
-// In Go's server one stream can use up the whole window of its connection.
+// As with Go's HTTP/2 server, one stream may use up the whole connection window.
 func TestAnUnreadUploadDoesNotBlockOtherUploads(t *testing.T) {
 	exhausted := make(chan struct{}, 1)
 	var held uint32

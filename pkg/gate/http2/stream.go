@@ -13,7 +13,7 @@ import (
 // DATA to it. downStream and upStream embed it.
 type stream struct {
 	c     *conn
-	x     *exchange.Exchange // the exchange that events of the stream wake
+	x     *exchange.Exchange // exchange to wake on events of the stream
 	id    uint32
 	state h2.State // RFC 9113 section 5.1
 
@@ -24,13 +24,13 @@ type stream struct {
 	malformed  bool // the message is malformed (RFC 9113 section 8.1.1)
 	keepReplay bool // consumed bytes are copied to replayBuffer
 	inBlocked  bool // the stream is in conn.blocked
-	paced      bool // the pacer started the stream, so its response lets other streams start
+	paced      bool // the pacer started the stream; its response returns a credit to the pacer
 
 	msg  h2.Message
 	recv h2.ReceiveWindow
 	send h2.SendWindow
 
-	buf          *buffer // the bytes that are not consumed are buf.b[bufStart:]; nil = none
+	buf          *buffer // unconsumed bytes are buf.b[bufStart:]; nil = none
 	bufStart     int32
 	connCredit   int32 // number of received bytes whose credit has not been returned to the connection window
 	replayed     int32 // number of bytes put back by rewind; their flow-control credit has already been returned
@@ -198,7 +198,7 @@ func (s *stream) Pump(dst exchange.Sink) (moved bool) {
 	for s.buffered() > 0 && !dst.Broken() {
 		n := dst.Write(s.buf.b[s.bufStart:])
 		if n == 0 {
-			if w, ok := dst.(interface{ windowClosed() bool }); !ok || w.windowClosed() { // dst waits for its peer to read, and not only for other streams
+			if w, ok := dst.(interface{ windowClosed() bool }); !ok || w.windowClosed() { // dst is blocked by its peer, not only by other streams
 				s.buf, s.bufStart = s.c.eng.fit(s.buf, s.bufStart)
 			}
 			m, _ := dst.Flush()
@@ -253,7 +253,7 @@ func (s *stream) adaptWindow() {
 }
 
 // appendReplay copies the next n bytes to the replay buffer. If the body is too long or
-// memory pressure is high, it drops the replay buffer. The request can then not be
+// memory pressure is high, it drops the replay buffer, and the request can no longer be
 // retried.
 func (s *stream) appendReplay(n int) {
 	e := s.c.eng

@@ -36,7 +36,6 @@ func (t *streamTable[S]) find(id uint32) (s S) {
 // add adds a stream, whose identifier must be higher than those of all earlier streams.
 func (t *streamTable[S]) add(s S) { t.open = append(t.open, s) }
 
-// remove removes a stream that has ended.
 func (t *streamTable[S]) remove(s S) {
 	if i := slices.Index(t.open, s); i >= 0 {
 		t.open = slices.Delete(t.open, i, i+1)

@@ -7,11 +7,10 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// Request trailers are sent in a HEADERS frame. If the frame arrives after the container
-// has closed the stream, many servers (Go's net/http, for instance) close the connection.
-// They treat HEADERS with an identifier that is not above the last one as a connection
-// error (RFC 9113 section 5.1.1). The gate cannot know whether a close of the stream is
-// on its way. So it sends trailers only while no other stream is open on the connection.
+// Request trailers are sent in a HEADERS frame. If the container has closed the stream
+// before the frame arrives, many servers (for example Go's net/http) treat the frame as a
+// connection error (RFC 9113 section 5.1.1), which ends all streams of the connection. The
+// gate therefore sends trailers only while no other stream is open on the connection.
 // After the trailers it sends a PING, and opens no stream on the connection until the
 // container has acknowledged that PING.
 //
@@ -46,10 +45,10 @@ func (p *Pool) needsExclusive(x *exchange.Exchange) bool {
 	return req.AnnouncesTrailers() || p.trailersUntil > p.eng.loop.Now() && req.MayHaveTrailers()
 }
 
-// chooseExclusive is choose for an exchange that needs a connection without other
-// streams. Beyond maxExclusive, it shares exclusive connections too, and opens another
-// one only if all may block x. wait means that a connection is being opened that x may
-// be able to share.
+// chooseExclusive is like choose, but prefers a connection without other streams. If
+// maxExclusive connections are exclusive or being opened, x shares a connection, unless
+// its body and the uploads of every connection could block each other. wait means that x
+// should wait for a connection that is being opened.
 func (p *Pool) chooseExclusive(x *exchange.Exchange) (c *upConn, preferNew, wait bool) {
 	n := p.dialer.Connecting()
 	var fewest *upConn // the exclusive connection with the fewest streams
@@ -91,7 +90,7 @@ func (s *upStream) Finish(trailers []byte) {
 	}
 }
 
-// Flush implements exchange.Sink. Trailers that wait count as buffered bytes.
+// Flush implements exchange.Sink. Pending trailers count as unsent bytes.
 func (s *upStream) Flush() (moved, empty bool) {
 	if s.pendingTrailers != nil && !trySendTrailers(s) {
 		return false, false
@@ -138,7 +137,6 @@ func trySendTrailers(s *upStream) bool {
 	return true
 }
 
-// wakePendingTrailers wakes the streams whose trailers wait.
 func wakePendingTrailers(c *upConn) {
 	for _, s := range c.table.open {
 		if s.pendingTrailers != nil {
@@ -147,7 +145,7 @@ func wakePendingTrailers(c *upConn) {
 	}
 }
 
-// setSharing sets the sharing state. It ends at the time until; 0 = no bound.
+// setSharing sets the sharing state and the time at which it ends; 0 = no bound.
 func (c *upConn) setSharing(to sharing, until int64) {
 	c.sharing, c.sharingDeadline = to, until
 	if until != 0 {
@@ -159,8 +157,9 @@ func (c *upConn) setSharing(to sharing, until int64) {
 	}
 }
 
-// endSharing makes the connection shared again if it was exclusive because of the stream
-// that ended. If only one stream is left and its trailers wait, it may send them now.
+// endSharing is called when a stream ends. It makes the connection shared again, unless
+// trailers are pending or not acknowledged. If the only stream left has pending trailers,
+// that stream can now send them.
 func (c *upConn) endSharing() {
 	switch c.sharing {
 	case exclusive:
@@ -178,9 +177,9 @@ func (c *upConn) endSharing() {
 	}
 }
 
-// expireSharing is called when sharingDeadline has passed. It discards waiting trailers.
-// If the PING after trailers was not acknowledged, no more streams are opened on the
-// connection.
+// expireSharing is called when sharingDeadline has passed. It discards pending trailers
+// whose deadline has passed. If the PING after trailers was not acknowledged, no more
+// streams are opened on the connection.
 func expireSharing(c *upConn) {
 	if c.sharing == trailersSent {
 		c.sharingDeadline, c.draining = 0, true

@@ -47,8 +47,8 @@ func cancelPing(n uint16) [8]byte {
 	return p
 }
 
-// cancelAcked ends the streams whose resets the container has read, as the
-// acknowledgement of a PING with this payload proves.
+// cancelAcked ends the streams whose reset was sent before the acknowledged PING, because
+// the container has read these resets.
 func (c *upConn) cancelAcked(payload [8]byte) {
 	n := binary.BigEndian.Uint16(payload[6:])
 	if payload != cancelPing(n) {
@@ -109,8 +109,8 @@ func (c *upConn) starved() bool {
 }
 
 // countReset counts a stream reset with a weight. Containers close a connection after a
-// number of resets, which would end the requests of other clients too. So the gate opens
-// no new streams on the connection before that number is reached.
+// number of resets, which ends the requests of other clients too. The gate stops opening
+// streams on the connection earlier, at maxResets.
 func (c *upConn) countReset(weight uint16) {
 	if c.resets += weight; c.resets >= maxResets {
 		c.draining = true

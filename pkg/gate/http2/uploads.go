@@ -7,11 +7,10 @@ import (
 )
 
 // uploads counts the streams of a connection that send DATA and so use its flow-control
-// window. If the container does not read one of these uploads, that upload can exhaust
-// the window and block all others on the connection (RFC 9113 section 5.2). Uploads in
-// progress therefore share a connection only with request bodies of the same client
-// connection. Bodies that were received completely before they were forwarded may share a
-// connection with each other.
+// window. An upload that the container does not read can exhaust that window and block
+// all other uploads of the connection (RFC 9113 section 5.2). Uploads in progress
+// therefore share a connection only with request bodies of the same client connection.
+// Bodies that the gate has received completely may share a connection with each other.
 type uploads struct {
 	client     netip.AddrPort // client connection of all open streams with a body, unless mixed is set
 	bodies     uint16         // number of open streams with a body
@@ -42,8 +41,8 @@ func (u *uploads) admits(x *exchange.Exchange) bool {
 	return u.inProgress == 0 && isWhole(x)
 }
 
-// isWhole reports whether the request body has arrived completely. A tunnel does not end
-// before it is open.
+// isWhole reports whether the request body has arrived completely. A tunnel counts as
+// incomplete.
 func isWhole(x *exchange.Exchange) bool { return !x.Upgrade && x.Downstream().Whole() }
 
 // add counts a stream that has a body.

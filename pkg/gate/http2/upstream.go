@@ -25,7 +25,7 @@ type upStream struct {
 	cancelPing       uint16         // number of the PING that followed the reset in HangUp; 0 = none
 	tunnel           tunnelState
 	processing       processing
-	failure          gate.Outcome // why no complete response will arrive; Undecided = it may still arrive
+	failure          gate.Outcome // reason why no complete response will arrive; Undecided = the response may still arrive
 	reused           bool         // the connection had carried another request before
 	headReady        bool         // Receive has not returned res yet
 	responseBegan    bool         // a response head has arrived
@@ -155,7 +155,7 @@ var (
 	errBadResponse    = &h2.Error{Code: h2.ProtocolError, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "response head violates RFC 9110"}
 )
 
-// tooManyHeads reports whether no further interim head can be queued.
+// tooManyHeads reports whether h would exceed the limits of queued interim heads.
 func tooManyHeads(s *upStream, h *h2.Head) bool {
 	n := h.Size
 	for i := range s.heads {
@@ -246,7 +246,7 @@ func (s *upStream) Receive() (exchange.HeadState, gate.Outcome) {
 
 func headState(s *upStream) exchange.HeadState {
 	switch {
-	case s.tunnel == tunnelOpened && (s.status == 101 || s.status >= 200): // 101 if an HTTP/1 client gets the head that accepts the tunnel
+	case s.tunnel == tunnelOpened && (s.status == 101 || s.status >= 200): // parseHead has turned the 2xx into a 101 for an HTTP/1 client
 		s.tunnel = tunnelSwitched
 		return exchange.HeadSwitched
 	case s.status < 200:
@@ -327,10 +327,10 @@ func (s *upStream) ReadAhead() (moved, whole bool) {
 	return false, false
 }
 
-// HangUp implements exchange.Upstream. If the container has the whole request, it may
-// finish its response, because a reset would hide when it stops working. If the upload is
-// incomplete, or if cancel is true, the stream is reset. A PING follows, whose
-// acknowledgement proves that the container has read the reset (RFC 9113 section 6.7).
+// HangUp implements exchange.Upstream. If the upload is incomplete or cancel is true, it
+// resets the stream and sends a PING, whose acknowledgement proves that the container has
+// read the reset (RFC 9113 section 6.7). Otherwise the container may finish its response,
+// because a reset would hide when it stops working.
 func (s *upStream) HangUp(cancel bool) {
 	if s.sendState == sendEnded && !cancel {
 		return
@@ -350,7 +350,6 @@ func (s *upStream) Abort() {
 	s.end()
 }
 
-// end removes the stream from its connection.
 func (s *upStream) end() {
 	c := s.conn
 	if !s.state.Closed() {
