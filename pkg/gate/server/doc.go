@@ -1,9 +1,8 @@
 // Package server accepts client connections on event loops, passes them to the
-// protocols, and shuts down. It is independent of the protocol.
+// protocols, and shuts down.
 //
-// A Server has a Worker for each loop. HTTP/1 and HTTP/2 each implement Protocol, with
-// a Part on each worker that owns their client and upstream connections. A connection
-// stays on its worker. On a plaintext port it starts as HTTP/1, which passes a
-// connection that begins with the HTTP/2 preface on to HTTP/2; on a TLS port, ALPN
-// selects the protocol.
+// A Server has a Worker for each loop. The packages http1 and http2 implement Protocol.
+// Their Part on a worker owns the client and upstream connections of that worker. On a
+// plaintext port, a connection starts as HTTP/1 and switches to HTTP/2 if it begins with
+// the HTTP/2 preface. On a TLS port, ALPN selects the protocol.
 package server

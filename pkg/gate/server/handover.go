@@ -1,10 +1,9 @@
 package server
 
-// StopListening closes the listeners because another process serves the same sockets.
-// That process also gets the connections in the backlog. HTTP/2 clients get GOAWAY. Idle
-// HTTP/1 connections stay open, because a request may already be on its way on any of
-// them. StopListening returns when all loops have stopped accepting, or after
-// stopTimeout. Call Shutdown afterwards.
+// StopListening closes the listeners and leaves their backlog to another process, which
+// serves the same sockets. HTTP/2 clients get GOAWAY. Idle HTTP/1 connections stay open,
+// because a request may be in flight. StopListening returns when all loops have stopped
+// accepting, or after stopTimeout. Call Shutdown afterwards.
 func (s *Server) StopListening() {
 	s.onLoops(stopTimeout, func(w *Worker) int {
 		w.closeListeners()
@@ -15,10 +14,9 @@ func (s *Server) StopListening() {
 	})
 }
 
-// Clients returns 0 if there are no client connections, including those before the end of
-// their TLS handshake. Otherwise the result is approximate: all handshakes of a loop,
-// queued or in progress, count as one client, and so does a loop that does not respond
-// within statsTimeout.
+// Clients returns the approximate number of client connections. It returns 0 only if
+// there are none, not even in a TLS handshake. All handshakes of a loop count as one
+// connection, and so does a loop that does not respond within statsTimeout.
 func (s *Server) Clients() int {
 	n, responded := s.onLoops(statsTimeout, func(w *Worker) int {
 		n := w.tls.silent.Len() + w.tls.partial.Len()

@@ -95,8 +95,8 @@ func TestAShutdownLeavesTheBacklogOfASharedSocketToTheOtherProcess(t *testing.T)
 	}
 }
 
-// A socket that stays in the epoll set of a process that does not accept would take wake-ups
-// from the process that does.
+// A process that does not accept must not keep the socket in an epoll set: it would take
+// wake-ups from the process that accepts.
 func TestStopListeningRemovesSharedSocketsFromAllEpollSets(t *testing.T) {
 	s, ln := newClosingServer(t, 3), newSharedListener(t)
 	var st unix.Stat_t
@@ -138,7 +138,7 @@ func watchers(t *testing.T, inode uint64) (n int) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		text, _ := os.ReadFile(file) // may be closed meanwhile
+		text, _ := os.ReadFile(file) // fails if the descriptor has been closed
 		for line := range strings.Lines(string(text)) {
 			if strings.HasPrefix(line, "tfd:") && strings.Contains(line, fmt.Sprintf(" ino:%x ", inode)) {
 				n++

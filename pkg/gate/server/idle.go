@@ -48,7 +48,7 @@ type IdleSet[T any, P IdleConn[T, P]] struct {
 }
 
 // Init registers s with w, which may then close connections of s that have been idle for
-// minIdle. rank determines which sets come first.
+// minIdle. Connections of sets with a lower rank are closed first.
 func (s *IdleSet[T, P]) Init(w *Worker, rank exchange.Idleness, minIdle time.Duration) {
 	s.worker, s.minIdle = w, int64(minIdle)
 	w.AddIdleSource(rank, s.reclaimable)
@@ -128,13 +128,12 @@ func (s *IdleSet[T, P]) reclaimable() (since int64, reclaim func()) {
 	return P(c).IdleNode().Since, P(c).Reclaim
 }
 
-// IdleSource is called on the loop. It returns the time since which its first candidate
-// has been idle, and a function that closes that candidate; reclaim is nil if there is
-// none. Call reclaim immediately or not at all, because bytes of a request may arrive.
+// IdleSource returns the connection to close first: the time since which it has been
+// idle, and a function that closes it; nil = none. It is called on the loop. Call reclaim
+// immediately or not at all, because bytes of a request may arrive.
 type IdleSource func() (since int64, reclaim func())
 
-// idleSources are the sources of a worker, by rank. The worker implements
-// exchange.IdleConnections for all of them together.
+// idleSources are the sources of a worker, by rank.
 type idleSources [exchange.UnfinishedHead + 1][]IdleSource
 
 // AddIdleSource lets w close the connections of s, which have the given rank.
@@ -142,7 +141,7 @@ func (w *Worker) AddIdleSource(rank exchange.Idleness, s IdleSource) {
 	w.idle[rank] = append(w.idle[rank], s)
 }
 
-// oldest returns the candidate that has been idle for longest among all sources of the
+// oldest returns the connection that has been idle for longest among all sources of the
 // given rank.
 func (w *Worker) oldest(rank exchange.Idleness) (since int64, reclaim func()) {
 	for _, s := range w.idle[rank] {

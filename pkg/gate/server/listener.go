@@ -15,12 +15,11 @@ import (
 func (s *Server) Serve(ln *net.TCPListener) error { return s.ServeTLS(ln, nil) }
 
 // ServeTLS is Serve for a port whose connections begin with a TLS handshake; a nil port
-// means plaintext. Until the ClientHello has arrived, a connection costs only a small
-// struct and its descriptor.
+// means plaintext.
 func (s *Server) ServeTLS(ln *net.TCPListener, port *TLS) error { return s.serve(ln, port, false) }
 
-// ServeShared is ServeTLS for a socket that another process also holds, and will serve
-// after this one. A shutdown leaves the connections in the backlog to that process.
+// ServeShared is ServeTLS for a socket that another process also holds and continues to
+// serve. A shutdown leaves the connections in the backlog to that process.
 func (s *Server) ServeShared(ln *net.TCPListener, port *TLS) error { return s.serve(ln, port, true) }
 
 func (s *Server) serve(ln *net.TCPListener, port *TLS, shared bool) error {
@@ -70,7 +69,7 @@ type listener struct {
 	worker *Worker
 	sock   loop.Sock
 	fd     int
-	paused bool // sock is closed, but the descriptor is open
+	paused bool // sock is detached, and fd is open
 	tls    *TLS // nil: plaintext
 	shared bool // another process also holds the socket and serves its backlog
 }
@@ -85,8 +84,8 @@ func (w *Worker) listen(fd int, port *TLS, shared bool) {
 	l.resume()
 }
 
-// Event accepts pending connections. The listener is level-triggered, so connections that
-// are left cause another event.
+// Event accepts pending connections. The listener is level-triggered, so the remaining
+// connections cause another event.
 func (l *listener) Event(*loop.Sock) {
 	if l.accept() {
 		l.pause()
@@ -123,7 +122,6 @@ func (l *listener) accept() (exhausted bool) {
 }
 
 // pause leaves further connections in the backlog until a descriptor is available.
-// Rejecting them instead would cost each client the time to connect again.
 func (l *listener) pause() {
 	if !l.worker.Loop.Acceptable(l.fd) {
 		return
@@ -148,8 +146,8 @@ func (l *listener) resume() {
 	}
 }
 
-// maxDrainBatches is the maximum number of batches that drain accepts. It corresponds to
-// twice the largest default backlog of the system.
+// maxDrainBatches is the maximum number of batches that drain accepts: twice the largest
+// default backlog of the system.
 const maxDrainBatches = 2 * 4096 / acceptBatch
 
 // drain accepts the connections in the backlog. Closing the listener would reset them,
@@ -165,9 +163,9 @@ func (l *listener) drain() {
 	}
 }
 
-// close unregisters the descriptor before it closes it. Closing alone is not enough while
-// another process or loop holds the same open file description. The listener would stay
-// in the epoll set, and take wake-ups that the other process needs.
+// close unregisters the descriptor before it closes it. Otherwise the socket would stay
+// in the epoll set while another process or loop holds the same open file description,
+// and would take wake-ups from that process.
 func (l *listener) close() {
 	switch {
 	case l.paused:

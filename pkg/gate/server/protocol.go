@@ -16,18 +16,16 @@ type Protocol interface {
 	Unfinished() int
 }
 
-// Part is a protocol on one worker. Its methods are called on the worker's loop. When
-// NewPart creates it, it calls Worker.AddIdleSource for the connections that may be
-// closed to free descriptors.
+// Part is a protocol on one worker. Its methods are called on the worker's loop. NewPart
+// calls Worker.AddIdleSource for the connections that may be closed to free descriptors.
 type Part interface {
-	// Adopt serves a client connection. fd is non-blocking and counts in the gate's
-	// descriptor budget; the part then owns the descriptor and its place in the budget.
-	// layer is the connection's layer; nil = none. read has the bytes that another
-	// protocol has read from the connection.
+	// Adopt serves a client connection. The part owns the descriptor fd, which is
+	// non-blocking and already charged to the gate's descriptor budget. layer is the TLS
+	// layer of the connection; nil = plaintext. read has the bytes that have already been
+	// read.
 	Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []byte)
 	// StopAccepting stops accepting requests and closes idle connections. silent reports
-	// that there are connections that have not sent a byte. Their first request may
-	// already be on its way.
+	// that some connections have not sent a byte; their first request may be in flight.
 	StopAccepting() (silent bool)
 	// Clients returns the number of client connections.
 	Clients() int

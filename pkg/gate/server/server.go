@@ -41,9 +41,8 @@ type Server struct {
 	workers []*Worker
 	ran     sync.WaitGroup
 
-	// handshakeSlots limits the number of TLS handshakes that compute at the same time.
-	// Those that wait for their clients do not count. More than GOMAXPROCS would take CPU
-	// time from the event loops.
+	// handshakeSlots limits concurrent TLS handshakes to GOMAXPROCS, so that they leave
+	// CPU time to the event loops. A handshake that waits for its client holds no slot.
 	handshakeSlots chan struct{}
 
 	shuttingDown atomic.Bool
@@ -111,12 +110,11 @@ func (s *Server) newLoop() (*loop.Loop, error) {
 // Clock is the clock of exchanges: the time since the process began.
 func Clock() time.Duration { return time.Duration(loop.Nanotime()) }
 
-// statsTimeout is the maximum time that Stats waits for a busy loop.
+// statsTimeout is the maximum time to wait for the response of a busy loop.
 const statsTimeout = 100 * time.Millisecond
 
-// Stats returns the figures of upstream connections. It asks each loop for the number of
-// its idle connections, so that the request path need not count them. A loop that does
-// not respond in time counts as having none.
+// Stats returns the statistics of upstream connections. A loop that does not respond
+// within statsTimeout counts as having no idle connections.
 func (s *Server) Stats() gate.UpstreamStats {
 	st := gate.UpstreamStats{Dials: s.pools.Dials.Load(), Reuses: s.pools.Reuses.Load(), Retries: s.gate.Retries.Load()}
 	st.Open = int(st.Dials - s.pools.Closes.Load())
@@ -140,8 +138,8 @@ func (s *Server) CloseIdleUpstreams() {
 	})
 }
 
-// onLoops calls f on each loop. sum is the sum of the results of the loops that respond
-// within timeout, responded their number.
+// onLoops calls f on each loop and waits up to timeout for the results. It returns the
+// sum of the results, and how many loops have responded.
 func (s *Server) onLoops(timeout time.Duration, f func(w *Worker) int) (sum, responded int) {
 	results := make(chan int, len(s.workers))
 	for _, w := range s.workers {

@@ -11,18 +11,15 @@ import (
 )
 
 const (
-	// stopTimeout is the maximum time that a shutdown waits until all loops have stopped
-	// accepting. A loop that has ended never reports that. A busy loop may first have to
-	// process the first requests of many connections.
+	// stopTimeout is the maximum time that a shutdown waits for all loops to stop
+	// accepting. A loop that has ended never confirms this.
 	stopTimeout = 5 * time.Second
 	// silentGrace is the time that a shutdown waits for the first request on new
 	// connections. A client usually sends it immediately.
 	silentGrace = 100 * time.Millisecond
-	// unfinishedTimeout is the time that a shutdown waits for connections after the last
-	// request. It covers a GOAWAY round trip, and clients that read their last responses
-	// and close. Closing earlier could destroy unread responses. Each closed connection
-	// and each read extends the time. A read may be noticed up to 200 ms late, so a
-	// client has about 1.5 s.
+	// unfinishedTimeout is the time that a shutdown waits for clients to read their last
+	// responses and close their connections. Each closed connection and each read
+	// restarts it. A read may be noticed up to 200 ms late.
 	unfinishedTimeout = 1750 * time.Millisecond
 	unfinishedTotal   = 10 * time.Second
 )
@@ -30,19 +27,19 @@ const (
 // shutdown is a routine of the first loop. Its states:
 //
 //	idle       → stopping    BeginShutdown
-//	stopping   → silent      all loops have stopped accepting, or stopTimeout; some connections have not sent a byte
-//	stopping   → serving     the same without such connections
+//	stopping   → silent      all loops have stopped accepting, or stopTimeout; some connections have sent no byte
+//	stopping   → serving     all loops have stopped accepting, or stopTimeout; all have sent a byte
 //	silent     → serving     silentGrace has passed
-//	serving    → unfinished  no open request, and no tunnel before its deadline
+//	serving    → unfinished  no request is open, and tunnels have ended or tunnelDeadline has passed
 //	unfinished → serving     a client had begun a request before it read GOAWAY
 //	unfinished → done        clients have closed their connections, or the timeout has passed
 type shutdown struct {
 	srv                *Server
 	handle             loop.Handle
 	state              shutdownState
-	deadline           int64 // deadline of the state; in serving: deadline of tunnels
-	tunnelDeadline     int64 // deadline of tunnels in all serving states
-	unfinishedDeadline int64 // latest end of all unfinished states
+	deadline           int64 // deadline of the present state; in serving: tunnelDeadline
+	tunnelDeadline     int64 // end of the wait for tunnels
+	unfinishedDeadline int64 // latest end of the present unfinished state
 
 	stopped atomic.Int32 // number of loops that have stopped accepting
 	silent  atomic.Bool  // some connections have not sent a byte
@@ -141,7 +138,6 @@ func (d *shutdown) beginServing(now int64) {
 	d.state, d.deadline = shutdownServing, d.tunnelDeadline
 }
 
-// stateEnded reports whether the present state has ended.
 func (d *shutdown) stateEnded(now int64) bool {
 	switch d.state {
 	case shutdownStopping:

@@ -61,9 +61,8 @@ func (t *TLS) Handshakes() (done, failed uint64, inProgress int) {
 //	queued      → handshaking  a handshake slot is free; last in, first out: the latest client is the likeliest to be still connected
 //	handshaking → (protocol)   the handshake has succeeded
 //
-// A connection may be closed in any state. Before its handshake begins, it is closed as
-// soon as the client disconnects. Otherwise each ClientHello of a client that closes
-// without waiting would cost a signature.
+// A connection may be closed in any state. If the client disconnects before the handshake
+// begins, the connection is closed, so that its ClientHello costs no signature.
 type tlsConns struct {
 	silent, partial     IdleSet[tlsConn, *tlsConn]
 	queued, handshaking list.List[tlsConn, *tlsConn]
@@ -79,8 +78,8 @@ func (t *tlsConns) init(w *Worker) {
 	w.AddIdleSource(exchange.UnfinishedHead, w.reclaimStalled)
 }
 
-// tlsConn is a connection before the end of its handshake. Since is first the time at
-// which it was accepted, then that of its first byte, then that of its ClientHello.
+// tlsConn is a connection before the end of its handshake. Since is the time of the
+// latest of these events: accepted, first byte received, ClientHello complete.
 type tlsConn struct {
 	Idle[tlsConn, *tlsConn]
 	worker  *Worker
@@ -122,7 +121,7 @@ func (w *Worker) acceptTLS(fd int, peer netip.AddrPort, port *TLS) {
 	w.tls.silent.Touch(c)
 }
 
-// moveTo removes c from its set or list, for the next state.
+// moveTo removes c from its set or list and enters the next state.
 func (c *tlsConn) moveTo(next tlsState) {
 	c.handle.SetDeadline(0)
 	switch t := &c.worker.tls; c.state {
@@ -136,7 +135,6 @@ func (c *tlsConn) moveTo(next tlsState) {
 	c.enter(next)
 }
 
-// enter changes the state of the connection.
 func (c *tlsConn) enter(next tlsState) {
 	if l := c.worker.Gate.States; l != nil {
 		l.ConnState(c.peer, "tls", c.state, next)
@@ -204,8 +202,8 @@ func (c *tlsConn) startHandshake() {
 	c.sock.StartHandshake(c.layer, clientSession{c.session, c.layer}, c.worker.srv.handshakeSlots, &c.handle)
 }
 
-// clientSession is a TLS session that checks, before its handshake, whether the client
-// has disconnected while the handshake waited for CPU time. If so, it does not begin.
+// clientSession is a TLS session whose handshake fails immediately if the client
+// disconnected while the handshake waited for a slot.
 type clientSession struct {
 	*tls.Conn
 	layer *loop.Layer
@@ -220,8 +218,8 @@ func (s clientSession) Handshake() error {
 }
 
 // closeStalled closes handshakes that have waited too long for their clients, one for
-// each queued handshake. If there are fewer of them, the first queued handshake tries
-// again later.
+// each queued handshake. If there are not enough of them, the first queued handshake
+// calls closeStalled again later.
 func (w *Worker) closeStalled() {
 	for first := w.tls.queued.First(); first != nil; first = w.tls.queued.First() {
 		c := w.stalled(w.tls.stallTimeout)
@@ -233,8 +231,8 @@ func (w *Worker) closeStalled() {
 	}
 }
 
-// stalled returns the first handshake in order of start that has waited for bytes from its
-// client for the duration `enough` or longer; nil = none.
+// stalled returns the oldest handshake that has waited for bytes from its client for the
+// duration `enough` or longer; nil = none.
 func (w *Worker) stalled(enough time.Duration) *tlsConn {
 	until := w.Loop.Now() - int64(enough)
 	for c := range w.tls.handshaking.All() {

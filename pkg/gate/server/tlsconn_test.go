@@ -39,7 +39,7 @@ func (closingProtocol) Connector() exchange.Connector { return nil }
 func (closingProtocol) IdleUpstreams() int            { return 0 }
 func (closingProtocol) CloseIdleUpstreams()           {}
 
-// tlsServer is a Server of one loop with a port of TLS.
+// tlsServer is a Server of one loop with a TLS port.
 type tlsServer struct {
 	t      *testing.T
 	server *Server
@@ -103,7 +103,6 @@ func (s *tlsServer) wantEnd(c net.Conn) {
 	}
 }
 
-// hello returns a ClientHello.
 func hello(t *testing.T) string {
 	t.Helper()
 	near, far := net.Pipe()
@@ -210,7 +209,7 @@ func TestAllQueuedHandshakesComplete(t *testing.T) {
 // disconnect sends FIN and waits until the server's kernel has received it.
 func (s *tlsServer) disconnect(c net.Conn) {
 	s.t.Helper()
-	const finWait1 = 4 // the FIN is not acknowledged; the server may also have closed since
+	const finWait1 = 4 // TCP state before the FIN is acknowledged; the server may also have closed since
 	raw, err := c.(*net.TCPConn).SyscallConn()
 	if err == nil {
 		err = c.(*net.TCPConn).CloseWrite()

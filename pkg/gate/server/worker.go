@@ -83,8 +83,8 @@ func (w *Worker) ReportPanic(v any) {
 	}
 }
 
-// OnTrim adds a function to call when the loop trims its free lists. It returns whether
-// it must be called again.
+// OnTrim adds a function to call when the loop trims its free lists. f returns whether it
+// must be called again.
 func (w *Worker) OnTrim(f func() (again bool)) { w.trims = append(w.trims, f) }
 
 // Date returns the value of the Date field. It is formatted once a second.
@@ -97,9 +97,9 @@ func (w *Worker) Date() []byte {
 	return w.date
 }
 
-// stopAccepting stops accepting and closes idle connections. It first accepts the
-// connections in the backlog. Connections that have not sent a byte stay open, because
-// their clients connected before the shutdown.
+// stopAccepting accepts the connections in the backlog, closes the listeners, and closes
+// idle connections. Connections that have not sent a byte stay open, because their
+// clients connected before the shutdown; silent reports whether there are any.
 func (w *Worker) stopAccepting() (silent bool) {
 	for _, l := range w.listeners {
 		l.drain()
