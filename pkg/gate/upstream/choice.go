@@ -48,11 +48,11 @@ func ParseProtocol(s string) (Protocol, error) {
 // event loops.
 //
 // A valid response over HTTP/1, or SETTINGS over HTTP/2, proves that the container
-// supports the protocol. A connection closed without a byte, or silence, is only a guess,
-// because the container may have other reasons than its protocol. A guess never overrides
-// a proof and expires after guessTime. Then one request tests the protocol: one that can
-// be retried, or one that waits until the protocol is proven. A refused connection resets
-// all detection, because the container is restarting and may have been replaced.
+// supports the protocol. If the container closes a new connection without a byte, or sends
+// nothing, the gate only guesses that it does not support the protocol. A guess never
+// overrides a proof and expires after guessTime. Then one request tests the protocol: one
+// that can be retried, or that waits until the protocol is proven. A refused connection
+// resets all detection, because the container may have been replaced.
 type Choice struct {
 	fixed Protocol
 
@@ -64,8 +64,8 @@ type Choice struct {
 
 const (
 	guessTime   = int64(30 * time.Second)
-	maxMisses   = 6             // number of inconclusive tests that each double the time to the next test
-	noMoreTests = math.MaxInt64 // the container provably does not support the protocol; this never expires
+	maxMisses   = 6             // the time to the next test doubles with each inconclusive test, up to this number
+	noMoreTests = math.MaxInt64 // value of not1 or not2: the container provably does not support the protocol
 )
 
 // Fix sets the protocol; Auto detects it. Call it before any other method.
@@ -97,8 +97,8 @@ func (c *Choice) SpeaksHTTP1() {
 	}
 }
 
-// SpeaksHTTP2 records that the container has sent SETTINGS over HTTP/2. If it had closed
-// an HTTP/1 connection without a byte earlier, it may support only HTTP/2.
+// SpeaksHTTP2 records that the container has sent SETTINGS over HTTP/2. If it has also
+// closed an HTTP/1 connection without a byte, it is assumed to support only HTTP/2.
 func (c *Choice) SpeaksHTTP2(now int64) {
 	c.http2.Store(true)
 	c.not2.Store(0)
@@ -191,9 +191,9 @@ func (c *Choice) For(x *exchange.Exchange, now int64) Protocol {
 	return H2C
 }
 
-// tryProtocol reports whether the caller may use the protocol. It may if there is no
-// guess against the protocol, or if the guess has expired and the caller is the first to
-// test it. Other callers follow the guess until the test has a result.
+// tryProtocol reports whether a request may use the protocol: if there is no guess
+// against the protocol, or if the guess has expired and this request is the first to test
+// it. The test extends the guess for other requests by guessTime.
 func tryProtocol(until *atomic.Int64, now int64) bool {
 	t := until.Load()
 	return t == 0 || now >= t && until.CompareAndSwap(t, now+guessTime)

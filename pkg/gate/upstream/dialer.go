@@ -31,8 +31,8 @@ type Conn struct {
 	Protocol string
 
 	dialer            *Dialer
-	hasDescriptor     bool      // the connection holds a descriptor of the budget
-	counted           bool      // the connection is included in Dialer.open
+	hasDescriptor     bool      // the connection is included in Dialer.open
+	counted           bool      // the connection was established and is included in Stats.Dials
 	session           *tls.Conn // TLS session of a handshake in progress; nil = none
 	handshakeDeadline int64
 }
@@ -66,11 +66,11 @@ type Dialer struct {
 	share      int                // number of connections guaranteed to the loop; further ones need a descriptor of the budget
 	attempts   uint32             // number of attempts to open a connection
 	awaiting   bool               // a descriptor has been requested from the budget
-	// lastServed is when a descriptor was last acquired, a queued exchange got an idle
-	// connection, or queue became non-empty.
+	// lastServed is the time of the latest of these events: a descriptor was acquired, a
+	// queued exchange got an idle connection, or queue became non-empty.
 	lastServed int64
-	// handshakeSlots limits the number of TLS handshakes that compute at the same time.
-	// Those that wait for the container do not count.
+	// handshakeSlots limits concurrent TLS handshakes to one. A handshake that waits for
+	// the container holds no slot.
 	handshakeSlots chan struct{}
 }
 
@@ -115,7 +115,7 @@ func (d *Dialer) Enqueue(x *exchange.Exchange) bool {
 }
 
 // inConnectQueue reports whether x waits in the connect queue for the container to
-// listen. Once it listens, exchanges of that queue are treated like all others.
+// listen. It returns false once the container listens.
 func (d *Dialer) inConnectQueue(x *exchange.Exchange) bool {
 	p := &d.gate.Connects
 	return p.Contains(x) && !p.Clear()
@@ -221,7 +221,7 @@ func (d *Dialer) continueWait(x *exchange.Exchange, now int64) (r Result) {
 	return r
 }
 
-// refused adds x to the connect queue.
+// refused handles a refused connection of x and adds x to the connect queue.
 func (d *Dialer) refused(x *exchange.Exchange) (r Result) {
 	now := d.loop.Nanotime()
 	if d.gate.Connects.Refused(now) {
@@ -236,9 +236,9 @@ func (d *Dialer) refused(x *exchange.Exchange) (r Result) {
 	return r
 }
 
-// waitForDescriptor queues x until a descriptor or an idle connection is available. While
-// the container does not listen, an exchange in the connect queue stays in that queue and
-// continues its attempts.
+// waitForDescriptor queues x until a descriptor or an idle connection is available. If x
+// is in the connect queue and the container does not listen, x stays there and continues
+// its attempts.
 func (d *Dialer) waitForDescriptor(x *exchange.Exchange, now int64) Result {
 	if d.queue.First() == nil {
 		d.lastServed = now
@@ -261,7 +261,7 @@ func (d *Dialer) acquire() bool {
 	return true
 }
 
-// release returns what acquire has taken.
+// release releases a descriptor that acquire has taken.
 func (d *Dialer) release() {
 	if d.open--; d.open >= d.share {
 		d.gate.Descriptors.Release()
@@ -275,8 +275,7 @@ func (d *Dialer) BeyondShare() bool { return d.open > d.share }
 func (d *Dialer) NoteServed(now int64) { d.lastServed = now }
 
 // await requests a descriptor from the budget for the exchanges in the queue. If none of
-// them has been served for MinIdle, it also closes an idle connection. Usually that is
-// not necessary, because another exchange ends earlier.
+// them has been served for MinIdle, it also closes an idle connection.
 func (d *Dialer) await(now int64) {
 	if !d.awaiting {
 		d.awaiting = true

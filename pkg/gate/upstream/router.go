@@ -50,9 +50,8 @@ func (r *Router) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchan
 	return up, next, o
 }
 
-// retry returns the protocol for a retry. It is the same protocol, or the other one if
-// the container did not understand the first. 0 means that the container understands
-// neither.
+// retry returns the protocol for a retry: the same as before, or the other one if the
+// container did not understand the first. 0 means that the container understands neither.
 func (r *Router) retry(d *exchange.Dial, now int64) (via uint8) {
 	if d.First == viaHTTP2 && !d.Switched && !r.Choice.MaySpeakHTTP2(now) {
 		d.Switched = true
