@@ -30,7 +30,7 @@ const (
 	MaxCapacity = 1 << 24
 )
 
-// Config holds the bounds and the order of the queue. Configure replaces them.
+// Config is the configuration of a Controller. Configure replaces it.
 type Config struct {
 	// Limit is the maximum number of requests in flight, up to MaxLimit. 0 = unlimited:
 	// all requests are admitted, and still counted.
@@ -39,8 +39,8 @@ type Config struct {
 	// queue. The unlimited mode queues only with CostLimit or Brake.
 	Capacity int
 	// CapacityPerSlot replaces Capacity: the queue capacity is this number times the
-	// current limit. A queue sized for a high limit is too long at a low limit: clients
-	// would give up before their requests got a slot. 0 = off.
+	// current limit, so that a lower limit does not make the queueing time longer. 0 =
+	// off.
 	CapacityPerSlot int
 	// Fair orders queued requests by Class and Key instead of strict FIFO. Class and Key
 	// then also determine which request a full queue sheds.
@@ -89,11 +89,11 @@ const (
 // with another Controller. Acquire and Withdraw must not run concurrently on the same
 // Waiter.
 type Waiter struct {
-	// Notify is called once for each grant, on the goroutine that called Release and
-	// without locks held. It must not block. Set it before Acquire. The call is only a
-	// hint to check Admitted. The owner may already have learned of the slot from
-	// Admitted or Withdraw, and may even have queued the Waiter again. The calls of two
-	// waiters may come in either order.
+	// Notify is called once each time a queued waiter is granted a slot, shed or expired.
+	// It runs without locks held, on the goroutine whose call ended the wait, and must
+	// not block. Set it before Acquire. The call may come late: the owner may already
+	// have learned of the slot from Admitted or Withdraw, and may have queued the Waiter
+	// again.
 	Notify func()
 
 	// Class and Key determine the order with Config.Fair. Set them before Acquire.
@@ -129,8 +129,7 @@ func (w *Waiter) Shed() bool { return w.state.Load() == waiterShed }
 func (w *Waiter) Expired() bool { return w.state.Load() == waiterExpired }
 
 // SetCost sets the cost of the next request in units. Values outside the range from 1 to
-// MaxCost are set to its nearest end. Call it before Acquire. Without Config.CostLimit it
-// has no effect.
+// MaxCost are clamped. Call it before Acquire. Without Config.CostLimit it has no effect.
 func (w *Waiter) SetCost(n int64) { w.setUnits(min(max(n, 1), MaxCost)) }
 
 func (w *Waiter) setUnits(n int64) { w.units = [3]byte{byte(n), byte(n >> 8), byte(n >> 16)} }
@@ -172,13 +171,12 @@ type Controller struct {
 	//	bits 32 to 63  queued: at most the highest capacity so far (1<<24)
 	//
 	// Neither count can overflow into the other: each is compared with its bound, or with
-	// 0, before it changes. While requests are queued, word changes only under mu. In
-	// that state all slots are taken, or the quota does not admit the next request. While
-	// no request is queued, word changes without mu, except with meteredBit.
+	// 0, before it changes. While requests are queued, no slot is free, so word changes
+	// only under mu. With meteredBit it always changes only under mu.
 	word atomic.Uint64
 
-	// bounds changes only under mu and is read after word. So a goroutine that sees a
-	// queued waiter in word also sees bounds at least as recent.
+	// bounds changes only under mu. It is read after word, so that a goroutine that sees
+	// a queued waiter also sees the bounds with which it was queued, or later ones.
 	bounds atomic.Uint64 // value of type bounds
 
 	// While mu is free, fifo and fair together hold exactly the queued waiters that word
@@ -290,7 +288,6 @@ func New(c Config) *Controller {
 	return a
 }
 
-// current returns the bounds in force.
 func (a *Controller) current() bounds { return bounds(a.bounds.Load()) }
 
 // Acquire takes a slot, queues w, or rejects the request. It never blocks. The caller
@@ -369,8 +366,8 @@ func (a *Controller) acquireLocked(w *Waiter) (Decision, notices) {
 	}
 }
 
-// replace queues w in a full queue instead of the waiter that Config.Fair sheds, or
-// rejects w if it sheds none. The caller holds mu.
+// replace queues w in a full queue in place of the waiter that Config.Fair sheds. If no
+// waiter is shed, it rejects w. The caller holds mu.
 func (a *Controller) replace(b bounds, w *Waiter) (d Decision, calls notices) {
 	if b.isFair() && b.capacity() > 0 {
 		if victim := a.fair.shed(w); victim != nil {
@@ -415,8 +412,7 @@ func (a *Controller) withdraw(w *Waiter) (withdrawn bool, calls notices) {
 		a.word.Sub(oneWaiting)
 		w.reject()
 		if a.current().isMetered() {
-			// If w was first in the queue, it may have needed more units than the waiters
-			// behind it.
+			// The next waiter may need fewer units than w.
 			calls = a.grantMetered()
 		}
 		return true, calls
@@ -487,8 +483,8 @@ func (a *Controller) handOver() bool {
 }
 
 // shedStanding removes the oldest requests from a queue that has stopped draining, and
-// returns their Notify functions. The caller holds mu, and a slot for the next remaining
-// request.
+// returns their Notify functions. Call it when a slot is about to be granted. The caller
+// holds mu.
 func (a *Controller) shedStanding() (shed []func()) {
 	if a.current()&shedStandingBit == 0 {
 		return nil
@@ -538,8 +534,8 @@ func (a *Controller) Configure(c Config) {
 	calls.run()
 }
 
-// setBounds replaces the bounds by the result of update and returns the Notify of each
-// waiter that was granted a slot.
+// setBounds replaces the bounds by the result of update. The caller must make the
+// returned Notify calls after it unlocks mu.
 func (a *Controller) setBounds(update func(bounds) bounds) (calls notices) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -548,9 +544,9 @@ func (a *Controller) setBounds(update func(bounds) bounds) (calls notices) {
 		a.fair = newFairQueue(a.clock, a.quota.costLimit > 0)
 	}
 	if b&shedStandingBit != 0 && a.current()&shedStandingBit == 0 {
-		// Waiters queued before this change have no time of arrival and count as old. By
-		// the end of the window that begins here, each of them has waited longer than
-		// standingTarget.
+		// Waiters queued before this change have no arrival time and count as older than
+		// standingTarget. No queue is judged before the first window ends, and by then
+		// they are.
 		a.standing.began(a.clock())
 	}
 	if b.isMetered() {

@@ -66,10 +66,9 @@ func BenchmarkBeginEndParallel(b *testing.B) {
 	}
 }
 
-// Like BenchmarkBeginEndParallel, limited, with a few hundred nanoseconds of work while
-// holding the slot and after releasing it. Without the work, a
-// mutex looks too fast: its holder locks it repeatedly before the other processor sees it
-// unlocked.
+// Like BenchmarkBeginEndParallel with a limit, and with a few hundred nanoseconds of work
+// while holding the slot and after releasing it. Without the work, a mutex looks too
+// fast: its holder locks it repeatedly before another processor sees it unlocked.
 func BenchmarkBeginEndParallelWithWork(b *testing.B) {
 	eachControllerBench(b, Config{Limit: 100, Capacity: 1000}, func(b *testing.B, a admission) {
 		b.RunParallel(func(pb *testing.PB) {
@@ -100,7 +99,7 @@ func spin(x uint64) uint64 {
 	return x
 }
 
-// The work without admission.
+// The work of BenchmarkBeginEndParallelWithWork alone, without admission.
 func BenchmarkWorkParallel(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		work := uint64(1)

@@ -220,7 +220,7 @@ func TestTheHighestLimitsFitTheWord(t *testing.T) {
 	for a.TryAcquire() {
 	}
 	wantCounts(t, a, MaxLimit, 0)
-	a.word.Add((MaxCapacity - 1) * oneWaiting) // as if that many were queued
+	a.word.Add((MaxCapacity - 1) * oneWaiting) // as if MaxCapacity-1 requests were queued
 	w, _ := newTestWaiter()
 	wantDecision(t, a, w, Queued)
 	wantDecision(t, a, &Waiter{}, Rejected)

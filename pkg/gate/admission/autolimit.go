@@ -16,16 +16,15 @@ const (
 	minTrialTime    = int64(500 * time.Millisecond)  // minimum duration of a trial whose result is inconclusive
 	trialPause      = int64(2000 * time.Millisecond) // pause after a trial
 	minDownInterval = int64(4 * time.Second)         // minimum time between two trials of a lower limit
-	// stalledDownPause is the pause before the next trial of a lower limit, after one
-	// that stalled.
+	// stalledDownPause is the pause before the next trial of a lower limit, if the last
+	// one has stalled.
 	stalledDownPause = int64(60 * time.Second)
 	costMemory       = int64(3 * time.Second) // age at which baseline samples lose half their weight
 	jumpRatio        = 1.3                    // an increase of the cost by this factor counts as a jump
 	recoveredRatio   = 1.1                    // a cost within this factor of its value before the jump counts as recovered
 	maxSampleRatio   = 20.0                   // one sample counts as at most this multiple of the mean time
-	// Times without a sample after which a limit that is fully used counts as stalled:
-	// firstStall while no service time is known; minStall is the minimum once one is
-	// known.
+	// A fully used limit counts as stalled if no sample arrives for firstStall. Once a
+	// service time is known, that time is used instead; see stallTime.
 	firstStall = int64(5 * time.Second)
 	minStall   = int64(time.Second)
 	// Factors by which one trial changes the limit.
@@ -38,27 +37,26 @@ const (
 	knownVariance = 0.15 * 0.15
 )
 
-// AutoLimit finds the concurrency limit of a container. The cost of a request is the time
-// in slots divided by the number of successes. AutoLimit holds a baseline limit, and
-// tries a higher or lower limit for one window each. It then compares the two limits. If
-// the cost rises by less than the square root of their ratio, it adopts the higher one,
-// otherwise the lower one. So it converges to the limit of the greatest power, which is
-// throughput divided by latency (Kleinrock 1979). Beyond that limit, throughput hardly
-// grows. The latency without load need not be known.
+// AutoLimit finds the concurrency limit of a container. It compares a baseline limit with
+// a higher or lower limit on trial. It measures the cost at each limit: the time that
+// requests spend in slots, per success. If the higher limit raises the cost by a smaller
+// factor than the square root of the ratio of the limits, AutoLimit adopts the higher
+// limit, otherwise the lower one. It so converges to the limit with the greatest power,
+// which is throughput divided by latency (Kleinrock 1979).
 //
 //   - Steps grow at first and after each adopted step, and shrink after each rejected
 //     one. At the smallest step, trials pause.
 //   - After the pause it tries a higher limit, and occasionally a lower one.
 //   - If the cost jumps at an unchanged limit, the limit is lowered as long as that
-//     lowers the cost and the cost exceeds its former value. If a lower limit costs as
-//     much, the limit is not the cause and is restored.
+//     lowers the cost and the cost exceeds its former value. If a lower limit does not
+//     lower the cost, the limit is not the cause and is restored.
 //   - Failures (503, resets, timeouts) count as cost without success.
 //   - Readiness checks that take longer than usual also lower the limit, even while no
 //     request completes.
-//   - Requests that last, such as tunnels, must not freeze the limit: if all slots are
-//     in use, requests are queued and no sample arrives, a trial of a lower limit ends,
-//     and the limit grows by one slot at a time, at most to twice its baseline. For the
-//     same reason one sample counts as at most twenty times the mean.
+//   - Long requests, such as tunnels, must not freeze the limit. If all slots are in use,
+//     requests are queued and no sample arrives, a trial of a lower limit ends; any other
+//     limit grows by one slot at a time, at most to twice its baseline. One sample counts
+//     as at most maxSampleRatio times the mean.
 type AutoLimit struct {
 	bounds LimitRange
 
@@ -69,8 +67,8 @@ type AutoLimit struct {
 	countFrom     int64     // samples before this instant are ignored
 	trial         trialKind
 	step          float64 // factor of the trial
-	narrowing     bool    // a higher limit was too high: steps shrink
-	starting      bool    // no limit was too high yet
+	narrowing     bool    // a trial has found a limit too high, so steps shrink
+	starting      bool    // no trial has found a limit too high yet
 	primed        bool    // the first window, which began with an empty container, is over
 	targetCost    float64 // cost before it jumped; 0 = no jump
 	nextTrial     int64   // earliest instant of the next trial
@@ -165,8 +163,8 @@ func (a *AutoLimit) updateBaseline(now int64) {
 		a.step = maxStep
 	}
 	if now >= a.nextDownTrial && a.limit > a.bounds.Min {
-		// A small limit has few slots, and a trial of a lower one takes some of them away.
-		// So the fewer slots, the longer the interval between such trials.
+		// Trials of a lower limit take slots away, so they are less frequent at small
+		// limits.
 		a.nextDownTrial = now + max(minDownInterval, 60*a.trialTime()/int64(a.limit))
 		a.startTrial(now, trialDown)
 		return
@@ -174,7 +172,7 @@ func (a *AutoLimit) updateBaseline(now int64) {
 	a.startTrial(now, trialUp)
 }
 
-// measureBaseline takes the first window of a limit whose cost is not known.
+// measureBaseline handles a window of a limit whose cost is not known yet.
 func (a *AutoLimit) measureBaseline(now int64, age float64) {
 	if age < 3*a.window.latency() {
 		return
@@ -213,7 +211,7 @@ func (a *AutoLimit) setBaseline(now int64) {
 	a.startWindow(now, 0)
 }
 
-// startTrial changes the limit by a step, or reverts if the range allows none.
+// startTrial changes the limit by a step, or reverts if the range allows no change.
 func (a *AutoLimit) startTrial(now int64, kind trialKind) {
 	n := a.baseline.limit
 	to := min(max(n+1, int(math.Round(float64(n)*a.step))), a.bounds.Max)

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// The table of docs/overload.md: go test ./pkg/gate/admission -run Limiters -v.
+// The test prints the table of docs/overload.md: go test ./pkg/gate/admission -run
+// Limiters -v.
 func TestLimitersComparedWithTheBestFixedLimit(t *testing.T) {
 	rivals := []struct {
 		name  string
@@ -115,7 +116,7 @@ func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
 		for _, step := range [][2]float64{{8, 24}, {24, 8}, {32, 12}, {12, 48}, {8, 80}, {80, 8}} {
 			var times []float64
 			for seed := range uint64(8) {
-				at := 10*time.Second + time.Duration(seed)*250*time.Millisecond // some of these instants are during a trial, others between trials
+				at := 10*time.Second + time.Duration(seed)*250*time.Millisecond // different phases of a trial
 				m.slots = func(now int64) float64 {
 					if now < int64(at) {
 						return step[0]

@@ -21,9 +21,9 @@ func (f fixedLimit) Limit() int                                    { return int(
 func (fixedLimit) AddSample(_, _ int64, _ bool, _ int) (int, bool) { return 0, false }
 
 // containerModel is a container that shares its capacity among concurrent requests. Up
-// to slots requests each run at full speed. With n of them, each runs at
-// (slots/n)^(1+collapse) of it: with collapse 0 they share a processor, with 1 twice
-// the requests halve the throughput.
+// to slots requests each run at full speed. With n > slots requests, each runs at
+// (slots/n)^(1+collapse) of full speed. With collapse 0 the throughput stays constant,
+// with 1 twice the requests halve it.
 type containerModel struct {
 	name     string
 	service  float64 // mean time of a request alone, ns

@@ -22,7 +22,7 @@ type drainRate struct {
 	interval       atomic.Int64  // ns between two grants; 0 = not known
 }
 
-// RetryAfter estimates how long the requests queued at now will wait at the recent drain
+// RetryAfter estimates how long a request queued at now will wait at the recent drain
 // rate. The result is in whole seconds, from 1 to 60; now is in ns.
 func (a *Controller) RetryAfter(now int64) int {
 	a.drain.update(now)
@@ -44,7 +44,7 @@ func (d *drainRate) update(now int64) {
 		return
 	}
 	d.grantedAtSince.Store(handed)
-	if slots == 0 { // no slot was granted in the time elapsed, so the interval between grants is at least that long
+	if slots == 0 { // no slot was granted, so the interval is at least the elapsed time
 		d.since.Store(since)
 		d.interval.Store(elapsed)
 		return

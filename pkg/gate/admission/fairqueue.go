@@ -20,14 +20,15 @@ const (
 	// other keys are hashed to sharedFlows flows.
 	exclusiveFlows, sharedFlows = 16, 64
 	// maxDebt limits how far the service charged to a flow can exceed the virtual time,
-	// in mean costs. Otherwise a tunnel of one hour would block its key for an hour.
+	// in mean costs. Without it, a tunnel of one hour would block its key for an hour.
 	maxDebt = 64
 	// maxOutlier limits how much one request can change the mean cost. It is a multiple
 	// of that mean.
 	maxOutlier = 8
 	// unitService is the service charged for one unit of Config.CostLimit.
 	unitService = minCost
-	// minCost is the lower bound of the mean, far above the rounding error of its update.
+	// minCost is the lower bound of the mean cost, far above the rounding error of its
+	// update.
 	minCost = int64(time.Microsecond)
 )
 
@@ -52,7 +53,7 @@ const (
 type fairQueue struct {
 	clock   func() int64
 	classes [Classes]class
-	flows   map[flowKey]*flow // flows with a queued request, or one in flight that was queued here
+	flows   map[flowKey]*flow // flows with a request that is queued, or in flight after it was queued here
 	free    []*flow
 	byUnits bool   // flows are charged by the cost of their requests, not by time
 	cost    int64  // mean charge of a request in ns; with byUnits, a unit of cost is charged as unitService
@@ -72,7 +73,7 @@ type flow struct {
 	waiters      fifo
 	waiting      int
 	inFlight     int    // granted from this flow and not charged yet
-	served       int64  // virtual time: service received, in ns
+	served       int64  // service received, in ns of virtual time
 	seq          uint64 // tie-breaker between flows of equal service
 	serviceIndex int    // index in class.byService
 	lengthIndex  int    // index in class.byLength
@@ -83,7 +84,7 @@ type class struct {
 	byService flowHeap // flows with queued requests, least service first
 	byLength  flowHeap // the same flows, most queued requests first
 	waiting   int
-	virtual   int64 // virtual time: start of a flow that becomes active
+	virtual   int64 // virtual time in ns, at which a newly active flow starts
 	passed    int   // slots granted to higher classes since the last grant here
 }
 
@@ -137,9 +138,8 @@ func (q *fairQueue) flow(w *Waiter) *flow {
 	return f
 }
 
-// keyOf returns the key of the flow that w joins. A key stays with its flow,
-// exclusive or shared, while requests of it are queued there, so that they stay in
-// order.
+// keyOf returns the key of the flow that w joins. While requests of a key are queued in a
+// flow, exclusive or shared, later requests of that key join the same flow.
 func (q *fairQueue) keyOf(w *Waiter) flowKey {
 	own := flowKey{key: w.Key, class: min(w.Class, Classes-1)}
 	shared := flowKey{key: w.Key % sharedFlows, class: own.class, shared: true}
@@ -229,8 +229,8 @@ func (q *fairQueue) nextClass() *class {
 	return first
 }
 
-// pass notes that the next grant goes to chosen, past the lower classes and, if chosen
-// has been passed over too often, past higher ones.
+// pass records that chosen receives the next grant. All other classes with queued
+// requests, except the highest of them, have been passed over once more.
 func (q *fairQueue) pass(chosen *class) {
 	first := true
 	for i := range q.classes {
@@ -359,8 +359,6 @@ func (h *flowHeap) Pop() any {
 	return f
 }
 
-// remove removes f.
 func (h *flowHeap) remove(f *flow) { heap.Remove(h, *h.index(f)) }
 
-// fix restores the position of f after a change.
 func (h *flowHeap) fix(f *flow) { heap.Fix(h, *h.index(f)) }

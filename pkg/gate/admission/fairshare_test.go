@@ -67,7 +67,7 @@ func TestOtherFlowsOvertakeARequestAtMostABoundedNumberOfTimes(t *testing.T) {
 					a.Release()
 				}
 			case random.IntN(2) == 0:
-				begin(key) // always new
+				begin(key) // a new key
 			default:
 				begin(key % 4)
 			}

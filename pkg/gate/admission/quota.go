@@ -73,7 +73,7 @@ func (a *Controller) acquireMetered(b bounds, w *Waiter) (Decision, notices) {
 	if waiting >= b.capacity() {
 		d, calls := a.replace(b, w)
 		if d == Queued {
-			calls.append(a.grantMetered()) // after the removal another waiter is next, and it may need less
+			calls.append(a.grantMetered()) // the next waiter has changed, and may need fewer units
 		}
 		return d, calls
 	}
@@ -115,7 +115,7 @@ func (a *Controller) grantMetered() (calls notices) {
 			for _, notify := range shed {
 				calls.add(notify)
 			}
-			continue // the next waiter has changed: check that one
+			continue // check the new next waiter
 		}
 		a.pop()
 		a.word.Sub(oneWaiting - oneInFlight)
@@ -140,11 +140,9 @@ func (a *Controller) next() (w *Waiter) {
 	return w
 }
 
-// SetRoom sets how many requests may be admitted with Config.Brake. In addition, one
-// request is always admitted while no other is in flight. since is the value of
-// Admissions at the time for which n was determined. Requests admitted after that time
-// are subtracted from n. Each later admission takes one from n, and each Release adds
-// one. Without Config.Brake it has no effect.
+// SetRoom sets how many further requests may be admitted with Config.Brake; each Release
+// adds one. since is the value of Admissions when n was measured: requests admitted since
+// then are subtracted from n. One request is always admitted while no other is in flight.
 func (a *Controller) SetRoom(n int64, since uint64) {
 	a.mu.Lock()
 	a.quota.room = n - int64(a.quota.admitted-since)

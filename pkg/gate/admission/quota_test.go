@@ -18,7 +18,7 @@ type quotaModel struct {
 	brake                      bool
 	room                       int
 	admissions                 uint64
-	costs, held                []int // by waiter; held: units
+	costs, held                []int // costs of the requests, and units that they hold, by waiter
 	queue, holders             []int
 }
 

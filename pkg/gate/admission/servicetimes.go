@@ -20,20 +20,18 @@ const (
 	trialShare = 8
 )
 
-// ServiceTimes estimates the service time of the container by the path of a request.
-// There are two estimates. The shortest time of the last 10 seconds decides whether a
-// request is rejected immediately. So one quick response is enough to admit equally quick
-// requests, even if other clients send slow ones. The typical time is the mean plus four
-// times the mean deviation, as in TCP's retransmission timer (RFC 6298 section 2). Paths
-// are hashed into 64 estimates. All instants and durations are in ns. The methods may be
-// called concurrently.
+// ServiceTimes estimates the service time of the container by the path of a request. The
+// shortest time of the last 10 seconds decides whether a request is rejected immediately,
+// so that one quick response is enough to admit equally quick requests. The typical time
+// is the mean plus four times the mean deviation, as in TCP's retransmission timer (RFC
+// 6298 section 2). Paths are hashed into 64 estimates. All instants and durations are in
+// ns. The methods may be called concurrently.
 //
-// A request that is rejected because of the estimate leaves no sample, so a wrong
-// estimate could persist. Two rules prevent that. Samples expire, and some requests are
-// admitted as trials despite the estimate: the first one after TrialInterval, and one in
-// eight at random. The random choice keeps clients from using up all trials. The response
-// to a quick trial lowers the minimum. (The half-open state of a circuit breaker does the
-// same: M. Nygard, "Release It!", 2007.)
+// A rejected request leaves no sample, so a wrong estimate could persist. Therefore
+// samples expire, and some requests are admitted as trials despite the estimate: the
+// first one after TrialInterval, and one in eight at random, so that no client can use up
+// all trials. (The half-open state of a circuit breaker does the same: M. Nygard,
+// "Release It!", 2007.)
 type ServiceTimes struct {
 	mu     sync.Mutex
 	paths  [servicePaths]pathTimes
@@ -55,8 +53,7 @@ type serviceSecond struct {
 }
 
 // Estimate returns the shortest and the typical recent service time of requests whose
-// path has this hash; 0 = unknown. A request that has less time left than the shortest
-// one will probably not finish in time.
+// path has this hash; 0 = unknown.
 func (s *ServiceTimes) Estimate(path uint64, now int64) (shortest, typical int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,17 +35,16 @@ const (
 type standingQueue struct {
 	standing bool
 	since    int64 // time at which the window began
-	depth    int   // number of queued requests at that time
-	handed   int   // number of slots granted to queued requests since then
+	depth    int   // number of queued requests at since
+	handed   int   // number of slots granted to queued requests after since
 }
 
 // began starts the first window when a request is queued and the queue was empty. That
 // window is not judged, because the requests may be a burst.
 func (q *standingQueue) began(now int64) { *q = standingQueue{since: now, depth: math.MaxInt} }
 
-// advance records that a slot goes to one of depth queued requests. At the end of a
-// window in which the queue has not become shorter, it starts to stand. It stands until
-// it is empty.
+// advance records that a slot goes to one of depth queued requests. If the queue has not
+// become shorter during a window, it is standing until it is empty.
 func (q *standingQueue) advance(now int64, depth, limit int) {
 	q.handed++
 	if now-q.since < standingWindow || q.handed < limit {

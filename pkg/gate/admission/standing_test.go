@@ -74,7 +74,8 @@ func TestTheOldestRequestsOfAStandingQueueAreShedFirst(t *testing.T) {
 			arrive(fmt.Sprint(7 + i))
 		}
 	}
-	// 5 to 9 were queued, all but 9 for longer than standingTarget; one per slot remains.
+	// Requests 5 to 9 were queued, all but 9 for longer than standingTarget. Two of them,
+	// one per slot, are not shed: 8, which gets the slot, and 9.
 	if want := []string{"2", "3", "4", "5 shed", "6 shed", "7 shed", "8"}; !slices.Equal(log, want) || a.QueueDepth() != 1 || a.InFlight() != 2 {
 		t.Errorf("%q, %d queued, %d in flight, want %q", log, a.QueueDepth(), a.InFlight(), want)
 	}
