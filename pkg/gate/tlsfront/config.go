@@ -78,7 +78,7 @@ func CipherSuites(names []string) ([]uint16, error) {
 }
 
 // ApprovedCipherSuite reports whether crypto/tls uses the cipher suite in FIPS 140-3
-// mode: it has AES-GCM, but not ChaCha20-Poly1305 or the SHA-1 of the CBC suites.
+// mode. It uses only the suites with AES-GCM.
 func ApprovedCipherSuite(id uint16) bool {
 	return strings.Contains(tls.CipherSuiteName(id), "_GCM_")
 }

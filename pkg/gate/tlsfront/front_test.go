@@ -66,7 +66,7 @@ func TestOnlyApprovedSuitesAndCurvesWorkInFIPSMode(t *testing.T) {
 		})
 	}
 	for _, suite := range tls.CipherSuites() {
-		if strings.Contains(suite.Name, "_ECDSA_") { // as the certificate needs
+		if strings.Contains(suite.Name, "_ECDSA_") { // the certificate has an ECDSA key
 			try(suite.Name, ApprovedCipherSuite(suite.ID), &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite.ID}})
 		}
 	}
@@ -114,7 +114,6 @@ func (f *fixture) dial(beginning string) net.Conn {
 	return c
 }
 
-// hello returns a ClientHello.
 func hello(t *testing.T) string {
 	t.Helper()
 	near, far := net.Pipe()
@@ -129,7 +128,6 @@ func hello(t *testing.T) string {
 	return string(b[:n])
 }
 
-// until polls for a condition.
 func (f *fixture) until(what string, condition func() bool) {
 	f.t.Helper()
 	testkit.Until(f.t, what, condition)

@@ -21,8 +21,7 @@ const (
 	bundleFile = "credentialbundle.pem"
 )
 
-// maxFileBytes is the maximum file size; certificate chains usually have a few thousand
-// bytes.
+// maxFileBytes is the maximum size of each file.
 const maxFileBytes = 1 << 20
 
 // material is the content of the files at one time, parsed.

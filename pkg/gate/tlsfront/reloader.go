@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	// settleTime is the time for which the files may be inconsistent before that is
-	// reported. Files are written one after the other, so they are inconsistent for a
-	// moment.
+	// settleTime is the time after which inconsistent files are reported. Files that are
+	// written one after the other are inconsistent for a moment.
 	settleTime = time.Second
 	// firstRetry and lastRetry bound the time between two attempts to load files that
 	// have an error. A file event causes an immediate attempt.
@@ -168,7 +167,6 @@ func (r *reloader) noteFailure(err error, requested bool) {
 	r.report(err, false)
 }
 
-// clearFailure clears the last failure.
 func (r *reloader) clearFailure() {
 	r.failingSince, r.failure, r.reported, r.retry = time.Time{}, "", false, 0
 }
@@ -198,8 +196,8 @@ func (r *reloader) reload() {
 	}
 }
 
-// configForClient is a GetConfigForClient function. The keys of session tickets belong to
-// the configuration that calls it, so they survive a change of certificates.
+// configForClient is a GetConfigForClient function. Session ticket keys belong to the
+// tls.Config that calls it, so they survive a change of the certificate.
 func (r *reloader) configForClient(*tls.ClientHelloInfo) (*tls.Config, error) {
 	return r.current.Load(), nil
 }
