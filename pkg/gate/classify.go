@@ -9,7 +9,7 @@ const (
 	Traffic        Kind = iota
 	ReadinessProbe      // asks whether the container is ready
 	NetworkProbe        // asks whether the gate is reachable; the reply repeats the hash
-	BadProbe            // sent by a platform prober, with an unknown value of K-Network-Probe
+	BadProbe            // sent by a known prober, with another value of K-Network-Probe or none
 	HashlessProbe       // a network probe without a hash
 )
 

@@ -14,11 +14,11 @@ type ForwardedInput struct {
 	Host  []byte   // X-Forwarded-Host, first line
 }
 
-// Limits of the generated Forwarded field, against attacks. The last nodes of a long list
-// are kept, because the nearest proxies added them.
+// Limits of the generated Forwarded field. Of a longer list the last nodes are kept,
+// because the nearest proxies added them.
 const (
-	maxForwardedNodes = 256     // nodes beyond this number are omitted, the first ones of the list
-	maxForwardedValue = 1 << 10 // longer values are omitted; in bytes
+	maxForwardedNodes = 256     // number of nodes
+	maxForwardedValue = 1 << 10 // in bytes; longer values are omitted
 )
 
 // AppendForwarded appends the value of Forwarded (RFC 7239) that corresponds to the

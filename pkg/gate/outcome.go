@@ -56,8 +56,7 @@ const (
 	Error
 )
 
-// Meaning is the row of an Outcome in the table of outcomes. Everything that depends on
-// the outcome is derived from it.
+// Meaning is the row of an Outcome in the table of outcomes.
 type Meaning struct {
 	Name   string
 	Means  string // one line for the documentation
@@ -118,8 +117,7 @@ var meanings = [outcomeCount]Meaning{
 // Meaning returns the row of the outcome in the table of outcomes.
 func (o Outcome) Meaning() *Meaning { return &meanings[o] }
 
-// proxyStatuses are the values of Proxy-Status by outcome. They are built once, so that a
-// reply does not format them.
+// proxyStatuses are the values of Proxy-Status by outcome.
 var proxyStatuses = func() (values [outcomeCount]string) {
 	for o, m := range meanings {
 		if m.ProxyError == "" {

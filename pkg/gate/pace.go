@@ -17,8 +17,8 @@ func QuickDelay(elapsed time.Duration, jitter float64) time.Duration {
 	return AddJitter(min(max(elapsed/200, time.Millisecond), 10*time.Millisecond), jitter)
 }
 
-// AddJitter returns d changed by jitter times 10 %, for a jitter from -1 to 1. So the
-// attempts of gates whose containers started together are not synchronized.
+// AddJitter returns d changed by jitter times 10 %, for a jitter from -1 to 1. The jitter
+// desynchronizes gates that started together.
 func AddJitter(d time.Duration, jitter float64) time.Duration {
 	return d + time.Duration(float64(d)*0.1*jitter)
 }
