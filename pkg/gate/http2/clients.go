@@ -10,8 +10,8 @@ import (
 // clients are the client connections of one loop.
 type clients struct {
 	eng     *Engine
-	idle    connSet // no frame or field block is incomplete; streams may be open
-	reading connSet // a frame or a field block is incomplete
+	idle    connSet // connections without an incomplete frame or field block; streams may be open
+	reading connSet // connections with an incomplete frame or field block, or whose reading is paused
 }
 
 type connSet = server.IdleSet[downConn, *downConn]

@@ -15,7 +15,7 @@ import (
 //
 //	awaitingPreface → open   the preface has arrived
 //	open → announced         GOAWAY with the highest possible stream identifier is queued
-//	announced → draining     after a round trip and a grace period, the final GOAWAY is queued
+//	announced → draining     the final GOAWAY is queued, a round trip and a grace period later
 //	draining → closing       no stream is left
 //	any → closing            the client violated the protocol, or has disconnected
 type connState uint8

@@ -27,8 +27,8 @@ type Protocol struct {
 // NewPart implements server.Protocol.
 func (p *Protocol) NewPart(w *server.Worker) server.Part { return newEngine(p, w) }
 
-// Unfinished implements server.Protocol. It counts all connections, because after GOAWAY
-// the clients close them.
+// Unfinished implements server.Protocol. It counts all client connections, because
+// clients should close them after GOAWAY.
 func (p *Protocol) Unfinished() int { return int(p.connections.Load()) }
 
 // Stats returns the statistics of the client connections of all loops. It may be called

@@ -3,7 +3,7 @@ package http2
 import "time"
 
 // This file has the numeric limits of the package and, as pure functions, the decisions
-// based on them. The engine calls the functions and acts on the results.
+// based on them.
 //
 // Limits against abuse by either peer. h2.Meter has further limits, for resets, empty
 // frames and replies.

@@ -83,7 +83,7 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 // choose returns the connection for x, and whether a new connection would be better.
 func (p *Pool) choose(x *exchange.Exchange) (c *upConn, preferNew bool) {
 	light := 0            // number of connections that accept streams and have fewer than busyConnStreams
-	var contended *upConn // a connection that accepts streams, but whose window is blocked, or may become blocked, by other uploads
+	var contended *upConn // a connection that accepts streams, but whose other uploads may block x
 	body := sendsData(x)
 	for _, o := range p.conns {
 		if !o.acceptsStreams() {
