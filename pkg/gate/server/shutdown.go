@@ -27,10 +27,10 @@ const (
 // shutdown is a routine of the first loop. Its states:
 //
 //	idle       → stopping    BeginShutdown
-//	stopping   → silent      all loops have stopped accepting, or stopTimeout; some connections have sent no byte
-//	stopping   → serving     all loops have stopped accepting, or stopTimeout; all have sent a byte
+//	stopping   → silent      all loops stopped accepting; some connections sent no byte
+//	stopping   → serving     all loops stopped accepting; all connections sent a byte
 //	silent     → serving     silentGrace has passed
-//	serving    → unfinished  no request is open, and tunnels have ended or tunnelDeadline has passed
+//	serving    → unfinished  no open request, and no tunnel before its deadline
 //	unfinished → serving     a client had begun a request before it read GOAWAY
 //	unfinished → done        clients have closed their connections, or the timeout has passed
 type shutdown struct {

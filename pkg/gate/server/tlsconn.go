@@ -58,7 +58,7 @@ func (t *TLS) Handshakes() (done, failed uint64, inProgress int) {
 //
 //	silent      → partial      the first byte has arrived
 //	partial     → queued       the first record, the ClientHello, is complete
-//	queued      → handshaking  a handshake slot is free; last in, first out: the latest client is the likeliest to be still connected
+//	queued      → handshaking  a handshake slot is free; the latest client is first
 //	handshaking → (protocol)   the handshake has succeeded
 //
 // A connection may be closed in any state. If the client disconnects before the handshake
@@ -142,7 +142,8 @@ func (c *tlsConn) enter(next tlsState) {
 	c.state = next
 }
 
-// Event implements loop.Handler. During a handshake the layer gets the events.
+// Event implements loop.Handler. During a handshake, the TLS layer receives the events
+// instead.
 func (c *tlsConn) Event(s *loop.Sock) {
 	disconnected := s.HungUp() || s.Failed()
 	switch {
