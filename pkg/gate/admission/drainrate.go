@@ -13,8 +13,7 @@ const (
 	maxRetryAfter = 60
 )
 
-// drainRate measures how fast the queue drains, at the cost of one increment per slot
-// granted from the queue.
+// drainRate measures how fast the queue drains.
 type drainRate struct {
 	granted        atomic.Uint64 // slots granted from the queue
 	since          atomic.Int64  // start of the measurement

@@ -48,8 +48,8 @@ const (
 //     The hash is seeded per process (keySeed).
 //
 // Within a flow the order is strict FIFO. A flow uses memory only while one of its
-// requests is queued, or in flight after having been queued. The owner's lock
-// guards the fairQueue.
+// requests is queued, or in flight after it was queued. Controller.mu guards the
+// fairQueue.
 type fairQueue struct {
 	clock   func() int64
 	classes [Classes]class

@@ -11,7 +11,7 @@ const (
 )
 
 // quota holds the conditions of admission besides the concurrency limit: units
-// (Config.CostLimit) and room in the upstream (Config.Brake). The owner's lock guards it.
+// (Config.CostLimit) and room in the upstream (Config.Brake). Controller.mu guards it.
 type quota struct {
 	costLimit int64  // 0 = off
 	units     int64  // units held by requests in flight

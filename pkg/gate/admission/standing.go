@@ -31,7 +31,7 @@ const (
 //	                                                     20              1 s
 //	5 s                200             50 s, the same    20              5 s
 //
-// The zero value is a queue that does not stand. The owner's lock guards it.
+// The zero value is a queue that does not stand. Controller.mu guards it.
 type standingQueue struct {
 	standing bool
 	since    int64 // time at which the window began
