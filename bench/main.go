@@ -54,8 +54,7 @@ const (
 	exitUsage  = 2
 )
 
-// errUsage is returned if the command line is wrong and the explanation was already
-// printed.
+// errUsage reports a wrong command line whose explanation was already printed.
 var errUsage = errors.New("wrong command line")
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -79,7 +78,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return micro.Main(rest, stdout)
 	case "engine":
 		err = engine.Command(rest, stdout, stderr)
-	case load.Command: // this case and the next two run the harness's helpers
+	case load.Command: // this and the next two are helper processes
 		err = load.Main(stdin, stdout)
 	case origin.Command:
 		err = origin.Main(stdin, stdout)
@@ -101,8 +100,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// parse parses a command line. It prints why the command line is wrong, except for
-// --help.
+// parse parses a command line. It explains a wrong command line on stderr.
 func parse(flags *flag.FlagSet, args []string, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	err := flags.Parse(args)
@@ -115,8 +113,8 @@ func parse(flags *flag.FlagSet, args []string, stderr io.Writer) error {
 //go:embed targets.yaml templates
 var builtIn embed.FS
 
-// loadTargets returns the built-in targets and those of a file, if one is named. A
-// target of the file replaces a built-in one with the same name.
+// loadTargets returns the built-in targets and those of a file. A target of the file
+// replaces a built-in target with the same name.
 func loadTargets(name string) ([]*target.Target, error) {
 	all, err := readTargets(builtIn, "targets.yaml")
 	if err != nil || name == "" {
@@ -228,7 +226,7 @@ func writeCSV(name string, run *sample.Run) (err error) {
 	return run.WriteCSV(file)
 }
 
-// writeReport writes the report of a run into its directory.
+// writeReport writes the report of a run into the run's directory.
 func writeReport(dir string, stderr io.Writer) (*sample.Run, []report.Goal, error) {
 	run, err := sample.ReadFile(filepath.Join(dir, sample.FileName))
 	if err != nil {

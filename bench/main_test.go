@@ -18,7 +18,6 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// TestMain runs the helpers that a run starts.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{load.Command: load.Main, origin.Command: origin.Main, awake.Command: awake.Main})
 }
@@ -43,7 +42,7 @@ func TestAQuickRunMeasuresTheGateAndDirect(t *testing.T) {
 			t.Errorf("%s %s: %s", n.Scenario, n.Target, n.Text)
 		}
 	}
-	// The bounds are wide: only a wrong count exceeds them.
+	// The bounds are wide, so that only a wrong count exceeds them.
 	for _, want := range []struct {
 		scenario, figure string
 		least, most      float64
@@ -140,7 +139,7 @@ func TestATargetsFileAddsToTheBuiltInTargets(t *testing.T) {
 }
 
 func TestARunningPeerIsMeasuredWithoutItsCPU(t *testing.T) {
-	listener, err := net.Listen("tcp4", "127.0.0.2:0") // an address that the harness does not use itself
+	listener, err := net.Listen("tcp4", "127.0.0.2:0") // an address that the harness itself does not use
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// wantedFiles is enough for ten thousand connections on both sides of a proxy.
+// wantedFiles suffices for ten thousand connections on both sides of a proxy.
 const wantedFiles = 65_536
 
 // runSettings are the flags of "run".
@@ -34,9 +34,9 @@ type runSettings struct {
 	out                string
 	profile, quick     bool
 	targetsFile        string
-	binaries           map[string]string // paths by target
+	binaries           map[string]string // by target
 	peers              []*target.Target
-	given              map[string]string // options given on the command line
+	given              map[string]string // options on the command line
 }
 
 func parseRun(args []string, stderr io.Writer) (*runSettings, error) {
@@ -118,7 +118,7 @@ func runCommand(args []string, stderr io.Writer) (err error) {
 		return fmt.Errorf("making a directory for the targets: %w", err)
 	}
 	defer os.RemoveAll(scratch)
-	if err := os.Chmod(scratch, 0o755); err != nil { // a server may change its user, and must still be able to enter the directory
+	if err := os.Chmod(scratch, 0o755); err != nil { // a server that changes its user must still be able to enter the directory
 		return err
 	}
 	if s.out == "" {
@@ -169,8 +169,8 @@ func runCommand(args []string, stderr io.Writer) (err error) {
 	return errors.Join(ctx.Err(), err)
 }
 
-// findTargets returns the targets that take part in the run. A target that is not
-// installed gets a note instead, unless the user has named it, which is an error.
+// findTargets returns the targets of the run. A missing target is an error if the user
+// named it; otherwise it gets a note.
 func findTargets(ctx context.Context, all []*target.Target, s *runSettings, root, scratch string) ([]*target.Target, []sample.Note, error) {
 	chosen := names(s.targets)
 	for _, name := range slices.Concat(chosen, slices.Sorted(maps.Keys(s.binaries))) {
@@ -194,14 +194,14 @@ func findTargets(ctx context.Context, all []*target.Target, s *runSettings, root
 			return nil, nil, err
 		}
 	}
-	found = append(found, s.peers...) // independent of --targets
+	found = append(found, s.peers...)
 	if len(found) == 0 {
 		return nil, nil, errors.New("none of the targets is installed")
 	}
 	return found, missing, nil
 }
 
-// checkPeers rejects peers with the name of another target.
+// checkPeers rejects a peer with the name of another target.
 func checkPeers(all, peers []*target.Target) error {
 	for i, p := range peers {
 		if slices.ContainsFunc(slices.Concat(all, peers[:i]), func(t *target.Target) bool { return t.Name == p.Name }) {
@@ -243,7 +243,7 @@ func names(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// progress prints what is being measured: one line for each scenario of each round.
+// progress prints a line for each scenario of each round.
 func progress(out io.Writer, rounds int) scenario.Progress {
 	last := ""
 	return func(round int, scenario string, left time.Duration) {

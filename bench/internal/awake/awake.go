@@ -1,10 +1,9 @@
 // Package awake keeps the processors from going idle during measurements. A separate
-// process runs one spinning thread per processor. The threads use SCHED_IDLE
-// (sched(7)), so they run only if no other thread is ready.
+// process runs one spinning thread per processor with SCHED_IDLE (sched(7)), so the
+// threads run only if no other thread is ready.
 //
-// A halted processor takes time to wake up, especially in a virtual machine, where the
-// hypervisor handles the halt. With this package measured latencies exclude that time.
-// They still include the interrupt and the context switch of a wake-up.
+// A halted processor takes time to wake up, especially in a virtual machine. With this
+// package, measured latencies exclude that time.
 package awake
 
 import (
@@ -21,21 +20,20 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/child"
 )
 
-// Command is the harness's argument that runs Main.
+// Command is the command-line argument with which the harness runs Main.
 const Command = "awake"
 
-// ErrRefused reports that the system allows neither SCHED_IDLE nor binding
-// threads to processors. Without them the spinning threads would disturb the
-// measurement.
+// ErrRefused reports that the system does not allow SCHED_IDLE or binding threads to
+// processors.
 var ErrRefused = errors.New("the processors cannot be kept awake")
 
 type readyLine struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// Start runs a process that keeps all processors of the harness awake. It returns when
-// the threads of that process are configured. It fails with ErrRefused if the system
-// does not allow the configuration.
+// Start runs a process that keeps all processors of the harness awake. It returns after
+// the threads are configured. The error wraps ErrRefused if the system rejects the
+// configuration.
 func Start(ctx context.Context) (*child.Process, error) { return start(ctx, Command) }
 
 func start(ctx context.Context, command string) (*child.Process, error) {
@@ -63,8 +61,8 @@ func serve(in io.Reader, out io.Writer, policy uint32) error {
 	if err != nil {
 		return pipe.Send(readyLine{Refused: err.Error()})
 	}
-	// Each spinning thread occupies a processor of the runtime, and the communication
-	// needs one more. GC must be off: a garbage collection would wait for the spinning
+	// Each spinning thread occupies a processor of the Go runtime, and the thread that
+	// serves the pipe needs one more. A garbage collection would wait for the spinning
 	// threads forever.
 	runtime.GOMAXPROCS(len(cpus) + 1)
 	debug.SetGCPercent(-1)
@@ -74,7 +72,7 @@ func serve(in io.Reader, out io.Writer, policy uint32) error {
 	begin, set := make(chan struct{}), make(chan error, len(cpus))
 	for _, cpu := range cpus {
 		go func() {
-			runtime.LockOSThread() // never unlocked: the runtime must not reuse this thread
+			runtime.LockOSThread() // never unlock, so that the runtime does not reuse the thread
 			set <- confine(cpu, policy)
 			<-begin
 			spin(&over)
@@ -93,7 +91,6 @@ func serve(in io.Reader, out io.Writer, policy uint32) error {
 	return pipe.AwaitEnd()
 }
 
-// processors returns the processors that this process may run on.
 func processors() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -108,8 +105,8 @@ func processors() ([]int, error) {
 	return cpus, nil
 }
 
-// confine binds the calling thread to a processor and sets its scheduling policy. It
-// also blocks the runtime's preemption signal.
+// confine binds the calling thread to a processor, sets its scheduling policy, and blocks
+// the signal with which the runtime preempts threads.
 func confine(cpu int, policy uint32) error {
 	var set unix.CPUSet
 	set.Set(cpu)
@@ -127,8 +124,7 @@ func confine(cpu int, policy uint32) error {
 	return nil
 }
 
-// spin keeps its processor busy until over is set. It calls no functions, so
-// the runtime cannot preempt it.
+// spin keeps its processor busy until over is set.
 func spin(over *atomic.Bool) {
 	for !over.Load() {
 	}

@@ -22,7 +22,7 @@ import (
 
 const testTimeout = 2 * time.Minute
 
-// TestMain runs the helpers that the tests start; "refused" requests a
+// TestMain runs the helpers that the tests start. The helper "refused" requests a
 // scheduling policy that no kernel has.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{Command: Main, "refused": func(in io.Reader, out io.Writer) error { return serve(in, out, 99) }})
@@ -61,8 +61,8 @@ func TestEachProcessorHasAThreadOfTheLowestPriority(t *testing.T) {
 	}
 }
 
-// The test checks that each spinning thread is ready to run, not that it runs: on a
-// busy machine the scheduler may not run it.
+// On a busy machine the scheduler may not run the spinning threads, so the test checks
+// only that they are ready to run.
 func TestTheThreadsAreAlwaysReadyToRun(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
@@ -75,7 +75,7 @@ func TestTheThreadsAreAlwaysReadyToRun(t *testing.T) {
 	defer ticks.Stop()
 	for ready := 0; ready < 20; ready++ {
 		if states := statesOfBoundThreads(t, p.PID()); strings.Trim(states, "R") != "" {
-			ready = 0 // the threads have just started, so check again
+			ready = 0 // the threads have just started, so start counting again
 		}
 		select {
 		case <-ticks.C:
@@ -86,8 +86,8 @@ func TestTheThreadsAreAlwaysReadyToRun(t *testing.T) {
 }
 
 // bound returns the ids of the SCHED_IDLE threads that are bound to a single processor.
-// If the test runs under SCHED_IDLE, the other threads of the process do too, but they
-// are not bound.
+// If the test itself runs under SCHED_IDLE, the other threads of the process have that
+// policy too.
 func bound(t *testing.T, pid int) (all []int) {
 	t.Helper()
 	for _, thread := range idleThreads(t, pid) {
@@ -192,7 +192,7 @@ func policyOf(t *testing.T, pid, thread int) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Split after the second field, the name in brackets, because it may contain spaces.
+	// The second field, the name in brackets, may contain spaces.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	policy, err := strconv.Atoi(fields[41-3])
 	if err != nil {

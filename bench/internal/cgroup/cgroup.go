@@ -1,5 +1,5 @@
-// Package cgroup limits the CPU of processes through the kernel's control groups,
-// version 1 and 2, and reports how often they were throttled.
+// Package cgroup limits the CPU of processes through control groups, version 1 or 2, and
+// reports how often the processes were throttled.
 package cgroup
 
 import (
@@ -29,7 +29,7 @@ type Place struct {
 }
 
 // Find returns a place where groups can be created. If there is none, the error wraps
-// ErrUnavailable and lists the places that were tried.
+// ErrUnavailable and lists the tried places.
 func Find() (Place, error) {
 	mounts, err := procfs.GetMounts()
 	self, selfErr := procfs.Self()
@@ -48,12 +48,12 @@ func Find() (Place, error) {
 	return Place{}, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(tried...))
 }
 
-// places returns candidates: the root of the hierarchy, and the groups below this
-// process's own group. The root comes first, because in version 2 only the root may
-// both contain processes and delegate the controller.
+// places returns the groups in which a group may be created: the root of each mounted
+// hierarchy and this process's own group. In version 2 the root comes first, because only
+// the root may both contain processes and delegate the controller.
 func places(mounts []*procfs.MountInfo, own []procfs.Cgroup) (found []Place) {
 	add := func(version int, mount *procfs.MountInfo, group string) {
-		below, ok := strings.CutPrefix(group, mount.Root) // a mount shows only the part of the hierarchy below mount.Root
+		below, ok := strings.CutPrefix(group, mount.Root) // a mount shows only the part below mount.Root
 		if !ok {
 			below = ""
 		}
@@ -62,8 +62,6 @@ func places(mounts []*procfs.MountInfo, own []procfs.Cgroup) (found []Place) {
 			found = append(found, p)
 		}
 	}
-	// pathOf returns the path of this process's own group. In version 2 the entry has
-	// no controller.
 	pathOf := func(controller string) string {
 		i := slices.IndexFunc(own, func(g procfs.Cgroup) bool {
 			return slices.Contains(g.Controllers, controller) || controller == "" && g.HierarchyID == 0
@@ -85,7 +83,6 @@ func places(mounts []*procfs.MountInfo, own []procfs.Cgroup) (found []Place) {
 	return found
 }
 
-// usable checks a place by creating and removing a group.
 func (p Place) usable() error {
 	if p.Version == 2 {
 		if err := p.enableBelow(); err != nil {
@@ -99,7 +96,7 @@ func (p Place) usable() error {
 	return g.Remove()
 }
 
-// enableBelow makes the CPU controller available to the groups below p.
+// enableBelow enables the CPU controller for the children of p.
 func (p Place) enableBelow() error {
 	has := func(file string) bool {
 		text, err := os.ReadFile(filepath.Join(p.Path, file))
@@ -117,7 +114,7 @@ func (p Place) enableBelow() error {
 	return nil
 }
 
-// period is the period of the CPU quota; Kubernetes uses the same.
+// period is the period of the CPU quota, the same as in Kubernetes.
 const period = 100 * time.Millisecond
 
 // A Group is a control group with a CPU quota.
@@ -144,8 +141,8 @@ func (p Place) Create(name string, millis int) (*Group, error) {
 	return g, nil
 }
 
-// quota returns the contents of the control files by file name: cpu.max in version 2,
-// the cfs files in version 1 (cgroup-v2.rst and sched-bwc.rst of the kernel).
+// quota returns the contents of the control files, keyed by file name. Version 2 has
+// cpu.max (cgroup-v2.rst of the kernel), version 1 the cfs files (sched-bwc.rst).
 func quota(version, millis int) map[string]string {
 	per := period.Microseconds()
 	limit := strconv.FormatInt(per*int64(millis)/1000, 10)
@@ -156,7 +153,7 @@ func quota(version, millis int) map[string]string {
 	return map[string]string{"cpu.cfs_period_us": whole, "cpu.cfs_quota_us": limit}
 }
 
-// Add moves a process into the group, with all its threads.
+// Add moves a process into the group.
 func (g *Group) Add(pid int) error {
 	if err := os.WriteFile(filepath.Join(g.path, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
 		return fmt.Errorf("moving process %d into a control group: %w", pid, err)
@@ -164,14 +161,14 @@ func (g *Group) Add(pid int) error {
 	return nil
 }
 
-// Stat has counters of a group: the periods in which it ran, the periods in which it
-// was throttled, and the total time for which its threads were throttled.
+// Stat has the counters of a group: the periods in which the group ran, the periods in
+// which it was throttled, and the total time for which its threads were throttled.
 type Stat struct {
 	Periods, Throttled int64
 	ThrottledTime      time.Duration
 }
 
-// Sub returns the increase of the counters since earlier.
+// Sub returns s - earlier.
 func (s Stat) Sub(earlier Stat) Stat {
 	return Stat{s.Periods - earlier.Periods, s.Throttled - earlier.Throttled, s.ThrottledTime - earlier.ThrottledTime}
 }
@@ -209,8 +206,8 @@ func parseStat(text string) (Stat, error) {
 	return Stat{periods, throttled, time.Duration(throttled1 + 1000*micros)}, nil
 }
 
-// Remove removes the group. The processes of the group must have ended. The kernel may
-// take a moment to release them, so Remove tries for a while.
+// Remove removes the group, whose processes must have ended. Remove retries, because the
+// kernel may take a moment to release the processes.
 func (g *Group) Remove() error {
 	var err error
 	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {

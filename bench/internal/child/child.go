@@ -1,8 +1,6 @@
-// Package child runs the harness's binary as a helper process, such as the origin or
-// the load. So the kernel accounts the CPU time of the helper separately. Harness and
-// helper communicate in lines of JSON.
-//
-// A helper exits at EOF of its standard input, so that no helper outlives the harness.
+// Package child runs the harness's binary as a helper process, such as the origin or the
+// load generator, so that the kernel accounts the helper's CPU time separately. Harness
+// and helper exchange lines of JSON. A helper exits at EOF of its standard input.
 package child
 
 import (
@@ -21,8 +19,8 @@ import (
 // grace is how long a helper may take to exit after EOF on its input.
 const grace = 2 * time.Second
 
-// A Process is a running helper. Only one goroutine may call its methods,
-// except Stop, which may be called concurrently and interrupts a Receive.
+// A Process is a running helper. Only one goroutine may call its methods. Only Stop may
+// be called concurrently; it interrupts a Receive.
 type Process struct {
 	ctx    context.Context
 	name   string
@@ -34,8 +32,8 @@ type Process struct {
 }
 
 // Start runs this program with name as its only argument. It sends spec to the process,
-// and stores the first line of the process in ready. Cancelling the context kills the
-// process.
+// and decodes the first line from the process into ready. Cancelling the context kills
+// the process.
 func Start(ctx context.Context, name string, spec, ready any) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -54,7 +52,7 @@ func Start(ctx context.Context, name string, spec, ready any) (*Process, error) 
 	}
 	p.in, p.out = in, json.NewDecoder(out)
 	err = p.Send(spec)
-	if err != nil { // Receive returns the helper's own error, or EOF if the helper has ended
+	if err != nil { // Receive reports the helper's own error
 		p.in.Close()
 	}
 	if err = errors.Join(err, p.Receive(ready)); err != nil {
@@ -64,10 +62,10 @@ func Start(ctx context.Context, name string, spec, ready any) (*Process, error) 
 	return p, nil
 }
 
-// PID returns the helper's process ID.
+// PID returns the process id of the helper.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Send writes a line to the helper.
+// Send writes v to the helper as a line of JSON.
 func (p *Process) Send(v any) error {
 	if err := json.NewEncoder(p.in).Encode(v); err != nil {
 		return fmt.Errorf("writing to %s: %w", p.name, err)
@@ -80,8 +78,8 @@ type failure struct {
 	Failed string `json:"failed"`
 }
 
-// Receive waits for the helper's next line. If the helper called Pipe.Fail or has
-// ended, Receive returns an error with the helper's last output.
+// Receive decodes the helper's next line into v. It returns an error if the helper called
+// Pipe.Fail or has ended.
 func (p *Process) Receive(v any) error {
 	var line json.RawMessage
 	if err := p.out.Decode(&line); err != nil {
@@ -101,7 +99,7 @@ func (p *Process) Receive(v any) error {
 	return nil
 }
 
-// Stop ends the helper and waits for its exit. Further calls have no effect.
+// Stop ends the helper and waits for its exit. It may be called again.
 func (p *Process) Stop() {
 	p.stop.Do(func() {
 		p.in.Close()
@@ -111,7 +109,7 @@ func (p *Process) Stop() {
 	})
 }
 
-// Pipe is the helper's side of the connection to the harness.
+// Pipe is the helper's end of the connection to the harness.
 type Pipe struct {
 	in  *json.Decoder
 	out *json.Encoder
@@ -125,7 +123,7 @@ func NewPipe(in io.Reader, out io.Writer) *Pipe {
 // ErrEnd reports that the harness has closed the pipe.
 var ErrEnd = errors.New("the harness has closed the pipe")
 
-// Receive reads the next line, or returns ErrEnd.
+// Receive decodes the next line into v, or returns ErrEnd.
 func (p *Pipe) Receive(v any) error {
 	if err := p.in.Decode(v); errors.Is(err, io.EOF) {
 		return ErrEnd
@@ -135,7 +133,7 @@ func (p *Pipe) Receive(v any) error {
 	return nil
 }
 
-// Send writes a line.
+// Send writes v as a line of JSON.
 func (p *Pipe) Send(v any) error {
 	if err := p.out.Encode(v); err != nil {
 		return fmt.Errorf("writing to the harness: %w", err)

@@ -14,8 +14,7 @@ import (
 
 const testTimeout = 2 * time.Minute
 
-// TestMain runs the helpers that the tests start: "echo" sends back each line,
-// "fail" exits with an error.
+// TestMain runs the helpers that the tests start.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{
 		"echo": func(in io.Reader, out io.Writer) error {

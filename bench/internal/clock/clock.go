@@ -1,5 +1,4 @@
-// Package clock reads CLOCK_MONOTONIC. All processes of a machine share this clock, so
-// a stamp of one process can be subtracted from a stamp of another.
+// Package clock reads CLOCK_MONOTONIC, which all processes of a machine share.
 package clock
 
 import (
@@ -8,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// base and offset convert Go's monotonic clock to CLOCK_MONOTONIC. Go's clock is read
-// without a system call.
+// base and offset convert Go's monotonic clock, which is read without a system call, to
+// CLOCK_MONOTONIC.
 var (
 	base   time.Time
 	offset int64
@@ -23,7 +22,7 @@ func init() {
 		kernel := now()
 		after := time.Since(base)
 		// The error of the offset is at most the shortest time between two readings of
-		// Go's clock, which is below 1 µs.
+		// Go's clock.
 		if width := int64(after - before); width < best {
 			best = width
 			offset = kernel - int64(before) - width/2

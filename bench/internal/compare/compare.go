@@ -1,4 +1,4 @@
-// Package compare finds changes between two runs that exceed the noise.
+// Package compare finds differences between two runs that exceed the noise.
 package compare
 
 import (
@@ -17,11 +17,9 @@ import (
 
 // Options define what counts as a change.
 type Options struct {
-	// Threshold is the relative change of a median that is tolerated: 0.05 means five
-	// percent.
+	// Threshold is the tolerated relative change of a median: 0.05 means five percent.
 	Threshold float64
-	// Alpha is the p-value below which a change is significant. It is small, because
-	// one comparison judges hundreds of figures.
+	// Alpha is the p-value below which a change is significant.
 	Alpha float64
 }
 
@@ -34,18 +32,17 @@ const (
 // Verdict is the result of comparing one figure.
 type Verdict string
 
-// The verdicts. A change that is larger than the noise but within the threshold is
-// Same.
+// Same includes significant changes within the threshold.
 const (
 	Same      Verdict = "same"
 	Noise     Verdict = "noise"   // the difference may be chance
 	TooFew    Verdict = "too few" // too few samples for any significant result
 	Improved  Verdict = "improved"
 	Regressed Verdict = "regressed"
-	Changed   Verdict = "changed"    // a significant change of a figure that has no better direction
+	Changed   Verdict = "changed"    // a significant change of a figure without a better direction
 	OnlyOld   Verdict = "only old"   // not measured in the new run
 	OnlyNew   Verdict = "only new"   // not measured in the old run
-	Units     Verdict = "other unit" // measured in different units, so not comparable
+	Units     Verdict = "other unit" // the units of the two runs differ
 )
 
 // Change is the comparison of one figure.
@@ -54,8 +51,8 @@ type Change struct {
 	Unit                     string
 	Better                   sample.Better
 	Old, New                 sample.Spread
-	// Delta is (new - old) / old, computed from the medians. It is infinite if only old
-	// is zero, and NaN if a median is missing.
+	// Delta is (new - old) / |old| of the medians. It is infinite if only old is zero,
+	// and NaN if a median is missing.
 	Delta   float64
 	P       float64
 	Verdict Verdict
@@ -64,19 +61,19 @@ type Change struct {
 // Result is a comparison of two runs.
 type Result struct {
 	Options Options
-	// Differences lists other differences between the runs: machine, versions, options.
+	// Differences lists the differences in machine, versions and options.
 	Differences []string
 	Changes     []Change
 }
 
-// Regressed reports whether at least one figure became worse significantly and by more
-// than the threshold.
+// Regressed reports whether a figure became significantly worse, by more than the
+// threshold.
 func (r Result) Regressed() bool {
 	return slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Verdict == Regressed })
 }
 
-// Undecided reports whether a figure changed by more than the threshold, but the runs
-// have too few rounds to judge it. Figures without a better direction do not count.
+// Undecided reports whether a figure changed by more than the threshold, but too few
+// rounds were measured to judge it. Figures without a better direction do not count.
 func (r Result) Undecided() bool {
 	return slices.ContainsFunc(r.Changes, func(c Change) bool { return c.undecided(r.Options) })
 }
@@ -85,9 +82,9 @@ func (c Change) undecided(o Options) bool {
 	return c.Verdict == TooFew && c.Better != sample.Neither && math.Abs(c.Delta) > o.Threshold
 }
 
-// Compare compares each figure and each customary latency percentile of two runs. It
-// shows the largest latency but never judges it, because it is a single request. It
-// treats a figure that belongs to no round as exact, so only the threshold applies.
+// Compare compares each figure and each customary latency percentile of two runs. The
+// largest latency has no better direction, because it is a single request. A figure
+// without a round is exact, so only the threshold applies to it.
 func Compare(old, new *sample.Run, o Options) Result {
 	r := Result{Options: o, Differences: differences(old.Meta, new.Meta)}
 	for _, p := range pairs(old, new) {
@@ -106,8 +103,8 @@ func Compare(old, new *sample.Run, o Options) Result {
 	return r
 }
 
-// judge compares the values of one figure. The caller sets the figure's name. p is the
-// probability that the values differ only by noise.
+// judge compares the values of one figure. p is the probability that the values differ
+// only by noise.
 func judge(old, new []float64, better sample.Better, p float64, o Options) Change {
 	c := Change{
 		Old: sample.SpreadOf(old), New: sample.SpreadOf(new),
@@ -122,7 +119,7 @@ func judge(old, new []float64, better sample.Better, p float64, o Options) Chang
 		return c
 	}
 	if c.Delta = (c.New.Median - c.Old.Median) / math.Abs(c.Old.Median); c.New.Median == c.Old.Median {
-		c.Delta = 0 // also if both medians are zero
+		c.Delta = 0 // also if both medians are 0
 	}
 	switch {
 	case c.Delta == 0:
@@ -158,11 +155,11 @@ type series struct {
 	rounds bool // at least one value belongs to a round
 }
 
-// exact reports whether the figure has at most one value for the whole run.
+// exact reports whether the figure was measured once for the whole run.
 func (s *series) exact() bool { return !s.rounds && len(s.values) <= 1 }
 
-// pairs returns the figures of the old run, followed by those that only the new run
-// has. They are grouped by scenario, in order of appearance.
+// pairs returns the figures grouped by scenario: first the figures of the old run, then
+// the figures that only the new run has.
 func pairs(runs ...*sample.Run) []*pair {
 	var all []*pair
 	byKey, scenarios := map[key]*pair{}, map[string]int{}
@@ -195,20 +192,18 @@ func pairs(runs ...*sample.Run) []*pair {
 	return all
 }
 
-// MannWhitney returns the two-sided p-value of the Mann-Whitney U test. It is the
-// probability that samples of one population have ranks at least as uneven as those of
-// a and b. If a sample is empty, or if all values are equal, it is 1.
+// MannWhitney returns the two-sided p-value of the Mann-Whitney U test. It is 1 if a
+// sample is empty or all values are equal.
 func MannWhitney(a, b []float64) float64 {
 	thresholds := benchmath.DefaultThresholds
-	sampleOf := func(values []float64) *benchmath.Sample { // copy values, because NewSample sorts them in place
+	sampleOf := func(values []float64) *benchmath.Sample { // NewSample sorts its argument
 		return benchmath.NewSample(slices.Clone(values), &thresholds)
 	}
 	return benchmath.AssumeNothing.Compare(sampleOf(a), sampleOf(b)).P
 }
 
-// LeastP returns the smallest p-value that samples of n and m values can give. They
-// give it if they do not overlap at all. It determines how many rounds a significant
-// result needs.
+// LeastP returns the smallest p-value of two samples of n and m values. Samples have this
+// p-value if they do not overlap.
 func LeastP(n, m int) float64 {
 	ways := 1.0
 	for i := 1; i <= min(n, m); i++ {
@@ -217,8 +212,8 @@ func LeastP(n, m int) float64 {
 	return min(1, 2/ways)
 }
 
-// LeastRounds returns the smallest number of rounds with which a difference can be
-// significant. Both runs have this number of rounds.
+// LeastRounds returns the smallest number of rounds in each run with which a difference
+// can be significant.
 func LeastRounds(alpha float64) int {
 	n := 1
 	for LeastP(n, n) >= alpha {
@@ -227,9 +222,8 @@ func LeastRounds(alpha float64) int {
 	return n
 }
 
-// text returns the differences between the conditions of the runs, a table of the
-// changes, and a summary line. If all is not set, the table omits figures that stayed
-// the same or changed within the noise.
+// text formats the result. Unless all is set, the table omits figures that stayed the
+// same or changed within the noise.
 func (r Result) text(all bool) string {
 	var b strings.Builder
 	for _, line := range r.Differences {
@@ -281,7 +275,7 @@ func spreadText(s sample.Spread) string {
 }
 
 // number formats v with four significant digits, or with all digits before the decimal
-// point if these are more.
+// point if there are more than four.
 func number(v float64) string {
 	if math.Abs(v) >= 1000 {
 		return fmt.Sprintf("%.0f", v)
@@ -289,7 +283,7 @@ func number(v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// texts returns the change and its p-value as texts; "" = there is none.
+// texts formats the change and its p-value. A missing value is "".
 func (c Change) texts() (delta, p string) {
 	p = fmt.Sprintf("%.3f", c.P)
 	switch {

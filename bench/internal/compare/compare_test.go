@@ -60,8 +60,7 @@ func TestAFigureIsJudgedByNoiseAndThreshold(t *testing.T) {
 	}
 }
 
-// runOf returns a run with one figure. values has the figure of each round, p99 the
-// latency of each round.
+// runOf returns a run with one figure. values and p99 have one element per round.
 func runOf(values []float64, p99 []float64) *sample.Run {
 	run := &sample.Run{Meta: sample.Meta{Version: 1, Started: time.Unix(0, 0).UTC()}}
 	for i, v := range values {

@@ -15,12 +15,12 @@ import (
 const (
 	ExitSame      = 0
 	ExitRegressed = 1
-	ExitUsage     = 2 // wrong arguments, or a record that cannot be read
-	ExitUndecided = 2 // no regression, but some changes need more rounds to be judged
+	ExitUsage     = 2 // wrong arguments, or an unreadable record
+	ExitUndecided = 2 // no regression, but some changes need more rounds
 )
 
-// Flags are the options of a command that compares two runs. All output, including
-// errors, is written to Out.
+// Flags are the options of a command that compares two runs. Out receives all output,
+// including errors.
 type Flags struct {
 	*flag.FlagSet
 	Out     io.Writer
@@ -29,8 +29,7 @@ type Flags struct {
 	percent float64
 }
 
-// NewFlags returns the options of a command. threshold is the default threshold in
-// percent.
+// NewFlags returns the options of a command. The unit of threshold is percent.
 func NewFlags(name, usage string, threshold float64, out io.Writer) *Flags {
 	f := &Flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), Out: out}
 	f.SetOutput(out)
@@ -62,13 +61,13 @@ func (f *Flags) Read(args []string) (code int, done bool) {
 	return 0, false
 }
 
-// Fail prints why the command failed.
+// Fail prints err and returns ExitUsage.
 func (f *Flags) Fail(err error) int {
 	fmt.Fprintf(f.Out, "%s: %v\n", f.Name(), err)
 	return ExitUsage
 }
 
-// Compare writes a comparison and returns the exit code.
+// Compare prints a comparison and returns the exit code.
 func (f *Flags) Compare(old, new *sample.Run) int {
 	r := Compare(old, new, f.Options)
 	if len(r.Changes) == 0 {
@@ -84,9 +83,8 @@ func (f *Flags) Compare(old, new *sample.Run) int {
 	return ExitSame
 }
 
-// Main is the command "compare [options] OLD NEW": OLD and NEW are records, or
-// directories with a samples.jsonl. It writes the table to stdout and returns
-// the exit code.
+// Main implements "compare [options] OLD NEW" and returns the exit code. OLD and NEW are
+// records, or directories with a samples.jsonl.
 func Main(args []string, stdout io.Writer) int {
 	f := NewFlags("compare", "OLD NEW\n\nOLD and NEW are records of two runs, or directories with a "+
 		sample.FileName+".\nExit code 1: a figure is worse, beyond the noise and the threshold.\nExit code 2: figures changed beyond the threshold, and the runs have too few rounds to judge them.", DefaultThreshold*100, stdout)

@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// modelName is the only model.
 const modelName = "modelled"
 
-// maxBody is the largest body of a request.
+// maxBody is the maximum size of a request body in bytes.
 const maxBody = 4 << 20
 
 func (s *Server) routes() http.Handler {
@@ -48,7 +47,7 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// tokens estimates the number of tokens in a text: one per four bytes.
+// tokens estimates the number of tokens in a text as one per four bytes.
 func tokens(text string) int { return (len(text) + 3) / 4 }
 
 func (b *body) promptTokens() int {
@@ -60,7 +59,7 @@ func (b *body) promptTokens() int {
 		n = len(p)
 	}
 	for _, m := range b.Messages {
-		n += tokens(m.Content) + 4 // the chat template adds about four tokens to each message
+		n += tokens(m.Content) + 4 // the chat template adds about four tokens
 	}
 	return n
 }
@@ -88,7 +87,6 @@ var chat = dialect{
 	},
 }
 
-// word is the text of every token.
 const word = "word "
 
 const (
@@ -100,7 +98,7 @@ const (
 	defaultMaxTokens = 16
 )
 
-// outputTokens returns the number of tokens of an output, and the finish reason.
+// outputTokens returns the number of output tokens and the finish reason.
 func (s *Server) outputTokens(b *body, d *dialect, prompt int) (int, string) {
 	most := s.model.cfg.MaxModelLen - prompt
 	switch {
@@ -130,7 +128,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, d dialect) {
 		fail(w, http.StatusBadRequest, "reading the body: "+err.Error())
 		return
 	}
-	_, _ = io.Copy(io.Discard, r.Body) // read the body first: net/http notices a disconnect only after that
+	_, _ = io.Copy(io.Discard, r.Body) // net/http detects a disconnect only after the body was read
 	q := &Request{Prompt: b.promptTokens()}
 	if q.Prompt == 0 {
 		fail(w, http.StatusBadRequest, "prompt or messages: want text")
@@ -140,7 +138,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, d dialect) {
 	q.Output = output
 	generated := make(chan bool, max(q.Output, 1))
 	previous := time.Duration(0)
-	q.Token = func(last bool) { // called with mu held
+	q.Token = func(last bool) { // mu is held
 		s.observe(q, previous, last)
 		previous = now()
 		generated <- last
@@ -242,5 +240,5 @@ func fail(w http.ResponseWriter, status int, why string) {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client may have disconnected
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client has disconnected
 }

@@ -16,41 +16,40 @@ import (
 	"time"
 )
 
-// A Workload is an open loop of streaming chat completions. Arrivals are a Poisson
-// process. The lengths of prompts and outputs are log-normal. Some clients disconnect.
+// A Workload is an open loop of streaming chat completions with Poisson arrivals. The
+// lengths of prompts and outputs are log-normal. Some clients disconnect.
 type Workload struct {
 	URL      string // URL of the server, without a path
 	Seed     uint64
 	Rate     float64 // requests per second
 	Duration time.Duration
-	Deadline time.Duration // time until the first token; sent as x-slo-ttft-ms
-	// Cancel is the share of clients that disconnect. They do so after an exponentially
-	// distributed time with the mean CancelAfter.
+	Deadline time.Duration // time to the first token; sent as x-slo-ttft-ms
+	// Cancel is the share of clients that disconnect, after an exponentially distributed
+	// time with the mean CancelAfter.
 	Cancel      float64
 	CancelAfter time.Duration
-	Prefix      string // prefix of the request identities
+	Prefix      string // prefix of the request ids
 }
 
-// A Response is what one client of a Workload observed. Times are readings of package
-// clock; 0 means that the event did not happen.
+// A Response is the result of one request of a Workload. Times are readings of package
+// clock; 0 = the event did not happen.
 type Response struct {
 	ID        string
 	Status    int // 0 = no response
 	Sent      time.Duration
 	First     time.Duration // time of the first token
-	Completed time.Duration // time at which the complete stream had arrived
+	Completed time.Duration // time of the end of the complete stream
 	Cancelled time.Duration // time at which the client disconnected
 }
 
-// InTime reports whether the first token arrived before the deadline. The stream must
-// also be complete, unless the client has disconnected.
+// InTime reports whether the first token arrived before the deadline, and whether the
+// stream is complete unless the client disconnected.
 func (r *Response) InTime(deadline time.Duration) bool {
 	return r.First > 0 && r.First-r.Sent <= deadline && (r.Completed > 0 || r.Cancelled > 0)
 }
 
-// Run sends the requests and returns all responses. It returns after the last response
-// has ended, or when grace has passed since the last request. Then it cancels
-// unfinished requests, which count as incomplete.
+// Run sends the requests and returns all responses. When grace has passed since the last
+// request, it cancels unfinished requests.
 func (w *Workload) Run(ctx context.Context, grace time.Duration) ([]Response, error) {
 	if w.Rate <= 0 {
 		return nil, errors.New("a workload needs a rate")
@@ -98,7 +97,8 @@ func (w *Workload) Run(ctx context.Context, grace time.Duration) ([]Response, er
 	return all, nil
 }
 
-// send sends one request. If cancelAfter is not 0, it disconnects after that time.
+// send sends one request. If cancelAfter is not 0, the client disconnects after that
+// time.
 func (w *Workload) send(ctx context.Context, transport http.RoundTripper, id string, prompt int, cancelAfter time.Duration) (r Response) {
 	r = Response{ID: id, Sent: now()}
 	all := ctx
@@ -112,7 +112,7 @@ func (w *Workload) send(ctx context.Context, transport http.RoundTripper, id str
 			r.Cancelled = r.Sent + cancelAfter
 		}
 	}()
-	text := strings.Repeat("abc ", max(prompt-4, 1)) // prompt tokens without the four of the chat template
+	text := strings.Repeat("abc ", max(prompt-4, 1)) // the chat template adds four tokens
 	body := fmt.Appendf(nil, `{"model":%q,"stream":true,"messages":[{"role":"user","content":%q}]}`, modelName, text)
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL+"/v1/chat/completions", bytes.NewReader(body))
 	if err != nil {
@@ -130,14 +130,14 @@ func (w *Workload) send(ctx context.Context, transport http.RoundTripper, id str
 	defer res.Body.Close()
 	r.Status = res.StatusCode
 	if r.Status != http.StatusOK {
-		_, _ = io.Copy(io.Discard, res.Body) // read the body so that the connection can be reused
+		_, _ = io.Copy(io.Discard, res.Body) // the connection can be reused only after the body was read
 		return r
 	}
 	lines := bufio.NewReader(res.Body)
 	for {
 		line, err := lines.ReadSlice('\n')
 		if err != nil {
-			return r // the stream was cut off, or the client has disconnected
+			return r // the stream was truncated, or the client disconnected
 		}
 		switch {
 		case !bytes.HasPrefix(line, []byte("data:")):
@@ -150,8 +150,8 @@ func (w *Workload) send(ctx context.Context, transport http.RoundTripper, id str
 	}
 }
 
-// Quantile returns the value below which the share q of the values lies, with q from 0
-// to 1. Without values it returns 0. It sorts the values in place.
+// Quantile returns the quantile q, 0 to 1, of values, and sorts values in place. Without
+// values it returns 0.
 func Quantile(values []time.Duration, q float64) time.Duration {
 	if len(values) == 0 {
 		return 0

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// Command implements "bench engine": it runs a Server in the foreground until a signal.
+// Command implements "bench engine": it runs a Server until a signal.
 func Command(args []string, stdout, stderr io.Writer) error {
 	c := Default()
 	flags := flag.NewFlagSet("engine", flag.ContinueOnError)

@@ -14,10 +14,10 @@ var (
 	e2eBounds        = []float64{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60}
 )
 
-// histogram counts values by bucket. bounds are the upper bounds of the buckets.
+// histogram counts values by bucket.
 type histogram struct {
 	bounds []float64
-	counts []int64 // one more than bounds; the last element counts larger values
+	counts []int64 // last element: values above all bounds
 	sum    float64
 }
 
@@ -34,7 +34,7 @@ func (h *histogram) add(v float64) {
 	h.sum += v
 }
 
-// metrics writes the page with the names of vLLM.
+// metrics writes a page with the metric names of vLLM.
 func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	var page strings.Builder
 	const labels = `engine="0",model_name="` + modelName + `"`

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Config describes an engine. doc.go explains how the fields are used.
+// Config describes an engine; see the package documentation.
 type Config struct {
-	BlockSize        int // number of tokens in a block of the KV cache
-	Blocks           int // number of blocks in the KV cache
+	BlockSize        int // tokens per block of the KV cache
+	Blocks           int // blocks of the KV cache
 	MaxModelLen      int // maximum number of tokens of a prompt and its output together
 	MaxSequences     int // maximum number of running requests (max_num_seqs)
 	MaxBatchedTokens int // maximum number of tokens in a step (max_num_batched_tokens)
@@ -19,7 +19,7 @@ type Config struct {
 	PerSequence      time.Duration
 }
 
-// Default resembles vLLM with a model of 8 billion parameters on one GPU with 40 GB.
+// Default resembles vLLM with a model of 8 billion parameters on a GPU with 40 GB.
 func Default() Config {
 	return Config{
 		BlockSize: 16, Blocks: 5691, MaxModelLen: 8192, MaxSequences: 256, MaxBatchedTokens: 8192,
@@ -27,7 +27,7 @@ func Default() Config {
 	}
 }
 
-// Validate returns an error with all values that cannot work.
+// Validate returns an error that lists all invalid values.
 func (c Config) Validate() error {
 	var problems []error
 	for _, v := range []struct {
@@ -47,8 +47,7 @@ func (c Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// MaxConcurrency returns how many requests of n tokens fit into the KV cache. vLLM logs
-// this number for MaxModelLen.
+// MaxConcurrency returns how many requests of n tokens fit into the KV cache.
 func (c Config) MaxConcurrency(n int) float64 {
 	return float64(c.Blocks*c.BlockSize) / float64(n)
 }
@@ -71,29 +70,28 @@ const (
 	aborted
 )
 
-// A Request belongs to one Model after Add. All its times are times that were passed to
-// the Model.
+// A Request belongs to one Model after Add. Its times have the same origin as the times
+// passed to the Model.
 type Request struct {
 	Prompt, Output int // numbers of tokens
 
-	// Token is called at the end of each step that generates a token for it.
+	// Token is called at the end of each step that generates a token for the request.
 	Token func(last bool)
 
 	Arrived time.Duration
-	// First is the time at which the first token was generated. Ended is the time at
-	// which the last token was generated or the request was aborted. 0 = not yet.
+	// First is the time of the first token. Ended is the time of the last token or of the
+	// abort. 0 = not yet.
 	First, Ended time.Duration
-	// Steps are the start times of the steps that computed tokens for this request.
-	Steps []time.Duration
-	// Preempted is the number of preemptions.
+	// Steps are the start times of the steps that computed tokens of the request.
+	Steps     []time.Duration
 	Preempted int
 
 	state     state
-	computed  int // number of its tokens in the KV cache
+	computed  int // tokens of the request in the KV cache
 	generated int
 	blocks    int
-	chunk     int  // number of its tokens in the current step; 0 = not in the step
-	leaving   bool // the request was aborted; the next step removes it first
+	chunk     int  // tokens of the request in the current step; 0 = not in the step
+	leaving   bool // aborted; the next step removes the request first
 }
 
 func (r *Request) tokens() int { return r.Prompt + r.generated }
@@ -110,7 +108,7 @@ type Model struct {
 	began   time.Duration
 	inStep  bool
 
-	stats    Stats // counters; record copies them and sets the gauges
+	stats    Stats // live counters; record copies them and sets the gauges
 	recorded Stats
 }
 
@@ -119,7 +117,7 @@ type Stats struct {
 	Running, Waiting int
 	KV               float64 // used share of the KV cache, 0 to 1
 	Preemptions      int64
-	PromptTokens     int64 // sum over the prompts that were computed completely
+	PromptTokens     int64 // only prompts that were computed completely
 	GeneratedTokens  int64
 	Steps            int64
 	Finished         int64
@@ -134,7 +132,7 @@ func NewModel(c Config) (*Model, error) {
 	return &Model{cfg: c, free: c.Blocks}, nil
 }
 
-// ErrTooLong reports a request that exceeds MaxModelLen.
+// ErrTooLong reports a request with more than MaxModelLen tokens.
 var ErrTooLong = errors.New("prompt and output are longer than the model allows")
 
 // Add adds a request.
@@ -154,8 +152,8 @@ func (m *Model) check(r *Request) error {
 	return nil
 }
 
-// Abort ends a request at the beginning of the next step. It has no effect if the
-// request has already ended.
+// Abort ends a request at the beginning of the next step. It has no effect on a request
+// that has ended.
 func (m *Model) Abort(r *Request, now time.Duration) {
 	if r.leaving || r.state == created || r.state >= finished {
 		return
@@ -170,7 +168,7 @@ func (m *Model) Abort(r *Request, now time.Duration) {
 
 func (m *Model) removeAborted() {
 	for _, r := range m.leaving {
-		if r.state == finished { // the current step finished it after it was aborted
+		if r.state == finished { // the current step finished the request after the abort
 			continue
 		}
 		m.drop(&m.inbox, r)
@@ -194,8 +192,7 @@ func (m *Model) release(r *Request) {
 	r.blocks, r.computed = 0, 0
 }
 
-// grow allocates to r the blocks for n tokens. It reports whether enough blocks were
-// free.
+// grow allocates blocks for n tokens of r. It reports whether enough blocks were free.
 func (m *Model) grow(r *Request, n int) bool {
 	need := m.cfg.blocks(n) - r.blocks
 	if need > m.free {
@@ -206,8 +203,8 @@ func (m *Model) grow(r *Request, n int) bool {
 	return true
 }
 
-// Begin schedules the next step and returns its duration. It returns false if there is
-// nothing to do.
+// Begin schedules the next step and returns its duration, or false if there is nothing to
+// do.
 func (m *Model) Begin(now time.Duration) (time.Duration, bool) {
 	if m.inStep {
 		panic("BUG: Begin within a step")
@@ -261,7 +258,7 @@ func (m *Model) Begin(now time.Duration) (time.Duration, bool) {
 	return m.cfg.StepTime(prefill, decoding), true
 }
 
-// preempt moves the youngest running request back to the head of the queue.
+// preempt moves the youngest running request to the head of the queue.
 func (m *Model) preempt() {
 	last := len(m.running) - 1
 	r := m.running[last]
@@ -322,7 +319,7 @@ func (m *Model) record() {
 // Stats returns the values at the end of the latest step.
 func (m *Model) Stats() Stats { return m.recorded }
 
-// Now returns the current values, including requests that have just arrived.
+// Now returns the current values, including requests that no step has processed.
 func (m *Model) Now() Stats {
 	s := m.stats
 	s.Running, s.Waiting = len(m.running), len(m.waiting)+len(m.inbox)
@@ -369,8 +366,8 @@ func (m *Model) Fits(r *Request, output Lengths) bool {
 	return true
 }
 
-// FirstToken returns the time until the first token of r. It assumes that r is added
-// now, between two steps, and that its prompt is not split.
+// FirstToken returns the time to the first token of r if r is added now, between two
+// steps, and its prompt is not split.
 func (m *Model) FirstToken(r *Request) time.Duration {
 	prefill, decoding := r.Prompt, 0
 	for _, other := range slices.Concat(m.running, m.waiting, m.inbox) {

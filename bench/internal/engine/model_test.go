@@ -98,7 +98,7 @@ func TestTheYoungestRequestIsPreemptedAndComputedAgain(t *testing.T) {
 	old, young := add(t, m, 7, 5), add(t, m, 7, 5) // each sequence needs 3 blocks when it ends
 	begin(t, m, 0)
 	m.End(1)
-	begin(t, m, 1) // each sequence's eighth token fills its second block
+	begin(t, m, 1) // the eighth token of each sequence fills the second block
 	m.End(2)
 	if d := begin(t, m, 2); d != 12*time.Millisecond {
 		t.Errorf("the step with the preemption takes %v, want 12ms", d)
@@ -149,7 +149,7 @@ func TestAnAbortFreesItsBlocksBeforeTheNextStep(t *testing.T) {
 	c := add(t, m, 1, 1)
 	begin(t, m, 6)
 	m.Abort(c, 7)
-	m.End(8) // the aborted request would have ended with this step
+	m.End(8) // without the abort, b would have ended with this step
 	if s := m.Stats(); s.Aborted != 3 || s.Finished != 0 || m.InFlight() != 0 {
 		t.Errorf("after an abort in the last step: %+v, %d in flight", s, m.InFlight())
 	}
@@ -169,8 +169,7 @@ func TestARequestThatCannotFitIsRejected(t *testing.T) {
 	}
 }
 
-// schedule runs random requests and aborts. It returns all requests, with the times of
-// their events, and the metrics.
+// schedule runs random requests and aborts, and returns the requests and the metrics.
 func schedule(t testing.TB, seed uint64, oracle bool) (all []*Request, s Stats) {
 	m := small(t, 30)
 	if oracle {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// simulate runs a model on a virtual clock until the model is idle, and returns the
-// time at which it is.
+// simulate runs a model on a virtual clock until the model is idle. It returns the
+// virtual time.
 func simulate(t testing.TB, m *Model, now time.Duration) time.Duration {
 	t.Helper()
 	for {
@@ -22,8 +22,8 @@ func simulate(t testing.TB, m *Model, now time.Duration) time.Duration {
 	}
 }
 
-// near fails the test unless got differs from the published value want by at most the
-// fraction share.
+// near fails the test if got and the published value want differ by more than the
+// fraction share of want.
 func near(t *testing.T, what string, got, want, share float64) {
 	t.Helper()
 	t.Logf("%s: model %.4g, vLLM %.4g (%+.0f %%)", what, got, want, 100*(got/want-1))
@@ -59,7 +59,7 @@ func shareGPT(t *testing.T, m *Model, n int) (all []*Request) {
 		return min(max(int(mean*math.Exp(sigma*draw.NormFloat64()-sigma*sigma/2)), 4), 1024)
 	}
 	for range n {
-		r := &Request{Prompt: lengths(240), Output: lengths(212)} // the cut at 1024 tokens lowers the means to 230 and 203
+		r := &Request{Prompt: lengths(240), Output: lengths(212)} // the cut at 1,024 tokens lowers the means to 230 and 203
 		if err := m.Add(r, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func shareGPT(t *testing.T, m *Model, n int) (all []*Request) {
 }
 
 // Reference: the throughput test of the same benchmark, 22.5674 requests per second for
-// 200 ShareGPT prompts at once. Its page does not state their lengths.
+// 200 ShareGPT prompts at once. The lengths of the prompts are unknown.
 func TestTwoHundredPromptsTakeAboutAsLongAsInVLLMsThroughputBenchmark(t *testing.T) {
 	m, err := NewModel(Default())
 	if err != nil {
@@ -81,8 +81,8 @@ func TestTwoHundredPromptsTakeAboutAsLongAsInVLLMsThroughputBenchmark(t *testing
 
 // Reference: https://github.com/vllm-project/vllm/pull/18566. 1,000 ShareGPT prompts at
 // once (llama-3.1 8B, 229,711 input tokens, 203,068 output tokens) take 30.85 s, with a
-// median inter-token latency of 25.44 ms. The page does not name the GPU, so the test
-// compares only the order of magnitude.
+// median inter-token latency of 25.44 ms. The GPU is unknown, so the test compares only
+// the order of magnitude.
 func TestAThousandPromptsTakeAboutAsLongAsInVLLMsServingBenchmark(t *testing.T) {
 	m, err := NewModel(Default())
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// A Scheduler is a central scheduler in front of one engine. Like the endpoint pickers
-// of the Gateway API Inference Extension, it knows the engine only from its metrics
-// page. It forwards requests while the latest page shows a short queue and a free
-// cache. It holds other requests in order of arrival. It does not count the requests
-// that it has forwarded since the latest page.
+// A Scheduler is a central scheduler in front of one engine, like the endpoint pickers of
+// the Gateway API Inference Extension. It polls the engine's metrics page, and forwards
+// requests while the latest page shows a short queue and a free cache. It holds other
+// requests in order of arrival. It does not count the requests that it has forwarded
+// since the latest page.
 type Scheduler struct {
 	Engine string        // URL of the engine
-	Period time.Duration // time between two pages
+	Period time.Duration // polling interval
 	// MaxWaiting and MaxKV are the thresholds. The defaults of the Gateway API
 	// Inference Extension are 5 and 0.8.
 	MaxWaiting float64
@@ -33,11 +33,11 @@ type Scheduler struct {
 	polls  sync.WaitGroup
 
 	mu   sync.Mutex
-	open bool // the values of the latest page are below both thresholds
+	open bool // the latest page is below both thresholds
 	held []chan struct{}
 }
 
-// Start listens on 127.0.0.1 and serves until Stop is called.
+// Start serves on a free port of 127.0.0.1 until Stop is called.
 func (s *Scheduler) Start() error {
 	target, err := url.Parse(s.Engine)
 	if err != nil {
@@ -66,18 +66,18 @@ func (s *Scheduler) Start() error {
 	return nil
 }
 
-// URL returns the address at which it serves.
+// URL returns the URL of the scheduler.
 func (s *Scheduler) URL() string { return "http://" + s.listen.Addr().String() }
 
-// Stop closes all connections.
+// Stop stops the scheduler and closes all connections.
 func (s *Scheduler) Stop() {
 	s.stop()
 	_ = s.server.Close()
 	s.polls.Wait()
 }
 
-// await holds a request until the engine has room. It returns false if the deadline of
-// the request passes before, or if the client disconnects.
+// await holds a request until the engine has room. It returns false if the request's
+// deadline passes or the client disconnects.
 func (s *Scheduler) await(r *http.Request) bool {
 	s.mu.Lock()
 	if s.open && len(s.held) == 0 {
@@ -105,11 +105,11 @@ func (s *Scheduler) await(r *http.Request) bool {
 			return false
 		}
 	}
-	return true // poll has released the request in the meantime
+	return true // poll released the request after ctx had ended
 }
 
-// poll reads the page once per period. If the page shows room, it releases all held
-// requests.
+// poll reads the page once per period, and releases all held requests if the page shows
+// room.
 func (s *Scheduler) poll(ctx context.Context) {
 	tick := time.NewTicker(s.Period)
 	defer tick.Stop()

@@ -34,15 +34,15 @@ type Server struct {
 
 	mu      sync.Mutex // guards the fields below
 	model   *Model
-	queue   []*submission // requests that the oracle has queued
-	created uint64        // number of requests so far, for the seed of output lengths
+	queue   []*submission // the oracle's queue
+	created uint64        // number of requests so far, which seeds their output lengths
 	first   histogram
 	between histogram
 	e2e     histogram
 	onFlux  func(inFlight int)
 }
 
-// submission is a request that the oracle has queued.
+// submission is a request in the oracle's queue.
 type submission struct {
 	*Request
 	deadline time.Duration // 0 = no deadline
@@ -73,10 +73,10 @@ func (s *Server) Start(address string) error {
 	return nil
 }
 
-// Address returns the address on which the server listens.
+// Address returns the listening address.
 func (s *Server) Address() string { return s.listen.Addr().String() }
 
-// Port returns the port on which the server listens.
+// Port returns the listening port.
 func (s *Server) Port() int { return s.listen.Addr().(*net.TCPAddr).Port }
 
 // Stop closes all connections and ends the engine.
@@ -86,15 +86,15 @@ func (s *Server) Stop() {
 	s.loop.Wait()
 }
 
-// OnFlux sets a function that is called whenever the number of requests in the engine
-// changes. The lock is held during the call.
+// OnFlux sets a function that is called, with the lock held, whenever the number of
+// requests in the engine changes.
 func (s *Server) OnFlux(f func(inFlight int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.onFlux = f
 }
 
-// Now returns the current values of the metrics.
+// Now returns the current metrics.
 func (s *Server) Now() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *Server) flux() {
 	}
 }
 
-// run is the loop of the engine: it runs steps, and waits while there are no requests.
+// run is the loop of the engine.
 func (s *Server) run() {
 	timer := time.NewTimer(0)
 	<-timer.C
@@ -148,8 +148,8 @@ func (s *Server) run() {
 	}
 }
 
-// admitQueued admits those requests in the oracle's queue that fit. The caller holds mu
-// and is between two steps.
+// admitQueued admits the requests of the oracle's queue that fit, in order. The caller
+// holds mu and is between two steps.
 func (s *Server) admitQueued(at time.Duration) {
 	for len(s.queue) > 0 {
 		h := s.queue[0]
@@ -159,7 +159,7 @@ func (s *Server) admitQueued(at time.Duration) {
 		}
 		s.queue = s.queue[1:]
 		if !late {
-			_ = s.model.Add(h.Request, at) // no error, because submit has checked the request
+			_ = s.model.Add(h.Request, at) // submit has checked the request, so there is no error
 		}
 		h.decided <- !late
 	}
@@ -168,8 +168,7 @@ func (s *Server) admitQueued(at time.Duration) {
 // errLate is returned if the oracle rejects a request.
 var errLate = errors.New("the deadline cannot be met")
 
-// submit passes a request to the engine. If there is an oracle, it waits until the
-// oracle has admitted the request.
+// submit passes a request to the engine, or waits for the oracle if there is one.
 func (s *Server) submit(ctx context.Context, r *Request, deadline time.Duration) error {
 	s.mu.Lock()
 	if s.Oracle == nil {
@@ -199,7 +198,7 @@ func (s *Server) submit(ctx context.Context, r *Request, deadline time.Duration)
 			s.queue = slices.Delete(s.queue, i, i+1)
 		}
 		s.mu.Unlock()
-		return nil // the caller aborts the request, which has no effect if it was not admitted
+		return nil // the caller aborts the request
 	}
 }
 
@@ -210,7 +209,7 @@ func (s *Server) stir() {
 	}
 }
 
-// leave removes a request. If the request has not finished, it aborts it.
+// leave aborts a request unless it has finished.
 func (s *Server) leave(id string, r *Request) {
 	s.mu.Lock()
 	s.model.Abort(r, now())
@@ -222,7 +221,7 @@ func (s *Server) leave(id string, r *Request) {
 	}
 }
 
-// observe records the times of one token. The caller holds mu.
+// observe records the latency of one token. The caller holds mu.
 func (s *Server) observe(r *Request, previous time.Duration, last bool) {
 	at := now()
 	if previous == 0 {

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/atomic"
 )
 
-// quick is an engine whose steps take a millisecond. The steps of slow take an hour.
+// A step of quick takes a millisecond, a step of slow takes an hour.
 var (
 	quick = Config{BlockSize: 16, Blocks: 100, MaxModelLen: 1600, MaxSequences: 10, MaxBatchedTokens: 1024, Base: time.Millisecond}
 	slow  = Config{BlockSize: 16, Blocks: 100, MaxModelLen: 1600, MaxSequences: 10, MaxBatchedTokens: 1024, Base: time.Hour}

@@ -13,12 +13,12 @@ const (
 	promptMost   = 1500
 )
 
-// drawPrompt returns the length of a prompt in tokens.
+// drawPrompt returns a random prompt length in tokens.
 func drawPrompt(draw *rand.Rand) int {
 	return min(max(int(promptMedian*math.Exp(promptSigma*draw.NormFloat64())), 4), promptMost)
 }
 
-// drawOutput returns the length of an output in tokens, which is log-normal, too.
+// drawOutput returns a random output length in tokens.
 func drawOutput(draw *rand.Rand) int {
 	return 1 + int(outputMedian*math.Exp(outputSigma*draw.NormFloat64()))
 }
@@ -66,8 +66,8 @@ func (c Config) backlog(number int, admits func(*Model, *Request) bool) (m *Mode
 	return m, all, took, nil
 }
 
-// Capacity returns how many requests of a Workload the engine can complete per second
-// at most. An oracle admits the requests (Model.Fits).
+// Capacity returns the maximum number of requests of a Workload that the engine can
+// complete per second: an oracle admits them (Model.Fits).
 func (c Config) Capacity() (perSecond float64, err error) {
 	m, _, took, err := c.backlog(2000, func(m *Model, r *Request) bool { return m.Fits(r, TrueLengths) })
 	if err != nil {
@@ -76,9 +76,8 @@ func (c Config) Capacity() (perSecond float64, err error) {
 	return float64(m.stats.Finished) / took.Seconds(), nil
 }
 
-// BestLimit returns the number of requests in flight at which the engine completes the
-// most requests of a Workload per second. The number is accurate to a tenth of its
-// magnitude.
+// BestLimit returns the concurrency limit with the highest throughput of a Workload, to
+// within a tenth.
 func (c Config) BestLimit() (best int, err error) {
 	most := 0.0
 	for limit := 1; limit <= c.MaxSequences; limit += 1 + limit/10 {
@@ -93,8 +92,8 @@ func (c Config) BestLimit() (best int, err error) {
 	return best, nil
 }
 
-// UnloadedFirstToken returns the quantile q, 0 to 1, of the time until the first token.
-// Each request runs alone in the engine.
+// UnloadedFirstToken returns the quantile q, 0 to 1, of the time to the first token of
+// requests that run alone.
 func (c Config) UnloadedFirstToken(q float64) (time.Duration, error) {
 	_, all, _, err := c.backlog(2000, func(m *Model, _ *Request) bool { return m.InFlight() == 0 })
 	if err != nil {

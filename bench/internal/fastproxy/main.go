@@ -1,5 +1,5 @@
-// Fastproxy is a minimal reverse proxy with fasthttp. It has no admission, probes,
-// metrics or draining, so it shows the cost of the library alone.
+// Fastproxy is a minimal reverse proxy with fasthttp, without admission, probes, metrics
+// or draining. It shows the cost of the library alone.
 //
 //	fastproxy PORT UPSTREAM_PORT
 package main
@@ -19,7 +19,7 @@ func main() {
 	log.Fatal(newServer(os.Args[2]).ListenAndServe(":" + os.Args[1]))
 }
 
-// perHop are the hop-by-hop fields, which a proxy does not forward.
+// perHop are the hop-by-hop fields, which are not forwarded.
 var perHop = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
 func newServer(upstreamPort string) *fasthttp.Server {

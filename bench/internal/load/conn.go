@@ -12,16 +12,15 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
-// A conn is one of the connections of a worker. It can be opened again after it was
-// closed.
+// A conn is a connection slot of a worker. It can be opened again after it was closed.
 type conn struct {
 	worker    *worker
 	fd        int // -1 while there is no socket
 	connected bool
-	opened    bool // the connection has carried requests
-	dead      bool // the connection will not be opened again
+	opened    bool // the connection was open at least once
+	dead      bool // never opened again
 	watched   uint32
-	in        []byte // bytes that were received and not consumed
+	in        []byte // bytes received and not yet consumed
 	out       wire.Output
 
 	// The following fields belong to the protocols.
@@ -72,7 +71,7 @@ func (c *conn) ready(events uint32) {
 
 var errClosed = errors.New("closed by the peer")
 
-// read calls read(2) once. epoll is level-triggered, so it reports remaining bytes
+// read calls read(2) once. epoll is level-triggered, so it reports the remaining bytes
 // again.
 func (c *conn) read() {
 	w := c.worker
@@ -112,14 +111,13 @@ func (c *conn) read() {
 		return
 	}
 	if c.fd < 0 || !c.connected {
-		return // the protocol has closed this connection
+		return // the protocol closed the connection
 	}
 	c.in = append(c.in[:0], p[used:]...)
 	c.flush()
 }
 
-// lose closes the connection. If the protocol can send more requests on it, lose opens
-// it again.
+// lose closes the connection, and opens it again if the protocol asks for that.
 func (c *conn) lose(why error) {
 	c.hangUp()
 	c.out.Drop()
@@ -151,8 +149,8 @@ func (c *conn) flush() {
 	n, errno := c.out.Flush(c.fd)
 	c.worker.tally.BytesOut += n
 	if errno != 0 {
-		// The peer's last bytes may still be readable, and the next read reports the
-		// close, so only discard the output.
+		// Do not close the connection: the peer's last bytes may still be readable, and a
+		// read detects the end.
 		c.out.Drop()
 	}
 	events := uint32(socket.Readable)

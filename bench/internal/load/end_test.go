@@ -17,7 +17,6 @@ import (
 
 const testTimeout = 2 * time.Minute
 
-// TestMain runs the helpers that the tests start.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{load.Command: load.Main, origin.Command: origin.Main})
 }
@@ -103,13 +102,12 @@ func TestEveryKindOfLoadIsAnswered(t *testing.T) {
 	}
 }
 
-// stallingServer responds immediately with 12 bytes. All requests wait during one
-// stall.
+// stallingServer responds immediately with 12 bytes, except during one stall.
 type stallingServer struct {
 	listener net.Listener
 	mu       sync.Mutex // held during the stall
 	served   atomic.Int64
-	underWay chan struct{} // closed when the server has served some requests
+	underWay chan struct{} // closed when some requests have been served
 }
 
 func startStalling(t *testing.T) *stallingServer {
@@ -168,8 +166,7 @@ func TestAStallDelaysEveryRequestDueDuringIt(t *testing.T) {
 	s := startStalling(t)
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
-	// With a single connection, one delayed request delays all others. A generator that
-	// measured latency from the send time would report only one slow request.
+	// With a single connection, one delayed request delays all requests after it.
 	p, err := load.Start(ctx, load.Spec{Kind: load.HTTP, Port: s.port(), Path: "/", Connections: 1, Rate: rate, Duration: total})
 	if err != nil {
 		t.Fatal(err)
@@ -193,9 +190,9 @@ func TestAStallDelaysEveryRequestDueDuringIt(t *testing.T) {
 	if want := int64(rate * total.Seconds()); r.Requests != want || r.Failures() != 0 {
 		t.Fatalf("%d of %d arrivals got a response, errors %v", r.Requests, want, r.Errors)
 	}
-	// A third of all requests are due during the stall, and their latencies are spread
-	// evenly between zero and the stall's duration. So a sixth of all requests wait for
-	// more than half of that duration.
+	// A third of all requests are due during the stall. Their latencies are spread evenly
+	// between zero and the stall's duration, so a sixth of all requests wait for more
+	// than half of it.
 	p90, longest := time.Duration(r.Quantile(90)), time.Duration(r.Quantile(100))
 	if longest < lasted-5*time.Millisecond {
 		t.Errorf("the longest latency is %v, the stall lasted %v", longest, lasted)

@@ -22,9 +22,8 @@ const (
 
 var errH2 = errors.New("malformed HTTP/2 frame")
 
-// h2 speaks HTTP/2 with prior knowledge. All requests are the same, so their head is
-// encoded once. Of a response only the status is decoded. Its SETTINGS disable the
-// dynamic table.
+// h2 speaks HTTP/2 with prior knowledge. All requests are equal, so their head is encoded
+// once. Its SETTINGS disable the dynamic table.
 type h2 struct {
 	worker *worker
 	head   []byte // an encoded field block
@@ -34,15 +33,15 @@ type h2 struct {
 // An h2conn is the HTTP/2 state of a connection.
 type h2conn struct {
 	framer        *http2.Framer
-	in            bytes.Reader // one frame, which framer reads
+	in            bytes.Reader // the frame that framer reads
 	fields        *hpack.Decoder
-	status        int // status in the current field block
+	status        int // status of the current field block
 	open          map[uint32]*h2stream
 	idle          []uint32 // ids of open streams without a message in flight
 	next          uint32
 	window        int64 // send window of the connection in bytes
 	initialWindow int64
-	received      int64 // body bytes received since the last WINDOW_UPDATE of the connection
+	received      int64 // body bytes since the last WINDOW_UPDATE of the connection
 }
 
 type h2stream struct {
@@ -75,8 +74,7 @@ func newH2(w *worker) *h2 {
 	return h
 }
 
-// open ignores write errors, as does this whole file, because the framer writes to
-// memory.
+// Write errors are ignored in this file, because the framer writes to memory.
 func (h *h2) open(c *conn) bool {
 	hc := &h2conn{open: map[uint32]*h2stream{}, next: 1, window: firstWindow, initialWindow: firstWindow}
 	c.stream = hc
@@ -98,7 +96,7 @@ func (h *h2) open(c *conn) bool {
 	return true
 }
 
-// begin opens a stream and returns its id.
+// begin opens a stream.
 func (h *h2) begin(c *conn, end bool) uint32 {
 	id := c.stream.next
 	c.stream.next += 2
@@ -122,7 +120,7 @@ func (h *h2) send(c *conn, due int64) {
 	h.pump(c, id, s)
 }
 
-// pump sends as many bytes of a body as the send windows allow.
+// pump sends as much of a body as the send windows allow.
 func (h *h2) pump(c *conn, id uint32, s *h2stream) {
 	for s.toSend > 0 {
 		n := min(s.toSend, s.window, c.stream.window, maxFramePayload)
@@ -225,8 +223,8 @@ func (h *h2) frame(c *conn, f http2.Frame) error {
 	return nil
 }
 
-// echoed processes a part of the echo of a message. It returns the credit for that part
-// to the stream at once, because a WINDOW_UPDATE is small compared with a message.
+// echoed processes a part of an echoed message. It returns the part's credit to the
+// stream at once, because a WINDOW_UPDATE is small compared with a message.
 func (h *h2) echoed(c *conn, id uint32, s *h2stream, length uint32) {
 	if length > 0 {
 		c.stream.framer.WriteWindowUpdate(id, length)
@@ -249,7 +247,7 @@ func (hc *h2conn) block(fragment []byte, last bool) error {
 	return err
 }
 
-// field stores the status, which is the first field (RFC 9113 section 8.3). It ignores
+// field stores the status, which is the first field (RFC 9113 section 8.3), and ignores
 // all other fields.
 func (hc *h2conn) field(f hpack.HeaderField) {
 	if f.Name == ":status" {
@@ -258,8 +256,7 @@ func (hc *h2conn) field(f hpack.HeaderField) {
 	hc.fields.SetEmitEnabled(false)
 }
 
-// ended handles the end of a stream. It returns an error if the stream should have
-// stayed open.
+// ended handles the end of a stream, which is an error if streams stay open.
 func (h *h2) ended(c *conn, id uint32, s *h2stream, failure error) error {
 	if h.stays {
 		if failure == nil {

@@ -8,8 +8,8 @@ import (
 
 const host = "bench.example"
 
-// http1 speaks HTTP/1.1. It sends one request at a time on a persistent connection.
-// With Spec.Fresh it sends only one request on each connection.
+// http1 speaks HTTP/1.1 without pipelining. With Spec.Fresh each connection carries one
+// request.
 type http1 struct {
 	worker  *worker
 	request []byte
@@ -62,8 +62,9 @@ func (h *http1) receive(c *conn, p []byte) (used int, err error) {
 		return used, err
 	}
 	c.busy = false
-	// With Fresh, the slot stays occupied until the peer has closed the connection.
-	// After an early response, it stays occupied until the rest of the upload is sent.
+	// With Fresh, lost releases the connection when the peer has closed it. After an
+	// early response, the worker closes the connection instead of sending the rest of the
+	// upload, and lost releases it.
 	early := c.out.Pending() && !c.response.close
 	if c.response.close && !h.worker.spec.Fresh {
 		c.hangUp()
@@ -88,7 +89,7 @@ func (h *http1) lost(c *conn, why error) (again bool) {
 	}
 	if !c.busy {
 		// An idle connection may be closed at any time. With Fresh, or after an early
-		// response, the slot of a request is still occupied.
+		// response, the connection was not released yet.
 		if h.worker.spec.Fresh || errors.Is(why, errEarly) {
 			h.worker.release(c)
 		}

@@ -1,9 +1,9 @@
-// Package load is the harness's load generator. It has closed loops, which saturate the
-// target, and open loops with a constant rate. An open loop measures latency from the
-// time at which a request was due. So a stall affects the latency of every request that
-// it delayed (no coordinated omission).
+// Package load is the harness's load generator. A closed loop saturates the target. An
+// open loop has a constant rate, and measures latency from the time at which a request
+// was due, so that a stall affects the latency of every request that it delays (no
+// coordinated omission).
 //
-// It runs in a separate process with a few threads. Each thread has an event loop that
+// The generator is a separate process with a few threads, each with an event loop that
 // allocates nothing per request. It reports its CPU time, and whether it was the
 // bottleneck.
 package load
@@ -23,18 +23,18 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/child"
 )
 
-// Command is the harness's argument that runs Main.
+// Command is the command-line argument with which the harness runs Main.
 const Command = "load"
 
 // Kinds of load.
 const (
 	// HTTP sends HTTP/1.1 requests.
 	HTTP = "http"
-	// Idle opens connections, sends one HTTP/1.1 request on each, and then keeps the
-	// connections open.
+	// Idle sends one HTTP/1.1 request on each connection, and then keeps the connections
+	// open.
 	Idle = "idle"
-	// Events receives server-sent events whose data is a time of package clock. The
-	// latency is the age of the event at its arrival.
+	// Events receives server-sent events, each with its time of sending by package clock.
+	// The latency is the age of an event at its arrival.
 	Events = "events"
 	// WebSocket sends messages and waits for their echo.
 	WebSocket = "websocket"
@@ -48,18 +48,17 @@ const (
 // Spec describes a load.
 type Spec struct {
 	Kind string `json:"kind"`
-	// Host is an IPv4 address; "" is 127.0.0.1.
+	// Host is an IPv4 address; "" = 127.0.0.1.
 	Host string `json:"host"`
 	Port int    `json:"port"`
 	Path string `json:"path"`
-	// Field is a header field that each HTTP/1.1 request has, without CRLF. "" = none.
+	// Field is a header field of each HTTP/1.1 request, without CRLF; "" = none.
 	Field string `json:"field"`
-	// Body is the size of an upload or of a message, in bytes.
+	// Body is the size of an upload or a message in bytes.
 	Body        int64 `json:"body"`
 	Connections int   `json:"connections"`
 	// UnderWay is the number of concurrent requests in a closed loop over HTTP/1.1. The
-	// next request uses the connection that has been idle longest. 0 = one per
-	// connection.
+	// next request uses the longest idle connection. 0 = one request per connection.
 	UnderWay int `json:"under_way"`
 	// GRPC makes HTTP/2 requests look like gRPC calls.
 	GRPC bool `json:"grpc"`
@@ -69,21 +68,20 @@ type Spec struct {
 	Rate float64 `json:"rate"`
 	// Fresh opens a new connection for each request.
 	Fresh bool `json:"fresh"`
-	// Warmup is the duration of the load before the measurement; the result
-	// excludes it.
+	// Warmup is the duration of the load before the measurement.
 	Warmup   time.Duration `json:"warmup"`
 	Duration time.Duration `json:"duration"`
-	// Overtaking is a tolerance. A request counts as overtaken if a request that
-	// started later ended earlier, both by more than this time. 0 = do not count.
+	// Overtaking is a tolerance. A request is overtaken if another request began later
+	// and ended earlier, both by more than Overtaking. 0 = do not count.
 	Overtaking time.Duration `json:"overtaking"`
-	// Timeline enables counting the successes in each TimelineStep.
+	// Timeline enables Result.Timeline.
 	Timeline bool `json:"timeline"`
-	// Threads is the number of event loops that share the connections. 0 = one per four
+	// Threads is the number of event loops, which share the connections. 0 = one per four
 	// cores, but at least one.
 	Threads int `json:"threads"`
 }
 
-// address is that of Host; the zero Addr if it is not an IPv4 address.
+// address parses Host. It returns the zero Addr if Host is not an IPv4 address.
 func (s *Spec) address() netip.Addr {
 	a, err := netip.ParseAddr(cmp.Or(s.Host, "127.0.0.1"))
 	if err != nil || !a.Is4() {
@@ -123,31 +121,30 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// TimelineStep is the duration of one step of a timeline.
+// TimelineStep is the duration of a step of Result.Timeline.
 const TimelineStep = 100 * time.Millisecond
 
-// Percentiles are the percentiles in a Result, ascending.
+// Percentiles are the percentiles in Result.Quantiles, ascending.
 var Percentiles = []float64{0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.99, 100}
 
 // Result is the result of a load. Durations are in nanoseconds.
 type Result struct {
-	// Requests is the number of complete responses with status 2xx, of echoed messages,
-	// or of received events.
+	// Requests counts complete responses with status 2xx, echoed messages, or received
+	// events.
 	Requests int64 `json:"requests"`
-	// Window is how many of Requests completed within Duration. The others were in
-	// progress at its end.
+	// Window is how many of Requests completed within Duration, that is, not after its
+	// end.
 	Window int64 `json:"window"`
-	// Rejected counts complete responses with another status than 2xx, by status.
+	// Rejected counts complete responses with any other status, by status.
 	Rejected map[int]int64 `json:"rejected,omitempty"`
 	// Errors counts requests without a complete response, by reason.
 	Errors map[string]int64 `json:"errors,omitempty"`
-	// Unfinished is the number of requests that had no response at the timeout. The
-	// quantiles include the age of these requests.
+	// Unfinished counts requests without a response at the timeout. The quantiles include
+	// their age.
 	Unfinished int64 `json:"unfinished"`
-	// Overtaken is the number of responses that arrived after the response to a later
-	// request.
+	// Overtaken counts the overtaken requests; see Spec.Overtaking.
 	Overtaken int64 `json:"overtaken"`
-	// Timeline is the number of successful requests in each TimelineStep of Duration.
+	// Timeline counts the requests that succeeded in each TimelineStep of Duration.
 	Timeline []int64 `json:"timeline,omitempty"`
 	// BytesIn and BytesOut count bytes read from and written to the sockets.
 	BytesIn  int64 `json:"bytes_in"`
@@ -158,19 +155,18 @@ type Result struct {
 	// divided by Elapsed.
 	CPU   time.Duration `json:"cpu"`
 	Share float64       `json:"share"`
-	// Late is the 99th percentile of the time by which the generator itself was late to
-	// send. It is 0 in a closed loop.
+	// Late is the 99th percentile of the delay with which the generator sent requests. It
+	// is 0 in a closed loop.
 	Late time.Duration `json:"late"`
-	// Saturated says why the measurements of the generator cannot be trusted. It is
-	// empty if they can be trusted.
+	// Saturated is the reason not to trust the measurements; "" = they can be trusted.
 	Saturated string `json:"saturated,omitempty"`
 	// Quantiles are pairs of a percentile and a latency.
 	Quantiles [][2]float64 `json:"quantiles,omitempty"`
 	Count     int64        `json:"count"`
 }
 
-// Quantile returns the latency in nanoseconds at percentile, which must be one of
-// Percentiles. It returns 0 if there is no latency.
+// Quantile returns the latency in nanoseconds at one of Percentiles, or 0 if there is
+// none.
 func (r *Result) Quantile(percentile float64) float64 {
 	for _, q := range r.Quantiles {
 		if q[0] == percentile {
@@ -180,7 +176,7 @@ func (r *Result) Quantile(percentile float64) float64 {
 	return 0
 }
 
-// Failures returns the number of requests that were rejected, truncated or never completed.
+// Failures counts requests that were rejected, truncated or not completed.
 func (r *Result) Failures() int64 {
 	n := r.Unfinished
 	for _, c := range r.Rejected {
@@ -195,8 +191,7 @@ func (r *Result) Failures() int64 {
 // A Process is a generator in a separate process.
 type Process struct{ *child.Process }
 
-// Start runs a generator and returns after it has opened its connections and completed
-// its warm-up.
+// Start runs a generator, and returns after its warm-up.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
@@ -208,7 +203,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	return &Process{Process: c}, nil
 }
 
-// Run runs the load and returns after the last response.
+// Run runs the load, and returns after the last response.
 func (p *Process) Run() (*Result, error) {
 	if err := p.Send(struct{}{}); err != nil {
 		return nil, err
@@ -220,8 +215,8 @@ func (p *Process) Run() (*Result, error) {
 	return result, nil
 }
 
-// Main is the main function of the generator's process: it reads one Spec and writes
-// one Result.
+// Main is the main function of the generator's process. It reads a Spec and writes a
+// Result.
 func Main(in io.Reader, out io.Writer) error {
 	pipe := child.NewPipe(in, out)
 	var spec Spec
@@ -233,9 +228,9 @@ func Main(in io.Reader, out io.Writer) error {
 	}
 	threads := cmp.Or(spec.Threads, max(1, runtime.NumCPU()/4))
 	threads = min(threads, spec.Connections, cmp.Or(spec.UnderWay, spec.Connections))
-	// Each event loop occupies a processor even while it waits, and the communication
-	// with the harness needs one more. No garbage is collected, because requests
-	// allocate nothing.
+	// Each event loop occupies a processor even while it waits, and the thread that
+	// serves the pipe needs one more. Requests allocate nothing, so no garbage is
+	// collected.
 	runtime.GOMAXPROCS(threads + 1)
 	debug.SetGCPercent(-1)
 
@@ -274,5 +269,5 @@ func Main(in io.Reader, out io.Writer) error {
 	if err := pipe.Send(merge(&spec, workers)); err != nil {
 		return err
 	}
-	return pipe.AwaitEnd() // keep the connections open until the harness has read its measurements
+	return pipe.AwaitEnd() // the harness measures memory while the connections are open
 }

@@ -12,8 +12,8 @@ import (
 
 var errFrame = errors.New("malformed or unexpected WebSocket frame")
 
-// webSocket sends binary messages of spec.Body bytes and waits for their echo (RFC
-// 6455). A connection carries one message at a time.
+// webSocket sends binary messages and waits for their echo (RFC 6455). A connection
+// carries one message at a time.
 type webSocket struct {
 	worker    *worker
 	handshake []byte
@@ -85,8 +85,8 @@ func (s *webSocket) lost(c *conn, why error) (again bool) {
 
 var errEvent = errors.New("malformed event")
 
-// events receives a stream of server-sent events on each connection. Each event is
-// "data: " and a time of package clock.
+// events receives a stream of server-sent events on each connection. The data of an event
+// is a time of package clock.
 type events struct {
 	worker  *worker
 	request []byte
@@ -126,7 +126,7 @@ func (e *events) receive(c *conn, p []byte) (used int, err error) {
 	return used, nil
 }
 
-// take parses the events in a part of the body.
+// take parses events.
 func (e *events) take(body []byte) {
 	now := clock.Now()
 	text := append(e.texts[e.current], body...)

@@ -1,15 +1,15 @@
 package load
 
 // A pace is a constant rate of requests. Each request is due at a multiple of the
-// interval after the start, regardless of when earlier requests end.
+// interval, regardless of when earlier requests end.
 type pace struct {
 	interval float64 // nanoseconds
-	offset   float64 // time of the first arrival, in intervals
+	offset   float64 // of the first request, in intervals
 	begin    int64
 	count    int64
 }
 
-// next returns the time at which the next request is due, by package clock.
+// next returns the time of the next request, by package clock.
 func (p *pace) next() int64 {
 	return p.begin + int64((float64(p.count)+p.offset)*p.interval)
 }
@@ -34,7 +34,7 @@ func (r *ring[T]) push(item T) {
 	r.count++
 }
 
-// pop removes the oldest item. The ring must not be empty.
+// pop removes the oldest item of a ring that is not empty.
 func (r *ring[T]) pop() T {
 	item := r.items[r.first]
 	r.first = (r.first + 1) % len(r.items)

@@ -13,7 +13,7 @@ func TestArrivalsAreDueAtMultiplesOfTheInterval(t *testing.T) {
 	p := pace{interval: 1e9 / 3, offset: 0.5, begin: 1000}
 	for n := range 3000 {
 		want := 1000 + int64((float64(n)+0.5)*1e9/3)
-		if got := p.next(); got < want-1 || got > want+1 { // rounding
+		if got := p.next(); got < want-1 || got > want+1 { // the difference is rounding
 			t.Fatalf("arrival %d is due at %d, want %d", n, got, want)
 		}
 		p.count++
@@ -57,7 +57,7 @@ func TestStatusesAreDecodedFromTheFirstFieldOfAResponse(t *testing.T) {
 		{"trailers", "\x00\x01a\x01b", 0},
 		{"no number", "\x48\x035x3", 0},
 	} {
-		for cut := range max(1, len(c.block)) { // split the block at each offset, as a CONTINUATION frame may
+		for cut := range max(1, len(c.block)) { // split the block at each offset, as CONTINUATION frames may
 			hc := &h2conn{}
 			hc.fields = hpack.NewDecoder(0, hc.field)
 			first := hc.block([]byte(c.block[:cut]), false)

@@ -22,20 +22,19 @@ const (
 	partUntilEnd
 )
 
-// A response parses consecutive HTTP/1.1 responses on one connection. It is strict
-// enough to detect malformed responses.
+// A response parses consecutive HTTP/1.1 responses on one connection, and detects
+// malformed responses.
 type response struct {
 	part   part
 	body   wire.Body
 	status int
 	close  bool // the connection closes after this response
-	begun  bool // the first byte was received
+	begun  bool // the first byte of the response was received
 }
 
-// feed consumes bytes of p. It returns the number of bytes consumed, and whether the
-// response is complete. It consumes an element, such as a head, only if it is complete.
-// Body bytes are passed to the function to, unless it is nil. A 101 response is
-// complete after its head; feed skips other interim responses.
+// feed consumes bytes of p and reports whether the response is complete. It consumes only
+// complete elements, such as a head. It passes body bytes to the function to, unless to
+// is nil. A 101 response is complete after its head; other interim responses are skipped.
 func (a *response) feed(p []byte, to func([]byte)) (used int, whole bool, err error) {
 	for {
 		rest := p[used:]
@@ -79,8 +78,8 @@ func (a *response) feed(p []byte, to func([]byte)) (used int, whole bool, err er
 	}
 }
 
-// discardable returns how many bytes of the body can be discarded without missing the
-// end of the response.
+// discardable returns how many body bytes can be skipped without reading the end of the
+// response.
 func (a *response) discardable() int64 {
 	if a.part != partBody {
 		return 0
@@ -90,7 +89,7 @@ func (a *response) discardable() int64 {
 
 func (a *response) discarded(n int64) { a.body.Left -= n }
 
-// ended handles EOF. It reports whether EOF completes the current response.
+// ended handles EOF. It reports whether EOF completes the response.
 func (a *response) ended() (whole bool, err error) {
 	switch {
 	case a.part == partUntilEnd:
@@ -101,8 +100,8 @@ func (a *response) ended() (whole bool, err error) {
 	return false, errClosed
 }
 
-// head parses a head, which ends with the CRLF of the last field. It reports whether
-// the response has no body.
+// head parses a head, which ends with the CRLF of the last field. It reports whether the
+// response has no body.
 func (a *response) head(head []byte) (none bool, err error) {
 	line, fields, _ := bytes.Cut(head, []byte("\r\n"))
 	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[8] != ' ' {

@@ -8,8 +8,8 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
-// feedAll passes the responses to the parser in pieces of n bytes. As on a
-// connection, unconsumed bytes are passed again before the next piece.
+// feedAll passes text to the parser in pieces of n bytes. Unconsumed bytes are passed
+// again together with the next piece.
 func feedAll(a *response, text string, n int) (statuses []int, body string, left string, err error) {
 	var sunk strings.Builder
 	var pending []byte

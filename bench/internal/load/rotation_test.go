@@ -23,8 +23,7 @@ type manualServer struct {
 	most     int // peak number of requests in flight
 }
 
-// request identifies a request by the number of its connection and its number on that
-// connection.
+// request has the number of its connection, and its number on that connection.
 type request struct {
 	number int
 	conn   net.Conn
@@ -76,7 +75,7 @@ func (s *manualServer) count(n int) {
 	s.most = max(s.most, s.inFlight)
 }
 
-// respond updates the counts before it writes, so the server never counts more
+// respond updates the counts before it writes, so that the server never counts more
 // requests than the client has in flight.
 func (s *manualServer) respond(r request) {
 	s.count(-1)
@@ -102,12 +101,12 @@ func TestFewConcurrentRequestsRotateOverAllConnections(t *testing.T) {
 		defer close(ended)
 		_, err = p.Run()
 	}()
-	defer func() { // without the signal, the load would run for an hour
+	defer func() { // without the signal the load would run for an hour
 		syscall.Kill(p.PID(), syscall.SIGKILL)
 		<-ended
 		p.Stop()
 	}()
-	// In each round the server responds to all requests in flight together.
+	// In each round the server responds to all requests in flight.
 	var numbers []int
 	for range turns {
 		var turn []request
@@ -124,8 +123,8 @@ func TestFewConcurrentRequestsRotateOverAllConnections(t *testing.T) {
 			s.respond(r)
 		}
 	}
-	// The order within a round depends on the server's threads. A connection gets its
-	// next request only after all other connections have had one.
+	// The order within a round is random. But a connection gets its next request only
+	// after all other connections have had one.
 	for round := range slices.Chunk(numbers, connections) {
 		if len(slices.Compact(slices.Sorted(slices.Values(round)))) != connections {
 			t.Fatalf("requests arrived on the connections in this order: %v, want each of the %d connections once per round", numbers, connections)

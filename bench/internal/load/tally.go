@@ -7,21 +7,21 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// longestLatency is the largest latency that the histograms record. A longer latency is
+// longestLatency is the largest latency that the histograms record. Longer latencies are
 // recorded as longestLatency.
 const longestLatency = 5 * time.Minute
 
-// outcome is how a request ended.
+// outcome is the result of a request.
 type outcome struct {
 	status  int   // status of a complete response
 	failure error // reason why the response is incomplete
-	held    bool  // the slot on the connection is not yet released
+	held    bool  // the connection is not released yet
 }
 
-// A tally has the counts of one worker. merge computes the Result from all tallies.
+// A tally has the counts of one worker.
 type tally struct {
 	Result
-	latestEnded           int64 // latest due time of all completed requests
+	latestEnded           int64 // latest due time of the completed requests
 	begin, end, windowEnd int64
 	last                  int64
 	latency, lateness     *hdrhistogram.Histogram
@@ -54,7 +54,6 @@ func (t *tally) finished(now, due int64, how outcome, overtaking time.Duration) 
 	}
 }
 
-// received counts a success and its latency.
 func (t *tally) received(now, latency int64) {
 	t.Requests++
 	t.last = now
@@ -69,8 +68,8 @@ func (t *tally) received(now, latency int64) {
 
 func (t *tally) late(by int64) { record(t.lateness, by) }
 
-// unfinished counts the requests that are in progress at the timeout. Their latency is
-// their age.
+// unfinished counts the requests in progress and the requests that were not sent, at the
+// timeout. Their latency is their age.
 func (t *tally) unfinished(w *worker) {
 	t.Unfinished = int64(w.underWay + w.backlog.len())
 	for w.backlog.len() > 0 {
@@ -91,26 +90,25 @@ func (t *tally) unfinished(w *worker) {
 }
 
 func record(h *hdrhistogram.Histogram, v int64) {
-	// The value is within the bounds of the histogram, so this cannot fail.
+	// The value is within the bounds of the histogram, so there is no error.
 	_ = h.RecordValue(min(max(v, 0), int64(longestLatency)))
 }
 
-// reason returns the error's text without variable parts such as addresses.
+// reason returns the text of an error, truncated to 120 bytes.
 func reason(err error) string {
 	text := err.Error()
 	return text[:min(len(text), 120)]
 }
 
-// Limits beyond which the generator counts as the bottleneck. The lateness must exceed
-// an absolute limit and a share, because a small lateness does not matter if requests
-// take much longer.
+// The generator is the bottleneck if it exceeds saturatedShare, or both limits of
+// lateness: a small delay does not matter if requests take much longer.
 const (
 	saturatedShare     = 0.95
 	saturatedLate      = time.Millisecond
 	saturatedLateShare = 0.1 // share of the 99th percentile of latency
 )
 
-// merge adds up the tallies of all workers, and decides whether the generator was
+// merge adds up the tallies of all workers, and detects whether the generator was
 // saturated.
 func merge(spec *Spec, workers []*worker) *Result {
 	sum := newTally()

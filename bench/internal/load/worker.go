@@ -18,32 +18,30 @@ const (
 	drainTimeout   = 10 * time.Second
 	// dialsAtOnce is below 511, a common listen backlog.
 	dialsAtOnce = 256
-	// failuresAllowed is the number of failed connections after which a load ends with
-	// an error.
+	// failuresAllowed is the number of failed requests after which a load ends with an
+	// error.
 	failuresAllowed = 20_000
 	longestWait     = 50 * time.Millisecond
 )
 
-// A protocol implements requests on connections. Its methods only queue bytes; the
-// worker writes the queued bytes.
+// A protocol implements requests on connections. Its methods queue bytes, and the worker
+// writes them.
 type protocol interface {
-	// open queues the first bytes of a new connection. It returns true if the
-	// connection can carry requests at once. Otherwise the protocol calls worker.opened
-	// later.
+	// open queues the first bytes of a new connection. It reports whether the connection
+	// can carry requests at once. If not, the protocol calls worker.opened later.
 	open(c *conn) bool
 	// send queues a request. due is the time at which the request was due, by package
 	// clock.
 	send(c *conn, due int64)
-	// receive consumes received bytes and returns how many. The worker passes the other
-	// bytes again, together with the following ones. receive calls worker.finished for
-	// each response.
+	// receive consumes bytes of p, and calls worker.finished for each response. The
+	// worker passes unconsumed bytes again together with the next ones.
 	receive(c *conn, p []byte) (used int, err error)
 	// lost handles the end of the connection. It calls worker.finished for each request
-	// in progress. It reports whether to open the connection again.
+	// in progress, and reports whether to open the connection again.
 	lost(c *conn, why error) (again bool)
 }
 
-// A worker is one thread with an event loop and its share of the connections.
+// A worker is a thread with an event loop and its share of the connections.
 type worker struct {
 	spec     *Spec
 	protocol protocol
@@ -52,10 +50,10 @@ type worker struct {
 	byFD     []*conn
 	scratch  []byte
 	dialing  int
-	waiting  int // number of connections that are not open yet
-	most     int // maximum number of concurrent requests in a closed loop; 0 = one per slot
+	waiting  int // connections that are not open yet
+	most     int // maximum number of requests in flight in a closed loop; 0 = as many as the connections can carry
 	free     ring[*conn]
-	backlog  ring[int64] // due times of requests for which no connection was free
+	backlog  ring[int64] // due times of requests that wait for a connection
 	pace     pace
 	sending  bool
 	underWay int
@@ -95,8 +93,7 @@ func newWorker(spec *Spec, index, of int) (*worker, error) {
 	return w, nil
 }
 
-// serve connects and warms up. After the start signal it measures. It runs on a
-// dedicated thread.
+// serve connects and warms up, waits for begin, and measures. It runs on its own thread.
 func (w *worker) serve(begin <-chan struct{}, done chan<- error) {
 	runtime.LockOSThread()
 	socket.SharpTimers()
@@ -105,7 +102,7 @@ func (w *worker) serve(begin <-chan struct{}, done chan<- error) {
 	done <- w.load(w.spec.Duration)
 }
 
-// prepare connects, warms up, and waits until no request is in progress.
+// prepare connects and warms up.
 func (w *worker) prepare() error {
 	if w.spec.Fresh {
 		for _, c := range w.conns {
@@ -129,8 +126,8 @@ func (w *worker) prepare() error {
 	return nil
 }
 
-// touch sends one request on each connection, with few requests at a time. So the
-// memory of the target afterwards reflects its connections, and not a peak of requests.
+// touch sends one request on each connection, with few requests at a time, so that the
+// target's memory then reflects its connections and not a peak of requests.
 func (w *worker) touch() error {
 	const atOnce = 16
 	w.now = clock.Now()
@@ -162,7 +159,7 @@ func (w *worker) connect() error {
 	return w.broken
 }
 
-// load sends requests for the duration d, and then waits for the last responses.
+// load sends requests for the duration d, and waits for the last responses.
 func (w *worker) load(d time.Duration) error {
 	cpu := threadCPU()
 	w.now = clock.Now()
@@ -195,8 +192,8 @@ func (w *worker) load(d time.Duration) error {
 	return err
 }
 
-// awaitIdle waits until no request is in progress. After the timeout, the remaining
-// requests count as unfinished. That is an error only if there was no response at all.
+// awaitIdle waits until no request is in progress. Requests still in progress at the
+// timeout count as unfinished, which is an error only if there was no response at all.
 func (w *worker) awaitIdle(what string) error {
 	if !w.iterateUntil(func() bool { return w.underWay == 0 && w.backlog.len() == 0 }, drainTimeout) {
 		w.tally.unfinished(w)
@@ -243,8 +240,8 @@ func (w *worker) sendOn(c *conn, due int64) {
 	c.flush()
 }
 
-// opened is called when a connection is open. n is the number of requests that it can
-// carry.
+// opened adds an open connection to the free ones. n is the number of requests that the
+// connection can carry.
 func (w *worker) opened(c *conn, n int) {
 	if c.opened {
 		return
@@ -257,8 +254,8 @@ func (w *worker) opened(c *conn, n int) {
 	}
 }
 
-// finished records the result of a request, and releases its slot on the
-// connection.
+// finished records the result of a request. Unless how.held is set, the connection
+// becomes free.
 func (w *worker) finished(c *conn, due int64, how outcome) {
 	w.underWay--
 	w.tally.finished(w.now, due, how, w.spec.Overtaking)
@@ -270,7 +267,7 @@ func (w *worker) finished(c *conn, due int64, how outcome) {
 	}
 }
 
-// release uses a free slot on a connection for the next request.
+// release uses a connection for the next request.
 func (w *worker) release(c *conn) {
 	switch {
 	case w.backlog.len() > 0 && !c.dead:
@@ -289,7 +286,7 @@ func (w *worker) release(c *conn) {
 	}
 }
 
-// fail counts a failed connection. After too many failures it ends the load.
+// fail counts a failed request. Too many failures end the load.
 func (w *worker) fail(why error) {
 	w.failures++
 	if w.failures > failuresAllowed && w.broken == nil {
@@ -317,8 +314,8 @@ func (w *worker) bury(c *conn, why error) {
 	w.broken = fmt.Errorf("%w, the last: %w", errNoneLeft, why)
 }
 
-// iterateUntil runs iterations until done or the worker has failed. It returns false
-// after the timeout.
+// iterateUntil runs iterations until done returns true or the worker has failed. It
+// returns false after the timeout.
 func (w *worker) iterateUntil(done func() bool, timeout time.Duration) bool {
 	deadline := clock.Now() + int64(timeout)
 	for !done() && w.broken == nil {
@@ -329,7 +326,7 @@ func (w *worker) iterateUntil(done func() bool, timeout time.Duration) bool {
 	return true
 }
 
-// iterate waits for events of the sockets and handles them.
+// iterate waits for socket events and handles them.
 func (w *worker) iterate(wait time.Duration) {
 	events := w.poller.Wait(wait)
 	w.now = clock.Now()

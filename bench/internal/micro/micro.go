@@ -1,12 +1,11 @@
-// Package micro runs the repository's micro-benchmarks (admission, heads,
-// counting, probe schedule) and compares them with the last recorded ones.
+// Package micro runs the repository's micro-benchmarks, and compares them with the
+// recorded ones.
 //
-// A recording, bench/micro.txt, is in the standard benchmark format
-// (https://go.dev/design/14313-benchmark-format), so that every tool for the
-// output of "go test -bench" can read it. Lines "key: value" apply to the
-// results after them: goos, goarch, pkg and cpu as the test binary prints them,
-// and, once at the top, go (the toolchain) and commit (the measured revision).
-// A benchmark has one line per round.
+// The recording, bench/micro.txt, is in the standard benchmark format
+// (https://go.dev/design/14313-benchmark-format), with one line per benchmark and round.
+// Lines "key: value" apply to the results after them: goos, goarch, pkg and cpu as the
+// test binary prints them, and at the top go (the toolchain) and commit (the measured
+// revision).
 package micro
 
 import (
@@ -32,7 +31,6 @@ import (
 // A Recording is the content of a file in the benchmark format, in order.
 type Recording []*benchfmt.Result
 
-// config returns the last value of a key.
 func (rec Recording) config(key string) string {
 	if len(rec) == 0 {
 		return ""
@@ -40,8 +38,8 @@ func (rec Recording) config(key string) string {
 	return rec[len(rec)-1].GetConfig(key)
 }
 
-// Parse reads the benchmark format and skips lines of other kinds ("PASS"). A
-// malformed result line is an error.
+// Parse reads the benchmark format. It skips lines such as "PASS", but a malformed result
+// is an error.
 func Parse(r io.Reader, name string) (Recording, error) {
 	var rec Recording
 	reader := benchfmt.NewReader(r, name)
@@ -59,7 +57,6 @@ func Parse(r io.Reader, name string) (Recording, error) {
 	return rec, nil
 }
 
-// write writes a recording.
 func (rec Recording) write(w io.Writer) error {
 	writer := benchfmt.NewWriter(w)
 	for _, r := range rec {
@@ -79,9 +76,8 @@ func read(name string) (Recording, error) {
 	return Parse(f, name)
 }
 
-// run converts a recording to the record of a run, so that both use one
-// comparison: a package becomes a scenario, a benchmark a target, a unit a
-// figure.
+// run converts a recording to a run: packages become scenarios, benchmarks become
+// targets, and units become figures.
 func (rec Recording) run() *sample.Run {
 	run := &sample.Run{Meta: sample.Meta{
 		Version:  sample.Version,
@@ -106,10 +102,9 @@ func (rec Recording) run() *sample.Run {
 	return run
 }
 
-// better returns the direction in which a unit improves. Units of the testing package
-// have a fixed direction; other units that end in "/op" are costs. Allocated bytes are
-// not judged if allocations are, because they include the cost of filling a pool once,
-// divided by a varying number of iterations.
+// better returns the better direction of a unit. Custom units that end in "/op" are
+// costs. Allocated bytes have no direction if allocations are recorded, because the bytes
+// include the cost of filling a pool once, divided by a varying number of iterations.
 func better(unit string) sample.Better {
 	switch {
 	case unit == "B/op":
@@ -130,7 +125,7 @@ func shortPackage(p string) string {
 }
 
 // processors returns the largest processor count in the names of benchmarks ("2" in
-// "Observe-2"). On one processor, names have no such suffix.
+// "Observe-2"). Without such a suffix the count is 1.
 func (rec Recording) processors() int {
 	most := 1
 	for _, r := range rec {
@@ -143,11 +138,10 @@ func (rec Recording) processors() int {
 	return most
 }
 
-// Main is the command "micro [options] [directory...]". It runs the benchmarks,
-// compares them with the recording and writes the table and any errors to
-// stdout. With --record, or if there is no recording yet, the results become
-// the recording. The exit code is compare.ExitRegressed if a benchmark became
-// worse, unless the recording is of another machine.
+// Main implements "micro [options] [directory...]". It runs the benchmarks, compares them
+// with the recording, and writes the table and any errors to stdout. With --record, or
+// without a recording, the results become the recording. The exit code is
+// compare.ExitRegressed if a benchmark became worse on the same machine.
 func Main(args []string, stdout io.Writer) int {
 	flags := compare.NewFlags("micro", "[directory...]\n\nRuns the micro-benchmarks and compares them with the last recorded.\n"+
 		"Exit code 1: a benchmark is worse, beyond the noise and the threshold.", 10, stdout)
@@ -205,8 +199,7 @@ func Main(args []string, stdout io.Writer) int {
 	return code
 }
 
-// show writes the comparison, including differences between the machines, and
-// returns the exit code.
+// show writes the comparison and returns the exit code.
 func show(old, new *sample.Run, flags *compare.Flags) int {
 	code := flags.Compare(old, new)
 	if old.Meta.Machine != new.Meta.Machine {
@@ -216,20 +209,17 @@ func show(old, new *sample.Run, flags *compare.Flags) int {
 	return code
 }
 
-// packages are the directories with benchmarks of the request path.
 var packages = []string{"pkg/gate/admission", "pkg/gate/wire", "pkg/gate/wire/h2", "pkg/metrics", "pkg/probe"}
 
-// settings select the benchmarks and the number of rounds.
 type settings struct {
 	packages  []string // directories
-	pattern   string   // of benchmarks
-	benchtime string   // as go test -benchtime; empty means its default
+	pattern   string   // pattern of benchmark names
+	benchtime string   // value of go test -benchtime; "" = its default
 	rounds    int
 }
 
-// measure runs the benchmarks round by round, all packages in each round, so
-// that a slowdown of the machine affects all packages alike. It writes a line
-// for each round to progress.
+// measure runs all packages in each round, so that a slowdown of the machine affects all
+// packages alike. It writes a line per round to progress.
 func measure(s settings, progress io.Writer) (rec Recording, err error) {
 	head := fmt.Sprintf("go: %s\ncommit: %s\n", runtime.Version(), proc.Revision(".", "--untracked-files=no"))
 	args := []string{"test", "-p=1", "-vet=off", "-run=^$", "-bench=" + s.pattern}
@@ -240,7 +230,7 @@ func measure(s settings, progress io.Writer) (rec Recording, err error) {
 		fmt.Fprintf(progress, "round %d of %d\n", round+1, s.rounds)
 		for _, dir := range s.packages {
 			test := exec.Command("go", args...)
-			test.Dir = dir // run in the package's module, which is not that of the harness
+			test.Dir = dir // the package is not in the harness's module
 			out, err := test.CombinedOutput()
 			if err != nil {
 				return nil, fmt.Errorf("running the benchmarks of %s: %w\n%s", dir, err, out)

@@ -108,8 +108,7 @@ func TestRecordingsOfOtherMachinesAreNotJudged(t *testing.T) {
 	}
 }
 
-// TestTheCommandMeasuresComparesAndRecords runs real benchmarks of the package
-// in testdata, whose cost comes from the environment.
+// The package in testdata reads its costs from the environment.
 func TestTheCommandMeasuresComparesAndRecords(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "micro.txt")
 	run := func(cost string, args ...string) (int, string) {

@@ -28,8 +28,8 @@ const (
 	echoing              // echoing WebSocket messages
 )
 
-// A conn is one HTTP/1 connection. in has the bytes that were read and not consumed,
-// out the bytes that are not written yet.
+// A conn is one HTTP/1 connection. in has the bytes that were read and not yet consumed,
+// out the bytes that were not yet written.
 type conn struct {
 	loop    *loop
 	fd      int
@@ -39,7 +39,7 @@ type conn struct {
 	out     wire.Output
 	body    wire.Body // body of the current upload
 	request request
-	due     int64 // time at which the timer expires, by package clock
+	due     int64 // time of the timer, by package clock
 	timer   int   // index in loop.timers; -1 = no timer
 	ended   bool  // the client has half-closed
 }
@@ -57,7 +57,7 @@ func (c *conn) ready(events uint32) {
 	}
 }
 
-// read calls read(2) once. epoll is level-triggered, so it reports remaining bytes
+// read calls read(2) once. epoll is level-triggered, so it reports the remaining bytes
 // again.
 func (c *conn) read() {
 	if c.ended {
@@ -81,7 +81,7 @@ func (c *conn) read() {
 	}
 }
 
-// advance consumes as many bytes as possible: first the buffered ones, then fresh.
+// advance consumes the buffered bytes, then fresh, as far as possible.
 func (c *conn) advance(fresh []byte) {
 	p := fresh
 	if len(c.in) > 0 {
@@ -101,8 +101,8 @@ func (c *conn) advance(fresh []byte) {
 	c.in = append(c.in[:0], p...)
 }
 
-// step performs one state transition. It returns how many bytes of p it consumed, and
-// whether another step may follow.
+// step makes one state transition. It returns how many bytes of p it consumed, and
+// whether to call it again.
 func (c *conn) step(p []byte) (used int, more bool) {
 	switch c.state {
 	case atHead:
@@ -212,11 +212,10 @@ func (c *conn) expired(now int64) {
 	case delayed:
 		c.reply()
 		if c.loop.conns[c.fd] == c {
-			c.advance(nil) // nil: a pipelined request may already be buffered
+			c.advance(nil) // a pipelined request may be buffered
 		}
 	case events:
-		// Send no event while output is pending: a slow client gets its next event later.
-		// The time stamp is the time at which the event is written.
+		// A slow client gets its next event after the pending output.
 		if !c.out.Pending() {
 			c.out.Bytes = appendEvent(c.out.Bytes, clock.Now())
 			c.flush()
@@ -231,7 +230,7 @@ func (c *conn) expired(now int64) {
 	}
 }
 
-// flush writes pending output. When everything is written, it ends the response.
+// flush writes pending output, and ends the response when everything is written.
 func (c *conn) flush() {
 	if _, errno := c.out.Flush(c.fd); errno != 0 {
 		c.close()
@@ -288,17 +287,15 @@ func b2u(b bool) uint32 {
 	return 0
 }
 
-// date is the time of the start: all responses are the same, so their Date does not
-// change.
+// date is the Date of all responses, so that they stay the same.
 var date = time.Now().UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT")
 
-// eventsHead is the head of an event stream. X-Accel-Buffering disables the buffering
-// of events in nginx.
+// X-Accel-Buffering turns off the buffering of events in nginx.
 var eventsHead = []byte("HTTP/1.1 200 OK\r\nDate: " + date + "\r\nContent-Type: text/event-stream\r\n" +
 	"Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\nTransfer-Encoding: chunked\r\n\r\n")
 
-// appendEvent appends one event as one chunk. The event is "data: STAMP\n\n". The stamp
-// is a time of package clock in nanoseconds.
+// appendEvent appends the event "data: STAMP\n\n" as one chunk. The stamp is in
+// nanoseconds, by package clock.
 func appendEvent(p []byte, stamp int64) []byte {
 	event := fmt.Appendf(nil, "data: %d\n\n", stamp)
 	return fmt.Appendf(p, "%x\r\n%s\r\n", len(event), event)
@@ -312,9 +309,8 @@ func acceptKey(key string) string {
 
 const maxFrame = 1 << 20
 
-// echo sends each complete frame back unmasked. It returns the number of bytes of p
-// that it consumed. After a close frame, which it also sends back, it ends the
-// connection.
+// echo sends each complete frame back unmasked, and returns the number of bytes that it
+// consumed. After a close frame it ends the connection.
 func (c *conn) echo(p []byte) (used int) {
 	closing := false
 	for !closing {

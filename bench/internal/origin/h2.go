@@ -23,12 +23,12 @@ type h2 struct {
 
 func newH2() *h2 { return &h2{conns: make(chan net.Conn, 64)} }
 
-// serve serves the connection with the descriptor fd, which it then owns. seen are the
-// bytes that were already read from fd.
+// serve serves the connection fd and takes ownership of fd. seen are the bytes that were
+// already read.
 func (h *h2) serve(fd int, seen []byte) {
 	h.once.Do(func() { go h.run() })
 	file := os.NewFile(uintptr(fd), "h2c")
-	c, err := net.FileConn(file) // FileConn duplicates the descriptor and adds it to the runtime's poller
+	c, err := net.FileConn(file) // FileConn duplicates the descriptor
 	file.Close()
 	if err != nil {
 		return
@@ -42,14 +42,12 @@ func (h *h2) run() {
 	_ = server.Serve(h) // runs until the process exits
 }
 
-// Accept, Close and Addr implement net.Listener, so that h2 is the listener of its own
-// server.
+// Accept, Close and Addr implement net.Listener for the server in run.
 func (h *h2) Accept() (net.Conn, error) { return <-h.conns, nil }
 func (h *h2) Close() error              { return nil }
 func (h *h2) Addr() net.Addr            { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-// replayed is a connection whose first bytes have already been read. Read returns them
-// first.
+// replayed is a connection whose first bytes were already read; Read returns them again.
 type replayed struct {
 	net.Conn
 	all io.Reader
@@ -91,10 +89,10 @@ func handleH2(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// grpcMessage is a gRPC message of 100 bytes with its length prefix.
+// grpcMessage is a gRPC message of 100 bytes, with its length prefix.
 var grpcMessage = append([]byte{0, 0, 0, 0, 100}, wire.Filler[:100]...)
 
-// grpcH2 responds to a call with a number of messages, each in its own frame.
+// grpcH2 responds to a call with messages, each in a separate DATA frame.
 func grpcH2(w http.ResponseWriter, r *http.Request, messages int) {
 	sent, err := io.Copy(io.Discard, r.Body)
 	if err != nil {

@@ -33,14 +33,13 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/socket"
 )
 
-// Command is the harness's argument that runs Main.
+// Command is the command-line argument with which the harness runs Main.
 const Command = "origin"
 
 // Spec configures an origin.
 type Spec struct {
-	// Ports is the number of ports to serve.
 	Ports int `json:"ports"`
-	// Hold reserves the ports, but refuses connections until Process.Listen is called.
+	// Hold reserves the ports without listening until Process.Listen is called.
 	Hold bool `json:"hold"`
 }
 
@@ -59,7 +58,7 @@ type Process struct {
 	ports []int
 }
 
-// Start runs an origin. If spec.Hold is not set, the origin listens when Start returns.
+// Start runs an origin. Unless spec.Hold is set, the origin then listens.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
 	var b bound
 	c, err := child.Start(ctx, Command, spec, &b)
@@ -76,8 +75,8 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// Listen makes the origin listen on all ports. It returns the time at which it
-// listened, by package clock.
+// Listen makes the origin listen on all ports. It returns the time of the last
+// listen(2), by package clock.
 func (p *Process) Listen() (int64, error) {
 	if err := p.Send(struct{}{}); err != nil {
 		return 0, err
@@ -89,7 +88,7 @@ func (p *Process) Listen() (int64, error) {
 	return l.At, nil
 }
 
-// Port returns the port with index i.
+// Port returns the port with this index.
 func (p *Process) Port(i int) int { return p.ports[i] }
 
 // Main is the main function of the origin's process. It serves until EOF of its input.
@@ -126,8 +125,8 @@ func Main(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// converse reports the ports to the harness. When the harness asks for it, it starts
-// listening. It returns at EOF.
+// converse reports the ports to the harness, listens on the harness's request, and
+// returns at EOF.
 func converse(pipe *child.Pipe, l *loop, b bound) error {
 	if err := pipe.Send(b); err != nil {
 		return err
@@ -152,15 +151,15 @@ func converse(pipe *child.Pipe, l *loop, b bound) error {
 	return pipe.Receive(&struct{}{})
 }
 
-// A loop serves all connections of an origin from one thread.
+// A loop serves all HTTP/1 connections of an origin on one thread.
 type loop struct {
 	poller  *socket.Poller
-	listens map[int]bool // descriptors of the listeners; Main adds them when they listen
+	listens map[int]bool // descriptors of the listeners
 	conns   []*conn      // index = descriptor
 	timers  timers
 	scratch []byte
 	h2      *h2
-	slots   int // replaces the N of &slots=N; 0 = not set
+	slots   int // set by /slots/N, instead of the N of &slots=N; 0 = not set
 	random  *rand.Rand
 }
 
@@ -178,8 +177,9 @@ func newLoop() (*loop, error) {
 	}, nil
 }
 
-// slowness returns the factor by which overload prolongs a request. With twice as many
-// requests as slots, the throughput is half of the normal one.
+// slowness returns the factor by which overload prolongs a request: the square of the
+// ratio of requests to slots. With twice as many requests as slots, the throughput is
+// half of the normal one.
 func (l *loop) slowness(slots int) float64 {
 	if slots > 0 && l.slots > 0 {
 		slots = l.slots
@@ -214,7 +214,7 @@ func (l *loop) run() error {
 			}
 			c := l.conns[fd]
 			if c == nil {
-				continue // an earlier event of the same batch closed the connection
+				continue // closed by an earlier event of the batch
 			}
 			c.ready(e.Events)
 		}
@@ -223,10 +223,10 @@ func (l *loop) run() error {
 }
 
 func (l *loop) accept(listener int) error {
-	for range 64 { // at most 64 per iteration, so that other connections are served
+	for range 64 { // 64 at once, so that other connections are served
 		fd, err := socket.Accept(listener)
 		if err != nil {
-			return nil // EAGAIN, or the client has disconnected in the meantime
+			return nil // EAGAIN, or the client has disconnected
 		}
 		for len(l.conns) <= fd {
 			l.conns = append(l.conns, make([]*conn, len(l.conns)+64)...)

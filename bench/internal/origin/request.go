@@ -32,21 +32,21 @@ var (
 	badRequest        = []byte("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 )
 
-// A request has those properties of a request that the origin uses.
+// A request has the properties of a request that the origin uses.
 type request struct {
 	route  route
 	size   int64         // the N of /bytes/N and /slots/N
 	delay  time.Duration // delay of the response
-	slots  int           // maximum number of concurrent requests without slowdown; 0 = unlimited
+	slots  int           // number of concurrent requests without slowdown; 0 = unlimited
 	spread float64       // delay varies by up to this share in both directions
-	every  time.Duration // time between two events
-	close  bool          // the connection closes after the response
+	every  time.Duration // interval of events
+	close  bool          // close the connection after the response
 	key    string        // Sec-WebSocket-Key
 	body   wire.Body
 }
 
 // parseRequest parses a head, which ends with the CRLF of the last field. It validates
-// little, because all requests come from proxies.
+// little, because all clients are proxies.
 func parseRequest(head []byte) (request, bool) {
 	line, fields, found := bytes.Cut(head, crlfcrlf[:2])
 	if !found {
@@ -66,8 +66,7 @@ func parseRequest(head []byte) (request, bool) {
 	framing, ok := wire.ReadFraming(fields)
 	r.body, r.close = framing.Body, framing.Close || r.close
 	if r.route == routeWebSocket {
-		// ReadMIMEHeader returns an error because the empty line at the end is missing.
-		// That is expected.
+		// The error is that the empty line at the end is missing.
 		header, _ := textproto.NewReader(bufio.NewReader(bytes.NewReader(fields))).ReadMIMEHeader()
 		r.key = header.Get("Sec-WebSocket-Key")
 	}

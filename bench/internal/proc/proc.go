@@ -1,8 +1,5 @@
-// Package proc measures the cost of a process and of all its descendants: CPU time,
-// context switches, system calls and memory.
-//
-// It reads everything from outside the process, so a measurement costs the process
-// nothing.
+// Package proc measures the CPU time, context switches, system calls and memory of a
+// process and its descendants, from outside the process.
 package proc
 
 import (
@@ -25,8 +22,8 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// Tree returns the ids of a process and of all its descendants, in ascending order. It
-// returns an error if the process does not exist.
+// Tree returns the ids of a process and its descendants, ascending. It returns an error
+// if the process does not exist.
 func Tree(root int) ([]int, error) {
 	if _, err := procfs.NewProc(root); err != nil {
 		return nil, fmt.Errorf("reading process %d: %w", root, err)
@@ -37,7 +34,7 @@ func Tree(root int) ([]int, error) {
 	}
 	children := map[int][]int{}
 	for _, p := range all {
-		if stat, err := p.Stat(); err == nil { // an error means that the process has exited in the meantime
+		if stat, err := p.Stat(); err == nil { // an error means that the process has exited
 			children[stat.PPID] = append(children[stat.PPID], p.PID)
 		}
 	}
@@ -49,9 +46,8 @@ func Tree(root int) ([]int, error) {
 	return tree, nil
 }
 
-// CPU returns the CPU time of the processes, including that of threads that have
-// exited. It reads the CPU clock of each process (clock_getcpuclockid(3)), which counts
-// nanoseconds. utime and stime in /proc count only ticks of 10 ms.
+// CPU returns the CPU time of processes, including their exited threads. It reads CPU
+// clocks (clock_getcpuclockid(3)), which count nanoseconds; /proc counts ticks of 10 ms.
 func CPU(pids []int) (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range pids {
@@ -68,19 +64,18 @@ func CPU(pids []int) (time.Duration, error) {
 // include/linux/posix-timers_types.h.
 func cpuClock(pid int) int32 { return int32(^pid)<<3 | 2 }
 
-// Switches counts how often threads have left a processor: because they waited, or
-// because they were preempted. Each wait is followed by a wake-up.
+// Switches counts context switches: voluntary ones, when a thread waits, and preemptions.
 type Switches struct {
 	Voluntary, Involuntary int64
 }
 
-// Sub returns the increase since earlier.
+// Sub returns s - earlier.
 func (s Switches) Sub(earlier Switches) Switches {
 	return Switches{s.Voluntary - earlier.Voluntary, s.Involuntary - earlier.Involuntary}
 }
 
-// ContextSwitches adds up the switches of all threads of the processes. It does not
-// include threads that have ended.
+// ContextSwitches adds up the switches of all threads of processes. It does not count
+// threads that have exited.
 func ContextSwitches(pids []int) (Switches, error) {
 	var sum Switches
 	for _, pid := range pids {
@@ -89,7 +84,7 @@ func ContextSwitches(pids []int) (Switches, error) {
 			return Switches{}, fmt.Errorf("listing threads: %w", err)
 		}
 		for _, t := range threads {
-			if status, err := t.NewStatus(); err == nil { // an error means that the thread has exited in the meantime
+			if status, err := t.NewStatus(); err == nil { // an error means that the thread has exited
 				sum.Voluntary += int64(status.VoluntaryCtxtSwitches)
 				sum.Involuntary += int64(status.NonVoluntaryCtxtSwitches)
 			}
@@ -99,15 +94,13 @@ func ContextSwitches(pids []int) (Switches, error) {
 }
 
 // Memory is the memory of processes in bytes. RSS includes pages that are shared with
-// other processes, such as the program file of two instances. Private is memory without
-// a file behind it, which each further instance needs again. (Private_Dirty is not
-// used: for a recently built program it also includes pages that are not written to
-// disk yet.)
+// other processes. Private is anonymous memory. It is not Private_Dirty, which includes
+// pages of a recently built program that are not written to disk yet.
 type Memory struct {
 	RSS, Private int64
 }
 
-// MemoryOf adds up the memory of the processes (smaps_rollup, proc_pid_smaps(5)).
+// MemoryOf adds up the memory of processes (smaps_rollup, proc_pid_smaps(5)).
 func MemoryOf(pids []int) (Memory, error) {
 	var sum Memory
 	for _, pid := range pids {
@@ -117,7 +110,7 @@ func MemoryOf(pids []int) (Memory, error) {
 		}
 		rollup, err := p.ProcSMapsRollup()
 		if err == nil && rollup.Rss == 0 {
-			err = fmt.Errorf("process %d holds none", pid) // a zombie holds no memory
+			err = fmt.Errorf("process %d holds none", pid) // a zombie
 		}
 		if err != nil {
 			return Memory{}, fmt.Errorf("reading memory: %w", err)
@@ -128,7 +121,7 @@ func MemoryOf(pids []int) (Memory, error) {
 	return sum, nil
 }
 
-// Machine describes the machine. A value that cannot be read stays empty.
+// Machine describes this machine. Values that cannot be read are empty.
 func Machine() sample.Machine {
 	m := sample.Machine{Cores: runtime.NumCPU(), OS: runtime.GOOS}
 	if fs, err := procfs.NewDefaultFS(); err == nil {
@@ -153,9 +146,8 @@ func Machine() sample.Machine {
 	return m
 }
 
-// Busy returns the total time since boot in which the machine's processors were not
-// idle. Waiting for disks counts as idle. Guest time is not added, because user and
-// nice already include it (proc_stat(5)).
+// Busy returns the busy time of all processors since boot. Waiting for disks is idle
+// time. Guest time is not added, because user and nice include it (proc_stat(5)).
 func Busy() (time.Duration, error) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -169,16 +161,15 @@ func Busy() (time.Duration, error) {
 	return time.Duration((t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ + t.Steal) * float64(time.Second)), nil
 }
 
-// RaiseFiles raises the limit of open files to want, or to the highest allowed value.
-// The limit applies to this process and to those that it starts. RaiseFiles returns the
-// new limit.
+// RaiseFiles raises the limit of open files of this process and its future children to
+// want, or to the highest allowed value. It returns the new limit.
 func RaiseFiles(want uint64) (uint64, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, fmt.Errorf("reading the limit of open files: %w", err)
 	}
-	// Set the limit even if it is high enough. Otherwise the Go runtime gives child
-	// processes the lower limit that applied at its own start.
+	// Set the limit even if it is high enough. Otherwise the Go runtime restores the
+	// limit of its own start in child processes.
 	var err error
 	for _, most := range []uint64{max(limit.Max, want), limit.Max} {
 		raised := unix.Rlimit{Cur: min(max(limit.Cur, want), most), Max: most}
@@ -189,8 +180,8 @@ func RaiseFiles(want uint64) (uint64, error) {
 	return limit.Cur, fmt.Errorf("raising the limit of open files: %w", err)
 }
 
-// Revision returns the revision of the repository that contains the directory dir, or
-// "unknown". options are passed to git status, which detects changes.
+// Revision returns the revision of the repository that contains dir, or "unknown".
+// options are passed to git status, which detects changes.
 func Revision(dir string, options ...string) string {
 	git := func(args ...string) (string, error) {
 		out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).Output()
@@ -206,8 +197,8 @@ func Revision(dir string, options ...string) string {
 	return revision
 }
 
-// RepositoryRoot returns the nearest directory that contains bench/go.mod: the current
-// directory or a parent.
+// RepositoryRoot returns the nearest directory with bench/go.mod, from the current
+// directory upwards.
 func RepositoryRoot() (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -226,10 +217,9 @@ func RepositoryRoot() (string, error) {
 // ErrNoCounter reports that system calls cannot be counted on this machine.
 var ErrNoCounter = errors.New("counting system calls needs the kernel event raw_syscalls:sys_enter and permission to use it")
 
-// CountSyscalls counts the system calls that the processes make while during runs. It
-// includes all their threads, and the threads and processes that these start. If the
-// kernel event does not exist or must not be used, it does not call during, and the
-// error wraps ErrNoCounter.
+// CountSyscalls counts the system calls of processes while during runs, including calls
+// of new threads and processes. If the kernel event cannot be used, it does not call
+// during, and the error wraps ErrNoCounter.
 func CountSyscalls(pids []int, during func() error) (int64, error) {
 	text, err := os.ReadFile("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id")
 	if err != nil {
@@ -241,7 +231,7 @@ func CountSyscalls(pids []int, during func() error) (int64, error) {
 	}
 	event := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id, Bits: unix.PerfBitInherit}
 	event.Size = uint32(unsafe.Sizeof(event))
-	var counters []int // one descriptor per thread
+	var counters []int // descriptors, one per thread
 	for _, pid := range pids {
 		threads, err := procfs.AllThreads(pid)
 		if err != nil {
@@ -250,7 +240,7 @@ func CountSyscalls(pids []int, during func() error) (int64, error) {
 		for _, t := range threads {
 			fd, err := unix.PerfEventOpen(&event, t.PID, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 			if errors.Is(err, unix.ESRCH) {
-				continue // the thread has exited in the meantime
+				continue // the thread has exited
 			} else if err != nil {
 				return 0, fmt.Errorf("%w: perf_event_open: %w", ErrNoCounter, err)
 			}

@@ -13,8 +13,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// startShell runs a script, waits for its first line of output, and returns the
-// process and that line.
+// startShell runs a script, and returns the process id and the first line of output.
 func startShell(t *testing.T, script string) (pid int, said string) {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", script)
@@ -56,7 +55,7 @@ func TestATreeHoldsAProcessAndItsDescendants(t *testing.T) {
 }
 
 func TestCPUOfAChildMatchesItsCPUClock(t *testing.T) {
-	// The shell runs a loop, prints its CPU time in ticks from the kernel, and waits.
+	// The shell runs a loop, prints a line, and waits.
 	pid, _ := startShell(t, `i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; read x`)
 	used, err := CPU([]int{pid})
 	if err != nil {
@@ -126,7 +125,7 @@ func TestAProcessThatHasEndedIsAnError(t *testing.T) {
 }
 
 func TestSystemCallsAreCountedOrReportedAsUncountable(t *testing.T) {
-	// Half of the calls are made by a process that is started during the count.
+	// Half of the calls are made by a process that starts during the count.
 	cmd := exec.Command("/bin/sh", "-c", "read x; for i in 1 2 3 4 5; do umask 022; done; (for i in 1 2 3 4 5; do umask 022; done); echo done; read x")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -154,7 +153,8 @@ func TestSystemCallsAreCountedOrReportedAsUncountable(t *testing.T) {
 		}
 		return
 	}
-	// The shell makes ten calls of umask(2), a few to read the line, and one to write.
+	// The shell makes ten calls of umask(2), a few calls to read the line, and one to
+	// write.
 	if n < 11 || n > 100 {
 		t.Fatalf("a shell that called umask ten times made %d system calls", n)
 	}

@@ -11,21 +11,19 @@ import (
 	"unicode/utf8"
 )
 
-// canvasWidth is the width of a picture in units. A phone shows a picture with about
-// one pixel per unit.
+// canvasWidth is the width of a picture in units, about the width of a phone in pixels.
 const canvasWidth = 360
 
-// characterWidth is the assumed width of a character in a picture. The reader's font is
-// unknown, so it is that of a wide, bold sans-serif font.
+// characterWidth is the assumed width of a character. The reader's font is unknown, so
+// the value is that of a wide, bold sans-serif font.
 const characterWidth = 7.2
 
-// canvas collects the elements of an SVG picture. The page defines the colors: class sN
-// has the color of series N.
+// canvas collects the elements of an SVG picture. The style sheet defines the colors:
+// class sN has the color of series N.
 //
-// It does not use a plotting library, for three reasons. The SVG of gonum.org/v1/plot
-// and go-analyze/charts has fixed colors, but the page follows the reader's light or
-// dark scheme. Their SVG has no tooltips. It has a legend, but the page has names at
-// the ends of lines.
+// The plotting libraries gonum.org/v1/plot and go-analyze/charts are not used, because
+// their SVG has fixed colors and no tooltips. The page follows the reader's light or dark
+// scheme, and has the name of each line at its end instead of a legend.
 type canvas struct {
 	b      strings.Builder
 	width  float64 // 0 = canvasWidth
@@ -38,7 +36,7 @@ func (c *canvas) svg(title string) template.HTML {
 		coordinate(cmp.Or(c.width, canvasWidth)), coordinate(c.height), html.EscapeString(title), c.b.String()))
 }
 
-// put writes an element: it formats numbers as coordinates and escapes text.
+// put writes an element. It formats numbers as coordinates and escapes text.
 func (c *canvas) put(format string, values ...any) {
 	for i, v := range values {
 		switch v := v.(type) {
@@ -76,8 +74,8 @@ func joined(points [][2]float64, within, between string) string {
 	return strings.Join(all, between)
 }
 
-// marks are the shapes of the series, as points. Series 0 is drawn as a circle, so its
-// shape has no points.
+// marks are the shapes of the series, as points. The shape of series 0 is a circle, which
+// has no points.
 var marks = [5][][2]float64{
 	nil,
 	{{-1, -1}, {1, -1}, {1, 1}, {-1, 1}},
@@ -86,8 +84,7 @@ var marks = [5][][2]float64{
 	{{-1.2, -1}, {1.2, -1}, {0, 1.25}},
 }
 
-// marker draws the mark of a series at a point, with a tooltip. Each series has a
-// different shape.
+// marker draws the mark of a series, with a tooltip.
 func (c *canvas) marker(series int, x, y float64, title string) {
 	const r = 3.2
 	end := "</circle>"
@@ -107,7 +104,7 @@ func (c *canvas) marker(series int, x, y float64, title string) {
 	c.b.WriteString(end)
 }
 
-// group begins the elements of one series; the gate's series is emphasized.
+// group begins the elements of one series, and emphasizes the gate's.
 func (c *canvas) group(name string, series int) {
 	own := ""
 	if name == gate {
@@ -129,7 +126,7 @@ func shorten(s string, n int) string {
 
 // axis maps values to coordinates.
 type axis struct {
-	from, to float64 // coordinates of the lowest and of the highest value
+	from, to float64 // coordinates of the lowest and the highest value
 	low      float64
 	high     float64
 	log      bool
@@ -146,7 +143,7 @@ func (a axis) at(v float64) float64 {
 	return a.from + (v-low)/(high-low)*(a.to-a.from)
 }
 
-// logAxis returns a logarithmic axis for positive values, with some space at both ends.
+// logAxis returns a logarithmic axis for positive values, with a margin at both ends.
 func logAxis(from, to float64, values []float64) axis {
 	low, high := slices.Min(values), slices.Max(values)
 	room := max(math.Pow(high/low, 0.05), 1.15)
@@ -154,8 +151,7 @@ func logAxis(from, to float64, values []float64) axis {
 }
 
 // ticks returns round values on the axis. A logarithmic axis has the powers of ten, and
-// some values between them if there are few. A linear axis or a short axis has about
-// five ticks.
+// values between them if these are few. A linear or short axis has about five ticks.
 func (a axis) ticks() []float64 {
 	var all []float64
 	if a.log && a.high/a.low > 2.5 {
@@ -200,8 +196,8 @@ func niceStep(v float64) float64 {
 	return 10 * power
 }
 
-// apart moves coordinates so that neighbors are at least gap apart. They stay between
-// low and high if there is enough space. The coordinates may be in any order.
+// apart moves coordinates so that neighbors are at least gap apart. The results are
+// between low and high if there is enough space.
 func apart(at []float64, gap, low, high float64) []float64 {
 	order := indexes(len(at))
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(at[i], at[j]) })
@@ -219,7 +215,7 @@ func apart(at []float64, gap, low, high float64) []float64 {
 	return out
 }
 
-// tickNumber formats a round value without superfluous zeros.
+// tickNumber formats a round value without trailing zeros.
 func tickNumber(v float64) string {
 	if math.Abs(v) >= 999.5 {
 		return number(v)

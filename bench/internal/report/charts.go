@@ -9,15 +9,15 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// barChart draws a bar for each target, from zero to the median. A line over the bar
-// shows the range from the smallest to the largest value of the rounds.
+// barChart has a bar from zero to the median for each target. A line over the bar shows
+// the range over the rounds.
 type barChart struct {
-	figure, caption string // figure: name of a figure of the scenario; caption: title of the chart
+	figure, caption string // name of a figure of the scenario; title of the chart
 	title, unit     string
 	bars            []bar
-	missing         []string // targets without a bar, about which the scenario has a note
-	low             float64  // value at the left end of the bars; if it is above zero, the axis is logarithmic
-	high            float64  // minimum of the value at the right end of the axis
+	missing         []string // targets with a note instead of a bar
+	low             float64  // left end of the axis; above zero = logarithmic axis
+	high            float64  // minimum of the right end of the axis
 }
 
 type bar struct {
@@ -26,7 +26,7 @@ type bar struct {
 	spread sample.Spread
 }
 
-// missingWords says which targets have no bar; empty if none is missing.
+// missingWords names the targets without a bar, or is "".
 func (b barChart) missingWords() string {
 	if len(b.missing) == 0 {
 		return ""
@@ -85,13 +85,13 @@ func (b barChart) canvas() *canvas {
 	return c
 }
 
-// lineChart draws lines over two axes. The name of each line is at its right end.
+// lineChart draws lines over two axes, each with its name at the right end.
 type lineChart struct {
 	title    string
 	vertical string // title of the vertical axis
 	across   string // title of the horizontal axis
 	xLog     bool
-	xTicks   []tick // ticks of the horizontal axis; the first and the last are its ends
+	xTicks   []tick // the first and the last tick are the ends of the axis
 	value    func(float64) string
 	lines    []chartLine
 }
@@ -104,18 +104,18 @@ type tick struct {
 type chartLine struct {
 	name   string
 	series int
-	points []chartPoint // in ascending order of x
+	points []chartPoint // ascending by x
 }
 
 type chartPoint struct {
-	x, y  float64 // y must be above zero
+	x, y  float64 // y is above zero
 	words string  // tooltip
 }
 
-// leastLabelGap is the minimum distance between two lines of text.
+// leastLabelGap is the minimum distance of two lines of text.
 const leastLabelGap = 13
 
-// draw returns the picture. It returns "" if there is no point to draw.
+// draw returns the picture, or "" if there is no point.
 func (l lineChart) draw() template.HTML {
 	var ys []float64
 	widest := 0.0
@@ -154,8 +154,8 @@ func (l lineChart) draw() template.HTML {
 	return c.svg(l.title)
 }
 
-// ticks draws all marks from top to bottom. It labels as many marks as fit at the
-// distance gap. If last is set, it always labels the last mark.
+// ticks draws a line for each mark, and labels as many marks as fit at the distance gap.
+// If last is set, the last mark always has a label.
 func (c *canvas) ticks(x axis, marks []tick, top, bottom, baseline, gap float64, last bool) {
 	final := len(marks) - 1
 	free, end := math.Inf(-1), math.Inf(1)
@@ -180,7 +180,7 @@ func (l lineChart) drawLines(c *canvas, x, y axis) {
 	}
 	ends = apart(ends, leastLabelGap, y.to, y.from)
 	order := indexes(len(l.lines))
-	// Draw the gate's own line last, so that it is above all others.
+	// Draw the gate's line last, above all others.
 	if own := slices.IndexFunc(l.lines, func(s chartLine) bool { return s.name == gate }); own >= 0 {
 		order = append(slices.Delete(order, own, own+1), own)
 	}

@@ -106,8 +106,8 @@ func TestTheExponentOfAPowerLawIsFound(t *testing.T) {
 			t.Errorf("exponent %v, want %v", got, e)
 		}
 	}
-	// The logarithms to base 10 of x are 0, 1, 2, those of y are 0, 0, 3. So the slope
-	// is 3/2.
+	// The decimal logarithms of x are 0, 1, 2, those of y are 0, 0, 3, so the slope is
+	// 3/2.
 	if got := exponent([]float64{1, 10, 100}, []float64{1, 1, 1000}); math.Abs(got-1.5) > 1e-9 {
 		t.Errorf("exponent %v, want 1.5", got)
 	}

@@ -36,10 +36,10 @@ type Measure struct {
 const (
 	gate      = "queuegate"
 	direct    = "direct"
-	reference = "haproxy" // the target that ratios in the tables refer to
+	reference = "haproxy" // target to which the ratios in tables refer
 )
 
-// ParseGoals parses goals in YAML. The error lists every mistake.
+// ParseGoals parses goals in YAML. The error lists all mistakes.
 func ParseGoals(text []byte) ([]Goal, error) {
 	var file struct {
 		Goals []Goal `yaml:"goals"`
@@ -61,7 +61,7 @@ func ParseGoals(text []byte) ([]Goal, error) {
 	return file.Goals, errors.Join(problems...)
 }
 
-// complete sets the fields of m that are empty to those of from.
+// complete fills the empty fields of m from another measure.
 func (m *Measure) complete(from Measure) {
 	if m == nil {
 		return
@@ -103,24 +103,23 @@ func (g *Goal) check() error {
 	return errors.Join(problems...)
 }
 
-// verdict is a goal and the result of its measurement.
+// verdict is a goal and its result.
 type verdict struct {
 	What     string
 	Goal     string // "≤ 30.0 µs"
-	Stretch  string // empty if the goal has no stretch
-	Measured string // "24.1 µs", or the reason why nothing was measured
-	From     string // medians from which Measured was computed; empty if Measured is itself a median
+	Stretch  string // "" = the goal has no stretch
+	Measured string // "24.1 µs", or the reason why there is no measurement
+	From     string // medians from which Measured was computed; "" = Measured is a median
 	State    state
 }
 
-// state is the result of a goal.
 type state string
 
 const (
 	held        state = "held"
 	stretched   state = "held, stretch too"
 	missed      state = "missed"
-	onlyHope    state = "stretch missed" // the goal has only a stretch, which was not reached
+	onlyHope    state = "stretch missed" // the goal has only a stretch, and it was not reached
 	notMeasured state = "not measured"
 	otherUnit   state = "unit unknown"
 )
@@ -128,7 +127,7 @@ const (
 // good reports whether the goal was reached.
 func (s state) good() bool { return s == held || s == stretched }
 
-// judged reports whether there are measurements by which the goal can be judged.
+// judged reports whether there are measurements for the goal.
 func (s state) judged() bool { return s.good() || s == missed || s == onlyHope }
 
 // Class returns the CSS class of a verdict on the page.
@@ -142,7 +141,6 @@ func (v verdict) Class() string {
 	return "open"
 }
 
-// verdicts judges the goals by the medians of a run.
 func verdicts(run *sample.Run, goals []Goal) []verdict {
 	out := make([]verdict, len(goals))
 	for i, g := range goals {
@@ -151,11 +149,10 @@ func verdicts(run *sample.Run, goals []Goal) []verdict {
 	return out
 }
 
-// leastRounds is the number of rounds that the goals require. With fewer rounds the
-// verdicts are provisional.
+// leastRounds is the number of rounds below which verdicts are provisional.
 const leastRounds = 5
 
-// goalsLine returns a summary of all verdicts in one line.
+// goalsLine summarizes all verdicts in one line.
 func goalsLine(run *sample.Run, goals []Goal) string {
 	reached, judged := 0, 0
 	for _, v := range verdicts(run, goals) {
@@ -224,8 +221,8 @@ func (g Goal) judge(run *sample.Run) verdict {
 
 var errNotMeasured = errors.New("not measured")
 
-// measured returns the value of the goal for target, in the unit of the goal. from
-// names the medians from which it was computed.
+// measured returns the value of the goal for target, in the unit of the goal. from names
+// the medians from which the value was computed.
 func (g Goal) measured(run *sample.Run, target string) (value float64, from string, err error) {
 	swap := func(m Measure) Measure {
 		if m.Target == g.Target {
@@ -278,5 +275,5 @@ func (m Measure) figure() string {
 	return m.Figure
 }
 
-// String returns the name of the median, with the names that the record uses.
+// String returns the name of the median in the record.
 func (m Measure) String() string { return m.Scenario + " " + m.Target + " " + m.figure() }

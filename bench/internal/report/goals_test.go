@@ -11,8 +11,8 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/scenario"
 )
 
-// twoTargets is a run of three rounds. queuegate has the values 1, 2 and 3 µs, haproxy
-// has ten times these values, and their latencies are 100 and 300 ms.
+// twoTargets is a run of three rounds. queuegate has the values 1, 2 and 3 µs. haproxy
+// has ten times these values. The latencies are 100 and 300 ms.
 func twoTargets() *sample.Run {
 	run := &sample.Run{Meta: sample.Meta{Version: 1}}
 	for round, v := range []float64{3, 1, 2} {

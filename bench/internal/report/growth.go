@@ -9,33 +9,29 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// leastSizes is the minimum number of sizes that a growth curve needs.
+// leastSizes is the minimum number of sizes of a growth curve.
 const leastSizes = 3
 
 const growthLegend = "The exponent says how a figure grows with the size in the scenario's name (0: constant, 1: proportional). It is that of the best-fitting power law through the medians of all sizes, and of the last two sizes."
 
-// curve shows for each target how a figure grows with the size in the names of a family
-// of scenarios.
+// curve shows how a figure of each target grows with the size in the names of scenarios.
 type curve struct {
 	column
 	family sample.Family
 	lines  []growthLine
 }
 
-// growthLine has the medians of one target. It omits sizes at which the median is not
-// above zero.
+// growthLine has the medians of one target that are above zero.
 type growthLine struct {
 	target   string
 	sizes    []float64
 	values   []float64 // in the unit of the curve
-	exponent float64   // exponent over all sizes
-	last     float64   // exponent over the last two sizes
+	exponent float64   // over all sizes
+	last     float64   // over the last two sizes
 }
 
-// exponentRow is a row of the table of exponents.
 type exponentRow struct{ Over, Label, Target, Exponent, Last, Range string }
 
-// growths returns the table of exponents.
 func growths(run *sample.Run) (rows []exponentRow) {
 	for _, c := range curves(run) {
 		for _, l := range c.lines {
@@ -45,8 +41,8 @@ func growths(run *sample.Run) (rows []exponentRow) {
 	return rows
 }
 
-// curves returns the figures that were measured at several sizes and whose growth is a
-// cost. These are time, memory and CPU, and the latency percentiles 50 and 99.
+// curves returns the growth curves of costs: time, memory, CPU, and the latency
+// percentiles 50 and 99.
 func curves(run *sample.Run) []curve {
 	var all []curve
 	for _, f := range run.Families(leastSizes) {
@@ -99,7 +95,7 @@ func curveOf(run *sample.Run, f sample.Family, c column) curve {
 }
 
 // exponent returns the slope of the least-squares line through the logarithms of sizes
-// and values. It is the exponent of the growth.
+// and values.
 func exponent(sizes, values []float64) float64 {
 	n := float64(len(sizes))
 	var mx, my float64
@@ -141,7 +137,6 @@ func (c curve) rangeText(l growthLine) string {
 		withUnit(l.values[last], c.unit) + " at " + c.size(l.sizes[last])
 }
 
-// exponentText formats an exponent with two digits after the decimal point.
 func exponentText(e float64) string {
 	switch {
 	case !finite(e):

@@ -1,9 +1,8 @@
-// Package report renders the record of a run. It writes Markdown, a self-contained HTML
-// page with pictures, the table of README.md, and a verdict on each goal.
+// Package report renders the record of a run: as Markdown, as a self-contained HTML page
+// with pictures, as the table of README.md, and as verdicts on goals.
 //
-// All numbers are medians over the rounds; quartiles show their spread. "direct" is the
-// load without a proxy. "direct" and "queuegate" always have the same position and
-// color. Ratios are relative to the target "haproxy".
+// All numbers are medians over the rounds, with quartiles. "direct" is the load without a
+// proxy. Ratios refer to the target "haproxy".
 package report
 
 import (
@@ -37,7 +36,7 @@ type page struct {
 	Head      string // heading of the Markdown report
 	Facts     []fact
 	Opening   string
-	Direct    string // explanation of the target without a proxy
+	Direct    string // explanation of direct
 	First     []picture
 	Goals     []verdict
 	Open      []verdict // goals that were not measured
@@ -89,7 +88,7 @@ func pageOf(head string, run *sample.Run, goals []Goal) page {
 	return p
 }
 
-// HTML returns the report of a run as one self-contained page.
+// HTML returns the report as one self-contained page.
 func HTML(run *sample.Run, goals ...Goal) (string, error) {
 	var b strings.Builder
 	if err := pageTemplate.ExecuteTemplate(&b, "page", pageOf("", run, goals)); err != nil {
@@ -98,12 +97,12 @@ func HTML(run *sample.Run, goals ...Goal) (string, error) {
 	return b.String(), nil
 }
 
-// Markdown returns the report of a run as Markdown.
+// Markdown returns the report as Markdown.
 func Markdown(run *sample.Run, goals ...Goal) string {
 	return markdown("# Benchmark report\n\n", run, goals)
 }
 
-// ResultsMarkdown returns the text of bench/RESULTS.md.
+// ResultsMarkdown returns bench/RESULTS.md.
 func ResultsMarkdown(run *sample.Run, goals ...Goal) string {
 	return markdown("# Results\n\nWritten by the bench harness from one run, never by hand; [README.md](README.md) says how to repeat it.\n\n", run, goals)
 }
@@ -116,8 +115,7 @@ func markdown(head string, run *sample.Run, goals []Goal) string {
 	return b.String()
 }
 
-// Write writes report.md and report.html to a directory. It creates the directory if
-// needed.
+// Write writes report.md and report.html into dir, and creates dir if necessary.
 func Write(dir string, run *sample.Run, goals ...Goal) error {
 	page, err := HTML(run, goals...)
 	if err != nil {

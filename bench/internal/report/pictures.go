@@ -14,19 +14,17 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// picture is an SVG with its caption.
 type picture struct {
 	Caption string
 	SVG     template.HTML
-	Text    string // the picture as text; empty if there is no text form
+	Text    string // the picture as text, or ""
 }
 
-// colours is the number of series that have a color. Class s0 is for direct, s1 for the
-// gate.
+// colours is the number of colors of series. Class s0 is for direct, s1 for the gate.
 const colours = 8
 
-// palette maps each target of a run to the number of its series, which is the same in
-// all pictures and determines the color.
+// palette maps the targets of a run to series, which determine the color. A target has
+// the same series in all pictures.
 type palette map[string]int
 
 func paletteOf(run *sample.Run) palette {
@@ -39,8 +37,7 @@ func paletteOf(run *sample.Run) palette {
 	return p
 }
 
-// pictures returns the pictures of a scenario: latencies, and bars for CPU, memory,
-// throughput and start-up time.
+// pictures returns the latency curve and the bar charts of a scenario.
 func (p palette) pictures(run *sample.Run, t table) []picture {
 	var all []picture
 	if svg := p.latency(run, t.scenario); svg != "" {
@@ -52,7 +49,7 @@ func (p palette) pictures(run *sample.Run, t table) []picture {
 	return all
 }
 
-// bars returns the charts of a scenario in which targets are compared by bars.
+// bars returns the bar charts of a scenario.
 func (p palette) bars(t table) (all []barChart) {
 	for i, c := range t.Columns {
 		if !drawn(c) {
@@ -71,17 +68,14 @@ func (p palette) bars(t table) (all []barChart) {
 	return all
 }
 
-// drawn reports whether a figure is drawn as bars.
 func drawn(c column) bool {
 	return !c.isLatency() && (c.isMemory() || strings.HasPrefix(c.figure, "cpu_") ||
 		strings.HasPrefix(c.figure, "exec_") || strings.HasPrefix(c.figure, "listening_") || strings.HasPrefix(c.figure, "readiness_") ||
 		strings.Contains(c.figure, "throughput") || strings.Contains(c.figure, "goodput") || c.figure == "requests_per_second")
 }
 
-// latency draws the latency at each percentile. Both axes are logarithmic; the position
-// of a percentile is the logarithm of the share of requests above it. The largest
-// latency is omitted, because it belongs to a single request and would compress the
-// rest of the curve.
+// latency draws the latency at each percentile. Both axes are logarithmic: a percentile
+// is at the logarithm of the share of requests above it.
 func (p palette) latency(run *sample.Run, scenario string) template.HTML {
 	percentiles := slices.DeleteFunc(run.Percentiles(scenario), func(q float64) bool { return !inPicture(q) })
 	if len(percentiles) < 2 {
@@ -114,11 +108,11 @@ func (p palette) latency(run *sample.Run, scenario string) template.HTML {
 	return chart.draw()
 }
 
-// inPicture reports whether a percentile is drawn. The percentiles of the slower half
-// of the requests are drawn, except the largest latency.
+// inPicture excludes the faster half of the requests. It also excludes the largest
+// latency, a single request, which would compress the rest of the curve.
 func inPicture(percentile float64) bool { return percentile >= 50 && percentile < 100 }
 
-// growth draws a growth curve. Both axes are logarithmic.
+// growth draws a growth curve with logarithmic axes.
 func (p palette) growth(c curve) picture {
 	chart := lineChart{
 		title: c.family.Stem + ": growth of " + c.String(), vertical: "", across: "size", xLog: true,
@@ -146,24 +140,23 @@ func (p palette) growth(c curve) picture {
 	return picture{Caption: c.family.Stem + ": " + c.label, SVG: chart.draw()}
 }
 
-// compactUnit formats a round number with its unit and without trailing zeros, for a
-// tick.
+// compactUnit formats a round number with its unit, without trailing zeros.
 func compactUnit(v float64, u unit) string {
 	s := u.scaled(v * (1 + 1e-9))
 	f, _ := u.to(s)
 	return strings.TrimSpace(tickNumber(v*f) + " " + s.name)
 }
 
-// plot is a picture of docs/overload.md, in a separate file: several charts side by
-// side, with the same scale.
+// plot is a file with a picture of docs/overload.md: several charts side by side, with
+// the same scale.
 type plot struct {
 	file, title string
 	log         bool
 	charts      []barChart
 }
 
-// WritePlots writes those pictures of docs/overload.md that the run has measured. It
-// returns the names of the files.
+// WritePlots writes the pictures of docs/overload.md that the run has measured, and
+// returns the file names.
 func WritePlots(dir string, run *sample.Run) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("writing the plots: %w", err)
@@ -182,7 +175,6 @@ func WritePlots(dir string, run *sample.Run) ([]string, error) {
 	return names, nil
 }
 
-// plotsOf returns the plots whose figures the run has measured.
 func plotsOf(run *sample.Run) []plot {
 	all := []plot{
 		{file: "overload-goodput.svg", title: "Goodput with the best fixed limit, with auto, with none (higher is better)"},
@@ -215,7 +207,7 @@ func plotsOf(run *sample.Run) []plot {
 // admitted returns the p99 of each round in ms, under load and without load. The record
 // has the p99 under load, and its ratio to the p99 without load.
 func admitted(run *sample.Run, scenario, target string) (loaded, unloaded []float64) {
-	ratios := map[int]float64{} // ratio by round
+	ratios := map[int]float64{} // by round
 	for _, f := range run.Figures {
 		if f.Scenario == scenario && f.Target == target && f.Figure == "p99_beside_unloaded" {
 			ratios[f.Round] = f.Value
@@ -234,8 +226,7 @@ func admitted(run *sample.Run, scenario, target string) (loaded, unloaded []floa
 	return loaded, unloaded
 }
 
-// turnCharts returns charts of a client's latency while another client floods the
-// target.
+// turnCharts returns charts of a client's latency while another client floods the target.
 func turnCharts(run *sample.Run) (charts []barChart) {
 	for _, c := range []struct {
 		who  string
@@ -261,8 +252,8 @@ func (b *barChart) add(name string, series int, values []float64) {
 	}
 }
 
-// svg returns the contents of the file. The picture has its own background, because the
-// page that shows it may be dark although the reader prefers light colors.
+// svg returns the file. The picture has its own background, because the background of the
+// page may not match the color scheme that the reader prefers.
 func (p plot) svg(run *sample.Run) string {
 	const margin, head, foot, shown = 16.0, 44.0, 26.0, 720
 	low, high := math.Inf(1), 0.0

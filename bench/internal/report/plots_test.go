@@ -14,7 +14,6 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// overloaded returns a record of three rounds with invented figures.
 func overloaded(t *testing.T) *sample.Run {
 	t.Helper()
 	run, err := sample.ReadFile("testdata/overload.jsonl")
@@ -24,8 +23,7 @@ func overloaded(t *testing.T) *sample.Run {
 	return run
 }
 
-// written returns the words of each plot by file name, in the order of the
-// picture.
+// written returns the words of each plot by file name.
 func written(t *testing.T, run *sample.Run) map[string][]string {
 	t.Helper()
 	names, err := WritePlots(filepath.Join(t.TempDir(), "a", "b"), run)
@@ -43,8 +41,8 @@ func written(t *testing.T, run *sample.Run) map[string][]string {
 	return words
 }
 
-// wordsOf returns the texts of a picture, which must be a well-formed file
-// without external references.
+// wordsOf returns the texts of a picture, which must be well-formed XML without external
+// references.
 func wordsOf(t *testing.T, text string) (words []string) {
 	t.Helper()
 	if !strings.HasPrefix(text, `<svg xmlns="http://www.w3.org/2000/svg" width="720" height="`) {
@@ -89,7 +87,8 @@ func TestPlotsShowTheMediansOfTheRun(t *testing.T) {
 	p99 := "queuegate, best 80.0 unloaded 20.0 haproxy, best 160 unloaded 20.0 queuegate, auto 100 unloaded 25.0"
 	for name, want := range map[string]string{
 		"overload-goodput.svg": goodput + " " + goodput,
-		// Without a limit no request succeeded at ten times the capacity.
+		// Without a limit no request succeeded, so this plot has no bar for ten times the
+		// capacity.
 		"overload-p99.svg":      p99 + " queuegate, none 52,000 unloaded 26.0 " + p99,
 		"overload-fairness.svg": "fair queue, alone 62.0 fair queue, flood 68.0 strict FIFO, alone 62.0 strict FIFO, flood 400 class 0, alone 64.0 class 0, flood 72.0",
 	} {

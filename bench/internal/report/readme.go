@@ -13,15 +13,14 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// ReadmeTable returns the table of README.md, followed by the machine and the versions.
-// It has a row for each headline goal and a column for each target. If a goal relates
-// two figures of the same target, the row shows this ratio; otherwise it shows the
-// figure itself.
+// ReadmeTable returns the table of README.md, with the machine and the versions below.
+// Each headline goal is a row, each target a column. A cell has the figure, or the ratio
+// if the goal relates two figures of the same target.
 func ReadmeTable(run *sample.Run, goals ...Goal) string {
 	targets := run.Targets("")
 	type row struct {
 		what  string
-		cells map[string]string // text by target
+		cells map[string]string // by target
 	}
 	var rows []row
 	done, noise := map[string]bool{}, false
@@ -86,9 +85,8 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 	return b.String()
 }
 
-// rowUnit returns the unit of the goal. If the goal has none, it returns the unit that
-// suits the gate's value. It also returns the factor that converts measured values to
-// that unit.
+// rowUnit returns the unit of the goal, or else the unit that suits the gate's value. It
+// also returns the factor from the measured unit to that unit.
 func (g Goal) rowUnit(run *sample.Run) (unit, float64) {
 	value, u, err := g.Measure.median(run)
 	if g.Unit != "" || err != nil {
@@ -99,13 +97,12 @@ func (g Goal) rowUnit(run *sample.Run) (unit, float64) {
 	return suits, factor
 }
 
-// versionNumber matches the version number in the output of a program.
 var versionNumber = regexp.MustCompile(`\d+\.\d+[^\s,;)]*`)
 
-// shortVersions lists the programs with their version numbers. It omits queuegate,
-// which the commit identifies.
+// shortVersions lists programs with their version numbers, except queuegate, which the
+// commit identifies.
 func shortVersions(versions map[string]string) string {
-	names := map[string][]string{} // names by version
+	names := map[string][]string{} // by version
 	var order []string
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		if name == gate {
@@ -129,9 +126,8 @@ func shortVersions(versions map[string]string) string {
 }
 
 // ReplaceSection replaces the text between "<!-- MARKER:begin -->" and "<!-- MARKER:end
-// -->" in a file. Each marker must be on its own line. If the file does not have
-// exactly one such pair, in this order, ReplaceSection returns an error and does not
-// change the file.
+// -->" in a file. Each marker must be on its own line. Without exactly one such pair,
+// ReplaceSection returns an error and does not change the file.
 func ReplaceSection(file, marker, text string) error {
 	old, err := os.ReadFile(file)
 	if err != nil {

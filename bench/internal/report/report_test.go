@@ -16,7 +16,6 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// madeUp returns a record of invented figures.
 func madeUp(t *testing.T) (*sample.Run, []Goal) {
 	t.Helper()
 	run, err := sample.ReadFile("testdata/made-up.jsonl")
@@ -26,7 +25,6 @@ func madeUp(t *testing.T) (*sample.Run, []Goal) {
 	return run, theGoals(t)
 }
 
-// theGoals returns the goals in the repository.
 func theGoals(t *testing.T) []Goal {
 	t.Helper()
 	text, err := os.ReadFile("../../goals.yaml")
@@ -263,7 +261,7 @@ func TestAReportOpensWithASentenceAndPictures(t *testing.T) {
 	}
 }
 
-// firstRun is the record that the first command of the README makes.
+// firstRun is the record of the first command in the README.
 func firstRun() *sample.Run {
 	run := &sample.Run{Meta: sample.Meta{Version: 1}}
 	for _, f := range []sample.Figure{
@@ -354,7 +352,7 @@ func TestNamesFromTheRecordCannotBecomeMarkup(t *testing.T) {
 	if strings.Contains(text, "<script") || strings.Contains(text, `=""><`) {
 		t.Error("markup of the record is markup of the page")
 	}
-	if n := strings.Count(text, "<svg"); n != 3 { // the page repeats one of them at its top
+	if n := strings.Count(text, "<svg"); n != 3 { // the top of the page repeats one picture
 		t.Errorf("%d pictures, want 3", n)
 	}
 	if md := Markdown(run); strings.Contains(md, "<script") {

@@ -9,8 +9,8 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// table has the measurements of one scenario. There is a row for each target, and a
-// column for each figure and each latency percentile.
+// table has the measurements of one scenario: a row per target, a column per figure and
+// latency percentile.
 type table struct {
 	scenario string
 	Columns  []column
@@ -26,22 +26,20 @@ type column struct {
 type row struct {
 	Target string
 	Class  string // CSS class of the target's color
-	Cells  []cell // one cell per column
+	Cells  []cell // one per column
 }
 
-// cell is a figure of a target, in the unit of the column.
+// cell is a figure of a target, in the unit of its column.
 type cell struct {
-	spread sample.Spread // N is zero if the figure was not measured
-	ratio  float64       // to the reference's median; NaN if there is none
+	spread sample.Spread // N = 0 if the figure was not measured
+	ratio  float64       // to the median of the reference; NaN = none
 	noise  bool          // see isNoise
 }
 
-// columnsPerTable is the maximum number of figures per table in Markdown. A scenario
-// with more figures has several tables.
+// columnsPerTable is the maximum number of figures per Markdown table.
 const columnsPerTable = 6
 
-// Parts splits the table into tables of at most columnsPerTable columns. It omits rows
-// without measurements.
+// Parts splits the table by columnsPerTable, and omits rows without measurements.
 func (t table) Parts() (parts []table) {
 	for from := 0; from < len(t.Columns); from += columnsPerTable {
 		to := min(from+columnsPerTable, len(t.Columns))
@@ -57,7 +55,7 @@ func (t table) Parts() (parts []table) {
 	return parts
 }
 
-// String returns the label of the column with its unit.
+// String returns the label with the unit.
 func (c column) String() string {
 	if name := c.unitName(); name != "" {
 		return c.label + " (" + name + ")"
@@ -65,8 +63,7 @@ func (c column) String() string {
 	return c.label
 }
 
-// unitName returns the name of the unit. It returns "" if the label already contains
-// the unit in words.
+// unitName returns the unit, or "" if the label contains the unit in words.
 func (c column) unitName() string {
 	if c.unit.name == "/s" && strings.HasSuffix(c.label, "per second") {
 		return ""
@@ -74,27 +71,24 @@ func (c column) unitName() string {
 	return c.unit.name
 }
 
-// withinNoise replaces an added latency below zero.
+// withinNoise replaces negative added latencies.
 const withinNoise = "within noise"
 
-// noiseMeans explains withinNoise.
 const noiseMeans = "Within noise: the percentile was lower with the proxy than without, so the differences between the rounds are larger than what the proxy adds."
 
-// isNoise reports whether a figure is an added latency below zero.
+// isNoise reports whether a figure is a negative added latency.
 func isNoise(figure string, value float64) bool {
 	return value < 0 && strings.HasPrefix(figure, "added_")
 }
 
-// isLatency reports whether the figure is a percentile of the latency.
 func (c column) isLatency() bool {
 	_, ok := sample.PercentileOf(c.figure)
 	return ok
 }
 
-// isMemory reports whether the figure is an amount of memory or data.
+// isMemory reports whether the figure is an amount of bytes.
 func (c column) isMemory() bool { return c.unit.base == amounts }
 
-// tableOf builds the table of a scenario.
 func tableOf(run *sample.Run, scenario string) table {
 	t := table{scenario: scenario}
 	figures := run.FigureNames(scenario)
@@ -120,7 +114,7 @@ func tableOf(run *sample.Run, scenario string) table {
 	return t
 }
 
-// scale sets the unit of the column to one that suits the medians of all targets.
+// scale sets the unit that suits the medians of all targets.
 func (c *column) scale(run *sample.Run, scenario string, targets []string) {
 	var medians []float64
 	for _, target := range targets {
@@ -146,12 +140,11 @@ func (c column) cell(run *sample.Run, scenario, target string) cell {
 	return out
 }
 
-// inUnit returns the values of a target in the unit of the column.
+// inUnit returns the values of a target in the column's unit.
 func (c column) inUnit(run *sample.Run, scenario, target string) []float64 {
 	return valuesIn(c.unit, run, scenario, target, c.figure)
 }
 
-// valuesIn returns the values of a figure in a unit.
 func valuesIn(u unit, run *sample.Run, scenario, target, figure string) []float64 {
 	recorded, _ := run.Unit(scenario, figure)
 	f, _ := unitOf(recorded).to(u)
@@ -162,8 +155,8 @@ func valuesIn(u unit, run *sample.Run, scenario, target, figure string) []float6
 	return values
 }
 
-// Median, Spread, Range and Ratio return the texts that a report shows for a cell.
-// Spread has the quartiles if there were several rounds.
+// Median, Spread, Range and Ratio return the texts of a cell. Spread has quartiles if
+// there were several rounds.
 func (c cell) Median() string {
 	if c.noise {
 		return withinNoise
@@ -189,8 +182,8 @@ func (c cell) Ratio() string {
 	return ratioText(c.ratio)
 }
 
-// ratioText formats a ratio with two digits after the decimal point. It writes more
-// digits if these two would be zero.
+// ratioText formats a ratio with two digits after the decimal point, or with more if
+// these two are zero.
 func ratioText(r float64) string {
 	switch {
 	case r >= 9.995:

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// unit is a unit of measurement: a dimension, and the number of base units of this
-// dimension. An unknown unit has a dimension of which it is the only unit.
+// unit is a number of base units of a dimension. An unknown unit is the only unit of its
+// dimension.
 type unit struct {
 	name   string
 	base   string
@@ -32,7 +32,7 @@ var units = []unit{
 	{"GiB", amounts, 1 << 30},
 }
 
-// otherSpellings are other names of units that records may contain.
+// otherSpellings maps other names of units in records to our names.
 var otherSpellings = map[string]string{"us": "µs", "bytes": "B", "1/s": "/s"}
 
 func unitOf(name string) unit {
@@ -47,15 +47,14 @@ func unitOf(name string) unit {
 	return unit{name, name, 1}
 }
 
-// to returns the factor that converts a value in u into a value in other. It returns
-// false if the dimensions differ.
+// to returns the factor that converts values from u to other. It returns false if the
+// dimensions differ.
 func (u unit) to(other unit) (float64, bool) {
 	return u.factor / other.factor, u.base == other.base
 }
 
-// scaled returns the largest unit of u's dimension that is not larger than value, which
-// is in u. So the number has one to three digits before the decimal point if there is a
-// suitable unit. If every unit is larger, scaled returns u.
+// scaled returns the largest unit of the dimension in which value, given in u, is at
+// least 1. If there is none, it returns u.
 func (u unit) scaled(value float64) unit {
 	best := u
 	for _, c := range units {
@@ -69,8 +68,8 @@ func (u unit) scaled(value float64) unit {
 	return best
 }
 
-// number formats v with three significant digits and with separators between thousands.
-// It never drops a digit before the decimal point.
+// number formats v with three significant digits and thousands separators. It never drops
+// a digit before the decimal point.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v):
@@ -96,7 +95,7 @@ func thousands(digits string) string {
 	return digits
 }
 
-// withUnit formats a value in the unit that makes it easiest to read.
+// withUnit formats a value in a suitable unit.
 func withUnit(v float64, u unit) string {
 	s := u.scaled(v)
 	f, _ := u.to(s)
@@ -106,7 +105,7 @@ func withUnit(v float64, u unit) string {
 	return number(v*f) + " " + s.name
 }
 
-// label converts the name of a figure, such as "cpu_per_request", into words.
+// label converts the name of a figure, such as "cpu_per_request", to words.
 func label(figure string) string {
 	words := strings.Split(figure, "_")
 	for i, w := range words {
@@ -122,6 +121,5 @@ func label(figure string) string {
 	return text
 }
 
-// percentileName matches "max", and names that begin with a percentile, such as "p50"
-// and "p99.9".
+// percentileName matches "max" and names such as "p50" and "p99.9_added".
 var percentileName = regexp.MustCompile(`^(p[0-9.]+(_|$)|max$)`)

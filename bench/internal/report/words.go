@@ -12,11 +12,11 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// openingPictures is the maximum number of pictures at the top of a report.
+// openingPictures is the maximum number of pictures at the top.
 const openingPictures = 4
 
-// opening returns the first sentence of a report. It has the first measured goal and a
-// summary of all goals.
+// opening returns the first sentence of a report: the first measured goal, and a summary
+// of all goals.
 func opening(run *sample.Run, goals []Goal) string {
 	for i, v := range verdicts(run, goals) {
 		if !v.State.judged() {
@@ -38,8 +38,8 @@ func opening(run *sample.Run, goals []Goal) string {
 	return text + ". The goals of the project (goals.yaml) refer to other scenarios, or compare with other targets."
 }
 
-// measuredOf describes the gate's CPU and throughput in the first scenario that has
-// either of them. It returns "" if no scenario does.
+// measuredOf describes the gate's CPU and throughput in the first scenario that has one
+// of them, or returns "".
 func measuredOf(run *sample.Run) string {
 	for _, scenario := range run.Scenarios() {
 		var parts []string
@@ -57,8 +57,8 @@ func measuredOf(run *sample.Run) string {
 	return ""
 }
 
-// aboutDirect explains the figures of direct, the target without a proxy. It returns ""
-// unless a scenario has the throughput of direct and another target.
+// aboutDirect explains the figures of direct if they are compared with those of a proxy.
+// Otherwise it returns "".
 func aboutDirect(run *sample.Run) string {
 	for _, scenario := range run.Scenarios() {
 		targets := run.Targets(scenario)
@@ -71,8 +71,8 @@ func aboutDirect(run *sample.Run) string {
 	return ""
 }
 
-// openingCharts returns the charts at the top of a report. Each of the first scenarios
-// has one: its CPU chart, or its first chart if it has no CPU chart.
+// openingCharts returns a chart of each of the first scenarios: the CPU chart if there is
+// one, otherwise the first chart.
 func (p palette) openingCharts(run *sample.Run) (all []barChart) {
 	for _, name := range run.Scenarios() {
 		charts := p.bars(tableOf(run, name))
@@ -93,7 +93,7 @@ func (p palette) openingCharts(run *sample.Run) (all []barChart) {
 	return all
 }
 
-// missing returns the targets without a figure of a scenario about which it has a note.
+// missing returns the targets that have a note instead of a figure in a scenario.
 func missing(run *sample.Run, scenario, figure string) (targets []string) {
 	for _, n := range run.Notes {
 		if _, ok := run.Median(scenario, n.Target, figure); n.Scenario == scenario && !ok && n.Target != direct {
@@ -103,7 +103,7 @@ func missing(run *sample.Run, scenario, figure string) (targets []string) {
 	return targets
 }
 
-// plain removes characters with which a name in a record could end a Markdown block.
+// plain replaces characters that have a meaning in Markdown.
 var plain = strings.NewReplacer("`", "'", "<", "‹", "\n", " ", "\r", " ")
 
 // text draws the bars as text.
@@ -129,7 +129,7 @@ func (b barChart) text() string {
 	return out.String()
 }
 
-// legend returns the explanation of the cells.
+// legend explains the cells.
 func legend(run *sample.Run) string {
 	text := "Each cell is the median of the rounds"
 	if run.Rounds() > 1 {
@@ -175,7 +175,7 @@ func facts(run *sample.Run) []fact {
 	return all
 }
 
-// escape escapes text so that it is safe in Markdown and in HTML.
+// escape escapes text for both Markdown and HTML.
 func escape(text string) string {
 	return strings.NewReplacer("&", "&amp;", "|", `\|`, "\n", " ", "\r", " ", "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`).Replace(text)
 }
@@ -187,12 +187,11 @@ func indexes(n int) (all []int) {
 	return all
 }
 
-// finite reports whether v is neither NaN nor infinite. Other values can be neither
-// drawn nor written.
+// finite reports whether v is neither NaN nor infinite.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// generalNotes returns the notes that belong to no section of a scenario. Its last line
-// says how many notes are in those sections.
+// generalNotes returns the notes that are shown in no section of a scenario. The last
+// line counts the other notes.
 func generalNotes(run *sample.Run) []string {
 	scenarios := run.Scenarios()
 	general := slices.DeleteFunc(slices.Clone(run.Notes), func(n sample.Note) bool { return slices.Contains(scenarios, n.Scenario) })
@@ -203,7 +202,6 @@ func generalNotes(run *sample.Run) []string {
 	return lines
 }
 
-// notesOf returns the notes of a scenario.
 func notesOf(run *sample.Run, scenario string) []string {
 	var own []sample.Note
 	for _, n := range run.Notes {
@@ -214,10 +212,10 @@ func notesOf(run *sample.Run, scenario string) []string {
 	return noteLines(own)
 }
 
-// noteLines returns one line for each text. It begins with the scenario and the targets
-// of the notes with this text.
+// noteLines returns a line per text, which begins with the scenarios and targets of the
+// notes with that text.
 func noteLines(notes []sample.Note) (lines []string) {
-	var order []sample.Note              // notes in order, without their targets
+	var order []sample.Note              // without targets
 	abouts := map[sample.Note][]string{} // scenarios and targets by note
 	for _, n := range notes {
 		about := sample.Note{Scenario: n.Scenario, Text: n.Text}
@@ -237,7 +235,7 @@ func noteLines(notes []sample.Note) (lines []string) {
 	return lines
 }
 
-// appendNew appends a name to names, unless the name is empty or already in names.
+// appendNew appends name unless it is empty or in names.
 func appendNew(names []string, name string) []string {
 	if name == "" || slices.Contains(names, name) {
 		return names

@@ -8,7 +8,7 @@ import (
 )
 
 // WriteCSV writes all figures, percentiles included, as comma-separated values (RFC
-// 4180): a line of titles, then a line for each figure in the order of the record.
+// 4180). The first line has the titles.
 func (run *Run) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true

@@ -22,11 +22,10 @@ import (
 	"time"
 )
 
-// Version is the version of the format, which is in the meta line. A reader rejects
-// every other version.
+// Version is the version of the format. A reader rejects any other version.
 const Version = 1
 
-// Values of the member "kind", one per line type.
+// Values of the member "kind".
 const (
 	kindMeta    = "meta"
 	kindFigure  = "figure"
@@ -34,7 +33,7 @@ const (
 	kindNote    = "note"
 )
 
-// Better is the direction in which a figure improves.
+// Better is the better direction of a figure.
 type Better string
 
 const (
@@ -42,12 +41,12 @@ const (
 	Lower Better = "lower"
 	// Higher is for yields: throughput, fairness.
 	Higher Better = "higher"
-	// Neither is for a figure that has no better direction, such as the number of
-	// requests that the load sent. Such a figure is shown but never judged.
+	// Neither is for a figure without a better direction, such as the number of requests
+	// that the load sent. Comparisons never judge such a figure.
 	Neither Better = ""
 )
 
-// Machine describes the machine of the run. An empty or zero field is unknown.
+// Machine describes a machine. Empty and zero fields are unknown.
 type Machine struct {
 	CPU         string `json:"cpu"`
 	Cores       int    `json:"cores"`
@@ -61,17 +60,16 @@ type Meta struct {
 	Version int       `json:"version"`
 	Started time.Time `json:"started"`
 	Machine Machine   `json:"machine"`
-	// Versions has the version of each program: of each target, and of the toolchain.
+	// Versions has the version of each target and of the toolchain, by name.
 	Versions map[string]string `json:"versions,omitempty"`
-	// Commit is the revision of queuegate. It ends in "+dirty" if the work tree had
-	// changes.
+	// Commit is the revision of queuegate, with "+dirty" if the work tree had changes.
 	Commit string `json:"commit"`
-	// Options are the settings of the run, in the spelling of the command line.
+	// Options are the settings of the run, as on the command line.
 	Options map[string]string `json:"options,omitempty"`
 }
 
-// Figure is one measured number of one scenario, target and round. The first round is
-// 1. Round 0 means that the figure belongs to no round, such as the size of a binary.
+// Figure is one measured number. Rounds count from 1; round 0 is for figures that are
+// measured once, such as the size of a binary.
 type Figure struct {
 	Round    int     `json:"round"`
 	Scenario string  `json:"scenario"`
@@ -82,11 +80,11 @@ type Figure struct {
 	Better   Better  `json:"better,omitempty"`
 }
 
-// Quantile is a pair: a percentile from 0 to 100, and the value at this percentile.
+// Quantile is a percentile from 0 to 100 and its value.
 type Quantile [2]float64
 
-// Customary are the percentiles that tables show and that comparisons judge. A record
-// may have more percentiles, for pictures.
+// Customary are the percentiles that tables and comparisons use. A record may have more
+// percentiles, for pictures.
 var Customary = []float64{50, 90, 99, 99.9, 100}
 
 // Percentile returns the percentile, 0 to 100.
@@ -108,8 +106,8 @@ func (q *Quantile) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Latency is the distribution that was measured in one scenario, target and round.
-// Quantiles are in ascending order of percentile. The value at 100 is the largest one.
+// Latency is the latency distribution of one scenario, target and round. Quantiles are in
+// ascending order of percentile.
 type Latency struct {
 	Round     int        `json:"round"`
 	Scenario  string     `json:"scenario"`
@@ -119,8 +117,8 @@ type Latency struct {
 	Count     int64      `json:"count"`
 }
 
-// Note is a sentence for the reader of the report, for example about a skipped target
-// or a saturated generator. An empty Target or Scenario means all targets or scenarios.
+// Note is a sentence for the reader of the report. An empty Target or Scenario means all
+// of them.
 type Note struct {
 	Target   string `json:"target"`
 	Scenario string `json:"scenario"`
@@ -130,28 +128,28 @@ type Note struct {
 // Run is a complete record in the order of the file.
 type Run struct {
 	Meta    Meta
-	Figures []Figure // includes percentiles of latencies
+	Figures []Figure // including percentiles of latencies
 	Notes   []Note
 }
 
-// AddLatency adds a distribution. Each percentile becomes a figure.
+// AddLatency adds the percentiles of a distribution as figures.
 func (run *Run) AddLatency(l Latency) {
 	for _, q := range l.Quantiles {
 		run.Figures = append(run.Figures, Figure{l.Round, l.Scenario, l.Target, PercentileName(q.Percentile()), q.Value(), l.Unit, Lower})
 	}
 }
 
-// Read reads a whole record. It skips empty lines. Errors have the number of the line;
-// the first line is 1. The following are errors: an unknown kind, a second meta line, a
-// line before the meta line, and a unit that differs between rounds. If the last line
-// does not parse because a crash has truncated it, Read drops it and adds a note.
+// Read reads a record. It skips empty lines. If the last line does not parse, because a
+// crash truncated it, Read drops the line and adds a note. Errors have the line number,
+// counted from 1. These are errors: an unknown kind, a second meta line, a line before
+// the meta line, and a unit that differs between rounds.
 func Read(r io.Reader) (*Run, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("reading samples: %w", err)
 	}
 	run := &Run{}
-	units := map[[2]string]string{} // by scenario and figure
+	units := map[[2]string]string{} // unit by scenario and figure
 	n := 0
 	for line := range bytes.Lines(text) {
 		n++
@@ -173,7 +171,7 @@ func Read(r io.Reader) (*Run, error) {
 	return run, nil
 }
 
-// ReadFile reads the record in a file.
+// ReadFile reads a record from a file.
 func ReadFile(name string) (*Run, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -199,8 +197,6 @@ func (run *Run) add(text []byte, units map[[2]string]string) error {
 		}
 		return fmt.Errorf("kind %q before the meta line", head.Kind)
 	}
-	// All samples of a figure must have the same unit. All percentiles of a scenario
-	// must have the same unit, too.
 	sameUnit := func(scenario, figure, unit string) error {
 		k := [2]string{scenario, figure}
 		if before, ok := units[k]; ok && before != unit {
@@ -231,8 +227,7 @@ func (run *Run) add(text []byte, units map[[2]string]string) error {
 	return fmt.Errorf("unknown kind %q", head.Kind)
 }
 
-// A line is an element of a record. A line that fails check can be neither written nor
-// read.
+// A line is an element of a record. A line that fails check is neither written nor read.
 type line interface{ check() error }
 
 func decode(text []byte, into line) error {
@@ -242,15 +237,14 @@ func decode(text []byte, into line) error {
 	return into.check()
 }
 
-// Writer appends lines to w at once, each line with one Write call. Its methods must
-// not be called concurrently.
+// Writer writes each line with one Write call. It must not be used concurrently.
 type Writer struct{ w io.Writer }
 
-// NewWriter returns a Writer to w. The caller closes w. If w is a file, do not buffer
-// it, so that each line is written at once.
+// NewWriter returns a Writer to w. The caller closes w. w should be unbuffered, so that
+// each line reaches the file at once.
 func NewWriter(w io.Writer) *Writer { return &Writer{w} }
 
-// Meta writes the meta line. If m.Version is zero, it writes Version.
+// Meta writes the meta line. A zero m.Version means Version.
 func (w *Writer) Meta(m Meta) error {
 	if m.Version == 0 {
 		m.Version = Version
@@ -258,7 +252,7 @@ func (w *Writer) Meta(m Meta) error {
 	return w.line(kindMeta, m)
 }
 
-// Figure writes a figure. It returns an error if the value is not finite.
+// Figure writes a figure, whose value must be finite.
 func (w *Writer) Figure(f Figure) error { return w.line(kindFigure, f) }
 
 // Latency writes a distribution.
@@ -267,8 +261,8 @@ func (w *Writer) Latency(l Latency) error { return w.line(kindLatency, l) }
 // Note writes a note.
 func (w *Writer) Note(n Note) error { return w.line(kindNote, n) }
 
-// line checks l and writes it as one JSON object with its kind as the first member. l
-// must have at least one other member.
+// line writes l as a JSON object with kind as the first member. l must have at least one
+// other member.
 func (w *Writer) line(kind string, l line) error {
 	if err := l.check(); err != nil {
 		return fmt.Errorf("writing %s: %w", kind, err)

@@ -13,7 +13,7 @@ import (
 
 var distribution = Latency{1, "open-2000", "direct", "us", []Quantile{{50, 80}, {99.9, 200}, {100, 900}}, 20000}
 
-// whole returns a complete record. Its last line is distribution.
+// whole returns a complete record, whose last line is distribution.
 func whole() *Run {
 	run := &Run{
 		Meta: Meta{

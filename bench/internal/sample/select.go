@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// PercentileName returns the name of the figure for percentile p, such as "p99.9". The
-// name for percentile 100 is "max".
+// PercentileName returns the figure name of percentile p, such as "p99.9", or "max" for
+// 100.
 func PercentileName(p float64) string {
 	if p == 100 {
 		return "max"
@@ -18,7 +18,8 @@ func PercentileName(p float64) string {
 	return "p" + strconv.FormatFloat(p, 'f', -1, 64)
 }
 
-// PercentileOf returns the percentile that a figure has. For other figures ok is false.
+// PercentileOf returns the percentile that a figure name denotes. ok is false for other
+// figures.
 func PercentileOf(figure string) (p float64, ok bool) {
 	digits, ok := strings.CutPrefix(figure, "p")
 	if figure == "max" {
@@ -31,8 +32,7 @@ func PercentileOf(figure string) (p float64, ok bool) {
 	return p, err == nil
 }
 
-// Values returns the values of a figure, one for each round, in the order of the
-// record.
+// Values returns the values of a figure in the order of the record.
 func (run *Run) Values(scenario, target, figure string) []float64 {
 	var values []float64
 	for _, f := range run.Figures {
@@ -43,16 +43,14 @@ func (run *Run) Values(scenario, target, figure string) []float64 {
 	return values
 }
 
-// Median returns the median of a figure over the rounds. It returns false if the figure
-// was not measured. For a percentile it is the median of the percentile in each round,
-// so one bad round changes it little.
+// Median returns the median of a figure over the rounds, or false if the figure was not
+// measured.
 func (run *Run) Median(scenario, target, figure string) (float64, bool) {
 	values := run.Values(scenario, target, figure)
 	return Median(values), len(values) > 0
 }
 
-// Percentiles returns the percentiles that were measured in a scenario, in ascending
-// order.
+// Percentiles returns the measured percentiles of a scenario, ascending.
 func (run *Run) Percentiles(scenario string) []float64 {
 	var all []float64
 	for _, f := range run.Figures {
@@ -67,8 +65,7 @@ func (run *Run) Percentiles(scenario string) []float64 {
 	return all
 }
 
-// Scenarios returns the scenarios that were measured, in the order of their first
-// figures.
+// Scenarios returns the measured scenarios, in the order of the record.
 func (run *Run) Scenarios() []string {
 	var names []string
 	for _, f := range run.Figures {
@@ -77,9 +74,8 @@ func (run *Run) Scenarios() []string {
 	return names
 }
 
-// Targets returns the targets of a scenario. If scenario is "", it returns those of the
-// whole run. The order is "direct", "queuegate", then all others by name, so that all
-// tables and pictures have the same order.
+// Targets returns the targets of a scenario, or of the whole run if scenario is "":
+// "direct" first, then "queuegate", then all others by name.
 func (run *Run) Targets(scenario string) []string {
 	var names []string
 	for _, f := range run.Figures {
@@ -92,8 +88,8 @@ func (run *Run) Targets(scenario string) []string {
 }
 
 // FigureNames returns the figures of a scenario, except percentiles. The figures of the
-// target with the most figures come first, in the order of the record. So scenarios of
-// one kind have the same order even if some targets lack figures.
+// target with the most figures come first, so that the order does not depend on which
+// targets lack figures.
 func (run *Run) FigureNames(scenario string) (names []string) {
 	byTarget := map[string][]string{}
 	for _, f := range run.Figures {
@@ -120,8 +116,8 @@ func (run *Run) Rounds() int {
 	return rounds
 }
 
-// Unit returns the unit of a figure and its better direction. Both are taken from the
-// first sample of the figure.
+// Unit returns the unit and the better direction of a figure, from the first sample of
+// the figure.
 func (run *Run) Unit(scenario, figure string) (unit string, better Better) {
 	for _, f := range run.Figures {
 		if f.Scenario == scenario && f.Figure == figure {
@@ -139,7 +135,7 @@ func appendNew(names []string, name string) []string {
 }
 
 func compareTargets(a, b string) int {
-	// The rank of direct is -1, that of queuegate 0, and that of all others 1.
+	// The rank is -1 for direct, 0 for queuegate, and 1 for all others.
 	rank := func(name string) int { return -slices.Index([]string{"queuegate", "direct"}, name) }
 	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 }
@@ -147,8 +143,7 @@ func compareTargets(a, b string) int {
 // FileName is the name of the record in a run's directory.
 const FileName = "samples.jsonl"
 
-// sized matches the name of a scenario that ends in a size: "keepalive-64",
-// "download-1KB", "upload-100MiB".
+// sized matches names such as "keepalive-64", "download-1KB" and "upload-100MiB".
 var sized = regexp.MustCompile(`^(.+)-(\d+)(k|K|M|B|KB|MB|GB|KiB|MiB|GiB)?$`)
 
 var sizeFactor = map[string]float64{
@@ -157,9 +152,9 @@ var sizeFactor = map[string]float64{
 	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
 }
 
-// Size splits the name of a scenario that ends in a size into stem and size. Scenarios
-// with the same stem do the same work at different sizes (connections, bytes, slots).
-// bytes reports whether the size has a unit of bytes.
+// Size splits the name of a scenario into stem and size. Scenarios with the same stem do
+// the same work at different sizes (connections, bytes, slots). bytes reports whether the
+// size has a unit of bytes. ok is false if the name has no size.
 func Size(scenario string) (stem string, size float64, bytes, ok bool) {
 	m := sized.FindStringSubmatch(scenario)
 	if m == nil {
@@ -173,16 +168,15 @@ func Size(scenario string) (stem string, size float64, bytes, ok bool) {
 	return m[1], n * sizeFactor[unit], unit != "" && unit[len(unit)-1] == 'B', true
 }
 
-// Family is a group of scenarios with the same stem and different sizes.
+// Family is a group of scenarios with the same stem.
 type Family struct {
 	Stem      string
 	Bytes     bool
-	Sizes     []float64 // in ascending order
+	Sizes     []float64 // ascending
 	Scenarios []string  // one scenario per size
 }
 
-// Families returns the families with at least least sizes, in the order of their first
-// figures.
+// Families returns the families with at least least sizes, in the order of the record.
 func (run *Run) Families(least int) []Family {
 	var families []Family
 	for _, name := range run.Scenarios() {
@@ -202,15 +196,15 @@ func (run *Run) Families(least int) []Family {
 	return slices.DeleteFunc(families, func(f Family) bool { return len(f.Scenarios) < least })
 }
 
-// Spread describes a small set of values. Its quartiles are linear interpolations
-// between two values (Hyndman and Fan 1996, type 7).
+// Spread describes a small set of values. Quartiles are interpolated linearly (Hyndman
+// and Fan 1996, type 7).
 type Spread struct {
 	N                        int
 	Min, Q1, Median, Q3, Max float64
 }
 
-// SpreadOf returns the spread of values and does not change them. If there are no
-// values, N is zero and the other fields are NaN.
+// SpreadOf returns the spread of values. Without values N is zero and the other fields
+// are NaN.
 func SpreadOf(values []float64) Spread {
 	s := slices.Sorted(slices.Values(values))
 	if len(s) == 0 {
@@ -227,7 +221,7 @@ func SpreadOf(values []float64) Spread {
 	}
 }
 
-// Median returns the median of values. If there are no values, it returns NaN.
+// Median returns the median of values, or NaN without values.
 func Median(values []float64) float64 { return SpreadOf(values).Median }
 
 func sortedQuantile(s []float64, q float64) float64 {

@@ -18,8 +18,8 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// TestMain runs the helpers of a stand. If lineOfRefusal is set, the helper
-// that keeps processors awake reports a failure.
+// TestMain runs the helpers of a stand. If lineOfRefusal is set, the awake helper prints
+// its value instead.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{origin.Command: origin.Main, awake.Command: func(in io.Reader, out io.Writer) error {
 		if line := os.Getenv(lineOfRefusal); line != "" {

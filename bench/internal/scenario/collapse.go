@@ -21,8 +21,7 @@ const (
 
 var collapsePath = fmt.Sprintf("/?delay=%v&slots=%d", collapseDelay, collapseSlots)
 
-// collapseLimit is a way to limit the concurrency of a container whose throughput
-// collapses under load.
+// collapseLimit is a way to limit the concurrency of the container.
 type collapseLimit struct {
 	name, about string
 	needs       []string
@@ -37,8 +36,8 @@ var collapseLimits = []collapseLimit{
 	{"none", "no limit", []string{target.HTTP}, target.Options{}},
 }
 
-// collapses sends several times the capacity to a container whose throughput falls if
-// more than collapseSlots requests run at once. The load runs with the best fixed limit
+// collapses sends several times the capacity to a container that becomes slower if it
+// processes more than collapseSlots requests at once: with the best fixed limit
 // (collapseSlots), with an adaptive limit, and without a limit.
 func collapses() []Scenario {
 	var all []Scenario
@@ -103,12 +102,12 @@ const (
 	stepSlots = 3 * collapseSlots
 	stepTime  = 8 * time.Second
 	stepRate  = 3 * 3 * collapseRate
-	// A limit counts as converged when throughput reaches this share of the capacity.
+	// A limit has converged when throughput reaches this share of the capacity.
 	stepShare = 0.85
 )
 
-// runStep measures how long a limit needs to follow the container. The number of slots
-// of the container rises and falls again.
+// runStep measures how long an adaptive limit needs to follow the container when its
+// number of slots rises and falls.
 func runStep(r *Run, st *stand, _ load.Spec) error {
 	step := min(stepTime, 8*r.options.Duration)
 	generator, err := load.Start(r.ctx, load.Spec{
@@ -148,7 +147,7 @@ func runStep(r *Run, st *stand, _ load.Spec) error {
 	return nil
 }
 
-// moveSlots raises the number of slots of the container and then reduces it again.
+// moveSlots raises the container's number of slots, and reduces it again.
 func (r *Run) moveSlots(st *stand, step time.Duration) error {
 	for _, slots := range []int{stepSlots, collapseSlots} {
 		r.pause(step)
@@ -159,8 +158,8 @@ func (r *Run) moveSlots(st *stand, step time.Duration) error {
 	return nil
 }
 
-// converged returns the time until the first second in which throughput is at least
-// stepShare of the capacity. If there is none, it returns the length of the line.
+// converged returns the time until the first second with a throughput of stepShare of the
+// capacity. If there is none, it returns the length of the line.
 func converged(line []int64, capacity float64) time.Duration {
 	const second = int(time.Second / load.TimelineStep)
 	sum := int64(0)

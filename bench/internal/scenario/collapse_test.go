@@ -6,13 +6,13 @@ import (
 )
 
 func TestConvergedIsTheFirstSecondNearTheCapacity(t *testing.T) {
-	line := make([]int64, 50) // counts of 100 ms each
+	line := make([]int64, 50) // one count per 100 ms
 	for i := range line {
 		if line[i] = 10; i >= 20 {
 			line[i] = 40
 		}
 	}
-	if got := converged(line, 400); got != 1800*time.Millisecond { // eight of its ten counts are high
+	if got := converged(line, 400); got != 1800*time.Millisecond { // eight of the ten counts in this second are high
 		t.Errorf("converged after %v", got)
 	}
 	if got := converged(line, 100); got != 0 {

@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	engineDeadline    = time.Second // time until the first token
+	engineDeadline    = time.Second // time to the first token
 	engineCancel      = 0.1
 	engineCancelAfter = time.Second // mean time until a client disconnects
-	engineTimes       = 4           // duration of the load in Options.Duration
+	engineTimes       = 4           // duration of the load as a multiple of Options.Duration
 	enginePeriod      = 50 * time.Millisecond
-	// cancelGrace is the maximum time from a client's disconnect until the engine has
-	// aborted its request.
+	// cancelGrace is the maximum time from a client's disconnect to the abort in the
+	// engine.
 	cancelGrace = 10 * time.Millisecond
 	flightPoll  = 2 * time.Millisecond
 )
 
-// modelEngine is the engine of the scenarios. It is the default one with a smaller
-// cache, so that one second of load is a few tens of requests.
+// modelEngine is the default engine with a smaller cache, so that it completes a few tens
+// of requests per second.
 func modelEngine() engine.Config {
 	c := engine.Default()
 	c.Blocks, c.MaxModelLen, c.MaxSequences, c.MaxBatchedTokens = 1500, 4096, 128, 2048
 	return c
 }
 
-// engineFront is the part that admits requests to the engine.
+// engineFront admits requests to the engine.
 type engineFront struct {
 	name    string
 	central bool // a Scheduler
@@ -47,8 +47,7 @@ type engineFront struct {
 var engineFronts = []engineFront{
 	{name: "none", options: func(float64, int) target.Options { return target.Options{} }},
 	{name: "best", options: func(capacity float64, best int) target.Options {
-		// The queue capacity is the number of requests that get a slot within half of
-		// the deadline.
+		// This many requests get a slot within half of the deadline.
 		return target.Options{Limit: best, QueueCapacity: max(1, int(capacity*engineDeadline.Seconds()/2))}
 	}},
 	{name: "central", central: true},
@@ -57,7 +56,7 @@ var engineFronts = []engineFront{
 	{name: "oracle_of_lengths", oracle: func(engine.Config) engine.Lengths { return engine.TrueLengths }},
 }
 
-// engines returns the scenarios with a model of an inference engine behind the gate.
+// engines returns the scenarios with the model of an inference engine behind the gate.
 func engines() (all []Scenario) {
 	for _, times := range []float64{1, 3, 10} {
 		all = append(all, Scenario{
@@ -108,14 +107,14 @@ func runEngine(r *Run, times float64) error {
 	return nil
 }
 
-// engineRun is a run of a load on an engine behind one front.
+// engineRun is a load on an engine behind one front.
 type engineRun struct {
 	*Run
 	config   engine.Config
 	front    *engineFront
 	options  target.Options
-	unloaded time.Duration // p99 of the time until the first token
-	flight   bool          // compare the numbers of requests in flight of the gate and of the engine
+	unloaded time.Duration // p99 of the time to the first token
+	flight   bool          // compare the requests in flight of the gate with those of the engine
 
 	mu    sync.Mutex
 	ended map[string]*engine.Request
@@ -181,11 +180,11 @@ func (e *engineRun) run(rate float64) (goodput float64, err error) {
 		return 0, err
 	}
 	preemptions := server.Now().Preemptions
-	stop() // after stop no step changes a request
+	stop() // the engine has stopped, so the requests no longer change
 	return e.record(responses, preemptions, differed, w.Duration), nil
 }
 
-// record records the figures of the load, and returns the goodput.
+// record records the figures of the load and returns the goodput.
 func (e *engineRun) record(responses []engine.Response, preemptions int64, differed, took time.Duration) float64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -227,7 +226,7 @@ func (e *engineRun) record(responses []engine.Response, preemptions int64, diffe
 	return goodput
 }
 
-// awaitHealth waits until the engine responds through a proxy.
+// awaitHealth waits until the engine responds through the proxy on port.
 func awaitHealth(port int) error {
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		status, err := target.Ask(port, "/health", time.Second)
@@ -241,9 +240,9 @@ func awaitHealth(port int) error {
 	}
 }
 
-// compareFlight polls two numbers of requests in flight: that on the gate's metrics
-// page, and that of the engine. stop ends the polling, and returns the longest time for
-// which every poll found different numbers.
+// compareFlight polls the requests in flight of the gate, from its metrics page, and of
+// the engine. stop returns the longest time for which the two numbers differed in every
+// poll.
 func compareFlight(port int, server *engine.Server) (stop func() time.Duration) {
 	var longest time.Duration
 	ended, done := make(chan struct{}), make(chan struct{})
@@ -276,7 +275,7 @@ func compareFlight(port int, server *engine.Server) (stop func() time.Duration) 
 	}
 }
 
-// inFlight returns the number of requests in flight on the metrics page of a gate.
+// inFlight reads the number of requests in flight from a gate's metrics page.
 func inFlight(port int) (int, error) {
 	res, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
 	if err != nil {

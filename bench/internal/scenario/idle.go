@@ -10,7 +10,8 @@ import (
 )
 
 var (
-	// idle measures a target that has never had a request, not even a readiness request.
+	// idle measures a target that has never had a request. For such a target the harness
+	// does not even send a readiness request.
 	idle = Scenario{
 		Name:    "idle",
 		About:   "a fresh instance, no requests, no scrapes: memory, CPU, wake-ups",
@@ -21,7 +22,7 @@ var (
 		Measure: runIdle,
 	}
 
-	// idleConnections measures a target that keeps idle connections open.
+	// idleConnections measures a target with idle connections.
 	idleConnections = Scenario{
 		Name:    "idle-connections-10000",
 		About:   "keep-alive connections that have carried one request each: memory of each",
@@ -47,8 +48,8 @@ func (r *Run) awaitQuiet() {
 	r.pause(d)
 }
 
-// rest measures the target without requests for about d. It returns the CPU time in ms
-// per 20 s, and the measured time in seconds.
+// rest measures a target without requests for about d. cpu is in ms per 20 s, window is
+// the measured time in seconds.
 func (r *Run) rest(m *meter, pids []int, d time.Duration) (cpu, window float64) {
 	begin, before := time.Now(), m.cpu(pids...)
 	r.pause(d)
@@ -57,7 +58,7 @@ func (r *Run) rest(m *meter, pids []int, d time.Duration) (cpu, window float64) 
 }
 
 func runIdle(r *Run, st *stand, _ load.Spec) error {
-	for range 5 { // wait until the background work of the start has finished
+	for range 5 { // background work of the start must end first
 		r.awaitQuiet()
 	}
 	pids, err := st.instance.Processes()
@@ -72,7 +73,7 @@ func runIdle(r *Run, st *stand, _ load.Spec) error {
 	switches := m.switches(pids)
 	cpu, window := r.rest(&m, pids, span)
 	switches = m.switches(pids).Sub(switches)
-	memory := m.memory(pids) // read last, because it walks the page tables
+	memory := m.memory(pids) // last, because it walks the page tables
 	if m.err != nil {
 		return m.err
 	}
@@ -84,8 +85,8 @@ func runIdle(r *Run, st *stand, _ load.Spec) error {
 }
 
 func runIdleConnections(r *Run, st *stand, spec load.Spec) error {
-	// The first load makes the target's memory grow once. Run it before the
-	// measurement, so that this growth is not attributed to connections.
+	// The first load makes the target's memory grow once. Run it before the measurement,
+	// so that this growth does not count as memory of connections.
 	if _, err := r.measure(st, load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Duration: r.options.warmup(), Warmup: time.Millisecond}); err != nil && !errors.Is(err, errUntrusted) {
 		return err
 	}

@@ -18,29 +18,29 @@ import (
 
 const (
 	mib = 1 << 20
-	// toleratedFailures is the share of requests that may fail. If more fail, the
-	// figures are discarded.
+	// toleratedFailures is the share of failed requests above which figures are
+	// discarded.
 	toleratedFailures = 0.01
-	// toleratedOthers is the share of the machine that unrelated processes may use. If
-	// they use more, a note says so.
+	// toleratedOthers is the share of the machine above which a note reports the CPU use
+	// of unrelated processes.
 	toleratedOthers = 0.05
-	// toleratedIdle is the share of the machine that may seem to be idle in a scenario
-	// with Awake. The kernel counts ticks, and a virtual machine may lose some ticks.
+	// toleratedIdle is the share of the machine that may be idle in a scenario with
+	// Awake. The kernel counts ticks, and a virtual machine may lose ticks.
 	toleratedIdle   = 0.2
 	toleratedOrigin = 0.95
 )
 
-// measured is the result of a load, together with its cost for the target.
+// measured is the result of a load and its cost for the target.
 type measured struct {
 	*load.Result
 	cpu      time.Duration
 	switches proc.Switches
-	loaded   proc.Memory // memory while the connections were still open
+	loaded   proc.Memory // while the connections were open
 	elapsed  time.Duration
 }
 
-// perRequest divides v by the number of requests with a response. It includes failed
-// requests, because they have a cost, too.
+// perRequest divides v by the number of all requests, including failed ones, because
+// these have a cost too.
 func (m *measured) perRequest(v float64) float64 {
 	return v / float64(m.Requests+m.Failures())
 }
@@ -50,8 +50,8 @@ func (m *measured) microseconds() float64 { return m.perRequest(float64(m.cpu.Na
 
 func (m *measured) failedShare() float64 { return m.perRequest(float64(m.Failures())) }
 
-// measure runs a load on the stand. If the result cannot be trusted, it writes a note
-// and returns errUntrusted.
+// measure runs a load on the stand. If the result cannot be trusted, it adds a note and
+// returns errUntrusted.
 func (r *Run) measure(s *stand, spec load.Spec) (*measured, error) {
 	m, err := r.observe(s, spec)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *Run) measure(s *stand, spec load.Spec) (*measured, error) {
 	return m, nil
 }
 
-// failedAtLeast rounds a share down to one of a few values. So rounds with similar
+// failedAtLeast rounds a share down to one of a few values, so that rounds with similar
 // shares have the same note.
 func failedAtLeast(share float64) float64 {
 	for _, bound := range []float64{0.9, 0.5, 0.1} {
@@ -83,9 +83,8 @@ func failedAtLeast(share float64) float64 {
 	return toleratedFailures
 }
 
-// saturated reports whether the load generator was the bottleneck, and then adds a
-// note. open means an open loop. In a quick run it always returns false: a quick run
-// only shows that everything works, so it keeps the figures.
+// saturated reports whether the load generator was the bottleneck, and then adds a note.
+// In a quick run it returns false, because the figures of a quick run have no meaning.
 func (r *Run) saturated(m *measured, open bool) bool {
 	if m.Saturated == "" || r.options.Quick {
 		return false
@@ -95,8 +94,8 @@ func (r *Run) saturated(m *measured, open bool) bool {
 	return true
 }
 
-// generator records how busy the generator was. In an open loop it records how late the
-// generator was.
+// generator records how late the generator of an open loop was, or how busy the generator
+// of a closed loop was.
 func (r *Run) generator(m *measured, open bool) {
 	if open {
 		r.figure("generator_late_p99", float64(m.Late.Nanoseconds())/1e3, "us", sample.Neither)
@@ -105,9 +104,8 @@ func (r *Run) generator(m *measured, open bool) {
 	}
 }
 
-// observe runs a load on the stand and reads the cost of the load from the kernel. If
-// the stand was not in the state that the scenario requires, it adds a note and returns
-// errUntrusted.
+// observe runs a load on the stand and measures its cost. If processors went idle that
+// should be awake, it adds a note and returns errUntrusted.
 func (r *Run) observe(s *stand, spec load.Spec) (*measured, error) {
 	m, err := r.load(s, spec)
 	if err != nil && !errors.Is(err, errUntrusted) && !s.instance.Alive() {
@@ -162,8 +160,8 @@ func (r *Run) load(s *stand, spec load.Spec) (*measured, error) {
 	return m, nil
 }
 
-// dozed adds a note if processors went idle that the helper should keep awake.
-// Something, for example a quota, has then kept the helper from running.
+// dozed adds a note if processors were idle that the helper should keep awake, for
+// example because of a quota.
 func (r *Run) dozed(busy, elapsed time.Duration) bool {
 	share := 1 - float64(busy)/(float64(elapsed)*float64(runtime.NumCPU()))
 	if !r.scenario.Awake || share <= toleratedIdle || r.options.Quick {
@@ -173,7 +171,7 @@ func (r *Run) dozed(busy, elapsed time.Duration) bool {
 	return true
 }
 
-// noteDisturbance adds notes about what may have disturbed the measurement.
+// noteDisturbance notes other load that may have disturbed the measurement.
 func (r *Run) noteDisturbance(m *measured, originCPU, othersCPU time.Duration) {
 	if share := float64(originCPU) / float64(m.elapsed); share > toleratedOrigin && r.target.Started() {
 		r.note("the origin was saturated: it took more than %.0f %% of a core", 100*toleratedOrigin)
@@ -186,14 +184,14 @@ func (r *Run) noteDisturbance(m *measured, originCPU, othersCPU time.Duration) {
 
 type kernelView struct {
 	at       time.Time
-	cpu      time.Duration // CPU time of the target
+	cpu      time.Duration // of the target
 	switches proc.Switches
 	origin   time.Duration
-	own      time.Duration // CPU time of all processes of the measurement
-	busy     time.Duration // busy time of the machine
+	own      time.Duration // of all processes of the measurement
+	busy     time.Duration // of the whole machine
 }
 
-// A meter reads the cost of processes from the kernel. It keeps the first error.
+// A meter reads costs from the kernel. It keeps the first error.
 type meter struct{ err error }
 
 func read[T any](m *meter, value T, err error) T {
@@ -218,7 +216,7 @@ func (m *meter) memory(pids []int) proc.Memory {
 	return read(m, v, err)
 }
 
-// busy returns the total time for which the machine's processors were busy.
+// busy returns the busy time of the machine's processors.
 func (m *meter) busy() time.Duration {
 	v, err := proc.Busy()
 	return read(m, v, err)
@@ -228,7 +226,7 @@ func (m *meter) view(pids []int, origin int, all []int) kernelView {
 	return kernelView{time.Now(), m.cpu(pids...), m.switches(pids), m.cpu(origin), m.cpu(all...), m.busy()}
 }
 
-// failures returns the kinds of failures as a text, most frequent first.
+// failures lists the kinds of failures, most frequent first.
 func failures(res *load.Result) string {
 	counts := map[string]int64{}
 	for status, n := range res.Rejected {
@@ -244,7 +242,7 @@ func failures(res *load.Result) string {
 	return strings.Join(kinds, ", ")
 }
 
-// costs records the cost per request of a target that the harness has started.
+// costs records the cost per request of a target that the harness started.
 func (r *Run) costs(m *measured) {
 	if !r.target.Started() {
 		return
@@ -256,14 +254,13 @@ func (r *Run) costs(m *measured) {
 	r.figure("private_memory_loaded", float64(m.loaded.Private)/mib, "MiB", sample.Lower)
 }
 
-// throughput records the number of requests per second.
 func (r *Run) throughput(m *measured, d time.Duration) {
 	r.figure("requests_per_second", float64(m.Window)/d.Seconds(), "/s", sample.Higher)
 	r.generator(m, false)
 }
 
-// syscalls counts system calls per request, under a separate short load. It does so
-// only in the first round, because the number does not vary between rounds.
+// syscalls counts system calls per request, in the first round only, under a separate
+// short load.
 func (r *Run) syscalls(s *stand, spec load.Spec) error {
 	if r.round != 1 || !r.target.Started() {
 		return nil
@@ -291,8 +288,7 @@ func (r *Run) syscalls(s *stand, spec load.Spec) error {
 	return err
 }
 
-// plain measures a scenario with a single load: it starts the load, measures, and
-// records.
+// plain runs a load and records its figures.
 func (r *Run) plain(s *stand, spec load.Spec) error {
 	m, err := r.measure(s, spec)
 	if err != nil {

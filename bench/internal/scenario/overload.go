@@ -13,13 +13,13 @@ import (
 const (
 	overLimit   = 8
 	overQueue   = 10 * overLimit
-	overDelay   = 10 * time.Millisecond // time for which the container processes a request
+	overDelay   = 10 * time.Millisecond // time that the container needs for a request
 	overConns   = 400
 	overFactor  = 2
 	overPerSecd = float64(overLimit) / 0.010 // capacity of the container in requests per second
 )
 
-// overload sends twice the load that the container can serve.
+// overload sends twice as many requests as the container can serve.
 var overload = Scenario{
 	Name: "overload",
 	About: fmt.Sprintf("open loop at %d times the capacity of %.0f/s (limit %d, %v each, queue %d): goodput, fairness, rejections",
@@ -33,7 +33,7 @@ var overload = Scenario{
 }
 
 func runOverload(r *Run, st *stand, _ load.Spec) error {
-	// Rejections are expected here, so they do not invalidate the figures.
+	// Use observe instead of measure, because rejections are expected.
 	m, err := r.observe(st, load.Spec{
 		Kind: load.HTTP, Path: "/?delay=" + overDelay.String(), Connections: overConns,
 		Rate: overFactor * overPerSecd, Overtaking: overDelay,
@@ -60,8 +60,8 @@ func runOverload(r *Run, st *stand, _ load.Spec) error {
 	return nil
 }
 
-// goodput records the number of requests per second that succeeded within Duration. It
-// also records the share of this number in the capacity.
+// goodput records the requests per second that succeeded within Duration, also as a share
+// of the capacity.
 func (r *Run) goodput(m *measured, capacity float64) {
 	rate := float64(m.Window) / r.options.Duration.Seconds()
 	r.figure("goodput", rate, "/s", sample.Higher)
@@ -73,16 +73,15 @@ const (
 	fairDelay = 20 * time.Millisecond
 	fairRate  = fairLimit * float64(time.Second) / float64(fairDelay) // capacity of the container in requests per second
 	fairConns = 400
-	// fairPhases is the number of phases of each of the two kinds: client alone, and
-	// client beside the flood.
+	// fairPhases is the number of phases of each kind: client alone, and client beside
+	// the flood.
 	fairPhases = 5
 )
 
 // fairness measures a client while another client floods the target with ten times the
-// container's capacity. Phases with and without the flood alternate, so that drift of
-// the machine affects both alike. Processing times vary by up to a half, because equal
-// requests that start together would release all slots together, and a client would
-// then wait for up to one processing time in any queue.
+// container's capacity. Phases with and without the flood alternate, so that drift of the
+// machine affects both alike. Service times vary by up to a half, because requests with
+// equal service times would release all slots together.
 func fairness() []Scenario {
 	one := func(name, what string, rate float64, options target.Options, quiet, flood string) Scenario {
 		options.Limit, options.QueueCapacity = fairLimit, 10*fairLimit
@@ -137,8 +136,8 @@ func runFairness(r *Run, st *stand, rate float64, quiet, flood string) error {
 	return machine.err
 }
 
-// besideFlood measures a load while another load floods the target. flood is the field
-// of the other load.
+// besideFlood measures a load while another load floods the target. flood is the header
+// field of the flood.
 func (r *Run) besideFlood(st *stand, spec load.Spec, flood string) (*measured, error) {
 	other, err := load.Start(r.ctx, load.Spec{
 		Kind: load.HTTP, Path: spec.Path, Connections: fairConns, Rate: 10 * fairRate, Field: flood, Port: st.instance.Port,
@@ -168,14 +167,14 @@ func (r *Run) besideFlood(st *stand, spec load.Spec, flood string) (*measured, e
 
 const (
 	costConns = 64
-	// costPairs is the number of pairs of measurements: one without the overload
-	// settings and one with them. Their order alternates.
+	// costPairs is the number of pairs of measurements, one with and one without the
+	// overload settings, in alternating order.
 	costPairs = 7
 )
 
 // overloadCost measures the cost of the overload settings for a request that is not
-// queued. There are two instances, one with all settings and one without. They get the
-// same load alternately, and the order alternates, too.
+// queued. An instance with all settings and an instance without them get the same load
+// alternately.
 var overloadCost = Scenario{
 	Name:        "overload-cost",
 	About:       "closed loop, keep-alive GET, 64 connections: CPU per request with an adaptive limit, fair queueing by a field and priority, and with none of them, alternating",
@@ -189,8 +188,8 @@ var overloadCost = Scenario{
 }
 
 func runOverloadCost(r *Run) error {
-	// Under this load the adaptive limit never queues a request. A queued request would
-	// cost more, whatever the settings are.
+	// The limit is never reached, because a queued request would cost more with any
+	// settings.
 	all := target.Options{AutoLimit: true, AutoLeast: costConns, FairBy: "X-Tenant", PriorityBy: "Priority", QueueCapacity: costConns}
 	spec := load.Spec{Kind: load.HTTP, Path: "/", Connections: costConns, Field: "X-Tenant: one\r\nPriority: u=1"}
 	return r.on(target.Options{}, func(off *stand) error {

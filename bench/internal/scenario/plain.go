@@ -13,19 +13,17 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// perConnection is the additional duration per connection of scenarios that have many
-// connections.
+// perConnection is the additional duration of a scenario per connection.
 const perConnection = 100 * time.Microsecond
 
-// keepAlive is a closed loop that saturates the target with small GETs on persistent
-// connections.
+// keepAlive saturates the target with small GETs on persistent connections.
 func keepAlive() (all []Scenario) {
 	for _, n := range []int{1, 16, 64, 256, 1000, 4000, 10000} {
 		all = append(all, Scenario{
 			Name:   fmt.Sprintf("keepalive-%d", n),
 			About:  fmt.Sprintf("closed loop, keep-alive GET of 12 bytes, connections: %d", n),
 			Groups: []string{"keepalive", "growth"},
-			// The other sizes are only needed for the growth curve.
+			// The other sizes are for the growth curve.
 			Extended: !slices.Contains([]int{1, 64, 1000, 10000}, n),
 			Extra:    time.Duration(n) * perConnection,
 			Load:     load.Spec{Kind: load.HTTP, Path: "/", Connections: n},
@@ -34,9 +32,9 @@ func keepAlive() (all []Scenario) {
 	return all
 }
 
-// openConnections is keepAlive with few concurrent requests, which use all connections
-// in rotation. It measures the cost of an open connection separately from the cost of a
-// request in flight.
+// openConnections is keepAlive with few concurrent requests, which rotate over all
+// connections. It separates the cost of an open connection from the cost of a request in
+// flight.
 func openConnections() (all []Scenario) {
 	const underWay = 64
 	for _, n := range []int{64, 256, 1000, 4000, 10000} {
@@ -53,8 +51,8 @@ func openConnections() (all []Scenario) {
 	return all
 }
 
-// queued is a closed loop in which most requests are queued. It measures how the cost
-// of a queued request depends on the length of the queue.
+// queued measures how the cost of a queued request depends on the length of the queue.
+// Most requests of its closed loop are queued.
 func queued() (all []Scenario) {
 	const limit = 8
 	for _, n := range []int{16, 128, 1000, 8000} {
@@ -73,8 +71,8 @@ func queued() (all []Scenario) {
 }
 
 var (
-	// limited is keepAlive with a concurrency limit of half the number of connections.
-	// So half of the connections always have a queued request.
+	// limited is keepAlive with a concurrency limit of half the number of connections, so
+	// that half of the requests are queued.
 	limited = Scenario{
 		Name:    "keepalive-64-limit-32",
 		About:   "closed loop, keep-alive GET, 64 connections, concurrency limit 32",
@@ -90,8 +88,8 @@ var (
 		Load:  load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Fresh: true},
 	}
 
-	// open is an open loop with a constant rate far below saturation. It measures the
-	// latency that a proxy adds.
+	// open has a constant rate far below saturation, to measure the latency that a proxy
+	// adds.
 	open = Scenario{
 		Name:  "open-2000",
 		About: "open loop, 2,000 GETs per second over 64 connections",
@@ -99,7 +97,7 @@ var (
 		Load:  load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Rate: 2000},
 	}
 
-	// webSockets echoes small messages. Each connection carries one message at a time.
+	// webSockets echoes small messages, one at a time on each connection.
 	webSockets = Scenario{
 		Name:  "websocket-64",
 		About: "closed loop, WebSocket messages of 64 bytes, 64 connections",
@@ -107,8 +105,7 @@ var (
 		Load:  load.Spec{Kind: load.WebSocket, Path: "/websocket", Body: 64, Connections: 64},
 	}
 
-	// chunks receives server-sent events, each in one chunk. Each event contains the
-	// time at which the origin wrote it.
+	// chunks receives server-sent events, each in one chunk with the time of sending.
 	chunks = Scenario{
 		Name:    "chunk-delay",
 		About:   "16 streams of server-sent events, one per 10 ms and stream; delay from origin to client",
@@ -131,8 +128,8 @@ func (r *Run) chunks(st *stand, spec load.Spec) error {
 }
 
 // h2c sends requests and messages over HTTP/2 without TLS. The origin's HTTP/2 server,
-// net/http, costs more than some proxies do, so compare the CPU of the targets and not
-// the throughput.
+// net/http, costs more than some proxies, so compare the CPU of the targets and not the
+// throughput.
 func h2c() (all []Scenario) {
 	add := func(name, about string, toHTTP1 bool, spec load.Spec) {
 		s := Scenario{
@@ -162,7 +159,7 @@ func h2c() (all []Scenario) {
 	return all
 }
 
-// bodies are closed loops of downloads and of uploads, with several sizes.
+// bodies are closed loops of downloads and uploads.
 func bodies() (all []Scenario) {
 	sizes := []struct {
 		name        string
@@ -189,7 +186,7 @@ func bodies() (all []Scenario) {
 				Measure:  (*Run).body,
 			}
 			if size.bytes == 1e8 {
-				s.Extra = time.Second // the last requests are still in progress when the load's duration ends
+				s.Extra = time.Second // the last requests end after the duration of the load
 			}
 			all = append(all, s)
 		}
@@ -216,8 +213,8 @@ func (r *Run) body(st *stand, spec load.Spec) error {
 	return nil
 }
 
-// quotas limits the CPU of the target, as Kubernetes does for resources.limits.cpu.
-// Direct has no quota, because it is the baseline.
+// quotas limits the CPU of the target as Kubernetes' resources.limits.cpu does. Direct
+// has no quota.
 func quotas() []Scenario {
 	var all []Scenario
 	for _, millis := range []int{100, 250} {
@@ -251,7 +248,7 @@ func runQuota(r *Run, st *stand, spec load.Spec, millis int) error {
 		return err
 	}
 	defer func() {
-		st.instance.Stop() // the group can be removed only after its processes have ended
+		st.instance.Stop() // processes must end before the group is removed
 		r.record.keep(group.Remove())
 	}()
 	pids, err := st.instance.Processes()
@@ -263,8 +260,7 @@ func runQuota(r *Run, st *stand, spec load.Spec, millis int) error {
 			return err
 		}
 	}
-	// The quota also applies to the warm-up, but throttling in the warm-up is not
-	// counted.
+	// The counters include throttling during the warm-up.
 	before, err := group.Stat()
 	if err != nil {
 		return err

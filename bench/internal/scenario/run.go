@@ -25,7 +25,7 @@ type Recorder interface {
 	Note(sample.Note) error
 }
 
-// A Run is one measurement: of one scenario, with one target, in one round.
+// A Run is one measurement of one scenario with one target in one round.
 type Run struct {
 	ctx      context.Context
 	scenario *Scenario
@@ -40,29 +40,27 @@ type Run struct {
 type Options struct {
 	Rounds   int
 	Duration time.Duration
-	// Quick makes everything short and small. A quick run shows that everything works,
-	// but its figures mean nothing.
+	// Quick makes everything short and small, to show that it works. The figures of a
+	// quick run have no meaning.
 	Quick bool
-	// Profile is the directory for profiles of those targets that provide profiles.
-	// Empty = no profiles.
+	// Profile is the directory for profiles of targets that have pprof; "" = no profiles.
 	Profile string
-	// Dir is the directory in which the instances have their files.
+	// Dir is the directory for the files of instances.
 	Dir string
 	// Files is the limit of open files of a process.
 	Files uint64
 }
 
-// warmup returns for how long a target is loaded before the measurement.
+// warmup returns the duration of the load before the measurement.
 func (o *Options) warmup() time.Duration { return min(o.Duration/5, time.Second) }
 
-// record writes samples. It keeps the latencies of the current round, so that they can
-// be compared with those of Direct, and it writes each note once. Only the goroutine of
-// the run may use it.
+// record writes samples, and each note only once. It keeps the latencies of the current
+// round, to compare them with those of Direct. It must not be used concurrently.
 type record struct {
 	Recorder
 	notes     map[sample.Note]bool
-	latencies map[string]*load.Result // results of the current round, by target
-	failed    error                   // first error of a write
+	latencies map[string]*load.Result // of the current round, by target
+	failed    error                   // first write error
 }
 
 func newRecord(r Recorder) *record {
@@ -82,7 +80,7 @@ func (r *record) note(n sample.Note) {
 	}
 }
 
-// figure records a number. If the run was cancelled, it records nothing.
+// figure records a number, unless the run was cancelled.
 func (r *Run) figure(name string, value float64, unit string, better sample.Better) {
 	if r.ctx.Err() != nil {
 		return
@@ -97,7 +95,7 @@ func (r *Run) note(format string, args ...any) {
 	r.record.note(sample.Note{Target: r.target.Name, Scenario: r.scenario.Name, Text: fmt.Sprintf(format, args...)})
 }
 
-// latency records a distribution of latencies in µs.
+// latency records a latency distribution in µs.
 func (r *Run) latency(res *load.Result) {
 	if len(res.Quantiles) == 0 {
 		return
@@ -110,14 +108,14 @@ func (r *Run) latency(res *load.Result) {
 	r.record.latencies[r.target.Name] = res
 }
 
-// A stand is a target together with the origin behind it.
+// A stand is a target and the origin behind it.
 type stand struct {
 	origin   *origin.Process
 	instance *target.Instance
 	awake    *child.Process // nil if the scenario is not Awake
 }
 
-// helpers returns the process ids of the harness's own processes in this stand.
+// helpers returns the ids of the harness's processes in this stand.
 func (s *stand) helpers() []int {
 	if s.awake == nil {
 		return []int{s.origin.PID()}
@@ -133,9 +131,8 @@ func (s *stand) stop() {
 	s.origin.Stop()
 }
 
-// start starts a new origin, the target in front of it, and the scenario's additional
-// processes. If one of them cannot run, start adds a note with the reason and returns
-// errUntrusted.
+// start starts a new origin, the target, and the awake helper if the scenario needs it.
+// If the system does not allow the helper, start adds a note and returns errUntrusted.
 func (r *Run) start(options target.Options) (*stand, error) {
 	o, err := origin.Start(r.ctx, origin.Spec{Ports: 1})
 	if err != nil {
@@ -163,7 +160,7 @@ func (r *Run) start(options target.Options) (*stand, error) {
 	return st, nil
 }
 
-// on creates a new stand and runs measure on it.
+// on runs measure on a new stand.
 func (r *Run) on(options target.Options, measure func(*stand) error) error {
 	st, err := r.start(options)
 	if err != nil {
@@ -173,7 +170,7 @@ func (r *Run) on(options target.Options, measure func(*stand) error) error {
 	return measure(st)
 }
 
-// pause waits for d. If the run is cancelled, it returns at once.
+// pause waits for d, or until the run is cancelled.
 func (r *Run) pause(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -183,18 +180,16 @@ func (r *Run) pause(d time.Duration) {
 
 func (r *Run) isDirect() bool { return r.target.Name == target.Direct }
 
-// errUntrusted is returned if a measurement cannot be trusted. A note then has the
-// reason.
+// errUntrusted reports a measurement that cannot be trusted. A note has the reason.
 var errUntrusted = errors.New("measurement cannot be trusted")
 
-// A profiler gets pprof profiles from the targets that provide them. A nil profiler
-// does nothing.
+// A profiler fetches pprof profiles. A nil profiler does nothing.
 type profiler struct {
 	dir string
 }
 
-// start starts a CPU profile of the duration d. The returned function waits until it is
-// complete, and then gets the allocation profile.
+// start starts a CPU profile of the duration d. stop waits for it, and then fetches the
+// allocation profile.
 func (p *profiler) start(r *Run, s *stand, d time.Duration) (stop func()) {
 	port := s.instance.ProfilePort()
 	if p == nil || port == 0 || r.round != 1 {

@@ -1,10 +1,8 @@
-// Package scenario defines the measurements. Each scenario runs one target in front of
-// a new origin, runs a load, and records figures.
+// Package scenario defines the measurements. Each scenario runs a target in front of a
+// new origin, runs a load, and records figures.
 //
-// Figures of a target cover all processes of the target. CPU time and context switches
-// are counted from before the first request to after the last request of the load. No
-// request is in progress at either time, so the cost is exactly that of the counted
-// requests.
+// Figures of a target cover all its processes. CPU time and context switches are counted
+// from before the first request until after the last response.
 package scenario
 
 import (
@@ -22,41 +20,39 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// A Scenario is a kind of measurement of a target.
+// A Scenario is a measurement of a target.
 type Scenario struct {
 	Name  string
 	About string
-	// Groups are other names by which the command line can select the scenario.
+	// Groups are other names that select the scenario.
 	Groups []string
-	// Extended means that the scenario runs only if the command line names it, one of
-	// its groups, or Everything.
+	// Extended excludes the scenario from the default selection: it runs only if its
+	// name, one of its groups, or Everything is selected.
 	Extended bool
-	// Needs are the abilities that a target must have.
+	// Needs are the abilities that the target must have.
 	Needs []string
-	// Added means that the latency is also recorded as the difference to that of
-	// Direct.
+	// Added also records the latency as the difference from Direct.
 	Added bool
-	// Awake keeps all processors from going idle during the run, as package awake
-	// explains.
+	// Awake keeps all processors from going idle; see package awake.
 	Awake bool
-	// Connections is the number of connections if it is larger than in Load. It
-	// determines the limit of open files.
+	// Connections is the number of connections, if it is larger than in Load. It counts
+	// against the limit of open files.
 	Connections int
-	// Extra is the approximate time that a run takes in addition to Options.Duration.
+	// Extra is the approximate duration of a run in addition to Options.Duration.
 	Extra time.Duration
-	// Times is the duration of the load in Options.Duration. 0 = 1.
+	// Times is the duration of the load as a multiple of Options.Duration. 0 = 1.
 	Times float64
-	// Rounds is the maximum number of rounds. It is for long runs whose figures vary
-	// little. 0 = no maximum.
+	// Rounds is the maximum number of rounds, for long runs whose figures vary little. 0
+	// = no maximum.
 	Rounds int
-	// Options configure the instance. Load is the load that is measured; a quick run
-	// uses fewer connections.
+	// Options configure the instance. Load is the measured load; a quick run uses fewer
+	// connections.
 	Options target.Options
 	Load    load.Spec
-	// Measure measures one target once on a new stand. nil = run Load and record its
+	// Measure measures the target once on a new stand. nil = run Load and record its
 	// cost.
 	Measure func(*Run, *stand, load.Spec) error
-	// Run replaces Measure if the scenario creates its own stands.
+	// Run replaces Measure in scenarios that create their own stands.
 	Run func(*Run) error
 }
 
@@ -90,8 +86,7 @@ func All() []Scenario {
 	return all
 }
 
-// keptAwake returns the scenario with processors that do not go idle. It measures the
-// latency that a proxy adds, without the time that idle processors need to wake up.
+// keptAwake returns the scenario with Awake set.
 func keptAwake(s Scenario) Scenario {
 	s.Name += "-awake"
 	s.About += "; no core goes idle"
@@ -104,9 +99,8 @@ func keptAwake(s Scenario) Scenario {
 // Everything is the name that selects all scenarios.
 const Everything = "all"
 
-// Select returns the scenarios that have one of the names, or are in a group of that
-// name. Their order is that of All. If there are no names, it returns all scenarios
-// that are not Extended.
+// Select returns the scenarios with these names or groups, in the order of All. Without
+// names it returns all scenarios that are not Extended.
 func Select(names []string) ([]Scenario, error) {
 	all := All()
 	var unknown []string
@@ -130,7 +124,8 @@ func (s *Scenario) called(name string) bool {
 	return name == Everything || name == s.Name || slices.Contains(s.Groups, name)
 }
 
-// rounds returns in how many of all rounds the scenario runs.
+// rounds returns the number of rounds of the scenario. all is the number of rounds of the
+// run.
 func (s *Scenario) rounds(all int) int {
 	return min(cmp.Or(s.Rounds, all), all)
 }
@@ -140,7 +135,7 @@ func (s *Scenario) cost(d time.Duration) time.Duration {
 	return time.Duration(cmp.Or(s.Times, 1)*float64(d)) + s.Extra + 300*time.Millisecond
 }
 
-// leftOut returns the reason for which a target is skipped. Empty = it is not skipped.
+// leftOut returns the reason to skip a target; "" = do not skip it.
 func (s *Scenario) leftOut(t *target.Target, files uint64) string {
 	if missing, ok := t.Can(s.Needs...); !ok {
 		return fmt.Sprintf("left out: it cannot do what the scenario needs (%s)", missing)
@@ -154,15 +149,13 @@ func (s *Scenario) leftOut(t *target.Target, files uint64) string {
 // Progress is called before each measurement with an estimate of the remaining time.
 type Progress func(round int, scenario string, left time.Duration)
 
-// spareFiles is the number of open files that are needed in addition to the connections
-// of a load.
+// spareFiles is the number of open files in addition to a load's connections.
 const spareFiles = 1000
 
-// RunAll measures all scenarios with all targets. It works round by round, so that
-// drift of the machine affects all alike. A round runs all scenarios, and each scenario
-// runs all targets, in an order that rotates from round to round. If a target fails,
-// RunAll adds a note and measures it again in the next round. RunAll ends early only if
-// ctx is cancelled or the record cannot be written.
+// RunAll measures all scenarios with all targets, round by round, so that drift of the
+// machine affects all alike. The order of the targets rotates from round to round. If a
+// target fails, RunAll adds a note and continues. It returns an error only if ctx is
+// cancelled or the record cannot be written.
 func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target, options Options, recorder Recorder, progress Progress) error {
 	record := newRecord(recorder)
 	var profile *profiler
@@ -219,8 +212,8 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 	return record.failed
 }
 
-// timeLeft estimates the remaining time. It multiplies the planned time of the rest by
-// passed/done, the elapsed time divided by the planned time of the finished part.
+// timeLeft estimates the remaining time: the planned remaining time, times the elapsed
+// time divided by its planned value.
 func timeLeft(passed, done, total time.Duration) time.Duration {
 	left := total - done
 	if done <= 0 {
@@ -229,9 +222,8 @@ func timeLeft(passed, done, total time.Duration) time.Duration {
 	return time.Duration(float64(left) * float64(passed) / float64(done))
 }
 
-// added records for each target the difference between its latency percentiles and
-// those of Direct in the same round. It is a difference of percentiles and not a
-// percentile of differences.
+// added records the differences between the latency percentiles of each target and those
+// of Direct in the same round.
 func (r *record) added(s *Scenario, round int, targets []*target.Target) {
 	base := r.latencies[target.Direct]
 	if base == nil {

@@ -75,7 +75,6 @@ func TestSelectTakesNamesGroupsAndAll(t *testing.T) {
 	}
 }
 
-// fake returns a scenario that only records its runs.
 func fake(order *[]string, run func(*Run) error) Scenario {
 	return Scenario{Name: "fake", About: "fake", Added: true, Run: func(r *Run) error {
 		*order = append(*order, r.target.Name)

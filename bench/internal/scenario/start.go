@@ -12,8 +12,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// starts measures the start-up time of a target. Its figure is the median of many
-// starts per round.
+// starts measures the median start-up time over many starts per round.
 var starts = Scenario{
 	Name:  "start",
 	About: "from exec to listening and to the first 200, median of many starts; size of the binary",
@@ -57,26 +56,25 @@ func runStart(r *Run) error {
 		if err != nil {
 			return err
 		}
-		// The size of the binary belongs to no round.
 		r.record.keep(r.record.Figure(sample.Figure{Scenario: r.scenario.Name, Target: r.target.Name,
 			Figure: "binary_size", Value: float64(size) / mib, Unit: "MiB", Better: sample.Lower}))
 	}
 	return nil
 }
 
-// A question is a GET request that is repeated until its response is 200.
+// A question is a GET request that is repeated until the response is 200.
 type question struct {
 	port    int
 	path    string
 	fields  []string
-	timeout time.Duration // limit on the time of all attempts together
-	each    time.Duration // limit on the time of one attempt
+	timeout time.Duration // for all attempts together
+	each    time.Duration // for each attempt
 	pause   time.Duration // pause after a failed attempt
-	every   bool          // count the pause from the start of the attempt
+	every   bool          // pause from the start of the attempt instead
 }
 
-// ask sends q. It returns the time of the first response 200, by package clock, and the
-// number of failed attempts.
+// ask returns the time of the first response 200, by package clock, and the number of
+// failed attempts.
 func (r *Run) ask(q question) (at int64, failed int, err error) {
 	deadline := time.Now().Add(q.timeout)
 	for ; ; failed++ {
@@ -103,8 +101,8 @@ const (
 	coldTimes = 5
 )
 
-// coldStart has a client that sends a request while the container does not listen yet.
-// The request is queued, or it fails and is repeated.
+// In coldStart a client sends a request before the container listens. The target queues
+// the request, or the request fails and the client repeats it.
 var coldStart = Scenario{
 	Name:  "cold-start",
 	About: "a client waits while the container starts; from its listening to the client's 200",
@@ -133,9 +131,9 @@ func runColdStart(r *Run) error {
 	return nil
 }
 
-// coldOnce measures one cold start. delay is the time in ms from the listening of the
-// container to the client's 200. failed is the number of failed requests. cpu is the
-// target's CPU time in ms from the first request to the 200.
+// coldOnce measures one cold start. delay is the time in ms from the container's
+// listen(2) to the client's response 200, failed the number of failed requests, and cpu
+// the target's CPU time in ms from the first request to the response 200.
 func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
 	wait := coldWait
 	if r.options.Quick {
@@ -179,15 +177,15 @@ func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
 const (
 	fleetSize = 20
 	fleetWait = 2 * time.Second // time until the containers listen
-	// The probers use the same interval as Knative's activator.
+	// The interval is that of Knative's activator.
 	pollPeriod  = 200 * time.Millisecond
 	pollTimeout = 300 * time.Millisecond
 )
 
 var probeFields = []string{"User-Agent: Knative-Activator-Probe", "K-Network-Probe: queue"}
 
-// fleet starts many instances on one machine at once. Each instance has a prober that
-// waits until its container is ready.
+// fleet starts many instances at once, each with a prober that waits until the container
+// is ready.
 var fleet = Scenario{
 	Name:  "fleet",
 	About: fmt.Sprintf("%d cold starts at once, each probed every %v: CPU, delay of readiness, memory", fleetSize, pollPeriod),
@@ -232,8 +230,8 @@ func runFleet(r *Run) error {
 	ready, errs := make([]int64, size), make([]error, size)
 	var pollers sync.WaitGroup
 	for n, i := range instances {
-		// The probers start at different times within a period. If all started
-		// together, all delays would be equal, and would depend only on fleetWait.
+		// Spread the probers over a period. Otherwise all delays would be equal, and
+		// would depend only on fleetWait.
 		first := time.Duration(n) * pollPeriod / time.Duration(size)
 		pollers.Go(func() {
 			r.pause(first)

@@ -1,9 +1,8 @@
-// Package socket is a thin layer between the harness's event loops and the kernel. It
-// has non-blocking TCP on 127.0.0.1 and epoll, with raw system calls.
+// Package socket has non-blocking TCP and epoll by raw system calls, for the harness's
+// event loops.
 //
-// Except for Poller.Wait, the calls never block the thread. So they do not notify the
-// scheduler of the runtime, which saves time: the harness must cost less than the
-// programs that it measures.
+// The calls do not notify the Go scheduler, which saves CPU: the harness must cost less
+// than the programs that it measures.
 package socket
 
 import (
@@ -18,8 +17,8 @@ import (
 
 var loopback = [4]byte{127, 0, 0, 1}
 
-// Bind reserves a port of 127.0.0.1. Connections to the port are refused until Listen.
-// For port 0 the kernel chooses a port.
+// Bind reserves a port of 127.0.0.1 without listening, so that connections are refused
+// until Listen. Port 0 means any free port.
 func Bind(port int) (fd, bound int, err error) {
 	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -61,8 +60,8 @@ func Accept(listener int) (int, error) {
 // Dial starts a connection to a port of 127.0.0.1; see DialTo.
 func Dial(port int) (int, error) { return DialTo(loopback, port) }
 
-// DialTo starts a connection to a port of an IPv4 address. The socket becomes writable
-// when the connection is established or has failed; see Connected.
+// DialTo starts a connection to an IPv4 address. The socket becomes writable when the
+// connection is established or has failed; see Connected.
 func DialTo(address [4]byte, port int) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -77,8 +76,8 @@ func DialTo(address [4]byte, port int) (int, error) {
 	return fd, nil
 }
 
-// Connected returns the error of a connection of Dial. It returns nil if the connection
-// is established.
+// Connected returns the error of a connection of Dial, or nil if the connection is
+// established.
 func Connected(fd int) error {
 	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err == nil && code != 0 {
@@ -87,17 +86,17 @@ func Connected(fd int) error {
 	return err
 }
 
-// Close closes a socket. It ignores errors.
+// Close closes a socket and ignores errors.
 func Close(fd int) { unix.Close(fd) }
 
-// Read reads the bytes that are available. Zero bytes without an error mean EOF.
+// Read reads available bytes. It returns 0 and no error at EOF.
 func Read(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
 	return int(n), errno
 }
 
-// Discard discards up to limit bytes that are available, without copying them
-// (MSG_TRUNC, tcp(7)). Zero bytes without an error mean EOF.
+// Discard discards up to limit available bytes without copying them (MSG_TRUNC, tcp(7)).
+// It returns 0 and no error at EOF.
 func Discard(fd int, limit int) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), 0, uintptr(limit), unix.MSG_TRUNC|unix.MSG_DONTWAIT, 0, 0)
 	return int(n), errno
@@ -112,14 +111,13 @@ func Write(fd int, p []byte) (int, syscall.Errno) {
 
 func noDelay(fd int) { _ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) }
 
-// Events of a Poller.
 const (
 	Readable = unix.EPOLLIN | unix.EPOLLRDHUP
 	Writable = unix.EPOLLOUT
 )
 
-// A Poller is one level-triggered epoll set. Any goroutine may call Add. Only one
-// goroutine may call the other methods.
+// A Poller is a level-triggered epoll set. Only Add may be called concurrently with other
+// methods.
 type Poller struct {
 	fd     int
 	events [256]unix.EpollEvent
@@ -134,7 +132,7 @@ func NewPoller() (*Poller, error) {
 	return &Poller{fd: fd}, nil
 }
 
-// Close closes the epoll set. The sockets in the set stay open.
+// Close closes the epoll set, but not its sockets.
 func (p *Poller) Close() { unix.Close(p.fd) }
 
 // Add adds a descriptor to the set.
@@ -142,8 +140,7 @@ func (p *Poller) Add(fd int, events uint32) error {
 	return p.control(unix.EPOLL_CTL_ADD, fd, events)
 }
 
-// Modify changes the events of a descriptor. It does nothing if these events are
-// already set.
+// Modify changes the events of a descriptor unless they are already set.
 func (p *Poller) Modify(fd int, watched *uint32, events uint32) error {
 	if *watched == events {
 		return nil
@@ -152,7 +149,7 @@ func (p *Poller) Modify(fd int, watched *uint32, events uint32) error {
 	return p.control(unix.EPOLL_CTL_MOD, fd, events)
 }
 
-// Remove removes a descriptor from the set. The descriptor stays open.
+// Remove removes a descriptor without closing it.
 func (p *Poller) Remove(fd int) error { return p.control(unix.EPOLL_CTL_DEL, fd, 0) }
 
 func (p *Poller) control(op, fd int, events uint32) error {
@@ -162,13 +159,12 @@ func (p *Poller) control(op, fd int, events uint32) error {
 	return nil
 }
 
-// Wait returns the descriptors that have events. After the timeout or a signal it
-// returns none. The slice is valid until the next call. A negative timeout counts as
-// zero.
+// Wait returns the descriptors that have events, or none after the timeout or a signal.
+// The slice is valid until the next call. A negative timeout counts as zero.
 //
-// The thread blocks without notifying the scheduler. A notification would make the
-// runtime's monitor wake every 20 µs, which costs a tenth of a small load. So other
-// goroutines need another processor of the runtime.
+// The thread blocks without notifying the Go scheduler, because a notification would make
+// the runtime's monitor wake every 20 µs. So other goroutines need another processor of
+// the runtime (GOMAXPROCS).
 func (p *Poller) Wait(timeout time.Duration) []unix.EpollEvent {
 	ts := unix.NsecToTimespec(int64(max(timeout, 0)))
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])),
@@ -183,7 +179,6 @@ func (p *Poller) Wait(timeout time.Duration) []unix.EpollEvent {
 	return p.events[:n]
 }
 
-// SharpTimers makes the timeouts of the calling thread exact. By default the kernel may
-// extend them by 50 µs (PR_SET_TIMERSLACK, prctl(2)). The caller must have locked its
-// goroutine to the thread.
+// SharpTimers sets the timer slack of the calling thread to 1 ns instead of 50 µs
+// (PR_SET_TIMERSLACK, prctl(2)). The goroutine must be locked to the thread.
 func SharpTimers() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }

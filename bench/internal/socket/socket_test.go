@@ -9,7 +9,7 @@ import (
 
 const testTimeout = 2 * time.Minute
 
-// await waits until the poller reports a descriptor.
+// await waits for events of a descriptor.
 func await(t *testing.T, p *Poller, fd int) uint32 {
 	t.Helper()
 	for deadline := time.Now().Add(testTimeout); time.Now().Before(deadline); {

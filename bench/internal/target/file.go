@@ -1,5 +1,5 @@
-// Package target runs the programs that are measured. They are proxies, which a YAML
-// file describes. They run on free ports in front of an origin.
+// Package target runs the measured programs: proxies that a YAML file describes, on free
+// ports in front of an origin.
 package target
 
 import (
@@ -21,66 +21,63 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Direct is the name of the target without a proxy: the load connects to the origin
-// directly.
+// Direct is the target without a proxy: the load connects to the origin.
 const Direct = "direct"
 
-// Abilities of a target. A scenario may require some of them.
+// Abilities that a scenario may require.
 const (
-	Limit     = "limit"      // a concurrency limit with a queue for further requests
-	Bound     = "bound"      // a concurrency limit that queues or rejects further requests
+	Limit     = "limit"      // a concurrency limit with a queue
+	Bound     = "bound"      // a concurrency limit that queues or rejects excess requests
 	AutoLimit = "auto-limit" // an adaptive limit
-	Fairness  = "fairness"   // a queue that is fair by a header field
-	HTTP      = "http"       // HTTP/1, not only a TCP relay
+	Fairness  = "fairness"   // a fair queue, keyed by a header field
+	HTTP      = "http"       // HTTP/1, not a TCP relay
 	H2C       = "h2c"        // HTTP/2 without TLS
 	WebSocket = "websocket"  // upgrades
-	// H2CToHTTP1 means HTTP/2 without TLS for clients and HTTP/1 to the container.
+	// H2CToHTTP1 is HTTP/2 without TLS for clients and HTTP/1 to the container.
 	H2CToHTTP1 = "h2c-to-http1"
-	Hold       = "hold"   // requests wait for a container that does not listen
+	Hold       = "hold"   // requests wait until the container listens
 	Probe      = "probe"  // the platform's readiness probe (K-Network-Probe)
 	Engine     = "engine" // admission by the metrics of a model server
-	Many       = "many"   // several instances can run on one machine
-	Start      = "start"  // a program that starts; all targets except Direct and peers
+	Many       = "many"   // several instances on one machine
+	Start      = "start"  // a start of the program; all targets except Direct and peers
 )
 
 var abilities = []string{Limit, Bound, AutoLimit, Fairness, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Engine, Many, Start}
 
-// Serve is the name of the port to which the load connects.
+// Serve is the name of the port for the load.
 const Serve = "serve"
 
-// readyPort is the name of a port that serves HTTP/1 if Serve does not.
+// readyPort is the name of an HTTP/1 port, if Serve is none.
 const readyPort = "ready"
 
-// A Target describes how to run a program as a proxy. The strings in Command, in Env
-// and in the files are templates (text/template). targets.yaml lists the variables of
-// these templates.
+// A Target describes how to run a program as a proxy. Command, Env and the files are
+// templates (text/template); targets.yaml lists their variables.
 type Target struct {
 	Name  string `yaml:"name"`
 	About string `yaml:"about"`
-	// Build is a package of this repository, which the harness builds. If it is empty,
-	// the harness looks for Binary. It first tries the path in the environment variable
-	// BinaryEnv.
+	// Build is a package of this repository to build. If it is empty, the program is
+	// Binary, or the path in the environment variable BinaryEnv.
 	Build     string `yaml:"build"`
 	Binary    string `yaml:"binary"`
 	BinaryEnv string `yaml:"binary_env"`
-	// Get tells the user how to get the binary.
+	// Get says how to get the binary.
 	Get     string            `yaml:"get"`
-	Version []string          `yaml:"version"` // arguments; the first line of the output is the version
+	Version []string          `yaml:"version"` // arguments; the version is the first line of output
 	Command []string          `yaml:"command"`
 	Env     map[string]string `yaml:"env"`
-	// Ports are the names of the ports, which include Serve. Each name gets a free port.
+	// Ports are the names of the ports, including Serve.
 	Ports []string `yaml:"ports"`
-	// Files has the template of each file, by file name.
+	// Files are the templates of files, by file name.
 	Files map[string]string `yaml:"files"`
-	// Ready is the path that must respond with 200 before the load begins.
+	// Ready is a path that responds with 200 when the target is ready.
 	Ready string   `yaml:"ready"`
 	Does  []string `yaml:"does"`
 	// Profile describes the target's pprof pages.
 	Profile *Profile `yaml:"profile"`
 
 	templates fs.FS
-	path      string         // a program that the harness starts; Direct and peers lack it
-	peer      netip.AddrPort // where a peer listens
+	path      string         // of a program that the harness starts
+	peer      netip.AddrPort // address of a peer
 }
 
 // Profile describes how to get the profiles of a Go program.
@@ -91,8 +88,8 @@ type Profile struct {
 
 var nameRE = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// Parse parses a targets file. It opens the templates of files in templates. The error
-// lists all mistakes.
+// Parse parses a targets file. Templates of files are in templates. The error lists all
+// mistakes.
 func Parse(text []byte, templates fs.FS) ([]*Target, error) {
 	var file struct {
 		Targets []*Target `yaml:"targets"`
@@ -166,8 +163,7 @@ func (t *Target) check() (problems []error) {
 		wrong("profile.port is %q, must be one of ports (%s)", t.Profile.Port, strings.Join(t.Ports, ", "))
 	}
 	if len(problems) == 0 {
-		// Render all templates once, so that mistakes in them are found before any
-		// load.
+		// Render all templates, to find mistakes before any load.
 		for _, options := range []Options{{Origin: 1}, {Origin: 1, Limit: 1, QueueCapacity: 1, H2C: true, H2Clients: true, Profile: true}} {
 			ports := map[string]int{}
 			for i, name := range t.Ports {
@@ -182,8 +178,7 @@ func (t *Target) check() (problems []error) {
 	return problems
 }
 
-// Can reports whether the target has all abilities. If it does not, missing is the
-// first one that it lacks.
+// Can reports whether the target has all abilities. missing is the first missing ability.
 func (t *Target) Can(needs ...string) (missing string, ok bool) {
 	for _, n := range needs {
 		if !slices.Contains(t.Does, n) {
@@ -193,12 +188,12 @@ func (t *Target) Can(needs ...string) (missing string, ok bool) {
 	return "", true
 }
 
-// ErrMissing is returned if the binary of a target is not installed.
+// ErrMissing reports a binary that is not installed.
 var ErrMissing = errors.New("missing")
 
-// Find looks for the binary of the target, or builds it in dir from the sources at
-// root. If chosen is not empty, it is a path that the user has given. If the binary is
-// missing, the error wraps ErrMissing and says how to get the binary.
+// Find finds the binary of the target, or builds it in dir from the sources at root.
+// chosen is a path given by the user, or "". If the binary is missing, the error wraps
+// ErrMissing and says how to get it.
 func (t *Target) Find(ctx context.Context, root, dir, chosen string) (err error) {
 	switch {
 	case !t.Started():
@@ -211,8 +206,8 @@ func (t *Target) Find(ctx context.Context, root, dir, chosen string) (err error)
 		t.path = filepath.Join(dir, t.Name)
 		tags, _ := os.ReadFile(filepath.Join(root, t.Build, "tags")) // only the gate has build tags
 		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", strings.TrimSpace(string(tags)), "-ldflags", "-s -w", "-o", t.path, ".")
-		build.Dir = filepath.Join(root, t.Build)          // the module is that of the gate or that of the harness
-		build.Env = append(os.Environ(), "CGO_ENABLED=0") // the Makefile does the same
+		build.Dir = filepath.Join(root, t.Build)          // the gate and the harness are different modules
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as in the Makefile
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("building %s: %w\n%s", t.Name, err, out)
 		}
@@ -227,7 +222,7 @@ func (t *Target) Find(ctx context.Context, root, dir, chosen string) (err error)
 	return nil
 }
 
-// BinarySize returns the size of the binary in bytes, 0 if there is none.
+// BinarySize returns the size of the binary in bytes, or 0 without a binary.
 func (t *Target) BinarySize() (int64, error) {
 	if t.path == "" {
 		return 0, nil
@@ -239,8 +234,7 @@ func (t *Target) BinarySize() (int64, error) {
 	return info.Size(), nil
 }
 
-// ReadVersion returns the version that the binary prints. It returns "" if it prints
-// none.
+// ReadVersion returns the version that the binary prints, or "".
 func (t *Target) ReadVersion(ctx context.Context) string {
 	if len(t.Version) == 0 || t.path == "" {
 		return ""

@@ -33,13 +33,13 @@ const startTimeout = 15 * time.Second
 // An Instance is a running target.
 type Instance struct {
 	Target *Target
-	// Host is the IPv4 address that receives the load; "" is 127.0.0.1.
+	// Host is the IPv4 address for the load; "" = 127.0.0.1.
 	Host string
-	// Port is the port that receives the load.
+	// Port is the port for the load.
 	Port int
-	// PID is the process id of the instance's first process.
+	// PID is the id of the instance's first process.
 	PID int
-	// Begun is the time at which the instance was started, by package clock.
+	// Begun is the time of the start, by package clock.
 	Begun int64
 
 	ports map[string]int
@@ -48,9 +48,9 @@ type Instance struct {
 	ended chan struct{}
 }
 
-// Start runs the target in a new directory within base. It returns when a real
-// request has succeeded, or, if options.Cold, when the target listens. Direct and
-// peers have no program; originPID stands in for their process.
+// Start runs the target in a new directory in base. It returns when a request has
+// succeeded, or with options.Cold, when the target listens. Direct and peers have no
+// process; they get originPID instead.
 func (t *Target) Start(ctx context.Context, base string, options Options, originPID int) (*Instance, error) {
 	if t.Name == Direct {
 		return &Instance{Target: t, Port: options.Origin, PID: originPID, Begun: clock.Now()}, nil
@@ -76,12 +76,12 @@ func (t *Target) Start(ctx context.Context, base string, options Options, origin
 		if !errors.Is(err, errEnded) {
 			return nil, err
 		}
-		last = err // another process may have bound a port before the instance did, so try other ports
+		last = err // another process may have taken a port, so try other ports
 	}
 	return nil, last
 }
 
-// Launch starts the target. It does not wait until the target is ready.
+// Launch starts the target and does not wait until it is ready.
 func (t *Target) Launch(base string, options Options) (*Instance, error) {
 	ports, err := freePorts(t.Ports)
 	if err != nil {
@@ -118,8 +118,7 @@ func (i *Instance) launch(options Options) error {
 	i.cmd.Dir = i.dir
 	i.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + i.dir, "TMPDIR=" + i.dir}, r.env...)
 	i.cmd.Stdout, i.cmd.Stderr = log, log
-	// In a separate process group, so that only the harness gets an interrupt from the
-	// terminal. The harness then kills the group.
+	// The separate process group keeps an interrupt of the terminal from the instance.
 	i.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	starting() <- func() {
@@ -141,9 +140,9 @@ func (i *Instance) reap() {
 
 func (i *Instance) logName() string { return filepath.Join(i.dir, "log") }
 
-// starting returns a channel of functions, which run on the thread that starts all
-// instances. The kernel kills an instance when the thread that started it ends
-// (PR_SET_PDEATHSIG), so this thread lives as long as the harness.
+// starting returns a channel of functions that run on one thread. The kernel kills an
+// instance when the thread that started it ends (PR_SET_PDEATHSIG), so this thread lives
+// as long as the harness.
 var starting = sync.OnceValue(func() chan func() {
 	jobs := make(chan func())
 	go serveStarts(jobs)
@@ -159,8 +158,7 @@ func serveStarts(jobs chan func()) {
 
 var errEnded = errors.New("the process has ended")
 
-// AwaitListening waits until the instance accepts connections. It tries to connect
-// every 50 µs.
+// AwaitListening waits until the instance accepts connections. It tries every 50 µs.
 func (i *Instance) AwaitListening(ctx context.Context) error {
 	return i.await(ctx, "listen", 50*time.Microsecond, func() error { return tryConnect(i.Port) })
 }
@@ -200,8 +198,8 @@ func (i *Instance) await(ctx context.Context, what string, pause time.Duration, 
 	}
 }
 
-// Log returns the last line of the instance's output that mentions an error. If there
-// is none, it returns the last line.
+// Log returns the last line of the instance's output that mentions an error, or the last
+// line if there is none.
 func (i *Instance) Log() string {
 	text, _ := os.ReadFile(i.logName())
 	return lastWords(string(text))
@@ -220,10 +218,10 @@ func lastWords(log string) string {
 	return last[:min(len(last), most)]
 }
 
-// Processes returns the ids of all processes of the instance.
+// Processes returns the ids of the instance's processes.
 func (i *Instance) Processes() ([]int, error) { return proc.Tree(i.PID) }
 
-// ProfilePort returns the port of the pprof pages. It returns 0 if there are none.
+// ProfilePort returns the port of the pprof pages, or 0.
 func (i *Instance) ProfilePort() int {
 	if i.Target.Profile == nil {
 		return 0
@@ -231,10 +229,9 @@ func (i *Instance) ProfilePort() int {
 	return i.ports[i.Target.Profile.Port]
 }
 
-// PortOf returns the port with this name. It returns 0 if there is none.
+// PortOf returns the port with this name, or 0.
 func (i *Instance) PortOf(name string) int { return i.ports[name] }
 
-// Alive reports whether the instance is running.
 func (i *Instance) Alive() bool {
 	if i.cmd == nil {
 		return true
@@ -247,24 +244,23 @@ func (i *Instance) Alive() bool {
 	}
 }
 
-// Stop kills all processes of the instance, waits until they have exited, and removes
-// the instance's directory. Further calls have no effect.
+// Stop kills all processes of the instance, waits for their exit, and removes the
+// instance's directory. It may be called again.
 func (i *Instance) Stop() {
 	if i.cmd == nil {
 		return
 	}
 	pids, _ := i.Processes()
-	_ = syscall.Kill(-i.PID, syscall.SIGKILL) // the process group of the instance, which Launch has created
+	_ = syscall.Kill(-i.PID, syscall.SIGKILL) // the process group
 	<-i.ended
-	// Killed processes that are not children of the harness may take a moment to be
-	// reaped.
+	// Killed processes with another parent may take a moment to be reaped.
 	for deadline := time.Now().Add(2 * time.Second); slices.ContainsFunc(pids, alive) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	os.RemoveAll(i.dir)
 }
 
-// alive reports whether a process is running. A zombie is not running.
+// alive reports whether a process is running. A zombie is not.
 func alive(pid int) bool {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
@@ -274,24 +270,24 @@ func alive(pid int) bool {
 	return err == nil && stat.State != "Z"
 }
 
-// lowestPort is higher than the usual ports of services.
+// lowestPort is above the usual ports of services.
 const lowestPort = 10_000
 
-// given are the ports that were assigned recently. They are not assigned again, because
-// a starting target may not have bound its ports yet.
+// given are the recently assigned ports. They are not assigned again, because a starting
+// target may not have bound its ports yet.
 var (
 	givenLock sync.Mutex
 	given     = map[int]bool{}
 )
 
-// freePorts returns a free port for each name. The ports are below the kernel's range
-// for outgoing connections, so no client can occupy one of them.
+// freePorts returns a free port for each name, below the kernel's range for outgoing
+// connections.
 func freePorts(names []string) (map[string]int, error) {
 	givenLock.Lock()
 	defer givenLock.Unlock()
 	end := ephemeralStart()
 	if len(given) > (end-lowestPort)/2 {
-		clear(given) // earlier targets have bound or released these ports
+		clear(given)
 	}
 	ports := map[string]int{}
 	for tries := 0; len(ports) < len(names); tries++ {
@@ -311,7 +307,7 @@ func freePorts(names []string) (map[string]int, error) {
 	return ports, nil
 }
 
-// ephemeralStart is the first port of net.ipv4.ip_local_port_range.
+// ephemeralStart returns the first port of net.ipv4.ip_local_port_range.
 func ephemeralStart() int {
 	const customary = 32768
 	fs, err := procfs.NewDefaultFS()
@@ -324,7 +320,7 @@ func ephemeralStart() int {
 	return customary
 }
 
-// tryConnect connects to a port of 127.0.0.1 and closes the connection at once.
+// tryConnect connects to a port of 127.0.0.1 and closes the connection.
 func tryConnect(port int) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -334,8 +330,8 @@ func tryConnect(port int) error {
 	return unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
 }
 
-// Ask sends one GET over a new connection to a port of 127.0.0.1 and returns the
-// status. fields are header fields such as "User-Agent: x".
+// Ask sends a GET to a port of 127.0.0.1 on a new connection, and returns the status.
+// fields are field lines such as "User-Agent: x".
 func Ask(port int, path string, timeout time.Duration, fields ...string) (status int, err error) {
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), timeout)
 	if err != nil {

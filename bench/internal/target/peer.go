@@ -8,8 +8,8 @@ import (
 )
 
 // Peer returns a target that already runs, at a URL such as http://10.0.0.7:8080. The
-// harness neither starts nor configures it. So a peer has no figures of CPU and memory,
-// and takes part only in scenarios that require nothing but HTTP.
+// harness cannot configure a peer or measure its CPU and memory, so peers take part only
+// in scenarios that require nothing but HTTP.
 func Peer(name, location string) (*Target, error) {
 	if !nameRE.MatchString(name) {
 		return nil, fmt.Errorf("peer %q: the name must be lower-case letters, digits and hyphens", name)
@@ -36,8 +36,9 @@ func Peer(name, location string) (*Target, error) {
 	}, nil
 }
 
-// IsPeer reports whether the target is one of Peer.
+// IsPeer reports whether the target was made by Peer.
 func (t *Target) IsPeer() bool { return t.peer.IsValid() }
 
-// Started reports whether the harness starts the target: all but Direct and peers.
+// Started reports whether the harness starts the target, which is false for Direct and
+// peers.
 func (t *Target) Started() bool { return t.Name != Direct && !t.IsPeer() }

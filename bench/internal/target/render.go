@@ -17,43 +17,41 @@ type Options struct {
 	Origin int
 	// Limit is the concurrency limit. 0 = no limit.
 	Limit int
-	// AutoLimit enables an adaptive limit instead of Limit.
+	// AutoLimit replaces Limit by an adaptive limit.
 	AutoLimit bool
-	// AutoLeast is the minimum of the adaptive limit. 0 = the default of the target.
+	// AutoLeast is the minimum of the adaptive limit. 0 = the target's default.
 	AutoLeast int
-	// FairBy and PriorityBy are the names of the header fields for fairness and for
-	// priority of queued requests. "" = strict FIFO.
+	// FairBy and PriorityBy are the header fields for fairness and priority in the queue.
+	// "" = FIFO.
 	FairBy, PriorityBy string
-	// QueueCapacity is the maximum number of queued requests. 0 = the default of the
-	// target.
+	// QueueCapacity is the maximum number of queued requests. 0 = the target's default.
 	QueueCapacity int
-	// H2Clients means that the load uses HTTP/2. H2C means that the target must also
-	// use HTTP/2 to the origin.
+	// H2Clients is set if clients use HTTP/2, H2C if the target must use HTTP/2 to the
+	// origin.
 	H2Clients, H2C bool
-	// Engine means that the origin is a model server with the metrics of vLLM.
+	// Engine is set if the origin is a model server with the metrics of vLLM.
 	Engine bool
 	// Profile enables pprof.
 	Profile bool
-	// Cold means that the origin does not listen yet. So the instance counts as ready
-	// when it listens itself.
+	// Cold is set if the origin does not listen yet. The instance is then ready when it
+	// listens.
 	Cold bool
 }
 
-// A rendered target has the command line, the environment and the files of an instance.
+// A rendered target is the command line, environment and files of an instance.
 type rendered struct {
 	argv  []string
 	env   []string
 	files map[string]string // by absolute path
 }
 
-// values are the variables of the templates. The templates also have the functions port
-// and file.
+// values are the variables of the templates.
 type values struct {
 	Options
 	Binary string
-	Dir    string // directory of the instance, which has the rendered files and is writable
+	Dir    string // writable, with the rendered files
 	Unique string // different for each instance
-	User   string // the user who runs the harness
+	User   string // user of the harness
 }
 
 func (t *Target) render(dir, binary string, ports map[string]int, options Options) (*rendered, error) {
@@ -75,7 +73,7 @@ func (t *Target) render(dir, binary string, ports map[string]int, options Option
 			return "", fmt.Errorf("no file is named %q", name)
 		},
 	}
-	var failed error // first error of all templates
+	var failed error
 	expand := func(what, text string) string {
 		parsed, err := template.New(what).Option("missingkey=error").Funcs(functions).Parse(text)
 		var out strings.Builder

@@ -155,7 +155,7 @@ func TestFreePortsAreDistinctAndBelowThePortsOfClients(t *testing.T) {
 		names[i] += strconv.Itoa(i)
 	}
 	seen := map[int]bool{}
-	for range 20 { // as if twenty targets started at once
+	for range 20 { // twenty targets start at once
 		ports, err := freePorts(names)
 		if err != nil {
 			t.Fatal(err)
@@ -172,8 +172,7 @@ func TestFreePortsAreDistinctAndBelowThePortsOfClients(t *testing.T) {
 	}
 }
 
-// shell is a target that starts a child process. It is not a proxy; it tests how the
-// processes of a target end.
+// shell is a target that starts a child process. It is no proxy.
 const shell = `targets: [{name: shell, binary: /bin/sh, get: x, command: ["{{.Binary}}", -c, "echo error one; echo two; sleep 1000 & echo $! > child; mv child child.pid; wait"]}]`
 
 func TestStopKillsAllProcessesAndRemovesTheDirectory(t *testing.T) {

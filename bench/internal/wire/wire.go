@@ -1,5 +1,5 @@
-// Package wire parses HTTP/1.1 and WebSocket incrementally and without allocation. The
-// load and the origin use it.
+// Package wire parses HTTP/1.1 and WebSocket incrementally and without allocation, for
+// the load and the origin.
 package wire
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/socket"
 )
 
-// MaxHead is the maximum size in bytes of a head, and of a line between chunks.
+// MaxHead is the maximum size in bytes of a head, or of a line between chunks.
 const MaxHead = 64 << 10
 
 // ErrChunk reports a malformed chunked body.
@@ -21,19 +21,19 @@ var ErrChunk = errors.New("malformed chunk")
 // Filler is the content of all bodies.
 var Filler = bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
 
-// A Body tracks how many bytes of a message body are still missing.
+// A Body tracks the missing bytes of a message body.
 type Body struct {
-	Left    int64 // missing bytes of the body, or of the current chunk and its CRLF
+	Left    int64 // missing bytes of the body, or of the current chunk with its CRLF
 	Chunked bool
-	last    bool // the last chunk was received, and trailers follow
+	last    bool // the last chunk was received; trailers follow
 }
 
-// Expected reports whether more bytes follow.
+// Expected reports whether more bytes are missing.
 func (b *Body) Expected() bool { return b.Chunked || b.Left > 0 }
 
 // Take consumes the bytes of p that belong to the body, and reports whether the body is
-// complete. It consumes an element, such as the line of a chunk, only if it is
-// complete. Data is passed to the function to, unless it is nil.
+// complete. It consumes only complete elements, such as the line of a chunk. It passes
+// data to the function to, unless to is nil.
 func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) {
 	for {
 		n := min(b.Left, int64(len(p)-used))
@@ -65,7 +65,7 @@ func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) 
 			if len(line) == 0 {
 				return used, true, nil
 			}
-			continue // the line is a trailer
+			continue // a trailer
 		}
 		line, _, _ = bytes.Cut(line, []byte(";"))
 		size, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 62)
@@ -80,11 +80,11 @@ func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) 
 	}
 }
 
-// Framing is the information in a head about the body and the connection.
+// Framing is what a head says about the body and the connection.
 type Framing struct {
 	Body  Body
-	Known bool // a field determines the end of the body
-	Close bool // the connection ends with this message
+	Known bool // a field determines the length of the body
+	Close bool // the connection closes after the message
 }
 
 var (
@@ -93,8 +93,8 @@ var (
 	connection, closing, comma      = []byte("connection"), []byte("close"), []byte(",")
 )
 
-// ReadFraming parses field lines, each with its CRLF. Its peers are proxies, so it is
-// only as strict as the harness needs.
+// ReadFraming parses field lines with CRLF. It is only as strict as the harness needs,
+// because its peers are proxies.
 func ReadFraming(fields []byte) (f Framing, ok bool) {
 	for len(fields) > 0 {
 		var field []byte
@@ -103,7 +103,7 @@ func ReadFraming(fields []byte) (f Framing, ok bool) {
 		if !found {
 			return f, false
 		}
-		// Most names have a length that differs from all names below.
+		// The length excludes most other names.
 		switch {
 		case len(name) == len(connection) && bytes.EqualFold(name, connection):
 			for option := range bytes.SplitSeq(value, comma) {
@@ -125,9 +125,8 @@ func ReadFraming(fields []byte) (f Framing, ok bool) {
 	return f, true
 }
 
-// FrameHead parses the head of a WebSocket frame (RFC 6455 section 5.2). head is the
-// length of the head, including the key of a masked frame. size is the size of the
-// payload.
+// FrameHead parses the head of a WebSocket frame (RFC 6455 section 5.2). head is its
+// length, including the masking key. size is the size of the payload.
 func FrameHead(p []byte) (head int, size uint64, masked, ok bool) {
 	if len(p) < 2 {
 		return 0, 0, false, false
@@ -147,8 +146,8 @@ func FrameHead(p []byte) (head int, size uint64, masked, ok bool) {
 	return head, size, masked, len(p) >= head
 }
 
-// AppendFrameHead appends the first byte and the size of a frame. mask is 0x80 if a key
-// follows, otherwise 0.
+// AppendFrameHead appends a WebSocket frame head without the masking key. mask is 0x80
+// for a masked frame, otherwise 0.
 func AppendFrameHead(p []byte, first, mask byte, size uint64) []byte {
 	switch {
 	case size < 126:
@@ -159,26 +158,26 @@ func AppendFrameHead(p []byte, first, mask byte, size uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(p, first, mask|127), size)
 }
 
-// Output has the output that was not sent yet: bytes, followed by filler.
+// Output is pending output: bytes, followed by filler.
 type Output struct {
 	Bytes []byte
-	Fill  int64 // number of bytes of Filler after Bytes
+	Fill  int64 // bytes of Filler after Bytes
 }
 
-// Write queues bytes. It never fails.
+// Write queues p. It never fails.
 func (o *Output) Write(p []byte) (int, error) {
 	o.Bytes = append(o.Bytes, p...)
 	return len(p), nil
 }
 
-// Pending reports whether there is output that was not sent.
+// Pending reports whether output is pending.
 func (o *Output) Pending() bool { return len(o.Bytes) > 0 || o.Fill > 0 }
 
-// Drop discards all output that was not sent.
+// Drop discards pending output.
 func (o *Output) Drop() { o.Bytes, o.Fill = o.Bytes[:0], 0 }
 
-// Flush writes as much as the socket accepts. It sends a short filler in the same write
-// as the bytes before it.
+// Flush writes as much as the socket accepts. A short filler is in the same write as the
+// bytes.
 func (o *Output) Flush(fd int) (written int64, err syscall.Errno) {
 	for o.Pending() {
 		if n := len(o.Bytes); n > 0 && o.Fill > 0 && n+int(o.Fill) <= 16<<10 {

@@ -1,5 +1,4 @@
-// Package childtest lets a test program act as the helpers that its tests
-// start.
+// Package childtest lets a test binary act as the helper processes that its tests start.
 package childtest
 
 import (
@@ -8,7 +7,7 @@ import (
 	"os"
 )
 
-// Main is for TestMain. If the command line names a helper, it runs that helper,
+// Main is the body of TestMain. If the command line names a helper, Main runs the helper,
 // otherwise the tests.
 func Main(tests interface{ Run() int }, helpers map[string]func(io.Reader, io.Writer) error) {
 	if len(os.Args) == 2 && helpers[os.Args[1]] != nil {
@@ -18,8 +17,8 @@ func Main(tests interface{ Run() int }, helpers map[string]func(io.Reader, io.Wr
 		}
 		os.Exit(0)
 	}
-	// Under the race detector a program waits one second before it exits. GORACE
-	// disables this wait; helpers inherit the variable.
+	// Without this setting a program with the race detector waits one second before it
+	// exits. Helpers inherit the variable.
 	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	os.Exit(tests.Run())
 }
