@@ -9,7 +9,7 @@ import (
 
 const okClose = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 
-// inFlight sends a GET and waits until the container has received it.
+// inFlight sends a GET and waits until the container has it.
 func inFlight(t *testing.T, k *container, g *gate, path string) (*client, *peer) {
 	t.Helper()
 	c := dial(t, g)
@@ -17,7 +17,7 @@ func inFlight(t *testing.T, k *container, g *gate, path string) (*client, *peer)
 	return c, k.acceptFor(path)
 }
 
-// queued sends a GET while no slot is free, and waits until the gate has queued it.
+// queued sends a GET and waits until it is in the gate's queue.
 func queued(t *testing.T, g *gate, path string) *client {
 	t.Helper()
 	c := dial(t, g)
@@ -26,7 +26,7 @@ func queued(t *testing.T, g *gate, path string) *client {
 	return c
 }
 
-// acceptFor accepts a request and fails unless it is a GET of this path.
+// acceptFor accepts a request, which must be a GET of this path.
 func (k *container) acceptFor(path string) *peer {
 	k.t.Helper()
 	p := k.accept()
@@ -36,7 +36,7 @@ func (k *container) acceptFor(path string) *peer {
 	return p
 }
 
-// finish responds with okClose and reads the response.
+// finish responds with okClose, and reads the response at the client.
 func finish(c *client, p *peer) {
 	c.t.Helper()
 	p.send(okClose)
@@ -89,7 +89,6 @@ func TestTenTimesTheLimitAreQueuedAndFurtherRequestsAreRejected(t *testing.T) {
 	for range 3 {
 		c := dial(t, g)
 		c.get("/refused").plainError(503, "pending request queue full\n")
-		// The connection stays usable.
 		c.get("/refused").plainError(503, "pending request queue full\n")
 	}
 	finish(first, p)
@@ -134,8 +133,7 @@ func TestQueueMaxWaitLimitsTheTimeInTheQueue(t *testing.T) {
 	finish(w, k.acceptFor("/2"))
 }
 
-// queueDepth returns the queue depth on a metrics page, with any labels. It returns -1
-// if the page does not have it.
+// queueDepth returns the queue depth on a metrics page, or -1 if it is missing.
 func queueDepth(page map[string]float64) float64 {
 	for name, n := range page {
 		if strings.HasPrefix(name, "kn_serving_queue_depth") {
@@ -222,8 +220,8 @@ func TestTheSlotIsReleasedWhenAnUploadAfterAnEarlyResponseEnds(t *testing.T) {
 	finish(next, p)
 }
 
-// waitsFor waits until another request has arrived at the container. It returns true if
-// the request arrived on p, and false if it arrived on a new connection.
+// waitsFor waits until another request has arrived at the container: on p (here is true),
+// or on a new connection.
 func (p *peer) waitsFor(k *container) (here bool) {
 	p.t.Helper()
 	eventually(p.t, "a request arrives", func() bool {
@@ -263,8 +261,7 @@ func TestAClientThatDisconnectsReleasesItsSlotImmediately(t *testing.T) {
 		next := queued(t, g, "/1")
 		k.unseen("a queued request")
 		leave(c)
-		// The next request arrives although the container keeps the first connection open
-		// without a response.
+		// The slot is free although the container has not responded.
 		finish(next, k.acceptFor("/1"))
 	}
 }
@@ -280,7 +277,7 @@ func TestAHardLimitReleasesTheSlotWhenTheContainerEndsTheRequest(t *testing.T) {
 		c, p := inFlight(t, k, g, "/0")
 		next := queued(t, g, "/1")
 		c.close()
-		p.awaitClose() // the gate closes the upstream connection, which cancels the request
+		p.awaitClose() // the gate cancels the request by closing the upstream connection
 		g.awaitRead(next)
 		k.unseen("a request while the container works for a disconnected client")
 		end(p)
@@ -297,7 +294,7 @@ func TestAHardLimitReleasesTheSlotAtTheRequestTimeout(t *testing.T) {
 	c, p := inFlight(t, k, g, "/0")
 	c.close()
 	p.awaitClose()
-	<-time.After(time.Second) // lets the next request's timeout expire a second later
+	<-time.After(time.Second) // so that the second request times out a second after the first
 	next := dial(t, g)
 	next.send(request("GET", "/1"))
 	q := k.acceptFor("/1")

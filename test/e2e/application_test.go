@@ -19,26 +19,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// applicationMode makes the test's own binary an application that a gate starts.
+// applicationMode makes the test binary an application that a gate starts.
 const applicationMode = "E2E_APPLICATION"
 
-// applicationExit is the exit code of an application after a termination signal.
+// applicationExit is the application's exit code after a termination signal.
 const applicationExit = 7
 
-// Variables that change the application's behavior.
 const (
 	readsStdin     = "E2E_READS_STDIN"
-	endsAfter      = "E2E_ENDS_AFTER" // a file; after a termination signal the application exits once it exists
+	endsAfter      = "E2E_ENDS_AFTER" // path; after a termination signal the application exits when this file exists
 	ignoresSignals = "E2E_IGNORES_SIGNALS"
 	listensOn      = "E2E_LISTENS_ON"
-	ledgerFile     = "E2E_LEDGER" // gets a line for each start and for each request
+	ledgerFile     = "E2E_LEDGER" // file that gets a line for each start and request
 )
 
 // beApplication serves on PORT until a termination signal. The path determines the
-// behavior; received requests and signals are printed to stdout.
+// behavior. Requests and signals are printed to stdout.
 func beApplication(mode string) int {
 	switch mode {
-	case "session": // "session": executes the gate as a session leader with stdin as its terminal
+	case "session": // executes the gate as a session leader with stdin as its terminal
 		if _, err := syscall.Setsid(); err != nil {
 			panic(err)
 		}
@@ -88,7 +87,7 @@ func beApplication(mode string) int {
 			tunnels <- c
 			fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello")
 		},
-		"/children": func(w http.ResponseWriter) { // one child in the application's process group, one in a new session
+		"/children": func(w http.ResponseWriter) { // one child in the application's process group, and one in a new session
 			_ = os.Setenv(applicationMode, "sleep")
 			for _, attr := range []*syscall.SysProcAttr{nil, {Setsid: true}} {
 				cmd := exec.Command(os.Args[0])
@@ -156,7 +155,6 @@ func beApplication(mode string) int {
 
 func isComma(r rune) bool { return r == ',' }
 
-// startGateWithApplication starts a gate that runs an application as its child.
 func startGateWithApplication(t *testing.T, settings ...string) *gate {
 	t.Helper()
 	self, err := os.Executable()
@@ -164,7 +162,7 @@ func startGateWithApplication(t *testing.T, settings ...string) *gate {
 	return startGate(t, &container{port: freePort(t)}, append([]string{applicationMode + "=serve", "arguments -- " + self}, settings...)...)
 }
 
-// says waits until the stdout that the application and the gate share contains the text what.
+// says waits until the shared stdout of the gate and the application contains what.
 func (g *gate) says(what string) {
 	g.t.Helper()
 	eventually(g.t, "stdout says "+what, func() bool { return strings.Contains(g.Stdout.String(), what) })
@@ -207,7 +205,7 @@ func TestTheApplicationIsSignalledAfterTheDrain(t *testing.T) {
 			t.Errorf("the application got its signal while a request was under way: %s", out)
 		}
 		g.fetch("/release")
-		held.chunked() // the response is complete, so the application has finished the request
+		held.chunked() // the response is complete, so the request is too
 		held.close()
 		g.ends(applicationExit)
 		if want := fmt.Sprintf("%v with 0 open", s); !strings.Contains(g.Stdout.String(), want) {
@@ -297,7 +295,7 @@ func TestAnApplicationThatDoesNotEndIsKilledAfterTheStopTimeout(t *testing.T) {
 	if syscall.Kill(pid, 0) != syscall.ESRCH {
 		t.Error("the application still runs")
 	}
-	g.says("interrupt with 0 open") // the application has no open request except the tunnel
+	g.says("interrupt with 0 open") // the tunnel does not count as open
 	rest := g.Stderr.String()
 	for _, stage := range []string{
 		`"draining: [^"]*",.*"requests":1,"tunnels":1,"quietPeriod":0}`,
@@ -414,8 +412,8 @@ func TestNoDescendantOutlivesTheGate(t *testing.T) {
 	}
 }
 
-// wrapper writes a shell script that runs the application as its child. It returns the
-// setting that makes the gate start the script.
+// wrapper writes a shell script that runs the application as its child, and returns the
+// setting for the gate to start the script.
 func wrapper(t *testing.T, before string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -425,12 +423,11 @@ func wrapper(t *testing.T, before string) string {
 	return "arguments -- " + path
 }
 
-// startGateWithWrapper starts a gate whose command is a shell script that runs the
-// application.
+// startGateWithWrapper starts a gate whose application is the child of a shell script.
 func startGateWithWrapper(t *testing.T, before string, settings ...string) *gate {
 	t.Helper()
 	g := startGate(t, &container{port: freePort(t)}, append([]string{applicationMode + "=serve", wrapper(t, before)}, settings...)...)
-	t.Cleanup(func() { // if the gate is killed, the wrapper's child would survive
+	t.Cleanup(func() { // a killed gate leaves the wrapper's child behind
 		for g.mayEnd = true; g.Running(); {
 			_ = g.Cmd.Process.Signal(syscall.SIGTERM)
 			g.EndsIn(time.Second)

@@ -15,7 +15,7 @@ type appGate struct {
 	ports []string
 }
 
-// startAppGate starts a gate with these application probes, a JSON map.
+// startAppGate starts a gate with these application probes in JSON.
 func startAppGate(t *testing.T, a *app, probes string, settings ...string) *appGate {
 	t.Helper()
 	own := freePort(t)
@@ -26,8 +26,7 @@ func startAppGate(t *testing.T, a *app, probes string, settings ...string) *appG
 	return &appGate{g, ports}
 }
 
-// awaitPorts waits until these addresses accept connections, shortly after the serving
-// port.
+// awaitPorts waits until these addresses accept connections.
 func (g *gate) awaitPorts(addrs ...string) {
 	g.t.Helper()
 	for _, addr := range addrs {
@@ -41,7 +40,7 @@ func (g *gate) awaitPorts(addrs ...string) {
 	}
 }
 
-// probe sends an application probe to one of the ports.
+// probe sends an application probe to addr.
 func (g *appGate) probe(addr, path string, fields ...string) response {
 	g.t.Helper()
 	c := dialAddr(g.t, addr)
@@ -86,7 +85,7 @@ func TestEveryCauseHasAStatusForAnApplicationProbe(t *testing.T) {
 			}
 			a.field("Content-Type", "text/plain; charset=utf-8")
 		}
-		// The probes of both ports have the same result, so the log has a single change.
+		// Both ports share the result, so the log has a single change.
 		lines := g.changesOf(path, 1)
 		if len(lines) != 1 || lines[0].From != "unknown" || lines[0].To != f.cause ||
 			!strings.HasPrefix(lines[0].Message, fmt.Sprintf("readyz probe of c%d: %s", i, f.detail)) {
@@ -96,7 +95,7 @@ func TestEveryCauseHasAStatusForAnApplicationProbe(t *testing.T) {
 }
 
 // changesOf waits until the log has at least this many changes of a path, and returns
-// them. The log arrives through a pipe, possibly after the response.
+// them.
 func (g *appGate) changesOf(path string, least int) (found []change) {
 	g.t.Helper()
 	eventually(g.t, fmt.Sprintf("the log has %d changes of %s", least, path), func() bool {
@@ -209,7 +208,6 @@ func TestAnUnknownApplicationProbeGets404WithTheConfiguredPaths(t *testing.T) {
 	if a.count() != 0 {
 		t.Error("a path that is not configured reached the application")
 	}
-	// Other paths do not exist on APP_PROBE_PORT.
 	for _, path := range []string{"/health/alive", "/wait-for-drain"} {
 		if a := g.probe(g.ports[1], path); a.status != 404 {
 			t.Errorf("%s on APP_PROBE_PORT got %d", path, a.status)
@@ -255,7 +253,7 @@ func TestIstiosVariableForApplicationProbesIsAccepted(t *testing.T) {
 	g.awaitPorts(g.admin)
 	c := dialAddr(t, g.admin)
 	c.get(path, kubelet...).is(200, "ok")
-	// On the serving port the path is forwarded to the container.
+	// The serving port forwards the path to the container.
 	dial(t, g).get(path).is(200, "ok")
 	if got := a.requests(); len(got) != 2 || !strings.HasPrefix(got[0], "GET /live ") || !strings.HasPrefix(got[1], "GET "+path+" ") {
 		t.Errorf("the application got %q", got)

@@ -12,13 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// client is a raw connection to the gate.
+// client is a raw connection to the gate with a time limit on each wait.
 type client struct {
 	*end
 	net *net.TCPConn
 }
 
-// dial connects to the gate. Every wait on the connection is bounded.
 func dial(t *testing.T, g *gate) *client {
 	t.Helper()
 	return dialAddr(t, g.addr)
@@ -47,7 +46,7 @@ func tryDial(t *testing.T, addr string) (*client, error) {
 	return c, nil
 }
 
-// bounded lets a read or write fail after testTimeout.
+// bounded limits each read and write to testTimeout.
 type bounded struct{ *net.TCPConn }
 
 func (b bounded) Read(p []byte) (int, error) {
@@ -67,15 +66,14 @@ func (b bounded) Write(p []byte) (int, error) {
 func (c *client) close()      { c.t.Helper(); must(c.t, c.net.Close()) }
 func (c *client) closeWrite() { c.t.Helper(); must(c.t, c.net.CloseWrite()) }
 
-// abort resets the connection.
 func (c *client) abort() {
 	c.t.Helper()
 	must(c.t, c.net.SetLinger(0))
 	must(c.t, c.net.Close())
 }
 
-// pending reports whether bytes or the end of the connection have arrived. It does not
-// wait.
+// pending reports, without waiting, whether bytes or the end of the connection have
+// arrived.
 func (c *client) pending() bool {
 	c.t.Helper()
 	if c.r.Buffered() > 0 {
@@ -91,7 +89,7 @@ func (c *client) pending() bool {
 	return !errors.Is(peekErr, unix.EAGAIN)
 }
 
-// response reads one response to a request with this method, including the body.
+// response reads the response to a request with this method.
 func (c *client) response(method string) response {
 	c.t.Helper()
 	a := parseHead(c.t, c.head())
@@ -115,7 +113,6 @@ func (c *client) response(method string) response {
 	return a
 }
 
-// get sends a GET and reads the response.
 func (c *client) get(path string, fields ...string) response {
 	c.t.Helper()
 	c.send(request("GET", path, fields...))
@@ -128,7 +125,6 @@ func request(method, target string, fields ...string) string {
 	return strings.Join(lines, "\r\n") + "\r\n\r\n"
 }
 
-// response is a parsed response.
 type response struct {
 	t              *testing.T
 	head, line     string
@@ -137,7 +133,7 @@ type response struct {
 	body, trailers string
 }
 
-// parseHead parses the head of a request or response strictly.
+// parseHead parses a request or response head strictly.
 func parseHead(t *testing.T, head string) response {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(head, "\r\n\r\n"), "\r\n")
@@ -166,7 +162,6 @@ func statusOf(t *testing.T, rest string) int {
 	return n
 }
 
-// all returns the values of a field in order.
 func (a response) all(name string) []string {
 	var values []string
 	for _, f := range a.fields {
@@ -202,7 +197,7 @@ func (a response) field(name, value string) {
 	}
 }
 
-// lacks fails if one of the fields occurs.
+// lacks fails if one of the fields is present.
 func (a response) lacks(names ...string) {
 	a.t.Helper()
 	for _, n := range names {
@@ -219,8 +214,8 @@ func (a response) plainError(status int, body string) {
 	a.localError(status)
 }
 
-// localError fails unless this is a local reply with an error: plain text that ends in a
-// newline, nosniff, and the gate's outcome.
+// localError fails unless this is a local reply that reports an error: plain text with a
+// newline at its end, nosniff, and the gate's outcome.
 func (a response) localError(status int) {
 	a.t.Helper()
 	if a.status != status {

@@ -18,17 +18,15 @@ import (
 	"time"
 )
 
-// Minimum and maximum time until a container begins to listen. The times are random
-// with a log-uniform distribution.
+// Range of the random time until a container listens. The distribution is log-uniform.
 const (
 	shortestStart = 50 * time.Millisecond
 	longestStart  = 5 * time.Second
-	// coldStartsAtOnce is the maximum number of concurrent cold starts.
+	// coldStartsAtOnce limits concurrent cold starts.
 	coldStartsAtOnce = 4
 )
 
-// coldStarts returns the number of cold starts of each kind: QUEUEGATE_COLD_STARTS, or
-// 8.
+// coldStarts returns the number of cold starts of each kind, QUEUEGATE_COLD_STARTS or 8.
 func coldStarts(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("QUEUEGATE_COLD_STARTS")
@@ -46,16 +44,16 @@ func coldStarts(t *testing.T) int {
 type coldStart struct {
 	kind    string        // key of coldStartKinds
 	startup time.Duration // until the container listens
-	// Results of the measurement:
+	// time from the container's listen(2) to the response to the waiting request
 	delay    time.Duration // time from the container's listening until the response to the waiting request
-	cpu      time.Duration // CPU time of the gate from its own listening until that response
+	cpu      time.Duration // gate's CPU time from its own listen(2) to that response
 	attempts int           // checks, including refused ones
 	reached  int           // checks that the container accepted
-	polled   polled        // measured by the poller, for probes
+	polled   polled        // results of the poller, for probes
 }
 
-// coldStartKinds are the readiness probes by name. fields are the field lines of the
-// request that waits for the container: a prober's or a client's.
+// coldStartKinds are the readiness probes by name. fields belong to the request that
+// waits for the container.
 var coldStartKinds = map[string]struct {
 	probe  string
 	fields []string
@@ -66,8 +64,7 @@ var coldStartKinds = map[string]struct {
 }
 
 // TestColdStarts measures how soon the gate notices that a container listens, and
-// compares it with a poller at Knative's interval. It fails only if a response is
-// missing.
+// compares the time with that of a poller. It fails only if a response is missing.
 func TestColdStarts(t *testing.T) {
 	t.Parallel()
 	seeded := rand.New(rand.NewPCG(3, 1))
@@ -82,7 +79,6 @@ func TestColdStarts(t *testing.T) {
 	for range coldStartsAtOnce {
 		workers.Go(func() {
 			for s := range next {
-				// Gate and container are stopped when the subtest ends.
 				t.Run(fmt.Sprintf("%s after %v", s.kind, s.startup.Round(time.Millisecond)), s.run)
 			}
 		})
@@ -138,8 +134,7 @@ func (s *coldStart) run(t *testing.T) {
 	s.polled = poll()
 }
 
-// cpuTime returns the CPU time of the gate from /proc/<pid>/task/*/schedstat, because
-// the ticks of /proc/<pid>/stat are too coarse.
+// cpuTime reads schedstat, because the ticks of /proc/<pid>/stat are too coarse.
 func (g *gate) cpuTime() time.Duration {
 	g.t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", g.Cmd.Process.Pid))
@@ -157,7 +152,7 @@ func (g *gate) cpuTime() time.Duration {
 	return sum
 }
 
-// report prints the measurements, which depend on the machine and its load.
+// report prints the measurements.
 func report(t *testing.T, all []*coldStart) {
 	t.Helper()
 	load, err := os.ReadFile("/proc/loadavg")
@@ -203,19 +198,18 @@ func spread[T int | time.Duration](all []T) string {
 	return fmt.Sprintf("median %v, p95 %v, mean %.1f", at(0.5), at(0.95), float64(sum)/float64(len(sorted)))
 }
 
-// polled is the result of a poller for one cold start.
+// polled is a poller's result for one cold start.
 type polled struct {
-	Ready  int64 // when its probe succeeded, in wall-clock nanoseconds
+	Ready  int64 // wall-clock time of the first success, in nanoseconds
 	Delay  time.Duration
-	CPU    time.Duration // CPU time from the first probe to the successful probe
+	CPU    time.Duration // CPU time until the first success
 	Probes int
 }
 
 const pollerVariable = "QUEUEGATE_E2E_POLLER"
 
-// startPoller starts the poller in a separate process, which measures its own CPU time.
-// b begins to listen when the time startup has passed. The returned function waits for
-// the result.
+// startPoller starts the poller in a separate process. b listens after the time startup.
+// The returned function waits for the result.
 func startPoller(t *testing.T, kind string, b *app, startup time.Duration) func() polled {
 	t.Helper()
 	self, err := os.Executable()
@@ -236,7 +230,7 @@ func startPoller(t *testing.T, kind string, b *app, startup time.Duration) func(
 	}
 }
 
-// init turns the test binary into a poller if startPoller started it.
+// init runs the poller in the process that startPoller started.
 func init() {
 	if what := os.Getenv(pollerVariable); what != "" {
 		kind, address, _ := strings.Cut(what, " ")
@@ -245,7 +239,7 @@ func init() {
 	}
 }
 
-// poll probes every 50 ms with a timeout of 100 ms until a probe succeeds.
+// poll probes every 50 ms, with a timeout of 100 ms, until a probe succeeds.
 func poll(kind, address string) {
 	const interval, timeout = 50 * time.Millisecond, 100 * time.Millisecond
 	client := http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}

@@ -18,7 +18,7 @@ import (
 
 func deadline() time.Time { return time.Now().Add(testTimeout) }
 
-// probes runs `queue probe`, which finds g by the port in its environment.
+// probes runs `queue probe` with the environment of g.
 func (g *gate) probes(args ...string) (code int, text string) {
 	g.t.Helper()
 	code, stdout, stderr := runQueue(g.t, g.env, append([]string{"probe"}, args...)...)
@@ -49,13 +49,13 @@ func TestQueueProbePrintsWhyTheGateIsNotReady(t *testing.T) {
 			t.Errorf("%s: code %d, %q", as, code, text)
 		}
 	}
-	if code, text := g.probes("--as=ingress"); code != 0 { // the gate responds even if the container does not listen
+	if code, text := g.probes("--as=ingress"); code != 0 { // the gate responds even before the container listens
 		t.Errorf("ingress: code %d, %q", code, text)
 	}
 	k.listen()
 	g.becomesReady(kubelet)
 	held := dial(t, g)
-	held.send(request("GET", "/")) // the drain waits for it
+	held.send(request("GET", "/")) // keeps the drain from ending
 	k.acceptFor("/")
 	g.signal(syscall.SIGTERM)
 	g.awaitDraining()
@@ -97,12 +97,12 @@ func TestQueueProbeWithoutAGateFailsClearly(t *testing.T) {
 	}
 }
 
-// In Knative 0.14 the sidecar's exec probe was this flag.
+// The sidecar of Knative 0.14 had an exec probe with this flag.
 func TestTheProbeFlagOfOldKnativeWaitsForTheGate(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	port := freePort(t)
-	refuses, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) // first a server that is no gate has the port
+	refuses, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) // at first a server that is no gate has the port
 	must(t, err)
 	env := append(baseEnv(t), fmt.Sprintf("QUEUE_SERVING_PORT=%d", port), fmt.Sprintf("USER_PORT=%d", k.port),
 		"DRAIN_SOCKET="+shortTempDir(t)+"/d.sock", "DRAIN_QUIET_SECONDS=0")
@@ -138,13 +138,13 @@ func TestCommandsPrintAndExit(t *testing.T) {
 	}
 }
 
-// openTerminal opens a pseudo-terminal; bytes written to slave are read from master.
+// openTerminal opens a pseudo-terminal. Bytes written to slave are read from master.
 func openTerminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	must(t, err)
 	t.Cleanup(func() { _ = master.Close() })
-	// File.Fd would make the descriptor blocking, and so disable its deadline.
+	// File.Fd would make the descriptor blocking, and thus disable its deadline.
 	raw, err := master.SyscallConn()
 	must(t, err)
 	var n int
@@ -198,7 +198,7 @@ func TestSeveralGatesRunOnOneHost(t *testing.T) {
 					t.Errorf("port %d: status %d", row+at, a.status)
 				}
 			}
-			dialAddr(t, fmt.Sprintf("127.0.0.1:%d", row+4)).close() // the status page listens
+			dialAddr(t, fmt.Sprintf("127.0.0.1:%d", row+4)).close() // of the status page
 		}
 		defer func() {
 			if code, _, stderr := runQueue(t, nil, "drain", "--drain-socket", fmt.Sprintf("@queuegate-%d", port)); code != 0 {

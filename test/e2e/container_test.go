@@ -11,14 +11,13 @@ import (
 	"github.com/queuegate/queuegate/test/e2e/remote"
 )
 
-// container is the process of the scripted container, controlled by the test.
+// container is the scripted container, in a separate process.
 type container struct {
 	*process
 	*remote.Client
 	port int
 }
 
-// startContainer starts a container that listens.
 func startContainer(t *testing.T) *container {
 	t.Helper()
 	k := startSilentContainer(t)
@@ -26,8 +25,7 @@ func startContainer(t *testing.T) *container {
 	return k
 }
 
-// startSilentContainer starts a container that refuses connections until listen is
-// called.
+// startSilentContainer starts a container that does not listen yet.
 func startSilentContainer(t *testing.T) *container {
 	t.Helper()
 	path := filepath.Join(shortTempDir(t), "control.sock")
@@ -72,7 +70,7 @@ func (k *container) accept() *peer {
 	return &peer{end: newEnd(k.t, "container", c), conn: c}
 }
 
-// unseen fails if a request that accept has not returned has reached the container.
+// unseen fails if the container has a request that accept has not returned.
 func (k *container) unseen(what string) {
 	k.t.Helper()
 	n, err := k.Counts()
@@ -82,7 +80,7 @@ func (k *container) unseen(what string) {
 	}
 }
 
-// peer is a connection of the container.
+// peer is the container's end of a connection.
 type peer struct {
 	*end
 	conn *remote.Conn
@@ -92,8 +90,8 @@ func (p *peer) close()      { p.t.Helper(); must(p.t, p.conn.Close()) }
 func (p *peer) abort()      { p.t.Helper(); must(p.t, p.conn.Abort()) }
 func (p *peer) closeWrite() { p.t.Helper(); must(p.t, p.conn.CloseWrite()) }
 
-// awaitClose waits until the gate has closed or reset the connection, and returns the
-// time. It discards the bytes received before.
+// awaitClose discards bytes until the gate has closed or reset the connection, and
+// returns the time.
 func (p *peer) awaitClose() time.Time {
 	p.t.Helper()
 	p.rest()

@@ -14,13 +14,12 @@ func startCost(t *testing.T, k *container) costGate {
 	return costGate{g, page}
 }
 
-// reports waits until a metric has that value.
 func (g costGate) reports(name string, want float64) {
 	g.t.Helper()
 	eventually(g.t, name, func() bool { return figures(g.gate, g.page)[name] == want })
 }
 
-// admittedWith sends a request. It returns the client's end and the container's end.
+// admittedWith sends a request, and returns the client's and the container's end.
 func admittedWith(t *testing.T, k *container, g *gate, path string, fields ...string) (*client, *peer) {
 	t.Helper()
 	c := dial(t, g)
@@ -34,7 +33,7 @@ func TestRequestsWaitForTheUnitsOfTheirCost(t *testing.T) {
 	a, atA := admittedWith(t, k, g.gate, "/a", "X-Tokens: 60")
 	b, atB := admittedWith(t, k, g.gate, "/b", "X-Tokens: 40")
 	large := queuedWith(t, g.gate, "/large", "X-Tokens: 100")
-	small := queuedWith(t, g.gate, "/small", "X-Tokens: 1") // queued behind the large request
+	small := queuedWith(t, g.gate, "/small", "X-Tokens: 1") // behind the large request
 	finish(b, atB)
 	g.reports("queuegate_cost_units", 60)
 	g.reports("kn_serving_queue_depth", 2)

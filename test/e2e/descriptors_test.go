@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// openMany opens n connections to addr and sends text on each. They stay open until the
-// end of the test unless the gate closes them.
+// openMany opens n connections to addr, and sends text on each. They stay open until the
+// end of the test.
 func openMany(t *testing.T, addr string, n int, text string) {
 	t.Helper()
 	for range n {
@@ -40,7 +40,7 @@ func TestIdleConnectionsAreReclaimedWhenDescriptorsRunOut(t *testing.T) {
 				done := make(chan struct{})
 				keepAlive := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: testTimeout}
 				defer keepAlive.CloseIdleConnections()
-				honest.Go(func() { // another client sends requests meanwhile, on one connection if possible
+				honest.Go(func() { // requests of another client, on one connection if possible
 					for n := 0; ; n++ {
 						select {
 						case <-done:
@@ -69,8 +69,7 @@ func TestIdleConnectionsAreReclaimedWhenDescriptorsRunOut(t *testing.T) {
 	}
 }
 
-// TestRequestsWaitForAConnectionWhenDescriptorsRunOut runs a gate with fewer
-// descriptors than its clients need connections to the container.
+// The gate has too few descriptors for all upstream connections that its clients need.
 func TestRequestsWaitForAConnectionWhenDescriptorsRunOut(t *testing.T) {
 	t.Parallel()
 	const clients, limit = 50, 100
@@ -95,14 +94,14 @@ func TestRequestsWaitForAConnectionWhenDescriptorsRunOut(t *testing.T) {
 	all.Wait()
 }
 
-// Many idle connections to the serving port or to a side port must not prevent side
-// ports from responding. Many connections to a side port must not delay traffic.
+// Idle connections to any port must not keep side ports from responding, and connections
+// to a side port must not delay traffic.
 func TestSidePortsRespondWhenClientsExhaustTheDescriptors(t *testing.T) {
 	t.Parallel()
 	const health = "GET /health/alive HTTP/1.1\r\nHost: h\r\n\r\n"
 	for _, limit := range []string{"64", "100", "1024"} {
 		for name, clients := range map[string]struct {
-			port int // index in the list below; -1 = the serving port
+			port int // index in the list below; -1 = serving port
 			text string
 		}{
 			"silent on the serving port": {-1, ""},

@@ -117,7 +117,7 @@ func TestAHalfClosedClientGetsAResponseIfConfigured(t *testing.T) {
 	c.expect("67890")
 	c.closed()
 
-	// After a half-close an incomplete upload can never be completed.
+	// An upload can never be completed after a half-close.
 	c = dial(t, g)
 	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 10\r\n\r\nhalf")
 	p = k.accept()

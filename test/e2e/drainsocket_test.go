@@ -14,7 +14,7 @@ import (
 func TestTheDrainSocketNeedsNoFile(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	name := fmt.Sprintf("@queuegate-e2e-%d", freePort(t)) // an abstract socket, as the default is, with a name unique to this test
+	name := fmt.Sprintf("@queuegate-e2e-%d", freePort(t)) // an abstract socket with a name that no other test uses
 	g := startGate(t, k, "DRAIN_SOCKET="+name)
 	g.mayEnd = true
 	if code, _, stderr := runQueue(t, baseEnv(t), "drain", "--drain-socket", name); code != 0 {
@@ -43,7 +43,7 @@ func TestQueueDrainDoesNotWaitForAGateThatHangs(t *testing.T) {
 	if code != 1 || !strings.Contains(stderr, "the gate sent nothing") || !strings.Contains(stderr, g.socket) {
 		t.Errorf("code %d, stderr %q", code, stderr)
 	}
-	g.mayEnd = true // a connection of `queue drain` is in the socket's backlog, so the gate drains when it continues
+	g.mayEnd = true // the socket's backlog has the connection of `queue drain`, so the gate drains after SIGCONT
 }
 
 func TestTheDrainSocketSurvivesAShortageOfDescriptors(t *testing.T) {

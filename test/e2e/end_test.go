@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// end is one end of a connection, of a client or of the container. Its methods fail the
-// test if they receive something unexpected.
+// end is one end of a connection. Its methods fail the test if they receive something
+// unexpected.
 type end struct {
 	t    *testing.T
 	name string
@@ -31,7 +31,7 @@ func (e *end) send(s string) {
 	}
 }
 
-// head reads up to and including the empty line.
+// head reads up to the empty line.
 func (e *end) head() string {
 	e.t.Helper()
 	var b strings.Builder
@@ -47,7 +47,7 @@ func (e *end) head() string {
 	}
 }
 
-// line reads one line and removes its CRLF.
+// line reads a line without its CRLF.
 func (e *end) line() string {
 	e.t.Helper()
 	line, err := e.r.ReadString('\n')
@@ -57,7 +57,6 @@ func (e *end) line() string {
 	return strings.TrimSuffix(line, "\r\n")
 }
 
-// exactly reads n bytes.
 func (e *end) exactly(n int) string {
 	e.t.Helper()
 	p := make([]byte, n)
@@ -68,7 +67,6 @@ func (e *end) exactly(n int) string {
 	return string(p)
 }
 
-// expect reads len(want) bytes and compares them.
 func (e *end) expect(want string) {
 	e.t.Helper()
 	if got := e.exactly(len(want)); got != want {
@@ -76,17 +74,17 @@ func (e *end) expect(want string) {
 	}
 }
 
-// some returns the bytes received so far, at least one, or "" at EOF.
+// some returns the bytes received so far, at least one byte, or "" at EOF.
 func (e *end) some() string {
-	_, _ = e.r.Peek(1) // after an error nothing is buffered
+	_, _ = e.r.Peek(1) // wait for a byte; after an error nothing is buffered
 	p, _ := e.r.Peek(e.r.Buffered())
 	s := string(p)
 	_, _ = e.r.Discard(len(p))
 	return s
 }
 
-// chunk reads one chunk of a chunked body without extensions; the last one is
-// "" (the trailer section is left unread).
+// chunk reads a chunk without extensions. The last chunk is "", and the trailer section
+// stays unread.
 func (e *end) chunk() string {
 	e.t.Helper()
 	size := e.line()
@@ -102,7 +100,6 @@ func (e *end) chunk() string {
 	return data
 }
 
-// chunked reads a chunked body and the trailer section.
 func (e *end) chunked() (body, trailers string) {
 	e.t.Helper()
 	var b strings.Builder
@@ -116,8 +113,7 @@ func (e *end) chunked() (body, trailers string) {
 	return b.String(), tr.String()
 }
 
-// rest reads until the connection ends. err is nil after an orderly close, and the
-// error of a reset otherwise.
+// rest reads until the connection ends. err is nil after an orderly close.
 func (e *end) rest() (string, error) {
 	e.t.Helper()
 	b, err := io.ReadAll(e.r)
@@ -141,7 +137,7 @@ func asErrno(err error) (syscall.Errno, bool) {
 	return e, ok
 }
 
-// shorten quotes s and omits the middle if it is long.
+// shorten quotes s, without the middle if s is long.
 func shorten(s string) string {
 	const limit = 1500
 	if len(s) <= limit {

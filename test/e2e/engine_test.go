@@ -15,7 +15,7 @@ type enginePage struct {
 	*httptest.Server
 	text  atomic.String
 	reads atomic.Int64
-	conns atomic.Int64 // number of open connections
+	conns atomic.Int64 // open connections
 }
 
 func startEnginePage(t *testing.T) *enginePage {
@@ -43,14 +43,14 @@ func (e *enginePage) shows(waiting int, kv float64) {
 	e.text.Store(fmt.Sprintf("# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name=\"m\"} %d.0\nvllm:kv_cache_usage_perc{model_name=\"m\"} %v\n", waiting, kv))
 }
 
-// awaitRead waits for a page that was requested after this call.
+// awaitRead waits until a page is requested.
 func (e *enginePage) awaitRead(t *testing.T) {
 	t.Helper()
 	n := e.reads.Load()
 	eventually(t, "two more pages", func() bool { return e.reads.Load() >= n+2 })
 }
 
-// startBraked starts a gate that polls the metrics page e and has no concurrency limit.
+// startBraked starts a gate without a concurrency limit that polls the page e.
 func startBraked(t *testing.T, k *container, e *enginePage, settings ...string) costGate {
 	t.Helper()
 	g, _, page := startObservedGate(t, k, append(settings, "CONTAINER_CONCURRENCY=0", "ENGINE_METRICS="+e.URL+"/metrics", "ENGINE_METRICS_PERIOD=10ms")...)
@@ -87,7 +87,7 @@ func TestAFullKVCacheOfTheEngineLetsOneRequestRun(t *testing.T) {
 		finish(c, p)
 		c, p = next, k.acceptFor(path)
 	}
-	e.shows(0, 0.89) // above the share at which the gate resumes
+	e.shows(0, 0.89) // the gate resumes at a lower share
 	e.awaitRead(t)
 	last := queued(t, g.gate, "/last")
 	e.awaitRead(t)

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// errorEvent is the last event of an evicted event stream.
+// errorEvent is the end of an evicted event stream.
 const errorEvent = "event: error\ndata: {\"error\":{\"message\":\"evicted by a request of a higher priority\",\"type\":\"overloaded_error\",\"code\":\"evicted\"}}\n\n"
 
-// evicting starts a gate with one slot that evicts requests of class 6 and 7 after 100 ms.
+// evicting starts a gate with one slot. Its requests of class 6 and 7 may be evicted
+// after 100 ms.
 func evicting(t *testing.T, k *container, settings ...string) *gate {
 	t.Helper()
 	return startGate(t, k, append([]string{"CONTAINER_CONCURRENCY=1", "QUEUE_PRIORITY_BY=header:Priority", "QUEUE_EVICT=class>=6,after=100ms,rate=100"}, settings...)...)
 }
 
-// urgentRequest sends a request of the highest class.
 func urgentRequest(t *testing.T, g *gate) *client {
 	t.Helper()
 	c := dial(t, g)
@@ -44,7 +44,7 @@ func TestAnOverdueRequestEvictsTheYoungestSheddableOne(t *testing.T) {
 	finish(urgent, k.acceptFor("/urgent"))
 	finish(older, atOlder)
 	finish(kept, atKept)
-	// The connection of the victim stays usable.
+	// The victim's connection stays open.
 	victim.send(request("GET", "/again", "Priority: 6"))
 	finish(victim, k.acceptFor("/again"))
 }
@@ -86,8 +86,8 @@ func TestAResponseCutByAnEvictionIsVisiblyIncomplete(t *testing.T) {
 	}
 }
 
-// evictedOver2 sends a request over HTTP/2, lets the container send response (unless
-// empty), evicts the request, and returns the result.
+// evictedOver2 sends a request over HTTP/2, lets the container send response (if not
+// empty), and evicts the request.
 func evictedOver2(t *testing.T, k *container, g *gate, response string, fields ...string) (res *http.Response, body string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
@@ -158,14 +158,14 @@ func TestWithAHardLimitAnEvictedRequestHoldsItsSlotUntilTheContainerCloses(t *te
 	g := evicting(t, k, "CONCURRENCY_HARD=true")
 	victim, p := admittedWith(t, k, g, "/victim", "Priority: 6")
 	urgent := urgentRequest(t, g)
-	p.awaitClose() // the close tells the container to stop
+	p.awaitClose() // the close cancels the request
 	k.unseen("a request while the container works for an evicted one")
 	p.close()
 	victim.response("GET").plainError(503, "evicted by a request of a higher priority\n")
 	finish(urgent, k.acceptFor("/urgent"))
 }
 
-// An HTTP/2 container acknowledges the PING that the gate sends after RST_STREAM.
+// The gate sends a PING after RST_STREAM, and an HTTP/2 container acknowledges it.
 func TestWithAHardLimitAnEvictedStreamHoldsItsSlotUntilTheResetIsAcknowledged(t *testing.T) {
 	events := make(chan string, 10)
 	held := make(chan func() error, 1)
@@ -178,8 +178,8 @@ func TestWithAHardLimitAnEvictedStreamHoldsItsSlotUntilTheResetIsAcknowledged(t 
 			}
 		case *http2.RSTStreamFrame:
 			events <- f.ErrCode.String()
-			// The container does not read the frames after HEADERS, such as RST_STREAM and
-			// PING, before the test allows it.
+			// Until release is closed, the container does not read the frames after
+			// HEADERS.
 			release := make(chan struct{})
 			held <- func() error { close(release); return nil }
 			<-release

@@ -42,7 +42,7 @@ func TestTheContainersFinalResponseToAnExpectationIsForwarded(t *testing.T) {
 		a.field("X-Own", "1")
 		a.lacks("K-Gate-Outcome")
 		c.close()
-		// Without the client's body the gate must not send body bytes to the container.
+		// The gate has no body to send until the client sends it.
 		if rest, _ := p.rest(); rest != "" {
 			t.Errorf("the container got %q instead of a body", rest)
 		}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// speaksHTTP1 makes the container respond over HTTP/1 once. Before that, the gate could
-// interpret a close without a byte as the sign of a container that speaks only HTTP/2.
+// speaksHTTP1 lets the gate detect that the container speaks HTTP/1. Otherwise a close
+// without a byte may mean to the gate that the container speaks only HTTP/2.
 func speaksHTTP1(c *client, k *container) {
 	c.t.Helper()
 	c.send(request("GET", "/first"))
@@ -104,7 +104,7 @@ func TestInvalidButUnambiguousResponsesAreRepaired(t *testing.T) {
 	} {
 		c := dial(t, g)
 		p := (*peer)(nil)
-		for range 2 { // the connection stays open, because the whole request was read
+		for range 2 { // the whole request was read, so the connection stays open
 			c.send(request("GET", "/"))
 			if p == nil {
 				p = k.accept()

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// seenBy sends a GET with these field lines and returns the head that the container
-// receives.
+// seenBy sends a GET with these fields, and returns the head that the container receives.
 func seenBy(t *testing.T, k *container, g *gate, fields ...string) response {
 	t.Helper()
 	c := dial(t, g)
@@ -207,7 +206,7 @@ func TestOrderCaseAndRepetitionOfOtherFieldsAreUnchanged(t *testing.T) {
 		"Authorization: Bearer x", "X-Tab: a\tb", "Via: 1.1 other", "Accept-Encoding: gzip, br", "Range: bytes=0-1", "X-lower: 4",
 	}
 	seen := seenBy(t, k, g, lines...)
-	if overHTTP2 { // in HTTP/2, cookies are joined and names are lower-case
+	if overHTTP2 { // HTTP/2 has lower-case names, and cookies are joined
 		lines = slices.DeleteFunc(lines, func(l string) bool { return l == "Cookie: b=2; c=3" })
 		lines[slices.Index(lines, "Cookie: a=1")] = "Cookie: a=1; b=2; c=3"
 		for i := range lines {
@@ -228,7 +227,7 @@ func TestOrderCaseAndRepetitionOfOtherFieldsAreUnchanged(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the container got fields\n%q, want\n%q", got, want)
 	}
-	// Other lines are forwarded byte for byte.
+	// All other lines are forwarded unchanged.
 	for _, l := range lines {
 		if !strings.HasSuffix(l, ":") && !strings.HasSuffix(l, " ") && !strings.Contains(seen.head, "\r\n"+l+"\r\n") {
 			t.Errorf("line %q is not in the head %q", l, seen.head)
@@ -274,7 +273,7 @@ func TestHeadsUpToTheLimitsAreForwarded(t *testing.T) {
 	if seen := seenBy(t, k, g, big, "X-After: 1"); !strings.Contains(seen.head, asSent("\r\n"+big+"\r\nX-After: 1\r\n")) {
 		t.Errorf("a head of nearly the limit arrived as %s", shorten(seen.head))
 	}
-	many := slices.Repeat([]string{"X-Many: 1"}, fieldLimit-1) // the Host line is also a field
+	many := slices.Repeat([]string{"X-Many: 1"}, fieldLimit-1) // Host is the last field
 	if seen := seenBy(t, k, g, many...); len(seen.all("X-Many")) != len(many) {
 		t.Errorf("of %d fields arrived %d", len(many), len(seen.all("X-Many")))
 	}
@@ -301,7 +300,7 @@ func TestHeadsShareHeadMemory(t *testing.T) {
 	first := dial(t, g)
 	first.send(request("GET", "/", big))
 	held := k.accept()
-	held.head() // the gate keeps the head until the response ends
+	held.head() // the gate stores the head until the response ends
 	c := dial(t, g)
 	c.send(request("GET", "/", "X-Big: "+strings.Repeat("v", 20<<10)))
 	a := c.response("GET")

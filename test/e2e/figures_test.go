@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// figures scrapes a page in Prometheus' text format; keys include the labels.
+// figures scrapes a page in Prometheus' text format. Keys include the labels.
 func figures(g *gate, addr string) map[string]float64 {
 	g.t.Helper()
 	c := dialAddr(g.t, addr)
@@ -188,7 +188,8 @@ func TestProbesAndUncountedPathsAreNotCounted(t *testing.T) {
 		c.response("GET").is(200, "")
 		p.close()
 	}
-	// The counted request is last, so the other requests would be counted before it.
+	// The counted request is the last one, so any earlier request would already be
+	// counted.
 	eventually(t, "one request is counted", func() bool {
 		return figures(g, page)[`queuegate_request_outcomes_total{outcome="served"}`] == 1
 	})

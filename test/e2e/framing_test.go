@@ -114,7 +114,7 @@ func TestAMalformedChunkOfTheClientCutsBothConnections(t *testing.T) {
 		if strings.HasSuffix(after, "0\r\n\r\n") {
 			t.Errorf("%q: the container got a complete body: %q", bad, after)
 		}
-		// The gate may send a local reply before it closes the connection.
+		// A local reply may precede the close.
 		if rest, _ := c.rest(); rest != "" && !strings.HasPrefix(rest, "HTTP/1.1 400 ") {
 			t.Errorf("%q: the client got %q", bad, rest)
 		}

@@ -14,7 +14,7 @@ import (
 
 const isFrozen = "the application is asleep until a request needs it: frozen"
 
-// startGateThatFreezes skips the test if the gate cannot create a cgroup here.
+// startGateThatFreezes skips the test if the gate cannot create a cgroup.
 func startGateThatFreezes(t *testing.T, settings ...string) *gate {
 	t.Helper()
 	env := append(baseEnv(t), fmt.Sprintf("QUEUE_SERVING_PORT=%d", freePort(t)), fmt.Sprintf("USER_PORT=%d", freePort(t)))
@@ -28,7 +28,7 @@ func startGateThatFreezes(t *testing.T, settings ...string) *gate {
 	return startGateWithApplication(t, append([]string{"IDLE_FREEZE=true"}, settings...)...)
 }
 
-// freezes waits until the gate has frozen the application n times.
+// freezes waits for the nth freeze of the application.
 func (g *gate) freezes(n int) {
 	g.t.Helper()
 	eventually(g.t, "the application is frozen", func() bool { return strings.Count(g.Stderr.String(), isFrozen) >= n })
@@ -91,8 +91,8 @@ func TestRequestsAtTheFreezeAreExecutedExactlyOnce(t *testing.T) {
 
 func TestADrainThawsTheApplication(t *testing.T) {
 	t.Parallel()
-	// With the default probe, the idle time begins when the application listens. At that
-	// time the application already handles signals.
+	// With the default probe, the idle time begins when the application listens, and thus
+	// already handles signals.
 	g := startGateThatFreezes(t, "IDLE_STOP=50ms", "DRAIN_QUIET_SECONDS=0", "SERVING_READINESS_PROBE=")
 	g.freezes(1)
 	g.signal(syscall.SIGTERM)

@@ -10,18 +10,17 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// testTimeout ends every wait of a test that hangs. No test result depends on its
-// value.
+// testTimeout limits every wait. It only ends tests that would hang.
 const testTimeout = 2 * time.Minute
 
-// gate is a running gate. Its cleanup fails the test if the gate died, or reported a
-// data race or a broken invariant.
+// gate is a running gate. Its cleanup fails the test if the gate has died, or has
+// reported a data race or a broken invariant.
 type gate struct {
 	*process
 	addr, admin string
-	socket      string // address of the drain socket, used by `queue drain`
+	socket      string // drain socket, for `queue drain`
 	env         []string
-	mayEnd      bool // the gate may end before the test does
+	mayEnd      bool // the gate may end during the test
 }
 
 // startGate runs the gate in front of k. Settings are those of launch.Options.
@@ -52,8 +51,7 @@ func baseEnv(t *testing.T) []string {
 	return append(launch.BaseEnv(shortTempDir(t)), fmt.Sprintf("QUEUE_SERVING_TLS_PORT=%d", freePort(t)))
 }
 
-// awaitListening waits until the gate accepts connections. It returns false if the gate
-// ended.
+// awaitListening waits until the gate accepts connections, or returns false if it ended.
 func (g *gate) awaitListening() bool {
 	g.t.Helper()
 	eventually(g.t, "the gate listens, or has ended", func() bool { return launch.Accepts(g.addr) || !g.Running() })
@@ -72,7 +70,7 @@ func (g *gate) checkHealth() {
 	}
 }
 
-// runQueue runs the gate's binary and waits until it exits.
+// runQueue runs the gate's binary to its end.
 func runQueue(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	p := startProcess(t, env, queueBinary, args...)
@@ -82,7 +80,6 @@ func runQueue(t *testing.T, env []string, args ...string) (code int, stdout, std
 
 var freePort = launch.FreePort
 
-// shortTempDir is launch.ShortDir for as long as the test runs.
 func shortTempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := launch.ShortDir()

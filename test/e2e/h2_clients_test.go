@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// overHTTP2 reports whether the program overh2 runs between the clients of these tests
-// and the gate. It converts their HTTP/1.1 to HTTP/2.
+// overHTTP2 is set if the program overh2 converts the HTTP/1.1 of the tests' clients to
+// HTTP/2.
 var overHTTP2 = os.Getenv("QUEUEGATE_CLIENTS") == "h2"
 
 // TestHTTP1RulesApplyToHTTP2Clients repeats the tests of sections C, D, E and G with
@@ -19,14 +19,14 @@ func TestHTTP1RulesApplyToHTTP2Clients(t *testing.T) {
 	t.Parallel()
 	not := rowsOf(t, "Not over HTTP/2")
 	names := slices.DeleteFunc(rowsOf(t, "C", "D", "E", "G"), func(name string) bool {
-		buffers := os.Getenv("OVERH2_TLS") == "1" && strings.Contains(name, "OneGiB") // OneGiB limits the memory of a gate without TLS
+		buffers := os.Getenv("OVERH2_TLS") == "1" && strings.Contains(name, "OneGiB") // these tests limit the memory of a gate without TLS
 		return buffers || slices.Contains(not, name)
 	})
 	once(t, "./test/e2e/overh2", names, "QUEUEGATE_CLIENTS=h2")
 }
 
-// Limits on a head. HTTP/2 has a single limit, in which each field counts its length
-// plus 32 octets.
+// HTTP/2 has one limit on the size of a head, in which each field counts its length plus
+// 32 octets.
 var headLimit, fieldLimit = limits()
 
 func limits() (head, fields int) {
@@ -36,8 +36,8 @@ func limits() (head, fields int) {
 	return 1 << 20, 4096
 }
 
-// asSent converts the status line and field lines that the gate sends to the form that
-// the client receives. HTTP/2 has lower-case names and no reason phrases.
+// asSent converts a status line and field lines to the form that the client receives.
+// HTTP/2 has lower-case names and no reason phrases.
 func asSent(text string) string {
 	if !overHTTP2 {
 		return text
@@ -56,8 +56,8 @@ func asSent(text string) string {
 	return b.String()
 }
 
-// ofConnection reports whether a field line is connection-specific, and therefore
-// malformed in HTTP/2.
+// ofConnection reports whether a field is connection-specific, and thus malformed in
+// HTTP/2.
 func ofConnection(line string) bool {
 	name, value, _ := strings.Cut(strings.ToLower(line), ":")
 	value = strings.TrimSpace(value)
@@ -72,8 +72,7 @@ func ofConnection(line string) bool {
 	return false
 }
 
-// ofHTTP1 reports whether a request has a fault that HTTP/2 cannot express, in its line
-// endings or in its body coding.
+// ofHTTP1 reports whether a request has a fault that HTTP/2 cannot express.
 func ofHTTP1(raw string) bool {
 	head, _, _ := strings.Cut(raw, "\r\n\r\n")
 	lower := strings.ToLower(head)

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// h2Connect opens a connection and sends an extended CONNECT for a WebSocket with these
-// fields, without END_STREAM. await returns the response status, or "reset" and the
-// code of RST_STREAM.
+// h2Connect sends an extended CONNECT for a WebSocket with these fields, without
+// END_STREAM. await returns the status of the response, or "reset" and the code of
+// RST_STREAM.
 func h2Connect(t *testing.T, g *gate, fields ...string) (await func() string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", g.addr)

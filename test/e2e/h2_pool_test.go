@@ -8,7 +8,6 @@ import (
 	"testing"
 )
 
-// h2Post sends a POST over HTTP/2 and does not wait for the response.
 func h2Post(t *testing.T, c *http.Client, url, body string) <-chan h2Response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
@@ -68,7 +67,7 @@ func TestOverHTTP2ANonIdempotentRequestIsNotRetriedAfterBytesWereSent(t *testing
 	t.Parallel()
 	for _, how := range []string{"close", "reset"} {
 		k := startContainer(t)
-		g := startGate(t, k, "UPSTREAM_PROTOCOL=http1") // a new gate: the previous gate sends no POSTs on reused connections after such a close
+		g := startGate(t, k, "UPSTREAM_PROTOCOL=http1") // a new gate, because the previous one no longer sends a POST on a reused connection
 		client := h2Client(t, nil)
 		first := h2Post(t, client, "http://"+g.addr+"/first", "abc")
 		p := k.accept()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// h2Response is a complete HTTP/2 response, or an error.
+// h2Response is an HTTP/2 response or an error.
 type h2Response struct {
 	status int
 	proto  string
@@ -20,7 +20,7 @@ type h2Response struct {
 	err    error
 }
 
-// h2Client returns a client that uses only HTTP/2, with TLS if config is not nil.
+// h2Client returns a client that uses only HTTP/2, over TLS if config is not nil.
 func h2Client(t *testing.T, config *tls.Config) *http.Client {
 	t.Helper()
 	tr := &http.Transport{Protocols: new(http.Protocols), TLSClientConfig: config, DisableCompression: true}
@@ -30,7 +30,6 @@ func h2Client(t *testing.T, config *tls.Config) *http.Client {
 	return &http.Client{Transport: tr}
 }
 
-// h2Start sends a request and returns a channel that gets its response.
 func h2Start(t *testing.T, c *http.Client, url string, fields ...string) <-chan h2Response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
@@ -133,7 +132,7 @@ func TestTheContainersProtocolIsDetectedOncePerStart(t *testing.T) {
 	(<-ask("/refused")).is(t, 503, "user container is not listening\n")
 	k.listen()
 	again := ask("/again")
-	k.accept().close() // like the 400 above, a close without a byte means that the container lacks the protocol
+	k.accept().close() // a close without a byte also means that the container lacks HTTP/2
 	serve("/again", again)
 	serve("/last", ask("/last"))
 }

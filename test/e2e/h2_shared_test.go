@@ -13,12 +13,11 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Clients share the gate's connections to an HTTP/2 container and what the gate has
-// detected about that container. These tests show that one client cannot disturb either
-// for other clients.
+// Clients share the gate's HTTP/2 connections to a container, and the detected protocol
+// and limits of the container. No client may disturb other clients through them.
 
-// h2Script is a container that exchanges HTTP/2 frames. frame is called for each frame
-// from the gate; if it returns false, the connection is closed.
+// h2Script is a container that exchanges HTTP/2 frames. If frame returns false, the
+// connection is closed.
 func h2Script(settings []http2.Setting, frame func(c *h2ScriptConn, f http2.Frame) bool) server {
 	return raw(func(conn *net.TCPConn) {
 		defer conn.Close()
@@ -53,7 +52,6 @@ func h2Script(settings []http2.Setting, frame func(c *h2ScriptConn, f http2.Fram
 	})
 }
 
-// h2ScriptConn is a connection of h2Script.
 type h2ScriptConn struct {
 	*http2.Framer
 	mu      sync.Mutex
@@ -67,13 +65,13 @@ func (c *h2ScriptConn) do(write func() error) error {
 	return write()
 }
 
-// h2ScriptStream is a request that the container has not responded to yet.
+// h2ScriptStream is a request without a response.
 type h2ScriptStream struct {
 	conn *h2ScriptConn
 	id   uint32
 }
 
-// respond sends 200 with a body, and END_STREAM.
+// respond sends a complete response with status 200.
 func (c *h2ScriptConn) respond(id uint32, body string) {
 	_ = c.do(func() error {
 		c.block.Reset()
@@ -85,7 +83,7 @@ func (c *h2ScriptConn) respond(id uint32, body string) {
 	})
 }
 
-// gateBefore starts a gate whose user container is a server in the test's process.
+// gateBefore starts a gate in front of a server in the test's process.
 func gateBefore(t *testing.T, s server, settings ...string) *gate {
 	t.Helper()
 	a := newApp(t)
@@ -93,8 +91,8 @@ func gateBefore(t *testing.T, s server, settings ...string) *gate {
 	return startGate(t, &container{port: a.port}, settings...)
 }
 
-// Go's server ends the whole connection if trailers arrive on a stream that it has closed
-// (RFC 9113 section 5.1.1).
+// Go's server closes the connection if trailers arrive on a closed stream (RFC 9113
+// section 5.1.1).
 func TestTrailersAfterAnEarlyResponseEndNoRequestOfOthers(t *testing.T) {
 	t.Parallel()
 	waiting := make(chan h2ScriptStream, 20)
@@ -139,7 +137,7 @@ func TestTrailersAfterAnEarlyResponseEndNoRequestOfOthers(t *testing.T) {
 	}
 }
 
-// hypercorn closes the connection if a head exceeds the limit that it announced.
+// hypercorn closes the connection if a head exceeds its SETTINGS_MAX_HEADER_LIST_SIZE.
 func TestAHeadAboveTheLimitOfTheContainerIs431AndEndsNoRequestOfOthers(t *testing.T) {
 	t.Parallel()
 	const limit = 16 << 10
@@ -271,7 +269,8 @@ func TestARefusedRequestIsSentAtMostFourTimes(t *testing.T) {
 	}
 }
 
-// The gRPC specification maps CANCEL to CANCELLED; a call whose deadline has passed is 4.
+// gRPC maps CANCEL to CANCELLED, but the status after the deadline is DEADLINE_EXCEEDED
+// (4).
 func TestAResetAfterTheGRPCTimeoutIsDeadlineExceeded(t *testing.T) {
 	t.Parallel()
 	g := gateBefore(t, h2Script(nil, func(c *h2ScriptConn, f http2.Frame) bool {

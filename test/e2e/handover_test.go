@@ -17,7 +17,7 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// upgrade starts `queue upgrade` for g and returns the successor.
+// upgrade runs `queue upgrade` for g, and returns the successor.
 func (g *gate) upgrade(settings ...string) *gate {
 	g.t.Helper()
 	env := slices.Concat(g.env, settings)
@@ -38,7 +38,7 @@ func TestAnUpgradeCompletesRequestsAndEndsTheRunningGate(t *testing.T) {
 
 	finish(inFlight(t, k, next, "/new"))
 	dialAddr(t, g.admin).get("/health/ready").is(200, "Service is ready")
-	for _, of := range []*client{c, idle} { // both are connected to the old gate
+	for _, of := range []*client{c, idle} { // both connections are to the old gate
 		if of == idle {
 			of.send(request("GET", "/idle"))
 			p = k.acceptFor("/idle")
@@ -116,7 +116,7 @@ func TestASecondUpgradeAtTheSameTimeIsRefused(t *testing.T) {
 	defer first.Close()
 	_, err = io.WriteString(first, "upgrade\n")
 	must(t, err)
-	_, err = bufio.NewReader(first).ReadString('\n') // the running gate's offer of its listeners
+	_, err = bufio.NewReader(first).ReadString('\n') // the gate offers its listeners
 	must(t, err)
 	if code, _, stderr := runQueue(t, g.env, "upgrade"); code != 1 || !strings.Contains(stderr, "another upgrade is in progress") {
 		t.Errorf("code %d, stderr:\n%s", code, stderr)
@@ -128,7 +128,7 @@ func TestASecondUpgradeAtTheSameTimeIsRefused(t *testing.T) {
 	finish(inFlight(t, k, next, "/"))
 }
 
-// A successor waits up to a second for its first readiness result before it takes over.
+// A successor waits up to a second for its first readiness result, and then takes over.
 func TestASuccessorServesIfTheRunningGateIsKilled(t *testing.T) {
 	t.Parallel()
 	k := startSilentContainer(t)
@@ -208,7 +208,7 @@ func dialAs(t *testing.T, user int, socket string) net.Conn {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // for ever: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlock, so that the thread ends with the goroutine
 		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(user), uintptr(user), uintptr(user)); errno != 0 {
 			err = errno
 			return
@@ -221,8 +221,8 @@ func dialAs(t *testing.T, user int, socket string) net.Conn {
 	return conn
 }
 
-// runQueueDetached runs the gate's binary and waits until it exits, even if a
-// background process keeps its output open.
+// runQueueDetached runs the gate's binary until it exits. A background process may keep
+// its output open.
 func runQueueDetached(t *testing.T, env []string, args ...string) (code int, output string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "output")
@@ -243,7 +243,7 @@ func TestAnUpgradeInTheBackgroundTellsSystemdTheNewProcess(t *testing.T) {
 	if text, _ := m.heard(); text != "READY=1" {
 		t.Fatalf("systemd is told %q", text)
 	}
-	env := slices.DeleteFunc(slices.Clone(g.env), func(s string) bool { return strings.HasPrefix(s, "NOTIFY_SOCKET=") }) // as with NotifyAccess=main, the child has no NOTIFY_SOCKET
+	env := slices.DeleteFunc(slices.Clone(g.env), func(s string) bool { return strings.HasPrefix(s, "NOTIFY_SOCKET=") }) // with NotifyAccess=main the child has no NOTIFY_SOCKET
 	code, stderr := runQueueDetached(t, env, "upgrade", "--background")
 	if code != 0 {
 		t.Fatalf("code %d, %s", code, stderr)

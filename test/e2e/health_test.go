@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// healthOf sends a GET for path to the admin port. It checks Content-Type, which is the
-// same for all paths.
+// healthOf sends a GET to the admin port.
 func (g *gate) healthOf(path string) response {
 	g.t.Helper()
 	g.awaitPorts(g.admin)

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// hooks is a server that receives the calls of IDLE_HOOK and WAKE_HOOK.
+// hooks receives the calls of IDLE_HOOK and WAKE_HOOK.
 type hooks struct {
 	*httptest.Server
 	mu    sync.Mutex
 	calls []string
-	wake  func() (status int) // returns the status of the response to WAKE_HOOK; nil = 200
+	wake  func() (status int) // status of the response to WAKE_HOOK; nil = 200
 }
 
 func startHooks(t *testing.T) *hooks {
@@ -34,7 +34,7 @@ func startHooks(t *testing.T) *hooks {
 	return h
 }
 
-// settings returns the settings of the hooks, for an idle time of 100 ms.
+// settings returns the settings of the hooks, with an idle time of 100 ms.
 func (h *hooks) settings() []string {
 	return []string{"IDLE_STOP=100ms", "IDLE_HOOK=" + h.URL + "/sleep?level=1", "WAKE_HOOK=" + h.URL + "/wake_up"}
 }
@@ -45,7 +45,6 @@ func (h *hooks) replies(wake func() int) {
 	h.wake = wake
 }
 
-// count returns the number of calls of a path.
 func (h *hooks) count(path string) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,7 +83,7 @@ func TestHooksTellAContainerToSleepAndToWake(t *testing.T) {
 	late := queued(t, g, "/third")
 	h.replies(nil)
 	awake <- 204
-	for range 2 { // the two responses arrive in any order
+	for range 2 { // the responses arrive in any order
 		p := k.accept()
 		p.head()
 		p.send(okClose)
@@ -93,7 +92,7 @@ func TestHooksTellAContainerToSleepAndToWake(t *testing.T) {
 	c.response("GET").is(200, "ok")
 	late.response("GET").is(200, "ok")
 	g.fallsAsleep(2)
-	for range 20 { // a finished request must not wake the container when it sleeps again
+	for range 20 { // a finished request must not wake the sleeping container
 		g.ask(kubelet).ready()
 	}
 	if n := h.count("/wake_up"); n != 2 {

@@ -44,7 +44,7 @@ func TestAnHTTP10ClientKeepsItsConnectionOnRequest(t *testing.T) {
 		if !strings.EqualFold(a.get("Connection"), "keep-alive") {
 			t.Errorf("Connection: %q, want keep-alive", a.all("Connection"))
 		}
-		// A body without a length is delimited by the close of the connection.
+		// Without a length the end of the body is the close.
 		c.send("GET /2 HTTP/1.0\r\nHost: gate.test\r\nConnection: " + value + "\r\n\r\n")
 		p.head()
 		p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n\r\n")

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// ledger is the file to which an application appends its starts and requests.
+// ledger is the file in which an application records its starts and requests.
 type ledger struct {
 	t    *testing.T
 	path string
@@ -30,8 +30,7 @@ func newLedger(t *testing.T) ledger {
 
 func (l ledger) setting() string { return ledgerFile + "=" + l.path }
 
-// counts returns the number of lines that begin with word, keyed by the rest of the
-// line.
+// counts returns the number of lines that begin with word, keyed by the rest of the line.
 func (l ledger) counts(word string) map[string]int {
 	l.t.Helper()
 	text, err := os.ReadFile(l.path)
@@ -45,7 +44,7 @@ func (l ledger) counts(word string) map[string]int {
 	return counts
 }
 
-// fallsAsleep waits until the application has been stopped n times.
+// fallsAsleep waits for the nth stop of the application.
 func (g *gate) fallsAsleep(n int) {
 	g.t.Helper()
 	eventually(g.t, "the application is asleep", func() bool {
@@ -94,9 +93,8 @@ func TestADrainOfASleepingApplicationEndsWithCodeZero(t *testing.T) {
 	}
 }
 
-// stopRequests is the variable that sets the number of requests in
-// TestRequestsAtTheStopAreExecutedExactlyOnce and
-// TestRequestsAtTheFreezeAreExecutedExactlyOnce.
+// stopRequests sets the number of requests in the tests with ExecutedExactlyOnce in their
+// name.
 const stopRequests = "E2E_STOP_REQUESTS"
 
 func TestRequestsAtTheStopAreExecutedExactlyOnce(t *testing.T) {
@@ -110,8 +108,8 @@ func TestRequestsAtTheStopAreExecutedExactlyOnce(t *testing.T) {
 	}
 }
 
-// getsBurstsAt sends bursts of requests at random times up to 5 ms before or after the
-// application has been idle for idle. Each request must be executed exactly once.
+// getsBurstsAt sends bursts of requests within 5 ms of the end of the application's idle
+// time. Each request must be executed exactly once.
 func (g *gate) getsBurstsAt(idle time.Duration, l ledger) {
 	t := g.t
 	t.Helper()
@@ -180,7 +178,7 @@ func TestARequestThatArrivesDuringTheStopWaitsForTheNextProcess(t *testing.T) {
 	g, _, page := startObservedGate(t, &container{port: freePort(t)}, applicationMode+"=serve", "arguments -- "+self,
 		"IDLE_STOP=100ms", endsAfter+"="+mayEnd, l.setting())
 	first := g.fetch("/pid")
-	g.says("terminated with 0 open") // the application has received SIGTERM, and still listens
+	g.says("terminated with 0 open") // the application has received SIGTERM and still listens
 	c := dial(t, g)
 	defer c.close()
 	c.send(request("GET", "/pid?late"))

@@ -15,8 +15,8 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// manager imitates a service manager (systemd): it holds listening sockets and receives
-// notifications.
+// manager imitates a service manager (systemd), which holds listening sockets and
+// receives notifications.
 type manager struct {
 	t      *testing.T
 	notify *net.UnixConn
@@ -32,7 +32,7 @@ func newManager(t *testing.T) *manager {
 	return &manager{t, l, path}
 }
 
-// heard returns the next notification and the descriptor that came with it, if any.
+// heard returns the next notification, and the descriptor that came with it, if any.
 func (m *manager) heard() (text string, file *os.File) {
 	m.t.Helper()
 	must(m.t, m.notify.SetReadDeadline(deadline()))
@@ -50,7 +50,6 @@ func (m *manager) heard() (text string, file *os.File) {
 	return string(b[:n]), file
 }
 
-// listeningFile returns a listening TCP socket and its address.
 func listeningFile(t *testing.T) (file *os.File, addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -62,8 +61,8 @@ func listeningFile(t *testing.T) (file *os.File, addr string) {
 	return file, l.Addr().String()
 }
 
-// activate starts the gate as a service manager does: the listening sockets have the
-// descriptors from 3 on.
+// activate starts the gate as a service manager does, with the listening sockets from
+// descriptor 3 on.
 func activate(t *testing.T, env []string, files []*os.File, args ...string) *process {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", append([]string{"-c", `: "${LISTEN_PID=$$}"; export LISTEN_PID; exec "$0" "$@"`, queueBinary}, args...)...)
@@ -78,7 +77,7 @@ func activate(t *testing.T, env []string, files []*os.File, args ...string) *pro
 	return &process{p, t}
 }
 
-// activatedGate starts the gate in front of k with inherited sockets.
+// activatedGate starts a gate with inherited sockets.
 func activatedGate(t *testing.T, k *container, addr string, files []*os.File, settings ...string) *gate {
 	t.Helper()
 	socket := shortTempDir(t) + "/drain.sock"

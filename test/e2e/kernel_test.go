@@ -15,8 +15,8 @@ import (
 
 // socket is a line of the kernel's table of TCP sockets.
 type socket struct {
-	unread    int // bytes received and not yet read by the process
-	timer     int // type of the timer; 2 is keep-alive
+	unread    int // received bytes that the process has not read
+	timer     int // 2 = keep-alive
 	timerLeft time.Duration
 }
 
@@ -37,8 +37,8 @@ func (c *client) gateSocket() (socket, bool) {
 	return socket{}, false
 }
 
-// hexAddr returns the part of the kernel's table entry for a 127.0.0.1 address that
-// IPv4 and IPv4-mapped IPv6 have in common.
+// hexAddr formats a 127.0.0.1 address as in the kernel's table. An IPv4-mapped IPv6
+// address in the table ends with the same text.
 func hexAddr(addr string) string {
 	_, port, _ := strings.Cut(addr, ":")
 	n, _ := strconv.Atoi(port)
@@ -63,9 +63,8 @@ func hexInt(t *testing.T, s string) int {
 	return int(n)
 }
 
-// awaitRead waits until the gate has read all bytes of the client, and has then
-// responded to a network probe on another connection. No other sign outside the gate
-// shows that it has queued a request.
+// awaitRead waits until the gate has read all bytes of the client, and has then responded
+// to a network probe on another connection.
 func (g *gate) awaitRead(c *client) {
 	g.t.Helper()
 	eventually(g.t, "the gate reads a request", func() bool {
@@ -77,7 +76,7 @@ func (g *gate) awaitRead(c *client) {
 	p.close()
 }
 
-// pid returns the process id of the gate. The gate may be a child of overh2 or overtls.
+// pid returns the gate's process id. The gate may be a child of overh2 or overtls.
 func (g *gate) pid() int {
 	g.t.Helper()
 	pid := g.Cmd.Process.Pid
@@ -108,8 +107,7 @@ func (g *gate) memory(field string) int64 {
 	return 0
 }
 
-// peakMemory starts a measurement. The returned function returns the growth of the
-// gate's peak memory since then.
+// peakMemory returns a function that returns the growth of the gate's peak memory.
 func (g *gate) peakMemory() func() int64 {
 	g.t.Helper()
 	before := g.memory("VmRSS")
@@ -120,8 +118,7 @@ func (g *gate) peakMemory() func() int64 {
 	}
 }
 
-// growsLess logs the growth of memory. It fails, except in race builds, if the growth
-// is above the limit.
+// growsLess logs the growth of memory. It fails above the limit, except in race builds.
 func growsLess(t *testing.T, what string, got, limit int64) {
 	t.Helper()
 	t.Logf("%s: memory grew by %d KiB", what, got>>10)

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// ends fails unless the gate exits with this code.
 func (g *gate) ends(code int) {
 	g.t.Helper()
 	g.mayEnd = true
@@ -48,7 +47,7 @@ func TestADrainServesUntilItIsQuiet(t *testing.T) {
 func TestADrainEndsAtOnceWhenNothingIsOpen(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "DRAIN_QUIET_SECONDS=0")
-	idle, _ := reused(t, k, g) // an idle connection does not delay the drain
+	idle, _ := reused(t, k, g) // does not delay the drain
 	start := time.Now()
 	g.signal(syscall.SIGTERM)
 	g.ends(0)
@@ -146,8 +145,6 @@ func TestASecondSignalEndsADrainWithCode1(t *testing.T) {
 	}
 }
 
-// waitForDrain sends a request for /wait-for-drain. The returned client can read the
-// response.
 func (g *gate) waitForDrain(t *testing.T) *client {
 	t.Helper()
 	return g.waitForDrainAt(t, "/wait-for-drain")
@@ -185,8 +182,8 @@ func TestWaitForDrainWithoutASignalReturnsAfterASecondAndChangesNothing(t *testi
 	a.lacks("Connection")
 }
 
-// On a busy node the drain of a native sidecar begins seconds after the
-// application's hook was called.
+// On a busy node a native sidecar gets SIGTERM seconds after the application's hook was
+// called.
 func TestWaitForDrainWaitsForTheRequestedTime(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
@@ -244,7 +241,7 @@ func TestWaitForDrainReturnsWhenTheDrainEnds(t *testing.T) {
 	}
 }
 
-// The container gets its SIGTERM after the response to its preStop hook.
+// The container gets SIGTERM after the response to its preStop hook.
 func TestAContainerCanCloseItsWebSocketsDuringADrain(t *testing.T) {
 	t.Parallel()
 	for hook, ask := range map[string]func(*testing.T, *gate) (answered func()){
@@ -261,8 +258,7 @@ func TestAContainerCanCloseItsWebSocketsDuringADrain(t *testing.T) {
 				if code := d.exitCode(); code != 0 {
 					t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.Stderr.String())
 				}
-				// The gate gets its first SIGTERM after `queue drain`, as a native sidecar
-				// does.
+				// A native sidecar gets its first SIGTERM after `queue drain`.
 				g.signal(syscall.SIGTERM)
 			}
 		},
@@ -283,7 +279,7 @@ func TestAContainerCanCloseItsWebSocketsDuringADrain(t *testing.T) {
 			})
 			finish(c, p)
 			answered()
-			const goingAway = "\x88\x02\x03\xe9" // a close frame with code 1001 (RFC 6455 section 5.5.1)
+			const goingAway = "\x88\x02\x03\xe9" // close frame with code 1001 (RFC 6455 section 5.5.1)
 			app.send(goingAway)
 			socket.expect(goingAway)
 			const reply = "\x88\x82\x00\x00\x00\x00\x03\xe9"
@@ -306,7 +302,7 @@ func TestWaitForDrainWaitsForRequestsInProgress(t *testing.T) {
 	g.awaitDraining()
 	w := g.waitForDrain(t)
 	start := time.Now()
-	for time.Since(start) < 1500*time.Millisecond { // longer than the wait of a gate without a signal
+	for time.Since(start) < 1500*time.Millisecond { // longer than the wait without a drain
 		if w.pending() {
 			t.Fatalf("got a response after %v while a request was in flight", time.Since(start))
 		}
@@ -347,8 +343,8 @@ func TestQueueDrainStartsADrainAndWaitsForItsEnd(t *testing.T) {
 	if code := d.exitCode(); code != 0 {
 		t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.Stderr.String())
 	}
-	// After `queue drain` the kubelet sends SIGTERM, which does not count as a second
-	// signal.
+	// After `queue drain` SIGTERM does not count as a second signal. The gate may have
+	// ended.
 	_ = g.Cmd.Process.Signal(syscall.SIGTERM) // the gate may have ended
 	g.ends(0)
 }
@@ -381,7 +377,7 @@ func TestAStaleDrainSocketDoesNotPreventAStart(t *testing.T) {
 func TestTheGateListensBeforeItIsReadyAndEndsAfterTheContainer(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
-	// The gate serves its first connection, including readiness probes.
+	// The gate is ready, and responds to readiness probes.
 	dial(t, g).get("/", "User-Agent: kube-probe/1", "K-Network-Probe: queue").is(200, "queue")
 	c, p := reused(t, k, g)
 	p.close()

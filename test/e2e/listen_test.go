@@ -85,7 +85,6 @@ func TestWithoutALimitTheConnectQueueIsBoundedByQueueCapacity(t *testing.T) {
 	for _, c := range held {
 		c.response("GET").is(200, "ok")
 	}
-	// The served requests have released their queue capacity.
 	for range 5 {
 		c, p := inFlight(t, k, g, "/served")
 		defer finish(c, p)

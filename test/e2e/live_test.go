@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// podinfo is a volume with the annotations of a pod, laid out as the kubelet does it.
+// podinfo is a volume with a pod's annotations, laid out as by the kubelet.
 type podinfo struct {
 	t        *testing.T
 	dir      string
@@ -29,7 +29,7 @@ func newPodinfo(t *testing.T) *podinfo {
 
 func (v *podinfo) path() string { return filepath.Join(v.dir, "annotations") }
 
-// annotate replaces the annotations. pairs alternates flags and values.
+// annotate replaces the annotations by pairs of name and value.
 func (v *podinfo) annotate(pairs ...string) {
 	v.t.Helper()
 	text := "kubernetes.io/config.seen=\"2026-01-01T00:00:00Z\"\n"
@@ -45,7 +45,6 @@ func (v *podinfo) annotate(pairs ...string) {
 	must(v.t, os.RemoveAll(filepath.Join(v.dir, fmt.Sprintf("..%d", v.versions-1))))
 }
 
-// liveGate is a gate that watches a podinfo.
 type liveGate struct {
 	*gate
 	*podinfo
@@ -66,7 +65,7 @@ func (g *liveGate) generation(want float64) {
 	})
 }
 
-// problem returns the error label of queuegate_settings_error; "" = no series.
+// problem returns the label error of queuegate_settings_error, or "" without the series.
 func (g *liveGate) problem() string {
 	g.gate.t.Helper()
 	c := dialAddr(g.gate.t, g.page)
@@ -143,7 +142,7 @@ func TestChangesOfSettingsUnderLoadLoseNoRequest(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for generation := range 40 {
-		settings := []string{"timeout", fmt.Sprint(100 + generation)} // each generation has a different timeout
+		settings := []string{"timeout", fmt.Sprint(100 + generation)} // each generation has another timeout
 		for _, c := range [][]string{
 			{"concurrency", "1", "3", "50", "0", "auto", "auto:1-5"}, {"queue-fair-by", "peer", "path:1", ""}, {"queue-priority-by", "header:Priority", ""},
 			{"queue-deadline-by", "header:Deadline", ""}, {"queue-max-wait", "60s", ""}, {"request-log", "true", "false"}, {"request-log-template", "json", ""},

@@ -11,8 +11,8 @@ const (
 	loadField   = "Endpoint-Load-Metrics"
 )
 
-// exchanged sends a GET with these fields, responds to it with the raw bytes of
-// response, and returns what the client receives.
+// exchanged sends a GET with these fields, sends response from the container, and returns
+// what the client receives.
 func exchanged(t *testing.T, k *container, addr, response string, fields ...string) response {
 	t.Helper()
 	c := dialAddr(t, addr)
@@ -86,7 +86,7 @@ func TestALoadReportOfTheContainerIsMergedAndNeverRepeated(t *testing.T) {
 	}
 }
 
-// withoutRates removes the values that depend on the time between two requests.
+// withoutRates removes the values that depend on time.
 func withoutRates(report string) string {
 	var kept []string
 	for _, pair := range strings.Split(report, ",") {

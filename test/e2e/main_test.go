@@ -9,7 +9,6 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// Paths of the binaries under test, set by TestMain.
 var queueBinary, containerBinary string
 
 func TestMain(m *testing.M) {
@@ -39,10 +38,9 @@ func runAll(m *testing.M) (int, error) {
 	if queueBinary, err = launch.GateBinary(dir); err != nil {
 		return 0, err
 	}
-	// Most tests wait for a timeout of the gate, so more tests than processors can run
-	// concurrently.
+	// Most tests wait for timeouts, so more tests than processors can run at a time.
 	parallel := "4"
-	if runAgain { // this process runs concurrently with its parent
+	if runAgain { // the parent process runs at the same time
 		parallel = "2"
 	}
 	if err := flag.Set("test.parallel", parallel); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp/otlptest"
 )
 
-// exportOver is a configuration of Knative that sends traces and metrics to a port on which nothing listens.
+// exportOver configures Knative's export to a port on which nothing listens.
 func exportOver(protocol string) string {
 	return fmt.Sprintf(`OBSERVABILITY_CONFIG={"tracing":{"protocol":%q,"endpoint":"http://127.0.0.1:1","samplingRate":1},`+
 		`"requestMetrics":{"protocol":%q,"endpoint":"http://127.0.0.1:1","exportInterval":100000000}}`, protocol, protocol)
@@ -96,9 +96,9 @@ func TestOpenTelemetrysSamplerOverridesTheDecisionOfTheSender(t *testing.T) {
 		"OTEL_METRIC_EXPORT_INTERVAL=3600000")
 	const requests = 20 // of each kind
 	client := dial(t, g)
-	// The sampler decides by the last eight bytes of the trace id: it rejects the ids
-	// with ff48 and accepts those with 0048. The rejected requests are sent first, so
-	// that their spans, if any, would be exported first.
+	// The sampler decides by the last eight bytes of the trace id: it rejects ff48 and
+	// accepts 0048. The rejected requests are first, so their spans would be exported
+	// first.
 	for i := range requests {
 		client.get("/", fmt.Sprintf("traceparent: 00-0af7651916cd43ddff48eb211c8031%02x-b7ad6b7169203331-01", i)).is(200, "")
 	}

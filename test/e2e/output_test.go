@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// logPipe is a pipe to which a gate writes one of its logs. Like a container runtime's
-// pipe, it blocks the writer when it is full.
+// logPipe is a pipe for one of the gate's logs. A full pipe blocks the writer.
 type logPipe struct{ read, write *os.File }
 
 func newLogPipe(t *testing.T) logPipe {
@@ -26,7 +25,6 @@ func newLogPipe(t *testing.T) logPipe {
 	return p
 }
 
-// newFullPipe returns a full pipe.
 func newFullPipe(t *testing.T) logPipe {
 	t.Helper()
 	p := newLogPipe(t)
@@ -44,7 +42,7 @@ func newFullPipe(t *testing.T) logPipe {
 	return p
 }
 
-// on makes a process write one of its logs to p.
+// on returns the streams of a process that writes the log to p.
 func (p logPipe) on(log string) streams {
 	if log == "stdout" {
 		return streams{stdout: p.write}
@@ -52,11 +50,11 @@ func (p logPipe) on(log string) streams {
 	return streams{stderr: p.write}
 }
 
-// logLabels maps the two logs to their labels in the metrics.
+// logLabels maps stdout and stderr to the label values of their metrics.
 var logLabels = map[string]string{"stdout": "request", "stderr": "gate"}
 
 // startTalkativeGate starts a gate that writes a line per request to both logs. dropped
-// returns how many lines of one log were dropped.
+// returns the number of dropped lines of one log.
 func startTalkativeGate(t *testing.T, s streams, k *container) (g *gate, dropped func(log string) float64) {
 	t.Helper()
 	port := freePort(t)
@@ -69,7 +67,7 @@ func startTalkativeGate(t *testing.T, s streams, k *container) (g *gate, dropped
 	}
 }
 
-// exchanges sends n requests whose log lines are long, and probes.
+// exchanges sends probes and n requests with long log lines.
 func exchanges(t *testing.T, k *container, g *gate, n int) {
 	t.Helper()
 	c := dial(t, g)
@@ -115,7 +113,7 @@ func TestALogThatIsNotReadDelaysNothing(t *testing.T) {
 			t.Parallel()
 			k := startContainer(t)
 			g, dropped := startTalkativeGate(t, newFullPipe(t).on(log), k)
-			exchanges(t, k, g, 400) // 400 requests write 6.4 MB of lines
+			exchanges(t, k, g, 400) // 6.4 MB of log lines
 			if dropped(log) == 0 {
 				t.Error("no line is counted as dropped")
 			}

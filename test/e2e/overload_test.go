@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// queuedWith is queued with additional field lines.
 func queuedWith(t *testing.T, g *gate, path string, fields ...string) *client {
 	t.Helper()
 	c := dial(t, g)
@@ -20,8 +19,8 @@ func queuedWith(t *testing.T, g *gate, path string, fields ...string) *client {
 	return c
 }
 
-// inOrder finishes the requests in flight one by one, and fails unless the container
-// receives the queued requests in this order.
+// inOrder finishes the requests one by one. The container must receive the queued
+// requests in this order.
 func inOrder(t *testing.T, k *container, c *client, p *peer, waiting map[string]*client, order ...string) {
 	t.Helper()
 	for _, path := range order {
@@ -39,8 +38,8 @@ func TestTheFairQueueAlternatesBetweenKeys(t *testing.T) {
 	for _, path := range []string{"/a1", "/a2", "/a3", "/b1", "/b2"} {
 		waiting[path] = queuedWith(t, g, path, "X-Tenant: "+path[1:2])
 	}
-	// With a FIFO queue /b1 would be fourth. The positions after /b1 depend on how long
-	// each slot was used, which varies on a busy machine.
+	// In FIFO order /b1 would be fourth. The order after /b1 depends on the time for
+	// which each slot was used.
 	order := ""
 	for range 5 {
 		finish(c, p)
@@ -103,8 +102,8 @@ func TestAQueuedRequestIsRejectedAtItsDeadline(t *testing.T) {
 	finish(w, k.acceptFor("/2"))
 }
 
-// Each of 64 clients takes half a second to send four bytes. That time does not
-// count as service time, so a request with a deadline of 300 ms is still started.
+// 64 clients send their uploads slowly, in 1.2 s. This must not count as service time, so
+// a later request with a deadline of 1 s is started.
 func TestServiceTimeExcludesSlowUploads(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
@@ -131,8 +130,8 @@ func TestServiceTimeExcludesSlowUploads(t *testing.T) {
 	for _, c := range clients {
 		c.response("POST").is(200, "ok")
 	}
-	// The requests are concurrent, so that the gate cannot use the service time of the
-	// first response.
+	// All requests are sent before the first response, whose service time would change
+	// the estimate.
 	var quick []*client
 	for range 5 {
 		c := dial(t, g)
@@ -178,7 +177,7 @@ func TestRetryAfterIsAsLongAsTheQueueNeedsToDrain(t *testing.T) {
 	if first := refused(); first != 1 {
 		t.Errorf("Retry-After %d before anything is known, want 1", first)
 	}
-	time.Sleep(1200 * time.Millisecond) // no slot is released during this time, because both requests take longer
+	time.Sleep(1200 * time.Millisecond) // no slot is released in this time
 	if later := refused(); later < 2 || later > 60 {
 		t.Errorf("Retry-After %d with two queued requests and no released slot for more than a second, want 2 or more", later)
 	}
@@ -276,8 +275,7 @@ func TestScrapesForUnlimitedPathsSkipTheQueue(t *testing.T) {
 	dial(t, g).get("/health/../stream").plainError(503, "pending request queue full\n")
 	finish(c, p)
 	finish(waiting, k.acceptFor("/waiting"))
-	// Served requests for unlimited paths are not counted: only c, waiting and the
-	// rejections are.
+	// Requests for unlimited paths do not count: only c, waiting and the rejections do.
 	eventually(t, "two responses and three rejections", func() bool {
 		f := figures(g, page)
 		return f[`queuegate_request_outcomes_total{outcome="served"}`] == 2 && f[`queuegate_request_outcomes_total{outcome="queue-full"}`] == 3

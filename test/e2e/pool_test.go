@@ -43,8 +43,8 @@ func TestAConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
 	}
 }
 
-// reused serves one request of a new client, so that the client's next request reuses
-// the upstream connection.
+// reused serves one request, so that the client's next request reuses the upstream
+// connection.
 func reused(t *testing.T, k *container, g *gate) (*client, *peer) {
 	t.Helper()
 	c := dial(t, g)
@@ -201,7 +201,7 @@ func TestAForbiddenBodyIsNotTheNextResponse(t *testing.T) {
 			a = parseHead(t, c.head())
 		}
 		c.send(request("GET", "/next"))
-		q := k.accept() // on another connection, because the gate closes the first one when it sees that a forbidden body may follow
+		q := k.accept() // the gate closes the first connection, because a forbidden body may follow
 		q.head()
 		q.send(okBody)
 		c.response("GET").is(200, "ok")
@@ -228,7 +228,7 @@ func TestConnectionsAreRetiredBeforeTheContainerClosesThem(t *testing.T) {
 	p := k.accept()
 	idle := time.Now()
 	post(p, plain)
-	// The container closes the connection while the gate sends the request.
+	// The container closes the connection while the gate sends a request.
 	time.Sleep(age)
 	c.send(request("POST", "/lost"))
 	p.head()
@@ -239,21 +239,20 @@ func TestConnectionsAreRetiredBeforeTheContainerClosesThem(t *testing.T) {
 	c.send(request("POST", "/second"))
 	q := k.accept()
 	post(q, plain)
-	time.Sleep(lived) // lived instead of age, because on a busy machine p was open for longer than age
+	time.Sleep(lived) // on a busy machine p was open for longer than age
 	c.send(request("POST", "/third"))
-	r := k.accept() // q is now as old as p was, so the gate does not use it
+	r := k.accept() // q is as old as p was, so the gate does not use it
 	post(r, plain)
 	c.send(request("POST", "/fourth"))
 	post(r, plain)
-	// q was still open at that age, so the gate now also uses connections that are
-	// older.
+	// q was open at that age, so the gate uses connections of any age again.
 	time.Sleep(5 * age)
 	c.send(request("POST", "/fifth"))
 	post(r, plain+"Connection: keep-alive\r\nKeep-Alive: max=9, timeout=0\r\n")
-	// A Keep-Alive timeout field applies immediately.
+	// A Keep-Alive timeout applies at once.
 	c.send(request("POST", "/sixth"))
 	r.awaitClose()
-	post(q, plain) // q is older than the limit too, but the container has not closed it
+	post(q, plain) // the container has not closed q, although q is older than the limit
 }
 
 func TestConcurrentResponsesReachTheirRequests(t *testing.T) {
@@ -268,7 +267,7 @@ func TestConcurrentResponsesReachTheirRequests(t *testing.T) {
 		for i, c := range clients {
 			c.send(request("GET", fmt.Sprintf("/%d/%d", round, i)))
 		}
-		// Respond in reverse order of arrival.
+		// Respond in reverse order.
 		var peers []*peer
 		var targets []string
 		for range clients {
@@ -286,7 +285,7 @@ func TestConcurrentResponsesReachTheirRequests(t *testing.T) {
 	}
 }
 
-// Over HTTP/2 most requests that announce trailers get exclusive connections, too.
+// Over HTTP/2 most requests that announce trailers also get connections of their own.
 func TestMostConnectionsToTheContainerAreClosedAfterABurst(t *testing.T) {
 	t.Parallel()
 	const burst = 100

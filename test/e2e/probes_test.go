@@ -9,7 +9,7 @@ import (
 
 var proberAgents = []string{"kube-probe/1.33", "kube-probe/", "Knative-Activator-Probe", "Knative-Autoscaling-Probe"}
 
-// notReady returns the setting of a probe of the user port that fails without waiting.
+// notReady is the setting of a probe that fails at once.
 func notReady(k *container) []string {
 	return []string{
 		fmt.Sprintf(`SERVING_READINESS_PROBE={"tcpSocket":{"port":%d,"host":"127.0.0.1"}}`, k.port),
@@ -64,7 +64,7 @@ func TestProbeFieldsMatchNamesInAnyCaseAndTheFirstValueCounts(t *testing.T) {
 	dial(t, g).get("/", "User-Agent: kube-probe/1", "K-Network-Probe: other", "K-Network-Probe: queue").
 		plainError(400, "unexpected probe header value: other\n")
 	k.unseen("a probe")
-	// Field values, and the prefixes of User-Agent that identify probers, are case-sensitive.
+	// Field values and the prefixes of User-Agent are case-sensitive.
 	for _, fields := range [][]string{
 		{"User-Agent: Kube-Probe/1.33"},
 		{"User-Agent: knative-activator-probe"},
@@ -75,8 +75,8 @@ func TestProbeFieldsMatchNamesInAnyCaseAndTheFirstValueCounts(t *testing.T) {
 	}
 }
 
-// forwarded fails unless a GET with these fields is forwarded, and returns the head
-// that the container received.
+// forwarded fails unless a GET with these fields reaches the container, and returns the
+// received head.
 func forwarded(t *testing.T, k *container, g *gate, fields ...string) response {
 	t.Helper()
 	c := dial(t, g)

@@ -9,14 +9,13 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// process is a child process that is killed at the end of the test.
 type process struct {
 	*launch.Process
 	t *testing.T
 }
 
-// streams are the stdout and stderr of a process. The output of a nil one is collected
-// in process.
+// streams are the stdout and stderr of a process. If nil, the output is collected in
+// process.
 type streams struct{ stdout, stderr *os.File }
 
 // startProcess starts a binary with exactly this environment.
@@ -48,7 +47,6 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// exitCode waits until the process has exited.
 func (p *process) exitCode() int {
 	p.t.Helper()
 	if !p.EndsIn(testTimeout) {

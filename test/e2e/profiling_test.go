@@ -20,7 +20,7 @@ func TestProfilesAreServedOnlyWhereProfilingIsEnabled(t *testing.T) {
 	}
 
 	off := freePort(t)
-	startGate(t, k, fmt.Sprintf("PROFILING_PORT=%d", off)) // the gate opens its side ports before the serving port, so PROFILING_PORT would be open now
+	startGate(t, k, fmt.Sprintf("PROFILING_PORT=%d", off)) // the gate opens side ports before the serving port, so PROFILING_PORT would be open now
 	if conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", off)); err == nil {
 		_ = conn.Close()
 		t.Error("profiles are served although they are not enabled")

@@ -22,18 +22,17 @@ import (
 	"github.com/queuegate/queuegate/test/e2e/remote"
 )
 
-// app is an application in the test's own process, so that the test can record the
-// times of connections and change responses. It reserves its port, and refuses
-// connections unless it listens.
+// app is an application in the test's process. It reserves its port, and refuses
+// connections until it listens.
 type app struct {
 	t      *testing.T
 	port   int
-	status atomic.Int32 // status of the responses of website
+	status atomic.Int32 // of website's responses
 
 	mu       sync.Mutex
 	listener net.Listener
-	reached  []time.Time // times of all accepted connections
-	heads    []string    // heads of the requests to website
+	reached  []time.Time // of all accepted connections
+	heads    []string    // of the requests to website
 }
 
 // server serves a listener until it is closed.
@@ -50,7 +49,6 @@ func newApp(t *testing.T) *app {
 	return a
 }
 
-// listeningApp serves website.
 func listeningApp(t *testing.T) *app {
 	t.Helper()
 	a := newApp(t)
@@ -58,8 +56,7 @@ func listeningApp(t *testing.T) *app {
 	return a
 }
 
-// listen starts to accept connections. It returns the time at which it called
-// listen(2).
+// listen starts to accept connections, and returns the time of its call of listen(2).
 func (a *app) listen(s server) time.Time {
 	a.t.Helper()
 	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
@@ -80,7 +77,7 @@ func (a *app) listen(s server) time.Time {
 	return began
 }
 
-// unlisten stops accepting: further connections are refused.
+// unlisten stops accepting, so that connections are refused.
 func (a *app) unlisten() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,7 +87,7 @@ func (a *app) unlisten() {
 	}
 }
 
-// noting is a listener that records the times of accepted connections.
+// noting records the times of accepted connections.
 type noting struct {
 	net.Listener
 	app *app
@@ -106,28 +103,25 @@ func (l noting) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// times returns the times of the connections so far.
 func (a *app) times() []time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append([]time.Time(nil), a.reached...)
 }
 
-// count returns the number of connections so far.
 func (a *app) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.reached)
 }
 
-// requests returns the heads that website has received so far.
 func (a *app) requests() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append([]string(nil), a.heads...)
 }
 
-// website responds to each request with a.status and the body "ok", and closes.
+// website responds to each request with a.status and "ok", and closes.
 func (a *app) website(l net.Listener) {
 	raw(func(c *net.TCPConn) {
 		defer c.Close()
@@ -155,8 +149,7 @@ func raw(each func(*net.TCPConn)) server {
 	}
 }
 
-// saying returns a server that reads once, sends response and closes the connection in
-// an orderly way.
+// saying returns a server that reads once, sends response and closes.
 func saying(response string) server {
 	return raw(func(c *net.TCPConn) {
 		defer c.Close()
@@ -192,10 +185,10 @@ func readHead(c net.Conn) (string, error) {
 	}
 }
 
-// h2c serves only HTTP/2 without TLS.
+// h2c serves HTTP/2 without TLS and nothing else.
 func h2c(h http.HandlerFunc) server { return httpServer(h, (*http.Protocols).SetUnencryptedHTTP2) }
 
-// http1 serves only HTTP/1.
+// http1 serves HTTP/1 and nothing else.
 func http1(h http.HandlerFunc) server { return httpServer(h, (*http.Protocols).SetHTTP1) }
 
 func httpServer(h http.HandlerFunc, speak func(*http.Protocols, bool)) server {
@@ -218,8 +211,8 @@ func https(h http.HandlerFunc) server {
 	}
 }
 
-// health is a gRPC health service. It responds with a gRPC status and a message, and
-// calls asked with the path and message of each call.
+// health is a gRPC health service that responds with this status and message. It calls
+// asked with the path and message of each call.
 func health(status int, message string, asked func(path, message string)) server {
 	return h2c(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -235,7 +228,7 @@ func health(status int, message string, asked func(path, message string)) server
 	})
 }
 
-// Messages of gRPC: HealthCheckResponse with SERVING and NOT_SERVING.
+// gRPC messages: HealthCheckResponse with SERVING and NOT_SERVING.
 const (
 	serving    = "\x00\x00\x00\x00\x02\x08\x01"
 	notServing = "\x00\x00\x00\x00\x02\x08\x02"

@@ -11,19 +11,18 @@ import (
 
 var quiet = log.New(io.Discard, "", 0)
 
-// Field lines that identify a prober.
+// Fields that identify a prober.
 var (
 	kubelet   = []string{"User-Agent: kube-probe/1.33", "K-Network-Probe: queue"}
 	activator = []string{"User-Agent: Knative-Activator-Probe", "K-Network-Probe: queue"}
 )
 
-// startGateFor starts a gate in front of a with this readiness probe.
 func startGateFor(t *testing.T, a *app, probe string, settings ...string) *gate {
 	t.Helper()
 	return startGate(t, &container{port: a.port}, append([]string{"SERVING_READINESS_PROBE=" + probe}, settings...)...)
 }
 
-// ask sends one probe on a new connection.
+// ask sends a probe on a new connection.
 func (g *gate) ask(as []string) response {
 	g.t.Helper()
 	c := dial(g.t, g)
@@ -31,7 +30,7 @@ func (g *gate) ask(as []string) response {
 	return c.get("/healthz", as...)
 }
 
-// ready fails unless this is the response of a gate whose containers are ready.
+// ready fails unless this is the response of a ready gate.
 func (a response) ready() {
 	a.t.Helper()
 	a.is(200, "queue")
@@ -41,8 +40,7 @@ func (a response) ready() {
 	a.byGate()
 }
 
-// notReady fails unless this is the response of a gate that is not ready for this
-// reason.
+// notReady fails unless this is the response of a gate that is not ready for this reason.
 func (a response) notReady(reason string) {
 	a.t.Helper()
 	a.is(503, "")
@@ -52,7 +50,7 @@ func (a response) notReady(reason string) {
 	a.byGate()
 }
 
-// becomesNotReady probes until the gate reports this reason, and checks the response.
+// becomesNotReady probes until the gate is not ready for this reason.
 func (g *gate) becomesNotReady(as []string, reason string) {
 	g.t.Helper()
 	var a response
@@ -63,7 +61,7 @@ func (g *gate) becomesNotReady(as []string, reason string) {
 	a.notReady(reason)
 }
 
-// becomesReady probes until the gate is ready, and checks the response.
+// becomesReady probes until the gate is ready.
 func (g *gate) becomesReady(as []string) {
 	g.t.Helper()
 	var a response
@@ -74,8 +72,7 @@ func (g *gate) becomesReady(as []string) {
 	a.ready()
 }
 
-// change is a log line that reports a change of a container, or of a path for
-// application probes.
+// change is a log line that reports a change of a container or of an application probe.
 type change struct {
 	Severity, Message         string
 	Container, From, To, Path string
@@ -89,7 +86,7 @@ func (g *gate) changes() []change {
 	var all []change
 	for line := range strings.Lines(g.Stderr.String()) {
 		if !strings.HasSuffix(line, "\n") {
-			continue // the line is not complete yet
+			continue // incomplete
 		}
 		var c change
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
@@ -102,8 +99,8 @@ func (g *gate) changes() []change {
 	return all
 }
 
-// changed waits until the log has exactly these changes, formatted as "container: from
-// > to (cause)".
+// changed waits until the log has exactly these changes, each as "container: from > to
+// (cause)".
 func (g *gate) changed(want ...string) {
 	g.t.Helper()
 	var got []string

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// fault is one cause for which a probe fails.
+// fault is a cause for which a probe fails.
 type fault struct {
 	name    string
-	handler string // handler of the probe; PORT stands for the application's port
+	handler string // handler of the probe; PORT is replaced by the application's port
 	serve   server // nil = nothing listens
-	cause   string // cause in K-Readiness-Reason and in the log
-	detail  string // detail in the log message and in the response to an application probe
-	status  int    // for an application probe; 0 = the application's status
+	cause   string // in K-Readiness-Reason and in the log
+	detail  string // in the log message and in the response to an application probe
+	status  int    // of an application probe; 0 = the application's status
 }
 
 const getPlain = `"httpGet":{"port":PORT}`
@@ -53,10 +53,8 @@ func faults(t *testing.T) []fault {
 	}
 }
 
-// in returns the handler of the probe for this port.
 func (f fault) in(port int) string { return strings.ReplaceAll(f.handler, "PORT", fmt.Sprint(port)) }
 
-// reset reads the request and resets the connection.
 func reset(c *net.TCPConn) {
 	buffer := make([]byte, 4<<10)
 	_, _ = c.Read(buffer)

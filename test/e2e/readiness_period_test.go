@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// periodic returns an HTTP probe with a period of one second and these additional JSON
-// members.
+// periodic returns an HTTP probe with a period of one second and these JSON members.
 func periodic(fields string) string {
 	return `{"httpGet":{"path":"/ready"},"periodSeconds":1` + fields + `}`
 }
 
 // atMost fails if more than n+1+extra connections were made in any n periods. slack
-// covers the difference between the times that gate and test measure.
+// allows for differences in measured times.
 func atMost(t *testing.T, times []time.Time, period time.Duration, extra int) {
 	t.Helper()
 	const slack = 100 * time.Millisecond
@@ -78,7 +77,7 @@ func TestWithAPeriodAStartingApplicationGetsACheckEvery200Milliseconds(t *testin
 func TestThePeriodDoesNotLimitChecksOfAPortThatRefuses(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
-	// The period is longer than the test, so the gate can be ready only if refused
+	// The period is longer than the test, so the gate becomes ready only if refused
 	// checks are repeated earlier.
 	g := startGateFor(t, a, `{"httpGet":{},"periodSeconds":3600}`)
 	g.becomesNotReady(activator, "user-container: refused")
@@ -139,7 +138,7 @@ func TestReadinessNeedsAsManyConsecutiveSuccessesAsSuccessThreshold(t *testing.T
 	t.Parallel()
 	for _, x := range []struct {
 		probe     string
-		responses []int // statuses of the application in order; the last one is repeated
+		responses []int // statuses of the application; the last one is repeated
 	}{
 		{periodic(`,"successThreshold":4`), []int{200, 200, 500, 200, 200, 200, 200}},
 		{`{"httpGet":{"path":"/ready"},"successThreshold":2}`, []int{200, 500, 200, 200}},
@@ -178,7 +177,7 @@ func TestTheKubeletGetsTheRawResultBelowSuccessThreshold(t *testing.T) {
 	g.ask(kubelet).ready()
 }
 
-// serial responds on one connection at a time, with the status returned by next.
+// serial serves one connection at a time, with the status that next returns.
 func serial(l net.Listener, next func() int) {
 	for {
 		c, err := l.Accept()

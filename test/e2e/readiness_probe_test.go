@@ -116,7 +116,7 @@ func TestHTTP2WithoutTLSIsDetectedAndRemembered(t *testing.T) {
 			t.Errorf("a probe of a known HTTP/2 server took %d connections", n)
 		}
 	}
-	// After a restart the application may use HTTP/1.
+	// After a restart the application uses HTTP/1.
 	a.unlisten()
 	g.becomesNotReady(kubelet, "user-container: refused")
 	a.listen(a.website)

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// probers is below the number of probers that may wait (512 of each kind): on a slow
-	// machine, all of them wait for the same check.
+	// probers is below the number of probers that may wait (512 of each kind), because on
+	// a slow machine all of them wait for the same check.
 	probers = 500
-	// probeInterval is the interval of each prober's probes, as in the activator.
+	// probeInterval is the activator's interval.
 	probeInterval = 200 * time.Millisecond
 )
 
-// probingTime is how long the probers run: QUEUEGATE_PROBER_SECONDS, or 1.5 s.
+// probingTime is the duration of the probing: QUEUEGATE_PROBER_SECONDS, or 1.5 s.
 func probingTime(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("QUEUEGATE_PROBER_SECONDS")
@@ -42,13 +42,13 @@ func TestManyProbersCauseNoMoreChecksThanOne(t *testing.T) {
 	for _, x := range []struct {
 		name, probe string
 		status      int32                        // of the application
-		most        func(span time.Duration) int // maximum number of checks within span
+		most        func(span time.Duration) int // limit on the checks within span
 		settings    []string
 	}{
 		// One check per READINESS_FRESHNESS, plus one at each end.
 		{"adaptive, ready", adaptiveHTTP, 200, func(span time.Duration) int { return int(span/time.Second) + 2 }, nil},
-		// Attempts that reach the application are 10 ms apart in the first 0.2 s. Later
-		// the interval is 5 % of the elapsed time, shortened by a jitter of up to 10 %.
+		// Accepted checks are 10 ms apart in the first 0.2 s. Later the interval is 5 %
+		// of the elapsed time, less a jitter of up to 10 %.
 		{"adaptive, failing", adaptiveHTTP, 503, func(span time.Duration) int { return 70 + 22*int(span/time.Second+1) }, []string{"READINESS_WAIT=100ms"}},
 		{"periodic, ready", periodic(""), 200, func(span time.Duration) int { return int(span/time.Second) + 3 }, nil},
 		{"periodic, failing", periodic(""), 503, func(span time.Duration) int { return int(span/(200*time.Millisecond)) + 2 }, nil},
@@ -72,15 +72,15 @@ func TestManyProbersCauseNoMoreChecksThanOne(t *testing.T) {
 			if probes > x.most(span) {
 				t.Errorf("the application saw %d probes in %v, allowed are %d", probes, span, x.most(span))
 			}
-			// A check in progress has sockets too.
+			// A check may be in progress.
 			if now := socketsOf(t, a.port); now > sockets+4 {
 				t.Errorf("%d sockets with the application's port, TIME_WAIT included; %d before", now, sockets)
 			}
 			eventually(t, "all descriptors of the probers are closed", func() bool { return g.descriptors() <= fds+2 })
 			idle := idleGoroutines(t, a, x.probe, x.settings)
 			for by, n := range g.goroutines() {
-				// A check may be in progress. The event loop also keeps idle coroutines for
-				// some seconds.
+				// A check may be in progress, and the event loop keeps idle coroutines
+				// for some seconds.
 				idleCoroutines := 1
 				if strings.HasPrefix(by, "iter.Pull") {
 					idleCoroutines = probers
@@ -93,14 +93,14 @@ func TestManyProbersCauseNoMoreChecksThanOne(t *testing.T) {
 	}
 }
 
-// probeTogether runs all probers for probingTime, each on its own connection, and returns
-// the number of probes. Every response must have this status.
+// probeTogether runs all probers, each on its own connection, and returns the number of
+// probes. Every response must have this status.
 func probeTogether(t *testing.T, g *gate, status int) int64 {
 	t.Helper()
 	want := fmt.Sprintf("HTTP/1.1 %d ", status)
 	end := time.Now().Add(probingTime(t))
 	var sent atomic.Int64
-	var first atomic.Value // the first error
+	var first atomic.Value // first error
 	var all sync.WaitGroup
 	for i := range probers {
 		all.Go(func() {
@@ -144,8 +144,8 @@ func (g *gate) descriptors() int {
 	return len(all)
 }
 
-// socketsOf counts the connections to a port of 127.0.0.1 in any state,
-// TIME_WAIT included.
+// socketsOf counts the connections to a port of 127.0.0.1 in any state, TIME_WAIT
+// included.
 func socketsOf(t *testing.T, port int) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/net/tcp")
@@ -161,11 +161,11 @@ func socketsOf(t *testing.T, port int) int {
 	return n
 }
 
-// started matches the function that started a goroutine in a dump.
+// started matches the function that started a goroutine.
 var started = regexp.MustCompile(`(?m)^created by (\S+)`)
 
-// goroutines ends the gate with SIGQUIT, which prints all goroutines. It counts the
-// goroutines outside the runtime, by the function that started them.
+// goroutines ends the gate with SIGQUIT, which prints all goroutines, and counts them by
+// the function that started them.
 func (g *gate) goroutines() map[string]int {
 	g.t.Helper()
 	g.mayEnd = true
@@ -183,7 +183,7 @@ func (g *gate) goroutines() map[string]int {
 	return count
 }
 
-// idleGoroutines counts the goroutines of a gate with these settings after one probe.
+// idleGoroutines counts the goroutines of a gate after one probe.
 func idleGoroutines(t *testing.T, a *app, probe string, settings []string) map[string]int {
 	t.Helper()
 	g := startGateFor(t, a, probe, settings...)
@@ -207,8 +207,8 @@ func TestHTTPChecksLeaveNoSocketsBehind(t *testing.T) {
 			<-time.After(time.Millisecond)
 			return a.count() >= 200
 		})
-		// A busy machine may delay the application's close. The gate then closes
-		// normally, which leaves a socket in TIME_WAIT.
+		// On a busy machine the application closes late. The gate then closes the
+		// connection in an orderly way, which leaves a socket in TIME_WAIT.
 		if n := socketsOf(t, a.port); n > a.count()/2 {
 			t.Errorf("%d sockets are left after %d probes", n, a.count())
 		}

@@ -11,7 +11,7 @@ func TestReasonsAreShownOnlyToThePlatformAndThePod(t *testing.T) {
 	g := startGateFor(t, a, `{"httpGet":{}}`, "ADMIN_PORT=free", "READINESS_WAIT=20ms")
 	anybody := []string{"User-Agent: curl/8.5.0", "K-Network-Probe: queue"}
 	autoscaler := []string{"User-Agent: Knative-Autoscaling-Probe", "K-Network-Probe: queue"}
-	g.becomesNotReady(anybody, "user-container: refused") // loopback counts as the pod
+	g.becomesNotReady(anybody, "user-container: refused") // loopback is part of the pod
 	g.awaitPorts(g.admin)
 	for _, address := range addressesOutside(t) {
 		get := func(port, path string, fields ...string) response {
@@ -32,8 +32,8 @@ func TestReasonsAreShownOnlyToThePlatformAndThePod(t *testing.T) {
 	}
 }
 
-// addressesOutside returns the machine's addresses outside loopback. A client that
-// connects to one also uses it as its source address.
+// addressesOutside returns the machine's addresses except loopback. A connection to such
+// an address also has it as the source.
 func addressesOutside(t *testing.T) []string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// threeContainers returns an array of three probes, the first without a port.
+// threeContainers returns a JSON array of three probes. The first has no port.
 func threeContainers(second, third *app) string {
 	return fmt.Sprintf(`[{"httpGet":{}},{"tcpSocket":{"port":%d}},{"httpGet":{"port":%d}}]`, second.port, third.port)
 }
@@ -52,8 +52,7 @@ func TestARestartChangesReadinessWithinOneCheck(t *testing.T) {
 		g.becomesReady(activator)
 		a.unlisten()
 		<-time.After(5 * time.Millisecond)
-		// Both a kubelet's probe and a prober that finds the last check too old cause one
-		// check.
+		// Each of these probes causes a check.
 		g.ask(x.as).notReady("user-container: refused")
 		g.ask(activator).notReady("user-container: refused")
 		g.changed("user-container: unknown > ready", "user-container: ready > down (refused)")
@@ -72,8 +71,8 @@ func TestARefusedConnectionChangesReadinessAndQueuesTheRequest(t *testing.T) {
 		dial(t, g).get("/served").is(200, "ok")
 		a.unlisten()
 		held := []*client{queued(t, g, "/held"), queued(t, g, "/held")}
-		// No check is due and the last result is fresh, so only the request can have
-		// changed the state.
+		// No check is due and the last result is fresh, so the requests have changed the
+		// state.
 		g.changed("user-container: unknown > ready", "user-container: ready > down (refused)")
 		g.ask(kubelet).notReady("user-container: refused")
 		callers := []*client{}
@@ -111,7 +110,7 @@ func TestOneLogLineForEachChangeOfState(t *testing.T) {
 	for range 10 {
 		g.ask(activator).notReady("user-container: status 503")
 	}
-	// A change of the cause alone is not a change of state.
+	// A change of the cause is not a change of state.
 	a.status.Store(404)
 	g.becomesNotReady(activator, "user-container: status 404")
 	a.status.Store(200)

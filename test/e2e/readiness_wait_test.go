@@ -9,7 +9,7 @@ import (
 const adaptiveTCP = `{"tcpSocket":{}}`
 const adaptiveHTTP = `{"httpGet":{"path":"/ready"}}`
 
-// held sends a probe and waits until the gate has received it.
+// held sends a probe, and waits until the gate has received it.
 func (g *gate) held(as []string) *client {
 	g.t.Helper()
 	c := dial(g.t, g)
@@ -76,8 +76,8 @@ func TestTheKubeletGetsTheReasonAfter900Milliseconds(t *testing.T) {
 	a := newApp(t)
 	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=60s")
 	other := g.held(activator)
-	// The kubelet gives up after a second. One success in several attempts is enough,
-	// because the machine may be busy.
+	// On a busy machine the response may be late, so one success in several attempts
+	// suffices.
 	eventually(t, "the kubelet gets a response before it gives up", func() bool {
 		start := time.Now()
 		g.ask(kubelet).notReady("user-container: refused")
@@ -109,7 +109,7 @@ func TestNoResultIsBasedOnACheckOlderThanReadinessFreshness(t *testing.T) {
 	const freshness = 100 * time.Millisecond
 	a := listeningApp(t)
 	g := startGateFor(t, a, adaptiveHTTP, "READINESS_WAIT=5ms", "READINESS_FRESHNESS="+freshness.String())
-	// The success interval grows: after six successes the next check is 8 s away.
+	// The interval grows: after six successes the next check is 8 s away.
 	for range 6 {
 		before := a.count()
 		g.becomesReady(activator)
@@ -120,7 +120,7 @@ func TestNoResultIsBasedOnACheckOlderThanReadinessFreshness(t *testing.T) {
 		}
 	}
 	a.status.Store(500)
-	// A check that began before the change may still return the old result.
+	// A check that began before the change may return the old result.
 	<-time.After(freshness + 200*time.Millisecond)
 	for range 3 {
 		if got := g.ask(kubelet).status; got != 503 {
@@ -139,7 +139,7 @@ func TestAFreshReadinessResultIsReused(t *testing.T) {
 		g.ask(activator).ready()
 		g.ask(kubelet).ready()
 	}
-	// The gate schedules the next checks after 1, 2, 4 and 8 s.
+	// The next checks are due after 1, 2, 4 and 8 s.
 	if n, most := a.count(), 2+int(time.Since(start)/time.Second); n > most {
 		t.Errorf("200 probes within %v caused %d probes", time.Since(start), n)
 	}

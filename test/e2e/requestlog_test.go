@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// logLine waits for the line of the request log that names target.
+// logLine waits for the request log's line with this target.
 func logLine(g *gate, target string) string {
 	g.t.Helper()
 	var found string
@@ -78,7 +78,7 @@ func TestEachRequestGetsALineInTheRequestLog(t *testing.T) {
 
 	gone := dial(t, g)
 	gone.send(request("GET", "/gone"))
-	p.head() // the request arrives on the same connection
+	p.head() // on the same connection
 	gone.close()
 	if text := logLine(g, "/gone"); !strings.Contains(text, `"status": 499`) || !strings.Contains(text, `"client-gone"`) {
 		t.Errorf("a disconnected client is logged as %s", text)

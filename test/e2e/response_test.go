@@ -157,7 +157,7 @@ func TestResponsesWithoutABodyEndAtTheirHead(t *testing.T) {
 		}
 		a.lacks("Transfer-Encoding")
 		if strings.Contains(x.response, "Content-Length") && !strings.Contains(x.response, "Content-Length: 0") {
-			p.awaitClose() // a forbidden body may follow, so the gate closes the connection
+			p.awaitClose() // the gate closes the connection, because a forbidden body may follow
 			c.send(request("GET", "/again"))
 			p = k.accept()
 			p.head()
@@ -165,8 +165,7 @@ func TestResponsesWithoutABodyEndAtTheirHead(t *testing.T) {
 			c.response("GET").is(200, "ok")
 		}
 	}
-	// A further exchange on both connections shows that the gate neither invented a body
-	// nor waited for one.
+	// The next exchange shows that the gate neither sent nor awaited a body.
 	c.send(request("GET", "/last"))
 	p.head()
 	p.send(okBody)
@@ -222,7 +221,7 @@ func TestResponsesAreSentAsHTTP11(t *testing.T) {
 	if a.line != "HTTP/1.1 200 OK" {
 		t.Errorf("a response in HTTP/1.0 arrived as %q", a.line)
 	}
-	// The HTTP/1.0 response lacks keep-alive, so its connection is not reused.
+	// HTTP/1.0 without keep-alive: the connection is not reused.
 	c.send(request("GET", "/next"))
 	p = k.accept()
 	p.head()
@@ -270,7 +269,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		}
 		if method == "HEAD" {
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
-			p = k.accept() // the gate does not reuse the first connection, because a forbidden body may follow
+			p = k.accept() // the first connection is closed, because a forbidden body may follow
 		} else {
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\nanswer to " + head.line[len(method)+1:len(method)+3] + " ok")
 		}

@@ -10,7 +10,6 @@ import (
 	"testing"
 )
 
-// TestEveryRowNamesItsTest compares ROWS.md with the tests of this package.
 func TestEveryRowNamesItsTest(t *testing.T) {
 	exists := testNames(t)
 	named := map[string]bool{}

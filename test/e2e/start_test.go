@@ -61,7 +61,7 @@ func TestEmptyValuesOfKnativeMeanUnset(t *testing.T) {
 	finish(c, p)
 }
 
-// A Service called profiling puts its address into the environment of every pod.
+// A Service named profiling sets a variable in every pod.
 func TestAServiceLinkCountsAsUnsetAndAMisspeltVariableCausesAWarning(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "PROFILING_PORT=tcp://10.96.12.3:80", "APP_PROBE_PORT=udp://10.96.12.4:53", "CONTAINER_CONCURENCY=5",

@@ -42,7 +42,7 @@ func TestChunksAreForwardedInBothDirectionsConcurrently(t *testing.T) {
 	if body, _ := c.chunked(); body != "" {
 		t.Fatalf("the client got %q after the end", body)
 	}
-	c = dial(t, g) // the upload was incomplete, so the response had Connection: close
+	c = dial(t, g) // the incomplete upload has closed the connection
 	c.send(request("GET", "/next"))
 	p.head()
 	p.send(okBody)
@@ -128,13 +128,12 @@ func TestAnEarlyResponseIsForwardedDuringTheUpload(t *testing.T) {
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly")
 	a := c.response("POST")
 	a.is(200, "early")
-	a.field("Connection", "close") // the gate does not know yet whether the container will read the whole upload
+	a.field("Connection", "close") // the gate does not know whether the container will read the whole upload
 	c.send(strings.Repeat("x", size-10))
 	if got := p.exactly(size - 10); got != strings.Repeat("x", size-10) {
 		t.Fatal("the rest of the upload was changed")
 	}
 	c.closed()
-	// The upstream connection is reused for the next request.
 	c = dial(t, g)
 	c.send(request("GET", "/next"))
 	p.head()
@@ -175,8 +174,8 @@ func TestAResponseAfterACompleteRequestKeepsTheConnection(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
-	// The upload is in one segment with its head, so the gate reads it before the
-	// response, even if the container does not read it.
+	// The body is in one segment with the head, so the gate reads both before the
+	// response.
 	c.send("POST /whole HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 5\r\n\r\nhello")
 	p := k.accept()
 	p.head()
@@ -204,7 +203,7 @@ func TestAnEarlyResponseOfAContainerThatClosesIsForwardedCompletely(t *testing.T
 		p.expect("0123456789")
 		p.send(fmt.Sprintf("HTTP/1.1 413 Too Much\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body))
 		p.close()
-		// Without reading, the client sends more than the socket buffers hold.
+		// Send more than the socket buffers hold, without reading.
 		for range 64 {
 			if _, err := c.net.Write([]byte(strings.Repeat("x", 64<<10))); err != nil {
 				t.Fatalf("the gate closed the connection while the client sent: %v", err)
@@ -243,7 +242,7 @@ func TestAResponseStreamsWhileTheContainerIgnoresTheUpload(t *testing.T) {
 	c.response("GET").is(200, "ok")
 }
 
-// stalled waits until a byte count has been constant for a while, and returns it.
+// stalled waits until a byte count stays constant, and returns it.
 func stalled(t *testing.T, count func() int64) int64 {
 	t.Helper()
 	const quiet = 400 * time.Millisecond

@@ -53,7 +53,7 @@ func TestRawBytesInATargetArriveRawOrPercentEncoded(t *testing.T) {
 	}
 }
 
-// rejected fails unless the request gets a local reply with this status, the connection
+// rejected fails unless the request gets a local reply with this status, its connection
 // is closed, and the container receives nothing.
 func rejected(t *testing.T, k *container, g *gate, status int, raw string) {
 	t.Helper()
@@ -75,11 +75,11 @@ func rejected(t *testing.T, k *container, g *gate, status int, raw string) {
 		t.Errorf("%s got %d %q, want %d", shorten(raw), a.status, a.body, status)
 		return
 	}
-	if !overHTTP2 || !a.has("X-Reset") { // over HTTP/2 the gate may report a malformed request by RST_STREAM
+	if !overHTTP2 || !a.has("X-Reset") { // over HTTP/2 the gate may reject a malformed request by RST_STREAM
 		a.byGate()
 	}
 	if overHTTP2 {
-		c.closeWrite() // the gate keeps the connection open
+		c.closeWrite() // the gate has not closed the connection
 	}
 	if rest, _ := c.rest(); rest != "" {
 		t.Errorf("%s: after the refusal came %s", shorten(raw), shorten(rest))
@@ -134,7 +134,7 @@ func TestConnectGets405AndGetStarGets400(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	rejected(t, k, g, 405, "CONNECT example.test:443 HTTP/1.1\r\nHost: example.test:443\r\n\r\n")
-	if !overHTTP2 { // over HTTP/2, CONNECT with :protocol is an upgrade
+	if !overHTTP2 { // in HTTP/2, CONNECT with :protocol is an upgrade
 		rejected(t, k, g, 405, "CONNECT gate.test:80 HTTP/1.1\r\nHost: gate.test:80\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n")
 	}
 	rejected(t, k, g, 400, "GET * HTTP/1.1\r\nHost: gate.test\r\n\r\n")
@@ -154,7 +154,7 @@ func TestMissingDoubledOrMalformedHostGets400(t *testing.T) {
 		"Host: [::1\r\n",
 		"Host: a\x01b\r\n",
 	}
-	if !overHTTP2 { // over HTTP/2 :authority may be absent, and Host may repeat it
+	if !overHTTP2 { // in HTTP/2, :authority may be absent, and Host may repeat it
 		cases = append(cases, "", "Host: a.test\r\nHost: a.test\r\n", "Host: a.test\r\nhost: a.test\r\n")
 	}
 	for _, lines := range cases {

@@ -17,15 +17,15 @@ const (
 	ctrlZ = "\x1a"
 )
 
-// onTerminal is a gate with an application, in the foreground of a terminal.
+// onTerminal is a gate with an application in the foreground of a terminal.
 type onTerminal struct {
 	*gate
 	keys *os.File
-	text *launch.Output // output on the terminal
+	text *launch.Output // output
 }
 
-// startOnTerminal starts a gate as the leader of a session. args are settings
-// (NAME=value), followed by the command line of the gate.
+// startOnTerminal starts a gate as a session leader, with settings NAME=value and a
+// command line.
 func startOnTerminal(t *testing.T, env []string, command string) *onTerminal {
 	t.Helper()
 	self, err := os.Executable()
@@ -130,7 +130,7 @@ func TestATerminalShowsAddressesAndALineForEachRequest(t *testing.T) {
 	must(t, err)
 	for _, c := range []struct {
 		settings []string
-		line     string // log line of a request; "" = none
+		line     string // log line of the request; "" = none
 	}{
 		{nil, `  \x1b\[34mINFO\x1b\[0m  GET /pid \x1b\[32m200\x1b\[0m [0-9.]+[mµ]?s\r\n`},
 		{[]string{"NO_COLOR=1"}, `  INFO  GET /pid 200 [0-9.]+[mµ]?s\r\n`},
@@ -169,7 +169,7 @@ func TestATerminalShowsAddressesAndALineForEachRequest(t *testing.T) {
 	}
 }
 
-// state returns the state of the process as a letter (see proc(5)).
+// state returns the process state, a letter (proc(5)).
 func (p *process) state() string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Cmd.Process.Pid))
 	must(p.t, err)

@@ -18,7 +18,7 @@ func (a response) timedOut() {
 	}
 }
 
-// since fails if less than d has passed: a timeout may be late but not early.
+// since fails if less than d has passed. A timeout may be late.
 func since(t *testing.T, start time.Time, d time.Duration) {
 	t.Helper()
 	if passed := time.Since(start); passed < d-20*time.Millisecond {
@@ -114,7 +114,7 @@ func TestTheResponseStartTimeoutGives504(t *testing.T) {
 	p.awaitClose()
 	c.send(request("GET", "/next"))
 	p = k.acceptFor("/next")
-	// The head arrived in time. The body may take longer.
+	// The body may arrive later than the timeout.
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
 	c.head()
 	<-time.After(1300 * time.Millisecond)
@@ -203,7 +203,7 @@ func TestBytesInEitherDirectionRestartTheIdleTimeout(t *testing.T) {
 				finish(c, p)
 			default:
 				start := time.Now()
-				c.closed() // the idle timeout expires when both sides are silent
+				c.closed() // both sides are silent, so the idle timeout expires
 				since(t, start, time.Second-pause)
 				p.awaitClose()
 			}
@@ -263,8 +263,8 @@ func TestClientConnectionsHaveKeepAliveOf15Seconds(t *testing.T) {
 	g := startGate(t, k)
 	check := func(c *client) {
 		t.Helper()
-		// The kernel uses the same timer for a delayed acknowledgement or a
-		// retransmission.
+		// The kernel also uses this timer for delayed acknowledgements and
+		// retransmissions.
 		var s socket
 		var ok bool
 		defer func() { t.Logf("in the table %v, timer %d ends in %v", ok, s.timer, s.timerLeft) }()

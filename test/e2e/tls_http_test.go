@@ -18,9 +18,8 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// onlyPlain lists parts of the names of tests that cannot run through overtls: they
-// observe the gate's process or the sockets of the serving port, measure milliseconds,
-// or use HTTP/2.
+// onlyPlain has parts of the names of tests that do not work through overtls: they
+// observe the gate's process or sockets, measure milliseconds, or use HTTP/2.
 var onlyPlain = []string{"OneGiB", "TenThousandIdle", "ClientConnectionsHaveKeepAlive", "OverHTTP2", "WhenDescriptorsRunOut", "ConnectionsAreRetired", "ExhaustTheDescriptors", "InKernelBuffers"}
 
 // TestTheHTTP1ContractAppliesOverTLS repeats the tests of sections C and D of ROWS.md
@@ -39,11 +38,10 @@ func TestTheHTTP1ContractAppliesOverTLS(t *testing.T) {
 	once(t, "./test/e2e/overtls", names)
 }
 
-// runAgain reports whether this process was started by once.
+// runAgain is set in the processes that once starts.
 var runAgain = os.Getenv("QUEUEGATE_AGAIN") == "1"
 
-// once repeats the named tests in a new process, with program between their clients and
-// the gate.
+// once repeats tests in a new process, with program between their clients and the gate.
 func once(t *testing.T, program string, names []string, env ...string) {
 	t.Helper()
 	if len(names) < 80 {
@@ -64,7 +62,7 @@ func once(t *testing.T, program string, names []string, env ...string) {
 	t.Logf("%d tests pass behind %s", len(names), program)
 }
 
-// rowsOf returns the tests that ROWS.md names in these sections.
+// rowsOf returns the tests in these sections of ROWS.md.
 func rowsOf(t *testing.T, sections ...string) []string {
 	t.Helper()
 	text, err := os.ReadFile("ROWS.md")
@@ -168,7 +166,7 @@ func TestATunnelOverTLSForwardsHalfClosesInBothDirections(t *testing.T) {
 	}
 	c, p := open()
 	c.send("last words")
-	c.sayEnd() // no FIN is sent
+	c.sayEnd() // without a FIN
 	if got, err := p.rest(); got != "last words" || err != nil {
 		t.Fatalf("the container got %q, %v", got, err)
 	}
@@ -181,7 +179,7 @@ func TestATunnelOverTLSForwardsHalfClosesInBothDirections(t *testing.T) {
 	c, p = open()
 	p.send("last words")
 	p.closeWrite()
-	if got, err := c.rest(); got != "last words" || err != nil { // the stream ended with close_notify
+	if got, err := c.rest(); got != "last words" || err != nil { // after close_notify
 		t.Fatalf("the client got %q, %v", got, err)
 	}
 	c.send("still here")
@@ -192,7 +190,7 @@ func TestATunnelOverTLSForwardsHalfClosesInBothDirections(t *testing.T) {
 
 	c, p = open()
 	c.send("cut")
-	c.closeWrite() // sends a FIN without close_notify
+	c.closeWrite() // a FIN without close_notify
 	p.awaitClose()
 	c.closed()
 }

@@ -67,7 +67,7 @@ func TestInFIPSModeSuitesAndCurvesThatAreNotApprovedStopTheStart(t *testing.T) {
 }
 
 func TestTLSClientsNeedACertificateWithAListedName(t *testing.T) {
-	ca := newAuthority(t) // signs the certificates of the clients, not the gate's
+	ca := newAuthority(t) // signs the clients' certificates
 	file := filepath.Join(shortTempDir(t), "ca.crt")
 	must(t, os.WriteFile(file, ca.pem(), 0o600))
 	g := startTLSGate(t, startContainer(t), "TLS_CLIENT_CA="+file, "TLS_CLIENT_SANS=spiffe://cluster/ns/knative, other")
@@ -96,7 +96,7 @@ func TestWithTLSOnlyPlaintextTrafficIsRejectedAndProbesAreAnswered(t *testing.T)
 	k := startContainer(t)
 	g := startTLSGate(t, k, "TLS_ONLY=true")
 	c := dial(t, g.gate)
-	for range 2 { // the first response leaves the connection open
+	for range 2 { // the first response keeps the connection open
 		a := c.get("/")
 		a.plainError(403, "only TLS is served here\n")
 		a.field("K-Gate-Outcome", "plaintext-refused")
@@ -124,7 +124,7 @@ func TestATakenTLSPortGivesAClearErrorAndCode1(t *testing.T) {
 	}
 }
 
-// startTLSContainer serves TLS for USER_PORT with a certificate for localhost.
+// startTLSContainer starts a container with TLS and a certificate for localhost.
 func startTLSContainer(t *testing.T, ca *authority, dials func()) int {
 	t.Helper()
 	config := &tls.Config{Certificates: []tls.Certificate{ca.pair()}, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -136,7 +136,7 @@ func startTLSContainer(t *testing.T, ca *authority, dials func()) int {
 			<-r.Context().Done()
 			return
 		}
-		body, err := io.ReadAll(r.Body) // net/http discards an unread body when the response begins, so the body is read first
+		body, err := io.ReadAll(r.Body) // read the body first, because net/http discards it when the response begins
 		if err == nil {
 			_, _ = w.Write(body)
 		}
@@ -171,9 +171,8 @@ func TestTheGateUsesTLSToTheContainer(t *testing.T) {
 	}()
 	c.response("POST").is(200, body)
 	must(t, <-sent)
-	// The gate sends no POST on a connection with unread bytes, such as a session ticket
-	// that arrives after the handshake. So some of the ten requests may need a new
-	// connection.
+	// The gate sends no POST on a connection with unread bytes, such as a late session
+	// ticket. So some of the ten requests may need a new connection.
 	if n := len(dials); n > 4 {
 		t.Errorf("%d handshakes with the container for ten requests one after the other", n)
 	}
@@ -214,14 +213,13 @@ func TestAContainerWithAnUntrustedCertificateGives502(t *testing.T) {
 			})
 		}
 	}
-	// The container does not use TLS.
 	g := startGate(t, plain, "UPSTREAM_TLS=true", "UPSTREAM_TLS_INSECURE=true", "REVISION_TIMEOUT_SECONDS=1")
 	c := dial(t, g)
 	c.send(request("GET", "/"))
 	p := plain.accept()
 	p.send("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 	c.response("GET").plainError(502, "TLS to upstream failed\n")
-	// The container accepts connections and sends nothing.
+	// The container never sends a byte.
 	start := time.Now()
 	c = dial(t, g)
 	c.send(request("GET", "/"))

@@ -41,8 +41,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue signs a certificate for localhost and the URIs, and returns it with its key and
-// serial number.
+// issue signs a certificate for localhost and these URIs.
 func (a *authority) issue(uris ...string) (certificate, key []byte, serial int64) {
 	a.t.Helper()
 	a.mu.Lock()
@@ -92,15 +91,13 @@ func (a *authority) put(dir string) int64 {
 	return serial
 }
 
-// tlsGate is a gate that serves TLS.
 type tlsGate struct {
 	*gate
 	ca     *authority
 	dir    string
-	secure string // address of the TLS port
+	secure string // of the TLS port
 }
 
-// startTLSGate starts a gate that has a certificate.
 func startTLSGate(t *testing.T, k *container, settings ...string) *tlsGate {
 	t.Helper()
 	g := &tlsGate{ca: newAuthority(t), dir: shortTempDir(t)}
@@ -116,7 +113,7 @@ func (g *tlsGate) start(t *testing.T, k *container, settings ...string) {
 	g.gate = startGate(t, k, append(settings, "CERT_DIR="+g.dir, fmt.Sprintf("QUEUE_SERVING_TLS_PORT=%d", port))...)
 }
 
-// tlsClient is a raw connection over TLS.
+// tlsClient is a raw TLS connection.
 type tlsClient struct {
 	*client
 	tls *tls.Conn
@@ -126,7 +123,7 @@ func (g *tlsGate) config() *tls.Config {
 	return &tls.Config{RootCAs: g.ca.pool(), ServerName: "localhost"}
 }
 
-// dialTLS connects and performs the handshake. With config nil it uses g.config().
+// dialTLS performs the handshake. A nil config means g.config().
 func dialTLS(t *testing.T, g *tlsGate, config *tls.Config) *tlsClient {
 	t.Helper()
 	c, err := tryDialTLS(t, g, config)
@@ -148,7 +145,7 @@ func tryDialTLS(t *testing.T, g *tlsGate, config *tls.Config) (*tlsClient, error
 // sayEnd sends a close_notify without a FIN.
 func (c *tlsClient) sayEnd() { c.t.Helper(); must(c.t, c.tls.CloseWrite()) }
 
-// atWire reads the raw TLS records until EOF.
+// atWire reads raw TLS records until EOF.
 func atWire(t *testing.T, c net.Conn) []byte {
 	t.Helper()
 	var all []byte

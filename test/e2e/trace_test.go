@@ -15,10 +15,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// span is a span that a collector received, in a form common to all protocols.
+// span is a received span, in a form common to all protocols.
 type span struct{ trace, id, parent, name string }
 
-// collectSpans runs a collector whose messages are decoded by decode.
+// collectSpans starts a collector that decodes its messages with decode.
 func collectSpans(t *testing.T, decode func(body []byte) []span) (endpoint string, received <-chan span) {
 	t.Helper()
 	all := make(chan span, 100)
@@ -68,7 +68,7 @@ func TestTheSpansOfARequestReachACollectorWithTheRightParents(t *testing.T) {
 	for _, c := range []struct {
 		protocol string
 		decode   func([]byte) []span
-		sent     string                     // fields sent by the client
+		sent     string                     // fields of the client
 		got      func(head response) string // span id in the forwarded request
 	}{
 		{"zipkin", decodeZipkin, "b3: " + trace + "-" + parent + "-1", func(head response) string {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// claims are fields that are only accepted from trusted peers.
+// claims are fields that only trusted peers may set, except X-Other.
 var claims = []string{
 	"K-Proxy-Request: activator", "K-Original-Host: other.test", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-Proto: https",
 	"X-Forwarded-Host: a.test", "X-Forwarded-Port: 443", "Forwarded: for=203.0.113.9", "X-Other: kept",
@@ -14,8 +14,8 @@ var claims = []string{
 	"X-Request-Start: t=1", "X_Request_Start: t=1", "x-request_start: t=1",
 }
 
-// peerProbes are probes that anyone may send, and probes that only the platform may
-// send, with the status of the reply.
+// peerProbes are probes, with the status of the local reply to a trusted peer. Probes of
+// other peers are forwarded.
 var peerProbes = []struct {
 	fields []string
 	status int
@@ -34,7 +34,7 @@ func TestForwardedFieldsOfUntrustedSourcesAreIgnored(t *testing.T) {
 	g, _, page := startObservedGate(t, k, "UPSTREAM_PROTOCOL=http1", "TRUSTED_SOURCES=203.0.113.0/24,2001:db8::1", "REQUEST_START=true")
 	_, port, _ := net.SplitHostPort(g.addr)
 	client := h2Client(t, nil)
-	// seen is the head that the container receives, over HTTP/1 or HTTP/2.
+	// seen returns the head that the container receives, over HTTP/1 or HTTP/2.
 	seen := func(http2 bool, address string, fields []string) response {
 		t.Helper()
 		addr := net.JoinHostPort(address, port)

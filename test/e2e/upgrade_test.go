@@ -7,8 +7,8 @@ import (
 
 const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
-// upgraded opens a tunnel. early follows the request head in the same write, glued
-// follows the response head in the same write.
+// upgraded opens a tunnel. early is in the same write as the request head, glued in the
+// same write as the response head.
 func upgraded(t *testing.T, k *container, g *gate, early, glued string) (*client, *peer) {
 	t.Helper()
 	c := dial(t, g)

@@ -13,7 +13,6 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// logs waits until the log contains what.
 func (g *gate) logs(what string) {
 	g.t.Helper()
 	has := func() bool { return strings.Contains(g.Stderr.String(), what) }
@@ -23,7 +22,7 @@ func (g *gate) logs(what string) {
 	}
 }
 
-// freePorts returns n free ports in ascending order.
+// freePorts returns n free ports, ascending.
 func freePorts(t *testing.T, n int) (ports []int) {
 	t.Helper()
 	for range n {
@@ -71,7 +70,7 @@ func TestTheGateDetectsThePortOfTheApplication(t *testing.T) {
 		"IPv4 behind a wildcard": {fmt.Sprintf("/:%d", p[0]), p[0]},
 	} {
 		g := startGateWithApplication(t, "USER_PORT=auto", listensOn+"="+c.listens)
-		if got := g.fetch("/"); got != "ok" { // the gate queues it until the application listens
+		if got := g.fetch("/"); got != "ok" { // the gate queues the request until the application listens
 			t.Errorf("%s: got %q", name, got)
 		}
 		g.logs(fmt.Sprintf(`"userPort":%d`, c.want))
@@ -81,7 +80,7 @@ func TestTheGateDetectsThePortOfTheApplication(t *testing.T) {
 }
 
 func TestTheVariablePORTIsTheUserPortIfTheApplicationListensOnIt(t *testing.T) {
-	if l, err := net.Listen("tcp", ":8080"); err == nil { // 8080 is in use, by this test or another process, so PORT differs
+	if l, err := net.Listen("tcp", ":8080"); err == nil { // 8080 is now in use, so PORT must differ
 		defer l.Close()
 	}
 	lower := freePort(t)

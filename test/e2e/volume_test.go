@@ -14,14 +14,13 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// upload sends pattern bytes in the background.
 type upload struct {
 	sent atomic.Int64
 	done chan error
 }
 
-// startUpload sends size pattern bytes after the head that the caller has sent, in
-// chunks of chunk bytes, or unframed if chunk is 0.
+// startUpload sends pattern bytes after a head, in chunks of chunk bytes, or unframed if
+// chunk is 0.
 func startUpload(c *client, size int64, chunk int) *upload {
 	u := &upload{done: make(chan error, 1)}
 	go func() { u.done <- u.run(c.net, size, chunk) }()
@@ -67,8 +66,8 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// gibibyte is the size of a large body. If a program runs between the clients and the
-// gate, it is smaller, but still far above every memory limit.
+// gibibyte is the size of a large body. Tests that once repeats use a smaller one, which
+// is still far above every memory limit.
 var gibibyte = func() int64 {
 	if runAgain {
 		return 1 << 28
@@ -139,7 +138,7 @@ func TestADownloadOfOneGiBUsesBoundedMemory(t *testing.T) {
 	}
 }
 
-// sendAfter sends last when filled reports that the fill has ended.
+// sendAfter sends last when the fill has ended.
 func sendAfter(filled <-chan error, p *peer, last string) error {
 	if err := <-filled; err != nil {
 		return err
@@ -148,7 +147,7 @@ func sendAfter(filled <-chan error, p *peer, last string) error {
 	return err
 }
 
-// warmUp runs one exchange, so that one-time allocations do not count as growth.
+// warmUp runs one exchange, so that one-time allocations do not count.
 func warmUp(k *container, c *client) {
 	c.t.Helper()
 	c.send(request("GET", "/warm"))
@@ -159,8 +158,7 @@ func warmUp(k *container, c *client) {
 	c.response("GET").is(200, "ok")
 }
 
-// readHeadOnly reads a head byte by byte, so that the recorded bytes after it stay
-// unread.
+// readHeadOnly reads byte by byte, so that the bytes after the head stay unread.
 func readHeadOnly(p *peer) {
 	p.t.Helper()
 	var head []byte
@@ -209,8 +207,8 @@ func TestTenThousandIdleConnectionsUseLittleMemoryAndAreServed(t *testing.T) {
 		}
 	})
 	serveAll()
-	// docs/design.md counts 512 bytes per idle connection in the memory ceiling. The
-	// other memory of the burst is released some seconds later.
+	// The memory ceiling in docs/design.md has 512 bytes per idle connection. The other
+	// memory of the burst is released within seconds.
 	const bytesEach = 512
 	perConn := (g.memory("VmRSS") - before) / count
 	for deadline := time.Now().Add(testTimeout); perConn > bytesEach && time.Now().Before(deadline) && !launch.RaceBuild; {
@@ -229,7 +227,7 @@ func TestTenThousandIdleConnectionsUseLittleMemoryAndAreServed(t *testing.T) {
 	}
 }
 
-// serveOne opens the connection if necessary, and runs one exchange.
+// serveOne runs one exchange. It opens the connection if necessary.
 func serveOne(c *net.Conn, addr, response string) error {
 	if *c == nil {
 		nc, err := net.DialTimeout("tcp", addr, testTimeout)

@@ -13,21 +13,20 @@ const (
 	events        = "data: 1\n\n: of the container\n\ndata: [DONE]\n\n"
 )
 
-// chunksOf returns body as a chunked body of two chunks.
+// chunksOf frames body as two chunks.
 func chunksOf(body string) string {
 	half := len(body) / 2
 	return fmt.Sprintf("%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", half, body[:half], len(body)-half, body[half:])
 }
 
-// completion is a request for an event stream, as clients of model servers send it.
+// completion is a request for an event stream, as sent by clients of model servers.
 func completion(path string, fields ...string) string {
 	const body = `{"stream":true}`
 	fields = append([]string{"Accept: text/event-stream", "Accept-Encoding: gzip, br", fmt.Sprintf("Content-Length: %d", len(body))}, fields...)
 	return request("POST", path, fields...) + body
 }
 
-// acceptCompletion accepts a completion, and fails if the request asks for a content
-// encoding.
+// acceptCompletion accepts a completion. The gate must not ask for a content encoding.
 func (k *container) acceptCompletion(path string) *peer {
 	k.t.Helper()
 	p := k.accept()
@@ -42,7 +41,7 @@ func (k *container) acceptCompletion(path string) *peer {
 }
 
 // promised waits for the head of an event stream that the gate begins before the
-// container responds (WAIT_KEEPALIVE). These tests call that a promise.
+// container responds (WAIT_KEEPALIVE). The tests call this a promise.
 func (c *client) promised() {
 	c.t.Helper()
 	a := parseHead(c.t, c.head())
@@ -58,7 +57,8 @@ func (c *client) promised() {
 	}
 }
 
-// continued fails unless the event stream continues with comments, and ends after body.
+// continued fails unless the event stream continues with comments and body, and then
+// ends.
 func (c *client) continued(body string) {
 	c.t.Helper()
 	got, trailers := c.chunked()
@@ -67,8 +67,8 @@ func (c *client) continued(body string) {
 	}
 }
 
-// errorEvent fails unless the event stream continues with comments, and ends after an
-// error event with this outcome.
+// errorEvent fails unless the event stream continues with comments and an error event
+// with this outcome, and then ends.
 func (c *client) errorEvent(outcome, message string) {
 	c.t.Helper()
 	got, _ := c.chunked()
@@ -309,8 +309,8 @@ func TestAnEventStreamPromisedToAnHTTP10ClientEndsWithTheConnection(t *testing.T
 	}
 }
 
-// The gate reads no body while the request is queued, so the rest of the prompt stays
-// in kernel buffers.
+// The gate does not read the body of a queued request, so the rest of the prompt stays in
+// kernel buffers.
 func TestAQueuedClientWithALongPromptInKernelBuffersIsPromisedAnEventStream(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "WAIT_KEEPALIVE=100ms", "QUEUE_MAX_WAIT=2m")

@@ -1,6 +1,6 @@
-// Container stands in for a user container in end-to-end tests: the test controls its
-// sockets completely. It connects to the Unix socket named by its only argument, serves
-// the calls of package remote on it, and ends when that connection ends.
+// Container stands in for a user container in end-to-end tests. It connects to the Unix
+// socket named by its only argument, serves the calls of package remote on it, and ends
+// with this connection.
 package main
 
 import (

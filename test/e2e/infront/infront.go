@@ -1,7 +1,6 @@
-// Package infront runs the gate behind a program that serves the gate's port and
-// forwards to the gate. Tests of the plain port thereby also test the protocol between
-// that program and the gate. The program's directory must contain the real binary, or a
-// link to it, under the name "under".
+// Package infront runs the gate behind a program that has the gate's port and forwards
+// connections to the gate, so that tests of the plain port also test another protocol.
+// The program's directory must contain the real binary, or a link to it, named "under".
 package infront
 
 import (
@@ -26,12 +25,12 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// Gate holds the addresses at which the gate listens.
+// Gate has the addresses of the gate.
 type Gate struct{ Plain, TLS string }
 
-// Main starts the gate and calls carry for each client connection. defaults apply to
-// variables that the test has not set. Main exits with the gate's exit code, and
-// executes commands of the gate directly.
+// Main starts the gate, calls carry for each client connection, and exits with the gate's
+// exit code. It executes commands of the gate directly. defaults apply to variables that
+// the test has not set.
 func Main(name string, carry func(client *net.TCPConn, gate Gate), defaults ...string) {
 	code, err := run(carry, defaults)
 	if err != nil {
@@ -41,7 +40,7 @@ func Main(name string, carry func(client *net.TCPConn, gate Gate), defaults ...s
 	os.Exit(code)
 }
 
-// lastWords bounds the time in which the last bytes of an ended gate are delivered.
+// lastWords limits the time to deliver the last bytes after the gate has ended.
 const lastWords = 2 * time.Second
 
 func run(carry func(*net.TCPConn, Gate), defaults []string) (int, error) {
@@ -50,7 +49,7 @@ func run(carry func(*net.TCPConn, Gate), defaults []string) (int, error) {
 		return 0, err
 	}
 	under := filepath.Join(filepath.Dir(self), "under")
-	if len(os.Args) > 1 { // a command, not a gate
+	if len(os.Args) > 1 { // a command of the gate
 		return 0, syscall.Exec(under, append([]string{under}, os.Args[1:]...), os.Environ())
 	}
 	dir, err := os.MkdirTemp("", "infront")
@@ -62,7 +61,7 @@ func run(carry func(*net.TCPConn, Gate), defaults []string) (int, error) {
 		return 0, err
 	}
 	var serving, secure string
-	env := append([]string(nil), defaults...) // of a repeated variable, the last value counts
+	env := append([]string(nil), defaults...) // the last value of a variable counts
 	for _, e := range os.Environ() {
 		if v, ok := strings.CutPrefix(e, "QUEUE_SERVING_PORT="); ok {
 			serving = v
@@ -73,8 +72,7 @@ func run(carry func(*net.TCPConn, Gate), defaults []string) (int, error) {
 			env = append(env, e)
 		}
 	}
-	// Another process could take a port chosen by the kernel before the gate listens on
-	// it.
+	// No other test process uses the ports that launch.Port returns.
 	plain := launch.Port()
 	if plain == 0 {
 		return 0, errors.New("no free port")

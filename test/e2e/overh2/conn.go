@@ -13,16 +13,16 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// gateConn is an HTTP/2 connection to the gate with at most one open stream.
+// gateConn is an HTTP/2 connection to the gate, with at most one open stream.
 type gateConn struct {
 	net    net.Conn
-	idle   func() // called when the connection has ended and no stream is open
+	idle   func() // called when the connection ends without an open stream
 	w      *bufio.Writer
 	framer *http2.Framer
 	block  bytes.Buffer
 	enc    *hpack.Encoder
 
-	mu      sync.Mutex // also serializes the writes
+	mu      sync.Mutex // guards the fields below, and the writes
 	changed *sync.Cond
 	window  int64
 	initial int64
@@ -30,18 +30,17 @@ type gateConn struct {
 	goAway  bool
 	dead    bool
 	current *stream
-	credit  int // bytes that the client has consumed, but that are not yet returned to the gate as credit
+	credit  int // flow-control credit that is not yet returned to the gate, in bytes
 }
 
-// ownWindow is the initial window of RFC 9113, which the SETTINGS of overh2
-// leave unchanged.
+// ownWindow is the initial window of RFC 9113, which is not changed.
 const ownWindow = 65535
 
 // event is a frame received on a stream.
 type event struct {
 	fields [][2]string
 	data   []byte
-	flow   int // flow-controlled octets
+	flow   int // octets that count against the windows
 	end    bool
 	lost   bool
 	code   http2.ErrCode
@@ -51,14 +50,14 @@ type stream struct {
 	c        *gateConn
 	id       uint32
 	window   int64
-	credit   int // as gateConn.credit, for the stream
+	credit   int // credit of the stream; see gateConn.credit
 	events   []event
-	over     bool // END_STREAM or RST_STREAM was received, or the connection has ended
-	finished bool // END_STREAM or RST_STREAM has been sent
-	whole    bool // END_STREAM has been sent
+	over     bool // the gate has ended or reset the stream, or the connection has ended
+	finished bool // this end has ended or reset the stream
+	whole    bool // this end has sent END_STREAM
 	answered bool
 	switched bool // a tunnel is open
-	refused  bool // the tunnel was declined
+	refused  bool // the response declined the tunnel
 }
 
 func newGateConn(conn net.Conn, idle func()) (*gateConn, error) {
@@ -89,7 +88,6 @@ func (c *gateConn) flush()        { c.do(func() { _ = c.w.Flush() }) }
 func (c *gateConn) close()        { c.flush(); _ = c.net.Close() }
 func (c *gateConn) refuses() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.goAway || c.dead }
 
-// abort resets the connection.
 func (c *gateConn) abort() {
 	conn := c.net
 	if t, ok := conn.(interface{ NetConn() net.Conn }); ok {
@@ -99,7 +97,7 @@ func (c *gateConn) abort() {
 	_ = conn.Close()
 }
 
-// open writes a head to the buffer; the next flush sends it.
+// open buffers a head until the next flush.
 func (c *gateConn) open(r *request) *stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +126,7 @@ func (c *gateConn) headers(st *stream, fields [][2]string, end bool) {
 	c.changed.Broadcast()
 }
 
-// data sends p as fast as the windows allow. It discards p if the stream has ended.
+// data sends p as fast as the windows allow, or discards p if the stream has ended.
 func (st *stream) data(p []byte, end bool) {
 	c := st.c
 	c.mu.Lock()
@@ -171,7 +169,6 @@ func (st *stream) finish(trailers [][2]string) {
 	})
 }
 
-// cancel resets the stream unless it has ended.
 func (st *stream) cancel() {
 	st.c.do(func() {
 		if !st.over || !st.finished {
@@ -186,7 +183,7 @@ func (st *stream) cancel() {
 // push adds an event. The caller holds c.mu.
 func (st *stream) push(e event) {
 	if st.over {
-		if e.lost { // the other direction also ends
+		if e.lost { // also ends the other direction
 			st.finished = true
 			st.c.changed.Broadcast()
 		}
@@ -198,7 +195,7 @@ func (st *stream) push(e event) {
 	st.c.changed.Broadcast()
 }
 
-// next returns the next event. It calls pause before it waits.
+// next returns the next event, and calls pause before it waits.
 func (st *stream) next(pause func()) event {
 	c := st.c
 	c.mu.Lock()
@@ -216,9 +213,8 @@ func (st *stream) next(pause func()) event {
 	return e
 }
 
-// consumed returns credit for n bytes of payload to both windows. It sends an update
-// only for half a window or more, as clients do, because after many small updates the
-// gate would send ever smaller frames.
+// consumed returns credit for n octets to both windows. It sends an update only for half
+// a window or more, because after small updates the gate would send ever smaller frames.
 func (st *stream) consumed(n int) {
 	st.c.do(func() {
 		st.c.credit += n
@@ -236,10 +232,8 @@ func (st *stream) consumed(n int) {
 	})
 }
 
-// sent reports whether the whole request has been sent.
 func (st *stream) sent() bool { st.c.mu.Lock(); defer st.c.mu.Unlock(); return st.whole }
 
-// declined reports whether the response declined the tunnel.
 func (st *stream) declined() bool {
 	st.c.mu.Lock()
 	defer st.c.mu.Unlock()
@@ -258,7 +252,7 @@ func (st *stream) await(done func() bool) {
 func (st *stream) awaitSent() { st.await(func() bool { return st.finished }) }
 func (st *stream) awaitEnd()  { st.await(func() bool { return st.answered }) }
 
-// ended records that the client has received the whole response.
+// ended records that the client has the whole response.
 func (st *stream) ended() {
 	st.c.do(func() {
 		st.answered = true
@@ -267,7 +261,6 @@ func (st *stream) ended() {
 	})
 }
 
-// read handles the gate's frames until the connection ends.
 func (c *gateConn) read() {
 	code := http2.ErrCodeNo
 	for {
@@ -295,9 +288,8 @@ func (c *gateConn) read() {
 	})
 }
 
-// ended calls idle if the connection has ended without GOAWAY and no request is in
-// progress. After GOAWAY the next request opens a new connection. The caller holds
-// c.mu.
+// ended calls idle if the connection has ended between two requests, without GOAWAY.
+// After GOAWAY the next request opens a new connection. The caller holds c.mu.
 func (c *gateConn) ended() {
 	if c.dead && !c.goAway && (c.current == nil || c.current.answered) {
 		c.idle()

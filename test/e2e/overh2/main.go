@@ -52,10 +52,10 @@ type session struct {
 	dial   func() (net.Conn, error)
 	gate   *gateConn
 	in     []byte // bytes read from the client and not consumed
-	peeked int    // octets of in that were only peeked and are still in the kernel
+	peeked int    // bytes at the end of in that are still in the kernel
 
 	mu    sync.Mutex
-	ended bool // a response announced that the connection closes
+	ended bool // a response with Connection: close was sent
 }
 
 func (s *session) run() {
@@ -102,7 +102,7 @@ func (s *session) run() {
 				return
 			}
 			if s.over() {
-				s.in = nil // the bytes are never processed
+				s.in = nil // no further request is served
 			}
 		}
 		<-done
@@ -127,11 +127,9 @@ func (s *session) end() {
 	s.ended = true
 }
 
-// idle half-closes the client's connection when the gate has closed its own between two
-// requests.
+// idle half-closes the client's connection after the gate has closed its own.
 func (s *session) idle() { _ = s.client.CloseWrite() }
 
-// left handles the end of the client's connection.
 func (s *session) left(err error, st *stream) {
 	switch {
 	case s.gate == nil:
@@ -142,9 +140,9 @@ func (s *session) left(err error, st *stream) {
 	}
 }
 
-// more waits until the client has sent more bytes. It leaves them in the kernel's
-// buffer until they have been sent to the gate, so that an empty buffer means that the
-// gate has all bytes.
+// more waits until the client has sent more bytes. The bytes stay in the kernel's buffer
+// until they are sent to the gate, so that an empty buffer means that the gate has all
+// bytes.
 func (s *session) more() error {
 	if s.gate != nil {
 		s.gate.flush()
@@ -179,7 +177,7 @@ func (s *session) more() error {
 	return nil
 }
 
-// head reads up to and including an empty line.
+// head reads up to the empty line.
 func (s *session) head() (string, error) {
 	for {
 		if i := strings.Index(string(s.in), "\r\n\r\n"); i >= 0 {
@@ -193,7 +191,7 @@ func (s *session) head() (string, error) {
 	}
 }
 
-// line reads a line of a chunked body, without its CRLF.
+// line reads a line without its CRLF.
 func (s *session) line() (string, error) {
 	for {
 		if i := strings.Index(string(s.in), "\r\n"); i >= 0 {

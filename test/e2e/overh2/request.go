@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// request is a client's HTTP/1 request, converted to be sent over HTTP/2.
+// request is a client's request, converted to HTTP/2.
 type request struct {
 	method  string
 	fields  [][2]string // pseudo-header fields first
-	length  int64       // of the body; -1 = chunked; -2 = only the bytes already received
-	tunnel  string      // the protocol of an extended CONNECT
-	closing bool        // the client has said Connection: close
+	length  int64       // of the body; -1 = chunked; -2 = unframed bytes that were already received
+	tunnel  string      // protocol of an extended CONNECT
+	closing bool        // the request had Connection: close
 }
 
 func readRequest(head string) *request {
@@ -95,7 +95,7 @@ func (s *session) body(st *stream, r *request) error {
 	return nil
 }
 
-// chunks sends a chunked body. A malformed body resets the stream.
+// chunks sends a chunked body, or resets the stream if the body is malformed.
 func (s *session) chunks(st *stream) error {
 	for {
 		line, err := s.line()
@@ -141,8 +141,8 @@ func (s *session) chunks(st *stream) error {
 }
 
 // tunnel forwards the client's bytes, and its FIN as END_STREAM, until the other
-// direction has ended too. If the tunnel is declined, further bytes of the client are
-// its next request.
+// direction has ended. If the tunnel is declined, further bytes are the client's next
+// request.
 func (s *session) tunnel(st *stream) error {
 	for {
 		st.data(s.in, false)

@@ -28,11 +28,11 @@ func (a *responder) run() {
 			a.endConnection()
 			return
 		case e.lost:
-			_ = a.out.Flush() // deliver the bytes received so far
+			_ = a.out.Flush() // deliver the received bytes before the reset
 			_ = a.s.client.SetLinger(0)
 			_ = a.s.client.Close()
 			return
-		case e.fields != nil && headed: // the fields are trailers
+		case e.fields != nil && headed: // trailers
 			fmt.Fprintf(a.out, "0\r\n%s\r\n", lines(e.fields))
 			a.finish()
 			return
@@ -56,7 +56,7 @@ func (a *responder) run() {
 	}
 }
 
-// head writes a head and reports whether it is the final one.
+// head writes a head, and reports whether it is final.
 func (a *responder) head(e event) bool {
 	status := e.fields[0][1]
 	code := 0
@@ -71,7 +71,7 @@ func (a *responder) head(e event) bool {
 		_, _ = a.out.WriteString("\r\n")
 		return false
 	}
-	if a.r.tunnel != "" { // switch before the client gets the response, because the client's next bytes belong to the tunnel or to the next request
+	if a.r.tunnel != "" { // set before the client has the response, because its next bytes are then a request
 		a.st.c.do(func() { a.st.refused = true })
 	}
 	length := false

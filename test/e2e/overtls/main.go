@@ -1,8 +1,8 @@
-// Command overtls runs the gate so that all its traffic is over TLS while its clients
-// speak plain text: it listens on the serving port and forwards each connection to the
-// gate's TLS port. If QUEUEGATE_BINARY names it, the tests of package e2e check the TLS
-// port by the rules of the plain one. It converts a client's FIN to a close_notify
-// without a FIN, keeps a reset a reset, and does the same in the other direction.
+// Command overtls runs the gate so that its traffic is TLS while its clients speak plain
+// text. It listens on the serving port, and forwards each connection to the gate's TLS
+// port. In both directions a FIN becomes a close_notify without a FIN, and a reset stays
+// a reset. With QUEUEGATE_BINARY set to overtls, the tests of package e2e check the TLS
+// port by the rules of the plain port.
 package main
 
 import (
@@ -19,7 +19,7 @@ func main() {
 	infront.Main("overtls", func(client *net.TCPConn, gate infront.Gate) { carry(client, gate.TLS) })
 }
 
-// carry forwards bytes, FINs and resets between a plain client and the gate.
+// carry forwards bytes, FINs and resets.
 func carry(client *net.TCPConn, target string) {
 	defer client.Close()
 	wire, err := net.Dial("tcp", target)
@@ -50,8 +50,7 @@ func carry(client *net.TCPConn, target string) {
 	<-up
 }
 
-// reader and writer hide the methods with which io.Copy would splice, because splice
-// hides resets.
+// reader and writer keep io.Copy from using splice, which hides resets.
 type (
 	reader struct{ io.Reader }
 	writer struct{ io.Writer }
