@@ -6,27 +6,26 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
-// brake reports the room of the upstream (how many more requests it can run) at random
-// times, as the metrics page of a model server does (Config.Overload.Brake). It has its
-// own random source.
+// brake reports the upstream's room (how many more requests it can run) at random times,
+// as the metrics page of a model server does (Config.Overload.Brake).
 type brake struct {
 	*world
-	since    uint64 // admissions when the page was requested
-	inFlight int    // highest number of requests in flight that the latest room allows
+	since    uint64 // number of admissions when the page was requested
+	inFlight int    // maximum number of requests in flight by the latest room
 }
 
-// brakeSeed seeds the random source of brake. The value is chosen so that the seeds in
-// testdata/seeds run without a brake and still reproduce their faults.
+// brakeSeed is the seed of a separate random source. With this value the runs in
+// testdata/seeds have no brake, and still reproduce their faults.
 const brakeSeed = 0xb4a6f
 
-// drawBrake turns the brake on in some of the runs.
+// drawBrake turns the brake on in some runs.
 func drawBrake(seed uint64, s *settings) *brake {
 	b := &brake{inFlight: 1, world: &world{rng: rand.New(rand.NewPCG(seed, brakeSeed))}}
 	s.gate.Overload.Brake = !isFair(&s.gate.Overload) && b.chance(0.1)
 	return b
 }
 
-// requestPage starts a request for the page. The page arrives after a random delay.
+// requestPage requests the page, which arrives after a random delay.
 func (r *run) requestPage() {
 	if r.ended {
 		return
@@ -35,8 +34,7 @@ func (r *run) requestPage() {
 	r.afterIn(r.brake.rng, r.brake.spread(1, 20_000)*1000, r.applyPage)
 }
 
-// applyPage reports the room on the page to the gate, and schedules the next request
-// for the page.
+// applyPage reports the room to the gate, and schedules the next request for the page.
 func (r *run) applyPage() {
 	if r.ended {
 		return
@@ -51,8 +49,7 @@ func (r *run) applyPage() {
 	r.afterIn(b.rng, b.spread(1, 50_000)*1000, r.requestPage)
 }
 
-// checkRoom checks that the number of requests in flight is within the latest room. An
-// admission uses one unit of room and the end of a request returns it; one request may
+// checkRoom checks that the requests in flight fit into the latest room. One request may
 // be in flight without room.
 func (r *run) checkRoom() {
 	if n := r.gate.Admission.InFlight(); r.live.rules.Overload.Brake && n > r.brake.inFlight {

@@ -11,18 +11,18 @@ type client struct {
 	id           int
 	todo         []*request
 	link         *link
-	pipeline     []*request // requests sent at least in part whose responses are incomplete
+	pipeline     []*request // requests with incomplete responses, of which at least a part was sent
 	first        *request   // first request of the connection
 	sending      *request   // partly sent
 	m            message
 	finalHead    bool   // the final head was received
 	taken        int    // body bytes received
 	replyBody    []byte // body of a local reply
-	got          int    // bytes of the response received
+	got          int    // response bytes received
 	slowUntil    int64
 	disconnected bool // the client has closed or reset this connection
 	halfClosed   bool // the client has half-closed this connection
-	closing      bool // the gate announced the end of the connection
+	closing      bool // the gate announced the close
 	done         bool
 	tries        int
 	wait100      *request
@@ -64,7 +64,6 @@ func (c *client) start() {
 
 func (c *client) connected() {}
 
-// next sends the next request.
 func (c *client) next() {
 	if c.disconnected || c.sending != nil || c.closing || c.done || c.link.ended {
 		return
@@ -99,7 +98,7 @@ func (c *client) expect(q *request) {
 	c.replyBody = c.replyBody[:0]
 }
 
-// send sends q starting at offset from.
+// send sends q from the offset from on.
 func (c *client) send(q *request, from int) {
 	if c.disconnected || c.sending != q || c.link.ended || c.closing && c.pipeline[0] != q {
 		return
@@ -162,7 +161,7 @@ func (c *client) send(q *request, from int) {
 	}
 }
 
-// disconnect disconnects while requests are in progress.
+// disconnect ends the connection during requests.
 func (c *client) disconnect(q *request) {
 	c.note("client %s aborts request %d", c.link, q.id)
 	c.disconnected = true
@@ -180,7 +179,6 @@ func (c *client) disconnect(q *request) {
 	c.reconnect()
 }
 
-// reconnect continues on a new connection.
 func (c *client) reconnect() {
 	c.sending, c.wait100 = nil, nil
 	c.after(c.between(0, c.settings.think), c.start)
@@ -215,7 +213,7 @@ func (c *client) received(b []byte) {
 	}
 }
 
-// parse parses the next part of the received bytes; it reports whether it consumed any.
+// parse parses received bytes, and reports whether it consumed any.
 func (c *client) parse() bool {
 	if len(c.m.buf) == 0 && !c.finalHead {
 		return false
@@ -267,7 +265,7 @@ func (c *client) head(q *request) {
 	own, _ := get(c.m.fields, "X-Sim")
 	outcome, byGate := get(c.m.fields, "K-Gate-Outcome")
 	if own == "0" && c.unsolicited > 0 {
-		q.tainted = true // a proxy cannot distinguish the extra bytes from the response
+		q.tainted = true // the container's unsolicited response may have been taken for the response
 	}
 	if q.tainted {
 		own = strconv.Itoa(q.id)
@@ -286,7 +284,7 @@ func (c *client) head(q *request) {
 		return
 	}
 	if c.wait100 == q {
-		c.wait100 = nil // the final response arrived without a preceding 100
+		c.wait100 = nil // the final response arrived without a 100
 	}
 	c.finalHead = true
 	q.status, q.gateOutcome = status, outcome
@@ -314,8 +312,8 @@ func (c *client) head(q *request) {
 		c.found("request %d: sent Connection: close, but the response does not announce the close", q.id)
 	}
 	if keeps && q.sent < len(q.raw) && c.sending == q && !q.expect {
-		// The gate would have to parse or discard the rest of the body. So only a
-		// response that closes the connection may arrive before the body is complete.
+		// The gate cannot reuse the connection without the rest of the body, so it must
+		// announce the close.
 		c.found("request %d: an early response on a connection that stays open", q.id)
 	}
 	if byGate > 0 {
@@ -341,7 +339,7 @@ func (c *client) judgeInterim(q *request, status int, own bool) {
 			c.send(q, q.sent)
 		}
 		if !own {
-			return // a 100 from the gate, or the container's reaction to Expect; it is not one of the planned interim responses
+			return // not one of the planned interim responses
 		}
 	}
 	for q.interims < len(q.response.interims) {
@@ -403,12 +401,12 @@ func (c *client) endResponse(q *request) {
 				c.link.sendUp(q.raw[q.sent:min(len(q.raw), q.sent+3000)])
 			}
 		}
-		return // the gate closes the connection next
+		return // the gate closes the connection
 	}
 	if c.sending == nil || c.sending == q {
 		if c.sending == q {
-			// The final response arrived instead of 100, so the client does not send the
-			// body and closes the connection.
+			// The final response arrived instead of 100. The client closes instead of
+			// sending the body.
 			c.disconnected = true
 			c.link.closeByPeer()
 			c.reconnect()
@@ -454,7 +452,7 @@ func (c *client) cut() {
 	c.reconnect()
 }
 
-// connectionLost judges the requests of a connection that ended.
+// connectionLost judges the open requests of a connection that ended.
 func (c *client) connectionLost(reset bool) {
 	for i, q := range c.pipeline {
 		if q.verdict != open {
@@ -468,7 +466,7 @@ func (c *client) connectionLost(reset bool) {
 			q.verdict = dropped
 			c.judgeDropped(q, reset)
 		default:
-			q.verdict = unread // sent after the response with which the gate closed the connection
+			q.verdict = unread // sent after the last response before the close
 			if !c.closing && i > 0 && c.pipeline[0].verdict == complete {
 				c.found("request %d: closed after a response that did not announce it", q.id)
 			}
@@ -480,7 +478,6 @@ func (c *client) connectionLost(reset bool) {
 	}
 }
 
-// switched starts a tunnel.
 func (c *client) switched(q *request) {
 	if !q.response.switches || q.response.garbage {
 		c.found("request %d: 101, which the container did not send", q.id)

@@ -10,10 +10,10 @@ import (
 type container struct {
 	*run
 	listening bool
-	listensAt int64 // when it began to listen; valid while it listens
-	stoppedAt int64 // when it stopped listening
+	listensAt int64 // time at which it began to listen; valid while it listens
+	stoppedAt int64
 	links     []*upPeer
-	idle      int64 // closes connections after this idle time; 0 = never
+	idle      int64 // idle time after which connections are closed; 0 = never
 	goAways   int   // HTTP/2 connections ended by GOAWAY
 	unused    int   // connections ended before they carried a request
 }
@@ -23,20 +23,20 @@ type upPeer struct {
 	*container
 	link       *link
 	m          message
-	request    *request // the request being read or answered
-	reading    bool     // its body is not complete
+	request    *request // the current request
+	reading    bool     // its body is incomplete
 	taken      int      // body bytes received
 	responding bool
 	responded  bool
 	served     int
-	dirty      bool     // has sent bytes that belong to no request
-	closed     bool     // has closed the connection
+	dirty      bool // has sent bytes outside a response
+	closed     bool
 	last       *request // the previous request
 	idleSeq    int
-	headFrom   int64 // when the first byte of the head arrived
+	headFrom   int64 // time of the first byte of the head
 	idleClosed bool
 	tunnel     int  // bytes received in a tunnel
-	overH2     bool // an HTTP/2 stream, not an HTTP/1 connection
+	overH2     bool // a stream of HTTP/2, not a connection of HTTP/1
 	conn       *h2Up
 }
 
@@ -53,7 +53,7 @@ func (c *container) accept(l *link) (listening, atOnce bool) {
 	atOnce = c.rng.IntN(2) == 0
 	if listening {
 		c.links = append(c.links, u)
-		l.after(0, func() {}) // an empty event; without it, the random choices of the recorded seeds would change
+		l.after(0, func() {}) // this empty event keeps the random choices of the recorded seeds
 	}
 	if atOnce {
 		return listening, true
@@ -104,7 +104,7 @@ func (u *upPeer) parse() {
 			}
 		default:
 			if len(u.m.buf) > 0 && u.responding && u.request.responseSent >= u.request.response.full {
-				u.dirty, u.request = true, nil // the rest of the output follows a complete response
+				u.dirty, u.request = true, nil // excess bytes after a complete response
 				continue
 			}
 			if len(u.m.buf) > 0 && !u.dirty {
@@ -115,7 +115,6 @@ func (u *upPeer) parse() {
 	}
 }
 
-// readHead parses a request head.
 func (u *upPeer) readHead() bool {
 	u.m.reset()
 	complete, err := u.m.head()
@@ -147,7 +146,7 @@ func (u *upPeer) readHead() bool {
 	q.responseSent, q.responseSentAt, q.startedAt, q.interimsSent = 0, 0, 0, 0
 	q.headAt = u.now
 	q.on = u
-	if u.dirty { // the excess output would be parsed as the response to the next request
+	if u.dirty { // excess bytes would be parsed as the next response
 		q.breaks++
 		q.breaksAfterSend++
 		q.staleBreak = true
@@ -169,7 +168,7 @@ func (u *upPeer) readHead() bool {
 	return true
 }
 
-// requestOf returns the request whose number is in the request line.
+// requestOf returns the request with the number in the request line.
 func (r *run) requestOf(line string) *request {
 	_, rest, ok := strings.Cut(line, " /s/")
 	if !ok {
@@ -189,8 +188,7 @@ func (r *run) requestOf(line string) *request {
 	return r.requests[id-1]
 }
 
-// judgeHead compares a head with the client's, and checks the limits in
-// force.
+// judgeHead compares a head with the client's, and checks the limits.
 func (u *upPeer) judgeHead(q *request, method string) {
 	if method != q.method || q.badHead != "" || q.probe {
 		u.found("request %d: the container received %q, the client sent %s %q", q.id, u.m.line, q.method, q.badHead)
@@ -312,7 +310,7 @@ func (u *upPeer) startResponse() {
 	})
 }
 
-// respond sends the response starting at offset from.
+// respond sends the response from the offset from on.
 func (u *upPeer) respond(q *request, from int) {
 	a := &q.response
 	if u.closed || u.request != q || u.link.ended {
@@ -322,7 +320,7 @@ func (u *upPeer) respond(q *request, from int) {
 	if a.cutAt >= 0 {
 		until = max(a.cutAt, from)
 	}
-	if a.extra && len(a.wire) > u.link.receive { // the excess would arrive after the next request was sent, where no proxy could distinguish it from the response
+	if a.extra && len(a.wire) > u.link.receive { // the excess would arrive after the next request, where no proxy could tell it from a response
 		until = max(from, min(until, a.full))
 	}
 	n := until - from
@@ -362,7 +360,6 @@ func (u *upPeer) respond(q *request, from int) {
 	}
 }
 
-// requestDone ends a request and keeps its connection open.
 func (u *upPeer) requestDone() {
 	u.last, u.request = u.request, nil
 	u.idleSeq++
@@ -388,7 +385,7 @@ func (u *upPeer) requestDone() {
 	u.parse()
 }
 
-// stolen is a response that belongs to no request.
+// stolen is an unsolicited response.
 const stolen = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nX-Sim: 0\r\n\r\nstolen"
 
 // end closes or resets the connection.
@@ -427,9 +424,8 @@ func (u *upPeer) end(hard bool) {
 	}
 }
 
-// mayMeanWrongProtocol reports whether the end of a connection on which the container
-// sent nothing may look to the gate as if the container did not support the gate's
-// protocol.
+// mayMeanWrongProtocol reports whether a close without a byte may mean to the gate that
+// the container lacks the gate's protocol.
 func (u *upPeer) mayMeanWrongProtocol() bool {
 	if u.overH2 {
 		return u.conn != nil && !u.conn.strict
@@ -458,14 +454,14 @@ func (u *upPeer) cut() {
 	u.closed = true
 }
 
-// missed handles bytes that arrived after the container had closed the connection.
+// missed handles bytes that arrived after the container's close.
 func (u *upPeer) missed(b []byte) {
 	if q := u.request; q != nil && u.reading {
 		if next := u.requestOf(string(b)); next == nil || next == q {
-			return // the broken connection of this request is already counted
+			return // this broken connection is already counted
 		}
 	}
-	// The bytes may contain the end of the previous body before the head.
+	// The bytes may begin with the end of the previous body.
 	q := u.requestOf(string(u.m.buf) + string(b))
 	if q == nil {
 		u.vague++
@@ -496,7 +492,7 @@ func (u *upPeer) tunnelled() {
 	}
 }
 
-// restart stops the container and restarts it after a pause.
+// restart stops the container, and starts it again after down.
 func (c *container) restart(down int64) {
 	c.note("container stops for %d ms", down/millisecond)
 	c.listening, c.stoppedAt = false, c.now

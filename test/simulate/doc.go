@@ -1,5 +1,4 @@
-// Package simulate runs the gate from a seed: its engines, pools, admission, timeouts
-// and drain run on a simulated kernel and a virtual clock, in one thread, between
-// simulated clients and a simulated container. The seed determines the whole run, bit
-// for bit.
+// Package simulate runs the gate from a seed, in one thread, on a simulated kernel and a
+// virtual clock, between simulated clients and a simulated container. The seed determines
+// the whole run.
 package simulate

@@ -9,11 +9,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// evictionSeed seeds the random source of drawEviction. The value is chosen so that the
-// seeds in testdata/seeds run without evictions and still reproduce their faults.
+// evictionSeed is the seed of a separate random source. With this value the runs in
+// testdata/seeds have no evictions, and still reproduce their faults.
 const evictionSeed = 0xe71c
 
-// drawEviction enables evictions in some of the runs that use priorities.
+// drawEviction enables evictions in some runs with priorities.
 func drawEviction(seed uint64, s *settings) {
 	w := &world{rng: rand.New(rand.NewPCG(seed, evictionSeed))}
 	if o := &s.gate.Overload; w.chance(0.5) && o.PriorityBy.Set() {
@@ -29,8 +29,8 @@ func drawRule(w *world) exchange.Eviction {
 	}
 }
 
-// judgeEvicted reports whether a queued request may have evicted q. The victim and the
-// evicting request may run on different loops, each of which may be delayed.
+// judgeEvicted reports whether a queued request may have evicted q. Both may be on
+// different loops, each with a delay.
 func (r *run) judgeEvicted(q *request, x *gate.Record) bool {
 	lowest := -1 // lowest class of the requests that may have evicted q
 	for _, o := range r.requests {
@@ -46,7 +46,7 @@ func (r *run) judgeEvicted(q *request, x *gate.Record) bool {
 		}
 		held := int64(0)
 		if r.settings.gate.HardConcurrency {
-			held = r.now - int64(x.Admitted) // with a hard limit, an eviction ends only when the container closes, so it may have begun at any time since the admission
+			held = r.now - int64(x.Admitted) // with a hard limit the eviction may have begun long before its end
 		}
 		if r.now-o.begunAt >= int64(e.Overload.Evict.After)-r.kernel.maxDelay && left >= r.now-held-2*r.kernel.maxDelay-millisecond {
 			lowest = max(lowest, o.class)
@@ -60,8 +60,8 @@ func (r *run) judgeEvicted(q *request, x *gate.Record) bool {
 	return true
 }
 
-// judgeEvictionRate checks the rate limit of evictions over every period from an
-// earlier eviction until now.
+// judgeEvictionRate checks the rate limit over each period between an earlier eviction
+// and now.
 func (r *run) judgeEvictionRate(q *request) {
 	r.evictedAt = append(r.evictedAt, r.now)
 	if r.live.changes > 0 || r.settings.gate.HardConcurrency {
@@ -77,16 +77,14 @@ func (r *run) judgeEvictionRate(q *request) {
 	}
 }
 
-// judgeYoungest checks that q is the youngest request that could have been evicted. It
-// is skipped if loops are delayed, because a victim then ends some time after it was
-// selected.
+// judgeYoungest checks that q is the youngest request that could be evicted. With delays
+// of loops it cannot tell, because a victim ends some time after it was selected.
 func (r *run) judgeYoungest(q *request, x *gate.Record, lowest int) {
 	if r.kernel.maxDelay > 0 || r.live.changes > 0 || r.settings.gate.HardConcurrency {
 		return
 	}
 	for _, o := range r.underWay {
-		// A request whose record has ended no longer holds a slot, even if its client is
-		// still reading the response.
+		// A request whose record has ended holds no slot.
 		if o == q || o.class <= lowest || o.class < int(q.rules.Overload.Evict.Class) || o.record.Ended != 0 || o.record.Status == 101 || o.record.Unlimited {
 			continue
 		}

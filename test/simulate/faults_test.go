@@ -2,8 +2,8 @@
 
 package simulate
 
-// faults are faults to plant in the gate, one at a time; the simulation must find each.
-// The first ones are former bugs of the gate.
+// faults are planted in the gate one at a time, and the simulation must find each. The
+// first ones are former bugs of the gate.
 var faults = []mutation{
 	{"a connection is pooled after a 204 that announced a body",
 		"http1.upConn.Complete",
@@ -256,8 +256,7 @@ x.down.Flush()
 		"if !x.down.Ended() || !x.down.Upgrades(x.up.Response()) {", "if !x.down.Ended() {"},
 }
 
-// http2Faults are faults to plant in the gate's HTTP/2 code. The first ones are former
-// bugs of the gate.
+// http2Faults are the faults in the gate's HTTP/2 code.
 var http2Faults = []mutation{
 	{"an exchange in the connect queue of HTTP/2 is not counted",
 		"exchange.ConnectQueue.join",

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// h2Client is an HTTP/2 client with concurrent requests on one connection. The embedded
-// client holds the fields that the oracle uses for both protocols.
+// h2Client is an HTTP/2 client with concurrent requests on one connection. The oracle
+// uses the fields of client for both protocols.
 type h2Client struct {
 	*client
 	end           h2End
-	streams       []*h2Stream // streams of this connection; stream identifier i has index (i-1)/2
+	streams       []*h2Stream // all streams of this connection; stream i is at (i-1)/2
 	http1         []byte      // an HTTP/1 response received on this connection
-	open          []*h2Stream // streams that are not closed
-	thinking      bool        // waits before the next request
-	maxStreams    int         // most concurrent streams
-	initialWindow int         // initial window of streams, as announced
+	open          []*h2Stream
+	thinking      bool // waits before the next request
+	maxStreams    int  // maximum number of concurrent streams
+	initialWindow int  // initial window of streams, as announced
 	policy        policy
-	uncredited    int // octets consumed but not yet returned to the connection window
+	uncredited    int // octets not yet returned to the connection window
 	resizes       []resize
 
-	goAwayAnnouncedAt int64 // when the first GOAWAY of a graceful shutdown (identifier 2^31-1) arrived
-	goAwayAt          int64 // when the GOAWAY with the last processed stream arrived
+	goAwayAnnouncedAt int64 // time of the first GOAWAY of a shutdown (identifier 2^31-1)
+	goAwayAt          int64 // time of the GOAWAY with the last processed stream
 	last              uint32
 	enhanceYourCalm   bool // the GOAWAY had the code ENHANCE_YOUR_CALM
 	pausedAt          int64
@@ -33,7 +33,7 @@ type h2Client struct {
 // resize is a change of the initial window that the gate has not acknowledged.
 type resize struct {
 	change int    // of the stream windows
-	before uint32 // exclusive upper bound of the stream identifiers to which the change applies
+	before uint32 // the change applies to smaller stream identifiers
 }
 
 // h2Stream is a request of an h2Client.
@@ -43,13 +43,13 @@ type h2Stream struct {
 	q              *request
 	send           int // send window
 	recv           int // receive window
-	updates        int // number of WINDOW_UPDATEs sent for recv
+	updates        int // WINDOW_UPDATEs sent for recv
 	granted        int
 	charged        int
 	sent           int  // body octets sent
 	sentEnd        bool // END_STREAM is sent
-	waits          bool // the upload is paused: it waits for 100, stalls, or delays the next piece
-	uploadRejected bool // a final response arrived while it waited for 100
+	waits          bool // the upload is paused, or waits for 100
+	uploadRejected bool // a final response arrived instead of 100
 	openedAt       int64
 
 	finalHead  bool // the final head was received
@@ -63,7 +63,6 @@ type h2Stream struct {
 	trailers   [][2]string
 }
 
-// start connects.
 func (c *h2Client) start() {
 	if c.done {
 		return
@@ -136,7 +135,7 @@ func (c *h2Client) preface() {
 	}
 }
 
-// later runs f after delay unless the connection has ended.
+// later runs f after delay, unless the connection has ended.
 func (c *h2Client) later(delay int64, f func()) {
 	l := c.link
 	c.after(delay, func() {
@@ -146,7 +145,7 @@ func (c *h2Client) later(delay int64, f func()) {
 	})
 }
 
-// resize changes the initial window, and with it the windows of all streams.
+// resize changes the initial window of all streams.
 func (c *h2Client) resize() {
 	to := int(c.spread(0, 1<<18))
 	c.resizes = append(c.resizes, resize{to - c.initialWindow, uint32(2*len(c.streams) + 1)})
@@ -168,7 +167,7 @@ func (c *h2Client) acked() {
 	if x.before == 0 {
 		return
 	}
-	for _, s := range c.open { // replenish windows that the change left too small
+	for _, s := range c.open { // replenish windows that are too small now
 		if s.recv < 1000 && !s.paused {
 			c.releaseCredit(s, 1000-s.recv)
 		}
@@ -213,7 +212,7 @@ func (c *h2Client) next() {
 	})
 }
 
-// closeIdle closes a connection that has no more work.
+// closeIdle closes a connection without further work.
 func (c *h2Client) closeIdle() {
 	c.disconnected, c.done = true, len(c.todo) == 0
 	defer func() { c.end.deadEnd = true }()
@@ -226,8 +225,8 @@ func (c *h2Client) closeIdle() {
 	}
 }
 
-// reconnect opens a new connection for the remaining requests. It limits the attempts,
-// because clients that compete for few descriptors could otherwise reconnect for ever.
+// reconnect opens a connection for the remaining requests. Its attempts are limited,
+// because clients could otherwise compete for descriptors for ever.
 func (c *h2Client) reconnect() {
 	if c.idleConns++; c.idleConns > 100 && c.run.settings.descriptors > 0 {
 		c.done = true
@@ -236,7 +235,7 @@ func (c *h2Client) reconnect() {
 	c.after(c.between(0, c.run.settings.think), c.start)
 }
 
-// streamOf returns the stream of a frame, or nil if the frame must be ignored.
+// streamOf returns the stream of a frame, or nil to ignore the frame.
 func (c *h2Client) streamOf(id uint32, what uint8) *h2Stream {
 	if id%2 == 0 || int(id/2) >= len(c.streams) {
 		c.end.wrong("%s of %d, which is not open", frameNames[what], id)
@@ -258,8 +257,7 @@ func (c *h2Client) streamOf(id uint32, what uint8) *h2Stream {
 	return s
 }
 
-// h2Peer is one connection of an h2Client. The client may already use a newer
-// connection.
+// h2Peer is a connection of an h2Client, which may already use a newer one.
 type h2Peer struct {
 	*h2Client
 	on *link
@@ -298,8 +296,8 @@ func (c *h2Client) parse(b []byte) {
 	}
 }
 
-// takeHTTP1 parses an HTTP/1 response that arrives before any frame. Only 408 is valid:
-// the gate sends it if the preface is incomplete, so it does not know the protocol.
+// takeHTTP1 parses an HTTP/1 response before any frame. Only 408 is valid, which the gate
+// sends if the preface is incomplete.
 func (c *h2Client) takeHTTP1(b []byte) {
 	const timeout = "HTTP/1.1 408 "
 	before := len(c.http1)
@@ -313,8 +311,7 @@ func (c *h2Client) takeHTTP1(b []byte) {
 	}
 }
 
-// releaseCredit returns n octets of flow-control credit to a stream at the time that
-// the policy says.
+// releaseCredit returns n octets of credit to a stream when the policy says so.
 func (c *h2Client) releaseCredit(s *h2Stream, n int) {
 	if !s.closed && !c.disconnected && n > 0 && !s.ended {
 		s.recv += n
@@ -369,7 +366,7 @@ func (c *h2Client) data(id uint32, p []byte, charged int, end bool) {
 	}
 }
 
-// stall pauses reading on one stream or on the whole connection.
+// stall pauses reading, on one stream or on the whole connection.
 func (c *h2Client) stall(s *h2Stream) {
 	c.slowUntil = max(c.slowUntil, c.now+s.q.slow)
 	if c.chance(c.run.h2.paused) {
@@ -466,7 +463,6 @@ func (c *h2Client) goAway(last, code uint32) {
 	}
 }
 
-// ended handles the gate's FIN.
 func (c *h2Client) ended() {
 	c.note("client %s: the gate closes", c.link)
 	c.lost2(false)
@@ -475,7 +471,6 @@ func (c *h2Client) ended() {
 	c.reconnect()
 }
 
-// cut handles a reset by the gate.
 func (c *h2Client) cut() {
 	c.note("client %s: is reset", c.link)
 	c.lost2(true)
@@ -483,7 +478,6 @@ func (c *h2Client) cut() {
 	c.reconnect()
 }
 
-// beginTunnel2 starts a tunnel.
 func (c *h2Client) beginTunnel2(s *h2Stream) {
 	q := s.q
 	q.verdict = tunnelled
@@ -500,7 +494,6 @@ func (c *h2Client) beginTunnel2(s *h2Stream) {
 	})
 }
 
-// bodyBytes2 checks body bytes of a response.
 func (c *h2Client) bodyBytes2(s *h2Stream, p []byte) {
 	q := s.q
 	switch {

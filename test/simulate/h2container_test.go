@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// h2Detector is the container's end of a connection before it knows the protocol. The
-// first bytes from the gate determine it.
+// h2Detector is the container's end of a connection whose protocol is not known yet.
 type h2Detector struct {
 	*upPeer
 	seen []byte
@@ -19,7 +18,7 @@ func (d *h2Detector) received(b []byte) {
 	n := min(len(d.seen), len(h2Preface))
 	l := d.link
 	switch over2 := string(d.seen[:n]) == h2Preface[:n]; {
-	case over2 && n < 3: // the preface and POST both begin with P
+	case over2 && n < 3: // PRI and POST begin with P
 	case !over2:
 		if d.h2.onlyH2 {
 			d.found("%s: the container speaks HTTP/2 but received %s", l, printable(d.seen))
@@ -42,11 +41,11 @@ func (d *h2Detector) received(b []byte) {
 			l.closeByPeer()
 		case 2:
 			l.abort()
-		} // otherwise wait for more bytes
+		} // else: wait for more bytes
 	}
 }
 
-// ignoringPeer ignores all bytes. It closes the connection when the gate has closed it.
+// ignoringPeer ignores all bytes, and closes after the gate's close.
 type ignoringPeer struct{ link *link }
 
 func (ignoringPeer) connected()      {}
@@ -54,16 +53,16 @@ func (ignoringPeer) received([]byte) {}
 func (n ignoringPeer) ended()        { n.link.closeByPeer() }
 func (ignoringPeer) cut()            {}
 
-// h2Up is the container's end of an HTTP/2 connection. The oracle sees each stream as a
-// separate upPeer.
+// h2Up is the container's end of an HTTP/2 connection. The oracle has a separate upPeer
+// for each stream.
 type h2Up struct {
-	*upPeer         // the peer of the connection; each stream has another one
+	*upPeer         // peer of the connection; each stream has another one
 	end             h2End
 	preface         int // octets of the preface received
 	streams         []*h2UpStream
 	latest          uint32
 	initialWindow   int // initial window of streams, as announced
-	maxStreams      int // most concurrent streams; 0 = unlimited
+	maxStreams      int // maximum number of concurrent streams; 0 = none
 	strict          bool
 	resizes         []resize
 	unsent          []*request
@@ -72,14 +71,13 @@ type h2Up struct {
 	goAwayAnnounced bool
 }
 
-// h2UpStream is a request of an h2Up.
 type h2UpStream struct {
 	id          uint32
 	u           *upPeer
 	q           *request
 	send        int
 	recv        int
-	updates     int // number of WINDOW_UPDATEs sent for recv
+	updates     int // WINDOW_UPDATEs sent for recv
 	uncredited  int
 	requestDone bool // the request is complete
 	ended       bool // END_STREAM has been sent
@@ -133,7 +131,7 @@ func (c *h2Up) begin() {
 	}
 }
 
-// later runs f after delay unless the connection has ended.
+// later runs f after delay, unless the connection has ended.
 func (c *h2Up) later(delay int64, f func()) {
 	c.after(delay, func() {
 		if !c.closed && !c.link.ended {
@@ -142,8 +140,8 @@ func (c *h2Up) later(delay int64, f func()) {
 	})
 }
 
-// goAwayBy sends GOAWAY, either at once or after an announcement (a GOAWAY with the
-// highest identifier).
+// goAwayBy sends GOAWAY, either at once or after an announcement (GOAWAY with the highest
+// identifier).
 func (c *h2Up) goAwayBy() {
 	if !c.goAwayAnnounced && c.rng.IntN(2) == 0 {
 		c.goAwayAnnounced = true
@@ -157,7 +155,7 @@ func (c *h2Up) goAwayBy() {
 	c.closeIfDone()
 }
 
-// closeIfDone closes a connection that accepts no more streams and has none open.
+// closeIfDone closes a connection without streams that accepts no new ones.
 func (c *h2Up) closeIfDone() {
 	if c.goAwaySent && len(c.streams) == 0 && c.chance(0.5) {
 		c.later(c.between(0, 5)*millisecond, func() {
@@ -166,8 +164,8 @@ func (c *h2Up) closeIfDone() {
 	}
 }
 
-// close closes the connection. Further bytes from the gate cause RST, which discards
-// bytes that the gate has not read yet.
+// close closes the connection. Further bytes from the gate cause RST, which discards the
+// bytes that the gate has not read.
 func (c *h2Up) close() {
 	c.closed = true
 	c.recordLostResponses()
@@ -210,15 +208,15 @@ func (c *h2Up) drop() {
 	}
 }
 
-// missed handles bytes that arrived after the container had closed the connection.
+// missed handles bytes that arrived after the container's close.
 func (c *h2Up) missed([]byte) { c.vague++ }
 
 // settings, acked, windowUpdate, reset and goAway implement h2Role.
 func (c *h2Up) settings(change int) {
-	for _, s := range c.streams { // a new initial window also changes the windows of open streams (RFC 9113 section 6.9.2)
+	for _, s := range c.streams { // SETTINGS also change the windows of open streams (RFC 9113 section 6.9.2)
 		s.send += change
 	}
-	c.later(0, func() { // after SETTINGS is acknowledged
+	c.later(0, func() { // after the acknowledgement of SETTINGS
 		for _, s := range slices.Clone(c.streams) {
 			if s.headSent {
 				c.respond(s)
@@ -286,7 +284,6 @@ func (c *h2Up) streamOf(q *request) *h2UpStream {
 	return nil
 }
 
-// remove removes a stream from the open ones.
 func (c *h2Up) remove(s *h2UpStream) {
 	s.u.closed = true
 	if i := slices.Index(c.streams, s); i >= 0 {
@@ -322,7 +319,7 @@ func (c *h2Up) head(id uint32, fields [][2]string, end bool) {
 			c.end.wrong("HEADERS of %d", id)
 		}
 		c.lateTrailers(id)
-		return // the stream is closed here, but the gate has not received the frame that closed it
+		return // the container has closed the stream, but the gate does not know that yet
 	}
 	c.judgeList(fields)
 	c.latest = id
@@ -351,7 +348,7 @@ func (c *h2Up) head(id uint32, fields [][2]string, end bool) {
 	u := &upPeer{container: c.container, link: c.link, request: q, reading: !end, served: c.upPeer.served, overH2: true, conn: c}
 	s := &h2UpStream{id: id, u: u, q: q, send: c.end.window, recv: c.initialWindow}
 	for _, x := range c.resizes {
-		s.recv -= x.change // the gate has not acknowledged this change yet, so the stream starts without it
+		s.recv -= x.change // the change is not acknowledged, so it does not apply to a new stream
 	}
 	c.streams = append(c.streams, s)
 	c.judgeHead2(u, q, method, fields, end)
@@ -381,7 +378,7 @@ func (c *h2Up) head(id uint32, fields [][2]string, end bool) {
 }
 
 // lateTrailers handles HEADERS on a closed stream. Many servers then close the
-// connection, so the gate must not send trailers here if the connection carries other
+// connection, so the gate must not send trailers if the connection carries other
 // requests.
 func (c *h2Up) lateTrailers(id uint32) {
 	if len(c.streams) > 0 {
@@ -395,8 +392,7 @@ func (c *h2Up) lateTrailers(id uint32) {
 	}
 }
 
-// judgeList checks the size of a header list against the container's
-// SETTINGS_MAX_HEADER_LIST_SIZE.
+// judgeList checks the container's SETTINGS_MAX_HEADER_LIST_SIZE.
 func (c *h2Up) judgeList(fields [][2]string) {
 	n := 0
 	for _, f := range fields {

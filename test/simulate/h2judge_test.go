@@ -155,7 +155,7 @@ func (c *h2Client) complete2(s *h2Stream) {
 	c.maybeClosed(s)
 }
 
-// judgeWhole2 checks that a response that looks complete is complete.
+// judgeWhole2 checks that a response without an error is complete.
 func (c *h2Client) judgeWhole2(s *h2Stream) {
 	q := s.q
 	a := &q.response
@@ -183,7 +183,7 @@ func (c *h2Client) judgeWhole2(s *h2Stream) {
 	}
 }
 
-// judgeCut2 checks that a fault justifies the truncated response.
+// judgeCut2 checks that a fault explains a truncated response.
 func (c *h2Client) judgeCut2(s *h2Stream) {
 	q := s.q
 	a := &q.response
@@ -244,7 +244,7 @@ func (c *h2Client) reset(id uint32, code uint32) {
 	}
 }
 
-// judgeRejected2 checks that the gate had a reason to reject a stream by GOAWAY.
+// judgeRejected2 checks that a stream may be rejected by GOAWAY.
 func (c *h2Client) judgeRejected2(s *h2Stream) {
 	q := s.q
 	q.verdict = unread
@@ -253,13 +253,13 @@ func (c *h2Client) judgeRejected2(s *h2Stream) {
 		c.found("request %d: rejected by GOAWAY, but counted", q.id)
 	case c.enhanceYourCalm, c.run.settings.descriptors > 0:
 	case c.pausedAt != 0, c.end.piece > 0, c.run.h2Drips(2000) > 200*millisecond: // the gate received the PING ACK late
-	case c.link.inTransit() > 0 && c.now-c.goAwayAnnouncedAt >= 800*millisecond: // the PING ACK is behind bytes that the gate has not read
+	case c.link.inTransit() > 0 && c.now-c.goAwayAnnouncedAt >= 800*millisecond: // the gate has not read the PING ACK
 	case c.goAwayAnnouncedAt == 0, s.openedAt <= c.goAwayAnnouncedAt, c.now-c.goAwayAnnouncedAt < 150*millisecond:
 		c.found("request %d: rejected by a GOAWAY that was not announced", q.id)
 	}
 }
 
-// lost2 judges the requests of a connection that ended.
+// lost2 judges the open requests of a connection that ended.
 func (c *h2Client) lost2(reset bool) {
 	for _, s := range c.open {
 		q := s.q
@@ -276,16 +276,15 @@ func (c *h2Client) lost2(reset bool) {
 		case s.ended:
 		case q.begun > 0 && q.endings == 0:
 			c.found("request %d: the client's connection ended (reset %v), but the exchange has not", q.id, reset)
-		case q.begun > 0 && c.drainedAt > 0 && (!patient || c.link.abandonable()): // the client read too slowly, so the drain closed the connection
-		case q.begun > 0 && c.run.settings.descriptors > 0: // reclaimed because it had no open stream
+		case q.begun > 0 && c.drainedAt > 0 && (!patient || c.link.abandonable()): // the client read too slowly in a drain
+		case q.begun > 0 && c.run.settings.descriptors > 0: // reclaimed, because it had no open stream
 		case q.begun > 0:
 			c.found("request %d: outcome %s, but the connection ended before the client received it (reset %v)", q.id, q.outcome, reset)
-		case c.run.settings.descriptors > 0: // an idle connection may be reclaimed
-		case c.leftAt > 0 && c.link.firstAt+c.slack() >= c.leftAt: // the first bytes arrived after the shutdown had stopped waiting for connections
-		case c.ending && !c.end.settled && (c.link.firstAt == 0 || c.link.firstAt-c.link.connectedAt+c.slack() >= 100*millisecond || c.run.h2Drips(500) > second): // a shutdown closes a connection whose first bytes take too long
+		case c.run.settings.descriptors > 0: // reclaimed, because it was idle
+		case c.leftAt > 0 && c.link.firstAt+c.slack() >= c.leftAt: // the first bytes arrived after the shutdown had stopped waiting
+		case c.ending && !c.end.settled && (c.link.firstAt == 0 || c.link.firstAt-c.link.connectedAt+c.slack() >= 100*millisecond || c.run.h2Drips(500) > second): // in a shutdown, the first bytes were late
 		// The request began before its client had read GOAWAY. A shutdown ends 10 s after
-		// the first GOAWAY, and the link was half-closed at most 1 s after that GOAWAY, so
-		// 9 s remain.
+		// the first GOAWAY, and the half-close was at most 1 s after it, so 9 s remain.
 		case c.link.shutAt > 0 && c.link.closedAt-c.link.shutAt >= 9*second-c.kernel.maxDelay:
 		case c.run.h2SlowHeads():
 		case q.badHead != "" || q.probe:
@@ -299,7 +298,7 @@ func (c *h2Client) lost2(reset bool) {
 	c.open = nil
 }
 
-// checkInvariants2 checks the invariants that hold when nothing is in transit.
+// checkInvariants2 checks what holds when nothing is in transit.
 func (c *h2Client) checkInvariants2() {
 	l := c.link
 	if l == nil || c.disconnected || l.file == nil || l.paused || !l.upReached() || !l.downReached() || l.unread() > 0 || len(c.end.queue) > 0 || l.noRoom {
@@ -330,9 +329,8 @@ func (c *h2Client) checkInvariants2() {
 	}
 }
 
-// checkStalled detects a response that never ends: the container's send window is used
-// up, the client's window is open, nothing is in transit, and the gate has forwarded
-// everything without returning the credit.
+// checkStalled finds a response that never ends: the gate has forwarded everything, but
+// has not returned the credit to the container.
 func (r *run) checkStalled(q *request) {
 	if q.on == nil || !q.on.overH2 || q.on.closed || q.on.request != q || q.disconnectedAt > 0 || q.verdict != open || q.tainted {
 		return
@@ -354,8 +352,8 @@ func (r *run) checkStalled(q *request) {
 	}
 }
 
-// readableSince returns the time since which the client could have received more of a
-// started response. If it cannot receive more now, the result is longest.
+// readableSince returns the time since which the client can receive more of a response.
+// It returns longest if the client cannot.
 func (s *h2Stream) readableSince() int64 {
 	c, l := s.c, s.c.link
 	if s.closed || s.ended || s.canceled || !s.finalHead || s.recv <= 0 || c.end.recv <= 0 || c.end.ourAcks > 0 || c.disconnected || len(c.end.queue) > 0 ||
@@ -363,7 +361,7 @@ func (s *h2Stream) readableSince() int64 {
 		return longest
 	}
 	since := max(l.reachedAt, l.cameAt, l.fullAt, c.pausedAt)
-	if c.slowUntil < longest { // slowUntil = longest means small windows or late credit, not a pause
+	if c.slowUntil < longest { // longest means small windows or late credit, not a pause
 		since = max(since, c.slowUntil)
 	}
 	return since
@@ -378,8 +376,7 @@ func (c *client) readableSince(q *request) int64 {
 	return max(l.reachedAt, l.cameAt, l.fullAt, c.slowUntil)
 }
 
-// uploadsArrived reports whether the container has received everything that the
-// client has sent.
+// uploadsArrived reports whether the container has all bytes that the client has sent.
 func (c *h2Client) uploadsArrived() bool {
 	for _, s := range c.open {
 		if q := s.q; s.sent > 0 && (q.on == nil || q.on.request != q || q.on.taken != s.sent) {
@@ -409,9 +406,8 @@ func (r *run) checkH2() {
 	r.suspects = r.suspects[:0]
 }
 
-// closedBefore reports whether the stream may already have been closed when the client
-// reset it. The gate then ignores the reset (RFC 9113 section 5.1) and completes the
-// upload.
+// closedBefore reports whether the stream may have been closed when the client reset it.
+// The gate then ignores the reset (RFC 9113 section 5.1).
 func (q *request) closedBefore() bool {
 	return q.endSent && q.responseSentAt != 0 && q.responseSentAt < q.canceledAt
 }

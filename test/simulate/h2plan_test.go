@@ -9,25 +9,25 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// h2Settings are the settings that a seed draws for HTTP/2. They have a separate random
-// source, so that the HTTP/1 choices of a seed do not change.
+// h2Settings are the settings for HTTP/2. They have a separate random source, so that the
+// HTTP/1 choices of a seed do not change.
 type h2Settings struct {
 	speaks   upstream.Protocol // UPSTREAM_PROTOCOL of the gate
 	up       bool              // the gate may use HTTP/2 to the container
 	upH2     bool              // the container supports HTTP/2
 	onlyH2   bool              // the container supports only HTTP/2
-	upMost   int               // the container's limit on concurrent streams; 0 = none
-	upReject float64           // share of streams rejected
-	upGoAway float64           // share of connections ended by GOAWAY
+	upMost   int               // limit on concurrent streams; 0 = none
+	upReject float64           // share of rejected streams
+	upGoAway float64           // share of connections that end by GOAWAY
 	upList   int               // SETTINGS_MAX_HEADER_LIST_SIZE; 0 = none
-	upCuts   bool              // HEADERS on a closed stream close the connection, as in Go's net/http
-	share    float64           // share of clients
-	most     int               // most concurrent streams of a client
+	upCuts   bool              // HEADERS on a closed stream close the connection, as in net/http
+	share    float64           // share of the clients
+	most     int               // maximum number of concurrent streams of a client
 	table    int               // SETTINGS_HEADER_TABLE_SIZE
 
-	windows  []int // possible initial stream windows; each connection draws one
+	windows  []int // initial stream windows; each connection draws one
 	policy   policy
-	piece    int // most octets written at once; 0 = unlimited
+	piece    int // maximum number of octets per write; 0 = unlimited
 	pieceGap int64
 
 	h2Weights
@@ -67,7 +67,7 @@ func drawH2(seed uint64, s *settings, k *kernel) (h h2Settings) {
 		h.upList = 700
 	}
 	h.upCuts = seed%2 == 0
-	if h.upH2 && seed%4 == 0 { // make early responses to requests with trailers frequent
+	if h.upH2 && seed%4 == 0 { // early responses to requests with trailers are frequent
 		x := &s.w
 		x.post, x.chunked, x.trailers, x.early, x.stops, x.pieces = 0.9, 0.9, 0.9, 0.7, 0.8, 0.5
 	}
@@ -91,13 +91,12 @@ func drawH2(seed uint64, s *settings, k *kernel) (h h2Settings) {
 
 var padding = strings.Repeat("p", 700)
 
-// pads reports whether q has a head larger than every header list limit that a
-// container announces.
+// pads reports whether the head of q exceeds every header list limit of a container.
 func (q *request) pads() bool {
 	return q.client.run.h2.upList > 0 && q.id%5 == 0 && q.badHead == "" && !q.probe
 }
 
-// toHTTP2 converts q to HTTP/2; plan drew it for HTTP/1.
+// toHTTP2 converts q, which plan drew for HTTP/1.
 func (q *request) toHTTP2(w *world, x *h2Weights) {
 	q.minor, q.closes, q.over2 = 1, false, true
 	switch q.badHead {
@@ -109,7 +108,7 @@ func (q *request) toHTTP2(w *world, x *h2Weights) {
 		q.upgrade, q.badHead = false, "400"
 		q.frame = pick(&world{rng: w.more}, [2]string{"content-length", "0"}, [2]string{"content-length", "020"},
 			[2]string{"content-length", "40"}, [2]string{"expect", "100-continue"})
-	case q.upgrade && !q.response.switches && w.more.IntN(2) == 0: // in the other half of the cases the container declines the extended CONNECT
+	case q.upgrade && !q.response.switches && w.more.IntN(2) == 0: // in the other half the container declines the extended CONNECT
 		q.upgrade = false
 	}
 	q.grpc = !q.probe && q.badHead == "" && q.coding != without && !q.expect && w.chance(x.grpc)
@@ -163,8 +162,7 @@ func (q *request) headerList() [][2]string {
 	return append(f, [2]string{"x-sim", strconv.Itoa(q.id)})
 }
 
-// h2Drips bounds how long n octets of frames take if they are sent and delivered in
-// pieces.
+// h2Drips bounds the time for n octets of frames in pieces.
 func (r *run) h2Drips(n int) int64 {
 	d := r.kernel.settings.delay + 10*microsecond
 	took := int64(0)
@@ -177,13 +175,12 @@ func (r *run) h2Drips(n int) int64 {
 	return took + r.slack()
 }
 
-// h2SlowHeads reports whether a complete head may take longer to arrive than the gate's
-// head timeout.
+// h2SlowHeads reports whether a head may arrive later than the gate's head timeout.
 func (r *run) h2SlowHeads() bool {
 	return r.h2Drips(500) >= int64(min(r.settings.headTimeout, 9*time.Second))
 }
 
-// overHTTP2 converts c to an HTTP/2 client, and returns its start function.
+// overHTTP2 converts c to HTTP/2, and returns the new start function.
 func (r *run) overHTTP2(c *client) (start func()) {
 	for _, q := range c.todo {
 		q.toHTTP2(r.world, &r.h2.h2Weights)
@@ -200,7 +197,7 @@ func (h *h2Settings) drawContainer(w *world, s *settings) {
 	}
 	h.up = true
 	switch w.rng.IntN(3) {
-	case 0: // HTTP/1 only: the gate has to detect it
+	case 0: // HTTP/1 only, which the gate has to detect
 		h.speaks = upstream.Auto
 	case 1:
 		h.speaks, h.upH2 = upstream.Auto, true
@@ -214,9 +211,9 @@ func (h *h2Settings) drawContainer(w *world, s *settings) {
 	}
 }
 
-// drawMemory draws periods in which part of the body memory is in use, as if by many
-// other clients, so that the gate shrinks its windows towards the container. The part
-// stays below half of the memory, because the gate does not retry requests above half.
+// drawMemory draws periods in which other clients use part of the body memory, so that
+// the gate shrinks its windows towards the container. The part is below half of the
+// memory, because above half the gate does not retry.
 func (r *run) drawMemory(seed uint64) {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 0x3e3))}
 	if !r.h2.upH2 || w.chance(0.25) {

@@ -48,7 +48,7 @@ func (c *h2Client) openStream(q *request) {
 	}
 }
 
-// sentLastByte records the time at which the last byte of a request was sent.
+// sentLastByte records the time of the last byte of a request.
 func (c *h2Client) sentLastByte(s *h2Stream) {
 	c.end.whenSent(func() { s.q.sentWhole, s.q.sent = c.now, len(s.q.raw) })
 }
@@ -75,7 +75,7 @@ func (c *h2Client) upload(s *h2Stream) {
 		if len(rest) > 0 || end {
 			n, charged := c.end.sendData(s.id, rest, s.send, end, &c.run.h2.h2Weights)
 			if n == 0 && len(rest) > 0 {
-				return // resumed when a window opens
+				return // until a window opens
 			}
 			s.send -= charged
 			s.charged += charged
@@ -93,7 +93,7 @@ func (c *h2Client) upload(s *h2Stream) {
 			s.sentEnd = true
 			c.sentLastByte(s)
 		default:
-			continue // END_STREAM follows in an empty frame
+			continue // an empty frame with END_STREAM follows
 		}
 		if s.sentEnd {
 			c.maybeClosed(s)
@@ -118,7 +118,7 @@ func (c *h2Client) pauseUpload(s *h2Stream, delay int64) {
 	})
 }
 
-// abortRequest aborts a request in progress: its stream alone, or the whole connection.
+// abortRequest aborts a request, by a reset of the stream or of the connection.
 func (c *h2Client) abortRequest(s *h2Stream) {
 	if s.closed || s.canceled || c.disconnected {
 		return
@@ -167,7 +167,6 @@ func (c *h2Client) cancel(s *h2Stream, code uint32) {
 	c.remove(s)
 }
 
-// remove removes a stream from the open ones.
 func (c *h2Client) remove(s *h2Stream) {
 	if s.closed {
 		return
@@ -178,7 +177,7 @@ func (c *h2Client) remove(s *h2Stream) {
 	}
 }
 
-// maybeClosed closes a stream whose two directions have ended.
+// maybeClosed closes a stream if both directions have ended.
 func (c *h2Client) maybeClosed(s *h2Stream) {
 	if s.ended && s.sentEnd && !s.closed {
 		c.remove(s)
@@ -189,7 +188,7 @@ func (c *h2Client) maybeClosed(s *h2Stream) {
 	}
 }
 
-// retire ends a connection on which the gate has sent GOAWAY.
+// retire ends a connection with GOAWAY.
 func (c *h2Client) retire() {
 	if c.disconnected || c.chance(c.run.h2.late) {
 		return // the gate closes the connection

@@ -12,10 +12,9 @@ func (c *h2Up) endRequest(s *h2UpStream) {
 	if u.taken != len(q.body) {
 		c.found("request %d: the request body ends at %d of %d", q.id, u.taken, len(q.body))
 	}
-	// On a shared connection the gate discards trailers if sending them takes longer
-	// than a second. since is the earliest time at which that second may have begun.
-	// sentWhole can be later than the end of this request, because it also covers other
-	// bytes that the client sends on the connection.
+	// On a shared connection the gate discards trailers that it cannot send within a
+	// second. since is the earliest possible begin of that second. sentWhole may be later
+	// than the end of this request, because it also covers other bytes of the connection.
 	since := q.headAt
 	if q.sentWhole != 0 {
 		since = min(since, q.sentWhole)
@@ -51,7 +50,7 @@ func (c *h2Up) startResponse(s *h2UpStream) {
 			return
 		}
 		c.sendInterims(s)
-		if len(q.response.interims) > 1 && c.rng.IntN(2) == 0 { // send the final head later, while the gate may still have interim heads queued
+		if len(q.response.interims) > 1 && c.rng.IntN(2) == 0 { // the gate may still have the interim heads in its queue
 			c.later(c.between(0, 3*millisecond), func() { c.speakFirst(s) })
 			return
 		}
@@ -75,9 +74,9 @@ func (c *h2Up) sendInterims(s *h2UpStream) {
 	}
 }
 
-// recordLostResponses records the responses that are lost if the connection is reset.
+// recordLostResponses records the responses that a reset of the connection discards.
 func (c *h2Up) recordLostResponses() {
-	c.container.goAways++ // counts requests that the gate has assigned to this connection but not sent yet
+	c.container.goAways++ // also for requests that the gate has assigned but not sent
 	c.end.deadEnd = true
 	if c.link.upReached() {
 		return
@@ -92,7 +91,7 @@ func (c *h2Up) recordLostResponses() {
 	c.unsent = nil
 }
 
-// abort aborts a stream or its connection.
+// abort resets a stream or its connection.
 func (c *h2Up) abort(s *h2UpStream) {
 	q := s.q
 	if c.rng.IntN(5) == 0 {
@@ -161,7 +160,7 @@ func (c *h2Up) respond(s *h2UpStream) {
 	c.endResponse(s)
 }
 
-// respondHead sends the final head. goesOn is false if the response ends with it.
+// respondHead sends the final head. goesOn is false at the end of the response.
 func (c *h2Up) respondHead(s *h2UpStream) (goesOn bool) {
 	q, a := s.q, &s.q.response
 	if a.cutAt >= 0 && a.cutAt < a.head {
@@ -211,8 +210,8 @@ func (c *h2Up) endResponse(s *h2UpStream) {
 	}
 }
 
-// responseToHTTP2 converts the response to q from HTTP/1 to HTTP/2. Offsets in the
-// response then count the head as 1, each body octet as 1, and the end as 1.
+// responseToHTTP2 converts the response to HTTP/2. In its offsets the head counts 1, each
+// body octet 1, and the end 1.
 func (q *request) responseToHTTP2(w *world) {
 	if q.plain == nil {
 		a := q.response
@@ -240,7 +239,7 @@ func (q *request) responseToHTTP2(w *world) {
 	if a.wrong {
 		a.trail = false
 	} else if a.mode == length {
-		a.full, a.trail = min(a.full, 1+len(a.body)), false // a response with Content-Length has no separate end and no trailers
+		a.full, a.trail = min(a.full, 1+len(a.body)), false // Content-Length determines the end, so there are no trailers
 		if a.cutAt >= a.full {
 			a.cutAt = -1
 		}

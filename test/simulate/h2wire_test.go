@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// The frame types of RFC 9113 section 6. This codec shares no code with the gate.
+// Frame types of RFC 9113 section 6. This codec shares no code with the gate.
 const (
 	fData uint8 = iota
 	fHeaders
@@ -50,7 +50,7 @@ type h2Role interface {
 	windowUpdate(id uint32, n int)
 	reset(id uint32, code uint32)
 	goAway(last, code uint32)
-	settings(window int) // window: change of the gate's initial stream window
+	settings(window int) // window is the change of the gate's initial window
 	acked()
 }
 
@@ -59,7 +59,7 @@ type h2End struct {
 	*run
 	link *link
 	role h2Role
-	in   []byte // incomplete frame
+	in   []byte
 
 	dec    *hpack.Decoder
 	fields [][2]string
@@ -67,27 +67,27 @@ type h2End struct {
 	coded  bytes.Buffer
 	block  []byte
 	open   uint32 // stream with an incomplete field block; 0 = none
-	ends   bool   // that block carries END_STREAM
+	ends   bool   // the block has END_STREAM
 
 	settled  bool // the gate's SETTINGS arrived
 	connects bool // the gate accepts extended CONNECT
 	window   int  // initial stream window in the gate's SETTINGS
-	streams  int  // the gate's limit on concurrent streams
+	streams  int  // limit of the gate on concurrent streams
 	send     int  // send window of the connection
 	recv     int  // receive window of the connection
 	charged  int  // DATA octets sent, padding included
-	granted  int  // increments received for the send window
+	granted  int  // increments of the send window
 	frames   int  // DATA frames sent
 	updates  int  // WINDOW_UPDATEs sent
 
 	payload   []byte // payload buffer
 	queue     []byte // output that is sent in pieces
-	piece     int    // bytes of queue sent at once, more if it is long; 0 = no queue
+	piece     int    // bytes written at once, more from a long queue; 0 = no queue
 	gap       int64
 	dripping  bool
-	afterSend []func() // called when the queue is empty
-	pings     int      // PINGs sent and not acknowledged
-	ourAcks   int      // SETTINGS sent and not acknowledged
+	afterSend []func() // functions to call when the queue is empty
+	pings     int      // PINGs without an acknowledgement
+	ourAcks   int      // SETTINGS without an acknowledgement
 	deadEnd   bool
 }
 
@@ -112,7 +112,7 @@ func frame(dst []byte, kind, flags uint8, id uint32, payload []byte) []byte {
 
 func word(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 
-// sendNumber writes a frame whose payload is a 32-bit number.
+// sendNumber sends a frame with a 32-bit number.
 func (e *h2End) sendNumber(kind uint8, id, n uint32) {
 	e.payload = binary.BigEndian.AppendUint32(e.payload[:0], n)
 	e.sendFrame(kind, 0, id, e.payload)
@@ -122,7 +122,7 @@ func setting(dst []byte, id uint16, value int) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16(dst, id), uint32(value))
 }
 
-// write sends bytes at once, or queues them after output that is sent in pieces.
+// write sends bytes after the queue.
 func (e *h2End) write(b []byte) {
 	if e.piece == 0 {
 		e.link.sendUp(b)
@@ -132,8 +132,8 @@ func (e *h2End) write(b []byte) {
 	e.drip()
 }
 
-// mostQueuedPieces bounds the number of pieces in the queue. Thousands of
-// WINDOW_UPDATEs in pieces of a few octets would take longer than a whole run.
+// mostQueuedPieces bounds the pieces in the queue. Otherwise thousands of WINDOW_UPDATEs
+// in pieces could take longer than a run.
 const mostQueuedPieces = 100
 
 func (e *h2End) drip() {
@@ -157,7 +157,7 @@ func (e *h2End) drip() {
 	})
 }
 
-// whenSent calls f when the output queue is empty.
+// whenSent calls f when the queue is empty.
 func (e *h2End) whenSent(f func()) {
 	if len(e.queue) == 0 {
 		f()
@@ -166,7 +166,7 @@ func (e *h2End) whenSent(f func()) {
 	}
 }
 
-// sendFrame writes a frame and a line of the trace.
+// sendFrame sends a frame, and notes it in the trace.
 func (e *h2End) sendFrame(kind, flags uint8, id uint32, payload []byte) {
 	if e.tracing {
 		e.note("peer   %s sends %s %d, flags %x, %d octets", e.link, frameNames[kind], id, flags, len(payload))
@@ -174,7 +174,6 @@ func (e *h2End) sendFrame(kind, flags uint8, id uint32, payload []byte) {
 	e.write(e.scratch.keep(frame(e.scratch.text(len(payload)), kind, flags, id, payload)))
 }
 
-// encode encodes a field block.
 func (e *h2End) encode(fields [][2]string) []byte {
 	e.coded.Reset()
 	for _, f := range fields {
@@ -223,8 +222,8 @@ func (e *h2End) sendHead(id uint32, fields [][2]string, end bool, x *h2Weights) 
 	e.write(b)
 }
 
-// sendData writes as much of p as the windows allow, and returns the octets of p that
-// were sent and the octets charged to the windows.
+// sendData sends as much of p as the windows allow. n is the number of octets of p sent,
+// charged the octets charged to the windows.
 func (e *h2End) sendData(id uint32, p []byte, window int, end bool, x *h2Weights) (n, charged int) {
 	n = min(len(p), window, e.send, h2Frame)
 	if n < 0 || n == 0 && len(p) > 0 {
@@ -247,8 +246,8 @@ func (e *h2End) sendData(id uint32, p []byte, window int, end bool, x *h2Weights
 	return n, charged
 }
 
-// extraCredit returns extra credit for a small window after many replenishments,
-// because more rounds of a few octets would test nothing new.
+// extraCredit enlarges a small window after many replenishments, which would test nothing
+// new.
 func extraCredit(gifts, window int) int {
 	if gifts > mostPieces && window < h2Frame {
 		return h2Frame
@@ -269,7 +268,7 @@ func (e *h2End) parse(b []byte) {
 	e.in = append(e.in[:0], b...)
 }
 
-// parseFrames parses the frames in b, and returns the incomplete rest.
+// parseFrames parses the frames in b, and returns the incomplete last one.
 func (e *h2End) parseFrames(b []byte) []byte {
 	for len(b) >= 9 && !e.deadEnd {
 		n := int(b[0])<<16 | int(b[1])<<8 | int(b[2])
@@ -351,7 +350,7 @@ func (e *h2End) handleFrame(kind, flags uint8, id uint32, p []byte) {
 	}
 }
 
-// endBlock decodes the field block if it is complete.
+// endBlock decodes a complete field block.
 func (e *h2End) endBlock(flags uint8) {
 	if flags&flagWhole == 0 {
 		return

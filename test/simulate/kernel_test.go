@@ -11,50 +11,47 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// kernel is a simulated loop.Kernel: descriptors, their readiness, and the loops that
-// watch them.
+// kernel is a simulated loop.Kernel: descriptors, their readiness, and loops.
 type kernel struct {
 	*world
 	files      []*file // indexed by descriptor
-	limit      int     // descriptors
+	limit      int     // maximum number of descriptors
 	loops      []*loopState
-	maxDelay   int64 // maximum delay of a loop, as caused by other processes
-	partial    bool  // a poll may return only part of the ready descriptors
+	maxDelay   int64 // maximum delay of an iteration by other processes
+	partial    bool  // a poll may omit ready descriptors
 	connect    func(*link) (listening, atOnce bool)
-	sentUp     func(*link, []byte) // called when the gate writes bytes to the container
+	sentUp     func(*link, []byte) // called when the gate writes to the container
 	settings   linkSettings
 	links      int
 	plenty     bool // descriptors are not scarce
-	gateEnding bool // the gate is ending
+	gateEnding bool
 	closedLate int
 	live       []*link // links whose gate end is open
 }
 
-// loopState is a loop and the state of its next iteration.
 type loopState struct {
 	loop      *loop.Loop
 	ready     []*file
 	scheduled bool  // an iteration is scheduled
-	timerAt   int64 // an iteration for the loop's timers is scheduled for this instant; 0 = none
+	timerAt   int64 // time of a scheduled iteration for timers; 0 = none
 	over      bool
 	closing   bool
 	iterate   func()
-	spins     int // consecutive iterations without events, each with a timer due at once
+	spins     int // consecutive iterations with due timers and without events
 	polls     int // calls of Poll in this iteration
 	woken     bool
 }
 
-// file is an open file of the simulated kernel.
 type file struct {
 	fd     int
-	link   *link     // a socket
-	listen *backlog  // a listening one
-	pipe   *pipeFile // an end of a pipe
+	link   *link     // set for a socket
+	listen *backlog  // set for a listening socket
+	pipe   *pipeFile // set for an end of a pipe
 
-	loop   *loopState // the loop that watches the file; nil = none
+	loop   *loopState // loop that watches the file; nil = none
 	event  unix.EpollEvent
 	queued bool // the file is in loop.ready
-	linger bool // Close sends RST
+	linger bool // a close sends RST
 }
 
 const pipeCapacity = 64 << 10
@@ -64,7 +61,7 @@ type pipeFile struct{ data []byte }
 type backlog struct {
 	waiting []*link
 	most    int
-	files   []*file // its descriptors; empty after the close
+	files   []*file // descriptors of the listener; empty after the close
 }
 
 const edgeTriggered = 1 << 31
@@ -83,7 +80,6 @@ func (k *kernel) open(f *file) (int, error) {
 	return -1, unix.EMFILE
 }
 
-// openFiles counts open descriptors.
 func (k *kernel) openFiles() (n int) {
 	for _, f := range k.files {
 		if f != nil {
@@ -108,10 +104,9 @@ func (k *kernel) Attach(l *loop.Loop) {
 
 func (k *kernel) Nanotime() int64 { return k.now }
 
-// WakeUp only marks the loop: wakeMarked wakes the marked loops in a fixed order.
+// WakeUp marks the loop for wakeMarked, which has a fixed order.
 func (k *kernel) WakeUp(l *loop.Loop) { k.stateOf(l).woken = true }
 
-// wakeMarked wakes the loops that WakeUp marked.
 func (k *kernel) wakeMarked() {
 	for _, s := range k.loops {
 		if s.woken {
@@ -130,7 +125,7 @@ func (k *kernel) stateOf(l *loop.Loop) *loopState {
 	panic("a loop that was not attached")
 }
 
-// wake schedules an iteration of a loop.
+// wake schedules an iteration.
 func (k *kernel) wake(s *loopState) {
 	if s.scheduled || s.over {
 		return
@@ -174,16 +169,15 @@ func (k *kernel) iterate(s *loopState) {
 	}
 }
 
-// Limits on the iterations of a loop that advance the clock by no more than soon. An
-// expired timer fires a nanosecond later, so a loop that sets expired timers again and
-// again spins.
+// Limits on iterations that advance the clock by at most soon. An expired timer fires a
+// nanosecond later, so a loop that sets it again and again spins.
 const (
 	soon     = microsecond
 	maxSpins = 1000
 	maxPolls = 1 << 20
 )
 
-// attempt runs an iteration and recovers a panic.
+// attempt runs an iteration and reports a panic as a finding.
 func (k *kernel) attempt(s *loopState) (next int64, over bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -219,7 +213,7 @@ func (k *kernel) unwatch(f *file) {
 	f.loop = nil
 }
 
-// readinessChanged signals a change of f's readiness.
+// readinessChanged queues f for its loop.
 func (k *kernel) readinessChanged(f *file) {
 	if f == nil || f.loop == nil || f.loop.over {
 		return
@@ -241,7 +235,7 @@ func (k *kernel) maskOf(f *file) (mask uint32) {
 	return mask & (f.event.Events | unix.EPOLLERR | unix.EPOLLHUP)
 }
 
-// Poll returns ready descriptors in random order, sometimes only a part.
+// Poll returns ready descriptors in random order.
 func (k *kernel) Poll(l *loop.Loop, events []unix.EpollEvent) (n int, more bool) {
 	s := k.stateOf(l)
 	if s.polls++; s.polls > maxPolls {
@@ -309,7 +303,7 @@ func (k *kernel) Send(fd int, b []byte) (int, syscall.Errno) {
 	return n, e
 }
 
-// Unsent returns the bytes that the peer has not read.
+// Unsent returns the number of bytes that the peer has not read.
 func (k *kernel) Unsent(fd int) int {
 	c := k.files[fd].link
 	return len(c.out) - c.outAt
@@ -346,7 +340,7 @@ func (k *kernel) Close(fd int) {
 	switch {
 	case f.link != nil:
 		if k.gateEnding {
-			k.closedLate++ // a loop that ends closes the link without updating the descriptor budget
+			k.closedLate++ // an ending loop does not update the descriptor budget
 		}
 		if i := slices.Index(k.live, f.link); i >= 0 {
 			last := len(k.live) - 1
@@ -384,9 +378,8 @@ func (k *kernel) listenOn(b *backlog, n int) (fds []int) {
 	return fds
 }
 
-// arrive adds a client's connection to the backlog and wakes one of the loops that
-// watch the backlog. listening is false if there is no listener, and room is false if
-// the backlog is full.
+// arrive adds a connection to the backlog, and wakes one of its loops. listening is false
+// without a listener, room is false if the backlog is full.
 func (k *kernel) arrive(b *backlog, c *link) (listening, room bool) {
 	switch {
 	case len(b.files) == 0:

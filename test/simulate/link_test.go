@@ -11,9 +11,9 @@ import (
 // peer is the other end of a connection of the gate.
 type peer interface {
 	connected()
-	received(b []byte) // the peer must not keep b after the call
-	ended()            // the gate's FIN, after all its bytes
-	cut()              // RST, or the connection was refused
+	received(b []byte) // the peer must not keep b
+	ended()            // the gate's FIN, after all bytes
+	cut()              // RST, or a refused connection
 }
 
 type linkState uint8
@@ -25,13 +25,13 @@ const (
 	refused
 )
 
-// linkSettings are the properties of simulated connections, chosen at random per seed.
+// linkSettings are the properties of links.
 type linkSettings struct {
-	delay   int64 // longest network delay
-	segment int   // most bytes delivered at once; 0 = unlimited
-	receive int   // size of the gate's receive buffer
-	send    int   // size of the gate's send buffer
-	stingy  bool  // writes are short at random
+	delay   int64 // maximum delay of the network
+	segment int   // maximum number of bytes delivered at once; 0 = unlimited
+	receive int   // gate's receive buffer
+	send    int   // gate's send buffer
+	stingy  bool  // some writes are short
 }
 
 // link is a TCP connection between the gate and a peer.
@@ -44,45 +44,45 @@ type link struct {
 	state   linkState
 	linkSettings
 
-	file          *file // nil = not accepted yet, or closed by the gate
+	file          *file // nil before the accept and after the gate's close
 	in            []byte
 	inAt          int
-	end           bool // the peer's FIN has arrived, after the bytes in field in
-	reset         bool // RST has arrived
-	resetReported bool // a system call of the gate has returned ECONNRESET
+	end           bool // the peer's FIN has arrived; it follows the bytes of in
+	reset         bool // the peer's RST has arrived
+	resetReported bool // the gate has got ECONNRESET
 	out           []byte
 	outAt         int
 	noRoom        bool // the gate waits for space in the send buffer
 	shut          bool // the gate's FIN follows the bytes of out
 	finReported   bool
-	closedByGate  bool // the gate has closed the link: further bytes from the peer cause RST
-	rejected      bool // RST has been sent to the peer
+	closedByGate  bool // further bytes from the peer cause RST
+	rejected      bool // RST was sent to the peer
 
-	moveUp       func() // method value of deliverUp, allocated once
-	moveDown     func() // method value of deliverDown, allocated once
+	moveUp       func() // deliverUp as a value, allocated once
+	moveDown     func() // deliverDown as a value, allocated once
 	up           []byte // bytes in transit to the gate
-	lent         bool   // up belongs to the peer
-	own          []byte // buffer for up if up does not belong to the peer
+	lent         bool   // the peer owns up
+	own          []byte // buffer for up if the peer does not own up
 	upAt         int
 	upEnd        bool
 	upGoing      bool
 	downGoing    bool
 	paused       bool // the peer does not read
-	closedByPeer bool // the peer has closed the link
-	lost         bool // some bytes of the peer do not reach the gate
-	ended        bool // no further traffic in either direction
+	closedByPeer bool
+	lost         bool // some bytes of the peer never reach the gate
+	ended        bool // nothing is delivered any more
 
-	reachedAt   int64 // when bytes last reached the gate
-	firstAt     int64 // when bytes first reached the gate
-	cameAt      int64 // when bytes last reached the peer
-	closedAt    int64 // when the gate closed the link
-	shutAt      int64 // when the gate half-closed the link; 0 = not yet
-	peerIdleFor int64 // time for which the peer had received nothing when the gate closed the link
-	peerEndedAt int64 // when the peer's FIN or RST reached the gate
+	reachedAt   int64 // last time at which bytes reached the gate
+	firstAt     int64 // first time at which bytes reached the gate
+	cameAt      int64 // last time at which bytes reached the peer
+	closedAt    int64 // time of the gate's close
+	shutAt      int64 // time of the gate's half-close; 0 = none
+	peerIdleFor int64 // time without bytes for the peer before the gate's close
+	peerEndedAt int64 // time at which the peer's FIN or RST reached the gate
 	connectedAt int64
 	acceptedAt  int64
 	tap         *tap
-	fullAt      int64 // when the gate last filled the send buffer
+	fullAt      int64 // last time at which the gate filled the send buffer
 }
 
 func (k *kernel) newLink(kind string) *link {
@@ -116,7 +116,7 @@ func (c *link) segmentOf(n int) int {
 	return n
 }
 
-// System calls of the gate on its end of the link.
+// The gate's system calls.
 
 func (c *link) mask() (m uint32) {
 	switch c.state {
@@ -150,8 +150,8 @@ func (c *link) mask() (m uint32) {
 // unread returns the number of bytes in the gate's receive buffer.
 func (c *link) unread() int { return len(c.in) - c.inAt }
 
-// reachedBefore reports whether all bytes of the peer, and its FIN or RST, reached the
-// gate before at.
+// reachedBefore reports whether all bytes of the peer, and its FIN or RST, had reached
+// the gate at that time.
 func (c *link) reachedBefore(at int64) bool {
 	return c.reachedAt < at && c.peerEndedAt < at && (!c.closedByPeer || c.peerEndedAt != 0)
 }
@@ -176,7 +176,7 @@ func (c *link) read(b []byte) (int, syscall.Errno) {
 		}
 		c.goUp()
 		return n, 0
-	case c.end: // Linux still reports a FIN that arrived before the RST
+	case c.end: // Linux reports a FIN that arrived before the RST
 		return 0, 0
 	case c.reset && !c.resetReported:
 		c.resetReported = true
@@ -251,8 +251,8 @@ func (c *link) shutdownWrite() {
 	c.goDown()
 }
 
-// closeByGate is close(2). With unread data, or if hard, it sends RST, which discards
-// the bytes still in transit.
+// closeByGate is the gate's close(2). With unread data, or if hard is set, it sends RST,
+// which discards bytes in transit.
 func (c *link) closeByGate(hard bool) {
 	c.file = nil
 	c.closedAt, c.peerIdleFor = c.now, c.now-max(c.cameAt, c.connectedAt)
@@ -285,7 +285,7 @@ func (c *link) reject() {
 	c.rejected = true
 	c.after(c.lag(), func() {
 		c.ended = true
-		if c.closedByPeer { // the peer may already use a new link, so it must not see this reset
+		if c.closedByPeer { // the peer may already use a new link
 			return
 		}
 		c.note("peer   %s is reset", c)
@@ -294,23 +294,23 @@ func (c *link) reject() {
 	})
 }
 
-// rejectedByGate resets a connection that was not accepted.
+// rejectedByGate resets a connection before the accept.
 func (c *link) rejectedByGate() {
 	c.closedByGate = true
 	c.state = established
 	c.reject()
 }
 
-// Calls of the peer.
+// The peer's system calls.
 
-// sendUp writes b to the peer's kernel; b must not change afterwards.
+// sendUp sends b to the gate. b must not change afterwards.
 func (c *link) sendUp(b []byte) {
 	if c.closedByPeer || c.ended || c.upEnd {
 		return
 	}
 	switch {
 	case c.upAt == len(c.up):
-		c.up, c.upAt, c.lent = b, 0, true // most writes are delivered before the next write, so b is not copied
+		c.up, c.upAt, c.lent = b, 0, true // usually all of up is delivered before the next write, so b is not copied
 	case c.lent:
 		c.up, c.upAt, c.lent = append(c.own[:0], c.up[c.upAt:]...), 0, false
 		fallthrough
@@ -321,7 +321,7 @@ func (c *link) sendUp(b []byte) {
 	c.goUp()
 }
 
-// halfClose half-closes the connection for the peer.
+// halfClose is the peer's shutdown(2).
 func (c *link) halfClose() {
 	if !c.upEnd && !c.closedByPeer && !c.ended {
 		c.upEnd = true
@@ -330,7 +330,7 @@ func (c *link) halfClose() {
 	}
 }
 
-// closeByPeer is close(2) by the peer: further bytes from the gate cause RST.
+// closeByPeer is the peer's close(2). Further bytes from the gate cause RST.
 func (c *link) closeByPeer() {
 	if c.closedByPeer || c.ended {
 		return
@@ -345,7 +345,7 @@ func (c *link) closeByPeer() {
 	c.goDown()
 }
 
-// discard handles bytes for a peer that has closed the connection.
+// discard handles bytes that arrive after the peer's close.
 func (c *link) discard(lost []byte) {
 	c.missed(lost)
 	c.after(c.lag(), func() {
@@ -356,7 +356,7 @@ func (c *link) discard(lost []byte) {
 	})
 }
 
-// abort is close(2) by the peer with RST.
+// abort is the peer's close(2) with RST.
 func (c *link) abort() {
 	if c.closedByPeer || c.ended {
 		return
@@ -374,7 +374,6 @@ func (c *link) abort() {
 	c.after(c.lag(), c.deliverReset)
 }
 
-// deliverReset delivers RST to the gate.
 func (c *link) deliverReset() {
 	if c.reset || c.state == refused {
 		return
@@ -389,14 +388,14 @@ func (c *link) deliverReset() {
 	c.readinessChanged(c.file)
 }
 
-// missed reports to the peer the bytes that did not reach it.
+// missed reports lost bytes to the peer.
 func (c *link) missed(lost []byte) {
 	if p, ok := c.peer.(interface{ missed(b []byte) }); ok {
 		p.missed(lost)
 	}
 }
 
-// pause stops the peer from reading until resume.
+// pause stops reading by the peer until resume.
 func (c *link) pause() { c.paused = true }
 
 func (c *link) resume() {
@@ -406,17 +405,17 @@ func (c *link) resume() {
 	}
 }
 
-// upReached reports whether everything the peer sent has reached the gate.
+// upReached reports whether all bytes of the peer have reached the gate.
 func (c *link) upReached() bool { return c.upAt == len(c.up) && !c.lost }
 
-// taken reports whether the gate has read everything the peer sent.
+// taken reports whether the gate has read all bytes of the peer.
 func (c *link) taken() bool { return c.upReached() && c.unread() == 0 }
 
-// downReached reports whether everything the gate sent has reached the peer.
+// downReached reports whether all bytes of the gate have reached the peer.
 func (c *link) downReached() bool { return c.outAt == len(c.out) }
 
-// receives reports whether bytes are in transit to the peer, or arrived there within the
-// given time.
+// receives reports whether bytes are in transit to the peer, or reached it within this
+// time.
 func (c *link) receives(within int64) bool { return !c.downReached() || c.now-c.cameAt <= within }
 
 func (c *link) goUp() {
@@ -469,8 +468,8 @@ func (c *link) arrived(n int) {
 	c.upAt += n
 }
 
-// arriveAll delivers the bytes in transit, as far as they fit into the gate's receive
-// buffer, before an RST of the peer.
+// arriveAll delivers bytes before an RST of the peer, as far as they fit into the receive
+// buffer.
 func (c *link) arriveAll() {
 	if c.closedByGate {
 		return
@@ -519,8 +518,8 @@ func (c *link) deliverDown() {
 	c.goDown()
 }
 
-// abandonable reports whether the peer had read nothing for so long before the gate
-// closed the connection that a shutdown may stop waiting for it.
+// abandonable reports whether the peer had read nothing for so long that a shutdown may
+// stop waiting for it.
 func (c *link) abandonable() bool {
 	return c.closedAt > 0 && c.peerIdleFor >= 1500*millisecond-c.maxDelay
 }

@@ -10,22 +10,21 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// live is the state of the settings that change while the gate runs. It has its own
-// random source.
+// live has the settings that change while the gate runs.
 type live struct {
 	*world
 	rules   *exchange.Config // settings in force; immutable
 	changes int
-	at      int64 // time of the latest change
+	at      int64 // time of the last change
 
-	// Numbers of requests in flight and of queued requests above a bound that was
-	// lowered. They may only decrease.
+	// Requests in flight and queued requests above a lowered bound. The numbers may only
+	// fall.
 	flying, waiting int
-	reordered       bool // the queue order changed: by class, by key, or between FIFO and fair
+	reordered       bool // the order of the queue changed (class, key, or FIFO)
 }
 
-// liveSeed seeds the random source of live. The value is chosen so that the seeds in
-// testdata/seeds run without changes of settings and still reproduce their faults.
+// liveSeed is the seed of a separate random source. With this value the settings of the
+// runs in testdata/seeds do not change, and the runs still reproduce their faults.
 const liveSeed = 0x13fc
 
 // drawLive draws how often the settings change.
@@ -37,7 +36,7 @@ func drawLive(seed uint64) *live {
 	return l
 }
 
-// changeSettings changes some of the live settings, as annotations on a pod do.
+// changeSettings changes some live settings, as annotations on a pod do.
 func (r *run) changeSettings() {
 	if r.ended {
 		return
@@ -105,7 +104,7 @@ func (r *run) changeSettings() {
 func isFair(c *exchange.OverloadConfig) bool { return c.FairBy.Set() || c.PriorityBy.Set() }
 
 // checkBounds checks the concurrency limit and the queue capacity. Requests above a
-// bound that was lowered may stay.
+// lowered bound may stay.
 func (r *run) checkBounds() {
 	l, g, a := r.live, r.live.rules, r.gate.Admission
 	inFlight, depth, limit := a.InFlight(), a.QueueDepth(), g.ConcurrencyLimit
@@ -124,8 +123,7 @@ func (r *run) checkBounds() {
 	l.flying, l.waiting = min(l.flying, inFlight), min(l.waiting, depth)
 }
 
-// judgeStatus checks that a rejected request has the status that was configured when it
-// arrived.
+// judgeStatus checks that a rejected request has the status in force when it arrived.
 func (r *run) judgeStatus(q *request, status int) {
 	if m := q.outcome.Meaning(); q.endings == 1 && m.QueueRetry && q.outcome != gate.ShuttingDown {
 		if want := cmp.Or(q.rules.QueueRefusalStatus, m.Status); status != want {

@@ -10,13 +10,13 @@ import (
 // message parses an HTTP/1 message as strictly as the RFC allows.
 type message struct {
 	buf      []byte
-	base     []byte // the allocation that contains buf
+	base     []byte // allocation that contains buf
 	line     string
 	fields   [][2]string
 	trailers [][2]string
 	mode     framing
 	left     int
-	chunk    bool // left is the rest of a chunk
+	chunk    bool // left counts the bytes of a chunk
 	inTrail  bool
 }
 
@@ -36,7 +36,6 @@ func (m *message) reset() {
 	m.line, m.fields, m.trailers, m.mode, m.left, m.chunk, m.inTrail = "", m.fields[:0], nil, without, 0, false, false
 }
 
-// add appends received bytes.
 func (m *message) add(b []byte) {
 	if len(m.buf) == 0 {
 		m.buf = m.base[:0]
@@ -53,7 +52,7 @@ func (m *message) clear() {
 	m.buf = m.base[:0]
 }
 
-// head parses a head when it is complete.
+// head parses the head once it is complete.
 func (m *message) head() (complete bool, err error) {
 	i := bytes.Index(m.buf, []byte("\r\n\r\n"))
 	if i < 0 {
@@ -79,7 +78,7 @@ func fieldsOf(dst [][2]string, text string) ([][2]string, error) {
 	return dst, nil
 }
 
-// get returns the value of a field and the number of its lines.
+// get returns the value of a field, and the number of its lines.
 func get(fields [][2]string, name string) (value string, n int) {
 	for _, f := range fields {
 		if strings.EqualFold(f[0], name) {
@@ -119,7 +118,7 @@ func (m *message) frame(bodyless, response bool) error {
 	return nil
 }
 
-// body passes the available body bytes to take, and reports the end of the body.
+// body passes available body bytes to take.
 func (m *message) body(take func([]byte)) (done bool, err error) {
 	switch m.mode {
 	case without:
@@ -185,7 +184,7 @@ func (m *message) body(take func([]byte)) (done bool, err error) {
 	}
 }
 
-// pattern is the random text from which bodies are cut.
+// pattern is the random text of all bodies.
 var pattern = func() []byte {
 	b := make([]byte, 1<<21)
 	x := uint64(88172645463325252)
@@ -198,14 +197,13 @@ var pattern = func() []byte {
 	return b
 }()
 
-// bodyOf returns the body of a request (way 0) or of its response (way 1). All bodies
-// differ.
+// bodyOf returns the body of a request (way 0) or response (way 1). All bodies differ.
 func bodyOf(id, way, n int) []byte {
 	at := (id*2+way)*977%(1<<19) + way
 	return pattern[at : at+n]
 }
 
-// appendChunks writes a body in chunks of random sizes.
+// appendChunks appends a body in chunks of random sizes.
 func (w *world) appendChunks(dst, body []byte, trailers string) []byte {
 	for len(body) > 0 {
 		n := len(body)

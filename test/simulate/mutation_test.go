@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// mutation is a planted fault: it replaces a sequence of tokens in one declaration of
-// the gate. Comments, formatting and the file of the declaration do not matter.
+// mutation is a planted fault: new tokens in one declaration of the gate. Comments,
+// formatting and the file do not matter.
 type mutation struct {
 	name string
 	in   string // package.Func, package.Type.Method, or package.name of a constant or variable
-	old  string // tokens that occur exactly once in the declaration
-	new  string // replacement tokens; empty = remove old
+	old  string // tokens that the declaration has exactly once
+	new  string // empty = remove old
 }
 
 // source is a Go file under the root of the gate's packages.
@@ -30,7 +30,7 @@ type source struct {
 	file *ast.File
 }
 
-// readSources parses all Go files below root except tests.
+// readSources parses the Go files below root, except tests.
 func readSources(root string) (all []source, err error) {
 	err = filepath.WalkDir(root, func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -47,7 +47,7 @@ func readSources(root string) (all []source, err error) {
 	return all, err
 }
 
-// mutate returns the file that m changes and its new content.
+// mutate returns the changed file and its new content.
 func (m *mutation) mutate(all []source) (path, text string, err error) {
 	for i := range all {
 		s := &all[i]
@@ -74,7 +74,6 @@ func (m *mutation) mutate(all []source) (path, text string, err error) {
 	return path, text, nil
 }
 
-// namedNode is a declaration and its name within its package.
 type namedNode struct {
 	name string
 	node ast.Node
@@ -107,14 +106,13 @@ func declarations(d ast.Decl) (all []namedNode) {
 	return all
 }
 
-// lexeme is a token and its position in the text.
+// lexeme is a token and its position.
 type lexeme struct {
 	text       string
 	begin, end int
 }
 
-// lex returns the tokens of text, without comments and automatically inserted
-// semicolons.
+// lex returns the tokens without comments and automatic semicolons.
 func lex(text string) (all []lexeme) {
 	var s scanner.Scanner
 	set := token.NewFileSet()
@@ -135,8 +133,7 @@ func lex(text string) (all []lexeme) {
 	}
 }
 
-// replaceTokens replaces the tokens of old in text by new. They must occur exactly
-// once.
+// replaceTokens replaces the tokens of old, which text must contain exactly once.
 func replaceTokens(text, old, new string) (string, error) {
 	same := func(a, b lexeme) bool { return a.text == b.text }
 	in, wanted := lex(text), lex(old)

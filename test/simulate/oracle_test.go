@@ -8,27 +8,27 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// verdict is the result of a request as its client saw it.
+// verdict is the result of a request for its client.
 type verdict uint8
 
 const (
 	open                 verdict = iota
-	complete                     // complete response of the container
+	complete                     // the container's complete response
 	rejectedByGate               // local reply
-	cutOff                       // truncated, and the client can tell
-	dropped                      // the connection ended before any byte of a response
-	unread                       // sent after the response that ended the connection
+	cutOff                       // visibly truncated
+	dropped                      // the connection ended without a response byte
+	unread                       // sent after the last response before the close
 	disconnectedByClient         // the client disconnected
 	tunnelled
 )
 
-// ledger records the progress of a request at client, gate and container.
+// ledger has the progress of a request at client, gate and container.
 type ledger struct {
 	sentAt              int64
 	from                string // address of the client
 	via                 *link  // link of the client over HTTP/1
 	sentWhole           int64
-	endSent             bool // over HTTP/2: END_STREAM was sent before the client's RST_STREAM
+	endSent             bool // END_STREAM was sent before RST_STREAM
 	sent                int  // bytes
 	disconnectedAt      int64
 	disconnectedByReset bool
@@ -43,16 +43,16 @@ type ledger struct {
 	tunnel              []byte
 	tainted             bool
 
-	at         int // index of the request in run.underWay
+	at         int // index in run.underWay
 	begun      int
 	begunAt    int64
-	order      int // position in the order of arrival
+	order      int // order of arrival
 	endings    int
 	endedAt    int64
 	outcome    gate.Outcome
 	admittedAt time.Duration
 
-	attemptsSent    int // attempts for which the gate has sent at least one byte
+	attemptsSent    int // attempts of which the gate has sent at least a byte
 	heads           int
 	headAt          int64
 	on              *upPeer
@@ -63,15 +63,15 @@ type ledger struct {
 	responseSent    int
 	startedAt       int64
 	responseSentAt  int64
-	breaks          int // connections with this request that the container ended
+	breaks          int // connections with the request that the container ended
 	brokeAt         int64
 	brokeHard       bool
 	staleBreak      bool
-	brokeUnanswered bool // the container had sent no response byte on the connection that broke
-	breaksAfterSend int  // broken attempts for which the gate had sent bytes
+	brokeUnanswered bool // the container had sent no response byte on the broken connection
+	breaksAfterSend int  // broken attempts of which the gate had sent bytes
 	tunnelEnded     int
-	canceledAt      int64 // when the client sent RST_STREAM
-	refusals        int   // responses with which the container reported the request as unprocessed
+	canceledAt      int64 // time of the client's RST_STREAM
+	refusals        int   // responses that report the request as unprocessed
 }
 
 // Begin implements gate.Observer.
@@ -131,11 +131,10 @@ func (r *run) Rejected(gate.Outcome) { r.rejected++ }
 // Probed implements gate.Observer.
 func (r *run) Probed(*gate.Record) { r.probed++ }
 
-// slack bounds the time until the gate notices an event: the network delay in both
-// directions and the delays of the loops.
+// slack bounds the time until the gate notices an event.
 func (r *run) slack() int64 { return 4*r.kernel.settings.delay + 4*r.kernel.maxDelay + 2*millisecond }
 
-// judgeEnd checks that the simulated events justify the outcome.
+// judgeEnd checks that events of the run explain the outcome.
 func (r *run) judgeEnd(q *request, x *gate.Record) {
 	g := q.rules
 	age := r.now - q.begunAt
@@ -157,7 +156,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		if r.gate.Admission.Limit() > 0 {
 			why(r.judgeQueueFull(q), "a slot or a queue position is free")
 		} else {
-			why(r.gate.Connects.Len() >= g.QueueCapacity || r.live.at >= q.begunAt || r.metered() && r.judgeQueueFull(q), "the queue has room") // the capacity may have been 0 before the limit was removed
+			why(r.gate.Connects.Len() >= g.QueueCapacity || r.live.at >= q.begunAt || r.metered() && r.judgeQueueFull(q), "the queue has room") // the capacity may have been 0 before
 		}
 		why(q.heads == 0 || q.staleBreak || r.h2.speaks == upstream.Auto && q.breaks > 0, "the container has received it")
 	case gate.QueueWaitExpired:
@@ -185,7 +184,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 	case gate.UpstreamNotListening:
 		wait := min(int64(g.UpstreamWait), int64(g.UpstreamRestartWait))
 		why(age >= wait, "the maximum wait has not expired")
-		noDescriptor := !r.plenty && r.gate.Descriptors.Free() == 0 // the gate lacks a descriptor for another attempt
+		noDescriptor := !r.plenty && r.gate.Descriptors.Free() == 0 // the gate has no descriptor for another attempt
 		why(!r.container.listening || r.container.listensAt > r.now-r.slack()-30*millisecond || noDescriptor, "the container listens")
 	case gate.UpstreamClosed, gate.UpstreamReset:
 		why(q.breaks > 0 || r.unsolicited > 0 || q.refusals > 0 || r.container.goAways > 0 || r.container.unused > 0 || r.container.vague > 0, "the container has not ended the connection")
@@ -210,14 +209,13 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 	}
 }
 
-// declined2xx reports whether an HTTP/1 container declines an extended CONNECT with a
-// 2xx status. The gate must not forward that status, because it would tell the client
-// that the tunnel is open.
+// declined2xx reports whether an HTTP/1 container declines an extended CONNECT with 2xx,
+// which would tell the client that the tunnel is open.
 func (q *request) declined2xx() bool {
 	return q.over2 && q.upgrade && !q.response.switches && q.response.status/100 == 2
 }
 
-// trickle returns the maximum time until a segmented message has arrived.
+// trickle bounds the time until a message in pieces has arrived.
 func (r *run) trickle(q *request) int64 {
 	return r.slack() + int64(len(q.response.wire)+1)*(r.kernel.settings.delay+10*microsecond)
 }
@@ -262,7 +260,7 @@ func (c *client) judgeBody(q *request, body []byte) {
 	}
 }
 
-// judgeWhole checks that a response that looks complete is complete.
+// judgeWhole checks that a response without an error is complete.
 func (c *client) judgeWhole(q *request) {
 	a := &q.response
 	if q.tainted {
@@ -294,7 +292,7 @@ func (c *client) judgeWhole(q *request) {
 	}
 }
 
-// judgeCut checks that a fault justifies the truncated response.
+// judgeCut checks that a fault explains a truncated response.
 func (c *client) judgeCut(q *request) {
 	a := &q.response
 	switch {
@@ -302,7 +300,7 @@ func (c *client) judgeCut(q *request) {
 	case c.lingeredFor(q):
 	case q.tainted, q.disconnectedAt > 0 && !c.settings.gate.AllowHalfClose:
 	case q.gateOutcome != "" || q.badHead != "" || q.probe:
-		reclaimed := c.settings.descriptors > 0 // a lingering connection may be closed to free its descriptor
+		reclaimed := c.settings.descriptors > 0 // a lingering connection may be closed for its descriptor
 		if !c.ending && q.sentWhole != 0 && c.slowUntil == 0 && !reclaimed {
 			c.found("request %d: a local reply was cut", q.id)
 		}
@@ -315,38 +313,36 @@ func (c *client) judgeCut(q *request) {
 	}
 }
 
-// judgeDropped checks that the gate had a reason to end the connection without a
-// response.
+// judgeDropped checks that the gate may end the connection without a response.
 func (c *client) judgeDropped(q *request, reset bool) {
 	switch {
 	case q.disconnectedAt > 0, q.tainted:
 	case c.mayClose() && !c.isPromptFirst(q), c.settings.descriptors > 0:
 	case q.sent == 0 || q.sentAt == 0:
 	case c.ending && c.link.abandonable() && q.endings > 0:
-	case reset && c.lingeredFor(q): // the client sent for longer than the lingering close lasts
-	case reset && len(c.pipeline) > 1 && c.pipeline[1].sent > 0: // the client had sent part of the next request, so the gate's close sent RST, which discarded the response
+	case reset && c.lingeredFor(q): // the lingering close ended before the upload
+	case reset && len(c.pipeline) > 1 && c.pipeline[1].sent > 0: // the gate had not read the next request, so its close sent RST, which discarded the response
 	case len(c.m.buf) > 0 && c.slowUntil > 0 && (q.begun == 0 || q.endedAt > 0 && q.outcome != gate.Served && c.link.closedAt-q.endedAt >= 5*second-c.kernel.maxDelay): // the client took too long to read a local reply
-	case len(c.m.buf) > 0 && q.responseSent >= q.response.head && q.outcome != gate.Served && q.endings > 0: // the response was truncated in its head
-	case reset && q.responseSent >= q.response.head && q.outcome != gate.Served: // RST discarded the part of the response in transit
+	case len(c.m.buf) > 0 && q.responseSent >= q.response.head && q.outcome != gate.Served && q.endings > 0: // truncated in the head
+	case reset && q.responseSent >= q.response.head && q.outcome != gate.Served: // RST discarded the response in transit
 	default:
 		c.found("request %d: dropped without a response (%s, reset %v)", q.id, q.outcome, reset)
 	}
 }
 
-// lingeredFor reports whether the client was still sending q when the lingering close,
-// which lasts 2 s, ended.
+// lingeredFor reports whether the client still sent q at the end of the lingering close,
+// after 2 s.
 func (c *client) lingeredFor(q *request) bool {
 	return q.sent > 0 && c.link.closedAt > 0 && (q.endedAt > 0 && c.link.closedAt-q.endedAt >= 2*second-c.kernel.maxDelay || q.begun == 0 && q.stall >= 2*second)
 }
 
-// isPromptFirst reports whether q is the first request of its connection and its head
-// arrives soon after the connection is established. A shutdown still serves such a
-// request.
+// isPromptFirst reports whether q is a connection's first request and arrives soon after
+// the connect. A shutdown serves such a request.
 func (c *client) isPromptFirst(q *request) bool {
 	return q == c.first && q.sentAt-c.link.connectedAt+c.slack() < 100*millisecond && c.headTime(q) < second && (q.stallAt == 0 || q.stallAt >= q.head)
 }
 
-// headTime returns how long the head of q may take to arrive.
+// headTime bounds the time until the head of q has arrived.
 func (c *client) headTime(q *request) (took int64) {
 	if q.piece > 0 {
 		took = int64(q.head/q.piece+1) * (q.gap + 1)
@@ -354,12 +350,11 @@ func (c *client) headTime(q *request) (took int64) {
 	return took + c.slack() + int64(q.head)*(c.kernel.settings.delay+10*microsecond)
 }
 
-// mayClose reports whether the gate may have closed its listeners and idle
-// connections.
+// mayClose reports whether the gate may have closed listeners and idle connections.
 func (r *run) mayClose() bool { return r.ending }
 
-// checkInvariants checks the invariants that always hold. calm means that nothing is in
-// transit and the next event is not imminent.
+// checkInvariants checks what always holds. calm means that nothing is in transit and
+// that the next event is not imminent.
 func (r *run) checkInvariants(calm bool) {
 	g := &r.settings.gate
 	if r.live.rules.Overload.AutoLimit != nil {
@@ -382,8 +377,7 @@ func (r *run) checkInvariants(calm bool) {
 		if q.verdict != tunnelled && q.response.switches == false && age > int64(q.rules.RequestTimeout)+r.slack()+r.trickle(q) {
 			r.suspects = append(r.suspects, q)
 		}
-		// The gate may need several reads to reach the FIN, each after a delay of the
-		// loop.
+		// The gate may reach the FIN after several reads, each with a delay of the loop.
 		if q.disconnectedAt > 0 && q.verdict != tunnelled && !q.response.switches && q.disconnectedLink.peerEndedAt > 0 && r.now-max(q.disconnectedLink.peerEndedAt, q.disconnectedLink.acceptedAt) > 10*millisecond+4*r.kernel.maxDelay && !g.HardConcurrency && (q.disconnectedByReset || !g.AllowHalfClose) {
 			r.found("request %d: its client disconnected %v ago", q.id, time.Duration(r.now-q.disconnectedAt))
 		}
@@ -415,7 +409,7 @@ func (r *run) checkInvariants(calm bool) {
 	r.checkDeadlines()
 }
 
-// judgeQuiet checks that no request began or ended during the quiet period of a drain.
+// judgeQuiet checks that no request began or ended in the quiet period of a drain.
 func (r *run) judgeQuiet() {
 	if r.quietAt != 0 || !r.ending {
 		return
@@ -426,7 +420,7 @@ func (r *run) judgeQuiet() {
 	}
 }
 
-// judgeLeftovers checks that a finished run has left no resources in use.
+// judgeLeftovers checks that the end of a run leaves nothing in use.
 func (r *run) judgeLeftovers() {
 	if n := r.kernel.openFiles(); n > 0 {
 		for _, f := range r.kernel.files {
@@ -469,7 +463,7 @@ func (r *run) judgeLeftovers() {
 		}
 	}
 	switch {
-	case r.live.reordered: // after the order changed, requests queued before the change are served first
+	case r.live.reordered: // requests queued before the change are served first
 	case r.fair():
 		r.judgeFairness()
 	default:
@@ -477,8 +471,8 @@ func (r *run) judgeLeftovers() {
 	}
 }
 
-// judgeOrder checks that requests were admitted in order of arrival. It tolerates
-// kernel.maxDelay, because a delayed loop records the admission that much later.
+// judgeOrder checks admission in order of arrival. A delayed loop records an admission up
+// to kernel.maxDelay later.
 func (r *run) judgeOrder() {
 	inOrder := make([]*request, r.exchanges+1)
 	for _, q := range r.requests {

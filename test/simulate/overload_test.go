@@ -13,11 +13,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// overload holds the overload settings that a seed draws, and what the oracle observes
-// about them. It has a separate random source.
+// overload has the overload settings, and observations for the oracle. It has a separate
+// random source.
 type overload struct {
 	*world
-	keys      int     // number of different keys among the clients
+	keys      int     // different keys of the clients
 	newKeys   float64 // share of requests with a unique key
 	class     float64 // share of requests with a class
 	deadline  float64 // share of requests with a deadline
@@ -25,11 +25,11 @@ type overload struct {
 	unbounded bool
 	allowed   int   // highest limit since the last check
 	inFlight  int   // requests in flight at the last check
-	longest   int64 // longest time to a response
-	samples   int   // exchanges with a response
+	longest   int64 // longest time from arrival to the end
+	samples   int   // requests with a response
 }
 
-// lateness are the formats of a deadline in ms.
+// lateness formats a deadline.
 var lateness = []func(ms int64) string{
 	func(ms int64) string { return fmt.Sprintf("%dm", ms) },
 	func(ms int64) string { return fmt.Sprintf("%du", ms*1000) },
@@ -37,7 +37,7 @@ var lateness = []func(ms int64) string{
 	func(ms int64) string { return fmt.Sprintf("%.3fs", float64(ms)/1000) },
 }
 
-// endlessDeadlines are deadlines in the far future.
+// endlessDeadlines never pass.
 var endlessDeadlines = []string{"99999999H", "99999999999999999999", "2562047h", "9223372036S", "18446744073709551615"}
 
 func selector(text string) exchange.Selector {
@@ -82,9 +82,8 @@ func drawOverload(seed uint64, s *settings) *overload {
 	return o
 }
 
-// drawCosts draws a limit on the total cost of requests for some runs; the cost is the
-// body size in units. It uses a separate random source, so that other choices of a seed
-// stay the same.
+// drawCosts limits the cost of requests in flight in some runs. The cost is the body
+// size. The separate random source keeps the other choices of a seed.
 func drawCosts(seed uint64, s *settings) {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 0xc057))}
 	g := &s.gate
@@ -98,8 +97,7 @@ func drawCosts(seed uint64, s *settings) {
 	g.Overload.CostBy, g.Overload.CostLimit = by, pick(w, 1, 3, 100, 2000, 20_000)
 }
 
-// checkUnits checks the cost units in use. After the limit was lowered, they may exceed
-// it until requests end.
+// checkUnits checks the units in use. They may exceed a lowered limit until requests end.
 func (r *run) checkUnits() {
 	a := r.gate.Admission
 	held, limit := a.Units()
@@ -121,7 +119,7 @@ func (r *run) metered() bool {
 	return r.live.rules.Overload.CostLimit > 0 || r.live.rules.Overload.Brake
 }
 
-// admission returns the controller that c configures, on the simulated clock.
+// admission returns the controller of c, on the simulated clock.
 func (r *run) admission(c *exchange.Config) *admission.Controller {
 	limit := c.ConcurrencyLimit
 	if a := c.Overload.AutoLimit; a != nil {
@@ -132,7 +130,7 @@ func (r *run) admission(c *exchange.Config) *admission.Controller {
 	})
 }
 
-// fair reports whether the queue is not a plain FIFO.
+// fair reports whether the queue is no FIFO.
 func (r *run) fair() bool {
 	return isFair(&r.settings.gate.Overload)
 }
@@ -143,7 +141,7 @@ func (o *overload) draw(q *request, c *exchange.OverloadConfig) {
 	if o.keys > 0 && o.rng.IntN(8) > 0 {
 		n := o.rng.IntN(o.keys)
 		if o.rng.IntN(2) == 0 {
-			n = 0 // makes the first key more frequent than the others
+			n = 0 // the first key is more frequent than the others
 		}
 		q.tenant = "t" + strconv.Itoa(n)
 		if o.chance(o.newKeys) {
@@ -203,12 +201,12 @@ func (r *run) checkLimit() {
 	r.live.waiting = min(r.live.waiting, a.QueueDepth())
 }
 
-// judgeDeadline checks that a request is rejected because of its deadline if, and only
-// if, the rules require it.
+// judgeDeadline checks that a request is rejected because of its deadline if and only if
+// the rules require it.
 func (r *run) judgeDeadline(q *request, x *gate.Record) {
 	o := r.load
 	age := r.now - q.begunAt
-	if x.Responded != 0 { // the request is a sample of the service time, whatever its outcome
+	if x.Responded != 0 { // a sample of the service time, whatever the outcome
 		o.samples++
 		o.longest = max(o.longest, age)
 	}
@@ -233,13 +231,13 @@ func (r *run) judgeDeadline(q *request, x *gate.Record) {
 		}
 		return
 	}
-	// The gate may already count a response that it has read but not yet delivered.
+	// The gate may count a response that is not delivered yet.
 	typical, samples := o.longest, o.samples+len(r.underWay)
 	for _, other := range r.underWay {
 		typical = max(typical, r.now-other.begunAt)
 	}
 	if samples < 8 {
-		typical = 0 // too few samples to estimate the service time
+		typical = 0 // too few samples
 	}
 	if age+typical < q.deadline {
 		r.found("request %d: deadline-exceeded after %v, the deadline was %v", q.id, time.Duration(age), time.Duration(q.deadline))
@@ -266,11 +264,11 @@ func (r *run) checkDeadlines() {
 	r.suspects = r.suspects[:0]
 }
 
-// waitsForSlot reports whether q has no slot yet. Once it has a slot, it may wait
-// beyond its deadline, for a descriptor or for a container that does not listen.
+// waitsForSlot reports whether q has no slot. A request with a slot may wait beyond its
+// deadline, for a descriptor or for a container that does not listen.
 func (r *run) waitsForSlot(q *request) bool { return q.record.Admitted == 0 }
 
-// judgeRetry checks the Retry-After field of a local reply.
+// judgeRetry checks Retry-After in a local reply.
 func (r *run) judgeRetry(q *request, fields [][2]string) {
 	text, n := get(fields, "Retry-After")
 	o := q.outcome
@@ -287,7 +285,7 @@ func (r *run) judgeRetry(q *request, fields [][2]string) {
 	}
 }
 
-// judgeQueueFull checks that the queue was full. The loop of a shed request may process
+// judgeQueueFull checks that the queue was full. The loop of a shed request may handle
 // the rejection later.
 func (r *run) judgeQueueFull(q *request) bool {
 	a := r.gate.Admission
@@ -295,7 +293,7 @@ func (r *run) judgeQueueFull(q *request) bool {
 	return full || r.fair() && r.fullAt >= q.begunAt || r.live.at >= q.begunAt
 }
 
-// noteFull records when a new request finds the queue full.
+// noteFull records that the queue is full.
 func (r *run) noteFull() {
 	if a := r.gate.Admission; a.Limit() > 0 && a.InFlight() >= a.Limit() && a.QueueDepth() >= r.live.rules.QueueCapacity {
 		r.fullAt = r.now
@@ -310,8 +308,7 @@ func (q *request) leftQueueAt() int64 {
 	return q.endedAt
 }
 
-// judgeFairness checks, at the end of a run, the order in which queued requests were
-// admitted.
+// judgeFairness checks the order of admission at the end of a run.
 func (r *run) judgeFairness() {
 	var all []*request
 	for _, q := range r.requests {
@@ -331,11 +328,11 @@ func (r *run) judgeFairness() {
 	}
 }
 
-// ownFlows is the number of keys of a class that get a flow of their own while they
-// have queued requests.
+// ownFlows is the number of keys of a class that have a separate flow while they have
+// queued requests.
 const ownFlows = 16
 
-// judgeShed checks that q was the right request to shed.
+// judgeShed checks that shedding q was right.
 func (r *run) judgeShed(q *request, all []*request) {
 	mine, others := 0, map[string]int{}
 	for _, o := range all {
@@ -345,7 +342,7 @@ func (r *run) judgeShed(q *request, all []*request) {
 		if o.begunAt >= q.begunAt || o.leftQueueAt() <= q.endedAt+r.kernel.maxDelay {
 			continue
 		}
-		// o was queued from before q arrived until after q was shed.
+		// o was queued from before the arrival of q until after q was shed.
 		if o.class > q.class {
 			r.found("request %d: shed from class %d, while %d of class %d is queued", q.id, q.class, o.id, o.class)
 			return
@@ -365,11 +362,10 @@ func (r *run) judgeShed(q *request, all []*request) {
 	}
 }
 
-// mayShareFlows reports whether several keys of q's class may have shared a flow while
-// q was queued. That needs ownFlows queued keys at some time since the class was last
-// empty.
+// mayShareFlows reports whether keys of q's class may have shared a flow while q was
+// queued. That needs more than ownFlows keys since the class was last empty.
 func (r *run) mayShareFlows(q *request, all []*request) bool {
-	busy := q.begunAt // time since which the class has had queued requests
+	busy := q.begunAt // since when the class has had queued requests
 	for earlier := true; earlier; {
 		earlier = false
 		for _, o := range all {
@@ -387,7 +383,8 @@ func (r *run) mayShareFlows(q *request, all []*request) bool {
 	return len(keys) > ownFlows
 }
 
-// judgeKeys checks that the requests of each class and key were admitted in order of arrival.
+// judgeKeys checks that requests with equal class and key were admitted in order of
+// arrival.
 func (r *run) judgeKeys(all []*request) {
 	type lane struct {
 		class int
@@ -407,16 +404,16 @@ func (r *run) judgeKeys(all []*request) {
 	}
 }
 
-// judgeAging checks that no class was passed over more often than aging allows. If a
-// loop grants a slot to a request of another loop, that loop records it in its next
-// iteration, so the order of such grants is unknown.
+// judgeAging checks that no class was passed over more often than aging allows. A loop
+// records a slot for its request in its next iteration, so the order of slots granted by
+// other loops is unknown.
 func (r *run) judgeAging(all []*request) {
 	if r.settings.loops > 1 {
 		return
 	}
-	// A class is aged after 16 grants to other classes. Then each other aged class may
-	// be served first. Once the class is the highest aged one, later grants to lower
-	// aged classes do not count.
+	// A class is aged after 16 grants to other classes. Each other aged class may then be
+	// served first. Grants to lower aged classes no longer count once this class is the
+	// highest aged one.
 	const most = 16 + 2*(admission.Classes-1)
 	granted := slices.DeleteFunc(slices.Clone(all), func(q *request) bool { return q.admittedAt == 0 })
 	slices.SortFunc(granted, func(a, b *request) int { return cmp.Compare(a.admittedAt, b.admittedAt) })
@@ -447,7 +444,7 @@ func (r *run) judgeAging(all []*request) {
 // grants are the slots granted at one time, in unknown order.
 type grants struct {
 	at     int64
-	own    bool // at least one slot went to the class
+	own    bool // the class got a slot
 	others int
 }
 
@@ -461,7 +458,7 @@ func grantsTo(class int, granted []*request) (instants []grants) {
 		switch {
 		case q.class == class:
 			i.own = true
-		case at > q.begunAt: // the request had been queued
+		case at > q.begunAt: // at a time when the request was queued
 			i.others++
 		}
 	}

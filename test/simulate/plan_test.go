@@ -9,21 +9,21 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// settings are the choices of a seed for a whole run. Each run disables most
-// disturbances, so that the remaining ones often coincide.
+// settings are the settings of a run. Each run turns off most disturbances, so that the
+// other ones often coincide.
 type settings struct {
 	gate        exchange.Config
 	headTimeout time.Duration
 	loops       int
-	descriptors int // budget; 0 = plenty
+	descriptors int // descriptor budget; 0 = plenty
 	clients     int
 	requests    int // maximum per client
 	think       int64
-	bodies      int   // longest body
-	long        bool  // most responses are long and aborted in the middle
+	bodies      int   // maximum body size
+	long        bool  // most responses are long, and aborted in the middle
 	gap         int64 // pause between two pieces of a message
-	drainAt     int64 // SIGTERM; 0 = when all clients are done
-	concurrent  int64 // period in which the clients arrive
+	drainAt     int64 // time of SIGTERM; 0 = when all clients are done
+	concurrent  int64 // period in which clients arrive
 
 	w weights
 }
@@ -37,8 +37,7 @@ type weights struct {
 	restart, notYet                                                                      float64
 }
 
-// switches returns pointers to all weights in the order of the fields, for drawing and
-// shrinking.
+// switches returns pointers to all weights in the order of the fields.
 func (x *weights) switches() []*float64 {
 	return []*float64{
 		&x.pipeline, &x.post, &x.chunked, &x.trailers, &x.old, &x.closes, &x.expect, &x.upgrade, &x.head, &x.odd, &x.probe,
@@ -116,7 +115,7 @@ func draw(w *world, k *kernel) *settings {
 	return s
 }
 
-// focus combines, in some runs, conditions that rarely coincide by chance.
+// focus combines conditions that rarely coincide by chance.
 func (s *settings) focus(w *world, k *kernel) {
 	g := &s.gate
 	switch w.more.IntN(24) {
@@ -128,20 +127,19 @@ func (s *settings) focus(w *world, k *kernel) {
 	case 1: // SIGTERM arrives when the clients arrive
 		s.drainAt = 1 + w.more.Int64N(2*millisecond)
 		s.concurrent = millisecond
-	case 2: // loops are delayed, so that one iteration handles many events
+	case 2: // one iteration of a delayed loop handles many events
 		k.maxDelay = 20 * millisecond
 		s.clients, s.think, s.concurrent = max(s.clients, 12), millisecond, millisecond
 		g.ConcurrencyLimit, g.QueueCapacity = 1+w.more.IntN(3), 100
 		s.w.disconnect = 0.3
-	case 3: // buffers hold more than one step can transfer
+	case 3: // buffers hold more than one step transfers
 		s.bodies, k.settings.segment = 600_000, 0
 		k.settings.receive, k.settings.send = 1<<20, 1<<20
 		s.clients, s.requests = min(s.clients, 6), min(s.requests, 4)
 	}
 }
 
-// request is one exchange: what the client sends and when it disconnects, what the
-// container does, and a ledger of the events.
+// request is an exchange: what client and container do, and a ledger of the events.
 type request struct {
 	rules   *exchange.Config // settings in force when the request arrived
 	id      int
@@ -154,19 +152,19 @@ type request struct {
 	expect  bool
 	upgrade bool
 	closes  bool
-	badHead string // status with which the gate must reject the head; "" = the head is valid
+	badHead string // status of the rejected head; "" = the head is valid
 	probe   bool
 	head    int // length of the head in raw
 	raw     []byte
 
-	piece           int   // most bytes sent at once; 0 = all
-	gap             int64 // pause between two pieces of raw
-	stallAt         int   // offset of raw at which the client pauses for the time stall
+	piece           int   // maximum number of bytes sent at once; 0 = all
+	gap             int64 // pause between two pieces
+	stallAt         int   // offset of raw at which the client pauses for stall
 	stall           int64
 	disconnectAt    int // offset of raw at which the client disconnects; -1 = never
 	disconnectAfter int // offset of the response at which the client disconnects; -1 = never
 	how             disconnectKind
-	slowAt          int // offset of the response at which the client pauses reading for the time slow; -1 = never
+	slowAt          int // offset of the response at which the client does not read for slow; -1 = never
 	slow            int64
 	thinks          int64
 
@@ -175,8 +173,8 @@ type request struct {
 	over2 bool // over HTTP/2
 	grpc  bool // a gRPC call
 	on2   *h2Stream
-	frame [2]string // a field that makes the gate reject the extended CONNECT
-	plain *response // the response drawn for HTTP/1, if response was converted to HTTP/2
+	frame [2]string // field for which the gate rejects the extended CONNECT
+	plain *response // response before its conversion to HTTP/2
 
 	lines    [][2]string // additional fields
 	tenant   string
@@ -195,7 +193,7 @@ const (
 	byHalfClose
 )
 
-// response is the behaviour of the container for a request.
+// response is what the container does for a request.
 type response struct {
 	wait     int64
 	early    bool // the container responds before it has read the body
@@ -208,22 +206,21 @@ type response struct {
 	closes   bool
 	silent   bool // the container closes without sending a byte
 	garbage  bool
-	surplus  bool // the response has a body although its status or method forbids one
-	wrong    bool // announces a longer body than it sends
+	surplus  bool // the response has a body that its status or method forbids
+	wrong    bool // the announced length is longer than the body
 	extra    bool // excess bytes follow the response
 	minor    int
-	cutAt    int  // aborts at this offset of wire; -1 = never
+	cutAt    int  // offset of wire at which the container aborts; -1 = never
 	hard     bool // the container aborts by RST
-	head     int  // length of wire up to the end of the final head
-	full     int  // length of the whole response
-	first    int  // length of the first head
+	head     int  // end of the final head in wire
+	full     int  // end of the whole response in wire
+	first    int  // end of the first head in wire
 	wire     []byte
 	piece    int
 	gap      int64
 	switches bool
 }
 
-// plan draws a request.
 func (r *run) plan(c *client) *request {
 	w, s, x := r.world, r.settings, &r.settings.w
 	q := w.scratch.request()
@@ -291,7 +288,6 @@ func (r *run) plan(c *client) *request {
 	return q
 }
 
-// write serializes q.
 func (q *request) write(w *world) {
 	target := "/s/" + strconv.Itoa(q.id)
 	minor, b := q.minor, w.scratch.text(len(q.body))
@@ -362,7 +358,7 @@ func (q *request) write(w *world) {
 // announces reports whether q has a Trailer field.
 func (q *request) announces() bool { return q.trail && q.badHead == "" && q.id%2 == 0 }
 
-// trailers returns the trailer section, "" without trailers.
+// trailers returns the trailer section, or "".
 func (q *request) trailers(any bool) string {
 	if !any {
 		return ""
@@ -430,17 +426,15 @@ func (r *run) planAnswer(q *request, size func() int) {
 	}
 }
 
-// mostPieces limits the pieces into which a message is split. Runs with hundreds of
-// thousands of pieces found no more faults than runs with a thousand, and a few of them
-// took most of the time.
+// mostPieces limits the pieces of a message. Runs with more pieces took most of the time
+// and found no more faults.
 const mostPieces = 1000
 
-// bodyless reports whether the response has no body by definition (HEAD, 204, 304).
+// bodyless reports whether a response cannot have a body (HEAD, 204, 304).
 func (a *response) bodyless(q *request) bool {
 	return q.method == "HEAD" || a.status == 204 || a.status == 304 || a.switches
 }
 
-// write serializes a.
 func (a *response) write(w *world, q *request) {
 	b := w.scratch.text(len(a.body))
 	for _, code := range a.interims {
@@ -449,7 +443,7 @@ func (a *response) write(w *world, q *request) {
 	}
 	if a.garbage {
 		what := pick(w, "HTTQ/1.1 200 OK\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")
-		if w.more.IntN(4) == 0 { // the client did not offer this protocol
+		if w.more.IntN(4) == 0 { // a protocol that the client did not offer
 			what = "HTTP/1.1 101 Sim\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n"
 		}
 		b = append(b, what...)
@@ -488,7 +482,7 @@ func (a *response) write(w *world, q *request) {
 	b = append(b, "\r\n"...)
 	a.head = len(b)
 	if none && a.surplus {
-		// The bytes of the forbidden body look like another response.
+		// The forbidden body looks like another response.
 		a.full = a.head
 		a.wire = w.scratch.keep(append(b, stolen...))
 		return
@@ -503,7 +497,7 @@ func (a *response) write(w *world, q *request) {
 	}
 	a.full = len(b)
 	if a.extra && (a.mode != untilClose || none) && !a.wrong && len(b) < 3000 {
-		a.piece = 0 // the excess and the end of the response arrive together
+		a.piece = 0 // the excess arrives together with the end of the response
 		b = append(b, stolen...)
 	}
 	a.wire = w.scratch.keep(b)
@@ -512,8 +506,8 @@ func (a *response) write(w *world, q *request) {
 // begins reports whether the first n bytes include the first head.
 func (a *response) begins(n int) bool { return n >= a.first }
 
-// whole reports whether the first n bytes of a, followed by the end of the connection
-// (by RST if hard), form a complete response.
+// whole reports whether the first n bytes and the end of the connection (by RST if hard)
+// form a complete response.
 func (a *response) whole(q *request, n int, hard bool) bool {
 	switch {
 	case a.garbage || n < a.head:

@@ -17,10 +17,9 @@ import (
 	"time"
 )
 
-// TestPlantedFaultsAreFound plants each fault in the gate, builds this test binary with
-// it, and runs seeds until one finds the fault. PLANTED is a substring of the fault
-// names, or "all"; FROM is the number of faults to skip. The test prints a table row
-// for each fault, and fails if a fault cannot be planted.
+// TestPlantedFaultsAreFound plants each fault, builds this test binary with it, and runs
+// seeds until one finds the fault. PLANTED is a part of the names of faults, or "all".
+// FROM is the number of faults to skip. The test prints a table row per fault.
 func TestPlantedFaultsAreFound(t *testing.T) {
 	root, err := filepath.Abs("../../pkg/gate")
 	if err != nil {
@@ -61,7 +60,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 
 var seedLine = regexp.MustCompile(`(?m)seed (\d+): (.*)$`)
 
-// plantedTime is the limit on processor time for finding one fault.
+// plantedTime limits the processor time for finding a fault.
 func plantedTime() string {
 	if text := os.Getenv("SIMCPU"); text != "" {
 		return text
@@ -69,8 +68,8 @@ func plantedTime() string {
 	return "60s"
 }
 
-// search runs the simulation of a gate in which the file at path has the content text.
-// It returns the finding, or "" if there is none.
+// search runs the simulation of a gate in which the file path has the content text. It
+// returns the finding, or "".
 func search(t *testing.T, path, text string) string {
 	dir := t.TempDir()
 	wrong := filepath.Join(dir, "wrong.go")

@@ -29,7 +29,7 @@ type run struct {
 	brake     *brake
 	live      *live
 	standby   *standby
-	fullAt    int64   // when a request last found the queue full
+	fullAt    int64   // time at which the queue was last full
 	evictedAt []int64 // times at which evicted requests ended
 
 	exchanges   int
@@ -42,15 +42,15 @@ type run struct {
 	vague       int
 	freeAtStart int
 	drainedAt   int64
-	ending      bool            // shutdown may close listeners and idle connections
-	left        <-chan struct{} // closed when the shutdown has no more requests to wait for; nil = shutdown not begun
-	leftAt      int64           // when left was closed
+	ending      bool            // the shutdown may close listeners and idle connections
+	left        <-chan struct{} // closed when the shutdown has no requests to wait for; nil before the shutdown
+	leftAt      int64           // time at which left was closed
 	ended       bool
 	cutShort    bool
-	activeAt    int64  // when a request last began or ended
-	quietAt     int64  // when the drain had been quiet for its period; 0 = not yet
+	activeAt    int64  // last time at which a request began or ended
+	quietAt     int64  // time at which the quiet period ended; 0 = not yet
 	calmUntil   int64  // time of the next event
-	unsolicited int    // unsolicited responses of the container
+	unsolicited int    // unsolicited responses
 	taps        []*tap // taps of all connections to the container
 }
 
@@ -58,11 +58,11 @@ type run struct {
 type result struct {
 	seed      uint64
 	changes   changes
-	now       map[string]int64 // final values of the settings; only filled when tracing
+	now       map[string]int64 // final settings, for traces
 	fault     string
 	hash      uint64
 	exchanges int
-	over2     int // number of HTTP/2 exchanges
+	over2     int // exchanges over HTTP/2
 	requests  int
 	trace     []string
 	simulated time.Duration
@@ -189,10 +189,10 @@ func (r *run) begin() {
 	}
 }
 
-// longest is the limit on the simulated time of a run.
+// longest limits the simulated time of a run.
 const longest = 300 * second
 
-// drive processes events until the gate has ended.
+// drive runs events until the gate has ended.
 func (r *run) drive() {
 	for r.fault == "" && !r.ended {
 		if len(r.events) == 0 {
@@ -227,7 +227,6 @@ func (r *run) drive() {
 	r.stop()
 }
 
-// idle reports whether all clients have finished.
 func (r *run) idle() bool {
 	for _, c := range r.clients {
 		if !c.done {
@@ -237,14 +236,14 @@ func (r *run) idle() bool {
 	return true
 }
 
-// settle processes events until nothing is in transit.
+// settle runs events until nothing is in transit.
 func (r *run) settle() {
 	until := r.now + 20*second
 	for r.fault == "" && r.step(until) {
 	}
 }
 
-// drain does what the process does on SIGTERM.
+// drain does what the process does after SIGTERM.
 func (r *run) drain() {
 	if r.drainedAt != 0 {
 		return
@@ -255,7 +254,7 @@ func (r *run) drain() {
 	r.betweenEvents()
 }
 
-// shutDown does what the process does when the drain has ended.
+// shutDown does what the process does after the drain.
 func (r *run) shutDown() {
 	switch {
 	case r.drainedAt == 0 || r.ended:
@@ -292,7 +291,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// stop ends the goroutines of the loops that are still running.
+// stop ends the goroutines of running loops.
 func (r *run) stop() {
 	for _, s := range r.loops {
 		if !s.over {

@@ -2,20 +2,20 @@ package simulate
 
 import "sync"
 
-// scratch is memory that the next run reuses, because a run frees most of its
-// allocations when it ends.
+// scratch is memory for the next run, because most allocations of a run become free at
+// its end.
 type scratch struct {
 	events   eventHeap
 	requests list[request]
 	links    list[link]
 	peers    list[upPeer]
-	texts    [][]byte // chunks of memory for texts
-	chunk    int      // index of the chunk being filled
+	texts    [][]byte // memory for texts
+	chunk    int      // chunk in use
 }
 
 var scratches = sync.Pool{New: func() any { return &scratch{} }}
 
-// list is a free list. The first used elements are in use.
+// list is a free list. The first used elements are not free.
 type list[T any] struct {
 	all  []*T
 	used int
@@ -52,7 +52,7 @@ func (s *scratch) peer() *upPeer {
 	return u
 }
 
-// emptied returns b emptied for reuse, or nil if it has grown too large.
+// emptied returns b without its content, or nil if b has grown too large.
 func emptied(b []byte) []byte {
 	if cap(b) > 32<<10 {
 		return nil
@@ -62,8 +62,8 @@ func emptied(b []byte) []byte {
 
 const textChunk = 1 << 20
 
-// text returns an empty buffer for about n bytes. The caller must pass the filled
-// buffer to keep before the next call of text.
+// text returns an empty buffer for about n bytes. The caller must pass the filled buffer
+// to keep before the next call of text.
 func (s *scratch) text(n int) []byte {
 	n += 8 << 10
 	for {
@@ -77,7 +77,7 @@ func (s *scratch) text(n int) []byte {
 	}
 }
 
-// keep reserves the memory of a buffer from text until the end of the run.
+// keep reserves the memory of a buffer until the end of the run.
 func (s *scratch) keep(b []byte) []byte {
 	t := &s.texts[s.chunk]
 	if n := len(*t); n+len(b) <= cap(*t) && &(*t)[:n+1][n] == &b[:1][0] {
@@ -86,7 +86,7 @@ func (s *scratch) keep(b []byte) []byte {
 	return b[:len(b):len(b)]
 }
 
-// reset marks all memory of a run as free.
+// reset makes all memory free.
 func (s *scratch) reset() {
 	clear(s.events)
 	s.events = s.events[:0]

@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// change overrides a setting that the seed has drawn.
+// change overrides a setting of the seed.
 type change struct {
 	name  string
 	value int64
@@ -20,7 +20,7 @@ type change struct {
 
 type changes []change
 
-// String formats c for the variable CHANGES.
+// String formats c for CHANGES.
 func (c changes) String() string {
 	var parts []string
 	for _, x := range c {
@@ -44,7 +44,7 @@ func parseChanges(text string) (c changes, err error) {
 	return c, nil
 }
 
-// weightNames are the field names of weights. The method switches uses the same order.
+// weightNames are the fields of weights, in the order of the method switches.
 var weightNames = func() (names []string) {
 	for i := range reflect.TypeFor[weights]().NumField() {
 		names = append(names, reflect.TypeFor[weights]().Field(i).Name)
@@ -52,10 +52,9 @@ var weightNames = func() (names []string) {
 	return names
 }()
 
-// named are the settings that shrink changes in addition to the weights.
+// named are the settings, except weights, that shrink changes.
 var named = []string{"clients", "requests", "loops", "bodies", "descriptors", "drainAt", "think", "gap", "concurrent", "held", "delay", "segment", "stingy", "partial", "shuffle", "live"}
 
-// values returns all settings by name.
 func (r *run) values() map[string]int64 {
 	v := map[string]int64{}
 	for _, name := range append(named[:len(named):len(named)], weightNames...) {
@@ -65,7 +64,7 @@ func (r *run) values() map[string]int64 {
 	return v
 }
 
-// setting returns accessors of the setting with this name.
+// setting returns the accessors of a setting.
 func (r *run) setting(name string) (get func() int64, set func(int64)) {
 	s := r.settings
 	whole := func(p *int) (func() int64, func(int64)) {
@@ -140,8 +139,7 @@ func (r *run) apply(c changes) {
 
 var digits = regexp.MustCompile(`[0-9][0-9.µnms]*`)
 
-// kind removes the numbers from a finding, so that findings of different runs can be
-// compared.
+// kind removes the numbers from a finding, to compare findings of different runs.
 func kind(fault string) string {
 	first, _, _ := strings.Cut(fault, "\n")
 	return digits.ReplaceAllString(first, "N")
@@ -150,8 +148,8 @@ func kind(fault string) string {
 // shrinkTime limits the search for a smaller run.
 const shrinkTime = 20 * time.Second
 
-// shrink searches for a smaller run with the same finding: fewer requests, smaller
-// sizes, and irrelevant features switched off.
+// shrink searches for a smaller run with the same finding: with fewer requests, smaller
+// sizes, and fewer features.
 func shrink(t *testing.T, failed *result) *result {
 	best := simulate(failed.seed, true, nil)
 	best.trace = nil
@@ -200,7 +198,7 @@ func shrink(t *testing.T, failed *result) *result {
 	return &best
 }
 
-// explain returns the trace of a run and the command that repeats it.
+// explain returns the trace of a run, and the command that repeats it.
 func explain(t *testing.T, res *result) string {
 	again := simulate(res.seed, true, res.changes)
 	trace := again.trace

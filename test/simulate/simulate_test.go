@@ -15,14 +15,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(800) // memory use is low, so collect garbage less often
+	debug.SetGCPercent(800) // memory use is low
 	debug.SetMemoryLimit(1 << 30)
 	os.Exit(m.Run())
 }
 
-// TestTheGateFromASeed runs new seeds for the time SIMTIME, or prints the trace of the
-// seed SEED. FIRST is the first seed, SEEDS the maximum number of seeds, SIMCPU the
-// limit on processor time; with GO_ON the test continues after a finding.
+// TestTheGateFromASeed runs new seeds for the time SIMTIME, or prints the trace of SEED.
+// FIRST is the first seed, SEEDS the maximum number of seeds, and SIMCPU the limit on
+// processor time. With GO_ON the test continues after a finding.
 func TestTheGateFromASeed(t *testing.T) {
 	if text := os.Getenv("SEED"); text != "" {
 		replay(t, text, os.Getenv("CHANGES"))
@@ -39,7 +39,7 @@ func TestTheGateFromASeed(t *testing.T) {
 		}
 	}
 	first, most := uint64(time.Now().UnixNano())%1e12*1000, 1<<62
-	if os.Getenv("SIMTIME") == "" { // make test: run the same seeds each time
+	if os.Getenv("SIMTIME") == "" { // without SIMTIME the seeds are always the same
 		first, most = 1, 1000
 	}
 	if text := os.Getenv("FIRST"); text != "" {
@@ -86,7 +86,7 @@ func number(t *testing.T, text string) uint64 {
 	return n
 }
 
-// replay runs one seed and prints its trace.
+// replay runs a seed and prints its trace.
 func replay(t *testing.T, seed, text string) {
 	c, err := parseChanges(text)
 	if err != nil {
@@ -100,15 +100,15 @@ func replay(t *testing.T, seed, text string) {
 	}
 }
 
-// series runs many seeds on several workers and adds up their results.
+// series runs many seeds on several workers.
 type series struct {
 	mu        sync.Mutex
 	began     time.Time
-	used      time.Duration // processor time when the series began
+	used      time.Duration // processor time at the begin
 	until     time.Time
 	processor time.Duration // limit on processor time
 	next      uint64
-	most      int // limit on the number of seeds
+	most      int // maximum number of seeds
 	seeds     int
 	exchanges int
 	over2     int // number of exchanges over HTTP/2
@@ -161,18 +161,15 @@ func (s *series) work(t *testing.T) {
 	}
 }
 
-// endless is the processor time after which a run counts as stuck. Thousands of normal
-// runs take less.
+// endless is the processor time after which a run is stuck. Thousands of runs take less.
 const endless = 20 * time.Second
 
-// underWay is a run in progress.
 type underWay struct {
 	seed  uint64
-	began time.Duration // processor time at the start
+	began time.Duration // processor time at the begin
 }
 
-// watch panics with the seed of a run that is stuck, because nothing else can stop an
-// iteration that does not return.
+// watch panics with the seed of a stuck run, because nothing else can stop an iteration.
 func (s *series) watch() (stop func()) {
 	over := make(chan struct{})
 	go func() {
@@ -217,7 +214,7 @@ func (s *series) report(t *testing.T) {
 
 // TestTheSameSeedGivesTheSameTrace runs each seed twice while other seeds run.
 func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
-	seeds := []uint64{4039214167274496523} // gave three different traces when the shutdown used a goroutine
+	seeds := []uint64{4039214167274496523} // this seed once gave three different traces
 	for i := range 200 {
 		seeds = append(seeds, uint64(i+1))
 	}
@@ -231,7 +228,7 @@ func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
 				if a.hash != b.hash || strings.Join(a.trace, "\n") != strings.Join(b.trace, "\n") {
 					t.Fatalf("seed %d: two traces, %x and %x", seed, a.hash, b.hash)
 				}
-				if n%5 != 0 { // check every fifth seed without a trace too
+				if n%5 != 0 { // every fifth seed also without a trace
 					continue
 				}
 				if c := simulate(seed, false, nil); c.hash != a.hash {
@@ -243,7 +240,7 @@ func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
 }
 
 // TestSeedsThatHaveFailed runs seeds that once found a fault. A seed reproduces its run
-// only as long as the simulation makes the same random choices.
+// only if the simulation makes the same random choices.
 func TestSeedsThatHaveFailed(t *testing.T) {
 	text, err := os.ReadFile("testdata/seeds")
 	if err != nil {

@@ -7,25 +7,23 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// standby suspends the container at random times and resumes it when a request needs
-// it. It has its own random source. A suspended container keeps its connections, as a
-// frozen process does, but the gate must not send anything to it.
+// standby suspends the container at random times, and resumes it when a request needs it.
+// A suspended container keeps its connections, but the gate must not send anything to it.
 type standby struct {
-	*world                     // only its random choices
-	gate     *exchange.Standby // nil: the container is never suspended in this run
+	*world                     // used only for random choices
+	gate     *exchange.Standby // nil = never suspended in this run
 	idle     time.Duration
 	attempts int
-	latency  int64 // maximum time from a request until Resume
+	latency  int64 // maximum time from a request to Resume
 	asleep   bool
-	asked    bool // a call of Resume is scheduled
+	asked    bool // Resume is scheduled
 }
 
-// standbySeed seeds the random source of standby. The value is chosen so that the seeds
-// in testdata/seeds run without suspensions and still reproduce their faults.
+// standbySeed is the seed of a separate random source. With this value the runs in
+// testdata/seeds have no suspensions, and still reproduce their faults.
 const standbySeed = 0x57c6
 
-// drawStandby enables suspensions in some of the runs whose container never stops
-// listening.
+// drawStandby enables suspensions in some runs whose container never stops listening.
 func drawStandby(seed uint64, s *settings) *standby {
 	b := &standby{world: &world{rng: rand.New(rand.NewPCG(seed, standbySeed))}}
 	if b.chance(0.1) {
@@ -52,8 +50,8 @@ func (r *run) suspendContainer() {
 	b.asleep = true
 }
 
-// wantContainer is called by the gate when a request begins while the container is
-// suspended. All such requests share one scheduled Resume.
+// wantContainer is called when a request needs a suspended container. All requests share
+// one scheduled Resume.
 func (r *run) wantContainer() {
 	b := r.standby
 	if b.asked {
@@ -69,14 +67,14 @@ func (r *run) wantContainer() {
 	})
 }
 
-// judgeStandby checks that a suspended container with open requests will be resumed.
+// judgeStandby checks that the container will be resumed if it has open requests.
 func (r *run) judgeStandby() {
 	if b := r.standby; b.asleep && !b.asked && b.gate.Open() > 0 {
 		r.found("%d requests wait for the suspended container, and nothing resumes it", b.gate.Open())
 	}
 }
 
-// judgeSuspended checks that the gate does not use a suspended container.
+// judgeSuspended reports the use of a suspended container.
 func (r *run) judgeSuspended(what string) {
 	if r.standby.asleep {
 		r.found("the gate %s the suspended container", what)

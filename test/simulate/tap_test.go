@@ -6,21 +6,21 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// tap parses the bytes that the gate writes on a connection to the container. It runs
-// at each write, because some of the bytes may never arrive.
+// tap parses the bytes that the gate writes to the container. It parses at the write,
+// because some bytes never arrive.
 type tap struct {
 	over2     bool
 	begun     bool
 	in        []byte   // an incomplete frame or request line
-	skip      int      // octets to skip: they identify no request
+	skip      int      // octets to skip, which identify no request
 	block     []byte   // incomplete field block
-	unknownAt int64    // when bytes that cannot be assigned to a request were first sent; 0 = never
+	unknownAt int64    // time of the first bytes that belong to no known request; 0 = none
 	last      *request // latest HTTP/1 request
 	path      string
 	dec       *hpack.Decoder
 }
 
-// recordWrite records which request the written bytes belong to.
+// recordWrite records the requests to which written bytes belong.
 func (r *run) recordWrite(l *link, b []byte) {
 	if l.tap == nil {
 		l.tap = &tap{}
@@ -29,7 +29,7 @@ func (r *run) recordWrite(l *link, b []byte) {
 	t := l.tap
 	if !t.begun {
 		b = append(t.in, b...)
-		if t.in = b; len(b) < 3 { // three bytes distinguish the preface (PRI) from a method (PUT, POST)
+		if t.in = b; len(b) < 3 { // three bytes distinguish PRI from PUT and POST
 			r.recordSent(t, "")
 			return
 		}
@@ -46,7 +46,7 @@ func (r *run) recordWrite(l *link, b []byte) {
 	if !t.over2 {
 		r.judgeSuspended("writes to")
 		if t.last != nil && t.last.endings == 0 {
-			return // the bytes continue this request
+			return // more bytes of the same request
 		}
 		t.in = append(t.in, b[:min(len(b), 200)]...)
 		r.recordSent(t, string(t.in))
@@ -83,7 +83,6 @@ func (r *run) recordWrite(l *link, b []byte) {
 
 func (t *tap) length() int { return int(binary.BigEndian.Uint32(t.in) >> 8) }
 
-// recordBlock parses a complete field block.
 func (r *run) recordBlock(t *tap) {
 	t.block = append(t.block, t.in[9:]...)
 	whole := t.in[4]&flagWhole != 0
@@ -96,13 +95,13 @@ func (r *run) recordBlock(t *tap) {
 	_ = t.dec.Close()
 	t.block = t.block[:0]
 	t.unknownAt = 0
-	if t.path != "" { // the block is not a trailer section
+	if t.path != "" { // otherwise the block has trailers
 		r.recordSent(t, " "+t.path+" ")
 	}
 }
 
-// recordSent records that bytes of a request have been sent. line identifies the
-// request if it is complete.
+// recordSent records that bytes of a request were sent. line identifies the request if it
+// is complete.
 func (r *run) recordSent(t *tap, line string) {
 	if t.last = r.requestOf(line); t.last == nil {
 		if t.unknownAt == 0 {

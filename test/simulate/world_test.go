@@ -11,16 +11,16 @@ import (
 type world struct {
 	*scratch
 	rng     *rand.Rand
-	more    *rand.Rand // for choices added later, so that existing seeds reproduce the same runs
-	now     int64      // ns
+	more    *rand.Rand // choices that were added later, and must not change the runs of existing seeds
+	now     int64      // in nanoseconds
 	seq     uint64
-	shuffle bool // run events of the same time in random order
+	shuffle bool // random order of simultaneous events
 
 	hash    uint64 // hash of all events
 	tracing bool
 	trace   []string
 
-	fault string // the first finding
+	fault string // first finding
 
 	betweenEvents func()
 }
@@ -86,11 +86,10 @@ func (h *eventHeap) pop() event {
 	return first
 }
 
-// after schedules f.
+// after runs f after delay.
 func (w *world) after(delay int64, f func()) { w.afterIn(w.rng, delay, f) }
 
-// afterIn is after with another random source. If w.shuffle is set, rng orders events
-// of the same time.
+// afterIn is after with a separate random source for the order of simultaneous events.
 func (w *world) afterIn(rng *rand.Rand, delay int64, f func()) {
 	w.seq++
 	key := w.seq
@@ -100,7 +99,7 @@ func (w *world) afterIn(rng *rand.Rand, delay int64, f func()) {
 	w.events.push(event{at: w.now + max(delay, 0), key: key, run: f})
 }
 
-// step runs the next event. It returns false if there is none before limit.
+// step runs the next event, or returns false if there is none before limit.
 func (w *world) step(limit int64) bool {
 	if len(w.events) == 0 || w.events[0].at > limit {
 		return false
@@ -127,7 +126,7 @@ func (c clock) After(d time.Duration, f func()) (stop func()) {
 	return func() { stopped = true }
 }
 
-// found reports a violation. Only the first one of a run counts.
+// found reports a finding. Only the first one counts.
 func (w *world) found(format string, args ...any) {
 	if w.fault == "" {
 		w.fault = fmt.Sprintf(format, args...)
@@ -135,7 +134,7 @@ func (w *world) found(format string, args ...any) {
 	}
 }
 
-// note writes a line of the trace. Callers on hot paths check w.tracing first.
+// note writes a line of the trace. Hot paths check w.tracing first.
 func (w *world) note(format string, args ...any) {
 	if w.tracing {
 		at := time.Duration(w.now)
@@ -164,9 +163,9 @@ func (w *world) between(low, high int64) int64 {
 	return low + w.rng.Int64N(high-low+1)
 }
 
-// spread returns a random number from low to high, mostly a small one: it raises an
-// upper bound by a factor of 8, with probability 2/3 each time, and draws uniformly
-// below it.
+// spread returns a random number from low to high that is usually small: it multiplies an
+// upper bound by 8 as long as a draw succeeds with probability 2/3, and draws uniformly
+// below the bound.
 func (w *world) spread(low, high int64) int64 {
 	if high <= low {
 		return low
