@@ -13,21 +13,20 @@ type endKind uint8
 const (
 	endNone  endKind = iota // the connection is open
 	endClose                // a clean end of the stream
-	endReset                // any error
+	endReset                // a reset, or any other error
 )
 
-// client is one raw connection to the proxy.
+// client is a raw connection to the proxy.
 type client struct {
 	conn    *net.TCPConn
-	methods []string // methods of the requests, which determine the framing of the responses
+	methods []string // methods of the requests; they determine the framing of responses
 
 	mu      sync.Mutex
-	changed chan struct{} // replaced at every change
+	changed chan struct{} // replaced at each change
 	stream  []byte
 	ended   endKind
 }
 
-// dialClient connects to address.
 func dialClient(address string, methods []string) (*client, error) {
 	conn, err := net.DialTimeout("tcp", address, hangTime)
 	if err != nil {
@@ -59,15 +58,14 @@ func (c *client) receive() {
 	}
 }
 
-// state returns the bytes received so far.
 func (c *client) state() ([]byte, endKind, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stream, c.ended, c.changed
 }
 
-// wait returns true when done returns true. It returns false at the deadline or when
-// the connection ends.
+// wait waits until done returns true. It returns false at the deadline, or if the
+// connection ends before.
 func (c *client) wait(deadline time.Time, done func([]byte, endKind) bool) bool {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
@@ -87,8 +85,8 @@ func (c *client) wait(deadline time.Time, done func([]byte, endKind) bool) bool 
 	}
 }
 
-// write sends data, as single bytes if slowly is set. An error appears as the end of
-// the connection.
+// write sends data, as single bytes if slowly is set. An error appears as the end of the
+// connection.
 func (c *client) write(data []byte, slowly bool) {
 	size := len(data)
 	if slowly {
@@ -104,19 +102,17 @@ func (c *client) write(data []byte, slowly bool) {
 	}
 }
 
-// responseList is the stream of bytes that a client received, as parsed by the strict
-// parser.
+// responseList is a received stream, parsed by the strict parser.
 type responseList struct {
 	finals   []message
-	all      []message // all responses, with interim ones; the last one may be incomplete
-	whole    bool      // nothing incomplete at the end
+	all      []message // with interim responses; the last one may be incomplete
+	whole    bool      // the stream ends with a complete response
 	tunnel   []byte    // bytes after a 101
 	switched bool
-	err      error // errIncomplete, or a parse error, after the last complete response
+	err      error // errIncomplete or a parse error after the last complete response
 }
 
-// readResponses frames the responses in a stream. methods are the methods of the
-// requests.
+// readResponses frames the responses to requests with these methods.
 func readResponses(stream []byte, methods []string, ended endKind) responseList {
 	list := responseList{whole: true}
 	at := 0

@@ -9,17 +9,17 @@ import (
 	"go.uber.org/atomic"
 )
 
-// script is the container's response to the request with a certain token.
+// script is the container's response to the request with a token.
 type script struct {
 	steps    []step
-	early    bool          // respond after the head, not after the whole message
-	synced   chan struct{} // closed when the client has received its responses
-	finished chan struct{} // closed when the container has run the script
+	early    bool          // respond after the head
+	synced   chan struct{} // closed when the client has its responses
+	finished chan struct{} // closed at the end of the script
 	began    atomic.Bool
 	once     sync.Once
 }
 
-// respond sends a response with the token of the request to which it belongs.
+// respond sends a response with the token of its request.
 func (cc *containerConn) respond(m message) {
 	token := tokenPattern.FindString(m.target)
 	body := fmt.Sprintf("%s %d\n", token, len(m.body))
@@ -37,13 +37,11 @@ func (cc *containerConn) respond(m message) {
 	}
 }
 
-// start queues a script.
 func (c *container) start(cc *containerConn, s *script) {
 	s.began.Store(true)
 	cc.jobs <- func() { c.play(cc, s) }
 }
 
-// play runs the steps of a script.
 func (c *container) play(cc *containerConn, s *script) {
 	defer s.once.Do(func() { close(s.finished) })
 	for _, st := range s.steps {

@@ -10,42 +10,41 @@ import (
 	"time"
 )
 
-// tokenPattern matches the tokens that identify requests: q, the number of the run, and
-// a letter for the role.
+// tokenPattern matches the tokens of requests: q, the number of the run, and a letter for
+// the role.
 var tokenPattern = regexp.MustCompile(`q([0-9]{6})([a-z])`)
 
 func tokenOf(run int, role string) string { return fmt.Sprintf("q%06d%s", run, role) }
 
-// containerConn is one connection of the container.
+// containerConn is a connection of the container.
 type containerConn struct {
 	conn     net.Conn
 	received []byte
 	runs     []arrival
-	messages []message // complete messages; offsets count from the beginning of received
-	partial  message   // the incomplete message
-	err      error     // of the strict parser after the last complete message
+	messages []message // complete messages, with offsets into received
+	partial  message
+	err      error // error of the strict parser after the last complete message
 	ended    bool
-	tunnel   int  // offset at which HTTP ends, 0 if it does not
+	tunnel   int  // offset of the tunnel in received; 0 = none
 	echo     bool // echo received bytes
-	closing  bool // the container itself closes the connection
+	closing  bool // the container closes the connection
 	jobs     chan func()
 }
 
-// arrival records that the container received the bytes from offset on during a run.
+// arrival records that the bytes from offset on arrived in a run.
 type arrival struct{ offset, run int }
 
-// container is a scripted origin that records every byte it receives.
+// container is a scripted origin that records all bytes.
 type container struct {
 	listener net.Listener
 
 	mu       sync.Mutex
 	conns    []*containerConn
 	scripts  map[string]*script
-	greeting *script // script for the next accepted connection, run before a request
+	greeting *script // script for the next connection, run before a request
 	run      int
 }
 
-// newContainer listens on address.
 func newContainer(address string) (*container, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -78,7 +77,6 @@ func (c *container) serve() {
 	}
 }
 
-// work runs the jobs of a connection in order.
 func (cc *containerConn) work() {
 	for job := range cc.jobs {
 		job()
@@ -89,7 +87,7 @@ func (cc *containerConn) work() {
 func (c *container) receive(cc *containerConn) {
 	defer close(cc.jobs)
 	chunk := make([]byte, 64<<10)
-	started := 0 // number of messages whose response has begun
+	started := 0 // messages whose response has begun
 	for {
 		n, err := cc.conn.Read(chunk)
 		c.mu.Lock()
@@ -111,7 +109,7 @@ func (c *container) receive(cc *containerConn) {
 	}
 }
 
-// advance parses the next message and queues its response. The caller holds mu.
+// advance parses the next message, and queues its response. The caller holds mu.
 func (c *container) advance(cc *containerConn, started *int) bool {
 	at := 0
 	if n := len(cc.messages); n > 0 {
@@ -167,9 +165,9 @@ func (c *container) advance(cc *containerConn, started *int) bool {
 	return true
 }
 
-// begin starts a run: further received bytes belong to it. The container plays s for
-// its request. If unasked is set, it closes its connections, and plays s on the next
-// one before a request arrives.
+// begin starts a run, to which further bytes belong. s is the response to its request. If
+// unasked is set, the container closes its connections, and plays s on the next one
+// before a request.
 func (c *container) begin(run int, s *script, unasked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,7 +204,7 @@ func (c *container) unfinished() string {
 	return strings.Join(open, "; ")
 }
 
-// forget excludes connections that hang from unfinished.
+// forget excludes hanging connections from unfinished.
 func (c *container) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,8 +215,7 @@ func (c *container) forget() {
 	}
 }
 
-// finish waits until all connections have ended. It closes connections that are still
-// open after timeout.
+// finish waits until all connections have ended, and closes the others after timeout.
 func (c *container) finish(timeout time.Duration) {
 	deadline := time.Now().Add(timeout)
 	for {

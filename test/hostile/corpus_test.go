@@ -12,15 +12,15 @@ import (
 type wantKind uint8
 
 const (
-	wantForward wantKind = iota // the message is valid: it is forwarded as one message, unchanged
-	wantEither                  // forwarded, or rejected with one of the statuses
+	wantForward wantKind = iota // valid: forwarded unchanged as one message
+	wantEither                  // forwarded, or rejected with one of statuses
 	wantReject                  // local reply and close; nothing reaches the container
 	wantGate                    // local reply; nothing reaches the container
-	wantBreak                   // rejected or cut, and closed; the container never receives a complete message
-	wantForeign                 // not HTTP/1: ends in time; the container never receives a message
-	wantFault                   // response cases: the gate sends a local reply instead
-	wantCut                     // response cases: the client can tell that the response is incomplete
-	wantTunnel                  // 101, then bytes both ways
+	wantBreak                   // rejected or cut, and closed; never complete at the container
+	wantForeign                 // not HTTP/1: ends in time; never a message at the container
+	wantFault                   // response cases: a local reply instead
+	wantCut                     // response cases: visibly incomplete
+	wantTunnel                  // 101, then bytes in both directions
 )
 
 var wantNames = map[string]wantKind{
@@ -37,10 +37,10 @@ func (k wantKind) String() string {
 	return strconv.Itoa(int(k))
 }
 
-// want is the expected outcome of one message.
+// want is the expected result of a message.
 type want struct {
 	kind     wantKind
-	statuses []int // allowed response statuses; empty = any
+	statuses []int // allowed statuses; empty = any
 }
 
 func (w want) allows(status int) bool {
@@ -52,26 +52,23 @@ func (w want) allows(status int) bool {
 	return len(w.statuses) == 0
 }
 
-// hostileCase is a case of the corpus.
 type hostileCase struct {
 	file, name, section string
 	request, response   string // scripts
 	wants               []want
-	target              string   // first target that the container must receive, if different from the one sent
-	raw                 string   // bytes after a 101 that the client must receive
-	seen, unseen        []string // "Name: value" or "Name" of fields that the first forwarded message must have, or must lack
+	target              string   // first target at the container, if it differs
+	raw                 string   // bytes for the client after a 101
+	seen, unseen        []string // "Name: value" or "Name" of fields that the first forwarded message must have or lack
 	alone               bool     // no variants
-	splits              bool     // sent in two pieces, cut at every byte
-	smuggling           bool     // bytes after the rejected message must never count as a request
+	splits              bool     // also sent in two pieces, cut at each byte
+	smuggling           bool     // bytes after the rejected message must never be a request
 	early               bool     // the container responds after the head
-	unasked             bool     // the container sends its response when it accepts the connection
+	unasked             bool     // the container sends its response before a request
 	closes              bool     // the gate closes after the last response
 }
 
-// testsResponse reports whether the case tests a response of the container.
 func (c *hostileCase) testsResponse() bool { return c.response != "" }
 
-// readCorpus returns all cases of testdata.
 func readCorpus() ([]*hostileCase, error) {
 	paths, err := filepath.Glob("testdata/*/*.txt")
 	if err != nil {
@@ -164,8 +161,7 @@ func parseCases(file, text string) ([]*hostileCase, error) {
 	return all, flush()
 }
 
-// scriptLine returns a line of a script. It adds CRLF unless the line ends in a
-// backslash.
+// scriptLine returns a line with CRLF, or without it if the line ends in a backslash.
 func scriptLine(line string) string {
 	trimmed := strings.TrimRight(line, `\`)
 	if (len(line)-len(trimmed))%2 == 1 {

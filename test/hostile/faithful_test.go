@@ -7,20 +7,19 @@ import (
 	"strings"
 )
 
-// perHop are the lower-case names of the fields that are not forwarded unchanged.
+// perHop are the fields that are not forwarded unchanged, in lower case.
 var perHop = []string{
 	"connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "transfer-encoding",
 	"upgrade", "host", "content-length", "x-forwarded-for", "forwarded", "k-original-host",
 	"knative-serving-namespace", "knative-serving-revision", "date",
 }
 
-// protected reports whether the named field stays even if Connection names it.
+// protected reports whether a field stays even if Connection names it.
 func protected(name string) bool {
 	return name == "host" || name == "forwarded" || strings.HasPrefix(name, "x-forwarded-") ||
 		strings.HasPrefix(name, "k-") || strings.HasPrefix(name, "content-")
 }
 
-// endToEnd returns the fields that must be forwarded unchanged.
 func endToEnd(m message, fields []field) []field {
 	var kept []field
 	for _, f := range fields {
@@ -33,7 +32,7 @@ func endToEnd(m message, fields []field) []field {
 	return kept
 }
 
-// compareRequests returns the differences between a sent and a forwarded request.
+// compareRequests describes the differences between a sent and a forwarded request.
 func compareRequests(sent, got message) []string {
 	var all []string
 	target := sent.target
@@ -67,7 +66,7 @@ func compareRequests(sent, got message) []string {
 	return append(all, compareFields(endToEnd(sent, sent.trailers), endToEnd(got, got.trailers))...)
 }
 
-// compareResponses returns the differences between the container's response and the
+// compareResponses describes the differences between the container's response and the
 // forwarded one.
 func compareResponses(sent, got, request message) []string {
 	var all []string
@@ -97,7 +96,7 @@ func compareResponses(sent, got, request message) []string {
 	return append(all, compareFields(endToEnd(sent, sent.trailers), endToEnd(got, got.trailers))...)
 }
 
-// compareFields compares the names, the values, the order and the number of fields.
+// compareFields compares names, values, order and number.
 func compareFields(sent, got []field) []string {
 	for i, f := range sent {
 		if i >= len(got) {

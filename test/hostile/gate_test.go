@@ -14,17 +14,16 @@ import (
 )
 
 const (
-	// hangTime is the time after which an operation counts as hanging.
+	// hangTime is the time after which something counts as hanging.
 	hangTime = time.Minute
-	// closeTime is the maximum time between a response and the close of its connection.
+	// closeTime is the maximum time from a response to the close.
 	closeTime = 20 * time.Second
-	// pauseTime lets a peer read what was sent. No verdict depends on it.
+	// pauseTime lets a peer read. No verdict depends on it.
 	pauseTime = 2 * time.Millisecond
-	// requestTimeoutSeconds is the request timeout of the gate, well below hangTime.
+	// The request timeout of the gate is far below hangTime.
 	requestTimeoutSeconds = 10
 )
 
-// scratch is a directory for the binary and the sockets of this run.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -39,14 +38,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// gateBinary builds the real binary once.
 var gateBinary = sync.OnceValues(func() (string, error) { return launch.GateBinary(scratch) })
 
-// target is a proxy under test, with the container behind it.
+// target is a proxy with a container behind it.
 type target struct {
 	address   string
 	container *container
-	gate      *launch.Gate  // nil if the proxy was not started here
+	gate      *launch.Gate  // nil if the test did not start the proxy
 	timeout   time.Duration // time after which an exchange counts as hanging
 }
 
@@ -70,7 +68,7 @@ func startGate() (*target, error) {
 	return &target{address: g.Addr("QUEUE_SERVING_PORT"), container: c, gate: g, timeout: hangTime}, nil
 }
 
-// runningTarget is the proxy named by QUEUEGATE_HOSTILE_TARGET, or nil.
+// runningTarget returns the proxy named by QUEUEGATE_HOSTILE_TARGET, or nil.
 func runningTarget() (*target, error) {
 	address := os.Getenv("QUEUEGATE_HOSTILE_TARGET")
 	if address == "" {
@@ -83,11 +81,10 @@ func runningTarget() (*target, error) {
 	return &target{address: address, container: c, timeout: hangTime}, nil
 }
 
-// alive reports whether the process under test is running.
 func (t *target) alive() bool { return t.gate == nil || t.gate.Running() }
 
-// stop ends the gate and the container's listener. It returns an error if the gate
-// printed a race, a panic or a broken invariant.
+// stop ends the gate and its container. It returns an error if the gate has printed a
+// race, a panic or a broken invariant.
 func (t *target) stop() error {
 	defer t.container.listener.Close()
 	if t.gate == nil {

@@ -14,7 +14,7 @@ const (
 	leastResponses = 120
 )
 
-// TestTheCorpusHasItsMinimumSize counts the cases, and parses every script.
+// The test also parses every script.
 func TestTheCorpusHasItsMinimumSize(t *testing.T) {
 	cases, err := readCorpus()
 	if err != nil {
@@ -39,7 +39,6 @@ func TestTheCorpusHasItsMinimumSize(t *testing.T) {
 	}
 }
 
-// TestHostileMessages runs the whole corpus.
 func TestHostileMessages(t *testing.T) {
 	cases, err := readCorpus()
 	if err != nil {
@@ -69,7 +68,6 @@ func TestHostileMessages(t *testing.T) {
 	report(t, cases, outcomes)
 }
 
-// report runs a subtest for each file and case.
 func report(t *testing.T, cases []*hostileCase, outcomes []*outcome) {
 	byCase := map[*hostileCase][]*outcome{}
 	byFile := map[string][]*hostileCase{}
@@ -102,8 +100,7 @@ func report(t *testing.T, cases []*hostileCase, outcomes []*outcome) {
 	t.Log(summary(cases, outcomes))
 }
 
-// summary counts the verdicts of each kind: first over the cases, then over all runs,
-// including variants.
+// summary counts the verdicts of each kind, over the cases and over all runs.
 func summary(cases []*hostileCase, outcomes []*outcome) string {
 	var plain []*outcome
 	for _, o := range outcomes {
@@ -120,7 +117,6 @@ func summary(cases []*hostileCase, outcomes []*outcome) string {
 	return all.String()
 }
 
-// describe returns the verdicts and the bytes on both connections.
 func (o *outcome) describe() string {
 	var all strings.Builder
 	fmt.Fprintf(&all, "%s; %s %v", o.c.section, o.variant, o.wants)
@@ -135,7 +131,7 @@ func (o *outcome) describe() string {
 	return all.String()
 }
 
-// excerpt quotes bytes line by line, at most 600 of them.
+// excerpt quotes up to 600 bytes, line by line.
 func excerpt(b []byte) string {
 	quoted := strings.ReplaceAll(fmt.Sprintf("%.600q", b), `\n`, "\\n\n    ")
 	if len(b) > 600 {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// arrivals holds what the container received in one run.
+// arrivals is what the container received in a run.
 type arrivals struct {
 	whole   []message
-	partial []message // messages with a complete head and an incomplete body
+	partial []message // incomplete messages with a complete head
 	tail    []string  // bytes that form no message
 }
 
-// count returns how many complete and how many incomplete messages have a token.
+// count counts the messages with a token.
 func (a *arrivals) count(token string) (whole, partial int) {
 	for _, m := range a.whole {
 		if token != "" && tokenPattern.FindString(m.target) == token {
@@ -34,7 +34,7 @@ func (a *arrivals) count(token string) (whole, partial int) {
 	return whole, partial
 }
 
-// judge adds verdicts to runs. All their connections must have ended.
+// judge adds verdicts to runs whose connections have ended.
 func judge(c *container, all []*outcome) {
 	byRun := map[int]*outcome{}
 	for _, o := range all {
@@ -58,8 +58,8 @@ func judge(c *container, all []*outcome) {
 	}
 }
 
-// judgeConnection frames the bytes of one connection of the container, and assigns each
-// message to its run.
+// judgeConnection frames the bytes of a connection of the container, and assigns the
+// messages to runs.
 func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*outcome) {
 	blame := func(run int, format string, args ...any) {
 		if o := byRun[run]; o != nil {
@@ -86,7 +86,7 @@ func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*o
 			blame(cc.runAt(at), "at the container: %v", err)
 			break
 		}
-		// Continue where the strict parser found the end of this request.
+		// Continue after the end that the strict parser found.
 		start = cc.messages[from-1].end
 		blame(runOf(cc.messages[from-1], cc.runAt(start)), "at the container: %v", err)
 	}
@@ -106,7 +106,7 @@ func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*o
 	}
 }
 
-// runOf returns the run whose token m contains, or otherwise if it contains none.
+// runOf returns the run of the token in m, or otherwise without a token.
 func runOf(m message, otherwise int) int {
 	if match := tokenPattern.FindStringSubmatch(m.target); match != nil {
 		n, _ := strconv.Atoi(match[1])
@@ -115,7 +115,7 @@ func runOf(m message, otherwise int) int {
 	return otherwise
 }
 
-// runAt returns the run in which the container received the byte at offset.
+// runAt returns the run in which the byte at offset arrived.
 func (cc *containerConn) runAt(offset int) int {
 	run := 0
 	for _, a := range cc.runs {
@@ -127,7 +127,7 @@ func (cc *containerConn) runAt(offset int) int {
 	return run
 }
 
-// judgeContainer compares what the container received with what was sent.
+// judgeContainer compares the received requests with the sent ones.
 func (o *outcome) judgeContainer(a *arrivals) {
 	if whole, partial := a.count(tokenOf(o.id, "s")); whole+partial > 0 {
 		o.add(unsafe, "the smuggled request reached the container")
@@ -168,7 +168,7 @@ func (o *outcome) judgeContainer(a *arrivals) {
 	}
 }
 
-// judgeForwarded judges the nth request, which the container should have received.
+// judgeForwarded judges the nth request.
 func (o *outcome) judgeForwarded(a *arrivals, nth, whole, partial int) {
 	kind := o.wants[nth].kind
 	if whole > 1 && !(kind == wantFault || kind == wantCut) {

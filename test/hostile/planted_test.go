@@ -15,8 +15,8 @@ import (
 	"go.uber.org/atomic"
 )
 
-// planted starts a faulty proxy in front of a container. It calls handle with each
-// client connection and a function that connects to the container.
+// planted starts a faulty proxy, which calls handle for each client connection. dial
+// connects to the container.
 func planted(t *testing.T, handle func(client net.Conn, dial func() net.Conn)) *target {
 	t.Helper()
 	c, err := newContainer("127.0.0.1:0")
@@ -62,7 +62,7 @@ func planted(t *testing.T, handle func(client net.Conn, dial func() net.Conn)) *
 	return &target{address: l.Addr().String(), container: c, timeout: time.Second}
 }
 
-// relay forwards bytes. there changes the bytes of requests, back those of responses.
+// relay forwards bytes. there changes requests, back changes responses.
 func relay(there, back func([]byte) []byte) func(net.Conn, func() net.Conn) {
 	return func(client net.Conn, dial func() net.Conn) {
 		upstream := dial()
@@ -103,7 +103,7 @@ func respondWith(response string, closes bool) func(net.Conn, func() net.Conn) {
 	}
 }
 
-// verdictsOf runs one case without variants.
+// verdictsOf runs a case without variants.
 func verdictsOf(t *testing.T, tg *target, text string) []verdict {
 	t.Helper()
 	cases, err := parseCases("planted", "== a planted fault is found\nrfc 0\n"+text)
@@ -228,15 +228,14 @@ func without(old string) func([]byte) []byte { return replace(old, "") }
 
 func doubled(b []byte) []byte { return bytes.Repeat(b, 2) }
 
-// relayWithoutEnd forwards bytes, and never closes its connection to the container.
+// relayWithoutEnd never closes its connection to the container.
 func relayWithoutEnd(client net.Conn, dial func() net.Conn) {
 	upstream := dial()
 	io.Copy(upstream, client)
 	client.Close()
 }
 
-// earlierResponses replaces the token of each later response by the token of the first
-// response.
+// earlierResponses replaces the tokens of later responses by that of the first response.
 func earlierResponses() func(net.Conn, func() net.Conn) {
 	var first atomic.String
 	return relay(asIs, func(b []byte) []byte {
@@ -245,8 +244,8 @@ func earlierResponses() func(net.Conn, func() net.Conn) {
 	})
 }
 
-// sharedUpstream sends the requests of all clients over one connection, and treats any
-// bytes that it reads there as the response.
+// sharedUpstream uses one upstream connection for all clients, and takes any bytes on it
+// for the response.
 func sharedUpstream() func(net.Conn, func() net.Conn) {
 	var mu sync.Mutex
 	var upstream net.Conn
@@ -269,7 +268,7 @@ func sharedUpstream() func(net.Conn, func() net.Conn) {
 	}
 }
 
-// failsAfterwards serves only its first connection.
+// failsAfterwards serves one connection.
 func failsAfterwards() func(net.Conn, func() net.Conn) {
 	var served atomic.Bool
 	return func(client net.Conn, dial func() net.Conn) {

@@ -7,8 +7,8 @@ import (
 	"go.uber.org/atomic"
 )
 
-// playAll plays runs one after the other. It judges them when all connections to the
-// container have ended.
+// playAll plays runs one by one, and judges them when all connections to the container
+// have ended.
 func playAll(t *target, runs iter.Seq[*run]) []*outcome {
 	var all []*outcome
 	for r := range runs {
@@ -32,9 +32,8 @@ func playAll(t *target, runs iter.Seq[*run]) []*outcome {
 	return all
 }
 
-// playParallel distributes runs over workers, each with its own target. A worker takes
-// the next run when it is free, because a few runs take as long as a timeout of the
-// gate.
+// playParallel distributes runs over workers, each with its own target. Workers take runs
+// when they are free, because some runs take as long as a timeout.
 func playParallel(workers int, newTarget func(worker int) (*target, error), cases []*hostileCase) ([]*outcome, error) {
 	var wg sync.WaitGroup
 	results := make([][]*outcome, workers)

@@ -7,14 +7,12 @@ import (
 	"strings"
 )
 
-// ofContainer reports whether a response comes from the container.
 func ofContainer(m message) bool {
 	_, own := m.get("X-Container")
 	_, token := m.get("X-Token")
 	return own || token
 }
 
-// judgeClient judges the responses that the client received.
 func (o *outcome) judgeClient() {
 	if o.last() == wantForeign {
 		return
@@ -64,7 +62,7 @@ func (o *outcome) judgeClient() {
 	}
 }
 
-// judgeMissing judges a connection that ended before the nth response.
+// judgeMissing judges an end before the nth response.
 func (o *outcome) judgeMissing(list responseList, nth int, w want) {
 	switch w.kind {
 	case wantForward, wantTunnel:
@@ -82,7 +80,6 @@ func (o *outcome) judgeMissing(list responseList, nth int, w want) {
 	}
 }
 
-// judgeResponse judges the nth response.
 func (o *outcome) judgeResponse(list responseList, nth int, w want) {
 	m := list.finals[nth]
 	scripted := o.c.testsResponse() && strings.HasSuffix(o.role(nth), "t")
@@ -126,7 +123,7 @@ func (o *outcome) judgeResponse(list responseList, nth int, w want) {
 	}
 }
 
-// judgeScripted compares a forwarded response with the one in the container's script.
+// judgeScripted compares a forwarded response with the container's.
 func (o *outcome) judgeScripted(list responseList, got message, nth int) {
 	request := message{method: methodOf(o.methods, nth), version: "HTTP/1.1"}
 	if nth < len(o.expected) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// run is a case or a variant of it, in which the tokens are filled in.
+// run is a case, or a variant of it, with tokens.
 type run struct {
 	c        *hostileCase
 	variant  string
@@ -17,27 +17,27 @@ type run struct {
 	wants    []want
 	request  []step
 	response []step
-	slowly   bool // both sides send single bytes
-	follower bool // another request follows that of the case
+	slowly   bool // send single bytes, in both directions
+	follower bool // another request follows the case
 
 	userPort string
-	raw      string // bytes after a 101 response
+	raw      string // bytes after a 101
 	sent     []byte
 	expected []message // valid requests in sent
-	methods  []string  // methods of the requests in sent, including the first invalid one
-	roles    []string  // tokens of the requests in sent, including the first invalid one
+	methods  []string  // methods of the requests in sent, up to the first invalid one
+	roles    []string  // tokens of these requests
 }
 
-// outcome is the result of a run, as the client observed it.
+// outcome is the result of a run at the client.
 type outcome struct {
 	*run
 	stream   []byte
 	ended    endKind
-	sentinel bool // a further request was sent on the connection
+	sentinel bool // another request was sent on the connection
 	verdicts []verdict
 }
 
-// newRun fills in the tokens of a case. userPort is the port of the container.
+// newRun fills in the tokens of a case.
 func newRun(c *hostileCase, v variant, id, userPort int) (*run, error) {
 	words := map[string]string{"userport": strconv.Itoa(userPort)}
 	for role := 'a'; role <= 'z'; role++ {
@@ -65,7 +65,7 @@ func newRun(c *hostileCase, v variant, id, userPort int) (*run, error) {
 	return r, nil
 }
 
-// readSent parses the sent bytes with the strict parser.
+// readSent parses the sent bytes strictly.
 func (r *run) readSent() {
 	for at := 0; at < len(r.sent); {
 		m, err := parseRequest(r.sent[at:], true)
@@ -90,10 +90,9 @@ func (r *run) role(nth int) string {
 	return ""
 }
 
-// last returns the expectation for the last message.
+// last returns what is expected of the last message.
 func (r *run) last() wantKind { return r.wants[len(r.wants)-1].kind }
 
-// do plays the run against the proxy.
 func (r *run) do(t *target) *outcome {
 	o := &outcome{run: r}
 	var s *script
@@ -143,7 +142,6 @@ func (r *run) do(t *target) *outcome {
 	return o
 }
 
-// await waits for the responses that the case expects.
 func (o *outcome) await(t *target, c *client, deadline time.Time) {
 	answered := func(b []byte, e endKind) bool {
 		list := readResponses(b, c.methods, e)
@@ -157,7 +155,7 @@ func (o *outcome) await(t *target, c *client, deadline time.Time) {
 			return
 		}
 		if b, e, _ := c.state(); answered(b, e) {
-			if o.last() != wantCut { // if a reset discarded the response, the gate may send a complete local reply and keep the connection
+			if o.last() != wantCut { // if a reset has discarded the response, a complete local reply on an open connection is allowed
 				o.add(notClosed, "got a response, but no close")
 			}
 			return
@@ -184,7 +182,7 @@ func (o *outcome) await(t *target, c *client, deadline time.Time) {
 	}
 }
 
-// keeps reports whether another request can be sent on the connection.
+// keeps reports whether the connection can carry another request.
 func (o *outcome) keeps(c *client) bool {
 	switch o.last() {
 	case wantReject, wantBreak, wantForeign, wantCut, wantTunnel:
@@ -228,7 +226,7 @@ func (o *outcome) probe(t *target) {
 	}
 }
 
-// awaitBetween waits until the container is between two messages on each connection.
+// awaitBetween waits until no connection of the container is within a message.
 func (o *outcome) awaitBetween(t *target) {
 	deadline := time.Now().Add(t.timeout)
 	for {
@@ -245,7 +243,6 @@ func (o *outcome) awaitBetween(t *target) {
 	}
 }
 
-// newScript returns the container's script for a run.
 func newScript(r *run) *script {
 	steps := r.response
 	if r.slowly {
@@ -263,8 +260,8 @@ func newScript(r *run) *script {
 	return &script{steps: steps, early: r.c.early, synced: make(chan struct{}), finished: make(chan struct{})}
 }
 
-// release tells the container that the client has received its responses, and waits
-// until a script that has started is finished.
+// release tells the container that the client has its responses, and waits for the end of
+// a script that has started.
 func (s *script) release() {
 	close(s.synced)
 	if !s.began.Load() {

@@ -11,16 +11,16 @@ import (
 type stepKind uint8
 
 const (
-	stepWrite  stepKind = iota // write data in one call
+	stepWrite  stepKind = iota // write data at once
 	stepPause                  // give the peer time to read
-	stepAwait                  // client: wait for another response head
+	stepAwait                  // client: wait for a response head
 	stepSync                   // container: wait until the client has its responses
 	stepFinish                 // half-close
 	stepReset                  // close with a reset
-	stepEcho                   // container: echo all further bytes
+	stepEcho                   // container: echo further bytes
 )
 
-// step is one action of a client or of a container.
+// step is an action of the client or the container.
 type step struct {
 	kind stepKind
 	data []byte
@@ -31,26 +31,22 @@ var stepNames = map[string]stepKind{
 	"rst": stepReset, "echo": stepEcho,
 }
 
-// errScript reports an invalid script of the corpus.
 var errScript = errors.New("bad script")
 
-// expansion parses a script into steps; testdata/README.md describes the syntax. words
-// are the values of {NAME} placeholders.
+// expansion parses a script (see testdata/README.md). words are the values of {NAME}.
 type expansion struct {
 	words map[string]string
 	parts []part
-	spans map[string][2]int // first and last index of each span in parts
+	spans map[string][2]int // first and last index in parts of each span
 }
 
-// part is a step, or a placeholder for the length of a span, which is known only at the
-// end.
+// part is a step, or a placeholder for the length of a span.
 type part struct {
 	step
 	lengthOf string
 	base     int
 }
 
-// expand returns the steps that text describes.
 func expand(text string, words map[string]string) ([]step, error) {
 	e := &expansion{words: words, spans: map[string][2]int{}}
 	if err := e.read(text); err != nil {
@@ -74,7 +70,6 @@ func expand(text string, words map[string]string) ([]step, error) {
 	return joined(e.parts), nil
 }
 
-// joined merges adjacent writes.
 func joined(parts []part) []step {
 	var steps []step
 	for _, p := range parts {
@@ -125,7 +120,7 @@ func (e *expansion) read(text string) error {
 	return nil
 }
 
-// closingBrace is the index of the brace that closes the first one, or -1.
+// closingBrace returns the index of the brace that closes the first one, or -1.
 func closingBrace(text string) int {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -144,7 +139,7 @@ func closingBrace(text string) int {
 	return -1
 }
 
-// unescape decodes the escape at the beginning of text.
+// unescape decodes the escape at the start of text.
 func unescape(text string) (data, rest string, err error) {
 	if len(text) < 2 {
 		return "", "", fmt.Errorf("%w: lone backslash", errScript)
@@ -222,7 +217,6 @@ func (e *expansion) macro(name string) error {
 	return fmt.Errorf("%w: unknown {%s}", errScript, name)
 }
 
-// written returns all bytes that the steps write.
 func written(steps []step) []byte {
 	var all []byte
 	for _, s := range steps {

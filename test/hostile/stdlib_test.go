@@ -8,9 +8,9 @@ import (
 	"net/http"
 )
 
-// stdlibRequests frames a stream of requests with net/http, and compares it with found,
-// the complete requests of the strict parser. It returns the index of the first request
-// that differs. Offsets in found are larger by base than offsets in the stream.
+// stdlibRequests frames requests with net/http, and returns the index of the first
+// request that differs from found, the result of the strict parser. base is the offset of
+// stream in the offsets of found.
 func stdlibRequests(stream []byte, found []message, base int) (int, error) {
 	source := bytes.NewReader(stream)
 	r := bufio.NewReaderSize(source, 4<<20)
@@ -44,9 +44,8 @@ func stdlibRequests(stream []byte, found []message, base int) (int, error) {
 	return 0, nil
 }
 
-// stdlibResponses frames a stream of responses with net/http, and compares it with
-// found, the responses of the strict parser. The last response in found may be
-// incomplete.
+// stdlibResponses frames responses with net/http, and compares them with found, the
+// result of the strict parser, whose last response may be incomplete.
 func stdlibResponses(stream []byte, found []message, methods []string, whole bool) error {
 	source := bytes.NewReader(stream)
 	r := bufio.NewReaderSize(source, 4<<20)
@@ -82,7 +81,7 @@ func stdlibResponses(stream []byte, found []message, methods []string, whole boo
 	return nil
 }
 
-// methodOf returns the method of the nth request, or GET if it is unknown.
+// methodOf returns the method of the nth request, or GET.
 func methodOf(methods []string, nth int) string {
 	if nth < len(methods) {
 		return methods[nth]

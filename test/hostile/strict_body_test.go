@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// readBody reads a body as RFC 9112 section 6.3 requires. side is 0 for a request and 1
-// for a response. tolerant allows any trailers in a request; for a response it means
-// that the connection has ended.
+// readBody reads a body by RFC 9112 section 6.3. side is 0 for a request and 1 for a
+// response. tolerant allows any trailers of a request; for a response it says that the
+// connection has ended.
 func (m *message) readBody(b []byte, side int, tolerant bool) error {
 	lengths, codings := 0, 0
 	length := ""

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// errIncomplete reports that the bytes can be the beginning of a valid message.
+// errIncomplete reports the beginning of a valid message.
 var errIncomplete = errors.New("incomplete message")
 
-// errMalformed is wrapped by every other error of the strict parser.
+// errMalformed is wrapped by the other errors of the strict parser.
 var errMalformed = errors.New("malformed message")
 
 func malformed(format string, args ...any) error {
@@ -24,13 +24,13 @@ const (
 	frameNone framing = iota
 	frameLength
 	frameChunked
-	frameClose // the body ends when the connection ends
+	frameClose // the body ends with the connection
 )
 
 type field struct{ name, value string }
 
-// message is a request or response, as the strict parser parsed it. headEnd is 0 if the
-// head is incomplete.
+// message is a request or response of the strict parser. headEnd is 0 if the head is
+// incomplete.
 type message struct {
 	method, target string // of a request
 	status         int    // of a response
@@ -40,8 +40,8 @@ type message struct {
 	trailers       []field
 	framing        framing
 	body           []byte
-	headEnd        int // offset of the first byte after the head
-	end            int // offset of the first byte after the message
+	headEnd        int // offset after the head
+	end            int // offset after the message
 }
 
 // get returns the first value of a field.
@@ -56,7 +56,7 @@ func getField(fields []field, name string) (string, bool) {
 	return "", false
 }
 
-// tokens returns the lower-case list members of a field over all its lines.
+// tokens returns the list members of all lines of a field, in lower case.
 func (m *message) tokens(name string) []string {
 	var all []string
 	for _, f := range m.fields {
@@ -81,9 +81,9 @@ func (m *message) has(name, token string) bool {
 	return false
 }
 
-// parseRequest parses one request at the start of b, strictly by RFC 9112. With
-// asClient it also accepts three forms that only a client may send: an empty line
-// before the request line, HTTP/1.0 without Host, and the versions 1.2 to 1.9.
+// parseRequest parses the request at the start of b by RFC 9112. With asClient it also
+// accepts an empty line before the request line, HTTP/1.0 without Host, and the versions
+// 1.2 to 1.9, which only a client may send.
 func parseRequest(b []byte, asClient bool) (message, error) {
 	var m message
 	at := 0
@@ -125,8 +125,8 @@ func parseRequest(b []byte, asClient bool) (message, error) {
 	return m, m.readBody(b, 0, asClient)
 }
 
-// parseResponse parses one response at the start of b, which may be interim. ended
-// means that the connection was closed in an orderly way after b.
+// parseResponse parses the response at the start of b, interim or final. ended says that
+// the connection was closed after b.
 func parseResponse(b []byte, method string, ended bool) (message, error) {
 	var m message
 	line, at, err := cutLine(b, 0)
@@ -168,8 +168,7 @@ func parseResponse(b []byte, method string, ended bool) (message, error) {
 	return m, m.readBody(b, 1, ended)
 }
 
-// cutLine returns the line that begins at offset at, without its CRLF, and the offset
-// after the CRLF.
+// cutLine returns the line at offset at, without CRLF, and the offset after the CRLF.
 func cutLine(b []byte, at int) (string, int, error) {
 	n := bytes.IndexByte(b[at:], '\n')
 	line := b[at:]

@@ -2,10 +2,10 @@ package hostile
 
 import "slices"
 
-// variant changes how a case is sent.
+// variant is a way to send a case.
 type variant struct {
 	name     string
-	before   string // script of a valid request that precedes the case
+	before   string // script of a valid request before the case
 	follower bool   // another request follows
 	slowly   bool
 	splitAt  int
@@ -13,13 +13,12 @@ type variant struct {
 
 const (
 	validBefore = "GET /{P} HTTP/1.1\r\nHost: honest\r\n\r\n"
-	// slowLimit and splitLimit are the maximum sizes of cases that are sent in small
-	// pieces.
+	// Larger cases are not sent in small pieces.
 	slowLimit  = 2 << 10
 	splitLimit = 400
 )
 
-// variantsOf returns the variants of a case. The first one changes nothing.
+// variantsOf returns the variants of a case. The first one is the case itself.
 func variantsOf(c *hostileCase, userPort int) []variant {
 	all := []variant{{}}
 	plain, err := newRun(c, variant{}, 0, userPort)
@@ -50,7 +49,7 @@ func variantsOf(c *hostileCase, userPort int) []variant {
 	return all
 }
 
-// after returns the script of the request that follows the case.
+// after returns the script of the request after the case.
 func (v variant) after(c *hostileCase) string {
 	if !v.follower {
 		return ""
@@ -62,8 +61,7 @@ func (v variant) after(c *hostileCase) string {
 	return "GET /" + token + " HTTP/1.1\r\nHost: follower\r\n\r\n"
 }
 
-// wants adds the expectations for the requests before and after the case to those of
-// the case.
+// wants adds the expectations for the requests before and after the case.
 func (v variant) wants(own []want, closing bool) []want {
 	all := slices.Clone(own)
 	if v.before != "" {

@@ -2,17 +2,16 @@ package hostile
 
 import "fmt"
 
-// verdictKind is a class of faults.
 type verdictKind string
 
 const (
-	unsafe        verdictKind = "unsafe"         // framing that two parsers read differently, or mixed-up responses
-	hang          verdictKind = "hang"           // no response or no close in time
+	unsafe        verdictKind = "unsafe"         // framing that parsers read differently, or mixed-up responses
+	hang          verdictKind = "hang"           // no response or close in time
 	died          verdictKind = "died"           // the process ended, or printed a race or a panic
 	rejectedValid verdictKind = "rejected-valid" // a valid message was not forwarded
-	lenient       verdictKind = "lenient"        // an invalid message was forwarded, but all parsers agree on its framing
+	lenient       verdictKind = "lenient"        // an invalid message was forwarded, with framing on which all parsers agree
 	wrongStatus   verdictKind = "wrong-status"   // rejected, but with the wrong status
-	notClosed     verdictKind = "not-closed"     // the connection stayed open after a fault
+	notClosed     verdictKind = "not-closed"     // an open connection after a fault
 	unfaithful    verdictKind = "unfaithful"     // forwarded, but changed
 	nextFailed    verdictKind = "next-failed"    // the next valid request failed
 )
@@ -28,7 +27,6 @@ func (o *outcome) add(kind verdictKind, format string, args ...any) {
 	o.verdicts = append(o.verdicts, verdict{kind, fmt.Sprintf(format, args...)})
 }
 
-// count returns the number of outcomes with a verdict of each kind.
 func count(all []*outcome) map[verdictKind]int {
 	n := map[verdictKind]int{}
 	for _, o := range all {
