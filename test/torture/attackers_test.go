@@ -22,22 +22,21 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// Limits on all attackers together, because they use the processors of the gate's
-// machine.
+// Limits on all attackers, which use the processors of the gate's machine.
 const (
 	burstsPerSecond  = 200
 	strikesPerBurst  = 400
-	pauseBeforeAgain = 50 * time.Millisecond // time until an attacker reconnects after the gate has closed its connection
+	pauseBeforeAgain = 50 * time.Millisecond // time from the gate's close to the next connection
 )
 
-// Environment variables that make this binary run as the attackers.
+// Variables that make the binary run as the attackers.
 const (
-	attackersMode  = "TORTURE_ATTACKERS" // address, number of connections and name of the flood, separated by spaces
-	attackersYield = "TORTURE_YIELDS"    // scheduling policy of the process; set once the policy is in force
+	attackersMode  = "TORTURE_ATTACKERS" // address, number of connections and name of the flood
+	attackersYield = "TORTURE_YIELDS"    // scheduling policy of the process, once it is in force
 )
 
-// attackers run in a separate process with the lowest priority, because real attackers
-// do not use the processors of the gate's machine.
+// attackers are a process with the lowest priority, because real attackers do not use the
+// gate's processors.
 type attackers struct {
 	*child
 	stdin io.Closer
@@ -57,10 +56,10 @@ func startAttackers(t *testing.T, f *flood, connections int, addr string) *attac
 	return &attackers{p, stdin}
 }
 
-// haveLost reports whether the gate has closed any connection of the attackers.
+// haveLost reports whether the gate has closed a connection of the attackers.
 func (a *attackers) haveLost() bool { return strings.Contains(a.Stdout.String(), "ended ") }
 
-// stop ends the process and adds its results to row.
+// stop ends the process, and adds its results to row.
 func (a *attackers) stop(t *testing.T, row *floodRow) {
 	t.Helper()
 	_ = a.stdin.Close()
@@ -80,7 +79,6 @@ func (a *attackers) stop(t *testing.T, row *floodRow) {
 	}
 }
 
-// beAttackers is the main function of the attackers' process.
 func beAttackers(mode string) error {
 	how := os.Getenv(attackersYield)
 	if how == "" {
@@ -101,8 +99,8 @@ func beAttackers(mode string) error {
 	return fmt.Errorf("no flood %q", fields[2])
 }
 
-// yieldAndStartAgain gives the process the lowest priority and executes it again,
-// because the runtime's existing threads keep their old priority.
+// yieldAndStartAgain sets the lowest priority, and executes the process again, because
+// the runtime's existing threads keep their priority.
 func yieldAndStartAgain() error {
 	runtime.LockOSThread()
 	how := "SCHED_IDLE"
@@ -115,7 +113,6 @@ func yieldAndStartAgain() error {
 	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), attackersYield+"="+how))
 }
 
-// attackAll attacks from all connections until stdin ends.
 func (f *flood) attackAll(addr string, connections int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -149,7 +146,7 @@ func (f *flood) attackAll(addr string, connections int) {
 	say("bursts", bursts)
 }
 
-// sell issues tickets that each permit one burst, and returns how many were used.
+// sell issues tickets for bursts, and returns the number of used tickets.
 func sell(ctx context.Context, tickets chan<- struct{}) (sold int) {
 	tick := time.NewTicker(time.Second / burstsPerSecond)
 	defer tick.Stop()
@@ -167,8 +164,7 @@ func sell(ctx context.Context, tickets chan<- struct{}) (sold int) {
 	}
 }
 
-// attack opens a connection and attacks until the connection ends. It returns how the
-// gate ended it.
+// attack attacks on one connection until its end, and returns how the gate ended it.
 func (f *flood) attack(ctx context.Context, addr string, tickets <-chan struct{}) string {
 	c, err := net.DialTimeout("tcp", addr, testTimeout)
 	if err != nil {
@@ -214,8 +210,7 @@ func (f *flood) attack(ctx context.Context, addr string, tickets <-chan struct{}
 	return <-how
 }
 
-// readToTheEnd reads frames until the connection ends, and returns the code of
-// the last GOAWAY.
+// readToTheEnd returns the code of the last GOAWAY.
 func readToTheEnd(conn net.Conn) string {
 	framer := nethttp2.NewFramer(io.Discard, conn)
 	how := "closed"

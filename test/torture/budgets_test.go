@@ -20,13 +20,12 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// budget is an attack on one of the gate's resources. An honest client needs the same
-// resource.
+// budget is an attack on a resource that an honest client needs too.
 type budget struct {
 	name     string
 	settings []string
 	memory   int64 // memory limit of the gate's control group; 0 = none
-	ceiling  int64 // MiB, from the formula of docs/design.md; 0 = not checked
+	ceiling  int64 // in MiB, by docs/design.md; 0 = not checked
 	tls      bool
 	time     time.Duration // duration at full scale
 	// attack runs until ctx is done, and returns the number of attacks.
@@ -55,16 +54,14 @@ func TestAnHonestClientIsServedDuringAttacksOnItsResources(t *testing.T) {
 	}
 }
 
-// ceiling computes the formula of docs/design.md, in MiB.
+// ceiling is the formula of docs/design.md, in MiB.
 func ceiling(headMemory int64, underWay int) int64 {
 	return 16*mebibyte + 2*(2*headMemory+8*mebibyte) + int64(underWay)*24<<10
 }
 
-// memoryBack is the maximum time until memory use returns to its level before the
-// attack. slower is the maximum factor between the honest client's p99 during the
-// attack and the larger of two references: its p99 before the attack, and the p99 of a
-// client that bypasses the gate during the attack (the attackers slow that client only
-// by their use of the processors).
+// memoryBack is the maximum time until memory use falls to its level before the attack.
+// slower is the maximum factor by which the honest client's p99 during the attack exceeds
+// its p99 before, or the p99 of a client that bypasses the gate, whichever is larger.
 const (
 	memoryBack = 10 * time.Second
 	slower     = 5
@@ -133,7 +130,7 @@ func (b budget) run(t *testing.T) {
 	}
 	row.honest, row.failed = len(before.took)+len(during.took), before.failed+during.failed
 	row.before, row.during, row.direct = quantilesOf(before.took), quantilesOf(during.took), quantilesOf(direct.took)
-	if scale == 1 { // a shorter run has too few requests for a 99th percentile
+	if scale == 1 { // a shorter run has too few requests for a p99
 		if most := slower * max(row.before.p99, row.direct.p99); row.during.p99 > most {
 			t.Errorf("the honest client's p99 is %v, was %v; %v without the gate", row.during.p99, row.before.p99, row.direct.p99)
 		}
@@ -153,7 +150,7 @@ func (b budget) run(t *testing.T) {
 	}
 }
 
-// honest is a client that sends one request at a time, each on a new connection.
+// honest is a client that opens a connection for each request.
 type honest struct {
 	addr   string
 	tls    bool
@@ -179,12 +176,12 @@ func (h *honest) run(d time.Duration) {
 	}
 }
 
-// silence is the time after which a gate without free descriptors may close a
-// connection that sends nothing (docs/descriptors.md).
+// silence is the time after which a gate without free descriptors may close a silent
+// connection (docs/descriptors.md).
 const silence = 10 * time.Millisecond
 
-// once sends a request. It retries, as clients do, if the machine took longer than
-// silence to send the request, so that the gate may have closed the connection.
+// once sends a request. It retries if the machine took longer than silence to send the
+// request.
 func (h *honest) once() (err error) {
 	for range 20 {
 		c := &timedConn{began: time.Now()}
@@ -215,7 +212,7 @@ func (h *honest) exchange(c *timedConn) (all []byte, err error) {
 	return io.ReadAll(conn)
 }
 
-// timedConn measures the time from began until its first write.
+// timedConn measures the time from began to its first write.
 type timedConn struct {
 	net.Conn
 	began  time.Time
@@ -230,13 +227,12 @@ func (c *timedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// comeBack is the time until an attacker reconnects. Without this pause, attackers
-// would use most of the processors, which the gate and the honest client also need.
+// comeBack is the time until an attacker reconnects. Without it attackers would use most
+// of the processors.
 const comeBack = 10 * time.Second
 
-// holders keeps n connections open, each used by hold. If the gate ends a connection,
-// holders opens a new one after the time back. It spreads the first connections evenly
-// over the time back.
+// holders keeps n connections open with hold. It replaces an ended connection after the
+// time back, and spreads the first connections over that time.
 func holders(n int, back time.Duration, hold func(context.Context, *net.TCPConn)) func(context.Context, *gate) int {
 	return func(ctx context.Context, g *gate) int {
 		var struck atomic.Int64
@@ -269,7 +265,6 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// endlessHead sends 1 MB of a head, and then nothing.
 func endlessHead(_ context.Context, conn *net.TCPConn) {
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nX: "); err != nil {
 		return
@@ -283,13 +278,11 @@ func endlessHead(_ context.Context, conn *net.TCPConn) {
 	silent(context.Background(), conn)
 }
 
-// silent waits for the gate to end the connection.
 func silent(_ context.Context, conn *net.TCPConn) { _, _ = io.Copy(io.Discard, conn) }
 
-// slowReader reads a response of 100 MB at 10 KB/s.
 func slowReader(ctx context.Context, conn *net.TCPConn) { readSlowly(ctx, conn, "") }
 
-// slowReaderWithALongHead is slowReader with a request head of 900 KB.
+// slowReaderWithALongHead sends a head of 900 KB.
 func slowReaderWithALongHead(ctx context.Context, conn *net.TCPConn) {
 	readSlowly(ctx, conn, "X: "+strings.Repeat("a", 900_000)+"\r\n")
 }
@@ -308,9 +301,8 @@ func readSlowly(ctx context.Context, conn *net.TCPConn, lines string) {
 	}
 }
 
-// silentTLS opens connections to the TLS port and never begins a handshake: first
-// atOnce connections, then perSecond each second. They stay open until the gate closes
-// them.
+// silentTLS opens TLS connections without a handshake: atOnce connections, then perSecond
+// each second. They stay open until the gate closes them.
 func silentTLS(atOnce, perSecond int) func(context.Context, *gate) int {
 	return func(ctx context.Context, g *gate) int {
 		var conns []net.Conn
@@ -333,8 +325,7 @@ func silentTLS(atOnce, perSecond int) func(context.Context, *gate) int {
 	}
 }
 
-// expensiveHeads sends heads of almost 1 MiB in the forms that are most expensive to
-// parse.
+// expensiveHeads sends heads of almost 1 MiB that are expensive to parse.
 func expensiveHeads(ctx context.Context, g *gate) int {
 	var options, addresses strings.Builder
 	for n := 0; options.Len() < 1_000_000; n++ {

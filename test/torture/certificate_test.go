@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// certificate writes a self-signed certificate and its key, and returns the directory
-// for CERT_DIR.
+// certificate writes a self-signed certificate and its key to a directory for CERT_DIR.
 func certificate(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// memoryGroup is a control group with a memory limit, in cgroup version 1 or 2.
+// memoryGroup is a control group with a memory limit, in version 1 or 2.
 type memoryGroup struct {
 	dir         string
 	usage, peak string // files with the current and the highest memory use
 }
 
-// newMemoryGroup creates a group with this limit in bytes. It fails without permission.
+// newMemoryGroup creates a group, which needs permission. The unit of limit is bytes.
 func newMemoryGroup(t *testing.T, limit int64) (*memoryGroup, error) {
 	t.Helper()
 	name := fmt.Sprintf("torture-%d-%d", os.Getpid(), time.Now().UnixNano())
@@ -47,8 +47,8 @@ func newMemoryGroup(t *testing.T, limit int64) (*memoryGroup, error) {
 	return nil, fmt.Errorf("no control group for memory: %w", last)
 }
 
-// mebibytes reads a number of bytes from a file of the group, in MiB. It returns 0 if
-// the kernel does not provide the file.
+// mebibytes reads a number of bytes from a file of the group in MiB, or 0 if the file
+// does not exist.
 func (g *memoryGroup) mebibytes(file string) float64 {
 	text, _ := os.ReadFile(filepath.Join(g.dir, file))
 	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)

@@ -10,8 +10,8 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// each runs an experiment once for each protocol of the container. The runs share the
-// events equally.
+// each runs an experiment with each protocol of the container, and divides the events
+// among these.
 func each(t *testing.T, events int, run func(t *testing.T, protocol string, events int)) {
 	for n, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) { run(t, protocol, (events+n)/len(protocols)) })
@@ -53,15 +53,14 @@ func TestClientsCutTheirRequestsAnywhere(t *testing.T) {
 	})
 }
 
-// A process is stopped for less than any timeout, so all requests succeed after it
-// continues.
+// A process is stopped for less than any timeout, so every request succeeds.
 func TestTheContainerOrTheGateIsStoppedForAWhile(t *testing.T) {
 	each(t, scaled(40, 4), func(t *testing.T, protocol string, stops int) {
 		x := newExperiment(t, "stopped for a while", protocol)
 		x.warmUp()
 		x.mix = func(rng *rand.Rand, q *request) {
 			q.mustServe = true
-			q.pause = rng.IntN(50) == 0 // the client stops reading, but its kernel still acknowledges, as if the client process were stopped
+			q.pause = rng.IntN(50) == 0 // the client does not read, as if its process were stopped
 		}
 		x.load()
 		for n := range stops {
@@ -109,7 +108,7 @@ func TestTheGateIsTerminatedAtRandomMoments(t *testing.T) {
 			x.load()
 			x.await(x.rng.IntN(500))
 			signal(t, x.gate.child, syscall.SIGTERM)
-			x.workers.Wait() // the workers end when the gate closes the port
+			x.workers.Wait() // workers end when the gate closes its port
 			if !eventually(func() bool { return !x.gate.Running() }) {
 				t.Fatalf("the gate has not exited\n%s", x.gate.Stderr.String())
 			}

@@ -17,27 +17,25 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// flood is an attack over HTTP/2 that costs its client next to nothing. Each connection
-// sends the frames of begin once, and then bursts of strikes until the gate ends it.
-// Without strike the connection stays idle.
+// flood is an attack over HTTP/2 that costs its client very little. Each connection sends
+// begin, and then bursts of strikes until the gate ends it. Without strike it stays idle.
 type flood struct {
 	name      string
-	kind      string // label of queuegate_http2_faults_total; "" = the attack violates no limit
+	kind      string // label of queuegate_http2_faults_total; "" = no limit is violated
 	container string // protocol of the container; "" = http1
 	deaf      bool   // the attacker reads nothing
 	begin     func() []byte
 	strike    func(n uint32) []byte
 	burst     int // strikes per burst; 0 = 400
 
-	// costly marks an attack that once exceeded its memory limit. Its short runs also
+	// costly is set for an attack that once exceeded its memory limit. Even short runs
 	// use many connections, and wait until all streams are open.
 	costly bool
 }
 
-// maxGrowth is the maximum growth of RSS by an attack, in MiB.
+// maxGrowth is the maximum growth of RSS in MiB.
 const maxGrowth = 20
 
-// http2Frame encodes a frame.
 func http2Frame(t nethttp2.FrameType, flags nethttp2.Flags, id uint32, payload string) []byte {
 	b := append([]byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), byte(t), byte(flags)}, number(id)...)
 	return append(b, payload...)
@@ -45,13 +43,13 @@ func http2Frame(t nethttp2.FrameType, flags nethttp2.Flags, id uint32, payload s
 
 func number(n uint32) string { return string(binary.BigEndian.AppendUint32(nil, n)) }
 
-// Encoded heads of GET and POST for / at host h.
+// Field blocks of GET and POST for / at host h.
 const (
 	getHead  = "\x82\x86\x84\x01\x01h"
 	postHead = "\x83\x86\x84\x01\x01h"
 )
 
-// literal encodes a field that is not added to the dynamic table.
+// literal encodes a field that is not indexed.
 func literal(name, value string) string {
 	return "\x00" + string(rune(len(name))) + name + string(rune(len(value))) + value
 }
@@ -64,7 +62,7 @@ func opened(id uint32, head string, end bool) []byte {
 	return http2Frame(nethttp2.FrameHeaders, flags, id, head)
 }
 
-// windows requests 250 responses of 1 MB with an initial stream window of n octets.
+// windows requests 250 responses of 1 MB with an initial window of n octets.
 func windows(n uint32) func() []byte {
 	return func() []byte {
 		return join(
@@ -74,13 +72,12 @@ func windows(n uint32) func() []byte {
 	}
 }
 
-// asked encodes a request whose fields tell the container how to respond.
+// asked encodes a request for a certain response.
 func asked(id uint32, do string, size int) []byte {
 	return opened(id, getHead+literal(strings.ToLower(script.ID), "0")+literal(strings.ToLower(script.Do), do)+
 		literal(strings.ToLower(script.Size), strconv.Itoa(size)), true)
 }
 
-// streams concatenates the frames of 250 streams.
 func streams(one func(id uint32) []byte) func() []byte {
 	return func() (b []byte) {
 		for i := range uint32(250) {
@@ -90,12 +87,11 @@ func streams(one func(id uint32) []byte) func() []byte {
 	}
 }
 
-// strikesAt sends each strike on a new stream, with an identifier above those of begin.
+// strikesAt sends each strike on a new stream.
 func strikesAt(strike func(id uint32) []byte) func(uint32) []byte {
 	return func(n uint32) []byte { return strike(2*n + 601) }
 }
 
-// same returns a strike that always is the same frame.
 func same(t nethttp2.FrameType, flags nethttp2.Flags, id uint32, payload string) func(uint32) []byte {
 	frame := http2Frame(t, flags, id, payload)
 	return func(uint32) []byte { return frame }
@@ -105,8 +101,7 @@ func join(parts ...[]byte) []byte { return slices.Concat(parts...) }
 
 func upload() []byte { return opened(1, postHead, false) }
 
-// bomb encodes a head with this many references to one large entry of the dynamic
-// table.
+// bomb refers to one large entry of the dynamic table many times.
 func bomb(id uint32, references int) []byte {
 	entry := "\x40\x01x\x7f\xa1\x1e" + strings.Repeat("y", 4000)
 	return opened(id, getHead+entry+strings.Repeat("\xbe", references), true)
@@ -205,8 +200,7 @@ func (f *flood) run(t *testing.T, connections int) {
 			direct.run(100 * time.Millisecond)
 		}
 	})
-	// d is the minimum duration: on a busy machine the attack may take longer to reach a
-	// limit.
+	// minimum, because on a busy machine the attack may need longer to reach a limit
 	d := time.Duration(longer * float64(scaledTime(1500*time.Millisecond, 100*time.Millisecond)))
 	begun := func() bool {
 		switch {
@@ -238,7 +232,7 @@ func (f *flood) run(t *testing.T, connections int) {
 		t.Errorf("the innocent client: %s", why)
 	}
 	most := float64(maxGrowth)
-	if scale < 1 { // in a short run, other tests use the machine at the same time
+	if scale < 1 { // a short run shares the machine with other tests
 		most *= 1.25
 	}
 	if row.growth > most && !launch.RaceBuild {
@@ -248,8 +242,7 @@ func (f *flood) run(t *testing.T, connections int) {
 		t.Errorf("the gate reported: %s", bad)
 	}
 	if f.kind != "" {
-		// If each frame needs a reply, the attack may reach the limit on unread replies
-		// first.
+		// If frames need a reply, the limit on unread replies may be reached first.
 		if err != nil || figures[`queuegate_http2_faults_total{kind="`+f.kind+`"}`]+figures[`queuegate_http2_faults_total{kind="unread"}`] == 0 {
 			t.Errorf("no fault %q is counted, %v", f.kind, err)
 		}
@@ -257,9 +250,9 @@ func (f *flood) run(t *testing.T, connections int) {
 			t.Error("the gate ended no connection of the attackers")
 		}
 	}
-	// The attackers and the container use processors that the innocent client needs too.
-	// That slows the direct client as well, so its p99 is a reference. Short runs, and
-	// values below the resolution of the timers, are not compared.
+	// Attackers and container use processors that the innocent client needs, which slows
+	// the direct client too. Short runs, and times below the resolution of timers, are
+	// not compared.
 	if floor := 5 * time.Millisecond; scale == 1 && row.during.p99 > 2*max(row.before.p99, row.direct.p99, floor) {
 		t.Errorf("the innocent client's p99 was %v before, %v during; %v without the gate", row.before.p99, row.during.p99, row.direct.p99)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// http1 is an HTTP/1.1 client with one connection. It never retries.
+// http1 is an HTTP/1.1 client with one connection and without retries.
 type http1 struct {
 	addr string
 	rng  *rand.Rand
@@ -32,8 +32,8 @@ func (c *http1) close() {
 	}
 }
 
-// do sends a request and reads the response. If the request is to be cut, it ends the
-// connection early instead.
+// do sends a request and reads the response, or ends the connection early if the request
+// is to be cut.
 func (c *http1) do(q *request) (verdict, string) {
 	if q.fresh {
 		c.close()
@@ -63,12 +63,11 @@ func (c *http1) do(q *request) (verdict, string) {
 		c.close()
 	}
 	if err := <-written; err != nil {
-		c.close() // the response counts even if the request could not be sent completely
+		c.close() // the response counts even if the request was not sent completely
 	}
 	return v, why
 }
 
-// wire serializes the request. last adds Connection: close.
 func (q *request) wire(last bool) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s /%d HTTP/1.1\r\nHost: torture\r\n%s: %d\r\n%s: %s\r\n%s: %d\r\n%s: %d\r\n",
@@ -93,10 +92,10 @@ func (q *request) wire(last bool) []byte {
 	return b.Bytes()
 }
 
-// cutAt ends the connection, by FIN or reset, after a random number of bytes of the
-// request or the response.
+// cutAt ends the connection after a random part of the request or the response, by FIN or
+// reset.
 func (c *http1) cutAt(q *request, out []byte) {
-	at := c.rng.IntN(len(out) + int(q.size)) // the response is longer than size, because it also has a head
+	at := c.rng.IntN(len(out) + int(q.size)) // the response is longer than size, because it has a head
 	_, err := c.conn.Write(out[:min(at, len(out))])
 	if at > len(out) && err == nil {
 		_, _ = io.CopyN(io.Discard, c.conn, int64(at-len(out)))
@@ -107,7 +106,7 @@ func (c *http1) cutAt(q *request, out []byte) {
 	c.close()
 }
 
-// answer reads one response. keep reports whether the connection can be reused.
+// answer reads a response. keep reports whether the connection can be reused.
 func (c *http1) answer(q *request) (v verdict, why string, keep bool) {
 	var a *http.Response
 	for a == nil || a.StatusCode < 200 {
@@ -121,7 +120,7 @@ func (c *http1) answer(q *request) (v verdict, why string, keep bool) {
 	return v, why, v != cut && v != lost && !a.Close
 }
 
-// judge reads the body of a response and checks that it belongs to q.
+// judge checks that the body of a response belongs to q.
 func (q *request) judge(a *http.Response, rng *rand.Rand) (verdict, string) {
 	defer a.Body.Close()
 	if q.pause {
@@ -145,7 +144,7 @@ func (q *request) judge(a *http.Response, rng *rand.Rand) (verdict, string) {
 	return served, ""
 }
 
-// ended returns the verdict for an error that ended the reading of a response.
+// ended returns the verdict for an error of a read.
 func ended(err error) (verdict, string) {
 	switch {
 	case errors.Is(err, script.ErrWrong):

@@ -15,8 +15,8 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// http2 is the standard library's h2c client, with one connection at a time. It retries
-// only requests that the gate reports as unprocessed.
+// http2 is the standard library's h2c client with one connection. It retries only
+// requests that the gate reports as unprocessed.
 type http2 struct {
 	addr      string
 	transport *http.Transport
@@ -47,7 +47,6 @@ func (e *dialError) Unwrap() error { return e.error }
 
 func (c *http2) close() { c.abort(false) }
 
-// abort ends all connections with their requests in progress.
 func (c *http2) abort(reset bool) {
 	c.mu.Lock()
 	for _, conn := range c.conns {

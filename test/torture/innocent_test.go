@@ -11,14 +11,13 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// innocent is an HTTP/2 or HTTP/1.1 client that sends requests at a fixed rate, without
-// waiting for responses (open loop).
+// innocent is a client over HTTP/2 or HTTP/1.1 with a fixed rate (open loop).
 type innocent struct {
 	url    string
 	client http.Client
 
 	mu     sync.Mutex
-	took   []time.Duration // latencies, measured from the scheduled start of each request
+	took   []time.Duration // latencies, from the scheduled start of each request
 	failed int
 	why    []string
 }

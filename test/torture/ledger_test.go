@@ -11,22 +11,21 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// A verdict is the result of a request as its client observed it.
+// A verdict is the result of a request at its client.
 type verdict uint8
 
 const (
 	pending  verdict = iota
 	served           // a complete 200 with the expected body
 	rejected         // a local reply with an error
-	cut              // the connection or stream visibly ended before the response was complete
+	cut              // visibly truncated
 	aborted          // the client aborted it
 	notSent          // no connection
-	lost             // until the timeout the client received neither a response nor an end of the connection
-	wrong            // a response to another request, or a truncated response that looks complete
+	lost             // neither a response nor an end of the connection until the timeout
+	wrong            // another request's response, or a truncated response that looks complete
 	verdicts
 )
 
-// request describes a request and determines its response.
 type request struct {
 	id        int
 	method    string
@@ -34,16 +33,16 @@ type request struct {
 	chunked   bool
 	do        string // behaviour of the container
 	wait      int    // delay of the response in milliseconds
-	size      int64  // sent on a new connection
-	fresh     bool   // on a new connection
+	size      int64  // response bytes after the first line
+	fresh     bool   // sent on a new connection
 	cut       bool   // the client aborts it
 	pause     bool   // the client stops reading in the middle
-	version   int    // the client aborts the request
-	mustServe bool   // no fault occurs that would justify another result than 200
+	version   int    // HTTP version, 1 or 2
+	mustServe bool   // no fault justifies another status than 200
 }
 
-// mayBeSeen returns how often the request may reach the container. The gate may retry
-// an idempotent request once, after a reused connection was closed.
+// mayBeSeen returns how often the container may receive the request. The gate may retry
+// an idempotent request once, after the close of a reused connection.
 func (q *request) mayBeSeen() int {
 	if q.method == "POST" {
 		return 1
@@ -63,17 +62,16 @@ func (q *request) String() string {
 	return fmt.Sprintf("%s %d bytes, chunked %v, %s, wait %d ms, response %d bytes, fresh %v, cut %v", q.method, len(q.body), q.chunked, q.do, q.wait, q.size, q.fresh, q.cut)
 }
 
-// ledger has a line for every request of an experiment.
 type ledger struct {
 	mu      sync.Mutex
 	lines   []line
 	counts  [verdicts]int
 	replies map[string]int // local replies by outcome
-	notes   []string       // descriptions of the first failures
+	notes   []string       // of the first failures
 
-	draining bool // the gate drains: it must complete each request that the container has received
+	draining bool // the gate must complete each request that the container has received
 
-	write *os.File // pipe to which the container writes request numbers
+	write *os.File // pipe for the numbers of the requests that the container receives
 	read  chan struct{}
 }
 
@@ -81,7 +79,7 @@ type line struct {
 	request *request
 	verdict verdict
 	why     string
-	seen    int // number of times the container received it
+	seen    int // how often the container received the request
 }
 
 func newLedger(t *testing.T) *ledger {
@@ -108,7 +106,6 @@ func newLedger(t *testing.T) *ledger {
 	return l
 }
 
-// add adds a request to the ledger and numbers it.
 func (l *ledger) add(q *request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +113,6 @@ func (l *ledger) add(q *request) {
 	l.lines = append(l.lines, line{request: q})
 }
 
-// enter records the verdict of a request.
 func (l *ledger) enter(q *request, v verdict, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,8 +133,8 @@ func (l *ledger) note(format string, args ...any) {
 	}
 }
 
-// row sums up the ledger. All containers must have ended, because the ledger may be
-// incomplete before.
+// row sums up the ledger. All containers must have ended, because only then is the ledger
+// complete.
 func (l *ledger) row() (r row) {
 	_ = l.write.Close()
 	<-l.read

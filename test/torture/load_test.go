@@ -11,13 +11,13 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// concurrencyLimit is below the number of clients, so that requests queue.
+// concurrencyLimit is below the number of clients, so that requests are queued.
 const concurrencyLimit = 8
 
-// protocols of the container. Clients always use both HTTP/1.1 and HTTP/2.
+// protocols of the container. Clients always use HTTP/1.1 and HTTP/2.
 var protocols = []string{"http1", "h2c"}
 
-// experiment is a gate under load with its ledger.
+// experiment is a gate under load, with a ledger.
 type experiment struct {
 	t         *testing.T
 	name      string
@@ -26,7 +26,7 @@ type experiment struct {
 	gate      *gate
 	rng       *rand.Rand // random choices of the experiment
 
-	mix     func(*rand.Rand, *request) // mix changes a random request for the experiment
+	mix     func(*rand.Rand, *request) // mix adapts a random request to the experiment
 	stopped atomic.Bool
 	workers sync.WaitGroup
 	ended   atomic.Int64 // number of ended requests
@@ -47,8 +47,8 @@ func newExperiment(t *testing.T, name, protocol string, settings ...string) *exp
 	return x
 }
 
-// warmUp sends one request of each HTTP version and records the sockets and RSS of an
-// idle gate.
+// warmUp sends a request of each version, and records the sockets and the RSS of the idle
+// gate.
 func (x *experiment) warmUp() {
 	one := &http1{addr: x.gate.addr, rng: x.rng}
 	two := newHTTP2(x.gate.addr)
@@ -66,7 +66,6 @@ func (x *experiment) warmUp() {
 	x.baseSockets, x.baseRSS = x.gate.sockets(), x.gate.rss()
 }
 
-// request returns a random request. An HTTP/1 request may be marked as fresh.
 func (x *experiment) request(rng *rand.Rand, version int) *request {
 	q := &request{version: version, method: "GET", do: script.Echo, fresh: version == 1 && rng.IntN(4) == 0}
 	switch n := rng.IntN(10); {
@@ -97,7 +96,7 @@ func (x *experiment) request(rng *rand.Rand, version int) *request {
 	return q
 }
 
-// size returns a random size, mostly small, sometimes larger than all buffers.
+// size returns a random size, usually small, sometimes larger than all buffers.
 func size(rng *rand.Rand) int64 {
 	switch n := rng.IntN(40); {
 	case n == 0:
@@ -109,7 +108,7 @@ func size(rng *rand.Rand) int64 {
 }
 
 // load starts two HTTP/1 clients for each h2c client. They send requests until stop is
-// called or the gate no longer accepts connections.
+// called or the gate accepts no connections.
 func (x *experiment) load() {
 	for n := range 12 {
 		x.workers.Go(func() { x.workHTTP1(random(x.name, n)) })
@@ -136,7 +135,7 @@ func (x *experiment) run(q *request, do func(*request) (verdict, string)) verdic
 	return v
 }
 
-// workHTTP2 sends up to four requests at a time on one connection.
+// workHTTP2 sends up to four concurrent requests on one connection.
 func (x *experiment) workHTTP2(rng *rand.Rand) {
 	c := newHTTP2(x.gate.addr)
 	defer c.close()
@@ -174,7 +173,7 @@ func (x *experiment) await(n int) {
 	}
 }
 
-// finish stops the clients, checks the gate and records the row.
+// finish stops the clients, checks the gate, and records the row.
 func (x *experiment) finish(events int) {
 	x.t.Helper()
 	x.stopped.Store(true)
@@ -182,7 +181,7 @@ func (x *experiment) finish(events int) {
 	x.peak = max(x.peak, x.gate.rss())
 	gauges := map[string]float64{}
 	clean := eventually(func() bool { return x.quiet(gauges) })
-	x.container.Kill() // the connections of the container end too
+	x.container.Kill() // also closes its connections
 	clean = clean && eventually(func() bool { return x.quiet(gauges) && gauges["upstream connections"] == 0 })
 	sockets := 0
 	clean = clean && eventually(func() bool { sockets = x.gate.sockets(); return sockets <= x.baseSockets })
@@ -203,8 +202,8 @@ func (x *experiment) finish(events int) {
 	r.enter(x.t)
 }
 
-// rssSlack is the RSS in MiB by which an idle gate may exceed its RSS before the load,
-// because the runtime has not returned grown heaps and stacks yet.
+// rssSlack is the growth of an idle gate's RSS in MiB that the runtime may not have
+// returned yet.
 const rssSlack = 32
 
 func (x *experiment) checkLog() {
@@ -214,7 +213,7 @@ func (x *experiment) checkLog() {
 	}
 }
 
-// quiet reports whether the gate is idle. It stores the gate's gauges in gauges.
+// quiet reports whether the gate is idle, and stores its gauges.
 func (x *experiment) quiet(gauges map[string]float64) bool {
 	f, err := x.gate.figures()
 	if err != nil {

@@ -17,10 +17,10 @@ var (
 
 	seed = rand.Uint64()
 
-	// scale multiplies the counts: 1 for a full run, less for a shorter one.
+	// scale multiplies all counts; 1 = a full run.
 	scale = 20.0 / 300
 
-	// longer multiplies the duration of floods, 1.5 s.
+	// longer multiplies the duration of floods.
 	longer = 1.0
 )
 
@@ -72,15 +72,15 @@ func runAll(m *testing.M) (code int, err error) {
 	return code, nil
 }
 
-// scaled multiplies a full count by scale; the result is at least least.
+// scaled returns full times scale, but at least least.
 func scaled(full, least int) int { return max(least, int(float64(full)*scale)) }
 
-// scaledTime multiplies a duration by scale; the result is at least least.
+// scaledTime returns full times scale, but at least least.
 func scaledTime(full, least time.Duration) time.Duration {
 	return max(least, time.Duration(float64(full)*scale))
 }
 
-// random returns the random source of one actor, determined by the seed.
+// random returns the random source of an actor, which the seed determines.
 func random(experiment string, actor int) *rand.Rand {
 	h := uint64(actor)
 	for _, b := range []byte(experiment) {
@@ -89,7 +89,6 @@ func random(experiment string, actor int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, h))
 }
 
-// between returns a random duration.
 func between(rng *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(rng.Int64N(int64(high-low)))
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// testTimeout limits every wait, and is far above the gate's request timeout. A request
-// counts as lost if it has neither a response nor an end of its connection by then.
+// testTimeout limits every wait. It is far above the gate's request timeout, so a request
+// that has no result by then is lost.
 const testTimeout = 45 * time.Second
 
 const requestTimeoutSeconds = 20
@@ -26,14 +26,12 @@ const requestTimeoutSeconds = 20
 // child is a process that is killed at the end of the test.
 type child = launch.Process
 
-// gate is a running gate.
 type gate struct {
 	*child
 	addr, tls, metrics string
 }
 
-// startGate runs the gate in front of a container's port. Settings are those of
-// launch.Options.
+// startGate runs the gate in front of userPort. Settings are those of launch.Options.
 func startGate(t *testing.T, userPort int, settings ...string) *gate {
 	t.Helper()
 	g, err := launch.StartGate(launch.Options{Binary: queueBinary, UserPort: userPort, Timeout: testTimeout, Settings: slices.Concat([]string{
@@ -44,7 +42,7 @@ func startGate(t *testing.T, userPort int, settings ...string) *gate {
 	return &gate{g.Process, g.Addr("QUEUE_SERVING_PORT"), g.Addr("QUEUE_SERVING_TLS_PORT"), g.Addr("METRICS_PORT")}
 }
 
-// eventually waits until done returns true, at most testTimeout.
+// eventually waits until done returns true, for at most testTimeout.
 func eventually(done func() bool) bool {
 	for deadline := time.Now().Add(testTimeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if done() {
@@ -54,7 +52,7 @@ func eventually(done func() bool) bool {
 	return false
 }
 
-// figures scrapes the gate's metrics; keys include the labels.
+// figures scrapes the gate's metrics. Keys include the labels.
 func (g *gate) figures() (map[string]float64, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testTimeout}
 	response, err := client.Get("http://" + g.metrics + "/metrics")
@@ -73,7 +71,6 @@ func (g *gate) figures() (map[string]float64, error) {
 	return all, err
 }
 
-// sockets counts the open sockets of the gate.
 func (g *gate) sockets() int {
 	dir := fmt.Sprintf("/proc/%d/fd", g.Cmd.Process.Pid)
 	entries, _ := os.ReadDir(dir) // empty if the process has exited
@@ -86,7 +83,7 @@ func (g *gate) sockets() int {
 	return n
 }
 
-// rss is the gate's resident memory in MiB.
+// rss returns the gate's resident memory in MiB.
 func (g *gate) rss() float64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", g.Cmd.Process.Pid))
 	fields := strings.Fields(string(text))
@@ -97,12 +94,11 @@ func (g *gate) rss() float64 {
 	return float64(pages*os.Getpagesize()) / (1 << 20)
 }
 
-// container is the process that stands in for a user container. It can be killed and
-// restarted.
+// container is a user container that can be killed and restarted.
 type container struct {
 	t     *testing.T
 	port  int
-	speak string // protocol: http1 or h2c
+	speak string // http1 or h2c
 	seen  *os.File
 	*child
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// Load of the experiment. Half of the clients open a connection for each request; the
-// others keep their connection until the server closes it.
+// Half of the clients open a connection for each request. The others keep their
+// connection until the server closes it.
 const (
 	restartRate    = 2000 // requests per second of all clients together
 	restartClients = 100
@@ -34,7 +34,7 @@ const (
 	restartPause   = 50 * time.Millisecond
 )
 
-// restartable is a server that can replace its process while its port stays open.
+// restartable is a server whose process can be replaced while its port stays open.
 type restartable interface {
 	port() int
 	restart(t *testing.T)
@@ -43,7 +43,7 @@ type restartable interface {
 
 // TestRestartsLoseNoRequest replaces the gate RESTARTS times by `queue upgrade`. If
 // RESTARTS is set, it also replaces HAProxy and nginx, if installed, by their own
-// commands under the same load; only the gate must not lose a request.
+// commands. Only the gate must not lose a request.
 func TestRestartsLoseNoRequest(t *testing.T) {
 	restarts, compare := shortRestarts, false
 	if text := os.Getenv("RESTARTS"); text != "" {
@@ -99,11 +99,10 @@ func underLoad(t *testing.T, s restartable, restarts int) (total restartCounts) 
 	return total
 }
 
-// restartCounts are the results of the requests.
 type restartCounts struct {
 	sent, answered, fresh       int
 	refused, reset, lost, wrong int
-	idleClosed                  int // connections that the server closed between two requests; such a close loses no request
+	idleClosed                  int // connections that the server closed between two requests
 	slowest                     time.Duration
 	times                       []time.Duration
 	examples                    []string
@@ -199,7 +198,6 @@ func (c *restartClient) run(counts *restartCounts, stop <-chan struct{}) {
 	}
 }
 
-// isClosed reports whether the server has closed the idle connection.
 func (c *restartClient) isClosed() (closed bool) {
 	raw, err := c.conn.SyscallConn()
 	if err != nil {
@@ -215,8 +213,7 @@ func (c *restartClient) isClosed() (closed bool) {
 
 func (c *restartClient) exchange(counts *restartCounts, n int) (what string, err error) {
 	if c.conn == nil {
-		// Use several addresses, because the client ports of one address would not last
-		// for an hour.
+		// The client ports of one address would not last for an hour.
 		conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.%d:%d", 1+(c.id+n)%200, c.port), testTimeout)
 		if err != nil {
 			return "connecting", err
@@ -254,7 +251,7 @@ func (c *restartClient) exchange(counts *restartCounts, n int) (what string, err
 	return "", nil
 }
 
-// upgrades is a gate and its successors.
+// upgrades is a gate with its successors.
 type upgrades struct {
 	first   *gate
 	number  int
@@ -285,7 +282,7 @@ func (u *upgrades) restart(t *testing.T) {
 	u.old = slices.DeleteFunc(u.old, func(p *child) bool { return !p.Running() && u.ended(t, p) })
 }
 
-// ended checks the exit code and the log of a gate that has ended.
+// ended checks the exit code and the log of a gate.
 func (u *upgrades) ended(t *testing.T, p *child) bool {
 	if code, bad := p.Cmd.ProcessState.ExitCode(), p.Fault(); code != 0 || bad != "" {
 		t.Errorf("a gate has ended with code %d\n%s", code, cmp.Or(bad, p.Stderr.String()))
@@ -302,7 +299,7 @@ func (u *upgrades) end(t *testing.T) {
 	}
 }
 
-// other is HAProxy or nginx, with its configuration.
+// other is HAProxy or nginx.
 type other struct {
 	number        int
 	path, dir     string
@@ -326,7 +323,6 @@ func newOther(t *testing.T, program, text string) *other {
 	return o
 }
 
-// awaitListening fails the test unless the server listens.
 func (o *other) awaitListening(t *testing.T, output fmt.Stringer) {
 	t.Helper()
 	if !eventually(func() bool { return launch.Accepts(launch.At(o.number)) }) {
@@ -363,14 +359,13 @@ backend b
 	return h
 }
 
-// restart reloads: the master starts a new worker, which takes over the listeners of
-// the old one.
+// restart reloads: the master starts a worker, which takes over the listeners.
 func (h haproxy) restart(t *testing.T) {
 	t.Helper()
 	before := h.loaded()
 	var sent time.Time
 	if !eventually(func() bool {
-		if time.Since(sent) > 250*time.Millisecond { // send the signal again, because a master that is starting a worker loses signals
+		if time.Since(sent) > 250*time.Millisecond { // send again, because a master that starts a worker loses signals
 			sent = time.Now()
 			signal(t, h.child, syscall.SIGUSR2)
 		}
@@ -380,7 +375,6 @@ func (h haproxy) restart(t *testing.T) {
 	}
 }
 
-// loaded counts the workers that have started.
 func (h haproxy) loaded() int { return strings.Count(h.Stderr.String(), "Loading success") }
 
 func (h haproxy) end(*testing.T) { h.Kill() }

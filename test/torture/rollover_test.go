@@ -28,9 +28,9 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// The proxies are Go reverse proxies in the place of an activator or an ingress, with
-// h2c connections to the current gate. They cannot retry a POST with a streamed body,
-// so a terminating gate must not lose one.
+// The proxies stand in for an activator or ingress, with h2c connections to the current
+// gate. They cannot retry a POST with a streamed body, so a terminating gate must not
+// lose one.
 const (
 	proxies        = 16
 	clientsOfProxy = 2
@@ -74,7 +74,7 @@ func TestAReplacementOfTheGateBehindGoProxiesLosesNoPOST(t *testing.T) {
 			time.Sleep(between(random(t.Name(), -rolls), 100*time.Millisecond, 300*time.Millisecond))
 			next := begin()
 			signal(t, current.child, syscall.SIGTERM)
-			time.Sleep(20 * time.Millisecond) // time until the change of endpoints reaches the proxies
+			time.Sleep(20 * time.Millisecond) // time until proxies see the change of endpoints
 			addr.Store(next.addr)
 			select {
 			case <-current.Exited:
@@ -95,7 +95,7 @@ func TestAReplacementOfTheGateBehindGoProxiesLosesNoPOST(t *testing.T) {
 	})
 }
 
-// goProxy starts a reverse proxy of the standard library with an h2c transport.
+// goProxy starts the standard library's reverse proxy with an h2c transport.
 func goProxy(addr *atomic.Value) (url_ string, end func()) {
 	//lint:ignore SA1019 many proxies in production use it
 	transport := &nethttp2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, _ string, _ *tls.Config) (net.Conn, error) {
@@ -118,8 +118,8 @@ func goProxy(addr *atomic.Value) (url_ string, end func()) {
 }
 
 // errUnsent reports a fault of x/net's transport that no server can prevent. If GOAWAY
-// arrives after the transport has chosen a connection and before it writes the head, it
-// closes the body and then retries on another connection.
+// arrives between the choice of a connection and the write of the head, the transport
+// closes the body, and then retries on another connection.
 var errUnsent = errors.New("the proxy closed the body before sending it")
 
 // postStreaming sends a body in pieces with pauses, and checks the response.

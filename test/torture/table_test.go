@@ -11,42 +11,42 @@ import (
 	"time"
 )
 
-// row is one experiment in the table of faults.
+// row is a row of the table of faults.
 type row struct {
 	name           string
-	events         int // number of kills, cuts or stops
+	events         int // kills, cuts or stops
 	sent, seen     int
 	counts         [verdicts]int
 	replies        map[string]int
 	twice, retried int
-	broken         int // requests that the container received and whose response was cut
-	unserved       int // requests that were not served although no fault justifies it
+	broken         int // the container received the request, and the response was cut
+	unserved       int // not served although no fault justifies it
 	gauges         string
 	rss, rssAfter  float64
 	notes          []string
 }
 
-// budgetRow is one experiment in the table of budgets.
+// budgetRow is a row of the table of budgets.
 type budgetRow struct {
 	name           string
-	attacks        int // number of attacks
+	attacks        int
 	honest, failed int
 	before, during quantiles
 	direct         quantiles // latencies of a client that bypasses the gate, during the attack
-	peak, after    float64   // MiB
-	ceiling        float64   // MiB; 0 = none
+	peak, after    float64   // in MiB
+	ceiling        float64   // in MiB; 0 = none
 	back           time.Duration
 	leftOut        string
 }
 
-// floodRow is one attack in the table of floods over HTTP/2.
+// floodRow is a row of the table of floods over HTTP/2.
 type floodRow struct {
 	name           string
 	connections    int
 	before, during quantiles
-	direct         quantiles // latencies of a client that bypasses the gate, during the attack
+	direct         quantiles // latencies of a client that bypasses the gate
 	asked, failed  int       // requests of the innocent client
-	growth         float64   // of RSS, in MiB
+	growth         float64   // growth of RSS in MiB
 	bursts         int       // bursts of the attackers
 	yields         string    // scheduling policy of the attackers
 	ended          map[string]int
@@ -61,7 +61,7 @@ var (
 
 func enterFlood(f floodRow) { floodRows = append(floodRows, f) }
 
-// enter checks a row and adds it to the table.
+// enter checks the row, and adds it to its table.
 func (r row) enter(t *testing.T) {
 	t.Helper()
 	rows = append(rows, r)
@@ -87,7 +87,6 @@ func (r row) enter(t *testing.T) {
 	}
 }
 
-// report prints the tables.
 func report(to io.Writer) {
 	fmt.Fprintf(to, "seed %d, scale %.2f\n", seed, scale)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -1,6 +1,6 @@
-// Container stands in for a user container in the torture test. Before anything else it
-// writes the number of each request to descriptor 3, so that the ledger is complete
-// even if the container is killed. Then it behaves as the request's fields say.
+// Container stands in for a user container in the torture test. It writes the number of
+// each request to descriptor 3 before it does anything else, so that the ledger is
+// complete even if it is killed. Then it does what the request's fields say.
 package main
 
 import (
@@ -25,8 +25,7 @@ func main() {
 	}
 }
 
-// run serves a port of 127.0.0.1 over HTTP/1, and also over h2c if the second argument
-// is h2c.
+// run serves a port of 127.0.0.1 over HTTP/1, and over h2c if the second argument is h2c.
 func run(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("want a port and http1 or h2c, got %d arguments", len(args))
@@ -52,9 +51,9 @@ type handler struct{ seen *os.File }
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.Atoi(r.Header.Get(script.ID))
 	if err != nil {
-		return // the request is a probe
+		return // a probe
 	}
-	// A line is far shorter than PIPE_BUF, so the write is atomic.
+	// A write of less than PIPE_BUF bytes is atomic.
 	if _, err := fmt.Fprintf(h.seen, "%d\n", id); err != nil {
 		panic(err)
 	}
@@ -88,7 +87,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		sum = hash.Sum32()
 	}
 	w.Header().Set(script.ID, strconv.Itoa(id))
-	if id%2 == 0 { // net/http sends a response without a length in chunks, unless it is short
+	if id%2 == 0 { // without a length, net/http sends the body in chunks
 		w.Header().Set("Content-Length", strconv.FormatInt(script.Length(id, n, sum, size), 10))
 	}
 	if err := answer(w, do, id, n, sum, size); err != nil {
@@ -119,7 +118,6 @@ func answer(w http.ResponseWriter, do string, id int, n int64, sum uint32, size 
 	})
 }
 
-// breakOff ends the HTTP/1 connection or the HTTP/2 stream without a response.
 func breakOff(w http.ResponseWriter, r *http.Request, reset bool) {
 	if r.ProtoMajor == 1 && reset {
 		_ = r.Context().Value(connKey{}).(*net.TCPConn).SetLinger(0)

@@ -1,5 +1,5 @@
-// Package script defines the protocol between clients and container of the torture
-// test: the fields of a request, and the body of its response.
+// Package script is the protocol between clients and container of the torture test: the
+// fields of a request, and the body of the response.
 package script
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/queuegate/queuegate/test/e2e/remote"
 )
 
-// Header fields of a request.
+// Fields of a request.
 const (
-	ID   = "X-Torture-Id"   // number of the request in the ledger
+	ID   = "X-Torture-Id"   // number of the request
 	Do   = "X-Torture-Do"   // one of the behaviours below
 	Wait = "X-Torture-Wait" // delay of the response in milliseconds
 	Size = "X-Torture-Size" // response bytes after the first line
@@ -23,16 +23,16 @@ const (
 const (
 	Echo    = "echo"    // reads the body, then responds
 	Early   = "early"   // responds without reading the body
-	Interim = "interim" // Echo after a 103
-	Dribble = "dribble" // Echo in pieces of a few bytes
+	Interim = "interim" // Echo, after a 103
+	Dribble = "dribble" // Echo, in pieces of a few bytes
 	Reset   = "reset"   // resets the connection or the stream without a response
 	Close   = "close"   // closes the connection without a response
 	Half    = "half"    // aborts in the middle of the response
 	Hang    = "hang"    // never responds
 )
 
-// firstLine returns the first line of the response. It identifies the request, and has
-// the length and checksum of its body as received.
+// firstLine identifies the request, and has the length and checksum of the received
+// request body.
 func firstLine(id int, body int64, sum uint32) string {
 	return fmt.Sprintf("%d %d %08x\n", id, body, sum)
 }
@@ -42,8 +42,8 @@ func Length(id int, body int64, sum uint32, size int64) int64 {
 	return int64(len(firstLine(id, body, sum))) + size
 }
 
-// Answer writes the response body in pieces. body and sum are the length and checksum
-// of the request body. It returns the first error of write.
+// Answer writes the response body in pieces of piece bytes. body and sum are the length
+// and checksum of the request body. It returns the first error of write.
 func Answer(id int, body int64, sum uint32, size int64, piece int, write func([]byte) error) error {
 	if err := write([]byte(firstLine(id, body, sum))); err != nil {
 		return err
@@ -59,11 +59,11 @@ func Answer(id int, body int64, sum uint32, size int64, piece int, write func([]
 	return nil
 }
 
-// ErrWrong reports that a body is not the response to the request.
+// ErrWrong reports a body that is not the response to the request.
 var ErrWrong = errors.New("wrong response")
 
-// Check reads a response body to EOF. It returns an error of r unchanged, and
-// [ErrWrong] if bytes are wrong, missing or excess.
+// Check reads a response body to EOF. Errors of r are returned unchanged. [ErrWrong]
+// means that bytes are wrong, missing or excess.
 func Check(r io.Reader, id int, body int64, sum uint32, size int64) error {
 	got := make([]byte, 16<<10)
 	err := Answer(id, body, sum, size, len(got), func(want []byte) error {
@@ -90,8 +90,8 @@ func Check(r io.Reader, id int, body int64, sum uint32, size int64) error {
 	return nil
 }
 
-// fill reads until p is full. Unlike io.ReadFull it returns the error unchanged, so
-// that EOF differs from a broken connection.
+// fill fills p. Unlike io.ReadFull it returns errors of r unchanged, so that EOF differs
+// from a broken connection.
 func fill(r io.Reader, p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var k int
