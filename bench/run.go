@@ -34,7 +34,7 @@ type runSettings struct {
 	out                string
 	profile, quick     bool
 	targetsFile        string
-	binaries           map[string]string // by target
+	binaries           map[string]string // paths by target
 	peers              []*target.Target
 	given              map[string]string // options on the command line
 }

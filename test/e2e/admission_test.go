@@ -294,7 +294,7 @@ func TestAHardLimitReleasesTheSlotAtTheRequestTimeout(t *testing.T) {
 	c, p := inFlight(t, k, g, "/0")
 	c.close()
 	p.awaitClose()
-	<-time.After(time.Second) // so that the second request times out a second after the first
+	<-time.After(time.Second) // the second request times out a second after the first
 	next := dial(t, g)
 	next.send(request("GET", "/1"))
 	q := k.acceptFor("/1")

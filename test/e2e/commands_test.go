@@ -198,7 +198,7 @@ func TestSeveralGatesRunOnOneHost(t *testing.T) {
 					t.Errorf("port %d: status %d", row+at, a.status)
 				}
 			}
-			dialAddr(t, fmt.Sprintf("127.0.0.1:%d", row+4)).close() // of the status page
+			dialAddr(t, fmt.Sprintf("127.0.0.1:%d", row+4)).close() // the status page listens on this port
 		}
 		defer func() {
 			if code, _, stderr := runQueue(t, nil, "drain", "--drain-socket", fmt.Sprintf("@queuegate-%d", port)); code != 0 {

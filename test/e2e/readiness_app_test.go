@@ -27,12 +27,12 @@ import (
 type app struct {
 	t      *testing.T
 	port   int
-	status atomic.Int32 // of website's responses
+	status atomic.Int32 // status of the responses of website
 
 	mu       sync.Mutex
 	listener net.Listener
-	reached  []time.Time // of all accepted connections
-	heads    []string    // of the requests to website
+	reached  []time.Time // times of all accepted connections
+	heads    []string    // heads of the requests to website
 }
 
 // server serves a listener until it is closed.

@@ -14,9 +14,9 @@ type fault struct {
 	name    string
 	handler string // handler of the probe; PORT is replaced by the application's port
 	serve   server // nil = nothing listens
-	cause   string // in K-Readiness-Reason and in the log
-	detail  string // in the log message and in the response to an application probe
-	status  int    // of an application probe; 0 = the application's status
+	cause   string // cause in K-Readiness-Reason and in the log
+	detail  string // detail in the log message and in the response to an application probe
+	status  int    // status for an application probe; 0 = the application's status
 }
 
 const getPlain = `"httpGet":{"port":PORT}`

@@ -78,7 +78,7 @@ func TestEachRequestGetsALineInTheRequestLog(t *testing.T) {
 
 	gone := dial(t, g)
 	gone.send(request("GET", "/gone"))
-	p.head() // on the same connection
+	p.head() // the request arrives on the same connection
 	gone.close()
 	if text := logLine(g, "/gone"); !strings.Contains(text, `"status": 499`) || !strings.Contains(text, `"client-gone"`) {
 		t.Errorf("a disconnected client is logged as %s", text)

@@ -166,7 +166,7 @@ func TestATunnelOverTLSForwardsHalfClosesInBothDirections(t *testing.T) {
 	}
 	c, p := open()
 	c.send("last words")
-	c.sayEnd() // without a FIN
+	c.sayEnd() // sends no FIN
 	if got, err := p.rest(); got != "last words" || err != nil {
 		t.Fatalf("the container got %q, %v", got, err)
 	}
@@ -179,7 +179,7 @@ func TestATunnelOverTLSForwardsHalfClosesInBothDirections(t *testing.T) {
 	c, p = open()
 	p.send("last words")
 	p.closeWrite()
-	if got, err := c.rest(); got != "last words" || err != nil { // after close_notify
+	if got, err := c.rest(); got != "last words" || err != nil { // the stream ended with close_notify
 		t.Fatalf("the client got %q, %v", got, err)
 	}
 	c.send("still here")

@@ -95,7 +95,7 @@ type tlsGate struct {
 	*gate
 	ca     *authority
 	dir    string
-	secure string // of the TLS port
+	secure string // address of the TLS port
 }
 
 func startTLSGate(t *testing.T, k *container, settings ...string) *tlsGate {

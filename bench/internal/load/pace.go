@@ -4,7 +4,7 @@ package load
 // interval, regardless of when earlier requests end.
 type pace struct {
 	interval float64 // nanoseconds
-	offset   float64 // of the first request, in intervals
+	offset   float64 // time of the first request, in intervals
 	begin    int64
 	count    int64
 }

@@ -26,8 +26,8 @@ type growthLine struct {
 	target   string
 	sizes    []float64
 	values   []float64 // in the unit of the curve
-	exponent float64   // over all sizes
-	last     float64   // over the last two sizes
+	exponent float64   // exponent over all sizes
+	last     float64   // exponent over the last two sizes
 }
 
 type exponentRow struct{ Over, Label, Target, Exponent, Last, Range string }

@@ -207,7 +207,7 @@ func plotsOf(run *sample.Run) []plot {
 // admitted returns the p99 of each round in ms, under load and without load. The record
 // has the p99 under load, and its ratio to the p99 without load.
 func admitted(run *sample.Run, scenario, target string) (loaded, unloaded []float64) {
-	ratios := map[int]float64{} // by round
+	ratios := map[int]float64{} // ratio by round
 	for _, f := range run.Figures {
 		if f.Scenario == scenario && f.Target == target && f.Figure == "p99_beside_unloaded" {
 			ratios[f.Round] = f.Value

@@ -20,7 +20,7 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 	targets := run.Targets("")
 	type row struct {
 		what  string
-		cells map[string]string // by target
+		cells map[string]string // text by target
 	}
 	var rows []row
 	done, noise := map[string]bool{}, false
@@ -102,7 +102,7 @@ var versionNumber = regexp.MustCompile(`\d+\.\d+[^\s,;)]*`)
 // shortVersions lists programs with their version numbers, except queuegate, which the
 // commit identifies.
 func shortVersions(versions map[string]string) string {
-	names := map[string][]string{} // by version
+	names := map[string][]string{} // names by version
 	var order []string
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		if name == gate {

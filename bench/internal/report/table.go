@@ -32,7 +32,7 @@ type row struct {
 // cell is a figure of a target, in the unit of its column.
 type cell struct {
 	spread sample.Spread // N = 0 if the figure was not measured
-	ratio  float64       // to the median of the reference; NaN = none
+	ratio  float64       // ratio to the median of the reference; NaN = none
 	noise  bool          // see isNoise
 }
 

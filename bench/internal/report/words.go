@@ -215,7 +215,7 @@ func notesOf(run *sample.Run, scenario string) []string {
 // noteLines returns a line per text, which begins with the scenarios and targets of the
 // notes with that text.
 func noteLines(notes []sample.Note) (lines []string) {
-	var order []sample.Note              // without targets
+	var order []sample.Note              // notes without their targets
 	abouts := map[sample.Note][]string{} // scenarios and targets by note
 	for _, n := range notes {
 		about := sample.Note{Scenario: n.Scenario, Text: n.Text}

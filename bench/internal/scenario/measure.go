@@ -184,11 +184,11 @@ func (r *Run) noteDisturbance(m *measured, originCPU, othersCPU time.Duration) {
 
 type kernelView struct {
 	at       time.Time
-	cpu      time.Duration // of the target
+	cpu      time.Duration // CPU time of the target
 	switches proc.Switches
 	origin   time.Duration
-	own      time.Duration // of all processes of the measurement
-	busy     time.Duration // of the whole machine
+	own      time.Duration // CPU time of all processes of the measurement
+	busy     time.Duration // busy time of the machine
 }
 
 // A meter reads costs from the kernel. It keeps the first error.

@@ -67,8 +67,8 @@ type question struct {
 	port    int
 	path    string
 	fields  []string
-	timeout time.Duration // for all attempts together
-	each    time.Duration // for each attempt
+	timeout time.Duration // limit for all attempts together
+	each    time.Duration // limit for each attempt
 	pause   time.Duration // pause after a failed attempt
 	every   bool          // pause from the start of the attempt instead
 }

@@ -76,7 +76,7 @@ type Target struct {
 	Profile *Profile `yaml:"profile"`
 
 	templates fs.FS
-	path      string         // of a program that the harness starts
+	path      string         // path of a program that the harness starts
 	peer      netip.AddrPort // address of a peer
 }
 

@@ -12,7 +12,7 @@ import (
 type request struct {
 	method  string
 	fields  [][2]string // pseudo-header fields first
-	length  int64       // of the body; -1 = chunked; -2 = unframed bytes that were already received
+	length  int64       // length of the body; -1 = chunked; -2 = unframed bytes that were already received
 	tunnel  string      // protocol of an extended CONNECT
 	closing bool        // the request had Connection: close
 }
