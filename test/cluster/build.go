@@ -14,19 +14,18 @@ import (
 	"strings"
 )
 
-// kubernetesVersion is the version that the node's programs report, because the kubelet
-// and the API server compare their versions. It equals the version in go.mod.
+// kubernetesVersion is the version of the node's programs, as in go.mod. The kubelet and
+// the API server compare their versions.
 const kubernetesVersion = "v1.36.3"
 
-// Variables through which the host stage passes paths of built files to the inside
-// stage.
+// Variables with the paths of built files, from the host stage to the inside stage.
 const (
 	nodeVariable   = "QUEUEGATE_CLUSTER_NODE"
-	imagesVariable = "QUEUEGATE_CLUSTER_IMAGES" // image archives, separated by colons
+	imagesVariable = "QUEUEGATE_CLUSTER_IMAGES" // paths, separated by colons
 )
 
 // build builds the node, the images and other files. It writes the images to the
-// directory to, and returns the variables with the paths.
+// directory to, and returns the variables with all paths.
 func build(to string, options Options) (variables []string, err error) {
 	cache, err := cacheDirectory()
 	if err != nil {
@@ -68,8 +67,8 @@ func build(to string, options Options) (variables []string, err error) {
 	return append(variables, nodeVariable+"="+node, imagesVariable+"="+strings.Join(images, ":")), nil
 }
 
-// cacheDirectory returns the directory for build results that take long. All clones of
-// the repository share it.
+// cacheDirectory returns the directory for slow builds, which all clones of the
+// repository share.
 func cacheDirectory() (string, error) {
 	user, err := os.UserCacheDir()
 	if err != nil {
@@ -79,15 +78,14 @@ func cacheDirectory() (string, error) {
 	return cache, os.MkdirAll(cache, 0o755)
 }
 
-// moduleRoot returns the directory of this module. A test runs in the directory of its
-// package, which is below it.
+// moduleRoot returns the directory of this module, above that of the test.
 func moduleRoot() (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	return filepath.Dir(strings.TrimSpace(string(out))), err
 }
 
-// nodeBinary returns the path of the node's binary, even if it is not built yet. The
-// name of its directory is a digest of its sources.
+// nodeBinary returns the path of the node's binary, which may not exist. The directory is
+// named after a digest of the sources.
 func nodeBinary(root, cache string) (string, error) {
 	sources, err := filepath.Glob(filepath.Join(root, "node", "*.go"))
 	if err != nil {
@@ -111,8 +109,7 @@ func nodeIsBuilt() (bool, error) {
 	return err == nil, nil
 }
 
-// buildNode returns the path of the node's binary. It builds the binary if it does not
-// exist.
+// buildNode builds the node's binary if it does not exist, and returns its path.
 func buildNode(root, cache string) (string, error) {
 	binary, err := nodeBinary(root, cache)
 	if err != nil {
@@ -131,7 +128,7 @@ func buildNode(root, cache string) (string, error) {
 	if err := goBuild(root, binary, "-s -w "+strings.Join(flags, " "), "./node"); err != nil {
 		return "", err
 	}
-	// Keep only the latest build, because each takes 150 MB.
+	// Keep only the latest build: a build takes 150 MB.
 	old, _ := filepath.Glob(filepath.Join(cache, "node-*"))
 	for _, o := range old {
 		if o != filepath.Dir(binary) {
@@ -141,8 +138,8 @@ func buildNode(root, cache string) (string, error) {
 	return binary, nil
 }
 
-// goBuild builds a static program. It writes to a temporary file first, so that binary
-// is always complete.
+// goBuild builds a static program. It writes a temporary file first, so that binary is
+// always complete.
 func goBuild(directory, binary, ldflags string, packages ...string) error {
 	if err := os.MkdirAll(filepath.Dir(binary), 0o755); err != nil {
 		return err
@@ -159,8 +156,7 @@ func goBuild(directory, binary, ldflags string, packages ...string) error {
 	return os.Rename(part, binary)
 }
 
-// digest hashes the contents of files and the version of the toolchain that compiles
-// them.
+// digest hashes files and the version of the toolchain.
 func digest(files ...string) (string, error) {
 	slices.Sort(files)
 	sum := sha256.New()

@@ -13,13 +13,12 @@ import (
 
 const (
 	cgroupMount = "/sys/fs/cgroup"
-	// namePrefix is followed by the process id in the names of a run's cgroups and
-	// directories.
+	// The names of a run's cgroups and directories are namePrefix and the process id.
 	namePrefix = "queuegate-cluster-"
 )
 
-// cgroupRoots returns the roots of the cgroup hierarchies: one in version 2, one for
-// each controller in version 1.
+// cgroupRoots returns the roots of the cgroup hierarchies: one in version 2, one per
+// controller in version 1.
 func cgroupRoots() []string {
 	if _, err := os.Stat(filepath.Join(cgroupMount, "cgroup.controllers")); err == nil {
 		return []string{cgroupMount}
@@ -35,14 +34,14 @@ func cgroupRoots() []string {
 	return roots
 }
 
-// makeCgroups creates a cgroup. The kubelet creates the cgroups of pods below it.
+// makeCgroups creates a cgroup, below which the kubelet creates those of pods.
 func makeCgroups(name string) error {
 	for _, root := range cgroupRoots() {
 		group := filepath.Join(root, name)
 		if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		// In version 1 a new cpuset is empty, and an empty cpuset accepts no process.
+		// In version 1 a new cpuset is empty, and accepts no process.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			value, err := os.ReadFile(filepath.Join(root, file))
 			if err != nil {
@@ -56,8 +55,8 @@ func makeCgroups(name string) error {
 	return nil
 }
 
-// removeCgroups removes a run's cgroups. It retries, because the cgroup of a process
-// that was just killed stays busy for some milliseconds.
+// removeCgroups removes a run's cgroups. It retries, because the cgroup of a killed
+// process stays busy for some milliseconds.
 func removeCgroups(name string) {
 	for range 50 {
 		left := false
@@ -80,8 +79,7 @@ func removeCgroups(name string) {
 	}
 }
 
-// sweep removes what earlier runs have left: the logs of failed runs, and everything of
-// runs that were killed with SIGKILL.
+// sweep removes the logs of failed runs, and everything of killed runs.
 func sweep() {
 	names := map[string]bool{}
 	for _, root := range append(cgroupRoots(), os.TempDir()) {

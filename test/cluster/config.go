@@ -1,6 +1,6 @@
 package cluster
 
-// pauseImage is the image of the container that holds a pod's namespaces open.
+// pauseImage is the image that holds a pod's namespaces open.
 const pauseImage = "localhost/queuegate-cluster/pause:1"
 
 // cniConfiguration has the parameters state directory and address range.
@@ -66,8 +66,8 @@ serializeImagePulls: false
 featureGates: {%[4]s}
 `
 
-// proxyConfiguration has the parameters kubeconfig, name of the node and address range
-// of the pods. It leaves the conntrack settings of the machine unchanged.
+// proxyConfiguration has the parameters kubeconfig, name of the node and address range of
+// the pods. The machine's conntrack settings stay unchanged.
 const proxyConfiguration = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 clientConnection: {kubeconfig: %s}

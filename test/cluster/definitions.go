@@ -9,12 +9,10 @@ import (
 	"testing"
 )
 
-// definitionsVariable contains the path of the directory with custom resource
-// definitions.
+// definitionsVariable has the path of the directory with custom resource definitions.
 const definitionsVariable = "QUEUEGATE_CLUSTER_DEFINITIONS"
 
-// definitions are the files with custom resource definitions of the projects that the
-// overlays support, by Go module. The projects themselves are not built. The versions
+// definitions are the files with custom resource definitions, by Go module. The versions
 // are those of test/render.
 var definitions = map[string][]string{
 	"github.com/kedacore/keda/v2@v2.20.2": {"config/crd/bases/keda.sh_scaledobjects.yaml"},
@@ -24,7 +22,7 @@ var definitions = map[string][]string{
 	},
 }
 
-// moduleDirectory downloads a module, and returns its directory.
+// moduleDirectory downloads a module and returns its directory.
 func moduleDirectory(module string) (string, error) {
 	download := exec.Command("go", "mod", "download", "-json", module)
 	download.Dir = os.TempDir()
@@ -65,12 +63,11 @@ func copyDefinitions(to string) (variable string, err error) {
 }
 
 // InstallDefinitions installs the custom resource definitions of KEDA and of the
-// Prometheus operator, but not the programs.
+// Prometheus operator, without the programs.
 func InstallDefinitions(t *testing.T) {
 	t.Helper()
 	directory := os.Getenv(definitionsVariable)
-	// Apply on the server, because a client-side apply would need an annotation larger
-	// than Kubernetes allows.
+	// A client-side apply would need an annotation above the size limit.
 	Kubectl(t, "apply", "--server-side", "-f", directory)
 	Kubectl(t, "wait", "--for=condition=Established", fmt.Sprintf("--timeout=%v", Patience), "-f", directory)
 }

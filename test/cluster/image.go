@@ -12,13 +12,13 @@ import (
 	"runtime"
 )
 
-// An image is one static program with an image name.
+// An image has a single static program.
 type image struct {
-	name, program, path string // path of the program in the image, which is also its entry point
+	name, program, path string // path in the image, and entry point
 }
 
-// write writes the image in the format that containerd imports: a tar archive
-// with one layer, its configuration, and a manifest.
+// write writes the image for containerd: a tar archive with one layer, a configuration
+// and a manifest.
 func (i image) write(to string) error {
 	program, err := os.ReadFile(i.program)
 	if err != nil {

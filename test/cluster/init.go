@@ -8,10 +8,9 @@ import (
 	"syscall"
 )
 
-// reap is process 1 of the new namespaces. It mounts their file systems, starts the
-// inside stage, reaps orphaned processes (containerd's shims, programs of containers),
-// and exits when the inside stage has exited. The kernel then kills all other processes
-// in the namespaces.
+// reap is process 1 of the new namespaces. It mounts file systems, starts the inside
+// stage, reaps orphaned processes, and exits after the inside stage. The kernel then
+// kills all other processes in the namespaces.
 func reap() (code int, err error) {
 	if err := mounts(os.Getenv(stateVariable)); err != nil {
 		return 0, err
@@ -41,8 +40,7 @@ func reap() (code int, err error) {
 	}
 }
 
-// mounts mounts a separate /proc, and tmpfs directories for the state of the node's
-// programs.
+// mounts mounts /proc, and tmpfs directories for the state of the node's programs.
 func mounts(state string) error {
 	type mount struct {
 		source, target, kind string
@@ -58,7 +56,7 @@ func mounts(state string) error {
 		{"tmpfs", "/var/lib/cni", "tmpfs", 0},
 	}
 	for _, m := range list {
-		// The mount point stays behind as an empty directory.
+		// The mount point remains as an empty directory.
 		if err := os.MkdirAll(m.target, 0o755); err != nil {
 			return err
 		}
@@ -66,7 +64,7 @@ func mounts(state string) error {
 			return fmt.Errorf("mounting %s: %w", m.target, err)
 		}
 	}
-	// Containers must see the volumes that the kubelet mounts, so mounts propagate.
+	// Containers must see the kubelet's volumes, so mounts propagate.
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("sharing mounts: %w", err)
 	}

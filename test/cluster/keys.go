@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// adminToken is the token of tests and of the node's programs, which permits
-// everything. Nothing outside the node's network namespace can reach the API server.
+// adminToken permits everything. The API server cannot be reached from outside the node's
+// network namespace.
 const adminToken = "admin"
 
-// certificates writes the credentials of the API server: its certificate, the key pair
-// that signs the tokens of service accounts, and the administrator's token.
+// certificates writes the API server's certificate, the key pair for tokens of service
+// accounts, and the administrator's token.
 func (s *starter) certificates() error {
 	keys := filepath.Join(s.state, "keys")
 	if err := os.Mkdir(keys, 0o700); err != nil {
@@ -72,8 +72,7 @@ func writePEM(name, kind string, bytes []byte) error {
 	return os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600)
 }
 
-// mountFile mounts a file with this content over target. Only this mount namespace sees
-// it.
+// mountFile mounts a file over target, in this mount namespace only.
 func (s *starter) mountFile(target, content string) error {
 	source := filepath.Join(s.state, filepath.Base(target))
 	if err := os.WriteFile(source, []byte(content), 0o644); err != nil {

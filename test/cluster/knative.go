@@ -14,8 +14,8 @@ import (
 // systemNamespace is where Knative Serving runs.
 const systemNamespace = "knative-serving"
 
-// InstallKnative installs Knative Serving from the files of its modules. It uses local
-// image names and lower CPU requests.
+// InstallKnative installs Knative Serving from its modules, with local image names and
+// lower CPU requests.
 func InstallKnative(t *testing.T) {
 	t.Helper()
 	serving, networking, caching := os.Getenv(servingVariable), os.Getenv(networkingVariable), os.Getenv(cachingVariable)
@@ -45,15 +45,14 @@ func InstallKnative(t *testing.T) {
 
 var installOnce sync.Once
 
-// UseSidecar configures Knative to use this image as the sidecar of each application.
-// Knative must be installed.
+// UseSidecar makes Knative use this image as the sidecar. Knative must be installed.
 func UseSidecar(t *testing.T, name string) {
 	t.Helper()
 	installOnce.Do(func() { InstallKnative(t) })
 	ConfigureKnative(t, "config-deployment", map[string]string{
 		"queue-sidecar-image": KnativeRegistry + "/" + name + ":" + KnativeTag,
-		// Low resource requests for the sidecar, equal for the gate and queue-proxy,
-		// because the test compares their memory.
+		// The requests are low, and equal for both sidecars, because the test compares
+		// their memory.
 		"queue-sidecar-memory-request": "20Mi", "queue-sidecar-cpu-request": "10m", "queue-sidecar-cpu-limit": "1000m",
 		"queue-sidecar-memory-limit": "800Mi", "queue-sidecar-ephemeral-storage-request": "1Mi",
 	})
@@ -66,7 +65,7 @@ func ConfigureKnative(t *testing.T, name string, values map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, func() error { // Knative's webhook may not have started yet
+	Eventually(t, func() error { // Knative's webhook may not be ready yet
 		out, err := exec.Command("kubectl", "-n", systemNamespace, "patch", "configmap", name, "--type=merge", "-p", string(patch)).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
@@ -75,8 +74,7 @@ func ConfigureKnative(t *testing.T, name string, values map[string]string) {
 	})
 }
 
-// documents returns the contents of files as one YAML stream, in which images have
-// their local names.
+// documents returns files as one YAML stream with local image names.
 func documents(t *testing.T, patterns ...string) string {
 	t.Helper()
 	var all strings.Builder

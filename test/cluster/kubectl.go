@@ -16,8 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Patience limits each wait for the cluster. A busy machine does not need that long, so
-// a wait fails only if there is no progress.
+// Patience limits each wait. It is far above the time that a busy machine needs.
 const Patience = 10 * time.Minute
 
 // Kubectl runs kubectl, which must succeed, and returns its output.
@@ -26,7 +25,7 @@ func Kubectl(t *testing.T, arguments ...string) string {
 	return KubectlWith(t, "", arguments...)
 }
 
-// KubectlWith is Kubectl with input for stdin.
+// KubectlWith is Kubectl with input on stdin.
 func KubectlWith(t *testing.T, input string, arguments ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -40,8 +39,7 @@ func KubectlWith(t *testing.T, input string, arguments ...string) string {
 	return out.String()
 }
 
-// Log creates a file in the directory of the node's logs. The directory is kept after a
-// failure.
+// Log creates a file in the directory of logs, which is kept after a failure.
 func Log(t *testing.T, name string) *os.File {
 	t.Helper()
 	file, err := os.Create(filepath.Join(os.Getenv(logsVariable), name+".log"))
@@ -52,11 +50,10 @@ func Log(t *testing.T, name string) *os.File {
 	return file
 }
 
-// namespaces counts namespaces, for unique names.
 var namespaces atomic.Int32
 
-// Namespace creates a namespace that admits only restricted pods. If the test fails, it
-// prints the contents of the namespace.
+// Namespace creates a namespace that admits only restricted pods. After a failure it
+// prints the namespace's contents.
 func Namespace(t *testing.T) string {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", ",", "", "#", "").Replace(strings.TrimPrefix(t.Name(), "Test")))
@@ -76,7 +73,7 @@ func Namespace(t *testing.T) string {
 	return name
 }
 
-// Pods returns the pods of a namespace, except terminating ones.
+// Pods returns the pods of a namespace that are not terminating.
 func Pods(t *testing.T, namespace string) []corev1.Pod {
 	t.Helper()
 	var list corev1.PodList
@@ -106,7 +103,7 @@ func Eventually(t *testing.T, check func() error) {
 	}
 }
 
-// Decode decodes JSON.
+// Decode decodes JSON, and fails the test on an error.
 func Decode(t *testing.T, document string, into any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(document), into); err != nil {

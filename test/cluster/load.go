@@ -17,8 +17,7 @@ import (
 	"time"
 )
 
-// A Kind is a kind of load: the protocol, the method, and whether connections are
-// reused.
+// A Kind is a kind of load.
 type Kind struct {
 	HTTP2, Post, KeepAlive bool
 }
@@ -37,7 +36,7 @@ func (k Kind) String() string {
 	return strings.Join(words, ", ")
 }
 
-// Kinds returns all combinations of protocol, method and reuse.
+// Kinds returns all kinds.
 func Kinds() []Kind {
 	var all []Kind
 	for i := range 8 {
@@ -46,14 +45,13 @@ func Kinds() []Kind {
 	return all
 }
 
-// A tally counts the requests of one kind.
 type tally struct {
 	complete int
 	lost     []string
 	slowest  time.Duration
 }
 
-// A Load sends requests of all kinds until it is stopped.
+// A Load sends requests until it is stopped.
 type Load struct {
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
@@ -61,11 +59,10 @@ type Load struct {
 	tallies map[Kind]*tally
 }
 
-// pause is the time between two requests of a worker.
+// pause is the pause of a worker between two requests.
 const pause = 10 * time.Millisecond
 
-// StartLoad starts two workers for each kind. host is the Host field of their requests;
-// "" = the address.
+// StartLoad starts two workers for each kind. host is the Host field; "" = the address.
 func StartLoad(t *testing.T, address, host string, of ...Kind) *Load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -105,7 +102,7 @@ func (l *Load) work(ctx context.Context, address, host string, k Kind) {
 	}
 }
 
-// Await waits until n further requests are complete.
+// Await waits for n further complete requests.
 func (l *Load) Await(t *testing.T, n int) {
 	t.Helper()
 	n += l.completed()
@@ -126,8 +123,7 @@ func (l *Load) completed() (n int) {
 	return n
 }
 
-// Stop stops the load and logs it. It returns the numbers of complete and of lost
-// requests.
+// Stop ends and logs the load. It returns the numbers of complete and of lost requests.
 func (l *Load) Stop(t *testing.T) (complete, lost int) {
 	t.Helper()
 	l.cancel()
@@ -144,7 +140,7 @@ func (l *Load) Stop(t *testing.T) (complete, lost int) {
 	return complete, lost
 }
 
-// StopComplete is Stop. It fails the test if a request was lost.
+// StopComplete is Stop, and fails the test if a request was lost.
 func (l *Load) StopComplete(t *testing.T) {
 	t.Helper()
 	if complete, lost := l.Stop(t); complete == 0 || lost > 0 {
@@ -152,8 +148,8 @@ func (l *Load) StopComplete(t *testing.T) {
 	}
 }
 
-// request returns a request and the body of the expected response. The body of a POST
-// is sent in five parts with pauses.
+// request returns a request and the expected body. A POST sends its body in five parts,
+// with pauses.
 func request(address, host string, post bool) (r *http.Request, want string) {
 	if !post {
 		r, _ = http.NewRequest(http.MethodGet, "http://"+address+"/delay?ms=20", nil)
@@ -175,8 +171,8 @@ func request(address, host string, post bool) (r *http.Request, want string) {
 	return r, "part 0\npart 1\npart 2\npart 3\npart 4\n"
 }
 
-// Check reads a response completely. It returns an error unless the status is 200 and
-// the body is want; an empty want accepts any body.
+// Check reads a response, and fails unless the status is 200 and the body is want. An
+// empty want accepts any body.
 func Check(response *http.Response, want string) error {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
@@ -191,12 +187,11 @@ func Check(response *http.Response, want string) error {
 	return nil
 }
 
-// requestTimeout ends a request that hangs. A slow machine does not need that long.
+// requestTimeout ends a request that hangs.
 const requestTimeout = 2 * time.Minute
 
-// overHTTP1 sends requests on connections that it manages itself. net/http would
-// silently retry a request whose connection was closed, but the test must count such a
-// request as lost.
+// overHTTP1 manages connections itself. net/http would silently retry a request after a
+// close, but the test must count that request as lost.
 func overHTTP1(address, host string, k Kind) func() error {
 	var conn net.Conn
 	var reader *bufio.Reader
@@ -236,8 +231,7 @@ func overHTTP1(address, host string, k Kind) func() error {
 	}
 }
 
-// overHTTP2 retries a request if a GOAWAY reports it as unprocessed, as RFC 9113
-// permits.
+// overHTTP2 retries a request that a GOAWAY reports as unprocessed (RFC 9113).
 func overHTTP2(address, host string, k Kind) func() error {
 	transport := &http.Transport{Protocols: new(http.Protocols), DisableKeepAlives: !k.KeepAlive}
 	transport.Protocols.SetUnencryptedHTTP2(true)

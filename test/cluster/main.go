@@ -6,23 +6,22 @@ import (
 	"testing"
 )
 
-// Options select what a package's tests need in addition to a node.
+// Options are what a package's tests need in addition to a node.
 type Options struct {
-	// Definitions installs the definitions of the custom resources in config/overlays.
+	// Definitions installs the custom resource definitions of config/overlays.
 	Definitions bool
-	// Prometheus runs Prometheus and its adapter. The node's own adapter does not run.
+	// Prometheus runs Prometheus and its adapter instead of the node's adapter.
 	Prometheus bool
-	// Knative installs Knative Serving, and runs DNS for services and an ingress.
+	// Knative installs Knative Serving, a name server and an ingress.
 	Knative bool
-	// Suites builds Knative's own tests, and the images that they use.
+	// Suites builds Knative's own tests and their images.
 	Suites bool
 }
 
-// stageVariable names the stage that the test binary runs. The binary starts itself
-// twice.
+// stageVariable has the stage of the test binary, which starts itself twice.
 const stageVariable = "QUEUEGATE_CLUSTER_STAGE"
 
-// Main runs the tests of a package. It is the body of TestMain.
+// Main is the body of TestMain.
 func Main(m *testing.M, options Options) {
 	os.Exit(run(m, options))
 }

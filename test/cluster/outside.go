@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// Variables that pass paths from the host stage to the stages in the namespaces.
+// Variables with paths, from the host stage to the other stages.
 const (
-	stateVariable  = "QUEUEGATE_CLUSTER_STATE" // state directory, which is a tmpfs in the namespaces
-	logsVariable   = "QUEUEGATE_CLUSTER_LOGS"  // directory that outlives a failure
+	stateVariable  = "QUEUEGATE_CLUSTER_STATE" // state directory, a tmpfs in the namespaces
+	logsVariable   = "QUEUEGATE_CLUSTER_LOGS"  // directory that is kept after a failure
 	cgroupVariable = "QUEUEGATE_CLUSTER_CGROUP"
 )
 
-// outside builds the node and runs the tests in new namespaces. It then removes what
-// does not end with the namespaces: cgroups and a directory.
+// outside builds the node and runs the tests in new namespaces. Then it removes the
+// cgroups and the directory.
 func outside(options Options) (code int, err error) {
 	if missing := missing(options); len(missing) > 0 {
 		fmt.Printf("cluster: SKIPPED, nothing was tested: %s\n", strings.Join(missing, "; "))
@@ -64,8 +64,7 @@ func outside(options Options) (code int, err error) {
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
 		Pdeathsig:  syscall.SIGKILL,
 	}
-	// The kernel sends Pdeathsig when the thread that started the process ends, so keep
-	// this thread.
+	// Pdeathsig is sent when the thread that started the process ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := init.Start(); err != nil {
@@ -86,10 +85,9 @@ func outside(options Options) (code int, err error) {
 	return 0, err
 }
 
-// declined returns the reason why the tests are skipped although this machine could run
-// them; "" = they run. QUEUEGATE_CLUSTER=0 skips them. In CI they run only if
-// QUEUEGATE_CLUSTER is set or the node is already built, because the build takes ten
-// minutes.
+// declined returns the reason to skip the tests on a suitable machine, or "".
+// QUEUEGATE_CLUSTER=0 skips them. In CI they run only if QUEUEGATE_CLUSTER is set or the
+// node is built, because the build takes ten minutes.
 func declined() string {
 	switch asked := os.Getenv("QUEUEGATE_CLUSTER"); {
 	case asked == "0":
@@ -128,7 +126,7 @@ func missing(options Options) []string {
 	return list
 }
 
-// pluginDirectory returns the directory of the CNI plugins, or "" if there is none.
+// pluginDirectory returns the directory of the CNI plugins, or "".
 func pluginDirectory() string {
 	for _, d := range []string{"/usr/lib/cni", "/opt/cni/bin"} {
 		if _, err := os.Stat(filepath.Join(d, "bridge")); err == nil {

@@ -21,8 +21,8 @@ const (
 	blockEnd   = "```"
 )
 
-// RunPage runs the marked blocks of a page in order. Each runs in its own shell, in the
-// repository's directory.
+// RunPage runs the marked blocks of a page in order, each in a shell in the repository's
+// directory.
 func RunPage(t *testing.T, repository, page string) {
 	t.Helper()
 	list, err := blocks(filepath.Join(repository, page))
@@ -43,7 +43,6 @@ func RunPage(t *testing.T, repository, page string) {
 	}
 }
 
-// blocks returns the marked blocks of a Markdown page.
 func blocks(page string) ([]block, error) {
 	content, err := os.ReadFile(page)
 	if err != nil {
@@ -69,7 +68,7 @@ func blocks(page string) ([]block, error) {
 	return list, nil
 }
 
-// Rewrite replaces a generated part of a page, which two marks delimit.
+// Rewrite replaces the part of a page between its two marks.
 func Rewrite(page, part, text string) error {
 	content, err := os.ReadFile(page)
 	if err != nil {

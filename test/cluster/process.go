@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ProcessOf returns the id of the process that runs a program in a pod.
+// ProcessOf returns the id of the process of a program in a pod.
 func ProcessOf(t *testing.T, pod corev1.Pod, program string) int {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
@@ -34,9 +34,8 @@ func ProcessOf(t *testing.T, pod corev1.Pod, program string) int {
 	return 0
 }
 
-// WaitEnded waits until a process has closed all its files: it no longer exists, or it
-// is a zombie without other threads. While a zombie has other threads, its sockets stay
-// open.
+// WaitEnded waits until a process has closed all its files: it is gone, or it is a zombie
+// without other threads.
 func WaitEnded(process int) {
 	directory := fmt.Sprintf("/proc/%d", process)
 	for {
@@ -64,16 +63,16 @@ func ResidentMemory(t *testing.T, process int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// CPUTime returns the CPU time of a process, with a resolution of 10 ms.
+// CPUTime returns the CPU time of a process, to within 10 ms.
 func CPUTime(t *testing.T, process int) time.Duration {
 	t.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(content), ") ") // the name of the process may contain spaces
+	_, rest, _ := strings.Cut(string(content), ") ") // the name may contain spaces
 	var ticks int64
-	for _, field := range strings.Fields(rest)[11:13] { // fields utime and stime of proc(5)
+	for _, field := range strings.Fields(rest)[11:13] { // utime and stime (proc(5))
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
 			t.Fatal(err)

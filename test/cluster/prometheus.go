@@ -15,11 +15,11 @@ import (
 // PrometheusAddress is the address of Prometheus.
 const PrometheusAddress = "127.0.0.1:9090"
 
-// Variables and names of Prometheus' adapter, which is built from its Go module.
+// Variables and names of Prometheus' adapter.
 const (
 	adapterModule   = "sigs.k8s.io/prometheus-adapter@v0.12.0"
 	adapterVariable = "QUEUEGATE_CLUSTER_ADAPTER"
-	configVariable  = "QUEUEGATE_CLUSTER_CONFIG" // path of the directory config of the repository
+	configVariable  = "QUEUEGATE_CLUSTER_CONFIG" // directory config of the repository
 )
 
 func buildAdapter(root, cache string) (variables []string, err error) {
@@ -37,8 +37,8 @@ func buildAdapter(root, cache string) (variables []string, err error) {
 	return variables, goBuild(directory, binary, "-s -w", "./cmd/adapter")
 }
 
-// anonymous lets everyone read custom metrics. The adapter cannot authenticate this API
-// server, which has no certificate for that.
+// anonymous lets everyone read custom metrics, because the adapter cannot authenticate
+// this API server.
 const anonymous = `apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: custom-metrics}
@@ -53,11 +53,11 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: custom-m
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: system:unauthenticated}]
 `
 
-// TargetsFile is the JSON file with Prometheus' scrape targets.
+// TargetsFile returns the JSON file of Prometheus' targets.
 func TargetsFile() string { return filepath.Join(os.Getenv(stateVariable), "targets.json") }
 
-// prometheus starts Prometheus with config/prometheus/scrape.yaml, and its
-// adapter with config/overlays/hpa/adapter.yaml.
+// prometheus starts Prometheus with config/prometheus/scrape.yaml, and its adapter with
+// config/overlays/hpa/adapter.yaml.
 func (s *starter) prometheus() error {
 	config := os.Getenv(configVariable)
 	scrape, err := os.ReadFile(filepath.Join(config, "prometheus", "scrape.yaml"))
@@ -68,7 +68,7 @@ func (s *starter) prometheus() error {
 	if err != nil {
 		return err
 	}
-	// The Helm chart of the adapter converts its values to this configuration.
+	// The adapter's Helm chart makes this configuration from its values.
 	var chart struct {
 		Rules struct{ Custom []any }
 	}
@@ -79,8 +79,8 @@ func (s *starter) prometheus() error {
 	if err != nil {
 		return err
 	}
-	// Debian's Prometheus is built without Kubernetes discovery. So the test writes the
-	// pods to a file, with the labels that discovery would set.
+	// Debian's Prometheus lacks Kubernetes discovery, so the test writes pods to a file,
+	// with the labels of discovery.
 	discovery := "    kubernetes_sd_configs:\n      - role: pod\n"
 	if !strings.Contains(string(scrape), discovery) {
 		return errors.New("scrape.yaml does not discover pods")

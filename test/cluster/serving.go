@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Variables with the directories of Knative's modules, from which resources are
-// installed.
+// Variables with the directories of Knative's modules.
 const (
 	servingVariable    = "QUEUEGATE_CLUSTER_SERVING"
 	networkingVariable = "QUEUEGATE_CLUSTER_NETWORKING"
@@ -17,30 +16,29 @@ const (
 	suitesVariable     = "QUEUEGATE_CLUSTER_SUITES" // directory of the test binaries
 )
 
-// KnativeRegistry is a registry that Knative does not contact to resolve a digest.
+// KnativeRegistry is a registry for which Knative does not resolve digests.
 const KnativeRegistry = "ko.local"
 
-// KnativeTag is the tag of all images in KnativeRegistry.
+// KnativeTag is the tag of the images in KnativeRegistry.
 const KnativeTag = "test"
 
-// servingPrograms are the programs of Knative Serving, including queue-proxy
-// for the comparison.
+// servingPrograms are the programs of Knative Serving, with queue-proxy for comparison.
 var servingPrograms = []string{"cmd/activator", "cmd/autoscaler", "cmd/controller", "cmd/queue", "cmd/webhook"}
 
-// servingImages are the images that Knative's test suites use.
+// servingImages are the images of Knative's test suites.
 var servingImages = []string{
 	"autoscale", "configmimic", "failing", "grpc-ping", "hellohttp2", "hellovolume", "helloworld", "httpproxy", "pizzaplanetv1", "pizzaplanetv2",
 	"readiness", "runtime", "servingcontainer", "sidecarcontainer", "singlethreaded", "slowstart", "timeout", "volumes", "wsserver",
 }
 
-// servingSuites are Knative's test suites: packages below its directory test.
+// servingSuites are Knative's test suites, by package below its directory test.
 var servingSuites = []string{
 	"conformance/api/v1", "conformance/api/v1beta1", "conformance/runtime",
 	"e2e", "e2e/gc", "e2e/initcontainers", "e2e/initscale", "e2e/multicontainerprobing", "e2e/securedefaults", "e2e/tagheader",
 }
 
-// buildServing builds Knative Serving from its Go module. It caches the result until
-// the module changes. It returns the images, and the variables for the inside stage.
+// buildServing builds Knative Serving from its Go module, and caches the result until the
+// module changes. It returns the images, and the variables for the inside stage.
 func buildServing(root, cache, to string, suites bool) (images, variables []string, err error) {
 	module := filepath.Join(root, "serving")
 	key, err := digest(filepath.Join(module, "go.mod"), filepath.Join(module, "go.sum"))
@@ -100,14 +98,14 @@ func buildSuite(module, binary, path string) error {
 	fmt.Println("cluster: building", path, "of Knative Serving")
 	compile := exec.Command("go", "test", "-c", "-tags=e2e", "-trimpath", "-o", binary, "knative.dev/serving/"+path)
 	compile.Dir, compile.Stdout, compile.Stderr = module, os.Stderr, os.Stderr
-	compile.Env = append(os.Environ(), "CGO_ENABLED=0") // same setting as for the programs, so that the build cache has most packages
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0") // as for the programs, so that the build cache has most packages
 	if err := compile.Run(); err != nil {
 		return fmt.Errorf("building %s: %w", path, err)
 	}
 	return nil
 }
 
-// ServingDirectory returns the directory of the module knative.dev/serving.
+// ServingDirectory returns the directory of knative.dev/serving.
 func ServingDirectory() string { return os.Getenv(servingVariable) }
 
 // Suite returns the test binary of one of servingSuites.

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Addresses of the node, from a range reserved for tests (RFC 2544).
+// Addresses of the node, in a range for tests (RFC 2544).
 const (
 	nodeName     = "node"
 	NodeAddress  = "198.18.0.1"
-	LocalAddress = "198.18.0.2" // address of the ingress for requests from within the cluster
+	LocalAddress = "198.18.0.2" // ingress for requests from the cluster
 	podRange     = "198.18.1.0/24"
 	serviceRange = "198.18.128.0/20"
 	apiService   = "198.18.128.1" // first address of serviceRange
@@ -26,10 +26,10 @@ const (
 // startTimeout limits each step of the start.
 const startTimeout = 10 * time.Minute
 
-// A starter holds the paths that the node's programs share.
+// A starter has the paths that the node's programs share.
 type starter struct {
 	state, logs, cgroup string
-	node                string // path of the node's binary
+	node                string
 	kubeconfig          string
 }
 
@@ -65,9 +65,8 @@ func start(options Options) error {
 	return nil
 }
 
-// network creates a bridge with the node's address, because every kernel supports
-// bridges. It also adds a default route that leads nowhere, because the kubelet and the
-// API server do not start without one.
+// network creates a bridge with the node's address, and a default route that leads
+// nowhere, without which the kubelet and the API server do not start.
 func (s *starter) network() error {
 	for _, line := range []string{
 		"link set lo up",
@@ -84,11 +83,11 @@ func (s *starter) network() error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
 		return err
 	}
-	// containerd reads the file once, when it starts, so mount it before.
+	// containerd reads this file only at its start.
 	return s.mountFile("/etc/resolv.conf", "nameserver "+NodeAddress+"\n")
 }
 
-// kubectl installs the command kubectl for tests.
+// kubectl installs the command kubectl.
 func (s *starter) kubectl() error {
 	bin := filepath.Join(s.state, "bin")
 	if err := os.Mkdir(bin, 0o755); err != nil {
@@ -121,8 +120,7 @@ func (s *starter) images() error {
 			return err
 		}
 	}
-	// Image names have this registry, because Knative would contact any other registry
-	// for a digest.
+	// For any other registry Knative would resolve digests.
 	return errors.Join(
 		s.ctr("images", "tag", "registry.example/queuegate:dev", KnativeRegistry+"/queuegate:"+KnativeTag),
 		s.ctr("images", "tag", "registry.example/queuegate-demo:dev", KnativeRegistry+"/demo:"+KnativeTag),
@@ -165,8 +163,7 @@ func (s *starter) controlPlane() error {
 // podCertificates are the feature gates of pod certificates and trust bundles.
 var podCertificates = []string{"PodCertificateRequest", "ClusterTrustBundle", "ClusterTrustBundleProjection"}
 
-// gates returns a comma-separated list that sets each feature gate to true. is is the
-// separator between name and value.
+// gates sets each feature gate to true. is separates name and value.
 func gates(names []string, is string) string {
 	return strings.Join(names, is+"true,") + is + "true"
 }
@@ -194,13 +191,12 @@ func (s *starter) ready() error {
 		if err != nil || string(out) != "True" {
 			return fmt.Errorf("not ready: %s", bytes.TrimSpace(out))
 		}
-		// Pods need this account. A controller creates it soon after the namespace.
+		// Pods need this account, which a controller creates.
 		return command("kubectl", "get", "serviceaccount", "default")
 	})
 }
 
-// adapter starts an adapter: it serves custom metrics to HorizontalPodAutoscalers
-// through the API server.
+// adapter starts an adapter, which serves custom metrics through the API server.
 func (s *starter) adapter(options Options) error {
 	if options.Prometheus {
 		return s.prometheus()
@@ -211,8 +207,7 @@ func (s *starter) adapter(options Options) error {
 	return s.announceAdapter()
 }
 
-// announceAdapter registers the adapter at the API server, as the API for custom
-// metrics.
+// announceAdapter registers the adapter at the API server.
 func (s *starter) announceAdapter() error {
 	manifest := filepath.Join(s.state, "adapter.yaml")
 	if err := s.write(manifest, adapterManifest, NodeAddress, adapterPort); err != nil {
@@ -221,8 +216,8 @@ func (s *starter) announceAdapter() error {
 	return command("kubectl", "apply", "-f", manifest)
 }
 
-// ingress starts the parts of a cluster that Knative needs. The ingress watches
-// resources of Knative, so their definitions are installed first.
+// ingress starts the name server and the ingress. The ingress needs the definitions of
+// Knative's resources.
 func (s *starter) ingress(options Options) error {
 	if !options.Knative {
 		return nil
@@ -236,8 +231,8 @@ func (s *starter) ingress(options Options) error {
 	)
 }
 
-// launch starts a program of the node and writes its output to a log file. If the
-// program exits, launch ends the tests, which could otherwise only time out.
+// launch starts a program with its output in a log file. If the program exits, launch
+// ends the tests, which could only time out.
 func (s *starter) launch(name, program string, arguments ...string) error {
 	log := filepath.Join(s.logs, name+".log")
 	out, err := os.Create(log)
@@ -259,8 +254,7 @@ func (s *starter) launch(name, program string, arguments ...string) error {
 	return nil
 }
 
-// environment returns the environment of this process without the variables of the
-// tests.
+// environment returns the environment without the tests' variables.
 func environment() []string {
 	var list []string
 	for _, v := range os.Environ() {
@@ -271,7 +265,7 @@ func environment() []string {
 	return list
 }
 
-// api returns a function that checks whether the API server responds on a path.
+// api returns a check that the API server responds on a path.
 func (s *starter) api(path string) func() error {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
@@ -293,7 +287,7 @@ func (s *starter) api(path string) func() error {
 	}
 }
 
-// until calls try again and again until it succeeds.
+// until repeats try until it succeeds.
 func (s *starter) until(what string, try func() error) error {
 	deadline := time.Now().Add(startTimeout)
 	for {
@@ -315,8 +309,7 @@ func (s *starter) write(name, format string, values ...any) error {
 	return os.WriteFile(name, fmt.Appendf(nil, format, values...), 0o600)
 }
 
-// command runs a program. It returns the program's output in the error if the program
-// fails.
+// command runs a program. An error contains the program's output.
 func command(name string, arguments ...string) error {
 	out, err := exec.Command(name, arguments...).CombinedOutput()
 	if err != nil {

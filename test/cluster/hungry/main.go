@@ -1,5 +1,4 @@
-// Hungry is an application that allocates memory at /memory until the kernel
-// kills it, as some applications do in production.
+// Hungry is an application that allocates memory at /memory until the kernel kills it.
 package main
 
 import (

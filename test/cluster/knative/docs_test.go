@@ -6,7 +6,7 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// The commands of the page expect a cluster with queue-proxy, and leave one behind.
+// The page's commands expect a cluster with queue-proxy.
 func TestTheCommandsOfThePageWork(t *testing.T) {
 	cluster.UseSidecar(t, "queue")
 	cluster.RunPage(t, "../../..", "docs/knative.md")

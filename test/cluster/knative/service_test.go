@@ -12,13 +12,13 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// ingress is the address for requests from outside.
+// ingress is the ingress for requests from outside.
 const ingress = cluster.NodeAddress + ":80"
 
 // A service is a Knative Service of the demo container.
 type service struct {
 	namespace, name string
-	labels          string // labels of the service's pods, as YAML; "" = none
+	labels          string // labels of the pods in YAML; "" = none
 }
 
 func (s service) host() string { return s.name + "." + s.namespace + ".example.com" }
@@ -48,7 +48,7 @@ spec:
           readinessProbe: {httpGet: {path: /healthz}}
           resources: {requests: {cpu: 10m, memory: 10Mi}}
 `, s.name, s.namespace, cmp.Or(s.labels, "{}"), lines.String(), cluster.KnativeRegistry, cluster.KnativeTag, generation)
-	cluster.Eventually(t, func() error { // Knative's webhook may not have started yet
+	cluster.Eventually(t, func() error { // Knative's webhook may not be ready yet
 		apply := exec.Command("kubectl", "apply", "-f", "-")
 		apply.Stdin = strings.NewReader(document)
 		if out, err := apply.CombinedOutput(); err != nil {
@@ -93,7 +93,7 @@ func (s service) pods(t *testing.T) []corev1.Pod {
 }
 
 // scaled waits until enough returns true for the number of pods. It returns the highest
-// number that it has seen.
+// number seen.
 func (s service) scaled(t *testing.T, enough func(n int) bool) (most int) {
 	t.Helper()
 	cluster.Eventually(t, func() error {
@@ -107,7 +107,7 @@ func (s service) scaled(t *testing.T, enough func(n int) bool) (most int) {
 	return most
 }
 
-// idles waits until no pod accepts requests. Pods may still be terminating.
+// idles waits until all pods are gone or terminating.
 func (s service) idles(t *testing.T) {
 	t.Helper()
 	cluster.Eventually(t, func() error {

@@ -15,15 +15,15 @@ import (
 
 const (
 	coldStarts = 10
-	// The CPU time per request is the average over 20,000 requests. Eight concurrent
-	// clients send them, in four batches for each sidecar.
+	// The CPU time is the average over 20,000 requests of eight concurrent clients, in
+	// four batches per sidecar.
 	requests, clients, turns = 20_000, 8, 4
 	rollOuts                 = 2
 )
 
 // figures are the measurements of one sidecar.
 type figures struct {
-	coldStart      []time.Duration // time until the first response of a service that was scaled to zero
+	coldStart      []time.Duration // time to the first response after zero pods
 	idle, loaded   int64           // resident bytes before and after the requests
 	cpu            time.Duration   // per request
 	complete, lost int             // requests in roll-outs
@@ -37,8 +37,8 @@ type measured struct {
 }
 
 // Both sidecars run at the same time and are measured alternately, so that other load
-// on the machine affects both equally. Knative uses one sidecar for the whole cluster,
-// and the canary policy selects the other one for one of the services.
+// affects both equally. Knative uses one sidecar for the whole cluster. For one service
+// the canary policy selects the other sidecar.
 func TestTheTableComparesTheGateWithQueueProxy(t *testing.T) {
 	cluster.UseSidecar(t, "queue")
 	namespace := cluster.Namespace(t)
@@ -58,7 +58,6 @@ func TestTheTableComparesTheGateWithQueueProxy(t *testing.T) {
 		}
 		slices.Reverse(both)
 	}
-	// From here on, each service keeps one pod.
 	for _, m := range both {
 		m.apply(t, 2, map[string]string{"autoscaling.knative.dev/min-scale": "1"})
 		m.scaled(t, func(n int) bool { return n == 1 })
@@ -113,8 +112,7 @@ func inEffect(t *testing.T, namespace string) {
 	})
 }
 
-// process returns the id of the sidecar's process. The service must have exactly one
-// pod.
+// process returns the process id of the sidecar in the only pod.
 func (m *measured) process(t *testing.T) int {
 	t.Helper()
 	return cluster.ProcessOf(t, m.pods(t)[0], "queue")
@@ -132,8 +130,7 @@ func (m *measured) startCold(t *testing.T) {
 	t.Logf("%s: cold start: %.2f s", m.sidecar, took.Seconds())
 }
 
-// serve sends n requests directly to the pod, and adds the CPU time that the sidecar
-// used.
+// serve sends n requests to the pod, and adds up the sidecar's CPU time.
 func (m *measured) serve(t *testing.T, n int) {
 	t.Helper()
 	address, process := m.pods(t)[0].Status.PodIP+":8012", m.process(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// podinfo mounts the pod's annotations into the gate, as the setting
-// queueproxy.mount-podinfo of Knative does.
+// podinfo mounts the pod's annotations into the gate, as Knative's setting
+// queueproxy.mount-podinfo does.
 func podinfo(d *appsv1.Deployment) {
 	spec := &d.Spec.Template.Spec
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "podinfo", VolumeSource: corev1.VolumeSource{

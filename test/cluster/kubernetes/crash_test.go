@@ -55,7 +55,7 @@ func TestAfterAnOOMKillTheGateSends502AndQueuesRequestsUntilTheRestart(t *testin
 	if response.StatusCode != http.StatusBadGateway {
 		t.Errorf("the request that used the memory: %s", response.Status)
 	}
-	cluster.WaitEnded(process) // the process may accept connections until it has exited
+	cluster.WaitEnded(process) // the process listens until it has exited
 	response, err = http.Get("http://" + pod.Status.PodIP + ":8012/")
 	if err == nil {
 		err = cluster.Check(response, "well\n")
@@ -66,17 +66,14 @@ func TestAfterAnOOMKillTheGateSends502AndQueuesRequestsUntilTheRestart(t *testin
 	restartedOnce(t, namespace, "OOMKilled")
 }
 
-// one sets the number of replicas to one.
 func one(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(1)) }
 
-// patient makes the gate queue requests for as long as a restart can take on a
-// busy machine.
+// patient makes the gate queue requests for the longest time that a restart can take.
 func patient(d *appsv1.Deployment) {
 	g := gate(&d.Spec.Template.Spec)
 	g.Env = append(g.Env, corev1.EnvVar{Name: "UPSTREAM_RESTART_WAIT", Value: "4m"})
 }
 
-// application returns the container of the application.
 func application(spec *corev1.PodSpec) *corev1.Container {
 	for i := range spec.Containers {
 		if spec.Containers[i].Name != "queuegate" {
@@ -86,8 +83,8 @@ func application(spec *corev1.PodSpec) *corev1.Container {
 	panic("no application")
 }
 
-// restartedOnce waits until the pod is ready again. The application must have restarted
-// once, for this reason, and the gate must not have restarted.
+// restartedOnce waits until the pod is ready. The application must have restarted once,
+// for this reason, and the gate not at all.
 func restartedOnce(t *testing.T, namespace, reason string) {
 	t.Helper()
 	cluster.Eventually(t, func() error {

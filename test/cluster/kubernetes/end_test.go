@@ -15,8 +15,7 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// longRequest is longer than the quiet period of the drain, so that the request ends
-// while the gate waits for the last requests.
+// longRequest is longer than the quiet period of the drain.
 const longRequest = 20 * time.Second
 
 func TestADeletedPodFinishesRequestsAndClosesWebSockets(t *testing.T) {
@@ -47,7 +46,7 @@ func TestADeletedPodFinishesRequestsAndClosesWebSockets(t *testing.T) {
 				}
 				finished <- err
 			}()
-			cluster.Eventually(t, func() error { // wait until the request and the WebSocket are in progress
+			cluster.Eventually(t, func() error { // the request and the WebSocket are in progress
 				if n := gauge(t, pod, "queuegate_in_flight_requests"); n != 2 {
 					return fmt.Errorf("%v in flight", n)
 				}
@@ -76,7 +75,7 @@ func TestADeletedPodFinishesRequestsAndClosesWebSockets(t *testing.T) {
 			if grace := time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second; took > grace/2 {
 				t.Errorf("took %v of %v: it was probably killed", took, grace)
 			}
-			// The kubelet writes this event only if the hook failed.
+			// The kubelet writes this event if the hook failed.
 			if events := eventsOf(t, namespace, "FailedPreStopHook"); len(events) > 0 {
 				t.Errorf("events of preStop: %v", events)
 			}
@@ -84,7 +83,7 @@ func TestADeletedPodFinishesRequestsAndClosesWebSockets(t *testing.T) {
 	}
 }
 
-// eventsOf returns the messages of the events with this reason in a namespace.
+// eventsOf returns the messages of events with this reason.
 func eventsOf(t *testing.T, namespace, reason string) []string {
 	t.Helper()
 	var list corev1.EventList
@@ -96,7 +95,7 @@ func eventsOf(t *testing.T, namespace, reason string) []string {
 	return messages
 }
 
-// page returns the metrics page of a pod.
+// page returns a pod's metrics page.
 func page(t *testing.T, pod corev1.Pod) string {
 	t.Helper()
 	response, err := http.Get("http://" + pod.Status.PodIP + ":9091/metrics")
@@ -111,7 +110,7 @@ func page(t *testing.T, pod corev1.Pod) string {
 	return string(text)
 }
 
-// gauge returns the value of a series without labels from a pod's metrics page.
+// gauge returns the value of a series without labels.
 func gauge(t *testing.T, pod corev1.Pod, name string) float64 {
 	t.Helper()
 	for line := range strings.Lines(page(t, pod)) {

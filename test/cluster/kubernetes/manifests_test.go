@@ -16,14 +16,12 @@ import (
 
 const configDirectory = "../../../config/kubernetes"
 
-// manifests are the rendered objects of config/kubernetes. A test may change the
-// Deployment; the other objects stay unchanged.
+// manifests are the objects of config/kubernetes. Tests change only the Deployment.
 type manifests struct {
 	deployment *appsv1.Deployment
 	rest       []string
 }
 
-// base renders config/kubernetes.
 func base(t *testing.T, changes ...func(*appsv1.Deployment)) *manifests {
 	t.Helper()
 	m := new(manifests)
@@ -50,14 +48,13 @@ func base(t *testing.T, changes ...func(*appsv1.Deployment)) *manifests {
 	return m
 }
 
-// slowNode relaxes the time limits of the Deployment. Other load on the machine can
-// delay the node by more than 10 s, which would fail a test. The tests in render check
-// the limits in the files.
+// slowNode relaxes the Deployment's time limits, because other load can delay the node by
+// more than 10 s. test/render checks the limits in the files.
 func slowNode(d *appsv1.Deployment) {
 	spec := &d.Spec.Template.Spec
 	g := gate(spec)
 	for _, p := range []*corev1.Probe{g.StartupProbe, g.LivenessProbe, g.ReadinessProbe} {
-		if p != nil { // in plainForm the gate has no startup probe
+		if p != nil { // there is no startup probe in plainForm
 			p.TimeoutSeconds, p.FailureThreshold = 30, 600
 		}
 	}
@@ -65,8 +62,8 @@ func slowNode(d *appsv1.Deployment) {
 	hook.Path = strings.Replace(hook.Path, "begins-within=10s", "begins-within=1m", 1)
 }
 
-// plainForm runs the gate as an ordinary container instead of a native sidecar, as in
-// Knative's pods and in clusters before Kubernetes 1.29.
+// plainForm makes the gate an ordinary container instead of a native sidecar, as in
+// Knative's pods and before Kubernetes 1.29.
 func plainForm(d *appsv1.Deployment) {
 	spec := &d.Spec.Template.Spec
 	sidecar := spec.InitContainers[0]
@@ -74,8 +71,7 @@ func plainForm(d *appsv1.Deployment) {
 	spec.InitContainers, spec.Containers = nil, append(spec.Containers, sidecar)
 }
 
-// gate returns the container of the gate, which may be an ordinary container or a
-// native sidecar.
+// gate returns the gate's container, ordinary or native sidecar.
 func gate(spec *corev1.PodSpec) *corev1.Container {
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
@@ -99,13 +95,12 @@ func (m *manifests) apply(t *testing.T, namespace string) {
 	rolledOut(t, namespace)
 }
 
-// rolledOut waits until the Deployment's pods are ready.
 func rolledOut(t *testing.T, namespace string) {
 	t.Helper()
 	cluster.Kubectl(t, "-n", namespace, "rollout", "status", "deployment", "web", fmt.Sprintf("--timeout=%v", cluster.Patience))
 }
 
-// address returns the host and port of the Service.
+// address returns the address of the Service.
 func address(t *testing.T, namespace string) string {
 	t.Helper()
 	return cluster.Kubectl(t, "-n", namespace, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")

@@ -8,8 +8,8 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// KEDA and the Prometheus operator are not installed, but the definitions of their
-// resources are. The API server rejects fields that a definition does not have.
+// KEDA and the Prometheus operator are not installed, only their custom resource
+// definitions. The API server rejects unknown fields.
 func TestTheOverlaysAreAcceptedByTheAPIServer(t *testing.T) {
 	t.Parallel()
 	cluster.InstallDefinitions(t)

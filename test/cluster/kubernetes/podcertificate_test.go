@@ -26,8 +26,7 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// A signer issues pod certificates, whose SPIFFE URI names the service account of the
-// pod.
+// A signer issues pod certificates, with the pod's service account in a SPIFFE URI.
 type signer struct {
 	name        string
 	certificate *x509.Certificate
@@ -57,7 +56,7 @@ func spiffe(namespace, account string) string {
 	return fmt.Sprintf("spiffe://cluster.local/ns/%s/sa/%s", namespace, account)
 }
 
-// issue returns a certificate for a public key, valid for two hours.
+// issue returns a certificate for a public key.
 func (s *signer) issue(public any, uri string) (*x509.Certificate, error) {
 	name, err := url.Parse(uri)
 	if err != nil {
@@ -81,14 +80,13 @@ func toPEM(certificate *x509.Certificate) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw}))
 }
 
-// pool returns the signer's CA as a trust bundle.
 func (s *signer) pool() *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(s.certificate)
 	return p
 }
 
-// serve signs the certificate requests of pods in a namespace until ctx is done.
+// serve signs the certificate requests of a namespace's pods until ctx is done.
 func (s *signer) serve(ctx context.Context, namespace string) error {
 	for ctx.Err() == nil {
 		if err := s.sign(ctx, namespace); err != nil && ctx.Err() == nil {

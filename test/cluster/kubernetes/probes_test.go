@@ -43,19 +43,19 @@ func TestARewrittenProbeOfAHealthyApplicationSucceeds(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	base(t, one, func(d *appsv1.Deployment) {
 		rewrite(&d.Spec.Template.Spec, `{"httpGet": {"path": "/healthz", "port": 8080}}`)
-		// With a startup probe, the pod counts as started only after the kubelet's probe
-		// has succeeded.
+		// With a startup probe, a started pod means that the kubelet's probe has
+		// succeeded.
 		web := application(&d.Spec.Template.Spec)
 		web.StartupProbe = web.LivenessProbe.DeepCopy()
 		web.StartupProbe.FailureThreshold = 600
-		web.StartupProbe.TimeoutSeconds, web.LivenessProbe.TimeoutSeconds = 60, 60 // a slow response counts as healthy, too
+		web.StartupProbe.TimeoutSeconds, web.LivenessProbe.TimeoutSeconds = 60, 60 // a slow response is also healthy
 	}).apply(t, namespace)
 	if events := eventsOf(t, namespace, "Unhealthy"); slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, "Liveness") }) {
 		t.Errorf("events %q", events)
 	}
 }
 
-// rewrite makes the kubelet send the application's liveness probe to the gate.
+// rewrite points the application's liveness probe at the gate.
 func rewrite(spec *corev1.PodSpec, probe string) {
 	path := "/app-health/web/livez"
 	g := gate(spec)

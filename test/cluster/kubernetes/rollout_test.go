@@ -10,7 +10,6 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// forms are the two ways to run the gate in a pod.
 var forms = []struct {
 	name   string
 	change func(*appsv1.Deployment)
@@ -26,7 +25,7 @@ func TestARollOutUnderLoadLosesNoRequest(t *testing.T) {
 			load := cluster.StartLoad(t, address(t, namespace), "", cluster.Kinds()...)
 			cluster.Kubectl(t, "-n", namespace, "rollout", "restart", "deployment", "web")
 			rolledOut(t, namespace)
-			// The old pods drain while the new pods serve.
+			// Old pods drain while new pods serve.
 			cluster.Eventually(t, func() error {
 				if left := strings.Fields(cluster.Kubectl(t, "-n", namespace, "get", "pods", "-o", "name")); len(left) > 2 {
 					return fmt.Errorf("pods %v", left)

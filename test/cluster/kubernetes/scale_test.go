@@ -8,14 +8,13 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// The node's adapter reads the metrics pages of the gates directly, without Prometheus.
+// The node's adapter reads the gates' metrics pages directly, without Prometheus.
 func TestAHorizontalPodAutoscalerScalesByTheGatesMetrics(t *testing.T) {
 	t.Parallel()
 	namespace := cluster.Namespace(t)
 	base(t, one).apply(t, namespace)
 	cluster.Kubectl(t, "-n", namespace, "apply", "-f", "../../../config/overlays/hpa/hpa.yaml")
-	// The load keeps about thirty requests in flight, which is too much for two pods,
-	// the minimum.
+	// About thirty requests in flight are too much for two pods, the minimum.
 	load := cluster.StartLoad(t, address(t, namespace), "", slices.Concat(cluster.Kinds(), cluster.Kinds())...)
 	cluster.Eventually(t, func() error {
 		if n := len(cluster.Pods(t, namespace)); n < 3 {

@@ -9,8 +9,8 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// All tests use namespaces that admit only restricted pods. This test checks what that
-// means for the gate's process.
+// All tests' namespaces admit only restricted pods. This test checks what that means for
+// the gate's process.
 func TestTheGateRunsWithoutPrivilegesOnAReadOnlyRoot(t *testing.T) {
 	t.Parallel()
 	namespace := cluster.Namespace(t)
@@ -22,7 +22,7 @@ func TestTheGateRunsWithoutPrivilegesOnAReadOnlyRoot(t *testing.T) {
 		status[name] = strings.Join(strings.Fields(value), " ")
 	}
 	for name, want := range map[string]string{
-		"Uid": "65532 65532 65532 65532", "Gid": "65532 65532 65532 65532", "NoNewPrivs": "1", "Seccomp": "2", // Seccomp 2 is a filter
+		"Uid": "65532 65532 65532 65532", "Gid": "65532 65532 65532 65532", "NoNewPrivs": "1", "Seccomp": "2", // 2 = filter
 		"CapInh": strings.Repeat("0", 16), "CapPrm": strings.Repeat("0", 16), "CapEff": strings.Repeat("0", 16),
 		"CapBnd": strings.Repeat("0", 16), "CapAmb": strings.Repeat("0", 16),
 	} {

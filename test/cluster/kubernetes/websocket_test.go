@@ -37,7 +37,7 @@ func openWebSocket(address string) (*webSocket, error) {
 	return w, nil
 }
 
-// send sends a text of up to 125 bytes, masked with zeros.
+// send sends a text of up to 125 bytes with a zero masking key.
 func (w *webSocket) send(text string) error {
 	_, err := w.conn.Write(append([]byte{0x81, 0x80 | byte(len(text)), 0, 0, 0, 0}, text...))
 	return err
@@ -55,7 +55,7 @@ func (w *webSocket) receive(timeout time.Duration) (opcode byte, payload []byte,
 	return head[0] & 0xf, payload, err
 }
 
-// closed returns nil if the next frame closes the WebSocket with 1001.
+// closed fails unless the next frame closes the WebSocket with 1001.
 func (w *webSocket) closed(timeout time.Duration) error {
 	opcode, payload, err := w.receive(timeout)
 	switch {

@@ -24,8 +24,8 @@ import (
 	metrics "k8s.io/metrics/pkg/apis/custom_metrics/v1beta2"
 )
 
-// newAdapterCommand serves metrics for HorizontalPodAutoscalers, which it reads from
-// the metrics pages of the pods. It replaces Prometheus and its adapter.
+// newAdapterCommand serves metrics for HorizontalPodAutoscalers from the metrics pages of
+// pods, without Prometheus.
 func newAdapterCommand() *cobra.Command {
 	var kubeconfig, listen string
 	var port int
@@ -62,8 +62,7 @@ type adapter struct {
 	pages  *http.Client
 }
 
-// discovery responds that all metrics exist, because only the pods know which metrics
-// they have.
+// discovery reports that every metric exists, because only the pods know.
 func (a *adapter) discovery(w http.ResponseWriter, _ *http.Request) {
 	respond(w, metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: metrics.SchemeGroupVersion.String(),
@@ -71,8 +70,7 @@ func (a *adapter) discovery(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// values returns the value of a metric for each running pod that matches the
-// label selector.
+// values returns the value of a metric for each running pod that the selector matches.
 func (a *adapter) values(w http.ResponseWriter, r *http.Request) {
 	pods, err := a.client.CoreV1().Pods(r.PathValue("namespace")).List(r.Context(), metav1.ListOptions{LabelSelector: r.FormValue("labelSelector")})
 	if err != nil {
@@ -99,7 +97,7 @@ func (a *adapter) values(w http.ResponseWriter, r *http.Request) {
 	respond(w, list)
 }
 
-// sum returns the sum of all series of a metric on a pod's page.
+// sum returns the sum of a metric's series on a pod's page.
 func (a *adapter) sum(address, metric string) (total float64, err error) {
 	response, err := a.pages.Get(fmt.Sprintf("http://%s:%d/metrics", address, a.port))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// newDNSCommand is a name server that resolves only the names of services.
+// newDNSCommand serves the names of services and no other names.
 func newDNSCommand() *cobra.Command {
 	var kubeconfig, listen, gateway string
 	command := &cobra.Command{Use: "dns", RunE: func(*cobra.Command, []string) error {
@@ -52,7 +52,7 @@ func clientConfig(kubeconfig string) (*rest.Config, error) {
 	return config, err
 }
 
-// watchServices returns a lister of all services that is kept up to date.
+// watchServices returns an up-to-date lister of services.
 func watchServices(config *rest.Config) (listers.ServiceLister, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -109,7 +109,7 @@ func (n *nameServer) answer(m *dnsmessage.Message) {
 	}
 }
 
-// lookUp returns the address for SERVICE.NAMESPACE.svc.cluster.local.
+// lookUp returns the address of SERVICE.NAMESPACE.svc.cluster.local.
 func (n *nameServer) lookUp(name string) (address netip.Addr, found bool) {
 	name, ok := strings.CutSuffix(strings.ToLower(name), ".svc.cluster.local.")
 	service, namespace, two := strings.Cut(name, ".")

@@ -26,8 +26,8 @@ import (
 
 var ingressResource = schema.GroupVersionResource{Group: "networking.internal.knative.dev", Version: "v1alpha1", Resource: "ingresses"}
 
-// newIngressCommand routes requests as Knative's Ingress resources say. It serves
-// HTTP/1 and HTTP/2 without TLS, on one address for outside and one for the cluster.
+// newIngressCommand routes HTTP/1 and HTTP/2 without TLS by Knative's Ingress resources,
+// on one address for outside and one for the cluster.
 func newIngressCommand() *cobra.Command {
 	var kubeconfig, public, local string
 	command := &cobra.Command{Use: "ingress", RunE: func(*cobra.Command, []string) error {
@@ -66,8 +66,7 @@ func newIngressCommand() *cobra.Command {
 	return command
 }
 
-// dial retries for some seconds, because kube-proxy needs a moment to program a new
-// service.
+// dial retries for some seconds, until kube-proxy has programmed a new service.
 func dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	for range 40 {
 		if conn, err = (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, address); err == nil || ctx.Err() != nil {
@@ -78,7 +77,7 @@ func dial(ctx context.Context, network, address string) (conn net.Conn, err erro
 	return nil, err
 }
 
-// The fields of an Ingress resource that this implementation uses.
+// The used fields of an Ingress resource.
 type (
 	spec struct {
 		Rules []struct {
@@ -96,11 +95,11 @@ type (
 	}
 	split struct {
 		ServiceNamespace, ServiceName string
-		ServicePort                   any // a port number or a port name
+		ServicePort                   any // number or name
 		Percent                       int
 		AppendHeaders                 map[string]string
 	}
-	// routes are the paths of each host.
+	// routes are the paths, by host.
 	routes map[string][]path
 )
 
@@ -146,8 +145,7 @@ func (in *ingress) watch() error {
 	return err
 }
 
-// change changes the known specs, and then uses the routing tables that follow from
-// them.
+// change changes the known specs and updates the routes.
 func (in *ingress) change(by func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -167,7 +165,7 @@ func (in *ingress) change(by func()) {
 	in.local.Store(&local)
 }
 
-// report sets the status of the resource, to report that its routes are in use.
+// report writes to the resource's status that its routes are in use.
 func (in *ingress) report(u *unstructured.Unstructured) error {
 	if seen, _, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); seen == u.GetGeneration() {
 		return nil
@@ -186,8 +184,8 @@ func (in *ingress) report(u *unstructured.Unstructured) error {
 
 func (in *ingress) handler(table *atomic.Pointer[routes]) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Without full duplex, net/http stops reading the request body when the response
-		// begins.
+		// Without full duplex, net/http reads no more of the request body after the
+		// response has begun.
 		http.NewResponseController(w).EnableFullDuplex()
 		host := r.Host
 		if h, _, err := net.SplitHostPort(host); err == nil {
@@ -207,8 +205,8 @@ func (in *ingress) handler(table *atomic.Pointer[routes]) http.Handler {
 	})
 }
 
-// choose returns the matching path that requires the most header fields. Among several
-// it returns the longest.
+// choose returns the matching path with the most header fields, or the longest of several
+// such paths.
 func choose(paths []path, r *http.Request) (best *path) {
 	for i := range paths {
 		p := &paths[i]

@@ -1,8 +1,7 @@
 // Node is a Kubernetes node and its control plane in one binary. The first argument, or
-// the name under which the binary is started, selects the program to run. The binary is
-// built from the Go modules of Kubernetes and etcd, so that nothing else has to be
-// downloaded. Seven separate binaries would link the same packages. The binary also
-// contains a name server, and an ingress for Knative.
+// the name of the binary, selects the program. The Go modules of Kubernetes and etcd are
+// linked, so that nothing else must be downloaded. The binary also has a name server, and
+// an ingress for Knative.
 package main
 
 import (
@@ -25,8 +24,8 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-// parts maps the name of each program to the constructor of its command. Only the
-// selected command is constructed, because each command registers flags of its own.
+// parts are the constructors of commands, by program. Only one command is constructed,
+// because each command registers flags.
 var parts = map[string]func() *cobra.Command{
 	"adapter":                 newAdapterCommand,
 	"dns":                     newDNSCommand,

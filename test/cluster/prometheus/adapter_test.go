@@ -20,17 +20,16 @@ import (
 
 const config = "../../../config/"
 
-// The test covers the whole path of a metric: scrape.yaml gets it from the gates' pages
-// to Prometheus, adapter.yaml to the API for custom metrics, and hpa.yaml converts it
-// to a number of pods.
+// Three files are under test: scrape.yaml brings a metric from the gates' pages to
+// Prometheus, adapter.yaml from there to the API for custom metrics, and hpa.yaml makes
+// it a number of pods.
 func TestAHorizontalPodAutoscalerScalesByPrometheusAndItsAdapter(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	cluster.Kubectl(t, "-n", namespace, "apply", "-k", config+"overlays/hpa")
 	cluster.Kubectl(t, "-n", namespace, "rollout", "status", "deployment", "web", fmt.Sprintf("--timeout=%v", cluster.Patience))
 	address := cluster.Kubectl(t, "-n", namespace, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
 	discover(t, namespace)
-	// The load keeps about thirty requests in flight, which is too much for two pods,
-	// the minimum.
+	// About thirty requests in flight are too much for two pods, the minimum.
 	load := cluster.StartLoad(t, address, "", slices.Concat(cluster.Kinds(), cluster.Kinds())...)
 	cluster.Eventually(t, func() error {
 		if n := len(cluster.Pods(t, namespace)); n < 3 {
@@ -55,7 +54,7 @@ func TestAHorizontalPodAutoscalerScalesByPrometheusAndItsAdapter(t *testing.T) {
 		}
 		t.Logf("%s: %+v", metric, list.Items)
 	}
-	// KEDA's query has results in Prometheus too.
+	// KEDA's query also has results.
 	var object struct {
 		Spec struct {
 			Triggers []struct{ Metadata struct{ Query string } }
@@ -74,8 +73,8 @@ func TestAHorizontalPodAutoscalerScalesByPrometheusAndItsAdapter(t *testing.T) {
 	}
 }
 
-// discover writes the ports of the pods to the target file of Prometheus until the test
-// ends. It sets the labels that kubernetes_sd_configs (role pod) would set.
+// discover writes the ports of pods to Prometheus' target file until the test ends, with
+// the labels of kubernetes_sd_configs (role pod).
 func discover(t *testing.T, namespace string) {
 	t.Helper()
 	type target struct {
@@ -142,7 +141,7 @@ func discover(t *testing.T, namespace string) {
 	t.Cleanup(func() { close(end); <-ended })
 }
 
-// ask returns the number of results of a Prometheus query.
+// ask returns the number of results of a query.
 func ask(t *testing.T, query string) int {
 	t.Helper()
 	response, err := http.Get("http://" + cluster.PrometheusAddress + "/api/v1/query?query=" + url.QueryEscape(query))

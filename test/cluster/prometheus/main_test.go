@@ -1,6 +1,6 @@
-// Package prometheus runs Prometheus and its adapter in a real node, with the
-// configurations in config, for a HorizontalPodAutoscaler. It needs the command
-// prometheus (Debian's package), and is skipped without it.
+// Package prometheus runs Prometheus and its adapter with the configurations in config,
+// for a HorizontalPodAutoscaler in a real node. Without the command prometheus (Debian's
+// package) it is skipped.
 package prometheus
 
 import (

@@ -1,5 +1,4 @@
-// Package suites runs the tests of the module knative.dev/serving with the gate
-// as the sidecar.
+// Package suites runs the tests of knative.dev/serving with the gate as the sidecar.
 package suites
 
 import (

@@ -16,15 +16,15 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// ingress is the Service in which the suites look up the ingress. They then use a
-// configured address, so the port of the Service does not matter.
+// ingress is the Service that the suites look up. The port does not matter, because the
+// suites then use a configured address.
 const ingress = `apiVersion: v1
 kind: Service
 metadata: {name: ingress, namespace: knative-serving}
 spec: {ports: [{port: 1}]}
 `
 
-// template is the request log template that TestRequestLogs expects.
+// TestRequestLogs expects this request log template.
 const template = `{"httpRequest": {"requestMethod": "{{.Request.Method}}", "requestUrl": "{{js .Request.RequestURI}}", "requestSize": "{{.Request.ContentLength}}", "status": {{.Response.Code}}, "responseSize": "{{.Response.Size}}", "userAgent": "{{js .Request.UserAgent}}", "remoteIp": "{{js .Request.RemoteAddr}}", "serverIp": "{{.Revision.PodIP}}", "referer": "{{js .Request.Referer}}", "latency": "{{.Response.Latency}}s", "protocol": "{{.Request.Proto}}"}, "traceId": "{{.TraceID}}"}`
 
 // A setting is a config map of Knative and values in it.
@@ -33,8 +33,8 @@ type setting struct {
 	values map[string]string
 }
 
-// suites run in this order, as in the scripts of Knative's repository. The settings of
-// a suite stay in force for the suites after it.
+// The suites run in this order, as in Knative's scripts. A setting stays in force for
+// later suites.
 var suites = []struct {
 	settings []setting
 	paths    []string
@@ -66,8 +66,7 @@ var suites = []struct {
 	},
 }
 
-// TestKnativesOwnSuites runs the tests in the module of Knative Serving with the gate
-// as the sidecar. It writes the results to docs/knative.md.
+// The results are written to docs/knative.md.
 func TestKnativesOwnSuites(t *testing.T) {
 	cluster.UseSidecar(t, "queuegate")
 	resources := filepath.Join(cluster.ServingDirectory(), "test", "config")
@@ -93,17 +92,16 @@ func TestKnativesOwnSuites(t *testing.T) {
 	}
 	t.Logf("\n%s", table.String())
 	if t.Failed() || os.Getenv("SUITE_RUN") != "" || strings.Count(table.String(), "\n") < 2+all {
-		return // do not record a run that failed or is incomplete
+		return // do not record a failed or incomplete run
 	}
 	if err := cluster.Rewrite("../../../docs/knative.md", "own suites", table.String()); err != nil {
 		t.Error(err)
 	}
 }
 
-// runSuite runs a suite. It returns the number of tests that passed, and describes the
-// others.
+// runSuite returns the number of tests that passed, and descriptions of the others.
 func runSuite(t *testing.T, path string) (passed int, others []string) {
-	only := os.Getenv("SUITE_RUN") // optional pattern for the names of tests
+	only := os.Getenv("SUITE_RUN") // optional pattern for names of tests
 	run := exec.Command(cluster.Suite(path), "-test.run="+only, "-test.v", "-test.parallel=3", "-test.timeout=60m", "-dockerrepo="+cluster.KnativeRegistry,
 		"-tag="+cluster.KnativeTag, "-ingressendpoint="+cluster.NodeAddress, "-disable-logstream", "-enable-alpha", "-enable-beta")
 	run.Dir = t.TempDir()
@@ -148,7 +146,7 @@ func runSuite(t *testing.T, path string) (passed int, others []string) {
 	return passed, others
 }
 
-// result parses an output line with the result of a test. It ignores subtests.
+// result parses the result of a test, but not of a subtest.
 func result(line string) (result, name string, ok bool) {
 	if strings.HasPrefix(line, "panic: ") {
 		return "FAIL", line, true
