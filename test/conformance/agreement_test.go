@@ -20,11 +20,10 @@ func (o outcome) seconds() int32 {
 	return o.timeout
 }
 
-// gateReady returns whether the gate should be ready.
+// gateReady returns the expected decision of the gate.
 func (o outcome) gateReady() bool { return o.ready != (o.differs != "") }
 
-// setting returns SERVING_READINESS_PROBE with the probe, as Knative's controller
-// writes it.
+// setting returns SERVING_READINESS_PROBE as Knative's controller writes it.
 func (o outcome) setting(t *testing.T, period int32) string {
 	return "SERVING_READINESS_PROBE=" + toJSON(t, v1.Probe{
 		ProbeHandler: o.probe, TimeoutSeconds: o.seconds(), PeriodSeconds: period, SuccessThreshold: 1, FailureThreshold: 1,
@@ -36,8 +35,8 @@ func (o outcome) hasCause(word string) bool {
 	return slices.Contains(strings.Split(o.cause, "|"), word)
 }
 
-// events returns the possible texts of the kubelet's event when the rewritten probe
-// fails. They contain only the status of the response.
+// events returns the possible texts of the kubelet's event for a rewritten probe that
+// fails.
 func (o outcome) events() (texts []string) {
 	for word := range strings.SplitSeq(o.cause, "|") {
 		code := "502"
@@ -86,7 +85,8 @@ func TestReadinessOfTheGateAgreesWithTheKubelet(t *testing.T) {
 		} {
 			t.Run(o.name+"/"+schedule, func(t *testing.T) {
 				t.Parallel()
-				// The gate does not probe the user port, because each probe names a port.
+				// Nothing listens on the user port, because each probe names another
+				// port.
 				g := startGate(t, launch.FreePort(t), settings...)
 				var reason string
 				eventually(t, fmt.Sprintf("the gate gives the reason %q", o.cause), func() bool {
@@ -105,7 +105,7 @@ func TestReadinessOfTheGateAgreesWithTheKubelet(t *testing.T) {
 	}
 }
 
-// appProbe is a value of KUBE_APP_PROBERS.
+// appProbe is an element of KUBE_APP_PROBERS.
 type appProbe struct {
 	v1.ProbeHandler
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`

@@ -15,18 +15,16 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// These tests use the kubelet's own prober packages. They decide, and their texts are
-// those of the kubelet's events.
+// These tests use the kubelet's own prober packages, with the texts of its events.
 
 const (
 	unavailable   = "HTTP probe failed with statuscode: 503"
 	badRequest    = "HTTP probe failed with statuscode: 400"
-	kubeletWaits  = time.Second // the kubelet's default of timeoutSeconds
+	kubeletWaits  = time.Second // the kubelet's default
 	tcpProbeOfAny = `SERVING_READINESS_PROBE={"tcpSocket":{"port":%d},"successThreshold":1}`
 )
 
-// heard runs a probe of the kubelet and fails the test unless it has this
-// result.
+// heard runs a probe of the kubelet, which must have this result.
 func heard(t *testing.T, what string, handler v1.ProbeHandler, wantReady bool, wantMessage string) {
 	t.Helper()
 	ready, message := askKubelet(t, handler, testTimeout)
@@ -59,8 +57,8 @@ func TestTheKubeletSeesTheContainerBecomeReadyStopAndRestart(t *testing.T) {
 	becomes(true, "queue")
 }
 
-// The gate delays the response to a prober until the container is ready, but not until
-// the kubelet's timeout, after which the event would say "context deadline exceeded".
+// The gate delays its response until the container is ready, but responds before the
+// kubelet's timeout. After the timeout the event would say "context deadline exceeded".
 func TestKubeletWithItsDefaultTimeoutGetsAStatusWhileTheContainerIsDown(t *testing.T) {
 	port := launch.FreePort(t)
 	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port))

@@ -16,12 +16,10 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// Third-party clients over HTTP/2. A client's output with the gate must equal its
-// output with the container alone, if the container supports the client's protocol. The
-// clients' scripts are in the directory clients. A client that is not installed is
-// skipped with a message.
+// Clients over HTTP/2 must print the same with the gate as with the container alone, if
+// the container supports their protocol. Their scripts are in the directory clients.
+// Clients that are not installed are skipped.
 
-// shop is the container for all clients.
 func shop() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/hello", func(w http.ResponseWriter, _ *http.Request) {
@@ -77,7 +75,7 @@ func shop() http.Handler {
 	return mux
 }
 
-// page sends requests from a browser, and reports the responses.
+// page sends requests from a browser and reports the responses.
 const page = `<!doctype html><title>-</title><script>
 const out = []
 const sum = async (b) => [...new Uint8Array(await crypto.subtle.digest('SHA-256', b))].map(x => x.toString(16).padStart(2, '0')).join('')
@@ -110,7 +108,7 @@ func installed(t *testing.T, names ...string) string {
 	return ""
 }
 
-// said runs a client program and returns its output.
+// said returns the output of a program.
 func said(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*testTimeout)
@@ -128,7 +126,8 @@ func said(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// gatesOf starts gates in front of an HTTP/1.1 and of an h2c container.
+// gatesOf starts a gate in front of an HTTP/1.1 container and one in front of an h2c
+// container.
 func gatesOf(t *testing.T, h http.Handler) map[string]*gate {
 	t.Helper()
 	return map[string]*gate{
@@ -207,8 +206,8 @@ func TestCurlGetsTheSameOverHTTP2AsOverHTTP1(t *testing.T) {
 			{"/hints"},
 			{"/events"},
 			{"/none"},
-			// /early is not among the paths: over HTTP/2, curl 7.88 fails if a response
-			// arrives before the end of the upload, even with net/http alone.
+			// /early is missing, because curl 7.88 fails over HTTP/2 if a response
+			// precedes the end of the upload, even with net/http alone.
 		} {
 			path := len(args) - 1
 			ask := func(version ...string) string {

@@ -18,8 +18,8 @@ import (
 // testTimeout limits every wait. It only ends tests that would hang.
 const testTimeout = 2 * time.Minute
 
-// gate is a running gate. Its cleanup kills the gate. It fails the test if the gate has
-// exited before, unless the test allows that.
+// gate is a running gate. Its cleanup fails the test if the gate has exited, unless the
+// test allows that.
 type gate struct {
 	*launch.Gate
 	t           *testing.T
@@ -27,8 +27,7 @@ type gate struct {
 	mayEnd      bool
 }
 
-// startGate runs the gate in front of 127.0.0.1:userPort. Settings are those of
-// launch.Options.
+// startGate runs the gate in front of userPort. Settings are those of launch.Options.
 func startGate(t *testing.T, userPort int, settings ...string) *gate {
 	t.Helper()
 	started, err := launch.StartGate(launch.Options{Binary: queueBinary, UserPort: userPort, Timeout: testTimeout,
@@ -66,8 +65,8 @@ func at(port int) string { return net.JoinHostPort(podIP, strconv.Itoa(port)) }
 
 func (g *gate) url(path string) string { return "http://" + g.address() + path }
 
-// reason sends a readiness probe and returns the cause if the gate is not
-// ready, or "" if it is ready.
+// reason sends a readiness probe, and returns the cause if the gate is not ready,
+// otherwise "".
 func (g *gate) reason() string {
 	g.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, g.url("/"), nil)
@@ -94,7 +93,7 @@ func (g *gate) reason() string {
 	return cause
 }
 
-// eventually polls until the condition holds.
+// eventually polls until holds returns true.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	testkit.Until(t, what, holds)

@@ -16,23 +16,22 @@ import (
 	testpb "google.golang.org/grpc/interop/grpc_testing"
 )
 
-// mostGrowth is the maximum growth of the gate's memory because of an abusive client.
-// It is far above the growth of a busy gate's heap, and far below the number of bytes
-// that the attacks send.
+// mostGrowth is the maximum growth of the gate's memory. It is far above the growth of a
+// busy gate, and far below the bytes of an attack.
 const mostGrowth = 64 << 20
 
-// attacker is an HTTP/2 connection for which the test writes single frames.
+// attacker is an HTTP/2 connection on which the test writes single frames.
 type attacker struct {
 	t    *testing.T
 	conn net.Conn
 	*http2.Framer
 	head   bytes.Buffer
 	encode *hpack.Encoder
-	ended  chan struct{} // closed when the gate has closed the connection or sent GOAWAY
-	code   http2.ErrCode // code of the gate's GOAWAY, if there was one
+	ended  chan struct{} // closed after the gate's close or GOAWAY
+	code   http2.ErrCode // code of the gate's GOAWAY, if any
 }
 
-// attack opens a connection. If deaf is true, the attacker never reads.
+// attack opens a connection. A deaf attacker never reads.
 func attack(t *testing.T, g *gate, deaf bool) *attacker {
 	t.Helper()
 	conn, err := net.Dial("tcp", g.address())
@@ -54,7 +53,6 @@ func attack(t *testing.T, g *gate, deaf bool) *attacker {
 	return a
 }
 
-// read handles the gate's frames until the connection ends.
 func (a *attacker) read() {
 	defer close(a.ended)
 	for {
@@ -69,18 +67,17 @@ func (a *attacker) read() {
 	}
 }
 
-// open sends the complete head of a request, which stays open.
+// open sends the head of a request that stays open.
 func (a *attacker) open(id uint32) error {
 	a.head.Reset()
 	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", "/grpc.testing.TestService/UnaryCall"}, {":authority", "x"},
 		{"content-type", "application/grpc"}, {"te", "trailers"}} {
-		_ = a.encode.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // writes to a buffer, so it cannot fail
+		_ = a.encode.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // writes to a buffer, so there is no error
 	}
 	return a.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: a.head.Bytes(), EndHeaders: true})
 }
 
-// An attack ends when the gate has closed the connection, or when all of its frames are
-// sent.
+// An attack ends when the gate has closed the connection, or when all frames are sent.
 var attacks = []struct {
 	name  string
 	deaf  bool
@@ -99,7 +96,7 @@ var attacks = []struct {
 		return nil
 	}},
 	{"header flood", false, true, func(a *attacker) error {
-		block := bytes.Repeat([]byte("\x00\x01x\x7f\x80\x7e"+strings.Repeat("y", 253)), 60) // literal fields that are not indexed
+		block := bytes.Repeat([]byte("\x00\x01x\x7f\x80\x7e"+strings.Repeat("y", 253)), 60) // literal fields without indexing
 		if err := a.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block}); err != nil {
 			return err
 		}
@@ -161,8 +158,7 @@ var attacks = []struct {
 	}},
 }
 
-// enoughCalls is the minimum number of innocent calls after the begin of an attack.
-// Some attacks end before ten calls have been made.
+// enoughCalls is the minimum number of innocent calls during and after an attack.
 const enoughCalls = 1000
 
 func TestAnAbusiveConnectionIsBoundedAndOtherConnectionsAreServed(t *testing.T) {
@@ -224,7 +220,6 @@ func TestAnAbusiveConnectionIsBoundedAndOtherConnectionsAreServed(t *testing.T) 
 	}
 }
 
-// residentBytes is the memory of the gate's process.
 func residentBytes(t *testing.T, g *gate) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.Cmd.Process.Pid))

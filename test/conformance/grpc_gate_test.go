@@ -11,7 +11,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// launchAndKeep is startGate for a gate that may exit before the test ends.
+// launchAndKeep is startGate for a gate that may exit during the test.
 func launchAndKeep(t *testing.T, userPort int, settings ...string) *gate {
 	t.Helper()
 	g := startGate(t, userPort, settings...)
@@ -19,7 +19,6 @@ func launchAndKeep(t *testing.T, userPort int, settings ...string) *gate {
 	return g
 }
 
-// ready sends a readiness probe.
 func (g *gate) ready() bool {
 	g.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, g.url("/"), nil)
@@ -35,7 +34,7 @@ func (g *gate) ready() bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// listenAt serves s on a port that is already chosen.
+// listenAt serves s on this port.
 func listenAt(t *testing.T, port int, s *grpc.Server) {
 	t.Helper()
 	ln, err := net.Listen("tcp", at(port))
@@ -46,7 +45,7 @@ func listenAt(t *testing.T, port int, s *grpc.Server) {
 	t.Cleanup(s.Stop)
 }
 
-// resetting starts an HTTP/2 container that resets every stream, and returns its port.
+// resetting starts an HTTP/2 container that resets every stream.
 func resetting(t *testing.T) int {
 	return serveHTTP2(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {

@@ -12,8 +12,7 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// interopCases are the cases of gRPC's interop suite that a server without
-// authentication and without extensions (ORCA, server identities) passes.
+// interopCases are the cases for a server without authentication and extensions.
 var interopCases = []string{
 	"empty_unary", "large_unary", "client_streaming", "server_streaming", "ping_pong", "empty_stream",
 	"timeout_on_sleeping_server", "cancel_after_begin", "cancel_after_first_response",
@@ -62,7 +61,7 @@ func testCertificate(t *testing.T) string {
 	return dir
 }
 
-// run starts a program, which is killed at the end of the test.
+// run starts a program that is killed at the end of the test.
 func run(t *testing.T, name string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -75,7 +74,7 @@ func run(t *testing.T, name string, args ...string) {
 	})
 }
 
-// judge builds a test program that is in this module's list of tools.
+// judge builds a test program of this module's list of tools.
 func judge(t *testing.T, path string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "judge")

@@ -17,8 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// service is a gRPC container. The test can set a function for each call; without one
-// the call succeeds immediately.
+// service is a gRPC container. Without a function for a call, the call succeeds at once.
 type service struct {
 	testpb.UnimplementedTestServiceServer
 	unary  func(context.Context) error
@@ -52,7 +51,7 @@ func (s *service) FullDuplexCall(b grpc.BidiStreamingServer[testpb.StreamingOutp
 	}
 }
 
-// grpcContainer is a gRPC server with the test service. kill closes its connections.
+// grpcContainer serves the test service. kill closes its connections.
 type grpcContainer struct {
 	port int
 	srv  *grpc.Server
@@ -114,8 +113,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// wantCode checks the gRPC code that a client received, and that its message contains
-// message.
+// wantCode checks the client's gRPC code, and that the message contains message.
 func wantCode(t *testing.T, err error, code codes.Code, message string) {
 	t.Helper()
 	if s := status.Convert(err); s.Code() != code || !strings.Contains(s.Message(), message) {
@@ -123,7 +121,6 @@ func wantCode(t *testing.T, err error, code codes.Code, message string) {
 	}
 }
 
-// receiveIn waits for a value.
 func receiveIn[T any](t *testing.T, what string, c <-chan T) (v T) {
 	t.Helper()
 	select {

@@ -130,7 +130,7 @@ func TestAGRPCClientGetsAGRPCStatusForAnUpstreamFailure(t *testing.T) {
 	})
 }
 
-// begin opens a stream and reads its first message.
+// begin opens a stream and reads the first message.
 func begin(t *testing.T, ctx context.Context, g *gate) grpc.BidiStreamingClient[testpb.StreamingOutputCallRequest, testpb.StreamingOutputCallResponse] {
 	t.Helper()
 	s, err := stub(t, g).FullDuplexCall(ctx)
@@ -155,7 +155,7 @@ func TestACancelledCallIsCancelledAtTheContainerImmediately(t *testing.T) {
 	g := startGate(t, c.port)
 	client := stub(t, g)
 	best := time.Hour
-	for range 20 { // a busy machine may delay single attempts, so use the fastest
+	for range 20 { // the fastest attempt counts, because a busy machine may delay others
 		ctx, cancel := context.WithCancel(testContext(t))
 		failed := make(chan error, 1)
 		go func() {

@@ -14,9 +14,8 @@ import (
 	"testing"
 )
 
-// h2specReasons has the reason for each case of h2spec that the gate may fail. Some
-// cases fail only in some runs, because they depend on the order in which two frames
-// are written.
+// h2specReasons are the cases of h2spec that the gate may fail, with reasons. Some cases
+// fail only sometimes, because they depend on the order of two frames.
 var h2specReasons = map[string]string{
 	"http2/3.5 Sends invalid connection preface": "on a port that serves HTTP/1 too, it is a malformed request of HTTP/1: 400 and close",
 	"http2/5.1 closed: Sends a HEADERS frame after sending RST_STREAM frame": "the server treats a HEADERS frame on a closed stream as a connection error " +
@@ -29,7 +28,7 @@ var h2specReasons = map[string]string{
 	"http2/8.1.2.2 Sends a HEADERS frame that contains the TE header field with any value other than \"trailers\"": "same as above",
 }
 
-// h2specRounds is the number of rounds. A case fails only if it fails in each round.
+// A case has failed if it fails in each of these rounds.
 const h2specRounds = 3
 
 func TestH2specFindsNoFaultsBeyondThoseOfGosServer(t *testing.T) {
@@ -56,7 +55,7 @@ func TestH2specFindsNoFaultsBeyondThoseOfGosServer(t *testing.T) {
 	}
 }
 
-// serveQuietly runs Go's HTTP/2 server without its log of client errors.
+// serveQuietly runs Go's HTTP/2 server without a log of client errors.
 func serveQuietly(t *testing.T) int {
 	t.Helper()
 	ln, err := net.Listen("tcp", at(0))
@@ -75,7 +74,7 @@ func serveQuietly(t *testing.T) int {
 	return ln.Addr().(*net.TCPAddr).Port
 }
 
-// h2spec runs all cases and returns those that fail in each round.
+// h2spec returns the cases that fail in each round.
 func h2spec(t *testing.T, binary string, port int) map[string]bool {
 	var failed map[string]bool
 	for range h2specRounds {

@@ -11,12 +11,11 @@ import (
 	tcpprobe "k8s.io/kubernetes/pkg/probe/tcp"
 )
 
-// podIP is the address of the pod, that is, of its containers and the gate.
+// podIP is the address of the containers and of the gate.
 const podIP = "127.0.0.1"
 
-// askKubelet probes as k8s.io/kubernetes/pkg/kubelet/prober does. It decides in the
-// same way: Success and Warning are ready, other results are not. message is the text
-// of the kubelet's event.
+// askKubelet probes and decides as k8s.io/kubernetes/pkg/kubelet/prober does: Success and
+// Warning are ready. message is the text of the event.
 func askKubelet(t *testing.T, handler v1.ProbeHandler, timeout time.Duration) (ready bool, message string) {
 	t.Helper()
 	var result probe.Result
@@ -49,7 +48,7 @@ func askKubelet(t *testing.T, handler v1.ProbeHandler, timeout time.Duration) (r
 	return result == probe.Success || result == probe.Warning, message
 }
 
-// queueProbe is the readiness probe that Knative gives the gate's container.
+// queueProbe is the readiness probe of the gate's container in Knative.
 func queueProbe(port int) v1.ProbeHandler {
 	return get(port, "/", v1.HTTPHeader{Name: "K-Network-Probe", Value: "queue"})
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// queueBinary is the gate under test, set by TestMain.
 var queueBinary string
 
 func TestMain(m *testing.M) {
@@ -22,7 +21,7 @@ func TestMain(m *testing.M) {
 }
 
 func runAll(m *testing.M) (int, error) {
-	// The cases mostly wait, so more of them than processors can run in parallel.
+	// The cases mostly wait, so more than one per processor can run.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		return 0, err

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// slowModel responds with a stream of completions, or with an error for one model. It
-// responds so late that a gate with WAIT_KEEPALIVE has already begun an event stream.
+// slowModel responds so late that a gate with WAIT_KEEPALIVE has begun an event stream.
+// For one model the response is an error.
 func slowModel(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	time.Sleep(700 * time.Millisecond)

@@ -34,7 +34,7 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// reporting is a gRPC container that reports its own load in trailers.
+// reporting is a gRPC container that reports its load in trailers.
 func reporting(t *testing.T) int {
 	port := launch.FreePort(t)
 	s := grpc.NewServer(orca.CallMetricsServerOption(nil))
@@ -49,8 +49,7 @@ func reporting(t *testing.T) int {
 	return port
 }
 
-// reportIn parses the load report in the metadata, of which there must be at most one;
-// nil = there is none.
+// reportIn returns the load report in md, or nil. There must be at most one.
 func reportIn(t *testing.T, md metadata.MD) *orcadata.OrcaLoadReport {
 	t.Helper()
 	values := md.Get("endpoint-load-metrics-bin")
@@ -64,8 +63,7 @@ func reportIn(t *testing.T, md metadata.MD) *orcadata.OrcaLoadReport {
 	return r
 }
 
-// TestGRPCCallsGetOneLoadReportInTheirTrailers checks gRFC A51. The report merges the
-// container's values with values that only the gate has.
+// See gRFC A51. A report has the container's values, and values that only the gate has.
 func TestGRPCCallsGetOneLoadReportInTheirTrailers(t *testing.T) {
 	t.Parallel()
 	port := reporting(t)
@@ -99,8 +97,7 @@ func TestGRPCCallsGetOneLoadReportInTheirTrailers(t *testing.T) {
 	}
 }
 
-// TestFailedCallsHaveALoadReportToo checks Trailers-Only responses, both of the
-// container and of the gate.
+// The responses of both container and gate are Trailers-Only.
 func TestFailedCallsHaveALoadReportToo(t *testing.T) {
 	t.Parallel()
 	port := launch.FreePort(t)
@@ -137,8 +134,7 @@ func TestFailedCallsHaveALoadReportToo(t *testing.T) {
 	calls.Wait()
 }
 
-// TestLoadReportsOverHTTPHaveTheFormatsOfEnvoy compares the three formats with the protobuf
-// library, and parses them as Envoy does.
+// The three formats are compared with the protobuf library, and parsed as Envoy does.
 func TestLoadReportsOverHTTPHaveTheFormatsOfEnvoy(t *testing.T) {
 	t.Parallel()
 	port := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -181,7 +177,7 @@ func TestLoadReportsOverHTTPHaveTheFormatsOfEnvoy(t *testing.T) {
 	}
 }
 
-// openReports opens a stream of load reports (StreamCoreMetrics).
+// openReports opens a stream of load reports.
 func openReports(t *testing.T, g *gate, interval time.Duration) grpc.ServerStreamingClient[orcadata.OrcaLoadReport] {
 	t.Helper()
 	conn, err := grpc.NewClient(g.address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -211,7 +207,7 @@ func TestLoadReportStreamsAreNotCountedAndEndWhenADrainBegins(t *testing.T) {
 		calls.Go(func() { _, _ = client.UnaryCall(testContext(t), &testpb.SimpleRequest{}) })
 	}
 	eventually(t, "a request is queued", func() bool { return g.scrape(t, "kn_serving_queue_depth") == "1" })
-	stream := openReports(t, g, 0) // interval 0 requests reports as often as the gate allows
+	stream := openReports(t, g, 0) // 0 = as often as the gate allows
 	for range 2 {
 		r, err := stream.Recv()
 		if err != nil {
@@ -252,9 +248,9 @@ func TestReportStreamsGoToTheContainerUnlessTheGateServesThem(t *testing.T) {
 	}
 }
 
-// TestABalancerGivesEachContainerAShareInProportionToItsSpeed uses gRPC's weighted_round_robin over three
-// gates, whose containers have speeds in the ratio 1 : 2 : 4. The weight of an endpoint
-// is its requests per second divided by its utilization.
+// gRPC's weighted_round_robin balances over three gates, whose containers have speeds in
+// the ratio 1 : 2 : 4. An endpoint's weight is its requests per second divided by its
+// utilization.
 func TestABalancerGivesEachContainerAShareInProportionToItsSpeed(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]string{
@@ -300,8 +296,8 @@ func TestABalancerGivesEachContainerAShareInProportionToItsSpeed(t *testing.T) {
 			}
 			defer callers.Wait()
 			defer cancel()
-			// Compare the shares of 1,000 calls at a time until they match, because the test
-			// checks to which shares the balancer converges, not how fast.
+			// Compare 1,000 calls at a time until the shares match. How fast they
+			// converge does not matter.
 			result := ""
 			for round := range 20 {
 				before := [3]int64{served[0].Load(), served[1].Load(), served[2].Load()}
@@ -330,7 +326,6 @@ func TestABalancerGivesEachContainerAShareInProportionToItsSpeed(t *testing.T) {
 	}
 }
 
-// parseText reads name=value pairs.
 func parseText(t *testing.T, value string) *orcadata.OrcaLoadReport {
 	t.Helper()
 	pairs, ok := strings.CutPrefix(value, "TEXT ")
@@ -371,7 +366,7 @@ func decoded(t *testing.T, value string) string {
 	return string(b)
 }
 
-// scrape reads a series without labels from the metrics page.
+// scrape returns a series without labels.
 func (g *gate) scrape(t *testing.T, name string) string {
 	t.Helper()
 	res, err := http.Get("http://" + at(g.Ports["METRICS_PORT"]) + "/metrics")

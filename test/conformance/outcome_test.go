@@ -12,18 +12,18 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// outcome is one case: a probe, and its result for the kubelet and for the gate.
+// outcome is a probe with its results for the kubelet and for the gate.
 type outcome struct {
 	name    string
 	probe   v1.ProbeHandler
-	timeout int32 // timeoutSeconds; 0 = 10, more than any response needs
+	timeout int32 // timeoutSeconds; 0 = 10, which suffices for any response
 
 	ready bool // the kubelet's decision
-	// cause is the gate's cause, or "" if the gate is ready. If it depends on the order
-	// of two events, it is two causes separated by a bar.
+	// cause is the gate's cause, or "" if the gate is ready. Two causes, separated by a
+	// bar, are possible if the order of two events varies.
 	cause string
-	// differs is the reason why the gate decides otherwise than the kubelet on purpose;
-	// "" = it decides in the same way.
+	// differs is the reason why the gate must not decide as the kubelet does; "" = it
+	// must.
 	differs string
 }
 
@@ -32,7 +32,7 @@ const (
 	notReady = false
 )
 
-// outcomes returns all cases. Their servers run until the test ends.
+// outcomes returns all cases, with servers that run until the test ends.
 func outcomes(t *testing.T) []outcome {
 	secure := serveTLS(t, application(0, 0))
 	app := serve(t, application(serve(t, application(0, 0)), secure))
@@ -138,9 +138,9 @@ func outcomes(t *testing.T) []outcome {
 		{name: "gRPC unknown service", probe: grpcHealth(serving, "unknown"), cause: "not-serving"},
 		{name: "gRPC without a health service", probe: grpcHealth(serveGRPC(t, nil)), cause: "unimplemented"},
 		{name: "gRPC without a response", probe: grpcHealth(serveHeld(t, "")), timeout: 1, cause: "timeout"},
-		// The server knows the deadline too, and resets the stream when it passes.
+		// The server also knows the deadline, and resets the stream.
 		{name: "gRPC health service without a response", probe: grpcHealth(serveGRPC(t, silentHealth{})), timeout: 1, cause: "timeout"},
-		// The kubelet tries to connect until its timeout, although the port refuses.
+		// The kubelet tries to connect until its timeout.
 		{name: "gRPC refused", probe: grpcHealth(refused), timeout: 1, cause: "refused"},
 		{name: "gRPC to a port with HTTP/1", probe: grpcHealth(app), timeout: 1, cause: "malformed"},
 		{name: "gRPC to a port with TLS", probe: grpcHealth(secure), timeout: 1, cause: "reset|closed"},
@@ -148,8 +148,7 @@ func outcomes(t *testing.T) []outcome {
 	}
 }
 
-// get returns an httpGet probe as the kubelet receives it: the API server has filled in
-// the scheme.
+// get returns an httpGet probe with the scheme, which the API server fills in.
 func get(port int, path string, headers ...v1.HTTPHeader) v1.ProbeHandler {
 	return v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{
 		Port: intstr.FromInt(port), Path: path, Scheme: v1.URISchemeHTTP, HTTPHeaders: headers,
@@ -166,7 +165,7 @@ func tcp(port int) v1.ProbeHandler {
 	return v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(port)}}
 }
 
-// grpcHealth returns a gRPC probe of the service "" or of a named one.
+// grpcHealth returns a gRPC probe of the service "" or of the named one.
 func grpcHealth(port int, service ...string) v1.ProbeHandler {
 	handler := v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: int32(port)}}
 	if len(service) > 0 {

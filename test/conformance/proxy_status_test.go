@@ -22,7 +22,6 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// proxyErrors are the error types of RFC 9209 section 2.3.
 var proxyErrors = []string{
 	"dns_timeout", "dns_error", "destination_not_found", "destination_unavailable", "destination_ip_prohibited",
 	"destination_ip_unroutable", "connection_refused", "connection_terminated", "connection_timeout",
@@ -35,7 +34,7 @@ var proxyErrors = []string{
 	"proxy_loop_detected",
 }
 
-// proxyError parses Proxy-Status and returns the error that the gate reports.
+// proxyError parses Proxy-Status, and returns the gate's error.
 func proxyError(t *testing.T, values []string) (kind, details string) {
 	t.Helper()
 	list, err := httpsfv.UnmarshalList(values)
@@ -104,8 +103,7 @@ func TestLocalRepliesCarryProxyStatus(t *testing.T) {
 	}
 }
 
-// TestServerTimingIsAStructuredField sends X-Request-Start to a gate whose container
-// takes 20 ms, and checks the times.
+// The request has X-Request-Start, and the container takes 20 ms.
 func TestServerTimingIsAStructuredField(t *testing.T) {
 	t.Parallel()
 	var start atomic.Value
@@ -152,7 +150,7 @@ func TestServerTimingIsAStructuredField(t *testing.T) {
 	}
 }
 
-// attempts is a stats handler that calls ended at the end of each attempt of a call.
+// attempts calls ended at the end of each attempt of a call.
 type attempts struct{ ended func() }
 
 func (attempts) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
@@ -164,8 +162,8 @@ func (a attempts) HandleRPC(_ context.Context, s stats.RPCStats) {
 	}
 }
 
-// TestAGRPCClientDelaysItsRetriesAsTheGateSays checks grpc-retry-pushback-ms. With only the
-// backoff of its policy, the client would make all four attempts within milliseconds.
+// See grpc-retry-pushback-ms. With its own backoff the client would make all four
+// attempts within milliseconds.
 func TestAGRPCClientDelaysItsRetriesAsTheGateSays(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{}, 10)
@@ -196,8 +194,7 @@ func TestAGRPCClientDelaysItsRetriesAsTheGateSays(t *testing.T) {
 		second <- err
 	}()
 	receiveIn(t, "a rejection", rejected)
-	// Without grpc-retry-pushback-ms the other three attempts would already have been
-	// made. With it, they are made 1, 2 and 3 s after the first.
+	// The gate delays the other three attempts by 1, 2 and 3 s.
 	time.AfterFunc(500*time.Millisecond, func() { close(finish) })
 	if err := receiveIn(t, "the first response", first); err != nil {
 		t.Error(err)

@@ -20,16 +20,15 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// application serves a path for each kind of response, over HTTP/1.1. other and
-// secure are the ports of two further applications, the latter with TLS.
+// application has a path for each kind of response. other and secure are the ports of two
+// further applications, secure with TLS.
 func application(other, secure int) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/status/{code}", func(w http.ResponseWriter, r *http.Request) {
 		code, _ := strconv.Atoi(r.PathValue("code"))
 		w.WriteHeader(code)
 	})
-	// /redirect/302?to=URL redirects; without the parameter to, the response has no
-	// Location.
+	// Without the parameter to, the response has no Location.
 	mux.HandleFunc("/redirect/{code}", func(w http.ResponseWriter, r *http.Request) {
 		if to := r.URL.Query().Get("to"); to != "" {
 			w.Header().Set("Location", strings.NewReplacer("OTHER", strconv.Itoa(other), "SECURE", strconv.Itoa(secure)).Replace(to))
@@ -37,15 +36,15 @@ func application(other, secure int) http.Handler {
 		code, _ := strconv.Atoi(r.PathValue("code"))
 		w.WriteHeader(code)
 	})
-	// /chain/3 redirects three times before it responds with 200.
+	// /chain/3 redirects three times before the 200.
 	mux.HandleFunc("/chain/{left}", func(w http.ResponseWriter, r *http.Request) {
 		if left, _ := strconv.Atoi(r.PathValue("left")); left > 0 {
 			http.Redirect(w, r, fmt.Sprintf("/chain/%d", left-1), http.StatusFound)
 		}
 	})
 	mux.HandleFunc("/loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) })
-	// The status is 200 if the request matches (the query of /header, or the name in
-	// /host/NAME), otherwise 400.
+	// The status is 200 if the request matches the query of /header, or the name in
+	// /host/NAME, otherwise 400.
 	mux.HandleFunc("/header", func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
 			if got := r.Header[name]; strings.Join(got, "|") != strings.Join(values, "|") {
@@ -83,7 +82,7 @@ func application(other, secure int) http.Handler {
 		w.WriteHeader(http.StatusOK)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The mux would clean these paths, so they are handled before it.
+		// The mux would clean these paths.
 		switch r.RequestURI {
 		case "/a%2Fb//../c?d=%20e&f", "/%25zz", "/plain":
 			return
@@ -94,7 +93,6 @@ func application(other, secure int) http.Handler {
 
 var discard = log.New(io.Discard, "", 0)
 
-// portOf is the port of a server of httptest.
 func portOf(s *httptest.Server) int {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -107,7 +105,6 @@ func portOf(s *httptest.Server) int {
 	return port
 }
 
-// serve runs h over plain HTTP/1.1 until the test ends.
 func serve(t *testing.T, h http.Handler) int {
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
@@ -123,7 +120,7 @@ func serveTLS(t *testing.T, h http.Handler) int {
 	return portOf(s)
 }
 
-// serveHTTP2 serves only HTTP/2 without TLS.
+// serveHTTP2 serves HTTP/2 without TLS and nothing else.
 func serveHTTP2(t *testing.T, h http.Handler) int {
 	s := httptest.NewUnstartedServer(h)
 	s.Config.Protocols = new(http.Protocols)
@@ -133,7 +130,7 @@ func serveHTTP2(t *testing.T, h http.Handler) int {
 	return portOf(s)
 }
 
-// serveTLSHTTP2 serves only HTTP/2 over TLS.
+// serveTLSHTTP2 serves HTTP/2 over TLS and nothing else.
 func serveTLSHTTP2(t *testing.T, h http.Handler) int {
 	s := httptest.NewUnstartedServer(h)
 	s.Config.ErrorLog = discard
@@ -157,8 +154,7 @@ func serveGRPC(t *testing.T, h healthpb.HealthServer) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// healthOf is a health service with this status for the service "", and the opposite
-// status for "other".
+// healthOf has this status for the service "", and the opposite status for "other".
 func healthOf(status healthpb.HealthCheckResponse_ServingStatus) *health.Server {
 	h := health.NewServer()
 	h.SetServingStatus("", status)
@@ -170,7 +166,7 @@ func healthOf(status healthpb.HealthCheckResponse_ServingStatus) *health.Server 
 	return h
 }
 
-// silentHealth never responds to a check.
+// silentHealth never responds.
 type silentHealth struct {
 	healthpb.UnimplementedHealthServer
 }
@@ -180,7 +176,7 @@ func (silentHealth) Check(ctx context.Context, _ *healthpb.HealthCheckRequest) (
 	return nil, ctx.Err()
 }
 
-// serveRaw reads a head, calls answer with the connection, and then closes it.
+// serveRaw reads a head, calls answer, and closes the connection.
 func serveRaw(t *testing.T, answer func(c *net.TCPConn)) int {
 	return serveConns(t, func(c *net.TCPConn) {
 		reader := bufio.NewReader(c)
@@ -197,12 +193,12 @@ func serveRaw(t *testing.T, answer func(c *net.TCPConn)) int {
 	})
 }
 
-// serveText sends the same bytes for each request and closes.
+// serveText responds with text and closes.
 func serveText(t *testing.T, text string) int {
 	return serveRaw(t, func(c *net.TCPConn) { _, _ = io.WriteString(c, text) })
 }
 
-// serveHeld sends the same bytes for each request, and waits until the peer closes.
+// serveHeld responds with text, and waits until the peer closes.
 func serveHeld(t *testing.T, text string) int {
 	return serveRaw(t, func(c *net.TCPConn) {
 		_, _ = io.WriteString(c, text)
@@ -212,8 +208,8 @@ func serveHeld(t *testing.T, text string) int {
 
 func reset(c *net.TCPConn) { _ = c.SetLinger(0) }
 
-// serveConns accepts connections until the test ends, and then waits until all calls of
-// handle have returned.
+// serveConns accepts connections until the test ends, and then waits for all calls of
+// handle.
 func serveConns(t *testing.T, handle func(c *net.TCPConn)) int {
 	l := listenLocal(t)
 	var mu sync.Mutex

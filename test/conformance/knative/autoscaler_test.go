@@ -30,13 +30,12 @@ import (
 
 const (
 	revision    = "web-00001"
-	stableSpan  = 6 * time.Second // the shortest stable window that Knative allows
-	longestName = 253             // limit on a pod name, in bytes
-	statLimit   = 336             // size limit of Knative's client in bytes, which it does not export
+	stableSpan  = 6 * time.Second // the shortest stable window of Knative
+	longestName = 253             // limit on a pod name in bytes
+	statLimit   = 336             // unexported size limit of Knative's client in bytes
 )
 
-// autoscaler combines Knative's scraper, collector and decoder. A lister of the test,
-// not a cluster, provides the pods.
+// autoscaler has Knative's scraper, collector and decoder, with the pods of a lister.
 type autoscaler struct {
 	t      *testing.T
 	gate   *gate
@@ -62,8 +61,8 @@ func startAutoscaler(t *testing.T, userPort int, settings ...string) *autoscaler
 	err := pods.Add(&v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: revision + "-abc", Labels: map[string]string{serving.RevisionLabelKey: revision}},
 		Status: v1.PodStatus{
-			// The scraper appends ":9090/metrics" to the address. After a question mark
-			// that is a query, so the test can use any port.
+			// The scraper appends ":9090/metrics" to the address. The question mark makes
+			// that a query, so the test can use any port.
 			PodIP:      launch.At(a.stats) + "/metrics?",
 			Phase:      v1.PodRunning,
 			StartTime:  &metav1.Time{},
@@ -79,8 +78,7 @@ func startAutoscaler(t *testing.T, userPort int, settings ...string) *autoscaler
 	return a
 }
 
-// newScraper calls metrics.NewStatsScraper, which since Knative 1.19 has a meter
-// provider as its last parameter.
+// NewStatsScraper has a meter provider as its last parameter since Knative 1.19.
 func newScraper(arguments ...any) metrics.StatsScraper {
 	function := reflect.ValueOf(metrics.NewStatsScraper)
 	if len(arguments) < function.Type().NumIn() {
@@ -93,9 +91,8 @@ func newScraper(arguments ...any) metrics.StatsScraper {
 	return function.Call(values)[0].Interface().(metrics.StatsScraper)
 }
 
-// message returns one stat of the gate, and its size. It decodes the stat as Knative's
-// unexported client does, so that it includes fields that the scraper drops: the name
-// of the pod and the uptime.
+// message returns a stat of the gate and its size. It decodes like Knative's unexported
+// client, and thus includes fields that the scraper drops.
 func (a *autoscaler) message() (stat metrics.Stat, size int) {
 	a.t.Helper()
 	response, body := a.get(a.stats, http.Header{"Accept": {header.ProtobufMIMEType}})
@@ -127,8 +124,7 @@ func (a *autoscaler) get(port int, fields http.Header) (*http.Response, []byte) 
 	return response, body
 }
 
-// fullWindow waits until the gate's last complete second is one that began after the
-// call.
+// fullWindow waits until the gate's last complete second began after the call.
 func (a *autoscaler) fullWindow() {
 	a.t.Helper()
 	now, _ := a.message()
@@ -139,7 +135,7 @@ func (a *autoscaler) fullWindow() {
 	})
 }
 
-// holder is a container that delays all responses until release.
+// holder is a container that responds only after release.
 type holder struct {
 	port    int
 	began   chan struct{}
@@ -157,8 +153,8 @@ func newHolder(t *testing.T) *holder {
 	return h
 }
 
-// send sends requests that the container does not respond to before its release. It
-// returns a function that waits for the responses.
+// send sends requests that stay open until the container's release. It returns a function
+// that waits for the responses.
 func send(t *testing.T, g *gate, proxied, direct int) func() {
 	var all sync.WaitGroup
 	for i := range proxied + direct {
@@ -182,7 +178,7 @@ func send(t *testing.T, g *gate, proxied, direct int) func() {
 	return all.Wait
 }
 
-// within reports whether got deviates from want by at most 1 %.
+// within reports whether got is within 1 % of want.
 func within(got, want float64) bool { return math.Abs(got-want) <= want/100 }
 
 func TestAutoscalerReadsSevenRequestsOfWhichThreeAreProxied(t *testing.T) {
@@ -228,13 +224,13 @@ func TestAutoscalerReadsSevenRequestsOfWhichThreeAreProxied(t *testing.T) {
 	}
 }
 
-// The gate reports the arrivals of the last complete second. With the metric rps the
-// autoscaler scales by them.
+// The gate reports the arrivals of the last complete second, which the autoscaler uses
+// for the metric rps.
 func TestAutoscalerReadsTheArrivalsOfOneSecond(t *testing.T) {
 	t.Parallel()
 	a := startAutoscaler(t, serve(t, http.NotFoundHandler()))
-	// The arrivals of the ten requests may be in two windows. Send ten requests again
-	// until one window has all of them.
+	// The ten arrivals may be in two windows. Send ten requests again until one window
+	// has all of them.
 	eventually(t, "the scraper reads 10 arrivals, 3 of them proxied", func() bool {
 		a.fullWindow()
 		send(t, a.gate, 3, 7)()
@@ -252,15 +248,14 @@ func TestAutoscalerReadsTheArrivalsOfOneSecond(t *testing.T) {
 	})
 }
 
-// collects runs Knative's scrape loop, which reads the pod every second, until the
-// stable concurrency is want. It excludes proxied requests, because the activator
-// reports them.
+// collects runs Knative's scrape loop until the stable concurrency is want. Proxied
+// requests are excluded, because the activator reports them.
 func (a *autoscaler) collects(want float64) {
 	a.t.Helper()
 	collector := metrics.NewMetricCollector(func(*autoscalingv1alpha1.Metric, *zap.SugaredLogger) (metrics.StatsScraper, error) {
 		return a.StatsScraper, nil
 	}, zap.NewNop().Sugar())
-	collector.Watch(func(types.NamespacedName) {}) // ignore the notifications of errors, because CreateOrUpdate returns the last error
+	collector.Watch(func(types.NamespacedName) {}) // CreateOrUpdate returns the last error
 	if err := collector.CreateOrUpdate(a.metric); err != nil {
 		a.t.Fatal(err)
 	}
@@ -282,7 +277,7 @@ func TestTheLargestMessageFitsWhatTheAutoscalerReads(t *testing.T) {
 	answered := send(t, a.gate, 1, 1)
 	<-container.began
 	<-container.began
-	// Only one window has the arrivals, so no single message is sure to have all fields.
+	// Only one window has the arrivals, so no single message must have all fields.
 	a.fullWindow()
 	stat, size := a.message()
 	if want := (metrics.Stat{

@@ -18,10 +18,9 @@ import (
 // testTimeout limits every wait. It only ends tests that would hang.
 const testTimeout = 2 * time.Minute
 
-// tcpProbe is a readiness probe that only needs a listening container.
+// tcpProbe only needs a container that listens.
 const tcpProbe = `SERVING_READINESS_PROBE={"tcpSocket":{"port":%d},"successThreshold":1}`
 
-// queueBinary is the gate under test, set by TestMain.
 var queueBinary string
 
 func TestMain(m *testing.M) {
@@ -51,8 +50,8 @@ type gate struct {
 	port, admin int
 }
 
-// startGate runs the gate in front of 127.0.0.1:userPort until the test ends,
-// and fails the test if the gate exits before.
+// startGate runs the gate in front of userPort. The gate must not exit before the test
+// ends.
 func startGate(t *testing.T, userPort int, settings ...string) *gate {
 	t.Helper()
 	started, err := launch.StartGate(launch.Options{Binary: queueBinary, UserPort: userPort, Timeout: testTimeout,
@@ -74,7 +73,7 @@ func startGate(t *testing.T, userPort int, settings ...string) *gate {
 	return g
 }
 
-// drain sends SIGTERM and returns once the gate reports that it is not ready.
+// drain sends SIGTERM, and waits until the gate is not ready.
 func (g *gate) drain() {
 	g.t.Helper()
 	if err := g.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -92,7 +91,7 @@ func (g *gate) drain() {
 
 func (g *gate) url(path string) string { return "http://" + launch.At(g.port) + path }
 
-// serve runs h over plain HTTP/1.1 until the test ends.
+// serve runs h over HTTP/1.1 until the test ends.
 func serve(t *testing.T, h http.Handler) (port int) {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -100,7 +99,7 @@ func serve(t *testing.T, h http.Handler) (port int) {
 	return s.Listener.Addr().(*net.TCPAddr).Port
 }
 
-// eventually polls until the condition holds.
+// eventually polls until holds returns true.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	testkit.Until(t, what, holds)

@@ -15,8 +15,8 @@ import (
 
 const page = "../../../docs/knative.md"
 
-// version is a version of Knative Serving. Its module v0.42 is Knative 1.15:
-// the difference of 27 has been constant since Knative 1.0.
+// version is a version of Knative Serving. Module v0.42 is Knative 1.15: since 1.0 the
+// difference is 27.
 type version struct {
 	minor  int
 	module string

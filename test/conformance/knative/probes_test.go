@@ -31,9 +31,8 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// activatorOptions are the options of revisionWatcher.probe in
-// knative.dev/serving/pkg/activator/net. It gives a pod 300 ms and probes again
-// every 200 ms.
+// activatorOptions are those of revisionWatcher.probe in
+// knative.dev/serving/pkg/activator/net, which allows 300 ms and probes every 200 ms.
 var activatorOptions = []any{
 	prober.WithHeader(header.ProbeKey, "queue"),
 	prober.WithHeader(header.UserAgentKey, header.ActivatorUserAgent),
@@ -42,9 +41,8 @@ var activatorOptions = []any{
 }
 
 // autoscalerOptions are probeOptions of
-// knative.dev/serving/pkg/reconciler/autoscaling/kpa. Before it scales to zero,
-// the autoscaler uses them to check that the activator, and not a pod, serves
-// the service.
+// knative.dev/serving/pkg/reconciler/autoscaling/kpa. Before a scale to zero, the
+// autoscaler checks with them that the activator serves the service.
 var autoscalerOptions = []any{
 	prober.WithHeader(header.UserAgentKey, header.AutoscalingUserAgent),
 	prober.WithHeader(header.ProbeKey, "activator"),
@@ -52,7 +50,7 @@ var autoscalerOptions = []any{
 	prober.ExpectsStatusCodes([]int{http.StatusOK}),
 }
 
-// ask sends one probe with Knative's prober over Knative's transport.
+// ask sends a probe with Knative's prober and transport.
 func ask(t *testing.T, g *gate, path string, options ...any) (bool, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
@@ -77,7 +75,7 @@ func TestActivatorSendsTrafficOnceTheContainerIsReadyAndNoneInADrain(t *testing.
 		ok, err := ask(t, g, nethttp.HealthCheckPath, activatorOptions...)
 		return ok && err == nil
 	})
-	// In a mesh the activator uses the name of the revision's private service.
+	// In a mesh the activator uses the revision's private service.
 	eventually(t, "the same with pass-through load balancing", func() bool {
 		ok, err := ask(t, g, nethttp.HealthCheckPath, append([]any{
 			prober.WithHost("rev-private.ns"), prober.WithHeader(header.PassthroughLoadbalancingKey, "true"),
@@ -122,8 +120,7 @@ func TestAutoscalerDoesNotMistakeTheGateForTheActivator(t *testing.T) {
 		traffic.Add(1)
 		_, _ = io.WriteString(w, "activator")
 	})))
-	// The autoscaler joins host:port, "/" and a path that begins with "/", so the path
-	// may begin with two slashes.
+	// The autoscaler joins host:port, "/" and a path that begins with "/".
 	for _, path := range []string{nethttp.HealthCheckPath, "/" + nethttp.HealthCheckPath} {
 		if ok, err := ask(t, g, path, autoscalerOptions...); ok || err == nil {
 			t.Errorf("%s: ok=%v, %v", path, ok, err)
@@ -154,7 +151,7 @@ func TestNetworkProbesGetTheResponsesOfKnativesHandler(t *testing.T) {
 	}
 }
 
-// exchange returns the parts of the response that a prober sees.
+// exchange returns the parts of the response that a prober uses.
 func exchange(t *testing.T, url string, fields http.Header) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -174,8 +171,8 @@ func exchange(t *testing.T, url string, fields http.Header) string {
 	return fmt.Sprintf("%d %q hash %q type %q", response.StatusCode, body, response.Header[header.HashKey], response.Header["Content-Type"])
 }
 
-// gateway is the ingress gateway in front of the pod: in a probe with the hash
-// "override" it inserts the hash of its configuration.
+// gateway is an ingress gateway that replaces the hash "override" by the hash of its
+// configuration.
 type gateway struct {
 	*httptest.Server
 	hash   atomic.Value
@@ -205,7 +202,7 @@ func startGateway(t *testing.T, g *gate) *gateway {
 	return w
 }
 
-// ListProbeTargets makes the gateway the only target of every ingress.
+// ListProbeTargets returns the gateway as the only target of every ingress.
 func (w *gateway) ListProbeTargets(context.Context, *v1alpha1.Ingress) ([]status.ProbeTarget, error) {
 	u, err := url.Parse(w.URL)
 	if err != nil {
@@ -238,7 +235,7 @@ func TestIngressControllerSeesWhichConfigurationIsInForceWhileTheContainerIsDown
 	if ok, err := ingresses.IsReady(ctx, i); ok || err != nil {
 		t.Fatalf("before the first probe: %v, %v", ok, err)
 	}
-	// Each of the two targets is probed three times.
+	// Both targets were probed three times.
 	eventually(t, "six probe responses had the older hash", func() bool { return w.echoed.Load() >= 6 })
 	if ok, err := ingresses.IsReady(ctx, i); ok || err != nil || len(ready) != 0 {
 		t.Fatalf("with the older configuration in force: %v, %v", ok, err)
