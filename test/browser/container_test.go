@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// container is a user container that can be made not ready.
+// container is a user container that can become not ready.
 type container struct {
 	port    int
 	server  *httptest.Server
@@ -23,7 +23,7 @@ type container struct {
 	open    atomic.Bool // probes without probeSecret succeed too
 }
 
-// probeSecret is the credential in the readiness probe.
+// probeSecret is the credential of the readiness probe.
 const probeSecret = "Bearer-of-the-probe"
 
 func startContainer(t *testing.T) *container {
@@ -59,8 +59,8 @@ func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, strings.Repeat("x", 2000))
 }
 
-// load sends requests to the gate until stop is called. Most of them take mean ms on
-// average, and at least half of that; one in 40 takes ten times as long.
+// load sends requests until stop is called. Most take mean ms on average, and at least
+// half of that. One in 40 takes ten times as long.
 func load(t *testing.T, g *gate, clients, mean int) (stop func()) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -89,7 +89,7 @@ func load(t *testing.T, g *gate, clients, mean int) (stop func()) {
 	return stop
 }
 
-// get returns the status of the response, or 0 if there is none.
+// get returns the status of the response, or 0 after an error.
 func get(client *http.Client, url string) int {
 	answer, err := client.Get(url)
 	if err != nil {
@@ -100,8 +100,7 @@ func get(client *http.Client, url string) int {
 	return answer.StatusCode
 }
 
-// burst sends n concurrent requests, waits for the responses, and counts their
-// statuses.
+// burst sends n concurrent requests, and counts the statuses.
 func burst(g *gate, path string, n int) (statuses map[int]int) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -120,7 +119,7 @@ func burst(g *gate, path string, n int) (statuses map[int]int) {
 	return statuses
 }
 
-// probe checks the readiness of the gate, as Knative's activator does.
+// probe sends a readiness probe, as Knative's activator does.
 func probe(g *gate) {
 	request, err := http.NewRequest(http.MethodGet, g.url("/healthz"), nil)
 	if err != nil {

@@ -9,15 +9,14 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// gate is a running gate. Its cleanup kills it.
+// gate is a running gate, which is killed at the end of the test.
 type gate struct {
 	*launch.Gate
 	t       *testing.T
 	options launch.Options
 }
 
-// startGate runs the gate in front of 127.0.0.1:userPort. Settings are those of
-// launch.Options.
+// startGate runs the gate in front of userPort. Settings are those of launch.Options.
 func startGate(t *testing.T, userPort int, settings ...string) *gate {
 	t.Helper()
 	return launchGate(t, launch.Options{Binary: queueBinary, UserPort: userPort, Timeout: failsafe, Settings: slices.Concat([]string{
@@ -65,5 +64,5 @@ func (g *gate) signal(s syscall.Signal) {
 
 func (g *gate) url(path string) string { return "http://" + g.Addr("QUEUE_SERVING_PORT") + path }
 
-// page returns the origin of the status page.
+// page returns the URL of the status page.
 func (g *gate) page() string { return "http://" + g.Addr("STATUS_PORT") }

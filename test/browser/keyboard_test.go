@@ -8,7 +8,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// focused returns the name of the focused element, and whether the focus is
+// focused is JavaScript for the name of the focused element, and whether the focus is
 // visible.
 const focused = `(() => {
 	const e = document.activeElement;

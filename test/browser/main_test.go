@@ -14,9 +14,9 @@ import (
 )
 
 var (
-	queueBinary   string          // the gate, set by TestMain
-	theBrowser    context.Context // browser in which all tests open their tabs
-	screenshotDir string          // empty: each test has a temporary one
+	queueBinary   string
+	theBrowser    context.Context // all tests open their tabs in it
+	screenshotDir string          // "" = a temporary directory per test
 )
 
 func TestMain(m *testing.M) {

@@ -85,14 +85,13 @@ func TestThePageShowsLoadAReadinessChangeAndARejection(t *testing.T) {
 	}
 }
 
-// view is a screen and its colour scheme.
+// view is a viewport and a color scheme.
 type view struct {
 	name          string
 	width, height int64
 	scheme        string
 }
 
-// views are the viewports and color schemes in which the page is checked.
 var views = []view{
 	{"light", 1280, 900, "light"}, {"dark", 1280, 900, "dark"},
 	{"narrow", 390, 844, "light"}, {"narrow-dark", 390, 844, "dark"},
@@ -105,8 +104,8 @@ func (b *tab) show(v view) {
 	b.prefer("prefers-color-scheme", v.scheme, "prefers-reduced-motion", "reduce")
 }
 
-// readable checks that nothing is wider than the view, that nothing is cut off, and
-// that all text is legible.
+// readable checks that nothing is wider than the view, that nothing is clipped, and that
+// all text is legible.
 func (b *tab) readable(name string) {
 	b.t.Helper()
 	if wide := evaluate[int64](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
@@ -120,7 +119,7 @@ func (b *tab) readable(name string) {
 	}
 }
 
-// clipped lists the boxes whose content is higher than the box itself.
+// clipped is JavaScript for the boxes that are lower than their content.
 const clipped = `[...document.body.querySelectorAll('*')]
 	.filter((e) => e.checkVisibility() && !e.closest('.unseen, svg') && getComputedStyle(e).overflowY !== 'visible' && e.scrollHeight > e.clientHeight + 1)
 	.map((e) => e.id || e.className || e.tagName)`
@@ -159,8 +158,8 @@ func TestInEveryViewNothingOverflowsAndAllTextIsLegible(t *testing.T) {
 	}
 }
 
-// illegible lists texts and icons with less contrast to their background than WCAG 2.2
-// requires (1.4.3 and 1.4.11).
+// illegible is JavaScript for texts and icons with less contrast than WCAG 2.2 requires
+// (1.4.3 and 1.4.11).
 const illegible = `(() => {
 	const parse = (c) => (c.match(/[\d.]+/g) ?? []).map(Number);
 	const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)

@@ -30,7 +30,7 @@ func TestAMinuteOfTrafficAsAPicture(t *testing.T) {
 	stop()
 	stop = load(t, g, 9, 80)
 	time.Sleep(12 * time.Second)
-	stop() // the clients would retry rejected requests immediately
+	stop() // the clients would retry rejected requests at once
 	burst(g, "/report?ms=700", 40)
 	stop = load(t, g, 9, 80)
 	time.Sleep(12 * time.Second)

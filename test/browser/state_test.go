@@ -15,18 +15,17 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// in returns a JavaScript expression that is true if the page shows this state.
+// in is JavaScript that is true if the page shows this state.
 func in(state string) string {
 	return fmt.Sprintf(`document.querySelector('#state').dataset.state === %q`, state)
 }
 
-// says is a JavaScript expression for the visible text of the state and its cause.
+// says is JavaScript for the visible text of the state and its cause.
 const says = `['state-word', 'state-cause'].map((id) => document.getElementById(id))
 	.filter((e) => e.checkVisibility()).map((e) => e.textContent).join(': ')`
 
-// inAllViews takes a screenshot of the page's current state in each view, and
-// checks that the state is visible without scrolling, that all text is legible
-// and that nothing overflows.
+// inAllViews takes a screenshot in each view. It checks that the state is visible without
+// scrolling, that all text is legible, and that nothing overflows.
 func (b *tab) inAllViews(state string) {
 	b.t.Helper()
 	for _, v := range views {
@@ -49,8 +48,7 @@ func TestTheStatusPageShowsNoFiguresBeforeItIsConnected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The proxy in front of the status page delays the event stream until pass is
-	// closed.
+	// The proxy delays the event stream until pass is closed.
 	pass := make(chan struct{})
 	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(page) }}
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -148,7 +146,7 @@ func TestAnOpenPageShowsTheDrainUntilItsEndWithoutDelayingIt(t *testing.T) {
 	b := openTab(t)
 	b.open(g.page() + "/")
 	b.awaits("the page is live", in("ready"), nil)
-	stall, err := net.Dial("tcp", g.Addr("QUEUE_SERVING_PORT")) // an incomplete request, which keeps the drain from ending
+	stall, err := net.Dial("tcp", g.Addr("QUEUE_SERVING_PORT")) // an incomplete request keeps the drain from ending
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +191,7 @@ func TestThePageShowsADeadGateAndReconnects(t *testing.T) {
 	g.again()
 	b.awaits("the page is live again, with the figures of the new gate", in("ready")+` &&
 		document.querySelector('#failures-note').textContent === 'None since the start.'`, nil)
-	// The browser reports refused connections as errors.
+	// Refused connections are errors in the browser.
 	if got := b.complaints("network error: Failed to load resource"); len(got) > 0 {
 		t.Errorf("the browser reports problems: %q", got)
 	}

@@ -23,14 +23,14 @@ import (
 // failsafe limits every wait. It only ends tests that would hang.
 const failsafe = 30 * time.Second
 
-// tab is a browser tab, with its recorded problems and fetched URLs.
+// tab is a browser tab.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
 
 	mu       sync.Mutex
-	problems []string // problems reported by the browser
-	fetched  []string // fetched URLs
+	problems []string // reported by the browser
+	fetched  []string // URLs
 }
 
 func openTab(t *testing.T) *tab {
@@ -68,7 +68,7 @@ func toJSON(v any) string {
 	return string(text)
 }
 
-// complaints returns the recorded problems, except those that begin with except.
+// complaints returns the problems that do not begin with except.
 func (b *tab) complaints(except string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,7 +101,7 @@ func (b *tab) size(width, height int64) {
 	b.do(chromedp.EmulateViewport(width, height, chromedp.EmulateScale(1)))
 }
 
-// prefer sets media features. features alternates names and values.
+// prefer sets media features, given as names and values in turn.
 func (b *tab) prefer(features ...string) {
 	b.t.Helper()
 	var p emulation.SetEmulatedMediaParams
@@ -131,7 +131,7 @@ func evaluate[T any](b *tab, expression string) T {
 	return v
 }
 
-// evaluateAsync returns the value with which a promise resolves.
+// evaluateAsync returns the value of a promise.
 func evaluateAsync[T any](b *tab, expression string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, failsafe)
@@ -143,14 +143,14 @@ func evaluateAsync[T any](b *tab, expression string) T {
 	return v
 }
 
-// text returns the text of the first element that matches.
+// text returns the text of the first matching element.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
 	return evaluate[string](b, fmt.Sprintf("(document.querySelector(%q)?.textContent ?? '')", selector))
 }
 
-// awaits polls until the expression is true. Before each poll it calls meanwhile, if
-// not nil.
+// awaits polls until the expression is true. It calls meanwhile, if not nil, before each
+// poll.
 func (b *tab) awaits(what, expression string, meanwhile func()) {
 	b.t.Helper()
 	for deadline := time.Now().Add(failsafe); ; time.Sleep(50 * time.Millisecond) {
@@ -166,7 +166,7 @@ func (b *tab) awaits(what, expression string, meanwhile func()) {
 	}
 }
 
-// screenshot saves a picture of the whole page, named after the test.
+// screenshot saves a picture of the whole page.
 func (b *tab) screenshot(name string) {
 	b.t.Helper()
 	dir := screenshotDir

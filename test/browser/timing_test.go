@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// timing is an entry of Server-Timing as parsed by Chromium.
+// timing is an entry of Server-Timing in Chromium.
 type timing struct {
 	Name     string
 	Duration float64 // in milliseconds
 }
 
-// timings returns the Server-Timing entries of the open page.
+// timings returns the Server-Timing entries of the page.
 func (b *tab) timings() []timing {
 	return evaluate[[]timing](b, `performance.getEntriesByType('navigation')[0].serverTiming.map((e) => ({ Name: e.name, Duration: e.duration }))`)
 }
@@ -29,7 +29,7 @@ func TestChromiumReadsTheTimesOfARequestFromServerTiming(t *testing.T) {
 	if want := []string{"queue", "connect", "upstream"}; !slices.Equal(names, want) {
 		t.Fatalf("entries %v, want %q", got, want)
 	}
-	// The container takes 30 ms to respond.
+	// The container needs 30 ms.
 	if queue, connect, upstream := got[0].Duration, got[1].Duration, got[2].Duration; queue < 0 || connect < 0 || upstream < 30 {
 		t.Errorf("entries %v", got)
 	}
