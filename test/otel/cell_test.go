@@ -27,36 +27,35 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// cellVariable passes a spec in JSON to the process in the new network namespace.
+// cellVariable has the spec in JSON for the process in the new network namespace.
 const cellVariable = "OTEL_TEST_CELL"
 
 // failsafe limits every wait. It only ends tests that would hang.
 const failsafe = 2 * time.Minute
 
-// spec describes a cell: a binary with an environment serves requests until the
-// collector has received the expected messages.
+// spec describes a cell: a binary serves requests in an environment until the collector
+// has the expected messages.
 type spec struct {
 	Binary       string
 	Certificates string
 	Environment  []string
 	Requests     int
-	Traces       int  // minimum number of trace messages to wait for; -1 = wait for the spans of all requests
-	Metrics      int  // messages to wait for, at least
-	Drain        bool // do not wait for messages, but end the process with SIGTERM, which flushes traces and metrics
-	Page         bool // read target_info on the Prometheus page
-	Propagation  bool // record the trace context that reaches the application
+	Traces       int  // minimum number of trace messages; -1 = the spans of all requests
+	Metrics      int  // minimum number of metrics messages
+	Drain        bool // end the process with SIGTERM, which flushes traces and metrics, instead of waiting
+	Page         bool // read target_info from the Prometheus page
+	Propagation  bool // record the trace context at the application
 }
 
-// observation is the result of a cell, one line per field.
+// observation is the result of a cell.
 type observation struct {
 	Fields map[string]string
-	// Sampled is the number of traces of requests without a parent; WithoutParent is the
-	// number of such requests.
+	// WithoutParent is the number of requests without a parent, Sampled the number of
+	// their sampled traces.
 	Sampled, WithoutParent int
 	Stderr                 string
 }
 
-// observe runs a cell.
 func observe(t *testing.T, s spec) observation {
 	t.Helper()
 	text, err := json.Marshal(s)
@@ -82,15 +81,15 @@ func observe(t *testing.T, s spec) observation {
 	return o
 }
 
-// cell is a network namespace with the collector, the application, the process and
-// its client.
+// cell is a network namespace with the collector, the application, the process and a
+// client.
 type cell struct {
 	spec
 	*collector
 	process *launch.Process
 
 	mu     sync.Mutex
-	atHome map[string]http.Header // requests that the application received, by path
+	atHome map[string]http.Header // received by the application, by path
 }
 
 func runCell(text string) error {
@@ -120,7 +119,7 @@ func runCell(text string) error {
 	return json.NewEncoder(os.Stdout).Encode(o)
 }
 
-// startLoopback brings up the loopback interface, which is down in a new namespace.
+// startLoopback brings up the loopback interface of a new namespace.
 func startLoopback() error {
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -134,14 +133,14 @@ func startLoopback() error {
 	return errors.Join(unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, up), unix.Close(s))
 }
 
-// ServeHTTP is the application.
+// ServeHTTP is the application's handler.
 func (c *cell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.atHome[r.URL.Path] = r.Header
 }
 
-// Default ports of queue-proxy; the gate uses the same.
+// Default ports of both queue-proxy and the gate.
 const (
 	serving = "http://127.0.0.1:8012"
 	page    = "http://127.0.0.1:9091/metrics"
@@ -192,9 +191,9 @@ func (c *cell) observe() (*observation, error) {
 	return o, nil
 }
 
-// starts waits until the process is ready. It returns false if the process exits. It
-// probes as Knative's activator does, because queue-proxy forwards probes with another
-// User-Agent to the application, and traces them.
+// starts waits until the process is ready, or returns false if it exits. It sends the
+// activator's probes, because queue-proxy forwards and traces probes with any other
+// User-Agent.
 func (c *cell) starts() bool {
 	client := &http.Client{Timeout: failsafe}
 	for deadline := time.Now().Add(failsafe); c.process.Running() && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -245,14 +244,14 @@ func (c *cell) readPage(o *observation) error {
 	return nil
 }
 
-// Trace contexts in the requests of propagate.
+// Trace contexts of propagate.
 const (
 	sentTrace = "0af7651916cd43dd8448eb211c80319c"
 	sentSpan  = "b7ad6b7169203331"
 )
 
-// propagate sends a request for each format of trace context, and records what
-// the application receives.
+// propagate sends a request for each format of trace context, and records what the
+// application receives.
 func (c *cell) propagate(o *observation) error {
 	for name, fields := range map[string]map[string]string{
 		"traceparent": {"Traceparent": "00-" + sentTrace + "-" + sentSpan + "-01", "Tracestate": "vendor=1"},
@@ -295,24 +294,22 @@ func (c *cell) propagate(o *observation) error {
 
 var hexadecimal = regexp.MustCompile(`\b(?:[0-9a-f]{32}|[0-9a-f]{16})\b`)
 
-// load sends requests: two fifths without a parent, two fifths with an unsampled
-// parent, and one fifth with a sampled parent. The trace ids come from a seed, so each
-// cell sends the same ones.
+// load sends requests: two fifths without a parent, two fifths with an unsampled parent,
+// and one fifth with a sampled one. All cells send the same trace ids.
 type load struct {
 	*cell
 	workers  int
-	sent     map[string]bool // by trace id: whether the parent is sampled
-	expected int             // without a parent
+	sent     map[string]bool // whether the parent is sampled, by trace id
+	expected int             // number of requests without a parent
 }
 
-// perRound is the number of requests whose spans fit into the span queues of both
-// queue-proxy and the gate.
+// The spans of perRound requests fit into the span queues of queue-proxy and of the gate.
 const perRound = 600
 
 func (l *load) run() error {
 	l.sent = map[string]bool{}
 	random := rand.New(rand.NewPCG(1, 2))
-	requests := make([]string, l.Requests) // value of traceparent of each request
+	requests := make([]string, l.Requests) // values of traceparent
 	for i := range requests {
 		id := fmt.Sprintf("%016x%016x", random.Uint64(), random.Uint64())
 		switch i % 5 {
@@ -344,9 +341,8 @@ func (l *load) run() error {
 // sentinel returns a trace id that every sampler accepts, unless its ratio is 0.
 func sentinel(round, worker int) string { return fmt.Sprintf("%08x%08x%016x", round+1, worker+1, 0) }
 
-// round sends requests and waits for their spans. Each worker sends its requests on one
-// connection. The last one is sampled, and its span ends after those of the earlier
-// requests.
+// round sends requests, and waits for their spans. Each worker has one connection. Its
+// last request is sampled, and the span of that request ends last.
 func (l *load) round(round int, requests []string, clients []*http.Client) error {
 	var all sync.WaitGroup
 	failed := make([]error, l.workers)
@@ -400,14 +396,13 @@ func get(client *http.Client, traceparent string) error {
 	return err
 }
 
-// printedSpan matches the trace id of a span on stdout, as OpenTelemetry's SDK or the
-// gate prints it.
+// printedSpan matches the trace id of a span that OpenTelemetry's SDK or the gate prints.
 var printedSpan = regexp.MustCompile(`"(?:SpanContext":\{"TraceID|traceId)":"([0-9a-f]{32})"`)
 
 // describe compares the sampled traces with the sent ones.
 func (l *load) describe(o *observation) {
 	if l.Traces >= 0 && !l.Drain {
-		return // not all spans may have arrived
+		return // spans may be missing
 	}
 	l.collector.mu.Lock()
 	defer l.collector.mu.Unlock()

@@ -33,7 +33,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Ports of the collector, on every loopback address.
+// Ports of the collector on every loopback address.
 const (
 	grpcPort       = "4317"
 	httpPort       = "4318"
@@ -45,10 +45,10 @@ const (
 	httpHungPort   = "7318"
 )
 
-// Arrival has the properties of a message that are configured at the exporter.
+// Arrival is what an exporter's configuration determines of a message.
 type Arrival struct {
 	Destination string // protocol, scheme, address and path
-	Headers     string // without the headers that identify the exporter's library
+	Headers     string // headers except implementationHeaders
 	Encoding    string
 	Client      string // common name of the client certificate
 	Resource    string
@@ -57,11 +57,11 @@ type Arrival struct {
 // collector is an OTLP receiver over gRPC and HTTP/protobuf.
 type collector struct {
 	mu       sync.Mutex
-	arrivals map[string]map[Arrival]int // number of equal arrivals, by signal
-	traces   map[string]bool            // trace ids, in hexadecimal
+	arrivals map[string]map[Arrival]int // numbers of equal arrivals, by signal
+	traces   map[string]bool            // hexadecimal trace ids
 	metrics  map[string]bool            // scope, name, unit and kind
-	waits    map[string]time.Duration   // how long senders waited for the first message without a response, by signal
-	sampled  chan string                // trace ids, for sentinels
+	waits    map[string]time.Duration   // how long senders waited for a response that never came, by signal
+	sampled  chan string                // trace ids
 }
 
 func startCollector(certificates string) (*collector, error) {
@@ -116,15 +116,13 @@ func serverTLS(dir string, clientAuth tls.ClientAuthType) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: clientAuth, ClientCAs: roots}, nil
 }
 
-// implementationHeaders identify the library of the sender, not its
-// configuration.
+// implementationHeaders depend on the sender's library, not on its configuration.
 var implementationHeaders = map[string]bool{
 	"user-agent": true, "content-length": true, "accept-encoding": true, "grpc-accept-encoding": true, "grpc-timeout": true, "te": true, ":authority": true,
-	"content-encoding": true, "grpc-encoding": true, // recorded as Arrival.Encoding
+	"content-encoding": true, "grpc-encoding": true, // see Arrival.Encoding
 }
 
-// headersOf formats the other headers in order, including a user agent that the
-// environment sets.
+// headersOf formats the other headers in order, with a user agent from the environment.
 func headersOf(headers map[string][]string) string {
 	kept := map[string]string{}
 	for name, values := range headers {
@@ -136,7 +134,7 @@ func headersOf(headers map[string][]string) string {
 	return sorted(kept)
 }
 
-// resourceOf formats the resource without the attributes that name the software itself.
+// resourceOf formats the resource without attributes of the software itself.
 func resourceOf(r *resource.Resource) string {
 	kept := map[string]string{}
 	for _, a := range r.GetAttributes() {
@@ -208,7 +206,7 @@ func (c *collector) hang(ctx context.Context, signal string) {
 	}
 }
 
-// total returns the number of messages of a signal that have arrived.
+// total returns the number of messages of a signal.
 func (c *collector) total(signal string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -251,8 +249,8 @@ func (s *metricsService) Export(ctx context.Context, m *metricscollector.ExportM
 	return new(metricscollector.ExportMetricsServiceResponse), nil
 }
 
-// calls records the compression and the method of a call, which handlers of
-// grpc-go do not see.
+// calls records the compression and the method of a call, which are hidden from grpc-go's
+// handlers.
 type calls struct{}
 
 type callKey struct{}
@@ -296,7 +294,7 @@ type httpService struct {
 	isHung bool
 }
 
-// ServeHTTP accepts any path, because the environment may configure one.
+// ServeHTTP accepts any path, because the environment may set one.
 func (s *httpService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := Arrival{Headers: headersOf(r.Header), Encoding: r.Header.Get("Content-Encoding")}
 	scheme := "http"
@@ -311,7 +309,7 @@ func (s *httpService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	isJSON, unmarshal := r.Header.Get("Content-Type") == contentTypeJSON, proto.Unmarshal
-	if isJSON { // protojson expects ids in base64, but OTLP writes them in hexadecimal, so the decoded ids are wrong
+	if isJSON { // OTLP writes ids in hexadecimal, but protojson expects base64
 		unmarshal = protojson.Unmarshal
 	}
 	traces, metrics := new(tracecollector.ExportTraceServiceRequest), new(metricscollector.ExportMetricsServiceRequest)
@@ -341,8 +339,8 @@ func (s *httpService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(encoded)
 }
 
-// areSpans reports whether a message contains spans. A message of metrics may decode
-// without error too, but not to trace ids of 16 bytes and span ids of 8 bytes.
+// areSpans reports whether a message contains spans. A metrics message may decode too,
+// but without ids of 16 and 8 bytes.
 func areSpans(m *tracecollector.ExportTraceServiceRequest) (found bool) {
 	for _, r := range m.ResourceSpans {
 		for _, scope := range r.ScopeSpans {

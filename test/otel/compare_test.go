@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// knative is the environment that Knative sets for its sidecar, with shorter delays.
-// Only queue-proxy's SDK reads OTEL_BSP_*.
+// knative is Knative's environment for its sidecar, with shorter delays. Only
+// queue-proxy's SDK reads OTEL_BSP_*.
 var knative = map[string]string{
 	"CONTAINER_CONCURRENCY": "0", "QUEUE_SERVING_PORT": "8012", "QUEUE_SERVING_TLS_PORT": "8112", "USER_PORT": "8080", "REVISION_TIMEOUT_SECONDS": "300",
 	"SERVING_LOGGING_CONFIG": "", "SERVING_LOGGING_LEVEL": "info", "SERVING_NAMESPACE": "shop", "SERVING_SERVICE": "web", "SERVING_CONFIGURATION": "web",
@@ -19,8 +19,8 @@ var knative = map[string]string{
 	"OTEL_BSP_SCHEDULE_DELAY": "100", "OTEL_BSP_MAX_QUEUE_SIZE": "8192", "DRAIN_QUIET_SECONDS": "0",
 }
 
-// Differences in all environments are removed where messages are read: see
-// implementationHeaders, resourceOf and absent.
+// Differences in all environments are removed earlier; see implementationHeaders,
+// resourceOf and absent.
 func TestTheGateExportsAsQueueProxyDoesInTheSameEnvironment(t *testing.T) {
 	t.Parallel()
 	for _, e := range environments() {
@@ -76,17 +76,17 @@ func compare(t *testing.T, e environment, theirs, ours observation) {
 	compareShares(t, e, theirs, ours)
 }
 
-// something matches every value except an empty one.
+// something matches every value except "".
 const something = "*"
 
 func matches(got, want string) bool { return got == want || want == something && got != "" }
 
-// absent is an instrument that only queue-proxy has. Its values equal those of
+// absent is an instrument of queue-proxy with the values of
 // http.server.request.body.size.
 const absent = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp http.client.request.body.size By Histogram"
 
-// lacking returns the instruments that only queue-proxy sent, unless one of the two
-// processes sent none.
+// lacking returns the instruments that only one process sent, unless one of the processes
+// sent none.
 func lacking(theirs, ours string) (their, our string, same bool) {
 	if theirs == "" || ours == "" {
 		return theirs, ours, theirs == ""
@@ -109,8 +109,8 @@ func compareShares(t *testing.T, e environment, theirs, ours observation) {
 		got  int
 		want float64
 	}{"queue-proxy": {theirs.Sampled, wantTheirs}, "the gate": {ours.Sampled, wantOurs}} {
-		// The tolerance is six standard deviations of a binomial distribution, which a
-		// correct sampler exceeds once in 500 million runs.
+		// A correct sampler exceeds six standard deviations of the binomial distribution
+		// once in 500 million runs.
 		if tolerance := 6 * math.Sqrt(n*c.want*(1-c.want)); math.Abs(float64(c.got)-c.want*n) > tolerance {
 			t.Errorf("%s has sampled %d of %.0f requests without a parent, want a share of %v", who, c.got, n, c.want)
 		}

@@ -5,14 +5,14 @@ import (
 	"maps"
 )
 
-// environment is one environment in which the processes are compared.
+// environment is an environment for both processes.
 type environment struct {
 	name string
-	set  map[string]string // variables in addition to knative; CERTIFICATES stands for the directory of the certificates
+	set  map[string]string // variables in addition to knative; CERTIFICATES is replaced by the directory of certificates
 	spec
-	share   float64               // sampled share of the requests without a parent
-	differs map[string]difference // fields that differ on purpose; docs/compatibility.md has the reasons
-	shares  *shares               // replaces share where the two differ
+	share   float64               // sampled share of requests without a parent
+	differs map[string]difference // fields that differ on purpose; see docs/compatibility.md
+	shares  *shares               // set instead of share if the shares differ
 }
 
 type difference struct{ theirs, ours string }
@@ -27,8 +27,7 @@ func observability(protocol, traces, metrics string, rate float64) string {
 const prefix = "OTEL_EXPORTER_OTLP_"
 
 // over returns an environment that exports traces and metrics to 127.0.0.1 with this
-// protocol. variables are alternating names and values, which may override those of the
-// export.
+// protocol. variables are names and values in turn, which take precedence.
 func over(protocol string, variables ...string) map[string]string {
 	traces, metrics := "http://127.0.0.1:4317", "http://127.0.0.1:4317"
 	if protocol == "http/protobuf" {
@@ -41,8 +40,8 @@ func over(protocol string, variables ...string) map[string]string {
 	return set
 }
 
-// sampling returns an environment that exports over gRPC with this sampling rate. The
-// rate is in OBSERVABILITY_CONFIG, as Knative derives it from config-observability.
+// sampling returns an environment with a sampling rate in OBSERVABILITY_CONFIG and export
+// over gRPC.
 func sampling(rate float64, variables ...string) map[string]string {
 	set := over("grpc", variables...)
 	set["OBSERVABILITY_CONFIG"] = observability("grpc", "http://127.0.0.1:4317", "http://127.0.0.1:4317", rate)
@@ -71,8 +70,7 @@ func environments() []environment {
 		set["OBSERVABILITY_CONFIG"] = observability(protocol, traces, metrics, 1)
 		return set
 	}
-	// onlyOurs are the differences in environments in which only the gate sends
-	// messages.
+	// Only one of the two sends messages.
 	onlyOurs, onlyTheirs := map[string]difference{}, map[string]difference{"metrics: instruments": {something, ""}}
 	for _, signal := range []string{"traces", "metrics"} {
 		for _, field := range []string{": destination", ": headers", ": resource"} {

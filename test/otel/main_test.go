@@ -20,10 +20,9 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// Set by TestMain.
 var (
 	gateBinary, proxyBinary string
-	certificates            string // directory: ca.pem, server.pem, server.key, client.pem, client.key
+	certificates            string // directory with ca.pem, server.pem, server.key, client.pem and client.key
 )
 
 func TestMain(m *testing.M) {
@@ -43,7 +42,7 @@ func TestMain(m *testing.M) {
 
 func runAll(m *testing.M) (int, error) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "10"); err != nil { // cells mostly wait, so ten of them can run in parallel
+	if err := flag.Set("test.parallel", "10"); err != nil { // cells mostly wait
 		return 0, err
 	}
 	dir, err := os.MkdirTemp("", "otel")
@@ -68,8 +67,7 @@ func runAll(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// writeCertificates writes a certificate authority and the certificates of the
-// collector and of its client.
+// writeCertificates writes a CA, and certificates of the collector and of its client.
 func writeCertificates(dir string) error {
 	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign}
