@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// Blocks that are never run must still be valid scripts, and the commands in them must
-// exist.
+// Blocks that are never run must be valid scripts with existing commands.
 func TestTheCommandsThatAreNotRunExist(t *testing.T) {
 	all := pages(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -42,8 +41,8 @@ var (
 	separator = regexp.MustCompile(`\n|\||&&|;`)
 )
 
-// commands splits a script into its simple commands, and each command into words. It
-// understands only the shell syntax that the pages use. Quoted words become QUOTED.
+// commands splits a script into commands, and each command into words. It knows only the
+// shell syntax of the pages. Quoted words become QUOTED.
 func commands(script string) (list [][]string) {
 	script = hereText.ReplaceAllString(script, "")
 	script = quoted.ReplaceAllString(script, "QUOTED")
@@ -70,7 +69,7 @@ func exists(words []string) error {
 	return nil
 }
 
-// known checks the flags and subcommands of a command line against the program's help.
+// known checks flags and subcommands against the program's help.
 func known(words []string, program string) error {
 	help := []string{program}
 	if len(words) > 0 && regexp.MustCompile(`^[a-z]+$`).MatchString(words[0]) {

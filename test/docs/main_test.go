@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// repository is the path of the copy in which the commands run.
+// repository is the copy in which the commands run.
 var repository = os.Getenv(copyVariable)
 
-// copyVariable passes the path of the copy to the process that runs the commands.
+// copyVariable has the path of the copy.
 const copyVariable = "DOCS_COPY"
 
-// The pages use the gate's default ports. To have them free, the test runs itself again
-// in a new network namespace, or in the host's if that is not permitted.
+// The pages use the gate's default ports, so the test runs itself again in a new network
+// namespace, or in the host's if that is not permitted.
 func TestMain(m *testing.M) {
 	var code int
 	var err error
@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// outside creates the copy, and prepares everything that needs the network: for
-// example, it completes the module cache.
+// outside creates the copy, and does what needs the network, such as filling the module
+// cache.
 func outside(m *testing.M) (int, error) {
 	dir, err := os.MkdirTemp("", "queuegate-docs-")
 	if err != nil {
@@ -76,7 +76,7 @@ func outside(m *testing.M) (int, error) {
 	return 0, err
 }
 
-// inside brings up the loopback interface, which is down in a new namespace.
+// inside brings up the loopback interface of a new namespace.
 func inside(m *testing.M) (int, error) {
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -93,9 +93,8 @@ func inside(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// environment is the environment of a user's terminal in the repository. It has no
-// settings of the gate, except that a drain has no quiet period, so that Ctrl-C ends
-// the gate at once.
+// environment is that of a user's terminal, except that a drain has no quiet period, so
+// that Ctrl-C ends the gate at once.
 func environment() []string {
 	list := []string{"DRAIN_QUIET_SECONDS=0"}
 	for _, name := range []string{"HOME", "USER", "LANG", "TMPDIR", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN", "GOROOT", "XDG_CACHE_HOME"} {
@@ -106,7 +105,7 @@ func environment() []string {
 	return append(list, "GOFLAGS=-buildvcs=false", "PATH="+filepath.Join(repository, "bin")+":"+os.Getenv("PATH"))
 }
 
-// copyTree copies the files that a fresh clone would contain.
+// copyTree copies the files of a fresh clone.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -116,7 +115,7 @@ func copyTree(from, to string) error {
 		if err != nil {
 			return err
 		}
-		if name == ".git" { // in a linked worktree .git is a file
+		if name == ".git" { // .git is a file in a linked worktree
 			if entry.IsDir() {
 				return fs.SkipDir
 			}

@@ -12,9 +12,8 @@ import (
 	"testing"
 )
 
-// sourceNames are the names declared in the Go files of the repository:
-// packages, top-level names, methods and fields as Type.Name, and files and
-// folders.
+// sourceNames are the names in the repository's Go files: packages, top-level names,
+// methods and fields as Type.Name, files and folders.
 type sourceNames struct {
 	packages, names, members map[string]bool
 	embedded                 map[string][]string // embedded types by type
@@ -101,7 +100,7 @@ func (s *sourceNames) addSpec(spec ast.Spec) {
 	}
 }
 
-// typeName returns the name of a named type, without its package and type arguments.
+// typeName returns the name of a type without its package and type arguments.
 func typeName(of ast.Expr) string {
 	switch of := of.(type) {
 	case *ast.StarExpr:
@@ -118,8 +117,8 @@ func typeName(of ast.Expr) string {
 	return ""
 }
 
-// known reports whether a name in a page is declared. It has the form package.Name,
-// Type.Member or package.Type.Member; the package may be a path.
+// known reports whether a name is declared: package.Name, Type.Member or
+// package.Type.Member. The package may be a path.
 func (s *sourceNames) known(name string) bool {
 	parts := strings.Split(name[strings.LastIndex(name, "/")+1:], ".")
 	if len(parts) == 3 && s.packages[parts[0]] {
@@ -128,7 +127,7 @@ func (s *sourceNames) known(name string) bool {
 	return len(parts) == 2 && (s.hasMember(parts[0], parts[1]) || s.packages[parts[0]] && s.names[parts[1]])
 }
 
-// hasMember reports whether a type, or a type that it embeds, has a member.
+// hasMember also looks in embedded types.
 func (s *sourceNames) hasMember(of, member string) bool {
 	if s.members[of+"."+member] {
 		return true
@@ -154,10 +153,9 @@ func (s *sourceNames) has(path string) bool {
 var (
 	quotedName = regexp.MustCompile("`([A-Za-z][A-Za-z0-9/_]*(?:\\.[A-Za-z][A-Za-z0-9]*)+)`")
 	quotedPath = regexp.MustCompile("`((?:[a-z0-9]+/)+[a-z0-9_]+(?:\\.[a-z]+)?|[a-z0-9_]+\\.go)`")
-	ofOthers   = map[string]bool{"iter.Pull": true, "http.Request": true} // names that the standard library declares
+	ofOthers   = map[string]bool{"iter.Pull": true, "http.Request": true} // names of the standard library
 )
 
-// A stale name in the page would mislead its readers.
 func TestTheCodeThatTheDesignPageNamesExists(t *testing.T) {
 	const root = "../.."
 	text, err := os.ReadFile(filepath.Join(root, "docs/design.md"))

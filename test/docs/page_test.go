@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// block has the commands between two code fences.
+// block has the commands of a code block.
 type block struct {
 	line   int
 	text   string
-	port   string // port on which the block listens; the block runs until Ctrl-C
-	reason string // reason why the block is not run here; "" = it is run
+	port   string // the block runs until Ctrl-C and listens on this port; "" = it runs to its end
+	reason string // reason not to run the block here; "" = it is run
 }
 
 // languages are the allowed languages of code fences.
@@ -28,11 +28,10 @@ var (
 	notMark   = regexp.MustCompile(`^: (.+)$`)
 )
 
-// blocks returns the sh blocks of a page. A fence that is indented or that names a
-// language outside languages, and an unknown mark, are errors, because the commands
-// there would never be checked.
+// blocks returns the sh blocks of a page. Indented fences, other languages and unknown
+// marks are errors, because such commands would never be checked.
 func blocks(text string) (list []block, err error) {
-	var next *block // made by the latest mark
+	var next *block // block of the latest mark
 	lines := strings.Split(text, "\n")
 	before := "" // previous line
 	for i := 0; i < len(lines); i++ {
@@ -93,8 +92,8 @@ func read(kind, rest string) (*block, error) {
 	return nil, fmt.Errorf("unknown mark %q: see the package documentation", kind+rest)
 }
 
-// inList reports whether the preceding lines end in an item of a list, whose further
-// paragraphs are indented.
+// inList reports whether the next paragraph belongs to an item of a list, and must be
+// indented.
 func inList(before []string) bool {
 	for _, line := range slices.Backward(before) {
 		if line != "" && line[0] != ' ' {
@@ -104,7 +103,6 @@ func inList(before []string) bool {
 	return false
 }
 
-// pages returns all pages of the documentation.
 func pages(t *testing.T) map[string][]block {
 	t.Helper()
 	all := map[string][]block{}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// timeout limits each block, and the start and the end of each program.
+// timeout limits each block, and the start and end of each program.
 const timeout = 4 * time.Minute
 
 func shell(ctx context.Context, text string) *exec.Cmd {
@@ -23,7 +23,7 @@ func shell(ctx context.Context, text string) *exec.Cmd {
 	return c
 }
 
-// All pages share one copy of the repository, as in a reader's clone.
+// All pages share one copy of the repository.
 func TestTheCommandsOfThePagesWork(t *testing.T) {
 	all := pages(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -53,7 +53,7 @@ func runPage(t *testing.T, list []block) {
 	}
 }
 
-// A program runs in the background, as in a second terminal of the reader.
+// A program runs in the background, as in a second terminal.
 type program struct {
 	t     *testing.T
 	block block
@@ -62,7 +62,7 @@ type program struct {
 	ended chan error
 }
 
-// output collects bytes, and can be read while it is written.
+// output can be read while it is written.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -107,7 +107,7 @@ func start(t *testing.T, b block) *program {
 	return nil
 }
 
-// stop sends SIGINT to the process group, like Ctrl-C.
+// stop sends SIGINT to the process group, as Ctrl-C does.
 func (p *program) stop() {
 	if p == nil {
 		return
@@ -115,7 +115,7 @@ func (p *program) stop() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT)
 	select {
 	case err := <-p.ended:
-		if err != nil && p.cmd.ProcessState.ExitCode() != 130 { // a shell or make exits with 130 if its command was interrupted
+		if err != nil && p.cmd.ProcessState.ExitCode() != 130 { // 130 = a shell or make whose command was interrupted
 			p.t.Errorf("line %d: Ctrl-C: %v\n%s\n%s", p.block.line, err, p.block.text, p.out.String())
 		}
 	case <-time.After(timeout):
