@@ -22,7 +22,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/embed/grpcgate"
 )
 
-// service is a gRPC service. Its calls wait until the test continues them or their
+// service is a gRPC service whose calls wait until the test continues them or their
 // context ends.
 type service struct {
 	grpc_testing.UnimplementedTestServiceServer
@@ -53,14 +53,14 @@ func (s *service) FullDuplexCall(stream grpc.BidiStreamingServer[grpc_testing.St
 	}
 }
 
-// rpc is a gRPC server with an embedded gate, and a client of it.
+// rpc is a gRPC server with an embedded gate, and its client.
 type rpc struct {
 	*service
 	gate   *embed.Gate
 	client grpc_testing.TestServiceClient
 }
 
-// ways are the two ways to embed the gate in a gRPC server.
+// ways are the ways to embed the gate in a gRPC server.
 var ways = map[string]func(t *testing.T, g *embed.Gate, s *service, ln net.Listener) (shutDown func()){
 	"Serve": func(t *testing.T, g *embed.Gate, s *service, ln net.Listener) func() {
 		server := grpc.NewServer(grpcgate.ServerOptions(g)...)
@@ -189,7 +189,7 @@ func TestAGRPCStreamHoldsItsSlotAndDelaysTheDrain(t *testing.T) {
 		select {
 		case err := <-drained:
 			t.Errorf("the drain ended during the stream: %v", err)
-		case <-time.After(20 * time.Millisecond): // the test may miss an early end, but never reports one wrongly
+		case <-time.After(20 * time.Millisecond): // the drain must not end in this time
 		}
 		if err := stream.CloseSend(); err != nil {
 			t.Fatal(err)

@@ -26,15 +26,15 @@ import (
 // timeout limits steps that normally take milliseconds.
 const timeout = 20 * time.Second
 
-// app is an application of a web framework. GET /stream sends "one", and then "two"
-// when it has received from goOn. GET /socket is a WebSocket that echoes; in Fiber it
-// is a hijacked connection.
+// app is an application of a web framework. GET /stream sends "one", and sends "two"
+// after a receive from goOn. GET /socket is a WebSocket that echoes; in Fiber it is a
+// hijacked connection.
 type app struct {
-	handler http.Handler            // nil: fast
+	handler http.Handler            // nil = use fast
 	fast    fasthttp.RequestHandler // the application on fasthttp; nil = use handler
 }
 
-// apps creates an application of each web framework. goOn lets its streams continue.
+// apps are constructors, by web framework.
 var apps = map[string]func(t *testing.T, goOn chan struct{}) app{
 	"gin": func(t *testing.T, goOn chan struct{}) app {
 		gin.SetMode(gin.ReleaseMode)
@@ -105,7 +105,7 @@ var apps = map[string]func(t *testing.T, goOn chan struct{}) app{
 	},
 }
 
-// echoSocket accepts a WebSocket and returns its messages until it is closed.
+// echoSocket echoes the messages of a WebSocket until it is closed.
 func echoSocket(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	c, err := websocket.Accept(w, r, nil)
 	if err != nil {
@@ -168,7 +168,7 @@ func serve(t *testing.T, framework string) *server {
 	return s
 }
 
-// get begins a request and returns its response, whose body the caller closes.
+// get returns the response. The caller closes its body.
 func (s *server) get(path string, http2 bool) *http.Response {
 	s.t.Helper()
 	transport := &http.Transport{Protocols: new(http.Protocols)}
@@ -207,7 +207,7 @@ func (s *server) await(what string, holds func() bool) {
 	}
 }
 
-// stream reads a stream while it holds the slot and while the gate drains.
+// stream checks that a stream holds the slot and delays the drain.
 func (s *server) stream(http2 bool) {
 	a := s.get("/stream", http2)
 	defer a.Body.Close()
@@ -222,7 +222,7 @@ func (s *server) stream(http2 bool) {
 	select {
 	case err := <-drained:
 		s.t.Errorf("the drain ended during the stream: %v", err)
-	case <-time.After(20 * time.Millisecond): // the test may miss an early end, but never reports one wrongly
+	case <-time.After(20 * time.Millisecond): // the drain must not end in this time
 	}
 	s.goOn <- struct{}{}
 	if rest, err := io.ReadAll(a.Body); err != nil || string(rest) != "two" {
