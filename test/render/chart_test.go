@@ -42,11 +42,10 @@ func TestAServiceAccountIsCreatedOnRequest(t *testing.T) {
 	}
 }
 
-// As in docs/kubernetes.md, this chart is installed with an existing chart. The
-// existing chart's Deployment runs the gate, and this chart adds the Service and the
-// NetworkPolicy.
+// As in docs/kubernetes.md, the Deployment of an existing chart has the gate, and this
+// chart adds the Service and the NetworkPolicy.
 func TestASubchartAddsTheServiceAndTheNetworkPolicy(t *testing.T) {
-	gate, err := loader.LoadDir(configDir + "helm/queuegate") // a new copy of the chart, because AddDependency changes it
+	gate, err := loader.LoadDir(configDir + "helm/queuegate") // a new copy, because AddDependency changes it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,8 +139,8 @@ func TestTheREADMEListsEveryValue(t *testing.T) {
 	}
 }
 
-// valueRows returns a table row for each value of the chart that has a comment. A
-// mapping without comments on its keys counts as a single value.
+// valueRows returns a table row for each commented value of the chart. A mapping without
+// commented keys is a single value.
 func valueRows(t *testing.T, path string, mapping *yaml.Node) (rows []string) {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]

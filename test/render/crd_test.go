@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A schema is the checked part of a custom resource's OpenAPI schema.
+// A schema is the checked part of an OpenAPI schema.
 type schema struct {
 	Type        string             `json:"type"`
 	Properties  map[string]*schema `json:"properties"`
@@ -19,7 +19,6 @@ type schema struct {
 	IntOrString bool               `json:"x-kubernetes-int-or-string"`
 }
 
-// moduleDir returns the directory with the sources of a module.
 func moduleDir(t *testing.T, module string) string {
 	t.Helper()
 	out, err := exec.Command("go", "mod", "download", "-json", module).Output()
@@ -33,7 +32,7 @@ func moduleDir(t *testing.T, module string) string {
 	return where.Dir
 }
 
-// definition reads a custom resource definition from the module of its project.
+// definition reads a custom resource definition from a module.
 func definition(t *testing.T, module, file, version string) *schema {
 	t.Helper()
 	var crd struct {
@@ -56,7 +55,7 @@ func definition(t *testing.T, module, file, version string) *schema {
 	for _, v := range crd.Spec.Versions {
 		if v.Name == version {
 			s := v.Schema.OpenAPIV3Schema
-			s.Properties["metadata"] = &schema{Type: "object"} // allow any metadata
+			s.Properties["metadata"] = &schema{Type: "object"} // any metadata is allowed
 			return s
 		}
 	}
@@ -64,8 +63,7 @@ func definition(t *testing.T, module, file, version string) *schema {
 	return nil
 }
 
-// problems returns the paths at which value does not match the schema: a field is
-// unknown or missing, or a value has another type.
+// problems returns the paths of unknown fields, missing fields and wrong types.
 func (s *schema) problems(path string, value any) (all []string) {
 	say := func(format string, more ...any) { all = append(all, path+": "+fmt.Sprintf(format, more...)) }
 	if len(s.Enum) > 0 && !slices.Contains(s.Enum, value) {
@@ -82,7 +80,7 @@ func (s *schema) problems(path string, value any) (all []string) {
 		}
 		for key, below := range value {
 			switch {
-			case s.Properties == nil: // the schema allows any fields
+			case s.Properties == nil: // any field is allowed
 			case s.Properties[key] == nil:
 				say("unknown field %s", key)
 			default:

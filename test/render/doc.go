@@ -1,5 +1,4 @@
-// Package render renders config/kubernetes, its overlays and the Helm chart as
-// kubectl and helm do, decodes the results strictly into the types of the APIs,
-// and compares the two. It is a separate module because of its dependencies:
-// Kustomize, Helm and Kubernetes.
+// Package render renders config/kubernetes, its overlays and the Helm chart as kubectl
+// and helm do, decodes the results strictly, and compares them. It is a separate module
+// because of Kustomize, Helm and Kubernetes.
 package render

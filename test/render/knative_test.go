@@ -21,8 +21,7 @@ const (
 	knativePage   = "../../docs/knative.md"
 )
 
-// table returns the first two columns of a table in a part of a page. Marks delimit the
-// part.
+// table returns the first two columns of a table between two marks of a page.
 func table(t *testing.T, page, part string) (names, meanings []string) {
 	t.Helper()
 	_, rest, found := strings.Cut(read(t, page), "<!-- begin: "+part+" -->\n")
@@ -66,8 +65,8 @@ func literal(e ast.Expr) string {
 	return ""
 }
 
-// environment returns the variables that Knative's controller sets for its sidecar. It
-// reads them from the source of the function that creates the container.
+// environment returns the variables of Knative's sidecar, from the source of the function
+// in Knative that creates the container.
 func environment(t *testing.T, serving string) (names []string) {
 	t.Helper()
 	for _, d := range parse(t, filepath.Join(serving, "pkg/reconciler/revision/resources/queue.go")).Decls {
@@ -109,7 +108,7 @@ func TestTheTableOfTheEnvironmentMatchesKnative(t *testing.T) {
 	if want := environment(t, serving); !slices.Equal(names, want) || len(want) < 20 {
 		t.Errorf("the page has\n%q, the controller sets\n%q", names, want)
 	}
-	settings := read(t, "../../docs/configuration.md") // a test of the package config compares this page with the code
+	settings := read(t, "../../docs/configuration.md") // a test of package config compares this page with the code
 	place := regexp.MustCompile("`([a-z0-9.-]+)` in `config-([a-z]+)`")
 	found := 0
 	for i, name := range names {
@@ -140,7 +139,7 @@ func TestTheDocumentedAnnotationsMatchKnative(t *testing.T) {
 		if !ok || !strings.HasPrefix(v.Names[0].Name, "QueueSidecar") || !strings.HasSuffix(v.Names[0].Name, "AnnotationKey") {
 			return true
 		}
-		// the expression is "queue.sidecar." + GroupName + "/..."
+		// "queue.sidecar." + GroupName + "/..."
 		outer := v.Values[0].(*ast.BinaryExpr)
 		want = append(want, literal(outer.X.(*ast.BinaryExpr).X)+"serving.knative.dev"+literal(outer.Y))
 		return true
@@ -151,8 +150,7 @@ func TestTheDocumentedAnnotationsMatchKnative(t *testing.T) {
 	}
 }
 
-// All manifests must use the same image name, because Knative is configured not to
-// contact a registry for it during a cold start.
+// Knative is configured not to contact a registry for this image name in a cold start.
 func TestEveryManifestUsesTheSameSidecarName(t *testing.T) {
 	mention := regexp.MustCompile(`registry\.example/queuegate\b[^\s'",)` + "`" + `]*`)
 	found := 0
@@ -175,8 +173,8 @@ func TestEveryManifestUsesTheSameSidecarName(t *testing.T) {
 	}
 }
 
-// The canary and the network policy are decoded strictly. The other files of
-// config/knative are patches, or resources of Knative.
+// The canary and the network policy are decoded strictly. The other files are patches, or
+// resources of Knative.
 func TestTheManifestsOfTheKnativeFolderAreValid(t *testing.T) {
 	for file, want := range map[string][]string{
 		"canary.yaml":         {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
@@ -189,9 +187,9 @@ func TestTheManifestsOfTheKnativeFolderAreValid(t *testing.T) {
 	}
 }
 
-// Kyverno's policy must equal the policy for the API server. It differs in its binding,
-// and in disabling the rules for Deployments that Kyverno derives from a policy for
-// pods. test/kyverno applies it.
+// Kyverno's policy may differ from the API server's in its binding, and in disabling the
+// rules for Deployments that Kyverno derives from a policy for pods. test/kyverno applies
+// it.
 func TestThePolicyForKyvernoIsValidAndEqualsThePolicyForTheAPIServer(t *testing.T) {
 	kyverno := readYAML(t, configDir+"knative/canary-kyverno.yaml")
 	s := definition(t, kyvernoModule, "config/crds/policies.kyverno.io/policies.kyverno.io_mutatingpolicies.yaml", "v1")

@@ -30,8 +30,8 @@ func TestTheManifestsForKServeFitItsDefinitions(t *testing.T) {
 	}
 }
 
-// KServe's controller makes the first port of kserve-container the target of the Service
-// (pkg/controller/v1beta1/inferenceservice/reconcilers/service of its module).
+// KServe's Service targets the first port of kserve-container
+// (pkg/controller/v1beta1/inferenceservice/reconcilers/service).
 func TestTheServiceOfKServeTargetsThePortOfTheGate(t *testing.T) {
 	var runtime struct {
 		Spec struct{ Containers []corev1.Container }

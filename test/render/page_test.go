@@ -11,8 +11,6 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// TestTheKustomizationInTheDocumentationIsValid renders the kustomization in
-// docs/kubernetes.md. test/cluster runs the commands of that page.
 func TestTheKustomizationInTheDocumentationIsValid(t *testing.T) {
 	_, rest, found := strings.Cut(read(t, "../../docs/kubernetes.md"), "cat > bin/shop/kustomization.yaml <<'EOF'\n")
 	text, _, closed := strings.Cut(rest, "\nEOF\n")

@@ -15,7 +15,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// renders returns the rendered sets of manifests, each with one Deployment.
+// renders returns sets of manifests, each with one Deployment.
 func renders(t *testing.T) map[string][]object {
 	t.Helper()
 	return map[string][]object{
@@ -40,8 +40,8 @@ func gateOf(t *testing.T, pod *corev1.PodTemplateSpec) corev1.Container {
 	return pod.Spec.InitContainers[0]
 }
 
-// TestPodsPassTheRestrictedPolicy uses the code with which the API server
-// checks a namespace labelled pod-security.kubernetes.io/enforce=restricted.
+// The check is that of the API server for a namespace labelled
+// pod-security.kubernetes.io/enforce=restricted.
 func TestPodsPassTheRestrictedPolicy(t *testing.T) {
 	judge, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -89,8 +89,8 @@ func TestTheGateIsASidecarThatDrainsFirst(t *testing.T) {
 		if probe.Port.IntValue() != 8012 || probe.HTTPHeaders[0] != (corev1.HTTPHeader{Name: "K-Network-Probe", Value: "queue"}) {
 			t.Errorf("%s: readiness does not go through the gate: %v", name, probe)
 		}
-		// The gate responds within 0.9 s, but a busy kubelet may read the response later.
-		// It must not remove the pod from the Service for that, so the timeout is longer.
+		// The gate responds within 0.9 s, but a busy kubelet may read the response later,
+		// so the timeout is longer.
 		for kind, p := range map[string]*corev1.Probe{"startup": gate.StartupProbe, "liveness": gate.LivenessProbe, "readiness": gate.ReadinessProbe} {
 			if p.TimeoutSeconds < 5 || p.FailureThreshold == 1 {
 				t.Errorf("%s: the %s probe fails on a busy node: timeoutSeconds %d, failureThreshold %d", name, kind, p.TimeoutSeconds, p.FailureThreshold)
@@ -100,7 +100,7 @@ func TestTheGateIsASidecarThatDrainsFirst(t *testing.T) {
 		if application.ReadinessProbe != nil {
 			t.Errorf("%s: the kubelet probes the application itself", name)
 		}
-		// A port name would refer to the application's ports, so the hook uses a number.
+		// A port name would refer to the application's ports.
 		if hook := application.Lifecycle.PreStop.HTTPGet; hook.Path != "/wait-for-drain?begins-within=10s" || hook.Port.IntValue() != 8022 {
 			t.Errorf("%s: the application's preStop hook is %v", name, hook)
 		}

@@ -39,7 +39,6 @@ var known = func() *runtime.Scheme {
 	return s
 }()
 
-// kustomize renders a directory below config/.
 func kustomize(t *testing.T, dir string) []object {
 	t.Helper()
 	all, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), configDir+dir)
@@ -53,12 +52,10 @@ func kustomize(t *testing.T, dir string) []object {
 	return objects(t, text)
 }
 
-// loaded returns the chart. It caches the chart, because the loader logs each symbolic
-// link.
+// loaded caches the chart, because the loader logs each symbolic link.
 var loaded = sync.OnceValues(func() (*helmchart.Chart, error) { return loader.LoadDir(configDir + "helm/queuegate") })
 
-// helm renders the chart as `helm install web --set ...` does, for the release web in
-// the namespace default.
+// helm renders the chart as `helm install web --set ...` does in the namespace default.
 func helm(values string) ([]byte, error) {
 	chart, err := loaded()
 	if err != nil {
@@ -99,13 +96,13 @@ func chart(t *testing.T, values string) []object {
 	return objects(t, text)
 }
 
-// An object is a manifest: its text and, if known has its type, the decoded object.
+// An object is a manifest, decoded if known has its type.
 type object struct {
 	unstructured.Unstructured
 	typed runtime.Object
 }
 
-// objects decodes manifests strictly: unknown and repeated fields are errors.
+// objects decodes manifests. Unknown and repeated fields are errors.
 func objects(t *testing.T, text []byte) (all []object) {
 	t.Helper()
 	decoder := serializer.NewCodecFactory(known, serializer.EnableStrict).UniversalDeserializer()

@@ -26,7 +26,7 @@ func text(t *testing.T, o object) string {
 	return string(b)
 }
 
-// firstDifference returns the first line of a that differs from the same line of b.
+// firstDifference returns the first line of a that differs from b.
 func firstDifference(a, b string) string {
 	first, second := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(first), len(second)) {
@@ -88,7 +88,7 @@ func TestTheChartsPodMonitorEqualsTheOneForKubernetes(t *testing.T) {
 	}
 	want := endpoint(kustomize(t, "prometheus")).(map[string]any)
 	want = maps.Clone(want)
-	// The last relabeling applies only to Knative's pods.
+	// The last relabeling is only for Knative's pods.
 	relabelings := want["relabelings"].([]any)
 	want["relabelings"] = relabelings[:len(relabelings)-1]
 	if got := endpoint(chart(t, `{prometheusOperator: {enabled: true}}`)); !reflect.DeepEqual(got, any(want)) {

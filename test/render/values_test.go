@@ -55,8 +55,7 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 	}
 }
 
-// TestEveryValueReachesAManifest changes one value at a time. Each change must change
-// the rendered manifests.
+// The test changes one value at a time. Each change must change the manifests.
 func TestEveryValueReachesAManifest(t *testing.T) {
 	for values, want := range map[string]string{
 		`{replicas: 5}`:                      "replicas: 5",
@@ -133,8 +132,8 @@ func TestManifestsWithAnAutoscalerSetNoReplicas(t *testing.T) {
 	}
 }
 
-// TestTheSchemaHasEveryValue compares the schema with the default values. It does not
-// descend into objects whose properties the schema does not list.
+// The schema must have every default value, except in objects whose properties it does
+// not list.
 func TestTheSchemaHasEveryValue(t *testing.T) {
 	dir := configDir + "helm/queuegate/"
 	raw, err := os.ReadFile(dir + "values.schema.json")
