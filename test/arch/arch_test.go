@@ -30,7 +30,7 @@ func TestTheRepositoryKeepsItsDependencyRules(t *testing.T) {
 	}
 }
 
-// list returns the packages of the module and all their dependencies.
+// list returns the packages of the module and their dependencies.
 func list(t *testing.T, root string) []Package {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-buildvcs=false", "-e", "-deps", "-json=ImportPath,Imports,TestImports,XTestImports,ImportMap", "./...")
@@ -53,9 +53,8 @@ func list(t *testing.T, root string) []Package {
 	}
 }
 
-// readTree opens every directory of the module, so that the result cache of go test
-// depends on them. The cache tracks what the test itself opens, not what go list opens;
-// without readTree, an import that was added elsewhere would leave a cached "ok".
+// readTree opens every directory of the module. The result cache of go test tracks only
+// what the test itself opens, so without readTree a new import could leave a cached "ok".
 func readTree(t *testing.T, root string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -208,8 +207,8 @@ func TestAllowedImportsAreNotReported(t *testing.T) {
 	}
 }
 
-// imports returns a package of the module with these imports. A path belongs to the
-// module if it begins with one of its top-level directories.
+// imports returns a package with these imports. A path is in the module if it begins with
+// one of the module's top-level directories.
 func imports(here string, imported ...string) Package {
 	p := Package{ImportPath: module + "/" + here}
 	for _, name := range imported {

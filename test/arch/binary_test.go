@@ -9,12 +9,11 @@ import (
 	"testing"
 )
 
-// maxBinary is the maximum size of the gate's binary in bytes, because its resident
-// pages use memory in every pod. A commit that raises it states a reason.
+// maxBinary is the maximum size of the gate's binary in bytes, because its resident pages
+// use memory in every pod. A commit that raises it states the reason.
 const maxBinary = 15_300_000
 
-// unlinked are symbols that the gate's binary must not contain. The value is the cost
-// of the symbol.
+// unlinked are symbols that must not be in the gate's binary, with their cost.
 var unlinked = map[string]string{
 	"net/http.(*http2": "net/http's HTTP/2, 0.5 MB; cmd/queue/tags leaves it out",
 }
@@ -24,7 +23,7 @@ func TestTheGatesBinaryStaysSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sources := range []string{"../../cmd/queue", "../../pkg"} { // the result cache of go test tracks these directories, as with readTree
+	for _, sources := range []string{"../../cmd/queue", "../../pkg"} { // the result cache of go test tracks these directories; see readTree
 		if err := filepath.WalkDir(sources, func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && !entry.IsDir() {
 				_, err = os.ReadFile(path)

@@ -8,18 +8,17 @@ import (
 
 const module = "github.com/queuegate/queuegate"
 
-// testkit is the package with test helpers. The tests of every package may import it.
+// testkit has test helpers. The tests of every package may import it.
 const testkit = "internal/testkit"
 
-// A place is a directory with the packages in and below it, except those that belong to
-// a nested place.
+// A place is a directory with its packages, except those in a nested place.
 type place struct {
 	dir  string
-	from []string // packages of the module that it may import in addition to itself; "/..." includes all packages below
+	from []string // packages of the module that it may import; "/..." includes all packages below
 }
 
-// places is the table of packages in docs/design.md. Each package under pkg/ belongs to
-// a place. A package outside all places, such as a test, may import anything.
+// places is the table of packages in docs/design.md. Each package in pkg/ has a place. A
+// package without a place, such as a test, may import anything.
 var places = []place{
 	{"pkg/gate", []string{"pkg/gate/internal/..."}},
 	{"pkg/gate/internal", nil},
@@ -37,12 +36,12 @@ var places = []place{
 	{"pkg/probe", []string{"pkg/gate", "pkg/internal/..."}},
 	{"pkg/enginemetrics", []string{"pkg/gate", "pkg/gate/admission"}},
 	{"pkg/metrics", []string{"pkg/gate", "pkg/internal/..."}},
-	{"pkg/internal", []string{"pkg/gate/wire/h2"}}, // HTTP/2 codec, for a client that makes one exchange
+	{"pkg/internal", []string{"pkg/gate/wire/h2"}}, // HTTP/2 codec, for a client
 	{"internal/filewatch", nil},
 	{"cmd/demo", nil},
 }
 
-// placeOf returns the innermost place of a package, or nil if it has none.
+// placeOf returns the innermost place of a package, or nil.
 func placeOf(path string) *place {
 	var found *place
 	for i := range places {
@@ -65,7 +64,7 @@ func (p *place) mayImport(target string) bool {
 	})
 }
 
-// A Package is the output of go list -json for one package.
+// A Package is an element of the output of go list -json.
 type Package struct {
 	ImportPath   string
 	Imports      []string
@@ -75,7 +74,7 @@ type Package struct {
 }
 
 // Check returns one line per violated rule, sorted. packages must include all
-// dependencies of the module's packages.
+// dependencies.
 func Check(packages []Package) []string {
 	graph := make(graph, len(packages))
 	for _, p := range packages {
@@ -120,8 +119,8 @@ func Check(packages []Package) []string {
 	return slices.Compact(broken)
 }
 
-// local returns an import path relative to the module, and whether it is in the
-// module.
+// local returns the import path relative to the module. It returns false for a package
+// outside the module.
 func local(path string) (string, bool) {
 	if path == module {
 		return ".", true
@@ -129,8 +128,7 @@ func local(path string) (string, bool) {
 	return strings.CutPrefix(path, module+"/")
 }
 
-// family returns pkg/x for pkg/x and all packages below it, and "" for all other
-// packages.
+// family returns pkg/x for pkg/x and the packages below it, otherwise "".
 func family(here string) string {
 	parts := strings.SplitN(here, "/", 3)
 	if len(parts) < 2 || parts[0] != "pkg" {
@@ -154,11 +152,10 @@ func within(path, root string) bool {
 	return path == root || strings.HasPrefix(path, root+"/")
 }
 
-// forbidden are libraries that the packages of a place must not import, not even
-// indirectly.
+// forbidden are libraries that packages must not import, not even indirectly.
 var forbidden = []struct {
 	dir     string
-	alone   bool // the rule applies to dir itself, and not to packages below it
+	alone   bool // the rule does not apply to packages below dir
 	rule    string
 	library func(path string) bool
 }{
@@ -172,16 +169,15 @@ func isHTTPLibrary(path string) bool {
 		within(path, "golang.org/x/net/http2") || within(path, "golang.org/x/net/http")
 }
 
-// isOpenCensus reports whether a path belongs to OpenCensus, an archived library. Its
-// packages compile regular expressions at every start of a program that links them; its
+// OpenCensus is archived. Its packages compile regular expressions at each start, and its
 // package for spans costs 0.5 ms and 0.5 MB of garbage in every pod.
 func isOpenCensus(path string) bool { return within(path, "go.opencensus.io") }
 
 // A graph maps import paths to packages.
 type graph map[string]Package
 
-// path returns a shortest chain of imports from a package to a wanted package, or nil.
-// It ignores the imports of tests.
+// path returns a shortest chain of imports from a package to a wanted one, or nil. It
+// ignores tests.
 func (g graph) path(from string, wanted func(string) bool) []string {
 	cameFrom := map[string]string{from: ""}
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
