@@ -11,7 +11,7 @@ import (
 
 const address = ` on .*:(\d+)`
 
-// probed sends a probe, and checks that the embedded gate responds.
+// probed sends a probe, which the embedded gate must answer.
 func probed(t *testing.T, base string) {
 	t.Helper()
 	if status, body := get(t, base+"/", "K-Network-Probe", "queue"); status != 200 || body != "queue" {

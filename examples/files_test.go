@@ -15,8 +15,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// checked runs the gate with --check in an environment, and fails if it prints a
-// warning.
+// checked runs the gate with --check, and fails if the gate prints a warning.
 func checked(t *testing.T, env ...string) {
 	t.Helper()
 	check := exec.Command(filepath.Join(bin, "queue"), "--check")
@@ -28,8 +27,8 @@ func checked(t *testing.T, env ...string) {
 	}
 }
 
-// The Compose specification's schema validates the file, and --check validates the
-// settings of the gate in it.
+// The schema of the Compose specification validates the file. --check validates the
+// settings of the gate.
 func TestTheComposeFileIsValid(t *testing.T) {
 	text, err := os.ReadFile("compose/compose.yaml")
 	if err != nil {
@@ -79,8 +78,8 @@ func TestTheComposeFileIsValid(t *testing.T) {
 	}
 }
 
-// systemd-analyze, if installed, verifies the unit, and --check validates the settings
-// of the gate in it.
+// systemd-analyze verifies the unit if it is installed. --check validates the settings of
+// the gate.
 func TestTheSystemdUnitIsValid(t *testing.T) {
 	unit, err := os.ReadFile("systemd/app.service")
 	if err != nil {
@@ -100,8 +99,7 @@ func TestTheSystemdUnitIsValid(t *testing.T) {
 		t.Log("systemd-analyze is not installed: the unit is not verified")
 		return
 	}
-	// The unit refers to programs and targets that do not exist on this machine, so
-	// create stubs of them.
+	// The unit refers to programs and targets that this machine lacks, so create stubs.
 	root := t.TempDir()
 	for _, name := range []string{"/usr/local/bin/queue", "/usr/local/bin/app"} {
 		write(t, filepath.Join(root, name), "", 0o755)
@@ -116,8 +114,7 @@ func TestTheSystemdUnitIsValid(t *testing.T) {
 	}
 }
 
-// The unit of a gate without an application has valid settings, and its reload upgrades
-// the gate with the command of the unit.
+// The settings of the unit are valid, and its reload upgrades the gate.
 func TestTheUnitOfAGateWithoutAnApplicationIsValid(t *testing.T) {
 	text, err := os.ReadFile("systemd/gate.service")
 	if err != nil {
@@ -137,9 +134,8 @@ func TestTheUnitOfAGateWithoutAnApplicationIsValid(t *testing.T) {
 	}
 }
 
-// serveAs starts the program that a file describes, with the environment of the file
-// but on free ports. It sends a request when the program listens, and then expects a
-// drain and a clean exit.
+// serveAs starts a program with env, but on free ports. It sends a request when the
+// program listens, and expects a drain and a clean exit.
 func serveAs(t *testing.T, env []string, begin func(ports []string) *process, up func(p *process, port string)) {
 	t.Helper()
 	ports := freePorts(t, 2)
@@ -156,8 +152,8 @@ func serveAs(t *testing.T, env []string, begin func(ports []string) *process, up
 	p.end()
 }
 
-// runAsSystemdDoes runs the command of a unit as systemd does. It waits for the
-// notification READY=1, stops the command with SIGTERM, and waits for STOPPING=1.
+// runAsSystemdDoes runs the command of a unit until READY=1, and stops it with SIGTERM,
+// which must cause STOPPING=1.
 func runAsSystemdDoes(t *testing.T, unit string, env []string) {
 	t.Helper()
 	_, command, _ := strings.Cut(unit, "\nExecStart=")

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// bin is the directory with the gate, its demo and the examples. They are built once.
+// bin is the directory with the gate, its demo and the examples.
 var bin string
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,6 @@ func buildAndRun(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// A process is a running example or gate.
 type process struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -53,7 +52,7 @@ type process struct {
 	ended chan struct{}
 }
 
-// start runs a program until the test ends. It collects the program's output.
+// start runs a program until the test ends, and collects its output.
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(filepath.Join(bin, name), args...), ended: make(chan struct{})}
@@ -93,7 +92,7 @@ func (p *process) said() string {
 	return strings.Join(p.lines, "\n")
 }
 
-// await waits for output that matches a pattern, and returns its first group.
+// await waits until the output matches a pattern, and returns the first group.
 func (p *process) await(pattern string) string {
 	p.t.Helper()
 	want := regexp.MustCompile(pattern)
@@ -115,7 +114,7 @@ func (p *process) await(pattern string) string {
 	return ""
 }
 
-// end sends SIGTERM, as a platform does, and fails unless the exit code is 0.
+// end sends SIGTERM, and fails unless the exit code is 0.
 func (p *process) end() {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -131,7 +130,6 @@ func (p *process) end() {
 	}
 }
 
-// ask sends a request and returns the status and body of the response.
 func ask(t *testing.T, request *http.Request) (int, string) {
 	t.Helper()
 	answer, err := http.DefaultClient.Do(request)

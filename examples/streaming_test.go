@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// freePorts returns ports on which nothing listens.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
 	var list []string
@@ -33,8 +32,8 @@ func generate(t *testing.T, base, method, text string) *http.Request {
 	return request
 }
 
-// The gate starts the model server, queues requests until the model is loaded,
-// admits one request at a time, and forwards each token immediately.
+// The gate starts the model server, queues requests until the model is loaded, admits one
+// request at a time, and forwards each token at once.
 func TestAModelServerStreamsBehindTheGate(t *testing.T) {
 	ports := freePorts(t, 2)
 	p := start(t, nil, "queue", "--side-ports", "off", "--port", ports[0], "--user-port", ports[1], "--concurrency", "1",
@@ -62,7 +61,7 @@ func TestAModelServerStreamsBehindTheGate(t *testing.T) {
 		t.Errorf("%s, events %q", kind, events)
 	}
 
-	// The response is endless, so the first event must reach the client before its end.
+	// The response is endless, so its first event must arrive before its end.
 	endless, err := http.DefaultClient.Do(generate(t, base, "generate_stream", strings.Repeat("again ", 100_000)))
 	if err != nil {
 		t.Fatal(err)
@@ -70,8 +69,7 @@ func TestAModelServerStreamsBehindTheGate(t *testing.T) {
 	if line, err := bufio.NewReader(endless.Body).ReadString('\n'); err != nil || !strings.Contains(line, "again") {
 		t.Errorf("%q, %v", line, err)
 	}
-	// When the client disconnects, the request ends and the slot is free for
-	// the next one.
+	// A disconnect ends the request, and frees the slot for the next one.
 	_ = endless.Body.Close()
 	if status, body := ask(t, generate(t, base, "generate", "next")); status != 200 {
 		t.Errorf("%d %s", status, body)

@@ -1,5 +1,5 @@
-// Grpc is a grpc-go server with an embedded gate. The gate wraps grpc.Server like any
-// other net/http handler. Clients receive a rejection as a gRPC status.
+// Grpc is a grpc-go server with an embedded gate, which wraps grpc.Server like any
+// net/http handler. A rejection is a gRPC status.
 package main
 
 import (
@@ -41,7 +41,7 @@ func main() {
 	calls := grpc.NewServer()
 	helloworld.RegisterGreeterServer(calls, greeter{})
 	server := &http.Server{Handler: gate.Handler(calls), Protocols: new(http.Protocols)}
-	server.Protocols.SetUnencryptedHTTP2(true) // HTTP/2 without TLS, for gRPC clients without TLS
+	server.Protocols.SetUnencryptedHTTP2(true) // gRPC without TLS
 	server.Protocols.SetHTTP1(true)            // probes
 	go serve("traffic", *listen, server)
 	go serve("metrics", *metrics, &http.Server{Handler: gate.Metrics()})

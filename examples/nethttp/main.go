@@ -47,8 +47,7 @@ func main() {
 
 	grace, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	// Drain first, so that routers notice the drain while the port is still
-	// open.
+	// Drain first, because routers must notice the drain while the port is open.
 	if err := errors.Join(gate.Drain(grace), server.Shutdown(grace)); err != nil {
 		log.Fatal(err)
 	}

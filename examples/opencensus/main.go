@@ -1,6 +1,5 @@
-// Opencensus is a net/http server with an embedded gate that exports its metrics
-// through OpenCensus. The exporter of this example prints them; any other OpenCensus
-// exporter can replace it.
+// Opencensus is a net/http server with an embedded gate that exports its metrics through
+// OpenCensus, here to an exporter that prints them.
 package main
 
 import (
@@ -66,7 +65,6 @@ func main() {
 	}
 }
 
-// printer is an exporter that prints a line for each series.
 type printer struct{}
 
 func (printer) ExportMetrics(_ context.Context, all []*metricdata.Metric) error {

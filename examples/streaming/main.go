@@ -81,7 +81,6 @@ func (s *server) generate(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(reply{r.PathValue("model"), strings.Join(text, " ")})
 }
 
-// stream sends each token immediately.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	s.tokens(w, r, func(token string) error {
@@ -96,9 +95,8 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// tokens generates the response to a prompt. It stops when the client disconnects,
-// because the gate then cancels the request. It reports whether the response is
-// complete.
+// tokens generates the response to a prompt, and reports whether it is complete. It stops
+// when the client disconnects, because the gate then cancels the request.
 func (s *server) tokens(w http.ResponseWriter, r *http.Request, each func(string) error) bool {
 	var p prompt
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&p); err != nil {

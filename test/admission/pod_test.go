@@ -26,7 +26,7 @@ import (
 
 const recordedPod = "testdata/pod.json"
 
-// knativeConfig returns the configuration of a default installation of Knative.
+// knativeConfig returns the configuration of a default installation.
 func knativeConfig(t *testing.T) *config.Config {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "knative.dev/serving").Output()
@@ -37,8 +37,8 @@ func knativeConfig(t *testing.T) *config.Config {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no ConfigMaps in %s: %v", dir, err)
 	}
-	// The module has no file for config-network, only a symbolic link. An empty config
-	// map has the defaults.
+	// The module has only a symbolic link for config-network. An empty config map means
+	// the defaults.
 	maps := []*corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Namespace: "knative-serving", Name: netcfg.ConfigMapName}}}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -56,8 +56,8 @@ func knativeConfig(t *testing.T) *config.Config {
 	return store.Load()
 }
 
-// TestTheRecordedPodIsThePodThatKnativeCreates compares testdata/pod.json with the pod
-// template of the Deployment that Knative's controller creates.
+// The test compares testdata/pod.json with the pod template of the Deployment that
+// Knative's controller creates.
 func TestTheRecordedPodIsThePodThatKnativeCreates(t *testing.T) {
 	t.Setenv("SYSTEM_NAMESPACE", "knative-serving")
 	revision := &servingv1.Revision{
@@ -97,7 +97,7 @@ func TestTheRecordedPodIsThePodThatKnativeCreates(t *testing.T) {
 	}
 }
 
-// readPod returns the recorded pod. It has the canary's label and a container
+// readPod returns the recorded pod, which has the canary's label and a container
 // queue-proxy.
 func readPod(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
@@ -112,7 +112,7 @@ func readPod(t *testing.T) *unstructured.Unstructured {
 	return pod
 }
 
-// containers maps the pod's containers by name.
+// containers returns the pod's containers by name.
 func containers(t *testing.T, pod *unstructured.Unstructured) map[string]map[string]any {
 	t.Helper()
 	list, _, err := unstructured.NestedSlice(pod.Object, "spec", "containers")

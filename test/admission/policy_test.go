@@ -38,8 +38,8 @@ const (
 	ourName = "registry.example/queuegate:dev"
 )
 
-// client is a fake cluster with the OpenAPI documents of Kubernetes. From them the
-// plugin reads how the lists of a pod are merged.
+// client is a fake cluster with the OpenAPI documents of Kubernetes, which tell the
+// plugin how to merge the lists of a pod.
 type client struct{ *fake.Clientset }
 
 type documents struct{ discovery.DiscoveryInterface }
@@ -47,8 +47,7 @@ type documents struct{ discovery.DiscoveryInterface }
 func (c client) Discovery() discovery.DiscoveryInterface { return documents{c.Clientset.Discovery()} }
 func (documents) OpenAPIV3() openapi.Client              { return openapitest.NewEmbeddedFileClient() }
 
-// canary returns the policy and the binding in the file. It removes the fields that
-// v1beta1 lacks.
+// canary returns the policy and the binding, without the fields that v1beta1 lacks.
 func canary(t *testing.T) (*v1beta1.MutatingAdmissionPolicy, *v1beta1.MutatingAdmissionPolicyBinding) {
 	t.Helper()
 	text, err := os.ReadFile(folder + "canary-v1beta1.yaml")
@@ -68,7 +67,7 @@ func canary(t *testing.T) (*v1beta1.MutatingAdmissionPolicy, *v1beta1.MutatingAd
 	if policy.APIVersion != v1beta1.SchemeGroupVersion.String() || binding.APIVersion != policy.APIVersion {
 		t.Fatalf("versions %s and %s", policy.APIVersion, binding.APIVersion)
 	}
-	// The API server sets these defaults when it stores the objects.
+	// The API server would set these defaults.
 	for _, m := range []*v1beta1.MatchResources{policy.Spec.MatchConstraints, binding.Spec.MatchResources} {
 		if m.NamespaceSelector == nil {
 			m.NamespaceSelector = &metav1.LabelSelector{}
@@ -82,7 +81,6 @@ func canary(t *testing.T) (*v1beta1.MutatingAdmissionPolicy, *v1beta1.MutatingAd
 	return policy, binding
 }
 
-// startPlugin starts the API server's admission plugin with the canary.
 func startPlugin(t *testing.T) *mutating.Plugin {
 	t.Helper()
 	policy, binding := canary(t)
@@ -105,7 +103,7 @@ func startPlugin(t *testing.T) *mutating.Plugin {
 	return plugin
 }
 
-// admit returns the pod as changed by the plugin.
+// admit returns the pod with the plugin's changes.
 func admit(t *testing.T, plugin *mutating.Plugin, pod *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	pod = pod.DeepCopy()
@@ -125,8 +123,8 @@ func TestTheAPIServerGivesTheGateToLabelledPodsOfKnativeOnly(t *testing.T) {
 		t.Fatalf("the pod has %d containers, want queue-proxy and the application", len(want))
 	}
 	want["queue-proxy"]["image"] = ourName
-	// The plugin reads the OpenAPI documents in the background. Until it has read them,
-	// pods stay unchanged, because failurePolicy is Ignore.
+	// The plugin reads the OpenAPI documents in the background. Until then pods stay
+	// unchanged, because failurePolicy is Ignore.
 	var got *unstructured.Unstructured
 	testkit.Until(t, "the policy applies", func() bool {
 		got = admit(t, plugin, pod)

@@ -30,8 +30,7 @@ const (
 	ourName    = "registry.example/queuegate:dev"
 )
 
-// policy returns the policy in the file, decoded strictly as v1 and converted to the
-// engine's type.
+// policy decodes the policy strictly as v1, and converts it to the engine's type.
 func policy(t *testing.T) *policiesv1beta1.MutatingPolicy {
 	t.Helper()
 	text, err := os.ReadFile(policyFile)
@@ -61,8 +60,8 @@ func readPod(t *testing.T) *unstructured.Unstructured {
 	return pod
 }
 
-// admit returns the object as changed by Kyverno's engine, and the results of the
-// engine's rules.
+// admit returns the object with the engine's changes, and the results of the engine's
+// rules.
 func admit(t *testing.T, p *policiesv1beta1.MutatingPolicy, object *unstructured.Unstructured, group, version, resource string) (*unstructured.Unstructured, []engineapi.RuleStatus) {
 	t.Helper()
 	provider, err := engine.NewProvider(compiler.NewCompiler(), []policiesv1beta1.MutatingPolicyLike{p}, nil, libs.NewFakeContextProvider())
@@ -98,8 +97,8 @@ func admit(t *testing.T, p *policiesv1beta1.MutatingPolicy, object *unstructured
 	return response.PatchedResource, statuses
 }
 
-// withImage returns the object with the gate's image in the container queue-proxy. path
-// leads to the pod in the object.
+// withImage puts the gate's image into the container queue-proxy. path leads to the pod
+// in the object.
 func withImage(t *testing.T, object *unstructured.Unstructured, path ...string) *unstructured.Unstructured {
 	t.Helper()
 	object = object.DeepCopy()
@@ -158,9 +157,9 @@ func TestKyvernoGivesTheGateToLabelledPodsOfKnativeOnly(t *testing.T) {
 	}
 }
 
-// Kyverno derives rules for Deployments from a policy for pods, unless the policy
-// disables that. With such rules, Kyverno and Knative's controller would overwrite the
-// image of a Deployment in turn.
+// Kyverno derives rules for Deployments from a policy for pods unless the policy disables
+// that. Then Kyverno and Knative's controller would overwrite the image of a Deployment
+// in turn.
 func TestKyvernoDoesNotChangeDeployments(t *testing.T) {
 	pod := readPod(t)
 	deployment := &unstructured.Unstructured{Object: map[string]any{
@@ -171,7 +170,7 @@ func TestKyvernoDoesNotChangeDeployments(t *testing.T) {
 			"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "web-00001"}}, "spec": pod.Object["spec"]},
 		},
 	}}
-	// Use the variant for a namespace, which a comment in the file describes.
+	// A comment in the file describes this variant for a namespace.
 	p := policy(t)
 	p.Spec.MatchConstraints.NamespaceSelector, p.Spec.MatchConstraints.ObjectSelector = p.Spec.MatchConstraints.ObjectSelector, nil
 	if got, statuses := admit(t, p, deployment, "apps", "v1", "deployments"); !reflect.DeepEqual(got, deployment) {

@@ -12,12 +12,12 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
-// costState is the state of the model of admission with a limit on cost.
+// costState is the state of the admission model with a cost limit.
 type costState struct {
-	limit, capacity, costLimit int // limit 0 = unlimited
+	limit, capacity, costLimit int // 0 = unlimited
 	inFlight, units            int
 	costs                      [8]int8 // cost of each request
-	queue                      [8]int8 // ids of the queued requests, plus one
+	queue                      [8]int8 // ids of queued requests, plus one
 	waiting                    int
 	holds                      uint8
 }
@@ -67,10 +67,10 @@ func costModel(c admission.Config) porcupine.Model {
 					want = admission.Queued
 					s.queue[s.waiting] = int8(in.id + 1)
 					s.waiting++
-					s = s.grant() // units may have been returned whose slot is not released yet
+					s = s.grant() // units may be free before their slot
 				}
 				return output.(admission.Decision) == want, s
-			case "return": // Charge returns units, which the next event grants
+			case "return": // the next event grants the units that Charge returns
 				s.units -= int(s.costs[in.id])
 				return true, s
 			case "end":
@@ -92,8 +92,7 @@ func costModel(c admission.Config) porcupine.Model {
 	}
 }
 
-// TestAdmissionByCostIsLinearizable runs concurrent requests of different costs while the
-// limit of units changes.
+// Requests with different costs run concurrently, while the limit changes.
 func TestAdmissionByCostIsLinearizable(t *testing.T) {
 	rounds := 2000
 	if testing.Short() {

@@ -1,4 +1,3 @@
-// Package linearizable checks admission and the connect queue under real goroutines
-// against sequential models: some sequential order must explain every concurrent
-// history.
+// Package linearizable checks admission and the connect queue under real goroutines: a
+// sequential model must explain every concurrent history.
 package linearizable

@@ -16,19 +16,18 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// call is an operation of admission or of the connect queue, with its result.
+// call is an operation with its argument.
 type call struct {
 	what string
 	id   int
 	n    int
 }
 
-// admissionState is the state of the admission model: the queue in order, and the
-// requests that hold slots.
+// admissionState is the state of the admission model.
 type admissionState struct {
 	limit, capacity int // limit 0 = unlimited
 	inFlight        int
-	queue           [8]int8 // ids of the queued requests, plus one
+	queue           [8]int8 // ids of queued requests in order, plus one
 	waiting         int
 	holds           uint8
 }
@@ -86,8 +85,8 @@ func admissionModel(limit, capacity int) porcupine.Model {
 				after, waited := s.without(in.id)
 				return output.(bool) == waited && (waited || s.holds&bit != 0), after
 			case "admitted":
-				// The counters change shortly before the waiter is notified of its slot, so
-				// only a result true is certain.
+				// The counters change before the waiter is notified, so only true is
+				// certain.
 				return !output.(bool) || s.holds&bit != 0, s
 			}
 			s.limit = in.n
@@ -103,7 +102,6 @@ func admissionModel(limit, capacity int) porcupine.Model {
 	}
 }
 
-// history collects the operations of concurrent goroutines.
 type history struct {
 	mu  sync.Mutex
 	all []porcupine.Operation
@@ -116,7 +114,7 @@ func (h *history) do(client int, in call, f func() any) any {
 	out := f()
 	ended := int64(time.Since(born))
 	if rand.IntN(2) == 0 {
-		runtime.Gosched() // yield, so that the operations overlap
+		runtime.Gosched() // yield, so that operations overlap
 	}
 	h.mu.Lock()
 	h.all = append(h.all, porcupine.Operation{ClientId: client, Input: in, Call: began, Output: out, Return: ended})
@@ -124,7 +122,7 @@ func (h *history) do(client int, in call, f func() any) any {
 	return out
 }
 
-// check fails unless the history equals the result of some sequential order.
+// check fails unless some sequential order has the results of the history.
 func (h *history) check(t *testing.T, m porcupine.Model) {
 	t.Helper()
 	if result := porcupine.CheckOperationsTimeout(m, h.all, 20*time.Second); result == porcupine.Illegal {
@@ -135,9 +133,7 @@ func (h *history) check(t *testing.T, m porcupine.Model) {
 	}
 }
 
-// TestAdmissionIsLinearizable runs goroutines that acquire, wait, withdraw and release
-// while limit and capacity change. It searches for an order in which a plain queue
-// returns the same results.
+// Goroutines acquire, wait, withdraw and release while limit and capacity change.
 func TestAdmissionIsLinearizable(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
@@ -205,11 +201,10 @@ func TestAdmissionIsLinearizable(t *testing.T) {
 	}
 }
 
-// pendingState is the state of the connect queue model: the queue in order, whether the
-// container refuses connections, and whether the next attempt is due.
+// pendingState is the state of the connect queue model.
 type pendingState struct {
 	down    bool
-	due     int8 // 1 = yes, 0 = no, 2 = unknown
+	due     int8 // whether the next attempt is due: 1 = yes, 0 = no, 2 = unknown
 	line    [8]int8
 	waiting int
 }
@@ -255,7 +250,7 @@ func pendingModel() porcupine.Model {
 				return true, s
 			case "reached":
 				if s.down {
-					s.due = 2 // the attempt becomes due shortly after the change of state
+					s.due = 2 // the attempt becomes due shortly after this change
 				}
 				s.down = false
 				return true, s
@@ -265,14 +260,13 @@ func pendingModel() porcupine.Model {
 	}
 }
 
-// TestTheConnectQueueIsLinearizable runs requests in the connect queue while the
-// container starts and stops, and searches for a sequential order.
+// Requests are in the connect queue while the container starts and stops.
 func TestTheConnectQueueIsLinearizable(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
 		rounds = 300
 	}
-	const now = int64(time.Hour) // the clock does not advance, so an attempt becomes due only once
+	const now = int64(time.Hour) // time stands still, so an attempt becomes due only once
 	for range rounds {
 		g := &exchange.Gate{Config: exchange.Config{QueueCapacity: 100, UpstreamWait: time.Hour, UpstreamRestartWait: time.Hour}}
 		if err := g.Init(); err != nil {
@@ -321,7 +315,6 @@ func TestTheConnectQueueIsLinearizable(t *testing.T) {
 	}
 }
 
-// TestTheCheckerRejectsWrongOrders checks that the models reject wrong results.
 func TestTheCheckerRejectsWrongOrders(t *testing.T) {
 	op := func(client int, in call, out any, at int64) porcupine.Operation {
 		return porcupine.Operation{ClientId: client, Input: in, Output: out, Call: 2 * at, Return: 2*at + 1}

@@ -1,4 +1,4 @@
-// Package manifests compares the example configuration under config/ with the gate: the
-// names of settings, the ports, and the label values in expressions over metrics. Tests
-// in pkg/metrics check the expressions themselves.
+// Package manifests compares the example configuration in config/ with the gate: names of
+// settings, ports, and label values in expressions. Tests in pkg/metrics check the
+// expressions themselves.
 package manifests

@@ -23,7 +23,6 @@ const (
 	gateImage   = "registry.example/queuegate:dev"
 )
 
-// file is a file of the configuration: its text and its decoded documents.
 type file struct {
 	name      string // path below config/
 	text      string
@@ -68,7 +67,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// parse decodes YAML or JSON. A repeated key is an error.
+// parse decodes YAML or JSON without repeated keys.
 func parse(t *testing.T, name, text string) (all []any) {
 	t.Helper()
 	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
@@ -84,7 +83,7 @@ func parse(t *testing.T, name, text string) (all []any) {
 	}
 }
 
-// walk calls f for every object below node.
+// walk calls f for each object in node.
 func walk(node any, f func(object map[string]any)) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -99,8 +98,7 @@ func walk(node any, f func(object map[string]any)) {
 	}
 }
 
-// firstColumn returns the names in the first column of the tables of a document. The
-// value is the whole row of the name.
+// firstColumn returns the rows of a document's tables, by the name in the first column.
 func firstColumn(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	rows := map[string][]string{}
@@ -153,7 +151,7 @@ func TestEveryNamedSettingExists(t *testing.T) {
 	}
 }
 
-// gates returns all containers that run the gate.
+// gates returns all containers with the gate.
 func gates(t *testing.T) (all []map[string]any) {
 	t.Helper()
 	for _, f := range files(t) {

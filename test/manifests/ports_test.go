@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// documentedPorts returns the defaults of all port settings.
+// documentedPorts returns the port settings, by default value.
 func documentedPorts(t *testing.T) map[int]string {
 	t.Helper()
 	ports := map[int]string{}
@@ -19,21 +19,20 @@ func documentedPorts(t *testing.T) map[int]string {
 			ports[port] = name
 		}
 	}
-	ports[8013] = "QUEUE_SERVING_PORT" // Knative sets this port for services that speak h2c
+	ports[8013] = "QUEUE_SERVING_PORT" // Knative uses it for services that speak h2c
 	if len(ports) < 8 {
 		t.Fatalf("ports %v", ports)
 	}
 	return ports
 }
 
-// portsOf returns the port numbers in an object, including those in a probe written as
-// JSON.
+// portsOf returns the port numbers in a file, including those in JSON probes.
 func portsOf(t *testing.T, f file) (numbers []int) {
 	t.Helper()
 	for _, d := range f.documents {
 		walk(d, func(o map[string]any) {
 			if _, service := o["targetPort"]; service {
-				return // the application's port; TestNamesOfPortsLeadToTheGate checks it
+				return // the application's port; see TestNamesOfPortsLeadToTheGate
 			}
 			for _, key := range []string{"containerPort", "port"} {
 				if port, ok := o[key].(int); ok {

@@ -21,7 +21,7 @@ func measured(t *testing.T, row, unit string) float64 {
 	return value
 }
 
-// quantity parses a resource quantity. It returns thousandths of a processor, or MiB.
+// quantity returns a resource quantity in thousandths of a processor, or in MiB.
 func quantity(t *testing.T, resources map[string]any, kind, name, unit string) float64 {
 	t.Helper()
 	text, _ := resources[kind].(map[string]any)[name].(string)
@@ -32,10 +32,9 @@ func quantity(t *testing.T, resources map[string]any, kind, name, unit string) f
 	return value
 }
 
-// The gate's resource requests must match its use: 1,000 requests per second, and twice
-// the memory of an idle gate. The memory limit must suffice for 1,000 concurrent
-// requests by the formula in docs/design.md; the runtime may use three quarters of the
-// limit.
+// The gate requests the CPU for 1,000 requests per second, and twice the memory of an
+// idle gate. Its memory limit must suffice for 1,000 concurrent requests by the formula
+// in docs/design.md; the runtime may use three quarters of the limit.
 func TestTheGatesResourcesFitTheMeasuredFigures(t *testing.T) {
 	perRequest := measured(t, "CPU per request, keep-alive GET, 64 connections", "µs")
 	idle := measured(t, "RSS, idle", "MiB")

@@ -33,7 +33,7 @@ func TestAutoscalersReadGaugesThatExist(t *testing.T) {
 	}
 }
 
-// words returns the possible values of each label whose values are fixed.
+// words returns the possible values of the labels with fixed values.
 func words() map[string][]string {
 	known := map[string][]string{
 		"code_class": {"1xx", "2xx", "3xx", "4xx", "5xx", "other"},
@@ -50,8 +50,8 @@ func words() map[string][]string {
 
 var matcher = regexp.MustCompile(`(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"`)
 
-// unknownWords returns the label values in an expression that no series can have. It
-// checks each alternative of a regular expression.
+// unknownWords returns the label values in an expression that no series can have,
+// including alternatives of regular expressions.
 func unknownWords(expression string) (unknown []string, checked int) {
 	known := words()
 	for _, m := range matcher.FindAllStringSubmatch(expression, -1) {

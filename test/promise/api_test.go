@@ -26,7 +26,7 @@ func TestTheEmbedAPIMatchesItsRecord(t *testing.T) {
 	}
 }
 
-// load reads the types of packages from the compiler's export data.
+// load reads the types of packages from export data.
 func load(t *testing.T, names ...string) map[string]*types.Package {
 	t.Helper()
 	args := []string{"list", "-buildvcs=false", "-export", "-deps", "-json=ImportPath,Export"}
@@ -59,8 +59,8 @@ func load(t *testing.T, names ...string) map[string]*types.Package {
 	return packages
 }
 
-// exported returns a line for each name that a program can use: functions, variables,
-// constants with their values, types, fields and methods.
+// exported returns a line for each exported name: functions, variables, constants with
+// values, types, fields and methods.
 func exported(p *types.Package) (lines []string) {
 	q := types.RelativeTo(p)
 	for _, name := range p.Scope().Names() {

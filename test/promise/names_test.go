@@ -20,8 +20,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// The names are read from docs/configuration.md. A test of the package config compares
-// that page with the code.
+// A test of package config compares docs/configuration.md with the code.
 func TestSettingNamesMatchTheirRecord(t *testing.T) {
 	row := regexp.MustCompile("(?m)^\\| (`[A-Z0-9_`, ]+`) \\| `(--[a-z0-9-]+)` \\| (.*?[^\\\\]) \\|")
 	var lines []string
@@ -36,8 +35,7 @@ func TestSettingNamesMatchTheirRecord(t *testing.T) {
 	hold(t, "settings.txt", lines)
 }
 
-// The names are read from the golden metrics page. A test of the package metrics checks
-// that the page has all metrics, of both generations of names.
+// A test of package metrics compares the golden metrics page with the code.
 func TestMetricNamesMatchTheirRecord(t *testing.T) {
 	page := read(t, "../../pkg/metrics/testdata/page.txt")
 	kinds := map[string]string{}

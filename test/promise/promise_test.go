@@ -44,8 +44,7 @@ func hold(t *testing.T, record string, lines []string) {
 	}
 }
 
-// differences returns the elements of before that are not in after, and those of after
-// that are not in before.
+// differences returns the elements that only before has, and those that only after has.
 func differences(before, after []string) (gone, added []string) {
 	for _, line := range before {
 		if !slices.Contains(after, line) {

@@ -9,12 +9,10 @@ import (
 	"syscall"
 )
 
-// RaceBuild reports whether binaries are built with the race detector, and therefore
-// use more memory and time.
+// RaceBuild is set if binaries have the race detector, and thus use more memory and time.
 var RaceBuild = os.Getenv("QUEUEGATE_RACE") == "1"
 
-// root is the path of the gate's module, relative to the working directory of the suite
-// (one or two levels below test).
+// root is the path of the gate's module from the suite, one or two levels below test.
 var root = findRoot()
 
 func findRoot() string {
@@ -33,7 +31,7 @@ func GateBinary(dir string) (path string, err error) {
 	return Build(dir, "./cmd/queue")
 }
 
-// Build compiles the package at this path from the root of the module.
+// Build builds the package at this path in the module.
 func Build(dir, path string) (binary string, err error) {
 	for _, sources := range []string{path, "internal", "pkg"} {
 		if err := readSources(filepath.Join(root, sources)); err != nil {
@@ -57,9 +55,8 @@ func Build(dir, path string) (binary string, err error) {
 	return binary, nil
 }
 
-// readSources reads all sources of a binary, so that go test's result cache depends on
-// them. go test tracks the files that the test itself opens, but not those that a go
-// build of the test reads.
+// readSources reads the sources of a binary. The result cache of go test tracks only
+// files that the test itself opens.
 func readSources(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -69,8 +66,8 @@ func readSources(dir string) error {
 	})
 }
 
-// RaiseFileLimit raises the descriptor limit of this process and its children, so that
-// it suffices for ten thousand connections.
+// RaiseFileLimit raises the descriptor limit of this process and its children, for ten
+// thousand connections.
 func RaiseFileLimit() error {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {

@@ -1,5 +1,4 @@
-// Package launch builds and starts the gate for the suites of test/. A process that it
-// starts does not outlive the test, and a port that it chooses is used by nothing else.
-//
-// Functions return failures as errors, and end no test.
+// Package launch builds and starts the gate for the suites of test/. Its processes do not
+// outlive the test, and nothing else uses its ports. Functions return errors and never
+// end a test.
 package launch

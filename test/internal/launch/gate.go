@@ -15,8 +15,8 @@ import (
 type Gate struct {
 	*Process
 	Env    []string
-	Ports  map[string]int // port of each setting that was "free"; always includes QUEUE_SERVING_PORT
-	Socket string         // drain socket, unless a setting names another
+	Ports  map[string]int // ports by setting, for settings that are "free" and for QUEUE_SERVING_PORT
+	Socket string         // drain socket, unless a setting changes it
 	dir    string
 }
 
@@ -24,18 +24,17 @@ type Gate struct {
 type Options struct {
 	Binary   string
 	UserPort int
-	// Settings are NAME=value. NAME=free selects an unused port, and the gate must
-	// listen on it (on a TLS port only when it has a certificate). Three other forms
-	// exist: "ulimit -n 64" and "cgroup PATH" set limits of the process, "arguments a b"
-	// sets its arguments.
+	// Settings are NAME=value. NAME=free is an unused port on which the gate must listen
+	// (a TLS port only with a certificate). "ulimit -n 64" and "cgroup PATH" set limits
+	// of the process, and "arguments a b" its arguments.
 	Settings []string
-	// Stdout and Stderr are the outputs; nil collects the output in the Process.
+	// Stdout and Stderr are the outputs; nil = collect the output in Process.
 	Stdout, Stderr *os.File
 	Timeout        time.Duration // maximum time until the gate listens
 }
 
 // StartGate starts the gate and waits until it listens. By default the gate has no side
-// ports, drains without a quiet period, and reports its container as ready.
+// ports and no quiet period, and is always ready.
 func StartGate(o Options) (g *Gate, err error) {
 	for range 5 {
 		if g, err = launchGate(o); err != nil {
@@ -45,8 +44,7 @@ func StartGate(o Options) (g *Gate, err error) {
 			return g, nil
 		}
 		g.End()
-		// Another process may take the port before the gate binds it. If the gate ends
-		// for another reason, that is an error.
+		// Another process may have taken the port. Any other end of the gate is an error.
 		if !strings.Contains(g.Stderr.String(), "in use") {
 			break
 		}
@@ -98,23 +96,22 @@ func launchGate(o Options) (*Gate, error) {
 	return g, err
 }
 
-// BaseEnv switches off all optional features. dir is used for CERT_DIR and contains no
-// certificate.
+// BaseEnv turns off all optional features. CERT_DIR is dir, without a certificate.
 func BaseEnv(dir string) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GODEBUG=" + os.Getenv("GODEBUG"),
 		"CERT_DIR=" + filepath.Join(dir, "none"),
 		"QUEUE_SERVING_TLS_PORT=0", "ADMIN_PORT=0", "AUTOSCALER_METRICS_PORT=0", "METRICS_PORT=0", "PROFILING_PORT=0", "STATUS_PORT=0",
-		"SERVING_READINESS_PROBE=none", // connections of a probe would distort tests that count connections
+		"SERVING_READINESS_PROBE=none", // connections of probes would disturb tests
 	}
 }
 
-// ShortDir creates a directory whose path is short enough for Unix sockets. T.TempDir
-// includes the name of the test, which may be long.
+// ShortDir creates a directory whose path is short enough for a Unix socket. T.TempDir
+// has the name of the test, which may be long.
 func ShortDir() (string, error) { return os.MkdirTemp("", "q") }
 
-// Listens waits until the gate accepts connections on all its ports. It returns false
-// if the gate ends or the timeout expires.
+// Listens waits until the gate listens on all its ports. It returns false if the gate
+// ends, or after the timeout.
 func (g *Gate) Listens(timeout time.Duration) bool {
 	for setting, port := range g.Ports {
 		if setting == "QUEUE_SERVING_TLS_PORT" {
@@ -129,7 +126,7 @@ func (g *Gate) Listens(timeout time.Duration) bool {
 	return g.Running()
 }
 
-// Addr returns the address of the port that a setting names.
+// Addr returns the address of a setting's port.
 func (g *Gate) Addr(setting string) string { return At(g.Ports[setting]) }
 
 // End kills the gate and removes its files.

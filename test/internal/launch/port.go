@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// Ports are below the kernel's range for outgoing connections, so that no outgoing
-// connection takes one.
+// Ports are below the kernel's range for outgoing connections.
 const (
 	firstPort  = 15_000
 	portBlocks = 340
@@ -21,11 +20,10 @@ const (
 var (
 	portsMu   sync.Mutex
 	portsLeft []int          // unused ports of the current block
-	blocks    []net.Listener // listeners that reserve the blocks of this process until it ends
+	blocks    []net.Listener // listeners that reserve the blocks
 )
 
-// FreePort returns a port that no other call returns, in this or any other test
-// process.
+// FreePort returns a port that no other call returns, in any test process.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	if port := Port(); port != 0 {
@@ -51,8 +49,8 @@ func Port() int {
 	return 0
 }
 
-// FreeRow returns the first of n consecutive ports, with the guarantee of FreePort. n
-// may be at most the size of a block.
+// FreeRow returns the first of n consecutive ports, at most the size of a block; see
+// FreePort.
 func FreeRow(t testing.TB, n int) int {
 	t.Helper()
 	portsMu.Lock()
@@ -76,9 +74,8 @@ func FreeRow(t testing.TB, n int) int {
 	return 0
 }
 
-// takeBlock reserves a block of ports for this test process. It listens on an abstract
-// Unix socket, which belongs to a network namespace as ports do, so the reservation
-// holds exactly where the ports exist.
+// takeBlock reserves a block of ports for this process by listening on an abstract Unix
+// socket. Like ports, abstract sockets belong to a network namespace.
 func takeBlock() bool {
 	for _, block := range rand.Perm(portBlocks) {
 		l, err := net.Listen("unix", fmt.Sprintf("@queuegate-test-ports/%d", block))
@@ -94,7 +91,7 @@ func takeBlock() bool {
 	return false
 }
 
-// At returns the address of a port on loopback.
+// At returns the address of a loopback port.
 func At(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // Accepts reports whether addr accepts connections.

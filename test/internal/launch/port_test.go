@@ -7,15 +7,14 @@ import (
 	"testing"
 )
 
-// TestNoTwoProcessesGiveTheSamePort runs processes that choose ports
-// concurrently without binding them.
+// The processes choose ports concurrently, without binding them.
 func TestNoTwoProcessesGiveTheSamePort(t *testing.T) {
 	const processes, each = 4, 600
 	if os.Getenv("GIVE_PORTS") != "" {
 		for range each {
 			os.Stdout.WriteString("port " + At(FreePort(t)) + "\n")
 		}
-		os.Stdin.Read(make([]byte, 1)) // wait until all processes have chosen their ports
+		os.Stdin.Read(make([]byte, 1)) // wait until all processes have chosen ports
 		return
 	}
 	given := map[string]bool{}
@@ -50,8 +49,7 @@ func TestNoTwoProcessesGiveTheSamePort(t *testing.T) {
 	}
 }
 
-// TestConsecutivePortsAreNotReused chooses more ports than remain in the block of the
-// row.
+// The test chooses more ports than remain in the block of the row.
 func TestConsecutivePortsAreNotReused(t *testing.T) {
 	const n = 6
 	first := FreeRow(t, n)

@@ -13,12 +13,11 @@ import (
 // Process is a child process.
 type Process struct {
 	Cmd            *exec.Cmd
-	Stdout, Stderr Output        // of a Cmd without other outputs
+	Stdout, Stderr Output        // output, unless Cmd has other outputs
 	Exited         chan struct{} // closed after Cmd.ProcessState is set
 }
 
-// Start starts cmd. The process is killed if the test process ends first, for
-// example after a panic.
+// Start starts cmd. The kernel kills the process if the test process ends first.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{Cmd: cmd, Exited: make(chan struct{})}
 	if cmd.Stdout == nil {
@@ -48,8 +47,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// EndsIn waits for the exit of the process, and reports whether it exited in
-// time.
+// EndsIn reports whether the process exits in time.
 func (p *Process) EndsIn(timeout time.Duration) bool {
 	select {
 	case <-p.Exited:
@@ -59,14 +57,14 @@ func (p *Process) EndsIn(timeout time.Duration) bool {
 	}
 }
 
-// Kill kills the process, even if it is stopped, and waits for its exit.
+// Kill kills the process, even a stopped one, and waits for its exit.
 func (p *Process) Kill() {
 	_ = p.Cmd.Process.Kill() // the process may have exited
 	<-p.Exited
 }
 
-// Fault returns the first line on stderr that reports a data race, a panic or a
-// broken invariant, or "".
+// Fault returns the first line on stderr that reports a data race, a panic or a broken
+// invariant, or "".
 func (p *Process) Fault() string {
 	for line := range strings.Lines(p.Stderr.String()) {
 		for _, bad := range []string{"DATA RACE", "panic", "BUG:", "fatal error"} {
@@ -78,7 +76,7 @@ func (p *Process) Fault() string {
 	return ""
 }
 
-// Output collects the output of a process; it may be read concurrently.
+// Output collects output, and may be read concurrently.
 type Output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
