@@ -22,7 +22,7 @@ const mixed = `24 1 0:22 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
 27 24 0:25 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
 `
 
-func TestPlacesAreFoundInBothVersions(t *testing.T) {
+func TestCgroupsAreFoundInBothVersions(t *testing.T) {
 	for _, c := range []struct {
 		what, mounts, own string
 		want              []Place

@@ -196,7 +196,7 @@ func record(t *testing.T, name string, run *sample.Run) string {
 	return name
 }
 
-func TestExitCodes(t *testing.T) {
+func TestTheExitCodeReportsRegressionsAndUndecidedChanges(t *testing.T) {
 	dir := t.TempDir()
 	old := record(t, filepath.Join(dir, "old.jsonl"), runOf(steady(10), nil))
 	worse := record(t, filepath.Join(dir, "worse.jsonl"), runOf(steady(11), nil))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheUTestAgainstHandComputedCases(t *testing.T) {
+func TestMannWhitneyMatchesHandComputedCases(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		a, b []float64
@@ -28,7 +28,7 @@ func TestTheUTestAgainstHandComputedCases(t *testing.T) {
 	}
 }
 
-func TestTheUTestOfLargeAndTiedSamples(t *testing.T) {
+func TestMannWhitneyHandlesLargeAndTiedSamples(t *testing.T) {
 	var a, b []float64
 	for i := range 30 {
 		a, b = append(a, float64(i)), append(b, float64(100+i))
@@ -45,14 +45,14 @@ func TestTheUTestOfLargeAndTiedSamples(t *testing.T) {
 	}
 }
 
-func TestTheUTestDoesNotReorderItsSamples(t *testing.T) {
+func TestMannWhitneyDoesNotReorderItsSamples(t *testing.T) {
 	a := []float64{3, 1, 2}
 	if MannWhitney(a, a); a[0] != 3 || a[1] != 1 {
 		t.Errorf("the samples were sorted: %v", a)
 	}
 }
 
-func TestLeastPIsThePValueOfSamplesWithoutOverlap(t *testing.T) {
+func TestLeastPIsTheMannWhitneyPValueOfSamplesWithoutOverlap(t *testing.T) {
 	for n := 1; n <= 8; n++ {
 		for m := 1; m <= 8; m++ {
 			var a, b []float64

@@ -38,7 +38,7 @@ func TestRequestsAreParsed(t *testing.T) {
 	}
 }
 
-func TestAnEventIsOneChunkWithItsStamp(t *testing.T) {
+func TestAnEventIsOneChunkWithItsTimeStamp(t *testing.T) {
 	if got := string(appendEvent(nil, 12345)); got != "d\r\ndata: 12345\n\n\r\n" {
 		t.Fatalf("got %q", got)
 	}

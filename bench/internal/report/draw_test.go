@@ -23,7 +23,7 @@ func TestNumbersHaveThreeSignificantDigits(t *testing.T) {
 	}
 }
 
-func TestValuesHaveASuitableUnit(t *testing.T) {
+func TestValuesAreShownInASuitableUnit(t *testing.T) {
 	for _, c := range []struct {
 		v    float64
 		unit string
@@ -118,7 +118,7 @@ func TestTheExponentOfAPowerLawIsFound(t *testing.T) {
 	}
 }
 
-func TestOnlyStemsWithThreeSizesHaveAGrowthCurve(t *testing.T) {
+func TestOnlyScenariosWithThreeSizesHaveAGrowthCurve(t *testing.T) {
 	run := &sample.Run{}
 	for _, s := range []string{"keepalive-1", "keepalive-64", "keepalive-1000", "quota-100m", "open-2000", "body-1KB", "body-1MB"} {
 		run.Figures = append(run.Figures,

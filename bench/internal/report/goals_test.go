@@ -61,7 +61,7 @@ func TestAGoalIsJudgedByTheMediansOfTheRun(t *testing.T) {
 	}
 }
 
-func TestTheVerdictsAreSummedUpAndFewRoundsMentioned(t *testing.T) {
+func TestTheSummaryCountsVerdictsAndMentionsTooFewRounds(t *testing.T) {
 	goals, err := ParseGoals([]byte(`goals:
 - {what: a, scenario: s, figure: cpu, at_most: 2}
 - {what: b, scenario: s, figure: cpu, at_most: 1}

@@ -183,7 +183,7 @@ func TestALongLineIsReadCompletely(t *testing.T) {
 	}
 }
 
-func TestSpreadAgainstHandComputedCases(t *testing.T) {
+func TestSpreadMatchesHandComputedCases(t *testing.T) {
 	for _, c := range []struct {
 		values []float64
 		want   Spread
