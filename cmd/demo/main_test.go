@@ -67,7 +67,7 @@ func dial(t *testing.T, address string) net.Conn {
 	return conn
 }
 
-func TestFlagBeatsPortVariableBeatsDefault(t *testing.T) {
+func TestAFlagOverridesThePortVariableWhichOverridesTheDefault(t *testing.T) {
 	environment := func(port string) func(string) string {
 		return func(name string) string {
 			if name != "PORT" {

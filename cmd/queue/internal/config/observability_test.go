@@ -128,7 +128,7 @@ func TestPushingWithoutAnEndpointIsRejected(t *testing.T) {
 	}
 }
 
-func TestUnknownKeysInObservabilityConfigAreWarnings(t *testing.T) {
+func TestUnknownKeysInObservabilityConfigCauseWarnings(t *testing.T) {
 	cfg, _, warnings, err := load(nil, map[string]string{
 		"OBSERVABILITY_CONFIG": `{"zzz":1,"tracing":{"sampling_rate":1,"protocol":"stdout"},"":{},"Tracing":{},"runtime":{"x\ny":{}}}`})
 	if err != nil || cfg.Tracing.Protocol != "stdout" {

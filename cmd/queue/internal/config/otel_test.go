@@ -72,7 +72,7 @@ func TestAnEndpointFromTheEnvironmentSufficesButDoesNotEnableTheExport(t *testin
 	}
 }
 
-func TestInsecureDecidesOverTheSchemeOfVariablesOverGRPC(t *testing.T) {
+func TestOverGRPCTheInsecureVariableOverridesTheSchemeOfAnEndpointVariable(t *testing.T) {
 	for _, c := range []struct {
 		from               map[string]string
 		endpoint, insecure string
@@ -133,7 +133,7 @@ func TestAClientCertificateWithoutAKeyIsIgnoredWithAWarning(t *testing.T) {
 	}
 }
 
-func TestPartsOfValuesThatKnativeIgnoresAreWarnings(t *testing.T) {
+func TestPartsOfValuesThatAreIgnoredCauseWarnings(t *testing.T) {
 	cfg, _, warnings, err := load(nil, with(exporting, "OTEL_EXPORTER_OTLP_HEADERS", "a=1, b b=SECRET,=SECRET,c=%SECRET,SECRET,d=SECRET%0ASECRET, e = x%2Cy ",
 		"OTEL_EXPORTER_OTLP_TIMEOUT", "-5", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "10s"))
 	if err != nil {
@@ -174,7 +174,7 @@ func TestSettingsOfDisabledExportersAreNotChecked(t *testing.T) {
 	}
 }
 
-func TestAProtocolOtherThanTheExportersIsAWarning(t *testing.T) {
+func TestAProtocolVariableThatDiffersFromTheExportersProtocolCausesAWarning(t *testing.T) {
 	for _, c := range []struct {
 		from map[string]string
 		set  []string

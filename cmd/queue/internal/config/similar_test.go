@@ -130,7 +130,7 @@ func TestKnativeIsDetectedByItsVariables(t *testing.T) {
 	}
 }
 
-func TestDistanceCountsLetters(t *testing.T) {
+func TestEditDistanceCountsInsertionsDeletionsReplacementsAndSwaps(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int

@@ -126,7 +126,7 @@ func TestAServiceWithAPortNameOfSeveralContainersLeadsToTheFirst(t *testing.T) {
 	}
 }
 
-func TestThePortWithANameForHTTPIsTheApplicationsPort(t *testing.T) {
+func TestAPortNamedForHTTPIsTheApplicationsPort(t *testing.T) {
 	text := strings.Replace(deployment, "      - name: web\n", "      - name: metrics\n        ports:\n        - {name: metrics, containerPort: 9113}\n      - name: web\n", 1)
 	injected, _ := one(File{"web.yaml", text}, options)
 	if !strings.Contains(flat(injected), `name: USER_PORT value: "8080"`) {

@@ -161,7 +161,7 @@ func TestTheViewFitsTheScreenAndHandlesKeys(t *testing.T) {
 	_ = m.view()
 }
 
-func TestTheCauseIsShownInAnyWidth(t *testing.T) {
+func TestTheReadinessCauseIsShownInAnyTerminalWidth(t *testing.T) {
 	g := &Gate{Source: Source{Name: "web-7d9f8b6c5d-x2x4z"}}
 	g.Add(sample(t, 0, page(12, 3, 0, 0, "down", "refused", 1)), nil)
 	g.Add(sample(t, time.Second, page(12, 3, 123456, 1234, "down", "refused", 1)), nil)
@@ -178,7 +178,7 @@ func TestTheCauseIsShownInAnyWidth(t *testing.T) {
 	}
 }
 
-func TestLatencyIsThatOfRequestsThatReachedTheContainer(t *testing.T) {
+func TestLatencyCoversOnlyRequestsThatReachedTheContainer(t *testing.T) {
 	histogram := func(name, labels string, counts map[string]int) string {
 		text := "# TYPE " + name + " histogram\n"
 		for _, bound := range slices.Sorted(maps.Keys(counts)) {
@@ -216,7 +216,7 @@ func TestConcurrencyIsChartedWithoutTheQueue(t *testing.T) {
 	}
 }
 
-func TestAGateWithoutAResponseShowsNoOldFigures(t *testing.T) {
+func TestFiguresOfAGateThatDoesNotRespondAreNotShown(t *testing.T) {
 	g := &Gate{Source: Source{Name: "web"}}
 	for i := range 3 {
 		g.Add(sample(t, time.Duration(i)*time.Second, page(3, 2, 100*i, 0, "ready", "", 1)), nil)
