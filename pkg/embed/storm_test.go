@@ -77,7 +77,7 @@ func storming(t *testing.T, client *http.Client, target string, patient time.Dur
 	}
 }
 
-func TestManyRequestsLeaveNothingBehind(t *testing.T) {
+func TestManyRequestsLeaveNoSlotInUse(t *testing.T) {
 	const limit, clients, requests = 4, 16, 100
 	s := new(storm)
 	g, err := New(Config{ConcurrencyLimit: limit, QueueCapacity: 10, QueueMaxWait: 4 * time.Millisecond, RequestTimeout: 5 * time.Millisecond})

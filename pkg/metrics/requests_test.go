@@ -108,7 +108,7 @@ func count(r *Requests, of func(*seriesReading) *reading) (n, sum uint64) {
 	return n, sum
 }
 
-func TestInconsistentRecordsAreHarmless(t *testing.T) {
+func TestInconsistentRecordsAreCountedWithoutDurations(t *testing.T) {
 	r := NewRequests()
 	for _, x := range []*gate.Record{
 		{Status: -1}, {Status: 0}, {Status: 99}, {Status: 600}, {Status: 1 << 40}, {Protocol: "HTTP/7", Method: make([]byte, 1000)},

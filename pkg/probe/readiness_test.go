@@ -657,7 +657,7 @@ func TestEachChangeOfStateIsNotifiedOnce(t *testing.T) {
 	}
 }
 
-func TestChangesInAFloodAreMarkedQuiet(t *testing.T) {
+func TestFrequentChangesAreMarkedQuiet(t *testing.T) {
 	loud, quiet := 0, 0
 	o := Options{OnChange: func(c Change) {
 		if c.Quiet {

@@ -126,7 +126,7 @@ func TestWaitingProbersAndRequestsUseTheSamePace(t *testing.T) {
 	}
 }
 
-func TestEachKindOfChangeOfEvidenceRestartsTheDelaysOnce(t *testing.T) {
+func TestATransitionOfCheckResultsRestartsTheDelaysOnlyTheFirstTime(t *testing.T) {
 	var h history
 	h = h.after(refusing, time.Second)
 	if h.origin != 0 {

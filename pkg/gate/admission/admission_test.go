@@ -215,7 +215,7 @@ func TestLimitsOutsideTheRangePanic(t *testing.T) {
 	}
 }
 
-func TestTheHighestLimitsFitTheWord(t *testing.T) {
+func TestTheHighestLimitsFitThePackedWord(t *testing.T) {
 	a := New(Config{Limit: MaxLimit, Capacity: MaxCapacity})
 	for a.TryAcquire() {
 	}

@@ -111,7 +111,7 @@ func TestOneConnectionIsClosedForAllWaiters(t *testing.T) {
 	})
 }
 
-func TestASetThatDoesNotReplyBlocksNothing(t *testing.T) {
+func TestAConnectionSetThatDoesNotReplyBlocksNoWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := &idleSet{rank: IdleClient, since: []int64{1, 2, 3}}
 		busy := &idleSet{busy: true}

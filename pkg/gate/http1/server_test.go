@@ -262,7 +262,7 @@ func TestShutdownAbortsRemainingConnectionsWhenItsContextEnds(t *testing.T) {
 	r.wantAllReleased()
 }
 
-func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
+func TestAClosedServerReleasesEveryDescriptor(t *testing.T) {
 	for _, graceful := range []bool{true, false} {
 		t.Run(fmt.Sprintf("graceful %v", graceful), func(t *testing.T) {
 			serve := func() {

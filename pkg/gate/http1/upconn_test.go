@@ -237,7 +237,7 @@ func TestAClientThatDisconnectsInTheConnectQueueFreesItsPosition(t *testing.T) {
 	}
 }
 
-func TestContainerThatStopsListeningGetsTheShorterWait(t *testing.T) {
+func TestRequestsWaitForARestartOnlyUpToUpstreamRestartWait(t *testing.T) {
 	r := newRig(t, exchange.Config{QueueCapacity: 10, UpstreamWait: time.Hour, UpstreamRestartWait: 10 * time.Millisecond}, options{}, func(c *containerRequest) bool {
 		return c.respond("ok")
 	})

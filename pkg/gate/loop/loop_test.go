@@ -421,7 +421,7 @@ func TestPostAndWakeAfterTheEndDoNothing(t *testing.T) {
 	l.Close()
 }
 
-func TestEndedLoopReturnsItsDescriptors(t *testing.T) {
+func TestAnEndedLoopReleasesItsDescriptors(t *testing.T) {
 	var pair [2]int
 	var before, after unix.Stat_t
 	l, err := New()

@@ -329,7 +329,7 @@ func TestTheFirstHandlerOfABatchSeesTheEventsOfAllSockets(t *testing.T) {
 	}
 }
 
-func TestQuietAtPollKnowsTheEventsOfTheLastPoll(t *testing.T) {
+func TestQuietAtPollUsesTheEventsOfTheLastPoll(t *testing.T) {
 	s := newSubject(t)
 	s.do(func() {
 		if !s.sock.QuietAtPoll(time.Hour) {

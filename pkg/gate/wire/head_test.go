@@ -301,7 +301,7 @@ func Test64ConnectionOptionsAreAcceptedAndOneMoreIsNot(t *testing.T) {
 	}
 }
 
-func TestOutcomesOfRejectedHeads(t *testing.T) {
+func TestEachHeadErrorHasItsStatus(t *testing.T) {
 	for err, want := range map[error]int{
 		ErrMalformed: 400, ErrTooLarge: 431, ErrLongTarget: 414, ErrVersion: 505, ErrCoding: 501,
 		ErrExpectation: 417, ErrMethod: 405, fmt.Errorf("anything else"): 400,

@@ -13,7 +13,7 @@ var heavy = []string{
 	"go.opencensus.io", "go.opentelemetry.io/otel", "google.golang.org/grpc", "google.golang.org/genproto", "github.com/golang/protobuf",
 }
 
-func TestNothingHeavyIsImported(t *testing.T) {
+func TestNoHeavyDependencyIsImported(t *testing.T) {
 	out, err := exec.Command("go", "list", "-buildvcs=false", "-deps", "../otlp", "../tracing", "../push").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
-func TestGRPCHealth(t *testing.T) {
+func TestGRPCHealthResponsesHaveTheirCauses(t *testing.T) {
 	cases := map[string]struct {
 		handler http.Handler
 		want    Cause

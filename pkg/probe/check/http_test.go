@@ -413,7 +413,7 @@ func TestAnEndedContextEndsACheck(t *testing.T) {
 	}
 }
 
-func TestTCP(t *testing.T) {
+func TestATCPCheckSucceedsIfTheConnectionIsAccepted(t *testing.T) {
 	tcp := func(port int) Checker { return &TCP{Address: addressOf(port)} }
 	if r := probeOnce(t, tcp(checktest.RefusingPort(t))); r != (Result{Cause: Cause{Kind: CauseRefused}}) {
 		t.Errorf("refused: %+v", r)

@@ -42,7 +42,7 @@ func TestHuffmanCodedStringsAreDecoded(t *testing.T) {
 	}
 }
 
-func TestInvalidHuffmanCodes(t *testing.T) {
+func TestInvalidHuffmanCodesAreRejected(t *testing.T) {
 	for what, code := range map[string]string{
 		"eight bits of padding":                   "\x1f\xff", // a, padded by 3 + 8 bits
 		"nothing but eight bits of padding":       "\xff",
