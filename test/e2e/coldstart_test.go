@@ -63,9 +63,9 @@ var coldStartKinds = map[string]struct {
 	"first request": {adaptiveTCP, nil},
 }
 
-// TestColdStarts measures how soon the gate notices that a container listens, and
-// compares the time with that of a poller. It fails only if a response is missing.
-func TestColdStarts(t *testing.T) {
+// The test measures how soon the gate notices that a container listens, and compares the
+// time with that of a poller. It fails only if a response is missing.
+func TestColdStartsAreNoticedAndMeasured(t *testing.T) {
 	t.Parallel()
 	seeded := rand.New(rand.NewPCG(3, 1))
 	var all []*coldStart

@@ -122,7 +122,7 @@ func evictedOver2(t *testing.T, k *container, g *gate, response string, fields .
 	return res, body, err
 }
 
-func TestAnEvictionOverHTTP2(t *testing.T) {
+func TestAnEvictedRequestOverHTTP2GetsAReplyOrAReset(t *testing.T) {
 	k := startContainer(t)
 	g := evicting(t, k, "UPSTREAM_PROTOCOL=http1")
 	res, body, err := evictedOver2(t, k, g, "")

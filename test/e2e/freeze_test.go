@@ -64,7 +64,7 @@ func TestAFrozenApplicationIsThawedOnceForAllWaitingRequests(t *testing.T) {
 	}
 }
 
-func TestRequestsAtTheFreezeAreExecutedExactlyOnce(t *testing.T) {
+func TestRequestsThatArriveAroundTheFreezeAreExecutedExactlyOnce(t *testing.T) {
 	t.Parallel()
 	l := newLedger(t)
 	const idle = 20 * time.Millisecond

@@ -73,7 +73,7 @@ func TestExtendedConnectWithABodyIsRejectedAndTheNextRequestIsForwardedUnchanged
 	}
 }
 
-func TestA2xxThatDeclinesAnUpgradeIs502ToExtendedConnect(t *testing.T) {
+func TestExtendedConnectGets502IfA2xxDeclinesTheUpgrade(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "UPSTREAM_PROTOCOL=http1")

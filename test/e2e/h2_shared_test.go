@@ -138,7 +138,7 @@ func TestTrailersAfterAnEarlyResponseEndNoRequestOfOthers(t *testing.T) {
 }
 
 // hypercorn closes the connection if a head exceeds its SETTINGS_MAX_HEADER_LIST_SIZE.
-func TestAHeadAboveTheLimitOfTheContainerIs431AndEndsNoRequestOfOthers(t *testing.T) {
+func TestAHeadAboveTheContainersLimitGets431AndEndsNoOtherRequest(t *testing.T) {
 	t.Parallel()
 	const limit = 16 << 10
 	waiting := make(chan h2ScriptStream, 20)

@@ -97,7 +97,7 @@ func TestADrainOfASleepingApplicationEndsWithCodeZero(t *testing.T) {
 // name.
 const stopRequests = "E2E_STOP_REQUESTS"
 
-func TestRequestsAtTheStopAreExecutedExactlyOnce(t *testing.T) {
+func TestRequestsThatArriveAroundTheStopAreExecutedExactlyOnce(t *testing.T) {
 	t.Parallel()
 	l := newLedger(t)
 	const idle = 50 * time.Millisecond

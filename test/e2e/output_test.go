@@ -87,7 +87,7 @@ func exchanges(t *testing.T, k *container, g *gate, n int) {
 	c.get("/", "User-Agent: kube-probe/1", "K-Network-Probe: queue").is(200, "queue")
 }
 
-func TestTheGateSurvivesTheReaderOfItsLog(t *testing.T) {
+func TestTheGateContinuesWhenTheReaderOfItsLogCloses(t *testing.T) {
 	t.Parallel()
 	for log := range logLabels {
 		t.Run(log, func(t *testing.T) {

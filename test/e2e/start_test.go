@@ -51,7 +51,7 @@ func TestAllProblemsOfAConfigurationAreReportedWithCode2(t *testing.T) {
 	}
 }
 
-func TestEmptyValuesOfKnativeMeanUnset(t *testing.T) {
+func TestEmptyVariablesFromKnativeCountAsUnset(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "ROOT_CA=", "QUEUE_PROXY_TLS_MIN_VERSION=", "QUEUE_PROXY_TLS_MAX_VERSION=", "QUEUE_PROXY_TLS_CIPHER_SUITES=",
 		"QUEUE_PROXY_TLS_CURVE_PREFERENCES=", "SERVING_LOGGING_LEVEL=", "SERVING_SERVICE=", "SERVING_READINESS_PROBE=",
@@ -91,7 +91,7 @@ func TestAMisspeltFlagOrCommandIsAnErrorThatNamesTheRightOne(t *testing.T) {
 	}
 }
 
-func TestAnUnknownTracingBackendIsAWarning(t *testing.T) {
+func TestAnUnknownTracingBackendCausesAWarning(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "SERVING_REQUEST_METRICS_BACKEND=stackdriver", "TRACING_CONFIG_BACKEND=stackdriver",
 		`OBSERVABILITY_CONFIG={"LoggingURLTemplate":"x","EnableVarLogCollection":false,"later":1}`)
@@ -166,7 +166,7 @@ func TestCheckVersionAndHelpPrintAndExit(t *testing.T) {
 	}
 }
 
-func TestAFlagBeatsTheEnvironment(t *testing.T) {
+func TestAFlagOverridesTheEnvironment(t *testing.T) {
 	code, stdout, stderr := runQueue(t, append(baseEnv(t), "USER_PORT=4321"), "--check", "--user-port", "1234")
 	if code != 0 || !strings.Contains(stdout, "1234") || strings.Contains(stdout, "4321") {
 		t.Errorf("code %d, stdout %s, stderr %s", code, stdout, stderr)

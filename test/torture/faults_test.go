@@ -75,7 +75,7 @@ func TestTheContainerOrTheGateIsStoppedForAWhile(t *testing.T) {
 	})
 }
 
-func TestAContainerThatMisbehavesAtRandom(t *testing.T) {
+func TestAContainerThatMisbehavesAtRandomAffectsOnlyItsOwnRequests(t *testing.T) {
 	each(t, scaled(12_000, 800), func(t *testing.T, protocol string, requests int) {
 		x := newExperiment(t, "container misbehaves", protocol, "CONTAINER_CONCURRENCY=64", "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1")
 		x.warmUp()
