@@ -656,7 +656,7 @@ func TestTheErrorEventOfAnEventStreamFollowsAWholeEvent(t *testing.T) {
 	}
 }
 
-func TestEvictionsOnSeveralGoroutines(t *testing.T) {
+func TestConcurrentEvictionsLeaveNoSlotInUse(t *testing.T) {
 	const slots = 4
 	g := evictingGate(t, slots, Config{})
 	g.Overload.Evict = Eviction{Class: 4, After: 0, Rate: 1000}
