@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -389,14 +390,12 @@ func TestBusyIsSentAfterTheRequestIsInFlight(t *testing.T) {
 	for range 100_000 {
 		seen := make(chan int)
 		go func() {
-			for {
-				select {
-				case <-a.Busy():
-					seen <- a.InFlight()
-					return
-				default:
-				}
+			for len(a.Busy()) == 0 {
+				runtime.Gosched()
 			}
+			n := a.InFlight()
+			<-a.Busy()
+			seen <- n
 		}()
 		w := &Waiter{Notify: func() {}}
 		a.Acquire(w)
