@@ -177,7 +177,7 @@ func reportCommand(args []string, stderr io.Writer) error {
 	results := flags.String("results", "", "also write the results to `file`, for example RESULTS.md")
 	readme := flags.String("readme", "", "also write the table into the section \"bench\" of `file`, for example ../README.md")
 	table := flags.String("csv", "", "also write all figures to `file`, a line each, as comma-separated values")
-	plots := flags.String("plots", "", "also write the pictures of docs/overload.md into `directory`, for example ../docs/images")
+	plots := flags.String("plots", "", "also write the pictures of docs/overload.md and docs/models.md into `directory`, for example ../docs/images")
 	flags.Usage = func() {
 		fmt.Fprintln(stderr, "usage: report [options] DIR\n\nDIR is the directory of a recorded run.")
 		flags.PrintDefaults()

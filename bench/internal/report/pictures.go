@@ -147,7 +147,7 @@ func compactUnit(v float64, u unit) string {
 	return strings.TrimSpace(tickNumber(v*f) + " " + s.name)
 }
 
-// plot is a file with a picture of docs/overload.md: several charts side by side, with
+// plot is a file with a picture of docs/overload.md or docs/models.md: several charts side by side, with
 // the same scale.
 type plot struct {
 	file, title string
@@ -155,7 +155,7 @@ type plot struct {
 	charts      []barChart
 }
 
-// WritePlots writes the pictures of docs/overload.md that the run has measured, and
+// WritePlots writes the pictures of docs/overload.md and docs/models.md that the run has measured, and
 // returns the file names.
 func WritePlots(dir string, run *sample.Run) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -170,7 +170,7 @@ func WritePlots(dir string, run *sample.Run) ([]string, error) {
 		names = append(names, name)
 	}
 	if len(names) == 0 {
-		return nil, errors.New("writing the plots: the run measured none of the scenarios collapse-3, collapse-10, tenant and class")
+		return nil, errors.New("writing the plots: the run measured none of the scenarios collapse-3, collapse-10, tenant, class, engine-1, engine-3 and engine-10")
 	}
 	return names, nil
 }
@@ -180,6 +180,8 @@ func plotsOf(run *sample.Run) []plot {
 		{file: "overload-goodput.svg", title: "Goodput with the best fixed limit, with auto, with none (higher is better)"},
 		{file: "overload-p99.svg", title: "p99 of admitted requests, and without load (lower is better; logarithmic)", log: true},
 		{file: "overload-fairness.svg", title: "p99 of one client, alone and beside a flood (lower is better)"},
+		{file: "engine-goodput.svg", title: "Requests per second whose first token is in time (higher is better)"},
+		{file: "engine-first-token.svg", title: "p99 of the time to the first token, in multiples of an idle engine's (lower is better; logarithmic)", log: true},
 	}
 	colours := paletteOf(run)
 	for _, times := range []int{3, 10} {
@@ -198,6 +200,8 @@ func plotsOf(run *sample.Run) []plot {
 		all[0].charts, all[1].charts = append(all[0].charts, goodput), append(all[1].charts, p99)
 	}
 	all[2].charts = turnCharts(run)
+	all[3].charts = engineCharts(run, "goodput", "requests per second")
+	all[4].charts = engineCharts(run, "first_token_p99_beside_unloaded", "times")
 	for i := range all {
 		all[i].charts = slices.DeleteFunc(all[i].charts, func(c barChart) bool { return len(c.bars) == 0 })
 	}
@@ -240,6 +244,24 @@ func turnCharts(run *sample.Run) (charts []barChart) {
 			for series, when := range []string{"alone", "flood"} {
 				chart.add(row[1]+", "+when, series, valuesIn(unitOf("ms"), run, row[0], gate, "p99_"+when))
 			}
+		}
+		charts = append(charts, chart)
+	}
+	return charts
+}
+
+// engineCharts returns charts of a figure of the engine scenarios, one for each load.
+func engineCharts(run *sample.Run, figure, unit string) (charts []barChart) {
+	for _, times := range []int{1, 3, 10} {
+		chart := barChart{unit: fmt.Sprintf("%s, at %d × the capacity", unit, times)}
+		for _, front := range []struct {
+			name, words string
+			series      int
+		}{
+			{"preset", "PRESET=vllm", 1}, {"best", "best fixed limit", 2}, {"central", "central scheduler", 3},
+			{"none", "no limit", 4}, {"oracle_of_state", "oracle", 0},
+		} {
+			chart.add(front.words, front.series, run.Values(fmt.Sprintf("engine-%d", times), gate, figure+"_"+front.name))
 		}
 		charts = append(charts, chart)
 	}

@@ -109,6 +109,29 @@ func TestAPlotWithoutFiguresIsNotWritten(t *testing.T) {
 	}
 }
 
+func TestPlotsOfTheEngineCompareTheFrontsAtEachLoad(t *testing.T) {
+	run, _ := madeUp(t)
+	for _, f := range []sample.Figure{
+		{Scenario: "engine-1", Figure: "goodput_preset", Value: 25},
+		{Scenario: "engine-10", Figure: "goodput_preset", Value: 31},
+		{Scenario: "engine-10", Figure: "goodput_none", Value: 9},
+		{Scenario: "engine-10", Figure: "goodput_oracle_of_state", Value: 32},
+		{Scenario: "engine-10", Figure: "first_token_p99_beside_unloaded_preset", Value: 1.2},
+	} {
+		f.Target, f.Round = gate, 1
+		run.Figures = append(run.Figures, f)
+	}
+	got := written(t, run)
+	for name, want := range map[string]string{
+		"engine-goodput.svg":     "PRESET=vllm 25.0 PRESET=vllm 31.0 no limit 9.00 oracle 32.0",
+		"engine-first-token.svg": "PRESET=vllm 1.20",
+	} {
+		if words := strings.Join(got[name], " "); words != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", name, words, want)
+		}
+	}
+}
+
 func TestARunWithoutOverloadHasNoPlots(t *testing.T) {
 	run, _ := madeUp(t)
 	if names, err := WritePlots(t.TempDir(), run); err == nil || !strings.Contains(err.Error(), "collapse-3") {
