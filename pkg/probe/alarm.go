@@ -4,14 +4,13 @@ import "time"
 
 // Alarm wakes a checker at the end of a long pause between two checks.
 //
-// It exists because a Go timer causes work in an idle process. The kernel may end a
-// wait of 30 s up to 30 ms late (epoll_wait rounds by 0.1 %). During these 30 ms the
-// runtime's monitor looks for the expired timer up to 50 times, at intervals of 20 µs.
+// A Go timer would cost an idle process CPU: epoll_wait may end up to 0.1 % late, and
+// until it ends the runtime's monitor thread polls for the expired timer.
 type Alarm interface {
 	// C returns a channel of capacity 1. It receives a value when the alarm fires.
 	C() <-chan struct{}
-	// Set makes the alarm fire once after d, instead of at the previously set time.
-	// With 0 it does not fire.
+	// Set makes the alarm fire once after d, and replaces an earlier Set. 0 disarms the
+	// alarm.
 	Set(d time.Duration) error
 	// Stop releases the alarm.
 	Stop()
@@ -20,22 +19,22 @@ type Alarm interface {
 // longPause is the shortest pause for which an Alarm is used.
 const longPause = 500 * time.Millisecond
 
-// pauses waits between the checks of a container. It uses a Go timer for short pauses,
-// and an Alarm for long ones if there is one.
+// pauses times the pauses between the checks of a container. A short pause uses a Go
+// timer. A long pause uses an Alarm if newAlarm can create one.
 type pauses struct {
 	timer    *time.Timer
 	newAlarm func() (Alarm, error) // nil = use only Go timers
 	alarm    Alarm
-	fired    <-chan struct{} // channel of the alarm; nil = no alarm
-	set      bool            // the alarm will fire
+	fired    <-chan struct{} // nil = no alarm
+	set      bool            // the alarm is armed
 }
 
 func newPauses(newAlarm func() (Alarm, error)) *pauses {
 	return &pauses{timer: time.NewTimer(0), newAlarm: newAlarm}
 }
 
-// begin makes timer or fired receive a value after d. A value of the previous begin may
-// also still arrive.
+// begin starts a pause of d. At its end, timer.C or fired receives a value. A value of
+// the previous pause may also arrive.
 func (p *pauses) begin(d time.Duration) {
 	if d >= longPause && p.useAlarm(d) {
 		p.timer.Stop()
@@ -43,12 +42,12 @@ func (p *pauses) begin(d time.Duration) {
 	}
 	if p.set {
 		p.set = false
-		_ = p.alarm.Set(0) // otherwise the alarm would fire without need
+		_ = p.alarm.Set(0) // the timer is used instead
 	}
 	p.timer.Reset(d)
 }
 
-// useAlarm reports whether the alarm was set for the pause.
+// useAlarm sets the alarm to d and reports whether this succeeded.
 func (p *pauses) useAlarm(d time.Duration) bool {
 	if p.alarm == nil && p.newAlarm != nil {
 		alarm, err := p.newAlarm()

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelAlarm is a timerfd(2). It fires on time and needs no Go timer, but a descriptor
-// and a goroutine.
+// kernelAlarm is an Alarm that uses a timerfd(2), which costs a descriptor and a
+// goroutine.
 type kernelAlarm struct {
 	file  *os.File
 	fd    int

@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
-// fakeAlarm records calls of Set. It fires when the test says so.
+// fakeAlarm records calls of Set. It fires when the test sends on rings.
 type fakeAlarm struct {
 	rings   chan struct{}
 	sets    []time.Duration
@@ -108,7 +108,7 @@ func TestLongPausesUseTheAlarmAndShortOnesTheTimer(t *testing.T) {
 		if rings() {
 			t.Error("the timer fires too in a long pause")
 		}
-		p.begin(time.Millisecond) // begins in the middle of the long pause, because the container was woken
+		p.begin(time.Millisecond) // the container is woken during the long pause
 		if !rings() {
 			t.Error("the timer does not end a short pause after a long one")
 		}

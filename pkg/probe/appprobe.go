@@ -22,14 +22,12 @@ type AppProbeOptions struct {
 }
 
 // AppProbes runs application probes that were rewritten to point at the gate, in the
-// format of Istio's ISTIO_KUBE_APP_PROBERS. It does not depend on an HTTP server. All
-// methods may be called concurrently.
+// format of Istio's ISTIO_KUBE_APP_PROBERS. All methods may be called concurrently.
 type AppProbes struct {
 	probes   map[string]*appProbe
 	onChange func(AppChange)
 }
 
-// appProbe is the probe of one configured path.
 type appProbe struct {
 	path      string
 	container string
@@ -50,7 +48,7 @@ type AppReply struct {
 	Body        []byte // at most 10 KiB
 }
 
-// AppChange is a change of the outcome of one path. Log one line for each.
+// AppChange is a change of the outcome of one path.
 type AppChange struct {
 	Path      string
 	Container string
@@ -63,7 +61,6 @@ func (c AppChange) String() string {
 	return fmt.Sprintf("%s probe of %s: %s", c.Kind, c.Container, c.To)
 }
 
-// splitAppPath splits the path of an application probe into container and kind.
 func splitAppPath(path string) (container, kind string, ok bool) {
 	parts := strings.Split(path, "/")
 	if len(parts) != 4 || parts[0] != "" || parts[2] == "" {
@@ -103,7 +100,6 @@ func ParseAppProbes(text string, o AppProbeOptions) (*AppProbes, error) {
 	return a, nil
 }
 
-// appProbe parses the probe of one path, and adds its problems to f.
 func (f *fields) appProbe(path, host string) *appProbe {
 	p := &appProbe{path: path, last: check.Cause{Kind: check.CauseUnknown}}
 	container, kind, ok := splitAppPath(path)
@@ -127,8 +123,7 @@ func (f *fields) appProbe(path, host string) *appProbe {
 func (a *AppProbes) Paths() []string { return slices.Sorted(maps.Keys(a.probes)) }
 
 // Do runs the probe of path and returns the reply within timeoutSeconds. header is the
-// prober's header. Each kind of failure has its own status, because a kubelet's event
-// shows only the status.
+// prober's header.
 func (a *AppProbes) Do(ctx context.Context, path string, header http.Header) AppReply {
 	p, ok := a.probes[path]
 	if !ok {
@@ -137,16 +132,15 @@ func (a *AppProbes) Do(ctx context.Context, path string, header http.Header) App
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	reply, cause := p.do(ctx, header)
-	// A check that failed because its prober disconnected says nothing about the
-	// application.
+	// A check that ended because the prober disconnected is not an outcome.
 	if cause.Kind != check.CauseStopped && context.Cause(ctx) != context.Canceled {
 		a.noteOutcome(p, cause)
 	}
 	return reply
 }
 
-// noteOutcome calls OnChange if the outcome has changed. A first outcome counts as a
-// change only if it is a failure.
+// noteOutcome calls OnChange if the outcome has changed, or if the first outcome is a
+// failure.
 func (a *AppProbes) noteOutcome(p *appProbe, cause check.Cause) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,8 +166,8 @@ func (p *appProbe) do(ctx context.Context, header http.Header) (AppReply, check.
 	return plainReply(statusOf(cause), cause.Token(), body), cause
 }
 
-// passThrough returns the application's response as a reply. It turns a redirect to
-// another host into a success, because a kubelet treats such a redirect as a success.
+// passThrough returns the application's response as a reply. A redirect to another host
+// becomes a success, as for the kubelet.
 func passThrough(response check.Response) AppReply {
 	a := AppReply{Status: response.Status, ContentType: response.ContentType, Body: response.Body}
 	if a.Status >= 300 && a.Status < 400 {
@@ -191,7 +185,8 @@ func plainReply(status int, reason, body string) AppReply {
 	return AppReply{Status: status, ContentType: plainText, Reason: reason, Body: []byte(body + "\n")}
 }
 
-// statusOf returns the status of the reply if the application has not responded.
+// statusOf returns the reply's status if the application has not responded. Each kind
+// of failure has its own status, because a kubelet's event shows only the status.
 func statusOf(cause check.Cause) int {
 	switch cause.Kind {
 	case check.CauseTimeout:
@@ -202,8 +197,8 @@ func statusOf(cause check.Cause) int {
 	return http.StatusBadGateway
 }
 
-// forwarded returns the prober's header fields in a stable order. It omits invalid
-// fields, and Host, which names the gate.
+// forwarded returns the prober's header fields in a stable order, without Host and
+// invalid fields.
 func forwarded(header http.Header) []check.Header {
 	var headers []check.Header
 	for _, name := range slices.Sorted(maps.Keys(header)) {

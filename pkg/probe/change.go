@@ -27,14 +27,14 @@ const (
 	Down                 // does not listen
 	Failing              // listens, but the check fails
 	Ready                // the check succeeds
-	Asleep               // the gate has suspended it: not checked, and reported as ready
+	Asleep               // suspended: not checked, and reported as ready
 )
 
 func (s State) String() string {
 	return [...]string{Unknown: "unknown", Down: "down", Failing: "failing", Ready: "ready", Asleep: "asleep"}[s]
 }
 
-// States returns the states of a container that is not asleep.
+// States returns all states except Asleep.
 func States() []State { return []State{Unknown, Down, Failing, Ready} }
 
 // nextState implements the table of State. successes and failures are the numbers of
@@ -51,14 +51,14 @@ func nextState(from State, spec *Spec, cause check.Cause, successes, failures in
 	return Failing
 }
 
-// Change is a change of a container's state. Log one line for each.
+// Change is a change of a container's state.
 type Change struct {
 	Container string
 	Index     int
 	From, To  State
 	Cause     check.Cause   // reason for the state To; zero if To is Ready
 	After     time.Duration // time spent in From
-	Attempts  uint64        // number of checks in From, including the last one
+	Attempts  uint64        // number of checks while in From
 	// Quiet asks not to log this change, because the state has changed more than 10
 	// times within about 10 s.
 	Quiet bool
@@ -83,8 +83,7 @@ func (c Change) String() string {
 	return s
 }
 
-// logLimiter limits logged changes by a token bucket with 10 tokens. It gets one token
-// per second.
+// logLimiter is a token bucket of maxLogBurst tokens. It gets one token per second.
 type logLimiter struct {
 	tokens float64
 	last   time.Time

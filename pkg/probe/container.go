@@ -8,14 +8,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// container is the state of a checked container, and the loop that checks it.
-// Readiness.mu guards the fields after started.
+// container is a checked container. Readiness.mu guards the fields after started.
 type container struct {
 	r       *Readiness
 	spec    Spec
 	isUser  bool          // Observed reports about this container
-	wake    chan struct{} // capacity 1; tells the loop that the next check may be due earlier
-	started time.Time     // origin of the times in history and allowance
+	wake    chan struct{} // capacity 1; makes loop call begin again
+	started time.Time     // history and allowance count time from here
 
 	state           State
 	since           time.Time
@@ -30,7 +29,7 @@ type container struct {
 	successes int // number of consecutive successes
 	failures  int // number of consecutive failures
 	jitter    float64
-	starting  bool // not ready since its start or since a refused connection; used with a period
+	starting  bool // not yet ready since its start or the last refused connection; used with a period
 
 	began       time.Time // start of the last check
 	ended       time.Time // end of the last check; zero = none
@@ -46,7 +45,6 @@ type container struct {
 	completed broadcast // woken by the end of a check
 }
 
-// broadcast is a set of waiters that are woken together.
 type broadcast struct{ waiters map[*waiter]struct{} }
 
 func (b *broadcast) add(w *waiter) {
@@ -71,10 +69,7 @@ func newContainer(r *Readiness, spec Spec, isUser bool, now time.Time) *containe
 	}
 }
 
-// loop runs checks until ctx ends. Only loop uses the checker and the pauses. Short
-// pauses use a Go timer. A thread that blocks in the kernel would halve the CPU time of
-// a wake-up. But it would occupy a processor (P) of the Go scheduler for up to 10 ms,
-// which made the longest delays ten times as long with many containers.
+// loop runs checks until ctx ends. Only loop uses the checker and the pauses.
 func (c *container) loop(ctx context.Context) {
 	pauses := newPauses(c.r.newAlarm)
 	defer pauses.end()
@@ -118,7 +113,7 @@ func (c *container) attempt(ctx context.Context) bool {
 }
 
 // begin starts a check and returns 0 if a check is due. Otherwise it returns the time
-// until the next check is due.
+// until then.
 func (c *container) begin(now time.Time) time.Duration {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
@@ -135,8 +130,7 @@ func (c *container) begin(now time.Time) time.Duration {
 	return 0
 }
 
-// startupDone reports whether the container has a period and its start is complete.
-// From then on the period limits the checks.
+// startupDone reports whether the period limits the checks.
 func (c *container) startupDone() bool { return !c.spec.Adaptive() && !c.starting }
 
 // nextAt returns when the next check is due.
@@ -158,7 +152,6 @@ func (c *container) nextAt(waiting bool) time.Time {
 	return c.began.Add(delay)
 }
 
-// end processes the result of the check in progress.
 func (c *container) end(result check.Result, now time.Time) {
 	c.r.mu.Lock()
 	c.inProgress = false
@@ -172,7 +165,7 @@ func (c *container) end(result check.Result, now time.Time) {
 	if c.state == Asleep || c.ignored {
 		c.ignored = false
 	} else if c.superseded && result.Cause.Kind == check.CauseNone {
-		// The check may have connected before the refused connection, so check again.
+		// This success may be older than the refused connection, so check again.
 		c.demanded = true
 	} else {
 		c.update(result, now)
@@ -186,7 +179,7 @@ func (c *container) end(result check.Result, now time.Time) {
 	}
 }
 
-// update applies a result to the state. The caller holds the lock.
+// update requires the lock.
 func (c *container) update(result check.Result, now time.Time) {
 	c.rawCause = result.Cause
 	c.jitter = gate.Jitter()
@@ -201,7 +194,7 @@ func (c *container) update(result check.Result, now time.Time) {
 	seen := evidenceOf(result)
 	if to == Failing && result.Cause.Kind == check.CauseNone {
 		c.cause = check.Cause{Kind: check.CauseConfirming}
-		seen = responding // evidence of success would make checks rare before successThreshold is reached
+		seen = responding // check often until successThreshold is reached
 	}
 	c.history = c.history.after(seen, now.Sub(c.started))
 	switch {
@@ -216,7 +209,7 @@ func (c *container) update(result check.Result, now time.Time) {
 	}
 }
 
-// enter sets the state and records the change. The caller holds the lock.
+// enter requires the lock.
 func (c *container) enter(to State, now time.Time) {
 	c.r.changes = append(c.r.changes, Change{
 		Container: c.spec.Container, Index: c.spec.Index,
@@ -228,11 +221,11 @@ func (c *container) enter(to State, now time.Time) {
 	c.r.wakeAll(&c.changed)
 }
 
-// asleepPause is the pause between two iterations of the loop while the container is
-// suspended. resume ends it early.
+// asleepPause is the longest pause of loop while the container is suspended; resume
+// ends it.
 const asleepPause = 24 * time.Hour
 
-// suspend stops the checks and makes the container Asleep. The caller holds the lock.
+// suspend requires the lock.
 func (c *container) suspend(now time.Time) {
 	c.ignored = c.inProgress
 	c.cause = check.Cause{}
@@ -240,19 +233,18 @@ func (c *container) suspend(now time.Time) {
 	c.r.wakeAll(&c.completed)
 }
 
-// resume resets the container, except for its counters, as if it had just started. The
-// caller holds the lock.
+// resume resets everything except the counters. It requires the lock.
 func (c *container) resume(now time.Time) {
 	c.cause, c.rawCause = check.Cause{Kind: check.CauseUnknown}, check.Cause{Kind: check.CauseUnknown}
 	c.enter(Unknown, now)
-	c.r.changes[len(c.r.changes)-1].Quiet = true // not logged: the next check changes the state again
+	c.r.changes[len(c.r.changes)-1].Quiet = true // the next check changes the state again
 	c.started, c.history, c.allowance, c.starting = now, history{}, allowance{period: c.spec.Period}, true
 	c.successes, c.failures, c.demanded, c.superseded = 0, 0, false, false
 	c.began, c.ended, c.reachedAt, c.lastSuccess = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	c.reschedule()
 }
 
-// noteRefused applies a refused connection of a request. The caller holds the lock.
+// noteRefused requires the lock. A request got a refused connection.
 func (c *container) noteRefused(now time.Time) {
 	if c.state == Down || c.state == Unknown {
 		return
@@ -263,7 +255,7 @@ func (c *container) noteRefused(now time.Time) {
 	c.reschedule()
 }
 
-// demand makes a check due now. The caller holds the lock.
+// demand makes a check due now. It requires the lock.
 func (c *container) demand() {
 	if !c.inProgress && !c.demanded {
 		c.demanded = true

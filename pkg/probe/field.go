@@ -15,16 +15,15 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// fields parses the fields of a JSON object. For a field that is absent or null, its
-// methods return a default. For an invalid field they note a problem with the path of
-// the field. Names are case-sensitive, as in Kubernetes.
+// fields parses the fields of a JSON object. Its methods return a default for an absent
+// or null field, and record a problem for an invalid field. Names are case-sensitive,
+// as in Kubernetes.
 type fields struct {
 	path     string
 	raw      map[string]json.RawMessage
 	problems []error
 }
 
-// readObject parses a JSON object. If data is not an object, it notes a problem.
 func readObject(path string, data []byte) *fields {
 	f := &fields{path: path}
 	if !json.Valid(data) {
@@ -44,10 +43,10 @@ func readObject(path string, data []byte) *fields {
 
 func (f *fields) err() error { return errors.Join(f.problems...) }
 
-// take adds the problems of a nested object to the problems of f.
+// take moves the problems of a nested object to f.
 func (f *fields) take(inner *fields) { f.problems = append(f.problems, inner.problems...) }
 
-// problem notes a problem of the field name, or of f itself if name is empty.
+// problem records a problem of the field name, or of the object if name is empty.
 func (f *fields) problem(name, what string) {
 	f.problems = append(f.problems, fmt.Errorf("%s: %s", f.at(name), what))
 }
@@ -128,7 +127,6 @@ func (f *fields) port(otherwise int) int {
 	return port
 }
 
-// host parses "host". It notes a problem if the value is not valid in host:port.
 func (f *fields) host() string {
 	host := f.text("host")
 	if host == "" {
@@ -148,7 +146,6 @@ func (f *fields) host() string {
 	return host
 }
 
-// headers parses a list of {name, value}.
 func (f *fields) headers(name string) []check.Header {
 	if !f.has(name) {
 		return nil
@@ -174,7 +171,7 @@ func (f *fields) headers(name string) []check.Header {
 	return headers
 }
 
-// jsonType returns the type of a valid JSON value, with an article.
+// jsonType returns the type of a valid JSON value with an article, for error messages.
 func jsonType(data []byte) string {
 	switch bytes.TrimSpace(data)[0] {
 	case '{':
@@ -191,7 +188,6 @@ func jsonType(data []byte) string {
 	return "a number"
 }
 
-// shown quotes a value for an error message and truncates it.
 func shown(s string) string {
 	const longest = 40
 	if len(s) > longest {

@@ -131,7 +131,7 @@ func TestCloseEndsACheckInProgress(t *testing.T) {
 		checktest.Silent(c)
 	})
 	live(t, Options{Specs: []Spec{{Container: "app", Checker: httpAt(port), Host: "127.0.0.1", Port: port, Timeout: time.Hour, SuccessThreshold: 1}}})
-	<-got // the cleanup closes and waits
+	<-got
 }
 
 func TestObservedAfterTheEndOfRunIsHarmless(t *testing.T) {

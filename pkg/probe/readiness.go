@@ -12,26 +12,24 @@ import (
 // Options configures New.
 type Options struct {
 	Specs []Spec // empty = the pod is always ready
-	// UserPort selects the containers about which Observed reports: containers that are
-	// checked on this port of loopback. 0 = all containers.
+	// UserPort selects the containers to which Observed applies: those checked on this
+	// port of loopback. 0 = all containers.
 	UserPort int
 	// Wait is the maximum time that a prober waits for a container with an adaptive
-	// probe to become ready (READINESS_WAIT). 0 = 10 s, negative = no wait. If the
-	// result requires a check, a prober always waits for the end of that check.
+	// probe to become ready (READINESS_WAIT). 0 = 10 s, negative = no wait, except for
+	// the end of a required check.
 	Wait time.Duration
 	// Freshness is the maximum age of the check behind an adaptive result
 	// (READINESS_FRESHNESS). 0 = 1 s.
 	Freshness time.Duration
-	// OnChange is called once per change of state. The calls are in order, not
-	// concurrent, and without the lock held. OnChange should not block, because checks
-	// wait for it.
+	// OnChange is called once per change of state, in order and not concurrently. It
+	// should not block, because checks wait for it.
 	OnChange func(Change)
 	// OnCheck is called after each check with the index of the container and the
 	// duration of the check. It must not block.
 	OnCheck func(index int, took time.Duration)
-	// NewAlarm creates an Alarm for each container with pauses of half a second or
-	// more, for example NewKernelAlarm. If it is nil or returns an error, Go timers are
-	// used.
+	// NewAlarm creates an Alarm for pauses of half a second or more, for example
+	// NewKernelAlarm. If it is nil or returns an error, Go timers are used.
 	NewAlarm func() (Alarm, error)
 }
 
@@ -47,7 +45,7 @@ const (
 // Readiness determines whether the pod accepts traffic. All methods may be called
 // concurrently.
 type Readiness struct {
-	wait        time.Duration // maximum wait for a container to become ready
+	wait        time.Duration // Options.Wait
 	checkWait   time.Duration // maximum wait for a check: the longest timeout of a spec, or wait if that is longer
 	kubeletWait time.Duration
 	freshness   time.Duration
@@ -58,7 +56,7 @@ type Readiness struct {
 
 	mu        sync.Mutex
 	waiting   int       // number of waiting probers
-	woken     []*waiter // waiters that evaluateWoken still has to evaluate
+	woken     []*waiter // waiters to be evaluated by evaluateWoken
 	changes   []Change
 	notifying bool
 	stopped   bool
@@ -97,8 +95,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
 }
 
-// Run runs checks until ctx ends. It returns when all its goroutines have returned.
-// Call it at most once.
+// Run runs checks until ctx ends and all its goroutines have returned. Call it at most
+// once.
 func (r *Readiness) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	for _, c := range r.containers {
@@ -131,10 +129,9 @@ func (r *Readiness) addWaiting(delta int) {
 	}
 }
 
-// Observed records that the request path has just found the user port listening, or not
-// listening. If it is not listening, a container that is Ready or Failing becomes Down
-// at once. If it is listening, a container that is Down or Unknown is checked at once.
-// The call is cheap if nothing has changed.
+// Observed records whether the user port accepted or refused a connection for a
+// request. After a refused connection, a Ready or Failing container becomes Down. After
+// an accepted connection, a Down or Unknown container is checked at once.
 func (r *Readiness) Observed(listening bool) {
 	now := time.Now()
 	r.mu.Lock()
@@ -180,7 +177,7 @@ func (r *Readiness) suspend(yes bool) {
 }
 
 // notify passes pending changes to OnChange in order. It returns at once if another
-// goroutine is already doing so.
+// goroutine runs notify.
 func (r *Readiness) notify() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

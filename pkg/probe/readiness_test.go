@@ -82,8 +82,8 @@ func (a *application) reachedBetween(from, to time.Duration) int {
 	return n
 }
 
-// upFrom returns a result function: it refuses connections before the time up and
-// succeeds from then on.
+// upFrom returns a result function that refuses connections before the time up, and
+// then succeeds.
 func upFrom(up time.Duration) func(time.Duration) check.Result {
 	return func(elapsed time.Duration) check.Result {
 		if elapsed < up {
@@ -97,7 +97,7 @@ func always(r check.Result) func(time.Duration) check.Result {
 	return func(time.Duration) check.Result { return r }
 }
 
-// until returns a result function: the result is before until the time at, and then
+// until returns a result function that returns before until the time at, and then
 // after.
 func until(at time.Duration, before, after check.Result) func(time.Duration) check.Result {
 	return func(elapsed time.Duration) check.Result {
@@ -740,7 +740,7 @@ func TestAnUnreachableAddressIsCheckedAtALimitedRate(t *testing.T) {
 		attempts := 0
 		runOne(t, Options{}, spec, 0, func(time.Duration) check.Result {
 			if attempts++; attempts > 10*most {
-				return success // end retries without a pause, which would stop the fake clock
+				return success // only a sleeping goroutine lets the fake clock advance
 			}
 			return unreachable
 		}, func(r *Readiness, app *application) { time.Sleep(span) })

@@ -7,19 +7,18 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// evidence is what the last check showed about the container. The values are in the
-// order in which a start-up goes through them.
+// evidence is what the last check showed about the container, in the order of a
+// start-up.
 type evidence uint8
 
 const (
 	noEvidence evidence = iota // no check has ended
 	refusing                   // connection refused
-	accepting                  // no response, but the check may have cost the application work
+	accepting                  // connection accepted, but no response
 	responding                 // a response, but not a success
 	succeeding                 // success
 )
 
-// evidenceOf returns the evidence of a check result.
 func evidenceOf(r check.Result) evidence {
 	switch r.Cause.Kind {
 	case check.CauseNone:
@@ -32,8 +31,8 @@ func evidenceOf(r check.Result) evidence {
 	return accepting
 }
 
-// history is what the schedule knows about earlier checks. The zero value is a
-// container that was just started. All times count from the start of the container.
+// history summarizes earlier checks for the schedule. The zero value is a container
+// that was just started. All times count from the start of the container.
 type history struct {
 	last      evidence
 	origin    time.Duration // the delay grows with the time since origin
@@ -43,14 +42,12 @@ type history struct {
 	readySince time.Duration         // time since which last has been succeeding
 }
 
-// provenAfter is how long checks must have succeeded before a failure counts as a
-// restart, which resets the history. If a container fails sooner, the delays do not
-// start over.
+// provenAfter is how long checks must have succeeded before a failure resets the
+// history.
 const provenAfter = time.Second
 
-// after returns the history after a check with evidence e that ended at now. A change
-// of evidence sets origin to now, so that checks become frequent again. Each kind of
-// change does so only once.
+// after returns the history after a check with evidence e that ended at now. The first
+// change of each kind sets origin to now, so that checks become frequent again.
 func (h history) after(e evidence, now time.Duration) history {
 	if e == h.last {
 		if e == succeeding {
@@ -74,40 +71,34 @@ func (h history) after(e evidence, now time.Duration) history {
 
 const (
 	// For a container that refuses connections, while no prober waits. An attempt costs
-	// 16 µs of CPU. Waking an idle process costs 35 to 200 µs more, depending on the
-	// length of the pause.
+	// 16 µs of CPU, plus 35 to 200 µs to wake an idle process.
 	refusedShare = 0.05
 	refusedMin   = time.Millisecond
 	refusedMax   = 250 * time.Millisecond
-	// For a container that accepts connections but is not ready, with or without
-	// waiting probers: each check costs the application work.
+	// For a container that accepts connections but is not ready.
 	reachedShare = 0.05
 	reachedMin   = 10 * time.Millisecond
 	reachedMax   = 250 * time.Millisecond
-	// For a ready container. The delay is four times as long after each success.
-	// Probers cause additional checks. A check without a prober costs an idle process
-	// 0.24 ms of CPU.
+	// For a ready container. Each success makes the delay four times as long. Probers
+	// cause additional checks.
 	readyMin = time.Second
 	readyMax = 30 * time.Second
-	// For a starting container with a period. Checks that reach the application begin
-	// at least this long apart, or one period if that is shorter.
+	// For a starting container with a period: the minimum time between checks that
+	// reach the application, unless the period is shorter.
 	startingPeriod = 200 * time.Millisecond
 )
 
 // delay returns the time until the next check in the adaptive schedule. last is the
-// start of the last check. waiting means that a prober waits; then there are about 520
-// checks in the first second and 100 in each further second. jitter is an argument of
+// start of the last check. waiting means that a prober waits. jitter is an argument of
 // gate.AddJitter.
 //
-// After a refused connection the delay counts from the start of the check. Otherwise it
-// counts from the end of the check, so that an application that responds slowly gets
-// pauses.
+// After a refused connection the delay counts from the start of the check, otherwise
+// from its end.
 //
-// Guarantees: If a container starts to listen at time T and a prober waits, that is
-// noticed within 11 ms. Without a waiting prober, it is noticed within max(1.1 ms,
-// 5.5 % of T), at most 275 ms. If the container becomes ready S after it started to
-// listen, that is noticed within max(11 ms, 5.5 % of S) plus the duration of the
-// checks.
+// A container that starts to listen at time T is noticed within 11 ms if a prober
+// waits, otherwise within 5.5 % of T (at least 1.1 ms, at most 275 ms). A container
+// that becomes ready S after it started to listen is noticed within 5.5 % of S (at
+// least 11 ms) plus the duration of the checks.
 func (h history) delay(last time.Duration, waiting bool, jitter float64) time.Duration {
 	elapsed := max(last-h.origin, 0)
 	var d time.Duration

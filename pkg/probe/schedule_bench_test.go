@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// BenchmarkSchedule measures the decisions of the adaptive schedule for a container: a
-// start-up that refuses connections for a second, responds for a second and then
-// succeeds. attempts/op is the number of checks of a start-up.
+// BenchmarkSchedule simulates a start-up that refuses connections for a second,
+// responds for a second and then succeeds. attempts/op is the number of checks.
 func BenchmarkSchedule(b *testing.B) {
 	for name, waiting := range map[string]bool{"waited for": true, "no caller waits": false} {
 		b.Run(name, func(b *testing.B) {
@@ -32,7 +31,6 @@ func BenchmarkSchedule(b *testing.B) {
 	}
 }
 
-// BenchmarkDelay measures one decision for a container that has been ready for a while.
 func BenchmarkDelay(b *testing.B) {
 	h := history{}.after(succeeding, time.Second)
 	b.ReportAllocs()

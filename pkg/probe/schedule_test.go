@@ -63,8 +63,6 @@ func TestTheDelayAfterAcceptedConnectionsIsBounded(t *testing.T) {
 				for _, waiting := range []bool{false, true} {
 					accepting, found, _ := simulate(accepts, accepts+took, waiting, jitter)
 					budget := max(12*time.Millisecond, took*6/100)
-					// The delay until the schedule finds that the container accepts
-					// connections has a separate limit.
 					if late := found - max(accepts+took, accepting); late > budget {
 						t.Fatalf("%s: ready %v after accepting at %v found %v late, budget %v", name, took, accepts, late, budget)
 					}

@@ -15,8 +15,8 @@ import (
 
 // Spec is the readiness probe of a container, with all defaults applied.
 type Spec struct {
-	Container string // unique among specs that are parsed together; safe in a header
-	Index     int    // index among specs that are parsed together
+	Container string // unique among the specs of one ParseSpec; safe in a header
+	Index     int    // index among the specs of one ParseSpec
 	Host      string // host to check; default 127.0.0.1
 	Port      int    // 1 to 65535
 	Checker   check.Checker
@@ -55,8 +55,7 @@ const (
 	defaultTimeout   = time.Second // as in Kubernetes
 	minTimeout       = 100 * time.Millisecond
 	defaultFailures  = 3
-	// maxSpecs limits the number of goroutines. A pod with more checked containers is
-	// probably a mistake.
+	// maxSpecs limits the number of goroutines.
 	maxSpecs = 64
 )
 
@@ -97,7 +96,7 @@ func ParseSpec(text string, o SpecOptions) ([]Spec, error) {
 	var problems []error
 	for i, element := range elements {
 		if isNull(element) {
-			continue // this container has no probe
+			continue
 		}
 		f := readObject(fmt.Sprintf("%s[%d]", specSetting, i), element)
 		spec := f.spec(o)
@@ -115,9 +114,8 @@ func ParseSpec(text string, o SpecOptions) ([]Spec, error) {
 	return specs, nil
 }
 
-// containerName returns the name of container i of n, which is checked at port. It
-// takes the name from names if there is one distinct name for each container. Otherwise
-// it makes a name from index and port, because the array contains no names.
+// containerName returns the name of container i of n. It uses names if they are
+// distinct and there are n of them; otherwise it makes a name from i and port.
 func containerName(i, n, port int, names []string) string {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -132,7 +130,7 @@ func containerName(i, n, port int, names []string) string {
 	return fmt.Sprintf("container-%d:%d", i, port)
 }
 
-// safeName makes a container name safe for headers and logs.
+// safeName makes name safe for headers and logs.
 func safeName(name string) string {
 	const longest = 63 // maximum length of a DNS label, which a container name must be in Kubernetes
 	if len(name) > longest {
@@ -146,7 +144,6 @@ func safeName(name string) string {
 	}, name)
 }
 
-// spec parses the probe in f, and adds its problems to f.
 func (f *fields) spec(o SpecOptions) Spec {
 	if f.raw == nil {
 		return Spec{}
@@ -176,7 +173,7 @@ var Handlers = []string{"httpGet", "tcpSocket", "grpc"}
 // HandlersText lists Handlers for an error message.
 var HandlersText = strings.Join(Handlers[:len(Handlers)-1], ", ") + " or " + Handlers[len(Handlers)-1]
 
-// checker parses the handler in f. If host is not empty, it replaces the host of the
+// checker parses the handler in f. A host that is not empty replaces the host of the
 // handler. userPort is the default port; 0 = no default.
 func (f *fields) checker(host string, userPort int) (p check.Checker, to string, port int) {
 	kind := f.handler()
@@ -205,8 +202,8 @@ func (f *fields) checker(host string, userPort int) (p check.Checker, to string,
 	return p, to, port
 }
 
-// handler returns the name of the only handler in f. If there is none or more than one,
-// it notes a problem and returns "".
+// handler returns the name of the handler in f. If there is not exactly one, it records
+// a problem and returns "".
 func (f *fields) handler() string {
 	if f.has("exec") {
 		f.problem("exec", "exec probes run inside the container, where the gate cannot run them: use "+HandlersText+", or let the kubelet run it by a startupProbe or livenessProbe")

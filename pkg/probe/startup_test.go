@@ -17,9 +17,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
-// TestRealStartUpsAreNoticedAndMeasured starts listeners after random times with a
-// log-uniform distribution. It requires that each listener is noticed. It only logs the
-// delays, because timing on a shared machine must not make a test fail.
+// TestRealStartUpsAreNoticedAndMeasured starts listeners after random times. It only
+// logs how late they are noticed, because timing must not make a test fail.
 func TestRealStartUpsAreNoticedAndMeasured(t *testing.T) {
 	containers, longest := 40, 2*time.Second
 	if testing.Short() {
@@ -59,9 +58,8 @@ func TestRealStartUpsAreNoticedAndMeasured(t *testing.T) {
 	}
 }
 
-// startOne starts a container that listens after wait. late is the time from its
-// listening until a waiting prober gets the result ready. attempts is the number of
-// checks until then.
+// startOne starts a container that listens after wait. late is the time from then until
+// a waiting prober gets the result ready. attempts is the number of checks.
 func startOne(t *testing.T, prober func(port int) check.Checker, wait time.Duration) (late time.Duration, attempts uint64) {
 	port := checktest.RefusingPort(t)
 	s := Spec{Container: "app", Checker: prober(port), Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1}

@@ -18,7 +18,7 @@ func (r *Readiness) Try(c gate.Prober) (result gate.ReadinessResult, ok bool) {
 	return v.result, v.wait == nil || v.limit <= 0
 }
 
-// Wait is the blocking form of Await. If ctx ends first, it returns the current result.
+// Wait is like Await, but blocks. If ctx ends first, it returns the current result.
 func (r *Readiness) Wait(ctx context.Context, c gate.Prober) gate.ReadinessResult {
 	arrived := time.Now()
 	result := make(chan gate.ReadinessResult, 1)
@@ -34,12 +34,10 @@ func (r *Readiness) Wait(ctx context.Context, c gate.Prober) gate.ReadinessResul
 	return r.evaluate(c, arrived, time.Now()).result
 }
 
-// Await calls notify with the result for c. The reason in the result has at most 256
-// bytes. A prober waits while a container with an adaptive probe is not ready, and
-// until a check has ended if the last one is too old. Options and specs limit the wait.
-// For a probe with a period, a kubelet gets the result of the last check without
-// thresholds, because the kubelet applies the thresholds itself. A kubelet's probe also
-// makes a check due.
+// Await calls notify with the result for c. A prober waits while a container with an
+// adaptive probe is not ready, and for a new check if the last check is too old.
+// Options and specs limit the wait. For a probe with a period, a kubelet gets the
+// result of a check without thresholds, because the kubelet applies them itself.
 //
 // notify is called once, with the lock held. It is not called after cancel.
 func (r *Readiness) Await(c gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
@@ -57,13 +55,13 @@ type waiter struct {
 	prober  gate.Prober
 	arrived time.Time
 	notify  func(gate.ReadinessResult)
-	on      *broadcast  // broadcast that will wake w; nil = w was woken or is done
+	on      *broadcast  // broadcast that w waits for; nil = none
 	timer   *time.Timer // ends the wait at its limit
 	done    bool
 }
 
-// evaluate notifies the prober if the result cannot change in time. Otherwise it makes
-// w wait for the next event that can change the result.
+// evaluate notifies the prober if the result is final or the time limit has passed.
+// Otherwise it makes w wait for the next event that can change the result.
 func (w *waiter) evaluate() {
 	now := time.Now()
 	v := w.r.evaluate(w.prober, w.arrived, now)
@@ -112,18 +110,17 @@ func (w *waiter) cancel() {
 	}
 }
 
-// wakeAll moves the waiters of b to r.woken. evaluateWoken evaluates them when the
-// change that woke them is complete. The caller holds the lock.
+// wakeAll moves the waiters of b to r.woken. The caller holds the lock and later calls
+// evaluateWoken.
 func (r *Readiness) wakeAll(b *broadcast) {
 	for w := range b.waiters {
 		w.on = nil
 		r.woken = append(r.woken, w)
 	}
-	b.waiters = nil // frees the memory of the map
+	b.waiters = nil // free the map
 }
 
-// evaluateWoken evaluates the waiters that wakeAll has woken. The caller holds the
-// lock, and releases it after this call.
+// evaluateWoken requires the lock.
 func (r *Readiness) evaluateWoken() {
 	woken := r.woken
 	r.woken = nil
@@ -132,16 +129,15 @@ func (r *Readiness) evaluateWoken() {
 	}
 }
 
-// evaluation is the current result. If waiting can change the result, wait is the
-// broadcast that announces a change. limit is the maximum wait since the prober's
-// arrival.
+// evaluation is the current result. wait is the broadcast that may change the result;
+// nil = the result is final. limit is the maximum wait since the prober's arrival.
 type evaluation struct {
 	result gate.ReadinessResult
 	wait   *broadcast
 	limit  time.Duration
 }
 
-// evaluate computes the result for c. The caller holds the lock.
+// evaluate requires the lock.
 func (r *Readiness) evaluate(c gate.Prober, arrived, now time.Time) evaluation {
 	j := evaluation{result: gate.ReadinessResult{Ready: true}, limit: r.checkWait}
 	var reason reason
@@ -173,16 +169,16 @@ func (r *Readiness) evaluate(c gate.Prober, arrived, now time.Time) evaluation {
 	return j
 }
 
-// containerResult is the result of one container. A zero cause means ready. If waiting
-// can change the result, wait is the broadcast to wait for: it announces changes of
-// state if untilReady is true, and otherwise ends of checks.
+// containerResult is the result of one container. A zero cause means ready. wait is the
+// broadcast that may change the result; nil = the result is final. untilReady limits
+// the wait by Options.Wait.
 type containerResult struct {
 	cause      check.Cause
 	wait       *broadcast
 	untilReady bool
 }
 
-// result returns the container's result for a prober. It may make a check due.
+// result may make a check due.
 func (c *container) result(caller gate.Prober, arrived, now time.Time) containerResult {
 	if c.state == Asleep {
 		return containerResult{}
@@ -204,7 +200,7 @@ func (c *container) result(caller gate.Prober, arrived, now time.Time) container
 	}
 	cause := c.stateCause()
 	if kubelet && (cause.Kind == check.CauseNone || c.inProgress) {
-		// A check by the kubelet itself would also have timed out.
+		// The kubelet's own check would not have ended either.
 		cause = check.Cause{Kind: check.CauseTimeout}
 	}
 	return containerResult{cause: cause, wait: &c.completed}
@@ -214,9 +210,8 @@ func (c *container) adaptiveResult(arrived, now time.Time) containerResult {
 	if c.state != Ready {
 		return containerResult{cause: c.stateCause(), wait: &c.changed, untilReady: true}
 	}
-	// The second condition accepts a success after the prober's arrival. Otherwise, if
-	// Freshness is shorter than the time that a prober takes to wake up, each success
-	// would already be too old and the wait would never end.
+	// Accept a success after the prober's arrival even if it is older than Freshness.
+	// Otherwise a very small Freshness would make the wait endless.
 	age := now.Sub(c.lastSuccess)
 	if age <= c.r.freshness || age <= defaultFreshness && !c.lastSuccess.Before(arrived) {
 		return containerResult{}
@@ -225,7 +220,6 @@ func (c *container) adaptiveResult(arrived, now time.Time) containerResult {
 	return containerResult{cause: check.Cause{Kind: check.CauseTimeout}, wait: &c.completed}
 }
 
-// stateCause returns why the state is not Ready, with the thresholds applied.
 func (c *container) stateCause() check.Cause {
 	if c.state == Ready {
 		return check.Cause{}
@@ -238,7 +232,7 @@ func (c *container) stateCause() check.Cause {
 
 const maxReason = 256
 
-// reason builds a text of the form "name: cause; name: cause".
+// reason builds "name: cause; name: cause", at most maxReason bytes.
 type reason struct{ text []byte }
 
 func (r *reason) add(container string, cause check.Cause) {

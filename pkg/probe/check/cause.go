@@ -62,9 +62,8 @@ func CauseWords() []string {
 	return words
 }
 
-// Cause is the reason why a check failed. The zero value means success. It contains
-// only fixed texts of this package and numbers, never received bytes, addresses or
-// error texts, so it may be shown.
+// Cause is the reason why a check failed. The zero value means success. It is safe to
+// show, because it contains only numbers and fixed texts of this package.
 type Cause struct {
 	Kind   CauseKind
 	Status int    // for CauseStatus the HTTP status; for CauseNotServing the gRPC status (0 = none)
@@ -96,8 +95,8 @@ func (c Cause) String() string {
 	return s
 }
 
-// causeOf returns the cause for an error of a connection, handshake, read or write. An
-// unknown error counts as a malformed response.
+// causeOf returns the cause for an error of a connection. An unknown error counts as a
+// malformed response.
 func causeOf(err error) Cause {
 	var (
 		netErr    net.Error

@@ -8,8 +8,7 @@ import (
 )
 
 // Checker runs the readiness checks of one container. The context has the deadline of
-// the check. A Checker may keep state between checks, because only one goroutine calls
-// its methods.
+// the check. Calls are not concurrent, so a Checker may keep state.
 type Checker interface {
 	Check(ctx context.Context) Result
 }
@@ -17,17 +16,16 @@ type Checker interface {
 // Result is the result of one check.
 type Result struct {
 	Cause   Cause // zero = success
-	Reached bool  // a connection was accepted, so the check cost the application something
+	Reached bool  // a connection was accepted
 }
 
-// dialer opens connections without TCP keep-alive, because each connection carries one
-// exchange. Without happy eyeballs, it tries the addresses of localhost one after the
-// other.
+// dialer disables TCP keep-alive, because each connection carries one exchange. It
+// disables happy eyeballs, so it tries the addresses of localhost in sequence.
 var dialer = net.Dialer{KeepAlive: -1, FallbackDelay: -1}
 
-// dial opens a new connection, as the kubelet does. A reused connection would hide that
-// the application no longer accepts connections. The caller closes it. Until the caller
-// calls stop, the deadline and the cancellation of ctx apply to the connection.
+// dial opens a new connection, because a reused connection would hide that the
+// application no longer accepts connections. The caller closes conn. Until the caller
+// calls stop, the deadline and the cancellation of ctx apply to conn.
 func dial(ctx context.Context, address string) (conn *net.TCPConn, stop func() bool, cause Cause) {
 	conn, err := connect(ctx, address)
 	if err != nil {
@@ -41,7 +39,6 @@ func dial(ctx context.Context, address string) (conn *net.TCPConn, stop func() b
 	return conn, stop, Cause{}
 }
 
-// dialCause returns the cause of a failed connection attempt.
 func dialCause(err error) Cause {
 	cause := causeOf(err)
 	if cause.Kind == CauseMalformed {
@@ -73,10 +70,9 @@ func connect(ctx context.Context, address string) (*net.TCPConn, error) {
 // loopback, a server that honors "Connection: close" closes it within 0.1 ms.
 const peerCloseTimeout = 2 * time.Millisecond
 
-// closeOrderly closes conn after a complete exchange, without leaving a socket in
-// TIME_WAIT on either side. It lets the server close first, and then resets the
-// connection (SO_LINGER 0). If the server does not close, it closes with a FIN, because
-// the server might log a reset.
+// closeOrderly closes conn after a complete exchange. If the server closes first, it
+// resets the connection (SO_LINGER 0), so that no socket remains in TIME_WAIT.
+// Otherwise it sends a FIN, because the server might log a reset.
 func closeOrderly(conn *net.TCPConn) {
 	conn.SetReadDeadline(time.Now().Add(peerCloseTimeout))
 	var b [1]byte

@@ -22,8 +22,7 @@ type GRPC struct {
 const (
 	healthMethod  = "/grpc.health.v1.Health/Check"
 	healthServing = 1 // value of HealthCheckResponse.ServingStatus
-	// A health response has two bytes. The limit leaves space for fields that are added
-	// later.
+	// A health response has two bytes today; later versions may add fields.
 	maxHealthBytes = 4 << 10
 )
 

@@ -64,8 +64,8 @@ func TestEachGRPCConnectionFailureHasItsCause(t *testing.T) {
 	if r := probeOnce(t, at(checktest.ServeRaw(t, checktest.HangingUp))); r.Cause.Kind != CauseClosed {
 		t.Errorf("closed: %+v", r)
 	}
-	// net/http's server responds with 400 and then resets the connection. The check may
-	// see either.
+	// net/http's server responds with 400 and then resets the connection. The check
+	// sees the response or the reset.
 	if r := probeOnce(t, at(checktest.ServeHTTP(t, checktest.Status(200), nil))); r.Cause.Kind != CauseMalformed && r.Cause.Kind != CauseReset {
 		t.Errorf("an HTTP/1 server: %+v", r)
 	}

@@ -8,7 +8,7 @@ import (
 // Header is a header field of a request.
 type Header struct{ Name, Value string }
 
-// ValidValue reports whether s contains no bytes that are invalid in a field value.
+// ValidValue reports whether s is a valid field value.
 func ValidValue(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {

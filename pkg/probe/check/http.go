@@ -14,26 +14,24 @@ const (
 	// filters recognize it.
 	userAgent = "kube-probe/1 (queuegate)"
 	maxBody   = 10 << 10 // the same limit as the kubelet
-	// maxRedirects is the maximum number of redirects that are followed. The kubelet
-	// fails at the tenth.
+	// The kubelet fails at the tenth redirect.
 	maxRedirects = 10
 )
 
-// HTTP checks with a GET request. A status from 200 to 399 is a success. It remembers
-// whether its server speaks HTTP/2.
+// HTTP checks with a GET request. A status from 200 to 399 is a success.
 type HTTP struct {
 	Address string // host:port
 	TLS     bool
 	Path    string // including the query
 	Headers []Header
 
-	// h2c means that the server at the configured address speaks HTTP/2 without TLS. A
-	// refused connection clears it, because the container restarts.
+	// h2c means that the server at Address speaks HTTP/2 without TLS. A refused
+	// connection clears it, because the container may have restarted.
 	h2c         atomic.Bool
 	emptyCloses atomic.Uint32 // number of consecutive exchanges that ended without a byte
 }
 
-// Response is the response after all redirects that were followed.
+// Response is the response to the last request of a chain of redirects.
 type Response struct {
 	Status      int
 	ContentType string
@@ -50,9 +48,9 @@ func (g *HTTP) Check(ctx context.Context) Result {
 	return Result{Cause: cause, Reached: reached}
 }
 
-// Get sends the request and returns its response. fallback are header fields that apply
-// if they are not configured. If there is a response with any status, the cause is
-// zero.
+// Get sends the request and returns its response. A header field in fallback applies if
+// Headers does not contain it. The cause is zero if there is a response, whatever its
+// status.
 func (g *HTTP) Get(ctx context.Context, fallback []Header) (Response, Cause) {
 	response, cause, _ := g.do(ctx, fallback, true)
 	return response, cause
@@ -61,7 +59,7 @@ func (g *HTTP) Get(ctx context.Context, fallback []Header) (Response, Cause) {
 // hop is one request in a chain of redirects.
 type hop struct {
 	url      *url.URL
-	host     string // value of the field Host
+	host     string
 	headers  []Header
 	keepBody bool // Response.Body is needed
 }
@@ -75,8 +73,8 @@ func (h hop) address() string {
 }
 
 // do runs the request and follows redirects to the same host name, as the kubelet does.
-// It returns a redirect to another host as the response. reached reports whether the
-// configured port accepted a connection.
+// It returns a redirect to another host as the response. reached reports whether
+// Address accepted a connection.
 func (g *HTTP) do(ctx context.Context, fallback []Header, keep bool) (response Response, cause Cause, reached bool) {
 	h := g.firstHop(fallback, keep)
 	for redirects := 0; ; redirects++ {
@@ -99,7 +97,7 @@ func (g *HTTP) do(ctx context.Context, fallback []Header, keep bool) (response R
 		case redirects == maxRedirects:
 			return response, Cause{Kind: CauseRedirects}, reached
 		}
-		// A configured Host applies after a relative redirect only.
+		// The configured Host applies only if the redirect is relative.
 		if relative, _ := url.Parse(response.location); relative == nil || relative.Host != "" {
 			h.host = target.Host
 		}
@@ -147,11 +145,10 @@ func (g *HTTP) firstHop(fallback []Header, keep bool) hop {
 	return h
 }
 
-// exchangeDetecting runs an exchange with the configured server. It uses HTTP/1, or
-// HTTP/2 if an earlier exchange has detected HTTP/2. If the server responds to HTTP/1
-// with HTTP/2 SETTINGS, it repeats the request over HTTP/2. A server that closes the
-// connection without a byte may also speak only HTTP/2. So HTTP/2 is tried after the
-// 1st, 2nd, 4th, 8th ... such close in a row.
+// exchangeDetecting sends the request over HTTP/1, or over HTTP/2 if h2c is set. If the
+// server responds to HTTP/1 with HTTP/2 SETTINGS, it repeats the request over HTTP/2. A
+// server that speaks only HTTP/2 may instead close the connection without a byte, so
+// the 1st, 2nd, 4th, 8th ... such close in a row also causes an attempt over HTTP/2.
 func (g *HTTP) exchangeDetecting(ctx context.Context, h hop) (response Response, cause Cause, reached bool) {
 	known := g.h2c.Load()
 	response, cause, reached = exchange(ctx, h, known)
@@ -193,7 +190,6 @@ var causeSpeaksHTTP2 = Cause{Kind: CauseMalformed, Detail: "the server speaks HT
 // detailEmptyClose is the Detail of a connection that was closed before the first byte.
 const detailEmptyClose = "before the first byte"
 
-// exchange opens a connection, sends a request and reads the response.
 func exchange(ctx context.Context, h hop, h2c bool) (response Response, cause Cause, reached bool) {
 	conn, stop, cause := dial(ctx, h.address())
 	if conn == nil {
@@ -207,12 +203,11 @@ func exchange(ctx context.Context, h hop, h2c bool) (response Response, cause Ca
 			return response, cause, true
 		}
 		response, cause = overHTTP1(conn, h)
-		go closeOrderly(conn) // in the background, because it waits until the server closes
+		go closeOrderly(conn) // waits up to peerCloseTimeout
 		return response, cause, true
 	}
 	defer conn.Close()
-	// The kubelet does not verify certificates either. A process that listens on the
-	// pod's loopback already controls the pod.
+	// The kubelet does not verify certificates either.
 	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, ServerName: serverName(h.url.Hostname())})
 	if err := secure.HandshakeContext(ctx); err != nil {
 		if cause = causeOf(err); cause.Kind == CauseMalformed {

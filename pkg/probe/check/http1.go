@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxHead is the maximum number of received bytes of head and body together.
+	// maxHead limits the received bytes, head and body together.
 	maxHead    = 1 << 20
 	maxInterim = 8
 )
@@ -41,8 +41,7 @@ func (w *limitedReader) Read(b []byte) (int, error) {
 // overHTTP1 sends the request over HTTP/1.1 and reads the final response. It reads at
 // most maxBody bytes of the body.
 func overHTTP1(conn net.Conn, h hop) (Response, Cause) {
-	// If the write fails, try to read a response nevertheless: the server may have sent
-	// it early.
+	// Read even if the write fails: the server may have responded early.
 	_, writeErr := conn.Write(h.head())
 	from := &limitedReader{conn: conn, left: maxHead}
 	reader := readers.Get().(*bufio.Reader)
@@ -81,8 +80,7 @@ func overHTTP1(conn net.Conn, h hop) (Response, Cause) {
 	return readBody(response, h.keepBody)
 }
 
-// readResponse reads response heads until the final one; heads with status 1xx are
-// skipped.
+// readResponse skips interim responses (1xx) and returns the final response.
 func readResponse(reader *bufio.Reader, from *limitedReader) (*http.Response, Cause) {
 	for range maxInterim {
 		response, err := http.ReadResponse(reader, nil)
@@ -90,8 +88,7 @@ func readResponse(reader *bufio.Reader, from *limitedReader) (*http.Response, Ca
 		case err != nil && from.left <= 0:
 			return nil, Cause{Kind: CauseMalformed, Detail: "head too large"}
 		case err != nil && from.err != nil:
-			// The parser accepts a truncated line as complete, so report the read
-			// error.
+			// The parser's error may not mention that the read failed.
 			return nil, causeOf(from.err)
 		case err != nil:
 			return nil, causeOf(err)

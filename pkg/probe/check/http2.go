@@ -25,8 +25,7 @@ func overHTTP2(ctx context.Context, conn net.Conn, h hop) (Response, Cause) {
 	return readBody(response, h.keepBody)
 }
 
-// roundTripHTTP2 runs one exchange over conn and reads at most limit bytes of the body.
-// The caller closes conn.
+// roundTripHTTP2 reads at most limit bytes of the body. The caller closes conn.
 func roundTripHTTP2(ctx context.Context, conn net.Conn, request *http.Request, limit int) (*http.Response, Cause) {
 	response, err := h2conn.New(conn).RoundTrip(request, limit)
 	switch {

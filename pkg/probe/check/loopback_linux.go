@@ -8,11 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connectLoopback connects to a loopback port without Go's poller, because connect
-// returns the result at once. While a container starts, there are hundreds of attempts.
-// With 10 ms between attempts, an attempt was measured at 113 µs of CPU including the
-// wake-up, and at 185 µs with net.Dialer. known is false if connect did not return the
-// result at once.
+// connectLoopback connects to a loopback port without Go's poller. An attempt takes 113
+// µs of CPU, and 185 µs with net.Dialer. known is false if connect(2) did not complete
+// at once.
 func connectLoopback(to netip.AddrPort) (conn *net.TCPConn, known bool, err error) {
 	fd, err := connectFD(to)
 	if fd < 0 {
@@ -37,7 +35,7 @@ func canConnectLoopback(to netip.AddrPort) (known bool, err error) {
 }
 
 // connectFD returns a connected descriptor, or -1 with an error. -1 without an error
-// means that the result is not known yet.
+// means that connect(2) did not complete at once.
 func connectFD(to netip.AddrPort) (int, error) {
 	family, sockaddr := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
 	if to.Addr().Is4() {
@@ -50,7 +48,7 @@ func connectFD(to netip.AddrPort) (int, error) {
 	if err = unix.Connect(fd, sockaddr); err == unix.EINPROGRESS {
 		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 		if n, _ := unix.Poll(ready, 0); n != 1 {
-			// The backlog is full. Abandon the attempt before the application sees it.
+			// The backlog is full.
 			unix.Close(fd)
 			return -1, nil
 		}

@@ -15,7 +15,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// probeOnce runs one check with a long deadline, which only ends a test that hangs.
 func probeOnce(t *testing.T, p Checker) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), checktest.FailSafe)
@@ -45,7 +44,6 @@ func path(to string) func(*HTTP) { return func(p *HTTP) { p.Path = to } }
 
 func addressOf(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 
-// openFiles returns the number of open file descriptors of this process.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	n := 0

@@ -7,9 +7,8 @@ type TCP struct {
 	Address string // host:port
 }
 
-// Check implements Checker. It closes the connection with a FIN, as the kubelet does,
-// because many applications log resets. Each check leaves one socket in TIME_WAIT for
-// 60 s.
+// Check implements Checker. It closes the connection with a FIN, because many
+// applications log resets. Each check leaves one socket in TIME_WAIT.
 func (p *TCP) Check(ctx context.Context) Result {
 	if to, ok := loopback(p.Address); ok {
 		if known, err := canConnectLoopback(to); err != nil {

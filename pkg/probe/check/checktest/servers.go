@@ -22,7 +22,7 @@ import (
 // QuietLog discards the messages that a server logs about failed connections.
 var QuietLog = log.New(io.Discard, "", 0)
 
-// FailSafe ends a test that hangs. No test result depends on its value.
+// FailSafe is the timeout for a test that hangs.
 const FailSafe = 2 * time.Minute
 
 // ServeRaw passes each connection to handle, which must close it, and returns the port.
@@ -70,16 +70,15 @@ func Resetting(c *net.TCPConn) {
 	c.SetLinger(0)
 }
 
-// HangingUp is a handler that reads once and then closes the connection in an orderly
-// way.
+// HangingUp is a handler that reads once and then sends a FIN.
 func HangingUp(c *net.TCPConn) {
 	c.Read(make([]byte, 64<<10))
 	c.CloseWrite()
 	io.Copy(io.Discard, c)
 }
 
-// RefusingPort returns a port that refuses connections. A socket is bound to it, so
-// that no other socket gets it during the test.
+// RefusingPort returns a port that refuses connections. A bound socket reserves the
+// port until the test ends.
 func RefusingPort(t *testing.T) int {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -115,7 +114,7 @@ func ServeHTTP(t *testing.T, handler http.Handler, setUp func(*httptest.Server))
 	return s.Listener.Addr().(*net.TCPAddr).Port
 }
 
-// OverH2C enables HTTP/2 without TLS. If both is true, it also enables HTTP/1.
+// OverH2C enables HTTP/2 without TLS, and also HTTP/1 if both is true.
 func OverH2C(both bool) func(*httptest.Server) {
 	return func(s *httptest.Server) { h2test.Start(s, both) }
 }
