@@ -15,11 +15,10 @@ import (
 // Names selects generations of Knative's metric names.
 type Names uint8
 
-// The generations of names. A metric that has no name in Knative is shown in each
-// generation.
+// The generations of names. A metric that Knative does not have belongs to each.
 const (
 	Current Names = 1 << iota
-	Legacy        // names from the time when Knative used OpenCensus
+	Legacy        // Knative's names before OpenTelemetry
 	Both    = Current | Legacy
 	always  = Both
 )
@@ -42,16 +41,15 @@ type Build struct {
 	Version, Commit, GoVersion string
 }
 
-// Dropped counts messages that were lost on the way to a log or a collector.
+// Dropped counts lost log lines and spans.
 type Dropped struct {
 	RequestLines uint64 // of the request log
 	GateLines    uint64 // of the gate's own log
 	Spans        int64
 }
 
-// CollectorConfig configures a Collector. Its functions are sources of values. They are
-// called once per scrape, on the scraper's goroutine. A metric is omitted if its source
-// is nil.
+// CollectorConfig configures a Collector. Its functions are sources of values, called
+// once per scrape. A metric is omitted if its source is nil.
 type CollectorConfig struct {
 	Names     Names // 0 = Current
 	Identity  Identity
@@ -74,14 +72,12 @@ type Collector struct {
 	shown []shown
 }
 
-// shown is a row whose source is configured.
 type shown struct {
 	*row
 	desc *prometheus.Desc
 }
 
-// NewCollector returns a Collector with the descriptions of all metrics that have a
-// source in cfg.
+// NewCollector returns a Collector of all metrics that have a source in cfg.
 func NewCollector(cfg CollectorConfig) *Collector {
 	cfg.Names = cmp.Or(cfg.Names, Current)
 	for _, s := range []*string{
@@ -137,8 +133,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// figuresOf calls a source. If the source is nil, it returns zero values, which no
-// shown row uses.
+// figuresOf calls a source. It returns zero values if the source is nil.
 func figuresOf[T any](source func() T) (figures T) {
 	if source != nil {
 		figures = source()
@@ -146,8 +141,8 @@ func figuresOf[T any](source func() T) (figures T) {
 	return figures
 }
 
-// page is the state of one scrape. Each source is read once, so that the metrics of a
-// scrape are consistent.
+// page is the state of one scrape. It reads each source once, so that metrics are
+// consistent.
 type page struct {
 	*CollectorConfig
 	out   chan<- prometheus.Metric
@@ -164,8 +159,8 @@ type page struct {
 	containers []gate.ContainerState
 }
 
-// number sends a sample of a counter or gauge. It omits a counter at 0, unless the row
-// says that the counter is present from the start (initial).
+// number sends a sample of a counter or gauge. It omits a counter at 0, unless initial
+// is true.
 func (p *page) number(v float64, labels ...string) {
 	kind := prometheus.GaugeValue
 	if p.shown.Kind == Counter {
@@ -177,8 +172,8 @@ func (p *page) number(v float64, labels ...string) {
 	p.out <- prometheus.MustNewConstMetric(p.shown.desc, kind, v, labels...)
 }
 
-// histogram sends a sample of a histogram. It omits a histogram without observations,
-// unless the row says that the histogram is present from the start (initial).
+// histogram sends a sample of a histogram. It omits an empty histogram, unless initial
+// is true.
 func (p *page) histogram(r *reading, v *view, native bool, labels ...string) {
 	if r.count == 0 && !p.shown.initial(labels) {
 		return
@@ -207,8 +202,8 @@ func client(s *seriesReading) *reading     { return &s.client }
 func request(s *seriesReading) *reading    { return &s.request }
 func response(s *seriesReading) *reading   { return &s.response }
 
-// by groups all series by the labels in the mask labels. For each group it adds up the
-// histograms that of selects.
+// by groups all series by the labels in a mask. It adds up one histogram, selected by
+// of, for each group.
 func (p *page) by(labels seriesKey, of func(*seriesReading) *reading) map[seriesKey]*reading {
 	sums := map[seriesKey]*reading{}
 	for i := range p.series {
@@ -225,7 +220,6 @@ func (p *page) by(labels seriesKey, of func(*seriesReading) *reading) map[series
 	return sums
 }
 
-// sum returns the sum of all observed values over all series.
 func (p *page) sum(of func(*seriesReading) *reading) (sum float64) {
 	for i := range p.series {
 		sum += float64(of(&p.series[i]).sum)
@@ -233,14 +227,12 @@ func (p *page) sum(of func(*seriesReading) *reading) (sum float64) {
 	return sum
 }
 
-// httpValues returns the values of httpLabels.
 func (p *page) httpValues(k seriesKey) []string {
 	protocol := &protocols[k>>protocolShift]
 	return []string{k.method(), k.codeText(), p.Requests.tags.name(k.tag()), protocol.name, protocol.version, otelHTTP, protocol.scheme}
 }
 
-// legacy returns the label values of a legacy metric: the values common to all legacy
-// metrics, followed by further.
+// legacy returns the label values of a legacy metric: the common ones, then further.
 func (p *page) legacy(further ...string) []string {
 	id := &p.Identity
 	return append([]string{id.Namespace, id.Service, id.Configuration, id.Revision, id.Pod, gateContainer}, further...)
@@ -257,7 +249,6 @@ func (p *page) legacyTag(k seriesKey) []string {
 // maxProblemBytes is the maximum length of a label value with an error message.
 const maxProblemBytes = 200
 
-// firstProblem returns the first line of text, truncated to maxProblemBytes.
 func firstProblem(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	if len(text) > maxProblemBytes {
@@ -266,21 +257,18 @@ func firstProblem(text string) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// results sends two samples: how often an operation has succeeded and how often it has
-// failed.
 func (p *page) results(succeeded, failed uint64) {
 	p.number(float64(succeeded), "success")
 	p.number(float64(failed), "failure")
 }
 
-// single sends a sample of a histogram that has only one series with these labels.
 func (p *page) single(h *histogram, labels ...string) {
 	r := h.read()
 	p.histogram(&r, durationsCurrent, true, labels...)
 }
 
-// histogramSample is a histogram with both classic and native buckets. The constant
-// metrics of client_golang cannot have both.
+// histogramSample is a histogram with both classic and native buckets, which
+// client_golang's constant metrics do not support.
 type histogramSample struct {
 	desc      *prometheus.Desc
 	histogram *dto.Histogram

@@ -10,20 +10,17 @@ import (
 // Window is the period over which averages and rates are computed.
 const Window = time.Second
 
-// keptWindows is the number of windows that accept events: the current window, the last
-// full window, and two older ones. The older ones are for a goroutine that is delayed
-// between reading the clock and counting.
+// keptWindows is the number of windows that accept events: the current window and the
+// three before. A goroutine may be delayed between reading the clock and counting.
 const keptWindows = 4
 
-// Counting computes the exact time integral of the number of requests in flight. It
-// does so for all requests, and for the requests that the activator has proxied.
+// Counting computes the exact time integral of the number of requests in flight, for
+// all requests and for those proxied by the activator.
 //
-// A request that begins at time a adds windowEnd-a to the area of its window. It also
-// adds one to the number of requests in every later window. The end of the request
-// subtracts the same. Additions commute, so goroutines may count events in any order.
-// An event that is counted more than two windows late is counted at the beginning of
-// the oldest kept window. Its area is then inexact, but the number of requests stays
-// exact.
+// A request that begins at time a adds windowEnd-a to the area of its window, and one
+// to the number of requests of every later window. Its end subtracts windowEnd-end and
+// one. Goroutines may count events in any order. An event older than the kept windows
+// is counted at the beginning of the oldest kept window, so its area is inexact.
 //
 // The zero value is ready. All methods are safe for concurrent use. All times are on
 // one monotonic clock that began at 0.
@@ -35,17 +32,15 @@ type Counting struct {
 
 	roll     sync.Mutex // guards the fields below, and changes of newest
 	carried  int64      // number of requests in flight when the oldest kept window began
-	carriedP int64      // number of proxied ones among the carried requests
+	carriedP int64      // number of proxied requests in carried
 }
 
-// countSlot has the counts of one window. It fills a cache line, so that an event
-// touches only one line.
+// countSlot has the counts of one window. It fills one cache line.
 type countSlot struct {
 	all, proxied tally
 	_            [32]byte
 }
 
-// tally adds up the events of one window.
 type tally struct {
 	area   atomic.Int64  // in ns; only from events within the window
 	counts atomic.Uint64 // arrivals in the low 32 bits, ends in the high 32 bits; enough for 4e9 per second
@@ -59,8 +54,7 @@ func (t *tally) read() (area, arrivals, net int64) {
 	return t.area.Load(), arrivals, arrivals - int64(counts>>32)
 }
 
-// retire resets t for its next window. It returns the arrivals minus the ends that t
-// has counted.
+// retire resets t for its next window. It returns arrivals minus ends.
 func (t *tally) retire() int64 {
 	counts := t.counts.Swap(0)
 	t.area.Store(0)
@@ -90,8 +84,8 @@ func (c *Counting) End(at time.Duration, proxied bool) {
 	}
 }
 
-// slot returns the window that contains at, and the time in ns from at to the end of
-// that window.
+// slot returns the window that contains at, and the ns from at to the end of that
+// window.
 func (c *Counting) slot(at time.Duration) (s *countSlot, rest int64) {
 	at = max(at, 0)
 	n := int64(at / Window)
@@ -112,8 +106,8 @@ func (c *Counting) rollTo(n int64) int64 {
 	return c.advance(n)
 }
 
-// advance makes n the newest window if n is later than the current newest window. It
-// returns the newest window. The caller holds roll.
+// advance makes n the newest window unless a newer one exists. It returns the newest
+// window. The caller holds roll.
 func (c *Counting) advance(n int64) int64 {
 	newest := c.newest.Load()
 	if n <= newest {
@@ -137,8 +131,8 @@ type Averages struct {
 	ProxiedArrivals    float64
 }
 
-// LastWindow returns the values of the last window that was complete at now. They are
-// zero if there is no such window.
+// LastWindow returns the values of the last complete window at now, or zero if there is
+// none.
 func (c *Counting) LastWindow(now time.Duration) Averages {
 	n := int64(now/Window) - 1
 	if n < 0 {
@@ -147,7 +141,7 @@ func (c *Counting) LastWindow(now time.Duration) Averages {
 	c.roll.Lock()
 	defer c.roll.Unlock()
 	oldest := max(c.advance(n+1)-keptWindows+1, 0)
-	n = max(n, oldest) // the reader may be delayed, too
+	n = max(n, oldest) // the reader may be delayed
 	all, proxied := c.carried, c.carriedP
 	area, arrivals, _ := c.slots[n%keptWindows].all.read()
 	areaP, arrivalsP, _ := c.slots[n%keptWindows].proxied.read()
@@ -164,8 +158,7 @@ func (c *Counting) LastWindow(now time.Duration) Averages {
 }
 
 // average returns the average number of requests in flight in a window. before is their
-// number at the beginning of the window. The result is never negative, even if an event
-// is being counted at the same time.
+// number at its beginning. A concurrent event must not make the result negative.
 func average(before, area int64) float64 {
 	return max(float64(before*int64(Window)+area)/float64(Window), 0)
 }

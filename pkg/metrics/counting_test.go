@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// span is one request in the model.
 type span struct {
 	begin, end time.Duration // end < 0: the request has not ended
 	proxied    bool
@@ -60,8 +59,8 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// step returns a random time until the next event. Often it is 0, or it leads to a
-// window boundary or one nanosecond from it. Rarely it is long.
+// step returns a random time until the next event. Many events are simultaneous, or
+// within 1 ns of a window boundary.
 func step(r *rand.Rand, now time.Duration) time.Duration {
 	edge := Window - now%Window
 	switch r.IntN(12) {
@@ -160,8 +159,8 @@ func TestEventsOfSeveralGoroutinesInAnyOrderAddUpToTheModel(t *testing.T) {
 	for g := range sources {
 		sources[g] = rand.New(rand.NewPCG(r.Uint64(), 1))
 	}
-	// In round k all events are in the windows k-1 and k. So window k-1 is complete
-	// after the round. The order of the goroutines' events is random.
+	// In round k all events are in the windows k-1 and k, so window k-1 is complete
+	// after the round.
 	for k := int64(1); k <= rounds; k++ {
 		var all sync.WaitGroup
 		for g := range goroutines {

@@ -110,8 +110,8 @@ func text(o map[string]any, key string) string {
 	return s
 }
 
-// problemsOf checks every expression in a file, and every text that refers to labels of
-// the result of an expression. It returns the number of expressions.
+// problemsOf checks every expression in a file, and every text that uses labels of the
+// expression's result.
 func (v *vocabulary) problemsOf(all []any) (problems []string, expressions int) {
 	for _, d := range all {
 		walk(d, func(o map[string]any) {
@@ -152,7 +152,7 @@ func TestExpressionsInConfigUseOnlyExportedMetrics(t *testing.T) {
 	counts := map[string]int{}
 	err := filepath.WalkDir(configDir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && d.Name() == "helm" {
-			return fs.SkipDir // a template is not YAML before it is rendered; test/render compares the result
+			return fs.SkipDir // a template is not valid YAML
 		}
 		if err != nil || d.IsDir() || !slices.Contains([]string{".json", ".yaml"}, filepath.Ext(path)) {
 			return err
@@ -282,7 +282,6 @@ func TestBothScrapeConfigurationsSetTheSameLabels(t *testing.T) {
 	}
 }
 
-// dashboard is the part of a dashboard that the tests read.
 type dashboard struct {
 	Templating struct {
 		List []struct{ Name, Type string }

@@ -16,8 +16,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// traced counts traced requests in the first, in a middle and in the last bucket. Two
-// of them are in the same bucket.
+// traced counts traced requests in the first bucket, in a middle bucket and in the last
+// bucket.
 func traced(r *Requests) {
 	r.clock = func() time.Time { return time.Unix(1700000000, 500e6) }
 	for i, total := range []time.Duration{40 * time.Microsecond, 80 * time.Millisecond, 90 * time.Millisecond, 200 * time.Second} {
@@ -117,7 +117,7 @@ func TestScrapersThatAskForProtobufGetExemplarsOfBothKinds(t *testing.T) {
 	for {
 		var f dto.MetricFamily
 		if err := decoder.Decode(&f); err != nil {
-			t.Fatal(err) // at the end of the page, this family is missing
+			t.Fatal(err) // also if the family is missing
 		}
 		if f.GetName() != "http_server_request_duration_seconds" {
 			continue

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// expression has the names in a PromQL expression. The expression is only split into
-// words; its grammar is not checked.
+// expression has the names in a PromQL expression.
 type expression struct {
 	selectors []selector
 	by        []string // labels of by and without
@@ -96,8 +95,7 @@ func parseExpression(text string) (*expression, error) {
 	return x, nil
 }
 
-// promWords splits an expression into words. It omits space, comments, strings and
-// ranges.
+// promWords omits space, comments, strings and ranges.
 func promWords(text string) (words []string, err error) {
 	for text != "" {
 		w := promWord.FindString(text)
@@ -112,8 +110,8 @@ func promWords(text string) (words []string, err error) {
 	return words, nil
 }
 
-// vocabulary has the series that the gate exports, each with its labels. It also has
-// the labels that the scrape configuration adds to every series.
+// vocabulary has the labels of each exported series, and the labels that the scrape
+// configuration adds to every series.
 type vocabulary struct {
 	series map[string][]string
 	target []string

@@ -23,7 +23,7 @@ var (
 // The upper bounds of the classic histogram buckets: durations in seconds, durations
 // under their legacy names in milliseconds, and sizes of bodies in bytes.
 var (
-	// Knative's bounds, and five lower ones for faster gates and applications.
+	// Knative's bounds, and five lower ones.
 	currentSeconds = []float64{
 		0.0001, 0.00025, 0.0005, 0.001, 0.0025,
 		0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
@@ -59,11 +59,11 @@ func newHistogram(s *scale) *histogram {
 	return &histogram{scale: s, cells: make([]atomic.Uint64, len(s.bounds)+1)}
 }
 
-// observe counts the value v. A negative value counts as 0.
+// observe counts a negative value as 0.
 func (h *histogram) observe(v int64) {
 	v = max(v, 0)
 	h.cells[h.scale.cell(v)].Inc()
-	if v != 0 { // skip the addition: many bodies are empty, and many waits are 0
+	if v != 0 { // 0 is frequent
 		h.sum.Add(v)
 	}
 }
@@ -80,8 +80,7 @@ type reading struct {
 
 func (h *histogram) read() reading {
 	r := reading{scale: h.scale, exemplars: h.exemplars()}
-	// Read the cells after the exemplars, so that the bucket of each exemplar counts
-	// it.
+	// Read the cells after the exemplars, so that the cells count every exemplar.
 	r.cells, r.sum = make([]uint64, len(h.cells)), h.sum.Load()
 	for i := range h.cells {
 		r.cells[i] = h.cells[i].Load()
@@ -100,8 +99,8 @@ func (r *reading) add(o *reading) {
 	r.exemplars = slices.Concat(r.exemplars, o.exemplars)
 }
 
-// show converts r for client_golang, with the classic buckets of v. If native is set,
-// it adds native buckets, which only scrapers that accept protobuf get.
+// show converts r for client_golang, with the classic buckets of v. native adds native
+// buckets, which only the protobuf format contains.
 func (r *reading) show(v *view, native bool) *dto.Histogram {
 	sum := float64(r.sum) / v.perUnit
 	h := &dto.Histogram{SampleCount: &r.count, SampleSum: &sum, Bucket: make([]*dto.Bucket, len(v.les))}
@@ -127,7 +126,7 @@ func (r *reading) showNative(h *dto.Histogram) {
 	h.Schema, h.ZeroThreshold, h.ZeroCount = &s.schema, &zeroThreshold, &zero
 	next, before, previous := 0, int64(0), int32(math.MinInt32)
 	for i := 0; i <= len(s.native); i++ {
-		end := len(r.cells) - 1 // the last native bucket has all larger values
+		end := len(r.cells) - 1 // the last native bucket includes all larger values
 		if i < len(s.native) {
 			end = s.native[i]
 		}

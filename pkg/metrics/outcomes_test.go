@@ -15,8 +15,8 @@ const refusalsPanel = "Refusals by outcome"
 
 var outcomeMatcher = regexp.MustCompile(`\boutcome(=~?)"([^"]*)"`)
 
-// selected returns the outcomes that each panel or alert of a file selects by name, and
-// reports names that no outcome has.
+// selected returns the outcomes that each panel or alert of a file selects by name. It
+// reports unknown names.
 func selected(t *testing.T, path, titleKey string) map[string][]gate.Outcome {
 	t.Helper()
 	all := map[string][]gate.Outcome{}
@@ -49,7 +49,7 @@ func selected(t *testing.T, path, titleKey string) map[string][]gate.Outcome {
 }
 
 // refusals returns the outcomes of the panel "Refusals by outcome": all except
-// successes and those with other panels.
+// successes and outcomes of other panels.
 func refusals(t *testing.T) (names []string) {
 	var elsewhere []gate.Outcome
 	for title, outcomes := range selected(t, dashboardPath, "title") {

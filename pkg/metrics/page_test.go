@@ -98,8 +98,7 @@ func gather(t *testing.T, g prometheus.Gatherer) map[string]*dto.MetricFamily {
 	return byName
 }
 
-// pedantic returns a registry with only the gate's own metrics. It checks them against
-// Describe.
+// pedantic returns a registry that checks the gate's metrics against Describe.
 func pedantic(t *testing.T, cfg CollectorConfig) prometheus.Gatherer {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

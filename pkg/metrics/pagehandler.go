@@ -10,18 +10,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// maxScrapes is the maximum number of concurrent scrapes. A further scrape gets 503.
+// maxScrapes limits concurrent scrapes. Further scrapes get 503.
 const maxScrapes = 4
 
-// PageHandler serves /metrics to Prometheus: the metrics of c, of the Go runtime and of
-// the process. Other paths get 404. A metric that cannot be read is omitted, and failed
-// is called with the error. failed may be nil.
+// PageHandler serves /metrics: the metrics of c, of the Go runtime and of the process.
+// Other paths get 404. If a metric cannot be read, it is omitted and failed is called.
+// failed may be nil.
 //
 // The format is text 0.0.4, OpenMetrics or protobuf, as the scraper requests.
 // OpenMetrics and protobuf contain exemplars.
 //
-// The registry is created at the first scrape, so that a gate without scrapers does not
-// need its memory.
+// The first scrape creates the registry, to save memory without scrapers.
 func PageHandler(c *Collector, failed func(error)) http.Handler {
 	page := sync.OnceValue(func() http.Handler { return newPage(c, failed) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,8 +51,7 @@ func newPage(c *Collector, failed func(error)) http.Handler {
 	})
 }
 
-// finished is a page that has been rendered into memory. A scraper that does not read
-// then blocks only its own connection, and does not count towards maxScrapes.
+// finished is a page in memory, so that slow readers do not count towards maxScrapes.
 type finished struct {
 	header http.Header
 	status int

@@ -17,8 +17,8 @@ type Transition struct {
 // otherTransition counts all transitions that are not configured.
 var otherTransition = Transition{State: "other", Cause: "other"}
 
-// ReadinessConfig configures Readiness. The lists limit the number of series: values
-// that are not in a list are counted in one common series.
+// ReadinessConfig configures Readiness. The lists limit the number of series:
+// transitions that are not listed are counted in one common series.
 type ReadinessConfig struct {
 	Containers  []string // distinct names, in the order of the container indexes
 	States      []string
@@ -45,7 +45,7 @@ func NewReadiness(cfg ReadinessConfig) *Readiness {
 	return r
 }
 
-// containers returns the containers of the snapshot that have a name.
+// containers returns the snapshot without unnamed containers.
 func (r *Readiness) containers() []gate.ContainerState {
 	if r.cfg.Snapshot == nil {
 		return nil

@@ -17,7 +17,7 @@ type Requests struct {
 	proxied   atomic.Uint64
 	queueWait *histogram
 
-	unforwarded *histogram // durations of requests in series that did not reach the container
+	unforwarded *histogram // durations of those requests in series that did not reach the container
 
 	clock func() time.Time // returns the time of an exemplar
 }
@@ -34,8 +34,7 @@ func NewRequests() *Requests {
 	return r
 }
 
-// Rejected counts a request that was rejected before it began. Only its outcome is
-// known.
+// Rejected counts a request that was rejected before it began, by outcome only.
 func (r *Requests) Rejected(outcome gate.Outcome) { r.outcomes[outcome].Inc() }
 
 // Observe counts a request that has ended. If trace is not zero, the request was
@@ -45,7 +44,7 @@ func (r *Requests) Observe(x *gate.Record, trace gate.TraceID) {
 	s := r.series.of(keyOf(x, r.tags.of(x)))
 	reached := x.Forwarded != 0
 	if !reached {
-		r.unforwarded.observe(int64(x.Took())) // observe this before the series, as ReadTotals requires
+		r.unforwarded.observe(int64(x.Took())) // before the series, as ReadTotals requires
 	}
 	r.outcomes[x.Outcome].Inc()
 	if x.Proxied {

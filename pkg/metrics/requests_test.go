@@ -77,14 +77,13 @@ func sample() *gate.Record {
 	}
 }
 
-// took sets the total duration of x. The container takes half of it.
+// took sets the total duration of x, half of it in the container.
 func took(x *gate.Record, total time.Duration) *gate.Record {
 	x.Ended = x.Arrived + total
 	x.Forwarded = x.Ended - total/2
 	return x
 }
 
-// untraced is the trace id of requests that are not sampled.
 var untraced gate.TraceID
 
 func TestObserveAllocatesNothing(t *testing.T) {
@@ -262,8 +261,8 @@ func BenchmarkObserve(b *testing.B) {
 	})
 }
 
-// BenchmarkRequest measures the total cost of counting one request. cpu-ns/op is the
-// CPU time of the process, which other processes disturb less than the elapsed time.
+// BenchmarkRequest measures the cost of counting one request. cpu-ns/op is the CPU time
+// of the process.
 func BenchmarkRequest(b *testing.B) {
 	run := func(r *Requests, c *Counting, next func() bool) {
 		x := sample()

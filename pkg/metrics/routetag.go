@@ -11,11 +11,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// routeTag stands for the value of a route tag label. Values up to otherTag are a
-// gate.Route. Higher values are only valid for the routeTags that returned them.
+// routeTag is the number of a route tag. Up to otherTag it is a gate.Route; a higher
+// number belongs to one routeTags.
 type routeTag uint8
 
-// otherTag stands for invalid tags, and for tags beyond the maximum number.
+// otherTag is the number of invalid tags, and of tags beyond the limit.
 const otherTag = routeTag(gate.RouteTagged)
 
 // Limits of the label.
@@ -25,13 +25,13 @@ const (
 	maxRouteTagBytes = 63 // maximum length of a DNS label
 )
 
-// routeTags assigns numbers to the tags of requests. It does so for at most 16 tags;
-// further tags are otherTag. The zero value is ready.
+// routeTags assigns numbers to the first 16 distinct tags; further tags are otherTag.
+// The zero value is ready.
 type routeTags struct {
-	known atomic.Pointer[map[string]routeTag] // the map is replaced by a larger one and never modified
+	known atomic.Pointer[map[string]routeTag] // copy-on-write
 
 	learn sync.Mutex
-	names []string // names[i] is the tag with the number firstTag+i
+	names []string // names[i] has the number firstTag+i
 }
 
 // of returns the routeTag of a request. It allocates if the tag is new.

@@ -28,8 +28,7 @@ type Metric struct {
 	Help   string
 }
 
-// A row is one metric of the page. It has its description, the condition under which it
-// is shown, and the function that reads its value.
+// row is one metric of the page.
 type row struct {
 	Metric
 	names   Names  // generations of names in which the metric exists
@@ -38,19 +37,18 @@ type row struct {
 	read    func(*page)
 }
 
-// initial reports whether a series with these label values is shown while its count is 0.
-// True only for series that an alert or an autoscaler in config/ reads: an alert on an
-// increase would miss the first count of an absent series, but each series of each pod
-// costs Prometheus memory.
+// initial reports whether a series with these label values is shown at 0. This is
+// needed for alerts and autoscalers: in Prometheus, a series that first appears with
+// the value 1 has no increase. Other series are omitted at 0 to save memory in
+// Prometheus.
 type initial func(labels []string) bool
 
-// Values of initial. They do not apply to gauges, which are always on the page.
+// Values of initial. Gauges are always shown.
 var (
 	fromStart   initial = func([]string) bool { return true }
 	whenCounted initial = func([]string) bool { return false }
 
-	// Alerts select the outcomes that are logged as warnings. Some alerts compare them
-	// with all outcomes.
+	// Alerts select outcomes that are logged as warnings.
 	alertedOutcomes initial = func(labels []string) bool { return slices.Contains(initialOutcomes, labels[0]) }
 	// An alert selects changes to these states, with any cause.
 	alertedTransitions initial = func(labels []string) bool { return labels[1] == "down" || labels[1] == "failing" }
@@ -71,7 +69,7 @@ var initialOutcomes = func() (names []string) {
 type source uint8
 
 const (
-	fixed source = iota // the metric needs no source
+	fixed source = iota // needs no source
 	requests
 	admission
 	upstream
@@ -105,9 +103,8 @@ var (
 	legacyIdentity, legacyCode = legacyLabels[:6], legacyLabels[:8]
 )
 
-// rows are all metrics of the page, in the order of docs/metrics.md. To add a metric,
-// add a row. Then go test ./pkg/metrics -run Docs -update writes its line in
-// docs/metrics.md.
+// rows are all metrics of the page, in the order of docs/metrics.md. To update that
+// file, run go test ./pkg/metrics -run Docs -update.
 var rows = []row{
 	{Metric{"kn_serving_invocation_duration_seconds", Histogram, "seconds", []string{"http_response_status_code", "otel_scope_name"},
 		"Time from the first byte of a request to the user container until the end of the response. Requests that never reached the container are not included."},

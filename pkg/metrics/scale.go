@@ -6,20 +6,19 @@ import (
 	"slices"
 )
 
-// scale divides the values of a histogram into cells. Each bound of every bucket layout
-// that is shown is also the bound of a cell. So one addition counts a value for all
-// layouts, and all layouts are exact.
+// scale divides the values of a histogram into cells. Each bucket bound of each layout
+// is also a cell bound, so one addition counts a value for all layouts.
 type scale struct {
 	perUnit float64 // number of recorded integers per displayed unit
 	bounds  []int64 // inclusive upper bounds of all cells except the last
 	first   [512]uint8
 
-	schema int32 // for native buckets: the bucket with index k ends at 2^(k/2^schema) units
-	lowest int32 // the zero bucket ends where the bucket with this index ends
-	native []int // native[i] is the last cell of the bucket with index lowest+i
+	schema int32 // the native bucket k ends at 2^(k/2^schema) displayed units
+	lowest int32 // the zero bucket ends at the end of this native bucket
+	native []int // native[i] is the last cell of the native bucket lowest+i
 }
 
-// view is a classic bucket layout that is shown for a scale.
+// view is a layout of classic buckets.
 type view struct {
 	perUnit float64
 	les     []float64
@@ -27,7 +26,7 @@ type view struct {
 }
 
 // newScale returns a scale with the native buckets lowest to highest, and with the
-// classic bounds of all layouts. The bounds are in displayed units.
+// classic layouts, whose bounds are in displayed units.
 func newScale(perUnit float64, schema, lowest, highest int32, layouts ...[]float64) *scale {
 	s := &scale{perUnit: perUnit, schema: schema, lowest: lowest}
 	for _, layout := range layouts {
@@ -53,7 +52,7 @@ func newScale(perUnit float64, schema, lowest, highest int32, layouts ...[]float
 	for key := range s.first {
 		shift, top := key>>3, int64(key&7)
 		if shift > 60 || shift > 0 && top < 4 {
-			continue // cell never computes this index
+			continue // cell never uses this index
 		}
 		for cell < len(s.bounds) && s.bounds[cell] < top<<shift {
 			cell++
@@ -68,14 +67,14 @@ func (s *scale) nativeEnd(k int32) float64 {
 	return math.Exp2(float64(k) / float64(int(1)<<s.schema))
 }
 
-// endOf returns the cell of a value. It uses binary search.
+// endOf returns the cell of a value, by binary search.
 func (s *scale) endOf(v int64) int {
 	i, _ := slices.BinarySearch(s.bounds, v)
 	return i
 }
 
-// cell returns the cell of a value in a few nanoseconds. The three highest bits of v
-// give the cell at which the search starts.
+// cell is a faster endOf. The three highest bits of v select the cell at which the
+// search starts.
 func (s *scale) cell(v int64) int {
 	u := uint64(max(v, 0))
 	shift := max(bits.Len64(u)-3, 0)

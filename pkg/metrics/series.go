@@ -31,8 +31,7 @@ const (
 	otherCode = lastCode + 1
 )
 
-// protocols are the schemes and versions of HTTP. The first element stands for any
-// protocol.
+// protocols are the schemes and versions of HTTP. The first element means any protocol.
 var protocols = [...]struct{ scheme, name, version string }{
 	{}, {"http", "http", "1.0"}, {"http", "http", "1.1"}, {"http", "http", "2.0"},
 	{"https", "http", "1.0"}, {"https", "http", "1.1"}, {"https", "http", "2.0"},
@@ -56,8 +55,8 @@ func keyOf(x *gate.Record, tag routeTag) seriesKey {
 	return seriesKey(code) | seriesKey(tag)<<tagShift | seriesKey(x.MethodIndex())<<methodShift | seriesKey(protocol)<<protocolShift
 }
 
-// rest returns the key under which a request is counted if there are too many series.
-// It contains only the status code.
+// rest returns the key without all labels except the status code, for use when there
+// are too many series.
 func (k seriesKey) rest() seriesKey { return k&codeKey | seriesKey(otherTag)<<tagShift }
 
 func (k seriesKey) code() int     { return int(k & codeKey) }
@@ -73,7 +72,7 @@ func (k seriesKey) codeText() string {
 	return strconv.Itoa(k.code())
 }
 
-// class returns the index of the status class in classNames.
+// class returns an index of classNames.
 func (k seriesKey) class() int { return k.code()/100 - 1 }
 
 var classNames = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx", "other"}
@@ -88,15 +87,15 @@ type series struct {
 	response   *histogram
 }
 
-// Limits of a seriesTable. A request that would need more than maxSeries series is
-// counted only by its status, in one of at most 501 additional series.
+// Limits of a seriesTable. With maxSeries series, requests with new labels are counted
+// by status code only, in at most 501 additional series.
 const (
 	maxSeries = 256
 	tableBits = 11
 )
 
-// seriesTable is a hash table of series, with open addressing. A series is never
-// removed. The zero value is ready.
+// seriesTable is a hash table with open addressing. A series is never removed. The zero
+// value is ready.
 type seriesTable struct {
 	slots [1 << tableBits]atomic.Pointer[series]
 
@@ -152,7 +151,6 @@ func (t *seriesTable) add(k seriesKey) *series {
 	return s
 }
 
-// each calls yield for every series.
 func (t *seriesTable) each(yield func(*series)) {
 	for i := range t.slots {
 		if s := t.slots[i].Load(); s != nil {

@@ -16,9 +16,8 @@ const MaxStatBytes = 336
 // Stat has at most 256 + 5*9 = 301 bytes.
 const maxPodNameBytes = 253
 
-// Stat has the values that Knative's autoscaler reads from a pod. The protobuf field
-// numbers follow the order of the fields. The seventh field of the message, the
-// timestamp, is set by the autoscaler.
+// Stat has the values that Knative's autoscaler reads from a pod, in the order of the
+// protobuf field numbers. The autoscaler sets the seventh field, the timestamp.
 type Stat struct {
 	PodName                          string
 	AverageConcurrentRequests        float64
@@ -28,8 +27,8 @@ type Stat struct {
 	ProcessUptime                    float64 // in seconds
 }
 
-// NewStat returns the Stat of the last full window at now. now is on the clock of c,
-// which must have begun with the process.
+// NewStat returns the Stat of the last full window at now. The clock of c must have
+// begun with the process.
 func NewStat(pod string, c *Counting, now time.Duration) Stat {
 	a := c.LastWindow(now)
 	return Stat{pod, a.Concurrency, a.ProxiedConcurrency, a.Arrivals, a.ProxiedArrivals, now.Seconds()}
@@ -85,7 +84,6 @@ type Identity struct {
 	ServiceName string // replaces Service, Configuration and Revision in service_name of target_info
 }
 
-// statText are the metrics in the text format, in the order of the lines.
 var statText = []struct {
 	Metric
 	value func(*Stat) float64

@@ -16,9 +16,8 @@ import (
 	"github.com/queuegate/queuegate/internal/testkit"
 )
 
-// decodeStat decodes a message bit by bit, according to the description of protobuf's
-// encoding and independently of the encoder. It is strict: each field at most once,
-// each with its wire type.
+// decodeStat decodes protobuf independently of the encoder. It rejects repeated fields
+// and wrong wire types.
 func decodeStat(b []byte) (s Stat, timestamp int64, err error) {
 	varint := func() (v uint64) {
 		for shift := 0; ; shift += 7 {

@@ -14,7 +14,7 @@ const (
 )
 
 // StatHandler serves /metrics to the autoscaler. Other paths get 404. clock must be the
-// clock of the times passed to c.
+// clock of c.
 func StatHandler(id Identity, c *Counting, clock func() time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/metrics" {

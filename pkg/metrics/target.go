@@ -11,9 +11,8 @@ import (
 const targetInfo = "target_info"
 
 // infoLabels converts attributes to labels as OpenTelemetry specifies ("Prometheus and
-// OpenMetrics Compatibility", resource attributes). If several keys become the same
-// label name, their values are sorted and joined. An attribute is omitted if its label
-// name is in own, or if its key cannot become a valid name.
+// OpenMetrics Compatibility", resource attributes). It sorts and joins the values of
+// keys with the same label name, and omits label names in own.
 func infoLabels(attributes map[string]string, own []string) prometheus.Labels {
 	values := map[string][]string{}
 	for key, value := range attributes {
@@ -29,8 +28,8 @@ func infoLabels(attributes map[string]string, own []string) prometheus.Labels {
 	return labels
 }
 
-// labelName replaces each run of underscores and characters that are invalid in a label
-// by one underscore. If nothing else is left, it returns "".
+// labelName replaces each run of underscores and invalid characters by one underscore.
+// It returns "" if key has no valid character.
 func labelName(key string) string {
 	var b strings.Builder
 	for _, r := range key {

@@ -2,12 +2,10 @@ package metrics
 
 import "time"
 
-// Totals are sums over all requests that have ended since the start. They have no
-// labels.
+// Totals are sums over all requests that have ended since the start.
 type Totals struct {
 	// Durations counts durations by cell of DurationBounds, with one more cell for
-	// larger values. Tunnels and requests that did not reach the container are
-	// excluded. A cell may lag behind by the requests that end while it is read.
+	// larger values. It excludes tunnels and requests that did not reach the container.
 	Durations     []uint64
 	Outcomes      []uint64 // by gate.Outcome
 	RequestBytes  int64    // bytes of request bodies
@@ -18,8 +16,8 @@ type Totals struct {
 const tunnelCode = 101
 
 // DurationBounds returns the inclusive upper bounds of the cells of Durations. Every
-// power of two of a second from 2^-20 to 2^17 is a bound. From 1 µs on, no cell is
-// wider than a fifth of its bound.
+// power of two seconds from 2^-20 to 2^17 is a bound. From 1 µs on, no cell is wider
+// than a fifth of its bound.
 func DurationBounds() []time.Duration {
 	bounds := make([]time.Duration, len(durations.bounds))
 	for i, b := range durations.bounds {
@@ -42,8 +40,8 @@ func (r *Requests) ReadTotals(t *Totals) {
 			t.Durations[cell] += s.server.cells[cell].Load()
 		}
 	})
-	// Observe counts a request in rejected first, and then in its series. Here rejected
-	// is read last. So no request is subtracted that has not been added.
+	// Observe counts a request in unforwarded before its series. Read unforwarded last,
+	// so that only added requests are subtracted.
 	for cell := range t.Durations {
 		t.Durations[cell] -= min(r.unforwarded.cells[cell].Load(), t.Durations[cell])
 	}

@@ -4,10 +4,9 @@
 //	metricproducer.GlobalManager().AddProducer(census.NewProducer(registry.Gather, nil))
 //	tracing.New(tracing.Config{SamplingRate: 0.1, Exporter: census.Export(exporter)})
 //
-// The Producer omits histograms and summaries, because OpenCensus has no derived
-// instruments for them. It also omits target_info, because in OpenCensus this
-// information is a resource.
+// The Producer omits histograms and summaries, which have no derived instruments in
+// OpenCensus, and target_info.
 //
-// The gate's own binary does not contain this package: its imports would compile
-// regular expressions at each start.
+// The gate's binary does not contain this package, whose imports compile regular
+// expressions at each start.
 package census

@@ -16,16 +16,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/push/names"
 )
 
-// Gather reads all metrics, such as (*prometheus.Registry).Gather. If it returns an
-// error, it may return some metrics as well.
+// Gather reads all metrics, such as (*prometheus.Registry).Gather. It may return both
+// metrics and an error.
 type Gather func() ([]*dto.MetricFamily, error)
 
-// Producer keeps an OpenCensus registry. The registry has a derived instrument for each
-// counter and gauge, under its OTLP name. Producer implements metricproducer.Producer
-// and may be read concurrently.
+// Producer implements metricproducer.Producer. It has a derived instrument for each
+// counter and gauge, under its OTLP name. It may be read concurrently.
 //
-// A series is never removed from the registry. If it is no longer gathered, it keeps
-// its last value.
+// A series that is no longer gathered keeps its last value.
 type Producer struct {
 	gather   Gather
 	failed   func(error)
@@ -41,7 +39,7 @@ type Producer struct {
 type instrument func(value func() float64, labels ...metricdata.LabelValue) error
 
 // NewProducer returns a Producer. failed is called with the errors of gather, on the
-// goroutine that reads. It may be nil.
+// reading goroutine. It may be nil.
 func NewProducer(gather Gather, failed func(error)) *Producer {
 	return &Producer{
 		gather: gather, failed: failed, registry: metric.NewRegistry(),
@@ -61,7 +59,6 @@ func (p *Producer) Read() []*metricdata.Metric {
 	return read
 }
 
-// refresh gathers the metrics and stores their values. It returns all errors.
 func (p *Producer) refresh() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +84,7 @@ func (p *Producer) refresh() error {
 	return errors.Join(errs...)
 }
 
-// set stores the value of a series. It registers a series that is new.
+// set stores the value of a series. It registers new series.
 func (p *Producer) set(family *dto.MetricFamily, m *dto.Metric) error {
 	key, labels := seriesKey(family.GetName(), m.Label)
 	_, known := p.values[key]
@@ -146,8 +143,8 @@ func number(m *dto.Metric) float64 {
 	return m.Untyped.GetValue()
 }
 
-// maxLabelBytes is the maximum length of a label value in OpenCensus. OpenCensus stores
-// this length plus 1 in a single byte, which would wrap around for a longer value.
+// maxLabelBytes is the maximum length of a label value. OpenCensus stores the length
+// plus 1 in one byte, without a check for overflow.
 const maxLabelBytes = 254
 
 func seriesKey(name string, pairs []*dto.LabelPair) (string, []metricdata.LabelValue) {

@@ -15,8 +15,7 @@ import (
 
 var _ metricproducer.Producer = (*Producer)(nil)
 
-// sources are metrics whose values a test changes. They include metrics that the
-// Producer omits.
+// sources are metrics with variable values, including metrics that the Producer omits.
 type sources struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec

@@ -18,8 +18,8 @@ func Export(e trace.Exporter) tracing.Exporter { return &exporter{e} }
 
 type exporter struct{ to trace.Exporter }
 
-// Export implements tracing.Exporter. It reports a loss only if ctx ends, because
-// OpenCensus exporters do not report losses.
+// Export implements tracing.Exporter. OpenCensus exporters do not report losses, so
+// lost is 0 unless ctx ends.
 func (e *exporter) Export(ctx context.Context, batch []*tracing.SpanData) (lost int, err error) {
 	for i, s := range batch {
 		if err := ctx.Err(); err != nil {
@@ -45,8 +45,7 @@ type sender struct{ to *tracing.Tracer }
 
 func (s *sender) ExportSpan(data *trace.SpanData) { s.to.ExportSpan(fromSpanData(data)) }
 
-// spanData converts a span. Both spans share the map of attributes, because neither
-// side modifies it.
+// spanData converts a span. Both spans share the read-only map of attributes.
 func spanData(s *tracing.SpanData) *trace.SpanData {
 	to := &trace.SpanData{
 		SpanContext: trace.SpanContext{
@@ -108,8 +107,8 @@ var statusCodes = map[int]int32{
 	http.StatusGatewayTimeout:      trace.StatusCodeDeadlineExceeded,
 }
 
-// statusCode returns the gRPC code of a span. It is Unknown if the span has failed and
-// its HTTP status has no matching code.
+// statusCode returns the gRPC code of a span: Unknown if a failed span has no matching
+// HTTP status.
 func statusCode(s *tracing.SpanData) int32 {
 	if code, known := statusCodes[s.HTTPStatus]; known {
 		return code

@@ -141,7 +141,7 @@ func TestSpansNotExportedInTimeAreLost(t *testing.T) {
 	if lost, err := e.Export(ctx, nameless(3)); lost != 2 || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d lost, %v", lost, err)
 	}
-	e.Close() // there is nothing to flush
+	e.Close() // the exporter has no Flush
 }
 
 func nameless(n int) []*tracing.SpanData {

@@ -9,7 +9,6 @@ import (
 
 const writeSize = 64 << 10 // maximum bytes per write, unless a single line is longer
 
-// run is the goroutine that writes.
 func (w *Writer) run() {
 	defer close(w.done)
 	b := batch{of: w}
@@ -47,7 +46,7 @@ func (w *Writer) setWriting(since time.Time) {
 	w.mu.Unlock()
 }
 
-// linger waits up to Config.Linger, so that more lines of a burst go into one write.
+// linger waits up to Config.Linger for more lines.
 func (w *Writer) linger() {
 	if w.cfg.Linger == 0 {
 		return
@@ -67,7 +66,7 @@ type batch struct {
 	lines []Line // lines that were rendered into buf
 
 	torn     bool // the last write ended in the middle of a line
-	reported bool // Failed has been called for a line that could not be rendered; it is called only once
+	reported bool // Failed was called for a line that could not be rendered
 }
 
 func (b *batch) add(lines []Line) {
@@ -134,7 +133,7 @@ func (b *batch) write() {
 		b.torn = out[n-1] != '\n'
 	}
 	if err != nil {
-		lost := out[max(n, len(out)-len(b.buf)):] // skip the newline that ends a torn line: that line is already counted
+		lost := out[max(n, len(out)-len(b.buf)):] // without the newline that ends the torn line
 		b.of.dropped.Add(uint64(bytes.Count(lost, []byte{'\n'})))
 		b.of.cfg.Failed(fmt.Errorf("writing lines: %w", err))
 	}

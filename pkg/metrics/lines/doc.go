@@ -1,11 +1,10 @@
 // Package lines writes log lines without ever blocking on the program that reads them.
 //
 // Lines wait in a bounded queue. One goroutine renders and writes them. It writes a
-// burst of lines at once, and sleeps without a timer while there is nothing to write.
-// If the reader is slow, has disconnected or hangs, lines are dropped and counted.
-// Putting a line never blocks. Flush and Close wait as long as their caller
-// allows, Sync for at most 250 ms.
+// burst of lines at once, and needs no timer while the queue is empty. If the reader is
+// slow, has disconnected or hangs, lines are dropped and counted. Put never blocks.
+// Flush and Close block until their context ends, Sync for at most 250 ms.
 //
-// If a program writes to stdout or stderr and the reader exits, SIGPIPE ends the
-// program, unless it ignores that signal.
+// A program that writes to stdout or stderr must ignore SIGPIPE, or it ends when the
+// reader exits.
 package lines

@@ -14,22 +14,20 @@ const (
 	defaultQueueLines = 8192
 	defaultQueueBytes = 4 << 20
 
-	// syncTimeout is the maximum duration of Sync, which is called when the process
-	// ends.
+	// syncTimeout is the maximum duration of Sync.
 	syncTimeout = 250 * time.Millisecond
 
-	// stuckAfter is the duration after which a write counts as stuck, because its
-	// reader hangs. Callers then no longer wait for it.
+	// stuckAfter is the duration after which a write counts as stuck. Flush and Close
+	// then return an error.
 	stuckAfter = time.Second
 )
 
-// Line is a line that is to be written.
+// Line is a line to write.
 type Line interface {
 	// Size returns the number of bytes that the line occupies until it is released.
 	Size() int
 	// Append appends the line without its newline. If it appends nothing, nothing is
-	// written. The writing goroutine calls it at most once. If it returns an error, the
-	// line is dropped.
+	// written. It is called at most once. If it returns an error, the line is dropped.
 	Append(b []byte) ([]byte, error)
 	// Release is called when the line is no longer used.
 	Release()
@@ -37,17 +35,17 @@ type Line interface {
 
 // Config configures a Writer.
 type Config struct {
-	Writer io.Writer // each write has whole lines and is made by the same goroutine
+	Writer io.Writer // called by one goroutine, with whole lines
 
 	QueueLines int // maximum number of queued lines; 0 = 8,192
-	QueueBytes int // maximum number of bytes that queued lines occupy; 0 = 4 MiB
+	QueueBytes int // maximum sum of Size of queued lines; 0 = 4 MiB
 
-	// Linger is how long the first line after a pause waits for more lines, which
-	// reduces the number of writes.
+	// Linger is how long the first line after a pause waits for more lines, to reduce
+	// the number of writes.
 	Linger time.Duration
 
-	// Failed is called with the error of each failed write, and with the error of the
-	// first line that could not be rendered. It may be nil.
+	// Failed is called with each error of a write, and with the first error of Append.
+	// It may be nil.
 	Failed func(error)
 }
 
@@ -61,7 +59,7 @@ type Writer struct {
 	pending []Line
 	bytes   int  // bytes of the lines in pending and in the current write
 	lines   int  // number of lines in pending and in the current write
-	started bool // the goroutine was started; the first line starts it
+	started bool // the first line starts the goroutine
 	asleep  bool // the goroutine waits for wake
 	closed  bool
 	writing time.Time // start of the current write; zero = no write in progress
@@ -91,11 +89,11 @@ func New(cfg Config) *Writer {
 	}
 }
 
-// Dropped returns the number of lost lines. A line is lost if the queue is full, if it
-// cannot be rendered or written, or if the Writer is closed.
+// Dropped returns the number of lines that were lost because the queue was full, the
+// Writer was closed, or Append or the write failed.
 func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
 
-// Put queues a line and never blocks. The Writer owns the line from then on.
+// Put queues a line and never blocks. The Writer then owns the line.
 func (w *Writer) Put(l Line) {
 	if !w.put(l) {
 		w.dropped.Inc()
@@ -144,8 +142,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return w.await(ctx, m)
 }
 
-// mark is a Line without text. Its Release tells Flush that all earlier lines were
-// written.
+// mark is a Line without text. Its Release ends a Flush.
 type mark chan struct{}
 
 func (mark) Size() int                       { return 0 }
@@ -169,7 +166,6 @@ func (w *Writer) Close(ctx context.Context) error {
 
 var errStuck = fmt.Errorf("a write has not ended for %v", stuckAfter)
 
-// await waits for done. It returns an error if ctx ends or a write is stuck.
 func (w *Writer) await(ctx context.Context, done <-chan struct{}) error {
 	for {
 		w.mu.Lock()
@@ -210,7 +206,6 @@ func (w *Writer) Sync() error {
 	return w.Flush(ctx)
 }
 
-// line is a Line that has its text in memory.
 type line struct{ text []byte }
 
 var texts = sync.Pool{New: func() any { return new(line) }}

@@ -143,7 +143,7 @@ func TestAHangingWriterLosesLinesAndNeverBlocks(t *testing.T) {
 			send(w, "%s", long)
 			<-s.entered
 			for range 100 {
-				send(w, "%s", long) // a Write that blocked would be a deadlock, which the bubble reports
+				send(w, "%s", long) // synctest reports a blocked Write as a deadlock
 			}
 			if got, want := w.Dropped(), uint64(101-c.kept); got != want {
 				t.Errorf("%s: %d dropped, want %d", c.what, got, want)
@@ -367,7 +367,7 @@ func TestConcurrentLinesAreNeitherLostNorTorn(t *testing.T) {
 	}
 }
 
-// awake returns a Writer whose goroutine never runs, so that lines stay queued.
+// awake returns a Writer without its goroutine, so that lines stay queued.
 func awake() *Writer {
 	w := New(Config{Writer: new(recorder), QueueLines: 1 << 20, QueueBytes: 1 << 30})
 	w.started, w.asleep = true, false

@@ -32,7 +32,7 @@ type callConn struct {
 	http2 *h2conn.Conn
 }
 
-// do sends r and returns the response with at most maxResponse bytes of its body.
+// do returns the response with at most maxResponse bytes of its body.
 func (c *calls) do(r *http.Request) (*http.Response, []byte, error) {
 	ctx := r.Context()
 	if conn := c.take(); conn != nil {
@@ -40,7 +40,7 @@ func (c *calls) do(r *http.Request) (*http.Response, []byte, error) {
 		if err == nil || ctx.Err() != nil {
 			return read(r, response, err)
 		}
-		r = r.Clone(ctx) // the idle connection failed, perhaps because the collector has closed it: send r again
+		r = r.Clone(ctx) // the collector may have closed the idle connection: retry once
 		if r.Body, err = r.GetBody(); err != nil {
 			return nil, nil, err
 		}
@@ -61,7 +61,8 @@ func read(r *http.Request, response *http.Response, err error) (*http.Response, 
 	return response, body, err
 }
 
-// exchange runs a call over conn. Then it keeps conn for the next call, or closes it.
+// exchange runs a call over conn. Then it keeps conn as the idle connection, or closes
+// it.
 func (c *calls) exchange(ctx context.Context, conn *callConn, r *http.Request) (*http.Response, error) {
 	stop := expire(ctx, conn)
 	response, err := conn.http2.RoundTrip(r, maxResponse)
@@ -76,7 +77,7 @@ func (c *calls) exchange(ctx context.Context, conn *callConn, r *http.Request) (
 	return response, err
 }
 
-// expire aborts reads and writes of conn when ctx ends, unless stop was called before.
+// expire aborts reads and writes of conn when ctx ends, until stop is called.
 func expire(ctx context.Context, conn net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 }
@@ -191,8 +192,8 @@ func tunnel(ctx context.Context, conn net.Conn, proxy *url.URL, to string) (net.
 	if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
 		return nil, err
 	}
-	// The server sends nothing before the client. So the reader has not read bytes
-	// after this response.
+	// The server sends nothing before the client, so the reader's buffer is empty after
+	// this response.
 	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: http.MethodConnect})
 	if err != nil {
 		return nil, err

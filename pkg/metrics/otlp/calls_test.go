@@ -13,8 +13,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp/otlptest"
 )
 
-// The proxy of the environment is never used for loopback addresses, so these tests
-// call tunnel directly.
+// http.ProxyFromEnvironment uses no proxy for loopback addresses, so this test calls
+// tunnel directly.
 func TestCallsUseTheProxyOfTheEnvironment(t *testing.T) {
 	for response, want := range map[string]string{
 		"HTTP/1.1 200 Connection established\r\n\r\n":                "",

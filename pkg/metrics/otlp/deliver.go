@@ -28,9 +28,8 @@ const (
 	longestPause = 30 * time.Second
 )
 
-// Deliver sends a message, retries if a retry may help, and returns the response. It
-// takes at most Attempts times the Timeout of s, plus the pauses. It ends early if ctx
-// ends.
+// Deliver sends a message, with up to Attempts-1 retries after temporary failures, and
+// returns the response. It ends early if ctx ends.
 func Deliver(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
@@ -53,8 +52,8 @@ func once(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 	return s.Send(ctx, message)
 }
 
-// temporary reports whether a retry may help, and after which delay. It may help after
-// a connection error or a temporary status.
+// temporary reports whether a retry may help, and the collector's delay before it.
+// Every connection error is temporary.
 func temporary(err error) (again bool, after time.Duration) {
 	var status *StatusError
 	if errors.As(err, &status) {
@@ -63,7 +62,7 @@ func temporary(err error) (again bool, after time.Duration) {
 	return true, 0
 }
 
-// sleep waits for d. It returns false if ctx ended first.
+// sleep returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -2,6 +2,5 @@
 // protocols that POST a message. It contains the OTLP message types, but no
 // OpenTelemetry SDK.
 //
-// It works only while it is called: it starts no goroutine and no timer, and connects
-// with the first message.
+// It has no goroutines and timers between calls, and connects with the first message.
 package otlp

@@ -80,7 +80,7 @@ func pass(to, from net.Conn, ice chan struct{}) {
 	}
 }
 
-// freeze stops all connections that are open. Connections that are opened later work.
+// freeze freezes all open connections. Later connections work.
 func (r *relay) freeze() (connections int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

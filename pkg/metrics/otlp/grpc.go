@@ -11,8 +11,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/internal/unary"
 )
 
-// grpcSender makes one unary call per message: in plaintext for http, and over TLS for
-// https.
+// grpcSender makes one unary call per message, over TLS if the scheme is https.
 type grpcSender struct {
 	url     *url.URL
 	method  string
@@ -61,11 +60,10 @@ func (g *grpcSender) Send(ctx context.Context, message []byte) ([]byte, error) {
 func (g *grpcSender) Close() { g.client.close() }
 
 // grpcTemporary are the gRPC statuses after which the OTLP specification allows a
-// retry. It allows a retry after RESOURCE_EXHAUSTED only with a delay from the
-// collector. That delay is not decoded, so RESOURCE_EXHAUSTED is not in the list.
+// retry. It omits RESOURCE_EXHAUSTED, which requires a delay that is not decoded here.
 var grpcTemporary = map[int]bool{1: true, 4: true, 10: true, 11: true, 14: true, 15: true}
 
-// shorten truncates a collector's message so that it fits into a log line.
+// shorten truncates a collector's message for a log line.
 func shorten(said string) string {
 	const most = 200
 	if len(said) > most {

@@ -67,8 +67,8 @@ func (h *HTTP) Send(ctx context.Context, message []byte) ([]byte, error) {
 // Close implements Sender.
 func (h *HTTP) Close() { h.transport.CloseIdleConnections() }
 
-// httpStatus returns the error for a response that reports a failure. The retryable
-// statuses are those in the OTLP specification 1.5, OTLP/HTTP response.
+// httpStatus returns the error for a failure response. The retryable statuses come from
+// the OTLP specification 1.5, OTLP/HTTP response.
 func httpStatus(r *http.Response) *StatusError {
 	e := &StatusError{Status: fmt.Sprintf("HTTP status %d", r.StatusCode)}
 	switch r.StatusCode {

@@ -19,7 +19,7 @@ type Resource struct {
 	Version       string // version of the gate
 
 	ServiceName string     // overrides Service, Configuration and Revision
-	Attributes  []KeyValue // additional attributes; the fields above take precedence; of several with the same key, the last one applies
+	Attributes  []KeyValue // additional attributes; the fields above take precedence, then the last attribute with the same key
 }
 
 // KeyValue is an attribute of a resource.
@@ -27,8 +27,8 @@ type KeyValue struct{ Key, Value string }
 
 const keyServiceName = "service.name"
 
-// Name returns service.name: the first value that is not empty of ServiceName, Service,
-// Configuration, Revision (as in Knative), and the attribute service.name.
+// Name returns service.name: the first nonempty value of ServiceName, Service,
+// Configuration, Revision, and the attribute service.name.
 func (r *Resource) Name() string {
 	var attribute string
 	for _, a := range r.Attributes {
@@ -42,8 +42,8 @@ func (r *Resource) Name() string {
 // containerName is the name of the gate's container in Knative.
 const containerName = "queue-proxy"
 
-// Message returns the resource with those of Knative's attributes that are not empty,
-// followed by Attributes.
+// Message returns the resource with Knative's nonempty attributes, followed by
+// Attributes.
 func (r *Resource) Message() *resource.Resource {
 	m := new(resource.Resource)
 	for _, a := range [...]struct{ key, value string }{

@@ -26,8 +26,8 @@ type Sender interface {
 
 // Signal is a type of message: metrics or traces.
 type Signal struct {
-	Path   string // path of its endpoint over HTTP
-	Method string // its method over gRPC
+	Path   string // path over HTTP
+	Method string // method over gRPC
 }
 
 // The signals that the gate sends.
@@ -53,7 +53,7 @@ type Destination struct {
 // Options are optional settings of a Destination.
 type Options struct {
 	IsExact bool           // over HTTP, use the path of Endpoint unchanged, and "/" if it has none
-	Headers []Header       // fields that are added to each message
+	Headers []Header       // added to each message
 	Timeout time.Duration  // timeout of one attempt; 0 = RequestTimeout
 	Gzip    bool           // compress messages
 	RootCAs *x509.CertPool // CAs for the collector's certificate; nil = the system's CAs
@@ -71,14 +71,13 @@ type Header struct{ Name, Value string }
 
 func (o *Options) timeout() time.Duration { return cmp.Or(o.Timeout, RequestTimeout) }
 
-// connectionFields are fields that net/http sets, or that describe the connection and
-// must not occur in HTTP/2 (RFC 9113 section 8.2.2).
+// connectionFields are fields that net/http sets, and fields that HTTP/2 forbids (RFC
+// 9113 section 8.2.2).
 var connectionFields = []string{
 	"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade",
 }
 
-// addTo adds the configured headers to a request. It skips connectionFields and the
-// names in reserved.
+// addTo adds the configured headers to r, except connectionFields and reserved.
 func (o *Options) addTo(r *http.Request, reserved ...string) {
 	for _, h := range o.Headers {
 		name := http.CanonicalHeaderKey(h.Name)
@@ -88,7 +87,6 @@ func (o *Options) addTo(r *http.Request, reserved ...string) {
 	}
 }
 
-// gzipped returns message compressed by gzip.
 func gzipped(message []byte) []byte {
 	var b bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // no error, because the level is valid

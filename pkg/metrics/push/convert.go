@@ -14,7 +14,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/push/names"
 )
 
-// span is the period that all values of a message cover: from start to now.
+// span is the period of a message.
 type span struct{ start, now uint64 } // in ns since 1970
 
 func spanOf(start, now time.Time) span {
@@ -65,7 +65,7 @@ func (s span) counter(m *dto.Metric) *metrics.NumberDataPoint {
 	return p
 }
 
-// number returns the value of m, a counter, gauge or untyped metric.
+// number converts a counter, gauge or untyped metric.
 func (s span) number(m *dto.Metric) *metrics.NumberDataPoint {
 	value := m.Counter.GetValue() + m.Gauge.GetValue() + m.Untyped.GetValue()
 	return &metrics.NumberDataPoint{
@@ -87,7 +87,7 @@ func (s span) histogram(m *dto.Metric) *metrics.HistogramDataPoint {
 			p.Exemplars = append(p.Exemplars, e)
 		}
 		if math.IsInf(b.GetUpperBound(), 1) {
-			continue // the last bucket, whose count equals Count
+			continue // the bucket +Inf
 		}
 		p.ExplicitBounds = append(p.ExplicitBounds, b.GetUpperBound())
 		p.BucketCounts = append(p.BucketCounts, b.GetCumulativeCount()-below)
@@ -108,7 +108,7 @@ func (s span) summary(m *dto.Metric) *metrics.SummaryDataPoint {
 	return p
 }
 
-// exemplar converts an exemplar. It takes the ids of trace and span from the labels.
+// exemplar takes the ids of trace and span from the labels.
 func exemplar(e *dto.Exemplar) *metrics.Exemplar {
 	if e == nil {
 		return nil
@@ -141,8 +141,7 @@ func attributes(pairs []*dto.LabelPair) []*common.KeyValue {
 	return out
 }
 
-// scope returns the instrumentation scope of a family; empty means the gate's own
-// scope.
+// scope returns the instrumentation scope of a family; "" = the gate's.
 func scope(family *dto.MetricFamily) string {
 	for _, p := range family.Metric[0].Label {
 		if p.GetName() == names.Scope {
@@ -152,8 +151,7 @@ func scope(family *dto.MetricFamily) string {
 	return ""
 }
 
-// attribute returns an attribute. Its value is a number if the semantic conventions
-// require a number.
+// attribute returns a numeric value if the semantic conventions require it.
 func attribute(key, value string) *common.KeyValue {
 	if key == names.StatusCode {
 		if code, err := strconv.ParseInt(value, 10, 64); err == nil {

@@ -110,7 +110,7 @@ func TestGatheredMetricsAreSentDespiteAnError(t *testing.T) {
 	s.duration.WithLabelValues("200", "knative.dev/serving/pkg/queue").Observe(1)
 	all, err := convert(t, func() ([]*dto.MetricFamily, error) {
 		families, _ := s.registry.Gather()
-		return append(families, &dto.MetricFamily{Name: new(string)}), broken // one without points
+		return append(families, &dto.MetricFamily{Name: new(string)}), broken // a family without samples
 	})
 	if !errors.Is(err, broken) || len(all) != 3 {
 		t.Errorf("%d metrics, %v", len(all), err)

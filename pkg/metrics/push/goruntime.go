@@ -38,8 +38,7 @@ var goMetrics = []struct {
 	{"go.config.gogc", "%", "Heap size target percentage configured by the user, otherwise 100.", false, "/gc/gogc:percent"},
 }
 
-// goRuntime reads the metrics of the Go runtime. It omits the memory limit if none is
-// set.
+// goRuntime omits the memory limit if none is set.
 func (s span) goRuntime() *metrics.ScopeMetrics {
 	samples := []runtimemetrics.Sample{{Name: totalBytes}, {Name: releasedBytes}, {Name: stackBytes}}
 	for _, m := range goMetrics {

@@ -21,8 +21,8 @@ const (
 	shortestInterval = 100 * time.Millisecond
 )
 
-// Gather reads all metrics, such as (*prometheus.Registry).Gather. If it returns an
-// error, it may return some metrics as well.
+// Gather reads all metrics, such as (*prometheus.Registry).Gather. It may return both
+// metrics and an error.
 type Gather func() ([]*dto.MetricFamily, error)
 
 // Config configures a Pusher.
@@ -35,7 +35,7 @@ type Config struct {
 	Resource  otlp.Resource
 	Gather    Gather
 	GoRuntime bool        // also send metrics of the Go runtime
-	Failed    func(error) // called on the Pusher's goroutine with the error of each lost message; may be nil
+	Failed    func(error) // called for each lost message, on the Pusher's goroutine; may be nil
 }
 
 // Pusher sends all metrics once per interval, until it is closed.
@@ -50,8 +50,8 @@ type Pusher struct {
 	done    chan struct{}
 }
 
-// New starts one goroutine, which ends with Close. The first message is sent after one
-// interval. The totals in all messages start at the time of New.
+// New starts one goroutine, which ends with Close. The first message is sent after
+// one interval.
 func New(c Config) (*Pusher, error) {
 	s, err := otlp.NewSender(otlp.Metrics, otlp.Destination{Protocol: c.Protocol, Endpoint: c.Endpoint, Insecure: c.Insecure, Options: c.OTLP})
 	if err != nil {
@@ -87,8 +87,7 @@ func (p *Pusher) run(ctx context.Context) {
 	}
 }
 
-// push sends one message without retries, because the next message contains the same
-// totals.
+// push does not retry, because the next message contains the same totals.
 func (p *Pusher) push(ctx context.Context) error {
 	request, incomplete := p.request(time.Now())
 	var response collector.ExportMetricsServiceResponse
@@ -102,8 +101,7 @@ func (p *Pusher) push(ctx context.Context) error {
 	return incomplete
 }
 
-// request returns a message with all metrics. If it also returns an error, some metrics
-// are missing.
+// request returns a message, and an error if some metrics are missing.
 func (p *Pusher) request(now time.Time) (*collector.ExportMetricsServiceRequest, error) {
 	families, err := p.cfg.Gather()
 	if err != nil {

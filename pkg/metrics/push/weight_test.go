@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// heavy are packages that the gate must not import. They start goroutines or compile
-// regular expressions at every start, or cost megabytes of memory in every pod.
+// heavy are packages that the gate must not import, because they make it slow to
+// start or cost megabytes of memory.
 var heavy = []string{
 	"go.opencensus.io", "go.opentelemetry.io/otel", "google.golang.org/grpc", "google.golang.org/genproto", "github.com/golang/protobuf",
 }

@@ -9,19 +9,17 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// maxKinds is the maximum number of kinds of messages that are remembered. Beyond it,
-// the least recently logged kind is forgotten. If messages of that kind were
-// suppressed, their number is logged.
+// maxKinds limits the memory of the limiter. Beyond it, the least recently logged
+// kind of message is forgotten.
 const maxKinds = 256
 
 // Field is the name of the field with the number of suppressed messages.
 const Field = "repeated"
 
 // NewCore wraps a core so that equal messages are logged once per interval. Messages
-// are equal if level, logger and text are the same; their fields do not matter. Debug
-// messages are always logged, because they are only enabled on purpose. Messages that
-// end the process are always logged, too. now may be nil, which means time.Now. Sync
-// logs the pending numbers of suppressed messages.
+// are equal if level, logger and text are the same. Debug messages, and messages that
+// end the process, are always logged. now may be nil, which means time.Now. Sync logs
+// the pending numbers of suppressed messages.
 func NewCore(inner zapcore.Core, interval time.Duration, now func() time.Time) zapcore.Core {
 	if now == nil {
 		now = time.Now
@@ -31,15 +29,14 @@ func NewCore(inner zapcore.Core, interval time.Duration, now func() time.Time) z
 
 type core struct {
 	zapcore.Core
-	limiter *limiter // shared by all cores that With has made of the same core
+	limiter *limiter // shared with the cores that With returns
 }
 
 func (c *core) With(fields []zapcore.Field) zapcore.Core {
 	return &core{c.Core.With(fields), c.limiter}
 }
 
-// Check decides whether to log a message. A message is suppressed before its fields are
-// evaluated.
+// Check decides whether to log a message, before its fields are evaluated.
 func (c *core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if entry.Level < zapcore.InfoLevel || entry.Level > zapcore.ErrorLevel {
 		return c.Core.Check(entry, checked)
@@ -79,7 +76,7 @@ type limiter struct {
 	mu            sync.Mutex
 	kinds         map[kind]*state
 	numSuppressed int       // number of kinds with suppressed messages
-	sweep         time.Time // next time at which a summary may be due; only valid if numSuppressed > 0
+	sweep         time.Time // when the next summary may be due; only valid if numSuppressed > 0
 }
 
 type kind struct {
@@ -91,16 +88,15 @@ type kind struct {
 // state is what the limiter remembers about a kind of message.
 type state struct {
 	until      time.Time // messages are suppressed until this time
-	suppressed int       // number of messages suppressed since the last logged one
+	suppressed int       // number of messages suppressed since the last logged message
 	last       summary   // last suppressed message; only valid if suppressed > 0
 }
 
-// summary is a line that is logged for suppressed messages: the last of them, without
-// its fields.
+// summary is the line for suppressed messages: the last message, without its fields.
 type summary struct {
 	entry zapcore.Entry
 	to    zapcore.Core
-	more  int // number of suppressed messages in addition to the last one
+	more  int // number of earlier suppressed messages
 }
 
 func (s summary) write() {
@@ -114,16 +110,14 @@ func (s summary) write() {
 }
 
 // pass decides whether to log a message (ok). repeated is the number of suppressed
-// messages of the same kind. due are the summaries that must be logged before the
-// message.
+// messages of the same kind. Log the summaries in due before the message.
 func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due []summary, ok bool) {
 	now := l.now()
 	k := kind{entry.Level, entry.LoggerName, entry.Message}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.kinds[k]
-	// If until is more than one interval away, the clock was set back; log the message
-	// then.
+	// If until is more than one interval away, the clock was set back.
 	if s != nil && now.Before(s.until) && s.until.Sub(now) <= l.interval {
 		if s.suppressed == 0 {
 			if l.numSuppressed == 0 || s.until.Before(l.sweep) {
@@ -150,7 +144,7 @@ func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due 
 	return repeated, append(due, l.takeDue(now)...), true
 }
 
-// takeDue returns the summaries of the kinds whose interval has passed, oldest first.
+// takeDue returns the summaries of kinds with a completed interval, oldest first.
 func (l *limiter) takeDue(now time.Time) []summary {
 	if l.numSuppressed == 0 || now.Before(l.sweep) {
 		return nil
@@ -193,8 +187,7 @@ func (l *limiter) take(states []*state) []summary {
 	return out
 }
 
-// forget removes the least recently logged kind, and returns its summary if there is
-// one.
+// forget removes the least recently logged kind. It returns its summary, if any.
 func (l *limiter) forget() []summary {
 	var oldest kind
 	var found *state

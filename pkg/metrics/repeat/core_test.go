@@ -125,7 +125,7 @@ func TestADueCountIsLoggedWithTheNextMessage(t *testing.T) {
 	f.Info("b")
 	f.want(t, "b") // not due yet
 	f.now = f.now.Add(time.Second)
-	f.Info("b") // this message is suppressed, too
+	f.Info("b") // suppressed
 	lines := f.lines.All()
 	f.want(t, "a +1")
 	if len(lines) != 1 || !lines[0].Time.Equal(last) || lines[0].Level != zap.WarnLevel ||

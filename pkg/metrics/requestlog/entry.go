@@ -103,7 +103,6 @@ func (e *Entry) End(result Result) {
 	e.log.lines.Put((*queued)(e))
 }
 
-// queued implements lines.Line for an Entry.
 type queued Entry
 
 func (q *queued) Size() int { return entryOverhead + len(q.text) + fieldOverhead*len(q.fields) }
@@ -124,7 +123,7 @@ func (e *Entry) field(i int) (name, value []byte) {
 	return e.text[f.start:f.nameEnd], e.text[f.nameEnd:f.valueEnd]
 }
 
-// first returns the first value of a field; nil if the field is absent.
+// first returns the first value of a field; nil = absent.
 func (e *Entry) first(name string) []byte {
 	for i := range e.fields {
 		if n, v := e.field(i); equalFold(n, name) {
@@ -142,7 +141,7 @@ func (l *Log) release(e *Entry) {
 	l.entries.Put(e)
 }
 
-// equalFold compares ASCII text without regard to letter case.
+// equalFold is bytes.EqualFold for ASCII.
 func equalFold(a []byte, b string) bool {
 	if len(a) != len(b) {
 		return false

@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// functions replace functions of text/template. The originals of index and slice fail
-// for an absent value, so a client that omits a field could suppress its line. The
-// results of js and println have separate types, because they are escaped differently.
+// functions replace functions of text/template. The original index and slice fail for
+// an absent value, so a client could suppress its line by omitting a field. The
+// results of js and println have types, because they are escaped differently.
 var functions = template.FuncMap{
 	"index":   index,
 	"slice":   slice,
@@ -20,7 +20,7 @@ var functions = template.FuncMap{
 	"println": func(args ...any) textLine { return textLine(fmt.Sprintln(args...)) },
 }
 
-// textJS is a result of js. textLine is a result of println, so it ends in a newline.
+// textJS is a result of js. textLine is a result of println.
 type (
 	textJS   string
 	textLine string
@@ -68,8 +68,7 @@ func printedAll(args []any) string {
 	return fmt.Sprint(args...)
 }
 
-// index returns x[i][j]. If there is no such element, it returns the zero value of the
-// element type.
+// index returns x[i][j], or a zero value if there is no such element.
 func index(item reflect.Value, at ...reflect.Value) (reflect.Value, error) {
 	item = inner(item)
 	for _, i := range at {
@@ -108,7 +107,7 @@ func index(item reflect.Value, at ...reflect.Value) (reflect.Value, error) {
 	return item, nil
 }
 
-// slice returns x[i:j]. It limits i and j to the length of x.
+// slice returns x[i:j], with i and j limited to the length of x.
 func slice(item reflect.Value, at ...reflect.Value) (reflect.Value, error) {
 	item = inner(item)
 	if !item.IsValid() {
@@ -135,9 +134,8 @@ func inner(v reflect.Value) reflect.Value {
 	return v
 }
 
-// appendJS escapes text like js of text/template, but the result is always valid in
-// JSON. It differs for ', which js escapes as \', for invalid UTF-8, and for characters
-// beyond the basic multilingual plane.
+// appendJS escapes text like js of text/template, but the result is valid JSON also
+// for ', invalid UTF-8, and characters above U+FFFF.
 func appendJS(b []byte, text string) []byte {
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])

@@ -9,14 +9,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// directLine renders two formats without a template: Knative's default line and Preset.
+// directLine renders Knative's default line and Preset without a template.
 type directLine struct{ extended bool }
 
-// directFields are the header fields that these two formats contain.
+// directFields are the header fields that directLine reads.
 var directFields = []string{"User-Agent", "Referer", "Content-Length"}
 
-// knativeDefaults are the default templates of the versions of Knative. Knative's
-// controller sets the default in the environment of every queue-proxy.
+// knativeDefaults are the templates that different versions of Knative's controller
+// set by default.
 var knativeDefaults = [...]string{
 	knativeDefault + `"{{index .Request.Header "X-B3-Traceid"}}"}`,
 	knativeDefault + `"{{.TraceID}}"}`,
@@ -70,7 +70,7 @@ func (d directLine) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]by
 	b = append(b, `, "remoteIp": "`...)
 	if e.peer.IsValid() {
 		start := len(b)
-		b = e.peer.AppendTo(b) // escaped below, because an IPv6 zone may contain any character of an interface name
+		b = e.peer.AppendTo(b) // escaped below, because an IPv6 zone may contain any character
 		b = escapeJSONFrom(b, start)
 	}
 	b = append(b, `", "serverIp": `...)
@@ -100,14 +100,13 @@ func (d directLine) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]by
 	return append(b, '}'), nil
 }
 
-// appendMilliseconds appends a field with a duration in ms, with three decimals.
 func appendMilliseconds(b []byte, name string, d time.Duration) []byte {
 	b = append(b, name...)
 	return strconv.AppendFloat(b, float64(d.Microseconds())/1000, 'f', -1, 64)
 }
 
-// requestSize returns Content-Length if the request has it, otherwise the number of
-// received bytes.
+// requestSize returns Content-Length, or the number of received bytes if it is absent
+// or invalid.
 func requestSize(e *Entry) int64 {
 	n, err := strconv.ParseInt(string(e.first("Content-Length")), 10, 64)
 	if err != nil || n < 0 {
@@ -116,7 +115,6 @@ func requestSize(e *Entry) int64 {
 	return n
 }
 
-// traceID returns the trace id in hexadecimal; empty if there is none.
 func traceID(e *Entry) string {
 	if e.result.TraceID == (gate.TraceID{}) {
 		return ""
@@ -124,16 +122,14 @@ func traceID(e *Entry) string {
 	return e.result.TraceID.String()
 }
 
-// appendJSON appends a JSON string.
 func appendJSON[T []byte | string](b []byte, text T) []byte {
 	b = append(b, '"')
 	b = appendJSONText(b, text)
 	return append(b, '"')
 }
 
-// appendJSONText appends the content of a JSON string (RFC 8259 section 7). The result
-// is valid UTF-8. Every reader treats it as a single line, because it also escapes
-// other line ends, such as U+2028.
+// appendJSONText appends the content of a JSON string (RFC 8259 section 7), as valid
+// UTF-8. It also escapes Unicode line ends, such as U+2028.
 func appendJSONText[T []byte | string](b []byte, text T) []byte {
 	s := string(text)
 	clean := 0
@@ -175,13 +171,12 @@ func escapeJSONFrom(b []byte, start int) []byte {
 	return appendJSONText(b[:start], string(b[start:]))
 }
 
-// breaksLine reports whether r is a control character beyond ASCII, or one of the other
-// characters that some readers treat as a line end.
+// breaksLine reports whether r is a C1 control character or a Unicode line end.
 func breaksLine(r rune) bool { return r >= 0x80 && r <= 0x9f || r == 0x2028 || r == 0x2029 }
 
 const upperHex = "0123456789ABCDEF"
 
-// appendU appends \uXXXX for r. r must be in the basic multilingual plane.
+// appendU appends \uXXXX for r, which must be at most U+FFFF.
 func appendU(b []byte, r rune) []byte {
 	return append(b, '\\', 'u', upperHex[r>>12&15], upperHex[r>>8&15], upperHex[r>>4&15], upperHex[r&15])
 }

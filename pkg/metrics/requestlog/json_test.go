@@ -147,7 +147,6 @@ func FuzzAnyHeadRendersOneValidLineOfJSON(f *testing.F) {
 				t.Fatalf("%q became %q", agent, got)
 			}
 		}
-		// A template that does not produce JSON must also render a single line.
 		line := rendered(t, `{{.Request.URL.Path}} {{.Request.Header}} {{.Request.URL.Query}} {{.Request.FormValue "a"}}.`, head, result)
 		if strings.Count(line, "\n") != 1 || strings.ContainsAny(line, "\r\x1b\x00") {
 			t.Fatalf("%q", line)
@@ -162,7 +161,7 @@ func FuzzAnyTemplateIsRefusedOrRenders(f *testing.F) {
 	f.Add(`{{range $i, $x := .Request.Header}}{{break}}{{end}}{{with $x := .}}{{$x = nil}}{{end}}{{slice "abc" 1 2}}{{call nil}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 200 || strings.ContainsAny(text, "0123456789") {
-			return // a large number, as a width or an iteration count, would slow the test down
+			return // a large width or count would be slow
 		}
 		l := new(Log)
 		if l.SetTemplate(text) != nil {

@@ -17,21 +17,21 @@ import (
 // and bytes.
 const Preset = "json"
 
-// linger is how long the first line after a pause waits for more lines. This reduces
-// the number of writes and wake-ups.
+// linger is how long the first line after a pause waits for more lines, to reduce the
+// number of writes.
 const linger = 5 * time.Millisecond
 
 // Config configures a Log.
 type Config struct {
 	Template string // "" = Knative's default line; Preset; or the text of a template
 	Revision RevisionInfo
-	Writer   io.Writer // each write has whole lines and is made by the same goroutine
+	Writer   io.Writer // called by one goroutine, with whole lines
 
 	QueueLines int // maximum number of queued lines; 0 = 8,192
-	QueueBytes int // maximum number of bytes that queued lines occupy; 0 = 4 MiB
+	QueueBytes int // maximum memory of queued lines in bytes; 0 = 4 MiB
 
-	// Failed is called for each failed write. It is called once if the template refers
-	// to something that does not exist. It may be nil.
+	// Failed is called for each failed write, and once if the template cannot be
+	// executed. It may be nil.
 	Failed func(error)
 }
 
@@ -49,20 +49,19 @@ type Log struct {
 	entries  sync.Pool
 }
 
-// format is a parsed template. An entry is rendered with the format that applied at its
-// Begin.
+// format is a parsed template. An entry keeps the format of its Begin.
 type format struct {
 	render renderer
 	shown  []string // header fields that a line can contain; nil = all
 }
 
-// renderer appends the line of an entry without its newline. It may append nothing.
+// renderer appends the line of an entry without its newline, or nothing.
 type renderer interface {
 	appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]byte, error)
 }
 
-// New starts a log. If the template does not parse, the error says why. Close ends the
-// log.
+// New starts a log, which Close ends. It returns an error if the template does not
+// parse.
 func New(cfg Config) (*Log, error) {
 	if cfg.Writer == nil {
 		return nil, fmt.Errorf("request log: no writer")
@@ -78,16 +77,15 @@ func New(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// Check parses a template and returns the error. The error does not contain the text of
-// the template.
+// Check returns an error if the template does not parse. The error does not contain
+// its text.
 func Check(template string) error {
 	_, err := newFormat(template)
 	return err
 }
 
-// SetTemplate replaces Config.Template. A request that has already begun keeps the
-// previous template. If the new template does not parse, SetTemplate returns an error
-// and changes nothing.
+// SetTemplate replaces Config.Template for requests that begin later. If the new
+// template does not parse, it returns an error and changes nothing.
 func (l *Log) SetTemplate(template string) error {
 	f, err := newFormat(template)
 	if err != nil {
@@ -116,8 +114,8 @@ func newFormat(text string) (*format, error) {
 	return &format{render: t}, nil
 }
 
-// Dropped returns the number of lost lines. A line is lost if the queue is full, if the
-// template or the writer fails, or if the log is closed.
+// Dropped returns the number of lines that were lost because the queue was full, the
+// template or the writer failed, or the log was closed.
 func (l *Log) Dropped() uint64 {
 	if l == nil {
 		return 0

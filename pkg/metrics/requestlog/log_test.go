@@ -113,7 +113,7 @@ func TestAnEntryContainsNothingOfThePreviousRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := newEntry(l)
-	l.entries.New = func() any { return e } // so the pool returns e, even if it has dropped the released entry
+	l.entries.New = func() any { return e } // the pool may have dropped the released entry
 	l.Begin(&testHead)
 	e.result = testResult
 	l.release(e)
@@ -190,8 +190,7 @@ func BenchmarkBegin(b *testing.B) {
 	}
 }
 
-// BenchmarkBeginEndWrite measures the total cost, including the writing goroutine. The
-// queue never overflows.
+// BenchmarkBeginEndWrite measures the total cost, including the writing goroutine.
 func BenchmarkBeginEndWrite(b *testing.B) {
 	for _, text := range []string{"", Preset, "{{.Request.Method}} {{.Request.RequestURI}} {{.Response.Code}}"} {
 		b.Run(fmt.Sprintf("template=%.8s", text), func(b *testing.B) {

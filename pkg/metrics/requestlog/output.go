@@ -8,8 +8,7 @@ import (
 )
 
 // output builds the line of a template. It copies the text of the template unchanged
-// and escapes values. So a client cannot end the line. If the template produces JSON, a
-// client cannot end a string either.
+// and escapes values, so that a client can end neither the line nor a JSON string.
 type output struct {
 	b    []byte
 	json bool // the template produces JSON
@@ -65,7 +64,7 @@ func (o *output) value(v any) {
 			o.b, o.escape = append(o.b, '\\'), false
 		}
 		if _, ok := v.(textJS); ok {
-			o.b = append(o.b, text...) // a result of js is already valid JSON
+			o.b = append(o.b, text...) // js has already escaped it
 		} else {
 			o.b = appendJSONText(o.b, text)
 		}
@@ -91,8 +90,7 @@ func (o *output) line() []byte {
 	return bytes.Trim(o.b, "\r\n")
 }
 
-// appendVisible appends text. It escapes control characters, except tabs, and
-// characters that some readers treat as a line end.
+// appendVisible escapes line ends, and control characters except tabs.
 func appendVisible(b []byte, text string) []byte {
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])

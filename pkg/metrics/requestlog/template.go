@@ -14,31 +14,30 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// lineTemplate renders lines with text/template. It rewrites the parse tree, as
-// html/template does: each action that prints a value of the request ends in a function
-// that escapes the value for its context. Its methods must not be called concurrently.
+// lineTemplate renders lines with text/template. Like html/template, it rewrites the
+// parse tree to escape the values that actions print. Its methods must not be called
+// concurrently.
 type lineTemplate struct {
 	text  *template.Template
 	view  view
 	out   output
-	depth int  // number of templates that are being executed within each other
+	depth int  // nesting depth of executing templates
 	tried bool // out.json is set
 }
 
 const (
-	// maxDepth is lower than the limit of text/template, at which the recursion would
-	// use 100 MB.
+	// At the limit of text/template the recursion would use 100 MB.
 	maxDepth = 100
 
 	// maxKeptLine is the largest buffer in bytes that is kept for reuse.
 	maxKeptLine = 64 << 10
 
-	// maxLine is more than the longest line that the largest head can produce.
+	// maxLine is the maximum length of a line in bytes.
 	maxLine = 16 << 20
 )
 
 // Names of the functions that rewriting inserts. A template cannot call them, because
-// they are not defined when its text is parsed.
+// they are undefined when its text is parsed.
 const (
 	escapeFunction = "_escape"
 	enterFunction  = "_enter"
@@ -95,8 +94,7 @@ func escapeBranch(n *parse.BranchNode) {
 	escapeList(n.ElseList)
 }
 
-// hasRecord reports whether a pipeline may contain values of the request. If not, its
-// result is a constant from the text of the template.
+// hasRecord reports whether a pipeline may contain values of the request.
 func hasRecord(pipe *parse.PipeNode) bool {
 	for _, cmd := range pipe.Cmds {
 		for _, arg := range cmd.Args {
@@ -142,10 +140,8 @@ func (t *lineTemplate) leave() string {
 	return ""
 }
 
-// appendLine returns an error if the template refers to something that does not exist.
 func (t *lineTemplate) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]byte, error) {
-	// Find out whether the template produces JSON only at the first line, because this
-	// takes time that would delay the start.
+	// Call makesJSON at the first line, because it would delay the start.
 	if !t.tried {
 		t.tried = true
 		t.out.json = t.makesJSON()
@@ -155,7 +151,7 @@ func (t *lineTemplate) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([
 
 func (t *lineTemplate) append(b []byte, e *Entry, revision *RevisionInfo) (line []byte, err error) {
 	defer func() {
-		if r := recover(); r != nil { // recover here, because text/template does not recover runtime errors
+		if r := recover(); r != nil { // text/template does not recover runtime errors
 			line, err = b, fmt.Errorf("request log template: a panic: %v", r)
 		}
 		if cap(t.out.b) > maxKeptLine {
@@ -170,9 +166,8 @@ func (t *lineTemplate) append(b []byte, e *Entry, revision *RevisionInfo) (line 
 	return append(b, t.out.line()...), nil
 }
 
-// makesJSON reports whether the template produces JSON. It renders several sample
-// entries, because the result of a template may depend on values. It ignores samples
-// for which the template produces no line.
+// makesJSON reports whether the template produces JSON for all sample entries. It
+// ignores samples without a line.
 func (t *lineTemplate) makesJSON() bool {
 	t.out.json = true
 	entries := []*Entry{newEntry(&Log{})}
@@ -193,8 +188,7 @@ func (t *lineTemplate) makesJSON() bool {
 	return lines > 0
 }
 
-// sampleEntry returns an entry in which everything that an entry can contain has a
-// value.
+// sampleEntry returns an entry with a value for each field.
 func sampleEntry(status int) *Entry {
 	e := newEntry(&Log{})
 	e.format = new(format)

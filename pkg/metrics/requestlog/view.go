@@ -16,10 +16,10 @@ type input struct {
 	TraceID  string
 }
 
-// request is an http.Request without its body, as a net/http server would provide it.
+// request is the http.Request of a net/http server, without its body.
 type request struct{ *http.Request }
 
-// Cookie returns an empty value if there is no cookie. An error would suppress the
+// Cookie returns no error if there is no cookie, because an error would suppress the
 // line.
 func (r *request) Cookie(name string) cookie {
 	c, err := r.Request.Cookie(name)
@@ -29,9 +29,8 @@ func (r *request) Cookie(name string) cookie {
 	return cookie{"Name": c.Name, "Value": c.Value, "": c.String()}
 }
 
-// cookie has the fields of an http.Cookie in a request. A template can read fields of a
-// nil map, but not of a nil pointer. Like a nil pointer, a nil map is false in a
-// condition.
+// cookie has the fields of an http.Cookie. It is a map because a template can read
+// fields of a nil map, but not of a nil pointer.
 type cookie map[string]string
 
 func (c cookie) String() string { return c[""] }
@@ -45,8 +44,7 @@ type response struct {
 	Latency float64 // in seconds
 }
 
-// view creates the input of one entry at a time. It reuses its memory, because no value
-// is used after its line.
+// view creates the input of one entry at a time, and reuses its memory.
 type view struct {
 	header http.Header
 	values []string // memory for the values of header
@@ -80,7 +78,7 @@ func (v *view) of(e *Entry, revision *RevisionInfo) *input {
 	}
 }
 
-// fields returns the header. It omits fields that net/http stores elsewhere.
+// fields returns the header without fields that net/http stores elsewhere.
 func (v *view) fields(e *Entry, text string) http.Header {
 	if v.header == nil {
 		v.header = http.Header{}
@@ -105,8 +103,8 @@ func (v *view) fields(e *Entry, text string) http.Header {
 	return v.header
 }
 
-// parseTarget parses a target. If the target is not a URL, it splits it into path and
-// query, unchanged.
+// parseTarget parses a target. If it is not a URL, parseTarget splits it into path
+// and query.
 func parseTarget(target string) *url.URL {
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
@@ -116,7 +114,7 @@ func parseTarget(target string) *url.URL {
 	return u
 }
 
-// protocolVersion returns the version of a protocol such as HTTP/1.1. HTTP/2 is 2.0.
+// protocolVersion parses a protocol such as HTTP/1.1. HTTP/2 is 2.0.
 func protocolVersion(protocol string) (major, minor int) {
 	_, version, _ := strings.Cut(protocol, "/")
 	before, after, _ := strings.Cut(version, ".")

@@ -16,23 +16,22 @@ const (
 	maxMethodBytes = 16
 	maxPathBytes   = 160
 
-	// perSecond is the maximum number of entries kept for an outcome per second, so
-	// that a burst of one outcome does not evict all others.
+	// perSecond limits the kept entries per outcome and second, so that a burst of
+	// one outcome does not evict all others.
 	perSecond = 8
 )
 
-// Errors counts failed requests and keeps the last ones. It allocates about 13 KiB when
-// it gets the first one. All methods may be called from any goroutine. Add may also be
-// called on a nil Errors.
+// Errors counts failed requests and keeps the last ones. The first failure allocates
+// about 13 KiB. All methods may be called concurrently, Add also on a nil Errors.
 type Errors struct {
 	refused, failed, clientErrors atomic.Uint64
 
 	mu      sync.Mutex
 	entries *[keptErrors]entry
-	kept    uint64   // number of entries since the start; the newest is at (kept-1) % keptErrors
+	kept    uint64   // number of entries since the start; entry n is at n % keptErrors
 	second  int64    // the second to which used refers
 	used    []uint8  // number of entries in this second, by outcome
-	latest  []uint64 // number of the newest entry of each outcome; it is at latest % keptErrors
+	latest  []uint64 // number of the newest entry, by outcome
 }
 
 // failureCounts are the totals of Errors by class.
@@ -51,7 +50,7 @@ type entry struct {
 	methodLen uint8
 	pathLen   uint8
 	cut       bool
-	more      uint32 // further failures with this outcome in the same second
+	more      uint32 // further failures with this outcome in this second
 	method    [maxMethodBytes]byte
 	path      [maxPathBytes]byte
 }
@@ -61,10 +60,9 @@ func NewErrors() *Errors {
 	return &Errors{used: make([]uint8, gate.OutcomeSlots), latest: make([]uint64, gate.OutcomeSlots)}
 }
 
-// Add counts a failed request and keeps a copy of it, with its path but never its
-// query. It keeps no copy while another goroutine is adding one. It also keeps none if
-// 8 requests with the same outcome were kept in this second; the last of these then
-// counts the further ones. Add never blocks.
+// Add counts a failed request and keeps a copy of it, with its path but without its
+// query. It never blocks: if another goroutine is adding a request, it keeps no copy.
+// It keeps at most 8 copies per outcome and second.
 func (e *Errors) Add(f *gate.Record) {
 	if e == nil {
 		return
@@ -110,8 +108,8 @@ func (x *entry) fill(f *gate.Record) {
 	x.cut, x.more = len(path) > maxPathBytes, 0
 }
 
-// pathOf returns the path of a request target, also in absolute form, without query and
-// authority, which could contain a password.
+// pathOf returns the path of a request target in origin form or absolute form. It
+// omits query and authority, which may contain secrets.
 func pathOf(target []byte) []byte {
 	if i := bytes.IndexAny(target, "?#"); i >= 0 {
 		target = target[:i]

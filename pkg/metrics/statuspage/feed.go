@@ -10,11 +10,10 @@ import (
 const (
 	maxViewers       = 8
 	writeTimeout     = 5 * time.Second        // a viewer that does not read for this long is disconnected
-	lastWriteTimeout = 500 * time.Millisecond // shorter, because the process waits for the last event before it exits
+	lastWriteTimeout = 500 * time.Millisecond // the exit of the process waits for the last event
 )
 
-// sent identifies the newest data in a message. The next message has the data after
-// that.
+// sent identifies the newest data in a message.
 type sent struct {
 	second  int64
 	changes uint64
@@ -23,8 +22,8 @@ type sent struct {
 	generation uint64 // generation of the settings
 }
 
-// frame is a message to all viewers, which is encoded once. Old frames are not kept, so
-// a viewer that missed one gets a whole message.
+// frame is a message to all viewers. Old frames are not kept, so a viewer that missed
+// a frame gets a whole message.
 type frame struct {
 	number   uint64
 	text     []byte
@@ -48,7 +47,7 @@ func (p *Page) publish() {
 	p.latest = f
 }
 
-// enter counts a viewer. It fails if there are too many.
+// enter adds a viewer. It returns false if there are maxViewers.
 func (p *Page) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +72,6 @@ func (p *Page) newest() *frame {
 	return p.latest
 }
 
-// stream sends events until the viewer disconnects or the page is closed.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	if !p.enter() {
 		w.Header().Set("Retry-After", "5")
@@ -107,8 +105,8 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// await reports whether a frame follows f, including the last one, before the viewer
-// disconnects and the page is closed.
+// await waits for the frame after f. It returns false if the viewer disconnects, or
+// if the page is closed and f was the last frame.
 func (p *Page) await(viewer context.Context, f *frame) bool {
 	select {
 	case <-viewer.Done():

@@ -18,8 +18,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// viewer is the client of a stream. It receives each event on a channel, at its own
-// pace.
+// viewer is the client of a stream. It receives the events on a channel.
 type viewer struct {
 	header http.Header
 	status int
@@ -42,8 +41,7 @@ func (v *viewer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// view connects a viewer. Up to room events do not block its stream, even if the test
-// does not take them.
+// view connects a viewer that buffers room events.
 func view(p *Page, room int) *viewer {
 	ctx, leave := context.WithCancel(context.Background())
 	v := &viewer{header: http.Header{}, events: make(chan []byte, room), leave: leave, gone: make(chan struct{})}
@@ -191,7 +189,7 @@ func TestANinthViewerIsRejectedUntilOneDisconnects(t *testing.T) {
 		}
 		all[0].leave()
 		<-all[0].gone
-		all[1].broken.Store(true) // its next event fails
+		all[1].broken.Store(true) // writes to it fail
 		time.Sleep(time.Second)
 		<-all[1].gone
 		for range 2 {

@@ -55,8 +55,8 @@ var pageVersion = sync.OnceValue(func() string {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// ServeHTTP serves the page, its events as a stream under /events, and the same data
-// once under /status.json. Host names other than those of loopback get 421, against DNS
+// ServeHTTP serves the page, its stream of events (/events) and a single whole
+// message (/status.json). Host names other than loopback get 421, to prevent DNS
 // rebinding.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
@@ -109,7 +109,7 @@ func (p *Page) serveFigures(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isLoopbackName accepts any port, because the port may be forwarded.
+// isLoopbackName accepts any port, because of port forwarding.
 func isLoopbackName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -117,8 +117,8 @@ func isLoopbackName(host string) bool {
 	return host == "127.0.0.1" || host == "::1" || host == "[::1]" || strings.EqualFold(host, "localhost")
 }
 
-// isOwnFetch returns false for browsers that fetch on behalf of another site. Other
-// clients do not send this field.
+// isOwnFetch returns false if another site caused the request. Only browsers send
+// this field.
 func isOwnFetch(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "" || site == "same-origin" || site == "none"

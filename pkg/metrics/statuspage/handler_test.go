@@ -102,8 +102,7 @@ func TestThePageIsCachedPrivatelyAndNotSentTwice(t *testing.T) {
 		if again.StatusCode != 304 {
 			t.Errorf("%s again: %d", path, again.StatusCode)
 		}
-		// A browser silently blocks resources that the policy forbids, so no file may
-		// use any.
+		// A browser silently blocks resources that the policy forbids.
 		text := strings.ReplaceAll(a.text, `xmlns="http://www.w3.org/2000/svg"`, "")
 		if bad := regexp.MustCompile(`https?://|@import|url\(|<style|style="|\son[a-z]+="|<script>|\.innerHTML|insertAdjacentHTML|eval\(`).FindString(text); bad != "" {
 			t.Errorf("%s has %q", path, bad)

@@ -13,10 +13,10 @@ import (
 // Limits of the history.
 const (
 	keptSeconds = 300
-	quietTicks  = 2 // seconds without an event after which the sampler parks
+	quietTicks  = 2 // the sampler parks after this many seconds without an event
 )
 
-// exactWindows is the number of past windows for which Counting still has exact values.
+// exactWindows is the number of past windows for which Counting has exact values.
 const exactWindows = 2
 
 // Sources are the data sources of a History. Errors and Admission may be nil.
@@ -42,10 +42,9 @@ const (
 	ended
 )
 
-// History keeps data for each of the last 300 s, in about 75 KiB that are allocated
-// when it first wakes up. While it is parked there are no events; those seconds show
-// only the requests in flight. All methods may be called from any goroutine. The
-// methods for the request path may also be called on a nil History.
+// History keeps data for each of the last 300 s, in about 75 KiB that its first
+// wake-up allocates. All methods may be called concurrently. The methods for the
+// request path may also be called on a nil History.
 type History struct {
 	state    atomic.Uint32
 	watchers atomic.Int32
@@ -122,7 +121,6 @@ func (h *History) watch() {
 
 func (h *History) unwatch() { h.watchers.Dec() }
 
-// run samples at the end of each second until it parks.
 func (h *History) run() {
 	timer := time.NewTimer(h.tick(false))
 	defer timer.Stop()
@@ -141,9 +139,8 @@ func (h *History) run() {
 	}
 }
 
-// tick updates the history to now and returns the time until the next second. Events
-// since the last tick are credited to the second that has just ended; at the start of a
-// run, to the one that has just begun.
+// tick updates the history to now and returns the time until the next second. credit
+// adds the events since the last tick to the second that has just ended.
 func (h *History) tick(credit bool) time.Duration {
 	h.mu.Lock()
 	now := h.src.Clock()
@@ -177,7 +174,7 @@ func (h *History) fill(now time.Duration) {
 	}
 }
 
-// read calls f with the history up to now, under the lock.
+// read calls f under the lock.
 func (h *History) read(f func(*ring)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

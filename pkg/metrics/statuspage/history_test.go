@@ -118,7 +118,7 @@ func TestTheAverageInFlightExcludesTheQueueAndStaysWithinTheLimit(t *testing.T) 
 		{0.75, 0, 0, 4, 0.75}, {24, 20, 20, 4, 4}, {14, 0, 20, 4, 4}, // the queue grew from 0 to 20
 		{50, 0, 0, 4, 4}, // the queue filled and emptied within the second
 		{3, 10, 0, 4, 0}, // the queue emptied early in the second
-		{9, 4, 8, 0, 3},  // the number of requests is unlimited; a cost limit keeps requests queued
+		{9, 4, 8, 0, 3},  // no limit on the number of requests; a cost limit keeps requests queued
 	} {
 		if got := inFlightAverage(c.open, c.before, c.after, c.limit); got != c.want {
 			t.Errorf("%+v: %v", c, got)
@@ -140,7 +140,7 @@ func TestWithoutRequestsAndViewersThereIsNeitherGoroutineNorTimer(t *testing.T) 
 			before := s.ticks.Load()
 			time.Sleep(4 * time.Second)
 			synctest.Wait()
-			s.running.Wait() // would not return while the sampler ran
+			s.running.Wait() // returns only if the sampler has parked
 			if n := s.ticks.Load() - before; n > 4 {
 				t.Errorf("round %d: %d samples for one request", round, n)
 			}

@@ -8,10 +8,10 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// message is an event of the stream. The first event after a page connects is whole: it
-// has all data. Then there is an event each second with the changes since the previous
-// one. Times are in ms on the gate's clock. Clock and Wall are the same instant on this
-// clock and on the wall clock.
+// message is an event of the stream. The first event of a connection is whole: it has
+// all data. Then each second an event has the changes. Times are in ms on the gate's
+// clock. Clock and Wall are the same instant on the gate's clock and on the wall
+// clock.
 type message struct {
 	Page       string          `json:"page"` // hash of the page's files; if it changes, the page reloads itself
 	Started    int64           `json:"started"`
@@ -26,20 +26,19 @@ type message struct {
 	Facts      *factsJSON      `json:"facts,omitempty"`
 }
 
-// liveJSON is the state of the live settings.
 type liveJSON struct {
 	Generation uint64 `json:"generation"`
 	Error      string `json:"error,omitempty"` // why the latest settings were not applied
 }
 
 type stateJSON struct {
-	Name  string `json:"name"`  // of a State
+	Name  string `json:"name"`  // name of a State
 	Since int64  `json:"since"` // -1 = unknown
 	Cause string `json:"cause"` // may be empty
 }
 
-// secondsJSON contains consecutive seconds as columns. Each value of heat is a list of
-// row, count, row, count and so on.
+// secondsJSON contains consecutive seconds as columns. Each value of heat is a list
+// of pairs: row, count.
 type secondsJSON struct {
 	First       int64      `json:"first"`
 	Concurrency []float64  `json:"concurrency"`
@@ -69,7 +68,7 @@ type nowJSON struct {
 // windowJSON has the latency of the last seconds.
 type windowJSON struct {
 	Seconds int     `json:"seconds"`
-	P50     float64 `json:"p50"` // in ms; 0 = no request with a latency ended
+	P50     float64 `json:"p50"` // in ms; 0 = no requests
 	P99     float64 `json:"p99"`
 	Ended   uint64  `json:"ended"` // requests with a latency
 }
@@ -102,7 +101,7 @@ type changeJSON struct {
 }
 
 type errorsJSON struct {
-	Refused      uint64        `json:"refused"` // since the start, like the next two
+	Refused      uint64        `json:"refused"` // since the start, like the next two fields
 	Failed       uint64        `json:"failed"`
 	ClientErrors uint64        `json:"clientErrors"`
 	List         []failureJSON `json:"list"`
@@ -117,17 +116,17 @@ type failureJSON struct {
 	Method  string  `json:"method"`
 	Path    string  `json:"path"`
 	Cut     bool    `json:"cut,omitempty"`
-	More    uint32  `json:"more,omitempty"` // further failures with the same outcome in the same second
+	More    uint32  `json:"more,omitempty"` // further failures with this outcome in this second
 }
 
 type factsJSON struct {
 	Facts
 	Outcomes []string  `json:"outcomes"`
-	Rows     []float64 `json:"rows"` // upper bounds of the rows of heat in ms; the last row has none
+	Rows     []float64 `json:"rows"` // upper bounds in ms of all rows of heat except the last
 	Span     int       `json:"span"` // seconds of history
 }
 
-// message returns a whole message, or one with the changes since sent.
+// message returns a whole message, or the changes since sent.
 func (p *Page) message(whole bool, sent *sent) []byte {
 	now := p.cfg.History.src.Clock()
 	m := message{
@@ -183,7 +182,7 @@ func (p *Page) addHistory(m *message, s *inputs, whole bool, sent *sent) {
 	p.cfg.History.read(func(r *ring) {
 		from := r.first()
 		if !whole {
-			from = max(from, sent.second) // that second may have been incomplete
+			from = max(from, sent.second) // include sent.second, which may have been incomplete
 		}
 		m.Seconds = r.columns(from)
 		sent.second = r.newest
@@ -286,5 +285,5 @@ func millis(d time.Duration) int64 { return d.Milliseconds() }
 
 func milliseconds(d time.Duration) float64 { return round(float64(d) / float64(time.Millisecond)) }
 
-// round rounds to three decimals.
+// round keeps three decimals.
 func round(x float64) float64 { return math.Round(x*1000) / 1000 }

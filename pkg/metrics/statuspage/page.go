@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Facts do not change while the gate runs, except Settings, which changes with each
+// Facts are constant while the gate runs, except Settings, which change with each
 // generation of Config.Live. They must not contain secrets.
 type Facts struct {
 	Version   string  `json:"version"`
@@ -48,7 +48,7 @@ type Config struct {
 	Drain        func() Drain
 	Live         func() gate.SettingsStats
 	Settings     func() []Group // settings of the current generation of Live; nil = Facts.Settings
-	StartTimeout time.Duration  // how long a container that was never ready counts as starting
+	StartTimeout time.Duration  // maximum duration of the state Starting
 }
 
 // Drain is the progress of the drain.
@@ -57,7 +57,7 @@ type Drain struct {
 	Requests, Tunnels int64 // open, counted separately
 }
 
-// Page serves all its viewers. It is an http.Handler.
+// Page is an http.Handler that serves the status page.
 type Page struct {
 	cfg     Config
 	started int64 // wall clock in ms; differs between runs of the gate
@@ -67,11 +67,11 @@ type Page struct {
 
 	mu      sync.Mutex
 	latest  *frame
-	last    sent // newest data in latest and earlier frames
+	last    sent // newest data in any frame
 	viewers int
 }
 
-// New returns a page that shows cfg.History. A History must not be used by two pages.
+// New returns a page. Each page needs its own History.
 func New(cfg Config) *Page {
 	p := &Page{cfg: cfg, closed: make(chan struct{}), latest: newFrame(0)}
 	p.started = time.Now().Add(-cfg.History.src.Clock()).UnixMilli()

@@ -21,7 +21,6 @@ const recentSeconds = 10
 // windows are the periods, in seconds, of the quantiles that are shown as numbers.
 var windows = [...]int{recentSeconds, 60, keptSeconds}
 
-// second is the history of one second.
 type second struct {
 	open, arrivals              float32 // open: average of requests in flight and queued
 	concurrency                 float32 // average of requests in flight
@@ -33,8 +32,7 @@ type second struct {
 	heat                        [heatRows]uint32
 }
 
-// ring holds the last keptSeconds seconds. A second is identified by its number on the
-// gate's clock.
+// ring holds the last keptSeconds seconds, numbered on the gate's clock.
 type ring struct {
 	seconds [keptSeconds]second
 	newest  int64
@@ -57,8 +55,7 @@ type durationCells struct {
 	cells  []uint32
 }
 
-// of returns the cells for the period with this number. If they have the data of an
-// earlier period, it clears them first.
+// of returns the cells for a period, and clears the data of an earlier period.
 func (c *durationCells) of(number int64) []uint32 {
 	if c.number != number {
 		c.number = number
@@ -67,8 +64,8 @@ func (c *durationCells) of(number int64) []uint32 {
 	return c.cells
 }
 
-// newRing returns an empty ring. The first second that is added must be over, the
-// number of a second that has already ended. Earlier seconds had no events.
+// newRing returns an empty ring. The first added second is number over; earlier
+// seconds had no events.
 func newRing(over int64) *ring {
 	r := &ring{newest: max(over, 0) - 1, bounds: metrics.DurationBounds()}
 	r.rows = make([]uint8, len(r.bounds)+1)
@@ -95,7 +92,7 @@ func rowBound(row int) time.Duration {
 
 func (r *ring) at(n int64) *second { return &r.seconds[n%keptSeconds] }
 
-// next makes n the newest second, and empties it.
+// next makes n the newest second.
 func (r *ring) next(n int64) *second {
 	r.newest = n
 	s := r.at(n)
@@ -138,7 +135,8 @@ func (r *ring) credit(src *Sources) {
 	block := r.blocks[number%int64(len(r.blocks))].of(number)
 	for cell, total := range r.totals.Durations {
 		if cell < len(r.before.Durations) { // empty before the first credit
-			// A total that was read too low is corrected in a later second.
+			// Concurrent requests can make a total decrease; a later second corrects
+			// it.
 			total = max(total, r.before.Durations[cell])
 			r.totals.Durations[cell] = total
 			total -= r.before.Durations[cell]
@@ -150,9 +148,10 @@ func (r *ring) credit(src *Sources) {
 	s.p50, s.p99 = float32(r.quantile(cells, 0.5)), float32(r.quantile(cells, 0.99))
 }
 
-// inFlightAverage derives the average of requests in flight during a second from the
-// average of open requests, the queue at both ends of the second, and the limit (0 =
-// unlimited). It is exact while the queue stays empty, and while all slots are taken.
+// inFlightAverage estimates the average of requests in flight during a second from
+// the average of open requests, the queue length at its beginning and end, and the
+// limit (0 = unlimited). It is exact while the queue stays empty, and while all slots
+// are taken.
 func inFlightAverage(open float32, queueBefore, queueAfter uint32, limit int) float32 {
 	average := max(open-(float32(queueBefore)+float32(queueAfter))/2, 0)
 	if limit > 0 {
@@ -161,8 +160,8 @@ func inFlightAverage(open float32, queueBefore, queueAfter uint32, limit int) fl
 	return average
 }
 
-// quantile returns a quantile of durations by cell, in ms and at least 1 µs; 0 = none.
-// Durations are assumed to be spread evenly within a cell.
+// quantile returns a quantile in ms, at least 1 µs; 0 = no durations. It assumes that
+// durations are spread evenly within a cell.
 func (r *ring) quantile(cells []uint32, q float64) float64 {
 	count := uint64(0)
 	for _, n := range cells {
@@ -198,8 +197,8 @@ func (r *ring) recentFailures(total failureCounts) failureCounts {
 	return t
 }
 
-// window returns quantiles of one of windows. A window longer than recentSeconds
-// consists of whole blocks, so it lacks up to recentSeconds-1 of its oldest seconds.
+// window returns the quantiles of the last seconds. A window longer than
+// recentSeconds consists of whole blocks, so it may be up to recentSeconds-1 shorter.
 func (r *ring) window(seconds int) windowJSON {
 	from, newest := r.recent[:], r.newest
 	if seconds > recentSeconds {

@@ -37,15 +37,14 @@ func (s State) String() string {
 type inputs struct {
 	ended, draining bool
 	ready           bool // all containers are ready now
-	wasReady        bool // each container has been ready at some time
+	wasReady        bool // each container was ready once
 	up              time.Duration
 	startTimeout    time.Duration
 	queueFull       bool
 	recentFailures  failureCounts // failures of the last recentSeconds seconds
 }
 
-// state determines the State from its inputs alone, so that it is right whenever a page
-// is opened.
+// state does not depend on earlier states.
 func (s *inputs) state() State {
 	switch {
 	case s.ended:
@@ -62,11 +61,11 @@ func (s *inputs) state() State {
 	return Ready
 }
 
-// sinceUnknown stands for an unknown start.
+// sinceUnknown means an unknown start.
 const sinceUnknown = -1
 
-// describe returns the state shown on the page, its cause and its start. The state Ready
-// has a cause only if requests failed recently.
+// describe returns the state, its cause and its start. Ready has a cause only if
+// requests failed recently.
 func (p *Page) describe(m *message, s *inputs) stateJSON {
 	state := s.state()
 	d := stateJSON{Name: state.String(), Since: sinceUnknown}
@@ -87,9 +86,8 @@ func (p *Page) describe(m *message, s *inputs) stateJSON {
 	return d
 }
 
-// notReadyCause lists the containers that are not ready. With addresses it adds the
-// address of each probe, for the state Starting: a wrong address is often the reason
-// that a container does not become ready.
+// notReadyCause lists the containers that are not ready. addresses adds the address
+// of each probe, which is often wrong if a container does not start.
 func notReadyCause(containers []containerJSON, addresses bool) string {
 	var causes []string
 	for i := range containers {

@@ -13,12 +13,12 @@ const keptChanges = 48
 // Change is a change of state of a container.
 type Change struct {
 	From, To string
-	Cause    string // reason for To; empty if, and only if, To is ready
+	Cause    string // reason for To; empty only if To is ready
 	Attempts uint64 // number of checks in the state From
 }
 
-// Timeline keeps the last changes of state of the containers. Its methods may be called
-// from any goroutine, Changed also on a nil Timeline.
+// Timeline keeps the last changes of state of the containers. Its methods may be
+// called concurrently, Changed also on a nil Timeline.
 type Timeline struct {
 	names []string
 	clock func() time.Duration
@@ -26,7 +26,7 @@ type Timeline struct {
 	mu      sync.Mutex
 	total   uint64
 	changes [][]changeJSON // by container, oldest first
-	ready   []bool         // by container: was ready at some time
+	ready   []bool         // by container: was ready once
 }
 
 // NewTimeline returns a Timeline of containers, which are identified by their index.
@@ -35,7 +35,7 @@ func NewTimeline(containers []string, clock func() time.Duration) *Timeline {
 	return &Timeline{names: containers, clock: clock, changes: make([][]changeJSON, n), ready: make([]bool, n)}
 }
 
-// Changed notes a change of a container, given by index, that has just happened.
+// Changed records a change of the container with this index.
 func (t *Timeline) Changed(container int, c Change) {
 	if t == nil || container < 0 || container >= len(t.names) {
 		return
@@ -54,7 +54,7 @@ func (t *Timeline) Changed(container int, c Change) {
 	})
 }
 
-// wasReady reports whether each container has been ready at some time.
+// wasReady reports whether each container was ready once.
 func (t *Timeline) wasReady() bool {
 	if t == nil {
 		return true
@@ -79,8 +79,8 @@ func (t *Timeline) readySince() (since int64) {
 	return since
 }
 
-// notReadySince returns, in ms, the earliest time since which one of the containers has
-// not been ready. 0 is the start of the gate.
+// notReadySince returns, in ms, since when not all containers are ready. 0 = the
+// start of the gate.
 func (t *Timeline) notReadySince(containers []containerJSON) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,8 +93,8 @@ func (t *Timeline) notReadySince(containers []containerJSON) int64 {
 	return since
 }
 
-// leftReady returns the time since which a container has not been ready: the oldest of
-// the latest consecutive changes that have a cause. 0 = there is no such change.
+// leftReady returns when a container left the state ready: the oldest of the latest
+// consecutive changes with a cause. 0 = none.
 func leftReady(changes []changeJSON) (at int64) {
 	for i := len(changes) - 1; i >= 0 && changes[i].Cause != ""; i-- {
 		at = changes[i].At
@@ -109,7 +109,7 @@ func (t *Timeline) version() uint64 {
 	return t.total
 }
 
-// of returns a copy of the changes of a container, oldest first.
+// of returns a copy of a container's changes.
 func (t *Timeline) of(container int) []changeJSON {
 	t.mu.Lock()
 	defer t.mu.Unlock()

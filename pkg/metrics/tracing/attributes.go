@@ -11,7 +11,7 @@ import (
 )
 
 // attributes are the names of the attributes in one generation of the semantic
-// conventions. An empty name means that this generation does not have the attribute.
+// conventions; "" = not defined.
 type attributes struct {
 	method, path, host, status, version, peer, peerPort          string
 	methodOriginal, scheme, port, userAgent, routeTag, errorType string

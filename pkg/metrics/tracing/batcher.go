@@ -16,17 +16,17 @@ const (
 	batchDelay = time.Second
 )
 
-// Exporter sends spans. Only one goroutine calls it, so a request never waits for it.
+// Exporter sends spans. Only one goroutine calls it.
 type Exporter interface {
-	// Export sends a batch. It may retry until ctx ends. It may keep the spans. It
-	// returns the number of lost spans, which may be above 0 even if the error is nil.
+	// Export sends a batch. It may retry until ctx ends, and may keep the spans. lost
+	// may be above 0 even if err is nil.
 	Export(ctx context.Context, batch []*SpanData) (lost int, err error)
 	// Close is called once, after the last Export.
 	Close()
 }
 
-// batcher queues spans for the goroutine that sends them. That goroutine sleeps without
-// a timer while the queue is empty.
+// batcher queues spans for a sending goroutine, which needs no timer while the queue
+// is empty.
 type batcher struct {
 	exporter Exporter
 	failed   func(error)
@@ -58,8 +58,7 @@ func (b *batcher) add(s *SpanData) {
 	b.put(1, func() { b.waiting = append(b.waiting, s) })
 }
 
-// addAll queues the spans of a request. If there is no space for all of them, it drops
-// all.
+// addAll queues the spans of a request, all or none.
 func (b *batcher) addAll(spans []SpanData) {
 	b.put(len(spans), func() {
 		for i := range spans {
@@ -109,10 +108,10 @@ func (b *batcher) run(ctx context.Context) {
 	}
 }
 
-// gather waits until the queue has a full batch, or until batchDelay has passed.
+// gather waits for a full batch, at most batchDelay.
 func (b *batcher) gather() {
 	select {
-	case <-b.full: // discard a value that may stand for a batch that was sent before
+	case <-b.full: // discard the signal of an earlier batch
 	default:
 	}
 	b.mu.Lock()

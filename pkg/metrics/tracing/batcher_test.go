@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// numbered returns n spans. ChildSpanCount is the number of each span, beginning with
-// from.
+// numbered returns n spans with the ChildSpanCount from, from+1 ...
 func numbered(from, n int) []SpanData {
 	spans := make([]SpanData, n)
 	for i := range spans {
@@ -65,7 +64,7 @@ func TestAFullBatchIsSentImmediately(t *testing.T) {
 		if n := len(k.spans()); n != 600 {
 			t.Errorf("%d spans, want 600", n)
 		}
-		b.addAll(numbered(600, 3)) // the signal for a full batch is from a batch that was already sent
+		b.addAll(numbered(600, 3)) // full still has the signal of the first batch
 		time.Sleep(batchDelay - 1)
 		synctest.Wait()
 		if n := len(k.spans()); n != 600 {
@@ -120,7 +119,7 @@ func TestAHangingCollectorBlocksNothingAndDropsAreCounted(t *testing.T) {
 		if took := time.Since(start); took != 0 {
 			t.Errorf("requests were held up for %v", took)
 		}
-		const room = maxQueued / 3 * 3 // the spans of a request are queued all or not at all
+		const room = maxQueued / 3 * 3 // addAll queues all three spans or none
 		if got := tracer.Dropped(); got != 3*requests-room {
 			t.Errorf("%d dropped, want %d", got, 3*requests-room)
 		}
@@ -158,7 +157,7 @@ func TestAHangingCollectorBlocksNothingAndDropsAreCounted(t *testing.T) {
 	})
 }
 
-// slow is an exporter whose export takes as long as the test sets.
+// slow is an exporter with a configurable duration.
 type slow struct {
 	kept
 	each time.Duration

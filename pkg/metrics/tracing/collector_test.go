@@ -41,7 +41,7 @@ func send(t *testing.T, c Config, h *gate.TraceFields, x *gate.Record) (*Span, *
 	return span, tracer
 }
 
-// seen is what a collector must have decoded.
+// seen is a span decoded by a collector.
 type seen struct {
 	trace, id, parent, name, kind string
 	from, to                      time.Time

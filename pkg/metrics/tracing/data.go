@@ -40,11 +40,11 @@ type SpanData struct {
 	Peer            netip.AddrPort // address of the caller; zero = unknown
 
 	HTTPStatus int    // 0 = none
-	Failed     bool   // show the span as failed; an error of the client does not count as a failure
+	Failed     bool   // false for a client error
 	Message    string // description of the failure or of the client's error
 }
 
-// Event is something that happened at one time within a span.
+// Event is an event within a span.
 type Event struct {
 	Time time.Time
 	Name string

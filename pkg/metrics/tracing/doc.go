@@ -5,5 +5,5 @@
 //
 // A request that is not sampled costs a few comparisons and no allocation. No request
 // waits for a collector: if the collector is too slow, spans are dropped and counted.
-// The package does not wake an idle process if there are no spans to send.
+// Without spans to send, the package does not wake an idle process.
 package tracing

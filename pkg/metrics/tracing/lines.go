@@ -32,9 +32,9 @@ const maxLines = len(lineTraceparent+"--01"+endOfLine) + traceDigits + spanDigit
 // proxy must keep it (W3C Trace Context level 2, section 3.2.2.5.2).
 const randomFlag = 0x02
 
-// appendLines appends the lines of the formats in. If in is 0, it appends traceparent.
-// c is the received trace context. span is the id of the span that sends the request,
-// and above is the id of the parent of that span.
+// appendLines appends the lines of the formats in; 0 = traceparent. c is the received
+// trace context. span is the id of the sending span, and above is the id of its
+// parent.
 func appendLines(dst []byte, in gate.TraceFormats, c *gate.TraceContext, traceID gate.TraceID, span, above gate.SpanID) []byte {
 	if in == 0 {
 		in = gate.W3C

@@ -7,12 +7,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// sampler decides whether to sample a trace for which no sender has decided.
+// sampler decides whether to sample a trace if the sender has not decided.
 type sampler func(gate.TraceID) bool
 
-// newSampler decides by the low half of the trace id without its lowest bit, like
-// OpenTelemetry. So services with the same rate make the same decision. The high half
-// is not suitable, because it is zero in a 64-bit B3 id.
+// newSampler decides by bits 1 to 63 of the trace id, like OpenTelemetry, so that
+// services with the same rate make the same decision.
 func newSampler(rate float64) sampler {
 	switch {
 	case rate >= 1:

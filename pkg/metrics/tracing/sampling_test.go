@@ -92,8 +92,7 @@ var unsampledCases = map[string]*gate.TraceFields{
 	"malformed":   headers("traceparent", "junk", "b3", "junk", "X-B3-TraceId", "junk", "X-B3-SpanId", "junk"),
 }
 
-// rare is a sampling rate at which practically no request is sampled, but for which a
-// random decision is made for each request.
+// rare requires a random decision for each request, but samples practically none.
 const rare = 1e-15
 
 func TestAnUnsampledRequestAllocatesNothing(t *testing.T) {
@@ -127,7 +126,7 @@ func BenchmarkUnsampled(b *testing.B) {
 	}
 }
 
-// discard is an exporter that takes every span at once, so that few spans are dropped.
+// discard is a fast exporter, so that few spans are dropped.
 type discard struct{}
 
 func (discard) Export(context.Context, []*SpanData) (int, error) { return 0, nil }

@@ -22,7 +22,7 @@ type Span struct {
 	context  SpanContext // context of the span of the whole request
 	parentID gate.SpanID // span of the sender; zero = the gate started the trace
 	upstream gate.SpanID
-	lines    []byte // Lines returns it; stored in room
+	lines    []byte // result of Lines, stored in room
 	room     [maxLines]byte
 }
 
@@ -50,11 +50,11 @@ func (t *Tracer) begin(fields *gate.TraceFields, c *gate.TraceContext, id gate.T
 	return s
 }
 
-// Lines returns field lines that replace the received W3C and B3 fields. Each line ends
-// in CRLF. The sender in these lines is the gate's upstream span. The formats are
-// Config.Formats if set, otherwise the received formats, or traceparent if there was
-// none. tracestate is not included, because it is forwarded unchanged. All calls return
-// the same lines. nil = forward all fields unchanged.
+// Lines returns field lines that replace the received W3C and B3 fields, except
+// tracestate. Each line ends in CRLF. Their parent is the gate's upstream span. The
+// formats are Config.Formats if set, otherwise the received formats, or traceparent
+// if there was none. All calls return the same lines. nil = forward all fields
+// unchanged.
 func (s *Span) Lines() []byte {
 	if s == nil {
 		return nil
@@ -70,8 +70,7 @@ func (s *Span) TraceID() gate.TraceID {
 	return s.context.TraceID
 }
 
-// End creates the spans of the request and queues them. It never blocks, and it does
-// not keep x.
+// End queues the spans of the request. It never blocks, and does not keep x.
 func (s *Span) End(x *gate.Record) {
 	if s == nil {
 		return
@@ -106,8 +105,8 @@ func (s *Span) span(id gate.SpanID, name string, from, to time.Duration) SpanDat
 	}
 }
 
-// setStatus sets the status, the flag Failed and the message. A request whose outcome
-// is a failure counts as failed even if its status reports success.
+// setStatus sets HTTPStatus, Failed and Message. A failure outcome overrides a
+// success status.
 func (d *SpanData) setStatus(x *gate.Record) {
 	fault := x.Outcome.Meaning().Level >= gate.Warn
 	d.HTTPStatus, d.Failed = x.Status, x.Status >= 500 || fault && x.Status < 400

@@ -11,8 +11,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// lineExporter writes each span as one line of JSON, and all lines of a batch in one
-// write.
+// lineExporter writes each span as a line of JSON, with one write per batch.
 type lineExporter struct {
 	out     io.Writer
 	service string

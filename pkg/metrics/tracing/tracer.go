@@ -21,9 +21,9 @@ type Config struct {
 	Debug         bool         // sample every request, regardless of the sender's decision
 	IgnoresParent bool         // apply SamplingRate to all requests, regardless of the sender's decision
 
-	// Formats are the trace context formats that are read, and that are written for the
-	// container. Fields of other formats are forwarded unchanged. 0 = read all formats,
-	// and write those that were received.
+	// Formats are the trace context formats that are read and written. Fields of
+	// other formats are forwarded unchanged. 0 = read all formats, and write the
+	// received formats.
 	Formats       gate.TraceFormats
 	NoPropagation bool // read no format and forward every field unchanged
 	Resource      otlp.Resource
@@ -33,7 +33,7 @@ type Config struct {
 
 	Output   io.Writer   // for stdout; nil = os.Stdout
 	Exporter Exporter    // used instead of Protocol, Endpoint and Output; may be nil
-	Failed   func(error) // called with the errors of sending, on a goroutine of the Tracer; may be nil
+	Failed   func(error) // called with errors of sending, on the Tracer's goroutine; may be nil
 }
 
 // Tracer starts spans and sends spans that have ended. A nil Tracer samples nothing.
@@ -48,8 +48,8 @@ type Tracer struct {
 	spans      *batcher
 }
 
-// New starts one goroutine, which ends with Close. If c has neither a protocol nor an
-// exporter, New returns nil. The Tracer connects when it sends its first spans.
+// New starts one goroutine, which ends with Close. It returns nil if c has neither a
+// protocol nor an exporter.
 func New(c Config) (*Tracer, error) {
 	if c.Exporter != nil {
 		return newTracer(&c, c.Exporter), nil
@@ -123,8 +123,7 @@ func (t *Tracer) Start(fields *gate.TraceFields) *Span {
 	return t.begin(fields, &c, id)
 }
 
-// context returns the received trace context. It considers only the formats that are
-// read.
+// context returns the received trace context in the formats that are read.
 func (t *Tracer) context(fields *gate.TraceFields) gate.TraceContext {
 	switch {
 	case t.isolated || fields == nil:
@@ -156,8 +155,8 @@ func (t *Tracer) ExportSpan(s *SpanData) {
 	}
 }
 
-// Dropped returns the number of lost spans. A span is lost if the queue is full, or if
-// the collector does not accept it.
+// Dropped returns the number of spans that were lost because the queue was full or
+// the collector did not accept them.
 func (t *Tracer) Dropped() int64 {
 	if t == nil {
 		return 0

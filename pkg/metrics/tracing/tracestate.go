@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// Limits of a tracestate (W3C Trace Context section 3.3.1). A proxy must forward a
-// tracestate of up to maxTracestate bytes. A longer tracestate is not recorded in
-// spans.
+// Limits of a tracestate (W3C Trace Context section 3.3.1). A tracestate above these
+// limits is not recorded in spans.
 const (
 	maxTracestate   = 512 // bytes
 	maxMembers      = 32
@@ -17,9 +16,8 @@ const (
 	maxMemberValue  = 256 // maximum length of a value, in bytes
 )
 
-// readTracestate returns the members of a tracestate without the spaces around them. If
-// a member is malformed, it returns "". The result is only recorded in spans: the
-// header is forwarded unchanged.
+// readTracestate returns the members of a tracestate without spaces, or "" if a
+// member is malformed. It is only for spans; the header is forwarded unchanged.
 func readTracestate(v []byte) string {
 	if len(v) == 0 || len(v) > maxTracestate {
 		return ""
@@ -46,8 +44,8 @@ func readTracestate(v []byte) string {
 	return string(text)
 }
 
-// isMemberKey reports whether key is valid by section 3.3.1.3.1 in level 1. There a
-// tenant must begin with a letter, too.
+// isMemberKey reports whether key is valid by section 3.3.1.3.1 of level 1, where a
+// tenant must begin with a letter.
 func isMemberKey(key []byte) bool {
 	tenant, vendor, found := bytes.Cut(key, []byte{'@'})
 	if !found {
@@ -71,7 +69,7 @@ func isMemberName(name []byte, longest int) bool {
 }
 
 // isMemberValue reports whether value is valid by section 3.3.1.3.2: printable ASCII
-// without comma and equals sign. The caller has removed spaces around it.
+// without comma and equals sign.
 func isMemberValue(value []byte) bool {
 	if len(value) == 0 || len(value) > maxMemberValue {
 		return false

@@ -8,8 +8,8 @@ import (
 	"go.opencensus.io/trace/tracestate"
 )
 
-// judged returns what OpenCensus accepts of a tracestate. It uses the regular
-// expressions of OpenCensus, and its limits on members and keys.
+// judged is a reference for readTracestate, with the regular expressions and limits
+// of OpenCensus.
 func judged(v string) string {
 	if len(v) > maxTracestate {
 		return ""
@@ -104,8 +104,7 @@ func TestATracestateIsRecordedIfEveryMemberIsWellFormed(t *testing.T) {
 	}
 }
 
-// drawTracestate returns a random tracestate. Its members are mostly well-formed, so
-// that faults occur at every position and every length occurs.
+// drawTracestate returns a random tracestate with mostly well-formed members.
 func drawTracestate(r *rand.Rand) string {
 	const anything = "az09_-*/@=, \t~!AZ.:\"\x1f\x7f\x80\xffé\n"
 	some := func(alphabet string, n int) string {

@@ -13,7 +13,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
-// messages is a collector that accepts everything.
+// messages records the messages of an exporter.
 type messages struct{ bytes.Buffer }
 
 func (m *messages) Send(_ context.Context, message []byte) ([]byte, error) {

@@ -80,7 +80,7 @@ func newCollector(respond func(context.Context, Message) Response) *Collector {
 }
 
 func (c *Collector) stop() {
-	c.end() // needed because net/http does not notice a disconnected client that has sent more than one request
+	c.end() // net/http misses the disconnect of a client that has sent more than one request
 	c.CloseClientConnections()
 	c.Close()
 }

@@ -3,8 +3,8 @@ package names
 
 import "strings"
 
-// Resource is the Prometheus metric that describes the resource. Do not send it over a
-// protocol that has resources.
+// Resource is the Prometheus metric that describes the resource. OTLP sends a
+// resource instead.
 const Resource = "target_info"
 
 // StatusCode is the only numeric attribute.
@@ -13,8 +13,8 @@ const StatusCode = "http.response.status_code"
 // Scope is the Prometheus label that names the instrumentation scope.
 const Scope = "otel_scope_name"
 
-// Metric returns the OTLP name of a metric family: the OTLP name that Knative uses, if
-// there is one, otherwise its name in Prometheus.
+// Metric returns Knative's OTLP name of a metric family, or family itself if Knative
+// has none.
 func Metric(family string) string {
 	if !strings.HasPrefix(family, "http_") && !strings.HasPrefix(family, "kn_") {
 		return family
@@ -22,8 +22,7 @@ func Metric(family string) string {
 	return dotted(strings.TrimSuffix(strings.TrimSuffix(family, "_seconds"), "_bytes"))
 }
 
-// Attribute returns the OTLP name of a label. In the semantic conventions such names
-// have dots.
+// Attribute returns the OTLP name of a label.
 func Attribute(label string) string {
 	switch group, _, _ := strings.Cut(label, "_"); group {
 	case "http", "kn", "network", "url":
@@ -32,14 +31,12 @@ func Attribute(label string) string {
 	return label
 }
 
-// dotted replaces those underscores that the semantic conventions write as dots. An
-// underscore within an element of the name stays.
+// dotted replaces underscores by dots, except within an element such as status_code.
 func dotted(name string) string { return elements.Replace(name) }
 
 var elements = strings.NewReplacer("status_code", "status_code", "active_requests", "active_requests", "_", ".")
 
-// Unit returns the unit (UCUM) that the suffix of a family name stands for; empty if
-// there is no such suffix.
+// Unit returns the unit (UCUM) for the suffix of a family name; "" = none.
 func Unit(family string) string {
 	name := strings.TrimSuffix(family, "_total")
 	switch {

@@ -1,11 +1,11 @@
-// The first thing to see: the state of the gate, or why it is not known.
+// The banner: the state of the gate, or why it is unknown.
 
 import { state, time } from './state.js';
 import { $, put, since } from './text.js';
 
 const WARNING = 'M8 1.800l6.800 12.200H1.200zM8 6.200v4M8 11.500v1'; // a triangle
 
-// What a state is called, how bad it is, its icon, and what it means for traffic.
+// Name, severity, icon and note for each state.
 const STATES = {
   connecting: { word: 'Connecting', level: 'idle', icon: 'M8 2a6 6 0 1 1-4.300 1.800' },
   starting: { word: 'Starting', level: 'warn', icon: 'M8 2a6 6 0 1 1-4.300 1.800M8 5v3.500l2.500 1.500',
@@ -26,7 +26,7 @@ const STATES = {
   paused: { word: 'Paused', level: 'idle', icon: 'M5 3v10M11 3v10', note: 'The page was hidden and has disconnected.' },
 };
 
-// shownState is what the banner says: the link's state unless that is live.
+// shownState is the gate's state while the link is live, otherwise the link's state.
 function shownState(link) {
   if (link === 'live') return state.gate.name;
   return link === 'gone' && state.gate?.name === 'ended' ? 'ended' : link;
@@ -57,7 +57,7 @@ export function showBanner(link) {
   announced = name;
 }
 
-// last is a state that may not hold any more.
+// last describes the last known state.
 function last({ name, cause }) {
   return `it was ${STATES[name].word.toLowerCase()}${cause ? ', ' + cause : ''}`;
 }

@@ -1,12 +1,13 @@
-// The charts: canvases that share one axis of time, a second per step, and one
-// cursor. Everything they show is on the page as text as well.
+// The charts: canvases with a common time axis and cursor. The page also shows their
+// data as text.
 
 import { $, compact, duration } from './text.js';
 
 const INSET = 8; // px to the right of the newest second, for its label to breathe
 
 export class Charts {
-  // model() returns what to draw: { first, span, seconds, rows, limit, capacity, containers, cursor, known }.
+  // model() returns { first, span, seconds, rows, limit, capacity, containers,
+  // cursor, known }.
   constructor(model, onCursor) {
     this.model = model;
     this.plots = {
@@ -68,7 +69,7 @@ export class Charts {
       ctx.font = '11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
       const left = this.left();
       const w = width - left - INSET;
-      // Edges of seconds fall on whole device pixels, so that neighbours touch.
+      // Round to device pixels, so that there are no gaps between seconds.
       const x = (i) => Math.round((left + (i / m.span) * w) * scale) / scale;
       const p = { ctx, left, w, width, height, x, px: 1 / scale };
       this.ground(p, m);
@@ -86,7 +87,8 @@ export class Charts {
     ctx.globalAlpha = 1;
   }
 
-  // ground has the lines of the axis, and marks the time before the gate's start.
+  // ground draws the lines of the time axis, and marks the time before the gate's
+  // start.
   ground({ ctx, left, w, x, height }, m) {
     ctx.fillStyle = this.color('before');
     const start = m.known ? x(Math.max(-m.first, 0)) : left + w;
@@ -102,8 +104,8 @@ export class Charts {
     ctx.fillText(text, left - 6, y);
   }
 
-  // amounts draws lines of the grid for a scale from 0 to top, and returns the
-  // function from a value to its place.
+  // amounts draws grid lines for a scale from 0 to top. It returns a function from a
+  // value to its y coordinate.
   amounts(p, m, top) {
     const y = (v) => p.height - 6.5 - (v / top) * (p.height - 14);
     for (const v of p.height < 60 ? [0, top] : [0, top / 2, top]) {
@@ -177,7 +179,7 @@ export class Charts {
 
   latency(p, m) {
     const { ctx, x } = p;
-    const n = m.rows.length + 1; // the last row has no bound
+    const n = m.rows.length + 1; // the last row has no upper bound
     if (n < 2) return;
     let most = 0;
     let [lowest, highest] = [n, -1]; // rows with requests
@@ -189,7 +191,7 @@ export class Charts {
         highest = Math.max(highest, heat[k]);
       }
     }
-    // A duration lies within a row as its logarithm does.
+    // Rows are logarithmic.
     const rowOf = (ms) => Math.min(Math.max(Math.log2(ms / m.rows[0]) + 1, 0), n);
     const [low, high] = decades(m.rows, lowest, highest);
     const [bottom, top] = [rowOf(low), rowOf(high)];
@@ -248,7 +250,7 @@ export class Charts {
     if (m.containers.length === 0 && m.known) this.empty(p, 'not probed');
   }
 
-  // pattern distinguishes states without colour: plain, slanted, upright.
+  // pattern also distinguishes states without colour: plain, slanted, upright.
   pattern(ctx, state) {
     const fill = this.color({ ready: 'good-fill', failing: 'warn-fill', down: 'bad-fill' }[state] ?? 'none-fill');
     if (state !== 'failing' && state !== 'down') return fill;
@@ -281,13 +283,13 @@ export class Charts {
   }
 }
 
-// ticks are where an axis of span seconds has its lines, in seconds before now.
+// ticks returns the positions of grid lines, in seconds before now.
 export function ticks(span) {
   const step = [5, 10, 15, 30].find((s) => span / s <= 4) ?? 60;
   return Array.from({ length: span / step + 1 }, (_, i) => span - i * step);
 }
 
-// parts are the spans of time of a container's states, in ms on the gate's clock.
+// parts returns the time spans of a container's states, in ms on the gate's clock.
 export function parts(container, m) {
   const spans = [];
   let from = Math.max(m.fromClock, 0); // the gate started at 0
@@ -311,8 +313,8 @@ function peak(m, value) {
   return most;
 }
 
-// decades is the range of the axis of latency in ms: whole decades that contain the rows
-// with requests, at least two.
+// decades returns the range of the latency axis in ms: at least two whole decades,
+// which contain all rows with requests.
 function decades(rows, lowest, highest) {
   if (highest < 0) return [1, 1000];
   let low = Math.floor(Math.log10(rows[lowest - 1] ?? 0.01));
@@ -321,7 +323,7 @@ function decades(rows, lowest, highest) {
   return [10 ** low, 10 ** high];
 }
 
-// nice is an even round number that is not less than v.
+// nice returns an even round number of at least v.
 function nice(v) {
   const unit = 10 ** Math.floor(Math.log10(Math.max(v, 2)));
   return [1, 1.2, 1.6, 2, 3, 4, 6, 8, 10].map((k) => Math.round(k * unit)).find((k) => k >= v && k >= 2 && k % 2 === 0);

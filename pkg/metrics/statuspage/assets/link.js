@@ -1,4 +1,4 @@
-// The stream of events, and whether it can be relied on.
+// The connection to the stream of events, and its state.
 //
 //   from        on                                            to
 //   any         an event                                      live
@@ -8,13 +8,13 @@
 //   any         HIDDEN without being visible                  paused
 //   paused      visible again                                 connecting
 
-const RETRY = 2000; // ms, where the browser does not try again by itself
+const RETRY = 2000; // ms, after errors for which the browser does not reconnect
 const SILENCE = 4000; // ms; events come each second
 const HIDDEN = 30000; // ms that a hidden page stays connected
 
 export class Link {
-  // receive takes each event. changed is called after it, when the state is
-  // another, and each second while the gate is gone.
+  // receive is called for each event. changed is called after receive, when the state
+  // changes, and each second in the state gone.
   constructor(receive, changed) {
     Object.assign(this, { receive, changed, state: 'connecting', source: null });
     setInterval(() => this.check(), 1000);
@@ -30,7 +30,7 @@ export class Link {
   connect() {
     clearTimeout(this.retry);
     this.source?.close();
-    this.latest = performance.now(); // event, or the beginning
+    this.latest = performance.now(); // time of the last event or connection attempt
     const source = this.source = new EventSource('events');
     source.onmessage = (event) => {
       this.latest = performance.now();
@@ -40,7 +40,7 @@ export class Link {
     source.onerror = () => {
       if (this.source !== source) return;
       const answered = source.readyState === EventSource.CLOSED;
-      if (answered) this.retry = setTimeout(() => this.connect(), RETRY); // the browser has given up
+      if (answered) this.retry = setTimeout(() => this.connect(), RETRY); // the browser does not reconnect
       this.enter(answered && this.state !== 'live' ? 'full' : 'gone');
     };
   }

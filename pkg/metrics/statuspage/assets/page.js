@@ -1,5 +1,5 @@
-// The page: takes events from the gate, keeps five minutes of them, and shows
-// them. Texts from the gate go into text nodes only.
+// The page: receives events from the gate, keeps five minutes of data, and shows
+// them. Texts from the gate are only shown as text nodes, never as HTML.
 
 import { announce, showBanner } from './banner.js';
 import { Charts, parts, ticks } from './charts.js';
@@ -12,7 +12,7 @@ const TROUBLES = ['refused', 'failed', 'clientErrors'];
 
 function receive(m) {
   if (state.page !== null && state.page !== m.page) {
-    location.reload(); // the gate that answers now brings another page
+    location.reload(); // the gate has another version of the page
     return;
   }
   state.page = m.page;
@@ -129,7 +129,7 @@ function showHistory() {
   charts.draw();
 }
 
-// describe gives each chart its figures as text.
+// describe describes each chart by text.
 function describe() {
   const list = seconds(axis());
   const most = (f) => list.reduce((m, s) => Math.max(m, f(s)), 0);

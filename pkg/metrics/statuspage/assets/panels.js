@@ -4,7 +4,7 @@
 import { state, span, time } from './state.js';
 import { $, element, fine, latency, plural, put, since, whole } from './text.js';
 
-const LISTED = { changes: 5, failures: 10 }; // rows before a list is opened
+const LISTED = { changes: 5, failures: 10 }; // rows of a list that is not expanded
 
 // shorten hides the rows of a list beyond count until its button is pressed.
 function shorten(rows, button, count) {
@@ -83,7 +83,7 @@ export function showErrors() {
   shorten([...body.children], $('failures-all'), LISTED.failures);
 }
 
-// alike joins neighbours that differ in nothing but how long they took.
+// alike groups consecutive equal failures of the same second.
 function alike(list) {
   const groups = [];
   for (const x of list) {

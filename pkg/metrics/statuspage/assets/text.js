@@ -1,5 +1,5 @@
-// Figures as people write them, and elements that hold text. What the gate sends
-// goes into text nodes only.
+// Formatted numbers, and elements with text. Texts from the gate are only shown as
+// text nodes, never as HTML.
 
 export const $ = (id) => document.getElementById(id);
 
@@ -22,13 +22,13 @@ export function since(ms) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
-// ago is a short span of s seconds.
+// ago formats s seconds.
 export const ago = (s) => (s % 60 === 0 ? `${s / 60} min` : `${s} s`);
 
 export const plural = (n, word) => `${whole.format(n)} ${word}${n === 1 ? '' : 's'}`;
 export const latency = (ms) => (ms > 0 ? duration(ms).join(' ') : '–');
 
-// put writes only what differs, so that nothing is read out or selected anew.
+// put changes the text only if it differs, so that screen readers do not repeat it.
 export function put(id, text) {
   const node = typeof id === 'string' ? $(id) : id;
   if (node.textContent !== text) node.textContent = text;
@@ -47,7 +47,7 @@ export function compact(v) {
   return whole.format(v);
 }
 
-// duration is [number, unit] of ms as people write it.
+// duration returns [number, unit] for ms.
 export function duration(ms) {
   if (ms >= 10000) return [String(+(ms / 1000).toPrecision(3)), 's'];
   if (ms >= 1000) return [String(+(ms / 1000).toPrecision(2)), 's'];
