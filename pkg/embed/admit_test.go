@@ -178,7 +178,7 @@ func TestAClientThatStopsSendingInTheQueueGetsNoFalseResponse(t *testing.T) {
 	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if text, _ := io.ReadAll(c); len(text) > 0 { // ReadAll may fail, because the connection may be reset
+	if text, _ := io.ReadAll(c); len(text) > 0 { // the connection may be reset
 		t.Errorf("answer %q", text)
 	}
 	close(s.leave)
@@ -224,8 +224,7 @@ func TestAPanicOfTheHandlerReleasesTheSlotAndPropagates(t *testing.T) {
 				}()
 				inner.ServeHTTP(w, r)
 			}))
-			// Send a POST, because the client would repeat a GET after a connection
-			// reset.
+			// The client would retry a GET after a connection reset.
 			if a := r.send(r.request("POST", "/", "body")); a.err == nil {
 				t.Errorf("a panic became an answer: %+v", a)
 			}

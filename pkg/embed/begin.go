@@ -11,11 +11,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// Call describes a request that does not come through Handler, such as one of a gRPC
-// server with its own transport.
+// Call describes a request of a server without Handler, such as a gRPC server with its
+// own transport.
 type Call struct {
 	Method, Target, Protocol string         // such as POST, /package.Service/Method and HTTP/2.0
-	Peer                     netip.AddrPort // invalid = unknown; then it is trusted only if TrustedSources is empty
+	Peer                     netip.AddrPort // invalid = unknown, which is trusted only if TrustedSources is empty
 	Encrypted                bool           // received over TLS
 	// Header returns the fields for QueueFairBy, QueuePriorityBy and QueueDeadlineBy,
 	// with names in any letter case. Begin calls it only if one of these is set. nil =
@@ -23,8 +23,8 @@ type Call struct {
 	Header func() map[string][]string
 }
 
-// Begin takes a slot for a call, or waits for one as Handler does. If it gets no slot,
-// the error is a *Rejection. Otherwise the caller must call End.
+// Begin acquires a slot for a call, and waits if necessary, like Handler. If it returns
+// an error (a *Rejection), there is no slot. Otherwise the caller must call End.
 func (g *Gate) Begin(ctx context.Context, c Call) (*Slot, error) {
 	s := g.state()
 	x := &Slot{state: s, life: s.GetExchange(), ctx: ctx}
@@ -61,9 +61,9 @@ type Slot struct {
 // deadline of RequestTimeout.
 func (s *Slot) Context() context.Context { return s.ctx }
 
-// End releases the slot. status is the HTTP status of the response, for metrics; 0
-// means that the work panicked. If the deadline of Context has passed, End returns a
-// *Rejection. Send it as the response, unless another response was sent.
+// End releases the slot. status is the HTTP status of the response, for metrics; 0 =
+// the work panicked. If the deadline of Context has passed, End returns a *Rejection to
+// send, unless a response was sent.
 func (s *Slot) End(status int) error {
 	var o gate.Outcome
 	switch s.ctx.Err() {
@@ -96,8 +96,7 @@ func (s *Slot) end(o gate.Outcome, status int) {
 	s.life = nil
 }
 
-// Rejection is the gate's response to a call that got no slot, or that exceeded
-// RequestTimeout.
+// Rejection is the local reply to a call that got no slot or exceeded RequestTimeout.
 type Rejection struct {
 	Outcome     string        // as in K-Gate-Outcome
 	Status      int           // HTTP status

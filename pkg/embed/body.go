@@ -6,7 +6,7 @@ import (
 	"go.uber.org/atomic"
 )
 
-// body is a request body that counts the bytes which next reads.
+// body is a request body that counts the bytes read by next.
 type body struct {
 	src   io.ReadCloser
 	x     *call
@@ -16,8 +16,8 @@ type body struct {
 	readAt   atomic.Int64 // only if measured: time of the last read, on the gate's clock
 }
 
-// Read implements io.Reader. At the end of the body net/http adds trailers to the
-// received request. Read copies them to the request that next got.
+// Read implements io.Reader. At the end of the body, net/http adds trailers to x.r;
+// Read copies them to x.forwarded.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	b.taken.Add(int64(n))

@@ -29,18 +29,18 @@ type Config struct {
 	// ConcurrencyLimit is the maximum number of requests in flight, up to 1<<20, for
 	// all handlers of the gate together. 0 = unlimited.
 	ConcurrencyLimit int
-	// Concurrency is the limit in the format of the sidecar's CONTAINER_CONCURRENCY: a
-	// whole number, "auto" or "auto:MIN-MAX". It replaces ConcurrencyLimit. With auto
-	// the gate looks for the highest limit at which latency hardly rises, from 1 to
-	// 1000 or from MIN to MAX. Empty = use ConcurrencyLimit.
+	// Concurrency replaces ConcurrencyLimit if it is not empty: a whole number, "auto"
+	// or "auto:MIN-MAX", as in the sidecar's CONTAINER_CONCURRENCY. With auto the gate
+	// looks for the highest limit at which latency hardly rises, from 1 to 1000 or from
+	// MIN to MAX.
 	Concurrency string
 	// QueueCapacity is the maximum number of queued requests, up to 1<<24. 0 = no
-	// queue. With Concurrency auto, 0 means ten times the current limit; and a queue
+	// queue, or with Concurrency auto ten times the current limit. With auto, a queue
 	// that does not drain rejects its oldest requests, unless QueueFairBy or
-	// QueuePriorityBy is set. The sidecar's default is ten times its limit.
+	// QueuePriorityBy is set.
 	QueueCapacity int
-	// QueueMaxWait is the maximum time in the queue. A request that waits longer is
-	// rejected with 503. 0 = unlimited.
+	// QueueMaxWait is the maximum time in the queue, after which a request is rejected
+	// with 503. 0 = unlimited.
 	QueueMaxWait time.Duration
 	// QueueFairBy is the key by which queued requests share slots fairly:
 	// "header:NAME", "peer", or "path:N" for the Nth segment of the path. A full queue
@@ -48,15 +48,15 @@ type Config struct {
 	// not in TrustedSources, its key is its address (for IPv6, its /64). Empty = strict
 	// FIFO.
 	QueueFairBy string
-	// QueuePriorityBy is "header:NAME", the field with the priority class of a request.
-	// The class is 0 (first) to 7, as a plain number or as u= of RFC 9218. Without a
-	// valid class from a trusted peer it is 3. Empty = no classes.
+	// QueuePriorityBy is "header:NAME", the field with the priority class of a request:
+	// 0 (first) to 7, as a plain number or as u= of RFC 9218. The default is 3, also
+	// for untrusted peers. Empty = no classes.
 	QueuePriorityBy string
-	// QueueDeadlineBy is "header:NAME" or "header:NAME:ms", the field that says how
-	// long the client waits, such as header:grpc-timeout. A request that cannot be
-	// served in that time is rejected with 504 before it begins. A plain number is in
-	// milliseconds with :ms or if NAME ends in -ms, otherwise in seconds. The field
-	// counts only from trusted peers. Empty = none.
+	// QueueDeadlineBy is "header:NAME" or "header:NAME:ms", the field with the client's
+	// timeout, such as header:grpc-timeout. A request that cannot be served in that
+	// time is rejected with 504. A plain number is in milliseconds with :ms or if NAME
+	// ends in -ms, otherwise in seconds. The field is ignored from untrusted peers.
+	// Empty = none.
 	QueueDeadlineBy string
 	// QueueRetryAfter is the Retry-After of a request that the queue rejects. "1" or ""
 	// means one second, "measured" the time that the queue needs to drain.
@@ -64,40 +64,35 @@ type Config struct {
 	// QueueRefusalStatus is the status of a request that the queue rejects: 503 or 429.
 	// 0 = 503.
 	QueueRefusalStatus int
-	// RequestTimeout is the maximum time from the arrival of a request, including the
-	// time in the queue. A queued request is rejected with 504. In the handler the
-	// request's context ends with context.DeadlineExceeded. If the handler then returns
-	// without having written a head, the response is 504. Bytes that it has written are
-	// not changed. 0 = unlimited.
+	// RequestTimeout is the maximum time from the arrival of a request. After it, a
+	// queued request is rejected with 504, and the context of a handler ends with
+	// context.DeadlineExceeded. If the handler returns without a response, the gate
+	// sends 504. 0 = unlimited.
 	RequestTimeout time.Duration
-	// DrainQuiet is how long Drain waits without a new request, so that routers notice
-	// the drain. 0 = Drain returns as soon as no request is open.
+	// DrainQuiet is how long no request must have arrived before Drain returns, so that
+	// routers notice the drain. 0 = return as soon as no request is open.
 	DrainQuiet time.Duration
 
-	// Ready answers readiness probes: nil means ready, an error means not ready. The
-	// gate calls it on demand, once for concurrent probes, and not on the goroutine of
-	// a request. A success is cached for 1 s, a failure for 100 ms. Its context ends
-	// after 10 s. A prober waits at most 10 s, a kubelet 900 ms. A panic counts as an
-	// error. The text of the error is not shown to probers. If Ready is nil, the gate
-	// is always ready.
+	// Ready returns nil if the application is ready. The gate calls it for probes, at
+	// most once at a time, with a timeout of 10 s. A success is cached for 1 s, a
+	// failure for 100 ms. A prober waits at most 10 s, a kubelet 900 ms. A panic counts
+	// as an error. Probers do not get the text of the error. nil = always ready.
 	Ready func(context.Context) error
 
-	// Uncounted are paths of requests that are served like others, but not counted for
-	// the autoscaler or in request metrics. Use it for your own health checks. Each
-	// path is compared with the decoded path of the request.
+	// Uncounted are decoded paths, such as of your health checks, whose requests are
+	// not counted for the autoscaler and in request metrics.
 	Uncounted []string
 
 	// TrustedSources are the peers whose probe headers, user agents, K-Proxy-Request,
 	// K-Original-Host, X-Forwarded-*, Forwarded, X-Real-IP, X-Request-Start and
 	// Knative-Serving-* fields (also with _ for -) are accepted. Loopback is always
-	// trusted. A request of any other peer, such as a peer on a Unix socket, counts as
-	// traffic and reaches the handler without these fields. Empty = all peers are
-	// trusted, as in Knative.
+	// trusted, a Unix socket is not. A request of an untrusted peer counts as traffic,
+	// and the gate removes these fields. Empty = all peers are trusted, as in Knative.
 	TrustedSources []netip.Prefix
 
-	// Logger gets a message at the end of each request, with the level of its outcome:
-	// warnings for rejections, debug for success. It also gets failed readiness checks
-	// and the stages of the drain. nil = no log.
+	// Logger logs the end of each request, failed readiness checks and the stages of
+	// the drain. The level depends on the outcome: debug for success, warn for a
+	// rejection. nil = no log.
 	Logger *slog.Logger
 	// RequestEnded is called at the end of each counted request, on the goroutine of
 	// the request. It must not block or panic. nil = not called.
@@ -110,8 +105,7 @@ type Config struct {
 	MetricsNames string
 }
 
-// queuePerSlot is the default queue capacity per slot of the adaptive limit, as in the
-// sidecar.
+// queuePerSlot is the default queue capacity per slot of the adaptive limit.
 const queuePerSlot = 10
 
 // check validates c and converts it for package core. The error lists all problems of c
@@ -178,14 +172,14 @@ func (c *Config) check() (core.Config, error) {
 	}
 	identity := c.Identity
 	if identity.Pod == "" {
-		identity.Pod, _ = os.Hostname() // the label is empty without a host name
+		identity.Pod, _ = os.Hostname() // the label may be empty
 	}
 	return core.Config{
 		Exchange: shared, Names: names, Identity: identity, Uncounted: slices.Clone(c.Uncounted), Ended: c.ended(),
 	}, errors.Join(problems...)
 }
 
-// parseConcurrency parses Config.Concurrency. A nil range means that limit is fixed.
+// parseConcurrency parses Config.Concurrency. auto = nil means that limit is fixed.
 func parseConcurrency(text string) (limit int, auto *admission.LimitRange, err error) {
 	limits, adaptive := strings.CutPrefix(text, "auto")
 	if !adaptive {

@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// deadline is a context with a deadline. It creates no timer until a caller waits for
-// its end. Then it wraps a context of the standard library, so that derived contexts
-// need no goroutine.
+// deadline is a context with a deadline. When a caller first waits for its end, it
+// creates a context of the standard library with a timer.
 type deadline struct {
 	parent context.Context // nil = no deadline
 	at     time.Time
 
 	mu      sync.Mutex
-	timed   context.Context // wrapped context; nil = no caller has waited
+	timed   context.Context // nil = no caller has waited
 	cancel  context.CancelFunc
 	stopped bool
 }
@@ -57,7 +56,6 @@ func (d *deadline) Value(key any) any {
 	return d.parent.Value(key)
 }
 
-// context creates the wrapped context.
 func (d *deadline) context() context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,7 +68,7 @@ func (d *deadline) context() context.Context {
 	return d.timed
 }
 
-// stop ends the context and its timer. It is called after the request.
+// stop ends the context and its timer.
 func (d *deadline) stop() {
 	if d.parent == nil {
 		return
@@ -83,6 +81,6 @@ func (d *deadline) stop() {
 	}
 }
 
-// expired reports whether the context ended by its deadline, or by an earlier deadline
-// of the parent.
+// expired reports whether a deadline ended the context, also an earlier deadline of the
+// parent.
 func (d *deadline) expired() bool { return d.set() && d.Err() == context.DeadlineExceeded }

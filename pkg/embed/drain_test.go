@@ -80,7 +80,7 @@ func TestADrainEndsOnceItIsQuietAndNoRequestIsOpen(t *testing.T) {
 		time.Sleep(time.Second)
 		begun := time.Now()
 		go func() {
-			for range 10 { // the last one arrives after 54 s
+			for range 10 { // the last request arrives after 54 s
 				request(0)
 				time.Sleep(6 * time.Second)
 			}

@@ -12,10 +12,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// call is a net/http request that counts as traffic. It ends when the handler returns,
-// or when the connection that the handler hijacked ends. It is also the handler's
-// ResponseWriter. It is not reused, because handlers may keep the ResponseWriter. Its
-// exchange is reused.
+// call is a net/http request that counts as traffic, and the handler's ResponseWriter.
+// It ends when the handler returns or the hijacked connection is closed. It is not
+// pooled, because handlers may keep the ResponseWriter.
 type call struct {
 	gate      *core.State
 	exchange  *exchange.Blocking // nil after the end
@@ -36,8 +35,7 @@ type call struct {
 	written    int64
 }
 
-// extras holds a call together with its state for a body or a deadline, in one
-// allocation.
+// extras is a call with a body or a deadline, in one allocation.
 type extras struct {
 	call    call
 	clock   deadline
@@ -45,7 +43,6 @@ type extras struct {
 	request http.Request // copy of call.r for next, used if there is no deadline
 }
 
-// newCall creates the exchange of a request and starts its timeouts.
 func newCall(g *core.State, w http.ResponseWriter, r *http.Request, h *head, trusted bool) *call {
 	var x *call
 	if timeout := g.Gate.RequestTimeout > 0; timeout || hasBody(r) {
@@ -112,13 +109,12 @@ func (x *call) reject(why gate.Outcome) {
 	a := x.exchange.RejectionReply(why, x.gate.Clock()) // before the exchange is reused
 	x.end(why)
 	if why == gate.ClientGone {
-		panic(http.ErrAbortHandler) // otherwise net/http would send a 200
+		panic(http.ErrAbortHandler) // prevents a 200 by net/http
 	}
 	rejectRequest(x.gate, x.w, x.r, &a)
 }
 
-// prepare creates the request for next. Without a deadline and a body this is usually
-// the received request.
+// prepare sets x.forwarded.
 func (x *call) prepare() {
 	x.forwarded = x.r
 	m := x.extras
@@ -143,12 +139,11 @@ func (x *call) prepare() {
 	}
 }
 
-// conclude ends a request after next has returned or panicked. If next exceeded the
-// deadline without a response, it sends a local reply. v is the value of the panic; nil
-// = no panic.
+// conclude ends a request after next has returned or panicked with v. It sends a local
+// reply if next exceeded the deadline without a response.
 func (x *call) conclude(v any) {
 	if x.forwarded != x.r && x.returned {
-		// net/http and outer handlers expect these results of next in their request.
+		// net/http and outer handlers read these fields of their own request.
 		x.r.MultipartForm, x.r.Pattern = x.forwarded.MultipartForm, x.forwarded.Pattern
 	}
 	switch {
@@ -207,8 +202,8 @@ func (x *call) stopClock() {
 	}
 }
 
-// end ends the exchange with o. Only the first call has an effect, because a panic and
-// the Close of a hijacked connection may both end it.
+// end ends the exchange with o. Only the first call has an effect: both a panic and
+// Close of a hijacked connection call it.
 func (x *call) end(o gate.Outcome) {
 	if x.hijacked && x.ended.Swap(true) {
 		return

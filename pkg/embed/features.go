@@ -11,10 +11,9 @@ import (
 // require it.
 type closeNotifier interface{ CloseNotify() <-chan bool }
 
-// features is a set of optional interfaces of a ResponseWriter. Callers assume that a
-// feature works if its method exists. So next gets exactly the interfaces that the
-// received writer has. io.StringWriter is not in the set, because io.WriteString works
-// without it.
+// features is a set of optional interfaces of a ResponseWriter. next gets exactly the
+// interfaces of the received writer, because callers assume that a method works if it
+// exists.
 type features uint8
 
 const (
@@ -50,8 +49,8 @@ func featuresOf(w http.ResponseWriter) (f features) {
 	return f
 }
 
-// writer returns the ResponseWriter for next. It allocates only if a handler around the
-// gate has replaced the writer of net/http by one with other features.
+// writer returns the ResponseWriter for next. For the writers of net/http it does not
+// allocate.
 func (x *call) writer() http.ResponseWriter {
 	switch f := featuresOf(x.w); f {
 	case 0:
@@ -127,9 +126,8 @@ func (r readerFrom) ReadFrom(src io.Reader) (int64, error) {
 	return n, err
 }
 
-// Unwrap supports http.ResponseController. The received writer may wrap an
-// http.Hijacker without being one. Then Unwrap returns a writer whose Hijack holds the
-// slot.
+// Unwrap supports http.ResponseController. If a writer inside the received writer is an
+// http.Hijacker, Unwrap returns a writer whose Hijack holds the slot.
 func (x *call) Unwrap() http.ResponseWriter {
 	for w := x.w; ; {
 		if _, ok := w.(http.Hijacker); ok && w != x.w {
@@ -152,8 +150,7 @@ type hijackable struct {
 // Unwrap supports http.ResponseController.
 func (h hijackable) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
-// combine returns a writer for x with exactly the features f. It is for sets other than
-// those of http1Writer and http2Writer.
+// combine returns a writer for x with exactly the features f.
 func combine(x *call, f features) http.ResponseWriter {
 	switch f {
 	case flushes:

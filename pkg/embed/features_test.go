@@ -314,8 +314,7 @@ func combined(w allFeatures, f features) http.ResponseWriter {
 	return p
 }
 
-// opaque is the writer of a handler that wraps the gate. Its only optional method is
-// Unwrap.
+// opaque is a writer whose only optional method is Unwrap.
 type opaque struct{ inner http.ResponseWriter }
 
 func (o opaque) Header() http.Header         { return o.inner.Header() }

@@ -78,7 +78,7 @@ func TestTheAutoscalerSeesTheRequestsInFlight(t *testing.T) {
 	testkit.Receive(t, "the first one", s.entered)
 	second := r.begin("/")
 	until(t, "one in the queue", func() bool { return r.gate.QueueDepth() == 1 })
-	r.do("GET", "/health", "") // rejected because the queue is full, and not counted because of Uncounted
+	r.do("GET", "/health", "") // rejected, but not counted
 	if all, proxied := r.gate.state().Counting.InFlight(); all != 2 || proxied != 1 {
 		t.Errorf("%d in flight, %d of them proxied; want 2 and 1", all, proxied)
 	}

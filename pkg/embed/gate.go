@@ -13,12 +13,10 @@ import (
 )
 
 // Gate admits and counts the requests of a server. Create it with New. It needs no
-// Close. The packages in this directory convert it to core.Gate, which programs cannot
-// use.
+// Close.
 type Gate core.Gate
 
-// New creates a gate. The error lists all problems of c, each with its field name and
-// value.
+// New creates a gate. The error lists all problems of c with their field names.
 func New(c Config) (*Gate, error) {
 	parts, err := c.check()
 	if err != nil {
@@ -52,9 +50,9 @@ func (g *Gate) QueueDepth() int { return g.state().Gate.Admission.QueueDepth() }
 // Limit returns the concurrency limit in force; 0 = unlimited.
 func (g *Gate) Limit() int { return g.state().Gate.Admission.Limit() }
 
-// Stats serves /metrics to Knative's autoscaler, like the sidecar on port 9090. The
-// response has the average concurrency and the arrivals of the last full second, as
-// protobuf, or as text if the scraper asks for text. Other paths get 404.
+// Stats serves /metrics to Knative's autoscaler, like the sidecar on port 9090: average
+// concurrency and arrivals of the last full second, as protobuf or text. Other paths
+// get 404.
 func (g *Gate) Stats() http.Handler {
 	s := g.state()
 	return metrics.StatHandler(s.Identity, &s.Counting, s.Now)

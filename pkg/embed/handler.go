@@ -13,11 +13,9 @@ import (
 // wrap a handler twice: each request would need two slots, so requests could deadlock.
 //
 // next gets a ResponseWriter with the same optional interfaces as the server's
-// (http.Flusher, http.Hijacker, http.CloseNotifier, http.Pusher). Full duplex,
-// trailers, 1xx responses and http.ResponseController work as without the gate. If a
-// client disconnects while its request is queued, next is not called. A panic of next
-// releases the slot and propagates. It is counted as internal-error, or for
-// http.ErrAbortHandler as upstream-broke-off or client-gone.
+// (http.Flusher, http.Hijacker, http.CloseNotifier, http.Pusher). If a client
+// disconnects while its request is queued, next is not called. A panic of next releases
+// the slot and propagates.
 //
 // A hijacked connection holds its slot until it is closed, even after next has
 // returned; a panic releases the slot immediately.

@@ -51,8 +51,7 @@ func (x *head) read(h http.Header, distrust bool) {
 	}
 }
 
-// valueOf returns the first value of a field without surrounding white space. The
-// caller must not modify it.
+// valueOf returns the first value, trimmed. The caller must not modify it.
 func valueOf(values []string) []byte {
 	v := values[0]
 	if n := len(v); n > 0 && (isBlank(v[0]) || isBlank(v[n-1])) {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// served is a gate with handlers and without sockets, for tests with fake time.
+// served is a gate without sockets, for tests with fake time.
 type served struct {
 	t    *testing.T
 	gate *Gate
@@ -46,8 +46,8 @@ func (s *served) get(path string, fields ...string) *httptest.ResponseRecorder {
 	return w
 }
 
-// order returns the order in which a gate serves queued requests. Its only slot is in
-// use while they arrive. Each request is a path followed by header fields.
+// order returns the order in which a gate with one slot serves queued requests. Each
+// request is a path followed by header fields.
 func order(t *testing.T, c Config, requests ...[]string) (got []string) {
 	synctest.Test(t, func(t *testing.T) {
 		c.ConcurrencyLimit, c.QueueCapacity = 1, 10
@@ -121,7 +121,7 @@ func TestRetryAfterIsMeasured(t *testing.T) {
 			go s.get("/")
 			synctest.Wait()
 		}
-		if w := s.get("/"); w.Header().Get("Retry-After") != "1" { // no request has ended yet, so the queue's drain time is unknown
+		if w := s.get("/"); w.Header().Get("Retry-After") != "1" { // the drain time of the queue is not measured yet
 			t.Errorf("at first: %d %v", w.Code, w.Header())
 		}
 		for range 4 { // a slot is released every 4 s
@@ -138,8 +138,8 @@ func TestRetryAfterIsMeasured(t *testing.T) {
 	})
 }
 
-// A service that takes 100 ms for up to 8 requests at once, and longer in proportion for
-// more, is used best at a limit of about 8.
+// The service takes 100 ms for up to 8 concurrent requests, and proportionally longer
+// for more, so the best limit is about 8.
 func TestTheAdaptiveLimitFollowsTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServed(t, Config{Concurrency: "auto:1-200"}, nil)
@@ -177,8 +177,8 @@ func TestSlowUploadsAndReadersDoNotCountAsTheTimeOfTheHandler(t *testing.T) {
 			}
 		})
 		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/", slowReader{}))
-		// 20 ms suffice for the handler's 10 ms, so all 20 requests are admitted. If
-		// the slow upload counted, the gate would admit only a few of them as trials.
+		// The deadline of 20 ms suffices for the handler's 10 ms. If the slow upload
+		// counted, the gate would reject most of these requests.
 		for range 20 {
 			go func() {
 				if w := s.get("/", "X-Timeout-Ms: 20"); w.Code != 200 {

@@ -11,24 +11,23 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// How long a result is cached, and how long a prober waits for one.
+// How long a result is cached, and how long a prober waits.
 const (
 	readyFor       = time.Second
 	notReadyFor    = 100 * time.Millisecond
 	checkTimeout   = 10 * time.Second
-	kubeletTimeout = 900 * time.Millisecond // less than the kubelet's default timeout of 1 s, after which the kubelet shows no status
+	kubeletTimeout = 900 * time.Millisecond // less than the kubelet's default timeout of 1 s
 )
 
-// readiness calls the application's check, once for all probers that wait at the same
-// time.
+// readiness calls the application's check, once for all waiting probers.
 type readiness struct {
 	check func(context.Context) error
-	took  func(time.Duration) // called with the duration of each check, for the adaptive limit; nil = not called
+	took  func(time.Duration) // called with the duration of each check, for the adaptive limit; may be nil
 	log   *slog.Logger        // nil = none
 
 	mu         sync.Mutex
 	last       gate.ReadinessResult
-	until      time.Time // end of the validity of last; zero = there is no last result
+	until      time.Time // last is valid until this time
 	inProgress *checking // nil = none
 }
 
@@ -79,7 +78,7 @@ type waiter struct {
 	timer  *time.Timer
 }
 
-// remove removes w from c. It reports whether w was still waiting.
+// remove reports whether w was still waiting.
 func (r *readiness) remove(c *checking, w *waiter) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,8 +87,7 @@ func (r *readiness) remove(c *checking, w *waiter) bool {
 	return waits
 }
 
-// join returns the check in progress, and starts one if there is none. The caller holds
-// the lock.
+// join returns the check in progress, or starts a check. The caller holds the lock.
 func (r *readiness) join() *checking {
 	if r.inProgress == nil {
 		r.inProgress = &checking{waiters: map[*waiter]struct{}{}}
@@ -98,8 +96,7 @@ func (r *readiness) join() *checking {
 	return r.inProgress
 }
 
-// run runs the check on its own goroutine, so that it continues when a prober
-// disconnects.
+// run continues when a prober disconnects.
 func (r *readiness) run(c *checking) {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
@@ -127,7 +124,7 @@ func (r *readiness) call(ctx context.Context) (result gate.ReadinessResult) {
 	result.Reason = "panic"
 	err := errors.New("the check ended its goroutine")
 	defer func() {
-		if v := recover(); v != nil { // recover here, because no server recovers a panic on this goroutine
+		if v := recover(); v != nil { // no server recovers a panic on this goroutine
 			err = fmt.Errorf("panic: %v", v)
 		}
 		if err != nil && r.log != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// asked returns the result for a prober as the gate determines it: by Try, or else by
-// Await.
+// asked returns the result for a prober, by Try or by Await.
 func (r *readiness) asked(ctx context.Context, who gate.Prober) gate.ReadinessResult {
 	if a, known := r.Try(who); known {
 		return a

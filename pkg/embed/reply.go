@@ -9,9 +9,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// responseFields are the fields that describe a single response. A local reply removes
-// them, because the handler may have set them for a response that it did not write. It
-// keeps other fields, which a server may add to every response.
+// responseFields are fields that a local reply removes, because the handler may have
+// set them for a response that it did not write. Other fields stay, because a server
+// may add them to every response.
 var responseFields = []string{
 	"Accept-Ranges", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length",
 	"Content-Location", "Content-Range", "Content-Type", "Etag", "Expires", "Last-Modified", "Trailer", "Transfer-Encoding",

@@ -14,17 +14,16 @@ import (
 type Request struct {
 	Method, Target, Protocol string         // as received
 	Peer                     netip.AddrPort // invalid for a Unix socket
-	Status                   int            // status that was sent; if none could be sent, the status of the outcome
+	Status                   int            // status of the response, or of the outcome if no response could be sent
 	Outcome                  string         // as in K-Gate-Outcome and metrics, such as served or queue-full
 
-	QueueWait time.Duration // time from arrival until the request got a slot, or until its end without a slot
+	QueueWait time.Duration // time from arrival until the request got a slot, or ended without one
 	Took      time.Duration // time from arrival until the slot was released
 
 	RequestBody, ResponseBody int64 // bytes
 }
 
-// ended returns the function that is called at the end of each request. nil = not
-// called.
+// ended returns the function to call at the end of each request, or nil.
 func (c *Config) ended() func(*gate.Record) {
 	hook, log := c.RequestEnded, c.Logger
 	switch {

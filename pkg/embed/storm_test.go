@@ -62,7 +62,6 @@ func (s *storm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// storming sends a request and cancels it after patient.
 func storming(t *testing.T, client *http.Client, target string, patient time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()

@@ -107,7 +107,7 @@ func TestHijackedConnectionsRemainOpenAfterADrain(t *testing.T) {
 	if err := r.gate.Drain(ended); !errors.Is(err, context.Canceled) || err.Error() != "draining with 1 in flight and 0 queued: context canceled" {
 		t.Errorf("drain: %v", err)
 	}
-	close(goOn) // the request becomes a tunnel, for which the drain does not wait
+	close(goOn) // the request becomes a tunnel
 	if err := testkit.Receive(t, "the end of the drain", drained); err != nil {
 		t.Error(err)
 	}

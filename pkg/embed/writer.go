@@ -15,7 +15,7 @@ func (x *call) Header() http.Header {
 // WriteHeader implements http.ResponseWriter.
 func (x *call) WriteHeader(status int) {
 	if x.hijacked || x.wrote {
-		x.w.WriteHeader(status) // net/http ignores the call and logs the problem
+		x.w.WriteHeader(status) // net/http only logs the problem
 		return
 	}
 	x.clean()
@@ -29,8 +29,7 @@ func (x *call) WriteHeader(status int) {
 	}
 }
 
-// start prepares the default head with status 200, which net/http writes if next has
-// written none.
+// start prepares the implicit head with status 200.
 func (x *call) start() {
 	if x.wrote || x.hijacked {
 		return
@@ -41,8 +40,8 @@ func (x *call) start() {
 	x.wrote, x.status = true, http.StatusOK
 }
 
-// finish is called after next has returned. It prepares what net/http writes then: the
-// head of a response without a body, or trailers.
+// finish prepares what net/http writes after next has returned: an implicit head or
+// trailers.
 func (x *call) finish() {
 	if x.wrote {
 		x.clean()
@@ -51,8 +50,7 @@ func (x *call) finish() {
 	x.start()
 }
 
-// clean removes K-Gate-* fields that next may have set. It does nothing if next has not
-// called Header.
+// clean removes K-Gate-* fields that next may have set.
 func (x *call) clean() {
 	if x.headerUsed {
 		dropGateFields(x.w.Header())

@@ -68,7 +68,7 @@ func TestTheGateKeepsTheFeaturesOfResponseWriter(t *testing.T) {
 				t.Error(err)
 			}
 			lines := bufio.NewReader(r.Body)
-			for { // echo each line before the client sends the next one
+			for { // echo each line before the client sends the next line
 				line, err := lines.ReadString('\n')
 				if err != nil {
 					break

@@ -1,8 +1,7 @@
-// Package fast puts the gate of package embed in front of a fasthttp server, or
-// frameworks based on it, such as Fiber. It is a separate package so that only programs
-// that use it link fasthttp.
+// Package fast puts the gate of package embed in front of a fasthttp server, or of
+// frameworks based on fasthttp, such as Fiber.
 //
-// It differs from package embed in these points, because fasthttp has limitations:
+// Because of limitations of fasthttp, it differs from package embed:
 //   - A disconnected client is not noticed: its request stays queued, and a request in
 //     its handler is counted as served.
 //   - Config.RequestTimeout ends a wait in the queue; handlers are not notified.
@@ -27,9 +26,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// Handler puts g in front of next. Several handlers may share a gate. Handler must see
-// the head as received, so wrap handlers that modify request headers with it, not the
-// other way round.
+// Handler puts g in front of next. Several handlers may share a gate. Handler must be
+// outside of handlers that modify request headers.
 func Handler(g *embed.Gate, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	state := (*core.Gate)(g).State()
 	h := &handler{state: state, gate: state.Gate, next: next}
@@ -48,7 +46,7 @@ type handler struct {
 type call struct {
 	handler *handler
 	life    *exchange.Blocking
-	later   later // used if the request ends after its handler has returned
+	later   later // used if the call ends after its handler has returned
 }
 
 // exchangeKey is the key under which a RequestCtx holds its call.
@@ -118,7 +116,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 		switch {
 		case returned:
 		case x.later.streams:
-			x.endLater(gate.InternalError) // do not reuse x: the writer of StreamBody still refers to it
+			x.endLater(gate.InternalError) // the writer of StreamBody still uses x
 		default:
 			x.end(ctx, gate.InternalError)
 		}
@@ -128,7 +126,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	if life.Measured() {
 		life.Responding(0)
 	}
-	if t := ctx.LastTimeoutErrorResponse(); t != nil { // fasthttp sends t instead of ctx.Response, which next may still use
+	if t := ctx.LastTimeoutErrorResponse(); t != nil { // fasthttp sends t instead of ctx.Response
 		life.Status = t.StatusCode()
 		x.endLater(gate.Served)
 		return
@@ -138,7 +136,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 			ctx.Response.Header.DelBytes(name)
 		}
 	}
-	if !ctx.Hijacked() { // fasthttp would close a hijacked connection before it is served
+	if !ctx.Hijacked() { // otherwise fasthttp would close the connection before it is served
 		h.announceClose(ctx)
 	}
 	if ctx.Hijacked() || ctx.Response.IsBodyStream() || x.later.streams {
@@ -148,8 +146,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	x.end(ctx, gate.Served)
 }
 
-// end releases the slot and makes x available for reuse. ctx is nil if no handler was
-// called.
+// end releases the slot and reuses x. ctx is nil if no handler was called.
 func (x *call) end(ctx *fasthttp.RequestCtx, o gate.Outcome) {
 	if ctx != nil {
 		ctx.RemoveUserValue(exchangeKey{})
@@ -178,7 +175,6 @@ func (h *handler) reply(ctx *fasthttp.RequestCtx, a *gate.Reply) {
 	h.announceClose(ctx)
 }
 
-// announceClose asks the client of a draining gate to close.
 func (h *handler) announceClose(ctx *fasthttp.RequestCtx) {
 	if h.gate.Drain.Active() {
 		ctx.SetConnectionClose()

@@ -23,8 +23,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Ignore two goroutines of fasthttp. One updates its clock. The other looks for
-	// idle workers every 10 s, and notices only then that the server has ended.
+	// Ignore two goroutines of fasthttp that outlive the server: its clock, and the
+	// cleaner of idle workers.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 }

@@ -15,16 +15,15 @@ type writer = bufio.Writer
 // the header of the request is changed or reused.
 type head struct {
 	probe                  gate.ProbeHeaders
-	routeTag, defaultRoute []byte // like all values here, nil if the field is absent or empty
+	routeTag, defaultRoute []byte // nil if absent or empty, like all values here
 	proxyRequest           []byte
 	gateFields             bool // the request contains K-Gate-* fields
 	forwardingFields       bool
 }
 
-// read reads the fields in one pass over the received head. It does not use All, which
-// would parse cookies, or Peek, which searches all fields each time. If the program has
-// created the request, there is no received head, and read uses All. distrust is false
-// if all peers are trusted.
+// read reads the fields in one pass over the received head, because All would parse
+// cookies. A request that the program has created has no received head, so read uses
+// All. distrust is false if all peers are trusted.
 func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 	x.probe.UserAgent = present(h.UserAgent())
 	raw := h.RawHeaders()
@@ -58,7 +57,7 @@ func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 			x.take(bytes.Trim(line[:colon], space), bytes.Trim(line[colon+1:], space), distrust)
 		}
 	}
-	if chunked { // trailers are among these fields, but do not describe the request
+	if chunked { // raw includes trailers
 		var trailers head
 		for name := range h.All() {
 			trailers.take(name, nil, distrust)
@@ -70,7 +69,7 @@ func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 // space is white space, including line ends.
 const space = " \t\r\n"
 
-// take processes one field. Of a repeated field it uses the first value.
+// take processes one field. It ignores repeated fields.
 func (x *head) take(name, value []byte, distrust bool) {
 	if len(name) < len("K-Gate-") {
 		return
@@ -119,7 +118,6 @@ func hasPrefix(name []byte, prefix string) bool {
 	return len(name) >= len(prefix) && equal(name[:len(prefix)], prefix)
 }
 
-// equal compares names without regard to letter case.
 func equal(name []byte, other string) bool {
 	if len(name) != len(other) {
 		return false

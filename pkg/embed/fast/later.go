@@ -24,13 +24,12 @@ type later struct {
 	writing bool         // the writer of StreamBody has not returned
 	outcome gate.Outcome // outcome at the end of the call; Undecided until its handler has returned
 	// ended means that the slot has been released. The call is not reused, because its
-	// timer may still refer to it.
+	// timer may still use it.
 	ended bool
 }
 
-// postpone makes the call end later: when fasthttp has written the response, or has
-// served the hijacked connection. fasthttp then closes the user values of the request,
-// which include x.
+// postpone makes the call end when fasthttp has written the response or served the
+// hijacked connection. Then fasthttp calls Close of each user value, including x.
 func (x *call) postpone(ctx *fasthttp.RequestCtx) {
 	l := &x.later
 	l.mu.Lock()
@@ -38,14 +37,13 @@ func (x *call) postpone(ctx *fasthttp.RequestCtx) {
 	x.detach()
 	x.life.Status = ctx.Response.StatusCode()
 	l.outcome, l.sending = gate.Served, true
-	ctx.SetUserValue(exchangeKey{}, x) // set again, because the handler may have removed it
+	ctx.SetUserValue(exchangeKey{}, x) // the handler may have removed it
 	if ctx.Hijacked() {
 		l.outcome = gate.Tunnelled
 		x.life.Switch()
 		x.handler.state.NotifyDrain()
-		// fasthttp drops a hijacked connection without closing the user values if it
-		// could not write the response, or has to close the connection. Then the
-		// cleanup ends the call when ctx is garbage.
+		// If fasthttp cannot write the response, or must close the connection, it does
+		// not call Close. Then the cleanup ends the call when ctx is garbage.
 		l.never = runtime.AddCleanup(ctx, func(x *call) { x.endLater(gate.ClientGone) }, x)
 		return
 	}
@@ -58,7 +56,7 @@ func (x *call) postpone(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// detach makes the record independent of the RequestCtx, which fasthttp may reuse before
+// detach copies the record's bytes, because fasthttp may reuse the RequestCtx before
 // the writer of StreamBody has returned.
 func (x *call) detach() {
 	r := &x.life.Record
@@ -101,8 +99,7 @@ func (x *call) endLater(o gate.Outcome) {
 }
 
 // timeOut cuts the connection of a stream at the request timeout. The slot is held
-// until the application has noticed, so that it never works on more requests than there
-// are slots.
+// until the application's writer has returned.
 func (x *call) timeOut(c net.Conn) {
 	x.later.mu.Lock()
 	defer x.later.mu.Unlock()
@@ -111,16 +108,16 @@ func (x *call) timeOut(c net.Conn) {
 	}
 	x.later.outcome = gate.RequestTimeout
 	_ = c.SetWriteDeadline(time.Unix(1, 0))
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // closing TLS would write an alert, which the write deadline prevents
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // do not write a TLS alert
 		c = t.NetConn()
 	}
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // the client notices the end now, not at the next write
+		_ = half.CloseWrite() // the client notices the end now
 	}
 }
 
 // StreamBody is ctx.SetBodyStreamWriter, but holds the slot until write has returned,
-// even if the client disconnects earlier. Without a gate both functions do the same.
+// even if the client disconnects earlier.
 func StreamBody(ctx *fasthttp.RequestCtx, write fasthttp.StreamWriter) {
 	x, _ := ctx.UserValue(exchangeKey{}).(*call)
 	if x == nil {
@@ -136,5 +133,5 @@ func StreamBody(ctx *fasthttp.RequestCtx, write fasthttp.StreamWriter) {
 	})
 }
 
-// Hijack is ctx.Hijack. With both functions the slot is held until serve has returned.
+// Hijack is ctx.Hijack. The slot is held until serve has returned.
 func Hijack(ctx *fasthttp.RequestCtx, serve fasthttp.HijackHandler) { ctx.Hijack(serve) }

@@ -164,7 +164,7 @@ func TestTheRequestTimeoutCutsAStream(t *testing.T) {
 		t.Error("the timeout is not set")
 	}
 	x.timeOut(conn) // as the timer does after an hour
-	// The client notices the end although the handler writes nothing.
+	// The client notices the end without a write by the handler.
 	if rest, err := io.ReadAll(a.Body); len(rest) > 0 || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("then %q, %v", rest, err)
 	}

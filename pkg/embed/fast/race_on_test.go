@@ -2,6 +2,6 @@
 
 package fast
 
-// raceDetector means that the race detector runs, with which sync.Pool drops some of
-// its objects.
+// raceDetector reports that the race detector runs; then sync.Pool drops objects at
+// random.
 const raceDetector = true

@@ -23,6 +23,5 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
-// For work in this repository. Programs that import this module ignore it, and get the
-// required version.
+// Only for work in this repository.
 replace github.com/queuegate/queuegate => ../../..

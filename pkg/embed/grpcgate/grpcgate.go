@@ -105,11 +105,10 @@ func begin(ctx context.Context, g *embed.Gate, method string) (*embed.Slot, erro
 	return g.Begin(ctx, c)
 }
 
-// headerOf returns the metadata of a call. grpc-go removes grpc-timeout from the
-// metadata and sets the deadline of ctx. headerOf adds it again for
-// embed.Config.QueueDeadlineBy.
+// headerOf returns the metadata of a call with grpc-timeout, which grpc-go has removed.
+// embed.Config.QueueDeadlineBy may use it.
 func headerOf(ctx context.Context) metadata.MD {
-	md, _ := metadata.FromIncomingContext(ctx) // FromIncomingContext returns a copy
+	md, _ := metadata.FromIncomingContext(ctx) // a copy
 	if at, ok := ctx.Deadline(); ok {
 		if md == nil {
 			md = metadata.MD{}

@@ -1,6 +1,5 @@
 // Package status provides the gate's status page for programs that embed the gate: load
 // and latency of the last five minutes, the last failures and the configuration, live.
-// It is a separate package so that only programs that use it contain its files.
 package status
 
 import (
@@ -20,8 +19,8 @@ import (
 // before http.Server.Shutdown, which would wait for its streams.
 type Page = statuspage.Page
 
-// New returns the page of g. The page does not show requests from before New. Create at
-// most one page for a gate.
+// New returns the page of g. The page does not show requests before New. Create at most
+// one page for a gate.
 func New(g *embed.Gate) *Page {
 	state := (*core.Gate)(g).State()
 	drain := state.Gate.Drain

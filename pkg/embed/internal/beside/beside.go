@@ -15,14 +15,13 @@ import (
 // batch is the number of requests per measurement.
 const batch = 5_000
 
-// heapBallast is the number of bytes allocated during the measurement. With a nearly
-// empty heap the program would collect garbage most of the time.
+// heapBallast is allocated during the measurement, in bytes. With a nearly empty heap
+// the garbage collector would run most of the time.
 const heapBallast = 64 << 20
 
-// Run reports the CPU time per request of bare, of gated and of their difference, as
-// medians over batches. It also reports the difference of the minimums, which
-// approximates an idle machine, and the additional allocations per request. bare and
-// gated get the number of requests to serve.
+// Run reports the CPU time per request of bare and gated, and their difference, as
+// medians over batches. It also reports the difference of the minimums, and the
+// additional allocations per request. bare and gated serve n requests.
 func Run(b *testing.B, bare, gated func(n int)) {
 	b.Helper()
 	held := make([]byte, heapBallast)
@@ -40,7 +39,7 @@ func Run(b *testing.B, bare, gated func(n int)) {
 		}
 		alone, with, added = append(alone, x), append(with, y), append(added, y-x)
 	}
-	b.ReportMetric(0, "ns/op") // the default metric would be the meaningless sum of bare and gated
+	b.ReportMetric(0, "ns/op") // hide the default metric, the sum of bare and gated
 	b.ReportMetric(median(alone), "bare-ns/request")
 	b.ReportMetric(median(with), "gate-ns/request")
 	b.ReportMetric(median(added), "added-ns/request")

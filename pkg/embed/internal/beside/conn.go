@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Conns is a listener without sockets. Its requests are available immediately, and it
-// discards responses, so that only the cost of the server is measured.
+// Conns is a listener without sockets. It discards responses.
 type Conns struct {
 	request []byte
 	next    chan *conn

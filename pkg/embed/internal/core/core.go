@@ -13,8 +13,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
-// Gate is the underlying type of embed.Gate. Packages of this module convert one to the
-// other.
+// Gate is the underlying type of embed.Gate.
 type Gate struct{ state *State }
 
 // NewGate returns the Gate of s.
@@ -29,7 +28,7 @@ type Config struct {
 	Names     metrics.Names
 	Identity  metrics.Identity
 	Uncounted []string           // paths
-	Ended     func(*gate.Record) // called at the end of each counted request; the Record is valid only during the call; nil = not called
+	Ended     func(*gate.Record) // called at the end of each counted request; the Record is valid only during the call; may be nil
 }
 
 // State is the state of a gate. All methods may be called concurrently.
@@ -41,13 +40,13 @@ type State struct {
 	Page     *metrics.Collector
 
 	NeedsHead  bool               // Record.Peer and Record.Fields must be set
-	DrainStage func(stage string) // called when the drain begins and when it has ended; nil = not called; set before the first request
+	DrainStage func(stage string) // called when the drain begins and ends; may be nil; set before the first request
 
 	exchanges sync.Pool // of *exchange.Blocking, initialized
 	born      time.Time
-	clock     func() int64            // method value of Clock, so that it is allocated once
+	clock     func() int64            // method value of Clock
 	watcher   atomic.Pointer[Watcher] // nil = none
-	arrived   atomic.Int64            // time of the last arrival or of the beginning of the drain, on the gate's clock; 0 = none yet
+	arrived   atomic.Int64            // time of the last arrival or of the beginning of the drain, on the gate's clock; 0 = the drain has not begun
 	ended     chan struct{}           // capacity 1; wakes the drain after a request has ended
 }
 
@@ -73,8 +72,7 @@ func New(c Config, ready func(*State) gate.Readiness) (*State, error) {
 	return s, nil
 }
 
-// NewExchange returns an exchange that the caller may reuse for consecutive requests,
-// with Reset between them.
+// NewExchange returns an exchange for consecutive requests, with Reset between them.
 func (s *State) NewExchange() *exchange.Blocking { return exchange.NewBlocking(s.Gate, s.clock) }
 
 // GetExchange returns an exchange with an empty Record.
@@ -98,8 +96,8 @@ func (s *State) At(now time.Duration) time.Time { return s.born.Add(now) }
 // uncounted is the Context of an exchange that is not counted.
 type uncounted struct{}
 
-// Count reports whether a request with the decoded path is counted. Call it before
-// Arrive. It marks life if the request is not counted.
+// Count reports whether requests to the decoded path are counted. If not, it marks
+// life. Call it before Arrive.
 func (s *State) Count(life *exchange.Blocking, path []byte) bool {
 	for _, name := range s.Uncounted {
 		if name == string(path) {
@@ -110,8 +108,7 @@ func (s *State) Count(life *exchange.Blocking, path []byte) bool {
 	return true
 }
 
-// Watcher has functions that are called for each counted request, concurrently, after
-// it has been counted.
+// Watcher has functions that are called concurrently for each counted request.
 type Watcher struct {
 	Begun func()
 	Ended func(*gate.Record) // valid only during the call

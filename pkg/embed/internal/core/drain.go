@@ -13,13 +13,12 @@ func (s *State) Drain(ctx context.Context) error {
 	}
 	s.Gate.Drain.Start()
 	for {
-		// Read the number of open requests before s.arrived. Each request sets
-		// s.arrived when it arrives, so s.arrived then includes every request that has
-		// already ended.
+		// Read open before s.arrived, so that s.arrived includes every request that has
+		// ended.
 		open := s.Gate.Drain.Requests()
 		wait := s.Gate.DrainQuiet - (s.Now() - time.Duration(s.arrived.Load()))
 		if open == 0 && wait <= 0 {
-			s.NotifyDrain() // wake other calls of Drain, which can return too
+			s.NotifyDrain() // wake other calls of Drain
 			s.stage("drained")
 			return nil
 		}
@@ -43,7 +42,7 @@ func (s *State) await(ctx context.Context, wait time.Duration) error {
 	}
 	ended, over := s.ended, (<-chan time.Time)(nil)
 	if wait > 0 {
-		ended = nil // the end of a request cannot complete the drain before wait has passed
+		ended = nil // ignore ends of requests before wait has passed
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		over = timer.C

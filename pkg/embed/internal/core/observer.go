@@ -34,8 +34,8 @@ func (o *observer) End(x *gate.Record) {
 	}
 }
 
-// Rejected implements gate.Observer. It is never called, because the HTTP server
-// rejects invalid heads.
+// Rejected implements gate.Observer. The HTTP server rejects invalid heads, so it is
+// never called.
 func (o *observer) Rejected(gate.Outcome) {}
 
 // Probed implements gate.Observer.
