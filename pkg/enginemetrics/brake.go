@@ -6,12 +6,11 @@ const (
 	// kvHysteresis is how far KV usage must fall below the threshold before requests
 	// are admitted again.
 	kvHysteresis = 0.02
-	// The brake is off after silentPeriods periods without a valid page, but not before
+	// The brake is off after silentPeriods periods without a valid page, at least
 	// leastSilence.
 	leastSilence  = time.Second
 	silentPeriods = 10
-	// unseenWindow is the period over which unseen determines the smallest difference.
-	unseenWindow = time.Second
+	unseenWindow  = time.Second
 )
 
 // Limits are the conditions under which requests are admitted.
@@ -20,28 +19,27 @@ type Limits struct {
 	MaxKV      float64 // maximum used share of the engine's KV cache, 0 to 1
 }
 
-// brake decides after each page how many requests may be admitted. The first rule whose
-// condition holds for the values of the latest page applies:
+// brake decides after each page how many requests may be admitted. The first matching
+// rule applies:
 //
 //	no valid page for longer than silence   all
 //	KV > MaxKV                              none, until KV ≤ MaxKV − kvHysteresis
 //	waiting + unseen > MaxWaiting           none until enough requests have ended
-//	otherwise                               MaxWaiting + 1 − (waiting + unseen): the engine may start
+//	otherwise MaxWaiting + 1 − (waiting + unseen): the engine may start
 //	                                        each of them at once, and the next page shows whether it did
 //
-// A page without one of these metrics is treated as if the metric permitted all
-// requests.
+// An absent metric does not limit requests.
 type brake struct {
-	full   bool // KV was above MaxKV and has not yet fallen to MaxKV − kvHysteresis
+	full   bool // the rule "KV > MaxKV" is in force
 	unseen unseen
-	// fullSince is the time since which every page leaves no room; 0 = the latest page
-	// has room.
+	// fullSince is the time of the first of the latest pages without room; 0 = the
+	// latest page has room.
 	fullSince time.Duration
 }
 
 // room returns how many requests may be admitted after the page p. inFlight is the
 // number of requests in flight when p was requested. none means that no request may be
-// admitted, even if others end.
+// admitted, even if requests end.
 func (b *brake) room(p Page, l Limits, inFlight int, now time.Duration) (n int64, none bool) {
 	switch {
 	case !p.HasKV || p.KV <= max(l.MaxKV-kvHysteresis, 0):
@@ -68,14 +66,12 @@ func (b *brake) room(p Page, l Limits, inFlight int, now time.Duration) (n int64
 }
 
 // unseen estimates how many admitted requests a page does not show yet. Servers update
-// their page once per step, which can last longer than a period. Without the estimate,
-// each page that is read during one step would admit more requests.
+// their page once per step, which can be longer than a period.
 //
-// The input is the number of requests in flight minus the number on the page. This
-// difference has other causes, too: uploads, tunnels, and requests for other paths.
-// These causes last, so their share is the smallest difference of the last one to two
-// unseenWindows. The estimate is the rest. A negative difference, from requests that
-// have ended but are still on the page, counts as 0. The zero value is ready.
+// The input is the difference between requests in flight and requests on the page. It
+// also includes requests that the page never shows, such as tunnels. The smallest
+// difference in the last one to two unseenWindows approximates their number and is
+// subtracted. The zero value is ready.
 type unseen struct {
 	current, previous int64 // smallest differences of the current and the previous window
 	since             time.Duration

@@ -1,4 +1,4 @@
 // Package enginemetrics reads the Prometheus page of a model server (vLLM, SGLang,
-// TensorRT-LLM, Triton) and derives from it how many more requests may be admitted. A
-// Poller fetches the page while there are requests, and not otherwise.
+// TensorRT-LLM, Triton), and derives how many more requests may be admitted. A Poller
+// fetches the page only while there are requests.
 package enginemetrics

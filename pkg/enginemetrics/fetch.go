@@ -35,8 +35,8 @@ func newFetcher(page *url.URL) *fetcher {
 	}
 }
 
-// get gets the page before deadline. If the exchange over the kept connection fails, it
-// tries once more over a new connection.
+// get gets the page before deadline. If the kept connection fails, it retries over a
+// new connection.
 func (f *fetcher) get(ctx context.Context, deadline time.Time) (Page, error) {
 	if f.conn != nil {
 		if p, err := f.exchange(ctx, deadline); err == nil {
@@ -54,8 +54,7 @@ func (f *fetcher) get(ctx context.Context, deadline time.Time) (Page, error) {
 	return f.exchange(ctx, deadline)
 }
 
-// exchange gets the page over f.conn. It closes f.conn unless the connection can be
-// reused.
+// exchange gets the page over f.conn. It closes f.conn unless it can be reused.
 func (f *fetcher) exchange(ctx context.Context, deadline time.Time) (p Page, err error) {
 	reusable := false
 	defer func() {
@@ -70,7 +69,7 @@ func (f *fetcher) exchange(ctx context.Context, deadline time.Time) (p Page, err
 		return Page{}, err
 	}
 	head := io.LimitedReader{R: conn, N: maxPage + maxHead}
-	f.in.Reset(&head) // limit the head so that an endless one cannot fill the memory
+	f.in.Reset(&head) // limit the size of the head
 	res, err := http.ReadResponse(f.in, nil)
 	if err != nil {
 		return Page{}, err
@@ -85,11 +84,9 @@ func (f *fetcher) exchange(ctx context.Context, deadline time.Time) (p Page, err
 	return p, nil
 }
 
-// maxHead is the maximum size of a response head in bytes, in addition to maxPage for
-// the page.
+// maxHead is the maximum size of a response head in bytes.
 const maxHead = 64 << 10
 
-// close closes the connection, if there is one.
 func (f *fetcher) close() {
 	if f.conn != nil {
 		_ = f.conn.Close()

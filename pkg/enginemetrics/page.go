@@ -11,11 +11,11 @@ import (
 
 // Page holds the values that the gate reads from a model server's page.
 type Page struct {
-	// Waiting is the number of requests in the server's queue. It is the sum over all
-	// label sets, which stand for models or data-parallel ranks.
+	// Waiting is the number of requests in the server's queue: the sum over all label
+	// sets (models or data-parallel ranks).
 	Waiting float64
-	// Running is the number of requests in the server's batches, also a sum over all
-	// label sets.
+	// Running is the number of requests in the server's batches: the sum over all label
+	// sets.
 	Running float64
 	// KV is the used share of the KV cache, 0 to 1: the maximum over all label sets.
 	KV float64
@@ -23,7 +23,7 @@ type Page struct {
 	HasWaiting, HasRunning, HasKV bool
 }
 
-// figure identifies one of the values of a Page.
+// figure identifies a value of a Page.
 type figure uint8
 
 const (
@@ -32,9 +32,9 @@ const (
 	kv
 )
 
-// series are the metrics that are read. A label selects one of several meanings of the
-// same metric name. The names are those of the model server protocol of the Gateway API
-// Inference Extension (proposal 003), and an earlier name of vLLM.
+// series are the metrics that are read, and the label that selects samples. The names
+// come from the model server protocol of the Gateway API Inference Extension (proposal
+// 003).
 var series = []struct {
 	name, label, value string
 	figure             figure
@@ -54,10 +54,9 @@ var series = []struct {
 }
 
 const (
-	// maxPage is the maximum number of bytes that are read of a page.
+	// maxPage is the maximum size of a page in bytes.
 	maxPage = 4 << 20
-	// maxLine is the length of the longest line that is parsed, and the size of the
-	// buffer.
+	// maxLine is the maximum length of a parsed line in bytes.
 	maxLine = 16 << 10
 )
 
@@ -67,8 +66,8 @@ var (
 )
 
 // readPage reads a page in Prometheus' text format from r. buf must have maxLine bytes.
-// It skips other metrics, lines that are too long, and values that are not numbers. It
-// returns an error if the page has none of the known metrics.
+// It skips unknown metrics, long lines and invalid values. It returns an error if the
+// page has none of the known metrics.
 func readPage(r io.Reader, buf []byte) (p Page, err error) {
 	held, total, skips := 0, 0, false
 	for {
@@ -107,7 +106,6 @@ func readPage(r io.Reader, buf []byte) (p Page, err error) {
 	}
 }
 
-// add adds the value of a line to p if the line belongs to one of the series.
 func (p *Page) add(line []byte) {
 	end := bytes.IndexAny(line, "{ \t")
 	if end <= 0 || line[0] == '#' {
@@ -120,7 +118,7 @@ func (p *Page) add(line []byte) {
 		}
 		rest, selected := labels(line[end:], s.label, s.value)
 		if !selected {
-			continue // another row of series may have the same name and a different label
+			continue // another row may have the same name
 		}
 		v, ok := sample(rest)
 		if !ok {
@@ -139,7 +137,7 @@ func (p *Page) add(line []byte) {
 }
 
 // labels skips the labels at the start of text. selected reports whether the label name
-// has this value. An empty name selects every sample.
+// has this value, or name is empty.
 func labels(text []byte, name, value string) (rest []byte, selected bool) {
 	selected = name == ""
 	if len(text) == 0 || text[0] != '{' {
@@ -176,8 +174,8 @@ func labels(text []byte, name, value string) (rest []byte, selected bool) {
 	}
 }
 
-// sample parses the value before an optional timestamp. A value is valid if it is
-// finite and not negative.
+// sample parses a value before an optional timestamp. Infinite and negative values are
+// invalid.
 func sample(text []byte) (float64, bool) {
 	text = bytes.TrimSpace(text)
 	if i := bytes.IndexAny(text, " \t"); i >= 0 {

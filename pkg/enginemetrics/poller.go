@@ -15,19 +15,19 @@ type Config struct {
 	URL       *url.URL // URL of the page; the scheme is http
 	Period    time.Duration
 	Limits    Limits
-	Admission *admission.Controller // with Config.Brake
-	// Uploads returns the number of requests in flight that the server does not know yet,
-	// because their upload is incomplete. nil = none.
+	Admission *admission.Controller // created with Config.Brake
+	// Uploads returns the number of requests in flight with an incomplete upload, which
+	// the server does not count yet. nil = none.
 	Uploads func() int
-	// Silent is called with the latest error when pages have been invalid for too long,
-	// and with nil when one is valid again. nil = not called.
+	// Silent is called with an error when pages have been invalid for too long, and
+	// with nil after the next valid page. It may be nil.
 	Silent func(error)
 	Clock  func() time.Duration // nil = the time since the Poller was created
 }
 
 // Poller fetches the page once per period while there are requests. After each page it
 // tells Admission how many requests may be admitted. The pause after a fetch is at
-// least as long as the fetch, so a slow page is being fetched at most half of the time.
+// least as long as the fetch.
 type Poller struct {
 	cfg   Config
 	fetch source
@@ -58,7 +58,7 @@ func newPoller(c Config, pages source) *Poller {
 	return &Poller{cfg: c, fetch: pages, limits: c.Limits}
 }
 
-// SetLimits replaces the limits. The next page uses the new ones.
+// SetLimits replaces the limits from the next page on.
 func (p *Poller) SetLimits(l Limits) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,11 +108,11 @@ func (p *Poller) poll(ctx context.Context, timer *time.Timer) {
 	}
 }
 
-// silence returns for how long pages may be invalid before the brake is off.
+// silence returns the time without a valid page after which the brake is off.
 func (p *Poller) silence() time.Duration { return max(leastSilence, silentPeriods*p.cfg.Period) }
 
-// once fetches a page and applies it. It reports whether the page was valid. validAt is
-// the time of the last valid page.
+// once fetches and applies a page, and reports whether it was valid. validAt is the
+// time of the last valid page.
 func (p *Poller) once(ctx context.Context, now, validAt time.Duration) bool {
 	a := p.cfg.Admission
 	admissions, inFlight := a.Admissions(), a.InFlight()
@@ -159,9 +159,8 @@ func (p *Poller) once(ctx context.Context, now, validAt time.Duration) bool {
 	return err == nil
 }
 
-// rest prepares the poller for a period without requests. It sets the room to 0: the
-// first request of the next burst is still admitted immediately, and the others wait
-// for a page. While the poller is Silent, no request waits.
+// rest prepares the poller for a period without requests. Unless Silent, it sets the
+// room to 0: only the first request of the next burst is admitted before the next page.
 func (p *Poller) rest() {
 	p.fetch.close()
 	p.mu.Lock()
@@ -173,14 +172,14 @@ func (p *Poller) rest() {
 	}
 }
 
-// Silent reports whether the brake is off because pages have been invalid for too long.
+// Silent reports whether the brake is off because of invalid pages.
 func (p *Poller) Silent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.silent
 }
 
-// FullFor returns for how long every page has left no room; 0 = there is room.
+// FullFor returns how long pages have left no room; 0 = the latest page has room.
 func (p *Poller) FullFor() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,8 +189,7 @@ func (p *Poller) FullFor() time.Duration {
 	return p.cfg.Clock() - p.brake.fullSince
 }
 
-// Stats returns the values of the latest page. While the brake is off because of
-// invalid pages, they are 0.
+// Stats returns the values of the latest page, or 0 while Silent.
 func (p *Poller) Stats() gate.EngineStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()

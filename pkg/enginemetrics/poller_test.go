@@ -50,7 +50,7 @@ func (f *fakePages) fetched() int {
 	return f.count
 }
 
-// bench is a Poller with a real admission in a synctest bubble.
+// bench is a Poller with an admission controller.
 type bench struct {
 	*Poller
 	t     *testing.T
