@@ -1,6 +1,5 @@
 // Package h2conn implements an HTTP/2 client connection that carries one exchange at a
-// time. It is used for readiness checks and for calls to collectors. net/http's client
-// would add 0.5 MB to the binary.
+// time, for readiness checks and calls to collectors.
 package h2conn
 
 import (
@@ -34,7 +33,7 @@ const (
 // Conn is one client connection. Its methods must not be called concurrently.
 type Conn struct {
 	conn    net.Conn
-	in, out []byte // in: received, not yet processed; out: not yet written
+	in, out []byte // in: unprocessed received bytes; out: unwritten bytes
 
 	reader  h2.Reader
 	decoder h2.Decoder
@@ -43,7 +42,7 @@ type Conn struct {
 	streams h2.OurStreams
 	window  h2.SendWindow
 
-	first   bool // nothing has been received
+	first   bool // nothing received yet
 	closing bool // the server has sent GOAWAY
 	spent   bool
 }
@@ -77,9 +76,9 @@ type exchange struct {
 
 func (x *exchange) ended() bool { return x.message.Ended() || len(x.body) > x.limit }
 
-// RoundTrip sends r and returns the final response. The fields of r must be valid in
-// HTTP/2. The response's body is in memory and has at most limit bytes. After an error
-// or an incomplete exchange the connection cannot be used again.
+// RoundTrip sends r and returns the final response, with at most limit bytes of its
+// body in memory. The fields of r must be valid in HTTP/2. Check Usable before the next
+// call.
 func (c *Conn) RoundTrip(r *http.Request, limit int) (*http.Response, error) {
 	stream, ok := c.streams.Next()
 	if c.spent || !ok {
@@ -132,8 +131,7 @@ func (c *Conn) appendHead(r *http.Request, x *exchange) {
 	c.out = h2.EndHeaders(b, start, x.stream, len(x.left) == 0, int(c.peer.MaxFrame))
 }
 
-// appendData appends as much of the request body to c.out as the flow-control windows
-// allow.
+// appendData appends DATA to c.out within the flow-control windows.
 func (c *Conn) appendData(x *exchange) {
 	for {
 		n := min(len(x.left), c.window.Left(), x.window.Left(), int(c.peer.MaxFrame))
@@ -151,7 +149,7 @@ func (c *Conn) appendData(x *exchange) {
 // step writes pending output, reads once, and processes complete frames.
 func (c *Conn) step(x *exchange) error {
 	if len(c.out) > 0 {
-		_, _ = c.conn.Write(c.out) // ignore a write error: what the server has sent explains more
+		_, _ = c.conn.Write(c.out) // ignore a write error: the server may have sent the reason
 		c.out = c.out[:0]
 	}
 	c.in = append(c.in, make([]byte, readBytes)...)
@@ -213,7 +211,7 @@ func (c *Conn) handle(f *h2.Frame, x *exchange) error {
 	case h2.Headers:
 		return c.headers(f, x, ours)
 	case h2.Data:
-		if f.First && f.Length > 0 { // return the credit at once, because limit bounds the body
+		if f.First && f.Length > 0 { // limit bounds the body, so return the credit at once
 			c.out = h2.AppendWindowUpdate(c.out, 0, f.Length)
 			if ours && !f.EndStream {
 				c.out = h2.AppendWindowUpdate(c.out, x.stream, f.Length)
@@ -240,8 +238,8 @@ func (c *Conn) settings(f *h2.Frame, x *exchange) error {
 	return asError(x.window.ApplySettings(changes))
 }
 
-// headers processes heads and trailers. If ours is false, the header block belongs to
-// another stream and is only decoded, to update the HPACK state.
+// headers processes heads and trailers. A header block of another stream (ours is
+// false) is only decoded, to update the HPACK state.
 func (c *Conn) headers(f *h2.Frame, x *exchange, ours bool) error {
 	var head h2.Head
 	if err := c.decoder.Decode(f.Payload, &head); err != nil {
@@ -284,8 +282,7 @@ func fields(head *h2.Head) http.Header {
 	return h
 }
 
-// asError converts nil to a nil error. A direct conversion would give a non-nil
-// interface.
+// asError converts a nil *h2.Error to a nil interface.
 func asError(err *h2.Error) error {
 	if err == nil {
 		return nil

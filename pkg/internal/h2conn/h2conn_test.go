@@ -90,7 +90,7 @@ func TestAnEarlyResponseClosesTheConnection(t *testing.T) {
 	}
 }
 
-// scripted is a connection whose server sends the same bytes regardless of the request.
+// scripted is a connection whose server sends fixed bytes.
 type scripted struct {
 	net.Conn
 	io.Reader
@@ -146,7 +146,7 @@ func TestAConnectionClosedByTheServerServesTheLastExchange(t *testing.T) {
 func TestAPINGIsAcknowledged(t *testing.T) {
 	data := [8]byte{1, 2, 3}
 	s := said(h2.AppendPing(nil, false, data))
-	s.Reader = io.MultiReader(s.Reader, bytes.NewReader(head(204, true))) // in a separate read
+	s.Reader = io.MultiReader(s.Reader, bytes.NewReader(head(204, true))) // separate reads
 	if _, err := New(s).RoundTrip(request("GET", "http://example.com/", nil), 10); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // Package h2test makes net/http's test servers use the HTTP/2 server of
-// golang.org/x/net. They also work in programs without net/http's own HTTP/2 (build tag
-// nethttpomithttp2). Only tests import it.
+// golang.org/x/net, because builds with the tag nethttpomithttp2 lack net/http's own.
+// Only tests import it.
 package h2test
 
 import (
@@ -10,8 +10,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Start starts s without TLS, for HTTP/2 with prior knowledge. If both is true, s also
-// speaks HTTP/1.
+// Start starts s without TLS, for HTTP/2 with prior knowledge, and also for HTTP/1 if
+// both is true.
 func Start(s *httptest.Server, both bool) {
 	configure(s)
 	s.Config.Protocols = new(http.Protocols)

@@ -1,6 +1,5 @@
 // Package unary implements a unary gRPC call as a net/http request and response. The
-// caller provides the connection. grpc-go would cost 4.6 MiB of memory in each pod
-// instead.
+// caller provides the connection. grpc-go would cost 4.6 MiB of memory.
 package unary
 
 import (
@@ -48,23 +47,21 @@ const (
 // four for the message length.
 const prefixBytes = 5
 
-// serverMargin is how much longer the server's timeout is than the caller's. If the
-// server timed out first, the call would end with a reset, which does not look like a
-// timeout.
+// serverMargin is how much longer the server's timeout is than the caller's. A server
+// that timed out first would reset the stream, which does not look like a timeout.
 const serverMargin = 100 * time.Millisecond
 
-// longestTimeout is the longest grpc-timeout in ms, because its number has at most
-// eight digits.
+// longestTimeout is the longest grpc-timeout in ms, which has at most eight digits.
 const longestTimeout = 99999999 * time.Millisecond
 
-// Request returns the HTTP request of a gRPC call. method is such as
-// "/package.Service/Method". at gives scheme and host, ctx the deadline. The HTTP
-// client must not follow redirects.
+// Request returns the HTTP request of a gRPC call. method has the form
+// "/package.Service/Method". at has scheme and host, ctx the deadline. The HTTP client
+// must not follow redirects.
 func Request(ctx context.Context, at *url.URL, method, userAgent string, message []byte) (*http.Request, error) {
 	return request(ctx, at, method, userAgent, 0, message)
 }
 
-// GzipRequest is Request for a message that the caller has compressed with gzip.
+// GzipRequest is Request for a message that is compressed with gzip.
 func GzipRequest(ctx context.Context, at *url.URL, method, userAgent string, compressed []byte) (*http.Request, error) {
 	r, err := request(ctx, at, method, userAgent, 1, compressed)
 	if err == nil {
@@ -93,9 +90,8 @@ func request(ctx context.Context, at *url.URL, method, userAgent string, compres
 	return r, nil
 }
 
-// Message returns the message of a response. The response must have HTTP status 200,
-// and body is its complete body. The error is the *Status of the call, or one of the
-// errors above.
+// Message returns the message of a response with HTTP status 200 and this complete
+// body. The error is the *Status of the call, or ErrNotGRPC, ErrNoStatus or ErrFrame.
 func Message(r *http.Response, body []byte) ([]byte, error) {
 	if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 		return nil, ErrNotGRPC
