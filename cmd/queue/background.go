@@ -9,18 +9,16 @@ import (
 	"syscall"
 )
 
-// startInBackground sets the variable readyDescriptor of the gate to readyNumber, the
-// descriptor of a pipe. The gate writes to this pipe when it serves.
+// readyDescriptor is the variable with the descriptor of the ready pipe, to which a
+// gate in the background writes when it serves.
 const (
 	readyDescriptor = "QUEUEGATE_READY_DESCRIPTOR"
 	readyNumber     = "3"
 )
 
-// readyPipe is the pipe that the gate writes to when it serves; nil = no process waits
-// for that.
+// readyPipe is nil unless startInBackground has started this process.
 var readyPipe *os.File
 
-// openReadyPipe takes over the descriptor of startInBackground.
 func openReadyPipe() {
 	if os.Getenv(readyDescriptor) != readyNumber {
 		return
@@ -30,7 +28,6 @@ func openReadyPipe() {
 	readyPipe = os.NewFile(3, "ready")
 }
 
-// reportReady reports that the gate serves.
 func reportReady() {
 	if readyPipe != nil {
 		_, _ = io.WriteString(readyPipe, "\n")
@@ -38,9 +35,8 @@ func reportReady() {
 	}
 }
 
-// startInBackground implements --background: it starts this program with the same
-// arguments in a separate session, waits until the gate serves or has ended, and
-// returns the exit code.
+// startInBackground implements --background: it starts this program in a separate
+// session, waits until the gate serves or has ended, and returns the exit code.
 func startInBackground(args []string, stderr io.Writer) int {
 	code, err := awaitBackground(slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
 		name, _, _ := strings.Cut(arg, "=")
@@ -80,7 +76,7 @@ func awaitBackground(args []string) (code int, err error) {
 		return exitOK, nil
 	}
 	state, err := child.Wait()
-	if err != nil || state.ExitCode() <= 0 { // a signal ended the gate, or it drained before it served
+	if err != nil || state.ExitCode() <= 0 { // a signal ended the gate, or it drained before it became ready
 		return exitFailed, fmt.Errorf("the gate in the background has ended: %v", state)
 	}
 	return state.ExitCode(), nil // the gate has logged the reason

@@ -13,12 +13,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// hookMode tells a server that has a sleep mode to sleep (IDLE_HOOK) and to wake
-// (WAKE_HOOK). A call is retried until the response is 2xx or the next call begins. At
-// most one call is in progress.
+// hookMode calls IDLE_HOOK to suspend a server, and WAKE_HOOK to resume it. It retries
+// a call until the response is 2xx or the next call begins. At most one call is in
+// progress.
 type hookMode struct {
 	idle, wake hook
-	timeout    time.Duration // timeout of one attempt, and maximum time that requests wait for WAKE_HOOK
+	timeout    time.Duration // timeout of one attempt; maximum time that requests wait for WAKE_HOOK
 
 	next  chan struct{} // closed when the next call begins; nil = there was none
 	ended chan struct{} // closed when the last call has ended
@@ -28,8 +28,8 @@ func newHookMode(idle, wake string, timeout time.Duration) *hookMode {
 	return &hookMode{idle: hook{"IDLE_HOOK", idle, roundTrip}, wake: hook{"WAKE_HOOK", wake, roundTrip}, timeout: timeout}
 }
 
-// roundTrip returns the status of the response to r over a new connection: the server may
-// close an idle one at any time. http.Client would link HTTP/2.
+// roundTrip sends r over a new connection. It does not use http.Client, which would
+// link HTTP/2.
 func roundTrip(r *http.Request) (status int, err error) {
 	address := net.JoinHostPort(r.URL.Hostname(), cmp.Or(r.URL.Port(), "80"))
 	conn, err := new(net.Dialer).DialContext(r.Context(), "tcp", address)
@@ -70,16 +70,15 @@ func (h *hook) post(timeout time.Duration) error {
 	return err
 }
 
-// Pauses between the attempts of a call. The first is firstHookPause. Each further
-// pause is twice as long, up to longestHookPause.
+// The pause between attempts doubles from firstHookPause to longestHookPause.
 const (
 	firstHookPause   = 50 * time.Millisecond
 	longestHookPause = time.Second
 )
 
-// call calls h until it succeeds. It calls done once: after the first success, when
-// the time limit has passed, or after the first attempt if limit is 0. If no attempt has
-// succeeded by then, it logs the last error.
+// call calls h until it succeeds. It calls done once: after the first success or after
+// limit, or after the first attempt if limit is 0. If no attempt has succeeded by then,
+// it logs the last error.
 func (m *hookMode) call(h *hook, limit time.Duration, log *zap.Logger, done func()) {
 	previous := m.ended
 	if m.next != nil {
@@ -133,8 +132,7 @@ func (m *hookMode) call(h *hook, limit time.Duration, log *zap.Logger, done func
 
 func (m *hookMode) stops() bool { return false }
 
-// begin wakes a server that the gate has not started: an earlier gate may have told it
-// to sleep.
+// begin wakes the server: an earlier gate may have suspended it.
 func (m *hookMode) begin(log *zap.Logger) { m.call(&m.wake, m.timeout, log, func() {}) }
 
 // suspend implements sleepMode. A server whose IDLE_HOOK fails counts as asleep, because

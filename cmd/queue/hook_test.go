@@ -21,7 +21,7 @@ import (
 // fakeEngine replies to the hooks.
 type fakeEngine struct {
 	start time.Time
-	reply func(path string, since time.Duration) (status int, took time.Duration) // status 0: no connection
+	reply func(path string, since time.Duration) (status int, took time.Duration) // status 0 = no connection
 	calls []string
 	open  int
 	most  int // largest number of concurrent calls
@@ -49,9 +49,9 @@ func TestHooksTellAServerToSleepAndToWake(t *testing.T) {
 	always := func(string, time.Duration) (int, time.Duration) { return 200, time.Second }
 	for name, c := range map[string]struct {
 		reply   func(path string, since time.Duration) (status int, took time.Duration)
-		request time.Duration // time at which a request begins and ends; 0 = no request
+		request time.Duration // time of a request; 0 = no request
 		calls   []string
-		resumed time.Duration // time from which requests are forwarded; 0 = never
+		resumed time.Duration // time when forwarding resumes; 0 = never
 		warns   []string
 	}{
 		"it is told to sleep once": {reply: always, calls: []string{"1m0s POST /sleep"}},

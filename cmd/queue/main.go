@@ -1,5 +1,5 @@
-// The runtime would check for a changed CPU limit every second, also in an idle
-// process. The gate reads the limit when the container begins to listen.
+// Otherwise the runtime would check for a changed CPU limit every second, also in an
+// idle process.
 //go:debug updatemaxprocs=0
 
 // Command queue is the request gate in front of a serverless container: it
@@ -30,12 +30,11 @@ const (
 	// With `queue -- COMMAND`: the exit code of the application.
 )
 
-// stderrTimeout is the maximum time that the process waits before it exits, so that
-// start-up errors can be read.
+// stderrTimeout is the maximum time before the exit to write start-up errors to stderr.
 const stderrTimeout = time.Second
 
 func main() {
-	// If the reader of stdout or stderr exits, only lines are lost.
+	// Do not exit if the reader of stdout or stderr exits.
 	signal.Ignore(syscall.SIGPIPE)
 	openReadyPipe()
 	stderr := lines.New(lines.Config{Writer: os.Stderr})
@@ -89,7 +88,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// variables returns the names of all environment variables.
 func variables() []string {
 	names := os.Environ()
 	for i, pair := range names {

@@ -17,7 +17,7 @@ const (
 	notifyStopping = "STOPPING=1"
 )
 
-// notify sends a change of state to systemd, if systemd has set NOTIFY_SOCKET.
+// notify sends state to systemd, if NOTIFY_SOCKET is set.
 func notify(state string, log *zap.Logger) {
 	path := os.Getenv(notifySocket)
 	if path == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 )
 
-// question is a probe as sent by one of the platform's probers.
+// question is a probe of one of the platform's probers.
 type question struct {
 	path, agent, probe string
 	timeout            time.Duration // the prober's default
@@ -35,7 +35,7 @@ const probeHash = "override"
 // reachable.
 const retryInterval = 25 * time.Millisecond
 
-// probeGate implements `queue probe`: it returns an error unless the gate is ready.
+// probeGate returns an error unless the gate is ready.
 func probeGate(cfg *config.Config) error {
 	q := questions[cfg.Probe.As]
 	q.timeout = cmp.Or(cfg.Probe.Timeout, q.timeout)
@@ -50,8 +50,7 @@ func probeGate(cfg *config.Config) error {
 	}
 }
 
-// probeHost returns the host at which a gate that listens on this address can be
-// reached.
+// probeHost returns the host to connect to for a listen address.
 func probeHost(address string) string {
 	if ip := net.ParseIP(address); address == "" || ip.IsUnspecified() {
 		return "127.0.0.1"

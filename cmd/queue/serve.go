@@ -21,10 +21,10 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/sockets"
 )
 
-// At the end, the gate has closeTimeout to deliver data to the request log and to
-// collectors, and then logTimeout for its own log. After a second signal these are
-// hurryTimeout and hurriedLogTimeout, so that the process ends within a second. If the
-// application ends by itself, its open responses have leaveTimeout to complete.
+// At the end, closeTimeout limits the delivery to the request log and collectors, and
+// then logTimeout the delivery to the gate's log. After a second signal, hurryTimeout
+// and hurriedLogTimeout apply. If the application ends by itself, open responses have
+// leaveTimeout.
 const (
 	leaveTimeout      = 5 * time.Second
 	closeTimeout      = 2 * time.Second
@@ -33,8 +33,8 @@ const (
 	hurriedLogTimeout = 200 * time.Millisecond
 )
 
-// serve runs the gate until it has drained, and returns the exit code. With succeeds it
-// takes the ports of the running gate.
+// serve runs the gate until it has drained, and returns the exit code. succeeds means
+// that it takes over the ports of the running gate.
 func serve(cfg *config.Config, succeeds bool, warnings []string, stderr io.Writer) (code int) {
 	log, err := app.OpenLog(cfg)
 	if err != nil {
@@ -84,10 +84,9 @@ func serve(cfg *config.Config, succeeds bool, warnings []string, stderr io.Write
 	return code
 }
 
-// start starts the gate and then the application behind it; with USER_PORT=auto in the
-// opposite order. It logs and returns an error with its exit code. If the application
-// ends, or is being stopped, before it listens, start returns no error and does not
-// start the gate.
+// start starts the gate and then the application, or with USER_PORT=auto the
+// application first. It logs errors. If the application ends or is stopped before it
+// listens, start returns no error and does not start the gate.
 func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) {
 	if cfg.Application != nil && cfg.UserPort != config.AutoPort {
 		if err := application.CheckFree(cfg.UserPort); err != nil {
@@ -148,7 +147,6 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 	return 0, nil
 }
 
-// sleepMode returns how the idle application is suspended.
 func (p *process) sleepMode(cfg *config.Config) sleepMode {
 	switch {
 	case p.freezer != nil:
@@ -169,8 +167,7 @@ func (p *process) sleepMode(cfg *config.Config) sleepMode {
 	}}
 }
 
-// listeners returns the listening sockets that this process has received from the service
-// manager, or from the running gate.
+// listeners returns the sockets received from the service manager or the running gate.
 func (p *process) listeners(cfg *config.Config) (s *sockets.Set, from *app.Predecessor, code int, err error) {
 	s = sockets.New(p.log)
 	if !p.succeeds {
@@ -186,13 +183,11 @@ func (p *process) listeners(cfg *config.Config) (s *sockets.Set, from *app.Prede
 	return s, from, code, err
 }
 
-// failed logs why the gate or the application cannot start.
 func (p *process) failed(what string, code int, err error) (int, error) {
 	p.log.Error(what, zap.Error(err))
 	return code, err
 }
 
-// startApplication starts the application with the given PORT.
 func (p *process) startApplication(cfg *config.Config, port int) (behind *application.Process, code int, err error) {
 	behind, err = application.Start(cfg.Application, port, p.freezer, sockets.Variables...)
 	if err != nil {
@@ -204,8 +199,8 @@ func (p *process) startApplication(cfg *config.Config, port int) (behind *applic
 	return behind, 0, nil
 }
 
-// findPort waits until the application listens and returns its port. It returns 0 if the
-// application has ended or is being stopped, and an error after a second signal.
+// findPort waits until the application listens, and returns its port. It returns 0 if
+// the application has ended or is being stopped, and an error after a second signal.
 func (p *process) findPort(behind *application.Process, preferred int) (port int, err error) {
 	found := make(chan int, 1)
 	err = p.wait(func(ctx context.Context) error {
@@ -222,7 +217,7 @@ func (p *process) findPort(behind *application.Process, preferred int) (port int
 	return port, nil
 }
 
-// noGate stands for the gate until it is built. It has no open requests.
+// noGate is a gate without requests, until the real gate is built.
 type noGate struct {
 	once     sync.Once
 	draining chan struct{}
@@ -248,8 +243,8 @@ func (g *noGate) Run(ctx context.Context) error {
 	}
 }
 
-// passedOn are the signals that the gate forwards to an application without acting on
-// them, except SIGQUIT, which it treats like SIGTERM, as nginx does.
+// passedOn are signals that the gate forwards to the application. SIGQUIT also starts a
+// drain, like SIGTERM.
 var passedOn = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGQUIT}
 
 // runningApplication is an *application.Process; nil = none.
@@ -265,8 +260,7 @@ type runningApplication interface {
 	KillRest()
 }
 
-// process is a running gate, the application that it has started, if any, and the
-// signals that it gets.
+// process is a running gate with the application that it has started, if any.
 type process struct {
 	gate interface {
 		Drain()
@@ -283,16 +277,16 @@ type process struct {
 	sleep       sleeper
 	freezer     *application.Freezer // nil: IDLE_FREEZE is off
 	quiet       time.Duration        // quiet period of the drain
-	stopTimeout time.Duration        // from Stop to Kill; 0 = never
+	stopTimeout time.Duration        // time from Stop to Kill; 0 = no Kill
 	signals     <-chan os.Signal
 	log         *zap.Logger
 	notify      func(state string)
-	succeeds    bool // takes the ports of the running gate
+	succeeds    bool // takes over the ports of the running gate
 
 	asked      os.Signal // the signal that requested the shutdown
-	drainBegan time.Time // zero: not begun; systemd is notified of it
+	drainBegan time.Time // zero = not begun
 	isStopping bool      // the application has been asked to stop
-	isEndNoted bool      // the application has ended by itself, which has been logged
+	isEndNoted bool      // logged that the application has ended by itself
 	still      <-chan time.Time
 	kill       <-chan time.Time
 }
@@ -300,9 +294,8 @@ type process struct {
 var errSecondSignal = errors.New("second signal")
 
 // end returns when the gate has drained and closed, and the application has ended. The
-// application gets its signal once no request is open, while its tunnels are still
-// open. If the application ends by itself, the gate ends too. A second signal ends
-// everything quickly and returns an error.
+// application gets its signal when only tunnels are open. If the application ends by
+// itself, the gate ends too. After a second signal, end returns an error soon.
 func (p *process) end() error {
 	timeout := closeTimeout
 	cut := p.wait(p.gate.Run, true)
@@ -324,14 +317,13 @@ func (p *process) end() error {
 		}()
 		select {
 		case <-closed:
-		case <-ctx.Done(): // anything that hangs ends with the process
+		case <-ctx.Done(): // the exit of the process ends the rest
 		}
 		return nil
 	}, false)
 	return errors.Join(cut, err)
 }
 
-// applicationGone waits until no process of the application is left.
 func (p *process) applicationGone(ctx context.Context) error {
 	gone := p.application.Gone()
 	if gone == nil {
@@ -345,7 +337,6 @@ func (p *process) applicationGone(ctx context.Context) error {
 	}
 }
 
-// noteEnd logs the end of an application that was not asked to stop.
 func (p *process) noteEnd() {
 	switch {
 	case p.isStopping || p.isEndNoted:
@@ -358,7 +349,6 @@ func (p *process) noteEnd() {
 	p.isEndNoted = true
 }
 
-// noteDrain notes the beginning of a drain.
 func (p *process) noteDrain() {
 	select {
 	case <-p.gate.Draining():
@@ -375,8 +365,8 @@ func (p *process) noteDrain() {
 	}
 }
 
-// longestSilence is the time after which the gate logs that the application still runs
-// although it was asked to stop. If half of the stop timeout is shorter, that applies.
+// longestSilence is the maximum time after the stop signal until the gate logs that the
+// application still runs.
 const longestSilence = 5 * time.Second
 
 // stopApplication forwards the signal that requested the shutdown, and starts the stop
@@ -400,7 +390,7 @@ func (p *process) stopApplication() {
 	p.limitStop()
 }
 
-// signalName returns the name of s in C, such as SIGTERM.
+// signalName returns a name such as SIGTERM.
 func signalName(s os.Signal) string {
 	if number, ok := s.(syscall.Signal); ok {
 		return unix.SignalName(number)
@@ -408,7 +398,6 @@ func signalName(s os.Signal) string {
 	return s.String()
 }
 
-// limitStop starts the stop timeout.
 func (p *process) limitStop() {
 	silence := longestSilence
 	if p.stopTimeout > 0 {
@@ -418,7 +407,6 @@ func (p *process) limitStop() {
 	p.still = time.After(silence)
 }
 
-// isGone reports whether no process of the application is left.
 func (p *process) isGone() bool {
 	select {
 	case <-p.application.Gone():
@@ -527,9 +515,8 @@ func (p *process) act(s os.Signal) error {
 	return nil
 }
 
-// repeatWindow is the time after the first signal in which the gate ignores the same
-// signal. timeout(1) signals its child and then its process group, so the gate gets its
-// signal twice.
+// repeatWindow is how long the gate ignores a repeated signal. timeout(1) signals its
+// child and then its process group, so the gate gets the signal twice.
 const repeatWindow = 10 * time.Millisecond
 
 // beginDrain begins the drain after repeatWindow.

@@ -19,7 +19,7 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/application"
 )
 
-// fakeGate drains and closes when it is asked to, or else when its context ends.
+// fakeGate drains and closes on request, or when its context ends.
 type fakeGate struct {
 	handedOver      bool
 	drained, closed chan struct{}
@@ -50,8 +50,8 @@ func (g *fakeGate) Run(ctx context.Context) error {
 
 func (g *fakeGate) Close(context.Context) { <-g.closed }
 
-// ending runs a process until it has ended. at has functions to call, by the time since
-// the start.
+// ending runs a process until it has ended, and calls the functions in at at these
+// times.
 func ending(t *testing.T, at map[time.Duration]func(g *fakeGate, signals chan<- os.Signal)) (g *fakeGate, took time.Duration, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		g = newFakeGate()
@@ -141,8 +141,8 @@ func TestTheProcessEndsWithItsDrain(t *testing.T) {
 	}
 }
 
-// fakeApplication ends when needs has passed after a request to stop (0 = never), or at
-// once if it is killed.
+// fakeApplication ends after the time needs when it is asked to stop (0 = never), and
+// at once when it is killed.
 type fakeApplication struct {
 	needs  time.Duration
 	gone   chan struct{}

@@ -17,7 +17,7 @@ import (
 //	asleep     → resuming    a request or, with IDLE_WAKE_BY_PROBES, a probe needs it
 //	resuming   → awake       the application has been started or thawed, or WAKE_HOOK has replied
 //
-// In all states but awake the gate sends nothing to the application (exchange.Standby).
+// The gate sends requests to the application only in the state awake.
 type sleepState uint8
 
 const (
@@ -35,13 +35,12 @@ var sleepTransitions = [...]sleepState{
 	stateAwake: stateSuspending, stateSuspending: stateAsleep, stateAsleep: stateResuming, stateResuming: stateAwake,
 }
 
-// sleepMode is how an application is suspended and resumed: it is stopped, frozen, or
-// told to sleep by a hook.
+// sleepMode suspends and resumes an application by stopping, freezing, or a hook.
 type sleepMode interface {
 	// suspend begins to suspend the application. The channel is closed when it is
 	// suspended.
 	suspend(p *process) <-chan struct{}
-	// suspended is called when the application is suspended, and returns how.
+	// suspended is called when the application is suspended. how is a word for the log.
 	suspended(p *process) (how string)
 	// resume begins to resume the application. The channel receives the result.
 	resume(p *process) <-chan error
@@ -51,7 +50,7 @@ type sleepMode interface {
 	stops() bool
 }
 
-// sleeper suspends the idle application and resumes it. The zero value never does.
+// sleeper suspends the idle application and resumes it. The zero value does nothing.
 type sleeper struct {
 	idle interface { // an *app.Idle
 		Suspend(idle time.Duration) (left time.Duration, ok bool)
@@ -68,10 +67,9 @@ type sleeper struct {
 	suspended <-chan struct{}  // result of mode.suspend
 	resumed   <-chan error     // result of mode.resume
 	slept     time.Duration
-	exitCode  int // exit code of the application that could not be resumed
+	exitCode  int // exit code after a failed resume
 }
 
-// begin begins to check whether the application is idle.
 func (s *sleeper) begin() { s.check = time.After(s.after) }
 
 func (s *sleeper) to(next sleepState) {
@@ -81,7 +79,7 @@ func (s *sleeper) to(next sleepState) {
 	s.state = next
 }
 
-// wanted receives a value when the application that is asleep is needed.
+// wanted receives a value when the sleeping application is needed.
 func (s *sleeper) wanted() <-chan struct{} {
 	if s.state != stateAsleep {
 		return nil
@@ -89,11 +87,9 @@ func (s *sleeper) wanted() <-chan struct{} {
 	return s.idle.Wanted()
 }
 
-// hasProcess reports whether the application has a process in the current state, unless
-// it has ended by itself.
+// hasProcess reports whether the application should have a process in this state.
 func (s *sleeper) hasProcess() bool { return s.state == stateAwake || !s.mode.stops() }
 
-// fallAsleep begins to suspend the application if it is idle.
 func (p *process) fallAsleep() {
 	s := &p.sleep
 	s.check = nil
@@ -121,11 +117,10 @@ func (p *process) noteAsleep() {
 	s.to(stateAsleep)
 	p.log.Info("the application is asleep until a request needs it: "+how, zap.Duration("took", s.idle.Slept()))
 	if p.isStopping {
-		s.idle.Resume() // release waiting requests: nothing will resume the application, so they fail
+		s.idle.Resume() // release waiting requests, which then fail
 	}
 }
 
-// wake begins to resume the application that is asleep.
 func (p *process) wake() error {
 	s := &p.sleep
 	if p.isStopping {
@@ -161,8 +156,8 @@ func (p *process) noteAwake(err error) error {
 	return nil
 }
 
-// release ends the sleep before the application is stopped; afterwards nothing resumes
-// it. It reports whether the application must still be signalled.
+// release ends the sleep before the application is stopped. It reports whether the
+// application must still get the stop signal.
 func (p *process) release() (signals bool) {
 	s := &p.sleep
 	switch {
@@ -177,7 +172,6 @@ func (p *process) release() (signals bool) {
 	return !s.mode.stops()
 }
 
-// code returns the exit code of the gate with an application.
 func (p *process) code() int {
 	switch {
 	case p.sleep.exitCode != 0:
@@ -188,7 +182,6 @@ func (p *process) code() int {
 	return p.application.Code()
 }
 
-// stopMode stops the idle application and starts it again.
 type stopMode struct {
 	restart func() (next runningApplication, pid int, err error)
 	pid     int
@@ -246,8 +239,8 @@ func (m *freezeMode) suspend(*process) <-chan struct{} {
 	return frozen
 }
 
-// suspended implements sleepMode. An application that cannot be frozen continues to run
-// until the next request, which costs nothing but its idle work.
+// suspended implements sleepMode. An application that cannot be frozen continues to
+// run.
 func (m *freezeMode) suspended(p *process) string {
 	if m.err != nil {
 		p.log.Warn("the application cannot be frozen (IDLE_FREEZE)", zap.Error(m.err))

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// fakeIdle is idle as long as no request is open.
+// fakeIdle is idle while no request is open.
 type fakeIdle struct {
 	wanted chan struct{}
 
@@ -183,7 +183,7 @@ func TestAnIdleApplicationSleepsUntilARequestNeedsIt(t *testing.T) {
 				var lines []string
 				for _, e := range log.All() {
 					if strings.Contains(e.Message, "drain") || e.Message == "sending SIGTERM to the application" {
-						continue // TestEachStageOfTheEndOfAnApplicationIsLogged checks these messages
+						continue // another test checks these messages
 					}
 					lines = append(lines, e.Time.Sub(start).String()+": "+e.Message)
 				}
@@ -207,8 +207,8 @@ func (f *fakeFreezer) Thaw() error   { f.thaws++; return f.err }
 func TestAFrozenApplicationIsThawedByARequestOrADrain(t *testing.T) {
 	thawErr := errors.New("no such group")
 	for name, c := range map[string]struct {
-		request        time.Duration // time at which a request begins and ends; 0 = no request
-		crash          time.Duration // time at which the application ends by itself; 0 = never
+		request        time.Duration // time of a request; 0 = no request
+		crash          time.Duration // time when the application crashes; 0 = never
 		err            error         // returned by Freeze and Thaw
 		freezes, thaws int
 		code           int

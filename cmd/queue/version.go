@@ -26,9 +26,8 @@ func writeVersion(w io.Writer) error {
 	return err
 }
 
-// fipsNote returns the Go Cryptographic Module of the build and whether FIPS
-// 140-3 mode is on. It is empty for a build without a frozen module in the
-// normal mode.
+// fipsNote returns the frozen Go Cryptographic Module of the build, if any, and whether
+// FIPS 140-3 mode is on.
 func fipsNote(module string, enabled bool) string {
 	isFrozen := module != "" && module != "off" && module != "latest"
 	switch {
@@ -55,7 +54,6 @@ func build() metrics.Build {
 	return b
 }
 
-// recordedSettings returns the build settings that the Go command recorded in the binary.
 func recordedSettings() map[string]string {
 	settings := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {

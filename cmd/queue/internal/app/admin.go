@@ -19,26 +19,22 @@ import (
 )
 
 // waitForSignal is how long /wait-for-drain waits for a drain to begin, because the
-// kubelet calls the hook and sends SIGTERM in no fixed order. If a command begins the
-// drain, which can take seconds to start on a busy node, the caller can request a
-// longer time with ?begins-within=10s. The maximum is longestWait, because this delays
-// a container that restarts without a drain.
+// kubelet calls the hook and sends SIGTERM in no fixed order. ?begins-within=10s
+// changes it, up to longestWait. A restart without a drain is delayed by this time.
 const (
 	waitForSignal = time.Second
 	longestWait   = time.Minute
 )
 
-// mostWaiters is the maximum number of concurrent calls of /wait-for-drain; further
-// ones get 503. Anyone who can reach the port can call it, and the kubelet's probes
-// need connections of the same port (maxSideConns).
+// mostWaiters limits concurrent calls of /wait-for-drain, so that the kubelet's probes
+// still get connections. Further calls get 503.
 const mostWaiters = 16
 
 // healthTimeout is slightly less than the kubelet's default timeout of 1 s, so that the
 // kubelet gets the response.
 const healthTimeout = 900 * time.Millisecond
 
-// adminServer serves the admin port, and the port for application probes if they have
-// their own.
+// adminServer serves the admin port, and a separate port for application probes.
 type adminServer struct {
 	drain     *exchange.Drain
 	ready     *readiness
@@ -95,9 +91,9 @@ func say(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text)
 }
 
-// handleAppProbe runs an application probe for the kubelet. While the
-// application is asleep, all probes succeed, because the kubelet would
-// otherwise restart the container. With IDLE_WAKE_BY_PROBES a readiness probe wakes it.
+// handleAppProbe runs an application probe for the kubelet. While the application is
+// asleep, all probes succeed, so that the kubelet does not restart the container. With
+// IDLE_WAKE_BY_PROBES a readiness probe wakes the application.
 func (a *adminServer) handleAppProbe(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/readyz") {
 		ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
@@ -120,11 +116,9 @@ func (a *adminServer) handleAppProbe(w http.ResponseWriter, r *http.Request) {
 }
 
 // waitForDrain delays the container's preStop hook until no request is open. Tunnels
-// may still be open: only the container can close its WebSockets in an orderly way. It
-// does so on SIGTERM, which the kubelet sends it after this reply.
+// may still be open: the container closes its WebSockets on SIGTERM, after this reply.
 //
-// It only waits: it neither begins a drain nor affects probes, because anyone who can
-// reach the port can call it.
+// Anyone who can reach the port can call it, so it does not begin a drain.
 func (a *adminServer) waitForDrain(w http.ResponseWriter, r *http.Request) {
 	within := waitForSignal
 	if text := r.URL.Query().Get("begins-within"); text != "" {

@@ -27,14 +27,13 @@ type App struct {
 	cfg   *config.Config
 	build metrics.Build
 	log   *zap.Logger
-	often *zap.Logger   // rate-limited, for messages that peers can cause without limit
+	often *zap.Logger   // rate-limited, for messages that peers can cause
 	lines *lines.Writer // output of both logs
 
 	sockets     *sockets.Set
 	predecessor *Predecessor // nil = none
 	handover    handover
 
-	// In the order in which New creates them.
 	live        *liveSettings
 	status      *status // nil = no page
 	readiness   *readiness
@@ -52,11 +51,11 @@ type App struct {
 	left        chan struct{} // closed by Leave
 }
 
-// ErrSystem is wrapped by errors of New that are not caused by the configuration.
+// ErrSystem marks errors of New that the configuration has not caused.
 var ErrSystem = errors.New("refused by the system")
 
-// New builds the parts. Listen opens the ports, or takes them from s, and starts probing.
-// from is the gate that s is from, or nil.
+// New builds the parts; Listen then starts the gate. s has inherited sockets, and from
+// is the gate that has sent them, or nil.
 func New(cfg *config.Config, build metrics.Build, own *Log, s *sockets.Set, from *Predecessor) (*App, error) {
 	followMemoryLimit("/proc/self/cgroup", "/sys/fs/cgroup")
 	log := own.Logger
@@ -107,15 +106,14 @@ func New(cfg *config.Config, build metrics.Build, own *Log, s *sockets.Set, from
 	return a, a.buildPorts()
 }
 
-// ListenForTraffic opens the serving port before the gate is built. Connections stay in
-// its backlog until Listen.
+// ListenForTraffic opens the serving port early. Connections wait in its backlog until
+// Listen.
 func ListenForTraffic(cfg *config.Config, s *sockets.Set) (*net.TCPListener, error) {
 	return s.Listen("QUEUE_SERVING_PORT", cfg.ListenAddress, cfg.ServingPort)
 }
 
-// Listen starts probing the container and opens the ports, the serving port last, so
-// that the others are open when it accepts. traffic is the listener of
-// ListenForTraffic, or nil.
+// Listen starts probing the container and opens the ports, the serving port last.
+// traffic is the listener of ListenForTraffic, or nil.
 func (a *App) Listen(traffic *net.TCPListener) (err error) {
 	a.readiness.start()
 	a.engine.start()
@@ -129,9 +127,9 @@ func (a *App) Listen(traffic *net.TCPListener) (err error) {
 	if a.drainSocket, err = a.openDrainSocket(); err != nil {
 		return err
 	}
-	// Open the TLS port before the running gate stops, because opening it can fail. But
-	// if this process has inherited the socket, start TLS after that, because both
-	// gates would accept from it.
+	// Open the TLS port before the running gate stops accepting, because this can fail.
+	// But start on an inherited TLS socket only afterwards, because both gates would
+	// accept from it.
 	isTLSInherited := a.sockets.IsInherited(sockets.TLS)
 	if !isTLSInherited {
 		if err := a.tls.start(); err != nil {
@@ -155,13 +153,12 @@ func (a *App) Listen(traffic *net.TCPListener) (err error) {
 		return err
 	}
 	a.drainSocket.start(a.gate.Drain)
-	time.AfterFunc(startTime, boundGarbage) // not during the start, because it stops the world
+	time.AfterFunc(startTime, boundGarbage) // later, because it stops the world
 	releaseStartMemory(func() bool { return a.observer.counting.LastWindow(server.Clock()).Arrivals > 0 })
 	return nil
 }
 
-// isOn reports whether the gate listens on the port of the setting. The TLS port counts
-// as on even before there is a certificate.
+// isOn reports whether the port of the setting is enabled.
 func (a *App) isOn(setting string) bool {
 	switch setting {
 	case "QUEUE_SERVING_PORT":
@@ -182,7 +179,7 @@ func (a *App) serve(name string, ln *net.TCPListener, port *server.TLS) error {
 	return a.server.ServeTLS(ln, port)
 }
 
-// apply applies the live settings of cfg. It changes nothing if it returns an error.
+// apply applies the live settings of cfg, all or none.
 func (a *App) apply(cfg *config.Config) error {
 	next, err := a.exporters.requestLog(cfg)
 	if err != nil {
@@ -211,8 +208,8 @@ func (a *App) Open() (requests, tunnels int64) {
 	return a.gate.Drain.Requests(), a.gate.Drain.Tunnels()
 }
 
-// Leave ends Run without a quiet period, because the container has ended. Requests that
-// wait for the container to listen end immediately. It may be called once.
+// Leave ends Run without a quiet period, because the container has ended. It ends
+// requests in the connect queue. It may be called once.
 func (a *App) Leave() {
 	a.gate.Drain.Start()
 	a.gate.Connects.End()
@@ -222,8 +219,7 @@ func (a *App) Leave() {
 // Reload reloads the certificates.
 func (a *App) Reload() { a.tls.reload() }
 
-// Run returns nil when a drain, started by Drain, Leave, `queue drain` or a successor, is complete,
-// or an error when ctx ends.
+// Run returns nil when a drain is complete, or an error when ctx ends.
 func (a *App) Run(ctx context.Context) error {
 	select {
 	case <-a.gate.Drain.Started():
@@ -244,7 +240,7 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	a.sockets.Close() // before the server closes its listeners: an open descriptor would keep their sockets listening
+	a.sockets.Close() // first, because an open descriptor would keep a socket listening
 	a.tls.close()
 	return a.server.Shutdown(ctx)
 }
@@ -261,5 +257,5 @@ func (a *App) Close(ctx context.Context) {
 	if err := a.exporters.close(ctx, a.pusher); err != nil {
 		a.log.Warn("some queued logs, metrics or spans were not delivered", zap.Error(err))
 	}
-	_ = a.often.Sync() // writes the pending counts of repeated messages
+	_ = a.often.Sync() // write the pending counts of repeated messages
 }

@@ -20,35 +20,31 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// The protocol of the drain socket: the caller sends a line that requests the drain.
-// The gate sends a line when it has begun, at each interval while it continues, and
-// when no request is open. A caller of another user gets one line with the reason of the
-// refusal. `queue upgrade` sends another line (handover.go).
+// The protocol of the drain socket: the caller sends drainAsked. The gate sends
+// drainGoing at once and at each drainInterval, and drainDone when no request is open.
+// A caller of another user gets drainRefused. The protocol of `queue upgrade` is in
+// handover.go.
 const (
 	drainAsked   = "drain\n"
 	drainGoing   = "draining\n"
 	drainDone    = "drained\n"
-	drainRefused = "refused: " // and the reason
+	drainRefused = "refused: " // followed by the reason
 )
 
 const (
-	// drainLineTimeout is the timeout for reading the caller's line and for writing a
-	// line to it.
+	// drainLineTimeout is the timeout for reading or writing a line.
 	drainLineTimeout = time.Second
 
-	// drainInterval is the interval of lines about the drain.
 	drainInterval = 2 * time.Second
 
-	// drainSilence is how long a caller waits for the next line: longer than a working
-	// gate takes, and shorter than any grace period.
+	// drainSilence is how long a caller waits for the next line.
 	drainSilence = 10 * time.Second
 
 	// acceptPause is the pause after a failed accept.
 	acceptPause = 100 * time.Millisecond
 )
 
-// drainSocket is the Unix socket through which `queue drain` and `queue upgrade` reach the
-// gate.
+// drainSocket is the Unix socket for `queue drain` and `queue upgrade`.
 type drainSocket struct {
 	log     *zap.Logger
 	ln      net.Listener
@@ -99,8 +95,7 @@ func (s *drainSocket) release() {
 	}
 }
 
-// prepareSocketPath creates the directory and removes the socket of a gate that was
-// killed.
+// prepareSocketPath creates the directory, and removes the socket of a killed gate.
 func prepareSocketPath(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -130,7 +125,7 @@ func (s *drainSocket) accept(d *exchange.Drain) {
 			s.callers.Go(func() { s.serve(conn, d) })
 		case errors.Is(err, net.ErrClosed):
 			return
-		default: // no descriptor is left; the caller waits in the backlog
+		default: // no descriptors; the caller waits in the backlog
 			time.Sleep(acceptPause)
 		}
 	}
@@ -171,8 +166,8 @@ func (s *drainSocket) serve(conn net.Conn, d *exchange.Drain) {
 	}
 }
 
-// checkUser returns the process number of the caller, and why it may neither drain nor
-// upgrade the gate: it runs neither as the gate's user nor as root.
+// checkUser returns the PID of the caller. reason is not empty if the caller runs
+// neither as the gate's user nor as root.
 func checkUser(conn net.Conn) (pid int, reason string) {
 	c, ok := conn.(syscall.Conn)
 	if !ok { // not a socket
@@ -201,7 +196,7 @@ func tell(conn net.Conn, line string) bool {
 	return err == nil
 }
 
-// close waits until all callers have their last line.
+// close waits until all callers have got their last line.
 func (s *drainSocket) close() {
 	if s.ln != nil {
 		_ = s.ln.Close()
@@ -209,8 +204,8 @@ func (s *drainSocket) close() {
 	}
 }
 
-// RequestDrain implements `queue drain`: it returns when no request is open, or an
-// error if the gate does not respond.
+// RequestDrain drains a gate and returns when no request is open, or an error if the
+// gate does not respond.
 func RequestDrain(path string) error {
 	conn, err := net.DialTimeout("unix", path, drainSilence)
 	if err != nil {

@@ -23,8 +23,8 @@ func newDrain(t *testing.T, quiet time.Duration) *exchange.Drain {
 	return g.Drain
 }
 
-// asked runs `queue drain` over a connection to a gate with the drain d. gone closes
-// the gate's end of the connection.
+// asked runs `queue drain` against a gate with the drain d. gone closes the gate's end
+// of the connection.
 func asked(d *exchange.Drain) (result <-chan error, gone func()) {
 	ours, theirs := net.Pipe()
 	ended := make(chan error, 1)

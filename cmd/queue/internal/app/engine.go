@@ -47,7 +47,6 @@ func engineLimits(cfg *config.Config) enginemetrics.Limits {
 	return enginemetrics.Limits{MaxWaiting: cfg.EngineMaxWaiting, MaxKV: cfg.EngineMaxKV}
 }
 
-// start starts polling. Without requests it only waits for one.
 func (e *engine) start() {
 	if e == nil {
 		return
@@ -72,7 +71,6 @@ func (e *engine) apply(cfg *config.Config) {
 	}
 }
 
-// stats returns the source of the metrics; nil = none.
 func (e *engine) stats() func() gate.EngineStats {
 	if e == nil {
 		return nil
@@ -80,8 +78,7 @@ func (e *engine) stats() func() gate.EngineStats {
 	return e.poller.Stats
 }
 
-// readiness returns r. With READINESS_ROOM it wraps r, so that the result is also not
-// ready while the engine has no room.
+// readiness returns r, wrapped by roomReadiness if READINESS_ROOM is set.
 func (e *engine) readiness(cfg *config.Config, r gate.Readiness) gate.Readiness {
 	if e == nil || cfg.ReadinessRoom == 0 {
 		return r

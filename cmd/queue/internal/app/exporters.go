@@ -22,16 +22,15 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
-// exporters send data to log readers and collectors. Disabled ones are nil.
+// exporters send data to log readers and collectors. A disabled exporter is nil.
 type exporters struct {
 	tracer *tracing.Tracer
-	// log is the request log; nil = off. probeLog is the same log if it includes
-	// probes; otherwise it is nil.
+	// log is the request log; nil = off. probeLog is the same log, or nil if probes are
+	// not logged.
 	log, probeLog atomic.Pointer[requestlog.Log]
 
-	// written is the request log that was created first. It stays open when the
-	// log is switched off, for requests that are in progress and for switching
-	// it on again.
+	// written is the request log. It stays open when the log is switched off, for
+	// requests in progress.
 	written  atomic.Pointer[requestlog.Log]
 	terminal *terminal   // nil = the gate's own log is not on a terminal
 	own      *zap.Logger // the gate's own log
@@ -63,7 +62,6 @@ func newExporters(cfg *config.Config, term *terminal, r otlp.Resource, log *zap.
 	return e, nil
 }
 
-// requestLog prepares the request log of cfg; next switches to it.
 func (e *exporters) requestLog(cfg *config.Config) (next func(), err error) {
 	if !cfg.RequestLog || e.terminal != nil && e.terminal.replacesLog {
 		return func() {
@@ -112,9 +110,9 @@ func newPusher(cfg *config.Config, r otlp.Resource, figures *metrics.Collector, 
 	})
 }
 
-// loadTLS loads the CA certificates for a collector, and the gate's own certificate, from
-// the first files that can be used. Without any, the system's CAs apply and no
-// certificate is sent, as in queue-proxy.
+// loadTLS loads the CA certificates for a collector, and the gate's client certificate,
+// from the first valid files. Without valid files, the system's CAs apply and no
+// certificate is sent.
 func loadTLS(o *otlp.Options, files config.TLSFiles, signal string, log *zap.Logger) {
 	for _, file := range files.Certificates {
 		roots := x509.NewCertPool()
@@ -138,11 +136,9 @@ func loadTLS(o *otlp.Options, files config.TLSFiles, signal string, log *zap.Log
 	}
 }
 
-// close delivers the remaining data, including metrics.
 func (e *exporters) close(ctx context.Context, pusher *push.Pusher) error {
 	var closing sync.WaitGroup
-	// Close them concurrently, so that an exporter that hangs does not delay the
-	// others.
+	// Concurrently, because an exporter may hang.
 	var failed [3]error
 	for i, end := range []func(context.Context) error{e.tracer.Close, e.written.Load().Close, pusher.Close} {
 		closing.Go(func() { failed[i] = end(ctx) })

@@ -14,12 +14,11 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/sockets"
 )
 
-// The protocol of `queue upgrade` on the drain socket. The successor sends upgradeAsked and
-// gets an offer with all listening sockets. When it is ready to accept, it sends
-// upgradeReady. The gate stops accepting and sends upgradeReleased; only then does the
-// successor accept, so that no connection wakes a process that does not accept it. If a
-// drain has begun, the gate sends upgradeDraining instead. If the successor ends before
-// upgradeReady, nothing has changed.
+// The protocol of `queue upgrade` on the drain socket. The successor sends
+// upgradeAsked, and gets an offer with all listening sockets. When it is ready to
+// accept, it sends upgradeReady. The gate stops accepting and sends upgradeReleased.
+// Then the successor accepts. If a drain has begun, the gate sends upgradeDraining
+// instead of upgradeReleased.
 const (
 	upgradeAsked    = "upgrade\n"
 	upgradeReady    = "ready\n"
@@ -28,14 +27,12 @@ const (
 )
 
 const (
-	// handoverIdle is how long a gate that has handed over keeps idle HTTP/1
-	// connections open, unless the quiet period of a drain is longer. The response to
-	// their next request has Connection: close. If the gate closed a connection at
-	// once, it could lose a request that the client has already sent.
+	// handoverIdle is how long the old gate keeps idle HTTP/1 connections open, unless
+	// the quiet period of a drain is longer. Closing a connection at once could lose a
+	// request that the client has already sent.
 	handoverIdle = 5 * time.Second
 
-	// handoverInterval is the interval at which the gate checks whether clients are
-	// still connected.
+	// handoverInterval is how often the old gate checks whether clients are connected.
 	handoverInterval = 50 * time.Millisecond
 )
 
@@ -44,15 +41,15 @@ type handover struct {
 	app       *App
 	isOffered atomic.Bool   // a successor is starting
 	released  chan struct{} // closed when the gate has stopped accepting
-	// notify is called with the process number of the successor before the gate stops
-	// accepting. It may be nil.
+	// notify is called with the successor's PID before the gate stops accepting. It may
+	// be nil.
 	notify func(pid int)
 }
 
 func (h *handover) init(a *App) { h.app, h.released = a, make(chan struct{}) }
 
-// OnHandOver sets the function that is called with the process number of a successor
-// before the gate hands over to it. Call it before Listen.
+// OnHandOver sets a function that is called with the successor's PID before the gate
+// stops accepting. Call it before Listen.
 func (a *App) OnHandOver(f func(pid int)) { a.handover.notify = f }
 
 // HandedOver reports whether a successor serves the gate's ports.
@@ -89,8 +86,8 @@ func (h *handover) offer(conn *net.UnixConn) {
 	a.log.Warn("the successor has ended before it was ready; this gate continues", zap.Int("pid", peer))
 }
 
-// check returns the process number of the peer, and the reason why it may not have the
-// sockets; "" = it may.
+// check returns the peer's PID. reason is not empty if the peer must not get the
+// sockets.
 func (h *handover) check(conn *net.UnixConn) (pid int, reason string) {
 	pid, reason = checkUser(conn)
 	switch {
@@ -107,7 +104,7 @@ func (h *handover) check(conn *net.UnixConn) (pid int, reason string) {
 }
 
 // awaitReady waits until the successor is ready. It returns false if the successor ends
-// before, or if a drain begins.
+// or a drain begins.
 func (h *handover) awaitReady(conn net.Conn) bool {
 	d := h.app.gate.Drain
 	done := make(chan struct{})
@@ -126,8 +123,8 @@ func (h *handover) awaitReady(conn net.Conn) bool {
 	return err == nil && word == upgradeReady
 }
 
-// release stops accepting on all ports, so that the successor with the process number
-// pid can accept. It returns false if a drain has begun.
+// release stops accepting on all ports, because the successor will accept. It returns
+// false if a drain has begun.
 func (h *handover) release(pid int) bool {
 	a := h.app
 	if !a.gate.Drain.HandOver() {
@@ -151,15 +148,15 @@ func (h *handover) release(pid int) bool {
 // release closes the listener and ends the port when its calls have ended.
 func (p *sidePort) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
-	go func() { // Shutdown closes the listener before it waits for calls
+	go func() { // Shutdown closes the listener at once, and then waits for calls
 		defer cancel()
 		_ = p.server.Shutdown(ctx)
 	}()
 }
 
-// finish waits for release. Then it waits until no client is connected, but no longer
-// than handoverIdle or the quiet period of a drain, whichever is longer. Then it shuts
-// the server down, which ends Run.
+// finish waits for release, and then until no client is connected, at most handoverIdle
+// or the quiet period of a drain, whichever is longer. Then it shuts the server down,
+// which ends Run.
 func (h *handover) finish(ctx context.Context) error {
 	a := h.app
 	select {

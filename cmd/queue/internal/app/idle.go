@@ -13,8 +13,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
-// Idle suspends the application when no request needs it. The caller stops and starts
-// the application itself. Its methods may be called from any goroutine.
+// Idle decides when the application is idle and when it is needed; the caller stops and
+// starts it. Its methods may be called concurrently.
 type Idle struct {
 	app     *App
 	standby *exchange.Standby
@@ -29,8 +29,7 @@ type Idle struct {
 	suspendedAt atomic.Int64
 }
 
-// newIdle returns an Idle that is connected to the gate of a. Call it before the Init
-// of that gate.
+// newIdle returns the Idle of a. Call it before Init of a's gate.
 func newIdle(a *App) *Idle {
 	i := &Idle{app: a, wanted: make(chan struct{}, 1)}
 	i.standby = exchange.NewStandby(i.want)
@@ -44,10 +43,9 @@ func newIdle(a *App) *Idle {
 	return i
 }
 
-// Idle returns nil unless the application is suspended when it is idle.
+// Idle returns nil if the application is never suspended.
 func (a *App) Idle() *Idle { return a.idle }
 
-// want notifies the receiver of Wanted that the suspended application is needed.
 func (i *Idle) want() {
 	select {
 	case i.wanted <- struct{}{}:
@@ -55,9 +53,8 @@ func (i *Idle) want() {
 	}
 }
 
-// wake requests that the application is resumed because of a probe. The returned
-// channel is closed when it is resumed. nil = it is not suspended, or probes do not
-// wake it.
+// wake resumes the suspended application because of a probe. The returned channel is
+// closed when it has resumed. nil = it is not suspended, or probes do not wake it.
 func (i *Idle) wake() <-chan struct{} {
 	if i == nil || !i.byProbes || i.standby.Running() {
 		return nil
@@ -71,8 +68,7 @@ func (i *Idle) wake() <-chan struct{} {
 	return i.resumed
 }
 
-// awaitResume wakes the application because of a probe, and waits until it is resumed or
-// ctx ends.
+// awaitResume calls wake and waits until the application has resumed or ctx ends.
 func (i *Idle) awaitResume(ctx context.Context) {
 	if resumed := i.wake(); resumed != nil {
 		select {
@@ -96,8 +92,8 @@ func (i *Idle) listening() {
 	}
 }
 
-// Suspend suspends the application if it listens and has had no request for the time
-// idle, and closes its connections. Otherwise it returns the time after which to try
+// Suspend suspends the application and closes its connections, if it listens and has
+// had no request for the time idle. Otherwise left is the time after which to try
 // again.
 func (i *Idle) Suspend(idle time.Duration) (left time.Duration, ok bool) {
 	if !i.listens.Load() {
@@ -122,7 +118,7 @@ func (i *Idle) Suspend(idle time.Duration) (left time.Duration, ok bool) {
 	return 0, true
 }
 
-// Wanted receives a value when a request or probe has needed the application since Suspend.
+// Wanted receives a value when a request or probe needs the suspended application.
 func (i *Idle) Wanted() <-chan struct{} { return i.wanted }
 
 // Open returns the number of open requests and tunnels.
@@ -131,15 +127,15 @@ func (i *Idle) Open() int { return i.standby.Open() }
 // Slept returns the time since Suspend.
 func (i *Idle) Slept() time.Duration { return server.Clock() - time.Duration(i.suspendedAt.Load()) }
 
-// Resume releases the waiting requests: the application has been started. The checks
-// resume when it listens, or after UPSTREAM_WAIT; with IDLE_WAKE_BY_PROBES at once.
+// Resume releases the waiting requests after the application has been started. Checks
+// resume when it listens or after UPSTREAM_WAIT, or with IDLE_WAKE_BY_PROBES at once.
 func (i *Idle) Resume() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := int64(server.Clock())
 	i.resumedAt.Store(now)
 	i.standby.Resume(now)
-	if i.byProbes { // check at once, so that waiting probers learn whether it listens
+	if i.byProbes { // waiting probers need a result
 		i.app.readiness.probes.Resume()
 	}
 	close(i.resumed)
@@ -152,7 +148,7 @@ func (i *Idle) Resume() {
 }
 
 // wakingReadiness wakes the suspended application when a prober sends a probe. The
-// prober waits until it is resumed.
+// prober waits until the application has resumed.
 type wakingReadiness struct {
 	gate.Readiness
 	idle *Idle

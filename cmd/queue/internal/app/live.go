@@ -19,14 +19,13 @@ import (
 )
 
 const (
-	// livePoll is the time between two reads of the files without inotify.
+	// livePoll is the interval between reads of the files without inotify.
 	livePoll = 10 * time.Second
-	// firstLiveRetry and lastLiveRetry bound the time between two attempts to read a
-	// file after an error. An event causes an immediate attempt.
+	// After an error, the time between attempts to read a file doubles from
+	// firstLiveRetry to lastLiveRetry.
 	firstLiveRetry = 50 * time.Millisecond
 	lastLiveRetry  = time.Minute
-	// maxLiveBytes is the maximum size of a file that is read. Config.Live rejects files
-	// above its own, lower limit.
+	// maxLiveBytes limits the memory for a file. Config.Live has a lower limit.
 	maxLiveBytes = 2 << 20
 )
 
@@ -42,9 +41,9 @@ type liveSettings struct {
 	paths []string // files that exist or may be created later
 
 	state   atomic.Pointer[liveState]
-	applied config.LiveFiles  // files in force; used only by the goroutine of follow
-	invalid *config.LiveFiles // files that were rejected and reported; nil = none; used only by the goroutine of follow
-	retry   time.Duration     // time until the next attempt; 0 = the files were read
+	applied config.LiveFiles  // files in force; used only by follow's goroutine
+	invalid *config.LiveFiles // files whose error was reported; nil = none; used only by follow's goroutine
+	retry   time.Duration     // time until the next attempt; 0 = no error
 
 	watcher *filewatch.Watcher // nil: the files are read every livePoll
 	stop    chan struct{}
@@ -59,8 +58,7 @@ type liveState struct {
 
 func newLiveSettings(base *config.Config, log *zap.Logger) *liveSettings {
 	l := &liveSettings{base: base, log: log, stop: make(chan struct{})}
-	// Volumes are mounted before the gate starts, so without the directory there will
-	// never be annotations.
+	// Volumes are mounted before the gate starts, so a missing directory never appears.
 	if isDirectory(filepath.Dir(base.AnnotationsFile)) {
 		l.paths = append(l.paths, base.AnnotationsFile)
 	}
@@ -76,8 +74,7 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// start returns the initial configuration: with the settings in the files or, if they
-// are invalid, the base.
+// start returns the initial configuration, or base if the files are invalid.
 func (l *liveSettings) start() *config.Config {
 	if len(l.paths) == 0 {
 		return l.base
@@ -124,7 +121,7 @@ func (l *liveSettings) follow(apply func(*config.Config) error) {
 	})
 }
 
-// nextRead returns how long to wait for an event; 0 = indefinitely.
+// nextRead returns how long to wait for an event; 0 = no limit.
 func (l *liveSettings) nextRead() time.Duration {
 	switch {
 	case l.retry > 0:
@@ -171,7 +168,7 @@ func (l *liveSettings) check(apply func(*config.Config) error) {
 	cfg, err := l.base.Live(files)
 	var changes []string
 	if err == nil {
-		if changes = before.cfg.Changes(cfg); len(changes) > 0 { // otherwise only other annotations changed
+		if changes = before.cfg.Changes(cfg); len(changes) > 0 { // otherwise only unrelated annotations have changed
 			err = apply(cfg)
 		}
 	}
@@ -190,7 +187,7 @@ func (l *liveSettings) check(apply func(*config.Config) error) {
 	l.log.Info("the settings of the service have changed", zap.Uint64("generation", now.Generation), zap.Strings("changed", changes))
 }
 
-// valid clears the error of state, after the files have become valid without a change.
+// valid clears the error of state: the files are valid again, without changes.
 func (l *liveSettings) valid(state *liveState) {
 	if state.Error == "" {
 		return
@@ -243,8 +240,8 @@ func readLiveFile(path string) (string, error) {
 	return string(text), nil
 }
 
-// CheckLive returns the configuration that a gate with cfg would start with. If the
-// files of live settings are invalid, it returns cfg and an error.
+// CheckLive returns the configuration with which a gate would start. If the files are
+// invalid, it returns cfg and an error.
 func CheckLive(cfg *config.Config) (*config.Config, error) {
 	l := newLiveSettings(cfg, zap.NewNop())
 	files, err := l.readFiles()

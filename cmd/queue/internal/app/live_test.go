@@ -148,8 +148,8 @@ func TestWithoutFilesNothingIsWatched(t *testing.T) {
 	l.close()
 }
 
-// appliedFields are the fields of a configuration that App.apply applies. The fields of
-// Gate are those that exchange.Gate.Apply documents.
+// appliedFields are the fields of a configuration that App.apply applies.
+// exchange.Gate.Apply documents the fields of Gate.
 var appliedFields = []string{
 	"Gate.ConcurrencyLimit", "Gate.QueueCapacity", "Gate.QueueRefusalStatus", "Gate.QueueMaxWait", "Gate.Overload",
 	"Gate.RequestTimeout", "Gate.ResponseStartTimeout", "Gate.IdleTimeout", "Gate.TunnelMax", "Gate.UpstreamWait", "Gate.UpstreamRestartWait",

@@ -16,12 +16,10 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/repeat"
 )
 
-// repeatInterval is the interval at which a repeated message is logged; the ones in
-// between are counted.
+// repeatInterval is the interval at which a repeated message is logged.
 const repeatInterval = 10 * time.Second
 
-// limited returns log for messages that clients, collectors or the container can cause
-// without limit. Changes of state are not limited.
+// limited returns log with a limit on repeated messages.
 func limited(log *zap.Logger) *zap.Logger {
 	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return repeat.NewCore(core, repeatInterval, nil)
@@ -43,7 +41,7 @@ func (l *Log) Close(ctx context.Context) error { return l.lines.Close(ctx) }
 const logQueueBytes = 1 << 20
 
 // OpenLog opens the log that SERVING_LOGGING_CONFIG describes. The default is stderr,
-// with readable lines on a terminal, and otherwise JSON with Knative's keys.
+// with readable lines on a terminal, otherwise with Knative's JSON.
 func OpenLog(cfg *config.Config) (*Log, error) {
 	c := cfg.Logging()
 	t := newTerminal(cfg)
@@ -62,8 +60,8 @@ func OpenLog(cfg *config.Config) (*Log, error) {
 	return &Log{loggerOf(&c, out).Named(name).With(fields...), out, t}, nil
 }
 
-// origin returns the logger name and the fields that identify the source of each line:
-// under Knative those of queue-proxy.
+// origin returns the logger name and the fields that identify the source of each line.
+// Under Knative they are the same as queue-proxy's.
 func origin(cfg *config.Config) (name string, fields []zap.Field) {
 	id := cfg.Identity
 	if cfg.Knative {
@@ -106,9 +104,9 @@ func loggerOf(c *zap.Config, out zapcore.WriteSyncer) *zap.Logger {
 type endLog struct {
 	log      *zap.Logger
 	debug    bool
-	messages []string // by outcome; the text contains the outcome, so that each outcome is limited separately
+	messages []string // by outcome; different texts, so that each outcome is limited separately
 
-	terminal *terminal   // if not nil, each request is logged, regardless of its outcome
+	terminal *terminal   // if not nil, all requests are logged
 	all      *zap.Logger // log without the limit on repeated messages
 }
 
@@ -124,8 +122,7 @@ func newEndLog(log *zap.Logger) *endLog {
 	return l
 }
 
-// note logs the end of x. On the request path it formats nothing unless the line is
-// logged.
+// note logs the end of x. It formats nothing unless the line is logged.
 func (l *endLog) note(x *gate.Record) {
 	if l == nil {
 		return

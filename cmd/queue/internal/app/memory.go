@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// memoryShare is the part of the control group's memory, in quarters, that the
-// Go runtime may use before it collects more often. The rest is for socket
-// buffers, which the kernel charges to the group too: with 1,500 clients that
-// do not read, they take 9 to 16 MiB in addition to the runtime's 14 MiB.
+// memoryShare is the part of the control group's memory, in quarters, that becomes the
+// Go runtime's memory limit. The rest is for socket buffers, which the kernel charges
+// to the group too.
 const memoryShare = 3
 
-// followMemoryLimit makes the runtime's memory limit follow that of the control groups,
-// unless GOMEMLIMIT is set. The arguments are those of memoryLimit.
+// followMemoryLimit derives the runtime's memory limit from memoryLimit, unless
+// GOMEMLIMIT is set.
 func followMemoryLimit(groups, mounted string) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -27,9 +26,8 @@ func followMemoryLimit(groups, mounted string) {
 	}
 }
 
-// garbage is the value of GOGC: the heap may grow by this percentage between two
-// collections. With Go's default of 100, the gate would use twice the memory it needs
-// if many clients constantly connect and disconnect. Requests produce no garbage.
+// garbage is the value of GOGC. Requests produce no garbage, but new connections do, so
+// a value below Go's default of 100 saves memory.
 const garbage = 50
 
 // boundGarbage applies garbage, unless GOGC is set.
@@ -39,9 +37,8 @@ func boundGarbage() {
 	}
 }
 
-// memoryLimit returns the lowest limit of the control groups of a process, given the
-// file that lists them and their mount point; math.MaxInt64 if there is none. It reads
-// both versions of control groups (cgroups(7)).
+// memoryLimit returns the lowest memory limit of the control groups (v1 and v2) listed
+// in the file groups and mounted at mounted; math.MaxInt64 = no limit.
 func memoryLimit(groups, mounted string) int64 {
 	named, _ := os.ReadFile(groups)
 	limit := int64(math.MaxInt64)
@@ -57,8 +54,8 @@ func memoryLimit(groups, mounted string) int64 {
 		case controllers != "":
 			continue
 		}
-		// In a container the process's own group may be mounted as the root, so its path
-		// may not exist below the mount. Try every ancestor; the lowest limit applies.
+		// Try every ancestor, because the lowest limit applies. In a container the
+		// group's path may not exist below the mount.
 		for group = path.Clean("/" + group); ; group = path.Dir(group) {
 			text, _ := os.ReadFile(path.Join(dir, group, file))
 			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 && n < 1<<60 {
@@ -73,17 +70,14 @@ func memoryLimit(groups, mounted string) int64 {
 }
 
 const (
-	// startTime is the time after which the start is assumed to be complete and its
-	// allocations to be garbage.
+	// startTime is when the start is assumed to be complete.
 	startTime = 2 * time.Second
-	// startTries is the maximum number of attempts to find a moment without traffic. A
-	// gate with constant traffic reuses the memory anyway.
+	// startTries is the maximum number of attempts to find a moment without traffic.
 	startTries = 10
 )
 
-// releaseStartMemory returns the memory used for starting to the system: an idle gate
-// produces so little garbage that no collection would happen for a while. Under traffic
-// it waits for a quiet moment, because the collection takes several ms of CPU.
+// releaseStartMemory returns the memory used for starting to the system. It waits for a
+// moment without traffic, because the collection takes several ms of CPU.
 func releaseStartMemory(busy func() bool) {
 	var try func(left int)
 	try = func(left int) {

@@ -82,7 +82,7 @@ func BenchmarkMemoryLimit(b *testing.B) {
 }
 
 func TestMemoryIsReleasedWhileNoRequestIsInProgress(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // so that nothing else collects
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // no other collections
 	for _, c := range []struct{ busy, asked, collections int }{
 		{busy: 0, asked: 1, collections: 1},
 		{busy: 3, asked: 4, collections: 1},

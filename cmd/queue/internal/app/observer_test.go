@@ -28,8 +28,8 @@ func load(t testing.TB, args []string, variables map[string]string) *config.Conf
 	return cfg
 }
 
-// newCountingObserver returns an observer with the default settings, and a
-// tracer with a sampling rate of 0.
+// newCountingObserver returns an observer with default settings and a sampling rate of
+// 0.
 func newCountingObserver(t testing.TB) *observer {
 	cfg := load(t, nil, map[string]string{"UNCOUNTED_PATHS": "/health"})
 	c := newCounts()

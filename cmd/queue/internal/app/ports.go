@@ -17,8 +17,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
-// sidePort is one of the ports other than the serving port. It uses net/http,
-// which has no periodic timers, so an idle process sleeps.
+// sidePort is a port other than the serving port. It uses net/http.
 type sidePort struct {
 	setting string
 	address string
@@ -84,8 +83,7 @@ func (a *App) buildPorts() error {
 	}
 	if a.status != nil {
 		page := a.statusPage()
-		// The event streams of the page end only when the page is closed, so Shutdown
-		// must close it.
+		// The page's event streams end only when the page is closed.
 		a.addPort("STATUS_PORT", statusAddress, cfg.StatusPort, page).server.RegisterOnShutdown(page.Close)
 	}
 	return a.buildMetrics()
@@ -128,7 +126,7 @@ func (a *App) collector() (*metrics.Collector, error) {
 	}
 	target := map[string]string{}
 	for _, attribute := range a.cfg.OTel.ResourceAttributes {
-		target[attribute.Key] = attribute.Value // the last attribute with a key applies
+		target[attribute.Key] = attribute.Value // the last attribute with the same key applies
 	}
 	return metrics.NewCollector(metrics.CollectorConfig{
 		Names:     names,

@@ -20,13 +20,12 @@ const (
 	// offerTimeout is how long a running gate may take to pass its sockets.
 	offerTimeout = 10 * time.Second
 
-	// releaseTimeout is how long a running gate may take to stop accepting. It is
-	// longer than a busy event loop needs. After this time both gates accept
-	// connections.
+	// releaseTimeout is how long a running gate may take to stop accepting. After that
+	// both gates accept connections.
 	releaseTimeout = 10 * time.Second
 
-	// firstResultTimeout is how long a successor waits for the first result of its
-	// readiness probe, so that probes during the upgrade are answered as before.
+	// firstResultTimeout is how long a successor waits for its first readiness result,
+	// so that probes during the upgrade do not fail.
 	firstResultTimeout = time.Second
 )
 
@@ -36,9 +35,8 @@ type Predecessor struct {
 	conn *net.UnixConn
 }
 
-// Succeed asks the running gate at the drain socket for its sockets and adds them to s.
-// Until the new gate listens, the running one continues unchanged; it continues also if
-// this process ends.
+// Succeed gets the sockets of the running gate from its drain socket, and adds them to
+// s. The running gate continues to serve until App.Listen.
 func Succeed(path string, s *sockets.Set) (*Predecessor, error) {
 	if path == "" {
 		return nil, errors.New("DRAIN_SOCKET=\"\": want the socket of the running gate")
@@ -59,8 +57,7 @@ func Succeed(path string, s *sockets.Set) (*Predecessor, error) {
 	return p, nil
 }
 
-// takeOver tells the running gate that this one is ready, and waits until it has stopped
-// accepting.
+// takeOver makes the running gate stop accepting.
 func (a *App) takeOver() error {
 	if a.predecessor == nil {
 		return nil
@@ -71,13 +68,13 @@ func (a *App) takeOver() error {
 	return a.predecessor.release(a.log)
 }
 
-// release waits until the running gate has stopped accepting. It returns an error if
-// that gate has begun to drain. It returns nil if that gate has ended or hangs, because
-// its ports must still be served.
+// release waits until the running gate has stopped accepting. It returns an error only
+// if that gate has begun to drain, because the ports of a gate that has ended or hangs
+// must still be served.
 func (p *Predecessor) release(log *zap.Logger) error {
 	defer p.conn.Close()
 	_ = p.conn.SetDeadline(time.Now().Add(releaseTimeout))
-	_, _ = io.WriteString(p.conn, upgradeReady) // even if this fails, a last line of the running gate may be readable
+	_, _ = io.WriteString(p.conn, upgradeReady) // after an error, the running gate's last line may still be readable
 	switch word, err := bufio.NewReader(p.conn).ReadString('\n'); {
 	case word == upgradeReleased:
 	case word == upgradeDraining:

@@ -7,18 +7,16 @@ import (
 	"time"
 )
 
-// fewAfter is how long the container must not listen before GOMAXPROCS is reduced: the
-// change stops all threads, which should not happen during the start or a quick
-// restart.
+// fewAfter is how long the container must not listen before GOMAXPROCS is reduced. The
+// change stops all threads, which would slow down a start.
 const fewAfter = 50 * time.Millisecond
 
-// processors reduces GOMAXPROCS to 1 while the user container does not listen. There is
-// no traffic then, and with more processors each timer would wake a second thread to
-// look for work, which doubles the cost of waiting.
+// processors reduces GOMAXPROCS to 1 while the user container does not listen. With
+// more processors each timer would wake a second thread to look for work.
 type processors struct {
 	mu    sync.Mutex
 	few   bool
-	soon  *time.Timer // timer that reduces GOMAXPROCS; nil = none
+	soon  *time.Timer // will reduce GOMAXPROCS; nil = none
 	fixed bool        // GOMAXPROCS is set by the user
 }
 
@@ -50,7 +48,7 @@ func (p *processors) reduce() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.soon == nil {
-		return // the container has begun to listen in the meantime
+		return // the container listens
 	}
 	p.soon = nil
 	p.few = true

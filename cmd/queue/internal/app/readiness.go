@@ -13,8 +13,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// readiness connects pkg/probe and the request path: each is notified of what the other
-// observes about the container.
+// readiness connects pkg/probe and the request path: both observe whether the container
+// listens.
 type readiness struct {
 	probes    *probe.Readiness
 	log       *zap.Logger
@@ -29,7 +29,6 @@ type readiness struct {
 	ended     sync.WaitGroup
 }
 
-// newReadiness returns the readiness checks described by specs, one per container.
 func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Logger) *readiness {
 	wait := cfg.ReadinessWait
 	if wait == 0 {
@@ -49,8 +48,8 @@ func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Lo
 	return r
 }
 
-// figuresConfig lists all label values of the readiness metrics. With sleeps it adds
-// the values for the state Asleep.
+// figuresConfig lists all label values of the readiness metrics. sleeps adds the state
+// Asleep.
 func (r *readiness) figuresConfig(specs []probe.Spec, sleeps bool) metrics.ReadinessConfig {
 	c := metrics.ReadinessConfig{Snapshot: r.probes.Snapshot}
 	for _, spec := range specs {
@@ -95,8 +94,7 @@ func (r *readiness) notifyProbed(probed func(took time.Duration)) {
 	r.probed = append(r.probed, probed)
 }
 
-// start starts probing. Until the first evidence, the container counts as not
-// listening.
+// start starts probing. The container initially counts as not listening.
 func (r *readiness) start() {
 	r.cpus.listening(false)
 	var ctx context.Context
@@ -109,8 +107,8 @@ func (r *readiness) close() {
 	r.ended.Wait()
 }
 
-// changed logs one line per change of state, and wakes the connect queue when a
-// container begins to listen.
+// changed logs a change of state, and wakes the connect queue when a container begins
+// to listen.
 func (r *readiness) changed(c probe.Change) {
 	if c.To != probe.Down && c.To != probe.Asleep && (c.From == probe.Down || c.From == probe.Unknown) {
 		for _, listening := range r.listening {
@@ -130,9 +128,8 @@ func (r *readiness) changed(c probe.Change) {
 		zap.String("to", c.To.String()), zap.String("cause", c.Cause.Token()), zap.Uint64("attempts", c.Attempts))
 }
 
-// Listening is called when the request path finds that the container accepts
-// connections, or refuses them. It notifies all other parts on a new goroutine, because
-// logging a change could block the event loop.
+// Listening is called when the container accepts or refuses a connection on the request
+// path. It uses a new goroutine, because logging could block the event loop.
 func (r *readiness) Listening(yes bool) {
 	go func() {
 		r.cpus.listening(yes)

@@ -15,12 +15,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// maxLoops is the maximum number of event loops unless THREADS is set. One loop can use
-// a whole core, and few containers have enough traffic to need more than one.
+// maxLoops is the maximum number of event loops unless THREADS is set.
 const maxLoops = 4
 
-// buildServer builds the event loops with both protocols. session, if not nil, is the
-// TLS configuration for the container.
+// buildServer builds the event loops. session is the TLS configuration for the
+// container; nil = plaintext.
 func (a *App) buildServer(session *tls.Config) (err error) {
 	speaks, err := upstream.ParseProtocol(a.cfg.UpstreamProtocol)
 	if err != nil {
@@ -49,8 +48,7 @@ func (a *App) buildServer(session *tls.Config) (err error) {
 	return nil
 }
 
-// loops returns the number of event loops: half of the processors, so that the
-// container has the others, but 1 to maxLoops.
+// loops returns THREADS, or half of the processors, from 1 to maxLoops.
 func loops(cfg *config.Config) int {
 	if cfg.Threads > 0 {
 		return cfg.Threads

@@ -14,16 +14,15 @@ import (
 const (
 	// maxSideConns limits the open connections of a side port.
 	maxSideConns = 64
-	// ownSideConns connections of each side port are exempt from the descriptor
-	// budget, so that the port responds even when clients have exhausted the
-	// budget.
+	// ownSideConns connections of each side port are exempt from the descriptor budget,
+	// so that the port works when clients have exhausted the budget.
 	ownSideConns = 2
 )
 
-// sideConns tracks the open connections of a side port. A connection beyond the
-// limit closes the longest idle one; if all are busy, the new connection is closed.
-// Connections beyond ownSideConns take a descriptor from the gate's budget, and can
-// be closed to free it for clients.
+// sideConns tracks the open connections of a side port. At the limit, a new connection
+// replaces the longest idle connection, or is closed if all are busy. Connections
+// beyond ownSideConns take a descriptor from the gate's budget. To free it, the gate
+// may close them.
 type sideConns struct {
 	budget *exchange.Descriptors
 
@@ -32,8 +31,7 @@ type sideConns struct {
 	held  int // descriptors acquired from budget
 }
 
-// sideConn is a connection in sideConns. It is idle unless a handler runs; reading
-// a head counts as idle.
+// sideConn is a connection in sideConns. It is idle unless a handler runs.
 type sideConn struct {
 	net.Conn
 	set     *sideConns
@@ -47,8 +45,8 @@ func newSideConns(budget *exchange.Descriptors) *sideConns {
 	return s
 }
 
-// admit adds c, closing the longest idle connection if necessary. It returns nil if
-// no connection can be closed.
+// admit adds c. If necessary it closes the longest idle connection; it returns nil if
+// there is none.
 func (s *sideConns) admit(c net.Conn) *sideConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,9 +63,8 @@ func (s *sideConns) admit(c net.Conn) *sideConn {
 	return admitted
 }
 
-// hasDescriptor reports whether one more connection may be opened. If there are already
-// ownSideConns connections, it acquires a descriptor from the budget. The caller holds
-// the lock.
+// hasDescriptor reports whether a connection may be added. Beyond ownSideConns it
+// acquires a descriptor from the budget. The caller holds the lock.
 func (s *sideConns) hasDescriptor() bool {
 	if len(s.conns)-s.held < ownSideConns {
 		return true
@@ -95,7 +92,7 @@ func (s *sideConns) remove(c *sideConn) {
 	s.mu.Lock()
 	_, in := s.conns[c]
 	delete(s.conns, c)
-	release := in && s.held > 0 // any remaining connection can count as one of ownSideConns
+	release := in && s.held > 0 // another connection becomes exempt
 	if release {
 		s.held--
 	}
@@ -112,7 +109,7 @@ func (c *sideConn) Close() error {
 	return err
 }
 
-// serve records that a handler has begun or ended.
+// serve records whether a handler runs.
 func (c *sideConn) serve(serving bool) {
 	c.set.mu.Lock()
 	defer c.set.mu.Unlock()
@@ -185,11 +182,11 @@ func noteServing(h http.Handler) http.Handler {
 }
 
 const (
-	// sideHeadTimeout ends connections whose head is not complete.
+	// sideHeadTimeout limits the time to receive a head.
 	sideHeadTimeout = 10 * time.Second
-	// sideIdleTimeout is longer than the usual pause between two scrapes.
+	// sideIdleTimeout is longer than the usual interval of scrapes.
 	sideIdleTimeout = 90 * time.Second
-	// sideWriteTimeout ends responses that the client does not read, on ports whose
-	// handlers do not wait.
+	// sideWriteTimeout limits the time to send a response, on ports whose handlers do
+	// not wait.
 	sideWriteTimeout = 30 * time.Second
 )

@@ -93,7 +93,7 @@ func (a *App) statusPage() *statuspage.Page {
 		Containers:   a.readiness.probes.Snapshot,
 		Upstream:     a.server.Stats,
 		Drain:        a.drainFigures,
-		StartTimeout: a.cfg.Gate.UpstreamWait, // the time that requests wait for the container
+		StartTimeout: a.cfg.Gate.UpstreamWait,
 	})
 }
 

@@ -14,13 +14,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// terminal is the readable form of the gate's own log: without the fields for the
-// source of a line, and with a line for each request.
+// terminal is the readable form of the gate's own log, for terminals.
 type terminal struct {
 	hasColor    bool
 	hasRequests bool
-	// replacesLog means that these lines replace the default request log, which would
-	// write JSON to the same terminal.
+	// replacesLog means that these lines replace the default request log in JSON.
 	replacesLog bool
 }
 
@@ -33,7 +31,7 @@ func newTerminal(cfg *config.Config) *terminal {
 		hasColor:    os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", // https://no-color.org
 		hasRequests: cfg.RequestLog || !cfg.Given("SERVING_ENABLE_REQUEST_LOG"),
 	}
-	if cfg.RequestLog && isTerminal(os.Stdout) { // one line for each request is enough
+	if cfg.RequestLog && isTerminal(os.Stdout) { // stdout shows the requests
 		t.replacesLog = cfg.RequestLogTemplate == ""
 		t.hasRequests = t.replacesLog
 	}
@@ -57,8 +55,7 @@ func (t *terminal) form(c *zap.Config) {
 	}
 }
 
-// Serving logs that the gate serves, and where: on a terminal with addresses for a
-// browser.
+// Serving logs the ports, or on a terminal the addresses for a browser.
 func (l *Log) Serving(cfg *config.Config) {
 	if l.terminal == nil {
 		l.Info("serving", zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort))
@@ -127,7 +124,6 @@ func appendPrintable(b, text []byte, limit int) []byte {
 	return b
 }
 
-// rounded rounds a duration to two to four digits.
 func rounded(d time.Duration) time.Duration {
 	switch {
 	case d >= time.Second:

@@ -31,7 +31,7 @@ type tlsPort struct {
 	served     atomic.Bool // a certificate has been in use
 }
 
-// newTLSPort checks the TLS settings. The server of a serves the port.
+// newTLSPort checks the TLS settings.
 func newTLSPort(cfg *config.Config, a *App, log *zap.Logger) (*tlsPort, error) {
 	p := &tlsPort{log: log, dir: cfg.TLS.Dir, port: cfg.ServingTLSPort}
 	if cfg.ServingTLSPort == 0 {

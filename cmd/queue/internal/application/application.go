@@ -1,6 +1,5 @@
-// Package application runs the application that `queue -- COMMAND` starts behind the
-// gate: a process in its own process group, which ends with the gate, together with all
-// of its descendants.
+// Package application runs the application of `queue -- COMMAND` in its own process
+// group. The application and its descendants end with the gate.
 package application
 
 import (
@@ -28,9 +27,8 @@ const (
 	exitSignal        = 128 // plus the signal number
 )
 
-// Process is the application: the process that the gate has started, and its process
-// group. Ended, Gone, Signal, Stop and Kill may be called on nil, for a gate without an
-// application.
+// Process is the started process and its process group. Ended, Gone, Signal, Stop and
+// Kill may be called on nil, for a gate without an application.
 type Process struct {
 	pid           int // of the process and its group
 	starter       *starter
@@ -40,25 +38,23 @@ type Process struct {
 	gone          chan struct{} // closed when no process of the group is left
 	code          int
 	how           string    // how it has ended
-	isInterrupted bool      // it was in the foreground of the terminal and was ended by Ctrl-C
+	isInterrupted bool      // Ctrl-C has ended it in the foreground of the terminal
 	asked         sync.Once // Stop was called
 
-	mu      sync.Mutex // held while the group is signalled and while its end is noted
+	mu      sync.Mutex // held while signalling, so that the numbers stay valid
 	isGone  bool       // the group has ended, so its number may have been reused
 	isEnded bool       // the process has ended, so its number may have been reused
 }
 
-// Start starts a command with PORT=port and without the gate's own variables, in its
-// own process group: Ctrl-C reaches only the gate, which drains before it signals that
-// group. From then on the gate is a subreaper: it adopts descendants whose parents have
-// ended, and waits for all children here. freezer may be nil.
+// Start starts a command with PORT=port and without the variables own, in its own
+// process group, so that Ctrl-C reaches only the gate. The gate becomes a subreaper of
+// the command's descendants. freezer may be nil.
 func Start(command []string, port int, freezer *Freezer, own ...string) (*Process, error) {
 	path, err := lookPath(command[0])
 	if err != nil {
 		return nil, err
 	}
-	// SIGPIPE is caught and discarded instead of ignored: a child would inherit an
-	// ignored signal, but a caught one is reset to its default.
+	// Catch SIGPIPE and discard it. If it was ignored, a child would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	stdin, term, err := input()
 	if err != nil {
@@ -76,8 +72,7 @@ func Start(command []string, port int, freezer *Freezer, own ...string) (*Proces
 	return s.start()
 }
 
-// starter starts the application, one process at a time, and waits for all children of
-// the gate.
+// starter starts the application and waits for all children of the gate.
 type starter struct {
 	path        string
 	command     []string
@@ -95,11 +90,11 @@ type started struct {
 	err     error
 }
 
-// run is the goroutine of s. The kernel sends Pdeathsig when the thread that forked
-// ends, so this thread lives as long as the gate.
+// run locks its thread forever, because the kernel sends Pdeathsig when the forking
+// thread ends.
 func (s *starter) run() {
 	runtime.LockOSThread()
-	a := new(Process) // stands for the application until the first start
+	a := new(Process) // before the first start
 	for {
 		select {
 		case <-s.children:
@@ -122,7 +117,7 @@ func (s *starter) start() (*Process, error) {
 }
 
 func (s *starter) fork() (*Process, error) {
-	atEnd := syscall.SIGTERM // the kernel sends this signal if the gate is killed
+	atEnd := syscall.SIGTERM // Pdeathsig, sent if the gate is killed
 	if s.freezer != nil {
 		atEnd = syscall.SIGKILL // a frozen process does not handle other signals
 	}
@@ -140,8 +135,8 @@ func (s *starter) fork() (*Process, error) {
 	return &Process{pid: pid, starter: s, freezer: s.freezer, terminal: s.terminal, ended: make(chan struct{}), gone: make(chan struct{})}, nil
 }
 
-// Restart starts the command again, after Gone. a still describes the previous process.
-// It returns an error if another process listens on port.
+// Restart starts the command again, after Gone. It returns an error if another process
+// listens on port. a continues to describe the previous process.
 func (a *Process) Restart(port int) (*Process, error) {
 	if isListening(port) {
 		if err := CheckFree(port); err != nil {
@@ -151,8 +146,7 @@ func (a *Process) Restart(port int) (*Process, error) {
 	return a.starter.start()
 }
 
-// isListening reports whether a process of this host may listen on port: the address
-// cannot be bound. Unlike CheckFree it takes only microseconds.
+// isListening reports whether port cannot be bound. It is faster than CheckFree.
 func isListening(port int) bool {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -163,8 +157,7 @@ func isListening(port int) bool {
 	return unix.Bind(fd, &unix.SockaddrInet4{Port: port}) != nil
 }
 
-// environment returns the gate's environment with PORT and without the gate's own
-// variables.
+// environment returns the variables in all with PORT and without own.
 func environment(all []string, port int, own []string) []string {
 	var rest []string
 	for _, pair := range all {
@@ -175,7 +168,7 @@ func environment(all []string, port int, own []string) []string {
 	return append(rest, "PORT="+strconv.Itoa(port))
 }
 
-// lookPath finds an executable like a shell.
+// lookPath finds an executable as shells do.
 func lookPath(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, executable(name)
@@ -199,8 +192,8 @@ func executable(path string) error {
 	return nil
 }
 
-// StartCode returns the exit code for an application that could not be started, as in
-// shells: 127 if it was not found, 126 if it cannot be executed.
+// StartCode returns the exit code of shells for a start error: 127 if the command was
+// not found, otherwise 126.
 func StartCode(err error) int {
 	if errors.Is(err, fs.ErrNotExist) {
 		return exitNotFound
@@ -233,7 +226,6 @@ func (a *Process) reap() {
 	a.noteGroup()
 }
 
-// end notes that the process has ended.
 func (a *Process) end(status syscall.WaitStatus) {
 	a.code = status.ExitStatus()
 	a.how = fmt.Sprintf("exit code %d", a.code)
@@ -248,8 +240,8 @@ func (a *Process) end(status syscall.WaitStatus) {
 	close(a.ended)
 }
 
-// noteGroup checks whether a process of the group is left. A group may outlive
-// the process that gave it its ID; the kernel does not reuse the ID meanwhile.
+// noteGroup checks whether the group still exists. The kernel does not reuse the ID of
+// an existing group.
 func (a *Process) noteGroup() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -262,8 +254,7 @@ func (a *Process) noteGroup() {
 // PID returns the number of the process and its group.
 func (a *Process) PID() int { return a.pid }
 
-// Code returns the exit code of the ended process, or 128 plus the signal that ended
-// it.
+// Code returns the exit code of the ended process, or 128 plus a signal number.
 func (a *Process) Code() int { return a.code }
 
 // How describes how the process ended: its exit code, or the signal that ended it.
@@ -307,9 +298,8 @@ func (a *Process) Signal(s os.Signal) {
 	}
 }
 
-// Stop sends a signal to the whole group, as a terminal does, because wrappers such as
-// shells and npm do not forward signals. A frozen application is thawed first. Further
-// calls have no effect.
+// Stop thaws the group and sends it a signal, because wrappers such as shells and npm
+// do not forward signals. Further calls have no effect.
 func (a *Process) Stop(s os.Signal) {
 	if a != nil {
 		a.asked.Do(func() {
@@ -330,8 +320,8 @@ func (a *Process) signalGroup(s syscall.Signal) {
 // restTimeout is how long KillRest waits for the end of killed descendants.
 const restTimeout = time.Second
 
-// KillRest kills descendants of the gate that have outlived the application's group, and
-// waits for their end: they may hold its port.
+// KillRest kills the remaining descendants of the gate, which may hold the port, and
+// waits for their end.
 func (a *Process) KillRest() {
 	for deadline := time.Now().Add(restTimeout); len(descendants(os.Getpid())) > 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		a.Kill()

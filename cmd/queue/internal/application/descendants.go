@@ -7,7 +7,6 @@ import (
 	"strconv"
 )
 
-// processes returns the processes in /proc.
 func processes() (all []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, entry := range entries {
@@ -26,9 +25,9 @@ func descendants(pid int) []int {
 	for _, child := range processes() {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
 		if err != nil {
-			continue // it has exited meanwhile
+			continue // it has exited
 		}
-		// The name, in parentheses, may contain any bytes; state and parent follow.
+		// State and parent follow the name, which is in parentheses.
 		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 		if len(fields) < 2 {
 			continue

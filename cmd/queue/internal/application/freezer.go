@@ -13,18 +13,17 @@ import (
 	"syscall"
 )
 
-// Freezer is a control group in which the application runs so that its processes can be
-// frozen together (cgroups(7)): a child of the gate's group. Thaw and Close may be called
-// on nil.
+// Freezer is a control group (cgroups(7)) for the application, to freeze its processes
+// together. It is a child of the gate's group. Thaw and Close may be called on nil.
 type Freezer struct {
-	dir  string // of the application
-	gate string // of the gate
+	dir  string // the application's group
+	gate string // the gate's group
 	*freezerVersion
 }
 
 // freezerVersion describes how one version of control groups freezes processes.
 type freezerVersion struct {
-	file           string // is written to freeze and thaw
+	file           string // control file
 	frozen, thawed string
 }
 
@@ -33,15 +32,15 @@ var (
 	freezerV1 = &freezerVersion{"freezer.state", "FROZEN", "THAWED"}
 )
 
-// groupPrefix and the gate's process ID are the name of the application's group.
+// groupPrefix plus the gate's PID is the name of the application's group.
 const groupPrefix = "queuegate-"
 
-// groupMembers is the file that lists the processes of a group. Writing 0 to it moves the
-// writing process into the group.
+// groupMembers lists the processes of a group. Writing 0 moves the writing process into
+// it.
 const groupMembers = "cgroup.procs"
 
-// NewFreezer creates the group for the application, in version 2 of control groups if
-// possible. groups and mounts are /proc/self/cgroup and /proc/self/mountinfo.
+// NewFreezer creates the group, in version 2 of control groups if possible. groups and
+// mounts are the paths of /proc/self/cgroup and /proc/self/mountinfo.
 func NewFreezer(groups, mounts string) (*Freezer, error) {
 	own, err := os.ReadFile(groups)
 	if err != nil {
@@ -71,13 +70,13 @@ func NewFreezer(groups, mounts string) (*Freezer, error) {
 	return nil, errors.Join(errs...)
 }
 
-// create creates the group, or uses the one that a killed gate with the same process ID
-// has left.
+// create creates the group. It may exist already, left by a killed gate with the same
+// PID.
 func (f *Freezer) create() error {
 	if err := os.Mkdir(f.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	for _, member := range []string{f.gate, f.dir} { // check that fork can move the gate between these groups
+	for _, member := range []string{f.gate, f.dir} { // check the permissions that fork needs
 		file, err := os.OpenFile(filepath.Join(member, groupMembers), os.O_WRONLY, 0)
 		if err != nil {
 			_ = os.Remove(f.dir)
@@ -110,8 +109,7 @@ func (f *Freezer) Close() {
 	}
 }
 
-// fork calls start while the gate is in the group, which the child inherits. Moving the
-// child after the fork would be too late for its own children, and clone3(2) with
+// fork calls start while the gate is in the group, so that the child inherits it.
 // CLONE_INTO_CGROUP is not permitted in many containers.
 func (f *Freezer) fork(start func() (pid int, err error)) (pid int, err error) {
 	if f == nil {
@@ -138,8 +136,8 @@ func writeGroup(dir, name, value string) error {
 	return errors.Join(err, file.Close())
 }
 
-// thawLeftGroups thaws the groups of gates that have been killed, so that their frozen
-// processes handle the signals that are pending, and removes the groups that are empty.
+// thawLeftGroups thaws the groups of killed gates, so that their processes handle
+// pending signals, and removes empty groups.
 func thawLeftGroups(gate string, v *freezerVersion) {
 	left, _ := filepath.Glob(filepath.Join(gate, groupPrefix+"*"))
 	for _, dir := range left {
@@ -152,8 +150,8 @@ func thawLeftGroups(gate string, v *freezerVersion) {
 	}
 }
 
-// groupDir returns the directory of a process's group; "" if it is not mounted. The
-// arguments are the contents of /proc/PID/cgroup and /proc/PID/mountinfo.
+// groupDir returns the directory of a process's group; "" = not mounted. groups and
+// mounts are the contents of /proc/PID/cgroup and /proc/PID/mountinfo.
 func groupDir(groups, mounts string, v *freezerVersion) string {
 	for mount := range strings.SplitSeq(mounts, "\n") {
 		where, what, _ := strings.Cut(mount, " - ")

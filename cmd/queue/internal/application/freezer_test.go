@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// fakeGroups creates the directories and files that a kernel with version 2 would show
-// for the group /pod, which contains the gate, and returns the arguments of NewFreezer.
+// fakeGroups creates the files of control groups v2 for the gate's group /pod, and
+// returns the arguments of NewFreezer.
 func fakeGroups(t *testing.T, files ...string) (root, groups, mounts string) {
 	t.Helper()
 	root = t.TempDir()
@@ -128,8 +128,8 @@ func TestTheGroupOfAProcessIsFoundBelowItsMount(t *testing.T) {
 	}
 }
 
-// TestTheKernelFreezesAndThawsAProcess uses each version of control groups that is
-// mounted and writable.
+// TestTheKernelFreezesAndThawsAProcess tests each mounted and writable version of
+// control groups.
 func TestTheKernelFreezesAndThawsAProcess(t *testing.T) {
 	for version, state := range map[*freezerVersion]struct{ kind, file, frozen string }{
 		freezerV2: {" - cgroup2 ", "cgroup.events", "frozen 1"},

@@ -18,9 +18,9 @@ type listener struct {
 	inode   uint64
 }
 
-// reachable reports whether a connection to 127.0.0.1 reaches the listener. An IPv6
-// wildcard address is assumed to accept IPv4 too: that is the kernel's default, and
-// /proc does not show it.
+// reachable reports whether a connection to 127.0.0.1 reaches the listener. It assumes
+// that an IPv6 wildcard address accepts IPv4 too, because /proc does not show
+// IPV6_V6ONLY.
 func (l listener) reachable() bool {
 	ip := l.address.Addr().Unmap()
 	return ip.IsUnspecified() || ip == netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -48,7 +48,7 @@ func listeners() (all []listener, err error) {
 	return all, nil
 }
 
-// stateListen is TCP_LISTEN of include/net/tcp_states.h, the state of a listening socket in /proc/net/tcp.
+// stateListen is TCP_LISTEN (include/net/tcp_states.h) in /proc/net/tcp.
 const stateListen = "0A"
 
 // parseListeners parses /proc/net/tcp or tcp6 (proc(5)): a header line, then one line
@@ -106,7 +106,7 @@ func socketsOf(pid int) (map[uint64]bool, error) {
 	for _, d := range descriptors {
 		target, err := os.Readlink(dir + "/" + d.Name())
 		if err != nil {
-			continue // closed meanwhile
+			continue // closed
 		}
 		number, isSocket := strings.CutPrefix(target, "socket:[")
 		if inode, err := strconv.ParseUint(strings.TrimSuffix(number, "]"), 10, 64); isSocket && err == nil {
@@ -131,15 +131,13 @@ func ownerOf(inode uint64) string {
 type listening struct {
 	own    []listener // of the application and its descendants
 	others []listener
-	// isKnown is false if the sockets of some descendant cannot be read, for example
-	// because it has other privileges: some of others may then belong to it.
+	// isKnown is false if the sockets of a descendant cannot be read. Then others may
+	// include listeners of the application.
 	isKnown bool
 }
 
-// listening takes a snapshot.
 func (a *Process) listening() (l listening, err error) {
-	// List the sockets before the processes, so that the owner of each listed socket
-	// has already started.
+	// List sockets before processes, so that the owner of each socket is found.
 	all, err := listeners()
 	if err != nil {
 		return l, err

@@ -12,16 +12,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// Pauses between two snapshots. The first pause is firstLook. The pauses grow up to
-// restLook.
+// The pause between snapshots grows from firstLook to restLook.
 const (
 	firstLook = 50 * time.Millisecond
 	restLook  = 5 * time.Second
 )
 
 const (
-	// settleTime is how long the application may listen only on other ports before a
-	// warning, because some applications open a debugger port first.
+	// settleTime is how long the application may listen only on other ports without a
+	// warning. Some applications open a debugger port first.
 	settleTime = time.Second
 
 	// answerTimeout is how long FindPort waits for a response on one port. answersTime
@@ -33,8 +32,8 @@ const (
 	silentTime = 10 * time.Second
 )
 
-// poll calls look with snapshots at increasing intervals, until look returns true, ctx
-// is cancelled or the process exits.
+// poll calls look with snapshots until look returns true, ctx ends or the process
+// exits.
 func (a *Process) poll(ctx context.Context, look func(listening) (done bool)) {
 	for pause := firstLook; ; pause = min(pause*5/4, restLook) {
 		l, _ := a.listening() // empty if /proc cannot be read
@@ -51,12 +50,12 @@ func (a *Process) poll(ctx context.Context, look func(listening) (done bool)) {
 	}
 }
 
-// CheckFree returns an error if a process already listens on port, because the
-// gate would mistake it for the application.
+// CheckFree returns an error if a process listens on port. The gate would mistake that
+// process for the application.
 func CheckFree(port int) error {
 	all, err := listeners()
 	if err != nil {
-		return nil // unknown; if the port is in use, the application will fail
+		return nil // unknown
 	}
 	if i := slices.IndexFunc(all, func(l listener) bool { return l.takes(port) }); i >= 0 {
 		return fmt.Errorf("port %d (USER_PORT) is taken by %s: end that, or use --user-port with another port or auto", port, ownerOf(all[i].inode))
@@ -64,8 +63,8 @@ func CheckFree(port int) error {
 	return nil
 }
 
-// Watch polls until the application listens on port, and warns meanwhile if it listens
-// elsewhere, or if another process listens there.
+// Watch polls until the application listens on port. Meanwhile it warns if the
+// application listens on other ports, or another process listens on port.
 func (a *Process) Watch(port int, log *zap.Logger) {
 	w := watch{port: port, log: log, isWarned: true}
 	a.poll(context.Background(), w.look)
@@ -76,8 +75,8 @@ type watch struct {
 	port int
 	log  *zap.Logger
 
-	ports    []int     // on which the application listens
-	since    time.Time // when they were first seen
+	ports    []int     // the application's other ports
+	since    time.Time // when ports was first seen
 	isWarned bool      // the ports were logged in a warning, or there are none
 
 	other        uint64 // inode of another process's listener on port
@@ -102,8 +101,8 @@ func (w *watch) look(l listening) (done bool) {
 	return false
 }
 
-// lookAtOthers warns of a listener only when it sees it again: at first it may belong
-// to a descendant that has started since the processes were listed.
+// lookAtOthers warns of a listener when it sees it the second time. The first time, it
+// may belong to a new descendant.
 func (w *watch) lookAtOthers(others []listener) {
 	i := slices.IndexFunc(others, func(l listener) bool { return l.takes(w.port) })
 	if i < 0 {
@@ -151,10 +150,10 @@ func listed(ports []int) string {
 	return strings.Join(texts[:last], ", ") + " and " + texts[last]
 }
 
-// FindPort returns the port of the application once it serves, or 0 if ctx or the
-// process ends first. If the application listens on several ports, FindPort returns
-// preferred if it is one of them. Otherwise it returns the lowest port that responds to
-// an HTTP request or, after 2 s without a response, the lowest port.
+// FindPort waits until the application listens, and returns its port, or 0 if ctx or
+// the process ends first. Of several ports it returns preferred, or else the lowest
+// port that responds to an HTTP request, or after 2 s without a response the lowest
+// port.
 func (a *Process) FindPort(ctx context.Context, preferred int, log *zap.Logger) (port int) {
 	began := time.Now()
 	var since time.Time
@@ -200,8 +199,7 @@ func ChoosePort(preferred int) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// answers reports whether a port sends anything in return for an HTTP request: a
-// response, or the SETTINGS of a server that speaks only HTTP/2.
+// answers reports whether a port sends any bytes after an HTTP request.
 func answers(port int) bool {
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	conn, err := net.DialTimeout("tcp", address, answerTimeout)

@@ -8,24 +8,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the controlling terminal, shared with the application by the rules
-// of job control (termios(3), credentials(7)). The gate is in the foreground, so
-// that Ctrl-C starts a drain. The kernel stops a background group that reads the
-// terminal or changes its modes; the application then gets the foreground and
-// keeps it, and Ctrl-C with it. Methods may be called on nil: no job control.
+// terminal is the controlling terminal, shared by job control (termios(3),
+// credentials(7)). The gate is in the foreground, so that Ctrl-C starts a drain. If the
+// kernel stops the application because it uses the terminal, the application gets the
+// foreground and keeps it. Methods may be called on nil: no job control.
 type terminal struct {
 	own         int // process group of the gate
 	application int // process group of the application
 	continued   chan os.Signal
 }
 
-// input returns the application's stdin, which is usually the gate's stdin. It is
-// /dev/null if the gate's stdin is the controlling terminal and the gate runs in the
-// background (`queue -- app &`), because a read would stop the application.
+// input returns the application's stdin: usually the gate's. It is /dev/null if the
+// gate is in the background of its controlling terminal, because a read would stop the
+// application.
 func input() (*os.File, *terminal, error) {
 	foreground, err := foregroundGroup()
 	if err != nil {
-		return os.Stdin, nil, nil // not a terminal, or not the controlling one
+		return os.Stdin, nil, nil // stdin is not the controlling terminal
 	}
 	own := syscall.Getpgrp()
 	if foreground != own {
@@ -44,9 +43,8 @@ func (t *terminal) begin(group int) {
 		return
 	}
 	t.application = group
-	// SIGTTOU would stop the gate if, in the background, it changes the foreground
-	// group or writes its log with "stty tostop". Ignore it only after the application
-	// has started, because the application would inherit this.
+	// SIGTTOU would stop the gate if it uses the terminal in the background. Ignore it
+	// only after the start of the application, which would inherit this.
 	signal.Ignore(syscall.SIGTTOU)
 	signal.Notify(t.continued, syscall.SIGCONT)
 }
@@ -66,8 +64,7 @@ func (t *terminal) stopped(by syscall.Signal) {
 	}
 }
 
-// suspend also stops the gate, so that its shell takes over until it continues the
-// gate.
+// suspend also stops the gate, so that its shell takes over.
 func (t *terminal) suspend() {
 	select {
 	case <-t.continued:
@@ -78,8 +75,7 @@ func (t *terminal) suspend() {
 	t.resume()
 }
 
-// resume continues the stopped application, in the foreground of the terminal if the
-// gate itself is in the foreground.
+// resume continues the stopped application, in the foreground if the gate is there.
 func (t *terminal) resume() {
 	if foreground, err := foregroundGroup(); err == nil && foreground == t.own {
 		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, t.application)
@@ -87,8 +83,8 @@ func (t *terminal) resume() {
 	_ = syscall.Kill(-t.application, syscall.SIGCONT)
 }
 
-// reclaim puts the gate into the foreground if the application is there, and
-// reports whether it was.
+// reclaim moves the foreground from the application to the gate. It reports whether the
+// application was there.
 func (t *terminal) reclaim() bool {
 	if t == nil {
 		return false
