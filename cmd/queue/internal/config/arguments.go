@@ -19,7 +19,7 @@ const (
 	// CommandProbe probes the gate on ServingPort. Only ServingPort, ListenAddress and
 	// Probe of the Config are set.
 	CommandProbe
-	// CommandUpgrade runs the gate with the ports of the running one.
+	// CommandUpgrade runs the gate with the ports of the running gate.
 	CommandUpgrade
 	// CommandCheck validates the configuration and prints it with WriteCheck.
 	CommandCheck
@@ -31,8 +31,8 @@ const (
 	CommandVersion
 )
 
-// arguments determines the command and stores the texts of flags in their settings; the
-// last of several wins.
+// arguments determines the command and stores the texts of flags in their settings. A
+// repeated flag replaces its earlier text.
 func (l *loader) arguments(args []string) {
 	if len(args) > 0 {
 		name, text, hasText := strings.Cut(args[0], "=")
@@ -70,8 +70,8 @@ func (l *loader) arguments(args []string) {
 }
 
 // startsApplication reports whether an argument may be the first word of an
-// application's command line: it resembles neither a flag, nor a command, nor the value
-// of a flag.
+// application's command line. It must not resemble a flag, a command, or the value of a
+// flag.
 func (l *loader) startsApplication(arg string) bool {
 	if arg == "" || strings.HasPrefix(arg, "-") || strings.Contains(arg, "=") || commandNamed(arg) != nil {
 		return false
@@ -82,7 +82,7 @@ func (l *loader) startsApplication(arg string) bool {
 	return notBool != nil && notNumber != nil && like == ""
 }
 
-// commandLine quotes args for a shell, truncated if long.
+// commandLine quotes args for a shell, and truncates the result.
 func commandLine(args []string) string {
 	var words []string
 	for _, arg := range args {
@@ -98,7 +98,6 @@ func commandLine(args []string) string {
 	return line
 }
 
-// helpOf parses the arguments after "help".
 func (l *loader) helpOf(topic []string) {
 	l.command = CommandHelp
 	if len(topic) == 1 && topic[0] == "--"+helpJSON {
@@ -117,7 +116,7 @@ func (l *loader) helpOf(topic []string) {
 	l.command = CommandHelp
 }
 
-// argument parses one argument and returns the remaining ones.
+// argument parses one argument and returns the remaining arguments.
 func (l *loader) argument(arg string, rest []string) []string {
 	switch {
 	case arg == "--help" || arg == "-h":
@@ -143,7 +142,7 @@ func (l *loader) flag(name, text string, hasText bool, rest []string) []string {
 	switch {
 	case s == nil:
 		l.unknown("--" + name)
-		// Skip the next argument if it may be the flag's value: one problem is enough.
+		// Skip the flag's value, to report only one problem.
 		if !hasText && isText && rest[0] != "" && rest[0][0] != '-' {
 			rest = rest[1:]
 		}
@@ -179,8 +178,7 @@ func (l *loader) flagged(flag string) *setting {
 }
 
 // meant returns the flag or command that an argument probably means, or "". sure is
-// true for another name of a flag (--container-concurrency, --USER_PORT), false for a
-// misspelling.
+// true for another name of a flag (--USER_PORT), and false for a misspelling.
 func (l *loader) meant(arg string) (like string, sure bool) {
 	name := strings.TrimLeft(arg, "-")
 	var known []word
@@ -207,7 +205,6 @@ func (l *loader) meant(arg string) (like string, sure bool) {
 	return "", false
 }
 
-// wantsFlags is the format of an error message; its argument is the list of commands.
 const wantsFlags = "want flags as \"queue --help\" lists them, or a command (%s) as the first argument"
 
 func variableLike(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }

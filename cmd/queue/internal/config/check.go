@@ -10,7 +10,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/requestlog"
 )
 
-// checkCombinations reports values that are valid separately but not together.
+// checkCombinations reports valid values that cannot be combined.
 func (l *loader) checkCombinations() {
 	if strings.Trim(l.ReadinessProbe, " \t\r\n[]") == "" && l.ReadinessProbe != "" && !l.MultiContainerProbes {
 		l.problem("SERVING_READINESS_PROBE", "SERVING_READINESS_PROBE=%s: want one probe at least, unless ENABLE_MULTI_CONTAINER_PROBES is true",
@@ -60,7 +60,6 @@ func (l *loader) checkCombinations() {
 	l.checkTLS()
 }
 
-// checkIdle reports settings of the sleep without the settings that they need.
 func (l *loader) checkIdle() {
 	hooks := l.IdleHook != "" || l.WakeHook != ""
 	if l.IdleStop > 0 && l.Application == nil && !hooks && l.good("IDLE_HOOK") && l.good("WAKE_HOOK") {
@@ -92,7 +91,6 @@ func (l *loader) checkIdle() {
 	}
 }
 
-// checkCost reports one of the settings of costs without the other.
 func (l *loader) checkCost() {
 	by, limit := l.Gate.Overload.CostBy, l.Gate.Overload.CostLimit
 	switch {
@@ -103,8 +101,8 @@ func (l *loader) checkCost() {
 	}
 }
 
-// checkTemplate rejects an invalid template only if the request log is on: Knative
-// passes the cluster's template to every pod, even if the log is off.
+// checkTemplate accepts an invalid template while the request log is off, because
+// Knative passes the cluster's template to every pod.
 func (l *loader) checkTemplate() {
 	err := requestlog.Check(l.RequestLogTemplate)
 	if err == nil {
@@ -120,7 +118,6 @@ func (l *loader) checkTemplate() {
 	l.RequestLogTemplate = ""
 }
 
-// checkTLS reports TLS settings that need another setting.
 func (l *loader) checkTLS() {
 	if len(l.TLS.ClientSANs) > 0 && l.TLS.ClientCA == "" && l.good("TLS_CLIENT_CA") {
 		l.problem("TLS_CLIENT_SANS", "TLS_CLIENT_SANS=%s: want TLS_CLIENT_CA as well, else anybody could sign these names",
@@ -156,7 +153,6 @@ func refuseUnapproved[T any](l *loader, name string, k *kind[[]T], values []T, a
 	}
 }
 
-// good reports whether the setting has no problem.
 func (l *loader) good(name string) bool { return len(l.setting(name).problems) == 0 }
 
 // portUse is a port on which something listens in the pod.
@@ -166,8 +162,8 @@ type portUse struct {
 	port    int
 }
 
-// portsInUse lists the ports in use with this configuration. The container's port is
-// the first. The ports that may be turned off are the last.
+// portsInUse lists the ports in use with this configuration: the container's port
+// first, ports that may be turned off last.
 func (c *Config) portsInUse() []portUse {
 	metrics, profiling := c.MetricsPort, c.ProfilingPort
 	if c.MetricsBackend != "prometheus" {
@@ -190,7 +186,7 @@ func (c *Config) portsInUse() []portUse {
 }
 
 // checkPorts reports listeners that would share a port. Knative allows containers to
-// use 8112 and 8023; the gate's own listener is turned off then.
+// use 8112 and 8023, so the gate's listener on such a port is turned off.
 func (l *loader) checkPorts() {
 	var taken []portUse
 	for _, use := range l.portsInUse() {
@@ -217,8 +213,8 @@ func clash(taken []portUse, use portUse) *portUse {
 	return nil
 }
 
-// turnOff turns off a port that was not set explicitly: the status page's, or Knative's
-// fixed TLS port if the container uses it.
+// turnOff turns off the status page's port if it was not set, or Knative's fixed TLS
+// port if the container uses it.
 func (l *loader) turnOff(use portUse, other *portUse) bool {
 	switch {
 	case use.name == "STATUS_PORT" && !l.Given(use.name):
@@ -232,7 +228,8 @@ func (l *loader) turnOff(use portUse, other *portUse) bool {
 	return true
 }
 
-// addressesOverlap reports whether listening on the same port of both addresses would fail. A name may mean any address.
+// addressesOverlap reports whether both addresses cannot listen on the same port. A
+// host name may mean any address.
 func addressesOverlap(a, b string) bool {
 	first, err1 := netip.ParseAddr(a)
 	second, err2 := netip.ParseAddr(b)

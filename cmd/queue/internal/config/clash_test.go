@@ -28,7 +28,7 @@ func TestTwoListenersOnTheSamePortAreRejected(t *testing.T) {
 			t.Errorf("%q:\ngot  %s\nwant %s", c.variables, strings.Join(problems, "\n     "), c.want)
 		}
 	}
-	// One line for each setting that has to change, not for each pair.
+	// One line for each setting, not for each pair.
 	if problems := problemsOf(t, []string{"--user-port=8012", "--admin-port=8012"}, nil); len(problems) != 2 {
 		t.Errorf("got %q", problems)
 	}

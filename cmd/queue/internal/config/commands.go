@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// command is a first argument that selects another action than running the gate.
+// command is a subcommand, such as probe.
 type command struct {
 	name     string
 	is       Command
 	settings []string            // settings of the table that it reads
 	own      func(*Config) []row // flags without a variable
-	usage    string              // arguments after the name
+	usage    string              // arguments after the name, for its help
 	summary  string              // for the list of commands
 	about    string              // for its own help
 	gate     bool                // runs the gate, so all settings of the table are read
@@ -73,8 +73,7 @@ type Probe struct {
 	period time.Duration
 }
 
-// legacyProbe is the flag that exec probes of Knative up to 0.14 used; `queue probe`
-// replaces it.
+// legacyProbe is the flag of exec probes in Knative up to 0.14.
 const legacyProbe = "probe-period"
 
 // legacyProbeTimeout is how long `-probe-period 0` retries, as in Knative.
@@ -102,7 +101,7 @@ func (l *loader) readProbe() {
 	l.Probe.period = 0
 }
 
-// begin selects c as the command: only its settings are read, and only its flags are accepted.
+// begin selects c as the command. From then on only its settings and flags count.
 func (l *loader) begin(c *command) {
 	l.command, l.subject, l.Subject = c.is, c, c.name
 	own := c.settingsOf(l.Config, l.settings)
@@ -113,7 +112,7 @@ func (l *loader) begin(c *command) {
 	l.settings = own
 }
 
-// settingsOf returns the settings and flags of the command; all is the table.
+// settingsOf returns the settings and flags of the command. all is the whole table.
 func (c *command) settingsOf(config *Config, all []setting) (own []setting) {
 	for _, s := range all {
 		if slices.Contains(c.settings, s.name) {
@@ -128,7 +127,6 @@ func (c *command) settingsOf(config *Config, all []setting) (own []setting) {
 	return own
 }
 
-// flags lists the flags of the command.
 func (l *loader) flags() string {
 	var all []string
 	for i := range l.settings {
@@ -140,7 +138,6 @@ func (l *loader) flags() string {
 	return anyOf(all)
 }
 
-// writeHelp prints the help of one command.
 func (c *command) writeHelp(b *strings.Builder, settings []setting) {
 	b.WriteString(strings.TrimRight("Usage: queue "+c.name+" "+c.usage, " ") + "\n\n")
 	writeWrapped(b, "", c.about)

@@ -2,8 +2,7 @@
 // flags, variables, help, checks and the documentation.
 //
 // A setting is a row of that table (table.go): its names, flag, default, kind, field
-// and help. Load looks up its text and field.set parses it by its kind. The field is
-// used by internal/app, or by the package whose configuration contains it.
+// and help. Load looks up its text and field.set parses it by its kind.
 package config
 
 import (
@@ -15,11 +14,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
-// Config holds every setting of the gate. Load returns it complete and validated,
-// before anything listens; afterwards it is read-only. Settings that a package uses
-// directly are fields of that package's Config, to which internal/app adds parts and
-// callbacks. The function table describes each setting; the comments here describe
-// only zero values and derived fields.
+// Config holds every setting of the gate. Load returns it validated; afterwards it is
+// read-only. The function table describes each setting; the comments here describe only
+// zero values and derived fields.
 type Config struct {
 	Gate     exchange.Config
 	TLS      tlsfront.Config
@@ -63,11 +60,11 @@ type Config struct {
 	EngineMaxWaiting    int
 	EngineMaxKV         float64
 
-	AppProbers   string // a JSON object, "" for none
+	AppProbers   string // a JSON object; "" = none
 	AppProbeHost string
 	AppProbePort int // 0 = on the admin port only
 
-	SidePorts             int // base of the side ports, which get consecutive numbers; 0 = each has its own setting; or sidePortsOff
+	SidePorts             int // first of consecutive side ports; 0 = each has a separate setting; or sidePortsOff
 	AdminPort             int // 0 = off
 	AutoscalerMetricsPort int // 0 = off
 	MetricsPort           int // 0 = off; listens only if MetricsBackend is "prometheus"
@@ -80,26 +77,26 @@ type Config struct {
 	MetricsNames          string // "current", "legacy" or "both"
 	StatusPort            int    // 0 = off; on 127.0.0.1 only
 	Profiling             bool
-	ProfilingPort         int    // 0 = off; listens only if Profiling
+	ProfilingPort         int    // 0 = off; listens only if Profiling is set
 	ProfilingAddress      string // defaults to ListenAddress
 
 	RequestLog         bool
 	RequestLogTemplate string // "" = the default line; syntax and function names are checked
 	RequestLogProbes   bool
 
-	LoggingConfig string // zap's JSON, "" for the default; an absent or empty encoding or encoder is the default one
+	LoggingConfig string // zap's JSON; "" = the default, also for an encoding or encoder in it
 	LogLevel      string // one of logLevels; defaults to the level of LoggingConfig
 
-	// Application is the command that the gate starts, with its arguments; nil for none.
+	// Application is the command line that the gate starts; nil = none.
 	Application []string
 	StopTimeout time.Duration // 0 = the application is never killed
 	IdleStop    time.Duration // 0 = the application does not sleep when it is idle
-	IdleFreeze  bool          // with IdleStop and without IdleHook: freeze the application instead of stopping it
+	IdleFreeze  bool          // with IdleStop, without IdleHook: freeze the application instead of stopping it
 	IdleHook    string        // with IdleStop and WakeHook: URL to call instead of stopping the application; "" = none
 	WakeHook    string
 	// IdleWakeByProbes lets readiness probes wake the application.
 	IdleWakeByProbes bool
-	Subject          string // the command that help is about, "" for the gate
+	Subject          string // command of the help; "" = the gate
 	Probe            Probe
 	Background       bool // start the gate of `queue upgrade` in the background
 
@@ -112,7 +109,7 @@ type Config struct {
 	PodIP   string
 	Knative bool // a SERVING_* variable is set, possibly to ""
 
-	observability string // text of OBSERVABILITY_CONFIG; its values are parsed into the fields above
+	observability string // text of OBSERVABILITY_CONFIG
 	ignored       struct {
 		fullDuplex, http2AutoDetection bool
 		podName, hostIP                string
@@ -122,8 +119,8 @@ type Config struct {
 	inputs   inputs    // arguments of Load, for Live
 }
 
-// Given reports whether the setting of that name was set by a flag, by a variable (its own, OBSERVABILITY_CONFIG
-// or SERVING_LOGGING_CONFIG) or by PRESET. It panics if there is no such setting.
+// Given reports whether the value of the named setting is not the default. It panics if
+// there is no such setting.
 func (c *Config) Given(name string) bool { return c.setting(name).source != fromDefault }
 
 func (c *Config) setting(name string) *setting {

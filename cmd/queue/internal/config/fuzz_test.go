@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// FuzzLoad calls Load with arguments and an environment, one per line. Every problem
-// must be one line with the expected values, and an accepted configuration must print
-// an environment that loads to the same configuration.
+// FuzzLoad calls Load with arguments and variables, one per line. Each problem must be
+// one line with the accepted values. WriteCheck must print an environment that loads to
+// the same configuration.
 func FuzzLoad(f *testing.F) {
 	f.Add("--user-port=81\n--check", "CONTAINER_CONCURRENCY=5\nQUEUE_MAX_WAIT=1.5")
 	f.Add("drain\n--drain-socket\n@x", "DRAIN_SOCKET=/a")

@@ -8,7 +8,7 @@ import (
 
 // The JSON of `queue help --json`.
 type (
-	// commandHelp describes a command; the one without a name runs the gate.
+	// commandHelp describes a command. Without a name it is the gate itself.
 	commandHelp struct {
 		Name    string      `json:"name"`
 		Summary string      `json:"summary,omitempty"`
@@ -19,8 +19,8 @@ type (
 		Title string     `json:"title,omitempty"`
 		Flags []flagHelp `json:"flags"`
 	}
-	// flagHelp describes a flag and the variable of the same meaning. Hint is the
-	// placeholder of the value; a flag without a Hint has no value.
+	// flagHelp describes a flag and its variable. Hint is the placeholder of the value;
+	// "" = a flag without a value.
 	flagHelp struct {
 		Name     string `json:"name"`
 		Hint     string `json:"hint,omitempty"`

@@ -13,9 +13,7 @@ var (
 	// readinessProbe is stored unparsed after pkg/probe has validated it.
 	readinessProbe = jsonKind("none, or a Kubernetes probe in JSON with "+probe.HandlersText+", or an array of such", "{[n",
 		func(text string) error {
-			// Whether an empty array is allowed depends on another setting,
-			// which checkCombinations checks. The default port does not matter
-			// here.
+			// checkCombinations rejects an empty array if necessary.
 			_, err := probe.ParseSpec(text, probe.SpecOptions{UserPort: 1, MultiContainer: true})
 			return oneLineError(err)
 		})
@@ -36,8 +34,8 @@ var (
 		})
 )
 
-// jsonKind returns a kind for JSON that begins with one of the bytes in open. It is
-// stored unparsed if check accepts it.
+// jsonKind returns a kind for JSON that begins with a byte in open. The text is stored
+// unparsed.
 func jsonKind(wants, open string, check func(string) error) *kind[string] {
 	return textKind("JSON", wants, maskJSON, func(text string) error {
 		if !strings.Contains(open, string(firstByte(text))) {
@@ -73,7 +71,7 @@ func jsonFault(err error) error {
 	return errors.New("not JSON")
 }
 
-// oneLineError joins several problems into one line, because a setting has one line.
+// oneLineError joins several problems into one line.
 func oneLineError(err error) error {
 	if err == nil {
 		return nil

@@ -12,20 +12,21 @@ import (
 // errNotAccepted reports an invalid value without further details.
 var errNotAccepted = errors.New("not accepted")
 
-// form describes the values of a kind to users.
+// form describes a kind to users.
 type form struct {
 	hint  string // placeholder of the value in --help; "" = the flag alone means true
 	wants string // completes the sentence "want ..."
-	// show returns the text of a value without secrets, and whether something was
-	// hidden; nil hides everything.
+	// show returns the text without secrets, and whether secrets were hidden; nil =
+	// hide the whole text.
 	show func(text string) (string, bool)
 }
 
-// kind is the text format of the values of a type.
+// kind is a text format for values of type T.
 type kind[T any] struct {
 	form
-	// parse parses text, which is never empty. Its error adds a detail to form.wants; errNotAccepted adds none. With an
-	// ignoredError, the returned value lacks the ignored parts and is still used.
+	// parse parses text, which is never empty. Its error is a detail after form.wants,
+	// or errNotAccepted. After an ignoredError, the value is valid without the ignored
+	// parts.
 	parse func(text string) (T, error)
 	// format is the inverse of parse; it returns "" for the zero value of a text or
 	// list.
@@ -51,8 +52,7 @@ type field[T any] struct {
 
 func (k *kind[T]) at(to *T) value { return field[T]{k, to, false} }
 
-// live is like at for a setting that can change while the gate runs. Config.Live reads
-// it from files, and internal/app applies it.
+// live is like at, but for a setting that can change while the gate runs.
 func (k *kind[T]) live(to *T) value { return field[T]{k, to, true} }
 
 func (f field[T]) isLive() bool { return f.live }
@@ -92,7 +92,7 @@ func textKind(hint, wants string, show func(string) (string, bool), check func(s
 		func(text string) string { return text }}
 }
 
-// simple converts parse to a kind's parse function whose errors have no details.
+// simple adapts a parse function without error details.
 func simple[T any](parse func(string) (T, bool)) func(string) (T, error) {
 	return func(text string) (v T, err error) {
 		parsed, ok := parse(text)
@@ -103,7 +103,7 @@ func simple[T any](parse func(string) (T, bool)) func(string) (T, error) {
 	}
 }
 
-// accept converts ok to a text kind's check function whose errors have no details.
+// accept adapts a check function without error details.
 func accept(ok func(string) bool) func(string) error {
 	return func(text string) error {
 		if !ok(text) {
@@ -115,7 +115,7 @@ func accept(ok func(string) bool) func(string) error {
 
 func anyText(string) bool { return true }
 
-// words returns a kind for one of the known words, in any case.
+// words returns a kind for one of the known words, regardless of case.
 func words(known ...string) *kind[string] { return choice(known, known) }
 
 // either returns a kind for two words that mean false and true.
@@ -123,8 +123,8 @@ func either(no, yes string) *kind[bool] {
 	return choice([]string{no, yes}, []bool{false, true})
 }
 
-// choice returns a kind for one of the known words, each of which has a value. Other
-// values are formatted as "".
+// choice returns a kind for the known words, which stand for values. Other values are
+// formatted as "".
 func choice[T comparable](known []string, values []T) *kind[T] {
 	hint := strings.Join(known, "|")
 	if len(known) > 3 {
@@ -210,7 +210,7 @@ func list[T any](hint, wants string, e element[T]) *kind[[]T] {
 	return &kind[[]T]{form{hint, wants, plain}, parse, format}
 }
 
-// lenient skips empty elements, as Knative does in its lists.
+// lenient skips empty elements, as Knative does.
 func lenient[T any](k *kind[[]T]) *kind[[]T] {
 	strict := k.parse
 	k.parse = func(text string) ([]T, error) {

@@ -11,7 +11,7 @@ import (
 // AnnotationPrefix is the prefix of annotations that set live settings.
 const AnnotationPrefix = "queuegate.dev/"
 
-// otherAnnotations are annotations with the prefix that are not settings.
+// otherAnnotations have AnnotationPrefix but are not settings.
 var otherAnnotations = []string{"injected"} // set by queuectl inject for uninject
 
 // maxLiveText is the maximum size of a file of live settings. Kubernetes allows 256 KiB
@@ -24,21 +24,19 @@ type LiveFiles struct {
 	Settings    string
 }
 
-// override is the value of a live setting in a file.
 type override struct {
 	text   string
 	source source
-	key    string // name of the setting in errors and in the origin
+	key    string // name of the setting in messages
 }
 
-// Live returns a copy of c, as returned by Load, with the live settings in files
-// applied. Settings that are not live keep their values in c. The error joins all
-// problems; the Config is nil then. c is not changed.
+// Live returns a copy of c with the live settings in files. Other settings keep their
+// values. The error joins all problems.
 func (c *Config) Live(files LiveFiles) (*Config, error) {
 	overrides := map[string]override{}
 	problems := []error{
 		c.readLive(overrides, fromFile, files.Settings),
-		c.readLive(overrides, fromAnnotation, files.Annotations), // last: annotations take precedence
+		c.readLive(overrides, fromAnnotation, files.Annotations), // last, because annotations take precedence
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
@@ -51,7 +49,7 @@ func (c *Config) Live(files LiveFiles) (*Config, error) {
 	return live, nil
 }
 
-// where returns the setting that names the file of s.
+// where returns the setting with the file's path.
 func (s source) where() string {
 	if s == fromFile {
 		return "SETTINGS_FILE"
@@ -59,9 +57,9 @@ func (s source) where() string {
 	return "ANNOTATIONS_FILE"
 }
 
-// readLive parses lines KEY="VALUE", the format in which the Kubernetes downward API
-// writes annotations, into overrides. It ignores keys with another prefix than
-// AnnotationPrefix. Keys without a prefix are settings in SETTINGS_FILE only.
+// readLive parses lines KEY="VALUE", as the Kubernetes downward API writes annotations,
+// into overrides. It ignores keys with a prefix other than AnnotationPrefix. A key
+// needs no prefix in SETTINGS_FILE.
 func (c *Config) readLive(overrides map[string]override, from source, text string) error {
 	if len(text) > maxLiveText {
 		return fmt.Errorf("%s: want at most %d bytes", from.where(), maxLiveText)
@@ -103,7 +101,7 @@ func (c *Config) readLive(overrides map[string]override, from source, text strin
 	return errors.Join(problems...)
 }
 
-// unquote returns the value of text, which is a quoted Go string or has no quotes.
+// unquote returns the value of a quoted Go string, or text unchanged.
 func unquote(text string) (string, bool) {
 	if !strings.HasPrefix(text, "\"") {
 		return text, true
@@ -112,7 +110,7 @@ func unquote(text string) (string, bool) {
 	return value, err == nil
 }
 
-// liveSetting returns the live setting with that flag, if SETTINGS_ALLOW permits it.
+// liveSetting returns the live setting with this flag, if SETTINGS_ALLOW permits it.
 func (c *Config) liveSetting(flag string) (*setting, error) {
 	var live []word
 	for i := range c.settings {

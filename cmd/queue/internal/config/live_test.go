@@ -24,7 +24,7 @@ func annotation(flag, value string) string {
 	return fmt.Sprintf("%s%s=%q\n", AnnotationPrefix, flag, value)
 }
 
-// companions are live settings that need another one.
+// companions are settings that a live setting needs.
 var companions = map[string]string{"queue-cost-by": "queue-cost-limit=9", "queue-cost-limit": "queue-cost-by=length", "queue-evict": "queue-priority-by=header:Priority"}
 
 func TestALiveSettingHasTheEffectOfItsFlag(t *testing.T) {

@@ -17,9 +17,9 @@ type loader struct {
 	overrides map[string]override // key: name of the setting
 	command   Command
 	subject   *command // nil: the gate
-	problems  []error  // problems of the command line; the problems of a setting are stored in the setting
+	problems  []error  // problems of the command line; a setting has its own problems
 	warnings  []string
-	links     []string // variables of settings that are service links
+	links     []string // variables with service links instead of settings
 }
 
 // inputs are the arguments of Load.
@@ -29,13 +29,13 @@ type inputs struct {
 	names  []string
 }
 
-// Load reads the configuration from args (without the program's name) and from lookup,
-// which is os.LookupEnv outside of tests; names are the names of all variables, which
-// are checked for misspelt settings. Flags take precedence over the environment. An
-// empty variable counts as unset; an empty flag selects the default.
+// Load reads the configuration from args (without the program's name) and lookup
+// (os.LookupEnv). names are the names of all variables, to find misspelt settings.
+// Flags take precedence over the environment. An empty variable counts as unset; an
+// empty flag selects the default.
 //
-// The error joins all problems, one line each; c is nil then. warnings are lines for
-// the log. warnings and command are valid even if err is not nil.
+// The error joins all problems, one line each. warnings (lines for the log) and command
+// are valid even if err is not nil.
 func Load(args []string, lookup func(string) (string, bool), names []string) (c *Config, command Command, warnings []string, err error) {
 	return loadWith(inputs{args, lookup, names}, nil)
 }
@@ -49,8 +49,7 @@ func loadWith(in inputs, overrides map[string]override) (c *Config, command Comm
 	l.arguments(args)
 	switch l.command {
 	case CommandHelp, CommandHelpJSON:
-		// Print the help in spite of problems with earlier flags, but not for an
-		// unknown topic.
+		// Ignore problems of earlier flags, but not an unknown topic.
 		if len(args) > 0 && args[0] == "help" && len(l.problems) > 0 {
 			return nil, l.command, nil, errors.Join(l.problems...)
 		}
@@ -75,7 +74,7 @@ func loadWith(in inputs, overrides map[string]override) (c *Config, command Comm
 		if text == "" && s.source == fromDefault {
 			text, from, found = s.standardText(), fromDefault, s.name
 		}
-		if text != "" { // otherwise it stays zero, or has its value from OBSERVABILITY_CONFIG
+		if text != "" { // otherwise zero, or from OBSERVABILITY_CONFIG
 			s.source, s.found = from, found
 			var ignored ignoredError
 			switch err := s.value.set(text); {
@@ -125,8 +124,8 @@ func loadWith(in inputs, overrides map[string]override) (c *Config, command Comm
 	return l.Config, l.command, l.warnings, nil
 }
 
-// readingOrder returns the settings in table order, but PRESET and OBSERVABILITY_CONFIG
-// first, so that individual settings override their values.
+// readingOrder returns the settings in table order, but first PRESET and
+// OBSERVABILITY_CONFIG, whose values other settings override.
 func (l *loader) readingOrder() []*setting {
 	all := make([]*setting, 0, len(l.settings))
 	for i := range l.settings {
@@ -139,7 +138,7 @@ func (l *loader) readingOrder() []*setting {
 	return all
 }
 
-// variable returns the text and the name of the first variable of the setting that is set.
+// variable returns the text and name of the first variable of the setting that is set.
 func (l *loader) variable(s *setting) (text, name string) {
 	for name := range strings.FieldsSeq(s.names) {
 		text, _ := l.lookup(name)
@@ -157,8 +156,7 @@ func (l *loader) variable(s *setting) (text, name string) {
 	return "", ""
 }
 
-// wantError returns an error with the valid values of the setting, and the origin of
-// text.
+// wantError returns an error with the accepted values and the origin of text.
 func (s *setting) wantError(text string, err error) error {
 	what := s.found + "=" + quoteShort(text)
 	if s.source == fromFlag && s.found != "--"+s.flag {
@@ -175,15 +173,13 @@ func wantError(what, wants string, err error) error {
 }
 
 const (
-	// defaultQueueCapacity is the queue capacity without a limit, for requests that
-	// wait until the container listens.
+	// defaultQueueCapacity is the queue capacity without a concurrency limit.
 	defaultQueueCapacity = 1000
 	// queuePerSlot is the default queue capacity for each slot of the limit.
 	queuePerSlot = 10
 )
 
-// replace replaces exporters that only earlier versions of Knative had, and adds a
-// warning.
+// replace replaces exporters of earlier Knative versions, with a warning.
 func (l *loader) replace() {
 	if backend := l.MetricsBackend; backend == "opencensus" || backend == "stackdriver" {
 		l.MetricsBackend = "prometheus"
@@ -199,8 +195,8 @@ func (l *loader) replace() {
 // new ports.
 var sidePorts = []string{"QUEUE_SERVING_TLS_PORT", "ADMIN_PORT", "AUTOSCALER_METRICS_PORT", "METRICS_PORT", "STATUS_PORT", "PROFILING_PORT"}
 
-// moveSidePorts assigns the ports of SIDE_PORTS to all side ports without an explicit
-// setting, and a drain socket that is unique to the serving port.
+// moveSidePorts applies SIDE_PORTS to all side ports without an explicit setting. It
+// also makes the default drain socket unique to the serving port.
 func (l *loader) moveSidePorts() {
 	all := l.setting("SIDE_PORTS")
 	if l.SidePorts == 0 {
@@ -224,20 +220,17 @@ func (l *loader) moveSidePorts() {
 	}
 }
 
-// platformVariables show that the gate runs in a pod. Kubernetes sets
-// KUBERNETES_SERVICE_HOST in every pod, even without service links. Knative sets the
-// others.
+// platformVariables show that the gate runs in a pod. Kubernetes sets the first in
+// every pod, and Knative sets the others.
 var platformVariables = []string{
 	"KUBERNETES_SERVICE_HOST",
 	"SERVING_NAMESPACE", "SERVING_CONFIGURATION", "SERVING_REVISION", "SERVING_SERVICE", "SERVING_POD", "SERVING_POD_IP",
 }
 
-// platformDrainQuiet is the default of DRAIN_QUIET_SECONDS in a pod: how long load
-// balancers may take to notice that the pod terminates. Knative's queue-proxy uses the
-// same value.
+// platformDrainQuiet is the default of DRAIN_QUIET_SECONDS in a pod, as in queue-proxy:
+// load balancers need time to notice that the pod terminates.
 const platformDrainQuiet = 30 * time.Second
 
-// isOnPlatform reports whether the gate runs in a pod.
 func (l *loader) isOnPlatform() bool {
 	return slices.ContainsFunc(platformVariables, func(name string) bool {
 		text, _ := l.lookup(name)
@@ -280,7 +273,7 @@ func (l *loader) finish() {
 	}
 }
 
-// problem adds a problem to the named setting, unless it already has one.
+// problem adds a problem to the named setting, unless the setting already has one.
 func (l *loader) problem(name, format string, values ...any) {
 	if s := l.setting(name); len(s.problems) == 0 {
 		s.problems = append(s.problems, fmt.Errorf(format, values...))

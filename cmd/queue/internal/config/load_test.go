@@ -56,7 +56,7 @@ func fields(cfg *Config) Config {
 	return c
 }
 
-// withoutSecrets is fields with the values of headers as they are printed.
+// withoutSecrets is fields without the values of headers.
 func withoutSecrets(cfg *Config) Config {
 	c := fields(cfg)
 	for _, of := range []*OTLP{&c.OTel.Both, &c.OTel.Traces, &c.OTel.Metrics} {
@@ -109,7 +109,7 @@ func TestTheDefaultQuietPeriodOfADrainDependsOnThePlatform(t *testing.T) {
 		flag       []string
 		want       time.Duration
 	}{
-		{place: "PATH=/bin"}, // a laptop, a virtual machine, Docker
+		{place: "PATH=/bin"}, // not in a pod
 		{place: "SERVING_READINESS_PROBE=none"},
 		{place: "KUBERNETES_SERVICE_HOST="},
 		{place: "KUBERNETES_SERVICE_HOST=10.96.0.1", want: 30 * time.Second},
@@ -275,7 +275,7 @@ func TestEveryFlagSetsItsFieldAndOverridesTheEnvironment(t *testing.T) {
 		case s.value.about().hint == "":
 			apart = append(apart, "--"+s.flag) // allDifferent has true for each boolean setting
 		case strings.HasPrefix(text, "--"):
-			apart = append(apart, "--"+s.flag+"="+text) // otherwise it would be parsed as a flag
+			apart = append(apart, "--"+s.flag+"="+text) // text could be parsed as a flag
 		default:
 			apart = append(apart, "--"+s.flag, text)
 		}

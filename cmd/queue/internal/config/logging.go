@@ -27,8 +27,7 @@ var logLevel = func() *kind[string] {
 	return k
 }()
 
-// encoders are the names of zap's encoders, the default last, which zap uses for
-// unknown names.
+// encoders are the names of zap's encoders, the default last.
 var encoders = []struct {
 	key   string
 	known []string
@@ -66,9 +65,8 @@ func standardLogging() zap.Config {
 	}
 }
 
-// readLogging parses zap's JSON on top of the standard configuration; an empty encoding
-// or encoder means the standard one. level is the level in text, or "". The error names
-// all problems.
+// readLogging parses zap's JSON. Absent or empty fields have the values of
+// standardLogging. level is the level in text, or "". The error names all problems.
 func readLogging(text string) (z zap.Config, level string, err error) {
 	z = standardLogging()
 	if text == "" {

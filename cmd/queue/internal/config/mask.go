@@ -10,7 +10,7 @@ import (
 // masked replaces hidden text.
 const masked = "•••"
 
-// maskEndpoint hides user, path and query, and keeps scheme, host and port.
+// maskEndpoint keeps only scheme, host and port.
 func maskEndpoint(endpoint string) (shown string, hidden bool) {
 	shown = endpointShown(endpoint)
 	return shown, shown != endpoint
@@ -35,18 +35,18 @@ func endpointShown(endpoint string) string {
 	return text + u.Path
 }
 
-// plainKeys are JSON keys whose texts contain no secrets: fixed words and names.
+// plainKeys are JSON keys whose texts contain no secrets.
 var plainKeys = map[string]bool{
 	"host": true, "name": true, "port": true, "scheme": true, "service": true, // of probes
 	"protocol": true, "profiling": true, "requestLogTemplate": true, // of OBSERVABILITY_CONFIG
-	"level": true, "encoding": true, // of zap, with those of encoderConfig
+	"level": true, "encoding": true, // of zap, like the following keys
 	"messageKey": true, "levelKey": true, "timeKey": true, "nameKey": true, "callerKey": true, "functionKey": true,
 	"stacktraceKey": true, "lineEnding": true, "levelEncoder": true, "timeEncoder": true, "durationEncoder": true,
 	"callerEncoder": true, "nameEncoder": true, "consoleSeparator": true,
 }
 
-// maskJSON keeps numbers, the texts of plainKeys and header names. It hides header
-// values, queries of paths and all other texts. Keys are in alphabetical order.
+// maskJSON hides all texts except those of plainKeys, header names and paths without
+// query. It sorts keys.
 func maskJSON(text string) (shown string, hidden bool) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
@@ -67,7 +67,6 @@ func maskJSON(text string) (shown string, hidden bool) {
 
 type jsonMask struct{ hidden bool }
 
-// mask returns the value of a key with secrets hidden.
 func (m *jsonMask) mask(key string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:

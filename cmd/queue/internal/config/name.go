@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	// freeText is a name from the platform (revision, pod) that the gate only copies to
-	// its output.
+	// freeText is a name from the platform (revision, pod), which the gate does not
+	// interpret.
 	freeText = textKind("TEXT", "any text", plain, accept(anyText))
 	// longText is not shown on the status page.
 	longText = textKind("TEXT", "any text", nil, accept(anyText))
@@ -44,14 +44,13 @@ var (
 			},
 			exchange.PathPattern.String,
 		})
-	// The elements are checked against the table by checkLive. A check here would be an
-	// initialization cycle, because the table refers to liveNames.
+	// checkLive checks the elements, because a check here would be an initialization
+	// cycle.
 	liveNames      = list("NAMES", "flags of live settings without dashes, separated by commas, or none", texts(isLabel))
 	containerNames = list("NAMES", "container names (a to z, 0 to 9 and -, at most 63 each), separated by commas", texts(isLabel))
 	certNames      = list("NAMES", "DNS names or URIs, separated by commas", texts(isPrintable))
 
-	// prefixes may have host bits, which are ignored. IPv4-mapped IPv6 prefixes become
-	// IPv4.
+	// prefixes ignores host bits. IPv4-mapped IPv6 prefixes become IPv4.
 	prefixes = list("CIDRS", "CIDRs or IP addresses, separated by commas", element[netip.Prefix]{parsePrefix, netip.Prefix.String})
 
 	tlsVersion   = choice([]string{"1.2", "1.3"}, []uint16{tls.VersionTLS12, tls.VersionTLS13})
@@ -137,7 +136,6 @@ func isLoopbackURL(text string) bool {
 	return u.Hostname() == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
-// splitHostPort accepts "host:port", "[host]:port" and ":port".
 func splitHostPort(text string) (host, portText string, ok bool) {
 	host, portText, err := net.SplitHostPort(text)
 	if err != nil || portText == "" {
@@ -149,8 +147,8 @@ func splitHostPort(text string) (host, portText string, ok bool) {
 
 func isPath(text string) bool { return text[0] == '/' && strings.IndexByte(text, 0) < 0 }
 
-// longestSocket is the maximum length of a path in sun_path (unix(7)), which
-// also holds its terminating zero.
+// longestSocket is the maximum length of a socket's path, without the terminating zero
+// (unix(7)).
 const longestSocket = 107
 
 func isSocket(text string) bool {
@@ -172,8 +170,8 @@ func isURLPath(path string) bool {
 	return isPrintable(path) && path[0] == '/' && !strings.ContainsAny(path, "?#")
 }
 
-// isLabel reports whether name is a DNS label, which Kubernetes requires for container
-// names.
+// isLabel reports whether name is a DNS label, as a container name in Kubernetes must
+// be.
 func isLabel(name string) bool {
 	return name != "" && len(name) <= 63 && name[0] != '-' && name[len(name)-1] != '-' &&
 		strings.Trim(name, lowerAlphanumeric+"-") == ""

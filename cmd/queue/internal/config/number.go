@@ -13,12 +13,10 @@ var (
 	portOrOff = whole("PORT", 0, 65535, "a port number from 1 to 65535, or 0 for off")
 )
 
-// AutoPort is the value of UserPort for USER_PORT=auto. It stands for the port on which
-// the application will listen.
+// AutoPort is the value of UserPort for USER_PORT=auto.
 const AutoPort = 0
 
-// PreferredUserPort is the value of PORT for the application with USER_PORT=auto, if
-// the port is free.
+// PreferredUserPort is the application's PORT with USER_PORT=auto, if it is free.
 const PreferredUserPort = 8080
 
 // portOrAuto is the port of the container.
@@ -110,8 +108,7 @@ func formatSize(n int64) string {
 	return "0"
 }
 
-// rate is a share from 0 to 1. An exponent is allowed, because programs print small
-// rates as 1e-05.
+// rate is a share from 0 to 1, also with an exponent.
 var rate = &kind[float64]{form{"RATE", "a number from 0 to 1", plain},
 	simple(func(text string) (float64, bool) {
 		rate, err := strconv.ParseFloat(text, 64)
@@ -120,12 +117,11 @@ var rate = &kind[float64]{form{"RATE", "a number from 0 to 1", plain},
 	}),
 	func(rate float64) string { return strconv.FormatFloat(rate, 'g', -1, 64) }}
 
-// longestDuration is the longest duration in a Config. Knative's timeouts have no upper
-// bound; longer ones are reduced to this. Adding it to a time in nanoseconds cannot
-// overflow int64.
+// longestDuration is the longest duration in a Config. Longer durations are reduced, so
+// that adding one to a time does not overflow.
 const longestDuration = 100 * 365 * 24 * time.Hour
 
-// wholeSeconds returns a kind for a timeout of Knative, at least least seconds.
+// wholeSeconds returns a kind for Knative's timeouts, with a minimum in seconds.
 func wholeSeconds(least int64) *kind[time.Duration] {
 	return durationKind("SECONDS", "whole seconds, "+strconv.FormatInt(least, 10)+" or more", formatSeconds,
 		func(text string) (time.Duration, bool) {
@@ -135,7 +131,7 @@ func wholeSeconds(least int64) *kind[time.Duration] {
 }
 
 var (
-	// seconds is for the gate's own settings named ..._SECONDS, which allow fractions.
+	// seconds is for the gate's settings named ..._SECONDS.
 	seconds = durationKind("SECONDS", "seconds, 0 or more, such as 30 or 2.5", formatSeconds, parseSeconds)
 	// duration is a Go duration or plain seconds.
 	duration = durationKind("DURATION", "a duration such as 1.5s, 300ms or 2m, or plain seconds, 0 or more",
@@ -145,21 +141,18 @@ var (
 			d, ok := parseDuration(text)
 			return d, ok && d > 0
 		})
-	// pollPeriod is the time between two reads of a local page.
 	pollPeriod = durationKind("DURATION", "a duration from 10ms to 10s", time.Duration.String,
 		func(text string) (time.Duration, bool) {
 			d, ok := parseDuration(text)
 			return d, ok && d >= 10*time.Millisecond && d <= 10*time.Second
 		})
-	// idleTime is the kind of IDLE_STOP. Its minimum limits how often the application
-	// can be suspended and resumed.
+	// idleTime has a minimum that limits how often the application is suspended.
 	idleTime = durationKind("DURATION", "a duration of 10ms or more such as 30s or 5m, or plain seconds, or 0 for off",
 		time.Duration.String, func(text string) (time.Duration, bool) {
 			d, ok := parseDuration(text)
 			return d, ok && (d == 0 || d >= 10*time.Millisecond)
 		})
-	// waitTime is the kind of WAIT_KEEPALIVE and WAIT_PAGE. Its minimum keeps the gate
-	// from sending messages to waiting clients all the time.
+	// waitTime has a minimum that limits the messages to waiting clients.
 	waitTime = durationKind("DURATION", "a duration of 100ms or more such as 15s or 300ms, or plain seconds, or 0 for off",
 		time.Duration.String, func(text string) (time.Duration, bool) {
 			d, ok := parseDuration(text)
@@ -177,15 +170,15 @@ func durationKind(hint, wants string, format func(time.Duration) string, parse f
 	return &kind[time.Duration]{form{hint, wants, plain}, simple(parse), format}
 }
 
-// parseWhole parses plain decimal digits: no sign, no base prefix, no underscore, no
-// leading zero. It saturates at math.MaxInt64.
+// parseWhole parses decimal digits without a leading zero. It saturates at
+// math.MaxInt64.
 func parseWhole(text string) (int64, bool) {
 	if text == "" || len(text) > 1 && text[0] == '0' || strings.Trim(text, "0123456789") != "" {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		n = math.MaxInt64 // the only possible error is overflow
+		n = math.MaxInt64 // overflow
 	}
 	return n, true
 }

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// observability holds the values of OBSERVABILITY_CONFIG by path: tracing.protocol, or
-// .enableRequestLog for the outermost object.
+// observability holds the values of OBSERVABILITY_CONFIG by path, such as
+// tracing.protocol, or .enableRequestLog in the outermost object.
 type observability map[string]json.RawMessage
 
 var observabilitySections = []string{"tracing", "metrics", "requestMetrics", "runtime"}
 
-// readObservability sets settings from OBSERVABILITY_CONFIG, before their own variables
-// and flags are read. Unused values are checked too.
+// readObservability sets settings from OBSERVABILITY_CONFIG. Their variables and flags
+// are read later.
 func (l *loader) readObservability() {
 	if l.observability == "" {
 		return
@@ -44,7 +44,7 @@ func (l *loader) readObservability() {
 		s.source, s.found = l.setting("OBSERVABILITY_CONFIG").source, "OBSERVABILITY_CONFIG requestMetrics.exportInterval"
 		l.MetricsExportInterval = (interval + time.Millisecond - 1).Truncate(time.Millisecond)
 	}
-	// Known, but unused.
+	// These are only checked.
 	l.take(values, "metrics.protocol", metricsBackend.at(&text), nil)
 	l.take(values, "metrics.endpoint", freeText.at(&text), nil)
 	l.take(values, "metrics.exportInterval", nanoseconds.at(&interval), nil)
@@ -84,8 +84,7 @@ func (l *loader) observabilityValues() observability {
 	return values
 }
 
-// take removes the value at path, if any, and stores it in v. If s is not nil, v is its
-// value.
+// take moves the value at path, if any, to v. If s is not nil, v is the value of s.
 func (l *loader) take(values observability, path string, v value, s *setting) bool {
 	raw := values[path]
 	delete(values, path)
@@ -121,8 +120,8 @@ var listenAddress = textKind("", "host:port or :port to listen on", plain, accep
 	return ok && (name == "" || isHost(name))
 }))
 
-// takeMetricsEndpoint parses the endpoint by its protocol: the listening address for
-// Prometheus, otherwise the collector.
+// takeMetricsEndpoint parses the endpoint: a listening address for Prometheus,
+// otherwise a collector.
 func (l *loader) takeMetricsEndpoint(values observability) {
 	const path = "requestMetrics.endpoint"
 	var text string

@@ -9,15 +9,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
-// OTel holds the settings with the names of OpenTelemetry's environment
-// variables. They have the same meaning and precedence as in Knative's
-// queue-proxy.
+// OTel holds the settings with the names of OpenTelemetry's variables. They have the
+// same meaning as in queue-proxy.
 type OTel struct {
-	Both, Traces, Metrics OTLP // zero fields of Traces or Metrics default to the fields of Both
+	Both, Traces, Metrics OTLP // zero fields of Traces and Metrics default to Both
 
 	ResourceAttributes []otlp.KeyValue
 	Sampler            string // "" = TRACING_CONFIG_SAMPLE_RATE
-	SamplerArg         string // a share, for samplers that have one
+	SamplerArg         string // a share; "" = 1
 	Propagators        []string
 	Disabled           bool // no tracing, and no metrics over OTLP
 }
@@ -27,7 +26,7 @@ type OTLP struct {
 	Endpoint    string // "" = the endpoint of the exporter's Knative setting
 	Protocol    string // only compared with the protocol in use
 	Headers     []otlp.Header
-	Timeout     time.Duration // of one attempt; longestDuration = none
+	Timeout     time.Duration // timeout of one attempt; longestDuration = none
 	Compression string        // gzip or none
 	Certificate string        // PEM file with certificates; "" = the system's
 	Insecure    string        // "true", "false", or "" = derived from the endpoint
@@ -35,9 +34,8 @@ type OTLP struct {
 	ClientCertificate, ClientKey string // PEM files; both or neither
 }
 
-// TLSFiles are the PEM files for a connection to a collector; the files of a
-// signal precede those for both signals. The first usable one applies, as in
-// queue-proxy; a file that cannot be used is ignored.
+// TLSFiles are the PEM files for a connection to a collector. The first valid file
+// applies, as in queue-proxy.
 type TLSFiles struct {
 	Certificates []string // PEM files that verify the collector; none = the system's certificates
 	Clients      []ClientFiles
@@ -63,10 +61,9 @@ func (c *Config) Exporters() (traces, metrics string) {
 	return traces, metrics
 }
 
-// Sampling returns the share of requests that are traced. ignores reports
-// whether it applies to all requests, or only to requests without a decision of
-// their sender. As in queue-proxy, a rate of 0 or 1 applies to all requests,
-// except 0 with Zipkin, which only earlier versions of queue-proxy support.
+// Sampling returns the share of traced requests. ignoresParent reports whether it also
+// applies to requests whose sender has decided. As in queue-proxy, this is so for a
+// rate of 0 or 1, except 0 with Zipkin.
 func (c *Config) Sampling() (share float64, ignoresParent bool) {
 	if c.Tracing.Debug {
 		return 1, true
@@ -77,7 +74,7 @@ func (c *Config) Sampling() (share float64, ignoresParent bool) {
 		share = 1
 	case samplerOff:
 	case samplerRatio:
-		share, _ = rate.parse(cmp.Or(c.OTel.SamplerArg, "1")) // accepted by checkSampler before
+		share, _ = rate.parse(cmp.Or(c.OTel.SamplerArg, "1")) // checkSampler has checked it
 	default:
 		share = c.Tracing.SamplingRate
 		if c.OTel.SamplerArg != "" {
@@ -88,7 +85,7 @@ func (c *Config) Sampling() (share float64, ignoresParent bool) {
 	return share, !isParentBased
 }
 
-// The samplers are these three, and the same names with the prefix parentBased.
+// Samplers. Each also exists with the prefix parentBased.
 const (
 	samplerOn    = "always_on"
 	samplerOff   = "always_off"
@@ -99,8 +96,8 @@ const (
 // propagators maps names to formats of trace context.
 var propagators = map[string]gate.TraceFormats{"tracecontext": gate.W3C, "b3": gate.B3Single, "b3multi": gate.B3Multi, "baggage": 0, "none": 0}
 
-// Propagation returns the trace context formats to read and send. If formats is
-// 0, isOff distinguishes none from the default, which is all supported formats.
+// Propagation returns the trace context formats to read and send. formats 0 means no
+// format if isOff is true, otherwise all formats.
 func (c *Config) Propagation() (formats gate.TraceFormats, isOff bool) {
 	for _, name := range c.OTel.Propagators {
 		formats |= propagators[name]
@@ -118,9 +115,9 @@ func (c *Config) MetricsOverOTLP() (to otlp.Destination, files TLSFiles) {
 	return c.OTel.destination(&c.OTel.Metrics, otlp.Metrics.Path, c.MetricsBackend, c.MetricsCollector)
 }
 
-// destination returns where a signal is exported to (OTLP exporter specification 1.51). The signal's endpoint is used unchanged; over
-// HTTP, path is appended to the general one. If neither is set, the endpoint is fallback, from Knative's settings. Over gRPC, Insecure
-// overrides the scheme of the two OTEL_* endpoints but not of fallback, as in the exporters that queue-proxy links.
+// destination returns where a signal is exported to (OTLP exporter specification 1.51):
+// the signal's endpoint unchanged, or else the endpoint of Both (over HTTP with path),
+// or else fallback. Over gRPC, Insecure overrides the scheme, but not of fallback.
 func (o *OTel) destination(signal *OTLP, path, protocol, fallback string) (to otlp.Destination, files TLSFiles) {
 	to = otlp.Destination{Protocol: protocol, Endpoint: fallback, Options: otlp.Options{
 		Headers: signal.Headers, Timeout: cmp.Or(signal.Timeout, o.Both.Timeout),

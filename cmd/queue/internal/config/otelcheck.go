@@ -10,10 +10,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
-// isUsed returns false for an OpenTelemetry setting that this configuration
-// does not read. It may be meant for an application with the same environment,
-// so an invalid value is then neither a problem nor a warning, as in
-// queue-proxy.
+// isUsed returns false for an OpenTelemetry setting that has no effect in this
+// configuration. Its value is not checked, because it may be meant for the application.
 func (l *loader) isUsed(s *setting) bool {
 	traceExporter, metricExporter := l.Exporters()
 	traces, metrics, isTraced := isOTLP(traceExporter), isOTLP(metricExporter), traceExporter != "none" && traceExporter != ""
@@ -38,9 +36,8 @@ func (l *loader) isUsed(s *setting) bool {
 	return traces || metrics
 }
 
-// checkSampler checks OTEL_TRACES_SAMPLER_ARG if it has a meaning. As in
-// queue-proxy, an invalid value stops the start if there is no
-// OTEL_TRACES_SAMPLER, and otherwise counts as unset.
+// checkSampler checks OTEL_TRACES_SAMPLER_ARG. As in queue-proxy, an invalid value is a
+// problem without OTEL_TRACES_SAMPLER, and otherwise counts as unset.
 func (l *loader) checkSampler() {
 	arg := l.setting("OTEL_TRACES_SAMPLER_ARG")
 	if l.OTel.SamplerArg == "" {
@@ -49,7 +46,7 @@ func (l *loader) checkSampler() {
 	_, err := rate.parse(l.OTel.SamplerArg)
 	switch given := l.setting("OTEL_TRACES_SAMPLER"); {
 	case len(given.ignored) > 0 || l.OTel.Sampler != "" && !strings.HasSuffix(l.OTel.Sampler, samplerRatio):
-		l.OTel.SamplerArg, arg.source = "", fromDefault // the argument of another sampler
+		l.OTel.SamplerArg, arg.source = "", fromDefault // not used by this sampler
 	case err != nil && l.OTel.Sampler != "":
 		arg.ignored = append(arg.ignored, fmt.Sprintf("%s: %s is ignored: want %s", arg.found, quoteShort(l.OTel.SamplerArg), samplerArg.wants))
 		l.OTel.SamplerArg, arg.source = "", fromDefault
@@ -65,8 +62,8 @@ func aboveOne(text string) bool {
 	return err == nil && number > 1
 }
 
-// checkScheme warns about an endpoint without a scheme in a Knative setting. It
-// means https; in earlier versions of the gate it meant plaintext.
+// checkScheme warns about an endpoint without a scheme in a Knative setting. It means
+// https, but meant plaintext in earlier versions.
 func (l *loader) checkScheme(name string, signal *OTLP) {
 	s := l.setting(name)
 	if text := s.value.text(); text != "" && !strings.Contains(text, "://") && signal.Endpoint == "" && l.OTel.Both.Endpoint == "" {
@@ -74,8 +71,7 @@ func (l *loader) checkScheme(name string, signal *OTLP) {
 	}
 }
 
-// checkProtocol warns if a variable names another protocol than the exporter's
-// setting.
+// checkProtocol warns if a variable contradicts the exporter's protocol.
 func (l *loader) checkProtocol(what, exporter, chosen, signal string) {
 	for _, name := range []string{signal + "PROTOCOL", "PROTOCOL"} {
 		s := l.setting(otlpPrefix + name)
@@ -107,7 +103,7 @@ func (c *Config) writeExports(b *strings.Builder) {
 	if c.OTel.Disabled {
 		b.WriteString("# No traces and no metrics over OTLP (source: OTEL_SDK_DISABLED)\n")
 	}
-	// first returns the origin of the first of these settings that is set.
+	// first returns the origin of the first setting that is set.
 	first := func(names ...string) string {
 		given := slices.IndexFunc(names, c.Given)
 		if given < 0 {

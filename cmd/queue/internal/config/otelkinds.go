@@ -28,8 +28,7 @@ var (
 		return ignoring(k)
 	}()
 
-	// samplerArg is checked by checkSampler, because its meaning depends on the
-	// sampler.
+	// samplerArg is checked by checkSampler.
 	samplerArg = textKind("TEXT", "a number from 0 to 1", plain, accept(anyText))
 
 	propagatorNames = &kind[[]string]{form{"PROPAGATORS", "tracecontext, baggage, b3, b3multi or none, separated by commas", plain},
@@ -76,8 +75,8 @@ var resourceAttributes = &kind[[]otlp.KeyValue]{
 		return strings.Join(pairs, ",")
 	}}
 
-// parseAttributes ignores pairs without a key or an equals sign, and keeps
-// values that are not percent-encoded unchanged.
+// parseAttributes ignores pairs without a key or an equals sign. It keeps a value with
+// invalid percent-encoding unchanged.
 func parseAttributes(text string) (attributes []otlp.KeyValue, err error) {
 	var ignored []error
 	for pair := range strings.SplitSeq(text, ",") {
@@ -100,8 +99,8 @@ func parseAttributes(text string) (attributes []otlp.KeyValue, err error) {
 	return attributes, nil
 }
 
-// ignoring returns k with warnings instead of errors: a value that k rejects
-// counts as unset, as in queue-proxy.
+// ignoring returns k with warnings instead of errors: an invalid value counts as unset,
+// as in queue-proxy.
 func ignoring[T any](k *kind[T]) *kind[T] {
 	return &kind[T]{k.form, func(text string) (v T, err error) {
 		if v, err = k.parse(text); err != nil {
@@ -111,7 +110,7 @@ func ignoring[T any](k *kind[T]) *kind[T] {
 	}, k.format}
 }
 
-// millisecondsFrom parses a number of milliseconds of at least least. 0 and longer times become longestDuration.
+// millisecondsFrom parses milliseconds with a minimum. 0 becomes longestDuration.
 func millisecondsFrom(least int64) *kind[time.Duration] {
 	return &kind[time.Duration]{form{"MS", fmt.Sprintf("whole milliseconds, %d or more", least), plain},
 		simple(func(text string) (time.Duration, bool) {
@@ -132,12 +131,11 @@ func millisecondsFrom(least int64) *kind[time.Duration] {
 		}}
 }
 
-// ignoredError describes an unused part of a value. It is a warning, because
-// queue-proxy only logs it.
+// ignoredError is a warning about an ignored part of a value.
 type ignoredError struct{ error }
 
-// parseHeaders keeps the last of several fields with the same name. It ignores
-// malformed pairs, and its messages contain none of their values.
+// parseHeaders keeps the last field with a name. It ignores malformed pairs, without
+// values in its messages.
 func parseHeaders(text string) (headers []otlp.Header, err error) {
 	var ignored []error
 	for i, pair := range strings.Split(text, ",") {

@@ -15,7 +15,7 @@ func otelRows(c *Config) (rows []row) {
 	for _, setting := range []struct {
 		name, standard string
 		value          func(*OTLP) value
-		help           string // a noun phrase, to which " of traces over OTLP." and so on is appended
+		help           string // noun phrase before " of traces over OTLP."
 	}{
 		{"ENDPOINT", "(none)", func(o *OTLP) value { return endpoint.at(&o.Endpoint) },
 			"Collector"},

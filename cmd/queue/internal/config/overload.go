@@ -59,7 +59,6 @@ var (
 	timeoutField = selectorKind("FIELD", "header:NAME or header:NAME:ms", "header:", exchange.ParseTimeoutSelector)
 )
 
-// evictionRule is a rule for evictions.
 var evictionRule = &kind[exchange.Eviction]{
 	form{"RULE", "class>=N,after=DURATION[,rate=NUMBER]", plain},
 	exchange.ParseEviction,

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A preset contains the values of settings for one kind of model server. They apply to
-// settings that no other source sets.
+// A preset contains values of settings for one kind of model server. All other sources
+// except defaults override them.
 type preset struct {
 	name   string
 	values []presetValue
@@ -18,7 +18,6 @@ type presetValue struct{ setting, text string }
 const userPort = "$USER_PORT"
 
 // presets are the values of PRESET. Ports and paths are the defaults of the servers.
-// Header fields are those of the Gateway API Inference Extension.
 var presets = []preset{
 	{"vllm", inferenceServer("8000", "http://127.0.0.1:"+userPort+"/metrics", "/health,/ping,/load,/version,/metrics,/v1/models")},
 	{"sglang", inferenceServer("30000", "http://127.0.0.1:"+userPort+"/metrics", "/health,/metrics,/get_model_info,/get_server_info,/v1/models")},
@@ -47,8 +46,8 @@ var presetNames = func() (names []string) {
 	return names
 }()
 
-// presetText returns the value that PRESET gives s; "" = none. A preset does not set
-// the limits of the engine if there is no ENGINE_METRICS, which is read before them.
+// presetText returns the value of s in PRESET; "" = none. The limits of the engine
+// apply only with ENGINE_METRICS, which is read before them.
 func (l *loader) presetText(s *setting) string {
 	if strings.HasPrefix(s.name, "ENGINE_M") && s.name != "ENGINE_METRICS" && l.EngineMetrics == "" {
 		return ""
@@ -66,7 +65,7 @@ func (l *loader) presetText(s *setting) string {
 	return ""
 }
 
-// expand replaces USER_PORT, which is read before the settings that refer to it.
+// expand replaces $USER_PORT. USER_PORT is read before settings that refer to it.
 func (l *loader) expand(s *setting, text string) string {
 	if !strings.Contains(text, userPort) {
 		return text

@@ -9,8 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
 )
 
-// Shown returns all settings for the status page, as --check prints them but with
-// possible secrets hidden.
+// Shown returns all settings for the status page, with possible secrets hidden.
 func (c *Config) Shown() (groups []statuspage.Group) {
 	c.eachGroup(func(title string, group []setting) {
 		shown := statuspage.Group{Title: title}
@@ -28,7 +27,7 @@ func (c *Config) Shown() (groups []statuspage.Group) {
 	return groups
 }
 
-// shown returns the value as --check prints it, but with possible secrets hidden.
+// shown returns the value with possible secrets hidden.
 func (s *setting) shown() (text string, hidden bool) {
 	text = s.value.text()
 	switch {
@@ -42,11 +41,7 @@ func (s *setting) shown() (text string, hidden bool) {
 }
 
 // WriteCheck prints the configuration in effect: for each setting a line NAME=value
-// (source: flag, environment or default), in the order of the table, with a comment
-// line before each group. If the value comes from another variable or a path in
-// OBSERVABILITY_CONFIG, its name follows the source. Comment lines after
-// OpenTelemetry's settings show the resulting configuration of the OTLP exporters. A
-// value with control characters or leading or trailing space is quoted.
+// with the source of the value, and a comment line before each group.
 func WriteCheck(w io.Writer, c *Config) error {
 	var b strings.Builder
 	c.eachGroup(func(title string, group []setting) {
@@ -66,8 +61,8 @@ func WriteCheck(w io.Writer, c *Config) error {
 	return err
 }
 
-// origin returns the source of a value, and the name of its variable or path if that is
-// not the name of the setting.
+// origin returns the source of a value, with its variable or path if it differs from
+// the name of the setting.
 func (s *setting) origin() string {
 	if s.found == "" || s.found == s.name {
 		return s.source.String()
@@ -179,8 +174,7 @@ func (s *setting) writeHelp(b *strings.Builder) {
 	writeWrapped(b, "        ", s.helpText())
 }
 
-// helpText returns the help of the setting, followed by the meaning of its hint unless
-// helpFlags explains it.
+// helpText returns the help of the setting, with the meaning of its hint.
 func (s *setting) helpText() string {
 	form := s.value.about()
 	if form.hint == hintName || form.hint == hintLevel {

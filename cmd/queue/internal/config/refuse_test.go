@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// refused lists invalid texts for settings by hint, and refusedBy lists
-// additional ones for single settings.
+// refused lists invalid texts by hint, and refusedBy lists additional texts by setting.
 var (
 	refused = map[string][]string{
 		"":            {"yes", "2", "on", " true"},
@@ -80,7 +79,7 @@ func TestAnInvalidValueIsAProblemThatNamesSettingValueAndExpectedValues(t *testi
 		variables := map[string]string{}
 		if strings.HasPrefix(s.name, "OTEL_") {
 			variables = exporting
-			texts = slices.DeleteFunc(texts, func(text string) bool { return strings.TrimSpace(text) != text }) // they are trimmed
+			texts = slices.DeleteFunc(texts, func(text string) bool { return strings.TrimSpace(text) != text }) // Load trims these settings
 		}
 		for _, text := range texts {
 			for source, load := range map[string]func() []string{

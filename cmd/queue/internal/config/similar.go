@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// word is a name that is compared with possibly misspelt names.
+// word is a name to compare.
 type word struct {
 	text    string
 	letters uint64 // bit set of the letters in text
@@ -19,9 +19,8 @@ func newWord(text string) word {
 	return w
 }
 
-// closest returns the index of the known word of which w is probably a misspelling, or
-// -1. A misspelling has a distance of at most 2, or at most 1 if the known word is
-// shorter than short.
+// closest returns the index of the known word with the least distance from w, or -1.
+// The distance is at most 2, or at most 1 if the known word is shorter than short.
 func (w word) closest(known []word, short int) int {
 	found, best := -1, 3
 	for i, k := range known {
@@ -29,7 +28,7 @@ func (w word) closest(known []word, short int) int {
 		if len(k.text) < short {
 			most = min(1, most)
 		}
-		// An edit changes at most two bits; this rejects nearly all words.
+		// Reject most words fast: an edit changes at most two bits.
 		if bits.OnesCount64(w.letters^k.letters) > 2*most || max(len(w.text)-len(k.text), len(k.text)-len(w.text)) > most {
 			continue
 		}
@@ -40,8 +39,8 @@ func (w word) closest(known []word, short int) int {
 	return found
 }
 
-// distance returns the number of edits that turn a into b: inserting, removing or
-// replacing a letter, or swapping two adjacent ones (Damerau-Levenshtein).
+// distance returns the Damerau-Levenshtein distance: the number of inserted, removed,
+// replaced or swapped letters.
 func distance(a, b string) int {
 	above, row := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
@@ -64,8 +63,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// readNames warns about variables that are probably misspelt settings, and
-// detects whether the environment comes from Knative.
+// readNames warns about variables that are probably misspelt settings, and detects
+// Knative.
 func (l *loader) readNames(names []string) {
 	var known []word
 	own := make(map[string]bool)

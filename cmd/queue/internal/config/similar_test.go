@@ -38,8 +38,7 @@ func TestAServiceLinkCountsAsUnset(t *testing.T) {
 		t.Errorf("%q names what a flag overrules", warnings[0])
 	}
 
-	// The link is not a value of the setting, and does not override
-	// OBSERVABILITY_CONFIG.
+	// A link in a flag is a problem.
 	if problems := problemsOf(t, []string{"--metrics-port=tcp://10.96.12.3:80"}, nil); len(problems) != 1 {
 		t.Errorf("got %q", problems)
 	}
@@ -67,9 +66,8 @@ func TestAMisspeltVariableCausesAWarningWithTheRightName(t *testing.T) {
 	}
 }
 
-// surroundings returns variables of real containers: of Knative, of Kubernetes
-// with Services whose names resemble settings, of the Go runtime, of images and
-// shells.
+// surroundings returns variables of real containers, including Services whose names
+// resemble settings.
 func surroundings() map[string]string {
 	variables := maps.Clone(knativeEnvironment)
 	for _, name := range strings.Fields(`
@@ -163,8 +161,7 @@ func TestAMisspeltFlagOrCommandIsAnErrorThatNamesTheRightOne(t *testing.T) {
 	}
 }
 
-// In a namespace with many Services each pod has seven variables for each of
-// them.
+// Each Service of a namespace adds seven variables to each pod.
 func BenchmarkVariables(b *testing.B) {
 	variables := surroundings()
 	for i := range 1000 {

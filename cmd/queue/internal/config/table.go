@@ -9,14 +9,12 @@ import (
 
 // row is a setting of the table.
 type row struct {
-	// names are the environment variables of the setting; the first one that is set
-	// counts. The first is the setting's name. A name with a dot is a path in
-	// OBSERVABILITY_CONFIG, which the variables override.
+	// names are the environment variables of the setting, in order of precedence. The
+	// first is the setting's name. A name with a dot is a path in OBSERVABILITY_CONFIG.
 	names string
 	flag  string // without the dashes
-	// standard is the default. It has the form VALUE or "VALUE = MEANING", or it
-	// describes the default in parentheses, if finish computes it or the zero value
-	// stands for it.
+	// standard is the default: VALUE, "VALUE = MEANING", or a description in
+	// parentheses of a computed default.
 	standard string
 	value    value
 	help     string
@@ -269,7 +267,6 @@ func metricsRows(c *Config) []row {
 	}
 }
 
-// metricsBackend is the exporter of metrics.
 var metricsBackend = words("none", "prometheus", "grpc", "http/protobuf", "opencensus", "stackdriver")
 
 func logRows(c *Config) []row {
@@ -357,7 +354,7 @@ type setting struct {
 	isFlagged bool   // set by a flag; flagText may be empty
 	flagText  string
 	problems  []error
-	ignored   []string // warnings about parts of its value that are ignored
+	ignored   []string // warnings about ignored parts of the value
 }
 
 // table binds the rows to c.

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An offer is the message with which a running gate passes its sockets to a successor: a
-// line of JSON, with a descriptor (SCM_RIGHTS) for each socket in the same order.
+// An offer passes the sockets of a running gate to a successor: a line of JSON, with
+// the descriptors (SCM_RIGHTS) in the order of Sockets.
 type offer struct {
-	Refused string    `json:"refused,omitempty"` // the reason; no sockets then
+	Refused string    `json:"refused,omitempty"` // reason; "" = not refused
 	Sockets []offered `json:"sockets,omitempty"`
-	// Variables of the service manager, which may not have started the successor.
+	// Variables of the service manager, which the successor may lack.
 	Environment map[string]string `json:"environment,omitempty"`
 }
 
@@ -63,8 +63,8 @@ func (o offer) send(conn *net.UnixConn, fds []int) error {
 	return err
 }
 
-// Receive adds the sockets that the running gate at the other end of conn passes, and sets
-// the variables of its service manager.
+// Receive adds the sockets offered by the running gate at the other end of conn, and
+// sets the variables of its service manager.
 func (s *Set) Receive(conn *net.UnixConn) error {
 	line, fds, err := receive(conn)
 	var o offer
@@ -84,7 +84,7 @@ func (s *Set) Receive(conn *net.UnixConn) error {
 	}
 	for i, in := range o.Sockets {
 		p := portNamed(in.Name)
-		if p == nil || checkListening(fds[i], p) != nil { // for example the socket of a port that only a newer gate has
+		if p == nil || checkListening(fds[i], p) != nil { // for example a port that this version does not have
 			_ = unix.Close(fds[i])
 			continue
 		}
@@ -98,7 +98,7 @@ func (s *Set) Receive(conn *net.UnixConn) error {
 	return nil
 }
 
-// receive reads one line and the descriptors that come with it.
+// receive reads one line and its descriptors.
 func receive(conn *net.UnixConn) (line []byte, fds []int, err error) {
 	buf, rights := make([]byte, maxOffer), make([]byte, unix.CmsgSpace(4*len(ports)*2))
 	for n := 0; ; {

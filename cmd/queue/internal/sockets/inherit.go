@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Variables of the service manager (sd_listen_fds(3), sd_pid_notify_with_fds(3)). An
-// application that the gate starts must not get them.
+// Variables of the service manager (sd_listen_fds(3), sd_pid_notify_with_fds(3)).
 const (
 	listenPID     = "LISTEN_PID"
 	listenFDs     = "LISTEN_FDS"
@@ -20,7 +19,7 @@ const (
 	notifySocket  = "NOTIFY_SOCKET"
 )
 
-// Variables are the names of the service manager's variables.
+// Variables are the service manager's variables, which an application must not get.
 var Variables = []string{listenPID, listenFDs, listenFDNames, fdStore, notifySocket, "LISTEN_PIDFDID"}
 
 // firstInherited is the number of the first inherited descriptor.
@@ -29,8 +28,7 @@ const firstInherited = 3
 // unnamed is systemd's name for a descriptor without a name.
 const unnamed = "unknown"
 
-// Inherit adds the sockets that the service manager has passed to this process. An error
-// names the variable and its value.
+// Inherit adds the sockets that the service manager has passed to this process.
 func (s *Set) Inherit(lookup func(string) (string, bool)) error {
 	return s.inherit(lookup, firstInherited)
 }

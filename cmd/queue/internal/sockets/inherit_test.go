@@ -56,7 +56,7 @@ func TestVariablesOfTheServiceManagerNameTheSockets(t *testing.T) {
 	}
 }
 
-// passed returns a Set that has inherited ln at another descriptor than 3, which tests use.
+// passed returns a Set that has inherited ln. Its descriptor is not 3, which tests use.
 func passed(t *testing.T, name string, ln interface{ File() (*os.File, error) }) *Set {
 	t.Helper()
 	file, err := ln.File()
@@ -64,7 +64,7 @@ func passed(t *testing.T, name string, ln interface{ File() (*os.File, error) })
 		t.Fatal(err)
 	}
 	defer file.Close()
-	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD, 100) // as after exec: without close-on-exec
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD, 100) // without close-on-exec, as after exec
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,7 @@ type Port struct {
 	isUnix  bool
 }
 
-// ports lists all ports. An inherited socket without a name belongs to the port at its
-// position in this list.
+// ports lists all ports, in the order of inherited sockets without names.
 var ports = []Port{
 	{"serving", "QUEUE_SERVING_PORT", false},
 	{"tls", "QUEUE_SERVING_TLS_PORT", false},

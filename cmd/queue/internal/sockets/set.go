@@ -13,7 +13,7 @@ import (
 )
 
 // Set holds a descriptor of each listening socket of the gate until Close. Its methods
-// may be called from any goroutine, except Inherit and Receive.
+// except Inherit and Receive may be called concurrently.
 type Set struct {
 	log *zap.Logger
 
@@ -26,8 +26,8 @@ type Set struct {
 type socket struct {
 	port        *Port
 	fd          int
-	isHeld      bool // the service manager also holds it open
-	isInherited bool // this process has not opened it
+	isHeld      bool // the service manager also has it
+	isInherited bool // received from another process
 }
 
 // New returns a Set without sockets.
@@ -52,8 +52,8 @@ func asTCP(ln net.Listener) *net.TCPListener {
 	return tcp
 }
 
-// InheritedDrain returns the inherited socket of DRAIN_SOCKET, or nil. Closing it removes
-// its file unless the service manager has the socket.
+// InheritedDrain returns the inherited socket of DRAIN_SOCKET, or nil. Its Close
+// removes its file unless IsHeld.
 func (s *Set) InheritedDrain(path string) (*net.UnixListener, error) {
 	ln, err := s.inherited(portNamed(Drain), path)
 	if ln == nil || err != nil {
@@ -63,14 +63,14 @@ func (s *Set) InheritedDrain(path string) (*net.UnixListener, error) {
 	return ln.(*net.UnixListener), nil
 }
 
-// AddDrain adds the opened socket of DRAIN_SOCKET. Closing it removes its file unless the
-// service manager has the socket.
+// AddDrain adds the opened socket of DRAIN_SOCKET. Its Close removes its file unless
+// IsHeld.
 func (s *Set) AddDrain(ln *net.UnixListener) {
 	s.add(portNamed(Drain), ln)
 	ln.SetUnlinkOnClose(!s.IsHeld(Drain))
 }
 
-// inherited returns a listener for the inherited socket of p, or nil if there is none.
+// inherited returns a listener for the inherited socket of p; nil = none.
 func (s *Set) inherited(p *Port, value string) (net.Listener, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,8 +82,8 @@ func (s *Set) inherited(p *Port, value string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening on the inherited socket %q: %w", p.Name, err)
 	}
-	// The descriptor is non-blocking already. os.File would otherwise change the mode of
-	// the socket, which the running gate uses too.
+	// fd must be non-blocking: os.File would change the mode of the socket, which the
+	// running gate uses too.
 	file := os.NewFile(uintptr(fd), p.Name)
 	defer file.Close()
 	ln, err := net.FileListener(file)
@@ -95,7 +95,6 @@ func (s *Set) inherited(p *Port, value string) (net.Listener, error) {
 	return ln, nil
 }
 
-// add holds a descriptor of ln, which this process has opened.
 func (s *Set) add(p *Port, ln syscall.Conn) {
 	raw, err := ln.SyscallConn()
 	if err != nil {
@@ -117,8 +116,8 @@ func (s *Set) add(p *Port, ln syscall.Conn) {
 	s.store(s.all[p.Name])
 }
 
-// IsHeld reports whether the service manager also holds the socket open, so that
-// connections in its backlog wait for the next process.
+// IsHeld reports whether the service manager also has the socket, so that its backlog
+// outlives this process.
 func (s *Set) IsHeld(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

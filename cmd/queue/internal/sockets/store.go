@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// storeTimeout bounds the wait for a service manager that does not read.
+// storeTimeout limits the wait for a service manager that does not read.
 const storeTimeout = time.Second
 
 // store passes an opened socket to the service manager, if it stores descriptors. The
@@ -31,8 +31,8 @@ func (s *Set) remove(in *socket) {
 	}
 }
 
-// tellManager sends a notification, with descriptors. A connected net.UnixConn cannot send
-// them.
+// tellManager sends a notification with descriptors, which a connected net.UnixConn
+// cannot send.
 func tellManager(text string, rights []byte) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
