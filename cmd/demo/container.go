@@ -29,8 +29,8 @@ const index = `queuegate demo container
 /healthz         ok
 `
 
-// container serves the demo's endpoints. It ends endless responses, which are event
-// streams and WebSockets, when its context stopping is cancelled.
+// container serves the demo's endpoints. It ends event streams and WebSockets when
+// stopping ends.
 type container struct {
 	stopping context.Context
 	tunnels  sync.WaitGroup
@@ -43,9 +43,8 @@ var endpoints = map[string]func(*container, http.ResponseWriter, *http.Request) 
 	"/fail": (*container).fail, "/ws": (*container).webSocket,
 }
 
-// ServeHTTP selects the endpoint by the decoded path. It does not use ServeMux, because
-// ServeMux redirects targets with // or dot segments, and /echo should show such
-// targets.
+// ServeHTTP selects the endpoint by the decoded path. ServeMux would redirect targets
+// with // or dot segments, which /echo should show.
 func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch path := r.URL.Path; {
@@ -83,16 +82,15 @@ func (c *container) waitTunnels(ctx context.Context) error {
 	}
 }
 
-// badValue is an invalid parameter. A handler returns it before it has written
-// anything, and the client gets a 400.
+// badValue is an error for an invalid parameter. The client gets a 400.
 type badValue struct{ name, value, want string }
 
 func (e *badValue) Error() string {
 	return fmt.Sprintf("%s=%q: want %s", e.name, e.value, e.want)
 }
 
-// queryInt returns the decimal parameter name. If the parameter is missing, it returns
-// absent. A value below 0 or above most is a badValue.
+// queryInt returns a decimal parameter, or absent if it is missing. A value below 0 or
+// above most is a badValue.
 func queryInt(r *http.Request, name string, absent, most int64) (int64, error) {
 	value, there, err := query(r, name)
 	if err != nil || !there {
@@ -105,9 +103,8 @@ func queryInt(r *http.Request, name string, absent, most int64) (int64, error) {
 	return int64(n), nil
 }
 
-// queryWord returns the parameter name, which must be one of the accepted words. If the
-// parameter is missing, it returns the first accepted word. Any other word is a
-// badValue.
+// queryWord returns a parameter, which must be one of the accepted words. The first
+// accepted word is the default.
 func queryWord(r *http.Request, name string, accepted ...string) (string, error) {
 	value, there, err := query(r, name)
 	switch {
@@ -121,8 +118,7 @@ func queryWord(r *http.Request, name string, accepted ...string) (string, error)
 	return value, nil
 }
 
-// query returns a parameter. If the query does not parse, the error is a badValue; the
-// parameter does not count as missing.
+// query returns a parameter, or a badValue if the query does not parse.
 func query(r *http.Request, name string) (value string, there bool, err error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	mostBytes  = 16 << 30
 )
 
-// echo responds with the request's head as text, an empty line, the body as it arrives,
-// and its trailers. The response starts before the body has ended.
+// echo responds with the request's head as text, an empty line, the body while it
+// arrives, and its trailers.
 func (c *container) echo(w http.ResponseWriter, r *http.Request) error {
 	as := r.URL.Query().Get("as")
 	if as != "" && as != "text" && as != "body" {
@@ -67,7 +67,7 @@ func (c *container) echo(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// writeFields writes one line per field value, sorted by name. It omits the field named
+// writeFields writes one line per field value, sorted by name, without the field
 // except.
 func writeFields(to *strings.Builder, fields http.Header, except string) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -80,8 +80,7 @@ func writeFields(to *strings.Builder, fields http.Header, except string) {
 	}
 }
 
-// delay responds after ms milliseconds. It does not respond if the client has
-// disconnected.
+// delay responds after ms milliseconds, unless the client has disconnected.
 func (c *container) delay(w http.ResponseWriter, r *http.Request) error {
 	ms, err := queryInt(r, "ms", 500, mostMillis)
 	if err != nil {
@@ -118,8 +117,8 @@ func (c *container) upload(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// hints sends 103 Early Hints (RFC 8297) at once, except over HTTP/1.0. It sends the
-// final response after ms milliseconds.
+// hints sends 103 Early Hints (RFC 8297) at once, except over HTTP/1.0, and the final
+// response after ms milliseconds.
 func (c *container) hints(w http.ResponseWriter, r *http.Request) error {
 	ms, err := queryInt(r, "ms", 500, mostMillis)
 	if err != nil {

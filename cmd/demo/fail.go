@@ -6,15 +6,15 @@ import (
 	"net/http"
 )
 
-// fail aborts the exchange. The parameter value close ends the connection without a
-// response, and reset does so with a TCP reset. half ends the connection in the middle
-// of a body with a Content-Length. Over HTTP/2 each of them resets the stream.
+// fail aborts the exchange. how=close closes the connection without a response,
+// how=reset resets it, and how=half closes it in the middle of the body. Over HTTP/2
+// all three reset the stream.
 func (c *container) fail(w http.ResponseWriter, r *http.Request) error {
 	how, err := queryWord(r, "how", "close", "reset", "half")
 	if err != nil {
 		return err
 	}
-	// Read the body first: unread bytes would turn the close into a TCP reset.
+	// Unread bytes would turn the close into a reset.
 	io.Copy(io.Discard, io.LimitReader(r.Body, 1<<20))
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {

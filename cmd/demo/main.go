@@ -36,8 +36,7 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// After the first signal, restore the default action, so that a second signal kills
-	// the process.
+	// A second signal kills the process.
 	context.AfterFunc(ctx, stop)
 	if err := run(ctx, cfg, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -45,8 +44,8 @@ func main() {
 	}
 }
 
-// parseSettings reads the flags. It reads PORT if no flag sets the port. It writes the
-// usage, also for -h, to help. An error names the setting and its value.
+// parseSettings reads the flags, and PORT if no flag sets the port. It writes the usage
+// to help.
 func parseSettings(args []string, getenv func(string) string, help io.Writer) (settings, error) {
 	var cfg settings
 	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
@@ -87,7 +86,7 @@ func parseSettings(args []string, getenv func(string) string, help io.Writer) (s
 }
 
 // run serves until ctx ends. Then it waits up to shutdownTimeout for requests in
-// progress. It writes to out on which address it listens and how it ended.
+// progress.
 func run(ctx context.Context, cfg settings, out io.Writer) error {
 	if cfg.startDelay > 0 {
 		fmt.Fprintf(out, "demo: listening in %v\n", cfg.startDelay)
@@ -137,7 +136,7 @@ func run(ctx context.Context, cfg settings, out io.Writer) error {
 	return nil
 }
 
-// pause waits for d. It returns false if ctx ended first.
+// pause returns false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -14,8 +14,8 @@ import (
 // testTimeout only ends a test that hangs.
 const testTimeout = 2 * time.Minute
 
-// start runs the container on a free port until the test ends, checks that it
-// then stops without complaint, and returns its address.
+// start runs the container on a free port until the test ends, and returns its address.
+// At the end it checks that the container stops without an error.
 func start(t *testing.T) string {
 	t.Helper()
 	address, stop := startStoppable(t)

@@ -7,8 +7,7 @@ import (
 	"net/http"
 )
 
-// stream responds with n lines, one chunk per line. It sends the first line at once,
-// and each further line ms milliseconds later.
+// stream responds with n chunks of one line, at intervals of ms milliseconds.
 func (c *container) stream(w http.ResponseWriter, r *http.Request) error {
 	n, ms, err := schedule(r, 10, 200)
 	if err != nil {
@@ -29,9 +28,9 @@ func (c *container) stream(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// events responds with n server-sent events, one every ms milliseconds. n=0 means until
-// the client disconnects or the container stops. The parameter after delays the head by
-// that many milliseconds, like a model server with a long queue.
+// events responds with n server-sent events at intervals of ms milliseconds; n=0 =
+// until the client disconnects or the container stops. The parameter after delays the
+// head, in milliseconds.
 func (c *container) events(w http.ResponseWriter, r *http.Request) error {
 	n, ms, err := schedule(r, 10, 1000)
 	if err != nil {
@@ -67,7 +66,7 @@ func (c *container) events(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// schedule returns how many pieces to send and the milliseconds between them.
+// schedule returns how many chunks to send, and their interval in milliseconds.
 func schedule(r *http.Request, absentN, absentMillis int64) (n, ms int64, err error) {
 	if n, err = queryInt(r, "n", absentN, mostChunks); err != nil {
 		return 0, 0, err

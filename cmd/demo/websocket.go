@@ -7,20 +7,18 @@ import (
 	"github.com/coder/websocket"
 )
 
-// maxMessage is the maximum size of a message in bytes. It limits the memory of a
-// WebSocket.
+// maxMessage is the maximum size of a message in bytes.
 const maxMessage = 64 << 20
 
-// webSocket accepts a WebSocket handshake, with any origin. It echoes every message in
-// one frame until the client closes. When the container stops, it sends a close frame
-// with status 1001.
+// webSocket accepts a WebSocket from any origin and echoes each message in one frame.
+// When the container stops, it sends a close frame with status 1001.
 func (c *container) webSocket(w http.ResponseWriter, r *http.Request) error {
 	// Count the tunnel before the server stops counting its connection.
 	c.tunnels.Add(1)
 	defer c.tunnels.Done()
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
-		return nil // Accept has already sent a response that describes the problem
+		return nil // Accept has sent an error response
 	}
 	defer conn.CloseNow()
 	conn.SetReadLimit(maxMessage)
