@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// write writes an image to an archive. It writes the image's bills of materials and
-// provenance to files in the same directory. It returns the path of the archive.
+// write writes an image to an archive, and its bills of materials and provenance to
+// files beside the archive. It returns the path of the archive.
 func (i *image) write(dir string, tag name.Tag) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
@@ -40,8 +40,7 @@ func (i *image) write(dir string, tag name.Tag) (string, error) {
 }
 
 // layout writes the image and its referrers as an OCI layout. The image's name is in
-// annotations, as containerd and others expect. Referrers have no name, because clients
-// find them by their subject.
+// annotations, as containerd expects.
 func (i *image) layout(dir string, tag name.Tag) error {
 	l, err := layout.Write(dir, empty.Index)
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 )
 
 const (
-	// user is a number: if the user of an image is a name, the kubelet rejects the
-	// image with runAsNonRoot, because it cannot tell whether the user is root.
+	// user is numeric, because the kubelet rejects a user name with runAsNonRoot.
 	user      = "65532:65532"
 	search    = "/usr/local/bin:/usr/bin:/bin"
 	binDir    = "/usr/local/bin/"
@@ -23,14 +22,14 @@ var platforms = []v1.Platform{
 	{OS: "linux", Architecture: "arm64"},
 }
 
-// A program is a program that has its own image.
+// A program has its own image.
 type program struct {
 	name   string // name of the binary and of the archive
 	suffix string // suffix of the image's name
 	title  string
 	about  string
 	ports  []int
-	roots  bool // the program is a TLS client, so its image needs certificate authorities
+	roots  bool // the image contains certificate authorities
 }
 
 var programs = []program{
@@ -52,7 +51,7 @@ type release struct {
 	version, commit string
 	revision, fips  string  // fields of binary.Source
 	builder         string  // URI of the build platform
-	time            v1.Time // time of the commit, which is the time of all files in the image
+	time            v1.Time // time of the commit, and of all files in the image
 }
 
 func (p program) labels(r release) map[string]string {

@@ -13,7 +13,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// stage has the properties that one stage of a Dockerfile gives its image.
+// stage has the properties of a stage of a Dockerfile.
 type stage struct {
 	base   string
 	config v1.Config
@@ -22,8 +22,8 @@ type stage struct {
 
 var pair = regexp.MustCompile(`([\w.]+)=("[^"]*"|\S+)`)
 
-// stages parses the instructions that the images need. Other instructions in a
-// stage from scratch are an error.
+// stages parses a Dockerfile. An unknown instruction in a stage from scratch is an
+// error.
 func stages(t *testing.T, text string, variables map[string]string) map[string]*stage {
 	t.Helper()
 	all := map[string]*stage{}

@@ -26,7 +26,7 @@ type image struct {
 	provenance provenance
 }
 
-// assemble builds the program for each platform and combines the results to an index.
+// assemble builds the image of a program for all platforms.
 func assemble(root string, p program, r release) (*image, error) {
 	labels := p.labels(r)
 	all := &image{program: p, index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}

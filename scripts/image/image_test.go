@@ -57,8 +57,7 @@ func entries(t *testing.T, archive io.Reader) map[string]entry {
 	}
 }
 
-// named returns the only image of a layout that has a name, with its
-// descriptor.
+// named returns the only named image of a layout, with its descriptor.
 func named(t *testing.T, l layout.Path) (v1.Descriptor, v1.ImageIndex) {
 	t.Helper()
 	index, err := l.ImageIndex()

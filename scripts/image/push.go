@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// push pushes the image and then its referrers to the registry. It uses the credentials
-// in Docker's or podman's configuration.
+// push pushes the image and then its referrers, with the credentials in Docker's or
+// podman's configuration.
 func (i *image) push(tag name.Tag) error {
 	auth := remote.WithAuthFromKeychain(authn.DefaultKeychain)
 	if err := remote.WriteIndex(tag, i.index, auth); err != nil {

@@ -20,8 +20,7 @@ type bom struct {
 	artifact v1.Image // its subject is the image of that platform
 }
 
-// describe returns the bill of materials of a program, whose modules it reads from the
-// binary. of is the image of the program.
+// describe returns the bill of materials of a program. of is its image.
 func describe(s binary.Source, platform v1.Platform, program []byte, of v1.Image) (bom, error) {
 	text, err := binary.Bill(s, program)
 	if err != nil {
@@ -41,7 +40,7 @@ func referrer(text []byte, mediaType types.MediaType, subject v1.Descriptor) (v1
 	if err != nil {
 		return nil, err
 	}
-	artifact = mutate.ConfigMediaType(artifact, mediaType) // this is the type of the artifact
+	artifact = mutate.ConfigMediaType(artifact, mediaType) // type of the artifact
 	return mutate.Subject(artifact, subject).(v1.Image), nil
 }
 

@@ -1,7 +1,7 @@
-// Run starts the demo container and the gate in front of it. When the gate responds, it
-// prints commands to try. On the first signal it stops both. It stops the gate first,
-// so that requests that the gate has accepted can complete.
+// Run starts the demo container and the gate in front of it. When the gate responds,
+// Run prints commands to try. On the first signal it stops the gate and then the
+// container, so that accepted requests complete.
 //
-// If one of the two exits, Run stops the other and exits with 1. Both are killed when
-// Run itself ends for any reason.
+// If one of the two processes exits, Run stops the other and exits with 1. When Run
+// ends, the kernel kills both.
 package main

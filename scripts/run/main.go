@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// The kernel sends the death signal of a child when the thread that started the child
-// ends. So lock main to the main thread, which lives as long as the process.
+// Lock main to the main thread: the kernel sends Pdeathsig when the thread that started
+// a child ends.
 func init() { runtime.LockOSThread() }
 
 const (
@@ -38,9 +38,8 @@ func main() {
 	flag.StringVar(&cfg.userPort, "user-port", "", "port of the demo container (make run USER_PORT=...; default 8080, or a free one)")
 	flag.Parse()
 
-	// SIGHUP is sent when the terminal is closed.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	// After the first signal, a second one ends run at once, and with it both children.
+	// A second signal kills this process.
 	context.AfterFunc(ctx, stop)
 	if err := run(ctx, cfg, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
@@ -48,8 +47,8 @@ func main() {
 	}
 }
 
-// run starts both processes, and stops them when ctx ends. Then it returns nil. It
-// returns an error if a port is in use, or if a process exits or does not respond.
+// run starts both processes, and stops them when ctx ends. It returns an error if a
+// port is in use, or if a process exits or does not respond.
 func run(ctx context.Context, cfg settings, out, logs io.Writer) error {
 	if err := free("PORT", "", cfg.port); err != nil {
 		return err
@@ -105,9 +104,8 @@ The gate is up, the demo container behind it. Try, in another terminal:
 %[1]s/ lists what else the container can do. Ctrl-C stops both.
 `
 
-// gateEnvironment returns the environment of the gate. It sets the gate's port. It also
-// disables the quiet period of the drain, because 30 s after Ctrl-C would be too long.
-// Variables that the caller has set take precedence.
+// gateEnvironment returns the environment of the gate. It sets the gate's port, and
+// disables the quiet period of the drain unless DRAIN_QUIET_SECONDS is set.
 func gateEnvironment(cfg settings) []string {
 	env := append(os.Environ(), "QUEUE_SERVING_PORT="+cfg.port)
 	if os.Getenv("DRAIN_QUIET_SECONDS") == "" {
@@ -116,8 +114,8 @@ func gateEnvironment(cfg settings) []string {
 	return env
 }
 
-// pickUserPort checks the configured port. If none is configured, it selects
-// preferredPort, or a free port from the system.
+// pickUserPort checks the configured port. By default it selects preferredPort or
+// another free port.
 func pickUserPort(cfg *settings) error {
 	if cfg.userPort != "" {
 		return free("USER_PORT", "127.0.0.1", cfg.userPort)
@@ -150,8 +148,8 @@ func free(setting, address, port string) error {
 	return listener.Close()
 }
 
-// waitForAnswer sends requests until url responds with 200. If ctx ends first, it
-// returns the error of the last attempt.
+// waitForAnswer waits until url responds with 200. If ctx ends first, it returns the
+// error of the last attempt.
 func waitForAnswer(ctx context.Context, url string) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: startTimeout}
 	last := errors.New("no attempt was made")

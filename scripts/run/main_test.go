@@ -20,9 +20,8 @@ import (
 	"time"
 )
 
-// TestMain lets this test binary stand in for the gate, the demo container and
-// run itself: STAND_IN=run runs run, any other value selects the gate's
-// behavior.
+// TestMain makes this test binary act as run, the gate or the demo container, selected
+// by STAND_IN and the arguments.
 func TestMain(m *testing.M) {
 	switch standIn := os.Getenv("STAND_IN"); {
 	case standIn == "":
@@ -103,9 +102,8 @@ func readThrough(t *testing.T, from *bufio.Reader, mark string) string {
 	}
 }
 
-// freePort returns a port below the system's range for port 0 and outgoing
-// connections, and below the ports of test/internal/launch, so that nothing
-// else uses it first.
+// freePort returns a port below the range of ephemeral ports and the ports of
+// test/internal/launch.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -118,8 +116,7 @@ func freePort(t *testing.T) string {
 	return ""
 }
 
-// EOF on the pipe proves that no orphan remains: all these processes have it
-// open.
+// EOF on the pipe proves that no process remains.
 func TestASignalStopsTheGateThenTheContainerAndLeavesNoOrphan(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		port := freePort(t)

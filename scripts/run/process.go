@@ -9,12 +9,10 @@ import (
 	"time"
 )
 
-// stopTimeout is the time after SIGTERM at which a process gets SIGKILL.
+// stopTimeout is the time from SIGTERM to SIGKILL.
 const stopTimeout = 15 * time.Second
 
-// A process is a child in a separate process group. So Ctrl-C in the terminal reaches
-// only run, which stops the children in order. The standard input of a process is
-// empty.
+// A process is a child in a separate process group, so that Ctrl-C reaches only run.
 type process struct {
 	cmd *exec.Cmd
 	// ended receives one error when the process exits, even if the exit status is 0.
@@ -23,9 +21,8 @@ type process struct {
 	gone chan struct{}
 }
 
-// startProcess must be called on the main thread, because Pdeathsig kills the process
-// when the thread that started it ends. If env is nil, the process inherits the
-// environment of this program.
+// startProcess must be called on the main thread (Pdeathsig). If env is nil, the
+// process inherits the environment.
 func startProcess(logs io.Writer, env []string, binary string, args ...string) (*process, error) {
 	cmd := exec.Command(binary, args...)
 	cmd.Env = env
@@ -48,8 +45,8 @@ func (p *process) wait() {
 	close(p.gone)
 }
 
-// stop stops the process and returns when the process has exited. It sends SIGTERM, and
-// SIGKILL if the process does not exit within stopTimeout.
+// stop sends SIGTERM, and SIGKILL after stopTimeout. It returns when the process has
+// exited.
 func (p *process) stop() {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	select {

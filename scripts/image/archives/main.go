@@ -1,7 +1,7 @@
-// Archives writes the files of a release that are not images. For each platform there
-// is an archive with the gate, queuectl, and their man pages and completions. For each
-// program there is a bill of materials. SLSA provenance and SHA256SUMS cover all files.
-// The same sources and Go version give the same bytes.
+// Archives writes the files of a release that are not images: an archive per platform
+// with the gate, queuectl, their man pages and completions, a bill of materials per
+// program, SLSA provenance and SHA256SUMS. The same sources and Go version give the
+// same bytes.
 package main
 
 import (
@@ -28,7 +28,7 @@ type settings struct {
 	version, commit string
 	revision, fips  string // fields of binary.Source
 	builder         string
-	time            time.Time // time of the commit, which is the time of all files in the archives
+	time            time.Time // time of the commit, and of all files in the archives
 }
 
 func main() {
@@ -108,8 +108,7 @@ func run(cfg settings, log io.Writer) error {
 	return write(cfg.out, files, log)
 }
 
-// sources are the programs of a release. The last element of module and package is the
-// name of the program.
+// sources are the programs of a release.
 func (cfg *settings) sources() []binary.Source {
 	s := binary.Source{Version: cfg.version, Commit: cfg.commit, Revision: cfg.revision, FIPS: cfg.fips, Time: cfg.time, Stamped: true}
 	gate, ctl := s, s
@@ -118,12 +117,11 @@ func (cfg *settings) sources() []binary.Source {
 	return []binary.Source{gate, ctl}
 }
 
-// grpcgateModule is released with the main module and requires the same version of it.
+// grpcgateModule must require the version of the main module that is released.
 const grpcgateModule = "pkg/embed/grpcgate/go.mod"
 
-// described checks a release version. It returns an error if the CHANGELOG has no
-// section for this version, or if the module grpcgate requires another version of the
-// main module.
+// described returns an error if the CHANGELOG has no section for a release version, or
+// if grpcgate requires another version of the main module.
 func described(cfg settings) error {
 	if !regexp.MustCompile(`^v\d+\.\d+\.\d+$`).MatchString(cfg.version) {
 		return nil
@@ -145,8 +143,7 @@ func described(cfg settings) error {
 	return nil
 }
 
-// write writes files to a directory, together with their checksums in the format of
-// sha256sum.
+// write writes files and their checksums (sha256sum) to a directory.
 func write(dir string, files map[string][]byte, log io.Writer) error {
 	var sums strings.Builder
 	for _, name := range sorted(files) {

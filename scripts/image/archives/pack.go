@@ -17,8 +17,8 @@ import (
 
 func sorted(files map[string][]byte) []string { return slices.Sorted(maps.Keys(files)) }
 
-// generate runs the programs to generate their man pages and completions. It returns
-// these and the other files of the archive, by their paths in the archive.
+// generate runs the programs to generate man pages and completions. It returns all
+// files of the archive except the programs, by path.
 func generate(cfg settings, queue, queuectl []byte) (map[string][]byte, error) {
 	dir, err := os.MkdirTemp("", "queuegate-share-")
 	if err != nil {
@@ -31,7 +31,7 @@ func generate(cfg settings, queue, queuectl []byte) (map[string][]byte, error) {
 		}
 	}
 	cmd := exec.Command(filepath.Join(dir, "queuectl"), "generate", "--queue", filepath.Join(dir, "queue"), filepath.Join(dir, "share"))
-	cmd.Env = []string{"SOURCE_DATE_EPOCH=" + strconv.FormatInt(cfg.time.Unix(), 10), "TZ=UTC"} // SOURCE_DATE_EPOCH is the date in the man pages
+	cmd.Env = []string{"SOURCE_DATE_EPOCH=" + strconv.FormatInt(cfg.time.Unix(), 10), "TZ=UTC"} // date in the man pages
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("generating man pages and completions: %w\n%s", err, text)
 	}

@@ -24,11 +24,10 @@ type Source struct {
 	Commit  string
 
 	Revision string // full hash of the commit; "" = unknown
-	// FIPS is the version of Go's FIPS 140-3 module that is linked, such as v1.0.0. ""
-	// = none.
+	// FIPS is the linked version of Go's FIPS 140-3 module, such as v1.0.0; "" = none.
 	FIPS string
 
-	Stamped bool      // link the version and the commit into the program, which prints them
+	Stamped bool      // link the version and the commit into the program
 	Time    time.Time // time of the commit
 }
 
@@ -61,8 +60,8 @@ func Build(s Source, architecture string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// Bill returns the software bill of materials of a program, in CycloneDX's JSON. It is
-// reproducible, because it has no serial number and its time is that of the commit.
+// Bill returns the software bill of materials of a program in CycloneDX's JSON. It is
+// reproducible.
 func Bill(s Source, program []byte) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	buildType = repository + "/blob/main/docs/releases.md#provenance"
 )
 
-// DefaultBuilder is the builder of builds that a person runs.
+// DefaultBuilder is the builder of manual builds.
 const DefaultBuilder = repository + "/blob/main/Makefile"
 
 // CheckBuilder returns an error unless uri is absolute.
@@ -37,7 +37,7 @@ type Subject struct{ Name, SHA256 string }
 type Run struct {
 	Target  string // target of make: image or release
 	Builder string // URI of the build platform
-	Source  Source // source of all programs; its Package is not used
+	Source  Source // source of all programs, without Package
 }
 
 // resource is a ResourceDescriptor as in-toto defines it.
@@ -66,8 +66,8 @@ type statement struct {
 	} `json:"predicate"`
 }
 
-// Provenance returns an in-toto statement with SLSA provenance v1. It says that the
-// subjects were built from the programs. It contains no times, so it is reproducible.
+// Provenance returns an in-toto statement with SLSA provenance v1 for the subjects,
+// which contain the programs. It is reproducible.
 func Provenance(run Run, programs [][]byte, subjects []Subject) ([]byte, error) {
 	var s statement
 	s.Type, s.PredicateType = "https://in-toto.io/Statement/v1", "https://slsa.dev/provenance/v1"

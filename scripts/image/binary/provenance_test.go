@@ -11,8 +11,7 @@ import (
 
 const revision = "0123456789abcdef0123456789abcdef01234567"
 
-// ownProgram returns the Go program that runs this test. The go command records
-// no modules in it.
+// ownProgram returns the test binary, which records no modules.
 func ownProgram(t *testing.T) []byte {
 	t.Helper()
 	path, err := os.Executable()
