@@ -46,15 +46,13 @@ with --strict also if there is a warning.`,
 				}
 			}
 			if len(args) > 0 {
-				// Reading NetworkPolicies needs a permission that some users with
-				// access to pods do not have.
+				// Some users with access to pods may not read NetworkPolicies.
 				if text, err := k.kubectl().Get(c.Context(), "networkpolicies"); err != nil {
 					fmt.Fprintln(c.ErrOrStderr(), "queuectl: NetworkPolicies are not checked:", err)
 				} else if err := objects.Add(string(text)); err != nil {
 					return err
 				}
-				// The Services of the namespace may send traffic to the gate or set
-				// service links, so get them too.
+				// Services may bypass the gate or set service links.
 				for _, get := range [][]string{args, {"services"}} {
 					text, err := k.kubectl().Get(c.Context(), get...)
 					if err != nil {

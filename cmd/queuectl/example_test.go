@@ -9,7 +9,7 @@ import (
 var update = flag.Bool("update", false, "write examples/kubernetes/after.yaml")
 
 // The example of docs/queuectl.md: injecting before.yaml gives after.yaml, and
-// uninjecting that gives before.yaml.
+// uninjecting after.yaml gives before.yaml.
 func TestTheExampleEqualsTheOutputOfInject(t *testing.T) {
 	const before, after = "../../examples/kubernetes/before.yaml", "../../examples/kubernetes/after.yaml"
 	code, got, stderr := ctl(t, "", "inject", "-f", before, "--services", "--image", "registry.example/queuegate:dev", "--concurrency", "10")

@@ -17,14 +17,14 @@ import (
 	"github.com/queuegate/queuegate/cmd/queuectl/internal/manifest"
 )
 
-// rewriting has the flags and the steps that inject and uninject share.
+// rewriting has the common flags of inject and uninject.
 type rewriting struct {
 	paths     []string
 	recursive bool
 	diff      bool
 	write     bool
 	strict    bool
-	gates     bool // fail if an object was left unchanged and no manifest has a gate
+	gates     bool // fail if an object was left unchanged and no object has a gate
 }
 
 func (r *rewriting) flags(c *cobra.Command) {
@@ -116,7 +116,6 @@ on stderr.`,
 	return c
 }
 
-// run reads the files, rewrites them and prints the results.
 func (r *rewriting) run(c *cobra.Command, rewrite func([]manifest.File) ([]manifest.File, []manifest.Note)) error {
 	files, err := readFiles(r.paths, r.recursive, c.InOrStdin())
 	if err != nil {
@@ -137,7 +136,7 @@ func (r *rewriting) run(c *cobra.Command, rewrite func([]manifest.File) ([]manif
 	if failed || left && noGate {
 		return errSaid
 	}
-	if noGate { // not an error: a file may have only a ConfigMap
+	if noGate { // not an error, because a file may have only a ConfigMap
 		fmt.Fprintln(c.ErrOrStderr(), "queuectl: found no workload, so no gate was added")
 	}
 	return nil
@@ -173,7 +172,7 @@ func (r *rewriting) print(w io.Writer, before, after []manifest.File) error {
 	return nil
 }
 
-// writeFile writes f and keeps the mode of the file.
+// writeFile keeps the mode of the file.
 func writeFile(f manifest.File) error {
 	info, err := os.Stat(f.Name)
 	if err != nil {
@@ -182,7 +181,7 @@ func writeFile(f manifest.File) error {
 	return os.WriteFile(f.Name, []byte(f.Text), info.Mode().Perm())
 }
 
-// separator returns the text between the documents of two concatenated files.
+// separator returns the text between two concatenated files.
 func separator(before, after string) string {
 	s := ""
 	if !strings.HasSuffix(before, "\n") {

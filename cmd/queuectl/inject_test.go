@@ -137,8 +137,7 @@ func TestAWrongCommandLineExitsWithCode2(t *testing.T) {
 	}
 }
 
-// A directory with a gate and a worker without a port is fine; a worker alone
-// is an error.
+// A workload without a port is an error unless another workload has a gate.
 func TestInjectFailsIfNoWorkloadGetsAGate(t *testing.T) {
 	worker := strings.ReplaceAll(podText, "    ports:\n    - containerPort: 80\n", "")
 	if code, _, stderr := ctl(t, podText+"---\n"+worker, "inject", "-f", "-", "--image", "x"); code != 0 || !strings.Contains(stderr, "has no port") {

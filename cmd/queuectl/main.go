@@ -1,6 +1,5 @@
-// Command queuectl is a tool for people and pipelines that work with the gate. It adds
-// the gate to manifests and removes it. It probes and watches running gates. It reports
-// problems of a manifest or a pod. See docs/queuectl.md.
+// Command queuectl adds the gate to manifests and removes it, probes and watches
+// running gates, and reports problems of a manifest or a pod. See docs/queuectl.md.
 package main
 
 import (
@@ -25,7 +24,7 @@ const (
 	exitUsage  = 2
 )
 
-// errSaid is returned after the error was already printed.
+// errSaid means that the error was already printed.
 var errSaid = errors.New("reported")
 
 // usageError is a wrong flag or argument.

@@ -14,7 +14,7 @@ import (
 	"github.com/queuegate/queuegate/cmd/queuectl/internal/kube"
 )
 
-// cluster has the flags that are passed to kubectl.
+// cluster has the flags for kubectl.
 type cluster struct{ namespace, context, kubeconfig string }
 
 func (k *cluster) flags(c *cobra.Command) {
@@ -87,8 +87,7 @@ response for ready, 1 if not. A pod is reached through kubectl.`,
 	return c
 }
 
-// gateURL completes an address to a URL. The scheme, the host and the port may be
-// missing.
+// gateURL completes an address without scheme, host or port to a URL.
 func gateURL(where string, port int) (*url.URL, error) {
 	if where == "" {
 		where = "127.0.0.1"

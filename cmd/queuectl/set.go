@@ -95,8 +95,7 @@ func readSettings(args []string) (objects []string, settings []manifest.Setting,
 	return objects, settings, nil
 }
 
-// shellWords joins words to a command line. It quotes words for a POSIX shell where
-// necessary.
+// shellWords joins words to a command line for a POSIX shell.
 func shellWords(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

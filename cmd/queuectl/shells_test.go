@@ -12,8 +12,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// lines are command lines to complete, with a word that the completions must
-// include.
+// lines are command lines, with a word that their completions must include.
 var lines = []struct{ line, want string }{
 	{"queue dr", "drain"}, {"queue --user-p", "--user-port"}, {"queue probe --a", "--as"}, {"queue probe --as a", "activator"},
 	{"queue help pr", "probe"}, {"queuectl inj", "inject"}, {"queuectl inject --serv", "--services"},
@@ -29,7 +28,7 @@ func shell(t *testing.T, name string) string {
 	return path
 }
 
-// programs returns a directory with queuectl, which its completions call.
+// programs returns a directory with queuectl for its completions.
 func programs(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -61,12 +61,12 @@ table after one interval, with the rates and latencies of that interval.`,
 	return c
 }
 
-// findSources returns sources for the requested gates. Gates in pods can be reached
-// until ctx ends. If selector is set, list finds the selected gates again.
+// findSources returns sources for the requested gates. ctx limits forwardings to pods.
+// If selector is set, list finds the selected gates again.
 func findSources(ctx context.Context, k *cluster, selector string, gates []string, port int) (sources []top.Source, list top.List, err error) {
 	ctl := k.kubectl()
 	if selector != "" {
-		known := map[string]top.Source{} // reuse the source of a known pod, which keeps its forwarding
+		known := map[string]top.Source{} // keep the forwarding of a known pod
 		list = func(now context.Context) ([]top.Source, error) {
 			pods, err := ctl.Pods(now, selector)
 			if err != nil {
@@ -116,7 +116,7 @@ func findSources(ctx context.Context, k *cluster, selector string, gates []strin
 	return sources, nil, nil
 }
 
-// metricsURL completes an address to a URL. Parts of the URL may be missing.
+// metricsURL completes an address to a URL.
 func metricsURL(where string, port int) (string, error) {
 	u, err := gateURL(where, port)
 	if err != nil {
@@ -128,9 +128,8 @@ func metricsURL(where string, port int) (string, error) {
 	return u.String(), nil
 }
 
-// inPod returns a source for a gate in a pod. It forwards the port with kubectl. When
-// the forwarding has ended or fails, it starts a new one, for example after the pod was
-// replaced by another pod of the same name.
+// inPod returns a source for a gate in a pod, through kubectl port-forward. It replaces
+// a forwarding that has ended or fails, for example after a restart of the pod.
 func inPod(ctx context.Context, ctl *kube.Kubectl, pod string, port int) top.Source {
 	var mu sync.Mutex
 	var f *kube.Forwarding
@@ -159,7 +158,7 @@ func inPod(ctx context.Context, ctl *kube.Kubectl, pod string, port int) top.Sou
 	}
 }
 
-// printOnce takes two samples, one interval apart, and prints a table.
+// printOnce takes two samples, an interval apart, and prints a table.
 func printOnce(c *cobra.Command, sources []top.Source, interval time.Duration) error {
 	var gates []*top.Gate
 	for _, s := range sources {

@@ -19,8 +19,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// testTimeout limits every wait. It is a fail-safe, far above the needs of any
-// test.
+// testTimeout is the timeout for a test that hangs.
 const testTimeout = 2 * time.Minute
 
 func freePort(t *testing.T) int {
@@ -33,8 +32,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// startGate starts a real gate in front of a container whose responses wait
-// until hold is closed, and returns its serving port and its metrics port.
+// startGate starts a gate in front of a container that responds when hold is closed. It
+// returns the gate's ports.
 func startGate(t *testing.T, hold chan struct{}) (serving, metrics int) {
 	t.Helper()
 	container := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hold }))
@@ -60,7 +59,7 @@ func startGate(t *testing.T, hold chan struct{}) (serving, metrics int) {
 			}
 			select {
 			case <-ended:
-				deadline = time.Now() // a port is in use: try others
+				deadline = time.Now() // retry with other ports
 			default:
 			}
 		}
@@ -182,12 +181,12 @@ func TestTopShowsTheCauseIn80Columns(t *testing.T) {
 	}))
 	defer gate.Close()
 	screen, quit := startTopIn(t, 80, "127.0.0.1:1", gate.Listener.Addr().String())
-	screen.shows(t, "\n\x1b[1;31m  web down (refused)\x1b[0m\x1b[K\r\n") // below its gate, which is not selected
+	screen.shows(t, "\n\x1b[1;31m  web down (refused)\x1b[0m\x1b[K\r\n")
 	quit()
 }
 
 func TestTopDrawsItsFirstFrameWithoutQueriesToTheTerminal(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts no connection: there is no sample
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts no connections
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +217,7 @@ func TestTopShowsThatAPodDisappearsAndReturns(t *testing.T) {
 	first.CloseClientConnections()
 	first.Close()
 	screen.shows(t, "no response since")
-	forwardTo(second) // a new kubectl process reaches it
+	forwardTo(second)
 	screen.shows(t, "2/9")
 	quit()
 }

@@ -18,7 +18,7 @@ import (
 // Callers are the probers that Gate can imitate.
 var Callers = []string{"kubelet", "activator", "ingress"}
 
-// question is a probe that Knative's queue-proxy must reply to.
+// question is a probe of one of Callers.
 type question struct {
 	path, agent, probe string
 	timeout            time.Duration
@@ -32,12 +32,11 @@ var questions = map[string]question{
 
 const hash = "override"
 
-// Timeout returns the timeout of the prober as.
+// Timeout returns the timeout of a prober.
 func Timeout(as string) time.Duration { return questions[as].timeout }
 
-// Gate sends a probe to the gate at the URL base, as the prober as does. It returns an
-// error if that prober would not accept the response. It does not verify the gate's
-// certificate, because each pod may have its own.
+// Gate sends a probe to the gate at base like the prober as. It returns an error if
+// that prober would not accept the response. It does not verify the gate's certificate.
 func Gate(ctx context.Context, base *url.URL, as string) error {
 	q, ok := questions[as]
 	if !ok {

@@ -1,7 +1,5 @@
-// Package cli generates man pages and completions for the gate's binary. The binary
-// prints a description of its commands and settings, so that it does not have to
-// contain them. cobra's generators are not suitable: their completions call the
-// program, and their man pages have no groups and no variables.
+// Package cli generates man pages and completions for the gate's binary from the output
+// of `queue help --json`.
 package cli
 
 import (
@@ -11,13 +9,12 @@ import (
 	"strings"
 )
 
-// Flag is a flag of the gate, together with the environment variable of the same
-// setting.
+// Flag is a flag of the gate, with its environment variable.
 type Flag struct {
 	Name, Hint, Variable, Default, Help string
 }
 
-// Words returns the values that can be completed.
+// Words returns the possible values, for completion.
 func (f *Flag) Words() []string {
 	if strings.Contains(f.Hint, "|") {
 		return strings.Split(f.Hint, "|")

@@ -51,7 +51,7 @@ func writeFlags(b *strings.Builder, flags []Flag) {
 	}
 }
 
-// roff escapes the characters that have a meaning in a man page.
+// roff escapes text for a man page.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
@@ -60,7 +60,6 @@ func roff(text string) string {
 	return text
 }
 
-// flagsOf returns all flags of a command, including --help.
 func (c *Command) flagsOf() (all []Flag) {
 	help := false
 	for _, g := range c.Groups {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Finding is a problem, or a warning about a possible one.
+// Finding is a problem or a warning.
 type Finding struct {
 	Object  string // deployment/web
-	Warning bool   // a possible problem: the user may intend what was found
+	Warning bool   // a possible problem, which may be intended
 	Text    string // the problem and its solution
 	Hazard  string // name for --accept, which turns the finding into a warning
 }
@@ -22,7 +22,7 @@ func (f Finding) String() string {
 	return f.Object + ": error: " + f.Text
 }
 
-// Examine checks all gates. It returns what it has found and the number of pods.
+// Examine checks all gates. It returns the findings and the number of pods.
 func (o *Objects) Examine() (findings []Finding, pods int) {
 	for _, p := range o.pods {
 		e := examination{pod: p, objects: o}
@@ -58,8 +58,8 @@ var checks = []func(*examination){
 	(*examination).hooks, (*examination).user, (*examination).ports, (*examination).serviceLinks, (*examination).running,
 }
 
-// kind reports a gate in a kind of container with which the pod never starts, or a job
-// never completes.
+// kind reports a gate in the wrong kind of container: the pod would never start, or a
+// job never complete.
 func (e *examination) kind() {
 	switch {
 	case e.isInit && e.gate.RestartPolicy != "Always":
@@ -85,8 +85,7 @@ func (e *examination) readiness() {
 	}
 }
 
-// asksTheGate reports whether the result of a probe depends on the readiness of the
-// application.
+// asksTheGate reports whether a probe checks the application through the gate.
 func (e *examination) asksTheGate(p *probe) bool {
 	switch {
 	case p.Exec != nil:
@@ -178,8 +177,8 @@ func (e *examination) sharedName(name string) bool {
 	return found > 1
 }
 
-// policies reports NetworkPolicies that block requests to the gate. They do so if one
-// of them allows the port of the application, but none allows the port of the gate.
+// policies reports NetworkPolicies that allow the port of the application, but not the
+// port of the gate.
 func (e *examination) policies() {
 	var blind *policy
 	for i := range e.objects.policies {
@@ -231,13 +230,13 @@ func (e *examination) isSelected(p *policy) bool {
 	return true
 }
 
-// inNamespace reports whether an object with the namespace name can be in the pod's
-// namespace. An object without a namespace can be applied to any.
+// inNamespace reports whether an object with this namespace can be in the pod's
+// namespace. An object without a namespace can be in any.
 func (e *examination) inNamespace(name string) bool {
 	return name == "" || e.space == "" || name == e.space
 }
 
-// hostPorts reports ports of the node that lead directly to the application.
+// hostPorts reports ports of the node that bypass the gate.
 func (e *examination) hostPorts() {
 	for _, c := range e.applications() {
 		for _, entry := range c.Ports {
@@ -249,7 +248,7 @@ func (e *examination) hostPorts() {
 	}
 }
 
-// tls reports an application that speaks TLS if the gate is not configured to use TLS.
+// tls reports an application that speaks TLS if the gate does not.
 func (e *examination) tls() {
 	if v := strings.ToLower(e.settings["UPSTREAM_TLS"]); v != "" && v != "off" {
 		return
@@ -277,8 +276,7 @@ func (e *examination) tls() {
 	}
 }
 
-// movedProbes returns the HTTP probes of the application that are in the gate's
-// settings.
+// movedProbes returns the application's HTTP probes in the gate's settings.
 func (e *examination) movedProbes() (all []httpGet) {
 	type handler struct{ HTTPGet *httpGet }
 	var one handler
@@ -301,7 +299,6 @@ func (e *examination) movedProbes() (all []httpGet) {
 	return all
 }
 
-// last returns the latest finding.
 func (e *examination) last() *Finding { return &e.findings[len(e.findings)-1] }
 
 func (e *examination) matches(selector map[string]string) bool {
@@ -313,7 +310,6 @@ func (e *examination) matches(selector map[string]string) bool {
 	return true
 }
 
-// grace checks whether the termination grace period of the pod is long enough.
 func (e *examination) grace() {
 	period := 30.0
 	if n := e.spec.TerminationGracePeriodSeconds; n != nil {
@@ -372,7 +368,7 @@ func (e *examination) user() {
 	}
 }
 
-// ports reports ports on which two processes of the pod listen.
+// ports reports ports of both the gate and a container.
 func (e *examination) ports() {
 	if e.settings["SIDE_PORTS"] != "" {
 		return // with hostNetwork the gate uses other ports
@@ -397,9 +393,8 @@ func (e *examination) ports() {
 	}
 }
 
-// linked are the names of port settings without the suffix _PORT. For a Service called
-// metrics, Kubernetes sets the variable METRICS_PORT in every pod, which is the name of
-// a setting.
+// linked are the names of port settings without the suffix _PORT. Kubernetes sets
+// METRICS_PORT in every pod for a Service called metrics.
 var linked = []string{"QUEUE_SERVING", "QUEUE_SERVING_TLS", "USER", "ADMIN", "AUTOSCALER_METRICS", "METRICS", "STATUS", "PROFILING", "APP_PROBE"}
 
 // serviceLinks reports Services whose service links set a setting of the gate.

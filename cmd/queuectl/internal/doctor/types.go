@@ -1,5 +1,4 @@
-// Package doctor checks manifests or objects of a cluster. It reports problems with the
-// gate in them.
+// Package doctor reports problems with the gate in manifests or objects of a cluster.
 package doctor
 
 import (
@@ -15,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Types of Kubernetes' objects, with only the fields that are checked.
+// Types of Kubernetes' objects, with the checked fields.
 type (
 	object struct {
 		Kind     string
@@ -200,8 +199,7 @@ func (o *Objects) add(raw []byte) error {
 	return nil
 }
 
-// findGate finds the container that runs the gate, by the name, the image or the
-// command of the container.
+// findGate finds the gate's container by its name, image or command.
 func (p *pod) findGate() {
 	find := func(is func(*container) bool) bool {
 		for _, list := range []struct {
@@ -246,8 +244,7 @@ var flags = map[string]string{
 	"UPSTREAM_TLS": "upstream-tls", "REVISION_TIMEOUT_SECONDS": "timeout", "DRAIN_QUIET_SECONDS": "drain-quiet", "SIDE_PORTS": "side-ports",
 }
 
-// number returns the value of a numeric setting of the gate, or standard if it is not
-// set.
+// number returns the value of a numeric setting, or standard if it is not set.
 func (p *pod) number(name string, standard float64) float64 {
 	if n, err := strconv.ParseFloat(p.settings[name], 64); err == nil {
 		return n
@@ -269,8 +266,8 @@ func (p *pod) applications() (all []*container) {
 	return all
 }
 
-// port returns the number of a port, which may be given by name. It looks for the name
-// in c, or if c is nil in all containers.
+// port returns the number of a port. If port is a name, it is looked up in c, or in all
+// containers if c is nil.
 func (p *pod) port(c *container, port any) int {
 	switch v := port.(type) {
 	case float64:

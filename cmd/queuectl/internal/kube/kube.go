@@ -1,5 +1,4 @@
-// Package kube connects to pods through kubectl, which provides the configuration of
-// the cluster and the credentials.
+// Package kube connects to pods through kubectl.
 package kube
 
 import (
@@ -22,7 +21,7 @@ type Kubectl struct {
 	Flags []string
 }
 
-// Pod has the data that are needed to connect to a pod.
+// Pod is a pod to connect to.
 type Pod struct {
 	Name, Phase string
 	// Ports has the number of each named port of the containers.
@@ -70,7 +69,7 @@ func because(err error, complaints *bytes.Buffer) error {
 	return err
 }
 
-// Pods returns the running pods that a selector selects.
+// Pods returns the running pods of a selector.
 func (k *Kubectl) Pods(ctx context.Context, selector string) ([]Pod, error) {
 	text, err := k.Get(ctx, "pods", "-l", selector)
 	if err != nil {
@@ -131,7 +130,7 @@ func (f *Forwarding) Ended() bool {
 func (f *Forwarding) Close() { f.cancel() }
 
 // Forward forwards a local port to a port of a pod until ctx ends or Close is called.
-// It waits until the forwarding works, but only until start ends.
+// It returns when the forwarding works, or an error if start ends first.
 func (k *Kubectl) Forward(ctx, start context.Context, pod string, port int) (*Forwarding, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := k.command(ctx, "port-forward", "pod/"+pod, fmt.Sprintf(":%d", port), "--address", "127.0.0.1")

@@ -6,20 +6,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxAliasNodes is the maximum number of nodes after all aliases and merge keys of a
-// file are expanded. Without this limit a file of 1 KB can expand to billions of nodes.
+// maxAliasNodes limits the nodes of a file after the expansion of aliases and merge
+// keys.
 const maxAliasNodes = 100_000
 
-// aliasBudget counts the nodes to which the aliases of a file would expand. It does not
-// expand them.
+// aliasBudget counts the nodes of expanded aliases without expanding them.
 type aliasBudget struct {
 	sizes map[*yaml.Node]int // expanded size of each anchored node
 	spent int
 }
 
-// count returns the number of nodes in the expanded n. An anchor precedes its aliases
-// in the text. So an alias whose anchor has no size yet is inside that anchor, which is
-// an error.
+// count returns the number of nodes in the expanded n. Anchors precede aliases, so an
+// alias whose anchor has no size yet is inside that anchor, which is an error.
 func (b *aliasBudget) count(n *yaml.Node) (size int, err error) {
 	if n.Kind == yaml.AliasNode {
 		size, counted := b.sizes[n.Alias]

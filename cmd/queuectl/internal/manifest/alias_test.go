@@ -11,8 +11,7 @@ import (
 	kubectl "sigs.k8s.io/yaml"
 )
 
-// A file of a few hundred bytes can expand to billions of values. It is left
-// unchanged, without expanding its aliases.
+// A file of a few hundred bytes can expand to billions of values.
 func TestAFileWithExcessiveAliasExpansionIsLeftUnchanged(t *testing.T) {
 	merges, aliases := "x0: &x0 {a: b}\n", "x0: &x0 [a, b, c, d, e, f, g, h]\n"
 	for i := range 9 {

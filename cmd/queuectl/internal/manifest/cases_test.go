@@ -88,7 +88,6 @@ func TestOptionsChooseContainerAndPort(t *testing.T) {
 	}
 }
 
-// Edit an injected file, then uninject it.
 func TestUninjectWorksAfterEditsElsewhere(t *testing.T) {
 	for _, c := range []struct{ file, old, new string }{
 		{"plain.yaml", "image: registry.example/web:1", "image: registry.example/web:22222"},
@@ -122,7 +121,6 @@ func TestAGateWithoutAReadableRecordIsLeftAsItIs(t *testing.T) {
 	}
 }
 
-// The manifests in config and injected manifests must have the same gate.
 func TestTheInjectedGateEqualsTheGateOfTheManifestsInConfig(t *testing.T) {
 	_, gates := podSpecs(t, File{"deployment.yaml", read(t, "../../../../config/kubernetes/deployment.yaml")})
 	injected, _ := one(File{"plain.yaml", read(t, "testdata/plain.yaml")}, options)
@@ -132,7 +130,7 @@ func TestTheInjectedGateEqualsTheGateOfTheManifestsInConfig(t *testing.T) {
 	}
 	for key, want := range gates[0] {
 		switch key {
-		case "env", "securityContext", "image": // not compared: in config/kubernetes the pod has a part of the securityContext
+		case "env", "securityContext", "image": // may differ
 		default:
 			if got := own[0][key]; !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %v, in config/kubernetes %v", key, got, want)

@@ -14,8 +14,8 @@ func quote(text string) string {
 	return string(quoted)
 }
 
-// checkShared returns an error if an alias elsewhere also refers to n. Editing n would
-// then change that place, too.
+// checkShared returns an error if an alias refers to n, because an edit would change
+// the alias too.
 func (s *source) checkShared(what string, n *yaml.Node) error {
 	if anchor, ok := s.shared[n]; ok {
 		return fmt.Errorf("%s: is used elsewhere through the anchor &%s", what, anchor)
@@ -23,8 +23,7 @@ func (s *source) checkShared(what string, n *yaml.Node) error {
 	return nil
 }
 
-// insertFirst inserts keys before the first key of a mapping. The mapping must not be
-// empty.
+// insertFirst inserts keys before the first key of a nonempty mapping.
 func (s *source) insertFirst(mapping, keys *yaml.Node) {
 	s.insertBefore(mapping.Content[0], isFlow(mapping), keys)
 }
@@ -40,8 +39,7 @@ func (s *source) insertBefore(key *yaml.Node, inFlow bool, keys *yaml.Node) {
 	s.replace(at, at, s.block(keys, indent)+s.eol+indent)
 }
 
-// prepend inserts an element before the first element of a sequence. The sequence must
-// not be empty.
+// prepend inserts an element before the first element of a nonempty sequence.
 func (s *source) prepend(sequence, element *yaml.Node) error {
 	first := sequence.Content[0]
 	if isFlow(sequence) {
@@ -61,15 +59,13 @@ func (s *source) prepend(sequence, element *yaml.Node) error {
 
 // dash returns the offset of the dash before an element of a sequence in block style.
 func (s *source) dash(element *yaml.Node) (int, error) {
-	// The dash is on the same line as the element. If there is a comment in between,
-	// the dash is on a line above.
+	// The dash is on the line of the element, or above a comment.
 	for i := element.Line - 1; i >= 0; i-- {
 		line := s.line(i)
 		if content := strings.TrimLeft(line, " "); strings.HasPrefix(content, "-") {
 			return s.lines[i] + len(line) - len(content), nil
 		}
-		// "key: - x" is not valid YAML. So a dash after other text belongs to an outer
-		// sequence.
+		// A dash after other text belongs to an outer sequence.
 		if at := strings.LastIndex(line, "- "); i == element.Line-1 && at >= 0 {
 			return 0, errors.New("a sequence within the line of another")
 		}
@@ -97,8 +93,7 @@ func isEmpty(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Tag == "!!null" || n.Kind != yaml.ScalarNode && n.Kind != yaml.AliasNode && len(n.Content) == 0
 }
 
-// remove removes a key from its mapping. If instead is not nil, its keys replace the
-// removed key.
+// remove removes a key from its mapping. The keys of instead, if not nil, replace it.
 func (s *source) remove(e *entry, inFlow bool, instead *yaml.Node) error {
 	from, to := s.offset(e.key), s.end(e.key, e.value, inFlow)
 	if instead != nil {
@@ -120,7 +115,7 @@ func (s *source) remove(e *entry, inFlow bool, instead *yaml.Node) error {
 			to = s.lines[line+1]
 		}
 		s.replace(start, to, "")
-	case !inFlow && e.next != nil: // the first key of a mapping, which follows a dash
+	case !inFlow && e.next != nil: // the first key after a dash
 		s.replace(from, s.offset(e.next), "")
 	default:
 		return errors.New("its mapping would be empty")

@@ -1,8 +1,7 @@
 // Package manifest adds the gate to Kubernetes manifests, and removes it again. It
-// edits the text of a manifest. Text that need not change keeps its comments, order and
-// style. Uninject restores exactly the text that Inject was given.
+// edits the text, so that comments, order and style are kept. Uninject restores exactly
+// the text that Inject was given.
 //
-// A changed workload or Service gets an annotation (Annotation), which has the data
-// that Uninject needs. An object that cannot be rewritten stays unchanged, and a note
-// says why.
+// A changed object gets an annotation (Annotation) with the data for Uninject. An
+// object that cannot be rewritten stays unchanged, with a note.
 package manifest

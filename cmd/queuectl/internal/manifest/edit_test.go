@@ -24,7 +24,7 @@ func TestInjectingAgainKeepsEditsOfTheGate(t *testing.T) {
 			t.Fatalf("%s: %q is not there", c.name, c.old)
 		}
 		again, notes := one(File{"plain.yaml", edited}, options)
-		if again != edited || len(notes) != 1 { // the debug port
+		if again != edited || len(notes) != 1 {
 			t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", c.name, notes, again, edited)
 		}
 		other := options
@@ -69,7 +69,7 @@ func TestAReformattedManifestIsInjectedAgainAndUninjected(t *testing.T) {
 		}
 		injected, _ := one(f, options)
 		if !strings.Contains(injected, Annotation+`: '{`) {
-			continue // unchanged, or with a style that only a verbatim record can describe
+			continue // unchanged, or with a verbatim record
 		}
 		var formatted []string
 		for _, document := range decode(t, File{f.Name, injected}) {
@@ -87,7 +87,7 @@ func TestAReformattedManifestIsInjectedAgainAndUninjected(t *testing.T) {
 		}
 		checked++
 		if strings.Contains(f.Text, ": *") {
-			continue // without aliases more probes can be rewritten
+			continue // without aliases, Inject can rewrite more probes
 		}
 		again, _ := one(File{f.Name, text}, options)
 		if !sameContent(t, File{f.Name, injected}, File{f.Name, again}) {
@@ -135,7 +135,6 @@ func TestTheRecordIsShortAndReadable(t *testing.T) {
 	}
 }
 
-// The record of an earlier version is a compressed copy of the changes.
 func TestTheRecordsOfEarlierVersionsAreRead(t *testing.T) {
 	injected, text := read(t, "testdata/earlier/injected.yaml"), read(t, "testdata/plain.yaml")
 	back, notes := Uninject([]File{{"plain.yaml", injected}})
@@ -182,7 +181,7 @@ func TestTheGateFollowsAChangedPortOfTheApplication(t *testing.T) {
 	}
 }
 
-// Many containers may have the same name, but only one of them gets the text.
+// Containers may have the same name, but only one of them gets the text.
 func TestUninjectUsesEachTextOfTheRecordAtMostOnce(t *testing.T) {
 	probe := strings.Repeat("x", 100_000)
 	var text strings.Builder

@@ -9,19 +9,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// File is a file that contains manifests.
+// File is a file with manifests.
 type File struct {
 	Name string
 	Text string
 }
 
-// Note tells the user about an object, usually that it was left unchanged and why.
+// Note is a message about an object, usually why it was left unchanged.
 type Note struct {
-	File, Object string // Object is in kubectl's format: deployment/web
+	File, Object string // Object such as deployment/web
 	Text         string
 	Left         bool // the object or the file was left unchanged
 	// Failed means that traffic would fail or bypass the gate, or that an object with a
-	// gate could not be changed.
+	// gate was left unchanged.
 	Failed bool
 	Hazard string // name for Options.Accept, which clears Failed
 }
@@ -40,23 +40,20 @@ func (n Note) String() string {
 // Hazards are the kinds of failures that Options.Accept can accept.
 var Hazards = []string{"headless", "host-port", "network-policy", "services"}
 
-// failure is an error that only the owner of the object can resolve. noteOf sets
-// Note.Failed for it.
+// failure is an error for which noteOf sets Note.Failed.
 type failure struct{ error }
 
-// noteOf returns the note for an object that was left unchanged because of err.
 func noteOf(file string, o manifestObject, err error) Note {
 	return Note{File: file, Object: o.String(), Text: err.Error(), Left: true, Failed: errors.As(err, new(failure))}
 }
 
-// Options configure the gate that Inject adds. Annotations of a workload override them
-// for that workload.
+// Options configure the gate. Annotations of a workload override them.
 type Options struct {
 	Image       string
 	Container   string // name of the container that serves requests; "" = pod.choose selects it
 	UserPort    int    // port of the application; 0 = the port of the container
 	Concurrency int    // 0 = unlimited
-	Services    bool   // change Services and NetworkPolicies so that traffic goes to the gate
+	Services    bool   // change Services and NetworkPolicies for the gate
 	// LiveSettings mounts the pod's annotations into the gate at podInfoDir.
 	LiveSettings bool
 	Set          map[string]string // values of settings, by variable; see ParseAssignment
@@ -64,9 +61,8 @@ type Options struct {
 	Accept       []string          // elements of Hazards
 }
 
-// Inject adds the gate to the workloads of all files. If an object already has a gate,
-// Inject applies the options again and keeps the edits that a user has made to this
-// gate.
+// Inject adds the gate to the workloads of all files. If a workload has a gate, Inject
+// applies the options again and keeps the user's edits of that gate.
 func Inject(files []File, o Options) (injected []File, notes []Note) {
 	clean, notes, priors := uninject(files)
 	passes := make([]*pass, len(clean))
@@ -74,7 +70,7 @@ func Inject(files []File, o Options) (injected []File, notes []Note) {
 	for i, f := range clean {
 		s, err := parse(f.Text)
 		if err != nil {
-			continue // uninject has already reported the problem
+			continue // uninject has reported the problem
 		}
 		passes[i] = &pass{source: s, file: f, options: o, priors: priors[i]}
 		workloads = append(workloads, passes[i].workloads()...)
@@ -88,7 +84,8 @@ func Inject(files []File, o Options) (injected []File, notes []Note) {
 		p.traffic(workloads)
 		result, err := p.checked()
 		if err != nil {
-			// A record cannot describe the style of this file, so use verbatim records.
+			// Use verbatim records, because a record cannot describe the style of this
+			// file.
 			again := &pass{source: &source{}, file: f, options: o, priors: priors[i]}
 			if again.source, err = parse(f.Text); err == nil {
 				again.verbatim = true
@@ -143,8 +140,7 @@ func (p *pass) workloads() (all []workload) {
 	return all
 }
 
-// traffic changes the Services and NetworkPolicies of the file so that traffic goes to
-// the gates.
+// traffic changes the Services and NetworkPolicies of the file.
 func (p *pass) traffic(workloads []workload) {
 	for _, o := range p.objects() {
 		var said []Note
@@ -159,8 +155,7 @@ func (p *pass) traffic(workloads []workload) {
 	}
 }
 
-// checked applies the edits and checks that they can be undone. It returns the new
-// text.
+// checked returns the text after the edits, if they can be undone.
 func (s *source) checked() (string, error) {
 	result, err := apply(s.text, s.edits)
 	if err != nil {
@@ -182,8 +177,8 @@ func Uninject(files []File) (clean []File, notes []Note) {
 	return clean, notes
 }
 
-// uninject is Uninject. It also returns the removed gates of each file, by the index of
-// their objects.
+// uninject is Uninject, and returns the removed gates of each file, by index of the
+// object.
 func uninject(files []File) (clean []File, notes []Note, priors []map[int]*prior) {
 	for _, f := range files {
 		gates := map[int]*prior{}
@@ -220,7 +215,7 @@ func uninjectFile(f File, gates map[int]*prior) (result string, notes []Note, er
 	if result, err = apply(s.text, s.edits); err != nil {
 		return "", notes, err
 	}
-	// Text from an annotation that a user has edited must not make the file invalid.
+	// An edited annotation must not make the file invalid.
 	if after, err := parse(result); err != nil || len(after.objects()) != len(objects) {
 		return "", notes, fmt.Errorf("an annotation %s was edited: the file would not be valid YAML without the gate (%v)", Annotation, err)
 	}
@@ -255,25 +250,22 @@ func (s *source) objects() (all []manifestObject) {
 	return all
 }
 
-// templates are the paths to the parent of the pod's metadata and spec, by kind of
-// object.
+// templates are the paths to the pod template, by kind of object.
 var templates = map[string][]string{
 	"Pod": {}, "Deployment": {"spec", "template"}, "StatefulSet": {"spec", "template"}, "ReplicaSet": {"spec", "template"},
 	"DaemonSet": {"spec", "template"}, "Job": {"spec", "template"}, "CronJob": {"spec", "jobTemplate", "spec", "template"},
 }
 
-// workload is a workload with a gate. It has the data that are needed to change
-// Services and NetworkPolicies.
+// workload is a workload with a gate, for changes of Services and NetworkPolicies.
 type workload struct {
 	namespace string
 	labels    map[string]string
 	userPort  int
-	names     []string // names of that port
+	names     []string // names of userPort
 	gatePort  int
 }
 
-// inject adds the gate to an object if the object has pods. said are the notes for the
-// user.
+// inject adds the gate to an object if it has pods.
 func (s *source) inject(o manifestObject, options Options, before *prior) (w *workload, said []Note, err error) {
 	path, ok := templates[o.kind]
 	if !ok {
@@ -287,7 +279,7 @@ func (s *source) inject(o manifestObject, options Options, before *prior) (w *wo
 	}
 	template := at(o.node, path...)
 	if at(o.node, "metadata", "annotations", Annotation) != nil {
-		return nil, nil, nil // the gate could not be removed; a note has already reported this
+		return nil, nil, nil // the old gate was not removed, which a note has reported
 	}
 	with, err := options.applied(at(o.node, "metadata", "annotations"))
 	if err != nil {

@@ -146,7 +146,7 @@ func TestInjectChangesOnlyTheExpectedParts(t *testing.T) {
 	}
 }
 
-// podSpecs returns the specs of pods with a gate, and their gates.
+// podSpecs returns the pod specs with a gate, and their gates.
 func podSpecs(t *testing.T, f File) (specs, gates []map[string]any) {
 	eachMap(decode(t, f), func(m map[string]any) {
 		list, _ := m["initContainers"].([]any)

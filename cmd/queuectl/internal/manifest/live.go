@@ -1,7 +1,7 @@
 package manifest
 
-// LiveSettings are the flags of the settings that can change while the gate runs. They
-// are in the order of docs/configuration.md; a test compares the two.
+// LiveSettings are the flags of the settings that can change while the gate runs, in
+// the order of docs/configuration.md.
 var LiveSettings = []string{
 	"concurrency", "queue-capacity", "queue-max-wait", "queue-fair-by", "queue-priority-by", "queue-evict", "queue-cost-by", "queue-cost-limit", "engine-max-waiting", "engine-max-kv", "queue-deadline-by", "queue-retry-after",
 	"queue-refusal-status", "timeout", "response-start-timeout", "idle-timeout", "tunnel-max", "wait-keepalive", "wait-page", "upstream-wait", "upstream-restart-wait",

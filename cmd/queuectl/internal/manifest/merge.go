@@ -9,13 +9,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// placeholder stands for the text of an edited gate until keepText replaces it by that
-// text.
+// placeholder stands for the text of an edited gate until keepText.
 const placeholder = "queuegate.dev/placeholder"
 
-// merged returns the gate to write: ours, with the user's edits of the previous gate.
-// These edits are the differences between the previous gate and the gate that inject
-// wrote with the recorded options.
+// merged returns ours with the user's edits of the previous gate: the differences
+// between the previous gate and baseGate.
 func (p *pod) merged(ours *yaml.Node, inFlow bool) *yaml.Node {
 	p.record.Sum = checksum(ours)
 	if p.prior == nil || p.prior.gate == nil {
@@ -39,14 +37,14 @@ func (p *pod) merged(ours *yaml.Node, inFlow bool) *yaml.Node {
 	return gate
 }
 
-// baseGate returns the gate that inject wrote with the recorded options. It returns nil
-// if inject would write no gate now.
+// baseGate returns the gate that inject wrote with the recorded options, or nil if
+// inject would fail now.
 func (p *pod) baseGate() *yaml.Node {
 	scratch := *p.source
 	b := &pod{source: &scratch, options: p.prior.options, spec: p.spec, name: p.name}
 	b.edits = nil
 	if p.prior.port != 0 {
-		b.options.UserPort = p.prior.port // use the recorded port, because the port of the application may have changed since
+		b.options.UserPort = p.prior.port // the application's port may have changed
 	}
 	if b.inject() != nil {
 		return nil
@@ -54,8 +52,8 @@ func (p *pod) baseGate() *yaml.Node {
 	return b.gate()
 }
 
-// keepText replaces the placeholder by the text of the previous gate, so that an edited
-// gate keeps its comments and style. It does so in the edits from index first on.
+// keepText replaces the placeholder in the edits from first on by the text of the
+// previous gate, which keeps its comments and style.
 func (p *pod) keepText(first int) {
 	if p.prior == nil || p.prior.text == "" {
 		return
@@ -75,7 +73,7 @@ func (p *pod) keepText(first int) {
 	}
 }
 
-// checksum returns a checksum of a gate. It shows whether a user has edited the gate.
+// checksum shows whether a user has edited a gate.
 func checksum(gate *yaml.Node) string {
 	return strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(canonical(gate)))), 16)
 }
@@ -99,8 +97,8 @@ func canonical(n *yaml.Node) string {
 	return compact(sorted)
 }
 
-// merger performs a three-way merge. It keeps the changes from base to theirs, and
-// applies the changes from base to ours. In a conflict, ours takes precedence.
+// merger performs a three-way merge of the changes from base to theirs and from base to
+// ours. In a conflict, ours takes precedence.
 type merger struct{ p *pod }
 
 func (m *merger) merge(path string, base, theirs, ours *yaml.Node) *yaml.Node {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Add, remove or repeat some bytes of manifests: most results are unusual, some
-// are not YAML, and none may be damaged.
+// Most mutated manifests are unusual, and some are not YAML.
 func TestMutatedManifestsAreRestoredByUninject(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"\n", " ", "  ", "-", "- ", ":", "#", `"`, "'", "{", "}", "[", "]", ",", "|", ">", "&a ", "*a", "\t", "\r", "<<: ", "é", "null", "!!str ", " #x", "\n\n"}

@@ -18,8 +18,8 @@ const GateName = "queuegate"
 // portHTTP is the name of the gate's serving port. Services refer to it.
 const portHTTP = "queue-http"
 
-// Defaults of a gate in a pod, in seconds: the quiet period of the drain, the longest
-// request, and the part of the grace period that remains after both.
+// Defaults of a gate in a pod, in seconds: the quiet period of the drain, the request
+// timeout, and the rest of the grace period.
 const (
 	quietSeconds   = 10
 	timeoutSeconds = 300
@@ -29,11 +29,9 @@ const (
 // waitForDrain is the path of the application's preStop hook.
 const waitForDrain = "/wait-for-drain?begins-within=10s"
 
-// probeKinds are the kinds of probes that the kubelet still sends after injection, to
-// the gate.
+// probeKinds are the probes that the kubelet sends to the gate after injection.
 var probeKinds = []struct{ key, path string }{{"livenessProbe", "livez"}, {"startupProbe", "startupz"}}
 
-// pod is a pod spec to which a gate is added.
 type pod struct {
 	*source
 	options applied
@@ -48,9 +46,9 @@ type pod struct {
 	userPort   int
 	used       map[int]bool // ports that containers use
 	ports      map[string]int
-	readiness  []*yaml.Node // readiness probes, with the names of their containers
+	readiness  []*yaml.Node // readiness probes with container names
 	names      []string
-	probers    []any  // arguments of object: path and probe, alternating
+	probers    []any  // arguments of object: path, probe, path, probe ...
 	volume     string // name of the volume with the pod's annotations; "" = none
 	tls        bool   // the application speaks TLS on its port
 	said       []Note
@@ -73,8 +71,7 @@ func (p *pod) inject() error {
 	return p.addGate()
 }
 
-// read collects the facts about the pod. It returns an error if the pod cannot be
-// edited.
+// read parses the pod. It returns an error if the pod cannot be edited.
 func (p *pod) read() error {
 	if p.spec == nil {
 		return errors.New("it has no pod")
@@ -118,8 +115,8 @@ func (p *pod) read() error {
 	return p.choose()
 }
 
-// choose selects the serving container and its port. It selects the only container with
-// a port whose name means HTTP, or otherwise the first container with a port.
+// choose selects the serving container and its port: the container with a port whose
+// name means HTTP, or else the first container with a port.
 func (p *pod) choose() error {
 	best := 0
 	var same []string
@@ -161,9 +158,8 @@ func (p *pod) choose() error {
 // httpNames are names of ports that mean HTTP without TLS.
 var httpNames = []string{"http", "http1", "h2c", "http2", "grpc", "web"}
 
-// servingPort returns the port of the container that most likely serves HTTP. rank is 3
-// if the name of the port means HTTP, 2 if the name is https, 1 for the first TCP port,
-// and 0 if there is no port.
+// servingPort returns the port that most likely serves HTTP. rank is 3 for a name that
+// means HTTP, 2 for https, 1 for the first TCP port, and 0 without a port.
 func servingPort(container *yaml.Node) (port, rank int) {
 	for _, entry := range items(at(container, "ports")) {
 		n, ok := integer(at(entry, "containerPort"))
@@ -184,8 +180,8 @@ func servingPort(container *yaml.Node) (port, rank int) {
 	return port, rank
 }
 
-// userPortNames returns the names by which a Service can refer to the application's
-// port. If several containers use a name, it refers to the port of the first one.
+// userPortNames returns the names of the application's port for Services. If several
+// containers have a port of the same name, the first counts.
 func (p *pod) userPortNames() (names []string) {
 	seen := map[string]bool{}
 	for _, c := range items(p.containers) {
@@ -201,7 +197,7 @@ func (p *pod) userPortNames() (names []string) {
 	return names
 }
 
-// checkPorts sets p.tls if the name of the application's port is https. It reports each
+// checkPorts sets p.tls if the application's port is named https. It reports each
 // hostPort that bypasses the gate.
 func (p *pod) checkPorts() {
 	for _, c := range items(p.containers) {
@@ -219,8 +215,7 @@ func (p *pod) checkPorts() {
 	}
 }
 
-// port returns a port for the gate: the port usual, or the next port that no container
-// uses.
+// port returns the port usual, or the next port that no container uses.
 func (p *pod) port(usual int) int {
 	if n, ok := p.ports[strconv.Itoa(usual)]; ok {
 		return n
@@ -273,7 +268,7 @@ func (p *pod) rewrite(c *yaml.Node) error {
 	if preStop != nil && !moved {
 		key := c.Content[0]
 		if len(c.Content) > 2 {
-			key = c.Content[2] // insert after the first key, which is usually the name
+			key = c.Content[2] // after the first key, usually the name
 		}
 		p.insertBefore(key, isFlow(c), preStop)
 	}
@@ -287,8 +282,8 @@ func (p *pod) rewrite(c *yaml.Node) error {
 	return nil
 }
 
-// preStop returns a preStop hook to add to a container, so that the application runs
-// until its requests have ended. nil = add none.
+// preStop returns the preStop hook to add to a container, which makes the application
+// run until its requests have ended; nil = none.
 func (p *pod) preStop(c *yaml.Node) (*yaml.Node, error) {
 	hook := object("preStop", object("httpGet", object("path", waitForDrain, "port", p.port(8022))))
 	e := lookup(c, "lifecycle")
@@ -313,8 +308,7 @@ func (p *pod) editable(in *yaml.Node, e *entry) error {
 	return p.checkShared("it", e.value)
 }
 
-// handlerOf returns the handler of a probe. It returns an error unless there is exactly
-// one.
+// handlerOf returns the handler of a probe, or an error if the gate cannot run it.
 func handlerOf(probe *yaml.Node) (*entry, error) {
 	for _, kind := range []string{"httpGet", "tcpSocket", "grpc"} {
 		if e := lookup(probe, kind); e != nil {
@@ -327,8 +321,7 @@ func handlerOf(probe *yaml.Node) (*entry, error) {
 	return nil, errors.New("it has no handler")
 }
 
-// resolved returns a copy of a probe. In the copy, aliases are expanded and a named
-// port is replaced by its number.
+// resolved returns a copy of a probe with expanded aliases and a port number.
 func (p *pod) resolved(c, probe *yaml.Node) (*yaml.Node, error) {
 	handler, err := handlerOf(probe)
 	if err != nil {
@@ -362,7 +355,7 @@ func (p *pod) resolved(c, probe *yaml.Node) (*yaml.Node, error) {
 func deepCopy(n *yaml.Node) *yaml.Node {
 	n = resolve(n)
 	c := &yaml.Node{Kind: n.Kind, Tag: n.Tag, Value: n.Value}
-	keys := map[string]bool{} // explicit keys, which take precedence over merged ones
+	keys := map[string]bool{} // explicit keys, which override merged keys
 	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
 		if n.Content[i].Tag != "!!merge" {
 			keys[n.Content[i].Value] = true
@@ -390,8 +383,7 @@ func deepCopy(n *yaml.Node) *yaml.Node {
 	return c
 }
 
-// rewriteProbe points a probe of the kubelet to the gate. The gate then probes the
-// application.
+// rewriteProbe points a kubelet's probe to the gate, which probes the application.
 func (p *pod) rewriteProbe(c *yaml.Node, e *entry, path string) error {
 	if e.merged {
 		return errors.New("it comes from a merge key (<<)")
@@ -416,7 +408,7 @@ func (p *pod) rewriteProbe(c *yaml.Node, e *entry, path string) error {
 		if e.value.Anchor != "" || p.shared[e.value] != "" && e.value.Kind != yaml.AliasNode {
 			return p.checkShared("it", e.value)
 		}
-		// An alias elsewhere refers to this value, so replace it by a copy.
+		// Replace the value by a copy, because an alias refers to it.
 		whole := object()
 		for i := 0; i < len(probe.Content); i += 2 {
 			if probe.Content[i].Value != handler.key.Value {
@@ -462,8 +454,7 @@ func (p *pod) graceSeconds() int {
 	return seconds
 }
 
-// addGate adds the gate's container as the first init container. It extends the grace
-// period by the time of the gate's drain.
+// addGate adds the gate as the first init container, and extends the grace period.
 func (p *pod) addGate() error {
 	var grace []any
 	if e := lookup(p.spec, "terminationGracePeriodSeconds"); e == nil {
@@ -511,8 +502,7 @@ func (p *pod) addGate() error {
 const podInfoDir = "/etc/podinfo"
 
 // addVolume adds a volume with the pod's annotations if Options.LiveSettings is set. If
-// the spec has no key volumes yet, it returns this key and its value as arguments of
-// object, and the caller inserts them.
+// the spec has no volumes, the caller must insert pair.
 func (p *pod) addVolume() (pair []any, err error) {
 	if !p.options.LiveSettings {
 		return nil, nil
@@ -550,8 +540,7 @@ func (p *pod) addVolume() (pair []any, err error) {
 	return nil, p.prepend(list.value, volume)
 }
 
-// gate returns the gate's container. Its form is that of
-// config/kubernetes/deployment.yaml.
+// gate returns the gate's container, as in config/kubernetes/deployment.yaml.
 func (p *pod) gate() *yaml.Node {
 	serving, admin, metrics := p.port(8012), p.port(8022), p.port(9091)
 	var env []*yaml.Node
@@ -639,8 +628,8 @@ func (p *pod) gate() *yaml.Node {
 	)
 }
 
-// unverified reports whether the gate would not verify the application's certificate,
-// because no setting configures the verification.
+// unverified reports whether no setting configures the verification of the
+// application's certificate.
 func (p *pod) unverified() bool {
 	for _, name := range []string{"UPSTREAM_TLS_CA", "UPSTREAM_TLS_INSECURE", "ROOT_CA"} {
 		if _, ok := p.options.Set[name]; ok {
@@ -653,7 +642,7 @@ func (p *pod) unverified() bool {
 // standardResources are the gate's resources in config/kubernetes/deployment.yaml.
 var standardResources = map[string]string{"requests.cpu": "25m", "requests.memory": "32Mi", "limits.cpu": "500m", "limits.memory": "128Mi"}
 
-// resources returns the gate's requests and limits. An empty quantity removes one.
+// resources returns the gate's requests and limits, without empty quantities.
 func (a *applied) resources() *yaml.Node {
 	all := maps.Clone(standardResources)
 	maps.Copy(all, a.Resources)

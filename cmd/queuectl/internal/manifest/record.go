@@ -16,8 +16,8 @@ import (
 // a verbatim record.
 const Annotation = "queuegate.dev/injected"
 
-// record has those parts of the original object that cannot be derived from the object
-// with the gate.
+// record has the parts of the original object that cannot be derived from the injected
+// object.
 type record struct {
 	Options *applied `json:"with,omitempty"` // options of a workload's gate
 	Port    int      `json:"port,omitempty"` // port of the application
@@ -83,8 +83,8 @@ func (r *record) was(key, text string) {
 	r.Was[key] = text
 }
 
-// annotate adds the annotation that is needed to undo the edits of one object. These
-// are the edits from index first on.
+// annotate adds the annotation to undo the edits of one object, which begin at index
+// first.
 func (s *source) annotate(o manifestObject, first int, r *record) error {
 	metadata := at(o.node, "metadata")
 	own := s.edits[first:]
@@ -123,8 +123,7 @@ func (s *source) annotate(o manifestObject, first int, r *record) error {
 	return nil
 }
 
-// emptyText returns the text of a value that has no content: {}, [], null, ~ or
-// nothing.
+// emptyText returns the text of an empty value: {}, [], null, ~ or "".
 func (s *source) emptyText(e *entry) string {
 	from := s.offset(e.value)
 	switch {
@@ -136,7 +135,7 @@ func (s *source) emptyText(e *entry) string {
 	return ""
 }
 
-// textOf returns the text of a key and its value without the indentation of its lines.
+// textOf returns the text of a key and its value without indentation.
 func (s *source) textOf(e *entry, inFlow bool) string {
 	from := s.offset(e.key)
 	text := s.text[from:s.end(e.key, e.value, inFlow)]
@@ -162,9 +161,8 @@ func (s *source) indented(text, indent string) string {
 	return strings.Join(lines, s.eol)
 }
 
-// rendered returns a text of textOf in the form for another place. If the place has the
-// style of the original place, the text is unchanged. Otherwise, for example after a
-// formatter was used, the text is converted.
+// rendered converts a text of textOf to the style of its place, which a formatter may
+// have changed.
 func (s *source) rendered(text string, inFlow bool, indent string) (string, error) {
 	if strings.HasPrefix(text, `"`) { // JSON has quotes
 		if inFlow {
@@ -201,8 +199,8 @@ func plainStyle(n *yaml.Node) *yaml.Node {
 	return c
 }
 
-// computed returns the text in block style that Uninject derives for a removed key. A
-// text is recorded only if it differs.
+// computed returns the default text of a removed key. Only a different text is
+// recorded.
 func computed(key string, value *yaml.Node) string {
 	return (&source{eol: "\n"}).block(object(key, plainStyle(value)), "")
 }
@@ -213,7 +211,7 @@ type prior struct {
 	port    int
 	sum     string
 	gate    *yaml.Node
-	text    string // text of the gate without indentation; "" if the gate was in flow style
+	text    string // text of the gate without indentation; "" = flow style
 }
 
 // restore adds the edits that undo an object's changes.
@@ -251,8 +249,8 @@ func (s *source) undo(o manifestObject, r *record) (*prior, error) {
 	return s.undoPod(at(o.node, append(slices.Clone(path), "spec")...), r)
 }
 
-// removeChild removes the key name from a mapping below parent. If the mapping was
-// absent or empty originally, it removes or empties the mapping.
+// removeChild removes a key from the mapping name of parent. If the mapping was
+// originally absent or empty, it removes or empties the mapping.
 func (s *source) removeChild(parent *yaml.Node, name, key string, r *record) error {
 	outer := lookup(parent, name)
 	if outer == nil || outer.merged || outer.value.Kind == yaml.AliasNode {
@@ -271,8 +269,7 @@ func (s *source) removeChild(parent *yaml.Node, name, key string, r *record) err
 	return s.removeAll(outer, isFlow(parent), r)
 }
 
-// removeAll removes a key. If the key originally had an empty value, it restores that
-// value instead.
+// removeAll removes a key, or restores its original empty value.
 func (s *source) removeAll(e *entry, inFlow bool, r *record) error {
 	text, ok := r.Was[e.key.Value]
 	if !ok {
@@ -292,13 +289,13 @@ func (s *source) removeAll(e *entry, inFlow bool, r *record) error {
 // colon returns the offset of the colon after a key.
 func (s *source) colon(key *yaml.Node) int {
 	at := s.offset(key) + len(key.Value)
-	for at < len(s.text) && s.text[at] != ':' { // skip the rest of the key, such as quotes
+	for at < len(s.text) && s.text[at] != ':' { // skip quotes
 		at++
 	}
 	return at
 }
 
-// undoPod removes the gate, and all that was added with it, from the spec of a pod.
+// undoPod undoes the injection into a pod spec.
 func (s *source) undoPod(spec *yaml.Node, r *record) (*prior, error) {
 	list := lookup(spec, "initContainers")
 	p := &prior{port: r.Port, sum: r.Sum}
@@ -342,7 +339,7 @@ func (s *source) undoPod(spec *yaml.Node, r *record) (*prior, error) {
 }
 
 // movedProbes returns the probes in the environment of a gate: readiness probes by
-// container, other probes by path.
+// container, and other probes by path.
 func movedProbes(env *yaml.Node) (readiness, probers map[string]*yaml.Node) {
 	value := func(name string) string {
 		for _, v := range items(env) {
@@ -388,7 +385,7 @@ func (s *source) undoContainer(c *yaml.Node, r *record, moved, probers map[strin
 		return err
 	}
 	if lookup(c, "readinessProbe") != nil {
-		probe = "" // a user has written a new probe
+		probe = "" // the user's new probe remains
 	}
 	where, elsewhere := r.At[name+"/readinessProbe"]
 	hook := lookup(c, "lifecycle")
@@ -477,17 +474,16 @@ func valueOf(e *entry) *yaml.Node {
 	return e.value
 }
 
-// take removes an element from a map and returns it. Each text of a record is used
-// once. Otherwise a file in which many containers have the same name would grow by the
-// text each time.
+// take removes an element from a map and returns it. Each recorded text is used only
+// once, because many containers may have the same name.
 func take[T any](m map[string]T, key string) T {
 	v := m[key]
 	delete(m, key)
 	return v
 }
 
-// originalText returns the recorded text of a key. Without a record it returns the text
-// computed from value, or "" if value is nil.
+// originalText returns the recorded text of a key, or else the text computed from
+// value; "" = none.
 func (s *source) originalText(r *record, name, key string, value *yaml.Node) (string, error) {
 	if text, ok := r.Was[name]; ok && s.hasAnchors(text) {
 		delete(r.Was, name)
@@ -502,8 +498,8 @@ func (s *source) originalText(r *record, name, key string, value *yaml.Node) (st
 // alias matches a use of an anchor.
 var alias = regexp.MustCompile(`(?:^|[\s\[{,:])\*([^\s\[\]{},]+)`)
 
-// hasAnchors reports whether the file has all anchors that a recorded text uses. A
-// formatter may have replaced them by copies.
+// hasAnchors reports whether the file has all anchors that text uses. A formatter may
+// have removed anchors.
 func (s *source) hasAnchors(text string) bool {
 	if _, err := parse(text); err == nil {
 		return true
@@ -551,8 +547,7 @@ func (s *source) insertAt(mapping *yaml.Node, where position, pair string) {
 	}
 }
 
-// blankBefore returns the blanks before a key in flow style, or one space if there are
-// none.
+// blankBefore returns the blanks before a key in flow style, or one space.
 func (s *source) blankBefore(key *yaml.Node) string {
 	to := s.offset(key)
 	from := len(strings.TrimRight(s.text[:to], " \t\r\n"))
@@ -574,9 +569,9 @@ func (s *source) where(e *entry, inFlow bool) position {
 	return p
 }
 
-// removeItem removes the item called name from a sequence of the mapping parent. If the
-// sequence was absent or empty originally, it removes or empties the sequence. It
-// returns nil if there is no such item.
+// removeItem removes and returns the named item of a sequence of parent; nil = there is
+// none. If the sequence was originally absent or empty, it removes or empties the
+// sequence.
 func (s *source) removeItem(parent *yaml.Node, list *entry, name string, r *record) (*yaml.Node, error) {
 	if list.value.Kind != yaml.SequenceNode {
 		return nil, nil
@@ -614,7 +609,7 @@ func (s *source) checkAnchors(n *yaml.Node) error {
 	return nil
 }
 
-// removeElement removes element i of a sequence that has at least two elements.
+// removeElement removes element i of a sequence with at least two elements.
 func (s *source) removeElement(sequence *yaml.Node, i int) error {
 	if isFlow(sequence) {
 		if i+1 < len(sequence.Content) {
@@ -666,8 +661,8 @@ func (s *source) itemEnd(item *yaml.Node, column int) int {
 	return last
 }
 
-// itemText returns the text of an item in block style without its dash and indentation.
-// It returns "" if a line of the item is indented less.
+// itemText returns the text of an item in block style without its dash and indentation;
+// "" = a line is indented less.
 func (s *source) itemText(item *yaml.Node) string {
 	from := s.offset(item)
 	indent := s.indent(from)
@@ -685,5 +680,4 @@ func (s *source) itemText(item *yaml.Node) string {
 	return dedent(text, indent)
 }
 
-// sortedKeys returns the keys of a map in order.
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -13,8 +13,8 @@ import (
 // Scalars are read as kubectl reads them (sigs.k8s.io/yaml): 017620 is octal,
 // 0x1f90 hexadecimal, and 8_080 and 8080.0 are 8080.
 
-// integer returns the integer value of a scalar. It accepts a string of decimal
-// digits, because probe ports may be strings.
+// integer returns the value of an integer, or of a string of digits, which a probe's
+// port may be.
 func integer(n *yaml.Node) (i int, ok bool) {
 	if n = resolve(n); n == nil || n.Kind != yaml.ScalarNode {
 		return 0, false
@@ -36,8 +36,7 @@ func integer(n *yaml.Node) (i int, ok bool) {
 	return 0, false
 }
 
-// portNumber parses a port like integer. It returns an error if the number is not a
-// valid port.
+// portNumber is integer for a port. It returns an error for an invalid port number.
 func portNumber(n *yaml.Node) (port int, ok bool, err error) {
 	port, ok = integer(n)
 	number := ok
@@ -50,7 +49,7 @@ func portNumber(n *yaml.Node) (port int, ok bool, err error) {
 	return port, ok, nil
 }
 
-// isTrue reports whether a scalar is one of the spellings of true in YAML 1.1.
+// isTrue reports whether a scalar is true in YAML 1.1.
 func isTrue(n *yaml.Node) bool {
 	return slices.Contains([]string{"true", "yes", "on", "y"}, strings.ToLower(text(n)))
 }

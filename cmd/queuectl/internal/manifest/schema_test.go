@@ -12,8 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Decode the objects with Kubernetes' types before and after an injection: no
-// field may be unknown or have a wrong type.
+// No field may be unknown or have a wrong type.
 func TestInjectedObjectsAreValidForKubernetes(t *testing.T) {
 	checked, gates := 0, 0
 	for _, f := range corpus(t) {

@@ -9,13 +9,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// SettingPrefix is the prefix of those annotations that are settings of the gate.
+// SettingPrefix is the prefix of annotations with settings of the gate.
 const SettingPrefix = "queuegate.dev/"
 
 // Setting is a live setting of the gate, named by its flag.
 type Setting struct {
 	Flag, Value string
-	Remove      bool // remove the annotation, so that the setting returns to its base value
+	Remove      bool // remove the annotation
 }
 
 // ParseSetting parses FLAG=VALUE, or FLAG- to remove the annotation, like kubectl
@@ -43,8 +43,8 @@ func (s Setting) Argument() string {
 	return SettingPrefix + s.Flag + "=" + s.Value
 }
 
-// Set adds the settings as annotations to the pod templates of all workloads in the
-// files, including those of Knative Services.
+// Set annotates the pod templates of all workloads and Knative Services with the
+// settings.
 func Set(files []File, settings []Setting) (changed []File, notes []Note) {
 	for _, f := range files {
 		result := f
@@ -70,8 +70,7 @@ func Set(files []File, settings []Setting) (changed []File, notes []Note) {
 	return changed, notes
 }
 
-// set annotates the pod template of an object. An object without a template stays
-// unchanged.
+// set annotates the pod template of an object, if any.
 func (s *source) set(o manifestObject, settings []Setting) error {
 	path, ok := templates[o.kind]
 	if o.kind == "Service" && strings.HasPrefix(text(at(o.node, "apiVersion")), "serving.knative.dev/") {

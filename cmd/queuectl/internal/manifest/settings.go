@@ -34,7 +34,7 @@ var gateSettings = func() (all []gateSetting) {
 	return all
 }()
 
-// written are the settings whose values Inject derives from the pod.
+// written are the settings that Inject derives from the pod.
 var written = map[string]string{
 	"USER_PORT": "--user-port", "SERVING_READINESS_PROBE": "the container's readinessProbe", "ENABLE_MULTI_CONTAINER_PROBES": "the containers' readinessProbes",
 	"CONTAINER_NAMES": "the names of the containers", "KUBE_APP_PROBERS": "the containers' probes",
@@ -42,8 +42,7 @@ var written = map[string]string{
 	"AUTOSCALER_METRICS_PORT": "the ports that are free", "METRICS_PORT": "the ports that are free", "STATUS_PORT": "the ports that are free", "SIDE_PORTS": "the ports that are free",
 }
 
-// ParseAssignment parses NAME=VALUE and checks the value. NAME is the variable or the
-// flag of a setting.
+// ParseAssignment parses NAME=VALUE, where NAME is the variable or flag of a setting.
 func ParseAssignment(assignment string) (variable, value string, err error) {
 	name, value, ok := strings.Cut(assignment, "=")
 	if !ok {
@@ -63,8 +62,7 @@ func ParseAssignment(assignment string) (variable, value string, err error) {
 	return s.Variable, value, nil
 }
 
-// similar returns ", did you mean X?" if the name of a setting differs from name by one
-// or two letters.
+// similar returns ", did you mean X?" for a probable misspelling, or "".
 func similar(name string) string {
 	best, at := 3, ""
 	for _, s := range gateSettings {
@@ -83,7 +81,7 @@ func similar(name string) string {
 	return ", did you mean " + at + "?"
 }
 
-// distance returns the number of edits that change a into b. Both must be short.
+// distance returns the edit distance of two short words.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -111,9 +109,8 @@ var (
 	numeric  = regexp.MustCompile(`^[0-9.]+([a-zµ]+([0-9.]+[a-zµ]+)*|[KMGT]i?)?$`)
 )
 
-// accepts reports whether value may be valid for a setting. wants is the description of
-// the setting's valid values. It rejects only values that the gate certainly rejects;
-// the gate checks the others.
+// accepts reports whether value may be valid for a setting with the description wants.
+// It rejects only values that the gate certainly rejects.
 func accepts(wants, value string) bool {
 	switch {
 	case value == "": // the setting is not set
@@ -183,8 +180,8 @@ func amount(text string) (float64, bool) {
 	return n, err == nil
 }
 
-// ParseResources parses requests and limits of the gate, separated by commas:
-// requests.cpu=50m,limits.memory=256Mi. An empty quantity removes a request or limit.
+// ParseResources parses a list such as requests.cpu=50m,limits.memory=256Mi. An empty
+// quantity removes a request or limit.
 func ParseResources(list string) (map[string]string, error) {
 	all := map[string]string{}
 	for pair := range strings.SplitSeq(list, ",") {
@@ -215,7 +212,7 @@ func checkResources(own map[string]string) error {
 	return nil
 }
 
-// Check returns an error if two options contradict each other.
+// Check returns an error if options are invalid or contradict each other.
 func (o *Options) Check() error {
 	for _, name := range o.Accept {
 		if !slices.Contains(Hazards, name) {
@@ -250,7 +247,7 @@ func (o *Options) applied(annotations *yaml.Node) (applied, error) {
 	return a, checkResources(a.Resources)
 }
 
-// annotation applies one annotation, which overrides an option.
+// annotation applies one annotation.
 func (a *applied) annotation(flag, value string) error {
 	switch flag {
 	case "image":

@@ -34,7 +34,6 @@ func TestSetOptionsAreCheckedAgainstTheSettingsOfTheGate(t *testing.T) {
 	}
 }
 
-// The gate must reject every value that accepts rejects.
 func TestTheGateRejectsEveryValueThatInjectRejects(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "queue")
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "./cmd/queue")
@@ -49,8 +48,7 @@ func TestTheGateRejectsEveryValueThatInjectRejects(t *testing.T) {
 		cmd.Env = []string{}
 		var names []string
 		for _, s := range gateSettings {
-			// The gate ignores invalid values of OpenTelemetry's variables, as
-			// their specification requires.
+			// The gate ignores invalid values of OpenTelemetry's variables.
 			if !accepts(s.Wants, value) && !strings.HasPrefix(s.Variable, "OTEL_") {
 				names, cmd.Env = append(names, s.Variable), append(cmd.Env, s.Variable+"="+value)
 			}

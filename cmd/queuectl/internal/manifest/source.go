@@ -13,14 +13,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// source is the text of a file, with its parsed documents and the edits that are not
-// applied yet.
+// source is the text of a file, with its parsed documents and pending edits.
 type source struct {
 	text      string
 	lines     []int // offset of the start of each line
 	eol       string
 	documents []*yaml.Node
-	shared    map[*yaml.Node]string // nodes below an anchor that aliases elsewhere refer to, with the name of the anchor
+	shared    map[*yaml.Node]string // nodes below an anchor with aliases, with the name of the anchor
 	edits     []edit
 	verbatim  bool // write verbatim records into annotations
 }
@@ -71,7 +70,7 @@ func lineStarts(text string) []int {
 	return starts
 }
 
-// offset returns the offset of a node, including its anchor or tag.
+// offset returns the offset of a node, or of its anchor or tag.
 func (s *source) offset(n *yaml.Node) int {
 	at := s.lines[n.Line-1]
 	if n.Line == 1 {
@@ -102,7 +101,7 @@ func (s *source) line(i int) string {
 	return strings.TrimRight(s.text[s.lines[i]:end], "\r\n")
 }
 
-// indent returns as many spaces as there are columns before an offset.
+// indent returns one space for each column before an offset.
 func (s *source) indent(at int) string {
 	return strings.Repeat(" ", utf8.RuneCountInString(s.text[s.lines[s.lineOf(at)]:at]))
 }
@@ -111,7 +110,7 @@ func (s *source) replace(from, to int, text string) {
 	s.edits = append(s.edits, edit{from, to, text})
 }
 
-// findShared finds the nodes to which more than one place of a document refers.
+// findShared sets s.shared.
 func (s *source) findShared() {
 	s.shared = make(map[*yaml.Node]string)
 	used := make(map[*yaml.Node]bool)
@@ -144,8 +143,8 @@ func (s *source) findShared() {
 	}
 }
 
-// end returns the offset after a key's value. In block style it also includes a comment
-// on the last line of the value.
+// end returns the offset after a key's value, in block style after a comment on its
+// last line.
 func (s *source) end(key, value *yaml.Node, inFlow bool) int {
 	if inFlow || isFlow(value) {
 		return s.flowEnd(s.offset(value))
@@ -153,8 +152,8 @@ func (s *source) end(key, value *yaml.Node, inFlow bool) int {
 	if value.Kind == yaml.AliasNode {
 		return s.lineEnd(s.lineOf(s.offset(value)))
 	}
-	// A block value includes the following lines that are indented deeper than its key.
-	// The entries of a sequence may have the same indentation as the key.
+	// A block value includes the following lines with a deeper indentation than its
+	// key, or with the same indentation in a sequence.
 	column := key.Column - 1
 	last := key.Line - 1
 	for i := key.Line; i < len(s.lines); i++ {
@@ -189,7 +188,7 @@ func (s *source) flowEnd(from int) int {
 		switch c := s.text[i]; c {
 		case '"', '\'':
 			if i > from && !strings.ContainsRune(" \t\r\n[{,:", rune(s.text[i-1])) {
-				continue // the character is part of a plain scalar
+				continue // part of a plain scalar
 			}
 			i = s.quoteEnd(i)
 			if depth == 0 {
@@ -217,8 +216,7 @@ func (s *source) flowEnd(from int) int {
 	return len(s.text)
 }
 
-// quoteEnd returns the position of the closing quote of the scalar that begins
-// at from.
+// quoteEnd returns the offset of the closing quote for the opening quote at from.
 func (s *source) quoteEnd(from int) int {
 	quote := s.text[from]
 	for i := from + 1; i < len(s.text); i++ {
@@ -234,8 +232,8 @@ func (s *source) quoteEnd(from int) int {
 	return len(s.text) - 1
 }
 
-// apply applies edits to a text. The edits must not overlap. At the same position,
-// insertions come before a replacement.
+// apply applies edits, which must not overlap. Insertions come before a replacement at
+// the same offset.
 func apply(text string, edits []edit) (string, error) {
 	edits = slices.Clone(edits)
 	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Or(a.from-b.from, min(1, a.to-a.from)-min(1, b.to-b.from)) })
@@ -261,7 +259,7 @@ type entry struct {
 	merged     bool // the key is from a merged mapping ("<<")
 }
 
-// lookup finds a key of a mapping. It follows aliases and merged mappings.
+// lookup finds a key of a mapping, also through aliases and merge keys.
 func lookup(n *yaml.Node, name string) *entry {
 	n = resolve(n)
 	if n == nil || n.Kind != yaml.MappingNode {
@@ -311,7 +309,7 @@ func resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// text returns the text of a scalar. For other nodes it returns "".
+// text returns the text of a scalar, or "" for another node.
 func text(n *yaml.Node) string {
 	if n == nil || n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return ""
@@ -330,9 +328,8 @@ func items(n *yaml.Node) []*yaml.Node {
 	return all
 }
 
-// object returns a mapping. pairs are keys and values, alternating. Each value is a
-// string, an int, a bool, a node, or a slice of nodes. If a value is nil, its key is
-// omitted.
+// object returns a mapping of key, value, key, value ... Each value is a string, an
+// int, a bool, a node, a slice of nodes, or nil to omit its key.
 func object(pairs ...any) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	for i := 0; i < len(pairs); i += 2 {
@@ -358,7 +355,7 @@ func object(pairs ...any) *yaml.Node {
 	return n
 }
 
-// block formats a node in block style. All lines except the first begin with indent.
+// block formats a node in block style, with indent before all lines except the first.
 func (s *source) block(n *yaml.Node, indent string) string {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
@@ -369,11 +366,10 @@ func (s *source) block(n *yaml.Node, indent string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\n", s.eol+indent)
 }
 
-// flow formats a node as JSON on one line, which is also valid YAML.
+// flow formats a node as one line of JSON.
 func flow(n *yaml.Node) string { return line(n, ", ", ": ") }
 
-// compact formats a node like flow, but without spaces. It is used for the values of
-// variables.
+// compact is flow without spaces.
 func compact(n *yaml.Node) string { return line(n, ",", ":") }
 
 func line(n *yaml.Node, comma, colon string) string {

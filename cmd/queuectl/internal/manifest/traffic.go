@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// redirect changes a Service: ports that lead to an application with a gate then lead
-// to the gate. If change is false, it only reports such ports.
+// redirect changes a Service so that its ports lead to the gate instead of the
+// application. If change is false, it only reports such ports.
 func (s *source) redirect(o manifestObject, workloads []workload, change bool) (said []Note, err error) {
 	selector := map[string]string{}
 	if n := at(o.node, "spec", "selector"); n == nil || n.Decode(&selector) != nil || len(selector) == 0 {
@@ -74,7 +74,7 @@ func (s *source) redirect(o manifestObject, workloads []workload, change bool) (
 	return said, nil
 }
 
-// portKey returns a text that identifies a port of a Service.
+// portKey identifies a port of a Service.
 func portKey(port *yaml.Node) string {
 	key := text(at(port, "port"))
 	if protocol := text(at(port, "protocol")); protocol != "" && protocol != "TCP" {
@@ -83,11 +83,10 @@ func portKey(port *yaml.Node) string {
 	return key
 }
 
-// maxTarget is the maximum length of a targetPort in a record. Kubernetes allows 15
-// bytes for the name of a port.
+// maxTarget limits the length of a targetPort in a record.
 const maxTarget = 256
 
-// undoService restores the targets of those ports that lead to the gate.
+// undoService restores the targets of ports that lead to the gate.
 func (s *source) undoService(o manifestObject, r *record) error {
 	all := slices.Compact(slices.Sorted(maps.Values(r.Was)))
 	for _, port := range items(at(o.node, "spec", "ports")) {
@@ -97,7 +96,7 @@ func (s *source) undoService(o manifestObject, r *record) error {
 		}
 		was, ok := r.Was[portKey(port)]
 		if !ok && len(all) == 1 {
-			was, ok = all[0], true // a user has probably changed the number of the port, so use the only recorded target
+			was, ok = all[0], true // the port number was changed, but there is only one recorded target
 		}
 		switch err := s.checkShared("targetPort", e.value); {
 		case err != nil || e.merged:
@@ -116,9 +115,8 @@ func (s *source) undoService(o manifestObject, r *record) error {
 	return nil
 }
 
-// admit changes a NetworkPolicy: rules that allow the port of an application with a
-// gate then also allow the port of the gate. If change is false, it only reports rules
-// that do not allow the gate's port.
+// admit changes a NetworkPolicy so that rules for the application's port also allow the
+// gate's port. If change is false, it only reports rules without the gate's port.
 func (s *source) admit(o manifestObject, workloads []workload, change bool) (said []Note, err error) {
 	rules := at(o.node, "spec", "ingress")
 	if at(o.node, "metadata", "annotations", Annotation) != nil || rules == nil {
@@ -172,12 +170,12 @@ func (s *source) admit(o manifestObject, workloads []workload, change bool) (sai
 	return said, nil
 }
 
-// maxSelected is the maximum number of applications per NetworkPolicy. Each rule of the
-// policy is compared with each application, so the number limits the time.
+// maxSelected is the maximum number of applications per NetworkPolicy, to limit the
+// time.
 const maxSelected = 100
 
-// selectedBy returns the workloads that a NetworkPolicy selects. Of workloads with the
-// same ports it returns one.
+// selectedBy returns the workloads that a NetworkPolicy selects, one for each set of
+// ports.
 func selectedBy(policy manifestObject, workloads []workload) (selected []workload) {
 	seen := map[string]bool{}
 	for _, w := range workloads {
@@ -190,7 +188,7 @@ func selectedBy(policy manifestObject, workloads []workload) (selected []workloa
 	return selected
 }
 
-// undoPolicy removes the ports that were added to a NetworkPolicy.
+// undoPolicy removes the added ports from a NetworkPolicy.
 func (s *source) undoPolicy(o manifestObject, r *record) error {
 	for _, rule := range items(at(o.node, "spec", "ingress")) {
 		ports := at(rule, "ports")
@@ -213,8 +211,7 @@ func (s *source) undoPolicy(o manifestObject, r *record) error {
 	return nil
 }
 
-// allows reports whether a list of ports of a NetworkPolicy contains a TCP port, by
-// number or by one of its names.
+// allows reports whether a NetworkPolicy's ports contain a TCP port, by number or name.
 func allows(ports *yaml.Node, number int, names []string) bool {
 	for _, port := range items(resolve(ports)) {
 		if protocol := text(at(port, "protocol")); protocol != "" && protocol != "TCP" {
@@ -262,7 +259,7 @@ func (w *workload) isSelected(policy manifestObject) bool {
 }
 
 // sameNamespace reports whether o can be in the namespace of w. An object without a
-// namespace can be applied to any.
+// namespace can be in any.
 func (w *workload) sameNamespace(o manifestObject) bool {
 	return w.namespace == "" || o.namespace() == "" || w.namespace == o.namespace()
 }
@@ -287,7 +284,7 @@ func portHTTPText(inFlow bool) string {
 	return portHTTP
 }
 
-// scalarEnd returns the offset after a scalar that is on one line.
+// scalarEnd returns the offset after a one-line scalar.
 func (s *source) scalarEnd(n *yaml.Node, inFlow bool) int {
 	from := s.offset(n)
 	switch c := s.text[from]; {

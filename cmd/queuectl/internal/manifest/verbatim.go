@@ -15,13 +15,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// verbatim is the annotation that is used if a record cannot describe the form of a
-// manifest, and by earlier versions. It has the changed text, compressed. Positions
-// before the annotation's value are relative to its beginning, and positions after it
-// to its end. So edits elsewhere in the file do not invalidate them.
+// verbatim is the annotation for a manifest whose style a record cannot describe, and
+// of earlier versions. It has the changed text, compressed. Positions are relative to
+// the annotation's value, so that edits elsewhere do not invalidate them.
 type verbatim struct {
-	// Before and After are the texts that were inserted before and after the value. Old
-	// is the replaced text.
+	// Before and After are the inserted texts before and after the value. Old is the
+	// replaced text.
 	Before  string   `json:"b"`
 	After   string   `json:"a,omitempty"`
 	Old     string   `json:"o,omitempty"`
@@ -63,21 +62,19 @@ func decodeVerbatim(text string) (*verbatim, error) {
 	return r, nil
 }
 
-// maxChanges is the maximum number of changes of an object. Each change needs a search
-// through the whole file, and a small compressed annotation can contain a long list.
-// Inject makes about four changes per container.
+// maxChanges limits the changes of an object, each of which needs a search through the
+// file. Inject makes about four changes per container.
 const maxChanges = 1000
 
-// contextBytes is how many bytes of the text before a change are recorded with the
-// change.
+// contextBytes is the length of change.Pre.
 const contextBytes = 32
 
-// describe returns the verbatim record of the edits own of one object. a is the edit
-// that adds the annotation.
+// describe returns the verbatim record of an object's edits own. a is the edit that
+// adds the annotation.
 func (s *source) describe(o manifestObject, own []edit, a *edit) string {
 	before, after, _ := cutValue(a.text)
 	r := verbatim{Before: before, After: after, Old: s.text[a.from:a.to]}
-	// Compute the positions that the changes have after all edits are applied.
+	// Compute positions in the new text.
 	slices.SortFunc(own, func(x, y edit) int { return x.from - y.from })
 	shift := 0
 	for _, e := range own {
@@ -86,7 +83,7 @@ func (s *source) describe(o manifestObject, own []edit, a *edit) string {
 		}
 		shift += len(e.text) - (e.to - e.from)
 	}
-	start := a.from + shift + len(before) // start of the value in the new text
+	start := a.from + shift + len(before) // start of the annotation's value
 	moved, free := 0, s.offset(o.node)
 	for _, e := range own {
 		if e.from >= a.from {
@@ -116,8 +113,7 @@ func cutValue(text string) (before, after string, ok bool) {
 	return text[:at+i], text[at+i+1:], true
 }
 
-// restoreVerbatim adds the edits that undo the changes of an object, from its verbatim
-// record.
+// restoreVerbatim adds the edits that undo the changes of a verbatim record.
 func (s *source) restoreVerbatim(value *yaml.Node) error {
 	r, err := decodeVerbatim(value.Value)
 	if err != nil {
@@ -147,8 +143,7 @@ func (s *source) restoreVerbatim(value *yaml.Node) error {
 	return nil
 }
 
-// firstDifference returns an error with the first line of want that the text does not
-// contain anymore. It searches near the offset at.
+// firstDifference returns an error with the first line of want that is missing near at.
 func (s *source) firstDifference(want string, at int) error {
 	lines := strings.Split(want, "\n")
 	first := slices.IndexFunc(lines, func(line string) bool { return len(strings.TrimSpace(line)) > 2 })
@@ -171,8 +166,7 @@ func (s *source) firstDifference(want string, at int) error {
 	return fmt.Errorf("line %d: was edited after it was injected", number+1)
 }
 
-// nearest returns the offset of part in text that is nearest to at. It returns -1 if a
-// user has removed part.
+// nearest returns the offset of part in text nearest to at, or -1.
 func nearest(text, part string, at int) int {
 	if at >= 0 && at <= len(text) && strings.HasPrefix(text[at:], part) {
 		return at

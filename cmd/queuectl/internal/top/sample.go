@@ -27,12 +27,12 @@ type Sample struct {
 	Queued      float64
 	Capacity    float64
 	Outcomes    map[string]float64     // finished requests by outcome
-	Latency     map[float64]float64    // of requests that reached the container: cumulative counts by upper bound in seconds
+	Latency     map[float64]float64    // cumulative counts of requests that reached the container, by upper bound in seconds
 	Containers  map[string]string      // state by name
 	Transitions map[transition]float64 // counts of state changes
 	Version     string
 	Draining    float64 // 1 = draining
-	Started     float64 // Unix time of its start; 0 = unknown
+	Started     float64 // Unix time of the gate's start; 0 = unknown
 }
 
 // transition is a change of a container's state, and its cause.
@@ -41,9 +41,9 @@ type transition struct{ container, state, cause string }
 // Source is the location of a gate's metrics.
 type Source struct {
 	Name string
-	// Reach returns the URL, which may change from one call to the next.
+	// Reach returns the URL, which may change.
 	Reach func(context.Context) (string, error)
-	// Lost is called when there was no response; nil = none.
+	// Lost is called after a failed request; may be nil.
 	Lost   func()
 	Client *http.Client
 }
@@ -177,7 +177,7 @@ const historyLength = 120
 type Gate struct {
 	Source
 	Samples []*Sample // the last historyLength samples, oldest first
-	Err     error     // of the last attempt
+	Err     error     // error of the last attempt
 	causes  map[string]string
 
 	ctx    context.Context // ends when the gate is removed
@@ -207,9 +207,8 @@ func (g *Gate) Last() *Sample {
 	return g.Samples[len(g.Samples)-1]
 }
 
-// noteCauses determines the cause of each container's state. It is the cause of the
-// changes to this state that were counted since the last sample, or, for the first
-// sample, since the gate started.
+// noteCauses determines the cause of each container's state from the transitions
+// counted since the last sample, or since the gate's start.
 func (g *Gate) noteCauses(s *Sample) {
 	if g.causes == nil {
 		g.causes = map[string]string{}
@@ -238,11 +237,11 @@ func (g *Gate) noteCauses(s *Sample) {
 	}
 }
 
-// IsPending reports whether the gate has not been read yet, so nothing is known about it.
+// IsPending reports whether the first sample is pending.
 func (g *Gate) IsPending() bool { return g.Last() == nil && g.Err == nil }
 
-// Readiness returns the state of all containers, with causes for those that are
-// not ready.
+// Readiness returns the state of the gate, with causes for containers that are not
+// ready.
 func (g *Gate) Readiness() (ready bool, text string) {
 	s := g.Last()
 	switch {
@@ -278,15 +277,14 @@ type Rates struct {
 	Outcomes                  map[string]float64
 }
 
-// classesJSON has the class of each outcome, as declared by pkg/gate; a test
-// there compares it, and writes it with -update. The module imports no package
-// of the gate, because `go install` accepts no module with a replace directive.
+// classesJSON has the class of each outcome. A test of pkg/gate compares it, and writes
+// it with -update. This module cannot import pkg/gate, because `go install` accepts no
+// replace directive.
 //
 //go:embed classes.json
 var classesJSON []byte
 
-// classes maps the name of each outcome to its class. A later version of the gate may
-// report others, which count as failed.
+// classes maps outcomes to classes. Unknown outcomes count as failed.
 var classes = func() (all map[string]string) {
 	if err := json.Unmarshal(classesJSON, &all); err != nil {
 		panic("BUG: classes.json: " + err.Error())
@@ -294,7 +292,7 @@ var classes = func() (all map[string]string) {
 	return all
 }()
 
-// Rates compares the last sample with the sample from windowSeconds before.
+// Rates compares the last sample with the sample windowSeconds before.
 func (g *Gate) Rates() Rates {
 	r := Rates{P50: math.NaN(), P99: math.NaN(), Outcomes: map[string]float64{}}
 	last := g.Last()

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Control sequences of the screen. None of them asks the terminal for a reply, so the
-// first frame does not wait for one.
+// Control sequences of the screen.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J" // alternate screen, cursor hidden
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -17,8 +16,8 @@ const (
 	frameEnd    = "\x1b[J"
 )
 
-// Run shows the view on the terminal out, with keys from in, until the user quits or
-// the view's context ends.
+// Run shows the view on out, with keys from in, until the user quits or the view's
+// context ends.
 func (m *Model) Run(in, out *os.File) error {
 	if term.IsTerminal(int(in.Fd())) {
 		before, err := term.MakeRaw(int(in.Fd()))
@@ -62,11 +61,10 @@ func (m *Model) Run(in, out *os.File) error {
 	}
 }
 
-// escape is the byte of the Escape key. The sequence of a special key also begins with
-// it; readKeys expects that one read returns the whole sequence.
+// escape is the Escape key, and the first byte of a special key. readKeys expects that
+// one read returns all bytes of a key.
 const escape = "\x1b"
 
-// readKeys sends the keys that the user presses.
 func (m *Model) readKeys(in *os.File) {
 	buffer := make([]byte, 64)
 	for {
@@ -88,7 +86,7 @@ func (m *Model) readKeys(in *os.File) {
 	}
 }
 
-// frame returns the text of the view, cut to the current size of the terminal.
+// frame returns the view, cut to the size of the terminal.
 func (m *Model) frame(out *os.File) string {
 	height := 0
 	if columns, rows, err := term.GetSize(int(out.Fd())); err == nil && columns > 0 {

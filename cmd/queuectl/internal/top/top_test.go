@@ -54,7 +54,7 @@ func TestRatesAndLatenciesCoverTheLastTenSeconds(t *testing.T) {
 	if r := g.Rates(); r.Requests != 0 || !math.IsNaN(r.P50) {
 		t.Errorf("with one sample: %+v", r)
 	}
-	for i := 1; i <= 30; i++ { // 200 a second at first, later 100 and 5 rejections
+	for i := 1; i <= 30; i++ { // 200 per second, later 100 plus 5 rejections
 		served, full := 200*min(i, 10)+100*max(0, i-10), 5*max(0, i-10)
 		g.Add(sample(t, time.Duration(i)*time.Second, page(3, 2, served, full, "ready", "", 1)), nil)
 	}
@@ -92,7 +92,7 @@ func TestReadinessIsShownWithItsCause(t *testing.T) {
 		err  error
 		want string
 	}{
-		{page(0, 0, 0, 0, "down", "refused", 1), nil, "web down (refused)"}, // the only cause so far
+		{page(0, 0, 0, 0, "down", "refused", 1), nil, "web down (refused)"}, // the only cause
 		{page(0, 0, 0, 0, "ready", "", 1), nil, "ready"},
 		{page(0, 0, 0, 0, "failing", "status", 4), nil, "web failing (status)"},
 		{page(0, 0, 0, 0, "failing", "status", 4), nil, "web failing (status)"}, // no change

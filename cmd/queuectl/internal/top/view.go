@@ -19,7 +19,7 @@ const listEvery = 5 * time.Second
 // List returns the current gates.
 type List func(context.Context) ([]Source, error)
 
-// Model is the live view. Only its event loop may call its methods.
+// Model is the live view. Call its methods only on its event loop.
 type Model struct {
 	ctx      context.Context
 	events   chan event
@@ -33,8 +33,8 @@ type Model struct {
 	plain    bool // without colors
 }
 
-// NewModel returns a view of these gates, which are read at this interval until
-// ctx ends. With list, gates are added and removed by name.
+// NewModel returns a view of gates, which are read at this interval until ctx ends.
+// list, if not nil, adds and removes gates by name.
 func NewModel(ctx context.Context, sources []Source, list List, interval time.Duration) *Model {
 	m := &Model{ctx: ctx, events: make(chan event), list: list, interval: interval, width: 80}
 	for _, s := range sources {
@@ -43,7 +43,7 @@ func NewModel(ctx context.Context, sources []Source, list List, interval time.Du
 	return m
 }
 
-// An event changes what is shown.
+// An event changes the view.
 type event any
 
 type (
@@ -86,7 +86,7 @@ func (m *Model) pollList() {
 	})
 }
 
-// every sends an event, and the next one an interval later, until ctx ends.
+// every sends events at an interval until ctx ends.
 func (m *Model) every(ctx context.Context, interval time.Duration, next func() event) {
 	for {
 		select {
@@ -102,8 +102,7 @@ func (m *Model) every(ctx context.Context, interval time.Duration, next func() e
 	}
 }
 
-// replace sets the list of gates: it keeps the samples of remaining gates, and
-// starts reading new ones.
+// replace sets the list of gates. It keeps the samples of remaining gates.
 func (m *Model) replace(sources []Source) (added []*Gate) {
 	var gates []*Gate
 	selected := 0
@@ -128,8 +127,7 @@ func (m *Model) replace(sources []Source) (added []*Gate) {
 	return added
 }
 
-// update handles an event. It reports whether the view ends, and returns gates that
-// have been added.
+// update handles an event. It reports whether the view ends, and returns added gates.
 func (m *Model) update(e event) (quit bool, added []*Gate) {
 	switch e := e.(type) {
 	case fetched:
@@ -212,7 +210,7 @@ func (m *Model) view() string {
 	return b.String()
 }
 
-// details renders the view of one gate: its concurrency over time and its outcomes.
+// details renders one gate: its concurrency over time and its outcomes.
 func (m *Model) details(g *Gate) string {
 	var b strings.Builder
 	if g.Err != nil {
@@ -254,7 +252,7 @@ func (m *Model) details(g *Gate) string {
 // bars are block characters in steps of an eighth.
 var bars = []rune("▁▂▃▄▅▆▇█")
 
-// chart renders the last samples, with the latest at the right.
+// chart renders the last samples, the latest at the right.
 func chart(samples []*Sample, width int, of func(*Sample) float64) string {
 	samples = samples[max(0, len(samples)-max(1, width-18)):]
 	most := 0.0
@@ -278,8 +276,8 @@ type line struct {
 	text string
 }
 
-// Table returns a line of titles, and for each gate a line that ends with the cause if
-// the gate is not ready.
+// Table returns a line of titles, and a line for each gate with the cause if it is not
+// ready.
 func Table(gates []*Gate, width int) (lines []string) {
 	for _, l := range table(gates, width) {
 		lines = append(lines, l.text)
@@ -290,8 +288,7 @@ func Table(gates []*Gate, width int) (lines []string) {
 // figuresWidth is the width of the columns between GATE and CAUSE.
 const figuresWidth = 66
 
-// table returns the lines of Table. If the reason why a gate is not ready does not fit
-// on the line of the gate, it is on a separate line below.
+// table returns the lines of Table. A cause that does not fit is on a separate line.
 func table(gates []*Gate, width int) (lines []line) {
 	names := len("GATE")
 	for _, g := range gates {
