@@ -98,7 +98,7 @@ func admissionRows(c *Config) []row {
 		{"QUEUE_PRIORITY_BY", "queue-priority-by", "(none)", headerField.live(&c.Gate.Overload.PriorityBy),
 			"Header field with the priority class, 0 (first) to 7, alone or as u= of RFC 9218; 3 without one. Only peers in TRUSTED_SOURCES may set it."},
 		{"QUEUE_EVICT", "queue-evict", "(none)", evictionRule.live(&c.Gate.Overload.Evict),
-			"Eviction: a request that has been queued for longer than after ends the youngest request in flight of a lower class, N or below (greater numbers), to get its slot. " +
+			"Eviction: when a request has been queued for longer than after, the gate ends the most recently admitted request of a lower class, N or below (greater numbers), and releases its slot. " +
 				"At most rate evictions per second (default 1), after a burst of a quarter of the slots. Needs QUEUE_PRIORITY_BY."},
 		{"QUEUE_COST_BY", "queue-cost-by", "(none)", costField.live(&c.Gate.Overload.CostBy),
 			"Cost of a request in units: length, a quarter of the body's Content-Length (about its tokens), or the number in a header field; at least 1. " +
@@ -141,7 +141,7 @@ func timeoutRows(c *Config) []row {
 		{"TUNNEL_MAX_SECONDS", "tunnel-max", "0 = off", seconds.live(&c.Gate.TunnelMax),
 			"Longest life of a tunnel (WebSocket), which the request timeout does not cut."},
 		{"WAIT_KEEPALIVE", "wait-keepalive", "0 = off", waitTime.live(&c.Gate.WaitKeepalive),
-			"Interval of comments to clients that accept text/event-stream and wait for a response, queued or not: after this time the gate begins a 200 with an event stream, which the container's continues. A failure after that is an error event."},
+			"Interval of comments to clients that accept text/event-stream and wait for a response, queued or not: after this time the gate begins a 200 with an event stream, which the container's response continues. A failure after that is an error event."},
 		{"WAIT_PAGE", "wait-page", "0 = off", waitTime.live(&c.Gate.WaitPage),
 			"Time for which a browser's navigation (GET, Accept: text/html) waits for a slot or for the container to listen before it gets a 503 with a page that loads itself again."},
 	}
@@ -206,7 +206,7 @@ func drainRows(c *Config) []row {
 		{"STOP_TIMEOUT", "stop-timeout", "10s", duration.at(&c.StopTimeout),
 			"How long the application behind \"queue -- COMMAND\" may take to end after its signal; then its process group gets SIGKILL. 0 = no limit."},
 		{"IDLE_STOP", "idle-stop", "0 = off", idleTime.at(&c.IdleStop),
-			"Time without a request or tunnel after which the application behind \"queue -- COMMAND\" is stopped, until the next request starts it again; IDLE_FREEZE and IDLE_HOOK replace the stop. Probes report ready meanwhile."},
+			"Time without a request or tunnel after which the application behind \"queue -- COMMAND\" is stopped, until the next request starts it again. With IDLE_FREEZE the application is frozen instead, and with IDLE_HOOK it is told to sleep. Probes report ready while it is stopped."},
 		{"IDLE_FREEZE", "idle-freeze", "false", yesNo.at(&c.IdleFreeze),
 			"Freeze the processes of the idle application instead of stopping it, until the next request. Needs IDLE_STOP and a cgroup (v2, or freezer of v1) that the gate may write to."},
 		{"IDLE_HOOK", "idle-hook", "(none)", hookURL.at(&c.IdleHook),
