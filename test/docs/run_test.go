@@ -19,7 +19,7 @@ const timeout = 4 * time.Minute
 func shell(ctx context.Context, text string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", text)
 	c.Dir, c.Env = repository, environment()
-	c.WaitDelay = time.Second
+	c.WaitDelay = timeout / 8 // for programs in the background that drain after Ctrl-C
 	return c
 }
 
