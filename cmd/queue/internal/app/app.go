@@ -234,7 +234,7 @@ func (a *App) Run(ctx context.Context) error {
 	case <-a.gate.Drain.Quiet():
 		if requests, tunnels := a.Open(); requests+tunnels > 0 {
 			a.log.Info("the quiet period is over; waiting for open requests and tunnels",
-				zap.Duration("waited", time.Since(began)), zap.Int64("requests", requests), zap.Int64("tunnels", tunnels))
+				zap.Duration("waited", rounded(time.Since(began))), zap.Int64("requests", requests), zap.Int64("tunnels", tunnels))
 		}
 	case <-a.left:
 	case <-ctx.Done():

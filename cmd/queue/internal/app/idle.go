@@ -88,7 +88,7 @@ func (i *Idle) listening() {
 	i.standby.Touch(now)
 	if at := i.resumedAt.Swap(0); at != 0 {
 		i.app.readiness.probes.Resume()
-		i.app.log.Info("the application is awake", zap.Duration("waited", time.Duration(now-at)))
+		i.app.log.Info("the application is awake", zap.Duration("waited", rounded(time.Duration(now-at))))
 	}
 }
 
@@ -124,8 +124,10 @@ func (i *Idle) Wanted() <-chan struct{} { return i.wanted }
 // Open returns the number of open requests and tunnels.
 func (i *Idle) Open() int { return i.standby.Open() }
 
-// Slept returns the time since Suspend.
-func (i *Idle) Slept() time.Duration { return server.Clock() - time.Duration(i.suspendedAt.Load()) }
+// Slept returns the time since Suspend, rounded for a log line.
+func (i *Idle) Slept() time.Duration {
+	return rounded(server.Clock() - time.Duration(i.suspendedAt.Load()))
+}
 
 // Resume releases the waiting requests after the application has been started. Checks
 // resume when it listens or after UPSTREAM_WAIT, or with IDLE_WAKE_BY_PROBES at once.
