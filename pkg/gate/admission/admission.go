@@ -534,8 +534,8 @@ func (a *Controller) Configure(c Config) {
 	calls.run()
 }
 
-// setBounds replaces the bounds by the result of update. The caller must make the
-// returned Notify calls after it unlocks mu.
+// setBounds replaces the bounds by the result of update. The caller must not hold mu, and
+// must make the returned Notify calls.
 func (a *Controller) setBounds(update func(bounds) bounds) (calls notices) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -23,8 +23,8 @@ const (
 	jumpRatio        = 1.3                    // an increase of the cost by this factor counts as a jump
 	recoveredRatio   = 1.1                    // a cost within this factor of its value before the jump counts as recovered
 	maxSampleRatio   = 20.0                   // one sample counts as at most this multiple of the mean time
-	// A fully used limit counts as stalled if no sample arrives for firstStall. Once a
-	// service time is known, that time is used instead; see stallTime.
+	// A fully used limit counts as stalled if no sample arrives for firstStall. Once the
+	// baseline is known, the time is ten times its latency instead, at least minStall.
 	firstStall = int64(5 * time.Second)
 	minStall   = int64(time.Second)
 	// Factors by which one trial changes the limit.

@@ -154,7 +154,7 @@ type evictions struct {
 type evictable struct {
 	wake func() // causes a step of the exchange
 
-	// Only the loop of the exchange uses the next fields.
+	// Only the goroutine of the exchange uses the next fields.
 	due    int64 // time from which a queued request may evict another one; 0 = never
 	next   int64 // time of the next call of evict; 0 = when woken
 	joined bool  // the registry may refer to the entry
@@ -166,8 +166,8 @@ type evictable struct {
 	number         uint64     // admission number
 	victim, waiter *evictable // victim: the evicted request whose slot this request waits for; waiter: the queued request that waits for this request's slot
 
-	// evicted is set only under mu and until leave, so it never applies to a later
-	// request.
+	// evicted is set only under evictions.mu and until leave, so it never applies to a
+	// later request.
 	evicted atomic.Bool
 
 	events eventStream

@@ -76,7 +76,7 @@ type Config struct {
 	DrainQuiet  time.Duration // quiet period of a drain
 	DrainTunnel time.Duration // maximum duration of tunnels after the quiet period
 
-	Admission   *admission.Controller // nil: Init creates one
+	Admission   *admission.Controller // result of NewAdmission, if needed before Init; nil: Init creates it
 	Descriptors *Descriptors          // nil: derived from the descriptor limit of the process
 	Readiness   gate.Readiness        // nil: always ready
 	Observer    gate.Observer         // nil: none

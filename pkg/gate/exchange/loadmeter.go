@@ -37,8 +37,8 @@ type loadMeter struct {
 	sums     loadSums
 }
 
-// loadSums holds sums that decay by a factor of e per loadAverage. A sum divided by time
-// is an average.
+// loadSums holds sums that decay by a factor of e per loadAverage. A sum divided by the
+// field time is an average, even before the meter has run for loadAverage.
 type loadSums struct {
 	time     float64 // seconds
 	inFlight float64 // request-seconds

@@ -188,7 +188,7 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 	}
 	failed := o.Meaning().Overload || o == gate.Served && x.Status == 503
 	if !failed && o != gate.Served {
-		return // says nothing about the container
+		return // this outcome says nothing about the container
 	}
 	if v.service != nil && !failed && !x.tracked.sampled {
 		v.service.Add(pathHash(x), int64(x.Ended), took)

@@ -256,8 +256,8 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 //     reused or the container may not speak its protocol, no byte of a response
 //     arrived, and the replay buffer holds the whole request.
 //
-// A request switches protocols at most once. If the request must not be retried, its next
-// attempt only detects the container's protocol for later requests.
+// A request switches protocols at most once. If the protocol may be wrong but the request
+// must not be retried, the next attempt only detects the protocol for later requests.
 func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	if x.retries == 0 && !x.up.Sent() {
 		x.Forwarded = 0

@@ -11,7 +11,7 @@ import (
 // the settings with which it arrived.
 type settings struct {
 	queueCapacity        int
-	refusalStatus        int // status of rejections by the queue; 0 = that of the outcome
+	refusalStatus        int // status of rejections by the queue; 0 = the status of the outcome
 	queueMaxWait         time.Duration
 	requestTimeout       time.Duration
 	responseStartTimeout time.Duration

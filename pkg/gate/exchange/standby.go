@@ -11,8 +11,8 @@ import (
 //	running   → suspended  Suspend, if no request is open and none has been for a time
 //	suspended → running    Resume: the container has been started again
 //
-// Requests that begin while it is suspended join the connect queue and do not attempt to
-// connect.  All methods may be called from any goroutine.
+// Requests that begin in the state suspended join the connect queue and do not attempt
+// to connect. All methods may be called from any goroutine.
 type Standby struct {
 	gate   *Gate
 	wanted func()

@@ -10,8 +10,8 @@ import (
 // timeouts start at the arrival of the request.
 type Timeouts struct {
 	Arrived         int64
-	requestDeadline int64 // of the end of the response or the tunnel
-	startDeadline   int64 // of the first byte of a response; 0 once it has arrived
+	requestDeadline int64 // deadline for the end of the response or of the tunnel
+	startDeadline   int64 // deadline for the first byte of a response; 0 once it has arrived
 	lastActivity    int64 // time of the last byte in either direction
 	idleTimeout     int64 // in ns; 0 = unlimited
 }

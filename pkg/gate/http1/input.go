@@ -74,6 +74,8 @@ func (in *input) takeLeftover(rd *reader) (fits bool) {
 	return fits
 }
 
+// releaseHead returns the memory of the head to the budget. Observers read the head until
+// the exchange ends, so do not call it earlier.
 func (in *input) releaseHead() {
 	if in.headMemory > 0 {
 		in.bufs.heads.Release(in.headMemory)

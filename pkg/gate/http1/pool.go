@@ -111,7 +111,8 @@ func (p *Pool) get(retryable bool) *upConn {
 	return nil
 }
 
-// Its last response must have been read completely.
+// put adds u to the idle connections. The last response of u must have been read
+// completely.
 func (p *Pool) put(u *upConn) {
 	now := p.worker.Loop.Now()
 	if len(p.idle) > 0 {

@@ -25,7 +25,7 @@ type upConn struct {
 	status    int32 // status of the last head
 	idleSince int64 // time at which the connection became idle
 	idleTime  int64 // idle time before the current use
-	closesAt  int64 // do not reuse after this time (derived from the container's Keep-Alive field); 0 = no such time
+	closesAt  int64 // time from which only retryable requests use u (from the container's Keep-Alive); 0 = none
 
 	in             *response // in.b[:n] begins with the current head; nil = no bytes are buffered
 	n              int

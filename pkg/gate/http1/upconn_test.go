@@ -185,7 +185,7 @@ func TestTheConnectQueueIsLimitedByTheQueueCapacity(t *testing.T) {
 	for range 3 {
 		r.client().get("/more").wantReply(gate.QueueFull)
 	}
-	clients[1].close() // frees its descriptor
+	clients[1].close() // frees its position in the queue
 	r.awaitConnectQueue(2)
 	clients[1] = r.client().get("/1")
 	r.awaitConnectQueue(3)

@@ -27,8 +27,8 @@ const (
 // shutdown is a routine of the first loop. Its states:
 //
 //	idle       → stopping    BeginShutdown
-//	stopping   → silent      all loops stopped accepting; some connections sent no byte
-//	stopping   → serving     all loops stopped accepting; all connections sent a byte
+//	stopping   → silent      all loops stopped, or stopTimeout; some connections sent no byte
+//	stopping   → serving     all loops stopped, or stopTimeout; all connections sent a byte
 //	silent     → serving     silentGrace has passed
 //	serving    → unfinished  no open request, and no tunnel before its deadline
 //	unfinished → serving     a client had begun a request before it read GOAWAY

@@ -79,7 +79,8 @@ func (d *Decoder) Skip(n int) {
 	d.Ended = d.Left == 0
 }
 
-// End reports whether the body is complete when the sender closes the connection.
+// End records that the sender has closed the connection. It reports whether the body is
+// complete.
 func (d *Decoder) End() bool {
 	if d.Kind == BodyUntilClose {
 		d.Ended = true

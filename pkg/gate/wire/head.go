@@ -40,7 +40,7 @@ type Head struct {
 	Raw           []byte // the whole head, once Scan has returned true
 	Fields        []Field
 	text          []byte // storage of a head received over HTTP/2
-	startEnd      int32  // before the CRLF
+	startEnd      int32  // end of the start line, before its CRLF
 	line          int32  // start of the current line
 	scanned       int32  // no line ends before this position
 	startLineRead bool

@@ -8,7 +8,7 @@ const (
 	MaxEmptyFrames = 1000 // frames without content per second, not counting earned ones
 	MaxUnread      = 1000 // buffered replies to frames of the peer
 
-	earnedPerFrame = 4       // WINDOW_UPDATE for the stream and the connection, SETTINGS, PING
+	earnedPerFrame = 4       // for each frame with content: two WINDOW_UPDATEs, SETTINGS, PING
 	octetsPerEmpty = 1 << 10 // octets of content that earn another frame, for receivers that open their windows in small steps
 	maxEarned      = 1 << 16
 	maxLate        = 1 << 24 // 250 windows of 64 KiB, rounded up

@@ -83,7 +83,7 @@ func AppendSettingsAck(dst []byte) []byte {
 }
 
 // AppendPing appends a PING (RFC 9113 section 6.7). An acknowledgement must repeat the
-// data.
+// data of the received PING.
 func AppendPing(dst []byte, ack bool, data [8]byte) []byte {
 	var flags Flags
 	if ack {
