@@ -29,8 +29,8 @@ const index = `queuegate demo container
 /healthz         ok
 `
 
-// container serves the demo's endpoints. It ends event streams and WebSockets when
-// stopping ends.
+// container serves the demo's endpoints. It ends event streams and WebSockets when the
+// context stopping is cancelled.
 type container struct {
 	stopping context.Context
 	tunnels  sync.WaitGroup

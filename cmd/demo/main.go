@@ -36,7 +36,7 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// A second signal kills the process.
+	// stop restores the default action, so that a second signal kills the process.
 	context.AfterFunc(ctx, stop)
 	if err := run(ctx, cfg, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -136,7 +136,7 @@ func run(ctx context.Context, cfg settings, out io.Writer) error {
 	return nil
 }
 
-// pause returns false if ctx ended first.
+// pause waits for d. It returns false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -28,8 +28,8 @@ func newHookMode(idle, wake string, timeout time.Duration) *hookMode {
 	return &hookMode{idle: hook{"IDLE_HOOK", idle, roundTrip}, wake: hook{"WAKE_HOOK", wake, roundTrip}, timeout: timeout}
 }
 
-// roundTrip sends r over a new connection. It does not use http.Client, which would
-// link HTTP/2.
+// roundTrip sends r over a new connection, because the server may close an idle one at
+// any time. It does not use http.Client, which would link HTTP/2.
 func roundTrip(r *http.Request) (status int, err error) {
 	address := net.JoinHostPort(r.URL.Hostname(), cmp.Or(r.URL.Port(), "80"))
 	conn, err := new(net.Dialer).DialContext(r.Context(), "tcp", address)

@@ -1,5 +1,5 @@
 // Otherwise the runtime would check for a changed CPU limit every second, also in an
-// idle process.
+// idle process. The gate reads the limit when the container begins to listen.
 //go:debug updatemaxprocs=0
 
 // Command queue is the request gate in front of a serverless container: it

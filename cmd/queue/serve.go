@@ -294,8 +294,9 @@ type process struct {
 var errSecondSignal = errors.New("second signal")
 
 // end returns when the gate has drained and closed, and the application has ended. The
-// application gets its signal when only tunnels are open. If the application ends by
-// itself, the gate ends too. After a second signal, end returns an error soon.
+// application gets its signal when no request is open, except tunnels. If the
+// application ends by itself, the gate ends too. A second signal ends everything quickly,
+// and end returns an error.
 func (p *process) end() error {
 	timeout := closeTimeout
 	cut := p.wait(p.gate.Run, true)

@@ -40,7 +40,7 @@ type sleepMode interface {
 	// suspend begins to suspend the application. The channel is closed when it is
 	// suspended.
 	suspend(p *process) <-chan struct{}
-	// suspended is called when the application is suspended. how is a word for the log.
+	// suspended is called when the application is suspended. how is a text for the log.
 	suspended(p *process) (how string)
 	// resume begins to resume the application. The channel receives the result.
 	resume(p *process) <-chan error

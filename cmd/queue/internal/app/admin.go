@@ -34,7 +34,8 @@ const mostWaiters = 16
 // kubelet gets the response.
 const healthTimeout = 900 * time.Millisecond
 
-// adminServer serves the admin port, and a separate port for application probes.
+// adminServer serves the admin port, and the port for application probes if they have a
+// separate one.
 type adminServer struct {
 	drain     *exchange.Drain
 	ready     *readiness

@@ -54,8 +54,8 @@ type App struct {
 // ErrSystem marks errors of New that the configuration has not caused.
 var ErrSystem = errors.New("refused by the system")
 
-// New builds the parts; Listen then starts the gate. s has inherited sockets, and from
-// is the gate that has sent them, or nil.
+// New builds the parts; Listen then starts the gate. s may have inherited sockets. from
+// is the running gate that has sent them, or nil.
 func New(cfg *config.Config, build metrics.Build, own *Log, s *sockets.Set, from *Predecessor) (*App, error) {
 	followMemoryLimit("/proc/self/cgroup", "/sys/fs/cgroup")
 	log := own.Logger
@@ -112,8 +112,9 @@ func ListenForTraffic(cfg *config.Config, s *sockets.Set) (*net.TCPListener, err
 	return s.Listen("QUEUE_SERVING_PORT", cfg.ListenAddress, cfg.ServingPort)
 }
 
-// Listen starts probing the container and opens the ports, the serving port last.
-// traffic is the listener of ListenForTraffic, or nil.
+// Listen starts probing the container and opens the ports. The serving port is last, so
+// that the other ports are open when it accepts. traffic is the listener of
+// ListenForTraffic, or nil.
 func (a *App) Listen(traffic *net.TCPListener) (err error) {
 	a.readiness.start()
 	a.engine.start()

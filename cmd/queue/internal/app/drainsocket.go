@@ -37,7 +37,8 @@ const (
 
 	drainInterval = 2 * time.Second
 
-	// drainSilence is how long a caller waits for the next line.
+	// drainSilence is how long a caller waits for the next line: longer than a working
+	// gate takes, and shorter than any grace period.
 	drainSilence = 10 * time.Second
 
 	// acceptPause is the pause after a failed accept.

@@ -29,8 +29,8 @@ type exporters struct {
 	// not logged.
 	log, probeLog atomic.Pointer[requestlog.Log]
 
-	// written is the request log. It stays open when the log is switched off, for
-	// requests in progress.
+	// written is the request log; nil = never on. It stays open when the log is switched
+	// off, for requests in progress and for switching it on again.
 	written  atomic.Pointer[requestlog.Log]
 	terminal *terminal   // nil = the gate's own log is not on a terminal
 	own      *zap.Logger // the gate's own log
@@ -62,6 +62,7 @@ func newExporters(cfg *config.Config, term *terminal, r otlp.Resource, log *zap.
 	return e, nil
 }
 
+// requestLog prepares the request log of cfg. next switches to it.
 func (e *exporters) requestLog(cfg *config.Config) (next func(), err error) {
 	if !cfg.RequestLog || e.terminal != nil && e.terminal.replacesLog {
 		return func() {

@@ -17,8 +17,9 @@ import (
 // The protocol of `queue upgrade` on the drain socket. The successor sends
 // upgradeAsked, and gets an offer with all listening sockets. When it is ready to
 // accept, it sends upgradeReady. The gate stops accepting and sends upgradeReleased.
-// Then the successor accepts. If a drain has begun, the gate sends upgradeDraining
-// instead of upgradeReleased.
+// Only then does the successor accept, so that no connection wakes a process that does
+// not accept it. If a drain has begun, the gate sends upgradeDraining instead of
+// upgradeReleased.
 const (
 	upgradeAsked    = "upgrade\n"
 	upgradeReady    = "ready\n"

@@ -17,7 +17,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
-// sidePort is a port other than the serving port. It uses net/http.
+// sidePort is a port other than the serving port. It uses net/http, which has no periodic
+// timers, so that an idle process sleeps.
 type sidePort struct {
 	setting string
 	address string

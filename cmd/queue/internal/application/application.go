@@ -41,7 +41,7 @@ type Process struct {
 	isInterrupted bool      // Ctrl-C has ended it in the foreground of the terminal
 	asked         sync.Once // Stop was called
 
-	mu      sync.Mutex // held while signalling, so that the numbers stay valid
+	mu      sync.Mutex // held while signalling or noting an end, as numbers may be reused
 	isGone  bool       // the group has ended, so its number may have been reused
 	isEnded bool       // the process has ended, so its number may have been reused
 }

@@ -82,7 +82,7 @@ func (l *loader) startsApplication(arg string) bool {
 	return notBool != nil && notNumber != nil && like == ""
 }
 
-// commandLine quotes args for a shell, and truncates the result.
+// commandLine quotes args for a shell, and truncates a long result.
 func commandLine(args []string) string {
 	var words []string
 	for _, arg := range args {

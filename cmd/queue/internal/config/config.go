@@ -119,8 +119,8 @@ type Config struct {
 	inputs   inputs    // arguments of Load, for Live
 }
 
-// Given reports whether the value of the named setting is not the default. It panics if
-// there is no such setting.
+// Given reports whether a flag, a variable or PRESET sets the named setting, even to its
+// default value. It panics if there is no such setting.
 func (c *Config) Given(name string) bool { return c.setting(name).source != fromDefault }
 
 func (c *Config) setting(name string) *setting {

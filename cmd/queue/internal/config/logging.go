@@ -65,8 +65,9 @@ func standardLogging() zap.Config {
 	}
 }
 
-// readLogging parses zap's JSON. Absent or empty fields have the values of
-// standardLogging. level is the level in text, or "". The error names all problems.
+// readLogging parses zap's JSON. Absent fields, and an empty encoding or encoder, have
+// the values of standardLogging. level is the level in text, or "". The error names all
+// problems.
 func readLogging(text string) (z zap.Config, level string, err error) {
 	z = standardLogging()
 	if text == "" {

@@ -45,8 +45,8 @@ var plainKeys = map[string]bool{
 	"callerEncoder": true, "nameEncoder": true, "consoleSeparator": true,
 }
 
-// maskJSON hides all texts except those of plainKeys, header names and paths without
-// query. It sorts keys.
+// maskJSON hides all texts except the texts of plainKeys, header names, paths without
+// their query, and addresses as endpointShown shows them. It sorts keys.
 func maskJSON(text string) (shown string, hidden bool) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()

@@ -16,7 +16,7 @@ type OTel struct {
 
 	ResourceAttributes []otlp.KeyValue
 	Sampler            string // "" = TRACING_CONFIG_SAMPLE_RATE
-	SamplerArg         string // a share; "" = 1
+	SamplerArg         string // a share; "" = 1 with samplerRatio
 	Propagators        []string
 	Disabled           bool // no tracing, and no metrics over OTLP
 }
@@ -34,8 +34,8 @@ type OTLP struct {
 	ClientCertificate, ClientKey string // PEM files; both or neither
 }
 
-// TLSFiles are the PEM files for a connection to a collector. The first valid file
-// applies, as in queue-proxy.
+// TLSFiles are the PEM files for a connection to a collector; the files of a signal
+// precede the files for both signals. The first valid file applies, as in queue-proxy.
 type TLSFiles struct {
 	Certificates []string // PEM files that verify the collector; none = the system's certificates
 	Clients      []ClientFiles
@@ -62,8 +62,8 @@ func (c *Config) Exporters() (traces, metrics string) {
 }
 
 // Sampling returns the share of traced requests. ignoresParent reports whether it also
-// applies to requests whose sender has decided. As in queue-proxy, this is so for a
-// rate of 0 or 1, except 0 with Zipkin.
+// applies to requests whose sender has decided. Without a Sampler it is true for a rate
+// of 0 or 1, except 0 with Zipkin, as in queue-proxy.
 func (c *Config) Sampling() (share float64, ignoresParent bool) {
 	if c.Tracing.Debug {
 		return 1, true

@@ -110,7 +110,8 @@ func ignoring[T any](k *kind[T]) *kind[T] {
 	}, k.format}
 }
 
-// millisecondsFrom parses milliseconds with a minimum. 0 becomes longestDuration.
+// millisecondsFrom parses milliseconds with a minimum. 0 and longer times become
+// longestDuration.
 func millisecondsFrom(least int64) *kind[time.Duration] {
 	return &kind[time.Duration]{form{"MS", fmt.Sprintf("whole milliseconds, %d or more", least), plain},
 		simple(func(text string) (time.Duration, bool) {
@@ -134,8 +135,8 @@ func millisecondsFrom(least int64) *kind[time.Duration] {
 // ignoredError is a warning about an ignored part of a value.
 type ignoredError struct{ error }
 
-// parseHeaders keeps the last field with a name. It ignores malformed pairs, without
-// values in its messages.
+// parseHeaders keeps the last of several fields with the same name. It ignores malformed
+// pairs. Its messages contain no values, which may be secret.
 func parseHeaders(text string) (headers []otlp.Header, err error) {
 	var ignored []error
 	for i, pair := range strings.Split(text, ",") {

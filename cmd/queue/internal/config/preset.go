@@ -18,6 +18,7 @@ type presetValue struct{ setting, text string }
 const userPort = "$USER_PORT"
 
 // presets are the values of PRESET. Ports and paths are the defaults of the servers.
+// Header fields are from the Gateway API Inference Extension.
 var presets = []preset{
 	{"vllm", inferenceServer("8000", "http://127.0.0.1:"+userPort+"/metrics", "/health,/ping,/load,/version,/metrics,/v1/models")},
 	{"sglang", inferenceServer("30000", "http://127.0.0.1:"+userPort+"/metrics", "/health,/metrics,/get_model_info,/get_server_info,/v1/models")},

@@ -35,8 +35,9 @@ const hash = "override"
 // Timeout returns the timeout of a prober.
 func Timeout(as string) time.Duration { return questions[as].timeout }
 
-// Gate sends a probe to the gate at base like the prober as. It returns an error if
-// that prober would not accept the response. It does not verify the gate's certificate.
+// Gate sends the probe of one of Callers, selected by as, to the gate at base. It returns
+// an error if that prober would not accept the response. It does not verify the gate's
+// certificate, because each pod may have its own.
 func Gate(ctx context.Context, base *url.URL, as string) error {
 	q, ok := questions[as]
 	if !ok {

@@ -1,5 +1,6 @@
 // Package cli generates man pages and completions for the gate's binary from the output
-// of `queue help --json`.
+// of `queue help --json`. It does not use cobra's generators: their completions call the
+// program, and their man pages have no groups and no variables.
 package cli
 
 import (

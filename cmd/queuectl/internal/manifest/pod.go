@@ -115,8 +115,8 @@ func (p *pod) read() error {
 	return p.choose()
 }
 
-// choose selects the serving container and its port: the container with a port whose
-// name means HTTP, or else the first container with a port.
+// choose selects the serving container and its port: the only container with a port
+// whose name means HTTP, or else the first container with a port.
 func (p *pod) choose() error {
 	best := 0
 	var same []string

@@ -123,7 +123,7 @@ func (s *source) annotate(o manifestObject, first int, r *record) error {
 	return nil
 }
 
-// emptyText returns the text of an empty value: {}, [], null, ~ or "".
+// emptyText returns the text of an empty value: {}, [], null, ~ or no text.
 func (s *source) emptyText(e *entry) string {
 	from := s.offset(e.value)
 	switch {
@@ -199,8 +199,8 @@ func plainStyle(n *yaml.Node) *yaml.Node {
 	return c
 }
 
-// computed returns the default text of a removed key. Only a different text is
-// recorded.
+// computed returns the text, in block style, that Uninject derives for a removed key.
+// Only a different text is recorded.
 func computed(key string, value *yaml.Node) string {
 	return (&source{eol: "\n"}).block(object(key, plainStyle(value)), "")
 }
@@ -249,8 +249,8 @@ func (s *source) undo(o manifestObject, r *record) (*prior, error) {
 	return s.undoPod(at(o.node, append(slices.Clone(path), "spec")...), r)
 }
 
-// removeChild removes a key from the mapping name of parent. If the mapping was
-// originally absent or empty, it removes or empties the mapping.
+// removeChild removes key from the mapping that is the value of name in parent. If the
+// mapping was originally absent or empty, it removes or empties the mapping.
 func (s *source) removeChild(parent *yaml.Node, name, key string, r *record) error {
 	outer := lookup(parent, name)
 	if outer == nil || outer.merged || outer.value.Kind == yaml.AliasNode {

@@ -16,8 +16,9 @@ import (
 )
 
 // verbatim is the annotation for a manifest whose style a record cannot describe, and
-// of earlier versions. It has the changed text, compressed. Positions are relative to
-// the annotation's value, so that edits elsewhere do not invalidate them.
+// of earlier versions. It has the changed text, compressed. Positions before the
+// annotation's value are relative to its beginning, and positions after it to its end, so
+// that edits elsewhere do not invalidate them.
 type verbatim struct {
 	// Before and After are the inserted texts before and after the value. Old is the
 	// replaced text.
