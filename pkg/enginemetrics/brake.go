@@ -25,10 +25,10 @@ type Limits struct {
 //	no valid page for longer than silence   all
 //	KV > MaxKV                              none, until KV ≤ MaxKV − kvHysteresis
 //	waiting + unseen > MaxWaiting           none until enough requests have ended
-//	otherwise MaxWaiting + 1 − (waiting + unseen): the engine may start
-//	                                        each of them at once, and the next page shows whether it did
+//	otherwise                               MaxWaiting + 1 − (waiting + unseen)
 //
-// An absent metric does not limit requests.
+// By the last rule the engine may start each of the requests at once, and the next page
+// shows whether it did. An absent metric does not limit requests.
 type brake struct {
 	full   bool // the rule "KV > MaxKV" is in force
 	unseen unseen
@@ -71,7 +71,8 @@ func (b *brake) room(p Page, l Limits, inFlight int, now time.Duration) (n int64
 // The input is the difference between requests in flight and requests on the page. It
 // also includes requests that the page never shows, such as tunnels. The smallest
 // difference in the last one to two unseenWindows approximates their number and is
-// subtracted. The zero value is ready.
+// subtracted. A negative difference, from ended requests that are still on the page,
+// counts as 0. The zero value is ready.
 type unseen struct {
 	current, previous int64 // smallest differences of the current and the previous window
 	since             time.Duration

@@ -34,7 +34,7 @@ const (
 
 // series are the metrics that are read, and the label that selects samples. The names
 // come from the model server protocol of the Gateway API Inference Extension (proposal
-// 003).
+// 003), except an earlier name of vLLM.
 var series = []struct {
 	name, label, value string
 	figure             figure

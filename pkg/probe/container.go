@@ -113,7 +113,7 @@ func (c *container) attempt(ctx context.Context) bool {
 }
 
 // begin starts a check and returns 0 if a check is due. Otherwise it returns the time
-// until then.
+// until the next check.
 func (c *container) begin(now time.Time) time.Duration {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// roots returns Mozilla's certificate authorities in PEM, without those that are
-// trusted only under conditions.
+// roots returns Mozilla's certificate authorities in PEM. It omits authorities that are
+// trusted only under conditions, which PEM cannot express.
 func roots() []byte {
 	var text bytes.Buffer
 	for root := range bundle.Roots() {

@@ -69,7 +69,7 @@ func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 // space is white space, including line ends.
 const space = " \t\r\n"
 
-// take processes one field. It ignores repeated fields.
+// take processes one field. The first value of a repeated field counts.
 func (x *head) take(name, value []byte, distrust bool) {
 	if len(name) < len("K-Gate-") {
 		return

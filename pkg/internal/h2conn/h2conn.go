@@ -1,5 +1,6 @@
 // Package h2conn implements an HTTP/2 client connection that carries one exchange at a
-// time, for readiness checks and calls to collectors.
+// time, for readiness checks and calls to collectors. net/http's client would add 0.5 MB
+// to the binary.
 package h2conn
 
 import (

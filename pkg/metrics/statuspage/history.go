@@ -140,7 +140,8 @@ func (h *History) run() {
 }
 
 // tick updates the history to now and returns the time until the next second. credit
-// adds the events since the last tick to the second that has just ended.
+// adds the events since the last tick to the second that has just ended. At the start of
+// a run credit is false, so that these events count for the second that has just begun.
 func (h *History) tick(credit bool) time.Duration {
 	h.mu.Lock()
 	now := h.src.Clock()

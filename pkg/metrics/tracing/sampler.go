@@ -10,8 +10,9 @@ import (
 // sampler decides whether to sample a trace if the sender has not decided.
 type sampler func(gate.TraceID) bool
 
-// newSampler decides by bits 1 to 63 of the trace id, like OpenTelemetry, so that
-// services with the same rate make the same decision.
+// newSampler decides by the low half of the trace id without its lowest bit, like
+// OpenTelemetry, so that services with the same rate make the same decision. The high
+// half of a 64-bit B3 id is zero.
 func newSampler(rate float64) sampler {
 	switch {
 	case rate >= 1:

@@ -207,7 +207,8 @@ func exchange(ctx context.Context, h hop, h2c bool) (response Response, cause Ca
 		return response, cause, true
 	}
 	defer conn.Close()
-	// The kubelet does not verify certificates either.
+	// The kubelet does not verify certificates either. A process that listens on the
+	// pod's loopback already controls the pod.
 	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, ServerName: serverName(h.url.Hostname())})
 	if err := secure.HandshakeContext(ctx); err != nil {
 		if cause = causeOf(err); cause.Kind == CauseMalformed {

@@ -108,7 +108,8 @@ func run(cfg settings, log io.Writer) error {
 	return write(cfg.out, files, log)
 }
 
-// sources are the programs of a release.
+// sources are the programs of a release. The last element of Module and Package together
+// is the name of the program.
 func (cfg *settings) sources() []binary.Source {
 	s := binary.Source{Version: cfg.version, Commit: cfg.commit, Revision: cfg.revision, FIPS: cfg.fips, Time: cfg.time, Stamped: true}
 	gate, ctl := s, s
