@@ -78,7 +78,7 @@ func cacheDirectory() (string, error) {
 	return cache, os.MkdirAll(cache, 0o755)
 }
 
-// moduleRoot returns the directory of this module, above that of the test.
+// moduleRoot returns the directory of this module, above the directory of the test.
 func moduleRoot() (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	return filepath.Dir(strings.TrimSpace(string(out))), err

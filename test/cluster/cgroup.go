@@ -34,7 +34,7 @@ func cgroupRoots() []string {
 	return roots
 }
 
-// makeCgroups creates a cgroup, below which the kubelet creates those of pods.
+// makeCgroups creates a cgroup, below which the kubelet creates the cgroups of pods.
 func makeCgroups(name string) error {
 	for _, root := range cgroupRoots() {
 		group := filepath.Join(root, name)

@@ -20,7 +20,7 @@ import (
 const (
 	unavailable   = "HTTP probe failed with statuscode: 503"
 	badRequest    = "HTTP probe failed with statuscode: 400"
-	kubeletWaits  = time.Second // the kubelet's default
+	kubeletWaits  = time.Second // the kubelet's default of timeoutSeconds
 	tcpProbeOfAny = `SERVING_READINESS_PROBE={"tcpSocket":{"port":%d},"successThreshold":1}`
 )
 

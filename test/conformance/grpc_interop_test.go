@@ -12,7 +12,8 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// interopCases are the cases for a server without authentication and extensions.
+// interopCases are the cases of gRPC's interop suite for a server without authentication
+// and extensions (ORCA, server identities).
 var interopCases = []string{
 	"empty_unary", "large_unary", "client_streaming", "server_streaming", "ping_pong", "empty_stream",
 	"timeout_on_sleeping_server", "cancel_after_begin", "cancel_after_first_response",

@@ -22,8 +22,8 @@ type outcome struct {
 	// cause is the gate's cause, or "" if the gate is ready. Two causes, separated by a
 	// bar, are possible if the order of two events varies.
 	cause string
-	// differs is the reason why the gate must not decide as the kubelet does; "" = it
-	// must.
+	// differs is the reason why the gate must not decide as the kubelet does; "" = both
+	// must agree.
 	differs string
 }
 

@@ -44,8 +44,8 @@ func coldStarts(t *testing.T) int {
 type coldStart struct {
 	kind    string        // key of coldStartKinds
 	startup time.Duration // until the container listens
-	// time from the container's listen(2) to the response to the waiting request
-	delay    time.Duration // time from the container's listening until the response to the waiting request
+	// The following fields are results.
+	delay    time.Duration // time from the container's listen(2) to the response to the waiting request
 	cpu      time.Duration // gate's CPU time from its own listen(2) to that response
 	attempts int           // checks, including refused ones
 	reached  int           // checks that the container accepted

@@ -43,7 +43,7 @@ func (e *enginePage) shows(waiting int, kv float64) {
 	e.text.Store(fmt.Sprintf("# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name=\"m\"} %d.0\nvllm:kv_cache_usage_perc{model_name=\"m\"} %v\n", waiting, kv))
 }
 
-// awaitRead waits until a page is requested.
+// awaitRead waits for a page that was requested after this call.
 func (e *enginePage) awaitRead(t *testing.T) {
 	t.Helper()
 	n := e.reads.Load()

@@ -273,7 +273,7 @@ func TestHeadsUpToTheLimitsAreForwarded(t *testing.T) {
 	if seen := seenBy(t, k, g, big, "X-After: 1"); !strings.Contains(seen.head, asSent("\r\n"+big+"\r\nX-After: 1\r\n")) {
 		t.Errorf("a head of nearly the limit arrived as %s", shorten(seen.head))
 	}
-	many := slices.Repeat([]string{"X-Many: 1"}, fieldLimit-1) // Host is the last field
+	many := slices.Repeat([]string{"X-Many: 1"}, fieldLimit-1) // Host is a field too
 	if seen := seenBy(t, k, g, many...); len(seen.all("X-Many")) != len(many) {
 		t.Errorf("of %d fields arrived %d", len(many), len(seen.all("X-Many")))
 	}

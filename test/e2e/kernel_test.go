@@ -107,7 +107,8 @@ func (g *gate) memory(field string) int64 {
 	return 0
 }
 
-// peakMemory returns a function that returns the growth of the gate's peak memory.
+// peakMemory returns a function that returns the growth of the gate's peak memory since
+// this call.
 func (g *gate) peakMemory() func() int64 {
 	g.t.Helper()
 	before := g.memory("VmRSS")

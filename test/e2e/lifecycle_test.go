@@ -343,8 +343,8 @@ func TestQueueDrainStartsADrainAndWaitsForItsEnd(t *testing.T) {
 	if code := d.exitCode(); code != 0 {
 		t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.Stderr.String())
 	}
-	// After `queue drain` SIGTERM does not count as a second signal. The gate may have
-	// ended.
+	// After `queue drain` the kubelet sends SIGTERM, which does not count as a second
+	// signal.
 	_ = g.Cmd.Process.Signal(syscall.SIGTERM) // the gate may have ended
 	g.ends(0)
 }

@@ -215,7 +215,8 @@ func (c *container) forget() {
 	}
 }
 
-// finish waits until all connections have ended, and closes the others after timeout.
+// finish waits until all connections have ended. After timeout it closes those that are
+// still open.
 func (c *container) finish(timeout time.Duration) {
 	deadline := time.Now().Add(timeout)
 	for {

@@ -235,7 +235,7 @@ func relayWithoutEnd(client net.Conn, dial func() net.Conn) {
 	client.Close()
 }
 
-// earlierResponses replaces the tokens of later responses by that of the first response.
+// earlierResponses replaces the tokens of later responses by the token of the first one.
 func earlierResponses() func(net.Conn, func() net.Conn) {
 	var first atomic.String
 	return relay(asIs, func(b []byte) []byte {

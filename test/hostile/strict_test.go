@@ -126,7 +126,7 @@ func parseRequest(b []byte, asClient bool) (message, error) {
 }
 
 // parseResponse parses the response at the start of b, interim or final. ended says that
-// the connection was closed after b.
+// the connection was closed after b in an orderly way.
 func parseResponse(b []byte, method string, ended bool) (message, error) {
 	var m message
 	line, at, err := cutLine(b, 0)

@@ -256,7 +256,7 @@ x.down.Flush()
 		"if !x.down.Ended() || !x.down.Upgrades(x.up.Response()) {", "if !x.down.Ended() {"},
 }
 
-// http2Faults are the faults in the gate's HTTP/2 code.
+// http2Faults are the faults in the gate's HTTP/2 code. The first ones are former bugs.
 var http2Faults = []mutation{
 	{"an exchange in the connect queue of HTTP/2 is not counted",
 		"exchange.ConnectQueue.join",

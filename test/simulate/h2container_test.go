@@ -62,7 +62,7 @@ type h2Up struct {
 	streams         []*h2UpStream
 	latest          uint32
 	initialWindow   int // initial window of streams, as announced
-	maxStreams      int // maximum number of concurrent streams; 0 = none
+	maxStreams      int // maximum number of concurrent streams; 0 = unlimited
 	strict          bool
 	resizes         []resize
 	unsent          []*request

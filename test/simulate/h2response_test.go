@@ -13,7 +13,7 @@ func (c *h2Up) endRequest(s *h2UpStream) {
 		c.found("request %d: the request body ends at %d of %d", q.id, u.taken, len(q.body))
 	}
 	// On a shared connection the gate discards trailers that it cannot send within a
-	// second. since is the earliest possible begin of that second. sentWhole may be later
+	// second. since is the earliest possible start of that second. sentWhole may be later
 	// than the end of this request, because it also covers other bytes of the connection.
 	since := q.headAt
 	if q.sentWhole != 0 {

@@ -246,8 +246,8 @@ func (e *h2End) sendData(id uint32, p []byte, window int, end bool, x *h2Weights
 	return n, charged
 }
 
-// extraCredit enlarges a small window after many replenishments, which would test nothing
-// new.
+// extraCredit enlarges a small window after many replenishments, because more of them
+// would test nothing new.
 func extraCredit(gifts, window int) int {
 	if gifts > mostPieces && window < h2Frame {
 		return h2Frame

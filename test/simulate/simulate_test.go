@@ -104,7 +104,7 @@ func replay(t *testing.T, seed, text string) {
 type series struct {
 	mu        sync.Mutex
 	began     time.Time
-	used      time.Duration // processor time at the begin
+	used      time.Duration // processor time at the start
 	until     time.Time
 	processor time.Duration // limit on processor time
 	next      uint64
@@ -166,7 +166,7 @@ const endless = 20 * time.Second
 
 type underWay struct {
 	seed  uint64
-	began time.Duration // processor time at the begin
+	began time.Duration // processor time at the start
 }
 
 // watch panics with the seed of a stuck run, because nothing else can stop an iteration.

@@ -200,7 +200,8 @@ func (f *flood) run(t *testing.T, connections int) {
 			direct.run(100 * time.Millisecond)
 		}
 	})
-	// minimum, because on a busy machine the attack may need longer to reach a limit
+	// d is a minimum, because on a busy machine the attack may need longer to reach a
+	// limit.
 	d := time.Duration(longer * float64(scaledTime(1500*time.Millisecond, 100*time.Millisecond)))
 	begun := func() bool {
 		switch {

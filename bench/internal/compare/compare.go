@@ -19,7 +19,8 @@ import (
 type Options struct {
 	// Threshold is the tolerated relative change of a median: 0.05 means five percent.
 	Threshold float64
-	// Alpha is the p-value below which a change is significant.
+	// Alpha is the p-value below which a change is significant. It is small, because
+	// one comparison judges hundreds of figures.
 	Alpha float64
 }
 
@@ -83,7 +84,7 @@ func (c Change) undecided(o Options) bool {
 }
 
 // Compare compares each figure and each customary latency percentile of two runs. The
-// largest latency has no better direction, because it is a single request. A figure
+// largest latency is never judged, because it is a single request. A figure
 // without a round is exact, so only the threshold applies to it.
 func Compare(old, new *sample.Run, o Options) Result {
 	r := Result{Options: o, Differences: differences(old.Meta, new.Meta)}

@@ -342,7 +342,7 @@ func TrueLengths(r *Request) int { return r.Output }
 
 // Fits reports whether r can be admitted at once and all requests can then complete
 // without a preemption. It assumes that no other request is admitted, that no prompt
-// exceeds the budget of its step, and that the outputs have these lengths.
+// exceeds the budget of its step, and that outputs have the given lengths.
 func (m *Model) Fits(r *Request, output Lengths) bool {
 	all := slices.Concat(m.running, m.waiting, m.inbox, []*Request{r})
 	if len(all) > m.cfg.MaxSequences {

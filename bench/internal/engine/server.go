@@ -17,9 +17,9 @@ import (
 // package clock.
 type Server struct {
 	// Oracle queues requests outside the engine, in order of arrival, until Model.Fits
-	// is true for these lengths of outputs. If the header x-slo-ttft-ms of a request
-	// leaves too little time for the first token, the request is rejected with 504
-	// without running. nil = requests enter the engine at once.
+	// is true with Oracle as the lengths of outputs. If the header x-slo-ttft-ms of a
+	// request leaves too little time for the first token, the request is rejected with
+	// 504 without running. nil = requests enter the engine at once.
 	Oracle Lengths
 	// Ended is called for each request that the engine has ended. id is the header
 	// X-Request-Id. Ended must not block. nil = not called.
@@ -168,7 +168,8 @@ func (s *Server) admitQueued(at time.Duration) {
 // errLate is returned if the oracle rejects a request.
 var errLate = errors.New("the deadline cannot be met")
 
-// submit passes a request to the engine, or waits for the oracle if there is one.
+// submit passes a request to the engine. With an oracle it waits until the oracle has
+// admitted or rejected the request.
 func (s *Server) submit(ctx context.Context, r *Request, deadline time.Duration) error {
 	s.mu.Lock()
 	if s.Oracle == nil {
@@ -198,7 +199,7 @@ func (s *Server) submit(ctx context.Context, r *Request, deadline time.Duration)
 			s.queue = slices.Delete(s.queue, i, i+1)
 		}
 		s.mu.Unlock()
-		return nil // the caller aborts the request
+		return nil // the caller aborts the request, even if it was not admitted
 	}
 }
 

@@ -147,16 +147,16 @@ func compactUnit(v float64, u unit) string {
 	return strings.TrimSpace(tickNumber(v*f) + " " + s.name)
 }
 
-// plot is a file with a picture of docs/overload.md or docs/models.md: several charts side by side, with
-// the same scale.
+// plot is a file with a picture of docs/overload.md or docs/models.md: several charts
+// side by side, with the same scale.
 type plot struct {
 	file, title string
 	log         bool
 	charts      []barChart
 }
 
-// WritePlots writes the pictures of docs/overload.md and docs/models.md that the run has measured, and
-// returns the file names.
+// WritePlots writes the pictures of docs/overload.md and docs/models.md that the run has
+// measured, and returns the file names.
 func WritePlots(dir string, run *sample.Run) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("writing the plots: %w", err)

@@ -39,7 +39,7 @@ func modelEngine() engine.Config {
 type engineFront struct {
 	name    string
 	central bool // a Scheduler
-	// oracle returns the lengths of outputs for the oracle of the engine itself. nil = no oracle.
+	// oracle returns the lengths of outputs for the engine's own oracle. nil = no oracle.
 	oracle  func(engine.Config) engine.Lengths
 	options func(capacity float64, best int) target.Options
 }

@@ -259,8 +259,8 @@ func (r *Run) throughput(m *measured, d time.Duration) {
 	r.generator(m, false)
 }
 
-// syscalls counts system calls per request, in the first round only, under a separate
-// short load.
+// syscalls counts system calls per request under a separate short load. It does so only
+// in the first round, because the number does not vary between rounds.
 func (r *Run) syscalls(s *stand, spec load.Spec) error {
 	if r.round != 1 || !r.target.Started() {
 		return nil

@@ -188,8 +188,8 @@ var overloadCost = Scenario{
 }
 
 func runOverloadCost(r *Run) error {
-	// The limit is never reached, because a queued request would cost more with any
-	// settings.
+	// The adaptive limit is at least costConns, so no request is queued. A queued request
+	// would cost more with any settings.
 	all := target.Options{AutoLimit: true, AutoLeast: costConns, FairBy: "X-Tenant", PriorityBy: "Priority", QueueCapacity: costConns}
 	spec := load.Spec{Kind: load.HTTP, Path: "/", Connections: costConns, Field: "X-Tenant: one\r\nPriority: u=1"}
 	return r.on(target.Options{}, func(off *stand) error {

@@ -47,7 +47,7 @@ var abilities = []string{Limit, Bound, AutoLimit, Fairness, HTTP, H2C, H2CToHTTP
 // Serve is the name of the port for the load.
 const Serve = "serve"
 
-// readyPort is the name of an HTTP/1 port, if Serve is none.
+// readyPort is the name of a port that serves HTTP/1 if Serve does not.
 const readyPort = "ready"
 
 // A Target describes how to run a program as a proxy. Command, Env and the files are
@@ -56,7 +56,7 @@ type Target struct {
 	Name  string `yaml:"name"`
 	About string `yaml:"about"`
 	// Build is a package of this repository to build. If it is empty, the program is
-	// Binary, or the path in the environment variable BinaryEnv.
+	// the path in the environment variable BinaryEnv, or else Binary.
 	Build     string `yaml:"build"`
 	Binary    string `yaml:"binary"`
 	BinaryEnv string `yaml:"binary_env"`

@@ -287,7 +287,7 @@ func freePorts(names []string) (map[string]int, error) {
 	defer givenLock.Unlock()
 	end := ephemeralStart()
 	if len(given) > (end-lowestPort)/2 {
-		clear(given)
+		clear(given) // earlier targets have bound or released these ports
 	}
 	ports := map[string]int{}
 	for tries := 0; len(ports) < len(names); tries++ {

@@ -235,7 +235,7 @@ func TestIngressControllerSeesWhichConfigurationIsInForceWhileTheContainerIsDown
 	if ok, err := ingresses.IsReady(ctx, i); ok || err != nil {
 		t.Fatalf("before the first probe: %v, %v", ok, err)
 	}
-	// Both targets were probed three times.
+	// Both targets are probed three times.
 	eventually(t, "six probe responses had the older hash", func() bool { return w.echoed.Load() >= 6 })
 	if ok, err := ingresses.IsReady(ctx, i); ok || err != nil || len(ready) != 0 {
 		t.Fatalf("with the older configuration in force: %v, %v", ok, err)

@@ -12,7 +12,8 @@ import (
 // RaceBuild is set if binaries have the race detector, and thus use more memory and time.
 var RaceBuild = os.Getenv("QUEUEGATE_RACE") == "1"
 
-// root is the path of the gate's module from the suite, one or two levels below test.
+// root is the path of the gate's module, relative to the directory of the suite, which is
+// one or two levels below test.
 var root = findRoot()
 
 func findRoot() string {

@@ -96,7 +96,7 @@ func launchGate(o Options) (*Gate, error) {
 	return g, err
 }
 
-// BaseEnv turns off all optional features. CERT_DIR is dir, without a certificate.
+// BaseEnv turns off all optional features. CERT_DIR is a path in dir that does not exist.
 func BaseEnv(dir string) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GODEBUG=" + os.Getenv("GODEBUG"),
