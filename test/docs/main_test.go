@@ -93,8 +93,8 @@ func inside(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// environment is that of a user's terminal, except that a drain has no quiet period, so
-// that Ctrl-C ends the gate at once.
+// environment returns the environment of a user's terminal, without settings of the gate
+// except that a drain has no quiet period, so that Ctrl-C ends the gate at once.
 func environment() []string {
 	list := []string{"DRAIN_QUIET_SECONDS=0"}
 	for _, name := range []string{"HOME", "USER", "LANG", "TMPDIR", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN", "GOROOT", "XDG_CACHE_HOME"} {

@@ -158,8 +158,8 @@ func TestKyvernoGivesTheGateToLabelledPodsOfKnativeOnly(t *testing.T) {
 }
 
 // Kyverno derives rules for Deployments from a policy for pods unless the policy disables
-// that. Then Kyverno and Knative's controller would overwrite the image of a Deployment
-// in turn.
+// that. With such rules, Kyverno and Knative's controller would overwrite the image of a
+// Deployment in turn.
 func TestKyvernoDoesNotChangeDeployments(t *testing.T) {
 	pod := readPod(t)
 	deployment := &unstructured.Unstructured{Object: map[string]any{

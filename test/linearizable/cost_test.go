@@ -14,7 +14,7 @@ import (
 
 // costState is the state of the admission model with a cost limit.
 type costState struct {
-	limit, capacity, costLimit int // 0 = unlimited
+	limit, capacity, costLimit int // limit 0 = unlimited
 	inFlight, units            int
 	costs                      [8]int8 // cost of each request
 	queue                      [8]int8 // ids of queued requests, plus one
@@ -67,7 +67,7 @@ func costModel(c admission.Config) porcupine.Model {
 					want = admission.Queued
 					s.queue[s.waiting] = int8(in.id + 1)
 					s.waiting++
-					s = s.grant() // units may be free before their slot
+					s = s.grant() // units may have been returned before their slot is released
 				}
 				return output.(admission.Decision) == want, s
 			case "return": // the next event grants the units that Charge returns

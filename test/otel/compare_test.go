@@ -81,12 +81,12 @@ const something = "*"
 
 func matches(got, want string) bool { return got == want || want == something && got != "" }
 
-// absent is an instrument of queue-proxy with the values of
+// absent is an instrument that only queue-proxy has. Its values equal those of
 // http.server.request.body.size.
 const absent = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp http.client.request.body.size By Histogram"
 
-// lacking returns the instruments that only one process sent, unless one of the processes
-// sent none.
+// lacking returns the instruments that only queue-proxy sent, except absent. If one of the
+// processes sent none, it returns its arguments.
 func lacking(theirs, ours string) (their, our string, same bool) {
 	if theirs == "" || ours == "" {
 		return theirs, ours, theirs == ""

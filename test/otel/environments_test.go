@@ -70,7 +70,8 @@ func environments() []environment {
 		set["OBSERVABILITY_CONFIG"] = observability(protocol, traces, metrics, 1)
 		return set
 	}
-	// Only one of the two sends messages.
+	// onlyOurs and onlyTheirs are the differences if only one of the processes sends
+	// messages.
 	onlyOurs, onlyTheirs := map[string]difference{}, map[string]difference{"metrics: instruments": {something, ""}}
 	for _, signal := range []string{"traces", "metrics"} {
 		for _, field := range []string{": destination", ": headers", ": resource"} {

@@ -40,7 +40,7 @@ func gateOf(t *testing.T, pod *corev1.PodTemplateSpec) corev1.Container {
 	return pod.Spec.InitContainers[0]
 }
 
-// The check is that of the API server for a namespace labelled
+// The test uses the API server's check for a namespace labelled
 // pod-security.kubernetes.io/enforce=restricted.
 func TestPodsPassTheRestrictedPolicy(t *testing.T) {
 	judge, err := policy.NewEvaluator(policy.DefaultChecks(), nil)

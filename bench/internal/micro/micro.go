@@ -102,9 +102,9 @@ func (rec Recording) run() *sample.Run {
 	return run
 }
 
-// better returns the better direction of a unit. Units that end in "/op" are costs, except
-// allocated bytes: these include the cost of filling a pool once, divided by a varying
-// number of iterations.
+// better returns the better direction of a unit. Units that end in "/op" are costs,
+// except allocated bytes: these include the cost of filling a pool once, divided by a
+// varying number of iterations.
 func better(unit string) sample.Better {
 	switch {
 	case unit == "B/op":

@@ -1,7 +1,7 @@
 package suites
 
-// expected are the tests of Knative's suites that do not pass, with the reasons. All other
-// tests must pass.
+// expected are the tests of Knative's suites that do not pass, with the reasons. All
+// other tests must pass.
 var expected = map[string]string{
 	"TestContainerErrorMsg":           "skips itself: it needs a registry that reports a missing image",
 	"TestDomainMapping":               "the ingress of these tests does not support Services of type ExternalName",

@@ -277,7 +277,8 @@ func TestTheLargestMessageFitsWhatTheAutoscalerReads(t *testing.T) {
 	answered := send(t, a.gate, 1, 1)
 	<-container.began
 	<-container.began
-	// Only one window has the arrivals, so it is not sure that one message has all fields.
+	// Only one window has the arrivals, so it is not sure that one message has all
+	// fields.
 	a.fullWindow()
 	stat, size := a.message()
 	if want := (metrics.Stat{
