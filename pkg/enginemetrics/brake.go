@@ -1,6 +1,9 @@
 package enginemetrics
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	// kvHysteresis is how far KV usage must fall below the threshold before requests
@@ -42,7 +45,7 @@ type brake struct {
 // admitted, even if requests end.
 func (b *brake) room(p Page, l Limits, inFlight int, now time.Duration) (n int64, none bool) {
 	switch {
-	case !p.HasKV || p.KV <= max(l.MaxKV-kvHysteresis, 0):
+	case !p.HasKV || l.MaxKV >= 1 || p.KV <= max(l.MaxKV-kvHysteresis, 0): // MaxKV 1 = no limit
 		b.full = false
 	case p.KV > l.MaxKV:
 		b.full = true
@@ -68,22 +71,32 @@ func (b *brake) room(p Page, l Limits, inFlight int, now time.Duration) (n int64
 // unseen estimates how many admitted requests a page does not show yet. Servers update
 // their page once per step, which can be longer than a period.
 //
-// The input is the difference between requests in flight and requests on the page. It
-// also includes requests that the page never shows, such as tunnels. The smallest
-// difference in the last one to two unseenWindows approximates their number and is
-// subtracted. A negative difference, from ended requests that are still on the page,
-// counts as 0. The zero value is ready.
+// The input is the number of requests in flight minus the number of requests on the page.
+// Requests that the page never shows, such as tunnels, increase it for long; ended
+// requests that are still on the page decrease it, by as much on average as new requests
+// increase it. So the mean of an unseenWindow approximates the number of requests that
+// are never shown. The smaller mean of the current and the previous window is subtracted.
+// The zero value is ready.
 type unseen struct {
-	current, previous int64 // smallest differences of the current and the previous window
-	since             time.Duration
+	sum, count int64         // differences of the current window
+	previous   int64         // mean difference of the previous window
+	since      time.Duration // start of the current window
 }
 
 // add adds a difference and returns the estimate of unseen requests.
 func (u *unseen) add(difference int64, now time.Duration) int64 {
-	difference = max(difference, 0)
 	if now-u.since >= unseenWindow {
-		u.previous, u.current, u.since = u.current, difference, now
+		u.previous, u.sum, u.count, u.since = u.mean(), 0, 0, now
 	}
-	u.current = min(u.current, difference)
-	return difference - min(u.current, u.previous)
+	u.sum += difference
+	u.count++
+	return max(difference-min(max(u.mean(), 0), max(u.previous, 0)), 0)
+}
+
+// mean returns the mean difference of the current window, rounded.
+func (u *unseen) mean() int64 {
+	if u.count == 0 {
+		return 0
+	}
+	return int64(math.Round(float64(u.sum) / float64(u.count)))
 }

@@ -72,3 +72,27 @@ func TestRequestsThatNeverAppearOnThePageDoNotBrakeForLong(t *testing.T) {
 		t.Errorf("%d slow uploads brake for %v, want at most %v", uploads, blocked, 2*unseenWindow)
 	}
 }
+
+func TestWithMaxKVOneNoUsageBrakes(t *testing.T) {
+	b := brake{full: true} // as after a live change from a lower value
+	for _, kv := range []float64{0.99, 1, 1.02, 95} {
+		if n, none := b.room(Page{KV: kv, HasKV: true, HasWaiting: true}, Limits{MaxKV: 1}, 0, 1); n != 1 || none {
+			t.Errorf("KV %v: room %d, none %v", kv, n, none)
+		}
+	}
+}
+
+// The page shows a request that has ended for one more step, so that the difference is
+// sometimes smaller than the number of requests that the page never shows.
+func TestRequestsThatThePageNeverShowsDoNotBrakeWhileOthersEnd(t *testing.T) {
+	const never = 4
+	var b brake
+	for i := range 200 {
+		stale := i % 3 // ended requests that are still on the page
+		p := Page{Running: float64(8 + stale), HasRunning: true, HasWaiting: true}
+		n, _ := b.room(p, Limits{MaxKV: 1}, 8+never, time.Duration(i)*20*time.Millisecond)
+		if i > 150 && n < 1 && stale > 0 {
+			t.Fatalf("page %d, %d ended requests on it: room %d", i, stale, n)
+		}
+	}
+}

@@ -32,6 +32,11 @@ type Poller struct {
 	cfg   Config
 	fetch source
 
+	// validAt is the time of the last valid page or, if the latest page was valid, of the
+	// beginning of polling. Only the goroutine of Run uses it and isFailing.
+	validAt   time.Duration
+	isFailing bool // the latest page was invalid
+
 	mu       sync.Mutex // guards the fields below
 	limits   Limits
 	brake    brake
@@ -83,14 +88,18 @@ func (p *Poller) Run(ctx context.Context) {
 
 // poll fetches pages until no request was open when a fetch began.
 func (p *Poller) poll(ctx context.Context, timer *time.Timer) {
-	validAt := p.cfg.Clock() // time of the last valid page, or of the beginning of polling
+	// Periods without requests do not interrupt a series of invalid pages, or short bursts
+	// would be limited for as long as the page is invalid.
+	if !p.isFailing {
+		p.validAt = p.cfg.Clock()
+	}
 	for {
 		idle := p.cfg.Admission.InFlight()+p.cfg.Admission.QueueDepth() == 0
 		began := p.cfg.Clock()
-		ok := p.once(ctx, began, validAt)
+		ok := p.once(ctx, began, p.validAt)
 		now := p.cfg.Clock()
-		if ok {
-			validAt = now
+		if p.isFailing = !ok; ok {
+			p.validAt = now
 		}
 		if idle || ctx.Err() != nil {
 			return

@@ -265,3 +265,21 @@ func TestAnUnfinishedUploadDoesNotReduceTheRoom(t *testing.T) {
 		b.end(append(upload, other...))
 	})
 }
+
+func TestShortBurstsDoNotProlongTheTimeWithoutAValidPage(t *testing.T) {
+	run(t, Limits{MaxKV: 0.9}, func(b *bench) {
+		b.pages.set(Page{}, errors.New("no page"))
+		for range 8 { // bursts of 300 ms, with pauses
+			var w admission.Waiter
+			if b.a.Acquire(&w) != admission.Admitted {
+				b.t.Fatal("the first request of a burst waits")
+			}
+			time.Sleep(300 * time.Millisecond)
+			b.a.Release()
+			time.Sleep(200 * time.Millisecond)
+		}
+		if !b.Silent() {
+			b.t.Error("4 s without a valid page: the brake is still on")
+		}
+	})
+}
