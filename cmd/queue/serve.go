@@ -126,6 +126,7 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 		return p.failed("the gate cannot start", code, err)
 	}
 	gate.OnHandOver(func(pid int) { p.notify(fmt.Sprintf("MAINPID=%d", pid)) })
+	gate.BeforeTakeOver(p.interrupted)
 	if err := gate.Listen(traffic); err != nil {
 		return p.failed("the gate cannot start", exitFailed, err)
 	}
@@ -145,6 +146,23 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 	p.notify(notifyReady)
 	reportReady()
 	return 0, nil
+}
+
+var errInterrupted = errors.New("a signal has ended the upgrade; the running gate continues")
+
+// interrupted returns an error if a signal has asked this process to end. Until the gate
+// listens, nothing else reads the signals.
+func (p *process) interrupted() error {
+	for {
+		select {
+		case s := <-p.signals:
+			if s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGQUIT {
+				return errInterrupted
+			}
+		default:
+			return nil
+		}
+	}
 }
 
 func (p *process) sleepMode(cfg *config.Config) sleepMode {
@@ -171,7 +189,10 @@ func (p *process) sleepMode(cfg *config.Config) sleepMode {
 func (p *process) listeners(cfg *config.Config) (s *sockets.Set, from *app.Predecessor, code int, err error) {
 	s = sockets.New(p.log)
 	if !p.succeeds {
-		if err := s.Inherit(os.LookupEnv); err != nil {
+		if err = s.Inherit(os.LookupEnv); err == nil {
+			err = s.CheckUserPort(cfg.UserPort)
+		}
+		if err != nil {
 			code, err = p.failed("the gate cannot start", exitConfig, err)
 			return nil, nil, code, err
 		}
@@ -179,6 +200,8 @@ func (p *process) listeners(cfg *config.Config) (s *sockets.Set, from *app.Prede
 	}
 	if from, err = app.Succeed(cfg.DrainSocket, s); err != nil {
 		code, err = p.failed("the gate cannot start", exitFailed, err)
+	} else if err = s.CheckUserPort(cfg.UserPort); err != nil {
+		code, err = p.failed("the gate cannot start", exitConfig, err)
 	}
 	return s, from, code, err
 }

@@ -222,3 +222,18 @@ func TestEachStageOfTheEndOfAnApplicationIsLogged(t *testing.T) {
 		})
 	}
 }
+
+func TestASignalBeforeTheTakeOverEndsTheUpgrade(t *testing.T) {
+	signals := make(chan os.Signal, 4)
+	p := process{signals: signals}
+	signals <- syscall.SIGHUP
+	if err := p.interrupted(); err != nil {
+		t.Errorf("SIGHUP: %v", err)
+	}
+	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT} {
+		signals <- s
+		if p.interrupted() == nil {
+			t.Errorf("%v does not end the upgrade", s)
+		}
+	}
+}

@@ -143,6 +143,26 @@ func TestASuccessorServesIfTheRunningGateIsKilled(t *testing.T) {
 	finish(inFlight(t, k, next, "/"))
 }
 
+func TestASignalToASuccessorThatIsNotReadyEndsItAlone(t *testing.T) {
+	t.Parallel()
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(s.String(), func(t *testing.T) {
+			k := startSilentContainer(t)
+			g := startGate(t, k, "SERVING_READINESS_PROBE=")
+			next := g.upgrade()
+			next.mayEnd = true
+			g.logs("a successor is starting")
+			next.signal(s)
+			if code := next.exitCode(); code != 1 || !strings.Contains(next.Stderr.String(), "a signal has ended the upgrade") {
+				t.Errorf("code %d, stderr:\n%s", code, next.Stderr.String())
+			}
+			g.logs("this gate continues")
+			k.listen()
+			finish(inFlight(t, k, g, "/"))
+		})
+	}
+}
+
 func TestADrainDuringAnUpgradeOfTheGateEndsBothGates(t *testing.T) {
 	t.Parallel()
 	k := startSilentContainer(t)

@@ -30,9 +30,10 @@ type App struct {
 	often *zap.Logger   // rate-limited, for messages that peers can cause
 	lines *lines.Writer // output of both logs
 
-	sockets     *sockets.Set
-	predecessor *Predecessor // nil = none
-	handover    handover
+	sockets        *sockets.Set
+	predecessor    *Predecessor // nil = none
+	beforeTakeOver func() error // may be nil
+	handover       handover
 
 	live        *liveSettings
 	status      *status // nil = no page

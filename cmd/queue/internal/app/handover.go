@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/sockets"
 )
@@ -76,7 +77,7 @@ func (h *handover) offer(conn *net.UnixConn) {
 		a.log.Warn("the sockets cannot be passed to the successor", zap.Int("pid", peer), zap.Error(err))
 		return
 	}
-	if h.awaitReady(conn) && h.release(peer) {
+	if h.awaitReady(conn) && !isGone(conn) && h.release(peer) {
 		tell(conn, upgradeReleased)
 		return
 	}
@@ -122,6 +123,20 @@ func (h *handover) awaitReady(conn net.Conn) bool {
 	_ = conn.SetReadDeadline(time.Time{})
 	word, err := bufio.NewReader(io.LimitReader(conn, int64(len(upgradeReady)))).ReadString('\n')
 	return err == nil && word == upgradeReady
+}
+
+// isGone reports whether the peer of conn has ended, which it may have done after its last
+// line.
+func isGone(conn *net.UnixConn) (gone bool) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return true
+	}
+	err = raw.Control(func(fd uintptr) {
+		n, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		gone = n == 0 && err == nil || err != nil && err != unix.EAGAIN && err != unix.EINTR
+	})
+	return gone || err != nil
 }
 
 // release stops accepting on all ports, because the successor will accept. It returns

@@ -57,6 +57,11 @@ func Succeed(path string, s *sockets.Set) (*Predecessor, error) {
 	return p, nil
 }
 
+// BeforeTakeOver sets a function that is called when this gate is ready to take over from
+// the running one. If it returns an error, Listen returns that error, and the running
+// gate continues. Call it before Listen.
+func (a *App) BeforeTakeOver(f func() error) { a.beforeTakeOver = f }
+
 // takeOver makes the running gate stop accepting.
 func (a *App) takeOver() error {
 	if a.predecessor == nil {
@@ -65,6 +70,12 @@ func (a *App) takeOver() error {
 	ctx, cancel := context.WithTimeout(context.Background(), firstResultTimeout)
 	a.readiness.probes.Wait(ctx, gate.Kubelet)
 	cancel()
+	if a.beforeTakeOver != nil {
+		if err := a.beforeTakeOver(); err != nil {
+			_ = a.predecessor.conn.Close() // the running gate continues
+			return err
+		}
+	}
 	return a.predecessor.release(a.log)
 }
 
