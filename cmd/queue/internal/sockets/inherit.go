@@ -25,6 +25,9 @@ var Variables = []string{listenPID, listenFDs, listenFDNames, fdStore, notifySoc
 // firstInherited is the number of the first inherited descriptor.
 const firstInherited = 3
 
+// maxPassed bounds the number of descriptors for another process.
+const maxPassed = 1024
+
 // unnamed is systemd's name for a descriptor without a name.
 const unnamed = "unknown"
 
@@ -37,6 +40,14 @@ func (s *Set) inherit(lookup func(string) (string, bool), first int) error {
 	count, names, err := parseVariables(lookup, os.Getpid())
 	if err != nil {
 		return err
+	}
+	if passed, _ := lookup(listenFDs); count == 0 && passed != "" {
+		// The sockets are for another process, such as a shell that has started this one. An
+		// application must not get them.
+		n, _ := strconv.Atoi(passed)
+		for fd := first; fd < first+min(n, maxPassed); fd++ {
+			unix.CloseOnExec(fd)
+		}
 	}
 	for i, name := range names[:count] {
 		fd := first + i

@@ -176,3 +176,45 @@ func unixPair(t *testing.T) (a, b *net.UnixConn) {
 	}
 	return conns[0], conns[1]
 }
+
+func TestSocketsOfAnotherProcessAreNotPassedToChildren(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	file, err := ln.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	s := New(zap.NewNop())
+	defer s.Close()
+	if err := s.inherit(lookup(map[string]string{listenPID: "1", listenFDs: "1"}), fd); err != nil {
+		t.Fatal(err)
+	}
+	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+		t.Errorf("descriptor flags %#x, %v: not close-on-exec", flags, err)
+	}
+}
+
+func TestAnInheritedSocketOnTheUserPortIsAnError(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	s := passed(t, Serving, ln.(*net.TCPListener))
+	port := ln.Addr().(*net.TCPAddr).Port
+	if err := s.CheckUserPort(port); err == nil || !strings.Contains(err.Error(), "USER_PORT") {
+		t.Errorf("%v, want an error", err)
+	}
+	if err := s.CheckUserPort(port + 1); err != nil {
+		t.Error(err)
+	}
+}

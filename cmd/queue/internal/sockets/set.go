@@ -116,6 +116,30 @@ func (s *Set) add(p *Port, ln syscall.Conn) {
 	s.store(s.all[p.Name])
 }
 
+// CheckUserPort returns an error if an inherited socket listens on the port of the
+// container: the gate would forward requests to itself.
+func (s *Set) CheckUserPort(port int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, in := range s.all {
+		at, err := unix.Getsockname(in.fd)
+		if err != nil {
+			continue
+		}
+		n := 0
+		switch a := at.(type) {
+		case *unix.SockaddrInet4:
+			n = a.Port
+		case *unix.SockaddrInet6:
+			n = a.Port
+		}
+		if n == port && port != 0 { // 0 = USER_PORT=auto
+			return fmt.Errorf("USER_PORT=%d is the port of the inherited socket %q (%s): the gate would forward requests to itself", port, name, in.port.Setting)
+		}
+	}
+	return nil
+}
+
 // IsHeld reports whether the service manager also has the socket, so that its backlog
 // outlives this process.
 func (s *Set) IsHeld(name string) bool {
