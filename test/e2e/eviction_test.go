@@ -207,6 +207,37 @@ func TestWithAHardLimitAnEvictedStreamHoldsItsSlotUntilTheResetIsAcknowledged(t 
 	(<-urgent).is(t, 200, "ok")
 }
 
+// The container has received the whole request, so it does not learn that the client has
+// disconnected.
+func TestWithAHardLimitAnAbandonedStreamCanBeEvicted(t *testing.T) {
+	events := make(chan string, 10)
+	g := gateBefore(t, h2Script(nil, func(c *h2ScriptConn, f http2.Frame) bool {
+		switch f := f.(type) {
+		case *http2.MetaHeadersFrame:
+			events <- f.PseudoValue("path")
+			if f.PseudoValue("path") == "/urgent" {
+				c.respond(f.StreamID, "ok")
+			}
+		case *http2.RSTStreamFrame:
+			events <- f.ErrCode.String()
+		}
+		return true
+	}), "CONTAINER_CONCURRENCY=1", "QUEUE_PRIORITY_BY=header:Priority", "QUEUE_EVICT=class>=6,after=100ms", "CONCURRENCY_HARD=true", "UPSTREAM_PROTOCOL=h2c", "SERVING_LOGGING_LEVEL=debug")
+	victim := dial(t, g)
+	victim.send(request("GET", "/victim", "Priority: 6"))
+	if got := <-events; got != "/victim" {
+		t.Fatalf("the container got %s", got)
+	}
+	victim.close()
+	eventually(t, "the gate notices the disconnect", func() bool { return strings.Contains(g.Stderr.String(), "abandoned") })
+	dial(t, g).get("/urgent", "Priority: 0").is(200, "ok")
+	for _, want := range []string{"CANCEL", "/urgent"} {
+		if got := <-events; got != want {
+			t.Errorf("the container got %s, want %s", got, want)
+		}
+	}
+}
+
 func TestTunnelsAndRequestsForUnlimitedPathsAreNotEvicted(t *testing.T) {
 	k := startContainer(t)
 	g := evicting(t, k, "CONTAINER_CONCURRENCY=2", "UNLIMITED_PATHS=/free")

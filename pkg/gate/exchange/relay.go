@@ -60,6 +60,10 @@ func (x *Exchange) step(now int64) (e Ending, o gate.Outcome, next int64) {
 				return Ongoing, o, gate.Earliest(gate.Earliest(next, x.timeouts.NextDeadline()), x.ticket.StartBy)
 			}
 		case StateAbandoned:
+			if x.isEvicted() && x.held != gate.Evicted { // the client disconnected before
+				x.held = gate.Evicted
+				x.up.HangUp(true)
+			}
 			if !x.discardRest(now) {
 				return Ongoing, gate.Undecided, x.timeouts.NextDeadline()
 			}
@@ -384,8 +388,7 @@ func (x *Exchange) disconnected() (o gate.Outcome, next int64) {
 	if !x.hold(gate.ClientGone) {
 		return gate.ClientGone, 0
 	}
-	x.settings.overload.endFlight(x)
-	return gate.Undecided, 0
+	return gate.Undecided, 0 // the request can still be evicted, because it holds its slot
 }
 
 // hold begins to hold the slot of a request that ends with o until the container has
