@@ -107,20 +107,28 @@ func start(t *testing.T, b block) *program {
 	return nil
 }
 
-// stop sends SIGINT to the process group, as Ctrl-C does.
+// stop sends SIGINT to the process group, as Ctrl-C does, and again every 10 s: bash
+// starts background programs with SIGINT ignored, until they handle it themselves.
 func (p *program) stop() {
 	if p == nil {
 		return
 	}
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT)
-	select {
-	case err := <-p.ended:
-		if err != nil && p.cmd.ProcessState.ExitCode() != 130 { // 130 = a shell or make whose command was interrupted
-			p.t.Errorf("line %d: Ctrl-C: %v\n%s\n%s", p.block.line, err, p.block.text, p.out.String())
+	again := time.NewTicker(10 * time.Second)
+	defer again.Stop()
+	for deadline := time.After(timeout); ; {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT)
+		select {
+		case err := <-p.ended:
+			if err != nil && p.cmd.ProcessState.ExitCode() != 130 { // 130 = a shell or make whose command was interrupted
+				p.t.Errorf("line %d: Ctrl-C: %v\n%s\n%s", p.block.line, err, p.block.text, p.out.String())
+			}
+			return
+		case <-again.C:
+		case <-deadline:
+			p.kill()
+			p.t.Errorf("line %d: Ctrl-C does not stop it\n%s\n%s", p.block.line, p.block.text, p.out.String())
+			return
 		}
-	case <-time.After(timeout):
-		p.kill()
-		p.t.Errorf("line %d: Ctrl-C does not stop it\n%s\n%s", p.block.line, p.block.text, p.out.String())
 	}
 }
 
