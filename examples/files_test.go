@@ -115,7 +115,7 @@ func TestTheSystemdUnitIsValid(t *testing.T) {
 }
 
 // The settings of the unit are valid, and its reload upgrades the gate.
-func TestTheUnitOfAGateWithoutAnApplicationIsValid(t *testing.T) {
+func TestTheSystemdUnitOfAGateWithoutAnApplicationIsValid(t *testing.T) {
 	text, err := os.ReadFile("systemd/gate.service")
 	if err != nil {
 		t.Fatal(err)

@@ -341,7 +341,7 @@ func (p *process) end() error {
 		}()
 		select {
 		case <-closed:
-		case <-ctx.Done(): // the exit of the process ends the rest
+		case <-ctx.Done(): // the exit of the process ends what Close has not ended
 		}
 		return nil
 	}, false)

@@ -23,7 +23,7 @@ func TestVersionPrintsVersionCommitAndGo(t *testing.T) {
 	}
 }
 
-func TestVersionPrintsTheModuleAndModeOfFIPS(t *testing.T) {
+func TestVersionPrintsTheFIPSModuleAndMode(t *testing.T) {
 	for _, c := range []struct {
 		module  string
 		enabled bool

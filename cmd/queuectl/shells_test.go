@@ -50,7 +50,7 @@ func complete(t *testing.T, dir, home, shell string, args ...string) []string {
 	return strings.FieldsFunc(string(text), func(r rune) bool { return strings.ContainsRune(" \t\r\n", r) })
 }
 
-func TestFishCompletes(t *testing.T) {
+func TestCompletionsWorkInFish(t *testing.T) {
 	fish := shell(t, "fish")
 	dir, bin, home := generatedDir(t), programs(t), t.TempDir()
 	script := "source " + dir + "/completions/queue.fish; source " + dir + "/completions/queuectl.fish; complete -C $argv[1]"
@@ -67,7 +67,7 @@ fpath=(DIR/completions $fpath); autoload -Uz compinit; compinit -u -d $HOME/dump
 say() { print -r -- "<$BUFFER>"; BUFFER= }; zle -N say; bindkey '^X' say; bindkey '^I' complete-word
 PS1= ; print READY`
 
-func TestZshCompletes(t *testing.T) {
+func TestCompletionsWorkInZsh(t *testing.T) {
 	zsh := shell(t, "zsh")
 	cmd := exec.Command(zsh, "-f", "-i")
 	cmd.Env = []string{"PATH=" + programs(t) + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TERM=dumb", "LC_ALL=C.UTF-8"}

@@ -66,7 +66,7 @@ func TestADrainEndsConnectionsOverHTTP2ByGOAWAY(t *testing.T) {
 	until(t, "another connection", func() bool { a := r.do("GET", "/", ""); return a.body != kept.body })
 }
 
-func TestADrainEndsOnceItIsQuietAndNoRequestIsOpen(t *testing.T) {
+func TestADrainWaitsForTheQuietPeriodAndForOpenRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, err := New(Config{DrainQuiet: 10 * time.Second})
 		if err != nil {

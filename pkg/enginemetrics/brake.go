@@ -40,9 +40,9 @@ type brake struct {
 	fullSince time.Duration
 }
 
-// room returns how many requests may be admitted after the page p. inFlight is the
-// number of requests in flight when p was requested. none means that no request may be
-// admitted, even if requests end.
+// room returns how many requests may be admitted after p was requested. inFlight is the
+// number of requests in flight at that time, without incomplete uploads. If none is true,
+// no request may be admitted while another is in flight.
 func (b *brake) room(p Page, l Limits, inFlight int, now time.Duration) (n int64, none bool) {
 	switch {
 	case !p.HasKV || l.MaxKV >= 1 || p.KV <= max(l.MaxKV-kvHysteresis, 0): // MaxKV 1 = no limit

@@ -99,7 +99,7 @@ func (b *bench) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestABurstIsAdmittedOnlyAsFastAsPagesShowRoom(t *testing.T) {
+func TestEachPageAdmitsOnlyAFewRequestsOfABurst(t *testing.T) {
 	run(t, Limits{MaxWaiting: 1, MaxKV: 0.9}, func(b *bench) {
 		all := b.arrive(100)
 		if n := b.a.InFlight(); n != 1 {
@@ -213,7 +213,7 @@ func TestWithoutAValidPageOnlyTheOtherLimitsApply(t *testing.T) {
 	})
 }
 
-func TestAPageThatHangsReleasesTheBrakeAfterASecond(t *testing.T) {
+func TestAllRequestsAreAdmittedOnceAPageHasHungForASecond(t *testing.T) {
 	run(t, Limits{MaxKV: 0.9}, func(b *bench) {
 		b.pages.takes = time.Hour
 		all := b.arrive(10)
@@ -237,7 +237,7 @@ func TestASlowPageTakesAtMostHalfOfTheTime(t *testing.T) {
 	})
 }
 
-func TestNewLimitsApplyToTheNextPage(t *testing.T) {
+func TestNewLimitsApplyFromTheNextMetricsPage(t *testing.T) {
 	run(t, Limits{MaxWaiting: 0, MaxKV: 0.9}, func(b *bench) {
 		b.pages.set(Page{Waiting: 5}, nil)
 		all := b.arrive(10)

@@ -15,14 +15,14 @@ type scale struct {
 
 	schema int32 // the native bucket k ends at 2^(k/2^schema) displayed units
 	lowest int32 // the zero bucket ends at the end of this native bucket
-	native []int // native[i] is the last cell of the native bucket lowest+i
+	native []int // native[i] is the index of the last cell in the native bucket lowest+i
 }
 
 // view is a layout of classic buckets.
 type view struct {
 	perUnit float64
 	les     []float64
-	cuts    []int // cuts[i] is the last cell whose values are at most les[i]
+	cuts    []int // the bucket le=les[i] consists of the cells 0 to cuts[i]
 }
 
 // newScale returns a scale with the native buckets lowest to highest, and with the

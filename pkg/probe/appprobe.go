@@ -48,7 +48,7 @@ type AppReply struct {
 	Body        []byte // at most 10 KiB
 }
 
-// AppChange is a change of the outcome of one path.
+// AppChange is a change of the outcome of the probe with the given path.
 type AppChange struct {
 	Path      string
 	Container string

@@ -82,8 +82,8 @@ func (a *application) reachedBetween(from, to time.Duration) int {
 	return n
 }
 
-// upFrom returns a result function that refuses connections before the time up, and
-// then succeeds.
+// upFrom returns a function that reports a refused connection while elapsed is less than
+// up, and then success.
 func upFrom(up time.Duration) func(time.Duration) check.Result {
 	return func(elapsed time.Duration) check.Result {
 		if elapsed < up {
@@ -552,7 +552,7 @@ func TestARefusedConnectionMakesAContainerNotReadyImmediately(t *testing.T) {
 	}
 }
 
-func TestObservedAppliesOnlyToTheUserPort(t *testing.T) {
+func TestARefusedConnectionToTheUserPortLeavesOtherContainersReady(t *testing.T) {
 	other := adaptiveSpec("other")
 	other.Port = 9999
 	specs := []Spec{adaptiveSpec("app"), other}

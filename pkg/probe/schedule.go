@@ -38,7 +38,7 @@ type history struct {
 	origin    time.Duration // the delay grows with the time since origin
 	successes int           // number of consecutive successes
 
-	changes    [succeeding + 1]uint8 // bit e of changes[l] is set if a change from l to e has already moved origin
+	changes    [succeeding + 1]uint8 // bit e of changes[l] is set once a change from evidence l to e has set origin
 	readySince time.Duration         // time since which last has been succeeding
 }
 

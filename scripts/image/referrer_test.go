@@ -48,7 +48,7 @@ func TestTheBillOfMaterialsListsTheModulesOfTheBinary(t *testing.T) {
 	}
 }
 
-func TestTheArchiveHasTheBillsAsReferrers(t *testing.T) {
+func TestTheArchiveHasTheBillsOfMaterialsAsReferrers(t *testing.T) {
 	for _, p := range programs {
 		l := unpacked(t, p)
 		_, index := named(t, l)

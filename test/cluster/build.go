@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// kubernetesVersion is the version of the node's programs, as in go.mod. The kubelet and
-// the API server compare their versions.
+// kubernetesVersion is the version in go.mod. The build links it into the node's
+// programs, which would otherwise report v0.0.0-master.
 const kubernetesVersion = "v1.36.3"
 
 // Variables with the paths of built files, from the host stage to the inside stage.

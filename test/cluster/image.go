@@ -14,7 +14,7 @@ import (
 
 // An image has a single static program.
 type image struct {
-	name, program, path string // path in the image, and entry point
+	name, program, path string // tag, file on the host, entry point in the image
 }
 
 // write writes the image for containerd: a tar archive with one layer, a configuration

@@ -18,7 +18,8 @@ type Options struct {
 	Suites bool
 }
 
-// stageVariable has the stage of the test binary, which starts itself twice.
+// stageVariable is the environment variable that tells a process of the test binary its
+// stage. The binary starts itself twice.
 const stageVariable = "QUEUEGATE_CLUSTER_STAGE"
 
 // Main is the body of TestMain.

@@ -27,7 +27,7 @@ type attacker struct {
 	*http2.Framer
 	head   bytes.Buffer
 	encode *hpack.Encoder
-	ended  chan struct{} // closed after the gate's close or GOAWAY
+	ended  chan struct{} // closed when the gate has sent GOAWAY or closed the connection
 	code   http2.ErrCode // code of the gate's GOAWAY, if any
 }
 

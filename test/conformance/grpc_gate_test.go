@@ -11,8 +11,9 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// launchAndKeep is startGate for a gate that may exit during the test.
-func launchAndKeep(t *testing.T, userPort int, settings ...string) *gate {
+// startGateThatMayExit starts a gate that may exit before the end of the test. A gate
+// of startGate that exits fails the test.
+func startGateThatMayExit(t *testing.T, userPort int, settings ...string) *gate {
 	t.Helper()
 	g := startGate(t, userPort, settings...)
 	g.mayEnd = true

@@ -119,7 +119,7 @@ func TestAGRPCClientGetsAGRPCStatusForAnUpstreamFailure(t *testing.T) {
 	})
 	t.Run("the second signal cuts a stream", func(t *testing.T) {
 		t.Parallel()
-		g := launchAndKeep(t, serveService(t, hangs(make(chan struct{}, 10))).port)
+		g := startGateThatMayExit(t, serveService(t, hangs(make(chan struct{}, 10))).port)
 		s := begin(t, testContext(t), g)
 		g.drain()
 		eventually(t, "draining", func() bool { return !g.ready() })
@@ -215,7 +215,7 @@ func TestACallThatIsQueuedForTheContainerSucceeds(t *testing.T) {
 
 func TestADrainLosesNoCall(t *testing.T) {
 	t.Parallel()
-	g := launchAndKeep(t, serveService(t, &service{}).port, "DRAIN_QUIET_SECONDS=1")
+	g := startGateThatMayExit(t, serveService(t, &service{}).port, "DRAIN_QUIET_SECONDS=1")
 	client := stub(t, g)
 	s, err := client.FullDuplexCall(testContext(t))
 	if err != nil {

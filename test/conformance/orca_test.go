@@ -200,7 +200,7 @@ func TestLoadReportStreamsAreNotCountedAndEndWhenADrainBegins(t *testing.T) {
 	s := grpc.NewServer()
 	testpb.RegisterTestServiceServer(s, &service{unary: func(context.Context) error { <-release; return nil }})
 	listenAt(t, port, s)
-	g := launchAndKeep(t, port, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1", "LOAD_REPORT_STREAM=true", "DRAIN_QUIET_SECONDS=0", "METRICS_PORT=free")
+	g := startGateThatMayExit(t, port, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1", "LOAD_REPORT_STREAM=true", "DRAIN_QUIET_SECONDS=0", "METRICS_PORT=free")
 	client := stub(t, g)
 	var calls sync.WaitGroup
 	for range 2 {

@@ -28,7 +28,7 @@ func application(other, secure int) http.Handler {
 		code, _ := strconv.Atoi(r.PathValue("code"))
 		w.WriteHeader(code)
 	})
-	// Without the parameter to, the response has no Location.
+	// The query parameter "to" becomes Location. Without it, there is no Location.
 	mux.HandleFunc("/redirect/{code}", func(w http.ResponseWriter, r *http.Request) {
 		if to := r.URL.Query().Get("to"); to != "" {
 			w.Header().Set("Location", strings.NewReplacer("OTHER", strconv.Itoa(other), "SECURE", strconv.Itoa(secure)).Replace(to))

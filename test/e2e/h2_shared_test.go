@@ -183,7 +183,7 @@ func TestAHeadAboveTheContainersLimitGets431AndEndsNoOtherRequest(t *testing.T) 
 	}
 }
 
-func TestARequestThatClosesAFreshHTTP1ConnectionDoesNotDisableWebSockets(t *testing.T) {
+func TestAContainerThatClosesAFreshHTTP1ConnectionStillGetsWebSockets(t *testing.T) {
 	t.Parallel()
 	both := func(p *http.Protocols, on bool) { p.SetHTTP1(on); p.SetUnencryptedHTTP2(on) }
 	g := gateBefore(t, httpServer(func(w http.ResponseWriter, r *http.Request) {

@@ -302,7 +302,7 @@ func TestWaitForDrainWaitsForRequestsInProgress(t *testing.T) {
 	g.awaitDraining()
 	w := g.waitForDrain(t)
 	start := time.Now()
-	for time.Since(start) < 1500*time.Millisecond { // longer than the wait without a drain
+	for time.Since(start) < 1500*time.Millisecond { // without a drain it would take 1 s
 		if w.pending() {
 			t.Fatalf("got a response after %v while a request was in flight", time.Since(start))
 		}

@@ -241,7 +241,7 @@ func TestConnectionsAreRetiredBeforeTheContainerClosesThem(t *testing.T) {
 	post(q, plain)
 	time.Sleep(lived) // on a busy machine p was open for longer than age
 	c.send(request("POST", "/third"))
-	r := k.accept() // q is as old as p was, so the gate does not use it
+	r := k.accept() // q is as old as p was when the container closed p, so the gate opens r
 	post(r, plain)
 	c.send(request("POST", "/fourth"))
 	post(r, plain)

@@ -17,7 +17,7 @@ func notReady(k *container) []string {
 	}
 }
 
-func TestAReadinessProbeGets200QueueWhileTheContainerIsReady(t *testing.T) {
+func TestAReadinessProbeGets200WhileTheContainerIsReady(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, agent := range proberAgents {

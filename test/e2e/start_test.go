@@ -61,7 +61,8 @@ func TestEmptyVariablesFromKnativeCountAsUnset(t *testing.T) {
 	finish(c, p)
 }
 
-// A Service named profiling sets a variable in every pod.
+// For a Service named profiling, Kubernetes sets PROFILING_PORT in the pods of its
+// namespace. The gate must not read that variable as its setting.
 func TestAServiceLinkCountsAsUnsetAndAMisspeltVariableCausesAWarning(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "PROFILING_PORT=tcp://10.96.12.3:80", "APP_PROBE_PORT=udp://10.96.12.4:53", "CONTAINER_CONCURENCY=5",

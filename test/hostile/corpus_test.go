@@ -60,7 +60,7 @@ type hostileCase struct {
 	raw                 string   // bytes for the client after a 101
 	seen, unseen        []string // "Name: value" or "Name" of fields that the first forwarded message must have or lack
 	alone               bool     // no variants
-	splits              bool     // also sent in two pieces, cut at each byte
+	splits              bool     // also sent in two pieces, once for each cut
 	smuggling           bool     // bytes after the rejected message must never be a request
 	early               bool     // the container responds after the head
 	unasked             bool     // the container sends its response before a request

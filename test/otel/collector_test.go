@@ -45,7 +45,8 @@ const (
 	httpHungPort   = "7318"
 )
 
-// Arrival is what an exporter's configuration determines of a message.
+// Arrival has the properties of a received message that depend on the configuration of
+// its exporter.
 type Arrival struct {
 	Destination string // protocol, scheme, address and path
 	Headers     string // headers except implementationHeaders

@@ -18,7 +18,7 @@ type container struct {
 	unused    int   // connections ended before they carried a request
 }
 
-// upPeer is the container's end of a connection.
+// upPeer is the container's end of a connection, or of a stream over HTTP/2.
 type upPeer struct {
 	*container
 	link       *link
@@ -36,7 +36,7 @@ type upPeer struct {
 	headFrom   int64 // time of the first byte of the head
 	idleClosed bool
 	tunnel     int  // bytes received in a tunnel
-	overH2     bool // a stream of HTTP/2, not a connection of HTTP/1
+	overH2     bool // the connection uses HTTP/2
 	conn       *h2Up
 }
 

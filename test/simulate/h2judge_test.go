@@ -282,7 +282,7 @@ func (c *h2Client) lost2(reset bool) {
 			c.found("request %d: outcome %s, but the connection ended before the client received it (reset %v)", q.id, q.outcome, reset)
 		case c.run.settings.descriptors > 0: // reclaimed, because it was idle
 		case c.leftAt > 0 && c.link.firstAt+c.slack() >= c.leftAt: // the first bytes arrived after the shutdown had stopped waiting
-		case c.ending && !c.end.settled && (c.link.firstAt == 0 || c.link.firstAt-c.link.connectedAt+c.slack() >= 100*millisecond || c.run.h2Drips(500) > second): // in a shutdown, the first bytes were late
+		case c.ending && !c.end.settled && (c.link.firstAt == 0 || c.link.firstAt-c.link.connectedAt+c.slack() >= 100*millisecond || c.run.h2Drips(500) > second): // a shutdown may have closed the connection, because the first bytes were late
 		// The request began before its client had read GOAWAY. A shutdown ends 10 s after
 		// the first GOAWAY, and the half-close was at most 1 s after it, so 9 s remain.
 		case c.link.shutAt > 0 && c.link.closedAt-c.link.shutAt >= 9*second-c.kernel.maxDelay:
@@ -367,7 +367,8 @@ func (s *h2Stream) readableSince() int64 {
 	return since
 }
 
-// readableSince is h2Stream.readableSince for HTTP/1.
+// readableSince returns the time since which an HTTP/1 client can receive more of the
+// response to q. It returns longest if the client cannot.
 func (c *client) readableSince(q *request) int64 {
 	l := q.via
 	if l == nil || l != c.link || l.file == nil || l.paused || l.noRoom || !l.taken() || !l.downReached() || len(c.pipeline) == 0 || c.pipeline[0] != q || q.headReceivedAt == 0 {

@@ -50,7 +50,7 @@ func (c *h2Up) startResponse(s *h2UpStream) {
 			return
 		}
 		c.sendInterims(s)
-		if len(q.response.interims) > 1 && c.rng.IntN(2) == 0 { // the gate may still have the interim heads in its queue
+		if len(q.response.interims) > 1 && c.rng.IntN(2) == 0 { // the delayed final head may arrive while the gate still queues interim heads
 			c.later(c.between(0, 3*millisecond), func() { c.speakFirst(s) })
 			return
 		}

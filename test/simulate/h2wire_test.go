@@ -76,7 +76,7 @@ type h2End struct {
 	send     int  // send window of the connection
 	recv     int  // receive window of the connection
 	charged  int  // DATA octets sent, padding included
-	granted  int  // increments of the send window
+	granted  int  // sum of the increments of the connection's send window
 	frames   int  // DATA frames sent
 	updates  int  // WINDOW_UPDATEs sent
 

@@ -15,7 +15,7 @@ type settings struct {
 	gate        exchange.Config
 	headTimeout time.Duration
 	loops       int
-	descriptors int // descriptor budget; 0 = plenty
+	descriptors int // descriptor budget; 0 = descriptors are not scarce
 	clients     int
 	requests    int // maximum per client
 	think       int64
@@ -212,7 +212,7 @@ type response struct {
 	minor    int
 	cutAt    int  // offset of wire at which the container aborts; -1 = never
 	hard     bool // the container aborts by RST
-	head     int  // end of the final head in wire
+	head     int  // end of the final response's head in wire
 	full     int  // end of the whole response in wire
 	first    int  // end of the first head in wire
 	wire     []byte

@@ -2,8 +2,8 @@ package simulate
 
 import "sync"
 
-// scratch is memory for the next run, because most allocations of a run become free at
-// its end.
+// scratch is memory that later runs reuse. Otherwise most allocations of a run would
+// become garbage at its end.
 type scratch struct {
 	events   eventHeap
 	requests list[request]

@@ -163,9 +163,9 @@ func (w *world) between(low, high int64) int64 {
 	return low + w.rng.Int64N(high-low+1)
 }
 
-// spread returns a random number from low to high that is usually small: it multiplies an
-// upper bound by 8 as long as a draw succeeds with probability 2/3, and draws uniformly
-// below the bound.
+// spread returns a random number from low to high; small numbers are more likely. It
+// draws uniformly from low to a bound, which begins at low and grows about eightfold with
+// probability 2/3, repeatedly, until that fails or the bound is high.
 func (w *world) spread(low, high int64) int64 {
 	if high <= low {
 		return low

@@ -146,7 +146,8 @@ func (f *flood) attackAll(addr string, connections int) {
 	say("bursts", bursts)
 }
 
-// sell issues tickets for bursts, and returns the number of used tickets.
+// sell issues up to burstsPerSecond tickets per second. A connection takes one
+// for each burst of frames. sell returns the number of tickets taken.
 func sell(ctx context.Context, tickets chan<- struct{}) (sold int) {
 	tick := time.NewTicker(time.Second / burstsPerSecond)
 	defer tick.Stop()

@@ -20,7 +20,8 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// budget is an attack on a resource that an honest client needs too.
+// budget is an experiment: an attack on a limited resource, during which the gate must
+// serve an honest client.
 type budget struct {
 	name     string
 	settings []string

@@ -55,7 +55,7 @@ func TestLinesWithoutResultsAreSkipped(t *testing.T) {
 	}
 }
 
-func TestBrokenResultsAreErrorsWithTheirLine(t *testing.T) {
+func TestAnErrorAboutAnInvalidResultNamesItsLine(t *testing.T) {
 	for _, line := range []string{"BenchmarkX 1 2", "BenchmarkX 1 2 ns/op 3", "BenchmarkX one 2 ns/op", "BenchmarkX 1 two ns/op", "BenchmarkX\t1\t2 ns/op\tx MB"} {
 		if _, err := Parse(strings.NewReader("PASS\n"+line+"\n"), "x"); err == nil || !strings.Contains(err.Error(), "x:2: ") {
 			t.Errorf("%q: error %v", line, err)

@@ -107,7 +107,7 @@ func (g *Goal) check() error {
 type verdict struct {
 	What     string
 	Goal     string // "≤ 30.0 µs"
-	Stretch  string // "" = the goal has no stretch
+	Stretch  string // stretch goal, written like Goal; "" = none
 	Measured string // "24.1 µs", or the reason why there is no measurement
 	From     string // medians from which Measured was computed; "" = Measured is a median
 	State    state

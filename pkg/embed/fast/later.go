@@ -20,7 +20,7 @@ type later struct {
 	never   runtime.Cleanup // ends the call if fasthttp drops its RequestCtx
 
 	mu      sync.Mutex   // guards the fields below
-	sending bool         // fasthttp has not finished with the request
+	sending bool         // true from postpone until fasthttp calls Close
 	writing bool         // the writer of StreamBody has not returned
 	outcome gate.Outcome // outcome at the end of the call; Undecided until its handler has returned
 	// ended means that the slot has been released. The call is not reused, because its

@@ -110,7 +110,7 @@ type Waiter struct {
 	list.Node[Waiter] // guarded by Controller.mu, like the next three fields
 
 	flow      *flow // flow in which w is queued, or from which it was granted; nil = none
-	grantedAt int64 // time of the grant from the queue (Fair), or time at which it was queued (ShedStanding)
+	grantedAt int64 // time of the grant (if Fair), or of queueing (if ShedStanding)
 	charged   int64 // service charged to flow in advance
 }
 

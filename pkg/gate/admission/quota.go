@@ -30,7 +30,7 @@ func (q *quota) admits(w *Waiter) bool {
 	return q.costLimit == 0 || q.units == 0 || q.units+w.cost() <= q.costLimit
 }
 
-// begin adds w, which has just been admitted, to the units and admissions.
+// begin updates units, room and admitted after the admission of w.
 func (q *quota) begin(w *Waiter) {
 	q.admitted++
 	q.room--

@@ -178,7 +178,7 @@ func TestAdmitLosesNoSlotWhenEventsCoincide(t *testing.T) {
 }
 
 // The wake-up was meant for an earlier request of the same Blocking.
-func TestALateWakeUpGrantsNoSlot(t *testing.T) {
+func TestAWakeUpForAnEarlierRequestAdmitsNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := fullGate(t, Config{QueueCapacity: 1, QueueMaxWait: time.Second})
 		b := arrived(g, time.Now())

@@ -67,7 +67,8 @@ type IdleConnection struct {
 	Since    int64 // start of the idle time in ns, on the loops' clock
 }
 
-// IdleConnections is a set of connections that may contain idle ones.
+// IdleConnections is a set of connections. Those that are idle can be closed to free
+// descriptors.
 type IdleConnections interface {
 	// Oldest calls found once, possibly later and on any goroutine. c is the connection
 	// to close first. ok is false if no connection has been idle for long enough.

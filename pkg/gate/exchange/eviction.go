@@ -305,7 +305,7 @@ func (v *overload) evictionBurst() int {
 	a := v.gate.Admission
 	slots := a.Limit()
 	if slots == 0 {
-		slots = a.InFlight() // without a concurrency limit, units or room limit admissions
+		slots = a.InFlight() // only CostLimit or engine metrics limit admissions
 	}
 	return max(slots/evictionShare, 1)
 }

@@ -86,7 +86,7 @@ func TestTheYoungestRequestOfASheddableAndLowerClassIsTheVictim(t *testing.T) {
 			t.Errorf("class %d evicts of %s from class %d on number %d, want %d", c.waiting, c.inFlight, c.sheddable, got, c.want)
 		}
 	}
-	// Compare with a linear search over random classes.
+	// For random classes, victimOf must find the same request as a linear search.
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {
 		e, waiting := Eviction{Class: uint8(1 + rng.IntN(7))}, uint8(rng.IntN(8))

@@ -43,8 +43,9 @@ var allowed = [...]uint16{
 	StateAbandoned:  0,
 }
 
-// Exchange is one request, from the end of its head to the end of its response. It is
-// reused for later requests of the same owner.
+// Exchange is one request, from the end of its head to the end of its response. It is a
+// field of an HTTP/1 session, HTTP/2 stream or Blocking, which reuses it for later
+// requests.
 type Exchange struct {
 	gate.Record
 	sides

@@ -52,8 +52,8 @@ type overload struct {
 	service *admission.ServiceTimes
 }
 
-// tracked is the data of overload control about a request. It is reused for later
-// requests of the exchange.
+// tracked holds what overload control records about a request. The exchange reuses it
+// for its later requests.
 type tracked struct {
 	uploaded time.Duration // time at which request body bytes were last forwarded before the response
 	early    bool          // the final response head arrived before the end of the upload

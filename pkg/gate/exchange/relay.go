@@ -7,7 +7,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Ending tells the downstream side how to finish after a step.
+// Ending is a result of Step: whether the exchange has ended, and what the downstream
+// side must send then.
 type Ending uint8
 
 // The endings of a step.
@@ -31,8 +32,9 @@ func (x *Exchange) retryPause() int64 {
 	return pause + int64(float64(pause)*x.gate.Jitter()/2)
 }
 
-// Step advances the exchange without blocking. next is the latest time of the next step
-// (0 = no bound). If e is not Ongoing, the exchange has ended with the outcome o.
+// Step advances the exchange without blocking. If e is Ongoing, the caller must call Step
+// again by the time next (0 = no deadline). Otherwise the exchange has ended with the
+// outcome o.
 func (x *Exchange) Step(now int64) (e Ending, o gate.Outcome, next int64) {
 	if x.settings.wait != nil {
 		return x.stepWaiting(now)

@@ -138,9 +138,9 @@ func (c *downSide) Switch(res *wire.Response) {
 	c.reader.begin(wire.BodyUntilClose, 0, c.reader.buf, c.reader.r, c.reader.w)
 }
 
-// Drop implements exchange.Downstream. If the response body ends with the connection, a
-// half-closed client would take a FIN for the end of the body, so the connection is
-// reset.
+// Drop implements exchange.Downstream. It resets the connection if the close marks the
+// end of the response body: the client may only be half-closed, and would take a FIN for
+// the end of the body.
 func (c *downSide) Drop() {
 	if c.untilClose {
 		c.session.conn.reset()

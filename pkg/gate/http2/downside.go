@@ -91,8 +91,8 @@ func (s *downStream) sendFinalHead(res *wire.Response, end bool) {
 	s.responseBegan(end)
 }
 
-// beginCheck begins to compare the length of the body with the length announced in the
-// queued head.
+// beginCheck starts the check that the body has the length that the head of res
+// announces. It has an effect only if wire.BodyChecked is true.
 func (s *downStream) beginCheck(res *wire.Response, end bool) {
 	if wire.BodyChecked && s.x.State() != exchange.StateTunnelling {
 		s.check.BeginHTTP2(func(dst []byte, e *h2.Encoder) []byte {

@@ -9,7 +9,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// A client may have hundreds of streams and send hundreds of SETTINGS.
+// If each SETTINGS woke every stream, a client with hundreds of streams could occupy the
+// loop with hundreds of SETTINGS.
 func TestSETTINGSWakeOnlyStreamsWhoseWindowTheyOpen(t *testing.T) {
 	for _, row := range []struct {
 		name        string

@@ -33,7 +33,7 @@ var limitRows = []limits.Limit{
 	},
 	{
 		What:    "memory for heads",
-		Value:   fmt.Sprintf("`HEAD_MEMORY`, shared by all heads, of which the first %s each are not charged; %s for a connection while more than half of `HEAD_MEMORY` is in use", limits.Size(uncountedHead), limits.Size(maxConnHeads)),
+		Value:   fmt.Sprintf("`HEAD_MEMORY` for all heads, not counting the first %s of each head; also %s per connection while more than half of `HEAD_MEMORY` is in use", limits.Size(uncountedHead), limits.Size(maxConnHeads)),
 		Beyond:  "503 `out of buffer memory`, or the stream or the connection ends: ENHANCE_YOUR_CALM",
 		Counter: h2.FaultHeaderBlock.String(),
 	},

@@ -262,7 +262,8 @@ func (p *Pool) surplusConn() *upConn {
 	return nil
 }
 
-// reclaimable is the server.IdleSource of connections to the container.
+// reclaimable is a server.IdleSource. It returns the surplus connection to the container
+// that has been idle for longest.
 func (p *Pool) reclaimable() (since int64, reclaim func()) {
 	c := p.surplusConn()
 	if c == nil {

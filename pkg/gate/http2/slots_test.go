@@ -39,8 +39,8 @@ func responses(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Requests for unlimited paths hold no slot, but their number is limited.
-func TestAClientWithClosedWindowsDoesNotBlockUnlimitedPathsOnceItsResponseIsRead(t *testing.T) {
+// Requests for unlimited paths hold no slot; UnlimitedCapacity limits their number.
+func TestAClientWithClosedWindowsHoldsNoUnlimitedCapacityOnceItsResponseIsRead(t *testing.T) {
 	overBothProtocols(t, responses, func(t *testing.T, up *container, _ bool) {
 		r := newRig(t, up, func(o *options) {
 			pattern, err := exchange.ParsePathPattern("/metrics")

@@ -27,7 +27,7 @@ type upStream struct {
 	processing       processing
 	failure          gate.Outcome // reason why no complete response will arrive; Undecided = the response may still arrive
 	reused           bool         // the connection had carried another request before
-	headReady        bool         // Receive has not returned res yet
+	headReady        bool         // res has a head that Receive has not reported yet
 	responseBegan    bool         // a response head has arrived
 	lastHeadEnds     bool         // the last head in heads had END_STREAM
 	stoppedReading   bool         // the response is complete, and the container does not read the rest of the request

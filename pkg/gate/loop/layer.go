@@ -273,7 +273,7 @@ func (l *Layer) write(b []byte) (int, error) {
 	return done, nil
 }
 
-// encode encodes b and sends the records together.
+// encode passes b to the codec and sends all resulting records together.
 func (l *Layer) encode(b []byte) error {
 	loop := l.sock.loop
 	l.corked, loop.cork = true, loop.cork[:0]

@@ -14,7 +14,7 @@ type poller struct {
 	epfd     int // watches the sockets
 	file     *os.File
 	raw      syscall.RawConn
-	fd       int   // wakeup poller, owned by file
+	fd       int   // descriptor of the wakeup poller; file closes it
 	disarmed bool  // the wakeup poller reports no events
 	wakeAt   int64 // time at which the netpoller stops waiting
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// stopTimeout is the maximum time that a shutdown waits for all loops to stop
-	// accepting. A loop that has ended never confirms this.
+	// stopTimeout is the maximum time that a shutdown waits for all loops to report that
+	// they stopped accepting. Without it, a loop that has ended would block the shutdown.
 	stopTimeout = 5 * time.Second
 	// silentGrace is the time that a shutdown waits for the first request on new
 	// connections. A client usually sends it immediately.

@@ -199,7 +199,7 @@ func TestAnUnfinishedHandshakeIsReclaimed(t *testing.T) {
 	}
 }
 
-func TestAnUnfinishedHelloIsReclaimed(t *testing.T) {
+func TestAConnectionWithAnIncompleteHelloIsReclaimed(t *testing.T) {
 	f := begin(t, "x")
 	free := f.budget.Free()
 	c := f.dial(hello(t)[:6])

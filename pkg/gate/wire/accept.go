@@ -53,7 +53,8 @@ func mediaRange(element []byte) (name []byte, q int) {
 	return bytes.TrimRight(name, " \t"), q
 }
 
-// parseWeight parses a qvalue (RFC 9110 section 12.4.2); 0 = malformed.
+// parseWeight returns the value of a qvalue (RFC 9110 section 12.4.2) in thousandths. A
+// malformed one counts as 0, like a media type that the client does not accept.
 func parseWeight(v []byte) int {
 	if len(v) == 0 || len(v) > len("0.123") || v[0] != '0' && v[0] != '1' || len(v) > 1 && v[1] != '.' {
 		return 0

@@ -94,7 +94,8 @@ func (c *BodyCheck) Sent(n int) {
 	}
 }
 
-// End compares the length of the content with the announced length.
+// End ends the check. It panics if an active check has counted fewer bytes of content
+// than announced.
 func (c *BodyCheck) End() {
 	if c.active && c.announced >= 0 && c.sent != c.announced {
 		panic(fmt.Sprintf("BUG: the content ends after %d bytes, and the head announced %d", c.sent, c.announced))

@@ -18,7 +18,7 @@ const (
 	unchanged   part = iota
 	notHTTP2         // unchanged over HTTP/1, dropped over HTTP/2
 	notExtended      // dropped in extended CONNECT (RFC 8441), otherwise unchanged
-	trailerLine      // a Trailer field without names that are not allowed
+	trailerLine      // the Trailer field, from which forbidden names are removed
 	dropped
 
 	hostLine

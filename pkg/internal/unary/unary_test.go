@@ -59,7 +59,7 @@ func TestEachResponseIsAMessageOrAnError(t *testing.T) {
 	status := func(code int, message string) error { return &Status{code, message} }
 	for name, c := range map[string]struct {
 		contentType   string
-		head, trailer string // Grpc-Status, Grpc-Message
+		head, trailer string // Grpc-Status, optionally with a space and Grpc-Message
 		body, want    string
 		err           error
 	}{

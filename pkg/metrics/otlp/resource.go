@@ -42,8 +42,8 @@ func (r *Resource) Name() string {
 // containerName is the name of the gate's container in Knative.
 const containerName = "queue-proxy"
 
-// Message returns the resource with Knative's nonempty attributes, followed by
-// Attributes.
+// Message returns the resource as an OTLP message: the attributes that identify the gate,
+// without empty ones, then Attributes.
 func (r *Resource) Message() *resource.Resource {
 	m := new(resource.Resource)
 	for _, a := range [...]struct{ key, value string }{

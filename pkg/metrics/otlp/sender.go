@@ -71,8 +71,8 @@ type Header struct{ Name, Value string }
 
 func (o *Options) timeout() time.Duration { return cmp.Or(o.Timeout, RequestTimeout) }
 
-// connectionFields are fields that net/http sets, and fields that HTTP/2 forbids (RFC
-// 9113 section 8.2.2).
+// connectionFields are fields that Options.Headers cannot set, because net/http sets
+// them or HTTP/2 forbids them (RFC 9113 section 8.2.2).
 var connectionFields = []string{
 	"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade",
 }

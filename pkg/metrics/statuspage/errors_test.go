@@ -81,7 +81,7 @@ func TestAFailureIsCountedButNotKeptWhileAnotherIsBeingAdded(t *testing.T) {
 	}
 }
 
-func TestKeptFailuresAreTruncatedCopies(t *testing.T) {
+func TestTheListOfFailuresHasTruncatedCopiesOfMethodAndPath(t *testing.T) {
 	e := NewErrors()
 	method, target := []byte(strings.Repeat("M", 100)), []byte("/"+strings.Repeat("é", 200)+"\xff")
 	e.Add(&gate.Record{Outcome: gate.QueueFull, Method: method, Target: target})

@@ -8,9 +8,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// message is an event of the stream. The first event of a connection is whole: it has
-// all data. Then each second an event has the changes. Times are in ms on the gate's
-// clock. Clock and Wall are the same instant on the gate's clock and on the wall
+// message is an event of the stream. The first event of a connection (a whole message)
+// has all data; the later ones, one per second, have the changes. Times are in ms on the
+// gate's clock. Clock and Wall are the same instant on the gate's clock and on the wall
 // clock.
 type message struct {
 	Page       string          `json:"page"` // hash of the page's files; if it changes, the page reloads itself

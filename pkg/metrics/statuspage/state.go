@@ -86,8 +86,8 @@ func (p *Page) describe(m *message, s *inputs) stateJSON {
 	return d
 }
 
-// notReadyCause lists the containers that are not ready. addresses adds the address
-// of each probe, which is often wrong if a container does not start.
+// notReadyCause lists the containers that are not ready. If addresses is true, the list
+// includes the address of each probe, because a wrong address is a frequent cause.
 func notReadyCause(containers []containerJSON, addresses bool) string {
 	var causes []string
 	for i := range containers {

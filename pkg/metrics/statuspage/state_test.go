@@ -103,7 +103,7 @@ func TestTheStateFollowsTheLifeOfAGate(t *testing.T) {
 	})
 }
 
-func TestAContainerThatIsNotReadyInTimeIsNoLongerStarting(t *testing.T) {
+func TestAContainerThatIsNotReadyWithin10SecondsIsReportedAsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t)
 		l.becomes(0, "down", "connection refused")

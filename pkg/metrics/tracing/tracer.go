@@ -123,7 +123,8 @@ func (t *Tracer) Start(fields *gate.TraceFields) *Span {
 	return t.begin(fields, &c, id)
 }
 
-// context returns the received trace context in the formats that are read.
+// context returns the received trace context. Fields of formats outside Config.Formats
+// are ignored.
 func (t *Tracer) context(fields *gate.TraceFields) gate.TraceContext {
 	switch {
 	case t.isolated || fields == nil:

@@ -37,7 +37,7 @@ type Config struct {
 	UpstreamProtocol      string // auto, http1 or h2c
 	HTTP2MaxHeaderList    int64  // octets of a request head over HTTP/2, after decoding
 	UpstreamTLS           bool
-	UpstreamTLSCA         string // "" = RootCA, or the system's CAs without it
+	UpstreamTLSCA         string // path; "" = RootCA or, if that is "", the system's CAs
 	UpstreamTLSServerName string // "" = localhost
 	UpstreamTLSInsecure   bool
 	RootCA                string

@@ -81,7 +81,7 @@ func TestAnnotationsOverrideTheSettingsFileWhichOverridesFlagsAndEnvironment(t *
 	}
 }
 
-func TestALiveLimitReplacesAFixedByAnAdaptiveOneAndViceVersa(t *testing.T) {
+func TestALiveSettingSwitchesBetweenAFixedAndAnAdaptiveLimit(t *testing.T) {
 	base := mustLoad(t, []string{"--concurrency", "2"}, nil)
 	live := mustLive(t, base, LiveFiles{Annotations: annotation("concurrency", "auto:2-9")})
 	if auto := live.Gate.Overload.AutoLimit; auto == nil || *auto != (admission.LimitRange{Min: 2, Max: 9}) || live.Gate.ConcurrencyLimit != 0 || live.Gate.Overload.QueuePerSlot == 0 {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Callers are the probers that Gate can imitate.
+// Callers are the names of the probers that Gate can imitate.
 var Callers = []string{"kubelet", "activator", "ingress"}
 
 // question is a probe of one of Callers.
@@ -35,9 +35,9 @@ const hash = "override"
 // Timeout returns the timeout of a prober.
 func Timeout(as string) time.Duration { return questions[as].timeout }
 
-// Gate sends the probe of one of Callers, selected by as, to the gate at base. It returns
-// an error if that prober would not accept the response. It does not verify the gate's
-// certificate, because each pod may have its own.
+// Gate sends a probe to the gate at base, as the prober does that as names (one of
+// Callers). It returns an error if that prober would not accept the response. It does
+// not verify the gate's certificate, because each pod may have its own certificate.
 func Gate(ctx context.Context, base *url.URL, as string) error {
 	q, ok := questions[as]
 	if !ok {

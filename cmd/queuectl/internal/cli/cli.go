@@ -38,7 +38,7 @@ type Command struct {
 // Program is the gate's binary.
 type Program struct {
 	Version  string
-	Commands []Command // the first one is the gate itself
+	Commands []Command // the first has no name and stands for the gate itself
 }
 
 // Read runs the binary to get its commands and settings.

@@ -84,8 +84,8 @@ func Inject(files []File, o Options) (injected []File, notes []Note) {
 		p.traffic(workloads)
 		result, err := p.checked()
 		if err != nil {
-			// Use verbatim records, because a record cannot describe the style of this
-			// file.
+			// Uninject could not restore this file from ordinary records. Retry with
+			// verbatim records, which store the changed text itself.
 			again := &pass{source: &source{}, file: f, options: o, priors: priors[i]}
 			if again.source, err = parse(f.Text); err == nil {
 				again.verbatim = true

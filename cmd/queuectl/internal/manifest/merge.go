@@ -44,7 +44,7 @@ func (p *pod) baseGate() *yaml.Node {
 	b := &pod{source: &scratch, options: p.prior.options, spec: p.spec, name: p.name}
 	b.edits = nil
 	if p.prior.port != 0 {
-		b.options.UserPort = p.prior.port // the application's port may have changed
+		b.options.UserPort = p.prior.port // port at that injection; it may differ now
 	}
 	if b.inject() != nil {
 		return nil

@@ -28,8 +28,8 @@ type record struct {
 	// CONTAINER/readinessProbe and so on; annotations, initContainers and volumes if
 	// they were empty; and, for a targetPort, the port of the Service.
 	Was map[string]string `json:"was,omitempty"`
-	// At has the position of each removed readinessProbe, unless lifecycle was inserted
-	// at that position.
+	// At has the position of each removed readinessProbe. If lifecycle took its place, no
+	// position is recorded.
 	At map[string]position `json:"at,omitempty"`
 	// Ports are the ports that were added to a NetworkPolicy.
 	Ports []int `json:"ports,omitempty"`

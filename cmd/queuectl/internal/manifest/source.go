@@ -70,7 +70,8 @@ func lineStarts(text string) []int {
 	return starts
 }
 
-// offset returns the offset of a node, or of its anchor or tag.
+// offset returns the byte offset at which a node begins. An anchor or a tag before the
+// value belongs to the node.
 func (s *source) offset(n *yaml.Node) int {
 	at := s.lines[n.Line-1]
 	if n.Line == 1 {

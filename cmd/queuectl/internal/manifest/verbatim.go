@@ -144,7 +144,8 @@ func (s *source) restoreVerbatim(value *yaml.Node) error {
 	return nil
 }
 
-// firstDifference returns an error with the first line of want that is missing near at.
+// firstDifference returns an error that names the first line of want that the text near
+// the offset at does not have.
 func (s *source) firstDifference(want string, at int) error {
 	lines := strings.Split(want, "\n")
 	first := slices.IndexFunc(lines, func(line string) bool { return len(strings.TrimSpace(line)) > 2 })

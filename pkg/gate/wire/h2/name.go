@@ -30,7 +30,7 @@ const (
 	NameUserAgent          Name = 58
 )
 
-// The names of extraNames that code refers to, in the same order.
+// Constants for the first elements of extraNames, in the order of extraNames.
 const (
 	NameProtocol Name = iota + 1 + staticLen
 	NameConnection
