@@ -66,19 +66,19 @@ demo: ## the demo container alone, on USER_PORT (8080)
 	@exec bin/demo --port '$(or $(USER_PORT),8080)'
 
 # Tests that take minutes with the race detector run without it: a package of queuectl,
-# the simulation, which is deterministic, and the files *_model_test.go of two packages.
+# and the files *_model_test.go of two packages. The suites under test run without it too,
+# except linearizable: they start processes, or need one goroutine.
 WITHOUT_RACE := internal/manifest
 MODELS := Limit|Starve|Shedding|CostOfParsing
 
-test: ## all tests of this module, of queuectl and of bench, with the race detector: unit tests first, end-to-end tests last
+test: ## all tests of this module, of queuectl and of bench, unit tests first, with the race detector; end-to-end tests last
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
-	$(GO) test $(RACE) -count=1 -timeout 30m ./pkg/... ./cmd/... ./scripts/...
+	$(GO) test $(RACE) -count=1 -timeout 30m ./pkg/... ./cmd/... ./scripts/... ./test/linearizable
 	$(if $(RACE),$(GO) test -count=1 -run '$(MODELS)' ./pkg/gate/admission ./pkg/gate/wire)
 	cd cmd/queuectl && $(GO) test $(RACE) -count=1 -timeout 30m $$($(GO) list ./... | grep -v '/$(WITHOUT_RACE)$$')
 	cd cmd/queuectl && $(GO) test -count=1 -timeout 30m ./$(WITHOUT_RACE)
 	$(GO) test -C bench $(RACE) -count=1 -timeout 30m ./...
-	$(GO) test -count=1 -timeout 30m ./test/simulate
-	$(GO) test $(RACE) -count=1 -timeout 30m $$($(GO) list ./test/... | grep -v '/test/simulate$$')
+	$(GO) test -count=1 -timeout 30m $$($(GO) list ./test/... | grep -v '/test/linearizable$$')
 
 race: ## the tests of pkg and cmd COUNT (5) times over, to shake races out
 	$(GO) test $(RACE) -count=$(COUNT) ./pkg/... ./cmd/...
