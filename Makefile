@@ -66,8 +66,8 @@ demo: ## the demo container alone, on USER_PORT (8080)
 	@exec bin/demo --port '$(or $(USER_PORT),8080)'
 
 # Tests that take minutes with the race detector run without it: a package of queuectl,
-# and the files *_model_test.go of two packages. The suites under test run without it too,
-# except linearizable: they start processes, or need one goroutine.
+# and the files *_model_test.go of two packages. The suites in test/ start processes or need
+# one goroutine, so they run without it too. The exception is test/linearizable.
 WITHOUT_RACE := internal/manifest
 MODELS := Limit|Starve|Shedding|CostOfParsing
 

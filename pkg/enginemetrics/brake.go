@@ -30,8 +30,8 @@ type Limits struct {
 //	waiting + unseen > MaxWaiting           none until enough requests have ended
 //	otherwise                               MaxWaiting + 1 − (waiting + unseen)
 //
-// By the last rule the engine may start each of the requests at once, and the next page
-// shows whether it did. An absent metric does not limit requests.
+// The last rule assumes that the engine may start all of these requests at once; the next
+// page shows whether it did. An absent metric does not limit requests.
 type brake struct {
 	full   bool // the rule "KV > MaxKV" is in force
 	unseen unseen
@@ -72,10 +72,10 @@ func (b *brake) room(p Page, l Limits, inFlight int, now time.Duration) (n int64
 // their page once per step, which can be longer than a period.
 //
 // The input is the number of requests in flight minus the number of requests on the page.
-// Requests that the page never shows, such as tunnels, increase it for long; ended
-// requests that are still on the page decrease it, by as much on average as new requests
-// increase it. So the mean of an unseenWindow approximates the number of requests that
-// are never shown. The smaller mean of the current and the previous window is subtracted.
+// New requests that the page does not show yet and ended requests that it still shows
+// cancel out on average, so the mean difference of a window approximates the number of
+// requests that the page never shows, such as tunnels. The estimate is the difference
+// minus the smaller mean of the current and the previous window.
 // The zero value is ready.
 type unseen struct {
 	sum, count int64         // differences of the current window

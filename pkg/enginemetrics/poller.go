@@ -88,8 +88,8 @@ func (p *Poller) Run(ctx context.Context) {
 
 // poll fetches pages until no request was open when a fetch began.
 func (p *Poller) poll(ctx context.Context, timer *time.Timer) {
-	// Periods without requests do not interrupt a series of invalid pages, or short bursts
-	// would be limited for as long as the page is invalid.
+	// Time without requests counts as time without a valid page. Otherwise short bursts
+	// would be limited until a page is valid again.
 	if !p.isFailing {
 		p.validAt = p.cfg.Clock()
 	}

@@ -266,7 +266,7 @@ func TestAnUnfinishedUploadDoesNotReduceTheRoom(t *testing.T) {
 	})
 }
 
-func TestShortBurstsDoNotProlongTheTimeWithoutAValidPage(t *testing.T) {
+func TestTheBrakeTurnsOffWithoutAValidPageEvenIfBurstsAreShort(t *testing.T) {
 	run(t, Limits{MaxKV: 0.9}, func(b *bench) {
 		b.pages.set(Page{}, errors.New("no page"))
 		for range 8 { // bursts of 300 ms, with pauses

@@ -107,8 +107,9 @@ func start(t *testing.T, b block) *program {
 	return nil
 }
 
-// stop sends SIGINT to the process group, as Ctrl-C does, and again every 10 s: bash
-// starts background programs with SIGINT ignored, until they handle it themselves.
+// stop sends SIGINT to the process group, as Ctrl-C does, and repeats it every 10 s. A
+// background program that bash has started ignores SIGINT until it installs its own
+// handler.
 func (p *program) stop() {
 	if p == nil {
 		return

@@ -207,8 +207,8 @@ func TestWithAHardLimitAnEvictedStreamHoldsItsSlotUntilTheResetIsAcknowledged(t 
 	(<-urgent).is(t, 200, "ok")
 }
 
-// The container has received the whole request, so it does not learn that the client has
-// disconnected.
+// The gate has sent the whole request, so it does not reset the stream when the client
+// disconnects.
 func TestWithAHardLimitAnAbandonedStreamCanBeEvicted(t *testing.T) {
 	events := make(chan string, 10)
 	g := gateBefore(t, h2Script(nil, func(c *h2ScriptConn, f http2.Frame) bool {

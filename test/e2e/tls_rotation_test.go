@@ -183,9 +183,9 @@ func TestRotationsUnderLoadFailNoRequest(t *testing.T) {
 	t.Logf("%d rotations, %d requests, none failed", n, requests.Load())
 }
 
-// countedClose is a client's connection that counts if the gate closes it. The
-// client may close it too: net/http does so when its own goroutine reports a
-// sent request more than 50 ms late.
+// countedClose counts connections that the gate closes, not those closed by the client.
+// net/http closes a connection if its write goroutine reports a sent request more than 50
+// ms late.
 type countedClose struct {
 	net.Conn
 	byGate *atomic.Int64

@@ -23,13 +23,15 @@ func drawOutput(draw *rand.Rand) int {
 	return 1 + int(outputMedian*math.Exp(outputSigma*draw.NormFloat64()))
 }
 
-// ExpectedLengths returns the mean length of the Workload's outputs that are longer than
-// what the request has generated so far: the best forecast from the engine's state alone.
+// ExpectedLengths forecasts the output length of r: the mean of all outputs of the
+// Workload that are longer than what r has generated. The engine's state alone permits no
+// better forecast.
 func (c Config) ExpectedLengths(r *Request) int {
 	longer := func(shift float64) float64 { return math.Erfc((shift-outputSigma)/math.Sqrt2) / 2 }
 	mean := outputMedian * math.Exp(outputSigma*outputSigma/2)
 	if r.generated > 1 {
-		// The part of a log-normal distribution above a bound, a normal quantile away.
+		// The mean of the log-normal distribution above r.generated. bound is
+		// ln(generated/median) in standard deviations.
 		bound := math.Log(float64(r.generated)/outputMedian) / outputSigma
 		mean *= longer(bound) / longer(bound+outputSigma)
 	}

@@ -125,8 +125,8 @@ func (h *handover) awaitReady(conn net.Conn) bool {
 	return err == nil && word == upgradeReady
 }
 
-// isGone reports whether the peer of conn has ended, which it may have done after its last
-// line.
+// isGone reports whether the peer has closed conn, or conn has failed. The peer may end
+// just after it has sent upgradeReady.
 func isGone(conn *net.UnixConn) (gone bool) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

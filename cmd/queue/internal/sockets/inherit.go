@@ -25,7 +25,7 @@ var Variables = []string{listenPID, listenFDs, listenFDNames, fdStore, notifySoc
 // firstInherited is the number of the first inherited descriptor.
 const firstInherited = 3
 
-// maxPassed bounds the number of descriptors for another process.
+// maxPassed limits how many descriptors for another process are set to close-on-exec.
 const maxPassed = 1024
 
 // unnamed is systemd's name for a descriptor without a name.

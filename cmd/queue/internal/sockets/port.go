@@ -9,7 +9,8 @@ type Port struct {
 	isUnix  bool
 }
 
-// ports lists all ports, in the order of inherited sockets without names.
+// ports lists all ports. The position of an inherited socket without a name selects its
+// port in this list.
 var ports = []Port{
 	{"serving", "QUEUE_SERVING_PORT", false},
 	{"tls", "QUEUE_SERVING_TLS_PORT", false},

@@ -133,7 +133,7 @@ func (s *Set) CheckUserPort(port int) error {
 		case *unix.SockaddrInet6:
 			n = a.Port
 		}
-		if n == port && port != 0 { // 0 = USER_PORT=auto
+		if n == port && port != 0 { // port 0 stands for USER_PORT=auto
 			return fmt.Errorf("USER_PORT=%d is the port of the inherited socket %q (%s): the gate would forward requests to itself", port, name, in.port.Setting)
 		}
 	}
