@@ -119,6 +119,10 @@ func TestTheReportIntervalOfARequestIsParsed(t *testing.T) {
 	if got, err := ParseRequest(forever); err != nil || got < 200*365*24*time.Hour {
 		t.Errorf("the longest interval: %s, %v", got, err)
 	}
+	nanos := append([]byte("\x0a\x10"), append(forever[2:], 0x10, 0xff, 0xff, 0xff, 0xff, 0x07)...) // 2³¹−1, above the valid 999,999,999
+	if got, err := ParseRequest(nanos); err != nil || got < 200*365*24*time.Hour {
+		t.Errorf("the longest interval with invalid nanoseconds: %s, %v", got, err)
+	}
 }
 
 func FuzzReport(f *testing.F) {

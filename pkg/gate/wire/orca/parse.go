@@ -255,7 +255,7 @@ func ParseRequest(b []byte) (interval time.Duration, err error) {
 			}
 			return nil
 		})
-		const limit = int64(math.MaxInt64/time.Second) - 1
+		const limit = int64(math.MaxInt64/time.Second) - 3 // invalid nanos can add up to 2.2 s
 		interval = time.Duration(min(max(seconds, -limit), limit))*time.Second + time.Duration(nanos)
 		return err
 	})
