@@ -295,6 +295,7 @@ func (a *Controller) current() bounds { return bounds(a.bounds.Load()) }
 // already queued, or if w must be queued but has no Notify.
 func (a *Controller) Acquire(w *Waiter) Decision {
 	if a.TryAcquire() {
+		w.setUnits(0)
 		w.setState(waiterAdmitted)
 		return Admitted
 	}

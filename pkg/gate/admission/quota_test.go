@@ -250,6 +250,20 @@ func TestRequestsAdmittedBeforeTheCostLimitHoldNoUnits(t *testing.T) {
 	end()
 }
 
+func TestACostWithoutACostLimitIsNotReturnedLater(t *testing.T) {
+	a := New(Config{Limit: 2, Capacity: 1})
+	x := &Ticket{Waiter: Waiter{Notify: func() {}}}
+	x.Waiter.SetCost(7)
+	if x.Acquire(a) != Admitted {
+		t.Fatal("no slot")
+	}
+	a.Configure(Config{Limit: 2, Capacity: 1, CostLimit: 10})
+	x.Release(a)
+	if held, _ := a.Units(); held != 0 {
+		t.Errorf("%d units are held by no request", held)
+	}
+}
+
 func TestFairKeysShareUnits(t *testing.T) {
 	a := New(Config{Capacity: 1000, CostLimit: 10, Fair: true})
 	end := holdUnits(t, a, 10)
