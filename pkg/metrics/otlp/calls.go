@@ -192,14 +192,24 @@ func tunnel(ctx context.Context, conn net.Conn, proxy *url.URL, to string) (net.
 	if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
 		return nil, err
 	}
-	// The server sends nothing before the client, so the reader's buffer is empty after
-	// this response.
-	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: http.MethodConnect})
+	// The collector's first bytes may arrive together with the response of the proxy: a
+	// server of plaintext HTTP/2 may send its SETTINGS before it has read anything.
+	buffered := bufio.NewReader(conn)
+	response, err := http.ReadResponse(buffered, &http.Request{Method: http.MethodConnect})
 	if err != nil {
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the proxy says %s", response.Status)
 	}
-	return conn, nil
+	return tunnelConn{Conn: conn, buffered: buffered}, nil
 }
+
+// tunnelConn is a connection through a proxy. Reads first return the bytes that were read
+// together with the proxy's response.
+type tunnelConn struct {
+	net.Conn
+	buffered *bufio.Reader
+}
+
+func (c tunnelConn) Read(p []byte) (int, error) { return c.buffered.Read(p) }

@@ -46,6 +46,22 @@ func TestCallsUseTheProxyOfTheEnvironment(t *testing.T) {
 	}
 }
 
+func TestBytesThatFollowTheResponseOfTheProxyReachTheCaller(t *testing.T) {
+	ours, theirs := net.Pipe()
+	go func() {
+		_, _ = http.ReadRequest(bufio.NewReader(theirs))
+		_, _ = io.WriteString(theirs, "HTTP/1.1 200 OK\r\n\r\nSETTINGS")
+		theirs.Close()
+	}()
+	conn, err := tunnel(t.Context(), ours, &url.URL{Scheme: "http", Host: "proxy:3128"}, "collector:4317")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(conn); err != nil || string(got) != "SETTINGS" {
+		t.Errorf("read %q, %v", got, err)
+	}
+}
+
 func TestAConnectionClosedByTheCollectorIsReplaced(t *testing.T) {
 	c := otlptest.GRPC(t, nil)
 	s := sender(t, ProtocolGRPC, c.URL)
