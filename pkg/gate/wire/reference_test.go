@@ -530,7 +530,7 @@ var (
 
 // refTrustedOnly lists the fields that an application may take for statements of the
 // platform.
-var refTrustedOnly = []string{"forwarded", "x-forwarded-*", "x-real-ip", "knative-serving-*", "k-proxy-request", "k-original-host"}
+var refTrustedOnly = []string{"forwarded", "x-forwarded-*", "x-real-ip", "x-request-start", "knative-serving-*", "k-proxy-request", "k-original-host"}
 
 // trustedOnly matches a lower-case name as applications behind CGI read it.
 func trustedOnly(name string) bool {

@@ -19,6 +19,9 @@ var kinds = map[string]Kind{
 	"knative-serving-tag": ServingTag, "knative-serving-default-route": DefaultRoute,
 	"traceparent": Trace, "b3": Trace, "x-b3-traceid": Trace, "x-b3-spanid": Trace,
 	"x-b3-parentspanid": Trace, "x-b3-sampled": Trace, "x-b3-flags": Trace, "tracestate": TraceState,
+	"sec-websocket-key": WebSocketKey, "sec-websocket-accept": WebSocketAccept,
+	"endpoint-load-metrics-format": LoadFormat, "endpoint-load-metrics": LoadReport,
+	"endpoint-load-metrics-bin": LoadReport,
 }
 
 func mapKind(name string) Kind {
@@ -65,7 +68,7 @@ func TestEveryKindHasATestedName(t *testing.T) {
 	for _, k := range kinds {
 		seen[k] = true
 	}
-	for k := Other; k <= Gate; k++ {
+	for k := Other; k <= LoadReport; k++ {
 		if !seen[k] {
 			t.Errorf("no name of kind %d is tested", k)
 		}
