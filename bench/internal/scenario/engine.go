@@ -241,8 +241,8 @@ func awaitHealth(port int) error {
 }
 
 // compareFlight polls the requests in flight of the gate, from its metrics page, and of
-// the engine. stop returns the longest time for which the two numbers differed in every
-// poll.
+// the engine, before and after the page. The gate's number differs if it is not between the
+// engine's two numbers. stop returns the longest time for which it differed in every poll.
 func compareFlight(port int, server *engine.Server) (stop func() time.Duration) {
 	var longest time.Duration
 	ended, done := make(chan struct{}), make(chan struct{})
@@ -257,8 +257,8 @@ func compareFlight(port int, server *engine.Server) (stop func() time.Duration) 
 			}
 			before := server.InFlight()
 			gate, err := inFlight(port)
-			at := time.Now()
-			if err != nil || gate == before || gate == server.InFlight() {
+			at, after := time.Now(), server.InFlight()
+			if err != nil || min(before, after) <= gate && gate <= max(before, after) {
 				since = time.Time{}
 				continue
 			}
