@@ -13,7 +13,8 @@ const (
 	// leastSilence.
 	leastSilence  = time.Second
 	silentPeriods = 10
-	unseenWindow  = time.Second
+	// unseenWindow is the time over which the difference is averaged.
+	unseenWindow = time.Second
 )
 
 // Limits are the conditions under which requests are admitted.
@@ -41,9 +42,10 @@ type brake struct {
 }
 
 // room returns how many requests may be admitted after p was requested. inFlight is the
-// number of requests in flight at that time, without incomplete uploads. If none is true,
-// no request may be admitted while another is in flight.
-func (b *brake) room(p Page, l Limits, inFlight int, now time.Duration) (n int64, none bool) {
+// number of requests in flight at that time, without incomplete uploads, and admissions is
+// the number of requests admitted until then. If none is true, no request may be admitted
+// while another is in flight.
+func (b *brake) room(p Page, l Limits, inFlight int, admissions uint64, now time.Duration) (n int64, none bool) {
 	switch {
 	case !p.HasKV || l.MaxKV >= 1 || p.KV <= max(l.MaxKV-kvHysteresis, 0): // MaxKV 1 = no limit
 		b.full = false
@@ -57,7 +59,7 @@ func (b *brake) room(p Page, l Limits, inFlight int, now time.Duration) (n int64
 		n = 1 << 30
 	}
 	if p.HasWaiting && p.HasRunning {
-		n -= b.unseen.add(int64(inFlight)-int64(min(p.Running+p.Waiting, 1<<30)), now)
+		n -= b.unseen.add(p, inFlight, admissions, now)
 	}
 	switch {
 	case n > 0 && !b.full:
@@ -69,34 +71,63 @@ func (b *brake) room(p Page, l Limits, inFlight int, now time.Duration) (n int64
 }
 
 // unseen estimates how many admitted requests a page does not show yet. Servers update
-// their page once per step, which can be longer than a period.
+// their page once per step, which can be longer than a period. A request that arrives
+// during a step runs in the next step, so the page shows it after at most two updates.
 //
-// The input is the number of requests in flight minus the number of requests on the page.
-// New requests that the page does not show yet and ended requests that it still shows
-// cancel out on average, so the mean difference of a window approximates the number of
-// requests that the page never shows, such as tunnels. The estimate is the difference
-// minus the smaller mean of the current and the previous window.
+// The estimate starts from the difference: requests in flight minus requests on the page.
+// Two rules prevent requests that the page never shows, such as tunnels, from stopping
+// admission:
+//
+//   - The mean difference of a window is subtracted. New requests that the page does not
+//     show yet and ended requests that it still shows cancel out on average. While the
+//     page shows any requests, the mean is rounded down, so that a request on its way to
+//     the page is not mistaken for one that the page never shows.
+//   - The estimate is at most the number of requests admitted since the second-latest
+//     update, and 0 after unseenWindow without an update. This rule does not apply while
+//     the page shows no requests, because an idle server does not update its page.
+//
 // The zero value is ready.
 type unseen struct {
-	sum, count int64         // differences of the current window
-	previous   int64         // mean difference of the previous window
+	sum, count int64         // sum and number of the differences in the current window
+	previous   float64       // mean difference of the previous window
 	since      time.Duration // start of the current window
+
+	page      Page          // latest page
+	updatedAt time.Duration // time of the latest update: a page that differs from the one before
+	// admitted holds the number of admissions before the latest update and before the
+	// second-latest update.
+	admitted [2]uint64
 }
 
-// add adds a difference and returns the estimate of unseen requests.
-func (u *unseen) add(difference int64, now time.Duration) int64 {
+// add adds a page, with the numbers of requests in flight and of admissions at the time
+// when it was requested. It returns the estimate.
+func (u *unseen) add(p Page, inFlight int, admissions uint64, now time.Duration) int64 {
+	shown := int64(min(p.Running+p.Waiting, 1<<30))
+	difference := int64(inFlight) - shown
 	if now-u.since >= unseenWindow {
 		u.previous, u.sum, u.count, u.since = u.mean(), 0, 0, now
 	}
 	u.sum += difference
 	u.count++
-	return max(difference-min(max(u.mean(), 0), max(u.previous, 0)), 0)
+	if p != u.page {
+		u.page, u.updatedAt = p, now
+		u.admitted = [2]uint64{admissions, u.admitted[0]}
+	}
+	never := max(min(u.mean(), u.previous), 0)
+	if shown == 0 {
+		return max(difference-int64(math.Round(never)), 0)
+	}
+	if now-u.updatedAt >= unseenWindow {
+		return 0
+	}
+	recent := int64(admissions - u.admitted[1])
+	return min(max(difference-int64(never), 0), recent)
 }
 
-// mean returns the mean difference of the current window, rounded.
-func (u *unseen) mean() int64 {
+// mean returns the mean difference of the current window.
+func (u *unseen) mean() float64 {
 	if u.count == 0 {
 		return 0
 	}
-	return int64(math.Round(float64(u.sum) / float64(u.count)))
+	return float64(u.sum) / float64(u.count)
 }

@@ -145,7 +145,7 @@ func (p *Poller) once(ctx context.Context, now, validAt time.Duration) bool {
 		changed, p.silent = p.silent, false
 		p.valid++
 		p.page = page
-		n, none := p.brake.room(page, p.limits, inFlight, now)
+		n, none := p.brake.room(page, p.limits, inFlight, admissions, now)
 		if room = n; none {
 			room = admission.NoRoom
 		}
