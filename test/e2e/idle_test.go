@@ -55,16 +55,20 @@ func (g *gate) fallsAsleep(n int) {
 func TestAnIdleApplicationIsStoppedAndStartedOnceForAllWaitingRequests(t *testing.T) {
 	t.Parallel()
 	l := newLedger(t)
-	g := startGateWithApplication(t, "IDLE_STOP=100ms", "THREADS=2", l.setting())
+	// Long enough that the application does not sleep again while the requests arrive.
+	g := startGateWithApplication(t, "IDLE_STOP=1s", "THREADS=2", l.setting())
 	first := g.fetch("/pid")
 	g.fallsAsleep(1)
 	if pid, _ := strconv.Atoi(first); syscall.Kill(pid, 0) != syscall.ESRCH {
 		t.Error("the application runs while it is asleep")
 	}
 	const clients = 200
+	var all []*client
+	for range clients {
+		all = append(all, dial(t, g))
+	}
 	var waiting sync.WaitGroup
-	for i := range clients {
-		c := dial(t, g)
+	for i, c := range all {
 		waiting.Go(func() {
 			defer c.close()
 			c.get("/?"+strconv.Itoa(i)).is(200, "ok")

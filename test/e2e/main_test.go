@@ -40,11 +40,13 @@ func runAll(m *testing.M) (int, error) {
 	}
 	// Most tests wait for timeouts, so more tests than processors can run at a time.
 	parallel := "4"
-	if runAgain { // the parent process runs at the same time
-		parallel = "2"
+	if repeats { // three processes run at the same time
+		parallel = "3"
 	}
+	flag.Parse()
 	if err := flag.Set("test.parallel", parallel); err != nil {
 		return 0, err
 	}
+	defer startRepetitions(dir)()
 	return m.Run(), nil
 }

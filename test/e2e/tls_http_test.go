@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,74 +12,27 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/test/e2e/remote"
-	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 // onlyPlain has parts of the names of tests that do not work through overtls: they
 // observe the gate's process or sockets, measure milliseconds, or use HTTP/2.
 var onlyPlain = []string{"OneGiB", "TenThousandIdle", "ClientConnectionsHaveKeepAlive", "OverHTTP2", "WhenDescriptorsRunOut", "ConnectionsAreRetired", "ExhaustTheDescriptors", "InKernelBuffers"}
 
+func isOnlyPlain(name string) bool {
+	return slices.ContainsFunc(onlyPlain, func(part string) bool { return strings.Contains(name, part) })
+}
+
 // TestTheHTTP1ContractAppliesOverTLS repeats the tests of sections C and D of ROWS.md
 // with TLS between their clients and the gate.
 func TestTheHTTP1ContractAppliesOverTLS(t *testing.T) {
-	t.Parallel()
-	rows := rowsOf(t, "C", "D")
+	rows, err := rowsOf("C", "D")
+	must(t, err)
 	for _, part := range onlyPlain {
 		if !slices.ContainsFunc(rows, func(name string) bool { return strings.Contains(name, part) }) {
 			t.Errorf("onlyPlain: no test has %s in its name", part)
 		}
 	}
-	names := slices.DeleteFunc(rows, func(name string) bool {
-		return slices.ContainsFunc(onlyPlain, func(part string) bool { return strings.Contains(name, part) })
-	})
-	once(t, "./test/e2e/overtls", names)
-}
-
-// runAgain is set in the processes that once starts.
-var runAgain = os.Getenv("QUEUEGATE_AGAIN") == "1"
-
-// once repeats tests in a new process, with program between their clients and the gate.
-func once(t *testing.T, program string, names []string, env ...string) {
-	t.Helper()
-	if len(names) < 80 {
-		t.Fatalf("ROWS.md names %d tests", len(names))
-	}
-	dir := t.TempDir()
-	infront, err := launch.Build(dir, program)
-	must(t, err)
-	under, err := filepath.Abs(queueBinary)
-	must(t, err)
-	must(t, os.Symlink(under, filepath.Join(dir, "under")))
-	run := exec.Command(os.Args[0], "-test.count=1", "-test.run", "^("+strings.Join(names, "|")+")$")
-	run.Env = append(append(os.Environ(), "QUEUEGATE_BINARY="+infront, "QUEUEGATE_AGAIN=1"), env...)
-	text, err := run.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%d tests behind %s: %v\n%s", len(names), program, err, text)
-	}
-	t.Logf("%d tests pass behind %s", len(names), program)
-}
-
-// rowsOf returns the tests in these sections of ROWS.md.
-func rowsOf(t *testing.T, sections ...string) []string {
-	t.Helper()
-	text, err := os.ReadFile("ROWS.md")
-	must(t, err)
-	var names []string
-	section := ""
-	for line := range strings.Lines(string(text)) {
-		if title, ok := strings.CutPrefix(line, "## "); ok {
-			section, _, _ = strings.Cut(strings.TrimSpace(title), ".")
-		}
-		if !strings.HasPrefix(line, "|") || !slices.Contains(sections, section) {
-			continue
-		}
-		for word := range strings.FieldsFuncSeq(line, func(r rune) bool { return r == ' ' || r == ',' || r == '|' }) {
-			if strings.HasPrefix(word, "Test") && !slices.Contains(names, word) {
-				names = append(names, word)
-			}
-		}
-	}
-	return names
+	awaitRepetition(t)
 }
 
 func TestTLS12AndTLS13ServeConsecutiveRequests(t *testing.T) {

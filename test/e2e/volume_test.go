@@ -66,11 +66,11 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// gibibyte is the size of a large body. Tests in a process that once
-// started use a smaller one, which is still far above every memory limit.
+// gibibyte is the size of a large body. Repetitions use a smaller one, which is still far
+// above every memory limit.
 var gibibyte = func() int64 {
-	if runAgain {
-		return 1 << 28
+	if repeats {
+		return 1 << 26
 	}
 	return 1 << 30
 }()
