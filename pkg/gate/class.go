@@ -1,6 +1,7 @@
 package gate
 
-// Class groups outcomes by who is responsible, for reports.
+// Class groups outcomes for reports: success, rejection by the gate, failure of the
+// container or of the gate, and error of the client.
 type Class uint8
 
 // The classes.

@@ -9,13 +9,13 @@ import (
 // ForwardedInput holds the fields from which the Forwarded field is generated. The lines
 // of a field are in the order in which they were received.
 type ForwardedInput struct {
-	For   [][]byte // X-Forwarded-For, without this hop
+	For   [][]byte // received X-Forwarded-For lines; the direct peer is not included
 	Proto []byte   // X-Forwarded-Proto, first line
 	Host  []byte   // X-Forwarded-Host, first line
 }
 
-// Limits of the generated Forwarded field. Of a longer list the last nodes are kept,
-// because the nearest proxies added them.
+// Limits of the generated Forwarded field. If there are more nodes, only the last ones
+// are kept, because the nearest proxies added them.
 const (
 	maxForwardedNodes = 256     // number of nodes
 	maxForwardedValue = 1 << 10 // in bytes; longer values are omitted
@@ -56,8 +56,9 @@ func AppendForwarded(dst []byte, in ForwardedInput) []byte {
 	return dst
 }
 
-// lastNodes returns the index of the line, and the offset in it, where the last
-// maxForwardedNodes elements begin.
+// lastNodes finds the last maxForwardedNodes addresses of a list that continues over
+// several field lines. It returns the index of the line that has the first of these
+// addresses, and the offset of that address in the line.
 func lastNodes(lines [][]byte) (line, offset int) {
 	n := 0
 	for i := len(lines) - 1; i >= 0; i-- {

@@ -5,8 +5,9 @@ type Fields interface {
 	Each(yield func(name, value []byte) bool)
 }
 
-// Observer is notified of each request that is traffic, of rejected heads and of probes.
-// The engines call it concurrently; it must be fast and must not block.
+// Observer is notified of traffic (Begin and End), of requests with an invalid head
+// (Rejected) and of probes (Probed). The engines call its methods concurrently. The
+// methods must be fast and must not block.
 type Observer interface {
 	// Begin is called when the head is complete, before admission.
 	Begin(*Record)

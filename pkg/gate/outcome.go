@@ -56,25 +56,41 @@ const (
 	Error
 )
 
-// Meaning is the row of an Outcome in the table of outcomes.
+// Meaning holds the properties of an Outcome: its name and description, and how local
+// replies, logs and metrics represent it.
 type Meaning struct {
-	Name   string
-	Means  string // one line for the documentation
-	Class  Class
-	Status int    // status of the local reply; if none is sent, the status in logs and metrics
+	Name  string
+	Means string // one line for the documentation
+	Class Class
+	// Status is the status of the local reply. If no reply is sent, logs and metrics show
+	// it as the status of the request.
+	Status int
 	Body   string // fixed text without internal details
 	Plain  bool   // sent as a plain-text error (nosniff, newline)
-	Retry  bool   // carries Retry-After
-	GRPC   int    // status of a gRPC call; 14 (UNAVAILABLE) only if no part of the call reached the container
-	Level  Level
+	Retry  bool   // the local reply has Retry-After
+	// GRPC is the gRPC status of the local reply. Clients may retry a call that gets 14
+	// (UNAVAILABLE), so 14 is used only if no part of the call reached the container.
+	GRPC  int
+	Level Level
 
 	ProxyError string // error type of Proxy-Status (RFC 9209 section 2.3); empty if none fits
 
-	ProbeReply    bool // the reply to a probe, which has no gRPC form
-	QueueRetry    bool // rejected for lack of a slot: Retry-After may be estimated, and QUEUE_REFUSAL_STATUS sets the status
-	ByUpstream    bool // the container ended the request: a gRPC call gets the status of its reset
-	Overload      bool // indicates an overloaded container; the adaptive limit counts it as a failure
-	BlockedWindow bool // over HTTP/2, a client that keeps its flow-control windows closed may be the cause
+	// ProbeReply means that only probes end with this outcome. The reply to a probe is an
+	// HTTP response, never a gRPC status.
+	ProbeReply bool
+	// QueueRetry means that the request was rejected for lack of a slot. Its Retry-After
+	// may be an estimate, and QUEUE_REFUSAL_STATUS, if set, replaces Status.
+	QueueRetry bool
+	// ByUpstream means that the container ended the request. The status of a gRPC call
+	// then depends on the container's reset code and on the client's deadline, and is
+	// GRPC only if neither applies.
+	ByUpstream bool
+	// Overload means that the outcome indicates an overloaded container. The adaptive
+	// limit counts such requests as failures.
+	Overload bool
+	// BlockedWindow means that over HTTP/2 the cause may be a client that keeps its
+	// flow-control windows closed.
+	BlockedWindow bool
 }
 
 var meanings = [outcomeCount]Meaning{
@@ -114,7 +130,7 @@ var meanings = [outcomeCount]Meaning{
 	NotEventStream:       {Name: "not-event-stream", Means: "the container's response could not continue the event stream that the gate had begun (WAIT_KEEPALIVE)", Class: ClassFailed, Status: 502, Body: "upstream did not respond with an event stream", Plain: true, ProxyError: "http_protocol_error", GRPC: 13, Level: Warn},
 }
 
-// Meaning returns the row of the outcome in the table of outcomes.
+// Meaning returns the properties of the outcome.
 func (o Outcome) Meaning() *Meaning { return &meanings[o] }
 
 // proxyStatuses are the values of Proxy-Status by outcome.

@@ -121,8 +121,8 @@ func TestEveryLocalReplyHasAGRPCStatus(t *testing.T) {
 	}
 }
 
-// proxyErrors is the registry of error types (RFC 9209 section 2.3), with the status
-// that it recommends; 0 = none, "the most appropriate".
+// proxyErrors has the error types that RFC 9209 section 2.3 registers, and for each the
+// HTTP status that the RFC recommends. 0 means that it recommends no particular status.
 var proxyErrors = map[string]int{
 	"dns_timeout": 504, "dns_error": 502, "destination_not_found": 500, "destination_unavailable": 503,
 	"destination_ip_prohibited": 502, "destination_ip_unroutable": 502, "connection_refused": 502,
@@ -173,8 +173,9 @@ func TestTheDocsListTheGRPCStatusOfEachOutcome(t *testing.T) {
 	}
 	none, _, _ = strings.Cut(none, "\n")
 
-	// row matches rows whose first cell has only names of outcomes. A row with further text
-	// in that cell is a special case of the row before it.
+	// The regular expression matches a row of the table only if its first cell is a list
+	// of outcome names. Other rows have a condition in the first cell, such as
+	// "`upstream-reset` after `grpc-timeout`". They are exceptions and are skipped.
 	row := regexp.MustCompile("(?m)^\\| (`[a-z-]+`(?:, `[a-z-]+`)*) \\| ([0-9]+) [A-Z_]+ \\|")
 	name := regexp.MustCompile("`([a-z-]+)`")
 	listed := map[string]int{}

@@ -8,8 +8,8 @@ type Prober uint8
 
 // The probers.
 const (
-	AnyProber Prober = iota // none of the below, such as ingress controllers
-	Kubelet                 // waits one second by default
+	AnyProber Prober = iota // any other sender, such as an ingress controller
+	Kubelet                 // its probes time out after one second by default
 	Platform                // Knative's activator or autoscaler
 
 	Probers = iota

@@ -17,12 +17,14 @@ type Record struct {
 	Peer      netip.AddrPort
 	Fields    Fields       // all received header fields
 	Trace     *TraceFields // nil = no trace context
-	Status    int          // status sent to the client; if nothing could be sent, the status of the outcome
+	// Status is the status sent to the client. If no response could be sent, it is the
+	// status that the local reply of the outcome would have had.
+	Status int
 
-	// TraceLines replace the received trace context in the forwarded request, except
-	// tracestate. The observer may set them during Begin: field lines, each with its
-	// CRLF. Their bytes must not change before End. nil = the received trace context is
-	// forwarded unchanged.
+	// TraceLines holds field lines, each with its CRLF. In the forwarded request they
+	// replace the received trace context fields; only tracestate is still forwarded. The
+	// observer may set TraceLines during Begin, and must not change the bytes before End.
+	// nil = all received trace context fields are forwarded.
 	TraceLines []byte
 
 	RouteTag        []byte // Knative-Serving-Tag

@@ -41,8 +41,9 @@ type UpstreamStats struct {
 // HTTP2Stats is the current state of HTTP/2 client connections.
 type HTTP2Stats struct {
 	Connections int // currently open
-	// Errors counts, for each kind and since the start, the violations for which the gate
-	// reset a stream or closed a connection. The set of kinds is small and fixed.
+	// Errors is the number of violations since the start, by kind. It includes only
+	// violations after which the gate reset a stream or closed a connection. The set of
+	// kinds is small and fixed.
 	Errors map[string]int64
 }
 

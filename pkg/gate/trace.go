@@ -8,8 +8,9 @@ type TraceFields struct {
 	TraceID, SpanID, ParentSpanID, Sampled, Flags []byte // the fields of B3 whose names begin with X-B3-
 }
 
-// Note stores the value of a trace context field, unless an earlier line had one. It
-// ignores other fields. Names are case-insensitive.
+// Note stores the value of a trace context field, unless a value of that field is stored
+// already. The caller must pass only trace context fields, because Note does not compare
+// whole names. Names are case-insensitive.
 func (t *TraceFields) Note(name, value []byte) {
 	p := t.place(name)
 	if p != nil && *p == nil {
@@ -21,17 +22,17 @@ func (t *TraceFields) place(name []byte) *[]byte {
 	switch len(name) {
 	case len("b3"):
 		return &t.B3
-	case len("tracestate"): // x-b3-flags has the same length
+	case len("tracestate"): // or x-b3-flags, which differs in the first byte
 		if name[0]|0x20 == 'x' {
 			return &t.Flags
 		}
 		return &t.Tracestate
-	case len("traceparent"): // x-b3-spanid has the same length
+	case len("traceparent"): // or x-b3-spanid, which differs in the first byte
 		if name[0]|0x20 == 'x' {
 			return &t.SpanID
 		}
 		return &t.Traceparent
-	case len("x-b3-traceid"): // x-b3-sampled has the same length
+	case len("x-b3-traceid"): // or x-b3-sampled, which differs in byte 5
 		if name[5]|0x20 == 't' {
 			return &t.TraceID
 		}

@@ -45,11 +45,12 @@ type TraceContext struct {
 	Formats  TraceFormats // the formats whose fields were well-formed
 }
 
-// Context evaluates the received fields. The ids are those of the first field that has a
-// trace id, in the order traceparent, b3, X-B3-*. The sampling decision is that of the
-// first field with a decision, in the same order. X-B3-TraceId may occur without a span
-// id: the request then starts the trace. Malformed fields count as absent. A nil t yields
-// the zero TraceContext.
+// Context returns the trace context that the received fields describe. It evaluates the
+// formats in the order traceparent, b3, X-B3-*. The ids come from the first format that
+// has a trace id. The sampling decision comes from the first format that has a decision.
+//
+// Malformed fields count as absent. X-B3-TraceId is valid without X-B3-SpanId; SpanID is
+// then zero. If t is nil, the result is the zero TraceContext.
 func (t *TraceFields) Context() (c TraceContext) {
 	if t == nil {
 		return c
@@ -72,8 +73,8 @@ func (t *TraceFields) Context() (c TraceContext) {
 	return c
 }
 
-// adopt copies the values that c lacks from o. from is the format in which o was
-// received.
+// adopt completes c with the values of o: the ids if c has no trace id, and the sampling
+// decision if c has none. The parameter from is the format in which o was received.
 func (c *TraceContext) adopt(o *TraceContext, from TraceFormats) {
 	c.Formats |= from
 	c.Debug = c.Debug || o.Debug
@@ -218,8 +219,8 @@ func (c *TraceContext) readTraceID(v []byte) bool {
 	return true
 }
 
-// unhex decodes hexadecimal digits of either case into dst. It returns false unless they
-// fill dst exactly.
+// unhex decodes hexadecimal digits of either case into dst. It returns false if a
+// character is not a digit, or if the number of digits does not match the length of dst.
 func unhex(dst, digits []byte) bool {
 	if len(digits) != hex.EncodedLen(len(dst)) {
 		return false

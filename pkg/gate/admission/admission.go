@@ -36,7 +36,8 @@ type Config struct {
 	// all requests are admitted, and still counted.
 	Limit int
 	// Capacity is the maximum number of queued requests, up to MaxCapacity. 0 = no
-	// queue. The unlimited mode queues only with CostLimit or Brake.
+	// queue. If Limit is 0 (unlimited), requests are queued only because of CostLimit or
+	// Brake.
 	Capacity int
 	// CapacityPerSlot replaces Capacity: the queue capacity is this number times the
 	// current limit, so that a lower limit does not make the queueing time longer. 0 =
@@ -54,16 +55,16 @@ type Config struct {
 	// when no other request is in flight. The next request in order waits until enough
 	// units are free, and later requests do not overtake it.
 	CostLimit int
-	// Brake admits requests only within the room that SetRoom sets, or while no other
-	// request is in flight.
+	// Brake limits further admissions to the number that SetRoom sets. While no other
+	// request is in flight, one request is admitted regardless of that number.
 	Brake bool
 	// Clock returns the time in ns for Fair and ShedStanding; nil = the system's clock.
 	// Only New reads it: Configure ignores it.
 	Clock func() int64
 }
 
-// The states of a Waiter. Only the owner of a waiter may move it out of the states idle
-// and admitted:
+// The states of a Waiter and their transitions. If a waiter is idle or admitted, only its
+// owner may change the state.
 //
 //	idle, admitted → admitted   Acquire found a free slot
 //	idle, admitted → queued     Acquire found no free slot
@@ -71,7 +72,7 @@ type Config struct {
 //	queued         → admitted   Release handed its slot over
 //	queued         → idle       Withdraw
 //	queued         → shed       another request took the position in a full queue (Fair)
-//	queued         → expired    the queue stands (ShedStanding)
+//	queued         → expired    the queue has stopped draining (ShedStanding)
 //	shed, expired  → idle       Withdraw
 //
 // All transitions from queued happen under Controller.mu, so exactly one of them takes
@@ -101,8 +102,8 @@ type Waiter struct {
 	// fairly.
 	Key   uint64
 	Class uint8
-	// units is the cost of the request, little-endian. It is set from SetCost until the
-	// request is rejected or withdrawn, or until Charge returns its units. An array of
+	// units is the cost of the request, little-endian. SetCost sets it. It is 0 again
+	// after the request has been rejected or withdrawn, or after Charge. An array of
 	// three bytes keeps the size of a Waiter small.
 	units [3]byte
 	state atomic.Uint32
@@ -111,7 +112,7 @@ type Waiter struct {
 
 	flow      *flow // flow in which w is queued, or from which it was granted; nil = none
 	grantedAt int64 // time of the grant (if Fair), or of queueing (if ShedStanding)
-	charged   int64 // service charged to flow in advance
+	charged   int64 // service in ns that the flow was charged at the grant; see Charge
 }
 
 // Admitted reports whether the latest Acquire led to a slot, immediately or after
@@ -170,13 +171,16 @@ type Controller struct {
 	//	bits  0 to 31  in flight: at most the highest limit so far (1<<20); in the unlimited mode bounded by memory, far below 1<<31
 	//	bits 32 to 63  queued: at most the highest capacity so far (1<<24)
 	//
-	// Neither count can overflow into the other: each is compared with its bound, or with
-	// 0, before it changes. While requests are queued, no slot is free, so word changes
-	// only under mu. With meteredBit it always changes only under mu.
+	// Neither count can overflow into the other. Before a count is incremented, it is
+	// compared with its bound, and before it is decremented, with 0.
+	//
+	// While requests are queued, word changes only under mu. If bounds has meteredBit,
+	// word always changes only under mu.
 	word atomic.Uint64
 
-	// bounds changes only under mu. It is read after word, so that a goroutine that sees
-	// a queued waiter also sees the bounds with which it was queued, or later ones.
+	// bounds changes only under mu. Always read word first and bounds second: a goroutine
+	// that sees a queued waiter in word then sees the bounds under which that waiter was
+	// queued, or newer bounds.
 	bounds atomic.Uint64 // value of type bounds
 
 	// While mu is free, fifo and fair together hold exactly the queued waiters that word
@@ -186,7 +190,7 @@ type Controller struct {
 	fair  *fairQueue // waiters queued with Config.Fair; nil until first needed
 	clock func() int64
 
-	standing standingQueue // judges fifo; used with Config.ShedStanding
+	standing standingQueue // decides which waiters of fifo to reject (Config.ShedStanding)
 
 	quota quota         // guarded by mu; applies if meteredBit is set
 	busy  chan struct{} // see Busy
@@ -216,7 +220,8 @@ const (
 	fairBit         bounds = 1 << 63
 )
 
-// newBounds panics if a bound is negative or above its maximum.
+// newBounds packs the limit, the capacity and the order of c. It panics if a bound is
+// negative or above its maximum.
 func newBounds(c Config) bounds {
 	if c.Limit < 0 || c.Limit > MaxLimit {
 		panic(fmt.Sprintf("BUG: concurrency limit %d is not within 0 and %d", c.Limit, MaxLimit))
@@ -340,9 +345,9 @@ func (a *Controller) acquireSlow(w *Waiter) Decision {
 	return decision
 }
 
-// acquireLocked is Acquire under the lock. After it unlocks mu, the caller must make the
-// returned Notify calls: for the waiter that w replaced, and for waiters that the quota now
-// admits.
+// acquireLocked is Acquire for a caller that holds mu. The caller must unlock mu and then
+// make the returned Notify calls. They notify a waiter that w has replaced in the queue,
+// and waiters that the quota now admits.
 func (a *Controller) acquireLocked(w *Waiter) (Decision, notices) {
 	b := a.current()
 	if b.isMetered() {
@@ -450,9 +455,11 @@ func (a *Controller) Release() {
 	}
 }
 
-// handOver passes the caller's slot to the next queued waiter, or drops it if the limit
-// has been lowered. It returns false if no waiter is queued any more, or if a quota now
-// applies.
+// handOver passes the caller's slot to the next queued waiter. If more slots are held
+// than a lowered limit allows, it drops the slot instead.
+//
+// If no waiter is queued any more, or if Configure has set meteredBit in the meantime,
+// handOver returns false. The caller then still holds the slot, and Release tries again.
 func (a *Controller) handOver() bool {
 	a.mu.Lock()
 	if a.current().isMetered() {
@@ -517,12 +524,15 @@ func (a *Controller) SetLimit(n int) {
 	calls.run()
 }
 
-// Configure replaces limit, capacity and order in one step. Requests in flight keep their
-// slots; those admitted without a CostLimit hold no units. A higher limit grants the
-// additional slots to queued requests first. A lower limit takes effect as slots are
-// released. Queued requests keep their positions, even beyond a lower capacity. After a
-// change of order, they are served before later requests. Configure panics if a bound is
+// Configure replaces the configuration in one step, except Clock. It panics if a bound is
 // negative or above its maximum.
+//
+// Requests in flight keep their slots. If they were admitted without a CostLimit, they do
+// not count towards a new CostLimit. A higher concurrency limit grants the additional
+// slots to queued requests first. A lower one takes effect as slots are released.
+//
+// Queued requests stay queued, even if the new capacity is lower. If the order changes
+// between FIFO and Fair, requests that are already queued are served before later ones.
 func (a *Controller) Configure(c Config) {
 	next := newBounds(c)
 	calls := a.setBounds(func(bounds) bounds {
@@ -545,16 +555,18 @@ func (a *Controller) setBounds(update func(bounds) bounds) (calls notices) {
 		a.fair = newFairQueue(a.clock, a.quota.costLimit > 0)
 	}
 	if b&shedStandingBit != 0 && a.current()&shedStandingBit == 0 {
-		// Waiters queued before this change have no arrival time and count as older than
-		// standingTarget. No queue is judged before the first window ends, and by then
-		// they are.
+		// The arrival time of waiters queued before this change was not recorded, so they
+		// seem to have waited longer than standingTarget. That does no harm: no waiter is
+		// rejected before the first window ends, and by then they have really waited
+		// longer, because a window is longer than standingTarget.
 		a.standing.began(a.clock())
 	}
 	if b.isMetered() {
-		a.bounds.Store(uint64(b)) // if b has meteredBit, all decisions take mu from here on
+		a.bounds.Store(uint64(b)) // b has meteredBit: from here on, all decisions take mu
 		return a.grantMetered()
 	}
-	// Publish the new bounds last. Until then, new requests find no free slot.
+	// Grant the additional slots to queued requests before other goroutines can see the
+	// new bounds. With the old bounds, new requests find no free slot.
 	for a.word.Load()&inFlightMask < b.limit() {
 		w := a.pop()
 		if w == nil {
@@ -569,10 +581,14 @@ func (a *Controller) setBounds(update func(bounds) bounds) (calls notices) {
 	return calls
 }
 
-// Charge returns the units that w holds (Config.CostLimit). For a slot granted from a
-// fair queue, it also replaces the estimated service time that was charged to the Key of
-// w by the time that w held the slot. Call it before the Release of that slot. In other
-// cases it does nothing.
+// Charge records that the request of w has ended. Call it before the Release of its slot.
+// The effect depends on the configuration:
+//
+//   - With Config.CostLimit, the cost of the request no longer counts towards the limit.
+//   - With Config.Fair and without CostLimit, the queue has charged the flow of w an
+//     estimated service time when it granted the slot. Charge replaces the estimate by
+//     the time since the grant. It does nothing if w was admitted without queueing.
+//   - Otherwise Charge does nothing.
 func (a *Controller) Charge(w *Waiter) {
 	if w.flow == nil && w.units == [3]byte{} {
 		return

@@ -66,9 +66,10 @@ func BenchmarkBeginEndParallel(b *testing.B) {
 	}
 }
 
-// Like BenchmarkBeginEndParallel with a limit, and with a few hundred nanoseconds of work
-// while holding the slot and after releasing it. Without the work, a mutex looks too
-// fast: its holder locks it repeatedly before another processor sees it unlocked.
+// This is BenchmarkBeginEndParallel with a limit, and with a few hundred nanoseconds of
+// work while holding the slot and after releasing it. Without the work, a mutex seems
+// faster than it is: its holder locks it again before another processor sees it
+// unlocked.
 func BenchmarkBeginEndParallelWithWork(b *testing.B) {
 	eachControllerBench(b, Config{Limit: 100, Capacity: 1000}, func(b *testing.B, a admission) {
 		b.RunParallel(func(pb *testing.PB) {
@@ -99,7 +100,8 @@ func spin(x uint64) uint64 {
 	return x
 }
 
-// The work of BenchmarkBeginEndParallelWithWork alone, without admission.
+// BenchmarkWorkParallel measures the work of BenchmarkBeginEndParallelWithWork alone,
+// without admission.
 func BenchmarkWorkParallel(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		work := uint64(1)
@@ -110,8 +112,9 @@ func BenchmarkWorkParallel(b *testing.B) {
 	})
 }
 
-// Each request is queued and gets its slot from the request before it. No goroutine is
-// woken, as on an event loop.
+// Each request is queued, and the Release of the previous request hands it the slot.
+// Notify does nothing, so the benchmark does not include the wake-up of a goroutine; an
+// event loop needs none either.
 func BenchmarkHandOver(b *testing.B) {
 	eachControllerBench(b, Config{Limit: 1, Capacity: 1}, func(b *testing.B, a admission) {
 		a.TryAcquire()

@@ -278,8 +278,9 @@ func TestRandomSchedulesMatchTheReferenceStepByStep(t *testing.T) {
 	}
 }
 
-// All sequences of five operations out of two Acquires, two Withdraws, TryAcquire and
-// Release, which releases the slot held longest.
+// The test runs all sequences of five operations. The operations are Acquire and
+// Withdraw for each of two waiters, TryAcquire, and Release. Release releases the slot
+// that has been held longest.
 func TestAllShortSchedulesMatchTheReferenceStepByStep(t *testing.T) {
 	const operations, choices = 5, 2*2 + 2
 	for _, implementation := range implementations {

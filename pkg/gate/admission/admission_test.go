@@ -292,8 +292,9 @@ func together(functions ...func()) {
 	done.Wait()
 }
 
-// Tickets are drawn in one critical section with Acquire, so that they follow the order of
-// arrival. An admitted request then checks that no lower ticket is still queued.
+// Each request draws a ticket, which is its number in the order of arrival. A mutex
+// covers both the ticket and the Acquire, so that the two orders are the same. Each
+// admitted request checks that no request with a lower ticket is still queued.
 func TestRequestsAreAdmittedInTheOrderOfTheirTickets(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		for _, limit := range []int{1, 2, 5} {
@@ -391,7 +392,8 @@ func TestASingleSlotIsGrantedInTheOrderOfArrival(t *testing.T) {
 	})
 }
 
-// The goroutines that hold slots count them independently of the implementation.
+// Each goroutine counts its slot in the variable holding, so the test does not rely on
+// the counts of the implementation under test.
 func TestManyWithdrawalsNeverExceedTheLimitsAndReturnToZero(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		for seed := range uint64(12) {
@@ -455,9 +457,9 @@ type loopConnection struct {
 	rounds int
 }
 
-// Loops handle connections without blocking. Notifications may arrive late, after the loop
-// has already seen the grant, or when the connection has queued its next request. They must
-// have no effect.
+// Each loop serves several connections without blocking. A notification may arrive
+// late: the loop may already have seen that the request was admitted, or the connection
+// may have queued its next request. Late notifications must have no effect.
 func TestWaitersMayBeReusedWhileNotifyIsStillRunning(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		const loops, connections, rounds = 3, 8, 150

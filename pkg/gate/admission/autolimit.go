@@ -16,15 +16,17 @@ const (
 	minTrialTime    = int64(500 * time.Millisecond)  // minimum duration of a trial whose result is inconclusive
 	trialPause      = int64(2000 * time.Millisecond) // pause after a trial
 	minDownInterval = int64(4 * time.Second)         // minimum time between two trials of a lower limit
-	// stalledDownPause is the pause before the next trial of a lower limit, if the last
-	// one has stalled.
+	// If too few requests end during a trial of a lower limit, CheckStall ends the
+	// trial. The next regular trial of a lower limit then begins after stalledDownPause
+	// at the earliest.
 	stalledDownPause = int64(60 * time.Second)
 	costMemory       = int64(3 * time.Second) // age at which baseline samples lose half their weight
 	jumpRatio        = 1.3                    // an increase of the cost by this factor counts as a jump
 	recoveredRatio   = 1.1                    // a cost within this factor of its value before the jump counts as recovered
 	maxSampleRatio   = 20.0                   // one sample counts as at most this multiple of the mean time
-	// A fully used limit counts as stalled if no sample arrives for firstStall. Once the
-	// baseline is known, the time is ten times its latency instead, at least minStall.
+	// A limit counts as stalled if all its slots are in use and no sample arrives for a
+	// certain time. This time is firstStall while the latency of the baseline is
+	// unknown. After that it is ten times the latency, but at least minStall.
 	firstStall = int64(5 * time.Second)
 	minStall   = int64(time.Second)
 	// Factors by which one trial changes the limit.
@@ -32,31 +34,36 @@ const (
 	largeStep   = 1.4
 	maxStep     = 2.0
 	maxJumpStep = 4.0 // largest factor after a cost jump
-	// knownVariance is the maximum variance of a cost estimate that is reliable enough
-	// while the container is starting.
+	// A cost counts as known if the variance of its logarithm is at most knownVariance,
+	// which is a standard error of 15 %.
 	knownVariance = 0.15 * 0.15
 )
 
-// AutoLimit finds the concurrency limit of a container. It compares a baseline limit with
-// a higher or lower limit on trial. It measures the cost at each limit: the time that
-// requests spend in slots, per success. If the higher limit raises the cost by a smaller
-// factor than the square root of the ratio of the limits, AutoLimit adopts the higher
-// limit, otherwise the lower one. It so converges to the limit with the greatest power,
-// which is throughput divided by latency (Kleinrock 1979).
+// AutoLimit finds the concurrency limit of a container. It compares two limits: the
+// baseline, and a higher or lower limit on trial. For each limit it measures the cost,
+// which is the time that requests spend in slots divided by the number of successes.
+// AutoLimit adopts the higher limit if its cost is higher by a factor of less than the
+// square root of the ratio of the limits. Otherwise it adopts the lower limit. So it
+// converges to the limit with the greatest power, which is throughput divided by
+// latency (Kleinrock 1979).
 //
-//   - Steps grow at first and after each adopted step, and shrink after each rejected
-//     one. At the smallest step, trials pause.
-//   - After the pause it tries a higher limit, and occasionally a lower one.
-//   - If the cost jumps at an unchanged limit, the limit is lowered as long as that
-//     lowers the cost and the cost exceeds its former value. If a lower limit does not
-//     lower the cost, the limit is not the cause and is restored.
-//   - Failures (503, resets, timeouts) count as cost without success.
+//   - Each trial changes the limit by a factor, the step. The step grows until a trial
+//     rejects a limit. From then on each step is the square root of the previous one.
+//     When it becomes smaller than minStep, trials pause.
+//   - After the pause, AutoLimit tries a higher limit again, and occasionally a lower
+//     one.
+//   - If the cost rises suddenly and a change of the limit cannot explain it, AutoLimit
+//     lowers the limit step by step until the cost has recovered. If a lower limit does
+//     not lower the cost, the limit is not the cause, and AutoLimit undoes that step.
+//   - A failure (503, reset, timeout) adds to the cost but not to the successes.
 //   - Readiness checks that take longer than usual also lower the limit, even while no
-//     request completes.
-//   - Long requests, such as tunnels, must not freeze the limit. If all slots are in use,
-//     requests are queued and no sample arrives, a trial of a lower limit ends; any other
-//     limit grows by one slot at a time, at most to twice its baseline. One sample counts
-//     as at most maxSampleRatio times the mean.
+//     request ends.
+//   - Long requests, such as tunnels, must not freeze the limit. A limit has stalled if
+//     all slots are in use, requests are queued and no sample arrives. Then a trial of
+//     a lower limit ends. In other cases the limit grows by one slot at a time, up to
+//     twice the baseline.
+//   - One sample counts as at most maxSampleRatio times the mean, so that one long
+//     request does not distort the cost.
 type AutoLimit struct {
 	bounds LimitRange
 
@@ -100,10 +107,11 @@ func (a *AutoLimit) Limit() int {
 	return a.limit
 }
 
-// AddSample adds a request that held a slot and ended at now: took is the time in ns
-// until the response or the failure, failed tells that the container failed in a way
-// that indicates overload, and inFlight is the number of requests in flight. AddSample
-// returns the limit in force and whether it changed.
+// AddSample adds a request that held a slot and ended at now. The parameter took is the
+// time in ns until its response or failure. The parameter failed is true if the request
+// failed in a way that indicates an overloaded container. The parameter inFlight is the
+// number of requests in flight. AddSample returns the limit in force and whether it
+// changed.
 func (a *AutoLimit) AddSample(now, took int64, failed bool, inFlight int) (limit int, moved bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -198,7 +206,8 @@ func (a *AutoLimit) costJumped() bool {
 	return rise-explained-3*math.Sqrt(a.window.variance()+a.baseline.variance()) > math.Log(jumpRatio)
 }
 
-// startWindow discards the samples. The next window begins after `in` nanoseconds.
+// startWindow discards the samples of the current window and begins a new one after the
+// given delay in ns. Samples that arrive during the delay are ignored.
 func (a *AutoLimit) startWindow(now int64, in float64) {
 	a.window = limitCost{limit: a.limit}
 	a.countFrom = now + int64(in)
@@ -247,8 +256,8 @@ func (a *AutoLimit) minDetectableStep() float64 {
 	return min(max(minStep, math.Exp(3*math.Sqrt(a.baseline.variance()*a.baseline.n/samples))), largeStep)
 }
 
-// judge compares the limit on trial with the baseline. over is false if more samples
-// are needed.
+// judge compares the limit on trial with the baseline. The result over is false if the
+// trial needs more samples.
 func (a *AutoLimit) judge(now int64) (tooHigh, over bool) {
 	low, high := &a.baseline, &a.window
 	if a.trial == trialDown {
@@ -277,7 +286,9 @@ func (a *AutoLimit) clearlyTooHigh() bool {
 	return by > 5*max(sigma, math.Sqrt(a.baseline.variance()*a.baseline.n/a.window.n))
 }
 
-// decide ends a trial. tooHigh tells whether the higher of the two limits is too high.
+// decide ends a trial, which has compared the baseline with the limit on trial. The
+// parameter tooHigh is the result: it is true if the higher one of these two limits is
+// above the limit of greatest power. The lower one then becomes or stays the baseline.
 func (a *AutoLimit) decide(now int64, tooHigh bool) {
 	switch {
 	case a.trial == trialDown && tooHigh:
@@ -289,8 +300,9 @@ func (a *AutoLimit) decide(now int64, tooHigh bool) {
 	case !tooHigh:
 		a.ascend(now)
 	case a.starting && a.baseline.variance()+a.window.variance() > knownVariance:
-		// A starting container has few samples, so the result is uncertain. Continue to try
-		// higher limits.
+		// The higher limit seems to be too high, but the result is uncertain because a
+		// starting container has served few requests. Return to the baseline for one
+		// window, then try a higher limit again without a pause.
 		a.revert(now)
 		a.nextTrial = now
 	default:
@@ -308,8 +320,10 @@ func (a *AutoLimit) decide(now int64, tooHigh bool) {
 func (a *AutoLimit) ascend(now int64) {
 	used, before := a.window.reached(), a.baseline
 	a.setBaseline(now)
-	// The costs of both limits are about equal. Merging them compensates for a bias: a
-	// window that happens to be cheap ends its trial early.
+	// The measured cost of the new baseline is too low on average, because a trial ends
+	// early if its first requests happen to be cheap. To reduce this error, add the
+	// samples of the old baseline at half their weight. They are comparable, because the
+	// cost per request is about the same at both limits.
 	before.halve()
 	before.peak = a.baseline.peak
 	a.baseline.merge(&before)
@@ -325,8 +339,10 @@ func (a *AutoLimit) ascend(now int64) {
 	a.startTrial(now, trialUp)
 }
 
-// descend tries a lower limit: after a cost jump until the cost has recovered,
-// otherwise as long as that lowers the cost.
+// descend is called while the limit may be too high: after a cost jump, after slow
+// readiness checks, and after a trial that has found the lower limit better. It starts a
+// trial of a lower limit. But if the cost had risen and has now recovered, descend starts
+// a trial of a higher limit instead.
 func (a *AutoLimit) descend(now int64) {
 	if a.targetCost == 0 {
 		a.step = min(a.step*a.step, maxStep)
@@ -334,8 +350,10 @@ func (a *AutoLimit) descend(now int64) {
 		return
 	}
 	if r := a.baseline.costPerSuccess() / a.targetCost; r > recoveredRatio {
-		// If throughput falls as the limit rises, latency grows at least with the square of
-		// the limit. So a step of the square root of r does not lower the limit too far.
+		// r is the factor by which the cost exceeds its value before the jump. In the
+		// container models, latency grows at most with the square of the limit, so the
+		// limit is too high by a factor of at least the square root of r. A step of
+		// this size therefore does not lower the limit too far.
 		a.step = min(max(math.Sqrt(r), recoveredRatio), maxJumpStep)
 		a.startTrial(now, trialDown)
 		return
@@ -345,9 +363,11 @@ func (a *AutoLimit) descend(now int64) {
 	a.startTrial(now, trialUp)
 }
 
-// AddCheck adds the duration of a readiness check, in ns, during which inFlight requests
-// were in flight. If inFlight is far below the limit, the limit is not the cause of a slow
-// check and stays unchanged. AddCheck returns the limit in force and whether it changed.
+// AddCheck adds a readiness check that took the given time in ns and ended at now. It
+// lowers the limit if the checks have become slow and nearly all slots are in use. The
+// parameter inFlight is the number of requests in flight. If it is far below the limit,
+// the limit cannot be the cause of slow checks and does not change. AddCheck returns
+// the limit in force and whether it changed.
 func (a *AutoLimit) AddCheck(now, took int64, inFlight int) (limit int, moved bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -365,8 +385,11 @@ func (a *AutoLimit) AddCheck(now, took int64, inFlight int) (limit int, moved bo
 	return a.limit, true
 }
 
-// CheckStall is called while requests are queued and inFlight slots are in use, at least
-// once per StallCheck. It returns the limit in force and whether it changed.
+// CheckStall changes the limit if it has stalled (see AutoLimit). It also ends a trial
+// of a lower limit that still has too few samples after a long time. The caller calls
+// it at least once per StallCheck while requests are queued. The parameter inFlight is
+// the number of slots in use. CheckStall returns the limit in force and whether it
+// changed.
 func (a *AutoLimit) CheckStall(now int64, inFlight int) (limit int, moved bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -397,7 +420,8 @@ func (a *AutoLimit) CheckStall(now int64, inFlight int) (limit int, moved bool) 
 // StallCheck is the interval of CheckStall in ns.
 const StallCheck = minStall
 
-// stallTime is the time without a sample after which a limit in use has stalled.
+// stallTime returns the duration after which a limit counts as stalled if all slots are
+// in use and no sample arrives.
 func (a *AutoLimit) stallTime() int64 {
 	if a.baseline.n == 0 {
 		return firstStall
@@ -411,8 +435,10 @@ type checkTimes struct {
 	slow  int     // consecutive checks that took longer
 }
 
-// risen adds the duration of a check. It reports true for every second consecutive
-// check that took clearly longer than usual. A lasting increase becomes usual.
+// risen adds a check that took the given time in ns. Among consecutive checks that took
+// more than twice the usual time plus 2 ms, it returns true for the second, the fourth
+// and so on, so that a single slow check has no effect. The usual time is a moving
+// average, so it adapts to a lasting increase.
 func (p *checkTimes) risen(took int64) bool {
 	t := float64(took)
 	if p.usual == 0 {

@@ -1,7 +1,8 @@
 //go:build !race
 
-// These tests run for minutes with the race detector, and use one goroutine each:
-// make test runs them without it.
+// These tests take minutes with the race detector. Each of them simulates on one
+// goroutine, so the race detector would find nothing, and make test runs them without
+// it.
 
 package admission
 
@@ -64,8 +65,9 @@ func TestLimitersComparedWithTheBestFixedLimit(t *testing.T) {
 	}
 }
 
-// With a queue capacity of half the slots, trials of higher limits must hardly increase the
-// p99 latency of requests that are not rejected.
+// The queue capacity is 4, half the number of slots, so requests wait only briefly.
+// Trials of higher limits must hardly increase the p99 of the latency from arrival to
+// response.
 func TestTrialsHardlyAffectLatency(t *testing.T) {
 	m := containerModels[0]
 	alone := m.run(0.2, fixedLimit(MaxLimit), 30*time.Second, 1).p99
@@ -103,8 +105,9 @@ func TestALimitFollowsTheContainer(t *testing.T) {
 	}
 }
 
-// The slots of several container models change by several factors. The test measures the
-// time until the limit's mean over one second is within 20 % of the slots.
+// The number of slots of a container changes once during each run. The test measures
+// the time until the limit has followed: its mean over one second is between 0.8 and
+// 1.25 times the new number of slots.
 func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
 	for _, m := range []containerModel{
 		{"20 ms, constant", 20e6, nil, 1, constant, false},
@@ -116,7 +119,8 @@ func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
 		for _, step := range [][2]float64{{8, 24}, {24, 8}, {32, 12}, {12, 48}, {8, 80}, {80, 8}} {
 			var times []float64
 			for seed := range uint64(8) {
-				at := 10*time.Second + time.Duration(seed)*250*time.Millisecond // different phases of a trial
+				// Each seed changes the slots at another phase of a trial.
+				at := 10*time.Second + time.Duration(seed)*250*time.Millisecond
 				m.slots = func(now int64) float64 {
 					if now < int64(at) {
 						return step[0]
@@ -143,7 +147,9 @@ func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
 			t.Logf("%s, from %.0f to %.0f: %.2f s, seven of eight %.2f s", m.name, step[0], step[1], half, seven)
 			most := 5.0
 			if step[0] == 10*step[1] {
-				most = 8 // the requests in flight at the step take 2 s
+				// Right after the change, the 80 requests in flight take 2 s each, so
+				// the limit needs longer.
+				most = 8
 			}
 			if half > most || !m.hard && seven > most {
 				t.Errorf("%s, from %.0f to %.0f: settled after %v s", m.name, step[0], step[1], times)

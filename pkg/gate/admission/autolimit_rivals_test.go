@@ -2,9 +2,9 @@ package admission
 
 import "math"
 
-// Algorithms of other projects, implemented from their descriptions, for
-// TestLimitersComparedWithTheBestFixedLimit. All use windows of at least 100 ms and 10
-// samples.
+// The types in this file are algorithms of other projects, implemented from their
+// descriptions. TestLimitersComparedWithTheBestFixedLimit compares AutoLimit with them.
+// All of them use windows of at least 100 ms and 10 samples.
 
 // rivalWindow aggregates the samples of a window.
 type rivalWindow struct {
@@ -13,7 +13,9 @@ type rivalWindow struct {
 	until   int64
 }
 
-// add adds a sample. If over, the window has ended with the returned mean and peak.
+// add adds a sample. The last result is true if this sample ends the window. The other
+// results are then the mean latency and the maximum number of requests in flight during
+// the window.
 func (w *rivalWindow) add(now, took int64, inFlight int) (mean float64, peak int, over bool) {
 	w.n++
 	w.sum += float64(took)

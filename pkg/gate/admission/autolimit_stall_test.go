@@ -6,10 +6,16 @@ import (
 	"time"
 )
 
-// stallRun simulates, in steps of a millisecond, a container that serves 8 requests of
-// 20 ms at once, and 24 clients that always have a request. From `from` on, other
-// clients hold slots: for ever, or for `each` at a time. served is the number of
-// responses to the 24 clients in each 5 s.
+// stallRun simulates a container in steps of 1 ms. The container serves up to 8 requests
+// at once at full speed, in 20 ms each. There are 24 clients, each of which always has a
+// request. Other clients only hold slots, as tunnels do. The parameters are:
+//
+//   - holders: the number of the other clients
+//   - from: the time at which the other clients start
+//   - each: the time for which each of them holds a slot; 0 = for ever
+//   - last: the duration of the simulation
+//
+// The result is the number of responses to the 24 clients in each period of 5 s.
 func stallRun(holders int, from, each, last time.Duration) (served []int) {
 	const clients, parallel, service = 24, 8, 20.0
 	a := NewAutoLimit(LimitRange{Min: 1, Max: 1000})
@@ -58,7 +64,8 @@ func stallRun(holders int, from, each, last time.Duration) (served []int) {
 	return served
 }
 
-// The container could give the other clients 400 responses per second with 8 slots.
+// With 8 slots, the container could send 400 responses per second to the 24 clients.
+// The test requires 100 per second on average although other clients hold slots.
 func TestLongRequestsDoNotFreezeTheAutomaticLimit(t *testing.T) {
 	for _, c := range []struct {
 		holders    int

@@ -20,18 +20,18 @@ type fixedLimit int
 func (f fixedLimit) Limit() int                                    { return int(f) }
 func (fixedLimit) AddSample(_, _ int64, _ bool, _ int) (int, bool) { return 0, false }
 
-// containerModel is a container that shares its capacity among concurrent requests. Up
-// to slots requests each run at full speed. With n > slots requests, each runs at
-// (slots/n)^(1+collapse) of full speed. With collapse 0 the throughput stays constant,
-// with 1 twice the requests halve it.
+// containerModel is a container that shares its capacity among n concurrent requests. If
+// n is at most slots, each request runs at full speed. If n is larger than slots, each
+// request runs at (slots/n)^(1+collapse) of full speed. With collapse 0 the throughput
+// then does not depend on n. With collapse 1 it halves when n doubles.
 type containerModel struct {
 	name     string
-	service  float64 // mean time of a request alone, ns
+	service  float64 // mean time of a request that runs at full speed, in ns
 	slots    func(at int64) float64
 	collapse float64
-	demand   func(*rand.Rand) float64 // in units of service, mean 1
-	// hard: the requests are so few or so different that a trial takes long, so
-	// less is required of a limiter.
+	demand   func(*rand.Rand) float64 // work of a request, as a multiple of the mean
+	// hard marks a container that serves few requests, or requests that differ widely.
+	// A trial then takes long, so the tests accept worse results.
 	hard bool
 }
 
@@ -43,7 +43,8 @@ func exponential(r *rand.Rand) float64   { return r.ExpFloat64() }
 func mostlyShorter(r *rand.Rand) float64 { return []float64{5.0 / 9, 5}[r.IntN(10)/9] }
 
 type modelRequest struct {
-	ends           float64 // work per request that the model has done when this request ends
+	// ends is the value of the variable progress of runQueue at which the request ends.
+	ends           float64
 	began, arrived int64
 }
 
@@ -68,14 +69,16 @@ type modelRun struct {
 	limits  []int         // every 250 ms
 }
 
-// run simulates a load of `load` times the capacity until last, with a queue capacity of
-// 1,000.
+// run simulates the container with a queue capacity of 1,000. The parameter load is the
+// rate of requests as a multiple of the capacity of the container. The parameter last
+// is the duration of the simulation.
 func (m *containerModel) run(load float64, l concurrencyLimiter, last time.Duration, seed uint64) modelRun {
 	return m.runQueue(load, l, 1000, last, seed, nil)
 }
 
-// runQueue is run with another queue capacity. Latencies and goodput exclude the first 5 s.
-// stop, if not nil, gets the limits every 250 ms and ends the run by returning true.
+// runQueue is like run, but with the given queue capacity. The results for latency and
+// goodput exclude the first 5 s. If stop is not nil, runQueue calls it every 250 ms
+// with all limits so far. If stop returns true, the simulation ends.
 func (m *containerModel) runQueue(load float64, l concurrencyLimiter, capacity int, last time.Duration, seed uint64, stop func(limits []int) bool) (r modelRun) {
 	const warm = int64(5 * time.Second)
 	random := rand.New(rand.NewPCG(seed, 7))
@@ -136,8 +139,8 @@ func (m *containerModel) runQueue(load float64, l concurrencyLimiter, capacity i
 	return r
 }
 
-// best tries fixed limits around slots at three times the load that the container can
-// serve. It returns the highest goodput and the limit that reached it.
+// best tries fixed limits from 3/4 to 3/2 of the slots, at a load of three times the
+// capacity. It returns the highest goodput and the limit that reached it.
 func (m *containerModel) best() (goodput float64, limit int) {
 	slots := int(m.slots(0))
 	for n := max(1, slots*3/4); n <= slots*3/2; n += max(1, slots/8) {
@@ -165,8 +168,9 @@ var containerModels = []containerModel{
 	{"1 processor, 20 ms, constant, no collapse", 20e6, always(1), 0, constant, false},
 }
 
-// A container whose latency has another cause, such as a database, must not be starved: the
-// limit recovers.
+// The container becomes slower for a reason other than the limit, such as its database.
+// The limit must then recover from a trial of lower limits, so that the container is
+// not starved.
 func TestALatencyNotCausedByTheLimitBecomesTheBaseline(t *testing.T) {
 	a := NewAutoLimit(DefaultLimitRange)
 	random := rand.New(rand.NewPCG(1, 1))
@@ -227,8 +231,9 @@ func TestOnlyFailuresThatDependOnTheLimitLowerIt(t *testing.T) {
 	}
 }
 
-// A baseline from an idle period must not keep the limit low for ever if the latency of a
-// single request has increased.
+// The first baseline is measured while the machine is idle. Later a single request
+// takes 1.3 times as long, so even the lowest limit cannot reach the cost of that
+// baseline. The limit must recover nevertheless.
 func TestTheLimitRecoversFromABaselineThatIsTooLow(t *testing.T) {
 	a := NewAutoLimit(LimitRange{1, 100})
 	now, limit := int64(0), a.Limit()
@@ -246,8 +251,9 @@ func TestTheLimitRecoversFromABaselineThatIsTooLow(t *testing.T) {
 	}
 	slower := func(limit int) float64 { return 20e6 * max(1, float64(limit)/8) }
 	feed(5, slower)
-	// For 5 s the machine is so busy that the latency exceeds that of the baseline at every
-	// limit. Lower limits have lower latencies, so the limit falls to one or two.
+	// For 5 s the machine is so busy that a request takes longer than at the baseline,
+	// whatever the limit. Latency falls with the limit, so AutoLimit lowers the limit
+	// to one or two.
 	low := feed(5, func(limit int) float64 { return 20e6 * (1.5 + float64(limit)) })
 	feed(20, func(limit int) float64 { return 1.3 * slower(limit) })
 	if low > 2 || limit < 6 {

@@ -8,7 +8,8 @@ import (
 	"github.com/queuegate/queuegate/internal/testkit"
 )
 
-// begin calls Acquire for n waiters. Each appends its index to got when notified.
+// begin calls Acquire for n waiters with consecutive keys. The first key is the value of
+// the parameter from. When a waiter is notified, its key is appended to got.
 func begin(a *Controller, got *[]int, from, n int) (all []*Waiter) {
 	for i := range n {
 		w := &Waiter{Key: uint64(from + i)}
@@ -30,7 +31,9 @@ func TestRequestsInFlightFinishWhenAnUnlimitedGateGetsALimit(t *testing.T) {
 	if w, _ := newTestWaiter(); a.Acquire(w) != Rejected {
 		t.Fatal("a request beyond the new capacity was not rejected")
 	}
-	a.Release() // 2 in flight, as the limit allows
+	// After this, 2 requests are in flight. That is the limit, so the queued one is not
+	// admitted.
+	a.Release()
 	wantCounts(t, a, 2, 1)
 	a.Release()
 	wantCounts(t, a, 2, 0)

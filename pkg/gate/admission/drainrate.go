@@ -17,8 +17,8 @@ const (
 type drainRate struct {
 	granted        atomic.Uint64 // slots granted from the queue
 	since          atomic.Int64  // start of the measurement
-	grantedAtSince atomic.Uint64 // value of granted at the time since
-	interval       atomic.Int64  // ns between two grants; 0 = not known
+	grantedAtSince atomic.Uint64 // value of granted at the start of the measurement
+	interval       atomic.Int64  // ns between two grants from the queue; 0 = not known
 }
 
 // RetryAfter estimates how long a request queued at now will wait at the recent drain

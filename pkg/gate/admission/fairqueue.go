@@ -19,8 +19,10 @@ const (
 	// exclusiveFlows is the number of queued keys per class that have a flow each. All
 	// other keys are hashed to sharedFlows flows.
 	exclusiveFlows, sharedFlows = 16, 64
-	// maxDebt limits how far the service charged to a flow can exceed the virtual time,
-	// in mean costs. Without it, a tunnel of one hour would block its key for an hour.
+	// maxDebt limits the debt of a flow, which is flow.served minus the virtual time of
+	// the class. The debt is at most maxDebt times the mean cost of a request. Without
+	// this limit, a key whose tunnel has lasted an hour would get no slot for about an
+	// hour.
 	maxDebt = 64
 	// maxOutlier limits how much one request can change the mean cost. It is a multiple
 	// of that mean.
@@ -32,32 +34,38 @@ const (
 	minCost = int64(time.Microsecond)
 )
 
-// fairQueue orders waiting requests by class, and within a class by key, so that
-// each key gets the same service. The algorithm is start-time fair queueing
-// (Goyal, Vin and Cheng, 1996): the flow with the least service is next. With
-// equal costs the order is round robin. Two parts of it resist clients that send a
-// new key with each request:
+// fairQueue orders queued requests by class, and within a class by key, so that each
+// key gets the same service. The requests of one key form a flow. The algorithm is
+// start-time fair queueing (Goyal, Vin and Cheng, 1996): the next slot goes to the flow
+// that has received the least service. If all requests cost the same, this is round
+// robin. Two additions protect other keys against clients that send a new key with each
+// request:
 //
-//   - The virtual time, at which a new flow starts, advances with each grant by
-//     the mean cost divided by the number of waiting flows, as in bit-by-bit
-//     round robin (Demers, Keshav and Shenker, 1989). New flows therefore overtake
-//     a waiting flow for about one round only. Start-time fair queueing alone stops
-//     the virtual time while new flows keep arriving.
-//   - The number of waiting flows is bounded. Keys beyond exclusiveFlows are
-//     hashed to shared flows, as in stochastic fairness queueing (McKenney, 1990).
-//     The hash is seeded per process (keySeed).
+//   - Each class has a virtual time, and the service of a new flow starts at this
+//     value. Each grant advances the virtual time by the mean cost of a request,
+//     divided by the number of waiting flows plus one, as in bit-by-bit round robin
+//     (Demers, Keshav and Shenker, 1989). Therefore new flows overtake a waiting flow
+//     for about one round only. In plain start-time fair queueing the virtual time
+//     would stand still while new flows keep arriving.
+//   - The number of waiting flows is bounded. If a class has exclusiveFlows flows,
+//     further keys are hashed to shared flows, as in stochastic fairness queueing
+//     (McKenney, 1990). The hash is seeded per process (keySeed).
 //
-// Within a flow the order is strict FIFO. A flow uses memory only while one of its
-// requests is queued, or in flight after it was queued. Controller.mu guards the
+// Within a flow the order is strict FIFO. A flow uses memory only while it has a queued
+// request, or a request in flight that was queued before. Controller.mu guards the
 // fairQueue.
 type fairQueue struct {
 	clock   func() int64
 	classes [Classes]class
-	flows   map[flowKey]*flow // flows with a request that is queued, or in flight after it was queued here
+	// flows contains each flow that has a queued request, or a request in flight that
+	// was queued in it.
+	flows   map[flowKey]*flow
 	free    []*flow
-	byUnits bool   // flows are charged by the cost of their requests, not by time
-	cost    int64  // mean charge of a request in ns; with byUnits, a unit of cost is charged as unitService
-	seq     uint64 // number of the latest enqueue or grant
+	byUnits bool // flows are charged by the cost of their requests, not by time
+	// cost is the mean charge of a request in ns. If byUnits is set, one unit of the
+	// cost of a request is charged as unitService ns.
+	cost int64
+	seq  uint64 // number of the latest enqueue or grant
 }
 
 type flowKey struct {
@@ -66,14 +74,18 @@ type flowKey struct {
 	shared bool
 }
 
-// flow holds the queued requests of one key in one class, or of the keys that share the
-// flow.
+// flow holds queued requests of one class. An exclusive flow holds those of one key, a
+// shared flow those of all keys that are hashed to it.
 type flow struct {
 	flowKey
-	waiters      fifo
-	waiting      int
-	inFlight     int    // granted from this flow and not charged yet
-	served       int64  // service received, in ns of virtual time
+	waiters fifo
+	waiting int
+	// inFlight is the number of requests that were granted a slot from this flow and
+	// whose actual service time is not known yet.
+	inFlight int
+	// served is a virtual time in ns. It increases with the service charged to the
+	// flow. In each class, the flow with the lowest value is next.
+	served       int64
 	seq          uint64 // tie-breaker between flows of equal service
 	serviceIndex int    // index in class.byService
 	lengthIndex  int    // index in class.byLength
@@ -85,7 +97,7 @@ type class struct {
 	byLength  flowHeap // the same flows, most queued requests first
 	waiting   int
 	virtual   int64 // virtual time in ns, at which a newly active flow starts
-	passed    int   // slots granted to higher classes since the last grant here
+	passed    int   // grants to other classes since the last one to this class
 }
 
 func newFairQueue(clock func() int64, byUnits bool) *fairQueue {
@@ -229,8 +241,9 @@ func (q *fairQueue) nextClass() *class {
 	return first
 }
 
-// pass records that chosen receives the next grant. All other classes with queued
-// requests, except the highest of them, have been passed over once more.
+// pass records that the class chosen receives the next grant. Each other class with
+// queued requests has now been passed over once more. The highest class with queued
+// requests is not counted, because nextClass prefers it in any case.
 func (q *fairQueue) pass(chosen *class) {
 	first := true
 	for i := range q.classes {
@@ -280,10 +293,11 @@ func (q *fairQueue) remove(w *Waiter) {
 	w.flow = nil
 }
 
-// shed removes and returns the waiter that w replaces: the newest one of the longest
-// flow in the lowest class that has queued requests. It returns nil if w is to be
-// rejected: w is of a lower class than all queued requests, or its own flow would be
-// the longest.
+// shed makes room for w in a full queue: it removes and returns the waiter that w
+// replaces. This is the newest waiter of the longest flow in the lowest class that has
+// queued requests. shed returns nil if w must be rejected instead. This is the case if
+// all queued requests are of higher classes than w, or if the flow of w would become
+// the longest one of that class.
 func (q *fairQueue) shed(w *Waiter) *Waiter {
 	lowest := Classes - 1
 	for lowest > 0 && q.classes[lowest].waiting == 0 {

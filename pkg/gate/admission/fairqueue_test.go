@@ -157,9 +157,11 @@ func TestALowerClassIsOvertakenAtMostABoundedNumberOfTimes(t *testing.T) {
 	}
 }
 
-// For random requests, the test compares the queue with plain lists: a granted request is
-// the oldest of its key and class, a request of a higher class is passed over only by
-// aging, the counts are equal, and the queue is empty at the end.
+// The test compares the queue with plain lists while random requests begin, end and
+// withdraw. A granted request must be the oldest of its class and key. A shed request
+// must be the newest of its key, in the longest flow of the lowest class. The counts
+// must be equal, no request may be queued while a slot is free, and the queue must be
+// empty at the end.
 func TestTheFairQueueMatchesAReferenceOfPlainLists(t *testing.T) {
 	type kind struct {
 		class uint8

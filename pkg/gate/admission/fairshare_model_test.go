@@ -20,8 +20,10 @@ type closedLoop struct {
 
 type loopClient struct {
 	Waiter
-	key     func() uint64
-	until   int // ms: when it sends its next request or releases its slot
+	key func() uint64
+	// until is the time in ms at which the client releases its slot. It applies only
+	// while the client holds one.
+	until   int
 	holding bool
 	queued  bool
 	served  int
@@ -75,10 +77,11 @@ func (l *closedLoop) run(ms int) {
 	}
 }
 
-// The clients of one key ("tenant") compete with attackers, while the queue has free
-// capacity or is full. The tenant gets at least a third of the slots that it would get in
-// FIFO order. With more than 8 attackers, half of an equal share among the maximum number
-// of flows suffices.
+// The clients of one key, the tenant, compete with attackers that send a new key with
+// each request. The tenant must get at least a third of the slots that it would get in
+// FIFO order. If there are more than 8 attackers, half of an equal share is enough. An
+// equal share is the number of all slots granted, divided by the number of flows that
+// can compete.
 func TestAClientWithANewKeyPerRequestCannotStarveAnotherKey(t *testing.T) {
 	const limit, seconds, service = 4, 30, 50
 	for _, c := range []struct{ capacity, attackers, tenant int }{

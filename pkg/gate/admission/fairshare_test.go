@@ -7,8 +7,10 @@ import (
 	"time"
 )
 
-// With random requests of old and new keys of equal cost, each competing flow overtakes the
-// oldest request of a key at most twice, however many new keys arrive.
+// The requests are random, with old and new keys and equal costs. The oldest request of
+// a key may be overtaken at most 2*(n+1) times, where n is the highest number of flows
+// that were queued at the same time while it waited. The bound does not depend on how
+// many new keys arrive.
 func TestOtherFlowsOvertakeARequestAtMostABoundedNumberOfTimes(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 4))

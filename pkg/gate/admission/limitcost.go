@@ -22,8 +22,8 @@ func (c *limitCost) add(took int64, failed bool, inFlight int) {
 	c.peak = max(c.peak, inFlight)
 }
 
-// merge adds the samples of w, a later window of the same limit. The peak of w replaces
-// that of c.
+// merge adds the samples of w to c; w is a later window of the same limit. The peak of
+// w replaces the peak of c.
 func (c *limitCost) merge(w *limitCost) {
 	c.n, c.successes, c.sum, c.squares, c.peak = c.n+w.n, c.successes+w.successes, c.sum+w.sum, c.squares+w.squares, w.peak
 }
@@ -51,8 +51,9 @@ func (c *limitCost) variance() float64 {
 	return c.squaredVariation()/c.n + max(0, 1-good)/(good*c.n)
 }
 
-// settleTime returns for how long, in ns, samples still reflect the previous limit after
-// a change: twice the mean residual time of the requests in flight.
+// settleTime returns a duration in ns. For this long after a change of the limit,
+// samples still show the effect of the previous limit, so they are ignored. It is twice
+// the mean remaining time of the requests in flight.
 func (c *limitCost) settleTime() float64 {
 	if c.n == 0 {
 		return 0
@@ -64,10 +65,14 @@ func (c *limitCost) settleTime() float64 {
 // not, the samples say nothing about the limit.
 func (c *limitCost) reached() bool { return float64(c.peak) >= 0.8*float64(c.limit) }
 
-// excessCost compares the costs of two limits. by is the logarithm of their cost ratio,
-// high to low, minus half the logarithm of the ratio of the limits; sigma is its standard
-// error. A positive by means that the higher limit is above the limit of greatest power.
-// If high was not reached, its peak counts as its limit.
+// excessCost compares the costs of a lower and a higher limit. If the first result is
+// positive, the higher limit is above the limit of greatest power. That result is
+//
+//	ln(cost of high / cost of low) - ln(limit of high / limit of low) / 2
+//
+// The second result is its standard error. The number of requests in flight may never
+// have reached the higher limit. The formula then uses the highest number reached instead
+// of that limit, but at least the lower limit plus 1.
 func excessCost(low, high *limitCost) (by, sigma float64) {
 	reached := max(min(high.limit, high.peak), low.limit+1)
 	by = math.Log(high.costPerSuccess()/low.costPerSuccess()) - 0.5*math.Log(float64(reached)/float64(low.limit))

@@ -6,7 +6,7 @@ const MaxCost = 1<<24 - 1
 const (
 	// NoRoom is a value for SetRoom. No request is admitted while another is in flight.
 	NoRoom int64 = -1 << 40
-	// AnyRoom is a value for SetRoom. All requests are admitted.
+	// AnyRoom is a value for SetRoom. It admits requests as if Config.Brake were off.
 	AnyRoom int64 = 1 << 40
 )
 
@@ -42,8 +42,8 @@ func (q *quota) begin(w *Waiter) {
 	q.units += w.cost()
 }
 
-// admits reports whether w may be admitted, given the counts in word. The caller holds
-// mu.
+// admits reports whether w may be admitted. The parameter word has the counts of
+// requests in flight and queued. The caller holds mu.
 func (a *Controller) admits(b bounds, word uint64, w *Waiter) bool {
 	inFlight := word & inFlightMask
 	return inFlight == 0 || inFlight < b.limit() && a.quota.admits(w)
@@ -83,7 +83,8 @@ func (a *Controller) acquireMetered(b bounds, w *Waiter) (Decision, notices) {
 	return Queued, a.grantMetered() // in a fair queue, w may now be the next one
 }
 
-// releaseMetered is Release with a quota. It returns false if a quota no longer applies.
+// releaseMetered is Release for a Controller with a quota. If Configure has removed the
+// quota in the meantime, it changes nothing and returns false.
 func (a *Controller) releaseMetered() bool {
 	a.mu.Lock()
 	if !a.current().isMetered() {
@@ -140,9 +141,12 @@ func (a *Controller) next() (w *Waiter) {
 	return w
 }
 
-// SetRoom sets how many further requests may be admitted with Config.Brake; each Release
-// adds one. since is the value of Admissions when n was measured: requests admitted since
-// then are subtracted from n. One request is always admitted while no other is in flight.
+// SetRoom sets the room for Config.Brake, which is the number of further requests that
+// may be admitted. Each Release adds one to it. The parameter n is the measured room.
+// The parameter since is the value of Admissions at the time of the measurement.
+// SetRoom subtracts from n the number of requests admitted after the measurement,
+// because they have used up part of it. While no request is in flight, one request is
+// admitted regardless of the room.
 func (a *Controller) SetRoom(n int64, since uint64) {
 	a.mu.Lock()
 	a.quota.room = n - int64(a.quota.admitted-since)
@@ -162,9 +166,10 @@ func (a *Controller) Admissions() uint64 {
 	return a.quota.admitted
 }
 
-// Busy returns a channel that receives a value when, with Config.Brake, a request is
-// admitted while no other request is queued or in flight. InFlight counts the request
-// before the value is sent. The channel buffers one value.
+// Busy returns a channel that tells when an idle Controller becomes busy. It receives a
+// value when a request is admitted with Config.Brake while no other request is queued
+// or in flight. When the value arrives, InFlight already counts the request. The
+// channel buffers one value; further values are dropped.
 func (a *Controller) Busy() <-chan struct{} { return a.busy }
 
 // Units returns the units held by requests in flight, and the limit Config.CostLimit.

@@ -19,8 +19,11 @@ type quotaModel struct {
 	brake                      bool
 	room                       int
 	admissions                 uint64
-	costs, held                []int // costs of the requests, and units that they hold, by waiter
-	queue, holders             []int
+	// Both slices are indexed by the number of the waiter. An element of costs is the
+	// cost of the waiter's request. An element of held is the part of costLimit that the
+	// request uses while it is in flight; 0 = it was admitted without a costLimit.
+	costs, held    []int
+	queue, holders []int
 }
 
 func (m *quotaModel) units() (n int) {
@@ -50,7 +53,8 @@ func (m *quotaModel) admit(i int) {
 	m.holders = append(m.holders, i)
 }
 
-// grant admits queued requests up to the first one that does not fit.
+// grant admits queued requests in order, and stops before the first one that does not
+// fit. It returns the admitted ones.
 func (m *quotaModel) grant() (granted []int) {
 	for len(m.queue) > 0 && m.fits(m.queue[0]) {
 		m.admit(m.queue[0])

@@ -15,23 +15,26 @@ const (
 	// TrialInterval is the time in ns after which the next request of a path is
 	// admitted as a trial.
 	TrialInterval = int64(250 * time.Millisecond)
-	// trialShare sets the fraction of other requests that are admitted as trials:
-	// 1/trialShare.
+	// trialShare sets how many requests are trials while less than TrialInterval has
+	// passed since the last trial. Of the requests that would otherwise be rejected,
+	// one in trialShare is a trial, chosen at random.
 	trialShare = 8
 )
 
-// ServiceTimes estimates the service time of the container by the path of a request. The
-// shortest time of the last 10 seconds decides whether a request is rejected immediately,
-// so that one quick response is enough to admit equally quick requests. The typical time
-// is the mean plus four times the mean deviation, as in TCP's retransmission timer (RFC
-// 6298 section 2). Paths are hashed into 64 estimates. All instants and durations are in
-// ns. The methods may be called concurrently.
+// ServiceTimes estimates how long the container takes for a request, separately for 64
+// hash values of the path. All instants and durations are in ns. The methods may be
+// called concurrently.
+//
+// There are two estimates. A request is rejected on arrival if not even the shortest
+// time of the last 10 seconds fits before its deadline. So one quick response is enough
+// to admit further requests. The typical time is the mean plus four times the mean
+// deviation, as in TCP's retransmission timer (RFC 6298 section 2).
 //
 // A rejected request leaves no sample, so a wrong estimate could persist. Therefore
-// samples expire, and some requests are admitted as trials despite the estimate: the
-// first one after TrialInterval, and one in eight at random, so that no client can use up
-// all trials. (The half-open state of a circuit breaker does the same: M. Nygard,
-// "Release It!", 2007.)
+// samples expire, and some requests are admitted as trials despite the estimate. The
+// first request after TrialInterval is a trial. Of the others, one in eight is a trial,
+// chosen at random, so that no client can use up all trials. (A circuit breaker in the
+// half-open state also admits trials: M. Nygard, "Release It!", 2007.)
 type ServiceTimes struct {
 	mu     sync.Mutex
 	paths  [servicePaths]pathTimes
@@ -75,7 +78,8 @@ func (s *ServiceTimes) Estimate(path uint64, now int64) (shortest, typical int64
 	return shortest, p.mean + 4*p.deviation
 }
 
-// Add adds a sample at the time now: a request whose path has this hash took took ns.
+// Add adds a sample that was measured at the time now. The parameter path is the hash of
+// the path of the request, and took is its service time in ns.
 func (s *ServiceTimes) Add(path uint64, now, took int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

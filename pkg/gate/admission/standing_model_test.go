@@ -39,8 +39,8 @@ func visit(a *Controller, service time.Duration) (took time.Duration, served boo
 }
 
 // overloaded simulates a load of three times the capacity for a minute. It returns the
-// goodput of the second half as a share of the capacity; only responses that took at most
-// `within` count.
+// goodput of the second half as a share of the capacity. The parameter within is the
+// longest latency of a response that counts as goodput.
 func overloaded(slots int, service, within time.Duration, shed bool) (share float64) {
 	const last = time.Minute
 	a := New(Config{Limit: slots, CapacityPerSlot: 10, ShedStanding: shed})

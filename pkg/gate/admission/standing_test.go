@@ -67,15 +67,18 @@ func TestTheOldestRequestsOfAStandingQueueAreShedFirst(t *testing.T) {
 	for i := range 7 { // 0 and 1 get the slots
 		arrive(fmt.Sprint(i))
 	}
-	for i := range 4 { // in each of two windows two slots are handed over, and two requests arrive
+	// Two slots are handed over in each of two windows. Requests 7 and 8 arrive in the
+	// first window, and request 9 arrives in the second window.
+	for i := range 4 {
 		now = standingWindow * int64(1+i/2)
 		a.Release()
 		if i < 3 {
 			arrive(fmt.Sprint(7 + i))
 		}
 	}
-	// Requests 5 to 9 were queued, all but 9 for longer than standingTarget. Two of them,
-	// one per slot, are not shed: 8, which gets the slot, and 9.
+	// Requests 5 to 9 were queued at the last release, when the queue became standing.
+	// Requests 5 to 8 had been queued for longer than standingTarget. A standing queue
+	// keeps one request per slot, so two are not shed: 8, which gets the slot, and 9.
 	if want := []string{"2", "3", "4", "5 shed", "6 shed", "7 shed", "8"}; !slices.Equal(log, want) || a.QueueDepth() != 1 || a.InFlight() != 2 {
 		t.Errorf("%q, %d queued, %d in flight, want %q", log, a.QueueDepth(), a.InFlight(), want)
 	}
@@ -84,7 +87,8 @@ func TestTheOldestRequestsOfAStandingQueueAreShedFirst(t *testing.T) {
 			t.Errorf("%s holds a slot", name)
 		}
 	}
-	a.Release() // to 9: the queue is empty, so no longer standing
+	// Request 9 gets the slot. The queue is then empty, so it is no longer standing.
+	a.Release()
 	for i := range 6 {
 		arrive(fmt.Sprint(10 + i))
 	}

@@ -96,9 +96,10 @@ func (b *Blocking) Forward() {
 // Measured reports whether the caller should call Responding.
 func (b *Blocking) Measured() bool { return b.settings.overload != nil }
 
-// Responding records the beginning of the response. uploaded is the time at which bytes
-// of the request body were last read, 0 = never. Slow uploads and slow readers then do
-// not count as time of the container. Call it if Measured returns true.
+// Responding records that the response begins now. Call it if Measured returns true. The
+// parameter uploaded is the time at which bytes of the request body were last read; 0 =
+// never. The container's time ends now. It begins at the time uploaded, but not before
+// the admission. So neither a slow upload nor a slow reader increases it.
 func (b *Blocking) Responding(uploaded time.Duration) {
 	b.Responded, b.tracked.uploaded = time.Duration(b.clock()), uploaded
 }

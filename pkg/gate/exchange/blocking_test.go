@@ -13,7 +13,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
-// arrived returns a request that has just arrived at g. Its clock counts from born.
+// arrived returns a Blocking whose request has just arrived at g. The clock of the
+// Blocking starts at the time born.
 func arrived(g *Gate, born time.Time) *Blocking {
 	b := NewBlocking(g, func() int64 { return int64(time.Since(born)) + 1 })
 	b.Arrive()

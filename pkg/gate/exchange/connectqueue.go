@@ -22,17 +22,20 @@ type Dial struct {
 	// Via identifies the Connector of the current attempt, if a router chooses between
 	// several; 0 = none.
 	Via uint8
-	// First is the Via of the first attempt that got a connection; 0 = none has.
+	// First is the value that Via had when the request first got a connection; 0 = it has
+	// not got one.
 	First uint8
-	// Switched is true once the request has switched from the protocol of First to the
-	// other protocol. It switches at most once.
+	// Switched is true once the request has switched to the other protocol. First then
+	// identifies the old protocol. A request switches at most once.
 	Switched bool
 	// Detects means that the attempt only detects the container's protocol. The request
 	// is not sent on the connection.
 	Detects bool
 	// Opened counts the connections opened for this request. NoteResponse resets it.
 	Opened uint8
-	// Why is the outcome of the last attempt; Undecided if there was none.
+	// Why holds the outcome with which the request failed on its last connection. The
+	// request ends with this outcome if it is not sent on another connection. Undecided =
+	// it has not failed.
 	Why gate.Outcome
 
 	queue    *WaitQueue // nil = not queued
@@ -131,8 +134,8 @@ func (p *ConnectQueue) Len() int { return int(p.num.Load()) }
 // Contains reports whether x is queued. Only the loop of x may call it.
 func (p *ConnectQueue) Contains(x *Exchange) bool { return x.Dial.queue == &p.queue }
 
-// Clear reports whether any request may attempt to connect, because the container listens
-// or no request is queued.
+// Clear reports whether a request may attempt to connect without joining the queue. It
+// returns true if the container accepts connections or if the queue is empty.
 func (p *ConnectQueue) Clear() bool { return p.refusedSince.Load() == 0 || p.num.Load() == 0 }
 
 // MayOpenExtra reports whether a connection may be opened before a request needs it. The
@@ -141,8 +144,9 @@ func (p *ConnectQueue) MayOpenExtra() bool {
 	return p.Clear() && (p.gate.Standby == nil || p.gate.Standby.Running())
 }
 
-// Refused records a refused connection. It returns true for the first one since the
-// container listened.
+// Refused records that a connection to the container was refused. It returns true if the
+// gate assumed until now that the container accepts connections. So it returns true only
+// for the first of several refusals.
 func (p *ConnectQueue) Refused(now int64) bool {
 	if !p.refusedSince.CompareAndSwap(0, now) {
 		return false
@@ -188,9 +192,9 @@ func (p *ConnectQueue) Hurry() {
 	}
 }
 
-// Enqueue queues x, unless it is already queued. If try is true, x must attempt to
-// connect now. The caller must call Enqueue again at the time next or earlier. If o is
-// not Undecided, x ends with o.
+// Enqueue queues x, unless it is already queued. The first result, try, is true if x must
+// attempt to connect now. The second is the latest time at which the caller must call
+// Enqueue again. The third is the outcome with which x ends; Undecided = x does not end.
 func (p *ConnectQueue) Enqueue(x *Exchange, now int64) (try bool, next int64, o gate.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -248,13 +252,16 @@ func (p *ConnectQueue) expired(x *Exchange, now int64) bool {
 	return now >= d.deadline
 }
 
-// hold queues x if the container is suspended. isHeld is false if it is not. If o is not
-// Undecided, x ends with o.
+// hold queues x if the container is suspended. If the container is running, hold does
+// nothing and the first result is false. The second result is the outcome with which x
+// ends; Undecided = x does not end.
 func (p *ConnectQueue) hold(x *Exchange) (isHeld bool, o gate.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.gate.Standby.Running(): // Resume changes the state before it wakes the queue
+	// Check the state with mu held. Resume first changes the state and then wakes the
+	// queue. So a request that is queued while the container is suspended will be woken.
+	case p.gate.Standby.Running():
 		return false, gate.Undecided
 	case !p.join(x):
 		return true, gate.QueueFull

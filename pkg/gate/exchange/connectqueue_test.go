@@ -84,7 +84,8 @@ func TestQueuedRequestsEndWhenTheContainerHasEnded(t *testing.T) {
 		x.Dial.cancel(x)
 	}
 
-	// A child process of the container may still be listening.
+	// A connection can succeed even after End, because a child process of the container
+	// may still be listening. Requests must then be able to connect.
 	g.Connects.Reached()
 	if try, _, o := g.Connects.Enqueue(later, 4); !try || o != gate.Undecided {
 		t.Errorf("%s although connections are accepted", o)

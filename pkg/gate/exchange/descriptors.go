@@ -24,17 +24,18 @@ const (
 
 // Minimum idle times of a connection that is closed to free its descriptor.
 const (
-	// MinSilence applies to a connection that has not sent a byte. A client's first
-	// request usually follows immediately.
+	// MinSilence applies to a connection on which the client has not sent a byte. A
+	// client usually sends its first request immediately after it has connected. So a
+	// client that has been silent for this short time probably has no request to send.
 	MinSilence = 10 * time.Millisecond
-	// MinIdle applies to other connections. It allows for a round trip between a response
-	// and the next request.
+	// MinIdle applies to all other connections. It is longer than MinSilence, because it
+	// allows for a round trip between a response and the next request of the client.
 	MinIdle = 100 * time.Millisecond
 )
 
 // Descriptors is the descriptor budget shared by all client and upstream connections of a
-// gate. If it is exhausted, idle connections are closed, in the order of Idleness and
-// then longest idle first.
+// gate. If it is exhausted, idle connections are closed. Those with the lowest Idleness
+// are closed first; of these, the longest idle one is closed first.
 //
 // A connection holds one descriptor from TryAcquire to Release. All methods may be called
 // from any goroutine. Callbacks are called without locks held and must not block.
@@ -48,7 +49,7 @@ type Descriptors struct {
 	waiters []func()
 	clock   Clock
 	retry   func()        // stops the retry timer; nil = not running
-	round   *reclaimRound // the reclaim for the current waiters; nil = none
+	round   *reclaimRound // the reclaim in progress, until the waiters are notified; nil = none
 }
 
 // Idleness ranks connections that may be closed to free descriptors, lowest rank first.
@@ -143,8 +144,9 @@ func (d *Descriptors) Await(notify func()) {
 	}
 }
 
-// Reclaim closes the first idle connection in the order of Descriptors, if there are
-// waiters. It closes at most one connection until the waiters have been notified.
+// Reclaim begins to close one idle connection, if there are waiters. The doc comment of
+// Descriptors tells which one. Further calls of Reclaim have no effect until the waiters
+// have been notified.
 func (d *Descriptors) Reclaim() {
 	d.mu.Lock()
 	if d.round != nil || len(d.sources) == 0 || len(d.waiters) == 0 {
@@ -175,17 +177,18 @@ func (d *Descriptors) notify() {
 	}
 }
 
-// reclaimRound asks each set for the connection to close first, and closes the one that
-// ranks lowest.
+// reclaimRound is one reclaim. It asks each set for the connection that the set would
+// close first. When all sets have replied, it closes the first of these connections in
+// the order that the doc comment of Descriptors describes.
 type reclaimRound struct {
 	d       *Descriptors
 	sources []IdleConnections
 
 	mu      sync.Mutex
-	pending int // sets that have not called found yet
-	any     bool
-	oldest  IdleConnection
-	source  int // index of the set that contains oldest
+	pending int            // number of sets that have not replied yet
+	any     bool           // a set has replied with a connection
+	oldest  IdleConnection // the first connection to close among the replies so far
+	source  int            // index in sources of the set to which that connection belongs
 }
 
 func (r *reclaimRound) found(at int, c IdleConnection, ok bool) {
@@ -201,7 +204,8 @@ func (r *reclaimRound) found(at int, c IdleConnection, ok bool) {
 	}
 }
 
-// current reports whether r is the reclaim for the current waiters.
+// current reports whether r is still in progress. It is not if the waiters for which r
+// began have been notified.
 func (d *Descriptors) current(r *reclaimRound) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

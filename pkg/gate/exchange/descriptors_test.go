@@ -9,14 +9,13 @@ import (
 	"go.uber.org/atomic"
 )
 
-// idleSet is a set of idle connections of one rank. since has the times at which they
-// became idle.
+// idleSet is a set of idle connections of one rank.
 type idleSet struct {
 	d      *Descriptors
 	rank   Idleness
-	since  []int64
-	closed []int64
-	busy   bool // Oldest calls found only when reply is called
+	since  []int64 // times at which the open connections became idle
+	closed []int64 // times at which the closed connections became idle
+	busy   bool    // the next call of Oldest does not reply before the test calls reply
 	reply  func()
 }
 
@@ -125,7 +124,9 @@ func TestAConnectionSetThatDoesNotReplyBlocksNoWaiter(t *testing.T) {
 			t.Fatalf("%d notified, closed %v", notified.Load(), set.closed)
 		}
 		d.Await(func() { notified.Inc() })
-		busy.reply() // the waiter for which the reclaim began has been notified
+		// The last set replies too late. The waiter for which the reclaim began has
+		// already been notified, so no connection may be closed.
+		busy.reply()
 		if len(set.closed) != 0 {
 			t.Errorf("closed %v for a waiter that had been notified", set.closed)
 		}

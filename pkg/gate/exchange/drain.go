@@ -187,8 +187,9 @@ func (d *Drain) checkQuiet() {
 	d.becomeQuiet()
 }
 
-// advance makes the transitions that require that no request is open: from quiet, and
-// from draining with a quiet period of 0. The caller holds mu.
+// advance makes the transitions that are due as soon as no request is open: from quiet to
+// served and, if the quiet period is 0, from draining to quiet. It does nothing while a
+// request is open. The caller holds mu.
 func (d *Drain) advance() {
 	switch {
 	case d.requests.Load() > 0:

@@ -64,7 +64,7 @@ func TestADrainNeverStartsByItself(t *testing.T) {
 func TestDrainWithoutRequestsIsQuietAfterThePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(30*time.Second, newSystemClock())
-		time.Sleep(time.Hour) // the quiet period begins with the drain
+		time.Sleep(time.Hour) // has no effect, because the quiet period begins at Start
 		d.Start()
 		wantQuietAfter(t, d, 30*time.Second)
 		d.End()
@@ -102,7 +102,8 @@ func TestTheEndOfARequestFromBeforeTheDrainRestartsTheQuietPeriod(t *testing.T) 
 	})
 }
 
-// A request without end must not keep the listeners open.
+// The listeners stay open until the quiet state. So a request that never ends must not
+// prevent the quiet state.
 func TestAnOpenRequestDoesNotDelayTheQuietState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(10*time.Second, newSystemClock())
@@ -248,8 +249,9 @@ func TestLeaveWithoutEnterPanics(t *testing.T) {
 }
 
 // TestADrainWithoutAQuietPeriodHandlesConcurrentRequests starts drains while goroutines
-// begin and end requests. Each drain must become quiet, but not while a request that
-// began before it is open.
+// begin and end requests. In addition, one request begins before each drain and stays
+// open until all goroutines have finished. The drain must become quiet, but only after
+// that request has ended.
 func TestADrainWithoutAQuietPeriodHandlesConcurrentRequests(t *testing.T) {
 	for range 500 {
 		d := newDrain(0, newSystemClock())

@@ -62,8 +62,9 @@ func (s *eventStream) Flush() (moved, empty bool) { return s.client.Flush() }
 // Broken implements Sink.
 func (s *eventStream) Broken() bool { return s.client.Broken() }
 
-// note follows the ends of lines and events. The last four bytes suffice: two line ends
-// of at most two bytes each.
+// note records whether the payload up to the end of p ends within a line or an event. An
+// event ends with two line ends of at most two bytes each, so only the last four bytes of
+// p matter.
 func (s *eventStream) note(p []byte) {
 	if skipped := len(p) - 4; skipped > 0 {
 		s.line, s.inEvent, s.cr = true, true, p[skipped-1] == '\r'
@@ -95,7 +96,9 @@ func (s *eventStream) abort() {
 	s.client.Flush()
 }
 
-// beginEvents prepares for an eviction of x while res is being sent.
+// beginEvents is called when the response res begins. If the request may be evicted and
+// the response is an event stream, beginEvents prepares the exchange so that abort can
+// add evictedEvent to the response.
 func (x *Exchange) beginEvents(res *wire.Response) {
 	if x.settings.overload.evicts() && x.tracked.joined {
 		x.tracked.events.begin(x, res)

@@ -25,20 +25,26 @@ const (
 )
 
 // Eviction is the rule by which a queued request ends a request in flight to get its
-// slot. The zero value is off.
+// slot. The zero value is off. Class 0 is the highest class, so a lower class has a
+// higher number.
 //
-// A request that has been queued for longer than After evicts the youngest request in
-// flight of a sheddable class below its own, because ending the youngest loses the least
-// work. It evicts another request only after the first victim has released its slot. A
-// token bucket limits all evictions. It gains Rate tokens per second and holds one token
-// per four slots, at least one:
+// A request that has been queued for longer than After evicts a request in flight. The
+// victim must be of a sheddable class, and of a lower class than the queued request. The
+// youngest such request is the victim, because ending it loses the least work. The queued
+// request evicts another one only after its first victim has released its slot.
 //
-//	waiting  in flight, oldest first  class>=6 evicts
-//	0        0 3 6 7 6                the last one, of class 6
-//	3        6 6 0                    the second one
-//	6        6 7 6                    the one of class 7
-//	7, 6     6 6                      none: no lower class is in flight
-//	0        3 5                      none: not sheddable
+// Each eviction takes a token from a bucket. The bucket gains Rate tokens per second. It
+// holds one token per four slots, but at least one.
+//
+// Examples for the rule class>=6, by which the classes 6 and 7 are sheddable:
+//
+//	class of the    classes of the requests
+//	queued request  in flight, oldest first  victim
+//	0               0 3 6 7 6                the last one, of class 6
+//	3               6 6 0                    the second one, of class 6
+//	6               6 7 6                    the second one, of class 7
+//	6 or 7          6 6                      none: no lower class is in flight
+//	0               3 5                      none: not sheddable
 //
 // Tunnels are never evicted, because their clients could not detect the truncation.
 // Requests for UnlimitedPaths hold no slot, so they neither evict nor are evicted.
@@ -107,9 +113,10 @@ func (e Eviction) check() error {
 	return nil
 }
 
-// victim returns the class whose youngest request is evicted for a request of class
-// waiting. youngest holds, per class, the admission number of the youngest request in
-// flight; 0 = none.
+// victim returns the class of the request to be evicted, which is the youngest request in
+// flight of that class. If ok is false, no request may be evicted. The parameter waiting
+// is the class of the queued request. The array youngest has, for each class, the
+// admission number of the youngest request in flight; 0 = the class has none.
 func (e Eviction) victim(waiting uint8, youngest *[admission.Classes]uint64) (class uint8, ok bool) {
 	latest := uint64(0)
 	for c := max(e.Class, waiting+1); c < admission.Classes; c++ {
@@ -124,12 +131,14 @@ func (e Eviction) victim(waiting uint8, youngest *[admission.Classes]uint64) (cl
 func (e Eviction) interval() int64 { return int64(float64(time.Second) / e.Rate) }
 
 // tokenBucket limits the rate of evictions with the generic cell rate algorithm (ITU-T
-// I.371). full is the time in ns at which the bucket will be full. The zero value is a
-// full bucket.
+// I.371). Its only field is the time in ns at which the bucket will be full if no token
+// is taken until then. The zero value is a full bucket.
 type tokenBucket struct{ full int64 }
 
-// take takes a token and returns 0. If there is none, it returns the time of the next
-// token. The bucket gains a token per interval and holds at most burst tokens.
+// take removes a token from the bucket and returns 0. If the bucket has no token, the
+// result is the time at which it gains the next one. The parameter interval is the time
+// in ns between two tokens. The parameter burst is the largest number of tokens that the
+// bucket holds.
 func (b *tokenBucket) take(now, interval int64, burst int) (next int64) {
 	full := max(b.full, now) + interval
 	if next := full - int64(burst)*interval; next > now {
@@ -143,38 +152,44 @@ func (b *tokenBucket) take(now, interval int64, burst int) (next int64) {
 // methods may be called from any goroutine.
 type evictions struct {
 	mu       sync.Mutex
-	inFlight [admission.Classes]list.List[evictable, *evictable] // sheddable requests in flight by class, oldest first
-	overdue  [admission.Classes]list.List[evictable, *evictable] // queued requests by class that may evict and have no victim
-	admitted uint64                                              // admission number of the latest request
+	inFlight [admission.Classes]list.List[evictable, *evictable] // by class: sheddable requests in flight, oldest first
+	overdue  [admission.Classes]list.List[evictable, *evictable] // by class: queued requests that may evict another one, but have no victim yet
+	admitted uint64                                              // admission number given last; each new entry of inFlight gets the next number
 	bucket   tokenBucket
 }
 
-// evictable is the entry of an exchange in the registry, as a queued request and later as
-// a request in flight. The registry may refer to it until leave.
+// evictable is the entry of an exchange in the registry. While the request is queued, it
+// may evict another one; while it is in flight, it may be evicted. The registry may refer
+// to the entry until evictions.leave is called.
 type evictable struct {
 	wake func() // causes a step of the exchange
 
 	// Only the goroutine of the exchange uses the next fields.
 	due    int64 // time from which a queued request may evict another one; 0 = never
-	next   int64 // time of the next call of evict; 0 = when woken
+	next   int64 // time at which to call evict; 0 = call it only after wake has been called
 	joined bool  // the registry may refer to the entry
 
 	// evictions.mu guards the next fields.
 	list.Node[evictable]
-	in             *list.List[evictable, *evictable] // nil = in no list
-	class          uint8
-	number         uint64     // admission number
-	victim, waiter *evictable // victim: the evicted request whose slot this request waits for; waiter: the queued request that waits for this request's slot
+	in     *list.List[evictable, *evictable] // nil = in no list
+	class  uint8
+	number uint64 // admission number
+	// A queued request waits for the slot of its victim. An evicted request has a waiter,
+	// which is the queued request that waits for its slot.
+	victim, waiter *evictable
 
-	// evicted is set only under evictions.mu and until leave, so it never applies to a
-	// later request.
+	// evicted is true from the eviction of the request until evictions.leave is called.
+	// So it never applies to a later request of the exchange. It is written only with
+	// evictions.mu held.
 	evicted atomic.Bool
 
 	events eventStream
 }
 
-// evict chooses a victim for w, which belongs to a queued request, and wakes the victim.
-// It returns the time at which to call evict again; 0 = when woken.
+// evict chooses a victim for the queued request with the entry w, and wakes the victim.
+// The parameter class is the class of the queued request, and burst is the size of the
+// token bucket. The result is the time at which to call evict again. 0 means that evict
+// need not be called before the registry wakes the queued request.
 func (r *evictions) evict(w *evictable, class uint8, rule Eviction, burst int, now int64) (next int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -305,13 +320,15 @@ func (v *overload) evictionBurst() int {
 	a := v.gate.Admission
 	slots := a.Limit()
 	if slots == 0 {
-		slots = a.InFlight() // only CostLimit or engine metrics limit admissions
+		// Without a concurrency limit, only CostLimit or engine metrics limit admissions.
+		// The requests in flight then count as the slots.
+		slots = a.InFlight()
 	}
 	return max(slots/evictionShare, 1)
 }
 
-// nextEviction returns the time at which to call checkEviction for x again; 0 = when
-// woken. v may be nil.
+// nextEviction returns the time at which to call checkEviction for x again. 0 means that
+// it need not be called before x is woken. v may be nil.
 func (v *overload) nextEviction(x *Exchange) int64 {
 	if !v.evicts() {
 		return 0
@@ -319,8 +336,9 @@ func (v *overload) nextEviction(x *Exchange) int64 {
 	return x.tracked.evictable.next
 }
 
-// beginFlight registers a request that has got a slot, if it is sheddable. A Blocking has
-// no steps that could end its request, so it is not registered.
+// beginFlight registers a request that has got a slot as a possible victim, if its class
+// is sheddable. The request of a Blocking is not registered, because its caller forwards
+// it and the gate cannot end it.
 func (v *overload) beginFlight(x *Exchange) {
 	if x.Unlimited {
 		return

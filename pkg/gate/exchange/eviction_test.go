@@ -106,8 +106,9 @@ func TestTheYoungestRequestOfASheddableAndLowerClassIsTheVictim(t *testing.T) {
 	}
 }
 
-// victimOf returns the index of the victim in inFlight, a list of classes, oldest first;
-// -1 = none.
+// victimOf returns the index of the victim in the string inFlight; -1 = none. Each digit
+// of inFlight is the class of a request in flight, oldest first. The parameter waiting is
+// the class of the queued request.
 func victimOf(e Eviction, waiting uint8, inFlight string) int {
 	var youngest [admission.Classes]uint64
 	for i, c := range []byte(inFlight) {
@@ -125,7 +126,9 @@ func TestTheTokenBucketMatchesItsUsualForm(t *testing.T) {
 	for range 200 {
 		burst, interval := 1+rng.IntN(5), int64(1+rng.IntN(1000))
 		var b tokenBucket
-		tokens, filled := float64(burst), int64(1) // the usual form of a token bucket
+		// The usual form of a token bucket has a number of tokens and the time of the
+		// last refill. It is full at the beginning.
+		tokens, filled := float64(burst), int64(1)
 		now := int64(1)
 		for range 200 {
 			now += rng.Int64N(2 * interval)
@@ -351,8 +354,8 @@ func (s *stepped) want(t *testing.T, e Ending, o gate.Outcome) {
 	}
 }
 
-// evictingGate returns a gate with n slots. Requests of classes 6 and 7 can be evicted,
-// by requests queued for 2 s.
+// evictingGate returns a gate with n slots. Requests of classes 6 and 7 are sheddable. A
+// request may evict another one after 2 s in the queue.
 func evictingGate(t testing.TB, n int, c Config) *Gate {
 	t.Helper()
 	priority, err := ParseSelector("header:priority")
@@ -541,7 +544,7 @@ func TestARequestThatNeedsMoreUnitsEvictsAnotherOneWithinTheBudget(t *testing.T)
 	if g.Overload.Evict, err = ParseEviction("class>=6,after=2s,rate=0.5"); err != nil {
 		t.Fatal(err)
 	}
-	g.ConcurrencyLimit = 4 // the bucket holds one token
+	g.ConcurrencyLimit = 4 // the bucket holds one token per four slots, so one token
 	if err := g.Apply(&g.Config); err != nil {
 		t.Fatal(err)
 	}

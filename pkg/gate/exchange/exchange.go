@@ -30,8 +30,9 @@ var stateNames = [...]string{"idle", "arrived", "queued", "connecting", "awaitin
 
 func (s State) String() string { return stateNames[s] }
 
-// allowed holds, for each state, the bits of its next states. End also leads from every
-// state to StateIdle.
+// allowed lists the transitions, except those to StateIdle. Its index is the old state.
+// The bit 1<<s of an element means that the state s may follow. The method End makes the
+// transition to StateIdle from any state.
 var allowed = [...]uint16{
 	StateIdle:       1 << StateArrived,
 	StateArrived:    1<<StateQueued | 1<<StateConnecting,
@@ -93,7 +94,8 @@ func (x *Exchange) Elapsed(now int64) time.Duration { return time.Duration(now -
 // State returns the state of the exchange.
 func (x *Exchange) State() State { return x.state }
 
-// to changes the state. All state transitions are made here.
+// to makes a transition from the current state to the state next. It panics if the
+// transition is not allowed. No other function changes the state.
 func (x *Exchange) to(next State) {
 	if next != StateIdle && allowed[x.state]>>next&1 == 0 {
 		panic(fmt.Sprintf("BUG: exchange changes from state %s to %s", x.state, next))
@@ -105,8 +107,8 @@ func (x *Exchange) to(next State) {
 }
 
 // Begin counts the request, starts its timeouts and notifies the observer. A Blocking
-// passes no client and no connector. Begin keeps a value of Arrived that the caller has
-// set.
+// passes nil as client and connector. If the caller has set Arrived, Begin does not
+// change it.
 func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	x.to(StateArrived)
 	x.down, x.connector = client, connector
@@ -196,7 +198,7 @@ func (x *Exchange) enqueue() gate.Outcome {
 	case x.Unlimited:
 		x.admitted(x.Arrived)
 		return gate.Undecided
-	case u.matches(x.Target): // no unlimited slot is free
+	case u.matches(x.Target): // UnlimitedCapacity was in use when x arrived
 		return gate.QueueFull
 	}
 	v := x.settings.overload
@@ -249,13 +251,15 @@ func (x *Exchange) queued(now int64) gate.Outcome {
 	return gate.Undecided
 }
 
-// queueDeadline returns the time of the next call of queued; 0 = no bound.
+// queueDeadline returns the time at which to call x.queued again. 0 means that x.queued
+// need not be called before x is woken.
 func (x *Exchange) queueDeadline(now int64) int64 {
 	v := x.settings.overload
 	return gate.Earliest(gate.Earliest(gate.Earliest(x.timeouts.NextDeadline(), x.ticket.NextDeadline()), v.nextStallCheck(now)), v.nextEviction(x))
 }
 
-// admitted records that the exchange got a slot at the time at; 0 = now.
+// admitted records that the exchange has got a slot. The parameter at is the time of the
+// admission; 0 = now.
 func (x *Exchange) admitted(at time.Duration) {
 	x.to(StateConnecting)
 	x.settings.overload.beginUpload(x)

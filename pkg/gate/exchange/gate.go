@@ -22,9 +22,9 @@ type Contact interface {
 	Listening(bool)
 }
 
-// Config configures the request path. A duration of 0 disables its timeout. Apply
-// replaces some of the fields while the gate runs; a request keeps the values with which
-// it arrived.
+// Config configures the request path. A timeout of 0 is disabled, unless its comment says
+// otherwise. Apply sets new values for some of the fields while the gate runs. A request
+// that has already arrived keeps the old values.
 type Config struct {
 	ConcurrencyLimit int  // maximum requests in flight; 0 = unlimited
 	QueueCapacity    int  // maximum queued requests; without a concurrency limit, maximum requests in the connect queue
@@ -33,9 +33,9 @@ type Config struct {
 	// QueueRefusalStatus is the status for requests that do not fit into the queue, 503
 	// or 429; 0 = 503.
 	QueueRefusalStatus int
-	// UnlimitedPaths are served without a slot and without the queue, but at most
-	// UnlimitedCapacity requests at once (0 = DefaultUnlimitedCapacity). Further requests
-	// are rejected as by a full queue.
+	// UnlimitedPaths are the paths of requests that need no slot and do not wait in the
+	// queue. At most UnlimitedCapacity of these requests are served at once (0 =
+	// DefaultUnlimitedCapacity). Further ones are rejected, as if the queue were full.
 	UnlimitedPaths    []PathPattern
 	UnlimitedCapacity int
 
@@ -46,8 +46,8 @@ type Config struct {
 	ResponseStartTimeout time.Duration // from arrival to the first byte of a response, which may be interim
 	IdleTimeout          time.Duration // maximum time without a byte in either direction
 	TunnelMax            time.Duration // maximum duration of a tunnel
-	UpstreamWait         time.Duration // maximum wait until the container listens for the first time
-	UpstreamRestartWait  time.Duration // maximum wait until the container listens again
+	UpstreamWait         time.Duration // maximum wait until the container listens for the first time; 0 = no wait
+	UpstreamRestartWait  time.Duration // maximum wait until the container listens again; 0 = no wait
 
 	// WaitKeepalive is the interval of comments in the event stream of a client that
 	// waits for a response. WaitPage is the time after which a waiting navigation gets
@@ -74,22 +74,25 @@ type Config struct {
 	TrustedSources []netip.Prefix
 
 	DrainQuiet  time.Duration // quiet period of a drain
-	DrainTunnel time.Duration // maximum duration of tunnels after the quiet period
+	DrainTunnel time.Duration // maximum time for which a drain waits for tunnels after the quiet period; 0 = no wait
 
-	Admission   *admission.Controller // result of NewAdmission, if needed before Init; nil: Init creates it
-	Descriptors *Descriptors          // nil: derived from the descriptor limit of the process
-	Readiness   gate.Readiness        // nil: always ready
-	Observer    gate.Observer         // nil: none
-	States      gate.StateLog         // for debugging; nil: none
-	Contact     Contact               // nil: none
-	Standby     *Standby              // nil: the container is never suspended
+	// Admission may be nil; Init then creates it. If the controller is needed before
+	// Init, set Admission to the result of NewAdmission.
+	Admission   *admission.Controller
+	Descriptors *Descriptors   // nil: derived from the descriptor limit of the process
+	Readiness   gate.Readiness // nil: always ready
+	Observer    gate.Observer  // nil: none
+	States      gate.StateLog  // for debugging; nil: none
+	Contact     Contact        // nil: none
+	Standby     *Standby       // nil: the container is never suspended
 
 	Jitter func() float64 // returns random numbers from -1 to 1 for delays; nil: math/rand
 	Clock  Clock          // used by Drain and Descriptors; nil: the system's
 }
 
-// Gate is the state that all engines share. Fill in Config and call Init; Config is
-// read-only afterwards.
+// Gate is the state that all engines share. Fill in Config and call Init. Config is
+// read-only afterwards; Apply does not change it, but replaces the settings derived from
+// it.
 type Gate struct {
 	Config
 	Drain    *Drain

@@ -6,29 +6,35 @@ import (
 	"go.uber.org/atomic"
 )
 
-// IdleAge estimates the idle timeout of the user container from the ages at which it
-// closes idle connections. A request that must not be retried does not use a connection
-// near that age, because the request could cross the container's FIN.
+// IdleAge estimates the idle timeout of the container. The age of a connection is the
+// time for which it has been idle. A request that must not be retried does not use a
+// connection whose age has reached a limit, because the container could close the
+// connection while the request is being sent.
 //
-// The limit is the lowest age of a closed connection, minus a margin. A connection that
-// is still open at a much higher age shows that the close had another reason or that the
-// timeout has changed. That age then becomes the limit until the next close.
+// The limit is the lowest age at which the container has closed a connection, minus a
+// margin. This close may have had another reason than the idle timeout, or the timeout
+// may have changed since. IdleAge assumes so if another connection stays open until a
+// much higher age. The limit then rises to that age, and the next close sets it again.
 //
 // The zero value trusts every connection. Methods may be called from any goroutine.
 type IdleAge struct {
-	limit    atomic.Int64 // age in ns, plus 1, from which Trusts returns false; 0 = no limit
-	closeAge atomic.Int64 // age in ns of the close from which limit was derived
+	// limit is the limit of the age in ns, plus 1; 0 = there is no limit. The 1 is added
+	// because the limit of the age may itself be 0.
+	limit atomic.Int64
+	// closeAge is the age in ns at which the container closed the connection from which
+	// limit was derived.
+	closeAge atomic.Int64
 }
 
-// Bounds of the margin between the limit and the close. The margin covers inaccurate
-// timers and the time until a request reaches the container.
+// Bounds of the margin by which RetireAge reduces an age. The margin allows for
+// inaccurate timers and for the time that a request takes to reach the container.
 const (
 	minIdleMargin = time.Millisecond
 	maxIdleMargin = 250 * time.Millisecond
 )
 
-// RetireAge returns the age from which not to use a connection that will be closed at the
-// given age.
+// RetireAge returns the age at which to stop using a connection for requests. The
+// parameter age is the age at which the container will close the connection.
 func RetireAge(age time.Duration) time.Duration {
 	return max(0, age-min(max(age/8, minIdleMargin), maxIdleMargin))
 }
@@ -49,8 +55,9 @@ func (a *IdleAge) NoteAlive(age time.Duration) {
 	}
 }
 
-// contradicts reports whether age is too far above closeAge to result from the same
-// timeout, even on a machine that stalls.
+// contradicts reports whether age is so far above closeAge that closeAge cannot be the
+// idle timeout. The required difference is large, because timers are late on a machine
+// that stalls.
 func (a *IdleAge) contradicts(age time.Duration) bool {
 	return age > 4*time.Duration(a.closeAge.Load())+50*time.Millisecond
 }

@@ -20,7 +20,9 @@ func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyAreClosed(t *testing.T) {
 	for _, age := range []time.Duration{5 * ms, 100 * ms, time.Second, 5 * time.Second, time.Minute} {
 		rng := rand.New(rand.NewPCG(1, uint64(age)))
 		var a IdleAge
-		for range 20 { // the container's timer is up to 1 ms late
+		// The container's timer is up to 1 ms late, so each connection is closed at a
+		// different age.
+		for range 20 {
 			a.NoteClose(age + time.Duration(rng.Int64N(int64(ms))))
 		}
 		if early := age - 4*ms/10; a.Trusts(early) {
@@ -38,7 +40,9 @@ func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyAreClosed(t *testing.T) {
 
 func TestAConnectionThatOutlivesTheLimitRaisesIt(t *testing.T) {
 	var a IdleAge
-	a.NoteClose(ms / 10) // for example, the container restarts
+	// The container closes a connection early, for example because it restarts. This age
+	// is not its idle timeout.
+	a.NoteClose(ms / 10)
 	if a.Trusts(0) {
 		t.Fatal("trusted although connections end at once")
 	}

@@ -18,37 +18,45 @@ const loadAverage = 5 * time.Second
 // loadMeter measures the load for load reports. It starts with the first requested
 // report.
 //
-// Balancers (weighted_round_robin of gRPC and Envoy) give an endpoint the weight requests
-// per second ÷ utilization. Both are averages over the same time, and requests in flight
-// = rate × time in the container (Little's law). So the weight is the concurrency limit ÷
-// the time of a request, whatever share of the traffic the endpoint gets:
+// A balancer (weighted_round_robin of gRPC and Envoy) computes the weight of an endpoint
+// from its report:
 //
-//	limit  in flight  requests/s  utilization  weight
-//	10     4.0        100         0.4          250 = 10 ÷ 40 ms
-//	10     1.0        100         0.1         1000 = 10 ÷ 10 ms
-//	10     10.0       250         1.0          250   saturated: the weight stays
+//	weight      = requests per second ÷ utilization
+//	utilization = requests in flight ÷ concurrency limit
+//
+// The meter averages both over the same time. The number of requests in flight is then
+// the requests per second × the time of a request (Little's law). So the weight is the
+// concurrency limit ÷ the time of a request. The weight does not depend on the share of
+// the traffic that the endpoint gets:
+//
+//	limit  in flight  time of a request  requests/s  utilization  weight
+//	10     4.0        40 ms              100         0.4          250 = 10 ÷ 40 ms
+//	10     1.0        10 ms              100         0.1          1000 = 10 ÷ 10 ms
+//	10     10.0       40 ms              250         1.0          250, even if saturated
 type loadMeter struct {
 	gate   *Gate
 	active atomic.Bool
 
 	mu       sync.Mutex // guards the next fields
 	at       int64      // time of the last update of sums, in ns
-	inFlight int        // requests in flight since at
+	inFlight int        // requests in flight at the last update
 	sums     loadSums
 }
 
-// loadSums holds sums that decay by a factor of e per loadAverage. A sum divided by the
-// field time is an average, even before the meter has run for loadAverage.
+// loadSums holds sums that decay by a factor of e per loadAverage. The measured time is
+// one of them. So another sum divided by the measured time is an average over that time,
+// even if the meter has run for less than loadAverage.
 type loadSums struct {
-	time     float64 // seconds
+	time     float64 // measured time in seconds
 	inFlight float64 // request-seconds
 	ended    float64 // requests that ended
 	failed   float64 // requests that ended as errors
 	admitted float64 // requests that got a slot
-	waited   float64 // total wait of the admitted requests for a slot, in seconds
+	waited   float64 // seconds that the admitted requests have waited for their slots
 }
 
-// advance moves the sums forward by elapsed, with inFlight requests during that time.
+// advance lets the sums decay for the elapsed time, and then adds that time to them. The
+// parameter inFlight is the number of requests in flight during that time.
 func (s *loadSums) advance(elapsed time.Duration, inFlight int) {
 	if elapsed <= 0 {
 		return
@@ -74,7 +82,8 @@ func (m *loadMeter) start(now int64) {
 	}
 }
 
-// update advances the sums to now. The caller holds mu.
+// update brings the sums up to date, and reads the number of requests in flight for the
+// next update. The caller holds mu.
 func (m *loadMeter) update(now int64) {
 	m.sums.advance(time.Duration(now-m.at), m.inFlight)
 	m.at, m.inFlight = max(m.at, now), m.gate.Admission.InFlight()

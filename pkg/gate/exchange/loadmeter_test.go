@@ -35,7 +35,9 @@ func (l *loadedGate) begin() *Exchange {
 	return x
 }
 
-// serve simulates requests that arrive at a rate during a time. Each takes the time took.
+// serve simulates a period in which requests arrive at a constant rate. The last parameter
+// is the length of the period. The parameter perSecond is the number of arrivals per
+// second. The parameter took is the time from the arrival to the end of each request.
 func (l *loadedGate) serve(perSecond int, took, during time.Duration) {
 	type request struct {
 		x   *Exchange

@@ -19,8 +19,10 @@ const (
 )
 
 // LoadReport returns the load report as a field line for the head of a final response;
-// nil = no line. It replaces the container's report and includes its values. The report
-// of a gRPC call belongs in the trailers (gRFC A51).
+// nil = the gate adds no line. The returned report includes the values of the container's
+// report, which is removed from the head. The report of a gRPC call belongs in the
+// trailers (gRFC A51), where ResponseTrailers adds it. The head has it only if the
+// response has no body or the container has sent its report in the head.
 func (x *Exchange) LoadReport(res *wire.Response) []byte {
 	if x.gate.load == nil {
 		return nil
@@ -32,7 +34,7 @@ func (x *Exchange) LoadReport(res *wire.Response) []byte {
 	}
 	received, err := res.LoadReport()
 	if err != nil {
-		return nil // the head already has a report
+		return nil // several reports or an unreadable one, which the client gets unchanged
 	}
 	bodyless := res.Body == wire.NoBody || res.Body == wire.BodyLength && res.Length == 0
 	if received == nil && !bodyless && req.GRPC() {
@@ -44,9 +46,14 @@ func (x *Exchange) LoadReport(res *wire.Response) []byte {
 	return x.gate.loadLine(format, received, x.clock())
 }
 
-// ResponseTrailers returns the trailers for the client. It adds the load report if that
-// belongs in the trailers, and removes the container's report if the head already had
-// one.
+// ResponseTrailers returns the trailers for the client. They depend on what LoadReport
+// has done before:
+//
+//   - If LoadReport has added a report to the head, the container's report is removed
+//     from the trailers.
+//   - If LoadReport has left the report for the trailers, they get a report with the
+//     values of the gate and of the container, instead of the container's report.
+//   - Otherwise the trailers are unchanged.
 func (x *Exchange) ResponseTrailers(trailers []byte) []byte {
 	if x.gate.load == nil || len(trailers) == 0 {
 		return trailers
@@ -83,8 +90,9 @@ func (g *Gate) loadFormat(req *wire.Request) orca.Format {
 	return format
 }
 
-// loadLine returns a report as a field line. Values of received, the container's own
-// report, take precedence over the gate's.
+// loadLine returns a load report in the format f as a field line. The parameter received
+// is the container's report; nil = none. A value that the container has reported takes
+// precedence over the gate's value.
 func (g *Gate) loadLine(f orca.Format, received *orca.Report, now int64) []byte {
 	report := g.load.report(now)
 	if received != nil {

@@ -13,9 +13,10 @@ type OverloadConfig struct {
 	// AutoLimit enables the adaptive concurrency limit within this range, which replaces
 	// Config.ConcurrencyLimit; nil = off.
 	AutoLimit *admission.LimitRange
-	// QueuePerSlot sets the queue capacity as a multiple of the adaptive limit, instead
-	// of Config.QueueCapacity; at most 16, 0 = off. A FIFO queue that stops draining then
-	// rejects its oldest requests with QueueWaitExpired.
+	// QueuePerSlot makes the queue capacity follow the adaptive limit: the capacity is
+	// this number (1 to 16) times the limit. It replaces Config.QueueCapacity; 0 = off.
+	// If a FIFO queue with this setting no longer drains, its oldest requests are
+	// rejected with QueueWaitExpired.
 	QueuePerSlot int
 	// FairBy selects the key by which queued requests share slots fairly; unset = FIFO.
 	// The key of an untrusted peer is its address (IPv6: its /64).
@@ -28,19 +29,21 @@ type OverloadConfig struct {
 	// (grpc-timeout), a Go duration, or a plain number (ParseTimeoutSelector). Fields
 	// from untrusted peers are ignored.
 	DeadlineBy Selector
-	// CostBy selects the cost of a request in units: the length of its body or a header
-	// field (ParseCostSelector). It requires CostLimit.
+	// CostBy selects the value from which the cost of a request is computed: the length
+	// of its body, or the number in a header field (ParseCostSelector). With the length,
+	// four bytes cost one unit. CostBy requires CostLimit.
 	CostBy Selector
 	// CostLimit limits the total cost of the requests in flight, up to admission.MaxCost;
 	// 0 = off. It does not require a concurrency limit.
 	CostLimit int
-	// Brake limits admissions to the room set by Gate.Admission.SetRoom.
+	// Brake lets Gate.Admission.SetRoom limit how many further requests are admitted.
 	Brake bool
-	// Evict lets queued requests end requests in flight of a lower class. It requires
-	// PriorityBy.
+	// Evict lets a queued request evict a request in flight that has a lower class, and
+	// take over its slot. Evict requires PriorityBy.
 	Evict Eviction
-	// MeasuredRetry derives Retry-After from the drain rate of the queue. Otherwise
-	// Retry-After is 1.
+	// MeasuredRetry sets the Retry-After of requests rejected by the queue to their
+	// estimated wait, which is derived from the recent drain rate. If MeasuredRetry is
+	// false, their Retry-After is 1 second.
 	MeasuredRetry bool
 }
 
@@ -55,10 +58,12 @@ type overload struct {
 // tracked holds what overload control records about a request. The exchange reuses it
 // for its later requests.
 type tracked struct {
-	uploaded time.Duration // time at which request body bytes were last forwarded before the response
-	early    bool          // the final response head arrived before the end of the upload
-	sampled  bool          // the service time has been added to the estimates
-	uploads  bool          // counted in Gate.Uploads
+	// uploaded is the time at which bytes of the request body were last forwarded. Bytes
+	// forwarded after the final response head do not count.
+	uploaded time.Duration
+	early    bool // the final response head arrived before the end of the upload
+	sampled  bool // the service time has been added to the estimates
+	uploads  bool // counted in Gate.Uploads
 	evictable
 }
 
@@ -146,8 +151,10 @@ func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 	return gate.Undecided
 }
 
-// maxMargin limits the reserved service time to 1/maxMargin of the request's timeout, so
-// that slow requests of other clients cannot use up its time in the queue.
+// maxMargin limits the time that checkDeadline reserves for the typical service time: it
+// is at most 1/maxMargin of the request's timeout. Otherwise slow requests of other
+// clients could raise the typical time so far that a request could not wait in the queue
+// at all.
 const maxMargin = 4
 
 // setOrder sets the class, key and cost of a request that needs to be queued. v may be
@@ -248,9 +255,11 @@ func (v *overload) nextStallCheck(now int64) int64 {
 	return now + admission.StallCheck
 }
 
-// containerTime returns the time from the last byte of the request until the response
-// head or the failure. known is false if the upload was incomplete, unless the response
-// was successful, as in a bidirectional stream.
+// containerTime returns how long the container worked on a request. This time begins at
+// the admission, or at the last body byte sent if that is later. It ends at the response
+// head or the failure. The upload may still be incomplete then, as in a bidirectional
+// stream. In this case the result known is true only if the request was served with a
+// status below 400.
 func (x *Exchange) containerTime(o gate.Outcome) (took int64, known bool) {
 	answered, incomplete := x.Responded, x.tracked.early
 	if answered == 0 {
@@ -262,8 +271,8 @@ func (x *Exchange) containerTime(o gate.Outcome) (took int64, known bool) {
 	return max(int64(answered-max(x.Admitted, x.tracked.uploaded)), 0), true
 }
 
-// AddCheck adds a readiness check to the adaptive limit. It ended at now after the time
-// took.
+// AddCheck adds the duration of a readiness check to the adaptive limit. The parameter
+// now is the time at which the check ended, and took is its duration.
 func (g *Gate) AddCheck(now, took time.Duration) {
 	v := g.settings.Load().overload
 	if v == nil || v.limiter == nil {
@@ -296,7 +305,8 @@ func parseClass(value []byte) uint8 {
 const maxTimeout = 100 * 365 * 24 * time.Hour
 
 // parseTimeout parses a client's timeout: digits with a gRPC unit (H M S m u n), a Go
-// duration, or a plain number of units. Timeouts are capped at maxTimeout.
+// duration, or digits alone, which count the parameter unit. A timeout above maxTimeout
+// is reduced to maxTimeout.
 func parseTimeout(value []byte, unit time.Duration) (d time.Duration, ok bool) {
 	if len(value) == 0 || len(value) > 20 {
 		return 0, false

@@ -231,7 +231,7 @@ func TestARequestThatCannotFinishInTimeIsNotStarted(t *testing.T) {
 			}
 			b.End(o)
 		}
-		if rejected < 40 { // the others are trials, about one in eight
+		if rejected < 40 { // about one in eight requests is admitted as a trial
 			t.Errorf("%d of 64 requests without enough time were rejected", rejected)
 		}
 		holder := request("60S")
@@ -248,10 +248,11 @@ func TestARequestThatCannotFinishInTimeIsNotStarted(t *testing.T) {
 	})
 }
 
-// With a FIFO queue under overload, requests start at the latest time allowed.
+// Under overload, the first requests of a FIFO queue start at the latest time allowed, so
+// the reserved service time decides whether their responses are in time.
 func TestTheLatestStartLeavesATypicalServiceTimeBeforeTheDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
-		short, long time.Duration // service times of one half of the requests each
+		short, long time.Duration // service times; the requests alternate between the two
 		least, most time.Duration // bounds of the wait of a request with a timeout of 1 s
 	}{
 		"10 and 50 ms":           {10 * time.Millisecond, 50 * time.Millisecond, 840 * time.Millisecond, 920 * time.Millisecond},
@@ -347,9 +348,9 @@ func TestDeadlineRejectionsEndSoonAfterTheContainerRecovers(t *testing.T) {
 	}
 }
 
-// otherPath returns a path whose service times are estimated apart from those of path.
-// The estimates are a power of two in number, at least 64, and the hash is seeded per
-// process.
+// otherPath returns a path whose service time is estimated separately from that of the
+// given path. There are only 64 estimates. The hash of a path selects one of them, and
+// differs in each process. So otherPath tries paths until one selects another estimate.
 func otherPath(path string) string {
 	estimate := func(path string) uint64 {
 		return pathHash(&Exchange{Record: gate.Record{Target: []byte(path)}}) % 64
@@ -361,8 +362,9 @@ func otherPath(path string) string {
 	return other
 }
 
-// The slow requests use up the trials of TrialInterval on their path and provide most
-// samples.
+// The first request after each TrialInterval is a trial. On the path of the slow
+// requests, nearly all these trials are slow requests, and so are most of the samples.
+// Nevertheless, most of the quick requests must be admitted.
 func TestSlowRequestsWithShortDeadlinesDoNotLockOutQuickRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		slow, quick string
@@ -408,7 +410,10 @@ func TestASlowContainerGetsFewTrials(t *testing.T) {
 			trials++
 		}
 	}
-	if trials < 1000 || trials > 1600 { // about one in eight, and one per TrialInterval (40 in 10 s)
+	// 10,000 requests arrive within 10 s. The first request after each TrialInterval of
+	// 250 ms is a trial. There are at most 40 of these. Of the other requests, about one
+	// in eight is a trial. There are about 1,250 of these.
+	if trials < 1000 || trials > 1600 {
 		t.Errorf("%d trials of 10,000 requests", trials)
 	}
 }

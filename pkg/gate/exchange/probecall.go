@@ -10,8 +10,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// MaxWaitingProbes limits the probes per kind of prober that wait for a readiness result.
-// Further probes get a 503.
+// MaxWaitingProbes is the maximum number of probes that wait for a readiness result at
+// once. Each kind of prober has its own limit. Further probes get a 503 immediately.
 const MaxWaitingProbes = 512
 
 var tooManyProbes = gate.ReadinessResult{Reason: "too many probes are waiting"}
@@ -22,7 +22,7 @@ type ProbeCall struct {
 	kind   gate.Kind
 	prober gate.Prober
 	wake   func()
-	cancel func() // nil = the result was known immediately
+	cancel func() // ends the wait for the result; nil = the probe does not wait
 
 	settling atomic.Bool // set by the goroutine that writes result
 	result   gate.ReadinessResult
@@ -30,8 +30,8 @@ type ProbeCall struct {
 	done     atomic.Bool // result may be read
 }
 
-// BeginProbe begins a probe. If the readiness result is not known, wake is called once it
-// is.
+// BeginProbe begins a probe. If the probe has to wait for the readiness result, the
+// function wake is called when the result is known, possibly before BeginProbe returns.
 func (g *Gate) BeginProbe(s Screening, wake func()) *ProbeCall {
 	p := &ProbeCall{gate: g, kind: s.Kind, prober: s.Prober, wake: wake}
 	if s.Kind != gate.ReadinessProbe || g.Drain.Terminating() {
@@ -90,8 +90,8 @@ type waitingProbes struct {
 	count [gate.Probers]int
 }
 
-// add adds p. It returns false if MaxWaitingProbes probes of its kind of prober are
-// waiting.
+// add adds p to the waiting probes. It returns false, and does not add p, if
+// MaxWaitingProbes probes of the same kind of prober are already waiting.
 func (w *waitingProbes) add(p *ProbeCall) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,7 +115,8 @@ func (w *waitingProbes) remove(p *ProbeCall) {
 	}
 }
 
-// settle ends the waits of all probes, because a drain begins.
+// settle ends the wait of every probe with the result that the gate is not ready. The
+// drain calls it when it begins.
 func (w *waitingProbes) settle() {
 	w.mu.Lock()
 	calls := slices.Collect(maps.Keys(w.calls))

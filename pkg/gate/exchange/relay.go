@@ -7,8 +7,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Ending is a result of Step: whether the exchange has ended, and what the downstream
-// side must send then.
+// Ending is the state of an exchange after a Step: either it is Ongoing, or it has ended
+// in one of the ways below. The downstream side uses the Ending to finish the response.
 type Ending uint8
 
 // The endings of a step.
@@ -62,7 +62,7 @@ func (x *Exchange) step(now int64) (e Ending, o gate.Outcome, next int64) {
 				return Ongoing, o, gate.Earliest(gate.Earliest(next, x.timeouts.NextDeadline()), x.ticket.StartBy)
 			}
 		case StateAbandoned:
-			if x.isEvicted() && x.held != gate.Evicted { // the client disconnected before
+			if x.isEvicted() && x.held != gate.Evicted { // evicted after a disconnect
 				x.held = gate.Evicted
 				x.up.HangUp(true)
 			}
@@ -253,17 +253,23 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 	}
 }
 
-// failed decides whether to retry a request whose connection ended without a response. A
-// request is retried at most three times:
+// failed decides whether to retry a request whose connection ended without a final
+// response. A request is retried at most three times, and only while all body bytes read
+// so far are in the replay buffer. It is retried in these cases:
 //
-//   - Any request, if the container reported that it did not process it.
-//   - Any request, if the connection was reused and none of the request was sent.
-//   - An idempotent request (RFC 9110 section 9.2.2), once, if the connection was
-//     reused or the container may not speak its protocol, no byte of a response
-//     arrived, and the replay buffer holds the whole request.
+//   - The container reported that it did not process the request.
+//   - The connection was reused, no byte of the request was sent on it, and no byte of a
+//     response arrived.
+//   - The connection was reused, no byte of a response arrived, and the request is
+//     repeatable. A request is repeatable if it is idempotent (RFC 9110 section 9.2.2),
+//     was not retried before, and its whole body is in the replay buffer.
+//   - The container may not support the protocol of the connection, no byte of a response
+//     arrived, and the request is repeatable.
 //
-// A request switches protocols at most once. If the protocol may be wrong but the request
-// must not be retried, the next attempt only detects the protocol for later requests.
+// A request changes to the other protocol at most once. If the container may not support
+// the protocol, but the request is not retried, the gate opens one more connection. This
+// connection only detects the protocol for later requests. The request itself ends with
+// the outcome why.
 func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	if x.retries == 0 && !x.up.Sent() {
 		x.Forwarded = 0
@@ -285,7 +291,7 @@ func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	switch {
 	case retry:
 	case x.down.CheckDisconnected():
-		return gate.ClientGone // the loop has not delivered the event yet
+		return gate.ClientGone // disconnected, although the loop has not reported it yet
 	case !detects:
 		return why
 	}
@@ -343,15 +349,17 @@ func (x *Exchange) uploadEnded() bool {
 	return x.down.Ended() && sent || x.expects.waiting() || x.up.Broken() || x.up.StoppedReading()
 }
 
-// limited reports whether to release the slot early: other requests may wait for it, and
-// at least half of the memory for bodies is free.
+// limited reports whether x should release its slot before the client has read the whole
+// response. This requires that other requests may have to wait for a slot. It also
+// requires that at least half of the memory for bodies is free, because the rest of the
+// response must be buffered.
 func (x *Exchange) limited() bool {
 	return x.ticket.Slot && x.slots().Scarce() && x.gate.Bodies.Used() <= x.gate.Bodies.Limit()/2
 }
 
-// releaseSlot releases the slot once the gate has buffered the rest of the response, so
-// that clients that read slowly do not hold all slots. The upload must have ended. moved
-// reports whether bytes were read.
+// releaseSlot reads the rest of the response into buffers and then releases the slot, so
+// that clients that read slowly do not hold all slots. It does nothing while limited is
+// false or the upload has not ended. The result moved reports whether bytes were read.
 func (x *Exchange) releaseSlot() (moved bool) {
 	if x.state != StateResponding || !x.limited() || !x.uploadEnded() {
 		return false
@@ -393,9 +401,14 @@ func (x *Exchange) disconnected() (o gate.Outcome, next int64) {
 	return gate.Undecided, 0 // the request can still be evicted, because it holds its slot
 }
 
-// hold begins to hold the slot of a request that ends with o until the container has
-// finished, so that the container never works on more requests than the limit allows. It
-// returns false if the slot need not be held, such as without HardConcurrency.
+// hold keeps the slot of a request that would end with the outcome o. The slot is kept
+// until the container has finished with the request, or until the request timeout
+// expires. Meanwhile no other request gets the slot, so the container does not work on
+// more requests than the limit allows.
+//
+// If hold returns false, the slot is not kept, for one of these reasons: HardConcurrency
+// is not set, no byte of the request was sent, the exchange is a tunnel, or the exchange
+// does not use a regular slot.
 func (x *Exchange) hold(o gate.Outcome) bool {
 	if !x.gate.HardConcurrency || x.state == StateTunnelling || !x.ticket.Slot || x.Unlimited || !x.up.Sent() {
 		return false
@@ -410,7 +423,9 @@ func (x *Exchange) hold(o gate.Outcome) bool {
 	return true
 }
 
-// heldOutcome returns the outcome of an exchange whose slot was held.
+// heldOutcome returns the outcome of an exchange whose slot was kept by the method hold.
+// If the client has disconnected, the outcome is ClientGone. Otherwise it is the outcome
+// that was passed to hold, or Evicted if the request was evicted afterwards.
 func (x *Exchange) heldOutcome() gate.Outcome {
 	if x.down.Disconnected() {
 		return gate.ClientGone

@@ -21,9 +21,10 @@ func (x *Exchange) RejectionReply(o gate.Outcome, now int64) gate.Reply {
 	return r
 }
 
-// ReplyToProbe returns the reply to a probe from peer. kind must not be Traffic. c must
-// be AnyProber if the prober is untrusted. If the reply depends on readiness, ready is
-// called. If ready returns false, the prober has disconnected and there is no reply.
+// ReplyToProbe returns the reply to a probe from the address peer. The kind must not be
+// Traffic. If the peer is not trusted, the prober c must be AnyProber. If the reply
+// depends on readiness, ReplyToProbe calls ready. If ready returns false, the prober has
+// disconnected, and ReplyToProbe returns false without a reply.
 func (g *Gate) ReplyToProbe(kind gate.Kind, c gate.Prober, peer netip.Addr, h *gate.ProbeHeaders, ready func() (gate.ReadinessResult, bool)) (gate.Reply, bool) {
 	if g.Drain.Terminating() {
 		return gate.ReplyTo(gate.ShuttingDown), true
@@ -62,8 +63,9 @@ func (g *Gate) ReplyToProbe(kind gate.Kind, c gate.Prober, peer netip.Addr, h *g
 	return r, true
 }
 
-// WaitReady waits for the readiness result or the start of a drain. It returns false if
-// ctx ended first, because the prober has disconnected.
+// WaitReady waits until the readiness result is known or a drain begins. When a drain
+// begins, the result is that the gate is not ready. WaitReady returns false if ctx ends,
+// which means that the prober has disconnected.
 func (g *Gate) WaitReady(ctx context.Context, c gate.Prober) (gate.ReadinessResult, bool) {
 	if result, known := g.Readiness.Try(c); known {
 		return result, true

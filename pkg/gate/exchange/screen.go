@@ -17,11 +17,11 @@ type Arrival struct {
 
 // Screening is the classification of a request.
 type Screening struct {
-	Kind     gate.Kind // Traffic goes through an exchange, unless Rejected is set
+	Kind     gate.Kind // Traffic is served by an exchange; all other kinds are probes
 	Prober   gate.Prober
 	Trusted  bool         // forwarding and probe fields of the peer are accepted
 	Self     bool         // the gate responds to OPTIONS * itself
-	Rejected bool         // reject with Outcome; the request is not counted
+	Rejected bool         // reject with Outcome; does not count as a request
 	Outcome  gate.Outcome // valid if Rejected
 }
 

@@ -28,7 +28,7 @@ const (
 	selectHeader
 	selectPeer
 	selectSegment
-	selectLength // the length of the body; valid only for costs
+	selectLength // the length of the body; used only by CostBy
 )
 
 // ParseSelector parses "header:NAME", "peer" or "path:N". N is the number of a path

@@ -67,15 +67,15 @@ func (g *Gate) Apply(c *Config) error {
 	g.applyMu.Lock()
 	defer g.applyMu.Unlock()
 	s := newSettings(g, c)
-	// Store the settings first, because a fair queue requires requests with a class and a
-	// key.
+	// Store the settings first. With them, each new request sets a class and a key, which
+	// a fair queue requires.
 	g.settings.Store(s)
 	g.Admission.Configure(c.admission(s.overload))
 	return nil
 }
 
-// applyLimit applies the concurrency limit of a, unless the settings of a have been
-// replaced.
+// applyLimit makes the current limit of a take effect in Admission. It does nothing if
+// Apply has replaced the limiter a in the meantime.
 func (g *Gate) applyLimit(a *admission.AutoLimit) {
 	g.applyMu.Lock()
 	defer g.applyMu.Unlock()

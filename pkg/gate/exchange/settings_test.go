@@ -100,7 +100,9 @@ func TestAReusedExchangeForgetsTheDeadlineOfItsPreviousRequest(t *testing.T) {
 		b.Arrive()
 		wantRejected(t, b, t.Context(), gate.QueueWaitExpired, time.Minute)
 
-		// With a free slot, a stale deadline would take effect while connecting.
+		// From here on, a slot is free, so the requests are not queued. A request with an
+		// expired deadline is also rejected while it connects. So the second request
+		// below must not keep the deadline of the first.
 		g.Admission.Release()
 		mustApply(t, g, func(*Config) {})
 		b.Arrive()
@@ -146,7 +148,8 @@ func TestAFixedLimitReplacesAnAdaptiveLimit(t *testing.T) {
 		t.Error("a change of another setting resets the adaptive limit")
 	}
 	mustApply(t, g, func(c *Config) { c.Overload, c.ConcurrencyLimit = OverloadConfig{}, 7 })
-	g.applyLimit(limiter) // as at the end of an earlier request
+	// A request that began before the change makes this call when it ends.
+	g.applyLimit(limiter)
 	if n := g.Admission.Limit(); n != 7 {
 		t.Errorf("the limit is %d, want 7", n)
 	}

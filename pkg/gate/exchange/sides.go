@@ -31,8 +31,9 @@ type Sink interface {
 	// Write accepts the first bytes of p and returns their number. If that is less than
 	// len(p), the sink is full, and the exchange is stepped when it has capacity again.
 	Write(p []byte) int
-	// Capacity estimates how many bytes Write would accept now. A source reads at most
-	// that much, or little if it is 0.
+	// Capacity estimates how many bytes Write would accept now. A source normally reads
+	// at most that many bytes. If the capacity is very small or 0, the source may read a
+	// few more, because they may be the end of the body.
 	Capacity() int
 	// Finish ends the body. trailers are field lines, each with its CRLF.
 	Finish(trailers []byte)
@@ -71,9 +72,10 @@ type Downstream interface {
 	// Received reports whether the client has sent the entire request, even if not all of
 	// it has been read.
 	Received() bool
-	// Rewind moves back to the first byte of the body. It returns false if bytes already
-	// read are no longer in the replay buffer. If whole is true, the replay buffer must
-	// hold the whole body.
+	// Rewind moves back to the first byte of the request body, so that it can be sent
+	// again. It returns false if bytes that were already read are no longer in the replay
+	// buffer. If whole is true, it also returns false if the replay buffer does not hold
+	// the whole body.
 	Rewind(whole bool) bool
 	// Continue sends a 100.
 	Continue()
@@ -81,8 +83,8 @@ type Downstream interface {
 	Interim(res *wire.Response)
 	// Respond begins the final response with the head res.
 	Respond(res *wire.Response)
-	// Promise is Respond with a head made by the gate, before the container has
-	// responded. The request may still be sent and retried.
+	// Promise is like Respond, but the gate has made the head, and the container has not
+	// responded yet. The request can still be sent or retried after Promise.
 	Promise(res *wire.Response)
 	// Switch forwards a 101 response. The exchange becomes a tunnel.
 	Switch(res *wire.Response)
@@ -125,12 +127,14 @@ type Upstream interface {
 	// nothing. moved reports whether bytes were read; whole reports whether the entire
 	// response has been read.
 	ReadAhead() (moved, whole bool)
-	// Complete ends the exchange after its response has been read. open means that the
-	// request has not been sent completely.
+	// Complete ends the exchange after its response has been read. The parameter open is
+	// true if the request has not been sent completely. Then an HTTP/1 connection is
+	// closed, and an HTTP/2 stream is reset.
 	Complete(open bool)
-	// HangUp tells the container that the client has disconnected. Receive (or Failed
-	// after the final head) later reports that the container has stopped. cancel also
-	// stops a container that has received the whole request.
+	// HangUp tells the container that the client has disconnected, so that the container
+	// can stop. Over HTTP/2, HangUp does nothing if the whole request has been sent and
+	// cancel is false. Afterwards the caller reads and discards the response. Receive,
+	// Failed or Ended reports when the container has finished.
 	HangUp(cancel bool)
 	// Abort ends the exchange immediately.
 	Abort()
@@ -151,11 +155,13 @@ const (
 
 // Connector provides connections to the container. It belongs to one loop.
 type Connector interface {
-	// Connect returns a connection for x. If up is nil and o is not Undecided, x ends
-	// with o. If o is Undecided, Connect must be called again in each step of x, and no
-	// later than next (0 = no bound). fresh requests a new connection.
+	// Connect returns a connection for x, or nil. If the result is nil, the outcome o
+	// decides about x. Undecided means that x still waits for a connection. Then each
+	// step of x must call Connect again, and the next step must begin at the time next
+	// or earlier (0 = no limit). Any other outcome ends x. The parameter fresh is true
+	// for a retry. An HTTP/1 pool then prefers a new connection to an idle one.
 	Connect(x *Exchange, now int64, fresh bool) (up Upstream, next int64, o gate.Outcome)
-	// Cancel undoes a Connect that has not returned a connection.
+	// Cancel ends the attempt to connect x, if Connect has not returned a connection yet.
 	Cancel(x *Exchange)
 }
 

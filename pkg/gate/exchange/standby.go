@@ -6,21 +6,23 @@ import (
 	"go.uber.org/atomic"
 )
 
-// Standby suspends the container while no request or tunnel is open. Its states:
+// Standby suspends the container while no request or tunnel is open. It has two states,
+// and these methods change the state:
 //
-//	running   → suspended  Suspend, if no request is open and none has been for a time
-//	suspended → running    Resume: the container has been started again
+//	running   → suspended  Suspend, if no request has been open for some time
+//	suspended → running    Resume, after the container has been started again
 //
-// Requests that begin in the state suspended join the connect queue and do not attempt
-// to connect. All methods may be called from any goroutine.
+// A request that begins in the state suspended waits in the connect queue and does not
+// attempt to connect. All methods may be called from any goroutine.
 type Standby struct {
 	gate   *Gate
 	wanted func()
 
-	// word holds, from the lowest bit: the number of open requests and tunnels
-	// (standbyOpen), the state (1 bit), and the number of requests begun, which may
-	// overflow. A request that is counted before Suspend makes Suspend fail; later
-	// requests see the new state.
+	// word holds three numbers, which change together in one atomic operation. The lowest
+	// 32 bits count the open requests and tunnels. The next bit is the state
+	// (standbySuspended). The other 31 bits count the requests begun, and may overflow.
+	// Suspend cannot miss a request that begins meanwhile: either the compare-and-swap
+	// in Suspend fails, or the request finds the container suspended.
 	word    atomic.Uint64
 	lastEnd atomic.Int64 // time in ns at which a request last ended
 }
@@ -61,8 +63,8 @@ func (s *Standby) Running() bool { return s.word.Load()&standbySuspended == 0 }
 // Open returns the number of open requests and tunnels.
 func (s *Standby) Open() int { return int(s.word.Load() & standbyOpen) }
 
-// Suspend suspends the container if no request has been open for the time idle. If ok is
-// false, try again after left.
+// Suspend suspends the container if no request has been open for at least the duration
+// idle. Otherwise ok is false, and the caller can try again after the duration left.
 func (s *Standby) Suspend(now int64, idle time.Duration) (left time.Duration, ok bool) {
 	word := s.word.Load()
 	if word&(standbyOpen|standbySuspended) != 0 {

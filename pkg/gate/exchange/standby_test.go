@@ -10,8 +10,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// standbyGate returns a gate with a Standby. wanted counts the calls of NewStandby's
-// argument.
+// standbyGate returns a gate with a Standby. The counter wanted is incremented when a
+// request begins while the container is suspended.
 func standbyGate(t *testing.T) (g *Gate, wanted *atomic.Int64) {
 	t.Helper()
 	wanted = new(atomic.Int64)

@@ -33,8 +33,8 @@ func (c *Timeouts) ResponseStarted() { c.startDeadline = 0 }
 // NoteActivity records that bytes were transferred in either direction.
 func (c *Timeouts) NoteActivity(now int64) { c.lastActivity = now }
 
-// BeginTunnel replaces all timeouts except the idle timeout by the maximum duration of a
-// tunnel; 0 = unlimited.
+// BeginTunnel removes all timeouts except the idle timeout. Instead it limits the
+// duration of the tunnel to longest; 0 = unlimited.
 func (c *Timeouts) BeginTunnel(now int64, longest time.Duration) {
 	c.requestDeadline, c.startDeadline = 0, 0
 	if longest > 0 {
@@ -45,8 +45,8 @@ func (c *Timeouts) BeginTunnel(now int64, longest time.Duration) {
 // KeepRequestDeadline removes all timeouts except the request timeout.
 func (c *Timeouts) KeepRequestDeadline() { *c = Timeouts{requestDeadline: c.requestDeadline} }
 
-// NextDeadline returns the earliest time at which the result of Expired may change; 0 =
-// none.
+// NextDeadline returns the time at which the next timeout expires, if no bytes are
+// transferred until then; 0 = no timeout is set.
 func (c *Timeouts) NextDeadline() int64 {
 	d := gate.Earliest(c.requestDeadline, c.startDeadline)
 	if c.idleTimeout > 0 {

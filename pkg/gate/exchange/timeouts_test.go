@@ -28,7 +28,7 @@ func TestTheFirstTimeoutToExpireDeterminesTheOutcome(t *testing.T) {
 		name   string
 		config Config
 		then   func(*Timeouts)
-		next   int64 // time after the arrival; 0 = never
+		next   int64 // NextDeadline in ns after the request's arrival; 0 = none
 		want   gate.Outcome
 	}{
 		{"no timeout is set", Config{}, never, 0, gate.Served},

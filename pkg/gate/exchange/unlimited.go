@@ -38,9 +38,10 @@ func (p PathPattern) String() string {
 	return p.path
 }
 
-// matches reports whether the pattern matches a path without a query. Behind a prefix, a
-// percent sign, backslash, semicolon, empty segment or leading dot of a segment is not
-// allowed, because the container might resolve such a path to one outside the prefix.
+// matches reports whether the pattern matches a path without a query. A prefix does not
+// match if the rest of the path contains a percent sign, a backslash, a semicolon, an
+// empty segment, or a segment that begins with a dot. The container might resolve such a
+// path to one that does not begin with the prefix.
 func (p PathPattern) matches(path []byte) bool {
 	if !p.prefix {
 		return string(path) == p.path
@@ -54,7 +55,7 @@ func (p PathPattern) matches(path []byte) bool {
 // methods may be called from any goroutine.
 type unlimited struct {
 	paths []PathPattern
-	slots *admission.Controller // UnlimitedCapacity slots without a queue
+	slots *admission.Controller // grants up to UnlimitedCapacity slots; has no queue
 }
 
 func newUnlimited(c *Config) *unlimited {

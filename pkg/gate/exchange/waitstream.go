@@ -8,22 +8,25 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// This file tells a client that its request still waits, because load balancers and
-// browsers give up on a silent connection. It is off by default.
+// While a request waits, the gate can send a sign of life to the client, because load
+// balancers and browsers give up on a silent connection. There are two forms, both off by
+// default:
 //
-//   - An event stream (Config.WaitKeepalive): the gate sends the head of a stream of
-//     server-sent events, and then a comment per interval. The body of the container's
-//     response continues the stream; its head is discarded. A failure becomes an error
-//     event.
-//   - A waiting page (Config.WaitPage): a navigation that waits for a slot or for the
-//     container to listen gets a page that reloads itself.
+//   - An event stream (Config.WaitKeepalive). The gate sends the head of a stream of
+//     server-sent events, and then one comment per interval. The body of the container's
+//     response continues the stream, and the head of that response is discarded. If the
+//     request fails, the gate sends an error event.
+//   - A waiting page (Config.WaitPage). If a browser's navigation waits for a slot or
+//     until the container listens, it gets a page that reloads itself.
 
 type waitConfig struct {
-	keepalive time.Duration // interval of comments; 0 = no event streams
+	// keepalive is the interval of the comments in an event stream; 0 = no event streams
+	// are sent.
+	keepalive time.Duration
 	page      time.Duration // time until the waiting page; 0 = no waiting page
 }
 
-// newWaitConfig returns nil if c enables neither form.
+// newWaitConfig returns nil if c enables neither event streams nor waiting pages.
 func newWaitConfig(c *Config) *waitConfig {
 	if c.WaitKeepalive == 0 && c.WaitPage == 0 {
 		return nil
@@ -31,17 +34,18 @@ func newWaitConfig(c *Config) *waitConfig {
 	return &waitConfig{keepalive: min(c.WaitKeepalive, maxTimeout), page: min(c.WaitPage, maxTimeout)}
 }
 
-// waitForm is the form in which a client is told that its request waits.
+// waitForm is the way in which the gate tells a client that its request is waiting.
 type waitForm uint8
 
 const (
-	waitMayPromise waitForm = iota // an event stream that has not begun
+	waitMayPromise waitForm = iota // an event stream; its head has not been sent yet
 	waitPromised                   // an event stream whose head has been sent
 	waitPage                       // a waiting page
 )
 
-// waiter is the Downstream of a request whose client is told that it waits. It wraps the
-// real Downstream until the container's response head arrives.
+// waiter wraps the Downstream of a request, so that the gate can tell the client that the
+// request is waiting. When the container's final response head arrives, the exchange uses
+// the wrapped Downstream again.
 type waiter struct {
 	Downstream
 	x      *Exchange
@@ -116,7 +120,8 @@ func (x *Exchange) promised() bool {
 	return w != nil && w.form == waitPromised
 }
 
-// stepWaiting is Step for an exchange that may have a waiter.
+// stepWaiting runs a step. If the request is still waiting afterwards, stepWaiting tells
+// the client so when that is due.
 func (x *Exchange) stepWaiting(now int64) (e Ending, o gate.Outcome, next int64) {
 	e, o, next = x.step(now)
 	w := x.waiter()
@@ -133,8 +138,10 @@ func (x *Exchange) stepWaiting(now int64) (e Ending, o gate.Outcome, next int64)
 	return Ongoing, gate.Undecided, gate.Earliest(next, at)
 }
 
-// tell tells the client that it waits. It returns the time of the next call; 0 = none is
-// scheduled.
+// tell tells the client that its request is waiting. It sends a comment in the event
+// stream, or returns the outcome WaitingPage, which ends the exchange with that page. The
+// result next is the time at which tell must be called again; 0 = in the next step of the
+// exchange.
 func (w *waiter) tell(now int64) (next int64, o gate.Outcome) {
 	x := w.x
 	switch {
@@ -154,7 +161,7 @@ func (w *waiter) tell(now int64) (next int64, o gate.Outcome) {
 		w.Write([]byte(waitComment))
 		w.Flush()
 	}
-	switch { // no event reports a reset after a half-close
+	switch { // a failed write may be the first sign of a reset by the client
 	case !w.Broken():
 	case x.up == nil:
 		return 0, gate.ClientGone
@@ -174,7 +181,9 @@ func (x *Exchange) checkPromise(res *wire.Response) gate.Outcome {
 	return gate.NotEventStream
 }
 
-// Respond implements Downstream. The head of a promised response has already been sent.
+// Respond implements Downstream. If an event stream has been promised, its head has
+// already been sent. Then Respond discards the head res, and the body continues the
+// stream.
 func (w *waiter) Respond(res *wire.Response) {
 	w.x.down = w.Downstream
 	if w.form != waitPromised {
@@ -182,16 +191,18 @@ func (w *waiter) Respond(res *wire.Response) {
 	}
 }
 
-// Interim implements Downstream. Interim responses must not follow the head of a promised
-// response.
+// Interim implements Downstream. If an event stream has been promised, Interim drops the
+// response, because a 1xx response must not follow a final head.
 func (w *waiter) Interim(res *wire.Response) {
 	if w.form != waitPromised {
 		w.Downstream.Interim(res)
 	}
 }
 
-// breakPromise ends the promised event stream, if any, of an exchange rejected with o. It
-// sends an error event, or cuts the stream off if the client reads nothing.
+// breakPromise determines how an exchange rejected with o ends. If no event stream has
+// been promised, it returns Rejected. Otherwise it sends an error event, ends the stream
+// and returns Completed. If the client reads nothing, the event cannot be sent, and it
+// returns CutOff.
 func (x *Exchange) breakPromise(o gate.Outcome) Ending {
 	if !x.promised() {
 		return Rejected

@@ -118,7 +118,8 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 					}
 					return size
 				}
-				// Read the first response until c.end; its length is unknown.
+				// The length of the first response is not known yet, so read until it
+				// ends with c.end.
 				for n := 0; ; {
 					k, err := client.Read(b[n:])
 					if err != nil {
@@ -135,7 +136,9 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 				send(size)
 			}
 			least := math.Inf(1)
-			for range 3 { // the runtime may allocate during one of them
+			// Measure three times, because the runtime itself may allocate during one
+			// measurement.
+			for range 3 {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				for range requests {

@@ -53,8 +53,8 @@ func (p *bufferPool) put(x *buffer) {
 
 const maxFreePipes = 8
 
-// pipePool holds the free pipes of one loop. Each pipe counts as two descriptors of the
-// budget.
+// pipePool holds the free pipes of one loop. A pipe has two descriptors, and both are
+// acquired from the descriptor budget.
 type pipePool struct {
 	loop        *loop.Loop
 	budget      *exchange.Descriptors
@@ -67,7 +67,7 @@ func (p *pipePool) get() *loop.Pipe {
 		return x
 	}
 	if !p.budget.TryAcquire() {
-		return nil // the body is copied instead
+		return nil // without a pipe, the body is copied instead of spliced
 	}
 	if !p.budget.TryAcquire() {
 		p.budget.Release()

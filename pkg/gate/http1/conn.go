@@ -7,8 +7,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
-// conn is a client connection. It has a session, which has the buffers, only from the
-// first byte of a request until the response is complete.
+// conn is a client connection. The buffers belong to a session, which the connection has
+// only from the first byte of a request until the response is complete. So an idle
+// connection holds no buffers.
 type conn struct {
 	server.Idle[conn, *conn]
 	eng      *engine

@@ -96,7 +96,9 @@ func TestEveryEndOfARequestIsObservedOnce(t *testing.T) {
 				return false
 			},
 			act: func(r *rig) {
-				for late := true; late; idleOutcomes[gate.IdleTimeout]++ { // repeat if the container started only after the timeout, on a busy machine
+				// On a busy machine, the container may start only after the timeout. Then
+				// the client gets a local reply, and the test repeats the request.
+				for late := true; late; idleOutcomes[gate.IdleTimeout]++ {
 					a := r.client().get("/").response()
 					late = a.outcome() == gate.IdleTimeout.String()
 					if !late && (a.err == nil || a.body != "half") {
@@ -227,8 +229,9 @@ func TestProbesAndRejectedHeadsAreObservedSeparately(t *testing.T) {
 	}
 }
 
-// A pipelined request follows a body that needs the large buffer. The rig's observer
-// compares method and target at Begin and End.
+// The first request has a body that needs the large buffer, and the second request is
+// pipelined behind that body. The rig's observer reports a fault if the method or the
+// target of a Record differs between Begin and End.
 func TestAPipelinedRequestDoesNotChangeTheRecordOfThePreviousRequest(t *testing.T) {
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool {
 		if c.method != "POST" {
@@ -283,7 +286,7 @@ func TestAPanickingObserverEndsOnlyItsRequest(t *testing.T) {
 				t.Errorf("the drain waits for %d requests", d.Requests())
 			}
 			r.observer.mu.Lock()
-			clear(r.observer.open) // after a panic in Begin, End may not be called
+			clear(r.observer.open) // if Begin has panicked, the call of End may be missing
 			r.observer.mu.Unlock()
 		})
 	}
@@ -514,8 +517,9 @@ func (s *scriptedContainer) works(ids []int) bool {
 	return len(ids) == len(s.working)
 }
 
-// TestRandomSchedulesMatchTheReferenceCounts compares all counts, and the requests in the
-// container, after every step.
+// TestRandomSchedulesMatchTheReferenceCounts runs the same random steps with the gate and
+// with countingModel. After every step it compares all counts, and the requests on which
+// the container works.
 func TestRandomSchedulesMatchTheReferenceCounts(t *testing.T) {
 	t.Parallel()
 	for _, shape := range [][2]int{{1, 3}, {3, 2}, {2, 0}, {4, 10}, {0, 1}} {
@@ -642,8 +646,8 @@ func TestHardLimitIsNeverExceededAtTheContainer(t *testing.T) {
 	}
 }
 
-// The client disconnects during a pause of the response, when it has received all bytes
-// sent so far.
+// The response pauses, and the client has received all bytes sent before the pause. Then
+// the client disconnects.
 func TestAHardLimitHoldsTheSlotOfAResponseWhoseClientDisconnected(t *testing.T) {
 	for _, first := range []int{10, 100_000} {
 		t.Run(fmt.Sprintf("after %d bytes", first), func(t *testing.T) {

@@ -76,7 +76,8 @@ func (c *downSide) Upgrades(res *wire.Response) bool {
 func (c *downSide) Whole() bool { return c.reader.whole() }
 
 // Received implements exchange.Downstream. The rest of a body with a known length may
-// already be in the kernel's receive buffer.
+// still be in the kernel's receive buffer. It counts as received, except over TLS, where
+// the length of the decrypted bytes is not known.
 func (c *downSide) Received() bool {
 	r := &c.reader
 	return r.buffersEnd() || r.err == nil && r.body.Kind == wire.BodyLength && !r.sock.Layered() && r.body.Left-int64(r.w-r.r) <= int64(r.sock.Buffered())
@@ -96,7 +97,8 @@ func (c *downSide) Continue() {
 	c.writer.setBuffered(append(c.writer.buffered(), "HTTP/1.1 100 Continue\r\n\r\n"...))
 }
 
-// Interim implements exchange.Downstream. HTTP/1.0 has no interim responses.
+// Interim implements exchange.Downstream. It sends nothing to a client that uses
+// HTTP/1.0, because HTTP/1.0 has no interim responses.
 func (c *downSide) Interim(res *wire.Response) {
 	if c.session.req.Minor > 0 {
 		c.writer.setBuffered(res.AppendHead(c.writer.buffered(), wire.Framing{Interim: true}, nil))
@@ -110,11 +112,13 @@ func (c *downSide) Respond(res *wire.Response) {
 	c.respond(res, c.reader.whole(), c.session.x.ServerTiming())
 }
 
-// Promise implements exchange.Downstream. The upload counts as finished if its end is in
-// the buffer.
+// Promise implements exchange.Downstream. If the end of the request body is already in
+// the buffer, the connection can stay open for another request.
 func (c *downSide) Promise(res *wire.Response) { c.respond(res, c.reader.buffersEnd(), nil) }
 
-// respond implements Respond. whole means that the upload is finished.
+// respond sends the final response head for Respond and Promise. The parameter whole
+// reports whether the gate has the whole request body. If it does not, the connection
+// cannot be used for another request, and the response announces that it will close.
 func (c *downSide) respond(res *wire.Response, whole bool, timing []byte) {
 	s := c.session
 	unknown := res.Body == wire.BodyChunked || res.Body == wire.BodyUntilClose
@@ -138,9 +142,10 @@ func (c *downSide) Switch(res *wire.Response) {
 	c.reader.begin(wire.BodyUntilClose, 0, c.reader.buf, c.reader.r, c.reader.w)
 }
 
-// Drop implements exchange.Downstream. It resets the connection if the close marks the
-// end of the response body: the client may only be half-closed, and would take a FIN for
-// the end of the body.
+// Drop implements exchange.Downstream. If the end of the connection marks the end of the
+// response body, Drop resets the connection. The reason is that the client may have
+// closed only its sending direction and may still read. Then it would take a FIN for the
+// end of a complete body.
 func (c *downSide) Drop() {
 	if c.untilClose {
 		c.session.conn.reset()
@@ -149,8 +154,9 @@ func (c *downSide) Drop() {
 	c.session.conn.close()
 }
 
-// Broken implements exchange.Sink. After the client has half-closed, no read would report
-// a reset.
+// Broken implements exchange.Sink. At the end of the request body, or of the client's
+// direction of a tunnel, the gate stops reading. Then no read can detect a reset, so
+// Broken asks the socket.
 func (c *downSide) Broken() bool {
 	return c.writer.err != nil || c.reader.ended && c.writer.sock.Failed()
 }

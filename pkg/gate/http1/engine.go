@@ -28,8 +28,10 @@ type Protocol struct {
 // NewPart implements server.Protocol.
 func (p *Protocol) NewPart(w *server.Worker) server.Part { return newEngine(p, w) }
 
-// Unfinished implements server.Protocol. It counts partial request heads, unread local
-// replies, and connections in lingering close, whose response a reset could destroy.
+// Unfinished implements server.Protocol. It counts connections with a partial request
+// head, with a local reply that the client has not read completely, or in lingering
+// close. If a connection in lingering close ended now, a reset could destroy its
+// response.
 func (p *Protocol) Unfinished() int {
 	return int(p.readingHeads.Load() + p.pendingReplies.Load() + p.lingering.Load())
 }
@@ -76,7 +78,8 @@ func (e *engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, _ []byte)
 	e.silent.Touch(c)
 	if layer != nil {
 		c.sock.Wrap(layer)
-		c.Event(&c.sock) // the layer may already hold a request
+		// A request may already be in the layer. Then the socket reports no event for it.
+		c.Event(&c.sock)
 	}
 }
 

@@ -43,8 +43,8 @@ func (u *upConn) bufferSize() (n int) {
 	return n
 }
 
-// Each request in progress has an upConn, so the next allocation size class would cost
-// memory per request.
+// Each request in progress has an upConn. An upConn that does not fit into the allocation
+// size class of 416 bytes would occupy 448 bytes.
 func TestAConnectionToTheContainerFitsItsSizeClass(t *testing.T) {
 	if n := unsafe.Sizeof(upConn{}) - unsafe.Sizeof(wire.BodyCheck{}); n > 416 {
 		t.Errorf("%d bytes: the next size class is 448", n)
@@ -127,7 +127,8 @@ func TestAnInterimResponseReleasesItsBuffer(t *testing.T) {
 	}
 }
 
-// The end of a body can be forwarded without capacity.
+// After the last byte of the body, the client's capacity is 0. The end of the body needs
+// no capacity, so it must be forwarded nevertheless.
 func TestABodyEndsAlthoughTheClientHasNoCapacityLeft(t *testing.T) {
 	const body = "hello, world"
 	client := &window{capacity: len(body)}

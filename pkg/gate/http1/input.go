@@ -41,8 +41,9 @@ func (in *input) grow() bool {
 	return true
 }
 
-// shrink replaces a larger buffer by one of the default size if the unprocessed bytes
-// fit. The previous request refers to the larger buffer and must no longer be used.
+// shrink replaces a buffer that has grown by one of the default size, if the unprocessed
+// bytes fit. The head of the previous request is stored in the old buffer, so the caller
+// must no longer use it.
 func (in *input) shrink() {
 	if in.buf == nil || len(in.buf.b) == requestBytes || in.w-in.r > requestBytes {
 		return
@@ -54,9 +55,9 @@ func (in *input) shrink() {
 	in.releaseHead()
 }
 
-// takeLeftover moves the bytes after the body, which begin the next request, out of the
-// buffers of rd. If it returns false, the budget for heads is exhausted and the caller
-// must close the connection.
+// takeLeftover takes the bytes that follow the request body out of the buffers of rd,
+// because they begin the next request. If it returns false, the bytes do not fit because
+// the budget for heads is exhausted. Then the caller must close the connection.
 func (in *input) takeLeftover(rd *reader) (fits bool) {
 	fits = true
 	if rd.bulk == nil {

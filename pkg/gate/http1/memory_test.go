@@ -13,7 +13,8 @@ func TestHeadsShareABudgetBeyondTheirFirst8KiB(t *testing.T) {
 	r := newRig(t, exchange.Config{HeadMemory: 64 << 10}, options{}, func(c *containerRequest) bool { return c.respond("ok") })
 	head := func(n int) string { return "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("v", n) }
 	first := r.client()
-	first.send(head(40 << 10)) // needs a buffer of 64 KiB, of which 56 KiB are charged to the budget
+	// The head needs a buffer of 64 KiB. The first 8 KiB are not charged to the budget.
+	first.send(head(40 << 10))
 	testkit.Until(t, "the first head to be charged", func() bool { return r.gate.Heads.Used() == 56<<10 })
 	for range 3 {
 		rejected := r.client()
@@ -23,7 +24,7 @@ func TestHeadsShareABudgetBeyondTheirFirst8KiB(t *testing.T) {
 			t.Errorf("Retry-After %q, body %q", a.header.Get("Retry-After"), a.body)
 		}
 		rejected.wantEnd()
-		r.client().send(head(6<<10)+"\r\n\r\n").want(200, "ok") // small enough to be free of charge
+		r.client().send(head(6<<10)+"\r\n\r\n").want(200, "ok") // below 8 KiB: not charged
 	}
 	first.send("\r\n\r\n").want(200, "ok")
 	first.send(head(50<<10)+"\r\n\r\n").want(200, "ok")

@@ -12,12 +12,13 @@ import (
 // Limits of the pool of one loop.
 const (
 	maxIdleUpstreams = 16384
-	minIdleUpstreams = 64 // trim keeps this many
-	reservedIdle     = 4  // idle connections that requests of a burst leave to other requests
-	minReserveOpen   = 64 // reservedIdle applies from this many open connections
+	minIdleUpstreams = 64 // number of idle connections that trim does not close
+	reservedIdle     = 4  // number of idle connections that a burst does not use
+	minReserveOpen   = 64 // number of open connections from which reservedIdle applies
 	maxIdleTime      = int64(90 * time.Second)
-	trimIdleTime     = int64(10 * time.Second) // trim closes connections idle for longer
-	maxPollAge       = time.Millisecond        // maximum age of a poll result that quiet trusts
+	trimIdleTime     = int64(10 * time.Second) // idle time after which trim closes a connection
+	// maxPollAge is the maximum age of a poll result that replaces a system call.
+	maxPollAge = time.Millisecond
 )
 
 // Pool holds the idle upstream connections of one loop, last in first out. It is the
@@ -41,7 +42,9 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 			return u, 0, gate.Undecided
 		}
 		if first == x && len(p.idle) > 0 {
-			p.idle[0].close() // too old for this request; closing frees its descriptor
+			// The request cannot be retried, and the container may be about to close the
+			// idle connections. Closing one frees a descriptor for a new connection.
+			p.idle[0].close()
 		}
 	}
 	if p.dialer.Enqueue(x) {
@@ -56,9 +59,10 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 	return u, 0, gate.Undecided
 }
 
-// reserved reports whether x, which belongs to a burst, must leave the remaining idle
-// connections to other requests. A new connection would wait in the container's backlog
-// behind those of the burst.
+// reserved reports whether x belongs to a burst and the remaining idle connections are
+// reserved for other requests. Without the reservation, the other requests would need new
+// connections. These would wait in the container's listen backlog behind the connections
+// of the burst.
 func (p *Pool) reserved(x *exchange.Exchange) bool {
 	return x.Burst && len(p.idle) <= reservedIdle && p.dialer.Open() >= minReserveOpen
 }
@@ -70,8 +74,9 @@ func (p *Pool) adopt(c *upstream.Conn) *upConn {
 	return u
 }
 
-// reclaimable returns the oldest idle connection if the loop has more than its share of
-// connections and it has been idle for exchange.MinIdle; nil = none.
+// reclaimable returns the connection that has been idle for longest. It returns nil if
+// that connection has been idle for less than exchange.MinIdle, or if the loop does
+// not have more connections than its guaranteed share.
 func (p *Pool) reclaimable() *upConn {
 	if p.dialer.BeyondShare() && len(p.idle) > 0 && p.worker.Loop.Now()-p.idle[0].idleSince >= int64(exchange.MinIdle) {
 		return p.idle[0]
@@ -99,7 +104,7 @@ func (p *Pool) get(retryable bool) *upConn {
 		if u.quiet(retryable) && (u.closesAt == 0 || now < u.closesAt || retryable) {
 			p.idleAge.NoteAlive(time.Duration(age))
 			if !retryable && !p.idleAge.Trusts(time.Duration(age)) {
-				return nil // all other connections are older
+				return nil // the other connections have been idle for even longer
 			}
 			p.take(u)
 			p.worker.Stats.Reuses.Inc()
@@ -143,8 +148,9 @@ func (p *Pool) take(u *upConn) {
 	u.poolIndex = 0
 }
 
-// trim closes connections that have been idle for trimIdleTime, except minIdleUpstreams.
-// again requests another trim later.
+// trim closes connections that have been idle for longer than trimIdleTime, but keeps at
+// least minIdleUpstreams. It returns true if more than these remain, so that the loop
+// calls it again later.
 func (p *Pool) trim() (again bool) {
 	now := p.worker.Loop.Now()
 	n := 0

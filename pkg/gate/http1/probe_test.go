@@ -11,7 +11,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// neverReady is a Readiness whose reason names a container.
+// neverReady is a gate.Readiness that is never ready. The reason that it gives contains
+// the name of a container.
 type neverReady struct{}
 
 const notReadyReason = "user-container: refused"
@@ -40,7 +41,8 @@ func TestTheNotReadyReasonIsSentOnlyToThePlatformAndThePod(t *testing.T) {
 	}
 }
 
-// clientFrom returns a client that the engine sees with the address peer.
+// clientFrom returns a connected client. The engine takes the given peer address for the
+// client's address.
 func (r *rig) clientFrom(peer netip.AddrPort) *testClient {
 	r.t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -33,7 +33,7 @@ type reader struct {
 	readingAhead  bool       // bulk was allocated by readAhead
 	eof           bool       // readAhead has received EOF
 	truncated     bool       // readAhead has received an error
-	received      bool       // bytes have been read from the socket; rewind is impossible
+	received      bool       // bytes have been read from the socket, so rewind must fail
 	ended         bool       // the payload and its end have been passed to the sink
 	consumed      int64
 	err           error
@@ -130,8 +130,8 @@ func (r *reader) writeDecoded(dst exchange.Sink) (took bool) {
 	return took
 }
 
-// minRead is the minimum size of a read. Even if the receiver has no capacity, the end of
-// the body may be among these bytes.
+// minRead is the minimum number of bytes requested by a read. A body of unknown length is
+// read even if the receiver has no capacity, because the next bytes may be its end.
 const minRead = 256
 
 // fill reads more of the body for a receiver that would accept capacity bytes. It
@@ -169,8 +169,8 @@ func (r *reader) fill(capacity int) bool {
 	return true
 }
 
-// read reads from the socket. It returns the end that readAhead has already received, if
-// any.
+// read reads from the socket. If readAhead has already received EOF, read returns io.EOF.
+// If readAhead has received an error, read returns io.ErrUnexpectedEOF.
 func (r *reader) read(b []byte) (int, error) {
 	switch {
 	case r.eof:
@@ -181,11 +181,13 @@ func (r *reader) read(b []byte) (int, error) {
 	return r.sock.Read(b)
 }
 
-// maxAhead is the maximum size of a buffer of readAhead.
+// maxAhead is the maximum size of the buffer that readAhead allocates.
 const maxAhead = 64 << 10
 
-// readAhead reads the rest of a body while the receiver accepts none. The buffer, of at
-// most maxAhead bytes, is charged to the budget for bodies.
+// readAhead reads the rest of a body into a buffer while the receiver accepts no bytes.
+// The buffer has at most maxAhead bytes and is charged to the budget for bodies. The
+// result moved reports whether bytes or EOF were read. The result whole reports whether
+// the end of the body has been received.
 func (r *reader) readAhead() (moved, whole bool) {
 	for {
 		switch {
@@ -213,11 +215,13 @@ func (r *reader) readAhead() (moved, whole bool) {
 	}
 }
 
-// growAhead moves the unread bytes into a larger buffer, charged to the budget. It
-// reports whether there is space for more bytes.
+// growAhead moves the bytes that the receiver has not accepted into a larger buffer. The
+// buffer is charged to the budget for bodies. growAhead reports whether there is space
+// for more bytes.
 func (r *reader) growAhead() bool {
 	rest := r.w - r.r
-	live := len(r.decoded) + rest // r.decoded ends at r.buf[r.r]
+	// The decoded bytes end where the rest begins, so one copy moves both.
+	live := len(r.decoded) + rest
 	size := min(max(2*live, smallBytes), maxAhead)
 	if r.body.Kind == wire.BodyLength {
 		size = int(min(int64(live-rest)+r.body.Left, maxAhead))
@@ -262,8 +266,9 @@ const minSplice = 256 << 10
 
 type rawSink interface{ raw() *writer }
 
-// trySplice obtains a pipe if the rest of the body can be spliced: it must be long, with
-// a known length and no buffered bytes, and neither socket may have a layer.
+// trySplice obtains a pipe if the rest of the body can be spliced. The rest must have a
+// known length of at least minSplice, and no bytes may be buffered. The sink must send
+// the payload unencoded. Neither socket may have a layer such as TLS.
 func (r *reader) trySplice(dst exchange.Sink) bool {
 	if r.body.Kind != wire.BodyLength || r.body.Left < minSplice || r.r < r.w || len(r.decoded) > 0 || r.bufs.pipes.unsupported || !r.sock.Readable() || r.sock.Layered() {
 		return false
@@ -276,8 +281,8 @@ func (r *reader) trySplice(dst exchange.Sink) bool {
 	return r.pipe != nil
 }
 
-// splice fills the pipe at most once and drains it. more is false if nothing more can be
-// moved now.
+// splice fills the pipe at most once and drains it. The result more reports whether the
+// caller may continue at once. If it is false, no more bytes can be moved now.
 func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 	sink, ok := dst.(rawSink)
 	if !ok { // dst discards the payload
@@ -331,8 +336,9 @@ func (r *reader) putPipe() {
 	}
 }
 
-// Sizes of a fill of a pipe. A large fill costs less CPU time, but its bytes occupy
-// memory while the receiver does not read.
+// Maximum numbers of bytes moved from the socket into the pipe at once. The larger number
+// costs less CPU time. But its bytes occupy memory while the receiver does not read, so
+// they are charged to the budget for bodies.
 const (
 	largeFill = 1 << 20
 	smallFill = 64 << 10

@@ -56,7 +56,9 @@ func (s *session) readRequest() bool {
 	return true
 }
 
-// readHead reads and parses a head. If complete is false, more is the result of the step.
+// readHead reads and parses a head. The result complete is true if the head is complete
+// and valid. Otherwise the caller must return at once. Its own result must then be more,
+// which reports whether the session can continue without a new event.
 func (s *session) readHead() (complete, more bool) {
 	c := s.conn
 	if s.buf == nil {
@@ -99,7 +101,7 @@ func (s *session) readHead() (complete, more bool) {
 			s.close()
 			return false, false
 		case s.w == 0:
-			s.close() // the connection becomes idle until its next event
+			s.close() // ends only the session; the connection stays open and is idle
 			return false, false
 		}
 		if s.deadline == 0 {

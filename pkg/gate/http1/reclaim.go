@@ -5,8 +5,9 @@ func (c *conn) Busy() bool {
 	return c.session != nil && c.session.phase != lingering && c.Set() != &c.eng.reading
 }
 
-// Quiet implements server.IdleConn. A session has already moved received bytes out of the
-// kernel.
+// Quiet implements server.IdleConn. The caller has checked that c is not busy. So if c
+// has a session, its request head is incomplete, or c is in lingering close. In both
+// cases Quiet returns true, because c may be closed even if bytes have been received.
 func (c *conn) Quiet() bool { return c.session != nil || c.sock.Quiet() }
 
 // Reclaim implements server.IdleConn.

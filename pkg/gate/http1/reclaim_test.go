@@ -66,7 +66,9 @@ func TestTheLongestIdleConnectionIsReclaimedFirst(t *testing.T) {
 				}
 				clients[i].wantEnd()
 			}
-			// Several loops may each close a connection for the same new one.
+			// When a new connection needs a descriptor, each loop may close one of its
+			// idle connections. With several loops, more are closed than necessary. So
+			// only the most recently used connections are certain to be open.
 			for _, i := range []int{0, n - 1, n - 2} {
 				clients[i].get("/").want(200, "ok")
 			}
@@ -214,7 +216,8 @@ func TestAnIdleClientIsReclaimedForAnUpstreamConnection(t *testing.T) {
 	for _, c := range clients {
 		c.want(200, "ok")
 	}
-	// Upstream connections above the share are reclaimed for clients.
+	// The loop has one upstream connection more than its guaranteed share. This
+	// connection is closed to free a descriptor for the next client.
 	r.connected(share + 1)
 	r.client().get("/").want(200, "ok")
 	for _, c := range clients {
@@ -222,8 +225,8 @@ func TestAnIdleClientIsReclaimedForAnUpstreamConnection(t *testing.T) {
 	}
 }
 
-// RLIMIT_NOFILE is lowered, so that the system has no descriptor left although the gate's
-// budget has.
+// The test lowers RLIMIT_NOFILE. The system then refuses new descriptors although the
+// gate's descriptor budget is not exhausted.
 func TestIdleConnectionsAreReclaimedWhenTheSystemHasNoDescriptor(t *testing.T) {
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("ok") })
 	old := r.client().get("/")

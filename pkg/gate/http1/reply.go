@@ -52,8 +52,9 @@ func (s *session) appendReply(dst []byte, r *gate.Reply, bodyless bool) []byte {
 func (s *session) reply(r gate.Reply, keep bool) bool {
 	s.keepAlive = keep && s.client.discardBody() && s.req.KeepAlive() && !s.eng.gate.Drain.Active()
 	bodyless := string(s.req.Method) == "HEAD"
+	// The head contains the bytes of r.Hash, and takeLeftover may overwrite the head.
 	r.Hash = bytes.Clone(r.Hash)
-	if keep { // after the clone: takeLeftover may overwrite the head, to which r.Hash referred
+	if keep {
 		s.keepAlive = s.input.takeLeftover(&s.client.reader) && s.keepAlive
 	}
 	w := &s.client.writer
@@ -166,7 +167,9 @@ func (s *session) awaitProbe() bool {
 		return s.hangUp()
 	}
 	probe := s.req.Probe()
-	r, ok := p.Reply(s.eng.gate, &s.x, &probe) // before s.reply, which may overwrite the head that probe refers to
+	// The values in probe refer to the head, which s.reply may overwrite. So p.Reply uses
+	// them before s.reply is called.
+	r, ok := p.Reply(s.eng.gate, &s.x, &probe)
 	if !ok {
 		return s.hangUp()
 	}

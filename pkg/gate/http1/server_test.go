@@ -32,7 +32,8 @@ func descriptorsByType(t *testing.T) map[string]int {
 	counts := map[string]int{}
 	for _, fd := range all {
 		what, err := os.Readlink("/proc/self/fd/" + fd.Name())
-		if err == nil { // fails for ReadDir's own descriptor, which is closed
+		// Readlink fails for the directory's descriptor, because ReadDir has closed it.
+		if err == nil {
 			kind, _, _ := strings.Cut(what, "[")
 			counts[kind]++
 		}
@@ -120,7 +121,8 @@ func countConns(r *rig, match func(*conn) bool) (n int) {
 	return n
 }
 
-// Otherwise the connections in the listen backlog of the busy loop would be reset.
+// If the shutdown did not wait, the connections in the listen backlog of the busy loop
+// would be reset.
 func TestShutdownWaitsForABusyLoop(t *testing.T) {
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("served") })
 	var clients []*testClient
@@ -150,7 +152,7 @@ func TestAShutdownServesConnectionsOpenedBefore(t *testing.T) {
 	silent := r.client()
 	testkit.Until(t, "the silent connection", func() bool { return connections(r) == 1 })
 	r.whileBlocked(func() {
-		for range backlog { // more than one iteration of the loop accepts
+		for range backlog { // more connections than the loop accepts in one iteration
 			clients = append(clients, r.client().get("/"))
 		}
 		go func() { ended <- r.server.Shutdown(context.Background()) }()
@@ -187,7 +189,8 @@ func TestShutdownWaitsForRequestsAndForTunnelsUpToTheirTimeout(t *testing.T) {
 	r.until(2, 0)
 	ended := make(chan error, 1)
 	go func() { ended <- r.shutdown(testkit.Timeout) }()
-	time.AfterFunc(20*time.Millisecond, func() { close(release) }) // usually after DrainTunnel
+	// The request usually ends later than DrainTunnel, so that the tunnel ends first.
+	time.AfterFunc(20*time.Millisecond, func() { close(release) })
 	request.want(200, "ok")
 	if err := testkit.Receive(t, "the end of the shutdown", ended); err != nil {
 		t.Errorf("shutdown: %v", err)
@@ -450,8 +453,8 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 				}
 				return false
 			})
-			// Sessions are reused last in, first out: the next request gets the session
-			// of the aborted one.
+			// The free list returns the session that was added last. So the request after
+			// an aborted request gets the session of the aborted request.
 			partial := r.client().send("POST /refused HTTP/1.1\r\nHo")
 			testkit.Until(t, "the partial head", func() bool { return busyConns(r) == 1 })
 			ended := 0

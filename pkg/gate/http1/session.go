@@ -17,8 +17,8 @@ import (
 //	exchanging → reading     the response is complete
 //	replying   → reading, or lingering if the connection closes
 //
-// A session ends in reading if no bytes have been received, and in any phase when the
-// connection closes.
+// A session ends when its connection closes. It also ends if its phase is "reading" and
+// no bytes have been received; the connection then stays open.
 type phase uint8
 
 const (
@@ -27,8 +27,8 @@ const (
 	exchanging
 	replying
 	lingering
-	idle   // logged only; the connection has no session
-	closed // logged only; the connection has no session
+	idle   // used only in logs: an idle connection has no session
+	closed // used only in logs: a closed connection has no session
 )
 
 var phaseNames = [...]string{"reading", "probing", "exchanging", "replying", "lingering", "idle", "closed"}
@@ -56,7 +56,8 @@ type session struct {
 	lingerNext int64 // next time at which received bytes are discarded
 }
 
-// Maximum length of a loop's free list of sessions, after a burst and during one.
+// Limits of a loop's free list of sessions. During a burst of requests, the list grows up
+// to maxFreeSessions. Afterwards it shrinks to minFreeSessions.
 const (
 	minFreeSessions = 8
 	maxFreeSessions = 16384

@@ -21,14 +21,15 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// transfer is a routine that moves one body from in to out through a reader and a writer.
+// transfer is a routine that moves one body through a reader and a writer. The reader
+// reads from the socket src, and the writer writes to the socket dst.
 type transfer struct {
 	r       reader
 	w       writer
 	bufs    buffers
 	src     loop.Sock
 	dst     loop.Sock
-	in, out *os.File // the test's ends of the sockets
+	in, out *os.File // the test writes to the first file and reads from the second
 	handle  loop.Handle
 	next    func() (struct{}, bool)
 	yield   func(struct{}) bool
@@ -68,7 +69,8 @@ func (x *transfer) end() {
 	close(x.ended)
 }
 
-// begin prepares the reader and the writer for a body that follows head.
+// begin prepares the reader and the writer for a body. The writer sends the given head
+// before the body.
 func (x *transfer) begin(c moving, head string) {
 	x.r.begin(c.kind, c.length, []byte(c.read), 0, len(c.read))
 	x.r.exact = c.exact
@@ -83,14 +85,16 @@ func (x *transfer) done() bool {
 	return x.r.ended && empty
 }
 
-// run pumps until the body has been moved or is broken.
+// run calls Pump until the whole body has been moved, or until the reader or the writer
+// has failed.
 func (x *transfer) run() {
 	for !x.done() && x.r.err == nil && x.w.err == nil {
 		if !x.r.Pump(&x.w) && !x.done() {
 			x.pause()
 		}
 	}
-	for x.w.err == nil && x.w.outStart < len(x.w.out) { // bytes decoded before an error
+	// If the reader has failed, send the bytes that were decoded before the error.
+	for x.w.err == nil && x.w.outStart < len(x.w.out) {
 		if moved, _ := x.w.Flush(); !moved {
 			x.pause()
 		}
@@ -108,8 +112,8 @@ func (x *transfer) trimPipes() {
 	}
 }
 
-// startTransfer runs script on a loop. The test writes the body to the transfer's in and
-// reads the output from its out.
+// startTransfer runs script on a loop and returns the transfer x. The test writes the
+// body to x.in and reads the output from x.out.
 func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
 	t.Helper()
 	l, err := loop.New()
@@ -181,7 +185,8 @@ type moving struct {
 	write    int    // bytes per write; 0 = all at once
 }
 
-// moved sends in through a transfer. rest is the input after the body.
+// moved sends its last argument through a transfer. The result out is the output without
+// the head, and the result rest is the input that follows the body.
 func moved(t *testing.T, c moving, in string) (x *transfer, out, rest string) {
 	t.Helper()
 	const head = "HEAD\r\n\r\n"
@@ -199,7 +204,7 @@ func moved(t *testing.T, c moving, in string) (x *transfer, out, rest string) {
 				n = min(n, c.write)
 			}
 			if _, err := io.WriteString(x.in, in[:n]); err != nil {
-				return // the transfer may end before its input
+				return // the transfer may end before it has read the whole input
 			}
 			in = in[n:]
 		}

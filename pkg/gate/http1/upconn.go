@@ -25,7 +25,9 @@ type upConn struct {
 	status    int32 // status of the last head
 	idleSince int64 // time at which the connection became idle
 	idleTime  int64 // idle time before the current use
-	closesAt  int64 // time from which only retryable requests use u (from the container's Keep-Alive); 0 = none
+	// closesAt is the time from which only retryable requests may use the connection. The
+	// container will soon close it, according to its Keep-Alive field; 0 = no such time.
+	closesAt int64
 
 	in             *response // in.b[:n] begins with the current head; nil = no bytes are buffered
 	n              int
@@ -80,7 +82,7 @@ func (u *upConn) Send(req *wire.Request, peer netip.Addr, client exchange.Sink) 
 	u.writer.begin(req.Body == wire.BodyChunked, true)
 	out := u.writer.buffered()
 	u.writer.head(req.AppendHead(out, peer, u.pool.worker.Host), len(out), false)
-	return false // the head is sent with the next Flush, not at the end of the loop iteration
+	return false // the head is sent later, by the next Flush
 }
 
 // Response implements exchange.Upstream.
@@ -117,8 +119,8 @@ func detectHTTP2(u *upConn) {
 // StoppedReading implements exchange.Upstream.
 func (u *upConn) StoppedReading() bool { return u.sock.HungUp() || u.sock.Failed() }
 
-// Broken implements exchange.Sink. After the container has half-closed, no read would
-// report a reset.
+// Broken implements exchange.Sink. After the container has half-closed, the gate no
+// longer reads from the socket. A reset is then visible only in the state of the socket.
 func (u *upConn) Broken() bool {
 	return u.writer.err != nil || u.reader.ended && u.sock.Failed()
 }
@@ -253,7 +255,8 @@ func (u *upConn) headBuffer() []byte {
 	return b[:min(len(b), headEnd(b[:n])+capacity)]
 }
 
-// headEnd returns the end of the head in b; len(b) = not found.
+// headEnd returns the offset in b at which the head ends. If b does not contain the end
+// of the head, it returns len(b).
 func headEnd(b []byte) int {
 	for _, end := range [...]string{"\r\n\r\n", "\n\n"} {
 		if i := bytes.Index(b, []byte(end)); i >= 0 {

@@ -91,7 +91,10 @@ func TestRequestsInTheConnectQueueAreReleasedOnAllLoops(t *testing.T) {
 }
 
 func TestQueuedRequestsShareConnectionsIfTheDescriptorBudgetIsTooSmall(t *testing.T) {
-	const clients, budget = 20, 40 // 5 upstream connections are always available; clients leave 10 descriptors unused
+	// Of the 40 descriptors, 5 belong to the loop, 5 are guaranteed to upstream
+	// connections, and 20 are used by clients. The other 10 are left for further upstream
+	// connections.
+	const clients, budget = 20, 40
 	release := make(chan struct{})
 	r := newRig(t, exchange.Config{QueueCapacity: 100, UpstreamWait: time.Hour, Descriptors: exchange.NewDescriptors(budget)}, options{silent: true}, func(c *containerRequest) bool {
 		c.await(release)
@@ -111,10 +114,10 @@ func TestQueuedRequestsShareConnectionsIfTheDescriptorBudgetIsTooSmall(t *testin
 	}
 }
 
-// All descriptors are in use and the container does not listen. When one descriptor is
-// released, each request tries to connect and then joins the connect queue.
+// The descriptor budget has no free descriptor, and the container does not listen. All
+// requests must reach the connect queue when one descriptor is released.
 func TestRequestsInTheConnectQueueDoNotReturnToTheDescriptorQueue(t *testing.T) {
-	const served, clients = 5, 300 // 5 upstream connections are always available
+	const served, clients = 5, 300 // numbers of admitted requests and of waiting requests
 	var begun atomic.Int64
 	release := make(chan struct{})
 	descriptors := exchange.NewDescriptors(2 * (served + clients))
@@ -221,7 +224,7 @@ func TestAClientThatDisconnectsInTheConnectQueueFreesItsPosition(t *testing.T) {
 		clients = append(clients, r.client().get(fmt.Sprintf("/%d", i)))
 		r.awaitConnectQueue(int64(i + 1))
 	}
-	clients[0].close() // the first request in the queue, which tries to connect
+	clients[0].close() // its request is the first in the queue and tries to connect
 	r.awaitConnectQueue(5)
 	clients[2].reset()
 	r.awaitConnectQueue(4)
@@ -408,8 +411,8 @@ func TestConnectionsEndedByTheirResponseAreNotPooled(t *testing.T) {
 			if c.reused {
 				t.Errorf("reused after %q", response)
 			}
-			// The container keeps the connection open although the response announced a
-			// close.
+			// The container keeps the connection open if the response has a
+			// Content-Length, although the response announces a close.
 			return c.write(response) && strings.Contains(response, "Length")
 		})
 		c := r.client()
@@ -434,7 +437,7 @@ func TestOnAReusedConnectionOnlyIdempotentRequestsAreRetried(t *testing.T) {
 		name    string
 		request string
 		reset   bool
-		every   bool // new connections fail like reused ones
+		every   bool // the container closes new connections too, not only reused ones
 		partial string
 		want    gate.Outcome
 		seen    int64

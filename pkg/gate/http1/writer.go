@@ -42,7 +42,9 @@ func (w *writer) begin(chunked, trailers bool) {
 	w.check.Stop()
 }
 
-// head buffers out, which contains the head of the message from out[from] on.
+// head buffers the head of a message. The caller has appended the head to the buffered
+// bytes and passes the whole slice out; the head begins at the index from. The flag
+// bodiless means that no body follows.
 func (w *writer) head(out []byte, from int, bodiless bool) {
 	w.check.Begin(out[from:], w.chunked, bodiless)
 	w.setBuffered(out)
@@ -97,8 +99,8 @@ func (w *writer) Write(p []byte) int {
 	return w.count(n)
 }
 
-// Capacity implements exchange.Sink. The free space of the kernel's send buffer is
-// unknown.
+// Capacity implements exchange.Sink. It returns no limit, because the free space of the
+// kernel's send buffer is unknown.
 func (w *writer) Capacity() int { return math.MaxInt }
 
 // Finish implements exchange.Sink.
@@ -141,7 +143,8 @@ func (w *writer) Flush() (moved, empty bool) {
 // Broken implements exchange.Sink.
 func (w *writer) Broken() bool { return w.err != nil }
 
-// raw returns w if payload can be written to its socket unencoded now; nil = not now.
+// raw returns w if payload can now be written directly to the socket. It returns nil if
+// the payload must be encoded, or if buffered bytes must be sent first.
 func (w *writer) raw() *writer {
 	if w.chunked || w.sock.Layered() || w.outStart < len(w.out) {
 		return nil

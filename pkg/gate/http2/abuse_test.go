@@ -239,7 +239,9 @@ func TestAnAttackEndsOnlyItsConnection(t *testing.T) {
 				}
 			}
 			c.wantGoAway(a.code)
-			// If each frame needs a reply, the limit of unread replies may be reached first.
+			// The gate must reply to the frames of some attacks. Such an attack may
+			// exceed the limit of unread replies before it exceeds the limit under test.
+			// Then the gate counts the fault "unread" instead of the expected one.
 			if f := r.faults(); f[a.fault] == 0 && (f["unread"] == 0 || a.code != http2.ErrCodeEnhanceYourCalm) {
 				t.Errorf("faults %v, want %s", r.faults(), a.fault)
 			}
@@ -280,7 +282,8 @@ func TestReadingPausesWhileAClientLeavesResponsesUnread(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				for n := uint32(0); n < 20_000 && len(r.faults()) == 0; n++ { // at most 200 streams at once, within the announced limit
+				// Each round opens 200 streams. The announced limit is maxStreams.
+				for n := uint32(0); n < 20_000 && len(r.faults()) == 0; n++ {
 					var b []byte
 					for i := range uint32(200) {
 						b = append(b, frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, 2*(200*n+i)+1, string(block))...)
@@ -438,8 +441,9 @@ func TestUnreadResponsesShareTheBudgetOfBodies(t *testing.T) {
 			r.dial().works()
 			r.on(func() { most = max(most, r.part.buffered) })
 		}
-		// How much a container sends before it receives the smaller windows depends on
-		// the machine.
+		// A container sends with its old windows until it receives the smaller ones. The
+		// number of these bytes depends on the machine, so the limit is 1 MiB above the
+		// budget.
 		if most > int(r.gate.Bodies.Limit())+1<<20 {
 			t.Errorf("%d bytes buffered", most)
 		}
@@ -496,7 +500,9 @@ func TestUnderMemoryPressureAStalledResponseIsNotReadAhead(t *testing.T) {
 func TestUploadsThatTheContainerDoesNotReadShareTheBudgetOfBodies(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
-	defer close(hold) // net/http does not detect that a connection with an unread body has closed
+	// Ends the handlers. While a body is unread, net/http does not detect that the
+	// connection has closed, and does not cancel the request's context.
+	defer close(hold)
 	overBothProtocols(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/works" {
 			select {

@@ -35,7 +35,8 @@ func TestAnEnlargedWindowAppliesBeforeItsAcknowledgementAndAShrunkOneAfterIt(t *
 	r.on(func() {
 		r.part.pool.lowWindowUntil = r.part.loop.Now() + int64(testkit.Timeout)
 		up().sendWindowSetting()
-		send(minWindow + 1) // before the acknowledgement
+		// The container has not acknowledged the smaller window, so it may send more.
+		send(minWindow + 1)
 	})
 	until(t, "an acknowledgement", func() (ok bool) {
 		r.on(func() { ok = up().acks.Pending() == 0 && up().ackedWindow == minWindow })
@@ -70,7 +71,8 @@ func TestAWindowShrunkTwiceReopens(t *testing.T) {
 	id := c.get("/blocked")
 	testkit.Receive(t, "the request", held)
 	up := func() *upConn { return r.part.pool.conns[0] }
-	until(t, "the acknowledgement of the first SETTINGS", func() (ok bool) { // the gate sends no further SETTINGS before it
+	// The gate sends no further SETTINGS until the first have been acknowledged.
+	until(t, "the acknowledgement of the first SETTINGS", func() (ok bool) {
 		r.on(func() { ok = up().acks.Pending() == 0 })
 		return ok
 	})
@@ -107,7 +109,8 @@ func TestTheInitialWindowShrinksWithTheNumberOfStreams(t *testing.T) {
 			{1, firstWindow, firstWindow},
 			{maxReadAhead / firstWindow, firstWindow, firstWindow},
 			{maxReadAhead/firstWindow + 1, firstWindow, firstWindow / 2},
-			// The window does not grow, because one more stream would shrink it again.
+			// The window does not grow although its double would fit, because it would
+			// have to shrink again for the next stream.
 			{maxReadAhead / firstWindow, firstWindow / 2, firstWindow / 2},
 			{maxReadAhead / firstWindow / 2, firstWindow / 2, firstWindow},
 			{100_000, firstWindow, minSharedWindow},

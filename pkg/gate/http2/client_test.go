@@ -203,7 +203,8 @@ func (c *client) do(f func() error) error {
 	return f()
 }
 
-// request returns the fields of a request, followed by more.
+// request returns the pseudo-header fields of a request and the given further fields.
+// Names and values alternate.
 func request(method, path string, more ...string) []string {
 	return append([]string{":method", method, ":scheme", "http", ":path", path, ":authority", "h"}, more...)
 }
@@ -248,7 +249,8 @@ func (c *client) raw(t http2.FrameType, flags http2.Flags, id uint32, payload st
 	return c.do(func() error { return c.WriteRawFrame(t, flags, id, []byte(payload)) })
 }
 
-// of returns a copy of the record of the stream with this identifier.
+// of returns a copy of the record of stream id. For an unknown stream, it returns the
+// zero value.
 func (c *client) of(id uint32) got {
 	c.mu.Lock()
 	defer c.mu.Unlock()

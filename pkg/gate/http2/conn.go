@@ -71,9 +71,10 @@ func (c *conn) setMaxHeaderList(n int) {
 	c.input.reader.MaxBlock = max(2*n, h2.DefaultMaxBlock)
 }
 
-// receive reads and handles frames. quota is the maximum number of bytes of one read.
-// more reports that bytes may be left to read. ended reports that the peer has closed its
-// direction, or that the socket has failed. An err ends the connection.
+// receive reads and handles frames. It requests at most quota bytes per read. The result
+// more reports whether bytes may be left to read. The result ended reports whether the
+// peer has closed its direction or the socket has failed. After an error, the caller must
+// end the connection.
 func (c *conn) receive(quota int) (more, ended bool, err *h2.Error) {
 	if c.eng.read == nil {
 		c.eng.read = make([]byte, readBytes)
@@ -208,8 +209,8 @@ func (c *conn) discardData(f *h2.Frame) {
 	}
 }
 
-// outBuffer returns the output buffer. The caller appends frames and passes the result to
-// queue.
+// outBuffer returns the output buffer. The caller appends frames to the buffer and stores
+// it with c.queue.
 func (c *conn) outBuffer() []byte {
 	if c.out == nil {
 		c.out = c.eng.getOut()
@@ -218,10 +219,11 @@ func (c *conn) outBuffer() []byte {
 	return c.out.b
 }
 
-// outBufferFor is like outBuffer, with space for n bytes of payload. A narrow buffer that
-// is too small is replaced by a wide one, because growing it step by step would allocate
-// several times its size. If the buffer is already wide, or many wide buffers are in use,
-// the buffered frames are written first.
+// outBufferFor is like outBuffer, with space for a frame with n bytes of payload. If the
+// frame does not fit into a buffer of narrowBytes, a buffer of wideBytes replaces it.
+// This allocates less memory than growing the buffer step by step. If the buffer already
+// has wideBytes, or if maxWideBuffers are in use, the buffered frames are first written
+// to the socket to make space.
 func (c *conn) outBufferFor(n int) []byte {
 	c.outBuffer()
 	fits := func() bool { return len(c.out.b)+h2.FrameHeaderLen+n <= cap(c.out.b) }
@@ -348,14 +350,16 @@ type input struct {
 	reader  h2.Reader
 	rest    []byte // start of an incomplete frame
 	since   int64  // time at which the incomplete frame or field block began; 0 = none
-	charged int32  // number of bytes charged to the memory for heads
-	metered bool   // true for client connections: the bytes are charged to the memory for heads
+	charged int32  // number of bytes acquired from the budget for heads
+	metered bool   // true for client connections: charge uses the budget for heads
 }
 
 // incomplete reports whether a frame or a field block has begun.
 func (in *input) incomplete() bool { return len(in.rest) > 0 || in.reader.InBlock() }
 
-// charge updates the number of bytes charged to the memory for heads.
+// charge acquires memory from the budget for heads when the incomplete frame or field
+// block grows, and releases memory when it shrinks. The first exchange.FreeHeadBytes are
+// not charged. It returns an error if the budget is exhausted.
 func (in *input) charge(heads *exchange.Budget) *h2.Error {
 	if !in.metered {
 		return nil
@@ -380,9 +384,11 @@ func (in *input) discard(heads *exchange.Budget) {
 	_ = in.charge(heads)
 }
 
-// blockedQueue holds the streams that are blocked on the output buffer or the connection
-// window, oldest first. While it is not empty, a stream without a quota joins it instead
-// of writing.
+// blockedQueue holds the blocked streams of a connection, oldest first. A stream is
+// blocked if the output buffer is full or the connection window is exhausted. A stream
+// that is woken leaves the queue and gets a quota of bytes. While other streams are in
+// the queue, it may write only this quota, and then joins the queue again. A new stream
+// has no quota, so it must join a queue that is not empty before it can write.
 type blockedQueue struct{ streams []*stream }
 
 func (q *blockedQueue) add(s *stream) {
@@ -403,9 +409,9 @@ func (q *blockedQueue) remove(s *stream) {
 	}
 }
 
-// wake assigns quotas to the oldest streams and wakes them: as many streams as the output
-// buffer and the connection window have capacity for. The next step of the connection
-// wakes further streams.
+// wake removes the oldest streams from the queue, gives each a quota of quotaBytes, and
+// wakes them. Their number depends on the free space of the output buffer and on the
+// connection window. The next step of the connection wakes further streams.
 func (q *blockedQueue) wake(c *conn) {
 	capacity := min(c.unwrittenLimit()-c.pending(), c.send.Left())
 	if len(q.streams) == 0 || capacity <= 0 || c.broken {

@@ -408,7 +408,8 @@ func TestARequestThatWasNeverWrittenIsRetried(t *testing.T) {
 	}
 }
 
-// recordingObserver sends the record of each request for /timed to ended.
+// recordingObserver waits for the end of each request for /timed. It then sends a copy of
+// the request's record to a channel.
 type recordingObserver struct {
 	panickingObserver
 	ended chan gate.Record

@@ -346,7 +346,9 @@ func TestAFailedConnectionKeepsTheDetectedHTTP2(t *testing.T) {
 	if g := c.await(c.open(true, request("POST", "/bye")...)); g.status() != "502" {
 		t.Errorf("%v", g.head)
 	}
-	_ = c.await(c.get("/")) // on a connection that is closed before SETTINGS
+	// The gate opens a connection for this request. The container closes that connection
+	// before it sends SETTINGS.
+	_ = c.await(c.get("/"))
 	for range 3 {
 		c.want(c.get("/"), "200", "")
 	}

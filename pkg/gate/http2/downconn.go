@@ -14,10 +14,12 @@ import (
 // connState is the state of a client's connection.
 //
 //	awaitingPreface → open   the preface has arrived
-//	open → announced         GOAWAY with the highest possible stream identifier is queued
-//	announced → draining     the final GOAWAY is queued, a round trip and a grace period later
+//	open → announced         the gate queues a GOAWAY with the highest stream identifier
+//	announced → draining     the gate queues the final GOAWAY: goAwayGrace after the client
+//	                         has acknowledged goAwayPing, or after goAwayTimeout
 //	draining → closing       no stream is left
-//	any → closing            the client violated the protocol, or has disconnected
+//	any → closing            the client violates the protocol or disconnects, or the gate
+//	                         closes the connection
 type connState uint8
 
 const (
@@ -160,7 +162,9 @@ func (c *downConn) Step() {
 		return // the client has unread responses; more requests would only add to them
 	}
 	if c.input.since != 0 && !c.input.incomplete() {
-		c.input.since = 0 // since was set because reading was paused
+		// While reading was paused, a timeout ran. It ends now, because reading resumes
+		// and no frame is incomplete.
+		c.input.since = 0
 	}
 	more, ended, err := c.receive(c.readQuota())
 	switch {

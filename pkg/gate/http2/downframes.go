@@ -90,7 +90,9 @@ func (c *downConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	if s == nil {
 		c.discardData(f)
 		if !f.First || f.CarriesNothing() {
-			return nil // the DATA frame was counted with its first piece, or as an empty frame
+			// Each DATA frame must count only once. The first piece counts for the whole
+			// frame, and conn.handle has already counted a frame without content.
+			return nil
 		}
 		return c.countLate(int(f.Length))
 	}
@@ -159,8 +161,9 @@ func (c *downConn) refuseStream(id uint32, code h2.Code, fault h2.Fault) *h2.Err
 	return c.countReset()
 }
 
-// closeUnopened records a stream that the gate has not opened as reset, because the
-// client may already have sent DATA on it.
+// closeUnopened is called for a stream of the client that the gate does not open. It
+// records that the gate has reset the stream. So DATA that the client may already have
+// sent on the stream is not a violation.
 func (c *downConn) closeUnopened(id uint32) {
 	c.table.remember(id, h2.ResetByUs)
 	w := h2.NewReceiveWindow(streamWindow)

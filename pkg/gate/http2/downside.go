@@ -68,7 +68,8 @@ func (s *downStream) Respond(res *wire.Response) {
 	s.sendFinalHead(res, res.Body == wire.NoBody || res.Body == wire.BodyLength && res.Length == 0)
 }
 
-// Promise implements exchange.Downstream. It keeps the replay buffer.
+// Promise implements exchange.Downstream. Unlike Respond, it keeps the replay buffer,
+// because the request may still be retried.
 func (s *downStream) Promise(res *wire.Response) {
 	s.announceDrain()
 	s.queueHead(res, false, wire.Framing{Load: s.x.LoadReport(res)})
@@ -91,8 +92,9 @@ func (s *downStream) sendFinalHead(res *wire.Response, end bool) {
 	s.responseBegan(end)
 }
 
-// beginCheck starts the check that the body has the length that the head of res
-// announces. It has an effect only if wire.BodyChecked is true.
+// beginCheck starts to compare the length of the response body with the length that the
+// head of res announces. It has an effect only if wire.BodyChecked is true. The flag end
+// means that no body follows the head.
 func (s *downStream) beginCheck(res *wire.Response, end bool) {
 	if wire.BodyChecked && s.x.State() != exchange.StateTunnelling {
 		s.check.BeginHTTP2(func(dst []byte, e *h2.Encoder) []byte {

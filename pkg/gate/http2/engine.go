@@ -64,10 +64,12 @@ type Engine struct {
 	buffers [len(bufferSizes)]loop.FreeList[buffer]
 	streams loop.FreeList[downStream]
 	clients
-	pacer       pacer
-	frames      uint32                      // number of frames handled
-	runFrames   uint32                      // value of frames at the start of this iteration
-	iterationAt int64                       // time at which this iteration began
+	pacer  pacer
+	frames uint32 // number of frames handled
+	// runFrames is the value of the counter frames at the first call of
+	// framesThisIteration in the present iteration.
+	runFrames   uint32
+	iterationAt int64                       // time of the iteration in which runFrames was set
 	wide        int                         // number of wide buffers in use
 	bufferBytes int                         // total capacity of the stream buffers in use
 	buffered    int                         // number of bytes of DATA and of frames that are buffered; see memory.go
@@ -146,7 +148,8 @@ func (e *Engine) CloseIdleUpstreams() {
 	}
 }
 
-// framesThisIteration returns the number of frames handled in this iteration of the loop.
+// framesThisIteration returns the number of frames that the loop has handled since the
+// first call of this method in the present iteration.
 func (e *Engine) framesThisIteration() uint32 {
 	if now := e.loop.Now(); e.iterationAt != now {
 		e.iterationAt, e.runFrames = now, e.frames

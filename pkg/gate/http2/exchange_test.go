@@ -52,7 +52,7 @@ func TestARequestWithBodyAndTrailersIsForwarded(t *testing.T) {
 
 func TestAnHTTP1ClientReachesAnHTTP2OnlyContainer(t *testing.T) {
 	r := newRig(t, serveH2C(t, echo))
-	r.dial().works() // the protocol of the container is detected
+	r.dial().works() // this request lets the gate detect that the container speaks HTTP/2
 	for range 3 {
 		if status, _ := r.get("/"); status != 200 {
 			t.Errorf("status %d", status)
@@ -151,7 +151,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// serveZeros responds with the number of bytes in the query.
+// serveZeros responds with a body of zero bytes. The query of the request is the length
+// of the body in decimal.
 func serveZeros(w http.ResponseWriter, r *http.Request) {
 	n := int64(0)
 	_, _ = fmt.Sscan(r.URL.RawQuery, &n)
@@ -277,7 +278,7 @@ func TestADrainLosesNoStreamInTransit(t *testing.T) {
 		r.gate.Drain.Start()
 		late := uint32(0)
 		r.on(func() {
-			late = c.get("/late") // is on the wire when the gate sends GOAWAY
+			late = c.get("/late") // the gate sends GOAWAY before it reads this request
 			r.part.StopAccepting()
 		})
 		until(t, "a GOAWAY", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.goAways) > 0 })
@@ -335,7 +336,8 @@ func TestAShutdownWaitsForAStreamOpenedBeforeTheGOAWAY(t *testing.T) {
 		if q.URL.Path != "/late" {
 			return
 		}
-		select { // longer than a shutdown waits for connections without requests
+		// The response takes longer than a shutdown waits for connections without requests.
+		select {
 		case <-time.After(2 * time.Second):
 		case <-done:
 		}
@@ -383,7 +385,8 @@ func TestFramesOnAStreamResetByTheGateAreNoError(t *testing.T) {
 	c.wantGoAway(http2.ErrCodeEnhanceYourCalm)
 }
 
-// The client cannot know that the gate is shutting down.
+// The client cannot know that the gate is shutting down. So the gate must serve the
+// request, although the shutdown begins before the request is complete.
 func TestAShutdownServesAClientWhoseFirstBytesArriveInPieces(t *testing.T) {
 	t.Parallel()
 	http1 := []byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -535,7 +538,9 @@ func TestADrainServesAClientWhoseFirstBytesAreInTransit(t *testing.T) {
 func TestAContainerWithoutHTTP2GetsTheRequestOverHTTP1(t *testing.T) {
 	var paths []string
 	up := serveHTTP1(t, func(_ http.ResponseWriter, r *http.Request) {
-		if r.Method != "PRI" { // net/http shows the preface of HTTP/2 to handlers
+		// The gate sends the HTTP/2 preface to detect the protocol. net/http passes it to
+		// the handler as a request with the method PRI, which this test ignores.
+		if r.Method != "PRI" {
 			paths = append(paths, r.Method+r.URL.Path)
 		}
 	})

@@ -140,7 +140,8 @@ func (r *frameRecorder) serve(conn net.Conn) {
 	}
 }
 
-// head checks the head of a request. It returns method and path, and Content-Length.
+// head checks the head of a request. The result line is the method, a space and the path.
+// The result length is the Content-Length, or "" if there is none.
 func (r *frameRecorder) head(fields []hpack.HeaderField) (line, length string) {
 	pseudo := map[string]string{}
 	regular := false

@@ -126,7 +126,8 @@ func TestAHeadOfExactlyTheContainersLimitIsForwarded(t *testing.T) {
 
 func TestALongHeadWaitsForSETTINGSOnANewConnection(t *testing.T) {
 	up := serveStrict(t, 8<<10, http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: 8 << 10})
-	r := newRig(t, up.container, func(o *options) { o.protocol = 2 }) // sends without waiting for SETTINGS
+	// The protocol 2 is H2C. With it, the gate sends short heads before SETTINGS arrive.
+	r := newRig(t, up.container, func(o *options) { o.protocol = 2 })
 	c := r.dial()
 	if g := c.await(c.get("/", "x-big", strings.Repeat("x", 10<<10))); g.status() != "431" {
 		t.Errorf("%v", g.head)

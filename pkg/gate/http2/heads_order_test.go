@@ -37,7 +37,7 @@ func TestQueuedInterimHeadsKeepTheirOrder(t *testing.T) {
 	receive("103")
 	receive("102")
 	want(103)
-	receive("200") // while an earlier head is queued
+	receive("200") // the head with 102 is still queued
 	want(102)
 	want(200)
 }

@@ -73,7 +73,9 @@ func TestTheReplyToARejectedHeadHasTheFormForHEADAndGRPC(t *testing.T) {
 func TestFramesForResetStreamsAreNoConnectionError(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
-	defer close(hold) // net/http does not detect that a connection with an unread body has closed
+	// Closing hold ends the handlers. Their contexts may not end, because net/http does not
+	// detect the end of a connection while the request body is unread.
+	defer close(hold)
 	overBothProtocols(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/works" {
 			select {
@@ -97,7 +99,8 @@ func TestFramesForResetStreamsAreNoConnectionError(t *testing.T) {
 				}
 			}
 			c.works()
-			for _, id := range ids { // as if sent before the client learned of the reset
+			// A client may send such frames before it learns that the stream is reset.
+			for _, id := range ids {
 				_ = c.data(id, false, "late")
 				_ = c.do(func() error {
 					return c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.fields([]string{"x-sum", "1"}), EndHeaders: true, EndStream: true})

@@ -12,8 +12,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// frameCase is a request with unusual or malformed frames. expect is as in
-// testdata/requests.txt, or
+// frameCase is a request with unusual or malformed frames. The field expect has one of
+// the values that are explained in testdata/requests.txt, or one of these:
 //
 //	end        the connection ends, and the container receives nothing of the request
 //	cut        the connection ends; the head may have been forwarded

@@ -47,7 +47,9 @@ func TestATricklingFieldBlockDoesNotExtendTheHeadTimeout(t *testing.T) {
 	_ = c.raw(http2.FrameHeaders, 0, 3, getHead)
 	until(t, "the end of the connection", func() bool {
 		_ = c.raw(http2.FrameContinuation, 0, 3, "")
-		time.Sleep(5 * time.Millisecond) // far below the limit of CONTINUATION frames
+		// With this pause, about 20 CONTINUATION frames are sent before the timeout. So
+		// the limit of 256 frames per field block is not reached.
+		time.Sleep(5 * time.Millisecond)
 		return c.over()
 	})
 	c.wantGoAway(http2.ErrCodeEnhanceYourCalm)

@@ -10,8 +10,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// limitRows is the table of limits against abuse over HTTP/2. Each counter is a fault of
-// queuegate_http2_faults_total.
+// limitRows is the table of limits against abuse over HTTP/2. The Counter of a row is the
+// value of the label "kind" under which queuegate_http2_faults_total counts violations.
 var limitRows = []limits.Limit{
 	{
 		What:    "streams at once, per connection",

@@ -35,7 +35,7 @@ type loadStream struct {
 func readLoadRequest(b []byte) (interval time.Duration, ok bool) {
 	const prefix = 5
 	if len(b) < prefix || b[0] != 0 || int(binary.BigEndian.Uint32(b[1:])) != len(b)-prefix {
-		return 0, false // b[0] is 1 if the message is compressed
+		return 0, false // incomplete, compressed (b[0] is 1), or followed by more bytes
 	}
 	interval, err := orca.ParseRequest(b[prefix:])
 	return min(max(interval, minReportInterval), maxReportInterval), err == nil
@@ -101,7 +101,9 @@ func (s *downStream) sendReports() bool {
 		return s.finish()
 	case e.shutsDown():
 		return s.endReports(grpcUnavailable, "shutting down")
-	case now >= l.next && len(l.unsent) > 0: // the previous report could not be sent for a whole interval
+	case now >= l.next && len(l.unsent) > 0:
+		// The next report is due, but the previous one is not yet sent completely. The
+		// client does not read.
 		s.sendReset(h2.Cancel)
 		return s.finish()
 	case now >= l.next:
@@ -129,7 +131,8 @@ func (s *downStream) endReports(status int, message string) bool {
 }
 
 // sendGRPCHead sends the head of a gRPC response, or its trailers if the head has already
-// been sent. further appends more fields. If end is true, the frame has END_STREAM.
+// been sent. If the function further is not nil, it appends more fields. If the flag end
+// is set, the frame has END_STREAM.
 func (s *downStream) sendGRPCHead(end bool, further func([]byte, *h2.Encoder) []byte) {
 	l := s.c
 	b, enc := l.outBuffer(), &l.hpack().enc
@@ -145,8 +148,9 @@ func (s *downStream) sendGRPCHead(end bool, further func([]byte, *h2.Encoder) []
 	s.responseBegan(end)
 }
 
-// endLoadStreams ends all streams of load reports. After GOAWAY, clients keep a
-// connection open while it has a stream.
+// endLoadStreams ends all streams of load reports when a drain begins. Otherwise they
+// would delay the drain, because clients keep a connection open after GOAWAY while it has
+// a stream.
 func (e *Engine) endLoadStreams() {
 	for s := range e.loadStreams {
 		s.handle.Wake()

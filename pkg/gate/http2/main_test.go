@@ -22,7 +22,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Parallel tests wait for timeouts and sockets more than they compute.
+	// Parallel tests mostly wait for timeouts and sockets. So 6 of them may run at once,
+	// also on a machine with fewer CPUs.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}

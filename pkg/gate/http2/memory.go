@@ -4,8 +4,8 @@ package http2
 // frames that have not been written. It charges them to the gate's memory for bodies in
 // chunks. The first chunk of each loop is not charged.
 
-// addBuffered adds n bytes to the count. It does so even if the memory for bodies is
-// exhausted.
+// addBuffered adds n bytes to e.buffered, the count of buffered bytes of the loop. It
+// does so even if the memory for bodies is exhausted.
 func (e *Engine) addBuffered(n int) {
 	e.buffered += n
 	for e.overBudget() && e.gate.Bodies.Acquire(budgetChunk) {
@@ -13,7 +13,8 @@ func (e *Engine) addBuffered(n int) {
 	}
 }
 
-// removeBuffered subtracts n bytes from the count.
+// removeBuffered subtracts n bytes from e.buffered, and releases the chunks of memory for
+// bodies that are no longer needed.
 func (e *Engine) removeBuffered(n int) {
 	e.buffered -= n
 	for e.reserved > 0 && e.buffered <= e.reserved-budgetChunk {
@@ -32,9 +33,10 @@ func (e *Engine) pressure() pressure {
 	return pressureOf(b.Used(), b.Limit(), e.overBudget())
 }
 
-// fit copies the content of b, which is b.b[start:], to a buffer of its size. It returns
-// b unchanged if b is at least about half full, or if little buffer memory is in use and
-// the pressure is below medium.
+// fit saves memory. If b is less than about half full, fit moves its content, which is
+// b.b[start:], to a new buffer with no unused capacity. Otherwise it returns b unchanged.
+// While memory is not scarce, it always returns b unchanged: this is the case if the
+// stream buffers use less than manyBufferBytes and the pressure is below medium.
 func (e *Engine) fit(b *buffer, start int32) (*buffer, int32) {
 	n := len(b.b) - int(start)
 	if cap(b.b) <= 2*n+minWindow || e.bufferBytes < manyBufferBytes && e.pressure() < pressureMedium {

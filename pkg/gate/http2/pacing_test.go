@@ -53,7 +53,10 @@ func TestAClientThatOpensManyStreamsDoesNotDelayOthers(t *testing.T) {
 			t.Errorf("%d and %d streams are queued, want all but the first: %d and 2", n, m, maxStreams-1)
 		}
 		r.part.pacer.Step()
-		most := unitsPerIteration/(1+dialUnits) + 2 // the first reuses a connection, the last may exceed the limit
+		// Each stream that opens a connection costs 1+dialUnits. Two more streams may
+		// start: the first one reuses a connection and costs only one unit, and the last
+		// one may cost more units than are left.
+		most := unitsPerIteration/(1+dialUnits) + 2
 		if n := maxStreams - waiting(burst) + 3 - waiting(other); n > 2+most {
 			t.Errorf("%d streams started in an iteration, want at most %d in addition to the first ones", n, most)
 		}
@@ -64,7 +67,8 @@ func TestAClientThatOpensManyStreamsDoesNotDelayOthers(t *testing.T) {
 		if r.part.pacer.Step(); waiting(burst) != n {
 			t.Error("connections are opened without a pause")
 		}
-		// The loop's clock stands still, and no response is read.
+		// In this function the loop's clock stands still and no response is read. So the
+		// pacer gets no new credits, and only baseCredits streams may start.
 		for range 2 * baseCredits {
 			r.part.pacer.pausedUntil = 0
 			r.part.pacer.Step()
@@ -72,7 +76,8 @@ func TestAClientThatOpensManyStreamsDoesNotDelayOthers(t *testing.T) {
 		if n := maxStreams - waiting(burst) + 3 - waiting(other); n != 2+baseCredits {
 			t.Errorf("%d streams started without a response, want %d in addition to the first ones", n-2, baseCredits)
 		}
-		r.part.pacer.refilledAt += int64(time.Hour) // from here on only responses give credits
+		// For the next hour, time adds no credits. Only responses do.
+		r.part.pacer.refilledAt += int64(time.Hour)
 		other.resetStreams()
 		if r.part.pacer.Step(); other.starting.last != nil {
 			t.Error("a reset stream waits for a response to another")
@@ -161,13 +166,16 @@ func TestABurstLeavesIdleConnectionsToOthers(t *testing.T) {
 	before := dials()
 	open(2001, 20, getHead)
 	until(t, "all requests to block", func() bool { return hanging.Load() == many+20 })
-	if n := dials() - before; n != 19 { // the first stream is not queued
+	// The first of the 20 streams is not a part of the burst, so it reuses an idle
+	// connection. The other 19 streams open connections.
+	if n := dials() - before; n != 19 {
 		t.Errorf("%d connections were opened for 20 streams, want 19", n)
 	}
 }
 
-// The first stream of a client in an iteration is not a part of the burst, and shares a
-// connection with few streams.
+// If many streams are open, a burst uses the connection that has the most streams. The
+// first stream that a client opens in an iteration is not a part of the burst. It uses
+// the connection that has the fewest streams.
 func TestABurstLeavesAnHTTP2ConnectionToOthers(t *testing.T) {
 	r := newRig(t, serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
 		if f, ok := f.(*http2.MetaHeadersFrame); ok && field(f, ":path") == "/works" {

@@ -22,13 +22,14 @@ type peer struct {
 	encode *hpack.Encoder
 }
 
-// serveFrames is a container that speaks HTTP/2 only. It sends the settings and calls
-// handle with each frame; if handle returns false, the connection is closed.
+// serveFrames starts a container that speaks only HTTP/2. It sends the settings and calls
+// the function handle with each frame. If handle returns false, it closes the connection.
 func serveFrames(t *testing.T, settings []http2.Setting, handle func(p *peer, f http2.Frame) bool) *container {
 	return servePeers(t, func(p *peer) error { return p.WriteSettings(settings...) }, handle)
 }
 
-// servePeers is like serveFrames, but calls begin first on a connection. If begin is nil, the
+// servePeers is like serveFrames, but the function begin sends the container's SETTINGS.
+// It is called once per connection, after the client's preface. If begin is nil, the
 // container neither sends nor acknowledges SETTINGS.
 func servePeers(t *testing.T, begin func(p *peer) error, handle func(p *peer, f http2.Frame) bool) *container {
 	var conns atomic.Int64

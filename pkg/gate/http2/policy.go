@@ -5,15 +5,15 @@ import "time"
 // This file has the numeric limits of the package and, as pure functions, the decisions
 // based on them.
 //
-// Limits against abuse by either peer. h2.Meter has further limits, for resets, empty
-// frames and replies.
+// The first table has the limits against abuse by a client or by the container. h2.Meter
+// has further limits, for resets, empty frames and replies.
 //
 //	limit                   value      counted in                if exceeded
 //	maxStreams              250        downConn.table            RST_STREAM REFUSED_STREAM
 //	maxStreamsUpstream      1000       upConn.table              another connection
 //	unprovenStreams         100        upConn.table              another connection
 //	maxUnread               140 KiB    conn.pending              the gate stops reading from the client
-//	maxConnHeads            512 KiB    downConn.headBytes        503, while memory for heads is more than half used
+//	maxConnHeads            512 KiB    downConn.headBytes        503, if more than half of the memory for heads is used
 //	maxQueuedHeads          64         upStream.heads            RST_STREAM ENHANCE_YOUR_CALM
 //	maxQueuedHeadBytes      64 KiB     upStream.heads            RST_STREAM ENHANCE_YOUR_CALM
 //	maxUpstreamHead         1 MiB      h2.Reader, h2.Decoder     RST_STREAM ENHANCE_YOUR_CALM
@@ -22,77 +22,110 @@ import "time"
 //	maxExclusive            256        upConn.sharing, Dialer    connections are shared
 //	maxLingerBytes          1 MiB      lingering.discarded       the connection is closed
 //
-// Receive windows (RFC 9113 section 5.2), in bytes:
+// The second table has the receive windows (RFC 9113 section 5.2), in bytes:
 //
-//	connection, from a client      65,535; 256 KiB once it has sent DATA
-//	connection, from the container 1 MiB
-//	stream, from a client          64 KiB
-//	stream, from the container     initialStreamWindow, then nextStreamWindow and
-//	                               readAheadWindow, up to 64 KiB
+//	window      sender     size
+//	connection  client     65,535 at first; 256 KiB after the client has sent DATA
+//	connection  container  1 MiB
+//	stream      client     64 KiB
+//	stream      container  initialStreamWindow at first; up to 64 KiB after changes by
+//	                       nextStreamWindow and readAheadWindow
 const (
 	maxStreams         = 250
 	maxStreamsUpstream = 1000
-	unprovenStreams    = 100 // limit before SETTINGS arrive; RFC 9113 section 6.5.2 advises containers to allow at least 100
+	// unprovenStreams is the maximum number of streams on a connection before the
+	// container's SETTINGS arrive. RFC 9113 section 6.5.2 advises containers to allow at
+	// least 100 streams.
+	unprovenStreams    = 100
 	unprovenHeaderList = 4 << 10
 	maxQueuedHeads     = 64
 	maxQueuedHeadBytes = 64 << 10
 	maxUpstreamHead    = 1 << 20
-	maxResets          = 100 // sum of the weights of resets: calmWeight for a received ENHANCE_YOUR_CALM, otherwise 1
-	calmWeight         = 5   // Node.js ends a session after 100 resets with ENHANCE_YOUR_CALM
-	maxConnects        = 8   // connections opened for one request, if the container accepts it on none of them
-	maxExclusive       = 256 // exclusive connections per loop
-	busyConnStreams    = 120 // streams at which a connection counts as busy; half of what most containers allow
-	maxIdleConns       = 4   // idle connections per loop after a burst
+	// maxResets limits the weighted number of stream resets on a connection to the
+	// container. A received RST_STREAM with ENHANCE_YOUR_CALM has the weight calmWeight,
+	// any other reset by either side has the weight 1.
+	maxResets = 100
+	// calmWeight lets 20 resets with ENHANCE_YOUR_CALM reach maxResets. Node.js ends a
+	// session, with all its streams, after 100 of them; the gate must stop earlier.
+	calmWeight = 5
+	// maxConnects is the number of connections that may be opened for one request. If the
+	// container accepts the request on none of them, the reply is 502.
+	maxConnects     = 8
+	maxExclusive    = 256 // exclusive connections per loop
+	busyConnStreams = 120 // streams at which a connection counts as busy; half of what most containers allow
+	maxIdleConns    = 4   // idle connections per loop after a burst
 
-	uncountedHead = 2 << 10   // bytes of each head that are not charged to the memory for heads
-	maxConnHeads  = 512 << 10 // bytes of heads of one connection, while the memory for heads is more than half used
-	maxReplay     = 2 << 10   // bytes of the replay buffer of a request body
+	uncountedHead = 2 << 10 // bytes of each head that are not charged to the memory for heads
+	// maxConnHeads limits the bytes that the heads of one client connection may charge. It
+	// applies only if more than half of the memory for heads is used.
+	maxConnHeads = 512 << 10
+	maxReplay    = 2 << 10 // bytes of the replay buffer of a request body
 
-	streamWindow           = 64 << 10
-	firstWindow            = 16 << 10  // first window of a response; it may grow after half of it has been consumed
-	pressuredWindow        = 2 << 10   // maximum window of a response at medium or higher memory pressure
-	minSharedWindow        = 256       // smallest window when many streams share maxReadAhead
-	minWindow              = 128       // smallest window; see initialStreamWindow and nextStreamWindow
-	maxReadAhead           = 512 << 10 // sum of the first windows of all streams of a loop
+	streamWindow    = 64 << 10
+	firstWindow     = 16 << 10 // first window of a response; it may grow after half of it has been consumed
+	pressuredWindow = 2 << 10  // maximum window of a response at medium or higher memory pressure
+	minSharedWindow = 256      // smallest window when many streams share maxReadAhead
+	minWindow       = 128      // smallest window; see initialStreamWindow and nextStreamWindow
+	// maxReadAhead limits the sum of the initial windows of all streams of a loop. These
+	// are the bytes that the container may send before the clients read any of them.
+	maxReadAhead           = 512 << 10
 	connWindow             = 256 << 10
 	upConnWindow           = 1 << 20
 	maxUnwritten           = 70 << 10  // bytes of frames buffered for a peer that does not read
 	maxUnwrittenOverBudget = 16 << 10  // replaces maxUnwritten while the memory for bodies is exhausted
 	maxBatch               = 128 << 10 // bytes of frames buffered for a peer whose socket is writable
 	maxUnread              = 2 * maxUnwritten
-	quotaBytes             = 32 << 10 // bytes of DATA that one stream may write before the next blocked stream continues
+	// quotaBytes is the number of bytes of DATA that a blocked stream may write when its
+	// turn comes. Then the next blocked stream continues.
+	quotaBytes = 32 << 10
 
-	readBytes         = 64 << 10
-	headReadBytes     = 4 << 10 // bytes per read for a client that sends no bodies: a few hundred heads
-	fewHeadReadBytes  = 1 << 10 // bytes per read for such a client after framesForFewBytes frames in an iteration
+	readBytes     = 64 << 10
+	headReadBytes = 4 << 10 // bytes per read for a client that sends no bodies: a few hundred heads
+	// fewHeadReadBytes replaces headReadBytes after the loop has handled more than
+	// framesForFewBytes frames in an iteration.
+	fewHeadReadBytes  = 1 << 10
 	framesForFewBytes = 256
 	readsPerEvent     = 4
-	framesPerEvent    = 64 // number of frames after which reading stops until the next event
+	framesPerEvent    = 64 // number of frames after which a connection stops reading until its next step
 	budgetChunk       = 256 << 10
-	manyBufferBytes   = 256 << 10 // bytes of stream buffers above which fit shrinks buffers
-	maxFreeBytes      = 512 << 10 // bytes of free buffers of one size
-	narrowBytes       = 16 << 10  // size of an output buffer for frames with little payload
-	wideBytes         = 88 << 10  // size of an output buffer for maxUnwritten and one more frame
-	maxWideBuffers    = 8         // number of wide buffers above which output is written before the end of the iteration
-	maxLingerBytes    = 1 << 20
+	// manyBufferBytes is a threshold. If the stream buffers of a loop have at least this
+	// total capacity, Engine.fit replaces buffers that are less than half full by smaller
+	// ones.
+	manyBufferBytes = 256 << 10
+	maxFreeBytes    = 512 << 10 // maximum bytes of the free list for one size of buffers
+	narrowBytes     = 16 << 10  // size of an output buffer for frames with little payload
+	// wideBytes is the size of a wide output buffer. It has space for maxUnwritten and for
+	// one DATA frame of 16 KiB, which may be added just before maxUnwritten is reached.
+	wideBytes = 88 << 10
+	// maxWideBuffers is a threshold. If this many wide buffers are in use on a loop, a
+	// connection whose narrow buffer is full first writes its output, without waiting for
+	// the end of the iteration. It takes a wide buffer only if this frees too little space.
+	maxWideBuffers = 8
+	maxLingerBytes = 1 << 20
 )
 
 // Timeouts and intervals, in nanoseconds as on the loop's clock.
 const (
-	lowWindowTime       = int64(time.Second) // time for which minWindow applies after a client has read nothing
-	prefaceTimeout      = int64(10 * time.Second)
-	provingTimeout      = int64(2 * time.Second) // maximum wait for the container's SETTINGS
-	goAwayTimeout       = int64(time.Second)
-	goAwayGrace         = int64(200 * time.Millisecond) // time for streams that the client opened before it read GOAWAY
-	replyTimeout        = int64(5 * time.Second)        // maximum time until the client has read a local reply
-	livenessTimeout     = int64(15 * time.Second)       // time without a byte after which a PING is sent, and maximum time until its acknowledgement
-	trimAfter           = int64(10 * time.Second)       // time after which idle connections beyond maxIdleConns are closed
-	creditTimeout       = int64(20 * time.Millisecond)  // time after which a connection with an exhausted window is avoided
-	exclusiveWait       = int64(50 * time.Millisecond)  // maximum wait for a connection that is being opened
-	trailersWait        = int64(time.Second)
-	trailersRecent      = int64(10 * time.Second)
-	lingerTimeout       = int64(time.Second)      // maximum time after the client has acknowledged all bytes
-	lingerReadTimeout   = int64(5 * time.Second)  // maximum time between two reads of the client
+	lowWindowTime  = int64(time.Second) // time for which minWindow applies after a client has read nothing
+	prefaceTimeout = int64(10 * time.Second)
+	provingTimeout = int64(2 * time.Second) // maximum wait for the container's SETTINGS
+	goAwayTimeout  = int64(time.Second)
+	goAwayGrace    = int64(200 * time.Millisecond) // time for streams that the client opened before it read GOAWAY
+	replyTimeout   = int64(5 * time.Second)        // maximum time until the client has read a local reply
+	// livenessTimeout is the time without a byte from the container after which the gate
+	// sends a PING. It is also the maximum time until the PING is acknowledged.
+	livenessTimeout = int64(15 * time.Second)
+	trimAfter       = int64(10 * time.Second)      // time after which idle connections beyond maxIdleConns are closed
+	creditTimeout   = int64(20 * time.Millisecond) // time after which a connection with an exhausted window is avoided
+	exclusiveWait   = int64(50 * time.Millisecond) // maximum wait for a connection that is being opened
+	trailersWait    = int64(time.Second)
+	trailersRecent  = int64(10 * time.Second)
+	// lingerTimeout is the time for which a lingering close continues after the client has
+	// acknowledged all bytes that the gate sent.
+	lingerTimeout = int64(time.Second)
+	// lingerReadTimeout is the time after which a lingering close ends if the client
+	// acknowledges no further byte.
+	lingerReadTimeout   = int64(5 * time.Second)
 	lingerTotal         = int64(10 * time.Second) // maximum time of a lingering close
 	lingerCheckInterval = int64(200 * time.Millisecond)
 )
@@ -109,8 +142,9 @@ const (
 	pressureFull                   // the loop buffers more than it was able to reserve
 )
 
-// pressureOf returns the level if used bytes of limit are in use. overBudget is the result
-// of Engine.overBudget.
+// pressureOf returns the level of memory pressure. It compares the bytes in use (used)
+// with the size of the gate's budget for bodies (limit). The parameter overBudget is the
+// result of Engine.overBudget.
 func pressureOf(used, limit int64, overBudget bool) pressure {
 	switch {
 	case overBudget:
@@ -126,14 +160,17 @@ func pressureOf(used, limit int64, overBudget bool) pressure {
 }
 
 // initialStreamWindow returns the SETTINGS_INITIAL_WINDOW_SIZE to announce to the
-// container. It is the number of bytes that the container may send on a stream before the
-// client has read any of them. current is the value announced before. streams is the
-// number of open streams on the loop.
+// container: the number of bytes that the container may send on a stream before the
+// client has read any of them. The parameter current is the value announced before, and
+// streams is the number of open streams on the loop.
 //
-// With a concurrency limit (limited), large windows let the gate read whole responses and
-// release their slots early. Without a limit, the window is minWindow at medium or higher
-// pressure, or if some client reads nothing (lowWindow). At low pressure it does not
-// grow.
+// If the flag limited is set, requests may have to wait for a slot. Then the window is
+// sharedWindow up to medium pressure, and minWindow above. Large windows let the gate
+// read whole responses and release their slots early.
+//
+// If limited is not set, the window is sharedWindow only if there is no pressure. At low
+// pressure it may shrink but not grow. At medium or higher pressure it is minWindow. It
+// is also minWindow if lowWindow is set, which means that some client reads nothing.
 func initialStreamWindow(current uint32, streams int, limited, lowWindow bool, p pressure) uint32 {
 	shared := sharedWindow(current, streams)
 	switch {
@@ -147,10 +184,13 @@ func initialStreamWindow(current uint32, streams int, limited, lowWindow bool, p
 	return min(current, shared)
 }
 
-// sharedWindow divides maxReadAhead among the streams. It returns the largest of
-// firstWindow, firstWindow/2, … minSharedWindow that fits. The window grows only if twice
-// its new size would fit too, because each change costs a SETTINGS frame on every
-// connection.
+// sharedWindow divides maxReadAhead among the streams. It halves firstWindow until the
+// windows of all streams together fit into maxReadAhead, or until minSharedWindow is
+// reached.
+//
+// If the window would grow, it keeps its current size unless even twice the new size
+// would fit. This avoids frequent changes, because each change costs a SETTINGS frame on
+// every connection. The rule does not apply to a window below minSharedWindow.
 func sharedWindow(current uint32, streams int) uint32 {
 	size := uint32(firstWindow)
 	for size > minSharedWindow && int(size)*streams > maxReadAhead {
@@ -230,7 +270,9 @@ const (
 	decayDivisor       = 8
 )
 
-// refill adds and decays credits for the intervals since the last call.
+// refill applies the effects of time to the credits, for the whole intervals of 1 ms
+// since the last call. Intervals without a response add credits. Credits above 64 decay.
+// The comment of the type pacing has the numbers.
 func (p *pacing) refill(now int64) {
 	n := (now - p.refilledAt) / refillInterval
 	if n <= 0 {
@@ -245,8 +287,9 @@ func (p *pacing) refill(now int64) {
 	p.refilledAt, p.noResponse = p.refilledAt+n*refillInterval, true
 }
 
-// responded adds the credits for the beginning of a response to a paced stream. waiting
-// tells whether other streams wait to start. If none waits, the window does not grow.
+// responded is called when the response to a paced stream begins. It adds one credit, so
+// that the next stream can start. The flag waiting tells whether other streams wait to
+// start. Only then, every 8th response adds a second credit, so that the window grows.
 func (p *pacing) responded(waiting bool) {
 	p.noResponse = false
 	p.credits++
@@ -267,12 +310,13 @@ func (p *pacing) nextAt() int64 {
 	return p.refilledAt + refillInterval
 }
 
-// Cost of the pacer's work in one iteration of the loop, in units of about 6 µs. Each
-// stream costs one unit.
+// The pacer may spend unitsPerIteration on streams in one iteration of the loop. A unit
+// is about 6 µs of work. Each stream costs one unit. The other constants are costs in
+// addition to that unit.
 const (
 	unitsPerIteration = 64
-	dialUnits         = 7 // additional units for a stream that opens a connection
-	resetUnits        = 1 // additional units for a stream that only has to be ended
+	dialUnits         = 7 // units for each connection that the stream opens
+	resetUnits        = 1 // units for a stream that has been reset: it is ended, not started
 )
 
 // dialPause is the pause of a burst after an iteration that opened connections. Without

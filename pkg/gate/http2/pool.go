@@ -25,7 +25,10 @@ type Pool struct {
 	maxHeaderList  uint32 // the container's latest SETTINGS_MAX_HEADER_LIST_SIZE
 	maxConcurrent  uint32 // the container's latest SETTINGS_MAX_CONCURRENT_STREAMS
 	lowWindowUntil int64  // end of the time during which responses get minWindow, because a client read nothing
-	trailersUntil  int64  // end of the time during which requests without a length are assumed to have trailers
+	// trailersUntil is the time until which the pool expects trailers. Until then,
+	// needsExclusive assumes that trailers follow each body without a length. gRPC calls
+	// are an exception, because their requests have no trailers.
+	trailersUntil int64
 }
 
 func newPool(e *Engine) *Pool {
@@ -138,8 +141,8 @@ func (p *Pool) assign(c *upConn, x *exchange.Exchange) (up exchange.Upstream, ne
 	return p.openStream(c, x), 0, gate.Undecided
 }
 
-// accepts reports whether the size of the request's header list, in the form sent on c,
-// is within limit.
+// accepts reports whether the request's header list has at most limit bytes. It measures
+// the header list in the form in which the request would be sent on c.
 func (c *upConn) accepts(x *exchange.Exchange, limit uint32) bool {
 	req, peer := x.Downstream().Request()
 	if x.Upgrade {
@@ -156,7 +159,7 @@ func prepare(c *upConn, req *wire.Request) (accept []byte) {
 		return req.Extend()
 	}
 	if !req.HTTP2 {
-		req.UndoExtend() // undo the form that an attempt on another connection has set
+		req.UndoExtend() // an attempt on another connection may have called Extend
 	}
 	return nil
 }
@@ -229,8 +232,8 @@ func (p *Pool) putResponse(r *wire.Response) {
 	p.responses.Put(r)
 }
 
-// initialWindow returns the SETTINGS_INITIAL_WINDOW_SIZE to announce. current is the
-// value that the connection announced before.
+// initialWindow returns the SETTINGS_INITIAL_WINDOW_SIZE to announce on a connection. The
+// parameter current is the value announced before, or firstWindow on a new connection.
 func (p *Pool) initialWindow(current uint32) uint32 {
 	e := p.eng
 	return initialStreamWindow(current, p.streams, e.gate.Admission.Scarce(), e.loop.Now() < p.lowWindowUntil, e.pressure())
@@ -272,8 +275,9 @@ func (p *Pool) reclaimable() (since int64, reclaim func()) {
 	return c.lastReadAt, func() { c.retire(h2.NoError, gate.UpstreamClosed) }
 }
 
-// trim closes connections that have been idle for trimAfter, except maxIdleConns. again
-// means that more connections may have to be closed later.
+// trim closes the connections that have been idle for longest, until maxIdleConns idle
+// connections are left. It does not close a connection that has been idle for less than
+// trimAfter. It returns true if trim must be called again for such a connection.
 func (p *Pool) trim() (again bool) {
 	for idle, _ := p.Idle(); idle > maxIdleConns; idle-- {
 		c := p.longestIdle()

@@ -76,7 +76,9 @@ func TestAnUnreadUploadDoesNotBlockAnUploadInProgress(t *testing.T) {
 		case *http2.DataFrame:
 			switch {
 			case f.StreamID == unread && p.number == unreadOn:
-				// The other upload's 4 bytes may have used a part of the connection window.
+				// This upload exhausts the connection window with 65,535 bytes. If the
+				// innocent client's upload is on the same connection, it has used 4 bytes
+				// of the window. Then 65,531 bytes suffice.
 				if bytes += len(f.Data()); bytes == 65535-4 || bytes == 65535 {
 					select {
 					case exhausted <- struct{}{}:

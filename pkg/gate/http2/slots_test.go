@@ -39,7 +39,8 @@ func responses(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Requests for unlimited paths hold no slot; UnlimitedCapacity limits their number.
+// Requests for UnlimitedPaths take no slot of ConcurrencyLimit. Instead,
+// UnlimitedCapacity limits how many of them are in flight.
 func TestAClientWithClosedWindowsHoldsNoUnlimitedCapacityOnceItsResponseIsRead(t *testing.T) {
 	overBothProtocols(t, responses, func(t *testing.T, up *container, _ bool) {
 		r := newRig(t, up, func(o *options) {
@@ -103,8 +104,9 @@ func TestClosedWindowsHoldNoSlotWhenResponsesFillTheBuffers(t *testing.T) {
 	})
 }
 
-// The gate reads the rest of a response that fits into its buffer, wherever the client
-// stopped reading.
+// When the client stops reading, the gate reads the rest of the response if the rest fits
+// into its buffer. The test repeats this with different numbers of bytes that the client
+// has read before.
 func TestAStalledClientHoldsNoSlotIfTheRestFitsTheBuffer(t *testing.T) {
 	overBothProtocols(t, func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.URL.Path[1:])

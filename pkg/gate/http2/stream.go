@@ -8,9 +8,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// stream is a stream in either role: both halves of its body, with their windows and
-// buffers. It is the exchange.Source of DATA from the peer and the exchange.Sink of
-// DATA to it. downStream and upStream embed it.
+// stream is the common part of downStream and upStream, which embed it. It has the state,
+// windows and buffers of both directions. It is the exchange.Source of the DATA that the
+// peer sends, and the exchange.Sink of the DATA that the gate sends to the peer.
 type stream struct {
 	c     *conn
 	x     *exchange.Exchange // exchange to wake on events of the stream
@@ -43,7 +43,7 @@ type stream struct {
 	lastDataAt int64 // position of the last DATA frame in the connection's output; 0 = none
 }
 
-// recvState is the state of the direction from the peer.
+// recvState tells how much of the message from the peer has been received and forwarded.
 type recvState uint8
 
 const (
@@ -52,7 +52,7 @@ const (
 	recvForwarded                  // all bytes and the end have been passed to the sink
 )
 
-// sendState is the state of the direction to the peer.
+// sendState tells how much of the message to the peer has been written.
 type sendState uint8
 
 const (
@@ -68,7 +68,7 @@ type withhold uint8
 const (
 	withholdNothing withhold = iota
 	withholdBody             // DATA is buffered until Switch
-	withholdEnded            // DATA is buffered until Switch; the sink has been told that the request has no body
+	withholdEnded            // like withholdBody; in addition, Pump has told the sink that the request has no body
 )
 
 func (s *stream) begin(c *conn, x *exchange.Exchange, id uint32, state h2.State) {
@@ -198,7 +198,10 @@ func (s *stream) Pump(dst exchange.Sink) (moved bool) {
 	for s.buffered() > 0 && !dst.Broken() {
 		n := dst.Write(s.buf.b[s.bufStart:])
 		if n == 0 {
-			if w, ok := dst.(interface{ windowClosed() bool }); !ok || w.windowClosed() { // dst is blocked by its peer, not only by other streams
+			// The sink accepts no bytes. If the window of its peer is exhausted, the wait
+			// may be long. A buffer that is mostly empty is then replaced by a smaller
+			// one. A sink without windows (HTTP/1) always waits for its peer.
+			if w, ok := dst.(interface{ windowClosed() bool }); !ok || w.windowClosed() {
 				s.buf, s.bufStart = s.c.eng.fit(s.buf, s.bufStart)
 			}
 			m, _ := dst.Flush()
@@ -353,8 +356,8 @@ func (s *stream) Capacity() int {
 	return max(n, 0)
 }
 
-// windowClosed reports whether the peer's window for the stream or for the connection is
-// exhausted while the gate sends a body.
+// windowClosed reports whether the gate cannot send the rest of a body because the peer's
+// window for the stream or for the connection is exhausted.
 func (s *stream) windowClosed() bool {
 	return s.sendState == sendOpen && (s.send.Left() == 0 || s.c.send.Left() == 0)
 }
@@ -368,7 +371,9 @@ func (s *stream) Finish(trailers []byte) {
 	s.check.End()
 	c := s.c
 	switch {
-	case c.broken, !s.state.CanSend(): // many peers treat HEADERS on a stream that was reset as a connection error
+	case c.broken, !s.state.CanSend():
+		// The gate sends nothing, not even trailers: many peers treat HEADERS on a stream
+		// that was reset as a connection error.
 		return
 	case len(trailers) > 0:
 		b := c.outBuffer()

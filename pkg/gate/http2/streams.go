@@ -6,8 +6,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// streamTable holds the open streams of a connection, ordered by identifier. It also has
-// a history that tells how recently closed streams ended. S is *downStream or *upStream.
+// streamTable holds the open streams of a connection, ordered by identifier. Its history
+// records how the latest closed streams ended: regularly, or by a reset from either side.
+// The type parameter S is *downStream or *upStream.
 type streamTable[S tableStream] struct {
 	open    []S
 	history *h2.History // nil before the first stream ends
@@ -18,8 +19,8 @@ type tableStream interface {
 	base() *stream
 }
 
-// streamIDs returns the state of a stream that is not open. h2.PeerStreams and
-// h2.OurStreams implement it.
+// streamIDs knows which streams have been opened. StateOf returns the state of a stream
+// that is not in the streamTable. h2.PeerStreams and h2.OurStreams implement streamIDs.
 type streamIDs interface {
 	StateOf(id uint32, h *h2.History) (h2.State, *h2.Error)
 }

@@ -14,14 +14,16 @@ import (
 // After the trailers it sends a PING, and opens no stream on the connection until the
 // container has acknowledged that PING.
 //
-//   - A request that announces trailers gets a connection without other streams, up
-//     to maxExclusive such connections. Further requests share connections.
-//   - For trailersRecent after unannounced trailers, every request whose body has
-//     no length also gets a connection without other streams, except gRPC calls.
-//   - Trailers on a shared connection wait up to trailersWait for the other streams
-//     to end. After that they are discarded, which RFC 9110 section 6.5.1 allows,
-//     and an empty DATA frame ends the request.
-//   - Once the response is complete, trailers are discarded.
+//   - A request that announces trailers gets a connection without other streams. If
+//     maxExclusive connections are in use for this, further requests share connections.
+//   - If a client sends trailers that it has not announced, other requests may have such
+//     trailers too. For the duration trailersRecent, every request whose body has no
+//     length therefore gets a connection without other streams. Only gRPC calls do not,
+//     because they have no request trailers.
+//   - Trailers on a shared connection wait for the other streams to end, at most for the
+//     duration trailersWait. After that they are discarded, which RFC 9110 section 6.5.1
+//     allows, and an empty DATA frame ends the request.
+//   - If the response is complete before the trailers are sent, they are discarded.
 
 // sharing tells whether other streams may be opened on a connection.
 type sharing uint8
@@ -45,10 +47,11 @@ func (p *Pool) needsExclusive(x *exchange.Exchange) bool {
 	return req.AnnouncesTrailers() || p.trailersUntil > p.eng.loop.Now() && req.MayHaveTrailers()
 }
 
-// chooseExclusive is like choose, but prefers a connection without other streams. If
-// maxExclusive connections are exclusive or being opened, x shares a connection, unless
-// its body and the uploads of every connection could block each other. wait means that x
-// should wait for a connection that is being opened.
+// chooseExclusive is like choose, but for a request that needs a connection without other
+// streams. It returns such a connection if there is one. Otherwise it asks for a new
+// connection by preferNew, if fewer than maxExclusive connections are being opened or not
+// available for sharing. At this limit, x shares a connection on which uploads cannot
+// block each other. If there is none, but a connection is being opened, wait is true.
 func (p *Pool) chooseExclusive(x *exchange.Exchange) (c *upConn, preferNew, wait bool) {
 	n := p.dialer.Connecting()
 	var fewest *upConn // the exclusive connection with the fewest streams
@@ -78,7 +81,8 @@ func (p *Pool) chooseExclusive(x *exchange.Exchange) (c *upConn, preferNew, wait
 	return c, true, false
 }
 
-// Finish implements exchange.Sink. A tunnel must be open before its end can be sent.
+// Finish implements exchange.Sink. It does nothing if a tunnel has been requested and is
+// not open yet, because END_STREAM would end the tunnel's direction to the container.
 func (s *upStream) Finish(trailers []byte) {
 	switch {
 	case s.tunnel == tunnelRequested || s.tunnel == tunnelOpened:
@@ -157,9 +161,11 @@ func (c *upConn) setSharing(to sharing, until int64) {
 	}
 }
 
-// endSharing is called when a stream ends. It makes the connection shared again, unless
-// trailers are pending or not acknowledged. If the only stream left has pending trailers,
-// that stream can now send them.
+// endSharing is called when a stream ends. It allows other streams on the connection
+// again, except in two cases. If a stream has pending trailers, no stream may be opened.
+// If that stream is the only open one, endSharing wakes its exchange, which can now send
+// the trailers. If trailers were sent, no stream may be opened before the container has
+// acknowledged the PING that follows the trailers.
 func (c *upConn) endSharing() {
 	switch c.sharing {
 	case exclusive:

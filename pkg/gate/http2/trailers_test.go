@@ -66,7 +66,7 @@ func TestTrailersAfterAnEarlyResponseEndNoOtherRequest(t *testing.T) {
 			for i := range attacks {
 				id := attacker.open(false, request("POST", fmt.Sprintf("/early/%d", i%100*2000), more...)...)
 				_ = attacker.data(id, false, "some")
-				if i%2 == 0 { // the other trailers are sent below, while the response is in flight
+				if i%2 == 0 { // odd requests send trailers below, while the response is in flight
 					attacker.trailers(id, "x-end", "yes")
 				}
 				if ids = append(ids, id); len(ids) == 20 {
@@ -136,8 +136,12 @@ func TestTrailersReachTheContainerDespiteConcurrentRequests(t *testing.T) {
 		c.want(id, "200", want)
 	}
 	send("yes", "trailer", "x-end")
-	send("none") // unannounced, while another stream of the connection stays open
-	send("yes")  // unannounced, after earlier unannounced trailers
+	// The gate discards trailers that are not announced, because another stream of the
+	// connection stays open.
+	send("none")
+	// After the first unannounced trailers, a request without a length gets a connection
+	// without other streams. Its unannounced trailers can therefore be sent.
+	send("yes")
 	close(release)
 	c.want(held, "200", "")
 }
@@ -318,8 +322,8 @@ func TestClosingAConnectionDiscardsItsWaitingTrailers(t *testing.T) {
 	}
 }
 
-// Each request announces trailers. The container ends none of them before all have
-// arrived.
+// Each request announces trailers. The container does not respond before the heads of all
+// requests have arrived.
 func TestRequestsWithAnnouncedTrailersShareConnectionsBeyondTheLimit(t *testing.T) {
 	const clients, each = 3, 200
 	begun, release := make(chan struct{}, clients*each), make(chan struct{})

@@ -157,8 +157,8 @@ func (c *upConn) Step() {
 	c.watchLiveness()
 }
 
-// closeOutcome returns the outcome of requests on a connection that the container has
-// ended.
+// closeOutcome returns the outcome of the open requests after the container has closed or
+// reset the connection.
 func (c *upConn) closeOutcome() gate.Outcome {
 	if c.sock.Failed() {
 		return gate.UpstreamReset
@@ -166,9 +166,11 @@ func (c *upConn) closeOutcome() gate.Outcome {
 	return gate.UpstreamClosed
 }
 
-// watchLiveness handles the deadlines of the connection and sets the next one:
-// provingDeadline (the container's SETTINGS), sharingDeadline (see sharing), and, while
-// streams are open, a PING after livenessTimeout without a byte.
+// watchLiveness handles the deadlines of the connection that have passed, and sets the
+// next one. It ends the connection if the container has not sent SETTINGS in time. It
+// calls expireSharing if trailers wait too long, or if the PING after them is not
+// acknowledged in time. If streams are open and no byte arrives for livenessTimeout, it
+// sends a PING. If no byte arrives for another livenessTimeout, it closes the connection.
 func (c *upConn) watchLiveness() {
 	now := c.eng.loop.Now()
 	if c.sharingDeadline != 0 && now >= c.sharingDeadline {
@@ -397,9 +399,15 @@ func (c *upConn) applyWindowSetting() {
 	for _, s := range c.table.open {
 		s.recv.Shift(n)
 		switch {
-		case s.recv.Size() > streamWindow: // the window of this stream has been enlarged individually
+		case s.recv.Size() > streamWindow:
+			// The gate had already enlarged the window of this stream. The new
+			// SETTINGS_INITIAL_WINDOW_SIZE has made the window even larger, so that it
+			// exceeds the maximum.
 			s.resize(streamWindow)
-		case s.recv.Size() < minWindow: // the window of this stream was shrunk individually; without an update the container could never send again
+		case s.recv.Size() < minWindow:
+			// The gate had already shrunk the window of this stream. The new
+			// SETTINGS_INITIAL_WINDOW_SIZE has made the window even smaller, perhaps 0 or
+			// negative. Without a WINDOW_UPDATE, the container might never send again.
 			s.resize(minWindow)
 		default:
 			s.releaseCredit(0)

@@ -12,10 +12,10 @@ import (
 // therefore share a connection only with request bodies of the same client connection.
 // Bodies that the gate has received completely may share a connection with each other.
 type uploads struct {
-	client     netip.AddrPort // client connection of all open streams with a body, unless mixed is set
+	client     netip.AddrPort // address of the client connection that sends all bodies; ignored if mixed is set
 	bodies     uint16         // number of open streams with a body
 	inProgress uint16         // number of open streams with a body that the client has not sent completely
-	mixed      bool           // the open streams with a body are from several client connections
+	mixed      bool           // the open streams with a body may be from several client connections
 }
 
 // uploadState is the state of the request body of an upStream.

@@ -47,13 +47,13 @@ const (
 	tunnelSwitched
 )
 
-// processing tells whether the container is known not to have processed the request.
+// processing tells whether the container may have processed the request.
 type processing uint8
 
 const (
 	maybeProcessed   processing = iota
-	unprocessed                 // not processed (RFC 9113 section 8.7)
-	protocolMismatch            // not processed, because the container speaks another protocol
+	unprocessed                 // certainly not processed (RFC 9113 section 8.7)
+	protocolMismatch            // certainly not processed, because the container speaks another protocol
 )
 
 // Send implements exchange.Upstream.
@@ -155,7 +155,8 @@ var (
 	errBadResponse    = &h2.Error{Code: h2.ProtocolError, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "response head violates RFC 9110"}
 )
 
-// tooManyHeads reports whether h would exceed the limits of queued interim heads.
+// tooManyHeads reports whether the queued interim heads would exceed the limit of their
+// number or of their total size if h were added to them.
 func tooManyHeads(s *upStream, h *h2.Head) bool {
 	n := h.Size
 	for i := range s.heads {
@@ -246,7 +247,9 @@ func (s *upStream) Receive() (exchange.HeadState, gate.Outcome) {
 
 func headState(s *upStream) exchange.HeadState {
 	switch {
-	case s.tunnel == tunnelOpened && (s.status == 101 || s.status >= 200): // parseHead has turned the 2xx into a 101 for an HTTP/1 client
+	case s.tunnel == tunnelOpened && (s.status == 101 || s.status >= 200):
+		// This head accepts the tunnel. For an HTTP/1 client, parseHead has turned the 2xx
+		// into a 101. Heads with another status below 200 are interim heads before it.
 		s.tunnel = tunnelSwitched
 		return exchange.HeadSwitched
 	case s.status < 200:
@@ -261,8 +264,8 @@ func (s *upStream) Response() *wire.Response { return s.res }
 // Status implements exchange.Upstream.
 func (s *upStream) Status() int { return int(s.status) }
 
-// Pump implements exchange.Source. The head has been forwarded by then, so Pump releases
-// its memory.
+// Pump implements exchange.Source. It also releases the memory of the response head,
+// because the head has been forwarded before the body.
 func (s *upStream) Pump(dst exchange.Sink) (moved bool) {
 	s.dropResponse()
 	return s.stream.Pump(dst)
@@ -307,9 +310,10 @@ func (s *upStream) Complete(open bool) {
 	s.end()
 }
 
-// ReadAhead implements exchange.Upstream. The window of the stream limits how much the
-// container sends. If the window is exhausted, WINDOW_UPDATE is sent immediately, because
-// the client reads nothing and so no later read would send it.
+// ReadAhead implements exchange.Upstream. It may enlarge the window of the stream, so
+// that the container can send more. If the window is exhausted, ReadAhead also announces
+// all credit that the stream has collected. Otherwise the gate would announce this credit
+// only when the client has read half of a window, and the client currently reads nothing.
 func (s *upStream) ReadAhead() (moved, whole bool) {
 	if s.endReceived() {
 		return false, s.failure == gate.Undecided
@@ -328,9 +332,10 @@ func (s *upStream) ReadAhead() (moved, whole bool) {
 }
 
 // HangUp implements exchange.Upstream. If the upload is incomplete or cancel is true, it
-// resets the stream and sends a PING, whose acknowledgement proves that the container has
-// read the reset (RFC 9113 section 6.7). Otherwise the container may finish its response,
-// because a reset would hide when it stops working.
+// resets the stream and sends a PING. The acknowledgement of the PING proves that the
+// container has read the reset (RFC 9113 section 6.7). Otherwise HangUp does nothing: the
+// gate waits for the end of the response, because the container then stops working on the
+// request. After a reset, the gate could not know when the container stops.
 func (s *upStream) HangUp(cancel bool) {
 	if s.sendState == sendEnded && !cancel {
 		return

@@ -9,11 +9,12 @@
 //
 // A Layer, such as TLS, encodes and decodes the bytes between a Sock and its user.
 // Readable and Writable then refer to decoded bytes. Bytes count as written when the
-// kernel has accepted their encoded form. EOF is the end that the layer's protocol
-// signals. Only the handshake, which blocks in crypto/tls, runs on another goroutine
-// (Sock.StartHandshake).
+// kernel has accepted their encoded form. Read returns io.EOF only if the protocol of the
+// layer has signalled the end of data, such as TLS with a close_notify. Only the
+// handshake, which blocks in crypto/tls, runs on another goroutine (Sock.StartHandshake).
 //
-// The loop blocks in Go's netpoller and not in a system call of its own, because the
-// runtime's monitor wakes every 20 µs while a thread is in a system call. This is
-// possible because an epoll instance is itself pollable.
+// An idle loop waits in Go's netpoller and does not call epoll_wait. While a thread is in
+// a blocking system call, the monitor of the Go runtime would wake every 20 µs. The
+// netpoller can wait for the events of a loop, because it can watch the loop's epoll
+// instance like any other descriptor.
 package loop

@@ -5,8 +5,9 @@ import "time"
 // trimPeriod is the time after which an unused object is discarded.
 const trimPeriod = int64(3 * time.Second)
 
-// Numbers of discarded objects and of garbage bytes at which a collection is requested.
-// Without the request, an idle process could keep garbage for minutes.
+// A trim requests a garbage collection if it has discarded at least minCollectItems
+// objects, or if at least minCollectBytes of other garbage have accumulated (see
+// AddGarbage). Without the request, an idle process could keep this garbage for minutes.
 const (
 	minCollectItems = 32
 	minCollectBytes = 1 << 20
@@ -17,7 +18,7 @@ const (
 type FreeList[T any] struct {
 	loop    *Loop
 	discard func(*T) // nil = nothing to do
-	minFree int      // objects that are never discarded
+	minFree int      // number of objects that trims always keep
 	maxFree int
 	items   []*T
 	unused  int // minimum length of items in the current period
@@ -59,8 +60,9 @@ func (s *FreeList[T]) Put(x *T) bool {
 // Len returns the number of objects.
 func (s *FreeList[T]) Len() int { return len(s.items) }
 
-// beginPeriod starts a period. It reports whether objects may have to be discarded at its
-// end.
+// beginPeriod starts a trimPeriod, in which the list records how many objects are not
+// needed. It reports whether there are objects that the trim at the end of the period may
+// discard.
 func (s *FreeList[T]) beginPeriod() bool {
 	s.unused = len(s.items)
 	return len(s.items) > s.minFree
@@ -98,12 +100,12 @@ type freeLists struct {
 	trimAt       int64 // time of the next trim; 0 = never
 	onTrim       func(collect bool) (again bool)
 	garbage      int  // bytes of garbage since the last collection
-	garbageAdded bool // garbage has been added in this period
+	garbageAdded bool // AddGarbage has been called in this trimPeriod
 }
 
-// OnTrim sets a function to call on the loop at each trim. collect means that enough
-// garbage for a collection has accumulated. If f returns true, another trim follows after
-// a trimPeriod. Call OnTrim before Run.
+// OnTrim sets the function f, which the loop calls at each trim. The argument of f is
+// true if there is enough garbage for a garbage collection. If f returns true, the loop
+// trims again after a trimPeriod. Call OnTrim before Run.
 func (s *freeLists) OnTrim(f func(collect bool) (again bool)) { s.onTrim = f }
 
 // ScheduleTrim schedules a trim after a trimPeriod, unless one is scheduled.
@@ -114,9 +116,10 @@ func (l *Loop) ScheduleTrim() {
 	}
 }
 
-// AddGarbage records that n bytes outside of free lists have become garbage. A collection
-// is requested only after a period without new garbage, because a busy process collects
-// anyway.
+// AddGarbage records that n bytes have become garbage, in addition to discarded objects
+// of free lists. A trim requests a garbage collection for them only if no garbage was
+// added in the last trimPeriod. A busy process needs no request, because its allocations
+// cause collections.
 func (l *Loop) AddGarbage(n int) {
 	l.garbage += n
 	l.garbageAdded = true
@@ -125,8 +128,8 @@ func (l *Loop) AddGarbage(n int) {
 	}
 }
 
-// beginPeriod starts a period for all lists. It reports whether objects may have to be
-// discarded at its end.
+// beginPeriod starts a trimPeriod for all lists. It reports whether any list has objects
+// that the trim at the end of the period may discard.
 func (s *freeLists) beginPeriod() (any bool) {
 	for _, x := range s.lists {
 		any = x.beginPeriod() || any

@@ -7,7 +7,7 @@ import "go.uber.org/atomic"
 type Routine interface{ Step() }
 
 // Handle schedules the steps of a routine on its loop: after each event of its sockets,
-// after each Wake and at the deadline. Further steps are possible.
+// after each Wake and at the deadline. A step may also run for none of these reasons.
 type Handle struct {
 	loop     *Loop
 	routine  Routine
@@ -42,8 +42,9 @@ func (h *Handle) End() {
 	h.index, h.deadline = 0, 0
 }
 
-// SetDeadline sets the deadline on the loop's clock; 0 = none. A deadline in the past
-// causes a step in the next iteration, so that a routine cannot starve the loop.
+// SetDeadline sets the time of the next step on the loop's clock; 0 = none. If this time
+// has passed, the step runs in the next iteration of the loop and not in the current one.
+// Otherwise a routine that always sets such deadlines would starve the loop.
 func (h *Handle) SetDeadline(deadline int64) {
 	h.deadline = deadline
 	if deadline != 0 {

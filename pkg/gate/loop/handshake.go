@@ -23,7 +23,8 @@ type Waker interface{ Wake() }
 // of 32 KiB saves about 40 µs of CPU time per handshake.
 type handshakeWorker struct{ work chan *handshake }
 
-// Maximum number of idle workers of a loop, after a burst and during one.
+// A loop keeps at most maxIdleWorkers idle workers. After a burst of handshakes, it ends
+// idle workers that it does not need until minIdleWorkers are left.
 const (
 	minIdleWorkers = 2
 	maxIdleWorkers = 64
@@ -51,7 +52,7 @@ type handshake struct {
 	sock   *Sock
 	codec  Handshaker
 	worker *handshakeWorker
-	slots  chan struct{} // one is held except while the handshake waits for the peer; nil = unlimited
+	slots  chan struct{} // limits concurrent handshakes, except those that wait for their peers; nil = no limit
 	owner  Waker
 
 	mu           sync.Mutex
@@ -60,14 +61,14 @@ type handshake struct {
 	closed       bool      // make no system call, because the descriptor may belong to another connection
 	done         bool
 	err          error
-	waitingSince int64 // time since which the handshake waits for the peer; 0 = it does not wait
+	waitingSince int64 // time at which the handshake began to wait for the peer; 0 = it does not wait
 }
 
-// StartHandshake puts l between s and its user, and starts the handshake of codec on
-// another goroutine. It wakes owner when the handshake has ended. Until HandshakeDone
-// reports the end, only Close may be called on s; it cancels the handshake. A handshake
-// holds one of slots, except while it waits for its peer; nil = unlimited. Simulated
-// loops do not support handshakes.
+// StartHandshake puts the layer l between s and its user, and runs the handshake of the
+// codec on another goroutine. The owner is woken when the handshake has ended. Until
+// HandshakeDone reports the end, the user may only call Close, which cancels the
+// handshake. The capacity of the channel slots limits concurrent handshakes, except those
+// that wait for their peers; nil = no limit. Simulated loops do not support handshakes.
 func (s *Sock) StartHandshake(l *Layer, codec Handshaker, slots chan struct{}, owner Waker) {
 	h := &handshake{sock: s, codec: codec, worker: s.loop.handshakeWorker(), slots: slots, owner: owner}
 	h.cond.L = &h.mu
@@ -75,8 +76,9 @@ func (s *Sock) StartHandshake(l *Layer, codec Handshaker, slots chan struct{}, o
 	h.worker.work <- h
 }
 
-// HandshakeDone reports whether the handshake has ended, and its error. After success, s
-// is used through l; after an error, s has no layer. Call it on the loop.
+// HandshakeDone reports whether the handshake has ended, and its error. After a
+// successful handshake, s.Read and s.Write pass decoded bytes. After an error, s has no
+// layer. Call HandshakeDone on the loop.
 func (s *Sock) HandshakeDone() (done bool, err error) {
 	l := s.layer
 	h := l.handshake
@@ -97,8 +99,8 @@ func (s *Sock) HandshakeDone() (done bool, err error) {
 	return true, nil
 }
 
-// HandshakeWaitingSince returns the time, on the loop's clock, since which the handshake
-// waits for bytes from the peer; 0 = it does not wait.
+// HandshakeWaitingSince returns the time on the loop's clock at which the handshake began
+// to wait for the peer. It returns 0 if the handshake does not wait.
 func (s *Sock) HandshakeWaitingSince() int64 {
 	h := s.layer.handshake
 	h.mu.Lock()

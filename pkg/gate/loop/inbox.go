@@ -12,7 +12,7 @@ type inbox struct {
 	mu       sync.Mutex
 	woken    []*Handle
 	posted   []func()
-	recycled []*Handle // memory of the previous list, for reuse
+	recycled []*Handle // the last list returned by take(); its memory is used for the next list woken
 	closed   bool
 }
 
@@ -50,8 +50,8 @@ func (in *inbox) close() {
 	in.closed, in.posted = true, nil
 }
 
-// Flusher is flushed once per batch of events, such as a connection to which many
-// exchanges write.
+// Flusher is an object with buffered output, such as a connection to which many exchanges
+// write. The loop flushes it once per batch of events.
 type Flusher interface{ Flush() }
 
 // flushes holds the Flushers of the current batch.

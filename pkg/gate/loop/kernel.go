@@ -12,21 +12,23 @@ import (
 
 // Kernel replaces the system calls of a simulated loop.
 //
-// Each method behaves like the system call of its name on a non-blocking descriptor.
-// Counts are 0 with an error. All methods except WakeUp are called on the goroutine that
-// calls RunOnce.
+// Each method behaves like the system call of its name on a non-blocking descriptor. A
+// method that returns an error returns 0 as the number of bytes. All methods except
+// WakeUp are called on the goroutine that calls RunOnce.
 type Kernel interface {
 	// Attach is called once for each new loop. The owner of the Kernel must then call
 	// RunOnce.
 	Attach(l *Loop)
-	// Nanotime returns the clock in nanoseconds, above 0.
+	// Nanotime returns the time of the clock in nanoseconds. It must be above 0, because a
+	// deadline of 0 means that there is none.
 	Nanotime() int64
 	// WakeUp requests a RunOnce of l. It may be called from any goroutine.
 	WakeUp(l *Loop)
 	// Watch starts and Unwatch stops the delivery of events of fd to l.
 	Watch(l *Loop, fd int, event unix.EpollEvent) error
 	Unwatch(l *Loop, fd int)
-	// Poll stores pending events in events. more reports whether there may be more.
+	// Poll stores pending events in the slice and returns their number. The second result
+	// is true if further events may be pending.
 	Poll(l *Loop, events []unix.EpollEvent) (n int, more bool)
 
 	Read(fd int, b []byte) (int, syscall.Errno)
@@ -56,9 +58,9 @@ func NewSimulated(k Kernel) *Loop {
 	return l
 }
 
-// RunOnce handles all pending work of a simulated loop. It must be called again at the
-// time next (0 = no limit), and earlier after events or WakeUp. ended reports whether the
-// loop has ended.
+// RunOnce handles all pending work of a simulated loop. It returns the time at which it
+// must be called again (0 = no such time), and whether the loop has ended. If an event or
+// a call of WakeUp comes before this time, RunOnce must be called then.
 func (l *Loop) RunOnce() (next int64, ended bool) {
 	if l.serve(0) {
 		l.release()

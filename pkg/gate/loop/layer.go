@@ -10,8 +10,10 @@ import (
 )
 
 // Codec encodes and decodes the bytes of a Sock, as *tls.Conn does. It reads and writes
-// through its Layer. ErrAgain, whose Temporary method returns true, must not be treated
-// as final.
+// encoded bytes by the methods of its Layer. If Layer.Read returns ErrAgain, no bytes are
+// available now. The codec must then return ErrAgain too, and must continue to read at
+// the next call. ErrAgain is a temporary net.Error, after which a *tls.Conn can be read
+// again.
 type Codec interface {
 	Read(b []byte) (int, error)
 	Write(b []byte) (int, error)
@@ -23,7 +25,8 @@ const (
 	// maxEncode is the maximum number of bytes encoded at once.
 	maxEncode = 32 << 10
 	// maxPending limits the encoded bytes that a layer buffers while the kernel accepts
-	// none: one maxEncode with its framing, and replies of the codec.
+	// none. It suffices for the encoded form of maxEncode bytes, and for messages that
+	// the codec sends in reply to messages of the peer.
 	maxPending = 64 << 10
 	// layerBytes is the approximate memory of a layer and its codec.
 	layerBytes = 16 << 10
@@ -41,9 +44,9 @@ type Layer struct {
 	handshake *handshake // in progress; nil = none
 
 	pending    []byte // encoded bytes that the kernel has not accepted
-	unreported int    // bytes of the user that are encoded in pending and not yet reported as written
+	unreported int    // number of the user's bytes that are encoded but not yet reported as written
 
-	canRead, canWrite bool // state of the socket itself
+	canRead, canWrite bool // the kernel may have encoded bytes to read, or may accept some
 	corked            bool // Write appends to the loop's cork buffer
 	truncated         bool // EOF came without the codec's end of data
 	finPending        bool // shut down the socket for writing once pending is sent
@@ -51,8 +54,8 @@ type Layer struct {
 	next              [1]byte
 }
 
-// Wrap puts l, whose handshake is done, between s and its user. s must just have been
-// registered.
+// Wrap puts the layer l, whose handshake has ended, between s and its user. The user must
+// not have called s.Read or s.Write before.
 func (s *Sock) Wrap(l *Layer) {
 	l.sock, s.layer = s, l
 	l.canRead, l.canWrite, s.readable = true, s.writable, true
@@ -160,7 +163,7 @@ func (l *Layer) note(readable, writable bool) {
 	}
 	l.canRead = l.canRead || readable
 	if l.canRead || l.sock.readable {
-		l.readAhead() // the event's handler will call Readable
+		l.readAhead() // update Readable, which the handler of the event will call
 	}
 }
 
@@ -184,9 +187,9 @@ func (l *Layer) drain() {
 	s.writable = true
 }
 
-// readAhead decodes one byte in advance. Otherwise Readable would be true for encoded
-// bytes without user data, and the end of data would go unnoticed while the user does not
-// read.
+// readAhead decodes one byte in advance, for two reasons. Encoded bytes may contain no
+// user data, and then Readable must be false. The end of data must be noticed even while
+// the user does not read.
 func (l *Layer) readAhead() {
 	if l.hasNext {
 		return
@@ -242,9 +245,10 @@ func (l *Layer) read(b []byte) (int, error) {
 	return 0, err
 }
 
-// write implements Sock.Write. Encoded bytes cannot be taken back. If the kernel does not
-// accept them, they count as not written, and the next write must begin with the same
-// bytes.
+// write implements Sock.Write. If the kernel does not accept encoded bytes, they stay in
+// pending, because the codec cannot undo the encoding. The user's bytes that they encode
+// are not reported as written yet. The next write must begin with the same bytes; it
+// reports them as written and does not encode them again.
 func (l *Layer) write(b []byte) (int, error) {
 	s := l.sock
 	if !s.writable {
@@ -285,8 +289,8 @@ func (l *Layer) encode(b []byte) error {
 	return l.send(loop.cork)
 }
 
-// quiet implements Sock.Quiet. It reads from the socket, because an event may not have
-// been delivered yet.
+// quiet implements Sock.Quiet. It returns true if no user data, EOF or error is pending.
+// It reads from the socket, because the loop may not have delivered the latest event yet.
 func (l *Layer) quiet() bool {
 	s := l.sock
 	if s.failed || s.hangup || l.hasNext {

@@ -45,8 +45,8 @@ func newHandshaking(t *testing.T, config *tls.Config, slots chan struct{}) *secu
 	return s
 }
 
-// newWire returns a registered socket and a layer for it. wire is the other end of the
-// connection.
+// newWire returns a socket that is registered with a loop, and a new layer for this
+// socket. The field wire of the result is the other end of the connection.
 func newWire(t *testing.T) *secured {
 	t.Helper()
 	s := &secured{subject: newSubject(t), layer: &Layer{}}
@@ -222,7 +222,7 @@ func TestCloseWriteSendsPendingBytesBeforeTheEnd(t *testing.T) {
 		if !s.sock.HasUnreported() {
 			t.Error("no unreported bytes while bytes are pending")
 		}
-		taken += s.layer.unreported // these bytes are encoded and will be sent
+		taken += s.layer.unreported // will be sent, although not reported by Write
 		s.sock.CloseWrite()
 		if s.sock.Finish() {
 			t.Error("the end was sent before pending bytes")
@@ -261,7 +261,9 @@ func TestAQuietLayerChecksTheSocket(t *testing.T) {
 		}
 		s.sendFromClient("x")
 		waitForBytes(t, s.sock.FD())
-		if s.sock.Quiet() { // this function blocks the loop, so no event has been delivered
+		// This function blocks the loop, so the loop has not delivered the event of these
+		// bytes. Quiet must notice them without the event.
+		if s.sock.Quiet() {
 			t.Error("quiet with a record pending")
 		}
 	})

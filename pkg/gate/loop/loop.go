@@ -14,11 +14,12 @@ import (
 const eventsPerWait = 128
 
 // fewEvents is the maximum number of events in a batch after which the loop may block.
-// After larger batches, more events are likely, so it polls again.
+// After larger batches, more events are likely, so the loop polls again.
 const fewEvents = 2
 
-// busyIterations is the number of consecutive iterations after which the loop disarms
-// its wakeup poller.
+// busyIterations is the number of consecutive iterations without a sleep after which the
+// loop counts as busy. The loop then disarms its wakeup poller, because it polls for
+// events without a wake-up.
 const busyIterations = 4
 
 // Loop is an event loop. Create it with New and call Run on a goroutine of its own.
@@ -35,7 +36,7 @@ type Loop struct {
 	socks            []*Sock // indexed by descriptor
 	gen              int32
 	now              int64
-	live             []*Handle // the loop ends after these handles
+	live             []*Handle // begun and not ended; the loop ends when none is left
 	handshakeWorkers FreeList[handshakeWorker]
 	timers           timerHeap
 	cork             []byte // buffer in which a layer encodes
@@ -77,8 +78,8 @@ func (l *Loop) open() error {
 	return nil
 }
 
-// Run handles events until the loop has been closed and has ended. It returns an error if
-// the loop fails.
+// Run handles events until Close has been called and no handle is live. It returns an
+// error if it cannot wait for events.
 func (l *Loop) Run() error {
 	if l.kernel != nil {
 		<-l.done
@@ -144,8 +145,9 @@ func (l *Loop) serve(uintptr) bool {
 	}
 }
 
-// pollNow collects events without waiting. The raw system call skips the scheduler,
-// because it never blocks.
+// pollNow collects pending events without waiting for further ones. It uses a raw system
+// call, of which Go's scheduler is not notified. This is safe, because the system call
+// never blocks.
 func (l *Loop) pollNow() int {
 	if l.kernel != nil {
 		n, more := l.kernel.Poll(l, l.events[:])
@@ -155,14 +157,15 @@ func (l *Loop) pollNow() int {
 	n, _, e := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epfd), uintptr(unsafe.Pointer(&l.events[0])), eventsPerWait, 0, 0, 0)
 	if e != 0 {
 		l.polledAll = false
-		return 0 // EINTR; the netpoller will report other errors
+		return 0 // EINTR means no events; the netpoller will report any other error
 	}
 	l.polledAll = n < eventsPerWait
 	return int(n)
 }
 
-// note updates the sockets of the first n events. It is called before any handler, so
-// that each handler sees the current state of all sockets.
+// note records the first n elements of l.events in the state of their sockets. It is
+// called before the handlers of these events, so that each handler sees the current state
+// of all sockets.
 func (l *Loop) note(n int) {
 	for i := range l.events[:n] {
 		if s := l.registered(&l.events[i]); s != nil {
@@ -171,8 +174,9 @@ func (l *Loop) note(n int) {
 	}
 }
 
-// dispatch delivers an event. It returns true for a level-triggered socket, which may
-// have further events that the edge-triggered wakeup poller does not report.
+// dispatch calls the handler of an event. It returns true if the loop must poll again
+// before it sleeps, because the socket is level-triggered. Such a socket may have further
+// events, and the wakeup poller does not report them, because it is edge-triggered.
 func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
 	s := l.registered(ev)
 	if s == nil {
@@ -183,8 +187,8 @@ func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
 	return level
 }
 
-// registered returns the socket of an event; nil = the socket was closed earlier in this
-// batch. Its descriptor number may have been reused.
+// registered returns the socket of an event. It returns nil if the socket was closed
+// earlier in this batch, even if a new socket has the same descriptor number.
 func (l *Loop) registered(ev *unix.EpollEvent) *Sock {
 	if s := l.socks[ev.Fd]; s != nil && s.gen == ev.Pad {
 		return s
@@ -192,7 +196,8 @@ func (l *Loop) registered(ev *unix.EpollEvent) *Sock {
 	return nil
 }
 
-// runWoken runs the steps of woken handles, and posted functions.
+// runWoken runs a step of each woken handle and calls each posted function. It reports
+// whether there were any.
 func (l *Loop) runWoken() bool {
 	woken, posted := l.inbox.take()
 	for i, h := range woken {
@@ -230,8 +235,9 @@ func (l *Loop) wakeUp() {
 	}
 }
 
-// Close asks the loop to end. Each live handle runs a step in which Closing is true, and
-// Run returns after the last handle has ended. Close may be called from any goroutine.
+// Close asks the loop to end. It wakes all live handles. Their routines must then end,
+// because Closing returns true. Run returns when no handle is live. Close may be called
+// from any goroutine.
 func (l *Loop) Close() {
 	l.Post(func() {
 		l.closing = true
@@ -271,10 +277,13 @@ func (wakeupHandler) Event(s *Sock) {
 
 var epoch = time.Now()
 
-// nanotime returns a monotonic time in nanoseconds since the process began.
+// nanotime returns the monotonic time in nanoseconds since the process began, plus 1. The
+// 1 ensures that the result is never 0. A deadline of 0 would mean that there is no
+// deadline.
 func nanotime() int64 { return int64(time.Since(epoch)) + 1 }
 
-// Nanotime is Loop.Nanotime of all loops that are not simulated.
+// Nanotime reads the clock of all loops that are not simulated. For these loops, the
+// method Loop.Nanotime returns the same time.
 func Nanotime() int64 { return nanotime() }
 
 // TimeOf converts a time of the loop's clock to wall-clock time.

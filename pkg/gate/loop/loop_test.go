@@ -96,10 +96,10 @@ func TestADeadlineOfAnEarlierWaitDoesNotAffectLaterOnes(t *testing.T) {
 		for step.Load() == 0 {
 			me.Wait(soon + farAway)
 		}
-		me.Wait(soon) // leaves its timer in the heap if woken first
+		me.Wait(soon) // a Wake may end this wait, but its timer stays in the heap
 		var r result
 		for step.Load() == 1 {
-			me.Wait(0) // the timer set for soon must not end this wait
+			me.Wait(0) // the timer of Wait(soon) must not end this wait
 			r.early++
 		}
 		r.woken++
@@ -196,7 +196,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		said.Store(i)
 		task.Wake()
 		if i%64 == 0 {
-			runtime.Gosched() // so that the loop is awake, asleep or in transition
+			runtime.Gosched() // gives the loop time to sleep before the next Wake
 		}
 		select {
 		case got := <-seen:
@@ -209,8 +209,9 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	}
 }
 
-// A loop that has been busy arms its wakeup poller before it sleeps. It must then poll
-// again, because arming may not report an event that is already pending.
+// A loop that has been busy arms its wakeup poller before it sleeps. The loop must then
+// poll once more. Otherwise it could sleep although an event is pending: the wakeup
+// poller does not always report an event that came before it was armed.
 func TestAnEventBeforeABusyLoopSleepsWakesIt(t *testing.T) {
 	l := startLoop(t)
 	var socks [3]Sock
@@ -231,7 +232,7 @@ func TestAnEventBeforeABusyLoopSleepsWakesIt(t *testing.T) {
 	done := make(chan struct{}, 1)
 	for i, then := range []func(){
 		func() { spin(2 * busyIterations) },
-		func() { send(2) }, // between the last poll and the sleep
+		func() { send(2) }, // sends after the loop has polled and before it sleeps
 		func() { done <- struct{}{} },
 	} {
 		on(t, l, func() {

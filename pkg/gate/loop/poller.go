@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poller has two epoll instances: one watches the sockets of a loop; the other, the
-// wakeup poller, watches the first and is watched by the netpoller. In a simulated loop,
-// file is nil.
+// poller has two epoll instances. The first one watches the sockets of a loop. The second
+// one is called the wakeup poller. It watches the first one, and Go's netpoller watches
+// the wakeup poller. A simulated loop has no epoll instances, and file is nil.
 type poller struct {
-	epfd     int // watches the sockets
+	epfd     int // descriptor of the epoll instance that watches the sockets
 	file     *os.File
 	raw      syscall.RawConn
-	fd       int   // descriptor of the wakeup poller; file closes it
+	fd       int   // descriptor of the wakeup poller, closed by closing the field file
 	disarmed bool  // the wakeup poller reports no events
 	wakeAt   int64 // time at which the netpoller stops waiting
 }
@@ -34,9 +34,10 @@ func (p *poller) open() (err error) {
 	return p.watch(unix.EPOLL_CTL_ADD, unix.EPOLLIN)
 }
 
-// watch sets which events of epfd the wakeup poller reports, edge-triggered. It may miss
-// an event that is already pending: the kernel's ep_modify wakes no waiter while an
-// earlier event is still on the wakeup poller's ready list.
+// watch sets the events of epfd that the wakeup poller reports. An event that is already
+// pending at the call may remain unreported, because the wakeup poller is edge-triggered:
+// the kernel's function ep_modify wakes no waiter if an earlier event is still in the
+// ready list of the wakeup poller.
 func (p *poller) watch(op int, events uint32) error {
 	return unix.EpollCtl(p.fd, op, p.epfd, &unix.EpollEvent{Events: events | edge})
 }
@@ -56,10 +57,14 @@ func (p *poller) disarm(yes bool) {
 	_ = p.watch(unix.EPOLL_CTL_MOD, events) // fails only for invalid arguments
 }
 
-// arm makes the netpoller stop waiting at the time next; 0 = never.
+// arm makes the netpoller stop waiting when the parameter next, a time on the loop's
+// clock, has come. The value 0 means that no wait has to end.
 func (p *poller) arm(next int64) {
 	if next == 0 || next >= p.wakeAt || p.file == nil {
-		return // at worst the netpoller wakes too early
+		// No earlier stop is needed. The netpoller may stop at a time that a previous
+		// call has set, which may be too early. This does no harm, because the loop then
+		// waits again.
+		return
 	}
 	p.wakeAt = next
 	_ = p.file.SetReadDeadline(TimeOf(next))

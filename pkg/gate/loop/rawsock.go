@@ -29,7 +29,7 @@ func (r *rawSock) Connected() bool {
 	return e == 0
 }
 
-// TuneLoopback is TuneLoopback for the socket.
+// TuneLoopback calls the function TuneLoopback for the socket, unless it is simulated.
 func (r *rawSock) TuneLoopback(peer netip.Addr) {
 	if r.loop.kernel == nil {
 		TuneLoopback(r.fd, peer)
@@ -92,7 +92,8 @@ func (r *rawSock) peerClosed() bool {
 	return n > 0
 }
 
-// call makes a raw system call, which never blocks. The count is 0 with an error.
+// call makes a raw system call on the socket. The system call never blocks. If it fails,
+// the returned number of bytes is 0.
 func (r *rawSock) call(trap uintptr, b *byte, n int, flags uintptr) (int, syscall.Errno) {
 	for {
 		got, _, e := unix.RawSyscall6(trap, uintptr(r.fd), uintptr(unsafe.Pointer(b)), uintptr(n), flags, 0, 0)

@@ -25,15 +25,17 @@ type Handler interface{ Event(s *Sock) }
 // closed Sock.
 type Sock struct {
 	rawSock
-	handler        Handler
-	layer          *Layer // nil: the user's bytes are sent without encoding
-	gen            int32  // distinguishes registrations of the same descriptor number
-	open           bool
-	readable       bool
-	writable       bool
-	hangup         bool // the peer has sent FIN
-	failed         bool // reset, or shut down in both directions
-	resetByWrite   bool // a write failed with ECONNRESET; the kernel then reports EOF to a later read
+	handler  Handler
+	layer    *Layer // nil: the user's bytes are sent without encoding
+	gen      int32  // distinguishes registrations of the same descriptor number
+	open     bool
+	readable bool
+	writable bool
+	hangup   bool // the peer has sent FIN
+	failed   bool // reset or another error, or both ends have sent FIN
+	// resetByWrite is true if a write has failed with ECONNRESET. The kernel then reports
+	// EOF to a later read. Read returns ECONNRESET instead.
+	resetByWrite   bool
 	levelTriggered bool // registered without EPOLLET
 }
 
@@ -123,8 +125,9 @@ func (s *Sock) Read(b []byte) (int, error) {
 	return s.noteRead(n, e, len(b))
 }
 
-// Discard discards up to n available bytes. With a layer, they are decoded into b. The
-// results are those of Read.
+// Discard reads and discards up to n available bytes. If s has a layer or is simulated,
+// Discard reads the bytes into b, and ignores n. Like Read, it returns the number of
+// bytes or an error.
 func (s *Sock) Discard(n int, b []byte) (int, error) {
 	if s.layer != nil || s.loop.kernel != nil {
 		return s.Read(b)
@@ -136,7 +139,9 @@ func (s *Sock) Discard(n int, b []byte) (int, error) {
 	return s.noteRead(got, e, n)
 }
 
-// noteRead updates the state after a system call that could return up to `most` bytes.
+// noteRead updates the state of s after a system call that has returned n bytes or the
+// error e. The parameter most is the number of bytes that was requested. The results of
+// noteRead are the results of Read.
 func (s *Sock) noteRead(n int, e syscall.Errno, most int) (int, error) {
 	switch {
 	case e == unix.EAGAIN:
@@ -188,7 +193,8 @@ func (s *Sock) noteWriteError(err error) {
 	s.resetByWrite = s.resetByWrite || err == unix.ECONNRESET
 }
 
-// noteEnd records the end of the stream and returns its error.
+// noteEnd records the end of the stream. It returns the error for the reader: io.EOF, or
+// ECONNRESET if an earlier write has failed with it.
 func (s *Sock) noteEnd() error {
 	if s.resetByWrite {
 		return unix.ECONNRESET
@@ -213,16 +219,17 @@ func (s *Sock) Quiet() bool {
 	return false
 }
 
-// QuietAtPoll reports whether an idle connection had no pending bytes, EOF or error at
-// the loop's last poll, at most maxAge ago. It makes no system call. It returns false if
-// this is unknown, for example with a layer.
+// QuietAtPoll reports whether an idle connection had no pending bytes, EOF or error when
+// the loop polled last. It makes no system call. It also returns false if this is
+// unknown: the poll was longer ago than maxAge, the poll did not return all pending
+// events, or s has a layer.
 func (s *Sock) QuietAtPoll(maxAge time.Duration) bool {
 	l := s.loop
 	return s.layer == nil && !s.readable && !s.hangup && !s.failed && l.polledAll && l.Nanotime()-l.now <= int64(maxAge)
 }
 
-// Ended reports whether the next read would return EOF or an error, even if the event has
-// not been delivered yet. It makes one system call.
+// Ended reports whether the next read would return EOF or an error. It asks the kernel by
+// one system call, so its result is right even before the loop has delivered the event.
 func (s *Sock) Ended() bool {
 	if s.layer != nil {
 		return s.layer.ended()
@@ -249,9 +256,10 @@ func (s *Sock) CloseWrite() {
 	}
 }
 
-// Finish sends the layer's end of data, without which the peer would consider Close a
-// truncation. It reports whether the kernel has accepted it. Without a layer, it does
-// nothing.
+// Finish sends the layer's end of data (TLS: close_notify). If the connection were closed
+// without it, the peer would consider the data truncated. Finish returns false if the
+// kernel has not accepted all encoded bytes yet. Without a layer, Finish does nothing and
+// returns true.
 func (s *Sock) Finish() bool {
 	return !s.open || s.layer == nil || s.layer.finish()
 }

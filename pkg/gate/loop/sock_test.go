@@ -28,8 +28,8 @@ func socketPair(t *testing.T) [2]int {
 	return pair
 }
 
-// tcpPair returns the two ends of a loopback connection. The descriptor is for
-// registration.
+// tcpPair returns the two ends of a loopback connection. The first end is a descriptor
+// that the test can register with a loop.
 func tcpPair(t *testing.T) (int, *net.TCPConn) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -205,8 +205,11 @@ func TestASocketIsFailedAndReadableAfterAFailedWrite(t *testing.T) {
 	s := newSubject(t)
 	s.do(func() {
 		_ = s.far.SetLinger(0)
-		_ = s.far.Close() // this function blocks the loop, so no event is delivered
-		for range 3 {     // the first may fail with ECONNRESET, the others with EPIPE
+		_ = s.far.Close()
+		// This function blocks the loop, so the loop delivers no event of the reset. The
+		// socket notices the reset when a write fails. The first write may fail with
+		// ECONNRESET, the others with EPIPE.
+		for range 3 {
 			n, err := s.sock.Write([]byte("x"))
 			if err == nil || errors.Is(err, ErrAgain) || n != 0 {
 				t.Errorf("write: %d, %v", n, err)
@@ -279,7 +282,8 @@ func TestQuietDetectsBytesBeforeTheirEvent(t *testing.T) {
 		if !quiet() {
 			t.Error("not quiet at the start")
 		}
-		// This function blocks the loop, so no event is delivered.
+		// This function blocks the loop, so the loop does not deliver the event of this
+		// byte. Quiet must notice the byte without the event.
 		if _, err := s.far.Write([]byte("x")); err != nil {
 			t.Error(err)
 		}
@@ -468,7 +472,9 @@ func TestASocketClosedByAnEventOfABatchGetsNoEventOfThatBatch(t *testing.T) {
 					closed = true
 					fd := other.FD()
 					other.Close()
-					// Another thread may have got the descriptor number.
+					// Another thread may have opened a descriptor, and the kernel may
+					// have given it the number that is now free. Then this round of the
+					// test cannot reuse the number, and the test tries another round.
 					if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
 						third = Sock{}
 					} else if got, err := unix.FcntlInt(uintptr(pairs[2][0]), unix.F_DUPFD_CLOEXEC, fd); err == nil {
@@ -709,8 +715,10 @@ func TestReadsAfterAWriteFailedWithECONNRESETDoNotReturnEOF(t *testing.T) {
 	_ = s.far.Close()
 	s.until("failure", s.sock.Failed)
 	s.do(func() {
+		// The kernel reports the reset only once, to this write. It reports EOF to the
+		// reads that follow, but Sock.Read must not return EOF after a reset.
 		if _, err := s.sock.Write([]byte("x")); !errors.Is(err, unix.ECONNRESET) {
-			t.Errorf("write: %v", err) // the kernel reports a reset once
+			t.Errorf("write: %v", err)
 		}
 	})
 	for range 3 {

@@ -49,8 +49,8 @@ func (p *Pipe) splice(from, to, n int) (int, error) {
 	return int(got), err
 }
 
-// Fill moves at most n received bytes from s into p, which must be empty. The results are
-// those of Sock.Read.
+// Fill moves at most n received bytes from s into p. The pipe p must be empty. Like
+// Sock.Read, Fill returns the number of bytes or an error.
 func (p *Pipe) Fill(s *Sock, n int64) (int, error) {
 	if !s.readable {
 		return 0, ErrAgain
@@ -76,9 +76,10 @@ func (p *Pipe) Fill(s *Sock, n int64) (int, error) {
 	}
 }
 
-// Drain moves buffered bytes to s until none are left or s accepts no more. A short
-// splice does not mean that s is full; only EAGAIN does. The results are those of
-// Sock.Write.
+// Drain moves the buffered bytes to s until the pipe is empty or s is full. One splice
+// may move fewer bytes than requested although s is not full. So Drain repeats it until
+// the kernel returns EAGAIN. Drain returns the number of moved bytes. It returns ErrAgain
+// only if it could move none.
 func (p *Pipe) Drain(s *Sock) (int, error) {
 	if !s.writable {
 		return 0, ErrAgain

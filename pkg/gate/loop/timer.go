@@ -1,8 +1,9 @@
 package loop
 
-// timer is the entry of a handle in the heap. It never expires later than the handle's
-// deadline. If the deadline has moved later, the usual case, the timer expires too early
-// once and is rescheduled.
+// timer is the entry of a handle in the heap of timers. It never expires later than the
+// deadline of the handle, but it may expire earlier: if the deadline moves to a later
+// time, as it usually does, the timer keeps its time and its place in the heap. When it
+// expires too early, it is rescheduled for the new deadline.
 type timer struct {
 	handle *Handle
 	when   int64
@@ -76,8 +77,9 @@ func (h *timerHeap) swap(i, j int) {
 	s[i].index, s[j].index = i+1, j+1
 }
 
-// runTimers runs the steps of expired deadlines and reschedules timers that expired too
-// early.
+// runTimers runs a step of each handle whose deadline has passed. It reschedules timers
+// that have expired before the deadline of their handle. It also trims the free lists if
+// the time of the next trim has come.
 func (l *Loop) runTimers() {
 	for len(l.timers) > 0 && l.timers[0].when <= l.now {
 		t := l.timers[0]
@@ -97,7 +99,8 @@ func (l *Loop) runTimers() {
 	}
 }
 
-// nextDeadline returns the time of the first timer or trim; 0 = none.
+// nextDeadline returns the time at which runTimers must be called next, because a timer
+// expires or the free lists must be trimmed; 0 = no such time.
 func (l *Loop) nextDeadline() int64 {
 	next := l.trimAt
 	if len(l.timers) > 0 && (next == 0 || l.timers[0].when < next) {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// checkHeap compares order, indexes and membership with a map.
+// checkHeap checks that h is a valid heap and that each timer knows its index in h. It
+// also checks that h has the same timers and times as the map.
 func checkHeap(t *testing.T, h timerHeap, model map[*timer]int64) {
 	t.Helper()
 	if len(h) != len(model) {

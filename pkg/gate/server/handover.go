@@ -14,9 +14,10 @@ func (s *Server) StopListening() {
 	})
 }
 
-// Clients returns the approximate number of client connections. It returns 0 only if
-// there are none, not even in a TLS handshake. All handshakes of a loop count as one
-// connection, and so does a loop that does not respond within statsTimeout.
+// Clients returns the approximate number of client connections. If a loop has queued or
+// running TLS handshakes, they count as one connection together. A loop that does not
+// respond within statsTimeout counts as one connection, because it may have some. So the
+// result is 0 only if there are certainly no connections.
 func (s *Server) Clients() int {
 	n, responded := s.onLoops(statsTimeout, func(w *Worker) int {
 		n := w.tls.silent.Len() + w.tls.partial.Len()

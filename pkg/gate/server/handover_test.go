@@ -69,8 +69,8 @@ func TestAShutdownLeavesTheBacklogOfASharedSocketToTheOtherProcess(t *testing.T)
 		}
 		var client net.Conn
 		var err error
-		// This function blocks the loop, so the new connection is still in the backlog when
-		// the shutdown begins.
+		// This function blocks the loop, so the new connection is still in the backlog
+		// when the shutdown begins.
 		s.onLoops(time.Minute, func(w *Worker) int {
 			if client, err = net.Dial("tcp", ln.Addr().String()); err == nil {
 				w.stopAccepting()
@@ -95,8 +95,9 @@ func TestAShutdownLeavesTheBacklogOfASharedSocketToTheOtherProcess(t *testing.T)
 	}
 }
 
-// A process that does not accept must not keep the socket in an epoll set: it would take
-// wake-ups from the process that accepts.
+// A process that has stopped accepting must remove the shared socket from its epoll sets.
+// Otherwise the kernel would wake this process for some of the new connections, and not
+// the process that accepts them.
 func TestStopListeningRemovesSharedSocketsFromAllEpollSets(t *testing.T) {
 	s, ln := newClosingServer(t, 3), newSharedListener(t)
 	var st unix.Stat_t

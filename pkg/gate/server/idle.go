@@ -35,9 +35,10 @@ func (w *Idle[T, P]) IdleNode() *Idle[T, P] { return w }
 // Set returns the set that contains the connection; nil = none.
 func (w *Idle[T, P]) Set() *IdleSet[T, P] { return w.set }
 
-// IdleSet holds connections of one loop in the order in which they became idle. Busy
-// connections may be at any position. The connection that has been idle for longest may
-// be closed to free its descriptor, after a minimum idle time. Call Init before use.
+// IdleSet holds connections of one loop. They are in the order in which they became idle,
+// but busy connections may be at any position. To free a descriptor, the worker may close
+// the connection that has been idle for longest, if it has been idle for the minimum
+// time. Call Init before use.
 type IdleSet[T any, P IdleConn[T, P]] struct {
 	worker  *Worker
 	minIdle int64 // minimum idle time, in ns
@@ -47,8 +48,8 @@ type IdleSet[T any, P IdleConn[T, P]] struct {
 	Count *atomic.Int64
 }
 
-// Init registers s with w, which may then close connections of s that have been idle for
-// minIdle. Connections of sets with a lower rank are closed first.
+// Init registers s with w, so that w may close the connections that have been idle for
+// minIdle or longer. Connections of sets with a lower rank are closed first.
 func (s *IdleSet[T, P]) Init(w *Worker, rank exchange.Idleness, minIdle time.Duration) {
 	s.worker, s.minIdle = w, int64(minIdle)
 	w.AddIdleSource(rank, s.reclaimable)
@@ -66,7 +67,8 @@ func (s *IdleSet[T, P]) Len() (n int) {
 	return n
 }
 
-// All yields the connections. The loop body may remove the yielded one.
+// All iterates over the connections. The body of a for statement may remove the
+// connection that it has just got.
 func (s *IdleSet[T, P]) All() iter.Seq[*T] { return s.conns.All() }
 
 // Touch marks c as idle from now on and moves it to the end of s. c may be in s, in
@@ -128,15 +130,18 @@ func (s *IdleSet[T, P]) reclaimable() (since int64, reclaim func()) {
 	return P(c).IdleNode().Since, P(c).Reclaim
 }
 
-// IdleSource returns the connection to close first: the time since which it has been
-// idle, and a function that closes it; nil = none. It is called on the loop. Call reclaim
-// immediately or not at all, because bytes of a request may arrive.
+// IdleSource finds the connection that should be closed first to free its descriptor. The
+// result since is the time at which this connection became idle. The result reclaim is a
+// function that closes it, or nil if there is no such connection. The caller must call
+// this function immediately or not at all, because bytes of a request may arrive later.
+// An IdleSource is called on the loop.
 type IdleSource func() (since int64, reclaim func())
 
 // idleSources are the sources of a worker, by rank.
 type idleSources [exchange.UnfinishedHead + 1][]IdleSource
 
-// AddIdleSource lets w close the connections of s, which have the given rank.
+// AddIdleSource adds the source s, whose connections w may close to free descriptors.
+// Connections of a lower rank are closed first.
 func (w *Worker) AddIdleSource(rank exchange.Idleness, s IdleSource) {
 	w.idle[rank] = append(w.idle[rank], s)
 }

@@ -14,7 +14,7 @@ type fakeConn struct {
 	Idle[fakeConn, *fakeConn]
 	busy, noisy bool
 	checks      int  // number of calls of Quiet
-	once        bool // quiet at the first check only
+	once        bool // only the first call of Quiet returns true
 }
 
 func (c *fakeConn) Busy() bool { return c.busy }
@@ -24,8 +24,8 @@ func (c *fakeConn) Quiet() bool {
 }
 func (c *fakeConn) Reclaim() { c.Set().Remove(c) }
 
-// addIdle adds connections to s that have been idle for the given times, in units of
-// MinIdle.
+// addIdle adds one connection to s for each of the given times. A time tells how long the
+// connection has been idle, in units of exchange.MinIdle.
 func addIdle(s *IdleSet[fakeConn, *fakeConn], times ...int64) (conns []*fakeConn) {
 	for _, idle := range times {
 		c := &fakeConn{}
@@ -138,7 +138,9 @@ func TestCloseOldestChecksAConnectionOnceAndClosesIt(t *testing.T) {
 		c = addIdle(&set, 2)[0]
 		c.once = true
 	})
-	s.server.workers[0].CloseOldest(exchange.IdleClient) // a second call of Quiet would return false
+	// If CloseOldest called Quiet twice, the second call would return false, and the
+	// connection would not be closed.
+	s.server.workers[0].CloseOldest(exchange.IdleClient)
 	s.do(func(*Worker) {
 		if c.Set() != nil || c.checks != 1 {
 			t.Errorf("closed %v after %d checks", c.Set() == nil, c.checks)

@@ -14,12 +14,12 @@ import (
 // the descriptor and closes ln.
 func (s *Server) Serve(ln *net.TCPListener) error { return s.ServeTLS(ln, nil) }
 
-// ServeTLS is Serve for a port whose connections begin with a TLS handshake; a nil port
-// means plaintext.
+// ServeTLS does the same as Serve for a port whose connections begin with a TLS
+// handshake. If the parameter port is nil, the connections are in plaintext.
 func (s *Server) ServeTLS(ln *net.TCPListener, port *TLS) error { return s.serve(ln, port, false) }
 
-// ServeShared is ServeTLS for a socket that another process also holds and continues to
-// serve. A shutdown leaves the connections in the backlog to that process.
+// ServeShared does the same as ServeTLS for a socket that another process also holds and
+// continues to serve. A shutdown leaves the connections in the backlog to that process.
 func (s *Server) ServeShared(ln *net.TCPListener, port *TLS) error { return s.serve(ln, port, true) }
 
 func (s *Server) serve(ln *net.TCPListener, port *TLS, shared bool) error {
@@ -43,8 +43,8 @@ func (s *Server) serve(ln *net.TCPListener, port *TLS, shared bool) error {
 	return nil
 }
 
-// ServeDescriptors is Serve for non-blocking listening descriptors, one for each loop,
-// which the server then owns.
+// ServeDescriptors accepts plaintext connections from listening descriptors, one for each
+// loop. The descriptors must be non-blocking. The server owns them from now on.
 func (s *Server) ServeDescriptors(fds []int) {
 	for i, w := range s.workers {
 		w.Loop.Post(func() { w.listen(fds[i], nil, false) })
@@ -69,7 +69,7 @@ type listener struct {
 	worker *Worker
 	sock   loop.Sock
 	fd     int
-	paused bool // sock is detached, and fd is open
+	paused bool // the listener accepts nothing: its descriptor is open, but not registered
 	tls    *TLS // nil: plaintext
 	shared bool // another process also holds the socket and serves its backlog
 }
@@ -146,12 +146,14 @@ func (l *listener) resume() {
 	}
 }
 
-// maxDrainBatches is the maximum number of batches that drain accepts: twice the largest
-// default backlog of the system.
+// maxDrainBatches is the maximum number of batches that drain accepts, so that it ends
+// even if clients keep connecting. These batches have 8192 connections. That is twice the
+// largest default backlog of Linux, which is 4096.
 const maxDrainBatches = 2 * 4096 / acceptBatch
 
-// drain accepts the connections in the backlog. Closing the listener would reset them,
-// unless the socket is shared.
+// drain accepts the connections in the backlog, because closing the listener would reset
+// them. If the socket is shared, drain does nothing: the other process accepts these
+// connections.
 func (l *listener) drain() {
 	if l.shared {
 		return
@@ -163,9 +165,10 @@ func (l *listener) drain() {
 	}
 }
 
-// close unregisters the descriptor before it closes it. Otherwise the socket would stay
-// in the epoll set while another process or loop holds the same open file description,
-// and would take wake-ups from that process.
+// close unregisters the descriptor from the epoll set before it closes the descriptor.
+// Closing alone would not remove the socket from the epoll set if another process or loop
+// holds a duplicate of the descriptor. Then this loop would still get wake-ups for new
+// connections, and the process or loop that accepts them would not.
 func (l *listener) close() {
 	switch {
 	case l.paused:

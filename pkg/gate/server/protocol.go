@@ -11,8 +11,9 @@ import (
 type Protocol interface {
 	// NewPart returns the part of the protocol that belongs to w.
 	NewPart(w *Worker) Part
-	// Unfinished returns the number of connections, on all workers, that a shutdown waits
-	// for after the last request, because their clients should close them.
+	// Unfinished returns the number of connections for which a shutdown waits after the
+	// last request has ended, so that clients can read their responses and close the
+	// connections. It counts the connections of all workers.
 	Unfinished() int
 }
 
@@ -20,12 +21,13 @@ type Protocol interface {
 // calls Worker.AddIdleSource for the connections that may be closed to free descriptors.
 type Part interface {
 	// Adopt serves a client connection. The part owns the descriptor fd, which is
-	// non-blocking and already charged to the gate's descriptor budget. layer is the TLS
-	// layer of the connection; nil = plaintext. read has the bytes that have already been
-	// read.
+	// non-blocking and already charged to the gate's descriptor budget. The parameter
+	// layer is the TLS layer of the connection; nil = plaintext. The parameter read has
+	// the bytes that have already been read from the connection.
 	Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []byte)
-	// StopAccepting stops accepting requests and closes idle connections. silent reports
-	// that some connections have not sent a byte; their first request may be in flight.
+	// StopAccepting stops accepting requests and closes idle connections. The result
+	// silent is true if the client of some connection has not sent a byte. Such
+	// connections stay open, because their first request may be in flight.
 	StopAccepting() (silent bool)
 	// Clients returns the number of client connections.
 	Clients() int

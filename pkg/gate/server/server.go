@@ -18,8 +18,8 @@ import (
 type Config struct {
 	// Loops is the number of event loops, 1 or more.
 	Loops int
-	// HTTP1 serves new connections. HTTP2 serves those that begin with its preface; it
-	// may be nil.
+	// HTTP1 serves new connections. HTTP2 serves connections that begin with the HTTP/2
+	// preface or select h2 by ALPN. If HTTP2 is nil, the server supports only HTTP/1.
 	HTTP1, HTTP2 Protocol
 	// Upstream configures connections to the container.
 	Upstream upstream.Config
@@ -50,7 +50,8 @@ type Server struct {
 }
 
 // loopDescriptors is the number of descriptors of an event loop without connections:
-// three for the loop itself, and one for each port.
+// three for the loop itself (see loop.New), and two for listeners. There are two
+// listeners if the gate has a plaintext port and a TLS port.
 const loopDescriptors = 5
 
 // upstreamShare returns the number of upstream connections guaranteed to each loop.

@@ -18,28 +18,39 @@ const (
 	// connections. A client usually sends it immediately.
 	silentGrace = 100 * time.Millisecond
 	// unfinishedTimeout is the time that a shutdown waits for clients to read their last
-	// responses and close their connections. Each closed connection and each read
-	// restarts it. A read may be noticed up to 200 ms late.
+	// responses and close their connections. This time starts again when a client has
+	// closed a connection or read a part of a response. The gate checks only every 200 ms
+	// how much a client has read over HTTP/2, so the restart may be late by 200 ms.
 	unfinishedTimeout = 1750 * time.Millisecond
-	unfinishedTotal   = 10 * time.Second
+	// unfinishedTotal is the maximum time that a shutdown waits for clients to read and
+	// close, even if unfinishedTimeout starts again and again.
+	unfinishedTotal = 10 * time.Second
 )
 
-// shutdown is a routine of the first loop. Its states:
+// shutdown is a routine of the first loop. Its states change as follows:
 //
-//	idle       → stopping    BeginShutdown
-//	stopping   → silent      all loops stopped, or stopTimeout; some connections sent no byte
-//	stopping   → serving     all loops stopped, or stopTimeout; all connections sent a byte
+//	idle       → stopping    BeginShutdown is called
+//	stopping   → silent      the loops no longer accept, and some connections are silent
+//	stopping   → serving     the loops no longer accept, and no connection is silent
 //	silent     → serving     silentGrace has passed
-//	serving    → unfinished  no open request, and no tunnel before its deadline
-//	unfinished → serving     a client had begun a request before it read GOAWAY
-//	unfinished → done        clients have closed their connections, or the timeout has passed
+//	serving    → unfinished  no request is open, and the wait for tunnels is over
+//	unfinished → serving     the wait for clients is over, but new requests have begun
+//	unfinished → done        the wait for clients is over
+//
+// A connection is silent if its client has not sent a byte. The state stopping lasts at
+// most stopTimeout, even if a loop still accepts. The wait for tunnels is over when all
+// tunnels have ended or tunnelDeadline has passed. The wait for clients is over when they
+// have closed their connections or unfinishedTimeout has passed. During this wait new
+// requests can begin, because a client may send one before it has read GOAWAY.
 type shutdown struct {
-	srv                *Server
-	handle             loop.Handle
-	state              shutdownState
-	deadline           int64 // deadline of the present state; in serving: tunnelDeadline
-	tunnelDeadline     int64 // end of the wait for tunnels
-	unfinishedDeadline int64 // latest end of the present unfinished state
+	srv    *Server
+	handle loop.Handle
+	state  shutdownState
+	// deadline is the latest time at which the current state ends. There is one
+	// exception: while a request is open, the state serving does not end.
+	deadline           int64
+	tunnelDeadline     int64 // time at which the shutdown stops waiting for tunnels
+	unfinishedDeadline int64 // the state unfinished ends then, even if clients read
 
 	stopped atomic.Int32 // number of loops that have stopped accepting
 	silent  atomic.Bool  // some connections have not sent a byte
@@ -65,8 +76,9 @@ func (d *shutdown) init(s *Server) {
 	d.handle.Bind(s.workers[0].Loop, d)
 }
 
-// BeginShutdown begins a shutdown as Shutdown does, but returns immediately and does not
-// end the loops. done is closed when nothing is left to wait for.
+// BeginShutdown begins a shutdown as Shutdown does. It returns immediately, and it does
+// not end the loops. The channel done is closed when the shutdown no longer waits for
+// requests, tunnels or clients.
 func (s *Server) BeginShutdown() (done <-chan struct{}) {
 	d := &s.shutdown
 	d.begun.Do(func() {
@@ -89,9 +101,9 @@ func (s *Server) BeginShutdown() (done <-chan struct{}) {
 	return d.done
 }
 
-// Shutdown closes the listeners and idle connections. It waits for requests to end, and
-// for tunnels up to the gate's DrainTunnel. Then it ends the loops. When ctx ends, it
-// closes the remaining connections immediately.
+// Shutdown closes the listeners and idle connections. It waits until all requests have
+// ended. It also waits for tunnels, but not longer than the gate's DrainTunnel. Then it
+// ends the loops. When ctx ends, Shutdown closes the remaining connections immediately.
 func (s *Server) Shutdown(ctx context.Context) (err error) {
 	select {
 	case <-s.BeginShutdown():
@@ -152,13 +164,15 @@ func (d *shutdown) stateEnded(now int64) bool {
 	return false
 }
 
-// busy reports whether there are requests, or tunnels whose deadline has not passed.
+// busy reports whether a request is open. Until tunnelDeadline, it also returns true if a
+// tunnel is open.
 func (d *shutdown) busy(now int64) bool {
 	drain := d.srv.gate.Drain
 	return drain.Requests() > 0 || drain.Tunnels() > 0 && now < d.tunnelDeadline
 }
 
-// end ends the shutdown. It is called on the first loop, or after that loop has ended.
+// end marks the shutdown as done. It is called on the first loop, or after the first loop
+// has ended. Only its first call has an effect.
 func (d *shutdown) end() {
 	d.ended.Do(func() {
 		d.state = shutdownDone
@@ -166,7 +180,8 @@ func (d *shutdown) end() {
 	})
 }
 
-// unfinished returns the number of connections that clients should close.
+// unfinished returns the sum of Protocol.Unfinished for HTTP/1 and HTTP/2: the number of
+// connections for which the shutdown waits after the last request.
 func (s *Server) unfinished() int {
 	n := s.cfg.HTTP1.Unfinished()
 	if s.cfg.HTTP2 != nil {

@@ -53,16 +53,18 @@ func (t *TLS) Handshakes() (done, failed uint64, inProgress int) {
 	return t.done.Load(), t.failed.Load(), int(t.pending.Load())
 }
 
-// tlsConns holds a loop's connections to TLS ports before the end of their handshake,
-// in the order in which they entered their state:
+// tlsConns holds a loop's connections to TLS ports before the end of their handshake. It
+// has one list for each state, in the order in which the connections entered the state:
 //
 //	silent      → partial      the first byte has arrived
 //	partial     → queued       the first record, the ClientHello, is complete
-//	queued      → handshaking  a handshake slot is free; the latest client is first
+//	queued      → handshaking  a handshake slot is free
 //	handshaking → (protocol)   the handshake has succeeded
 //
-// A connection may be closed in any state. If the client disconnects before the handshake
-// begins, the connection is closed, so that its ClientHello costs no signature.
+// A free slot goes to the connection that was queued last. A connection may skip the
+// states partial and queued, and may be closed in any state. If the client disconnects
+// before the handshake begins, the connection is closed at once. This saves the CPU time
+// of a signature.
 type tlsConns struct {
 	silent, partial     IdleSet[tlsConn, *tlsConn]
 	queued, handshaking list.List[tlsConn, *tlsConn]
@@ -78,8 +80,9 @@ func (t *tlsConns) init(w *Worker) {
 	w.AddIdleSource(exchange.UnfinishedHead, w.reclaimStalled)
 }
 
-// tlsConn is a connection before the end of its handshake. Since is the time of the
-// latest of these events: accepted, first byte received, ClientHello complete.
+// tlsConn is a connection before the end of its handshake. Its field Since is the time at
+// which the connection was accepted, its first byte arrived or its ClientHello was
+// complete. The latest of these events counts.
 type tlsConn struct {
 	Idle[tlsConn, *tlsConn]
 	worker  *Worker
@@ -92,7 +95,8 @@ type tlsConn struct {
 	state   tlsState
 }
 
-// tlsState is a state of tlsConns, or done: closed or adopted by a protocol.
+// tlsState is the state of a tlsConn. The type tlsConns describes the states. In
+// addition, a tlsConn is done when it has been closed or a protocol has adopted it.
 type tlsState uint8
 
 const (
@@ -149,7 +153,7 @@ func (c *tlsConn) Event(s *loop.Sock) {
 	switch {
 	case c.state > tlsQueued, !s.Readable():
 	case disconnected && s.Ended():
-		c.close(nil) // closed without a byte: this is not a failed handshake
+		c.close(nil) // the client has sent no byte, so this is not a failed handshake
 	case disconnected:
 		c.close(errDisconnected)
 	case c.state == tlsQueued:
@@ -218,9 +222,11 @@ func (s clientSession) Handshake() error {
 	return s.Conn.Handshake()
 }
 
-// closeStalled closes handshakes that have waited too long for their clients, one for
-// each queued handshake. If there are not enough of them, the first queued handshake
-// calls closeStalled again later.
+// closeStalled closes handshakes that have waited for bytes from their clients for
+// stallTimeout or longer. Each closed handshake frees a slot, and a queued connection
+// gets the slot. So closeStalled returns when no connection is queued or no handshake is
+// stalled. If connections are still queued, it sets a deadline for one of them, whose
+// Step calls closeStalled again.
 func (w *Worker) closeStalled() {
 	for first := w.tls.queued.First(); first != nil; first = w.tls.queued.First() {
 		c := w.stalled(w.tls.stallTimeout)
@@ -244,7 +250,8 @@ func (w *Worker) stalled(enough time.Duration) *tlsConn {
 	return nil
 }
 
-// Step implements loop.Routine: a timeout has passed, or the handshake has ended.
+// Step implements loop.Routine. It is called when a timeout has passed or the handshake
+// has ended.
 func (c *tlsConn) Step() {
 	switch c.state {
 	case tlsPartial:
@@ -324,8 +331,9 @@ func (c *tlsConn) end() {
 	}
 }
 
-// closeHandshakes closes the connections whose ClientHello is complete. silent reports
-// that there are other connections, whose first request may be on its way.
+// closeHandshakes closes the connections whose ClientHello is complete. The result silent
+// is true if there are connections without a complete ClientHello. They stay open,
+// because their first request may be on its way.
 func (w *Worker) closeHandshakes() (silent bool) {
 	for _, l := range []*list.List[tlsConn, *tlsConn]{&w.tls.queued, &w.tls.handshaking} {
 		for c := range l.All() {

@@ -24,7 +24,7 @@ import (
 // testTimeout ends a test that hangs. No result depends on it.
 const testTimeout = 2 * time.Minute
 
-// closingProtocol is a protocol that closes its connections at once.
+// closingProtocol is a Protocol that closes each new connection immediately.
 type closingProtocol struct{ worker *Worker }
 
 func (closingProtocol) NewPart(w *Worker) Part { return closingProtocol{w} }
@@ -108,7 +108,9 @@ func hello(t *testing.T) string {
 	near, far := net.Pipe()
 	defer far.Close()
 	go func() {
-		_ = tls.Client(near, &tls.Config{ServerName: "localhost"}).Handshake() // returns when far is closed
+		// Handshake sends the ClientHello. It returns when the other end of the pipe is
+		// closed.
+		_ = tls.Client(near, &tls.Config{ServerName: "localhost"}).Handshake()
 		_ = near.Close()
 	}()
 	b := make([]byte, 16<<10)
@@ -209,7 +211,9 @@ func TestAllQueuedHandshakesComplete(t *testing.T) {
 // disconnect sends FIN and waits until the server's kernel has received it.
 func (s *tlsServer) disconnect(c net.Conn) {
 	s.t.Helper()
-	const finWait1 = 4 // TCP state before the FIN is acknowledged; the server may also have closed since
+	// finWait1 is the TCP state of the client until the server's kernel has acknowledged
+	// the FIN. The state that follows depends on whether the server has closed, too.
+	const finWait1 = 4
 	raw, err := c.(*net.TCPConn).SyscallConn()
 	if err == nil {
 		err = c.(*net.TCPConn).CloseWrite()

@@ -57,8 +57,8 @@ func (w *Worker) add(p Protocol) Part {
 // HasHTTP2 reports whether connections may switch to HTTP/2.
 func (w *Worker) HasHTTP2() bool { return w.http2 != nil }
 
-// SwitchToHTTP2 passes an HTTP/1 connection to HTTP/2. read contains the bytes read
-// from it.
+// SwitchToHTTP2 passes an HTTP/1 connection to HTTP/2. The parameter read has the bytes
+// that have already been read from the connection.
 func (w *Worker) SwitchToHTTP2(fd int, peer netip.AddrPort, read []byte) {
 	w.http2.Adopt(fd, peer, nil, read)
 }
@@ -83,8 +83,8 @@ func (w *Worker) ReportPanic(v any) {
 	}
 }
 
-// OnTrim adds a function to call when the loop trims its free lists. f returns whether it
-// must be called again.
+// OnTrim adds a function that is called when the loop trims its free lists. If f returns
+// true, another trim follows later and f is called again.
 func (w *Worker) OnTrim(f func() (again bool)) { w.trims = append(w.trims, f) }
 
 // Date returns the value of the Date field. It is formatted once a second.
@@ -98,8 +98,9 @@ func (w *Worker) Date() []byte {
 }
 
 // stopAccepting accepts the connections in the backlog, closes the listeners, and closes
-// idle connections. Connections that have not sent a byte stay open, because their
-// clients connected before the shutdown; silent reports whether there are any.
+// idle connections. A connection on which the client has not sent a byte stays open,
+// because its first request may be in flight. The result silent is true if there are such
+// connections.
 func (w *Worker) stopAccepting() (silent bool) {
 	for _, l := range w.listeners {
 		l.drain()

@@ -34,7 +34,8 @@ type Config struct {
 	HTTP2 bool
 	// Listen opens the port. It is called when a certificate has been loaded.
 	Listen func() (*net.TCPListener, error)
-	// Serve accepts connections, such as Server.ServeTLS. It must not block.
+	// Serve makes a server accept connections from ln, as Server.ServeTLS does. It must
+	// not block.
 	Serve func(ln *net.TCPListener, port *server.TLS) error
 	// Changed is called when a certificate comes into use or cannot be used. It may be
 	// nil.
@@ -51,7 +52,7 @@ type Change struct {
 	// New is true if a new certificate has come into use. It is false after a Reload that
 	// changed nothing.
 	New bool
-	// Serving is true if a certificate is in use, which is valid until NotAfter.
+	// Serving is true if a certificate is in use. NotAfter is the end of its validity.
 	Serving  bool
 	NotAfter time.Time
 }
@@ -132,8 +133,8 @@ func (c *Config) serverConfig(m *material) *tls.Config {
 		CipherSuites:     c.CipherSuites,
 		CurvePreferences: c.Curves,
 		NextProtos:       []string{"http/1.1"},
-		// Responses are written immediately. Dynamic record sizing would encode the first
-		// megabyte of each connection in small records.
+		// Dynamic record sizing would encode the first 128 KiB of each connection in
+		// smaller records.
 		DynamicRecordSizingDisabled: true,
 	}
 	if c.HTTP2 {

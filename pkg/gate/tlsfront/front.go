@@ -32,8 +32,9 @@ func New(c Config) (*Front, error) {
 	return f, nil
 }
 
-// Start loads the certificate and opens the port. Without a certificate, the port is
-// opened when one appears. The error is from opening the port.
+// Start loads the certificate and opens the port. If there is no certificate, the port is
+// opened when one appears. Start returns an error only if it cannot open the port. It
+// passes other problems to Config.Changed.
 func (f *Front) Start() error {
 	if err := f.reloader.start(); err != nil && f.cfg.Changed != nil {
 		f.reloader.report(err, false)
@@ -71,7 +72,8 @@ func (f *Front) Close() {
 	f.followers.Wait()
 }
 
-// loaded opens the port if it is not open and a certificate is loaded.
+// loaded is called after each new certificate and each requested reload. It opens the
+// port if a certificate is loaded and the port has not been opened yet.
 func (f *Front) loaded() {
 	f.mu.Lock()
 	opened := f.serving || f.closed

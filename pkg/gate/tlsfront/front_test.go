@@ -119,7 +119,9 @@ func hello(t *testing.T) string {
 	near, far := net.Pipe()
 	defer far.Close()
 	go func() {
-		_ = tls.Client(near, &tls.Config{ServerName: "localhost"}).Handshake() // returns when far is closed
+		// Handshake sends the ClientHello. It returns when the other end of the pipe is
+		// closed.
+		_ = tls.Client(near, &tls.Config{ServerName: "localhost"}).Handshake()
 		_ = near.Close()
 	}()
 	b := make([]byte, 16<<10)

@@ -41,7 +41,8 @@ type fixture struct {
 	refused chan error
 }
 
-// prepare creates a directory without a certificate, and a Config that the test may change.
+// prepare creates a directory without a certificate, and a Config that the test may
+// change.
 func prepare(t *testing.T) (*fixture, Config) {
 	t.Helper()
 	f := &fixture{t: t, ca: testcert.New(t), dir: t.TempDir(), adopted: make(chan string, 1),
@@ -74,7 +75,7 @@ func prepare(t *testing.T) (*fixture, Config) {
 	}
 }
 
-// closing is a protocol that closes its connections at once.
+// closing is a server.Protocol that closes each new connection immediately.
 type closing struct {
 	f    *fixture
 	name string
@@ -124,7 +125,8 @@ func begin(t *testing.T, name string) *fixture {
 	return f
 }
 
-// write replaces the pair of files. It writes the key first.
+// write replaces the files of the certificate and its key. The new certificate has the
+// given DNS name. The key is written first, so for a moment the files do not match.
 func (f *fixture) write(dir, name string) {
 	f.t.Helper()
 	certificate, key := f.ca.Issue(testcert.Leaf{Names: []string{name}})
@@ -139,7 +141,8 @@ func (f *fixture) put(path string, b []byte) {
 	}
 }
 
-// change waits for the next change and compares its error.
+// change waits for the next call of Config.Changed and returns the Change. It fails the
+// test if Change.Err is not the wanted error. The value errAny stands for any error.
 func (f *fixture) change(want error) Change {
 	f.t.Helper()
 	select {
@@ -179,14 +182,17 @@ func (f *fixture) handshake(c *tls.Config) (tls.ConnectionState, error) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(testTimeout))
-	_, err = conn.Read(make([]byte, 1)) // reads session tickets, or the alert
+	// Read receives the session tickets, or the alert by which the server rejects the
+	// client.
+	_, err = conn.Read(make([]byte, 1))
 	if err == io.EOF || errors.Is(err, unix.ECONNRESET) {
 		err = nil
 	}
 	return conn.ConnectionState(), err
 }
 
-// serves fails unless new connections get the certificate for the given DNS name.
+// serves makes a new connection. It fails the test if the server's certificate is not the
+// one for the given DNS name.
 func (f *fixture) serves(name string) {
 	f.t.Helper()
 	cs, err := f.handshake(nil)

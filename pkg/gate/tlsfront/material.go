@@ -24,18 +24,20 @@ const (
 // maxFileBytes is the maximum size of each file.
 const maxFileBytes = 1 << 20
 
-// material is the content of the files at one time, parsed.
+// material is the parsed content of the files. The files were read together.
 type material struct {
 	files    files
 	pair     tls.Certificate
 	clientCA *x509.CertPool // nil: clients need no certificate
 }
 
-// files holds the contents of the files at one time. With a credential bundle,
-// certificate and key are both the bundle.
+// files holds the contents of files that were read together. A credential bundle has both
+// the certificate and the key, so certificate and key then hold the same bytes.
 type files struct {
 	certificate, key, clientCA []byte
-	source                     string // names of the files that hold certificate and key, for errors
+	// source is for error messages. It has the names of the files that hold the
+	// certificate and the key.
+	source string
 }
 
 func (f *files) equal(other *files) bool {

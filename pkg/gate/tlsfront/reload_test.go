@@ -24,8 +24,9 @@ func TestAnOverwrittenCertificateIsServed(t *testing.T) {
 	}
 }
 
-// mount lays out a directory as Kubernetes does: links that point through ..data to a
-// directory that is replaced as a whole.
+// mount writes the files in the way in which Kubernetes mounts a volume. The files are in
+// a new directory, which ..data links to. Each visible file name is a link to the same
+// name in ..data. So a second call replaces all files at once by replacing ..data.
 func (f *fixture) mount(generation, name string) {
 	f.t.Helper()
 	dir := filepath.Join(f.dir, generation)
@@ -34,7 +35,8 @@ func (f *fixture) mount(generation, name string) {
 	must(f.t, os.Symlink(generation, filepath.Join(f.dir, "..data_tmp")))
 	must(f.t, os.Rename(filepath.Join(f.dir, "..data_tmp"), filepath.Join(f.dir, "..data")))
 	for _, file := range []string{certificateFile, keyFile} {
-		_ = os.Symlink(filepath.Join("..data", file), filepath.Join(f.dir, file)) // exists from the second call on
+		// This fails if an earlier call has made the link, which is still correct.
+		_ = os.Symlink(filepath.Join("..data", file), filepath.Join(f.dir, file))
 	}
 }
 
@@ -96,7 +98,9 @@ func TestABrokenCertificateIsReportedOnceAndThePreviousOneServed(t *testing.T) {
 			t.Errorf("reported %+v", c)
 		}
 		f.serves("first")
-		f.put(filepath.Join(f.dir, certificateFile), []byte(broken)) // an unchanged file is not reported again
+		// The same error is not reported again when the file is written with the same
+		// content.
+		f.put(filepath.Join(f.dir, certificateFile), []byte(broken))
 		f.serves("first")
 		f.unchanged()
 		if s := f.front.Stats(); int(s.ReloadFailures) != i+1 || s.Reloads != 0 || !s.NotAfter.Equal(until) {

@@ -30,9 +30,11 @@ type reloader struct {
 	current atomic.Pointer[tls.Config]
 	expires atomic.Time // end of validity of the certificate in use
 
-	material     *material // used only on the goroutine of follow
-	failingSince time.Time // time since which loading has failed with failure; zero = not failing
-	failure      string    // error of the last attempt; empty = none
+	material *material // used only on the goroutine of follow
+	// failingSince is the time of the first of several attempts to load that failed with
+	// the same error. It is zero if no retry is needed.
+	failingSince time.Time
+	failure      string // error of the last attempt; empty = none
 	reported     bool
 	retry        time.Duration
 
@@ -48,7 +50,8 @@ func newReloader(c *Config) *reloader {
 	return r
 }
 
-// start loads the files for the first time. The error is from the watcher.
+// start watches the files and loads them for the first time. It returns an error only if
+// the files cannot be watched. An error in the files is reported to Config.Changed.
 func (r *reloader) start() error {
 	w, err := filewatch.New()
 	if err == nil {
@@ -196,8 +199,10 @@ func (r *reloader) reload() {
 	}
 }
 
-// configForClient is a GetConfigForClient function. Session ticket keys belong to the
-// tls.Config that calls it, so they survive a change of the certificate.
+// configForClient returns the current configuration for a new client. It is the
+// GetConfigForClient function of another tls.Config, which is never replaced and holds
+// the session ticket keys. So clients can resume their sessions after a change of the
+// certificate.
 func (r *reloader) configForClient(*tls.ClientHelloInfo) (*tls.Config, error) {
 	return r.current.Load(), nil
 }

@@ -50,22 +50,36 @@ func ParseProtocol(s string) (Protocol, error) {
 // A valid response over HTTP/1, or SETTINGS over HTTP/2, proves that the container
 // supports the protocol. If the container closes a new connection without a byte, or sends
 // nothing, the gate only guesses that it does not support the protocol. A guess never
-// overrides a proof and expires after guessTime. Then one request tests the protocol: one
-// that can be retried, or that waits until the protocol is proven. A refused connection
-// resets all detection, because the container may have been replaced.
+// overrides a proof. It expires after guessTime, or later if several tests of HTTP/2 were
+// inconclusive.
+//
+// After a guess has expired, a single request tests the protocol. The other requests
+// continue to follow the guess. HTTP/1 is tested with a request that can be retried.
+// HTTP/2 is tested with any request of an HTTP/2 client, because the gate does not send
+// the request before it has received SETTINGS.
+//
+// A refused connection resets all detection, because the container may have been
+// replaced.
 type Choice struct {
 	fixed Protocol
 
-	http1, http2 atomic.Bool  // the protocol is proven
-	not1, not2   atomic.Int64 // time until which the container is assumed not to support the protocol; 0 = it may support it
-	misses       atomic.Int32 // number of consecutive inconclusive tests of HTTP/2
-	emptyClose   atomic.Bool  // an HTTP/1 connection was closed without a byte before HTTP/2 was proven
+	http1, http2 atomic.Bool // the protocol is proven
+	// Until the time in not1 or not2, the gate assumes that the container does not
+	// support HTTP/1 or HTTP/2. The value 0 means that there is no such assumption.
+	not1, not2 atomic.Int64
+	misses     atomic.Int32 // number of consecutive inconclusive tests of HTTP/2
+	emptyClose atomic.Bool  // an HTTP/1 connection was closed without a byte before HTTP/2 was proven
 }
 
 const (
-	guessTime   = int64(30 * time.Second)
-	maxMisses   = 6             // the time to the next test doubles with each inconclusive test, up to this number
-	noMoreTests = math.MaxInt64 // value of not1 or not2: the container provably does not support the protocol
+	guessTime = int64(30 * time.Second)
+	// maxMisses limits the time between two tests of HTTP/2. After one inconclusive test,
+	// this time is guessTime. It doubles with each further inconclusive test. From the
+	// sixth on, it stays at 16 minutes.
+	maxMisses = 6
+	// noMoreTests is the value of not1 or not2 if the container has proved that it does
+	// not support the protocol.
+	noMoreTests = math.MaxInt64
 )
 
 // Fix sets the protocol; Auto detects it. Call it before any other method.
@@ -167,9 +181,10 @@ func (c *Choice) MaySpeakHTTP2(now int64) bool {
 	return c.fixed == H2C || c.fixed == Auto && (c.http2.Load() || now >= c.not2.Load())
 }
 
-// For returns the protocol for the first attempt of x. HTTP/2 can be tested with any
-// request, because x waits for SETTINGS before it is sent. Upgrades ignore a guess
-// against HTTP/1, because many of them work only over HTTP/1.
+// For returns the protocol for the first attempt of x. Any request of an HTTP/2 client
+// may test HTTP/2, because the gate does not send the request before it has received
+// SETTINGS. An upgrade of an HTTP/1 client ignores a guess that the container does not
+// support HTTP/1, because many upgrades work only over HTTP/1.
 func (c *Choice) For(x *exchange.Exchange, now int64) Protocol {
 	switch {
 	case c.fixed != Auto:
@@ -191,9 +206,11 @@ func (c *Choice) For(x *exchange.Exchange, now int64) Protocol {
 	return H2C
 }
 
-// tryProtocol reports whether a request may use the protocol: if there is no guess
-// against the protocol, or if the guess has expired and this request is the first to test
-// it. The test extends the guess for other requests by guessTime.
+// tryProtocol reports whether a request may use a protocol. The parameter until has the
+// time until which the gate guesses that the container does not support the protocol; 0 =
+// no guess. Without a guess, every request may use the protocol. After the guess has
+// expired, the first request may use it as a test. This test extends the guess for the
+// other requests by guessTime.
 func tryProtocol(until *atomic.Int64, now int64) bool {
 	t := until.Load()
 	return t == 0 || now >= t && until.CompareAndSwap(t, now+guessTime)

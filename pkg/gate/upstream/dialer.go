@@ -63,11 +63,14 @@ type Dialer struct {
 	queue      exchange.WaitQueue // exchanges that wait for a descriptor
 	open       int                // number of open connections, including those being established
 	connecting int                // number of connections being established
-	share      int                // number of connections guaranteed to the loop; further ones need a descriptor of the budget
-	attempts   uint32             // number of attempts to open a connection
-	awaiting   bool               // a descriptor has been requested from the budget
-	// lastServed is the time of the latest of these events: a descriptor was acquired, a
-	// queued exchange got an idle connection, or queue became non-empty.
+	// share is the number of connections guaranteed to the loop. Each connection beyond
+	// this number needs a descriptor from the budget that all loops share.
+	share    int
+	attempts uint32 // number of attempts to open a connection
+	awaiting bool   // a descriptor has been requested from the budget
+	// lastServed is the time of the latest of these events: the loop acquired a
+	// descriptor, a queued exchange got an idle connection, or an exchange had to wait
+	// while the queue was empty. If it is long ago, await closes an idle connection.
 	lastServed int64
 	// handshakeSlots limits concurrent TLS handshakes to one. A handshake that waits for
 	// the container holds no slot.
@@ -84,9 +87,13 @@ func (d *Dialer) Init(l *loop.Loop, g *exchange.Gate, c *Config, choice *Choice,
 
 // Result is the result of an attempt to connect.
 type Result struct {
-	Conn    *Conn        // nil: not connected
-	Next    int64        // latest time of the next call, if there is no connection; 0 = no bound
-	Outcome gate.Outcome // why no connection is possible; Undecided = a later call may return one
+	Conn *Conn // nil: not connected
+	// Next is the latest time at which the caller must call Connect again, if there is
+	// neither a Conn nor an Outcome; 0 = no bound.
+	Next int64
+	// Outcome is the outcome with which the exchange ends, because it gets no connection.
+	// Undecided means that a later call of Connect may still return a connection.
+	Outcome gate.Outcome
 }
 
 // Attempts returns the number of connection attempts.
@@ -102,9 +109,10 @@ func (d *Dialer) Connecting() int { return d.connecting }
 // none.
 func (d *Dialer) FirstWaiting() *exchange.Exchange { return d.queue.First() }
 
-// Enqueue queues x behind the exchanges that wait for a descriptor. It returns false and
-// changes nothing if no exchange waits before x, if x has an attempt in progress, or if x
-// is in the connect queue.
+// Enqueue queues x behind the exchanges that wait for a descriptor, so that x does not
+// overtake them. In three cases it returns false and changes nothing: the queue is empty
+// or x is already the first in it; x has an attempt in progress; or x is in the connect
+// queue.
 func (d *Dialer) Enqueue(x *exchange.Exchange) bool {
 	first := d.queue.First()
 	if first == nil || first == x || x.Dial.Attempt != nil || d.inConnectQueue(x) {
@@ -138,7 +146,8 @@ func (d *Dialer) NewConn() *Conn { return &Conn{dialer: d} }
 
 // Connect opens a connection for x. Call it in each step of x until the Result has a Conn
 // or an Outcome. While the container does not listen, exchange.ConnectQueue decides which
-// exchange attempts to connect. protocols are offered with ALPN.
+// exchange attempts to connect. If connections use TLS, the container can select one of
+// the given protocols by ALPN.
 func (d *Dialer) Connect(x *exchange.Exchange, now int64, protocols ...string) Result {
 	if c, ok := x.Dial.Attempt.(*Conn); ok {
 		return d.continueAttempt(x, c, now, protocols)
@@ -212,8 +221,9 @@ func (d *Dialer) continueAttempt(x *exchange.Exchange, c *Conn, now int64, proto
 	return Result{Conn: c}
 }
 
-// continueWait returns the result for x, which has no connection yet. If x is in the
-// connect queue, the result has the time of the next call, or the outcome that ends x.
+// continueWait returns the result for x while x has no connection. If x is in the connect
+// queue, the result has the time of the next call. If the wait has failed, for example
+// because it took too long, the result has the outcome with which x ends.
 func (d *Dialer) continueWait(x *exchange.Exchange, now int64) (r Result) {
 	if d.gate.Connects.Contains(x) {
 		_, r.Next, r.Outcome = d.gate.Connects.Enqueue(x, now)
@@ -236,9 +246,10 @@ func (d *Dialer) refused(x *exchange.Exchange) (r Result) {
 	return r
 }
 
-// waitForDescriptor queues x until a descriptor or an idle connection is available. If x
-// is in the connect queue and the container does not listen, x stays there and continues
-// its attempts.
+// waitForDescriptor makes x wait for a descriptor or an idle connection. Usually it moves
+// x to the descriptor queue. There is one exception: if x is in the connect queue because
+// the container does not listen, x stays in the connect queue. It continues to attempt to
+// connect from there.
 func (d *Dialer) waitForDescriptor(x *exchange.Exchange, now int64) Result {
 	if d.queue.First() == nil {
 		d.lastServed = now

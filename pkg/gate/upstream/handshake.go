@@ -12,8 +12,8 @@ import (
 // handshakeTimeout is the maximum time of a TLS handshake with the container.
 const handshakeTimeout = int64(10 * time.Second)
 
-// startHandshake starts the TLS handshake of a new connection, and wakes x when it has
-// ended. Close cancels the handshake.
+// startHandshake starts the TLS handshake of a new connection. When the handshake has
+// ended, x is woken. Close cancels the handshake.
 func (c *Conn) startHandshake(x *exchange.Exchange, protocols []string) {
 	config := c.dialer.cfg.TLS
 	if len(protocols) > 0 {

@@ -37,8 +37,8 @@ func (r *Request) AcceptWeight(mediaType string) (weight, others int) {
 	return weight, others
 }
 
-// mediaRange returns the media range of an element of Accept and its weight; 0 =
-// malformed.
+// mediaRange splits an element of Accept into the media range and its weight q, in
+// thousandths. A malformed weight is returned as 0.
 func mediaRange(element []byte) (name []byte, q int) {
 	name, parameters, _ := bytes.Cut(element, []byte{';'})
 	q = fullWeight
@@ -53,8 +53,8 @@ func mediaRange(element []byte) (name []byte, q int) {
 	return bytes.TrimRight(name, " \t"), q
 }
 
-// parseWeight returns the value of a qvalue (RFC 9110 section 12.4.2) in thousandths. A
-// malformed one counts as 0, like a media type that the client does not accept.
+// parseWeight returns the value of a qvalue (RFC 9110 section 12.4.2) in thousandths. It
+// returns 0 for a malformed qvalue, so that the media type counts as not acceptable.
 func parseWeight(v []byte) int {
 	if len(v) == 0 || len(v) > len("0.123") || v[0] != '0' && v[0] != '1' || len(v) > 1 && v[1] != '.' {
 		return 0
@@ -73,8 +73,9 @@ func parseWeight(v []byte) int {
 	return q
 }
 
-// Navigates reports whether a browser may show the response as a page. It is false only
-// if Sec-Fetch-Mode (Fetch Metadata Request Headers) is present and not navigate.
+// Navigates reports whether a browser may show the response as a page. It returns true if
+// Sec-Fetch-Mode (Fetch Metadata Request Headers) has the value navigate, or if the
+// request has no such field. It returns false for any other value.
 func (r *Request) Navigates() bool {
 	for i := range r.Fields {
 		if f := &r.Fields[i]; f.kind == field.Other && field.EqualFold(r.name(f), "sec-fetch-mode") {

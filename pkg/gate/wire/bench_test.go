@@ -8,7 +8,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// A browser's head with 12 fields, and a program's minimal head.
+// benchRequests has two request heads. A browser sends the first one, which has 12
+// fields. A program such as curl sends the second one, which has only 3 fields.
 var benchRequests = []struct{ name, head string }{
 	{"browser", "GET /items/17?sort=name HTTP/1.1\r\n" + chromium + "\r\n"},
 	{"small", "GET /items/17 HTTP/1.1\r\nHost: app.example.com\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\n\r\n"},

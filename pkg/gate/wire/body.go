@@ -73,7 +73,8 @@ func (d *Decoder) Next(b []byte) (data []byte, used int, err error) {
 	return nil, 0, nil
 }
 
-// Skip consumes n bytes of payload of a body with a length.
+// Skip records that the caller has consumed n bytes of payload without Next. The kind of
+// the body must be BodyLength.
 func (d *Decoder) Skip(n int) {
 	d.Left -= int64(n)
 	d.Ended = d.Left == 0
@@ -184,7 +185,9 @@ func (d *Decoder) afterSize(c byte) bool {
 	return true
 }
 
-// readTrailer parses a trailer line or buffers the received part.
+// readTrailer consumes bytes up to the end of the current trailer line, parses the line,
+// and returns the number of these bytes. If b has only a part of the line, readTrailer
+// stores this part for the next call.
 func (d *Decoder) readTrailer(b []byte) (int, error) {
 	n := bytes.IndexByte(b, '\n') + 1
 	part := b

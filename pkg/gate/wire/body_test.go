@@ -19,7 +19,7 @@ func TestTheChunkDecoderAcceptsInEachStateOnlyValidBytes(t *testing.T) {
 	for _, c := range []struct {
 		name, before string
 		state        chunkState
-		reactions    []reaction // all other bytes are rejected
+		reactions    []reaction // accepted bytes with the next state; others are rejected
 	}{
 		{"a size begins with a digit", "", chunkSize, []reaction{{"0123456789abcdefABCDEF", chunkSize}}},
 		{"a size ends with CR, white space or semicolon", "1", chunkSize,

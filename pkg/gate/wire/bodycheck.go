@@ -48,8 +48,8 @@ func (c *BodyCheck) Begin(head []byte, chunked, bodiless bool) {
 	}
 }
 
-// BeginHTTP2 is Begin for the head that write encodes. end means that the head has
-// END_STREAM.
+// BeginHTTP2 is like Begin, for a head over HTTP/2. The function write encodes this head.
+// The parameter end is true if the head has END_STREAM.
 func (c *BodyCheck) BeginHTTP2(write func(dst []byte, e *h2.Encoder) []byte, bodiless, end bool) {
 	d := h2.Decoder{MaxList: 4 << 20} // larger than any head the gate sends
 	var h h2.Head

@@ -17,9 +17,10 @@ type Connection struct {
 // elements in other parsed lists.
 const maxOptions = 64
 
-// readConnection parses the Connection fields (RFC 9110 section 7.6.1). It marks the
-// fields that they name as dropped, unless field.IsProtected. ok is false if there are
-// more than maxOptions options.
+// readConnection parses the Connection fields (RFC 9110 section 7.6.1). If an option is
+// the name of a field, readConnection marks that field as dropped. Fields for which
+// field.IsProtected returns true are kept. The result ok is false if there are more than
+// maxOptions options.
 func (h *Head) readConnection() (c Connection, ok bool) {
 	var few [maxOptions][]byte
 	names := few[:0]
@@ -72,7 +73,7 @@ func countElements(v []byte) int { return 1 + bytes.Count(v, []byte{','}) }
 // name once, so that many or similar names do not increase the cost.
 func (h *Head) dropNamed(names [][]byte) {
 	var hashes [maxOptions]uint64
-	var lengths uint64 // bit n: a name has a length of n modulo 64
+	var lengths uint64 // bit n is set if the length of one of the names is n modulo 64
 	for i, name := range names {
 		hashes[i] = hashFold(name)
 		lengths |= 1 << (len(name) & 63)

@@ -11,8 +11,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// shape describes a head: begin, then unit repeated, with %d replaced by a number, then
-// end.
+// shape describes a generated head. The head consists of the text begin, many copies of
+// the text unit, and the text end. In each copy, %d is replaced by the number of the
+// copy. In begin and unit, %% stands for a percent sign.
 type shape struct{ name, begin, unit, end string }
 
 const getHead = "GET / HTTP/1.1\r\nHost: a\r\n"
@@ -148,7 +149,8 @@ func TestALongHeadIsWrittenWithoutReallocation(t *testing.T) {
 	}{
 		{"request", len(request) * 5 / 2, func() []byte { return req.AppendHead(nil, benchPeer, benchHost) }},
 		{"response", len(response) * 5 / 2, func() []byte { return res.AppendHead(nil, Framing{}, benchDate) }},
-		// X-Forwarded-For is composed and then encoded, so it is allocated twice.
+		// This bound is higher, because X-Forwarded-For is allocated twice: first as an
+		// HTTP/1 line, and then in the encoded block.
 		{"request over HTTP/2", len(request) * 9 / 2, func() []byte { return req.AppendHTTP2(nil, new(h2.Encoder), benchPeer, benchHost, "http") }},
 		{"response over HTTP/2", len(response) * 5 / 2, func() []byte { return res.AppendHTTP2(nil, new(h2.Encoder), Framing{}, nil) }},
 	} {

@@ -21,8 +21,9 @@ import (
 // of net/http differ.
 const fuzzLimit = 8 << 10
 
-// pieces returns the ends of ever longer prefixes of in. cuts has the numbers of bytes
-// added each time, used repeatedly; empty = only the whole input.
+// pieces divides an input into consecutive pieces and returns the positions at which they
+// end. The parameter cuts has the lengths of the pieces; 0 counts as 1. After the last
+// length, the first one is used again. If cuts is empty, the whole input is one piece.
 func pieces(in string, cuts []byte) (ends []int) {
 	for n, i := 0, 0; len(cuts) > 0 && n < len(in); i++ {
 		if n += max(1, int(cuts[i%len(cuts)])); n < len(in) {
@@ -32,7 +33,8 @@ func pieces(in string, cuts []byte) (ends []int) {
 	return append(ends, len(in))
 }
 
-// usedRequest returns a request that was reset after a head that set every field.
+// usedRequest returns a request for reuse. It has parsed a head with many fields and was
+// then reset. So a test that uses it detects old data that Reset has left.
 func usedRequest() *Request {
 	r := new(Request)
 	read(r, "OPTIONS http://old:1?q HTTP/1.0\r\nHost: old\r\nK-Original-Host: old\r\nUpgrade: a, h2c\r\nTE: trailers\r\nConnection: keep-alive, close, upgrade, x\r\n"+
@@ -50,7 +52,9 @@ type message interface {
 func (r *Request) decideAs(string) error         { return r.Parse() }
 func (r *Response) decideAs(method string) error { return r.Parse([]byte(method)) }
 
-// read passes in to m like a connection, in a buffer that grows and moves.
+// read parses an input that arrives in pieces, as on a connection. Each Scan gets all
+// bytes received so far, in a new buffer, because a growing buffer moves. The parameter
+// cuts has the lengths of the pieces.
 func read(m message, in string, cuts []byte) (parseResult, error) { return readAs(m, in, "", cuts) }
 
 func readAs(m message, in, method string, cuts []byte) (parseResult, error) {
@@ -131,14 +135,16 @@ func sameRequest(t *testing.T, r *Request, m *refMessage) {
 	wantSameFields(t, r.lines(), m.fields)
 }
 
-// netHTTPReadsRequest checks that net/http parses the message as m describes it. Hosts
-// and Trailer fields that net/http rejects are replaced by valid ones of the same length.
+// netHTTPReadsRequest checks that net/http parses the message and gets the same result as
+// the reference, m. net/http rejects some hosts and Trailer fields that the gate accepts.
+// So these are first replaced by text of the same length that net/http accepts.
 func netHTTPReadsRequest(t *testing.T, in string, m *refMessage) {
 	t.Helper()
 	head, sent, fields := in[:m.size], m.sent, m.fields
 	if m.authority != "" {
 		if _, err := url.Parse("http://" + m.authority); err != nil {
-			// net/url rejects IPvFuture and percent-encoded ASCII in a host.
+			// net/url rejects a host that is an IPvFuture or has percent-encoded ASCII.
+			// Replace such a host by the same number of letters.
 			plain := strings.Repeat("h", len(m.authority))
 			sent = strings.Replace(sent, "//"+m.authority, "//"+plain, 1)
 			head = strings.Replace(head, "//"+m.authority, "//"+plain, 1)
@@ -244,7 +250,8 @@ func FuzzResponseHead(f *testing.F) {
 				sameResponse(t, r, &m)
 			}
 		}
-		if want == accepted && !m.repeated { // net/http rejects a list of lengths
+		// net/http rejects a Content-Length such as "5, 5", which the gate accepts.
+		if want == accepted && !m.repeated {
 			netHTTPReadsResponse(t, in, asked, &m)
 		}
 	})
@@ -316,7 +323,10 @@ func netHTTPReadsResponse(t *testing.T, in, method string, m *refMessage) {
 	t.Helper()
 	cover := *m
 	if m.has("transfer-encoding", "chunked") {
-		cover.kind = BodyChunked // net/http checks Trailer even without a body
+		// net/http rejects some Trailer fields of a chunked response, even if the
+		// response has no body. coverTrailer hides these fields from net/http, but only
+		// if the kind of the body is BodyChunked.
+		cover.kind = BodyChunked
 	}
 	head, fields := coverTrailer(in[:m.size], &cover, m.fields)
 	src := strings.NewReader(head + in[m.size:] + "HTTP/1.1 200 beyond\r\n\r\n")
@@ -361,8 +371,8 @@ type decoded struct {
 	size        int
 }
 
-// decode passes in to d like Pump: it refills the buffer when all of it has been
-// consumed.
+// decode passes an input to d in pieces, as Pump does. It puts the next piece into the
+// buffer only after d has consumed the whole previous piece.
 func decode(t *testing.T, d *Decoder, in string, cuts []byte) (got decoded) {
 	t.Helper()
 	buf := make([]byte, 0, len(in))
@@ -430,7 +440,7 @@ func FuzzChunkedBody(f *testing.F) {
 func netHTTPReadsChunked(t *testing.T, in string, b *refBody) {
 	t.Helper()
 	if b.longest >= 4096 || b.excess > 16<<10 {
-		return // net/http limits chunk size lines and overhead
+		return // net/http rejects such a long line or so many framing bytes
 	}
 	body := []byte(in)
 	for _, i := range b.blanks {
@@ -465,8 +475,8 @@ const fallbackHost = "127.0.0.1:8080"
 
 var fuzzPeers = []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8::7")}
 
-// FuzzRewrite parses in and checks the forwarded message. in is a response if the lowest
-// bit of flags is set, otherwise a request.
+// FuzzRewrite parses an input and checks the message that the gate forwards for it. The
+// input is a response if the lowest bit of flags is set, otherwise a request.
 func FuzzRewrite(f *testing.F) {
 	for i, s := range requestSeeds {
 		f.Add(s, byte(i)<<1)
@@ -554,10 +564,13 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 	}
 	if len(nonEmpty(m.values("forwarded"))) == 0 && len(nonEmpty(slices.Concat(m.values("x-forwarded-for"),
 		firstOf(m.values("x-forwarded-proto")), firstOf(m.values("x-forwarded-host"))))) > 0 {
-		rewritten = append(rewritten, "forwarded") // the gate generates it; empty lines are removed
+		// The gate generates Forwarded and removes empty Forwarded lines.
+		rewritten = append(rewritten, "forwarded")
 	}
 	if slices.ContainsFunc(m.elements("trailer"), untimely) || m.listed("trailer") > 64 {
-		rewritten = append(rewritten, "trailer") // without names that are not allowed in trailers
+		// The gate removes the names of fields that are not allowed as trailers. If the
+		// Trailer lines have more than 64 names together, it also removes the last lines.
+		rewritten = append(rewritten, "trailer")
 	}
 	for _, f := range m.fields {
 		if name := asciiLower(f.name); strings.HasPrefix(name, "k-gate-") {
@@ -573,8 +586,10 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 	wantSameFields(t, except(&m2.refHead, rewritten, false), framedBy(except(&m.refHead, rewritten, true), m.length))
 }
 
-// wantSameOverHTTP2 checks that HTTP/1 and HTTP/2 forward the same fields in the same
-// order. block must contain pseudo and the fields of sent that HTTP/2 allows.
+// wantSameOverHTTP2 checks that the gate forwards the same fields over HTTP/1 and HTTP/2,
+// in the same order. The parameter sent is the head forwarded over HTTP/1, and block is
+// the field block forwarded over HTTP/2. The block must have the pseudo-fields listed in
+// pseudo, and then the fields of sent that HTTP/2 allows.
 func wantSameOverHTTP2(t *testing.T, sent *refHead, pseudo string, block []byte) {
 	t.Helper()
 	d, h := h2.Decoder{MaxList: 64 * fuzzLimit}, new(h2.Head)
@@ -716,8 +731,8 @@ func wantValues(t *testing.T, h *refHead, name string, want ...string) {
 	}
 }
 
-// except returns the fields of h without names. If named is true, the fields named by
-// Connection are also left out.
+// except returns the fields of h, except those whose names are in the list names. If the
+// parameter named is true, it also omits the fields that Connection removes.
 func except(h *refHead, names []string, named bool) (rest []refField) {
 	for _, f := range h.fields {
 		switch {
@@ -740,7 +755,10 @@ func wantTimelyTrailers(t *testing.T, before, after *refHead) {
 	t.Helper()
 	var want []string
 	if !before.named("trailer") {
-		parsed := refHead{} // the gate ignores Trailer lines once they contain more than 64 names
+		// The gate reads Trailer lines while they have at most 64 names together. It
+		// drops all further Trailer lines. The variable parsed gets the lines that it
+		// reads.
+		parsed := refHead{}
 		for _, f := range before.fields {
 			if f.name == "trailer" {
 				if parsed.fields = append(parsed.fields, f); parsed.listed("trailer") > 64 {

@@ -21,8 +21,9 @@ func (r *Request) GRPCTimeout() time.Duration {
 	return math.MaxInt64
 }
 
-// parseGRPCTimeout parses one to eight digits and a unit (gRPC over HTTP/2, "Timeout"),
-// capped at the maximum Duration.
+// parseGRPCTimeout parses one to eight digits and a unit (gRPC over HTTP/2, "Timeout").
+// If the value is too large for a Duration, d is the maximum Duration. The result ok is
+// false if the value is malformed.
 func parseGRPCTimeout(v []byte) (d time.Duration, ok bool) {
 	n := len(v) - 1
 	if n < 1 || n > 8 {

@@ -106,8 +106,10 @@ func (h *Head) Scan(b []byte) (bool, error) {
 	}
 }
 
-// checkPartial rejects an incomplete line that cannot become valid. It begins at from-1,
-// where there may be a CR.
+// checkPartial rejects an incomplete line that cannot become valid. The parameter from is
+// the number of bytes that earlier calls have checked. checkPartial checks the last of
+// these bytes again. If this byte is a CR, the earlier call has accepted it, because an
+// LF could follow.
 func (h *Head) checkPartial(b []byte, from int) error {
 	if len(b) >= MaxHeadBytes {
 		return h.tooLarge()
@@ -180,8 +182,9 @@ func (h *Head) addField(b []byte, end int) error {
 func (h *Head) name(f *Field) []byte  { return h.Raw[f.start:f.nameEnd] }
 func (h *Head) value(f *Field) []byte { return h.Raw[f.valueStart:f.valueEnd] }
 
-// eachOption calls each for the elements of a comma-separated list until each returns
-// false. Quoted strings are not supported.
+// eachOption passes the non-empty elements of a comma-separated list to the function
+// each, one after the other. If the function returns false for an element, eachOption
+// stops and returns false. Quoted strings are not supported.
 func eachOption(v []byte, each func(token []byte) bool) bool {
 	for len(v) > 0 {
 		var t []byte

@@ -29,9 +29,9 @@ func (h *hosts) readOriginal(v []byte) error {
 	return nil
 }
 
-// override returns the Host for the container if it differs from the received Host; nil =
-// it does not. It is K-Original-Host or else the authority of the target. An empty result
-// means the container's address.
+// override returns the value that replaces the received Host; nil = the received Host is
+// kept. The value is K-Original-Host if it is present and trusted, otherwise the
+// authority of the target.
 func (h *hosts) override() []byte {
 	if h.original == nil || h.untrusted {
 		return h.origin

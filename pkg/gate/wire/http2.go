@@ -29,8 +29,9 @@ func (h *Head) appendField(name, value []byte, kind field.Kind, id h2.Name, sens
 	h.Fields = append(h.Fields, f)
 }
 
-// appendFields appends the fields of from, except those of the kind `without`;
-// field.Other excludes none. Cookie fields are joined (RFC 9113 section 8.2.3).
+// appendFields appends the regular fields of an HTTP/2 head. It omits the fields of one
+// kind, given by the parameter without. The value field.Other means that no field is
+// omitted. All Cookie fields become one field (RFC 9113 section 8.2.3).
 func (h *Head) appendFields(from *h2.Head, without field.Kind) {
 	cookies := false
 	for i := from.Regular; i < len(from.Fields); i++ {
@@ -65,10 +66,12 @@ func (h *Head) appendCookies(from *h2.Head, first int) {
 	}
 }
 
-// preallocate allocates all memory for from at once. Growing it step by step would leave
-// garbage and unused capacity for each stream.
+// preallocate allocates all memory for the conversion of an HTTP/2 request head at once.
+// Memory that grows step by step would leave garbage and unused capacity for each stream.
 func (h *Head) preallocate(from *h2.Head) {
-	// The pseudo-fields take more bytes than the start line made from them.
+	// In from.Size, each field counts 32 bytes in addition to its name and value. In
+	// h.text, each field needs only 4 additional bytes, for ": " and CRLF. The start line
+	// needs no further bytes, because it is shorter than the pseudo-fields it replaces.
 	if n := from.Size - (32-len(": \r\n"))*len(from.Fields); n > cap(h.text) {
 		h.text = make([]byte, 0, n)
 	}
@@ -85,9 +88,10 @@ func (h *Head) complete() {
 	h.Raw = h.text
 }
 
-// ReadHTTP2 converts h, which must have passed CheckRequest. ended means that the request
-// has no body. An extended CONNECT becomes an HTTP/1 upgrade (RFC 8441 section 5). It has
-// no body, so fields that frame or expect one are rejected (RFC 9110 section 9.3.6).
+// ReadHTTP2 converts the HTTP/2 head h, which must have passed CheckRequest. If ended is
+// true, the request has no body. An extended CONNECT becomes an HTTP/1 upgrade (RFC 8441
+// section 5). A CONNECT has no body, so ReadHTTP2 rejects an extended CONNECT with
+// Content-Length, Transfer-Encoding or Expect (RFC 9110 section 9.3.6).
 func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 	r.Reset()
 	method, path, protocol := h.Method(), h.Path(), h.Protocol()
@@ -141,8 +145,9 @@ func (h *Head) hasField(kind field.Kind) bool {
 	return false
 }
 
-// addWebSocketKey adds Sec-WebSocket-Key, which the handshake requires only over HTTP/1.1
-// (RFC 6455 section 4.1). Sec-WebSocket-Accept in the response is not checked.
+// addWebSocketKey adds Sec-WebSocket-Key to a WebSocket request that has none. HTTP/2
+// clients need not send this field, but a container that speaks HTTP/1.1 requires it (RFC
+// 6455 section 4.1). The gate does not check Sec-WebSocket-Accept in the response.
 func (r *Request) addWebSocketKey(protocol []byte) {
 	if !field.EqualFold(protocol, "websocket") {
 		return
@@ -185,8 +190,8 @@ func acceptOf(key []byte) (accept []byte) {
 
 var webSocket = []byte("websocket")
 
-// TrailerLines returns the trailers in h that may be forwarded as field lines. h must
-// have passed CheckTrailers.
+// TrailerLines converts the trailers in h to field lines. It omits trailers that must not
+// be forwarded. The head h must have passed CheckTrailers.
 func TrailerLines(h *h2.Head) (dst []byte) {
 	for i := range h.Fields {
 		f := &h.Fields[i]
@@ -198,8 +203,8 @@ func TrailerLines(h *h2.Head) (dst []byte) {
 	return dst
 }
 
-// ReadHTTP2 converts h, the head of a response to a request with this method. h must have
-// passed CheckResponse. ended means that the response has no body.
+// ReadHTTP2 converts the HTTP/2 head h, which must have passed CheckResponse. If ended is
+// true, the response has no body. The parameter method is the method of the request.
 func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
 	r.Reset()
 	t := append(r.text[:0], "HTTP/1.1 "...)
@@ -223,7 +228,9 @@ func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
 	return nil
 }
 
-// ReadSwitched converts h, a 2xx that accepts the extended CONNECT of Extend, to a 101.
+// ReadSwitched converts the HTTP/2 head h to a 101 for an HTTP/1 client. The status in h
+// must be a 2xx, by which the container accepts the extended CONNECT. The parameter
+// accept is the result of Request.Extend, which has marked the request.
 func (r *Response) ReadSwitched(h *h2.Head, accept []byte) error {
 	r.Reset()
 	t := append(r.text[:0], "HTTP/1.1 101 Switching Protocols\r\n"...)

@@ -12,9 +12,14 @@ type LoadReport uint8
 
 // The states of a load report.
 const (
-	LoadReportUntouched LoadReport = iota // the gate adds no report
-	LoadReportSent                        // the report was in the head; the trailers must not contain one
-	LoadReportDue                         // the report belongs in the trailers
+	// LoadReportUntouched means that the gate adds no report.
+	LoadReportUntouched LoadReport = iota
+	// LoadReportSent means that the gate has put a report into the head of the response.
+	// The gate must then remove the container's report from the trailers.
+	LoadReportSent
+	// LoadReportDue means that the gate must add a report to the trailers, because it has
+	// not put one into the head.
+	LoadReportDue
 )
 
 // LoadFormat returns the format in which the request asks for a load report.
@@ -66,8 +71,9 @@ func (r *Response) ReplaceLoadReport() {
 	}
 }
 
-// CutLoadReport returns trailers without their load report, and the report if it is
-// readable. The trailers are field lines with their CRLF.
+// CutLoadReport removes the load reports from trailers. It returns the other trailers,
+// and the first readable report; nil = none. The trailers are field lines with their
+// CRLF.
 func CutLoadReport(trailers []byte) (rest []byte, report *orca.Report) {
 	for line := range bytes.SplitAfterSeq(trailers, []byte("\r\n")) {
 		name, value, _ := bytes.Cut(line, []byte{':'})

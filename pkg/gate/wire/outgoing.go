@@ -12,8 +12,9 @@ import (
 // when the head is read. The writers appendHTTP1 and appendHTTP2 only apply it.
 type part uint8
 
-// The parts. A generated line takes the place of the first received field that it
-// replaces. Other generated lines follow the received fields, in this order.
+// The parts. hostLine and the parts after it are lines that the gate generates. A
+// generated line takes the place of the first received field that it replaces. Generated
+// lines that replace no field are appended to the head in the order of these constants.
 const (
 	unchanged   part = iota
 	notHTTP2         // unchanged over HTTP/1, dropped over HTTP/2
@@ -38,7 +39,9 @@ const (
 	partCount
 )
 
-// hpackNames has the h2.Name of each part that is one line with a known name.
+// hpackNames maps a part to the name of its field, so that the encoder need not look up
+// the name. The value is 0 if the part has several lines or is not used in HTTP/2, or if
+// the name is not a known h2.Name.
 var hpackNames = [partCount]h2.Name{forwardedForLine: h2.NameForwardedFor, dateLine: h2.NameDate, framingLine: h2.NameContentLength,
 	teLine: h2.NameTE, trailerLine: h2.NameTrailer}
 
@@ -66,9 +69,9 @@ type outgoing struct {
 	extended bool     // the request is an extended CONNECT
 	length   int64
 	peer     netip.Addr // client of a request
-	timing   []byte     // of a response: value of Server-Timing; nil = none is added
-	load     []byte     // of a response: line with the load report; nil = none is added
-	fallback []byte     // value if the field is missing: Host of a request, Date of a response
+	timing   []byte     // value of Server-Timing to add to a response; nil = none
+	load     []byte     // line with the load report to add to a response; nil = none
+	fallback []byte     // Host if a request has none, Date if a response has none
 }
 
 func (r *Request) generated(http2 bool) (lines parts) {
@@ -77,7 +80,9 @@ func (r *Request) generated(http2 bool) (lines parts) {
 	lines.add(traceContextLines, len(r.traceLines()) > 0)
 	lines.add(teLine, r.teTrailers)
 	lines.add(requestStartLine, r.start() != 0)
-	if http2 { // HTTP/2 replaces the other lines by :authority, END_STREAM and :protocol
+	if http2 {
+		// HTTP/2 uses :authority instead of Host, END_STREAM instead of
+		// Transfer-Encoding, and :protocol instead of Upgrade.
 		lines.add(framingLine, r.Body == BodyLength && r.Protocol() == nil)
 		return lines
 	}

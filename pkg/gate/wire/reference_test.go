@@ -49,7 +49,8 @@ func (h *refHead) elements(name string) (all []string) {
 	return all
 }
 
-// listed counts the elements of lists, including empty ones.
+// listed counts the elements in the comma-separated values of the fields with these
+// names. It also counts empty elements.
 func (h *refHead) listed(names ...string) (n int) {
 	for _, name := range names {
 		for _, v := range h.values(name) {
@@ -173,7 +174,10 @@ func partial(line string, start bool) parseResult {
 
 type refMessage struct {
 	refHead
-	method, sent, target, authority string // sent is the received target
+	// The request target is in two fields: sent is the target that the gate receives, and
+	// target is the target that it forwards. The forwarded target is never in
+	// absolute-form.
+	method, sent, target, authority string
 	host                            string // of the forwarded request; "" = the container's address
 	minor, status                   int
 	kind                            BodyKind
@@ -205,7 +209,9 @@ func readReferenceRequest(in string) (m refMessage, v parseResult) {
 		}
 	}
 	if m.kind == BodyUntilClose {
-		m.kind = NoBody // only a response may end with the connection
+		// A request without framing fields has no body. Only the body of a response can
+		// end with the connection.
+		m.kind = NoBody
 	}
 	m.persistence()
 	for _, e := range m.elements("upgrade") {
@@ -247,8 +253,8 @@ func (m *refMessage) readVersion(s string) bool {
 	return true
 }
 
-// readTarget accepts the forms of RFC 9112 section 3.2 except authority-form, and bytes
-// that RFC 3986 requires to be encoded.
+// readTarget parses the target in one of the forms of RFC 9112 section 3.2. It rejects
+// the authority-form. It accepts bytes that RFC 3986 requires to be percent-encoded.
 func (m *refMessage) readTarget() bool {
 	t := m.sent
 	if t == "" || strings.Contains(t, "\t") {
@@ -303,10 +309,12 @@ func (m *refMessage) readHost() bool {
 	return true
 }
 
-// readFraming follows RFC 9112 section 6.3 without repairs.
+// readFraming determines the framing of a request (RFC 9112 section 6.3). It rejects a
+// repeated Content-Length, although a recipient may accept one with equal values.
 func (m *refMessage) readFraming() bool { return m.frameBy(m.values("content-length")) }
 
-// readResponseFraming accepts a repeated Content-Length.
+// readResponseFraming determines the framing of a response (RFC 9112 section 6.3). It
+// accepts a repeated Content-Length if all values are equal.
 func (m *refMessage) readResponseFraming() bool {
 	var lengths []string
 	for _, v := range m.values("content-length") {
@@ -350,8 +358,11 @@ type refBody struct {
 	// The next fields describe input that net/http rejects although RFC 9112 section
 	// 7.1.1 allows it.
 	blanks  []int // positions of white space before a chunk extension
-	longest int   // longest line with a chunk size
-	excess  int   // framing bytes above the limit of net/http
+	longest int   // length of the longest line with a chunk size
+	// excess is the number of framing bytes that net/http considers excessive. For each
+	// chunk, net/http adds the length of the line with the chunk size. Then it subtracts
+	// 16, and 2 for each byte of payload. The number is never negative.
+	excess int
 }
 
 // readReferenceChunked parses chunked-body (RFC 9112 section 7.1). Extensions may be any
@@ -435,8 +446,9 @@ func hexPrefix(s string) int {
 	return len(s)
 }
 
-// isRefHost matches uri-host [ ":" port ] of RFC 3986 section 3.2.2 (RFC 6874 for zones)
-// with a non-empty host.
+// isRefHost reports whether s is a host with an optional port (uri-host [ ":" port ]).
+// The host must not be empty. Its syntax is that of RFC 3986 section 3.2.2, and the
+// syntax of IPv6 zones is that of RFC 6874.
 func isRefHost(s string) bool {
 	host, port := s, ""
 	if strings.HasPrefix(s, "[") {
@@ -518,7 +530,9 @@ func asciiLower(s string) string {
 	return string(b)
 }
 
-// Hop-by-hop fields, and fields that Connection cannot remove.
+// Lists of field names. A name that ends in * is a prefix. The fields in refHopByHop are
+// valid for one connection only. Connection cannot remove the fields in refProtected. The
+// fields in refUntimely are not allowed as trailers.
 var (
 	refHopByHop = []string{"connection", "keep-alive", "proxy-connection", "proxy-authenticate",
 		"proxy-authorization", "te", "transfer-encoding", "upgrade"}
@@ -528,11 +542,13 @@ var (
 		"proxy-authenticate", "proxy-authorization", "te", "transfer-encoding", "upgrade"}
 )
 
-// refTrustedOnly lists the fields that an application may take for statements of the
-// platform.
+// refTrustedOnly lists fields that an application trusts, because it assumes that the
+// platform has set them. A name that ends in * is a prefix.
 var refTrustedOnly = []string{"forwarded", "x-forwarded-*", "x-real-ip", "x-request-start", "knative-serving-*", "k-proxy-request", "k-original-host"}
 
-// trustedOnly matches a lower-case name as applications behind CGI read it.
+// trustedOnly reports whether a lower-case name is in refTrustedOnly. Each byte that is
+// not a letter or a digit counts as a hyphen, because an application behind CGI cannot
+// distinguish such bytes.
 func trustedOnly(name string) bool {
 	return among(strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

@@ -15,16 +15,16 @@ import (
 type repair struct {
 	clean    []byte // the repaired lines
 	size     int    // length of the received head; 0 = incomplete
-	scanned  int    // no line ends before this position
+	scanned  int    // position at which the search for the next line end continues
 	line     int    // start of the current line
 	checked  int    // position up to which the current line has been checked
-	active   bool   // Scan has rejected the head
+	active   bool   // Scan has rejected the head, so the repair has begun
 	bareLF   bool   // the first line ended in a bare LF
 	lastKind field.Kind
 }
 
-// ScanResponse is Scan, but repairs a head that Scan rejects, if possible. Raw is the
-// repaired head.
+// ScanResponse is like Scan, except that it tries to repair a head that Scan rejects as
+// malformed. After a repair, r.Raw is the repaired head.
 func (r *Response) ScanResponse(b []byte) (bool, error) {
 	if !r.repair.active {
 		complete, err := r.Scan(b)
@@ -136,7 +136,9 @@ func (p *repair) addLine(line []byte) bool {
 // continuation, which could be read as the end of the head, and a continuation that looks
 // like a framing field.
 func (p *repair) addFold(text []byte) bool {
-	first := bytes.IndexByte(p.clean, '\n') == len(p.clean)-1 // there is no field to continue
+	// Only a field can be continued. If there is only one line so far, it is the status
+	// line, so the continuation is rejected.
+	first := bytes.IndexByte(p.clean, '\n') == len(p.clean)-1
 	if name, value := cutName(text); first || len(text) == 0 || isFraming(p.lastKind) || value != nil && isFraming(field.Of(name)) {
 		return false
 	}
@@ -146,8 +148,9 @@ func (p *repair) addFold(text []byte) bool {
 	return true
 }
 
-// cutName splits a field line into its name and the rest. value begins with the colon;
-// nil = there is no name and colon.
+// cutName splits a field line into the name and the rest, and removes white space between
+// them. The rest is the result value, and begins with the colon. Both results are nil if
+// the line does not begin with a valid name and a colon.
 func cutName(line []byte) (name, value []byte) {
 	n := 0
 	for n < len(line) && field.IsToken(line[n]) {

@@ -66,8 +66,9 @@ func (r *Request) ensureRare() *rareFields {
 	return r.rare
 }
 
-// Protocol returns :protocol of an extended CONNECT; nil = r is none. The rest of r is
-// the equivalent upgrade (RFC 8441).
+// Protocol returns :protocol if r was received, or will be sent, as an extended CONNECT
+// (RFC 8441). The other fields of r then describe the equivalent HTTP/1 upgrade. For all
+// other requests, Protocol returns nil.
 func (r *Request) Protocol() []byte {
 	if !r.hasRare {
 		return nil
@@ -170,7 +171,8 @@ func readVersion(v []byte) (int, error) {
 	return 1, nil
 }
 
-// counts counts the occurrences of fields and the elements of lists.
+// counts holds four numbers of a request head: Content-Length fields, Transfer-Encoding
+// fields, elements of the lists in TE and Upgrade, and names in Trailer fields.
 type counts struct{ lengths, codings, listed, announced int }
 
 func (r *Request) readFields() error {
@@ -186,7 +188,9 @@ func (r *Request) readFields() error {
 	}
 	switch {
 	case n.codings > 1 || n.codings > 0 && (n.lengths > 0 || r.Minor == 0):
-		return ErrMalformed // RFC 9112 sections 6.1 and 6.3
+		// Transfer-Encoding must not be repeated. It must not occur together with
+		// Content-Length, or in HTTP/1.0 (RFC 9112 sections 6.1 and 6.3).
+		return ErrMalformed
 	case r.hosts.numFields == 0 && r.Minor > 0:
 		return ErrMalformed
 	case n.codings == 1:
@@ -194,7 +198,9 @@ func (r *Request) readFields() error {
 	}
 	r.Expect = r.Expect && r.HasBody()
 	if r.hops.makeForwarded() {
-		r.replace(field.Forwarded, dropped) // all Forwarded fields are empty
+		// If Forwarded fields were received, all of them are empty. Drop them. The gate
+		// adds a Forwarded line that it generates from the X-Forwarded fields.
+		r.replace(field.Forwarded, dropped)
 	}
 	if r.hosts.override() != nil {
 		r.replace(field.Host, hostLine)
@@ -310,7 +316,8 @@ func (r *Request) noteField(f *Field, v []byte) {
 	}
 }
 
-// replace makes p the part of all fields of a kind.
+// replace removes all received fields of a kind from the forwarded head. If p is a
+// generated line, this line takes the place of the first of these fields.
 func (r *Request) replace(kind field.Kind, p part) {
 	for i := range r.Fields {
 		if r.Fields[i].kind == kind {
@@ -343,8 +350,9 @@ func (r *Request) start() int64 {
 	return r.rare.start
 }
 
-// Distrust discards what only trusted sources may say: the request is not Proxied, has no
-// route tag, and is forwarded without the fields of field.IsTrustedOnly.
+// Distrust removes the information that the gate accepts only from trusted sources. It
+// clears Proxied, the route tag and the load report format, and ignores K-Original-Host.
+// The fields for which field.IsTrustedOnly is true are not forwarded.
 func (r *Request) Distrust() {
 	for i := range r.Fields {
 		f := &r.Fields[i]

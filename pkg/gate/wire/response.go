@@ -11,18 +11,22 @@ import (
 // Response is a parsed response head.
 type Response struct {
 	Head
-	Status         int
-	Minor          int
-	Conn           Connection
-	Body           BodyKind
-	Length         int64
-	hasLength      bool   // the forwarded head has a Content-Length of Length
-	announcesBody  bool   // a field announces a body
-	addLength      bool   // END_STREAM in the head, and no Content-Length
+	Status        int
+	Minor         int
+	Conn          Connection
+	Body          BodyKind
+	Length        int64
+	hasLength     bool // a Content-Length may be forwarded; its value is Length
+	announcesBody bool // a field announces a body
+	// addLength is set if the container has ended the stream together with the head, and
+	// sent no Content-Length. Over HTTP/1, the gate then adds Content-Length: 0.
+	addLength      bool
 	receivedLength []byte // received Content-Length, compared with repeated ones
 	hasDate        bool
-	keepAlive      time.Duration // timeout in Keep-Alive, plus 1; 0 = none
-	repair         repair
+	// keepAlive is the timeout in the Keep-Alive field plus 1 ns, so that 0 means that
+	// the container has announced no timeout.
+	keepAlive time.Duration
+	repair    repair
 }
 
 // Reset empties r and keeps its memory.
@@ -32,8 +36,8 @@ func (r *Response) Reset() {
 	*r = Response{Head: h}
 }
 
-// Parse parses the complete head of a response to a request with the given method, and
-// its framing (RFC 9112 section 6.3).
+// Parse parses the complete head of a response, and determines how its body is delimited
+// (RFC 9112 section 6.3). This depends on the method of the request.
 func (r *Response) Parse(method []byte) error {
 	line := r.Raw[:r.startEnd]
 	if len(line) < len("HTTP/1.1 200") {
@@ -100,7 +104,9 @@ func (r *Response) readFields(method []byte) error {
 	r.announcesBody = codings > 0 || r.Length > 0
 	switch {
 	case r.Status < 200 || r.Status == 204 || r.Status < 300 && string(method) == "CONNECT":
-		r.Body, r.Length, r.hasLength = NoBody, 0, false // RFC 9110 sections 8.6 and 9.3.6
+		// Such a response has no body, and must be forwarded without Content-Length (RFC
+		// 9110 sections 8.6 and 9.3.6).
+		r.Body, r.Length, r.hasLength = NoBody, 0, false
 	case r.Status == 304 || bytes.Equal(method, []byte("HEAD")):
 		r.Body = NoBody
 	case codings > 0:
@@ -161,8 +167,9 @@ func (r *Response) readLength(v []byte) bool {
 // as the response to the next request.
 func (r *Response) AnnouncesBody() bool { return r.announcesBody && r.Body == NoBody }
 
-// Offers reports whether a 101 names at least one protocol, and only protocols that r
-// offered to the container.
+// Offers reports whether the gate may accept a response with status 101. The Upgrade
+// fields of the response must name at least one protocol. The request must have offered
+// every named protocol to the container. A field may have at most maxOptions elements.
 func (r *Request) Offers(res *Response) bool {
 	named := false
 	for i := range res.Fields {

@@ -12,7 +12,9 @@ import (
 func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []byte {
 	dst = growFor(dst, r.Raw)
 	run := 0
-	if int(r.startEnd) != len(r.Method)+len(r.Target)+len("  HTTP/1.1") || r.Raw[r.startEnd-1] != '1' { // the version is not HTTP/1.1, or an absolute-form target was shortened
+	// The received start line cannot be copied if its version is not HTTP/1.1, or if its
+	// target has the absolute form, because r.Target is then shorter.
+	if int(r.startEnd) != len(r.Method)+len(r.Target)+len("  HTTP/1.1") || r.Raw[r.startEnd-1] != '1' {
 		dst = append(append(dst, r.Method...), ' ')
 		dst = append(append(dst, r.Target...), " HTTP/1.1"...)
 		run = int(r.startEnd)
@@ -27,15 +29,18 @@ func (r *Response) AppendHead(dst []byte, framing Framing, date []byte) []byte {
 	dst = growFor(dst, r.Raw)
 	dst = append(dst, "HTTP/1.1"...)
 	run := len("HTTP/1.1")
-	if int(r.startEnd) == len("HTTP/1.1 200") { // the space after the status is required (RFC 9112 section 4)
+	// If the received status line ends with the status, add the space that RFC 9112
+	// section 4 requires after it.
+	if int(r.startEnd) == len("HTTP/1.1 200") {
 		dst, run = append(append(dst, r.Raw[run:r.startEnd]...), ' '), int(r.startEnd)
 	}
 	o := &outgoing{Head: &r.Head, chunked: framing.Chunked, length: r.Length, timing: framing.Timing, load: framing.Load, fallback: date}
 	return o.appendHTTP1(dst, run, r.generated(false, framing))
 }
 
-// appendHTTP1 appends the head from the position run on. It copies runs of unchanged
-// lines at once.
+// appendHTTP1 appends the head for HTTP/1. It begins after Raw[:run], because the caller
+// has already appended the text for this part. Unchanged lines that follow each other are
+// copied in one step. The parameter lines is the set of generated lines to insert.
 func (o *outgoing) appendHTTP1(dst []byte, run int, lines parts) []byte {
 	h := o.Head
 	for i := range h.Fields {

@@ -7,7 +7,7 @@ import (
 )
 
 func (r *Request) readTarget(t []byte) error {
-	if hasBlank(t) { // Scan has rejected all other control bytes
+	if hasBlank(t) { // Scan has rejected all control bytes except tab
 		return ErrMalformed
 	}
 	switch {
@@ -76,9 +76,9 @@ func asciiTarget(t []byte) []byte {
 	return encoded
 }
 
-// validEscaping reports whether two hexadecimal digits follow each percent sign. It scans
-// a few bytes in a loop before it calls a search function, because a path may consist of
-// percent signs.
+// validEscaping reports whether two hexadecimal digits follow each percent sign. The next
+// percent sign is often near. So a loop searches the next 16 bytes first, and
+// bytes.IndexByte searches the rest. For short distances, the loop is faster.
 func validEscaping(path []byte) bool {
 	const near = 16
 	for {

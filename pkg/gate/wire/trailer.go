@@ -8,8 +8,9 @@ func onlyAllowedTrailers(v []byte) bool {
 	return eachOption(v, field.IsAllowedTrailer)
 }
 
-// announce decides whether to forward a Trailer field with the value v. announced counts
-// the names in all Trailer fields so far, including v.
+// announce chooses how to forward a Trailer field with the value v: unchanged, without
+// the names that are not allowed, or not at all. The parameter announced is the number of
+// names in the Trailer fields up to and including this one.
 func (f *Field) announce(v []byte, announced int) {
 	switch {
 	case announced > maxOptions:
@@ -19,8 +20,8 @@ func (f *Field) announce(v []byte, announced int) {
 	}
 }
 
-// appendTrailer appends a Trailer field without names that are not allowed. If no name is
-// left, it appends nothing.
+// appendTrailer appends a Trailer field with the value v. It removes the names of fields
+// that are forbidden as trailers. If no name remains, it appends nothing.
 func appendTrailer(dst, v []byte) []byte {
 	sep := "Trailer: "
 	eachOption(v, func(name []byte) bool {
@@ -42,6 +43,7 @@ func (r *Request) AnnouncesTrailers() bool {
 	return r.hasTrailerField && (r.Body == BodyChunked || r.HTTP2 && r.Body != NoBody)
 }
 
-// MayHaveTrailers reports whether unannounced trailers may follow the body: it has no
-// length and the request is not a gRPC call, which has no trailers.
+// MayHaveTrailers reports whether trailers may follow the body although the request does
+// not announce them. It is false if the request has a Content-Length. It is also false
+// for a gRPC call, because gRPC requests have no trailers.
 func (r *Request) MayHaveTrailers() bool { return r.Body == BodyChunked && !r.GRPC() }

@@ -3,7 +3,8 @@ package field
 // Kind classifies the fields that an engine acts on.
 type Kind uint8
 
-// The kinds. A comment lists the fields of a kind if the name of the kind does not.
+// The kinds. Most kinds are named after their only field. The others have a comment that
+// lists their fields.
 const (
 	Other Kind = iota
 	Host

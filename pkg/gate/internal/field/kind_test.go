@@ -6,7 +6,9 @@ import (
 	"testing"
 )
 
-// kinds is the reference for Of, without K-Gate-*.
+// kinds maps field names to the kinds that the function Of must return. The fields
+// K-Gate-* are not in the map, because mapKind handles them. The kinds that are declared
+// after Gate, such as WebSocketKey, are not tested here.
 var kinds = map[string]Kind{
 	"host": Host, "content-length": ContentLength, "transfer-encoding": TransferEncoding,
 	"connection": Connection, "keep-alive": HopByHop, "proxy-connection": HopByHop,

@@ -24,11 +24,11 @@ func HasPrefixFold(b []byte, lower string) bool {
 	return true
 }
 
-// IsTrustedOnly reports whether only trusted sources may send a field: it tells the
-// application about its client, or the gate how to count the request. Bytes other than
-// letters and digits count as hyphens, because CGI, WSGI, PHP and Rack do not distinguish
-// X_Forwarded_For from X-Forwarded-For (RFC 3875 section 4.1.18), and some servers do not
-// distinguish X.Forwarded.For.
+// IsTrustedOnly reports whether the gate accepts a field only from trusted sources. Such
+// a field describes the client to the application, or tells the gate how to count the
+// request. A byte that is not a letter or a digit counts as a hyphen: CGI, WSGI, PHP and
+// Rack treat X_Forwarded_For like X-Forwarded-For (RFC 3875 section 4.1.18), and some
+// servers also treat X.Forwarded.For like it.
 func IsTrustedOnly(name []byte) bool {
 	if len(name) < len("x-real-ip") {
 		return false
@@ -48,8 +48,8 @@ func equalFolded(name []byte, lower string) bool {
 	return len(name) == len(lower) && hasPrefixFolded(name, lower)
 }
 
-// hasPrefixFolded is like HasPrefixFold, but bytes of the name other than letters and
-// digits count as hyphens.
+// hasPrefixFolded is like HasPrefixFold, except that a byte of name that is neither a
+// letter nor a digit counts as a hyphen (see IsTrustedOnly).
 func hasPrefixFolded(name []byte, lower string) bool {
 	if len(name) < len(lower) {
 		return false

@@ -14,11 +14,12 @@ import (
 // Limit is a row of a table of limits.
 type Limit struct {
 	What, Value, Beyond string
-	Counter             string // outcome or fault with which it is counted; empty = none
+	Counter             string // outcome or fault that counts violations of the limit; empty = none
 }
 
-// CompareWithDocs compares rows with the table called name on a page, between two
-// comments. With -update, it writes the table instead.
+// CompareWithDocs compares rows with a table in the documentation file page. The table is
+// between two HTML comments that contain the name. If the test runs with -update,
+// CompareWithDocs writes the table instead.
 func CompareWithDocs(t *testing.T, page, name string, rows []Limit) {
 	t.Helper()
 	begin, end := fmt.Sprintf("<!-- limits of %s: begin; written by go test -run Docs -update -->\n", name), fmt.Sprintf("<!-- limits of %s: end -->\n", name)

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// receiver is a minimal receiving side of a server connection. It uses this package as an
-// engine does, sends nothing and keeps all stream windows open.
+// receiver is the receiving half of a minimal HTTP/2 server. It calls this package in the
+// same order as the engines of the gate. It sends nothing, and releases the credit for
+// received DATA at once.
 type receiver struct {
 	reader   Reader
 	decoder  Decoder
@@ -83,7 +84,7 @@ func (r *receiver) receive(f *Frame) *Error {
 	s := r.streams[f.Stream]
 	if f.Type == Data && !f.First && s == nil {
 		r.window.Release(len(f.Payload))
-		return nil // the rest of a frame of a closed stream
+		return nil // the stream was closed after the first piece of this DATA frame
 	}
 	state := Idle
 	if s != nil {
@@ -263,7 +264,8 @@ func TestASequenceOfFramesEndsWithTheErrorThatTheRFCRequires(t *testing.T) {
 	}
 }
 
-// CVE-2023-44487 (rapid reset) and CVE-2025-8671 (MadeYouReset).
+// The test cases belong to two attacks. In rapid reset (CVE-2023-44487), the client
+// resets its streams. In MadeYouReset (CVE-2025-8671), it makes the server reset them.
 func TestResetsByEitherSideAreCounted(t *testing.T) {
 	for what, f := range map[string]func(id uint32) string{
 		"rapid reset":                func(id uint32) string { return request(id, true) + string(AppendRSTStream(nil, id, Cancel)) },

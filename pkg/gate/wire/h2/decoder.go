@@ -31,8 +31,9 @@ func hpackError(reason string) *Error {
 // Decode decodes a whole field block into h. After an error the connection must be
 // closed, because the tables of the two sides may differ.
 //
-// The cost of a block is bounded even if it is highly compressed: the memory of MaxList
-// and two tables, and the time to decode MaxListExcess * MaxList octets.
+// The cost of a highly compressed block is bounded. The text of h takes at most MaxList +
+// 2*DefaultTableSize octets. Decoding ends with an error if the size of the list exceeds
+// MaxListExcess * MaxList octets.
 func (d *Decoder) Decode(block []byte, h *Head) *Error {
 	h.Reset()
 	l := limit(cmp.Or(d.MaxList, DefaultMaxList))
@@ -67,7 +68,10 @@ type limit int
 // maxText returns the maximum length of a string that may fit into the list or the table.
 func (l limit) maxText(h *Head) int { return max(int(l)-len(h.text), DefaultTableSize) }
 
-// addSize adds size to the size of the list. store reports whether to store the field.
+// addSize adds the size of a field to the size of the header list. It reports whether the
+// field may be stored. If the list exceeds a limit, the field must not be stored, but its
+// size still counts. If the list exceeds MaxListExcess * l octets, addSize returns an
+// error.
 func (l limit) addSize(h *Head, size int) (store bool, err *Error) {
 	h.Size += size
 	if h.Size <= int(l) && len(h.Fields) < MaxFields && !h.TooLarge {
@@ -139,8 +143,8 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 		return skipLiteral(b, i == 0, h, l)
 	}
 
-	// The table copies the text from h.text. Remove it afterwards if the field is not
-	// stored.
+	// The name and the value are appended to h.text, from where the table copies them. If
+	// the field is not stored in h, they are removed from h.text afterwards.
 	at := len(h.text)
 	b, id, bad, fits, err := d.literalName(b, i, h, l)
 	if err != nil {
@@ -179,8 +183,9 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 	return b, err
 }
 
-// literalName decodes the name of a literal: entry i of the tables or, if i is 0, a
-// string. A name without an id is appended to h.text.
+// literalName decodes the name of a literal field. If i is 0, b begins with the name.
+// Otherwise the name is the name of entry i of the static and dynamic tables. A name that
+// is not a known Name is appended to h.text, and the result id is 0.
 func (d *Decoder) literalName(b []byte, i uint32, h *Head, l limit) (rest []byte, id Name, flags fieldFlags, fits decoded, err *Error) {
 	switch {
 	case i == 0:

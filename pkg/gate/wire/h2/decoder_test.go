@@ -208,7 +208,9 @@ func TestManyReferencesToALargeEntryTakeBoundedMemory(t *testing.T) {
 			t.Errorf("%d references took %d bytes", c.references, n)
 		}
 	}
-	// Entries reuse the long name of another entry and evict that entry.
+	// The first block inserts an entry whose name nearly fills the table. Each field of
+	// the second block takes its name from the newest entry. It also inserts an entry,
+	// which evicts the entry that had the name.
 	d = Decoder{}
 	if err := d.Decode(append([]byte{0x40, 0x7f, 0xa1, 0x1e}, append(bytes.Repeat([]byte{'n'}, 4000), 0)...), &h); err != nil {
 		t.Fatal(err)

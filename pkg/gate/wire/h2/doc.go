@@ -4,8 +4,8 @@
 //
 // # Reading
 //
-// A connection has a Reader and a Decoder, and a State, a Message and two windows per
-// stream. Pass received bytes to Reader.Next until it needs more:
+// Each connection has a Reader and a Decoder. Each stream has a State, a Message and two
+// windows. Pass received bytes to Reader.Next until it needs more:
 //
 //	for len(b) > 0 {
 //		n, ok, err := reader.Next(b, &frame)
@@ -19,30 +19,37 @@
 //		// count the frame, then process it
 //	}
 //
-// DATA is delivered in pieces as it arrives. Other frames are delivered whole, and
-// HEADERS with all their CONTINUATION frames. If Frame.Err is set, only the stream ends,
-// and a field block must still be decoded.
+// DATA is delivered in pieces as it arrives. All other frames are delivered whole.
+// HEADERS and the CONTINUATION frames that follow are delivered as one frame. If
+// Frame.Err is set, only the stream ends. A field block in such a frame must still be
+// decoded.
 //
-// Decoder.Decode decodes a field block into a Head owned by the caller, who may reuse it:
-// a worker needs one per direction, and a stream that keeps its head copies it
-// (Head.CopyFrom). Then CheckRequest, CheckResponse or CheckTrailers applies the rules of
-// RFC 9113 section 8.
+// Decoder.Decode decodes a field block into a Head that the caller owns and may reuse. A
+// worker needs one Head per direction. A stream that keeps its head copies it with
+// Head.CopyFrom. After Decode, call CheckRequest, CheckResponse or CheckTrailers to apply
+// the rules of RFC 9113 section 8.
 //
 // # Writing
 //
-// The Append functions append frames to a slice. A field block goes between BeginHeaders
-// and EndHeaders, through the connection's Encoder.
+// The Append functions append frames to a slice. To send a field block, call
+// BeginHeaders, append the fields with the connection's Encoder, and call EndHeaders.
 //
 // # Errors
 //
-// Each violation by the peer is an *Error, declared once, with the Scope that it ends, an
-// error code, and the Fault under which it is counted. State transitions are in
-// stream.go, rate limits in meter.go.
+// Each violation by the peer is an *Error, which is declared once. It has an error code,
+// the Scope that it ends, and the Fault under which it is counted. State transitions are
+// in stream.go. Rate limits are in meter.go.
 //
 // # Stricter than the RFC
 //
-// The limits of Reader and Decoder; control bytes in field values; :path that is not in
-// origin form, has a fragment or an invalid percent-encoding; a Host that differs from
-// :authority; Content-Length as a list. The fuzz tests contain the complete list of
-// messages that x/net accepts and this package rejects.
+// This package also rejects:
+//
+//   - messages that exceed the limits of Reader and Decoder
+//   - control bytes in field values
+//   - a :path that is not in origin form, has a fragment or an invalid percent-encoding
+//   - a Host that differs from :authority
+//   - a Content-Length that is a list
+//
+// The fuzz tests list all errors for messages that x/net accepts and this package
+// rejects.
 package h2

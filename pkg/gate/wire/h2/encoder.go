@@ -18,7 +18,7 @@ type Encoder struct {
 	index *index // nil = no field has been indexed
 
 	resized bool // send the table size before the next field
-	shrunk  bool // before the table size, send an update that empties the table
+	shrunk  bool // send a table size of 0 first, which empties the table of the peer
 
 	countOnly bool // count the size of the fields and encode nothing
 	size      int  // total size of the counted fields
@@ -32,16 +32,22 @@ func NewCounter() Encoder { return Encoder{countOnly: true} }
 // values plus 32 octets per field (RFC 9113 section 6.5.2).
 func (e *Encoder) Counted() int { return e.size }
 
-// index finds table entries by hash. It stores the low 16 bits of entry numbers. Outdated
-// numbers are harmless, because the entry found is compared.
+// index finds entries of the dynamic table by hash. The entries are numbered in the order
+// of insertion, and index stores the low 16 bits of their numbers. A number may belong to
+// an evicted entry or to another field with the same hash. This is harmless, because each
+// entry found is compared with the wanted field.
 type index struct {
-	pairs [64]uint16    // by hash of name and value: the newest entry; older ones follow by entry.older
-	names [32]uint16    // by hash of the name: the newest entry
+	// pairs[i] is the number of the newest entry whose name and value have the hash i.
+	// This entry begins a chain of entries with the same hash. Each of them contains the
+	// number of the next older one in entry.older.
+	pairs [64]uint16
+	// names[i] is the number of the newest entry whose name has the hash i.
+	names [32]uint16
 	seen  [32][4]uint16 // hashes of recently sent fields; see seenBefore
 }
 
 const (
-	chainLimit  = 8  // maximum number of entries compared, in case a client causes hash collisions
+	chainLimit  = 8  // entries compared per look-up, if a client causes hash collisions
 	shortCookie = 20 // shorter cookies could be guessed, so they are not indexed
 )
 
@@ -64,8 +70,10 @@ func (e *Encoder) resize(n int) {
 		return
 	}
 	if n > e.table.max() && e.resized {
-		// RFC 7541 section 4.2 requires updates for the smallest and the final size. The
-		// decoder of x/net accepts the second one only if the first empties the table.
+		// The size was reduced and is now raised. RFC 7541 section 4.2 requires an update
+		// to the smallest size, followed by an update to the final size. The decoder of
+		// x/net rejects the second update unless the table is empty. So the first update
+		// is to the size 0.
 		e.table.shrink(0)
 		e.shrunk = true
 	}
@@ -78,8 +86,9 @@ func (e *Encoder) AppendNamed(dst []byte, name Name, value []byte) []byte {
 	return e.field(dst, name, nameBytes[name], value, false)
 }
 
-// AppendField appends a field whose name is in lower case. id is the Name of name; 0 =
-// none. A sensitive field is never indexed (RFC 7541 section 7.1.3).
+// AppendField appends a field. Its name must be in lower case. The parameter id must be
+// the Name constant for it, or 0 if the name is not known. A sensitive field is never
+// indexed (RFC 7541 section 7.1.3).
 func (e *Encoder) AppendField(dst []byte, id Name, name, value []byte, sensitive bool) []byte {
 	return e.field(dst, id, name, value, sensitive)
 }
@@ -186,8 +195,9 @@ func (e *Encoder) find(id Name, name, value []byte, hash uint64) (i int, found b
 	return 0, false
 }
 
-// seenBefore reports whether the field was sent recently, and records it. Other fields
-// are not indexed, because request ids, lengths and dates would evict useful entries.
+// seenBefore reports whether a field with this hash was sent recently, and records the
+// hash. A field that is sent for the first time is not added to the table, because
+// request ids, lengths and dates would evict useful entries.
 func (x *index) seenBefore(hash uint64) bool {
 	last, rest := &x.seen[hash>>8%uint64(len(x.seen))], uint16(hash>>32)|1
 	for _, s := range last {
@@ -214,8 +224,8 @@ func (e *Encoder) insert(id Name, name, value []byte, nameHash, hash uint64) {
 	e.index.names[nameHash%uint64(len(e.index.names))] = number
 }
 
-// literal appends a field with a literal value. Its name is an index if a table contains
-// it.
+// literal appends a field whose value is a string literal. The name is encoded as an
+// index if the static or dynamic table contains it, and as a string literal otherwise.
 func (e *Encoder) literal(dst []byte, repr byte, bits uint, id Name, name, value []byte, nameHash uint64) []byte {
 	if i := e.nameIndex(id, name, nameHash); i != 0 {
 		dst = appendInt(dst, repr, bits, i)

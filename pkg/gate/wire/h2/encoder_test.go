@@ -151,7 +151,10 @@ func TestTheEncoderMatchesOtherDecoders(t *testing.T) {
 				t.Fatalf("the decoder returned %v, %q, want %q", err, h.lines(), want)
 			}
 			if len(b) == 0 {
-				continue // a changed size is sent with the next field
+				// This block has no fields. The encoder announces a changed table size
+				// only before a field, so the two tables may still differ. Do not
+				// compare them.
+				continue
 			}
 			if !slices.Equal(d.table.lines(), e.table.lines()) || d.table.size != e.table.size {
 				t.Fatalf("tables differ: %q and %q", d.table.lines(), e.table.lines())

@@ -33,7 +33,8 @@ const (
 // Fault classifies violations by the peer for metrics.
 type Fault uint8
 
-// The faults. FaultResets and later ones violate limits against abuse.
+// The faults. FaultResets and the faults after it mean that the peer exceeds a limit
+// against abuse.
 const (
 	FaultProtocol    Fault = iota // unexpected or unsupported frame
 	FaultFrameSize                // RFC 9113 section 4.2
@@ -46,7 +47,7 @@ const (
 	FaultEmptyFrames              // too many frames without content
 	FaultHeaderBlock              // field block exceeds a limit
 	FaultUnread                   // too many replies that the peer has not read
-	FaultIdle                     // a window that stays at zero, or an incomplete head
+	FaultIdle                     // a window is 0 for too long, or a head is late
 	faults
 )
 

@@ -64,14 +64,19 @@ type Frame struct {
 	Type    Type
 	Flags   Flags
 	Stream  uint32
-	Length  uint32 // payload length on the wire; for a field block, of the HEADERS frame alone
+	Length  uint32 // payload length on the wire, not including CONTINUATION frames
 	Payload []byte // without padding and priority fields; nil for unknown types
 
-	// First and EndStream apply to DATA and HEADERS. Charge the Length of a DATA frame to
-	// both windows at its first piece. Padding is not delivered.
-	First     bool
-	EndStream bool // set in the last piece of a DATA frame
-	Padding   uint32
+	// First is set for HEADERS and in the first piece of a DATA frame. This piece must be
+	// charged to both flow-control windows with the Length of the whole frame.
+	First bool
+	// EndStream is set for HEADERS that end the stream, and in the last piece of a DATA
+	// frame that ends the stream.
+	EndStream bool
+	// Padding is the number of padding octets in the whole DATA frame, including the
+	// octet that contains the padding length. Payload does not contain these octets.
+	// Padding is set only in the first piece of the frame.
+	Padding uint32
 
 	Code       Code   // RST_STREAM, GOAWAY
 	Increment  uint32 // WINDOW_UPDATE

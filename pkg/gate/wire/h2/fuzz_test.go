@@ -17,12 +17,13 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Each target passes the same bytes to this package and to x/net. Messages accepted by
-// both must have the same meaning. stricter lists the errors of this package for messages
-// that x/net accepts; all other rejected messages must be rejected by x/net too.
+// The fuzz tests pass the same bytes to this package and to x/net. A message that both
+// accept must have the same meaning for both. A message that this package rejects must
+// also be rejected by x/net, unless this map contains the error.
 var stricter = map[*Error]string{
-	// Frames: x/net checks these elsewhere, in its server and client, or has no such
-	// limit.
+	// These errors concern frames. The Framer of x/net does not detect them. The server
+	// or the client of x/net detects some of them. The others are violations of limits
+	// that x/net does not have.
 	errPush:          "PUSH_PROMISE is never enabled",
 	errBlockTooLong:  "limit",
 	errBlockInBits:   "limit",
@@ -33,8 +34,8 @@ var stricter = map[*Error]string{
 	errSizeUpdate: "x/net takes an update behind a field while the table is empty",
 	errListBomb:   "limit",
 
-	// Heads: x/net's server detects these later or not at all. naiveRequest and
-	// naiveResponse check them independently.
+	// These errors concern heads. The server of x/net detects them later or not at all.
+	// So FuzzHeads compares the result with naiveRequest and naiveResponse.
 	errListTooLarge: "limit", errValue: "white space around a value", errPseudo: "", errMethod: "", errScheme: "", errPath: "",
 	errAuthority: "", errTwoHosts: "", errConnect: "", errProtocol: "", errConnection: "", errTE: "", errLength: "",
 	errStatus: "", errSwitching: "",
@@ -42,8 +43,9 @@ var stricter = map[*Error]string{
 
 // looser lists errors of x/net for input that this package accepts.
 var looser = []string{
-	// RFC 7541 section 4.2 requires two updates in a row after some changes of the table
-	// size.
+	// If the table size is reduced and then raised, RFC 7541 section 4.2 requires two
+	// updates in a row. The decoder of x/net rejects the second one, unless its table is
+	// empty.
 	"dynamic table size update MUST occur at the beginning",
 }
 
@@ -51,8 +53,9 @@ func isLooser(err error) bool {
 	return slices.ContainsFunc(looser, func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
-// cut returns the ends of the pieces in which in is delivered. steps are the lengths of
-// the pieces minus 1, used repeatedly.
+// cut returns the positions at which a test splits the input. Piece i has steps[i] + 1
+// bytes, so that no piece is empty. After the last step, cut continues with the first
+// one. Without steps, the input is not split.
 func cut(in string, steps []byte) (ends []int) {
 	for at, i := 0, 0; len(steps) > 0; i++ {
 		if at += 1 + int(steps[i%len(steps)]); at >= len(in) {
@@ -63,7 +66,7 @@ func cut(in string, steps []byte) (ends []int) {
 	return ends
 }
 
-// theirFrames parses in with x/net and returns an outline per frame.
+// theirFrames parses the input with x/net and returns an outline of each frame.
 func theirFrames(in string) (all []string, err error) {
 	r := http2.NewFramer(nil, strings.NewReader(in))
 	r.SetMaxReadFrameSize(MinMaxFrameSize)
@@ -115,8 +118,9 @@ func theirFrames(in string) (all []string, err error) {
 	}
 }
 
-// wholeFrames reads in with a Reader, in the pieces of cut. It returns an outline per
-// frame, with the pieces of a DATA frame joined.
+// wholeFrames passes the input to a Reader, split at the positions that cut returns. It
+// joins the pieces of each DATA frame and returns an outline of each frame. The result
+// left is 0 if no frame and no field block is incomplete at the end of the input.
 func wholeFrames(t *testing.T, in string, steps []byte) (all []string, left int, err *Error) {
 	r := Reader{settingsSeen: true}
 	var held []byte
@@ -185,9 +189,9 @@ func FuzzFrames(f *testing.F) {
 			}
 		}
 		theirs, theirErr := theirFrames(in)
-		// ours may contain more frames: this package delivers the data of a padded DATA
-		// frame before the padding has arrived, and x/net treats some stream errors as
-		// connection errors.
+		// This package may return more frames than x/net, for two reasons. It delivers
+		// the data of a DATA frame before the padding has arrived. And x/net treats some
+		// stream errors as connection errors, so that it stops there.
 		for i := range theirs {
 			if i >= len(ours) {
 				if stricter[err] == "" {
@@ -208,7 +212,8 @@ func FuzzFrames(f *testing.F) {
 		if err == nil && len(ours) > len(theirs) {
 			next := ours[len(theirs)]
 			if payload, found := strings.CutPrefix(next, "4/0 "); found {
-				// The values of settings are checked where they are applied.
+				// x/net checks the values of settings when it reads the frame. This
+				// package checks them in Apply.
 				s := DefaultSettings()
 				if _, err := s.Apply(unhex(t, payload), false); err != nil {
 					return
@@ -299,8 +304,9 @@ func FuzzDecoder(f *testing.F) {
 				t.Fatalf("%d fields of %d, x/net read %d of %d", len(h.Fields), h.Size, len(theirs), size)
 			}
 
-			// A decoder with a small MaxList must return the first fields and have the
-			// same table.
+			// Decode the block again with a small MaxList. The decoder must return the
+			// first fields of the list. Its dynamic table must be the same as the table
+			// of the decoder with the large MaxList.
 			if err := tight.Decode(block, &part); err == errListBomb {
 				return
 			} else if err != nil {
@@ -409,7 +415,7 @@ func FuzzHeads(f *testing.F) {
 		enc := hpack.NewEncoder(&block)
 		for _, l := range strings.Split(in, "\x01") {
 			name, value, _ := strings.Cut(l, "\x00")
-			// \x02 stands for \x00, which separates name and value.
+			// In a value, \x02 represents \x00, because \x00 separates names and values.
 			value = strings.ReplaceAll(value, "\x02", "\x00")
 			lines = append(lines, line{name, value})
 			enc.WriteField(hpack.HeaderField{Name: name, Value: value})

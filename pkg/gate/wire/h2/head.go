@@ -12,9 +12,10 @@ type Head struct {
 	Fields []Field
 	text   []byte // names that are not a known Name, and all values
 
-	// Size is the size of the list (RFC 9113 section 6.5.2). TooLarge means that it
-	// exceeds a limit of the Decoder and Fields is truncated. TargetTooLong means that
-	// :path did not fit.
+	// Size is the size of the header list in octets (RFC 9113 section 6.5.2). TooLarge
+	// means that the list exceeds a limit of the Decoder, so that Fields contains only
+	// its first fields. TargetTooLong means that :path is the field that exceeded the
+	// limit.
 	Size          int
 	TooLarge      bool
 	TargetTooLong bool
@@ -24,8 +25,8 @@ type Head struct {
 	Length  int64 // Content-Length; -1 = absent
 	Regular int   // Fields[Regular:] contains no pseudo-fields
 
-	pseudo [pseudos]uint8 // index in Fields plus 1; 0 = absent
-	host   int32          // index of Host in Fields plus 1; 0 = absent
+	pseudo [pseudos]uint8 // index in Fields, plus 1 so that 0 means absent
+	host   int32          // index of Host in Fields, plus 1 so that 0 means absent
 }
 
 // Indexes of Head.pseudo.
@@ -102,7 +103,8 @@ func (h *Head) Cap() int { return cap(h.text) + fieldSize*cap(h.Fields) }
 
 const fieldSize = int(unsafe.Sizeof(Field{}))
 
-// CopyFrom makes h a copy of from. It allocates no more than the copy needs.
+// CopyFrom copies the content of another Head into h. It reuses the memory of h if that
+// is large enough.
 func (h *Head) CopyFrom(from *Head) {
 	fields, text := append(h.Fields[:0], from.Fields...), append(h.text[:0], from.text...)
 	*h = *from

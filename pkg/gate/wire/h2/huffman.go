@@ -15,26 +15,34 @@ const (
 	huffmanSymbols = 256
 )
 
-// huffmanRoots is indexed by the next huffmanRoot bits. An entry decodes one or two
-// symbols; 0 = the code is longer. Bits of an entry: 0-7 and 8-15 symbols, 16-19 length
-// of the first code, 20-23 length of both codes, 24-25 number of symbols.
+// huffmanRoots is indexed by the next huffmanRoot bits of the input. An entry decodes one
+// or two symbols. It is 0 if the next code is longer than huffmanRoot bits.
+//
+//	bits of an entry   content
+//	0-7                first symbol
+//	8-15               second symbol, if there are two
+//	16-19              length of the first code in bits
+//	20-23              length of all decoded codes in bits
+//	24-25              number of decoded symbols: 1 or 2
 var huffmanRoots [1 << huffmanRoot]uint32
 
-// Tables for longer codes, by their length n. The codes, left-aligned, are from
-// longFirst[n] to below longLimit[n]. Their symbols begin at
-// huffmanSorted[longSorted[n]].
+// These tables decode codes longer than huffmanRoot bits. If the next code has n bits,
+// the next 32 bits of the input are at least longFirst[n] and less than longLimit[n]. All
+// symbols are in huffmanSorted, in the order of their codes. The symbols whose codes have
+// n bits begin at the index longSorted[n].
 var (
 	longFirst, longLimit [huffmanLong + 1]uint32
 	longSorted           [huffmanLong + 1]uint8
 	huffmanSorted        [huffmanSymbols]byte
 )
 
-// init builds the tables. The code (RFC 7541 appendix B) is canonical, so it follows from
-// the lengths of the codes.
+// init builds the tables. The Huffman code of HPACK (RFC 7541 appendix B) is canonical,
+// so the lengths of the codes are sufficient to compute the codes.
 func init() {
 	var lengths [huffmanSymbols]byte
 	for s := range lengths {
-		// Eight equal symbols take as many octets as one symbol takes bits.
+		// HuffmanEncodeLength returns octets, but the length in bits is needed. Eight
+		// copies of a symbol of n bits take exactly n octets.
 		lengths[s] = byte(hpack.HuffmanEncodeLength(string(bytes.Repeat([]byte{byte(s)}, 8))))
 	}
 	var codes [huffmanSymbols]uint32 // right-aligned
@@ -87,12 +95,18 @@ const (
 // appendDecoded appends the Huffman decoding of src (RFC 7541 section 5.2), at most limit
 // octets.
 func appendDecoded(dst, src []byte, limit int) ([]byte, decoded) {
-	const slack = 16 // at most 12 symbols are decoded between two checks of the limit
+	// The decoder checks the limit once per load of 8 octets. Between two checks, it
+	// decodes up to 63 bits, which are at most 12 symbols of 5 or more bits. The last
+	// write may include one unused byte. So 13 bytes beyond the limit are needed.
+	const slack = 16
 	start := len(dst)
 	dst = slices.Grow(dst, min(len(src)*8/huffmanShort, limit)+slack)
 	out := dst[start:cap(dst)]
 	var bits uint64 // next bits, left-aligned
-	var n uint      // number of valid bits; the lower ones belong to src or are 0
+	// n is the number of bits that have been taken from src but not decoded. The bits
+	// after them are 0, or they equal the first bits of src. The next load sets the same
+	// bits again, which changes nothing.
+	var n uint
 	w := 0
 	for len(src) >= 8 {
 		bits |= binary.BigEndian.Uint64(src) >> n

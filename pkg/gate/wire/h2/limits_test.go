@@ -40,7 +40,7 @@ func TestASendWindowFollowsUpdatesAndSETTINGSWithinItsBounds(t *testing.T) {
 	}
 }
 
-// A window is compared with a model of the peer's view.
+// The model calculates how many octets the peer may send and how many are buffered.
 func TestAReceiveWindowMatchesAModelOfThePeer(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 200 {

@@ -35,8 +35,9 @@ func readMore(prefix uint32, b []byte) (n uint32, rest []byte, err *Error) {
 	return 0, nil, errInteger
 }
 
-// appendInt appends an integer whose prefix has the given number of bits (RFC 7541
-// section 5.1). repr is the rest of the first octet.
+// appendInt appends the integer n (RFC 7541 section 5.1). The prefix of n occupies the
+// lower bits of the first octet. The parameter bits is the number of these lower bits.
+// The upper bits of this octet are taken from repr.
 func appendInt(dst []byte, repr byte, bits uint, n int) []byte {
 	full := 1<<bits - 1
 	if n < full {

@@ -5,13 +5,21 @@ import "time"
 // Limits against abuse by the peer.
 const (
 	MaxResets      = 1000 // stream resets per second, by either side
-	MaxEmptyFrames = 1000 // frames without content per second, not counting earned ones
+	MaxEmptyFrames = 1000 // frames without content per second, not including Meter.earned
 	MaxUnread      = 1000 // buffered replies to frames of the peer
 
-	earnedPerFrame = 4       // for each frame with content: two WINDOW_UPDATEs, SETTINGS, PING
-	octetsPerEmpty = 1 << 10 // octets of content that earn another frame, for receivers that open their windows in small steps
+	// earnedPerFrame is the number of frames without content that the peer may send for
+	// each frame with content: two WINDOW_UPDATEs, one SETTINGS and one PING.
+	earnedPerFrame = 4
+	// The peer may send one more frame without content per KiB of content, because some
+	// receivers open their windows in small steps.
+	octetsPerEmpty = 1 << 10
 	maxEarned      = 1 << 16
-	maxLate        = 1 << 24 // 250 windows of 64 KiB, rounded up
+	// maxLate limits how many octets the peer may still send on reset streams before the
+	// frames count as frames without content. The gate may reset 250 streams at once, the
+	// most that a client may open. The window of each one is at most 64 KiB. The limit is
+	// 250 * 64 KiB, rounded up to a power of two.
+	maxLate = 1 << 24
 )
 
 var (
@@ -26,7 +34,7 @@ type Meter struct {
 	second uint32
 	resets uint32
 	empty  uint32
-	earned uint32
+	earned uint32 // frames without content that the peer may send beyond MaxEmptyFrames
 	unread uint32
 	late   uint32 // octets that may still arrive on streams reset by the gate
 }
@@ -41,13 +49,15 @@ func (m *Meter) Reset(now int64) *Error {
 	return nil
 }
 
-// Useful counts a received or sent frame with n octets of content. It earns the peer some
-// frames without content, because a download needs WINDOW_UPDATEs.
+// Useful records a received or sent frame with n octets of content. The peer may then
+// send some more frames without content, because a download needs WINDOW_UPDATEs, for
+// example. The counter earned holds their number.
 func (m *Meter) Useful(n int) {
 	m.earned = min(m.earned+earnedPerFrame+uint32(n/octetsPerEmpty), maxEarned)
 }
 
-// Empty counts a received frame without content, unless it has been earned.
+// Empty processes a received frame without content. It reduces the number of frames that
+// Useful has allowed. If this number is 0, the frame counts towards MaxEmptyFrames.
 func (m *Meter) Empty(now int64) *Error {
 	if m.earned > 0 {
 		m.earned--

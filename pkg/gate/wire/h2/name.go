@@ -56,8 +56,10 @@ var static = func() (t [1 + staticLen]struct{ name, value string }) {
 	return t
 }()
 
-// extraNames are the names from NameProtocol on: the constants above, the names of
-// field.Of, and names that browsers and gRPC send in every message.
+// extraNames are the known names that the static table of HPACK does not contain. The
+// Name of the first one is NameProtocol. The list begins with the names of the constants
+// above. Then follow names that field.Of classifies, and names that browsers and gRPC
+// often send.
 var extraNames = [...]string{
 	":protocol", "connection", "keep-alive", "proxy-connection", "upgrade", "te", "trailer",
 	"grpc-status", "grpc-message", "x-forwarded-for",
@@ -81,7 +83,7 @@ const (
 
 var (
 	staticNames  [1 + staticLen]Name // by index in the static table
-	staticValues [nameCount]uint8    // number of values in the static table, from the name's first index on
+	staticValues [nameCount]uint8    // by Name: number of its values in the static table
 
 	names     [nameCount]string
 	nameBytes [nameCount][]byte
@@ -95,7 +97,9 @@ func init() {
 	}
 	copy(names[NameProtocol:], extraNames[:])
 	for i := 1; i < nameCount; i++ {
-		if names[i] == names[i-1] { // use the first index of the name
+		// The static table has some names several times, with different values. Their
+		// Name is the first of these indexes.
+		if names[i] == names[i-1] {
 			staticNames[i] = staticNames[i-1]
 			staticValues[staticNames[i]]++
 			continue
@@ -145,8 +149,8 @@ func lookupLower(name []byte) Name {
 	}
 }
 
-// nameSlot returns the slot at which the search for a name begins, regardless of case.
-// The name must not be empty.
+// nameSlot returns the slot at which the search for a name begins. It does not depend on
+// the case of the letters. The name must not be empty.
 func nameSlot(name []byte) uint32 {
 	n := len(name)
 	h := uint32(name[0]|0x20) + uint32(name[n-1]|0x20)<<8 + uint32(name[n/2]|0x20)<<16 + uint32(name[n*3/4]|0x20)<<24

@@ -45,7 +45,8 @@ func TestNamesAreFoundInAnyCase(t *testing.T) {
 	}
 }
 
-// Head.add classifies names that are not known as field.Other, except K-Gate-*.
+// Head.add gives an unknown name the kind field.Other, unless it begins with K-Gate-. So
+// all names with other kinds must be known.
 func TestEveryNameWithAFieldKindIsKnown(t *testing.T) {
 	source, err := os.ReadFile("../../internal/field/kind.go")
 	if err != nil {

@@ -2,18 +2,19 @@ package h2
 
 import "encoding/binary"
 
-// Reader splits received bytes into frames and checks each frame and its place in a field
-// block (RFC 9113 sections 4 and 6). The zero value expects the first frame after the
-// preface, which must be SETTINGS. Frames are at most 16 KiB.
+// Reader splits received bytes into frames (RFC 9113 sections 4 and 6). It checks each
+// frame, and that only CONTINUATION frames follow an incomplete field block. The input
+// begins after the Preface text of a client. The first frame must be SETTINGS. The
+// payload of a frame may have at most 16 KiB. The zero value is ready to use.
 type Reader struct {
 	MaxBlock int // maximum field block size; 0 = DefaultMaxBlock
 
 	settingsSeen bool // the first frame has been received
 
-	// If inBlock is set, current is a HEADERS frame with an incomplete field block.
-	// Otherwise current is a DATA frame of which left octets remain.
+	// If inBlock is set, current is a HEADERS frame whose field block is incomplete.
+	// Otherwise it is a DATA frame.
 	current       partialFrame
-	left          uint32
+	left          uint32 // octets of data in the DATA frame that have not been delivered
 	pad           uint32 // octets of padding after the data
 	skip          uint32 // octets of payload to skip
 	inBlock       bool   // only CONTINUATION of current.stream is allowed
@@ -44,7 +45,7 @@ var (
 // connection must be closed.
 func (r *Reader) Next(b []byte, f *Frame) (used int, ok bool, err *Error) {
 	if r.block != nil && !r.inBlock {
-		r.block = nil // the block was returned by the previous call
+		r.block = nil // release the field block that the previous call returned
 	}
 	for {
 		var n int
@@ -139,8 +140,9 @@ func (r *Reader) checkHeader(f *Frame) *Error {
 	return nil
 }
 
-// frameRules has the allowed streams and lengths of each frame type. The length of
-// PRIORITY is checked later, because it is only a stream error.
+// frameRules defines for each frame type whether it is sent on a stream or on the
+// connection, and the limits of its payload length. The length of PRIORITY is checked
+// later, because a wrong length there is a stream error, not a connection error.
 var frameRules = [types]struct {
 	place       place
 	least, most uint32

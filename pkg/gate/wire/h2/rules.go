@@ -82,7 +82,8 @@ func (h *Head) checkFields(allowed uint) *Error {
 	return nil
 }
 
-// Checks of a field beyond the bytes of its name and value.
+// Rules for single fields. The method checkField applies them after it has checked the
+// bytes of the name and the value.
 const (
 	anyField uint8 = iota
 	pseudoField

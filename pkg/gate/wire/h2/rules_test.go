@@ -24,7 +24,9 @@ func headOf(t testing.TB, lines []line) *Head {
 	return h
 }
 
-// with returns a GET with lines added or replaced. The value "-" removes a field.
+// with returns the lines of a GET request, changed as follows. A pseudo-field in the
+// parameter more replaces the line with the same name. If its value is "-", that line is
+// removed. Other lines are added.
 func with(more ...line) []line {
 	lines := []line{{":method", "GET"}, {":scheme", "http"}, {":authority", "a.example"}, {":path", "/"}}
 	for _, m := range more {
@@ -270,7 +272,8 @@ func TestInvalidFieldsAreRejectedEvenFromTheDynamicTable(t *testing.T) {
 			t.Errorf("%q from the table: %v, %v, want %v", block, err, h.CheckTrailers(), want)
 		}
 	}
-	// A known name whose value in the static table differs.
+	// Here a field takes only its name from an entry of the dynamic table. It is invalid
+	// if that name is invalid. The value of the entry does not matter.
 	for _, c := range []struct {
 		block string
 		want  *Error

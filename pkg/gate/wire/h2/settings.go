@@ -42,14 +42,17 @@ func DefaultSettings() PeerSettings {
 	}
 }
 
-// Changes are the changes of a SETTINGS frame for its receiver to apply.
+// Changes contains the effects of a received SETTINGS frame on windows and on the
+// Encoder. The caller of PeerSettings.Apply must apply them.
 type Changes struct {
-	// Window is the change of every stream's SendWindow. If the frame changes the value
-	// several times, Peak is the largest intermediate change, which must not overflow a
-	// window.
+	// Window is the change of SETTINGS_INITIAL_WINDOW_SIZE. It must be added to the
+	// SendWindow of each stream. If the frame contains this setting several times, Window
+	// is the change to the last value, and Peak is the change to the largest value, at
+	// least 0. If Peak overflows a window, the frame is invalid.
 	Window, Peak int64
-	// Table means that the Encoder must apply two table sizes: LeastTable and then the
-	// current size (RFC 7541 section 4.2).
+	// Table means that the frame contains SETTINGS_HEADER_TABLE_SIZE, perhaps several
+	// times. The Encoder must first apply the smallest of these sizes, LeastTable, and
+	// then the last one (RFC 7541 section 4.2).
 	Table      bool
 	LeastTable uint32
 }
@@ -63,8 +66,9 @@ var (
 	errMysteriousAck   = connectionError(ProtocolError, FaultSettings, "SETTINGS acknowledgement without SETTINGS")
 )
 
-// Apply applies the payload of a SETTINGS frame in order (RFC 9113 section 6.5.3).
-// fromServer means that a server has sent the frame; it must not enable push.
+// Apply applies the settings in the payload of a SETTINGS frame, in their order (RFC 9113
+// section 6.5.3). The parameter fromServer means that the peer is a server. A server must
+// not enable push.
 func (s *PeerSettings) Apply(payload []byte, fromServer bool) (c Changes, err *Error) {
 	before := int64(s.InitialWindow)
 	first := !s.seen

@@ -3,6 +3,7 @@ package h2
 // State is the state of a stream (RFC 9113 section 5.1). The reserved states do not
 // occur, because push is not used.
 //
+//	state              event                           next state
 //	Idle               HEADERS received or sent        Open
 //	Idle, Open         END_STREAM received             HalfClosedRemote
 //	Idle, Open         END_STREAM sent                 HalfClosedLocal
@@ -10,9 +11,9 @@ package h2
 //	HalfClosedLocal    END_STREAM received             Closed
 //	all but Idle       RST_STREAM received, or sent    ResetByPeer, or ResetByUs
 //
-// The RFC's state closed is split into Closed, ResetByPeer and ResetByUs, because each
-// allows different frames. Forgotten is a closed stream that is no longer in History, or
-// a stream id that was skipped.
+// The RFC has only one closed state. Here it is split into Closed, ResetByPeer and
+// ResetByUs, because each of them allows different frames. Forgotten is the state of a
+// closed stream that is no longer in History, and of a stream id that was skipped.
 type State uint8
 
 // The states.
@@ -76,8 +77,9 @@ func EventOf(f *Frame) (Event, bool) {
 // Action tells how to handle a received frame.
 type Action uint8
 
-// The actions. Even for an ignored frame, DATA counts towards the connection window and
-// HEADERS must be decoded.
+// The actions. An ignored frame still has an effect on the connection: DATA counts
+// towards the connection window, and HEADERS must be decoded, because they change the
+// HPACK table.
 const (
 	Accept Action = iota
 	Ignore
@@ -131,8 +133,9 @@ var received = [states][events]transition{
 		{Forgotten, Ignore}, {Forgotten, Ignore}, {Forgotten, Accept}},
 }
 
-// Receive returns the state after a received frame, and how to handle the frame. For
-// streams of the gate as a client, see OurStreams.StateOf first.
+// Receive returns the state after a received frame, and how to handle the frame. It
+// assumes that the peer may open an idle stream. If the gate is the client, call
+// OurStreams.StateOf first, which rejects idle streams.
 func (s State) Receive(e Event) (State, Action) {
 	step := received[s][e]
 	return step.to, step.action
@@ -204,9 +207,11 @@ func (o *OurStreams) Next() (id uint32, ok bool) {
 	return o.last, true
 }
 
-// StateOf returns the state of a stream that is not in the stream table. The error means
-// that the gate has not opened the stream. A stream that is not in h counts as ResetByUs,
-// so that late responses to many cancelled streams do not end the connection.
+// StateOf returns the state of a stream that is not in the stream table. It returns an
+// error if the gate has not opened a stream with this id. If h does not contain the
+// stream, StateOf returns ResetByUs instead of Forgotten, so that frames on the stream
+// are ignored. With Forgotten, a late response to a cancelled stream would end the
+// connection.
 func (o *OurStreams) StateOf(id uint32, h *History) (State, *Error) {
 	if id%2 == 0 || id > o.last {
 		return Idle, errStreamID
@@ -223,14 +228,14 @@ func (o *OurStreams) Exhausted() bool { return o.last >= MaxStreamID }
 // History records how recent streams were closed. Frames that the peer sent before it
 // learned of a reset are not errors.
 type History struct {
-	reset  []uint32 // id << 1, plus 1 if reset by the peer
-	ended  [8]uint32
-	resets uint16 // next position in reset to overwrite, once reset is full
-	ends   uint8  // next position in ended to overwrite
+	reset  []uint32  // ids of reset streams, shifted left by 1; bit 0 = reset by peer
+	ended  [8]uint32 // ring with the ids of the last streams closed without a reset
+	resets uint16    // once maxResetHistory ids are stored: index of the oldest one
+	ends   uint8     // number of streams closed without a reset, modulo 256
 }
 
-// maxResetHistory exceeds the number of streams of a client, which may cancel all of them
-// at once.
+// maxResetHistory is the maximum number of reset streams in a History. A client may have
+// 250 open streams and cancel all of them at once. All of these must fit.
 const maxResetHistory = 512
 
 // Add records that a stream has entered a closed state.

@@ -3,14 +3,15 @@ package h2
 type entry struct {
 	at                uint32 // position of its text, counted from the first text ever added
 	nameLen, valueLen uint16
-	older             uint16 // used by the Encoder; see index
+	older             uint16 // the next older entry in the hash chain; see index
 	id                Name
 	flags             fieldFlags // badName and badValue of the field
 }
 
 func (e *entry) size() int { return int(e.nameLen) + int(e.valueLen) + entryOverhead }
 
-// stored returns the number of bytes of the name in the text: 0 if the name is known.
+// stored returns the number of bytes that the name occupies in the text of the table. It
+// is 0 for an entry with an id, because nameBytes already has the name.
 func (e *entry) stored() uint32 {
 	if e.id != 0 {
 		return 0
@@ -22,9 +23,9 @@ func (e *entry) stored() uint32 {
 // list (RFC 7541 section 4.1, RFC 9113 section 6.5.2).
 const entryOverhead = 32
 
-// table is the dynamic table of one direction of a connection (RFC 7541 section 2.3.2),
-// of at most DefaultTableSize octets. It is a ring of entries, and a slice with their
-// text that is compacted when full.
+// table is the dynamic table of one direction of a connection (RFC 7541 section 2.3.2).
+// Its size is at most DefaultTableSize octets. A ring contains the entries. A slice
+// contains their names and values; it is compacted when it is full.
 type table struct {
 	entries []entry // a ring; the length is a power of two
 	next    uint32  // number of the next entry to add
@@ -34,7 +35,7 @@ type table struct {
 	base uint32 // position of text[0]
 
 	size      int // in octets, as defined by RFC 7541
-	reduction int // DefaultTableSize minus the maximum size
+	reduction int // DefaultTableSize minus the maximum size; 0 in a zero table
 }
 
 func (t *table) max() int { return DefaultTableSize - t.reduction }
@@ -59,8 +60,8 @@ func (t *table) value(e *entry) []byte {
 }
 
 // add inserts an entry, evicts old ones as necessary, and returns the entry. If the entry
-// is larger than the table, add evicts all entries and returns nil. name must be empty if
-// id is not 0. name and value must not point into the table.
+// is larger than the table, add evicts all entries and returns nil. If id is not 0, the
+// name must be empty. The name and the value must not point into the table.
 func (t *table) add(id Name, name, value []byte, flags fieldFlags) *entry {
 	nameLen := len(names[id]) + len(name)
 	size := nameLen + len(value) + entryOverhead

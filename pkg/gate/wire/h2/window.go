@@ -50,8 +50,8 @@ type ReceiveWindow struct {
 	released int32 // credit released but not announced
 }
 
-// NewReceiveWindow returns a window of n octets, at most MaxWindow. The peer must know
-// this size.
+// NewReceiveWindow returns a window of n octets, at most MaxWindow. The peer must already
+// know this size, because no WINDOW_UPDATE announces it.
 func NewReceiveWindow(n uint32) ReceiveWindow { return ReceiveWindow{size: int32(n), left: int32(n)} }
 
 // Size returns the maximum size of the window.
@@ -73,9 +73,10 @@ func (w *ReceiveWindow) Receive(n uint32, scope Scope) *Error {
 	return errStreamFlow
 }
 
-// Release releases the credit for n received octets. It returns the increment for a
-// WINDOW_UPDATE; 0 = send none. Credit is announced once half of the window has been
-// released.
+// Release records that n received octets no longer need memory, so that the peer may send
+// as many new ones. The result is the increment of the WINDOW_UPDATE that the caller must
+// send. If it is 0, the caller sends none. To save frames, Release returns 0 until half
+// of the window has been released.
 func (w *ReceiveWindow) Release(n int) (increment uint32) {
 	w.released += int32(n)
 	if w.released < w.size/2 {
@@ -84,7 +85,8 @@ func (w *ReceiveWindow) Release(n int) (increment uint32) {
 	return w.Flush()
 }
 
-// Flush returns the increment that announces all released credit; 0 = none.
+// Flush returns the increment of a WINDOW_UPDATE that announces all released credit. If
+// it is 0, the caller must send no WINDOW_UPDATE.
 func (w *ReceiveWindow) Flush() (increment uint32) {
 	n := w.released
 	if n <= 0 {
@@ -95,15 +97,17 @@ func (w *ReceiveWindow) Flush() (increment uint32) {
 }
 
 // Shift applies a change of the gate's SETTINGS_INITIAL_WINDOW_SIZE that the peer has
-// acknowledged (RFC 9113 section 6.9.2). Call Release(0) afterwards.
+// acknowledged (RFC 9113 section 6.9.2). The caller must call Release(0) or Resize
+// afterwards, because the released credit may now be half of a smaller window.
 func (w *ReceiveWindow) Shift(n int32) {
 	w.size += n
 	w.left += n
 }
 
-// Resize changes the size of the window to n octets, at most MaxWindow. It returns the
-// increment for a WINDOW_UPDATE; 0 = send none. A smaller size takes effect as the peer
-// uses its credit.
+// Resize changes the size of the window to n octets, at most MaxWindow. The result is the
+// increment of the WINDOW_UPDATE that the caller must send, or 0 to send none. Announced
+// credit cannot be withdrawn. A smaller window therefore takes effect later: the peer
+// uses its credit, and Release announces less new credit.
 func (w *ReceiveWindow) Resize(n uint32) (increment uint32) {
 	w.released += int32(n) - w.size
 	w.size = int32(n)

@@ -92,8 +92,10 @@ func AppendPing(dst []byte, ack bool, data [8]byte) []byte {
 	return append(AppendFrameHeader(dst, Ping, flags, 0, len(data)), data[:]...)
 }
 
-// AppendGoAway appends GOAWAY (RFC 9113 section 6.8). A drain announces MaxStreamID
-// first, and the last stream a round trip later.
+// AppendGoAway appends GOAWAY (RFC 9113 section 6.8). A drain sends two of them. The
+// first has MaxStreamID, because the client may have opened streams that have not
+// arrived. The second follows a round trip later. It has the last stream that has
+// arrived.
 func AppendGoAway(dst []byte, lastStream uint32, code Code) []byte {
 	dst = AppendFrameHeader(dst, GoAway, 0, 0, 8)
 	dst = binary.BigEndian.AppendUint32(dst, lastStream)

@@ -85,7 +85,8 @@ func (r *Report) appendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// plain reports whether TEXT and JSON can contain the name unquoted.
+// plain reports whether the name can be written without escapes, both in TEXT and in a
+// JSON string.
 func plain(name string) bool {
 	for i := range len(name) {
 		switch c := name[i]; {

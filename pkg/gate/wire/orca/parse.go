@@ -194,8 +194,9 @@ func parseEntry(b []byte) (m Metric, err error) {
 	return m, err
 }
 
-// fields calls f for each field of a message. v is the value of a numeric field. bytes is
-// the content of a length-delimited field, and nil for a numeric one.
+// fields calls f for each field of a protobuf message. For a numeric field, f gets the
+// value as v, and bytes is nil. For a length-delimited field, f gets the content as
+// bytes, which is not nil even if the content is empty.
 func fields(b []byte, f func(number, v uint64, bytes []byte) error) error {
 	for len(b) > 0 {
 		key, n := binary.Uvarint(b)
@@ -238,8 +239,9 @@ func fields(b []byte, f func(number, v uint64, bytes []byte) error) error {
 	return nil
 }
 
-// ParseRequest returns the report_interval of an OrcaLoadReportRequest; 0 = none.
-// Intervals are capped at the maximum Duration.
+// ParseRequest returns the report_interval of an OrcaLoadReportRequest. The result is 0
+// if the request has no interval. An interval that is too long for a Duration is
+// shortened.
 func ParseRequest(b []byte) (interval time.Duration, err error) {
 	err = fields(b, func(number, _ uint64, bytes []byte) error {
 		if number != 1 || bytes == nil {

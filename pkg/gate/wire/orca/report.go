@@ -9,7 +9,7 @@ import (
 // Names of header fields, in lower case.
 const (
 	FormatHeader = "endpoint-load-metrics-format" // request field: requested format of the report
-	TextHeader   = "endpoint-load-metrics"        // response field: TEXT or JSON, as its first word says
+	TextHeader   = "endpoint-load-metrics"        // response field: TEXT or JSON, then the report
 	BinaryHeader = "endpoint-load-metrics-bin"    // response field: protobuf in base64
 )
 
@@ -111,7 +111,8 @@ func (r *Report) Merge(o *Report) {
 	}
 }
 
-// add appends m, unless all already contains its name.
+// add appends m to the slice, unless the slice already has a metric with this name. It
+// reports whether it appended m.
 func add(all *[]Metric, m Metric) bool {
 	if slices.ContainsFunc(*all, func(o Metric) bool { return o.Name == m.Name }) {
 		return false
