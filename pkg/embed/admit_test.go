@@ -178,7 +178,8 @@ func TestAClientThatStopsSendingInTheQueueGetsNoFalseResponse(t *testing.T) {
 	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if text, _ := io.ReadAll(c); len(text) > 0 { // the connection may be reset
+	// Ignore the error, because the server may reset the connection.
+	if text, _ := io.ReadAll(c); len(text) > 0 {
 		t.Errorf("answer %q", text)
 	}
 	close(s.leave)
@@ -224,7 +225,7 @@ func TestAPanicOfTheHandlerReleasesTheSlotAndPropagates(t *testing.T) {
 				}()
 				inner.ServeHTTP(w, r)
 			}))
-			// The client would retry a GET after a connection reset.
+			// Send a POST, because the client would retry a GET after a connection reset.
 			if a := r.send(r.request("POST", "/", "body")); a.err == nil {
 				t.Errorf("a panic became an answer: %+v", a)
 			}

@@ -61,9 +61,10 @@ type Slot struct {
 // deadline of RequestTimeout.
 func (s *Slot) Context() context.Context { return s.ctx }
 
-// End releases the slot. status is the HTTP status of the response, for metrics; 0 =
-// the work panicked. If the deadline of Context has passed, End returns a *Rejection to
-// send, unless a response was sent.
+// End releases the slot. The parameter status is the HTTP status of the response, which
+// is used for metrics; 0 means that the work panicked. If the work did not panic but the
+// deadline of Context has passed, End returns a *Rejection. The caller sends it as the
+// response if it has not sent a response yet. Otherwise End returns nil.
 func (s *Slot) End(status int) error {
 	var o gate.Outcome
 	switch s.ctx.Err() {
@@ -79,7 +80,7 @@ func (s *Slot) End(status int) error {
 	}
 	s.clock.stop()
 	if o != gate.Served {
-		status = 0 // use the status of the outcome
+		status = 0 // 0 = count the request with the status that belongs to its outcome
 	}
 	s.end(o, status)
 	if o != gate.RequestTimeout {

@@ -6,18 +6,18 @@ import (
 	"go.uber.org/atomic"
 )
 
-// body is a request body that counts the bytes read by next.
+// body is a request body that counts the bytes that the handler reads.
 type body struct {
 	src   io.ReadCloser
 	x     *call
 	taken atomic.Int64
 
 	measured bool
-	readAt   atomic.Int64 // only if measured: time of the last read, on the gate's clock
+	readAt   atomic.Int64 // time of the last read, by the gate's clock; 0 if measured is false
 }
 
-// Read implements io.Reader. At the end of the body, net/http adds trailers to x.r;
-// Read copies them to x.forwarded.
+// Read implements io.Reader. At the end of the body, net/http sets the trailers of the
+// received request. Read then copies them to the request that the handler has got.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	b.taken.Add(int64(n))

@@ -29,28 +29,31 @@ type Config struct {
 	// ConcurrencyLimit is the maximum number of requests in flight, up to 1<<20, for
 	// all handlers of the gate together. 0 = unlimited.
 	ConcurrencyLimit int
-	// Concurrency replaces ConcurrencyLimit if it is not empty: a whole number, "auto"
-	// or "auto:MIN-MAX", as in the sidecar's CONTAINER_CONCURRENCY. With auto the gate
-	// looks for the highest limit at which latency hardly rises, from 1 to 1000 or from
-	// MIN to MAX.
+	// Concurrency is an alternative to ConcurrencyLimit; set only one of them. It is a
+	// whole number, "auto" or "auto:MIN-MAX", as in the sidecar's CONTAINER_CONCURRENCY.
+	// With auto, the gate adapts the limit: it looks for the highest limit at which the
+	// latency hardly rises. The limit is from 1 to 1000 with "auto", and from MIN to MAX
+	// with "auto:MIN-MAX".
 	Concurrency string
-	// QueueCapacity is the maximum number of queued requests, up to 1<<24. 0 = no
-	// queue, or with Concurrency auto ten times the current limit. With auto, a queue
-	// that does not drain rejects its oldest requests, unless QueueFairBy or
+	// QueueCapacity is the maximum number of queued requests, up to 1<<24. With a fixed
+	// limit, 0 means that there is no queue. With Concurrency "auto", 0 means that the
+	// queue capacity is ten times the current limit. The gate then also rejects the
+	// oldest requests of a queue that has stopped draining, unless QueueFairBy or
 	// QueuePriorityBy is set.
 	QueueCapacity int
 	// QueueMaxWait is the maximum time in the queue, after which a request is rejected
 	// with 503. 0 = unlimited.
 	QueueMaxWait time.Duration
-	// QueueFairBy is the key by which queued requests share slots fairly:
-	// "header:NAME", "peer", or "path:N" for the Nth segment of the path. A full queue
-	// rejects the newest request of the key with the most queued requests. If a peer is
-	// not in TrustedSources, its key is its address (for IPv6, its /64). Empty = strict
-	// FIFO.
+	// QueueFairBy selects the key of a request: "header:NAME", "peer", or "path:N" for
+	// the Nth segment of the path. Queued requests with different keys share the slots
+	// fairly. If the queue is full, the gate determines the key with the most queued
+	// requests, and rejects the newest request with this key. Requests of an untrusted
+	// peer have its address as their key, or its /64 for IPv6. Empty = FIFO.
 	QueueFairBy string
-	// QueuePriorityBy is "header:NAME", the field with the priority class of a request:
-	// 0 (first) to 7, as a plain number or as u= of RFC 9218. The default is 3, also
-	// for untrusted peers. Empty = no classes.
+	// QueuePriorityBy is "header:NAME", the field with the priority class of a request.
+	// The class is from 0 (served first) to 7 (served last), as a plain number or as the
+	// urgency u of RFC 9218. Requests without a valid field and requests of untrusted
+	// peers have class 3. Empty = no classes.
 	QueuePriorityBy string
 	// QueueDeadlineBy is "header:NAME" or "header:NAME:ms", the field with the client's
 	// timeout, such as header:grpc-timeout. A request that cannot be served in that
@@ -58,19 +61,21 @@ type Config struct {
 	// ends in -ms, otherwise in seconds. The field is ignored from untrusted peers.
 	// Empty = none.
 	QueueDeadlineBy string
-	// QueueRetryAfter is the Retry-After of a request that the queue rejects. "1" or ""
-	// means one second, "measured" the time that the queue needs to drain.
+	// QueueRetryAfter selects the Retry-After of the reply to a request that the queue
+	// rejects. With "1" or "", the value is one second. With "measured", the value is the
+	// estimated time that the queue needs to drain.
 	QueueRetryAfter string
 	// QueueRefusalStatus is the status of a request that the queue rejects: 503 or 429.
 	// 0 = 503.
 	QueueRefusalStatus int
-	// RequestTimeout is the maximum time from the arrival of a request. After it, a
-	// queued request is rejected with 504, and the context of a handler ends with
-	// context.DeadlineExceeded. If the handler returns without a response, the gate
-	// sends 504. 0 = unlimited.
+	// RequestTimeout is the maximum time from the arrival of a request to the end of its
+	// handler. A request that is still queued at that time is rejected with 504. If the
+	// handler is running, its context ends with context.DeadlineExceeded. If the handler
+	// then returns without a response, the gate sends 504. 0 = unlimited.
 	RequestTimeout time.Duration
-	// DrainQuiet is how long no request must have arrived before Drain returns, so that
-	// routers notice the drain. 0 = return as soon as no request is open.
+	// DrainQuiet is the time without new requests for which Drain waits before it
+	// returns, so that routers notice the drain. The arrival of a request restarts this
+	// time. 0 = Drain returns as soon as no request is queued or in a handler.
 	DrainQuiet time.Duration
 
 	// Ready returns nil if the application is ready. The gate calls it for probes, at
@@ -79,15 +84,16 @@ type Config struct {
 	// as an error. Probers do not get the text of the error. nil = always ready.
 	Ready func(context.Context) error
 
-	// Uncounted are decoded paths, such as of your health checks, whose requests are
-	// not counted for the autoscaler and in request metrics.
+	// Uncounted lists decoded paths, for example the paths of your health checks.
+	// Requests for these paths are not counted for the autoscaler and in request metrics.
 	Uncounted []string
 
-	// TrustedSources are the peers whose probe headers, user agents, K-Proxy-Request,
-	// K-Original-Host, X-Forwarded-*, Forwarded, X-Real-IP, X-Request-Start and
-	// Knative-Serving-* fields (also with _ for -) are accepted. Loopback is always
-	// trusted, a Unix socket is not. A request of an untrusted peer counts as traffic,
-	// and the gate removes these fields. Empty = all peers are trusted, as in Knative.
+	// TrustedSources are the peers that the gate trusts. Loopback peers are always
+	// trusted; peers on a Unix socket are not. Empty = all peers are trusted, as in
+	// Knative. A probe from an untrusted peer counts as traffic. From the requests of an
+	// untrusted peer, the gate removes K-Proxy-Request, K-Original-Host, X-Forwarded-*,
+	// Forwarded, X-Real-IP, X-Request-Start and Knative-Serving-*, also if the name
+	// contains _ instead of -.
 	TrustedSources []netip.Prefix
 
 	// Logger logs the end of each request, failed readiness checks and the stages of
@@ -179,7 +185,8 @@ func (c *Config) check() (core.Config, error) {
 	}, errors.Join(problems...)
 }
 
-// parseConcurrency parses Config.Concurrency. auto = nil means that limit is fixed.
+// parseConcurrency parses Config.Concurrency. If the limit is fixed, the result auto is
+// nil. Otherwise auto is the range of the adaptive limit.
 func parseConcurrency(text string) (limit int, auto *admission.LimitRange, err error) {
 	limits, adaptive := strings.CutPrefix(text, "auto")
 	if !adaptive {

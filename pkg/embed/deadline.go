@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// deadline is a context with a deadline. When a caller first waits for its end, it
-// creates a context of the standard library with a timer.
+// deadline is a context that ends at a given time. Unlike a context of the standard
+// library, it has no timer until one is needed. When a caller first calls Done, or calls
+// Err after the end, the deadline creates a context of the standard library, which has a
+// timer.
 type deadline struct {
 	parent context.Context // nil = no deadline
 	at     time.Time
 
 	mu      sync.Mutex
-	timed   context.Context // nil = no caller has waited
+	timed   context.Context // the context with a timer; nil until it is needed
 	cancel  context.CancelFunc
 	stopped bool
 }
@@ -81,6 +83,6 @@ func (d *deadline) stop() {
 	}
 }
 
-// expired reports whether a deadline ended the context, also an earlier deadline of the
-// parent.
+// expired reports whether the context has ended because of a deadline. This is either the
+// deadline d or an earlier deadline of the parent.
 func (d *deadline) expired() bool { return d.set() && d.Err() == context.DeadlineExceeded }

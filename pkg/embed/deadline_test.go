@@ -9,7 +9,8 @@ import (
 
 type key struct{}
 
-// newDeadline returns a deadline after d. leave cancels its parent context.
+// newDeadline returns a context x that ends after the duration d. The returned function
+// leave cancels the parent of x.
 func newDeadline(t *testing.T, d time.Duration) (x *deadline, leave context.CancelFunc) {
 	parent, leave := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 	x = new(deadline)

@@ -80,7 +80,7 @@ func TestADrainWaitsForTheQuietPeriodAndForOpenRequests(t *testing.T) {
 		time.Sleep(time.Second)
 		begun := time.Now()
 		go func() {
-			for range 10 { // the last request arrives after 54 s
+			for range 10 { // at intervals of 6 s, so the tenth request arrives after 54 s
 				request(0)
 				time.Sleep(6 * time.Second)
 			}

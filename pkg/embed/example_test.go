@@ -65,10 +65,12 @@ func Example() {
 	// On SIGTERM:
 	grace, done := context.WithTimeout(context.Background(), 25*time.Second)
 	defer done()
-	if err := gate.Drain(grace); err != nil { // first: probes fail, so routers stop sending requests
+	// During the drain, probes fail, so routers stop sending requests.
+	if err := gate.Drain(grace); err != nil {
 		log.Print(err)
 	}
-	if err := server.Shutdown(grace); err != nil { // then: no further requests arrive
+	// After the drain, no further requests arrive, so the listeners can be closed.
+	if err := server.Shutdown(grace); err != nil {
 		log.Print(err)
 	}
 	served.Wait()

@@ -12,9 +12,10 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// call is a net/http request that counts as traffic, and the handler's ResponseWriter.
-// It ends when the handler returns or the hijacked connection is closed. It is not
-// pooled, because handlers may keep the ResponseWriter.
+// call is a net/http request that counts as traffic. It also implements the
+// ResponseWriter that the handler gets. A call ends when the handler returns, or when the
+// hijacked connection is closed. Calls are not pooled, because a handler may keep the
+// ResponseWriter.
 type call struct {
 	gate      *core.State
 	exchange  *exchange.Blocking // nil after the end
@@ -35,12 +36,13 @@ type call struct {
 	written    int64
 }
 
-// extras is a call with a body or a deadline, in one allocation.
+// extras contains a call, and the additional state that a call with a body or a deadline
+// needs. It is one struct, so that such a call needs only one allocation.
 type extras struct {
 	call    call
 	clock   deadline
 	body    body
-	request http.Request // copy of call.r for next, used if there is no deadline
+	request http.Request // the request for the handler if it has a body but no deadline
 }
 
 func newCall(g *core.State, w http.ResponseWriter, r *http.Request, h *head, trusted bool) *call {
@@ -139,11 +141,13 @@ func (x *call) prepare() {
 	}
 }
 
-// conclude ends a request after next has returned or panicked with v. It sends a local
-// reply if next exceeded the deadline without a response.
+// conclude ends a request after its handler has returned or panicked. The parameter v is
+// the value of the panic. If the deadline has passed and the handler has returned without
+// a response, conclude sends a local reply.
 func (x *call) conclude(v any) {
 	if x.forwarded != x.r && x.returned {
-		// net/http and outer handlers read these fields of their own request.
+		// The handler has set these fields in its copy of the request. Copy them to the
+		// received request, where net/http and outer handlers read them.
 		x.r.MultipartForm, x.r.Pattern = x.forwarded.MultipartForm, x.forwarded.Pattern
 	}
 	switch {
@@ -173,7 +177,9 @@ func (x *call) conclude(v any) {
 // disconnected reports whether net/http has noticed that the client disconnected.
 func (x *call) disconnected() bool { return x.r.Context().Err() == context.Canceled }
 
-// responding reports the first bytes of the response to overload control.
+// responding tells overload control that the response begins now. It also passes the time
+// at which the request body was last read, so that a slow upload does not count as time
+// of the handler.
 func (x *call) responding() {
 	if !x.exchange.Measured() {
 		return

@@ -11,9 +11,9 @@ import (
 // require it.
 type closeNotifier interface{ CloseNotify() <-chan bool }
 
-// features is a set of optional interfaces of a ResponseWriter. next gets exactly the
-// interfaces of the received writer, because callers assume that a method works if it
-// exists.
+// features is a set of optional interfaces of a ResponseWriter. The handler's writer
+// implements the same set as the writer that the gate has received. It must not implement
+// more, because a handler that finds an interface expects its methods to work.
 type features uint8
 
 const (
@@ -126,8 +126,10 @@ func (r readerFrom) ReadFrom(src io.Reader) (int64, error) {
 	return n, err
 }
 
-// Unwrap supports http.ResponseController. If a writer inside the received writer is an
-// http.Hijacker, Unwrap returns a writer whose Hijack holds the slot.
+// Unwrap supports http.ResponseController. It returns the writer that the gate has
+// received. If that writer wraps an http.Hijacker, Unwrap adds a Hijack method that holds
+// the slot until the connection is closed. Otherwise http.ResponseController would call
+// the Hijack method of the wrapped writer, which does not hold the slot.
 func (x *call) Unwrap() http.ResponseWriter {
 	for w := x.w; ; {
 		if _, ok := w.(http.Hijacker); ok && w != x.w {

@@ -35,8 +35,8 @@ func TestHandlersSeeTheOptionalInterfacesOfTheServer(t *testing.T) {
 	})
 }
 
-// allFeatures has every optional interface. calls records which of its methods were
-// called.
+// allFeatures implements every optional interface. Each method records in *calls that it
+// was called.
 type allFeatures struct {
 	http.ResponseWriter
 	calls *features

@@ -32,7 +32,8 @@ func TestRequestsAreCountedWithStatusSizesAndTag(t *testing.T) {
 				w.WriteHeader(http.StatusCreated)
 				_, _ = w.Write([]byte("12"))
 				_, _ = io.WriteString(w, "345")
-				_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader("678")}) // with ReadFrom over HTTP/1
+				// Over HTTP/1, io.Copy calls w.ReadFrom.
+				_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader("678")})
 			})
 		r.do("POST", "/", "body", "K-Proxy-Request", "activator", "Knative-Serving-Tag", "green")
 		r.do("GET", "/health?deep", "")

@@ -44,7 +44,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	newCall(g, w, r, &head, screening.Trusted).serve(h.next)
 }
 
-// probe replies to a probe of the platform. It is not counted and needs no slot.
+// probe replies to a probe of the platform. A probe is not counted and needs no slot.
 func probe(g *core.State, w http.ResponseWriter, r *http.Request, s exchange.Screening, h *gate.ProbeHeaders) {
 	life := g.GetExchange()
 	life.Peer = peerOf(r)

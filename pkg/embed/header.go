@@ -17,8 +17,8 @@ type head struct {
 	forwardingFields       bool
 }
 
-// read reads the fields in one pass. Field names are in net/http's canonical form.
-// distrust is false if all peers are trusted.
+// read reads the fields in one pass. Field names are in net/http's canonical form. The
+// parameter distrust is false if all peers are trusted.
 func (x *head) read(h http.Header, distrust bool) {
 	for name, values := range h {
 		if len(values) == 0 || len(name) < len("K-Gate-") {
@@ -70,8 +70,9 @@ func bytesOf(s string) []byte {
 	return unsafe.Slice(unsafe.StringData(s), len(s))
 }
 
-// cleanHeader returns h without the fields that no handler may see: K-Gate-*, and
-// trusted-only fields of an untrusted peer. It copies h only if h contains such fields.
+// cleanHeader returns h without the fields that no handler may see. These are K-Gate-*
+// and, if the peer is untrusted, the fields that the gate accepts only from trusted
+// peers. It copies h only if h contains such fields.
 func cleanHeader(h http.Header, trusted bool) http.Header {
 	clean, copied := h, false
 	for name := range h {

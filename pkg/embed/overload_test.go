@@ -124,14 +124,14 @@ func TestRetryAfterIsMeasured(t *testing.T) {
 		if w := s.get("/"); w.Header().Get("Retry-After") != "1" { // the drain time of the queue is not measured yet
 			t.Errorf("at first: %d %v", w.Code, w.Header())
 		}
-		for range 4 { // a slot is released every 4 s
+		for range 4 { // a handler takes 4 s, so one request ends in each iteration
 			time.Sleep(4 * time.Second)
 			synctest.Wait()
 			go s.get("/")
 			synctest.Wait()
 		}
 		w := s.get("/")
-		if w.Code != 429 || w.Header().Get("Retry-After") != "20" { // 5 requests are queued
+		if w.Code != 429 || w.Header().Get("Retry-After") != "20" { // 5 queued requests need 4 s each
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
 		time.Sleep(time.Hour)
@@ -177,8 +177,9 @@ func TestSlowUploadsAndReadersDoNotCountAsTheTimeOfTheHandler(t *testing.T) {
 			}
 		})
 		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/", slowReader{}))
-		// The deadline of 20 ms suffices for the handler's 10 ms. If the slow upload
-		// counted, the gate would reject most of these requests.
+		// The handler takes 10 ms, so a timeout of 20 ms suffices. If the hour of the
+		// slow upload counted as time of the handler, the gate would expect the requests
+		// to exceed their timeout, and would reject most of them.
 		for range 20 {
 			go func() {
 				if w := s.get("/", "X-Timeout-Ms: 20"); w.Code != 200 {

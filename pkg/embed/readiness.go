@@ -27,7 +27,7 @@ type readiness struct {
 
 	mu         sync.Mutex
 	last       gate.ReadinessResult
-	until      time.Time // last is valid until this time
+	until      time.Time // time at which the cached result expires
 	inProgress *checking // nil = none
 }
 

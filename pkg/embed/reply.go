@@ -43,8 +43,9 @@ func reply(g *core.State, w http.ResponseWriter, r *http.Request, a *gate.Reply)
 	}
 }
 
-// replyGRPC replies to a gRPC call with Trailers-Only (gRPC over HTTP/2). The fixed
-// texts of outcomes need no escaping.
+// replyGRPC replies to a gRPC call with a Trailers-Only response (gRPC over HTTP/2),
+// which has the gRPC status in its header. It does not percent-encode Grpc-Message,
+// because the fixed texts of outcomes need no encoding.
 func replyGRPC(g *core.State, w http.ResponseWriter, a *gate.Reply) {
 	h := replyHeader(g, w)
 	h["Content-Type"] = []string{"application/grpc"}

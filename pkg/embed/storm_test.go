@@ -54,7 +54,9 @@ func (s *storm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		hijacked = true
 		go func() {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhijacked")
-			s.now.Dec() // before Close, which releases the slot
+			// Count the request as ended before Close releases the slot. Otherwise the
+			// next request could enter first, and the count would exceed the limit.
+			s.now.Dec()
 			_ = c.Close()
 		}()
 	default:

@@ -134,7 +134,7 @@ func TestAPanicAfterHijackingReleasesTheSlotOnce(t *testing.T) {
 	r.dial(upgrade)
 	server := testkit.Receive(t, "the connection", conns)
 	until(t, "a free slot", func() bool { return r.gate.InFlight() == 0 })
-	_ = server.Close() // must not release another request's slot
+	_ = server.Close() // the panic has released the slot, so Close must not release another one
 	r.gate.wantOutcome(t, "internal-error", 1)
 	r.gate.wantOutcome(t, "tunnelled", 0)
 }

@@ -40,8 +40,9 @@ func (x *call) start() {
 	x.wrote, x.status = true, http.StatusOK
 }
 
-// finish prepares what net/http writes after next has returned: an implicit head or
-// trailers.
+// finish prepares the end of the response after the handler has returned. If the handler
+// has written a head, net/http now writes the trailers, so finish removes K-Gate-* from
+// them. Otherwise net/http now writes a head with status 200.
 func (x *call) finish() {
 	if x.wrote {
 		x.clean()
@@ -50,7 +51,8 @@ func (x *call) finish() {
 	x.start()
 }
 
-// clean removes K-Gate-* fields that next may have set.
+// clean removes K-Gate-* from the response header. The handler may have set these fields,
+// but only the gate may send them.
 func (x *call) clean() {
 	if x.headerUsed {
 		dropGateFields(x.w.Header())

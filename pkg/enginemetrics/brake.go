@@ -9,8 +9,8 @@ const (
 	// kvHysteresis is how far KV usage must fall below the threshold before requests
 	// are admitted again.
 	kvHysteresis = 0.02
-	// The brake is off after silentPeriods periods without a valid page, at least
-	// leastSilence.
+	// The brake turns off after silentPeriods polling periods without a valid page, but
+	// not before leastSilence has passed.
 	leastSilence  = time.Second
 	silentPeriods = 10
 	// unseenWindow is the time over which the difference is averaged.
@@ -23,28 +23,36 @@ type Limits struct {
 	MaxKV      float64 // maximum used share of the engine's KV cache, 0 to 1
 }
 
-// brake decides after each page how many requests may be admitted. The first matching
-// rule applies:
+// brake decides after each page how many further requests may be admitted. The first rule
+// whose condition is true applies:
 //
-//	no valid page for longer than silence   all
-//	KV > MaxKV                              none, until KV ≤ MaxKV − kvHysteresis
+//	condition                               further requests
+//	no valid page for longer than silence   unlimited
+//	KV > MaxKV                              none until KV ≤ MaxKV − kvHysteresis
 //	waiting + unseen > MaxWaiting           none until enough requests have ended
 //	otherwise                               MaxWaiting + 1 − (waiting + unseen)
 //
-// The last rule assumes that the engine may start all of these requests at once; the next
-// page shows whether it did. An absent metric does not limit requests.
+// In this table, waiting is the queue length on the page, and unseen is the estimated
+// number of admitted requests that the page does not show yet. A metric that the page
+// does not have limits nothing.
+//
+// The last rule assumes that the engine may start all of these requests at once. The next
+// page shows whether it did.
 type brake struct {
 	full   bool // the rule "KV > MaxKV" is in force
 	unseen unseen
-	// fullSince is the time of the first of the latest pages without room; 0 = the
-	// latest page has room.
+	// fullSince is the time since which no page has allowed further requests. 0 = the
+	// latest page allows some, or no page has been read since the last pause.
 	fullSince time.Duration
 }
 
-// room returns how many requests may be admitted after p was requested. inFlight is the
-// number of requests in flight at that time, without incomplete uploads, and admissions is
-// the number of requests admitted until then. If none is true, no request may be admitted
-// while another is in flight.
+// room returns the number n of further requests that may be admitted, counted from the
+// time at which the gate requested the page p. Two parameters give the state at that time:
+// inFlight is the number of requests in flight without those whose upload is incomplete,
+// and admissions is the number of requests admitted since the start.
+//
+// The second result is true while the rule "KV > MaxKV" is in force. The caller must then
+// ignore n, and admit a request only while no other is in flight.
 func (b *brake) room(p Page, l Limits, inFlight int, admissions uint64, now time.Duration) (n int64, none bool) {
 	switch {
 	case !p.HasKV || l.MaxKV >= 1 || p.KV <= max(l.MaxKV-kvHysteresis, 0): // MaxKV 1 = no limit
@@ -70,18 +78,20 @@ func (b *brake) room(p Page, l Limits, inFlight int, admissions uint64, now time
 	return n, b.full
 }
 
-// unseen estimates how many admitted requests a page does not show yet. Servers update
-// their page once per step, which can be longer than a period. A request that arrives
-// during a step runs in the next step, so the page shows it after at most two updates.
+// unseen estimates how many admitted requests a page does not show yet. A page can be out
+// of date, because servers update it once per step of the engine. A step can be longer
+// than the polling period. A request that arrives during a step runs in the next step, so
+// the page shows it after at most two updates.
 //
-// The estimate starts from the difference: requests in flight minus requests on the page.
-// Two rules prevent requests that the page never shows, such as tunnels, from stopping
-// admission:
+// The estimate starts from the difference: the number of requests in flight minus the
+// number of requests on the page. The difference also contains requests that the page
+// never shows, such as tunnels. Two rules prevent such requests from stopping admission:
 //
-//   - The mean difference of a window is subtracted. New requests that the page does not
-//     show yet and ended requests that it still shows cancel out on average. While the
-//     page shows any requests, the mean is rounded down, so that a request on its way to
-//     the page is not mistaken for one that the page never shows.
+//   - The mean difference of a window is subtracted: the smaller one of the current and of
+//     the previous window. It approximates the number of requests that the page never
+//     shows, because new requests (not shown yet) and ended requests (still shown) cancel
+//     out on average. While the page shows any requests, the mean is rounded down. So a
+//     request on its way to the page does not count as one that the page never shows.
 //   - The estimate is at most the number of requests admitted since the second-latest
 //     update, and 0 after unseenWindow without an update. This rule does not apply while
 //     the page shows no requests, because an idle server does not update its page.

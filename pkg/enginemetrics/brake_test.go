@@ -75,7 +75,7 @@ func TestRequestsThatNeverAppearOnThePageDoNotBrakeForLong(t *testing.T) {
 }
 
 func TestMaxKVOneMeansNoLimit(t *testing.T) {
-	b := brake{full: true} // as after a live change from a lower value
+	b := brake{full: true} // a lower MaxKV was in force before, and KV exceeded it
 	for _, kv := range []float64{0.99, 1, 1.02, 95} {
 		if n, none := b.room(Page{KV: kv, HasKV: true, HasWaiting: true}, Limits{MaxKV: 1}, 0, 0, 1); n != 1 || none {
 			t.Errorf("KV %v: room %d, none %v", kv, n, none)

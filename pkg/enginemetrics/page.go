@@ -32,9 +32,11 @@ const (
 	kv
 )
 
-// series are the metrics that are read, and the label that selects samples. The names
-// come from the model server protocol of the Gateway API Inference Extension (proposal
-// 003), except an earlier name of vLLM.
+// series lists the known metrics and the figure that each provides. If label is not
+// empty, the gate reads only those samples in which this label has the given value.
+//
+// The names are those of the model server protocol of the Gateway API Inference Extension
+// (proposal 003). Older versions of vLLM use the name vllm:gpu_cache_usage_perc.
 var series = []struct {
 	name, label, value string
 	figure             figure
@@ -136,8 +138,10 @@ func (p *Page) add(line []byte) {
 	}
 }
 
-// labels skips the labels at the start of text. selected reports whether the label name
-// has this value, or name is empty.
+// labels skips the labels at the start of text and returns the text after them. It also
+// reports whether the caller should use the sample. This is so if one of the labels has
+// the given name and value, or if the given name is empty. A sample with malformed labels
+// is not used.
 func labels(text []byte, name, value string) (rest []byte, selected bool) {
 	selected = name == ""
 	if len(text) == 0 || text[0] != '{' {
@@ -174,8 +178,8 @@ func labels(text []byte, name, value string) (rest []byte, selected bool) {
 	}
 }
 
-// sample parses a value before an optional timestamp. Infinite and negative values are
-// invalid.
+// sample parses the value at the start of text. It ignores the timestamp that may follow.
+// The result is false if the value is not a number, is infinite or is negative.
 func sample(text []byte) (float64, bool) {
 	text = bytes.TrimSpace(text)
 	if i := bytes.IndexAny(text, " \t"); i >= 0 {

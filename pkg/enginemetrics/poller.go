@@ -16,8 +16,8 @@ type Config struct {
 	Period    time.Duration
 	Limits    Limits
 	Admission *admission.Controller // created with Config.Brake
-	// Uploads returns the number of requests in flight with an incomplete upload, which
-	// the server does not count yet. nil = none.
+	// Uploads returns the number of requests in flight whose upload is incomplete. The
+	// model server does not count these requests yet. nil = there are none.
 	Uploads func() int
 	// Silent is called with an error when pages have been invalid for too long, and
 	// with nil after the next valid page. It may be nil.
@@ -32,8 +32,9 @@ type Poller struct {
 	cfg   Config
 	fetch source
 
-	// validAt is the time of the last valid page or, if the latest page was valid, of the
-	// beginning of polling. Only the goroutine of Run uses it and isFailing.
+	// validAt is the instant from which Run measures how long there has been no valid
+	// page. Each valid page sets it. The first request after a pause also sets it, unless
+	// the latest page was invalid. Only the goroutine of Run uses validAt and isFailing.
 	validAt   time.Duration
 	isFailing bool // the latest page was invalid
 
@@ -86,10 +87,12 @@ func (p *Poller) Run(ctx context.Context) {
 	}
 }
 
-// poll fetches pages until no request was open when a fetch began.
+// poll fetches a page once per period. It returns after a fetch that began while no
+// request was in flight or queued, or when ctx ends.
 func (p *Poller) poll(ctx context.Context, timer *time.Timer) {
-	// Time without requests counts as time without a valid page. Otherwise short bursts
-	// would be limited until a page is valid again.
+	// If the latest page was invalid, keep validAt, so that the pause without requests
+	// counts as time without a valid page. Otherwise each burst would begin to count from
+	// 0, and the brake would never turn off while bursts are short.
 	if !p.isFailing {
 		p.validAt = p.cfg.Clock()
 	}
@@ -117,11 +120,12 @@ func (p *Poller) poll(ctx context.Context, timer *time.Timer) {
 	}
 }
 
-// silence returns the time without a valid page after which the brake is off.
+// silence returns a duration. When no page has been valid for that long, the brake turns
+// off.
 func (p *Poller) silence() time.Duration { return max(leastSilence, silentPeriods*p.cfg.Period) }
 
-// once fetches and applies a page, and reports whether it was valid. validAt is the
-// time of the last valid page.
+// once fetches one page, applies it, and reports whether it was valid. The parameter
+// validAt has the same meaning as Poller.validAt.
 func (p *Poller) once(ctx context.Context, now, validAt time.Duration) bool {
 	a := p.cfg.Admission
 	admissions, inFlight := a.Admissions(), a.InFlight()
@@ -168,8 +172,9 @@ func (p *Poller) once(ctx context.Context, now, validAt time.Duration) bool {
 	return err == nil
 }
 
-// rest prepares the poller for a period without requests. Unless Silent, it sets the
-// room to 0: only the first request of the next burst is admitted before the next page.
+// rest prepares the poller for a period without requests. If the brake is on, it sets the
+// number of further admissions to 0. The next burst is then admitted one request at a
+// time until a new page has been read.
 func (p *Poller) rest() {
 	p.fetch.close()
 	p.mu.Lock()
@@ -188,7 +193,8 @@ func (p *Poller) Silent() bool {
 	return p.silent
 }
 
-// FullFor returns how long pages have left no room; 0 = the latest page has room.
+// FullFor returns for how long no page has allowed further requests. 0 = the latest page
+// allows some, or no page has been read since the last pause.
 func (p *Poller) FullFor() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

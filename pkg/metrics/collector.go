@@ -15,7 +15,8 @@ import (
 // Names selects generations of Knative's metric names.
 type Names uint8
 
-// The generations of names. A metric that Knative does not have belongs to each.
+// The generations of Knative's metric names. A metric that only the gate has belongs to
+// all generations, so that every selection includes it.
 const (
 	Current Names = 1 << iota
 	Legacy        // Knative's names before OpenTelemetry
@@ -159,8 +160,8 @@ type page struct {
 	containers []gate.ContainerState
 }
 
-// number sends a sample of a counter or gauge. It omits a counter at 0, unless initial
-// is true.
+// number sends a sample of a counter or gauge. It omits a counter whose value is 0,
+// unless the row of the metric selects the series to be shown at 0 (see row.initial).
 func (p *page) number(v float64, labels ...string) {
 	kind := prometheus.GaugeValue
 	if p.shown.Kind == Counter {
@@ -172,8 +173,8 @@ func (p *page) number(v float64, labels ...string) {
 	p.out <- prometheus.MustNewConstMetric(p.shown.desc, kind, v, labels...)
 }
 
-// histogram sends a sample of a histogram. It omits an empty histogram, unless initial
-// is true.
+// histogram sends a sample of a histogram. It omits an empty histogram, unless the row of
+// the metric selects the series to be shown at 0 (see row.initial).
 func (p *page) histogram(r *reading, v *view, native bool, labels ...string) {
 	if r.count == 0 && !p.shown.initial(labels) {
 		return
@@ -202,8 +203,9 @@ func client(s *seriesReading) *reading     { return &s.client }
 func request(s *seriesReading) *reading    { return &s.request }
 func response(s *seriesReading) *reading   { return &s.response }
 
-// by groups all series by the labels in a mask. It adds up one histogram, selected by
-// of, for each group.
+// by groups the series by some of their labels, and adds up one histogram per group. The
+// first parameter is a mask that selects these labels. The callback returns the histogram
+// of a series. The result maps the selected label values to the sum for their group.
 func (p *page) by(labels seriesKey, of func(*seriesReading) *reading) map[seriesKey]*reading {
 	sums := map[seriesKey]*reading{}
 	for i := range p.series {
@@ -232,7 +234,9 @@ func (p *page) httpValues(k seriesKey) []string {
 	return []string{k.method(), k.codeText(), p.Requests.tags.name(k.tag()), protocol.name, protocol.version, otelHTTP, protocol.scheme}
 }
 
-// legacy returns the label values of a legacy metric: the common ones, then further.
+// legacy returns the label values of a metric with a legacy name: first the identity of
+// the pod and the container, which all of these metrics have, and then the values in
+// the parameter further.
 func (p *page) legacy(further ...string) []string {
 	id := &p.Identity
 	return append([]string{id.Namespace, id.Service, id.Configuration, id.Revision, id.Pod, gateContainer}, further...)

@@ -15,24 +15,31 @@ const Window = time.Second
 const keptWindows = 4
 
 // Counting computes the exact time integral of the number of requests in flight, for
-// all requests and for those proxied by the activator.
+// all requests and for the requests proxied by the activator.
 //
-// A request that begins at time a adds windowEnd-a to the area of its window, and one
-// to the number of requests of every later window. Its end subtracts windowEnd-end and
-// one. Goroutines may count events in any order. An event older than the kept windows
-// is counted at the beginning of the oldest kept window, so its area is inexact.
+// The beginning of a request adds the remaining time of its window to the area of this
+// window, and adds 1 to the number of requests in every later window. The end of a
+// request subtracts the remaining time of its window, and subtracts 1. Goroutines may
+// count these events in any order.
+//
+// An event may be older than all kept windows. It is then counted at the beginning of the
+// oldest kept window, so the area of that window is inexact.
 //
 // The zero value is ready. All methods are safe for concurrent use. All times are on
 // one monotonic clock that began at 0.
 type Counting struct {
 	newest atomic.Int64 // number of the newest kept window
-	_      [56]byte     // padding: each event reads newest and writes a countSlot, so they must not share a cache line
+	// Each event reads newest and writes a countSlot. The padding keeps them in different
+	// cache lines, because a write slows down the readers of the same cache line.
+	_ [56]byte
 
 	slots [keptWindows]countSlot // window n is in slots[n % keptWindows]
 
-	roll     sync.Mutex // guards the fields below, and changes of newest
-	carried  int64      // number of requests in flight when the oldest kept window began
-	carriedP int64      // number of proxied requests in carried
+	roll    sync.Mutex // guards the fields below, and changes of newest
+	carried int64      // number of requests in flight when the oldest kept window began
+	// carriedP is the number of proxied requests in flight when the oldest kept window
+	// began.
+	carriedP int64
 }
 
 // countSlot has the counts of one window. It fills one cache line.
@@ -42,8 +49,14 @@ type countSlot struct {
 }
 
 type tally struct {
-	area   atomic.Int64  // in ns; only from events within the window
-	counts atomic.Uint64 // arrivals in the low 32 bits, ends in the high 32 bits; enough for 4e9 per second
+	// area is a sum of times in ns. A request that begins in the window adds the time
+	// from then to the end of the window. A request that ends in the window subtracts
+	// the time from then to the end of the window.
+	area atomic.Int64
+	// counts has the number of arrivals in the low 32 bits, and the number of ended
+	// requests in the high 32 bits. Each can be up to 4e9 in a window, which is one
+	// second.
+	counts atomic.Uint64
 }
 
 const endUnit = 1 << 32
@@ -54,7 +67,8 @@ func (t *tally) read() (area, arrivals, net int64) {
 	return t.area.Load(), arrivals, arrivals - int64(counts>>32)
 }
 
-// retire resets t for its next window. It returns arrivals minus ends.
+// retire resets t, so that t can count the next window. It returns the number of requests
+// that arrived in the old window minus the number that ended in it.
 func (t *tally) retire() int64 {
 	counts := t.counts.Swap(0)
 	t.area.Store(0)
@@ -84,8 +98,8 @@ func (c *Counting) End(at time.Duration, proxied bool) {
 	}
 }
 
-// slot returns the window that contains at, and the ns from at to the end of that
-// window.
+// slot returns the window in which an event at this time is counted. The result rest is
+// the number of nanoseconds from the event to the end of the window.
 func (c *Counting) slot(at time.Duration) (s *countSlot, rest int64) {
 	at = max(at, 0)
 	n := int64(at / Window)
@@ -106,8 +120,8 @@ func (c *Counting) rollTo(n int64) int64 {
 	return c.advance(n)
 }
 
-// advance makes n the newest window unless a newer one exists. It returns the newest
-// window. The caller holds roll.
+// advance makes n the newest window unless a newer window exists. It returns the number
+// of the newest window. The caller must have locked c.roll.
 func (c *Counting) advance(n int64) int64 {
 	newest := c.newest.Load()
 	if n <= newest {
@@ -118,7 +132,8 @@ func (c *Counting) advance(n int64) int64 {
 		c.carried += s.all.retire()
 		c.carriedP += s.proxied.retire()
 	}
-	// Publish n last, so that a goroutine that reads n finds empty slots.
+	// Store n after all slots have been reset. Otherwise a goroutine that reads n could
+	// count an event in a slot, and the reset would erase the event.
 	c.newest.Store(n)
 	return n
 }
@@ -131,8 +146,8 @@ type Averages struct {
 	ProxiedArrivals    float64
 }
 
-// LastWindow returns the values of the last complete window at now, or zero if there is
-// none.
+// LastWindow returns the values of the last window that is complete at the time now. It
+// returns zeros if no window is complete.
 func (c *Counting) LastWindow(now time.Duration) Averages {
 	n := int64(now/Window) - 1
 	if n < 0 {
@@ -141,7 +156,7 @@ func (c *Counting) LastWindow(now time.Duration) Averages {
 	c.roll.Lock()
 	defer c.roll.Unlock()
 	oldest := max(c.advance(n+1)-keptWindows+1, 0)
-	n = max(n, oldest) // the reader may be delayed
+	n = max(n, oldest) // if the clock was read long ago, window n is no longer kept
 	all, proxied := c.carried, c.carriedP
 	area, arrivals, _ := c.slots[n%keptWindows].all.read()
 	areaP, arrivalsP, _ := c.slots[n%keptWindows].proxied.read()
@@ -157,8 +172,9 @@ func (c *Counting) LastWindow(now time.Duration) Averages {
 	}
 }
 
-// average returns the average number of requests in flight in a window. before is their
-// number at its beginning. A concurrent event must not make the result negative.
+// average returns the average number of requests in flight in a window. The parameter
+// before is the number of requests at the beginning of the window. The result is at least
+// 0, although events that are counted during the reading may make the sum negative.
 func average(before, area int64) float64 {
 	return max(float64(before*int64(Window)+area)/float64(Window), 0)
 }

@@ -241,7 +241,9 @@ func TestAnEventCountedTwoWindowsLateIsStillExact(t *testing.T) {
 func TestAnEventCountedFarTooLateIsCountedInTheOldestKeptWindow(t *testing.T) {
 	var c Counting
 	c.Begin(100*time.Second, false)
-	c.Begin(3*time.Second+250*time.Millisecond, true) // the clock was read 97 s before the event is counted
+	// This event is about 97 s older than the newest window, so it is older than all kept
+	// windows.
+	c.Begin(3*time.Second+250*time.Millisecond, true)
 	if got, want := c.LastWindow(98*time.Second), (Averages{1, 1, 1, 1}); got != want {
 		t.Errorf("the oldest kept window: %+v, want %+v", got, want)
 	}

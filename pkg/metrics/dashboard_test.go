@@ -110,8 +110,8 @@ func text(o map[string]any, key string) string {
 	return s
 }
 
-// problemsOf checks every expression in a file, and every text that uses labels of the
-// expression's result.
+// problemsOf checks every PromQL expression in a file. It also checks the legends and the
+// annotations of an expression, which may use only labels of the expression's result.
 func (v *vocabulary) problemsOf(all []any) (problems []string, expressions int) {
 	for _, d := range all {
 		walk(d, func(o map[string]any) {
@@ -276,7 +276,8 @@ func TestBothScrapeConfigurationsSetTheSameLabels(t *testing.T) {
 	if got := targetLabels(t, scrapePath, "target_label"); !slices.Equal(got, want) {
 		t.Errorf("%s sets %q, want %q", scrapePath, got, want)
 	}
-	// Relabelling sets the name of the job in this file.
+	// This file also sets the label job by relabelling. The other file sets it by
+	// job_name.
 	if got := targetLabels(t, operatorPath, "targetLabel"); !slices.Equal(got, append([]string{"job"}, want...)) {
 		t.Errorf("%s sets %q, want job and %q", operatorPath, got, want)
 	}

@@ -20,8 +20,9 @@ func TestDocsListTheMetricsOfTheCode(t *testing.T) {
 	testkit.Section(t, docsPath, docsBegin, docsEnd, metricTables(t))
 }
 
-// metricTables returns the documentation of all metrics: the rows of the code, and the
-// metrics of client_golang.
+// metricTables returns the documentation of all metrics as Markdown tables: the metrics
+// in the variable rows, the metrics that client_golang exports for the Go runtime and the
+// process, and the metrics for the autoscaler.
 func metricTables(t *testing.T) string {
 	cfg := fullConfig(Both)
 	busy(&cfg)

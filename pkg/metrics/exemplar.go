@@ -10,8 +10,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// traceLabel is the only label of an exemplar. The name is the one in OpenMetrics. Name
-// and value have 40 characters; the format allows 128.
+// traceLabel is the only label of an exemplar. OpenMetrics uses this name for trace ids.
+// OpenMetrics limits the labels of an exemplar to 128 characters. This label has 40: 8 in
+// the name and 32 in the value, which is the trace id in hexadecimal.
 const traceLabel = "trace_id"
 
 // exemplar is a traced request. The zero value means that there is none.
@@ -28,8 +29,8 @@ type exemplars struct {
 	last []exemplar
 }
 
-// trace makes a request the exemplar of its bucket. v is the value that was observed
-// for the request. The first call for a histogram allocates.
+// trace makes a request the exemplar of its bucket. The parameter v is the value that was
+// observed for the request. The first call for a histogram allocates memory.
 func (h *histogram) trace(v int64, id gate.TraceID, at time.Time) {
 	e := h.traced.Load()
 	if e == nil {

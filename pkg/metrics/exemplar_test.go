@@ -117,7 +117,7 @@ func TestScrapersThatAskForProtobufGetExemplarsOfBothKinds(t *testing.T) {
 	for {
 		var f dto.MetricFamily
 		if err := decoder.Decode(&f); err != nil {
-			t.Fatal(err) // also if the family is missing
+			t.Fatal(err) // io.EOF: the page does not have the metric family
 		}
 		if f.GetName() != "http_server_request_duration_seconds" {
 			continue

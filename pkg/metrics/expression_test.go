@@ -10,8 +10,8 @@ import (
 // expression has the names in a PromQL expression.
 type expression struct {
 	selectors []selector
-	by        []string // labels of by and without
-	matched   []string // labels of on, ignoring and the groups
+	by        []string // label names in "by (...)" and "without (...)"
+	matched   []string // label names in "on", "ignoring", "group_left" and "group_right"
 }
 
 // selector is a selector of PromQL: the name of the metric and the labels in braces.
@@ -47,8 +47,8 @@ func parseExpression(text string) (*expression, error) {
 		return nil, err
 	}
 	x := &expression{}
-	// list returns the names between the word at i and the next word closing, and the
-	// index of that word.
+	// list returns the names that follow words[i], up to the next closing bracket. The
+	// parameter closing is this bracket. The result end is its index.
 	list := func(i int, closing string) (names []string, end int) {
 		for i++; i < len(words) && words[i] != closing; i++ {
 			if promName.MatchString(words[i]) {
@@ -95,7 +95,8 @@ func parseExpression(text string) (*expression, error) {
 	return x, nil
 }
 
-// promWords omits space, comments, strings and ranges.
+// promWords splits a PromQL expression into names, numbers, operators and brackets. It
+// omits white space, comments, strings and ranges.
 func promWords(text string) (words []string, err error) {
 	for text != "" {
 		w := promWord.FindString(text)
@@ -167,8 +168,9 @@ var (
 	alertLabel  = regexp.MustCompile(`\$labels\.(\w+)`)
 )
 
-// checkText reports labels that a legend or an annotation uses, but that the result of
-// its expression does not have.
+// checkText finds the label names in a legend or in an annotation. The parameter labels
+// has the labels of the expression's result. checkText returns a problem for each name
+// that is not among these labels.
 func checkText(text string, named *regexp.Regexp, labels []string) (problems []string) {
 	for _, m := range named.FindAllStringSubmatch(text, -1) {
 		if !slices.Contains(labels, m[1]) {

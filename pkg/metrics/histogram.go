@@ -80,7 +80,8 @@ type reading struct {
 
 func (h *histogram) read() reading {
 	r := reading{scale: h.scale, exemplars: h.exemplars()}
-	// Read the cells after the exemplars, so that the cells count every exemplar.
+	// Read the cells after the exemplars. Each request is counted in a cell before it
+	// becomes an exemplar, so the cells then include every exemplar that was read.
 	r.cells, r.sum = make([]uint64, len(h.cells)), h.sum.Load()
 	for i := range h.cells {
 		r.cells[i] = h.cells[i].Load()
@@ -99,8 +100,9 @@ func (r *reading) add(o *reading) {
 	r.exemplars = slices.Concat(r.exemplars, o.exemplars)
 }
 
-// show converts r for client_golang, with the classic buckets of v. native adds native
-// buckets, which only the protobuf format contains.
+// show converts r for client_golang, with the classic buckets of v. If the parameter
+// native is true, show adds native buckets, which scrapers get only in the protobuf
+// format.
 func (r *reading) show(v *view, native bool) *dto.Histogram {
 	sum := float64(r.sum) / v.perUnit
 	h := &dto.Histogram{SampleCount: &r.count, SampleSum: &sum, Bucket: make([]*dto.Bucket, len(v.les))}

@@ -15,15 +15,18 @@ const refusalsPanel = "Refusals by outcome"
 
 var outcomeMatcher = regexp.MustCompile(`\boutcome(=~?)"([^"]*)"`)
 
-// selected returns the outcomes that each panel or alert of a file selects by name. It
-// reports unknown names.
+// selected reads the PromQL expressions of the panels or alerts in a file. For the title
+// of each panel or alert, it returns the outcomes that the expressions select by the
+// label outcome. It reports an error for a label value that matches no outcome.
 func selected(t *testing.T, path, titleKey string) map[string][]gate.Outcome {
 	t.Helper()
 	all := map[string][]gate.Outcome{}
 	for _, d := range documents(t, path) {
 		walk(d, func(o map[string]any) {
 			title := text(o, titleKey)
-			if title == "" || o["panels"] != nil { // the dashboard has a title, too
+			// The dashboard also has a title, but it is not a panel. Only the dashboard
+			// contains panels.
+			if title == "" || o["panels"] != nil {
 				return
 			}
 			walk(o, func(o map[string]any) {

@@ -14,13 +14,14 @@ import (
 const maxScrapes = 4
 
 // PageHandler serves /metrics: the metrics of c, of the Go runtime and of the process.
-// Other paths get 404. If a metric cannot be read, it is omitted and failed is called.
-// failed may be nil.
+// Other paths get status 404. If a metric cannot be read, PageHandler omits the metric
+// and passes the error to the function failed, unless the function is nil.
 //
 // The format is text 0.0.4, OpenMetrics or protobuf, as the scraper requests.
 // OpenMetrics and protobuf contain exemplars.
 //
-// The first scrape creates the registry, to save memory without scrapers.
+// The first scrape creates the registry, so that an unscraped gate needs no memory for
+// it.
 func PageHandler(c *Collector, failed func(error)) http.Handler {
 	page := sync.OnceValue(func() http.Handler { return newPage(c, failed) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -51,7 +52,8 @@ func newPage(c *Collector, failed func(error)) http.Handler {
 	})
 }
 
-// finished is a page in memory, so that slow readers do not count towards maxScrapes.
+// finished holds a complete page in memory. The scrape ends before the page is sent to
+// the scraper, so that scrapers that receive slowly do not count towards maxScrapes.
 type finished struct {
 	header http.Header
 	status int

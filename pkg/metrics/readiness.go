@@ -11,10 +11,11 @@ import (
 // Transition is a possible change of a container's state.
 type Transition struct {
 	State string // the new state
-	Cause string // fixed word for the reason; empty for a success
+	Cause string // fixed word for the failure of a check; empty if no check failed
 }
 
-// otherTransition counts all transitions that are not configured.
+// otherTransition has the label values of the series for all transitions that are not in
+// ReadinessConfig.Transitions.
 var otherTransition = Transition{State: "other", Cause: "other"}
 
 // ReadinessConfig configures Readiness. The lists limit the number of series:
@@ -30,8 +31,10 @@ type ReadinessConfig struct {
 // Readiness counts checks and changes of state of the containers. Its methods may be
 // called concurrently.
 type Readiness struct {
-	cfg         ReadinessConfig
-	transitions [][]atomic.Uint64 // by container index, then by index in cfg.Transitions; the last one is for other transitions
+	cfg ReadinessConfig
+	// transitions[i][k] counts the changes of container i that are cfg.Transitions[k].
+	// The last element of transitions[i] counts all other changes of container i.
+	transitions [][]atomic.Uint64
 	probes      []*histogram
 }
 

@@ -17,12 +17,15 @@ type Requests struct {
 	proxied   atomic.Uint64
 	queueWait *histogram
 
-	unforwarded *histogram // durations of those requests in series that did not reach the container
+	// unforwarded has the durations of the requests that did not reach the container.
+	// These durations are also in the field series.
+	unforwarded *histogram
 
 	clock func() time.Time // returns the time of an exemplar
 }
 
-// NewRequests returns a Requests. It already has the series of a GET with status 200.
+// NewRequests returns a Requests. It already has the series of an unencrypted HTTP/1.1
+// GET with status 200, so that the first such request does not allocate the series.
 func NewRequests() *Requests {
 	r := &Requests{
 		outcomes:    make([]atomic.Uint64, gate.OutcomeSlots),
@@ -34,7 +37,8 @@ func NewRequests() *Requests {
 	return r
 }
 
-// Rejected counts a request that was rejected before it began, by outcome only.
+// Rejected counts a request whose head was rejected. Such a request has no Record, so
+// only the counter of its outcome includes it.
 func (r *Requests) Rejected(outcome gate.Outcome) { r.outcomes[outcome].Inc() }
 
 // Observe counts a request that has ended. If trace is not zero, the request was
@@ -44,7 +48,11 @@ func (r *Requests) Observe(x *gate.Record, trace gate.TraceID) {
 	s := r.series.of(keyOf(x, r.tags.of(x)))
 	reached := x.Forwarded != 0
 	if !reached {
-		r.unforwarded.observe(int64(x.Took())) // before the series, as ReadTotals requires
+		// Count the request in this histogram first, and in its series afterwards.
+		// ReadTotals reads them in the reverse order and subtracts this histogram. It
+		// then subtracts every request that it has read from a series and that did not
+		// reach the container.
+		r.unforwarded.observe(int64(x.Took()))
 	}
 	r.outcomes[x.Outcome].Inc()
 	if x.Proxied {

@@ -11,11 +11,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// routeTag is the number of a route tag. Up to otherTag it is a gate.Route; a higher
-// number belongs to one routeTags.
+// routeTag is the number of a route tag. The numbers up to otherTag are the values of
+// gate.Route. The higher numbers are assigned by a table of type routeTags. They have a
+// meaning only in this table.
 type routeTag uint8
 
-// otherTag is the number of invalid tags, and of tags beyond the limit.
+// otherTag is the routeTag of every invalid tag. Once the table has assigned all its
+// numbers, otherTag is also the routeTag of every new tag.
 const otherTag = routeTag(gate.RouteTagged)
 
 // Limits of the label.

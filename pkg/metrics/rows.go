@@ -48,14 +48,16 @@ var (
 	fromStart   initial = func([]string) bool { return true }
 	whenCounted initial = func([]string) bool { return false }
 
-	// Alerts select outcomes that are logged as warnings.
+	// alertedOutcomes selects the series of initialOutcomes. Alerts read the outcomes
+	// that are logged as warnings or errors.
 	alertedOutcomes initial = func(labels []string) bool { return slices.Contains(initialOutcomes, labels[0]) }
-	// An alert selects changes to these states, with any cause.
+	// alertedTransitions selects the changes to the states down and failing, with any
+	// cause. An alert reads them.
 	alertedTransitions initial = func(labels []string) bool { return labels[1] == "down" || labels[1] == "failing" }
 )
 
-// initialOutcomes are the successes, and the outcomes that are logged as warnings or
-// errors.
+// initialOutcomes are the outcomes whose counters are shown at 0. They are the successes,
+// and the outcomes that are logged as warnings or errors.
 var initialOutcomes = func() (names []string) {
 	for _, o := range gate.Outcomes() {
 		if o.Class() == gate.ClassSucceeded || o.Meaning().Level >= gate.Warn {

@@ -14,7 +14,7 @@ type scale struct {
 	first   [512]uint8
 
 	schema int32 // the native bucket k ends at 2^(k/2^schema) displayed units
-	lowest int32 // the zero bucket ends at the end of this native bucket
+	lowest int32 // index of the zero bucket, which includes all lower native buckets
 	native []int // native[i] is the index of the last cell in the native bucket lowest+i
 }
 
@@ -25,8 +25,11 @@ type view struct {
 	cuts    []int // the bucket le=les[i] consists of the cells 0 to cuts[i]
 }
 
-// newScale returns a scale with the native buckets lowest to highest, and with the
-// classic layouts, whose bounds are in displayed units.
+// newScale returns a scale whose cells fit all of the buckets: the native buckets of the
+// schema with the indexes lowest to highest, and the classic buckets of every layout. A
+// layout is a list of bucket bounds in displayed units, for example seconds. A histogram
+// records integers, for example nanoseconds. The parameter perUnit is the number of these
+// integers in one displayed unit, in this example 1e9.
 func newScale(perUnit float64, schema, lowest, highest int32, layouts ...[]float64) *scale {
 	s := &scale{perUnit: perUnit, schema: schema, lowest: lowest}
 	for _, layout := range layouts {
@@ -52,7 +55,7 @@ func newScale(perUnit float64, schema, lowest, highest int32, layouts ...[]float
 	for key := range s.first {
 		shift, top := key>>3, int64(key&7)
 		if shift > 60 || shift > 0 && top < 4 {
-			continue // cell never uses this index
+			continue // the method cell never reads this element
 		}
 		for cell < len(s.bounds) && s.bounds[cell] < top<<shift {
 			cell++
@@ -62,7 +65,7 @@ func newScale(perUnit float64, schema, lowest, highest int32, layouts ...[]float
 	return s
 }
 
-// nativeEnd returns the end of the native bucket with index k, in units.
+// nativeEnd returns the end of the native bucket with index k, in displayed units.
 func (s *scale) nativeEnd(k int32) float64 {
 	return math.Exp2(float64(k) / float64(int(1)<<s.schema))
 }
@@ -73,8 +76,9 @@ func (s *scale) endOf(v int64) int {
 	return i
 }
 
-// cell is a faster endOf. The three highest bits of v select the cell at which the
-// search starts.
+// cell returns the same result as endOf in less time. The length of v in bits and its
+// three highest bits select an element of s.first. This element is the first cell that is
+// possible for v, and the search starts there.
 func (s *scale) cell(v int64) int {
 	u := uint64(max(v, 0))
 	shift := max(bits.Len64(u)-3, 0)
@@ -85,8 +89,9 @@ func (s *scale) cell(v int64) int {
 	return i
 }
 
-// view returns a view with the bounds les, in units of perUnit. The bounds must have
-// been passed to newScale.
+// view returns a view that has a classic bucket for each bound in les. The scale must
+// have each of these bounds. A bound times perUnit is a recorded integer. For example, if
+// the scale records nanoseconds and the bounds are in milliseconds, perUnit is 1e6.
 func (s *scale) view(perUnit float64, les []float64) *view {
 	v := &view{perUnit: perUnit, les: les}
 	for _, le := range les {

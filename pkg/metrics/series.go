@@ -79,16 +79,22 @@ var classNames = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx", "other"}
 
 // series has the histograms of the requests with the same labels.
 type series struct {
-	key        seriesKey
-	server     *histogram // time from arrival to the end
-	invocation *histogram // time from the first byte sent to the container to the end
-	client     *histogram // time from the first byte sent to the container to the head of the response
-	request    *histogram // bytes of the request body
-	response   *histogram
+	key    seriesKey
+	server *histogram // time from the arrival of the request to its end
+	// invocation is the time from the first byte sent to the container to the end of the
+	// request.
+	invocation *histogram
+	// client is the time from the first byte sent to the container to the head of the
+	// response. Without a response, it is the time to the end of the request.
+	client   *histogram
+	request  *histogram // bytes of the request body
+	response *histogram // bytes of the response body
 }
 
-// Limits of a seriesTable. With maxSeries series, requests with new labels are counted
-// by status code only, in at most 501 additional series.
+// Limits of a seriesTable. Once a table has maxSeries series, a request with new labels
+// is counted by its status code only. For this there are at most 501 additional series:
+// one for each code from 100 to 599, and one for all other codes. So the table is never
+// full.
 const (
 	maxSeries = 256
 	tableBits = 11
@@ -100,10 +106,14 @@ type seriesTable struct {
 	slots [1 << tableBits]atomic.Pointer[series]
 
 	adding sync.Mutex
-	count  atomic.Int32 // only modified while adding is held
+	// count is the number of series that count towards maxSeries. It changes only while
+	// the mutex adding is locked.
+	count atomic.Int32
 }
 
-// of returns the series of a key. It allocates if the key is new.
+// of returns the series that counts the requests with the key k. If the table has no such
+// series yet, of allocates one. But once the table has maxSeries series, a new key is
+// replaced by k.rest(), which contains only the status code.
 func (t *seriesTable) of(k seriesKey) *series {
 	s, _ := t.find(k)
 	if s != nil {

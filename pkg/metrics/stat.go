@@ -12,8 +12,9 @@ import (
 // MaxStatBytes is the maximum size in bytes of a Stat that the autoscaler reads.
 const MaxStatBytes = 336
 
-// maxPodNameBytes is the maximum length of a pod name in Kubernetes. With such a name a
-// Stat has at most 256 + 5*9 = 301 bytes.
+// maxPodNameBytes is the maximum length of a pod name in Kubernetes. A Stat with such a
+// name has at most 301 bytes: 256 for the name with its tag and its length, and 9 for
+// each of the five numbers.
 const maxPodNameBytes = 253
 
 // Stat has the values that Knative's autoscaler reads from a pod, in the order of the
@@ -27,8 +28,9 @@ type Stat struct {
 	ProcessUptime                    float64 // in seconds
 }
 
-// NewStat returns the Stat of the last full window at now. The clock of c must have
-// begun with the process.
+// NewStat returns the Stat of the last window that is complete at the time now. The
+// parameter now is also the uptime of the process, so the clock that c uses must have
+// started at 0 with the process.
 func NewStat(pod string, c *Counting, now time.Duration) Stat {
 	a := c.LastWindow(now)
 	return Stat{pod, a.Concurrency, a.ProxiedConcurrency, a.Arrivals, a.ProxiedArrivals, now.Seconds()}

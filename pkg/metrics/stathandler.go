@@ -13,8 +13,8 @@ const (
 	textContentType = "text/plain; version=0.0.4; charset=utf-8"
 )
 
-// StatHandler serves /metrics to the autoscaler. Other paths get 404. clock must be the
-// clock of c.
+// StatHandler serves /metrics to the autoscaler. Other paths get status 404. The
+// parameter clock must be the clock of the times that are passed to c.
 func StatHandler(id Identity, c *Counting, clock func() time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/metrics" {

@@ -7,12 +7,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// targetInfo is the metric whose labels are the attributes of the resource.
+// targetInfo is the metric that describes the gate. In OpenTelemetry, its labels are the
+// attributes of the resource.
 const targetInfo = "target_info"
 
-// infoLabels converts attributes to labels as OpenTelemetry specifies ("Prometheus and
-// OpenMetrics Compatibility", resource attributes). It sorts and joins the values of
-// keys with the same label name, and omits label names in own.
+// infoLabels converts the attributes of a resource to labels as OpenTelemetry specifies
+// ("Prometheus and OpenMetrics Compatibility", resource attributes). If several
+// attributes have the same label name, it sorts their values and joins them. The
+// parameter own lists the labels that the metric already has. An attribute with such a
+// label name is omitted.
 func infoLabels(attributes map[string]string, own []string) prometheus.Labels {
 	values := map[string][]string{}
 	for key, value := range attributes {

@@ -4,8 +4,9 @@ import "time"
 
 // Totals are sums over all requests that have ended since the start.
 type Totals struct {
-	// Durations counts durations by cell of DurationBounds, with one more cell for
-	// larger values. It excludes tunnels and requests that did not reach the container.
+	// Durations has the number of requests in each cell of DurationBounds, and in one
+	// more cell for longer durations. It does not include tunnels, or requests that did
+	// not reach the container.
 	Durations     []uint64
 	Outcomes      []uint64 // by gate.Outcome
 	RequestBytes  int64    // bytes of request bodies
@@ -15,9 +16,9 @@ type Totals struct {
 // tunnelCode is the status of a request that became a tunnel.
 const tunnelCode = 101
 
-// DurationBounds returns the inclusive upper bounds of the cells of Durations. Every
-// power of two seconds from 2^-20 to 2^17 is a bound. From 1 µs on, no cell is wider
-// than a fifth of its bound.
+// DurationBounds returns the inclusive upper bounds of the cells of Durations. The bounds
+// include every power of two from 2^-20 to 2^17 seconds. The width of a cell above 1 µs
+// is at most a fifth of the upper bound of the cell.
 func DurationBounds() []time.Duration {
 	bounds := make([]time.Duration, len(durations.bounds))
 	for i, b := range durations.bounds {
@@ -40,8 +41,10 @@ func (r *Requests) ReadTotals(t *Totals) {
 			t.Durations[cell] += s.server.cells[cell].Load()
 		}
 	})
-	// Observe counts a request in unforwarded before its series. Read unforwarded last,
-	// so that only added requests are subtracted.
+	// Observe counts a request in unforwarded first, and in a series afterwards. Read
+	// unforwarded after the series, so that it has every request that must be subtracted.
+	// It may also have requests that the series did not have yet, so a difference could
+	// be negative without min.
 	for cell := range t.Durations {
 		t.Durations[cell] -= min(r.unforwarded.cells[cell].Load(), t.Durations[cell])
 	}

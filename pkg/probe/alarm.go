@@ -4,8 +4,10 @@ import "time"
 
 // Alarm wakes a checker at the end of a long pause between two checks.
 //
-// A Go timer would cost an idle process CPU: epoll_wait may end up to 0.1 % late, and
-// until it ends the runtime's monitor thread polls for the expired timer.
+// An Alarm replaces a Go timer, because a Go timer costs an idle process more CPU. The Go
+// runtime waits for the timer in epoll_wait(2), and the kernel may return from this call
+// up to 0.1 % of the pause too late. During this delay, the runtime's monitor thread
+// polls, which uses CPU.
 type Alarm interface {
 	// C returns a channel of capacity 1. It receives a value when the alarm fires.
 	C() <-chan struct{}
@@ -33,8 +35,9 @@ func newPauses(newAlarm func() (Alarm, error)) *pauses {
 	return &pauses{timer: time.NewTimer(0), newAlarm: newAlarm}
 }
 
-// begin starts a pause of d. At its end, timer.C or fired receives a value. A value of
-// the previous pause may also arrive.
+// begin starts a pause of the duration d. At its end, timer.C or fired receives a
+// value. A value of the previous pause may arrive earlier, so the receiver must compute
+// whether a check is really due.
 func (p *pauses) begin(d time.Duration) {
 	if d >= longPause && p.useAlarm(d) {
 		p.timer.Stop()

@@ -2,16 +2,19 @@ package probe
 
 import "time"
 
-// allowance limits the checks of a ready application to one per periodSeconds. A
-// kubelet's probe may use the next check up to one period early. Each check moves next
-// one period later. In any span of n periods at most n+2 checks begin.
+// allowance limits the checks of a ready application to an average of one per period,
+// which is periodSeconds. Each check moves the due time of the next check one period
+// later. A probe from the kubelet may cause a check early: at most 1.2 periods before the
+// due time, which is one period plus the tolerance of tickTolerance. Therefore up to n+2
+// checks may begin within n periods.
 type allowance struct {
 	period time.Duration
 	next   time.Duration // when the next check is due without a kubelet's probe
 }
 
-// tickTolerance tolerates kubelet probes that come up to 1/tickTolerance of a period
-// too early. A punctual probe seems early if the previous probe was late.
+// tickTolerance limits how early a kubelet's probe may come and still cause a check: at
+// most 1/tickTolerance of a period. Early probes are normal: after a late probe, the next
+// punctual probe comes less than one period later.
 const tickTolerance = 5
 
 func (a allowance) due(now time.Duration, kubelet bool) bool {

@@ -12,8 +12,8 @@ import (
 type container struct {
 	r       *Readiness
 	spec    Spec
-	isUser  bool          // Observed reports about this container
-	wake    chan struct{} // capacity 1; makes loop call begin again
+	isUser  bool          // Observed may change the state of this container
+	wake    chan struct{} // capacity 1; makes loop test again whether a check is due
 	started time.Time     // history and allowance count time from here
 
 	state           State
@@ -29,17 +29,26 @@ type container struct {
 	successes int // number of consecutive successes
 	failures  int // number of consecutive failures
 	jitter    float64
-	starting  bool // not yet ready since its start or the last refused connection; used with a period
+	// starting is true at the start, after a refused connection, and after Resume. It
+	// becomes false when the container is ready. Only probes with a period use it.
+	starting bool
 
 	began       time.Time // start of the last check
 	ended       time.Time // end of the last check; zero = none
 	reachedAt   time.Time // start of the last check that reached the application
 	lastSuccess time.Time
-	rawCause    check.Cause // cause of the last check, without thresholds
-	inProgress  bool
-	superseded  bool // the check in progress began before Observed reported a refused connection
-	ignored     bool // ignore the result of the check in progress, which began before Suspend
-	demanded    bool // a prober needs a check now
+	// rawCause is the reason why the last check failed; zero = it succeeded. The
+	// thresholds of the spec do not affect it. A kubelet gets this result, because it
+	// applies the thresholds itself.
+	rawCause   check.Cause
+	inProgress bool
+	// superseded is true if the check in progress began before Observed reported a
+	// refused connection. A success of this check does not count.
+	superseded bool
+	// ignored is true if the check in progress began before Suspend. Its result does not
+	// count.
+	ignored  bool
+	demanded bool // a prober needs a check now
 
 	changed   broadcast // woken by a change of state
 	completed broadcast // woken by the end of a check
@@ -130,7 +139,8 @@ func (c *container) begin(now time.Time) time.Duration {
 	return 0
 }
 
-// startupDone reports whether the period limits the checks.
+// startupDone reports whether the probe has a period and the container has finished its
+// start. From then on, allowance limits the checks to one per period.
 func (c *container) startupDone() bool { return !c.spec.Adaptive() && !c.starting }
 
 // nextAt returns when the next check is due.
@@ -194,7 +204,9 @@ func (c *container) update(result check.Result, now time.Time) {
 	seen := evidenceOf(result)
 	if to == Failing && result.Cause.Kind == check.CauseNone {
 		c.cause = check.Cause{Kind: check.CauseConfirming}
-		seen = responding // check often until successThreshold is reached
+		// The schedule treats this success like a failure, so that checks stay frequent
+		// until successThreshold is reached.
+		seen = responding
 	}
 	c.history = c.history.after(seen, now.Sub(c.started))
 	switch {
@@ -237,14 +249,17 @@ func (c *container) suspend(now time.Time) {
 func (c *container) resume(now time.Time) {
 	c.cause, c.rawCause = check.Cause{Kind: check.CauseUnknown}, check.Cause{Kind: check.CauseUnknown}
 	c.enter(Unknown, now)
-	c.r.changes[len(c.r.changes)-1].Quiet = true // the next check changes the state again
+	// The change to Unknown is not logged, because the next check soon causes another
+	// one.
+	c.r.changes[len(c.r.changes)-1].Quiet = true
 	c.started, c.history, c.allowance, c.starting = now, history{}, allowance{period: c.spec.Period}, true
 	c.successes, c.failures, c.demanded, c.superseded = 0, 0, false, false
 	c.began, c.ended, c.reachedAt, c.lastSuccess = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	c.reschedule()
 }
 
-// noteRefused requires the lock. A request got a refused connection.
+// noteRefused handles a refused connection of a request. A Ready or Failing container
+// becomes Down. The caller must hold the lock.
 func (c *container) noteRefused(now time.Time) {
 	if c.state == Down || c.state == Unknown {
 		return

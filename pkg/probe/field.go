@@ -46,7 +46,8 @@ func (f *fields) err() error { return errors.Join(f.problems...) }
 // take moves the problems of a nested object to f.
 func (f *fields) take(inner *fields) { f.problems = append(f.problems, inner.problems...) }
 
-// problem records a problem of the field name, or of the object if name is empty.
+// problem records an error in the field with the given name. If the name is empty, the
+// error concerns the whole object.
 func (f *fields) problem(name, what string) {
 	f.problems = append(f.problems, fmt.Errorf("%s: %s", f.at(name), what))
 }
@@ -96,8 +97,8 @@ func (f *fields) seconds(name string, otherwise int) time.Duration {
 	return time.Duration(f.integer(name, otherwise)) * time.Second
 }
 
-// port parses "port", which is a number or a string of digits. If it is absent, 0 or
-// "", it returns otherwise.
+// port parses the field "port", which is a number or a string of digits. The parameter
+// otherwise is the default, which port returns if the field is absent, 0, "" or invalid.
 func (f *fields) port(otherwise int) int {
 	port := otherwise
 	if f.has("port") {

@@ -12,15 +12,17 @@ import (
 // Options configures New.
 type Options struct {
 	Specs []Spec // empty = the pod is always ready
-	// UserPort selects the containers to which Observed applies: those checked on this
-	// port of loopback. 0 = all containers.
+	// UserPort is the port of the user container. Observed applies only to containers
+	// whose probe has this port and a loopback address. 0 = Observed applies to all
+	// containers.
 	UserPort int
 	// Wait is the maximum time that a prober waits for a container with an adaptive
-	// probe to become ready (READINESS_WAIT). 0 = 10 s, negative = no wait, except for
-	// the end of a required check.
+	// probe to become ready (READINESS_WAIT). 0 = 10 s. If it is negative, a prober does
+	// not wait for this. It may still wait for the end of a check, if it needs a new one.
 	Wait time.Duration
-	// Freshness is the maximum age of the check behind an adaptive result
-	// (READINESS_FRESHNESS). 0 = 1 s.
+	// Freshness is the maximum age of the last successful check of a container with an
+	// adaptive probe (READINESS_FRESHNESS). If that check is older, a prober waits for a
+	// new check. 0 = 1 s.
 	Freshness time.Duration
 	// OnChange is called once per change of state, in order and not concurrently. It
 	// should not block, because checks wait for it.
@@ -46,7 +48,7 @@ const (
 // concurrently.
 type Readiness struct {
 	wait        time.Duration // Options.Wait
-	checkWait   time.Duration // maximum wait for a check: the longest timeout of a spec, or wait if that is longer
+	checkWait   time.Duration // maximum wait for a check: max(wait, longest Spec.Timeout)
 	kubeletWait time.Duration
 	freshness   time.Duration
 	onChange    func(Change)
@@ -85,7 +87,9 @@ func New(o Options) *Readiness {
 	}
 	r.checkWait = max(r.wait, longest)
 	if periodic {
-		// The kubelet uses the timeouts of the specs, so it may wait longer.
+		// All probes have a period, so the kubelet's timeouts are those of the specs, and
+		// not 1 s. Therefore the gate may delay its reply to a kubelet's probe until
+		// shortly before the longest of these timeouts.
 		r.kubeletWait = max(r.kubeletWait, longest-kubeletMargin)
 	}
 	return r

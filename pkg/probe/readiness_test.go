@@ -82,8 +82,9 @@ func (a *application) reachedBetween(from, to time.Duration) int {
 	return n
 }
 
-// upFrom returns a function that reports a refused connection while elapsed is less than
-// up, and then success.
+// upFrom returns a function for application.respond. The parameter up is the time at
+// which the application starts to listen. Earlier checks are refused, and later checks
+// succeed.
 func upFrom(up time.Duration) func(time.Duration) check.Result {
 	return func(elapsed time.Duration) check.Result {
 		if elapsed < up {
@@ -97,8 +98,8 @@ func always(r check.Result) func(time.Duration) check.Result {
 	return func(time.Duration) check.Result { return r }
 }
 
-// until returns a result function that returns before until the time at, and then
-// after.
+// until returns a function for application.respond. The parameter at is the time at which
+// the result of the checks changes from the second to the third parameter.
 func until(at time.Duration, before, after check.Result) func(time.Duration) check.Result {
 	return func(elapsed time.Duration) check.Result {
 		if elapsed < at {
@@ -352,9 +353,9 @@ func TestProbersOfAStartingContainerCauseAtMostTheAllowedChecks(t *testing.T) {
 func TestWithAPeriodThresholdsApplyExceptForTheKubelet(t *testing.T) {
 	spec := periodicSpec("app", time.Second)
 	spec.SuccessThreshold, spec.FailureThreshold = 3, 2
-	// During the start there is a check every 200 ms. Successes at 0, 0.2 and 0.4 s
-	// make the container ready. Then there is one check per period; those at 5.4 and
-	// 6.4 s fail.
+	// During the start there is a check every 200 ms. The successes at 0, 0.2 and 0.4 s
+	// make the container ready. Then there is one check per period of 1 s, beginning at
+	// 1.4 s. The application fails from 5 s on, so the checks at 5.4 and 6.4 s fail.
 	runOne(t, Options{}, spec, 0, until(5*time.Second, success, failed), func(r *Readiness, app *application) {
 		check := func(at time.Duration, want string) {
 			t.Helper()
@@ -395,7 +396,9 @@ func TestTheSuccessThresholdDoesNotApplyToTheKubelet(t *testing.T) {
 func TestAKubeletProbeCausesACheckAndThenSetsTheRhythm(t *testing.T) {
 	const period = 10 * time.Second
 	runOne(t, Options{}, periodicSpec("app", period), 0, until(33*time.Second, success, failed), func(r *Readiness, app *application) {
-		time.Sleep(3 * time.Second) // a check without a prober at 0 s, the kubelet's probe at 3 s
+		// The first check runs at 0 s, although there is no prober. The kubelet's first
+		// probe comes at 3 s.
+		time.Sleep(3 * time.Second)
 		for i := range 4 {
 			result := r.Wait(context.Background(), gate.Kubelet)
 			if ready := i < 3; result.Ready != ready {

@@ -7,8 +7,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// evidence is what the last check showed about the container, in the order of a
-// start-up.
+// evidence is the result of a check as the schedule sees it. The values are in the order
+// in which a starting container normally reaches them.
 type evidence uint8
 
 const (
@@ -38,16 +38,22 @@ type history struct {
 	origin    time.Duration // the delay grows with the time since origin
 	successes int           // number of consecutive successes
 
-	changes    [succeeding + 1]uint8 // bit e of changes[l] is set once a change from evidence l to e has set origin
-	readySince time.Duration         // time since which last has been succeeding
+	// changes records which changes of the evidence have already set origin. The index is
+	// the evidence before the change, and the number of the bit is the evidence after it.
+	// Each change sets origin only once, so that a container whose results alternate is
+	// not checked frequently forever.
+	changes    [succeeding + 1]uint8
+	readySince time.Duration // time of the latest change to success
 }
 
 // provenAfter is how long checks must have succeeded before a failure resets the
 // history.
 const provenAfter = time.Second
 
-// after returns the history after a check with evidence e that ended at now. The first
-// change of each kind sets origin to now, so that checks become frequent again.
+// after returns the history after a check that gave the evidence e and ended at now. If
+// the evidence changes in a way that is new in this history, origin becomes now, so
+// that checks become frequent again. A failure resets the whole history if checks had
+// succeeded for provenAfter.
 func (h history) after(e evidence, now time.Duration) history {
 	if e == h.last {
 		if e == succeeding {
@@ -70,35 +76,43 @@ func (h history) after(e evidence, now time.Duration) history {
 }
 
 const (
-	// For a container that refuses connections, while no prober waits. An attempt costs
-	// 16 µs of CPU, plus 35 to 200 µs to wake an idle process.
+	// The next three limits apply while a container refuses connections and no prober
+	// waits. The delay between checks is a share of the time since origin, within a
+	// minimum and a maximum. A check costs 16 µs of CPU, plus 35 to 200 µs to wake an
+	// idle process.
 	refusedShare = 0.05
 	refusedMin   = time.Millisecond
 	refusedMax   = 250 * time.Millisecond
-	// For a container that accepts connections but is not ready.
+	// The next three limits apply while a container accepts connections but is not ready.
 	reachedShare = 0.05
 	reachedMin   = 10 * time.Millisecond
 	reachedMax   = 250 * time.Millisecond
-	// For a ready container. Each success makes the delay four times as long. Probers
-	// cause additional checks.
+	// The next two limits apply to a ready container. The delay is readyMin after the
+	// first success. Each further success makes it four times as long, until it is
+	// readyMax. Probers may cause additional checks.
 	readyMin = time.Second
 	readyMax = 30 * time.Second
-	// For a starting container with a period: the minimum time between checks that
-	// reach the application, unless the period is shorter.
+	// While a container with a period starts, startingPeriod is the minimum time between
+	// two checks that reach the application. If the period is shorter, the minimum is the
+	// period.
 	startingPeriod = 200 * time.Millisecond
 )
 
-// delay returns the time until the next check in the adaptive schedule. last is the
-// start of the last check. waiting means that a prober waits. jitter is an argument of
-// gate.AddJitter.
+// delay returns the time until the next check in the adaptive schedule. The parameter
+// last is the start of the last check. The parameter waiting is true if a prober waits.
+// The parameter jitter, from -1 to 1, changes the delay by up to 10 %.
 //
-// After a refused connection the delay counts from the start of the check, otherwise
-// from its end.
+// After a refused connection, the delay counts from the start of the last check. After
+// any other result, it counts from the end of that check.
 //
-// A container that starts to listen at time T is noticed within 11 ms if a prober
-// waits, otherwise within 5.5 % of T (at least 1.1 ms, at most 275 ms). A container
-// that becomes ready S after it started to listen is noticed within 5.5 % of S (at
-// least 11 ms) plus the duration of the checks.
+// The schedule bounds the time until a check notices a change:
+//
+//   - A container starts to listen at the time T. If a prober waits, a check notices this
+//     within 11 ms. Otherwise the bound is 5.5 % of T, but not less than 1.1 ms and not
+//     more than 275 ms.
+//   - A container becomes ready at the time S after it started to listen. The bound is
+//     5.5 % of S, but not less than 11 ms and not more than 275 ms. The duration of the
+//     checks is added to this bound.
 func (h history) delay(last time.Duration, waiting bool, jitter float64) time.Duration {
 	elapsed := max(last-h.origin, 0)
 	var d time.Duration

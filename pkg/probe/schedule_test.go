@@ -9,9 +9,12 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// simulate runs the adaptive schedule against an application until the schedule finds
-// it ready. The application accepts connections from the time accepts on, and is ready
-// from the time ready on. Checks take no time.
+// simulate runs the adaptive schedule until it finds an application ready. The
+// application begins to accept connections at the time given by the parameter accepts,
+// and becomes ready at the time given by the parameter ready. Checks take no time.
+//
+// The first two results are the times of the first check that was accepted, and of the
+// first check that succeeded. The third result has the times of all checks.
 func simulate(accepts, ready time.Duration, waiting bool, jitter func() float64) (foundAccepting, foundReady time.Duration, attempts []time.Duration) {
 	var h history
 	for now := time.Duration(0); ; now += h.delay(now, waiting, jitter()) {

@@ -114,8 +114,9 @@ func ParseSpec(text string, o SpecOptions) ([]Spec, error) {
 	return specs, nil
 }
 
-// containerName returns the name of container i of n. It uses names if they are
-// distinct and there are n of them; otherwise it makes a name from i and port.
+// containerName returns the name of the container with index i among n containers. If
+// names has n distinct elements, the name is element i. Otherwise, if n is 1, the name is
+// defaultContainer. Otherwise the name consists of i and port.
 func containerName(i, n, port int, names []string) string {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -132,7 +133,8 @@ func containerName(i, n, port int, names []string) string {
 
 // safeName makes name safe for headers and logs.
 func safeName(name string) string {
-	const longest = 63 // maximum length of a DNS label, which a container name must be in Kubernetes
+	// In Kubernetes a container name is a DNS label, which has at most 63 bytes.
+	const longest = 63
 	if len(name) > longest {
 		name = name[:longest]
 	}
@@ -173,8 +175,9 @@ var Handlers = []string{"httpGet", "tcpSocket", "grpc"}
 // HandlersText lists Handlers for an error message.
 var HandlersText = strings.Join(Handlers[:len(Handlers)-1], ", ") + " or " + Handlers[len(Handlers)-1]
 
-// checker parses the handler in f. A host that is not empty replaces the host of the
-// handler. userPort is the default port; 0 = no default.
+// checker parses the handler in f, for example httpGet. It returns the Checker, and the
+// host and port to check. If the parameter host is not empty, it replaces the handler's
+// host. If the handler has no port, checker uses userPort, unless userPort is 0.
 func (f *fields) checker(host string, userPort int) (p check.Checker, to string, port int) {
 	kind := f.handler()
 	if kind == "" {

@@ -58,8 +58,9 @@ func TestRealStartUpsAreNoticedAndMeasured(t *testing.T) {
 	}
 }
 
-// startOne starts a container that listens after wait. late is the time from then until
-// a waiting prober gets the result ready. attempts is the number of checks.
+// startOne starts a container that begins to listen after the duration wait. The first
+// result is the time from then until a waiting prober learns that the container is ready.
+// The second result is the number of checks.
 func startOne(t *testing.T, prober func(port int) check.Checker, wait time.Duration) (late time.Duration, attempts uint64) {
 	port := checktest.RefusingPort(t)
 	s := Spec{Container: "app", Checker: prober(port), Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1}

@@ -34,12 +34,16 @@ func (r *Readiness) Wait(ctx context.Context, c gate.Prober) gate.ReadinessResul
 	return r.evaluate(c, arrived, time.Now()).result
 }
 
-// Await calls notify with the result for c. A prober waits while a container with an
-// adaptive probe is not ready, and for a new check if the last check is too old.
-// Options and specs limit the wait. For a probe with a period, a kubelet gets the
-// result of a check without thresholds, because the kubelet applies them itself.
+// Await calls notify with the result for the prober c. If a container with an adaptive
+// probe is not ready, the prober waits until it is ready. If the last check of a
+// container is too old, the prober waits for a new check. The Options and the timeouts in
+// the Specs limit the wait.
 //
-// notify is called once, with the lock held. It is not called after cancel.
+// If a probe has a period, the kubelet gets the result of its last check, regardless of
+// the thresholds. The kubelet applies the thresholds itself.
+//
+// Await calls notify once, possibly before it returns. The lock of r is held while notify
+// runs. After cancel has returned, notify is not called.
 func (r *Readiness) Await(c gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
 	w := &waiter{r: r, prober: c, arrived: time.Now(), notify: notify}
 	r.mu.Lock()
@@ -129,12 +133,11 @@ func (r *Readiness) evaluateWoken() {
 	}
 }
 
-// evaluation is the current result. wait is the broadcast that may change the result;
-// nil = the result is final. limit is the maximum wait since the prober's arrival.
+// evaluation is the result that a prober would get at this moment.
 type evaluation struct {
 	result gate.ReadinessResult
-	wait   *broadcast
-	limit  time.Duration
+	wait   *broadcast    // wakes the prober when the result may change; nil = final result
+	limit  time.Duration // maximum wait, counted from the arrival of the prober
 }
 
 // evaluate requires the lock.
@@ -156,7 +159,9 @@ func (r *Readiness) evaluate(c gate.Prober, arrived, now time.Time) evaluation {
 		if v.cause.Kind != check.CauseNone {
 			j.result.Ready = false
 			reason.add(container.spec.Container, v.cause)
-			final = final || v.wait == nil // other containers cannot change the result
+			// If a wait cannot make this container ready, it cannot make the pod ready
+			// either. So the result is final, regardless of the other containers.
+			final = final || v.wait == nil
 		}
 	}
 	if final {
@@ -169,12 +174,12 @@ func (r *Readiness) evaluate(c gate.Prober, arrived, now time.Time) evaluation {
 	return j
 }
 
-// containerResult is the result of one container. A zero cause means ready. wait is the
-// broadcast that may change the result; nil = the result is final. untilReady limits
-// the wait by Options.Wait.
+// containerResult is the result of one container.
 type containerResult struct {
-	cause      check.Cause
-	wait       *broadcast
+	cause check.Cause // zero = ready
+	wait  *broadcast  // wakes the prober when the result may change; nil = final result
+	// untilReady means that the prober waits for the container to become ready, so that
+	// Options.Wait limits the wait. Otherwise the prober waits for the end of a check.
 	untilReady bool
 }
 
@@ -200,7 +205,8 @@ func (c *container) result(caller gate.Prober, arrived, now time.Time) container
 	}
 	cause := c.stateCause()
 	if kubelet && (cause.Kind == check.CauseNone || c.inProgress) {
-		// The kubelet's own check would not have ended either.
+		// The kubelet gets this result if the wait ends before the check. If the kubelet
+		// checked the container itself, that check would also exceed its timeout.
 		cause = check.Cause{Kind: check.CauseTimeout}
 	}
 	return containerResult{cause: cause, wait: &c.completed}
@@ -210,8 +216,9 @@ func (c *container) adaptiveResult(arrived, now time.Time) containerResult {
 	if c.state != Ready {
 		return containerResult{cause: c.stateCause(), wait: &c.changed, untilReady: true}
 	}
-	// Accept a success after the prober's arrival even if it is older than Freshness.
-	// Otherwise a very small Freshness would make the wait endless.
+	// A success counts for the duration Freshness. If it came after the prober's arrival,
+	// it counts for at least 1 s. Without this minimum, if Freshness were very short,
+	// each success would be too old at once, and the prober would wait forever.
 	age := now.Sub(c.lastSuccess)
 	if age <= c.r.freshness || age <= defaultFreshness && !c.lastSuccess.Before(arrived) {
 		return containerResult{}

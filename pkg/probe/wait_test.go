@@ -20,7 +20,9 @@ func TestAProberWaitsForADueCheckEvenWithoutReadinessWait(t *testing.T) {
 		for _, caller := range anyOrKubelet {
 			runOne(t, Options{Wait: -1}, spec, 300*time.Millisecond, always(success), func(r *Readiness, app *application) {
 				for range 5 {
-					time.Sleep(6 * time.Second) // now the last check is too old, or a check is due
+					// After 6 s the last check of an adaptive probe is too old (Freshness
+					// is 1 s), and the next check of a periodic probe is due (after 5 s).
+					time.Sleep(6 * time.Second)
 					if result := r.Wait(context.Background(), caller); !result.Ready {
 						t.Errorf("period %v, caller %d: %+v", spec.Period, caller, result)
 					}

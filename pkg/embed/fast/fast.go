@@ -68,7 +68,7 @@ func (h *handler) serve(ctx *fasthttp.RequestCtx) {
 	h.traffic(ctx, &head, screening.Trusted, arrival.Encrypted)
 }
 
-// probe replies to a probe of the platform. It needs no slot.
+// probe replies to a probe of the platform. A probe needs no slot.
 func (h *handler) probe(ctx *fasthttp.RequestCtx, s exchange.Screening, probe *gate.ProbeHeaders) {
 	x := h.exchanges.Get().(*call)
 	x.life.Peer = peerOf(ctx)
@@ -136,7 +136,9 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 			ctx.Response.Header.DelBytes(name)
 		}
 	}
-	if !ctx.Hijacked() { // otherwise fasthttp would close the connection before it is served
+	// With Connection: close in the response, fasthttp would close a hijacked connection
+	// without calling its handler.
+	if !ctx.Hijacked() {
 		h.announceClose(ctx)
 	}
 	if ctx.Hijacked() || ctx.Response.IsBodyStream() || x.later.streams {
@@ -146,7 +148,8 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	x.end(ctx, gate.Served)
 }
 
-// end releases the slot and reuses x. ctx is nil if no handler was called.
+// end releases the slot and puts x back into the pool. The parameter ctx is nil if no
+// handler was called.
 func (x *call) end(ctx *fasthttp.RequestCtx, o gate.Outcome) {
 	if ctx != nil {
 		ctx.RemoveUserValue(exchangeKey{})

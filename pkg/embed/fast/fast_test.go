@@ -84,7 +84,8 @@ func (r *rig) get(path string, fields ...string) (status int, body string, heade
 	return a.StatusCode, string(b), a.Header
 }
 
-// await waits until holds returns true. what describes the condition.
+// await polls a condition until it is true. If that takes more than 2 minutes, the test
+// fails with a message that begins with the given text.
 func (r *rig) await(what string, holds func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(time.Millisecond) {
@@ -321,7 +322,7 @@ func TestFieldsAreFoundInAnyCase(t *testing.T) {
 		distrust                     bool
 		gateFields, forwardingFields bool
 	}{
-		{"", true, false, true}, // because of K-Proxy-Request
+		{"", true, false, true}, // the text contains K-Proxy-Request, a forwarding field
 		{"", false, false, false},
 		{"x-forwarded-for: 10.1.2.3\r\n", true, false, true},
 		{"x_real_ip: 10.1.2.3\r\n", true, false, true},

@@ -21,9 +21,10 @@ type head struct {
 	forwardingFields       bool
 }
 
-// read reads the fields in one pass over the received head, because All would parse
-// cookies. A request that the program has created has no received head, so read uses
-// All. distrust is false if all peers are trusted.
+// read reads the fields in one pass over the received head, because the method All of
+// fasthttp would also parse cookies. A request that the program itself has created has no
+// received head, so read uses All for it. The parameter distrust is false if all peers
+// are trusted.
 func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 	x.probe.UserAgent = present(h.UserAgent())
 	raw := h.RawHeaders()
@@ -57,7 +58,7 @@ func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 			x.take(bytes.Trim(line[:colon], space), bytes.Trim(line[colon+1:], space), distrust)
 		}
 	}
-	if chunked { // raw includes trailers
+	if chunked { // fasthttp has added the trailers to h, but not to the received head
 		var trailers head
 		for name := range h.All() {
 			trailers.take(name, nil, distrust)
@@ -100,8 +101,8 @@ func first(to *[]byte, value []byte) {
 	}
 }
 
-// clean removes the fields that no handler may see: K-Gate-*, and trusted-only fields
-// of an untrusted peer.
+// clean removes the fields that no handler may see. These are K-Gate-* and, if the peer
+// is untrusted, the fields that the gate accepts only from trusted peers.
 func clean(h *fasthttp.RequestHeader, trusted bool) {
 	var names []string
 	for name := range h.All() {

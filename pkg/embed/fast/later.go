@@ -17,7 +17,7 @@ import (
 type later struct {
 	streams bool            // StreamBody was called
 	cut     *time.Timer     // cuts the connection at the request timeout; nil = no timeout
-	never   runtime.Cleanup // ends the call if fasthttp drops its RequestCtx
+	never   runtime.Cleanup // ends a hijacked call if fasthttp never calls Close
 
 	mu      sync.Mutex   // guards the fields below
 	sending bool         // true from postpone until fasthttp calls Close
@@ -37,13 +37,14 @@ func (x *call) postpone(ctx *fasthttp.RequestCtx) {
 	x.detach()
 	x.life.Status = ctx.Response.StatusCode()
 	l.outcome, l.sending = gate.Served, true
-	ctx.SetUserValue(exchangeKey{}, x) // the handler may have removed it
+	ctx.SetUserValue(exchangeKey{}, x) // put x back if the handler has removed it
 	if ctx.Hijacked() {
 		l.outcome = gate.Tunnelled
 		x.life.Switch()
 		x.handler.state.NotifyDrain()
 		// If fasthttp cannot write the response, or must close the connection, it does
-		// not call Close. Then the cleanup ends the call when ctx is garbage.
+		// not call x.Close. For this case, a cleanup releases the slot when the garbage
+		// collector frees ctx.
 		l.never = runtime.AddCleanup(ctx, func(x *call) { x.endLater(gate.ClientGone) }, x)
 		return
 	}
@@ -71,7 +72,9 @@ func (x *call) Close() error {
 	return nil
 }
 
-// endPart sets sending or writing to false. When both are false, the call ends.
+// endPart clears one of the flags later.sending and later.writing; the parameter part
+// points to that flag. If both flags are then false and the handler has returned, the
+// call ends.
 func (x *call) endPart(part *bool) {
 	l := &x.later
 	l.mu.Lock()
@@ -112,12 +115,12 @@ func (x *call) timeOut(c net.Conn) {
 		c = t.NetConn()
 	}
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // the client notices the end now
+		_ = half.CloseWrite() // tell the client at once that the stream has ended
 	}
 }
 
-// StreamBody is ctx.SetBodyStreamWriter, but holds the slot until write has returned,
-// even if the client disconnects earlier.
+// StreamBody calls ctx.SetBodyStreamWriter with the given function. The request holds its
+// slot until that function has returned, even if the client disconnects earlier.
 func StreamBody(ctx *fasthttp.RequestCtx, write fasthttp.StreamWriter) {
 	x, _ := ctx.UserValue(exchangeKey{}).(*call)
 	if x == nil {
@@ -133,5 +136,6 @@ func StreamBody(ctx *fasthttp.RequestCtx, write fasthttp.StreamWriter) {
 	})
 }
 
-// Hijack is ctx.Hijack. The slot is held until serve has returned.
+// Hijack calls ctx.Hijack with the given function. The request holds its slot until that
+// function has returned.
 func Hijack(ctx *fasthttp.RequestCtx, serve fasthttp.HijackHandler) { ctx.Hijack(serve) }

@@ -17,7 +17,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/embed"
 )
 
-// stepReader is a body whose later parts the test sends through next.
+// stepReader is a body in several parts. The test determines when each part arrives: the
+// first part is available in r from the beginning, and the test sends each further part
+// on the channel. The body ends when the test closes the channel.
 type stepReader struct {
 	next chan string
 	r    io.Reader
@@ -163,8 +165,9 @@ func TestTheRequestTimeoutCutsAStream(t *testing.T) {
 	if !armed {
 		t.Error("the timeout is not set")
 	}
-	x.timeOut(conn) // as the timer does after an hour
-	// The client notices the end without a write by the handler.
+	x.timeOut(conn) // the test has stopped the timer that would call this after an hour
+	// The timeout ends the response while the handler is still waiting. The client must
+	// notice at once that the response is incomplete.
 	if rest, err := io.ReadAll(a.Body); len(rest) > 0 || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("then %q, %v", rest, err)
 	}

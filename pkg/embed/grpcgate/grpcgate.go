@@ -3,8 +3,8 @@
 // streams. It is a separate module, so that only programs that use it require grpc-go.
 //
 // A call holds its slot until its handler has returned. A rejected call gets the gRPC
-// status of its outcome. Its trailer has k-gate-outcome, proxy-status and
-// grpc-retry-pushback-ms, as from the sidecar.
+// status of its outcome. The trailer of the response then has k-gate-outcome and, if they
+// apply, proxy-status and grpc-retry-pushback-ms. The sidecar sends the same fields.
 //
 // The platform's probes are HTTP requests, so serve them with embed.Gate.Handler on
 // another port. A server that serves HTTP itself (grpc.Server.ServeHTTP) needs no
@@ -28,8 +28,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/embed"
 )
 
-// ServerOptions returns both interceptors as options of grpc.NewServer. Interceptors of
-// later options run inside the gate.
+// ServerOptions returns both interceptors as options of grpc.NewServer. Chained
+// interceptors of later options run only after the gate has admitted the call.
 func ServerOptions(g *embed.Gate) []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(Unary(g)), grpc.ChainStreamInterceptor(Stream(g))}
 }
@@ -105,8 +105,9 @@ func begin(ctx context.Context, g *embed.Gate, method string) (*embed.Slot, erro
 	return g.Begin(ctx, c)
 }
 
-// headerOf returns the metadata of a call with grpc-timeout, which grpc-go has removed.
-// embed.Config.QueueDeadlineBy may use it.
+// headerOf returns the metadata of a call. grpc-go has removed grpc-timeout from it, so
+// headerOf adds that field again, with the time left until the deadline of ctx.
+// embed.Config.QueueDeadlineBy may read the field.
 func headerOf(ctx context.Context) metadata.MD {
 	md, _ := metadata.FromIncomingContext(ctx) // a copy
 	if at, ok := ctx.Deadline(); ok {

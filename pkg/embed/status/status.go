@@ -1,5 +1,6 @@
-// Package status provides the gate's status page for programs that embed the gate: load
-// and latency of the last five minutes, the last failures and the configuration, live.
+// Package status provides the gate's status page for programs that embed the gate. The
+// page shows the load and the latency of the last five minutes, the last failures and the
+// configuration. It updates itself while it is open.
 package status
 
 import (

@@ -15,7 +15,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// Errors of RoundTrip. It also returns errors of the connection, and *h2.Error.
+// Errors of RoundTrip. In addition, RoundTrip returns errors of the net.Conn and of the
+// request body, and violations of HTTP/2 as *h2.Error.
 var (
 	ErrHTTP1   = errors.New("the server speaks HTTP/1")
 	errSpent   = errors.New("the connection takes no more requests")
@@ -212,7 +213,9 @@ func (c *Conn) handle(f *h2.Frame, x *exchange) error {
 	case h2.Headers:
 		return c.headers(f, x, ours)
 	case h2.Data:
-		if f.First && f.Length > 0 { // limit bounds the body, so return the credit at once
+		// Return the flow-control credit at once. The server cannot fill the memory with
+		// this credit, because RoundTrip stops when the body exceeds the limit.
+		if f.First && f.Length > 0 {
 			c.out = h2.AppendWindowUpdate(c.out, 0, f.Length)
 			if ours && !f.EndStream {
 				c.out = h2.AppendWindowUpdate(c.out, x.stream, f.Length)
@@ -239,8 +242,9 @@ func (c *Conn) settings(f *h2.Frame, x *exchange) error {
 	return asError(x.window.ApplySettings(changes))
 }
 
-// headers processes heads and trailers. A header block of another stream (ours is
-// false) is only decoded, to update the HPACK state.
+// headers processes the head or the trailers of a response. If the parameter ours is
+// false, the header block belongs to another stream. Then headers only decodes it,
+// because every block changes the HPACK state of the connection.
 func (c *Conn) headers(f *h2.Frame, x *exchange, ours bool) error {
 	var head h2.Head
 	if err := c.decoder.Decode(f.Payload, &head); err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Start starts s without TLS, for HTTP/2 with prior knowledge, and also for HTTP/1 if
-// both is true.
+// Start starts s without TLS. The server accepts HTTP/2 with prior knowledge. If the
+// parameter both is true, the server also accepts HTTP/1.
 func Start(s *httptest.Server, both bool) {
 	configure(s)
 	s.Config.Protocols = new(http.Protocols)
@@ -29,7 +29,7 @@ func StartTLS(s *httptest.Server) {
 }
 
 func configure(s *httptest.Server) {
-	//lint:ignore SA1019 Server.Protocols is of net/http's own HTTP/2, which may be left out
+	//lint:ignore SA1019 Server.Protocols needs net/http's HTTP/2, which a build may omit
 	if err := http2.ConfigureServer(s.Config, nil); err != nil {
 		panic(err)
 	}

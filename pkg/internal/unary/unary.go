@@ -47,16 +47,19 @@ const (
 // four for the message length.
 const prefixBytes = 5
 
-// serverMargin is how much longer the server's timeout is than the caller's. A server
-// that timed out first would reset the stream, which does not look like a timeout.
+// serverMargin is added to the caller's remaining time, and the sum is sent to the server
+// as its timeout. So the caller times out first. A server that timed out first would
+// reset the stream, and the caller could not recognize the timeout.
 const serverMargin = 100 * time.Millisecond
 
-// longestTimeout is the longest grpc-timeout in ms, which has at most eight digits.
+// longestTimeout is the longest timeout that Grpc-Timeout can express in milliseconds.
+// gRPC allows at most eight digits.
 const longestTimeout = 99999999 * time.Millisecond
 
-// Request returns the HTTP request of a gRPC call. method has the form
-// "/package.Service/Method". at has scheme and host, ctx the deadline. The HTTP client
-// must not follow redirects.
+// Request returns the HTTP request of a gRPC call. The parameter method has the form
+// "/package.Service/Method". The parameter at has the scheme, the host and optionally the
+// user of the server. If ctx has a deadline, the request tells the server the remaining
+// time. The HTTP client must not follow redirects.
 func Request(ctx context.Context, at *url.URL, method, userAgent string, message []byte) (*http.Request, error) {
 	return request(ctx, at, method, userAgent, 0, message)
 }

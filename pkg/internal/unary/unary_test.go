@@ -23,7 +23,7 @@ func TestARequestIsOneFrameToTheMethod(t *testing.T) {
 	if r.Method != "POST" || r.URL.String() != "http://me:secret@127.0.0.1:80/p.S/M" || r.ContentLength != 12 {
 		t.Errorf("%s %s of %d bytes", r.Method, r.URL, r.ContentLength)
 	}
-	for range 2 { // a retry needs the body, too
+	for range 2 { // the second body is the copy that net/http needs for a retry
 		body, _ := io.ReadAll(r.Body)
 		if string(body) != "\x00\x00\x00\x00\x07message" {
 			t.Errorf("body %q", body)

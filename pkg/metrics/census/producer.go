@@ -38,8 +38,9 @@ type Producer struct {
 // value of the series.
 type instrument func(value func() float64, labels ...metricdata.LabelValue) error
 
-// NewProducer returns a Producer. failed is called with the errors of gather, on the
-// reading goroutine. It may be nil.
+// NewProducer returns a Producer of the metrics that gather returns. If gather reports
+// an error, or if a metric cannot be added, Read calls failed with the error. The
+// parameter failed may be nil.
 func NewProducer(gather Gather, failed func(error)) *Producer {
 	return &Producer{
 		gather: gather, failed: failed, registry: metric.NewRegistry(),
@@ -52,7 +53,9 @@ func (p *Producer) Read() []*metricdata.Metric {
 	if err := p.refresh(); err != nil && p.failed != nil {
 		p.failed(err)
 	}
-	read := p.registry.Read() // without the lock, because the registry calls functions that take it
+	// Do not hold p.mu here: the registry calls the value functions of all series, and
+	// these functions lock p.mu.
+	read := p.registry.Read()
 	slices.SortFunc(read, func(a, b *metricdata.Metric) int {
 		return cmp.Compare(a.Descriptor.Name, b.Descriptor.Name)
 	})

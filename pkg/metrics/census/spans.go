@@ -12,14 +12,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
-// Export adapts an OpenCensus exporter for tracing.Config. If the exporter has a method
-// Flush, the Tracer calls it at the end.
+// Export adapts an OpenCensus exporter for tracing.Config. After the Tracer has exported
+// its last span, it calls the exporter's method Flush, if the exporter has one.
 func Export(e trace.Exporter) tracing.Exporter { return &exporter{e} }
 
 type exporter struct{ to trace.Exporter }
 
-// Export implements tracing.Exporter. OpenCensus exporters do not report losses, so
-// lost is 0 unless ctx ends.
+// Export implements tracing.Exporter. OpenCensus exporters do not report lost spans.
+// The result lost therefore counts only spans that are not exported because ctx ended.
 func (e *exporter) Export(ctx context.Context, batch []*tracing.SpanData) (lost int, err error) {
 	for i, s := range batch {
 		if err := ctx.Err(); err != nil {
@@ -37,8 +37,8 @@ func (e *exporter) Close() {
 }
 
 // Send returns an OpenCensus exporter that passes spans of the program to the gate's
-// Tracer. Register it with trace.RegisterExporter. It omits links, message events and
-// attributes of annotations. If t is nil, it does nothing.
+// Tracer. Register it with trace.RegisterExporter. The exporter omits links, message
+// events and attributes of annotations. If t is nil, the exporter does nothing.
 func Send(t *tracing.Tracer) trace.Exporter { return &sender{t} }
 
 type sender struct{ to *tracing.Tracer }
@@ -107,8 +107,8 @@ var statusCodes = map[int]int32{
 	http.StatusGatewayTimeout:      trace.StatusCodeDeadlineExceeded,
 }
 
-// statusCode returns the gRPC code of a span: Unknown if a failed span has no matching
-// HTTP status.
+// statusCode returns the gRPC code that corresponds to the HTTP status of a span. If no
+// code corresponds, the result is Unknown for a failure, and OK otherwise.
 func statusCode(s *tracing.SpanData) int32 {
 	if code, known := statusCodes[s.HTTPStatus]; known {
 		return code

@@ -133,7 +133,9 @@ func (b *batch) write() {
 		b.torn = out[n-1] != '\n'
 	}
 	if err != nil {
-		lost := out[max(n, len(out)-len(b.buf)):] // without the newline that ends the torn line
+		// If out begins with the newline that ends a torn line, do not count this
+		// newline: an earlier write has already counted the torn line as dropped.
+		lost := out[max(n, len(out)-len(b.buf)):]
 		b.of.dropped.Add(uint64(bytes.Count(lost, []byte{'\n'})))
 		b.of.cfg.Failed(fmt.Errorf("writing lines: %w", err))
 	}

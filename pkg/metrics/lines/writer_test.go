@@ -143,7 +143,7 @@ func TestAHangingWriterLosesLinesAndNeverBlocks(t *testing.T) {
 			send(w, "%s", long)
 			<-s.entered
 			for range 100 {
-				send(w, "%s", long) // synctest reports a blocked Write as a deadlock
+				send(w, "%s", long) // must not block: synctest would report a deadlock
 			}
 			if got, want := w.Dropped(), uint64(101-c.kept); got != want {
 				t.Errorf("%s: %d dropped, want %d", c.what, got, want)
@@ -305,7 +305,7 @@ func TestAFailedWriteIsReportedCountedAndNeverJoinsLines(t *testing.T) {
 			t.Errorf("%d dropped, %v", w.Dropped(), faults)
 		}
 	}
-	burst(2, 1) // "10\n" is written completely
+	burst(2, 1) // the first line, "10\n", is written; the two other lines are dropped
 	if !errors.Is(faults[0], f.err) {
 		t.Error(faults)
 	}
@@ -367,7 +367,8 @@ func TestConcurrentLinesAreNeitherLostNorTorn(t *testing.T) {
 	}
 }
 
-// awake returns a Writer without its goroutine, so that lines stay queued.
+// awake returns a Writer that acts as if its goroutine were running and awake. So the
+// Writer does not start the goroutine, and all lines stay in the queue.
 func awake() *Writer {
 	w := New(Config{Writer: new(recorder), QueueLines: 1 << 20, QueueBytes: 1 << 30})
 	w.started, w.asleep = true, false

@@ -40,7 +40,8 @@ func (c *calls) do(r *http.Request) (*http.Response, []byte, error) {
 		if err == nil || ctx.Err() != nil {
 			return read(r, response, err)
 		}
-		r = r.Clone(ctx) // the collector may have closed the idle connection: retry once
+		// The collector may have closed the idle connection. Retry once, on a new one.
+		r = r.Clone(ctx)
 		if r.Body, err = r.GetBody(); err != nil {
 			return nil, nil, err
 		}
@@ -171,7 +172,9 @@ func (c *calls) secure(ctx context.Context, conn net.Conn, u *url.URL) (net.Conn
 	return secured, nil
 }
 
-// tunnel asks a proxy for a connection to the address to.
+// tunnel sends the request CONNECT to a proxy, for the address in the last parameter. It
+// returns the connection through the proxy. If the proxy has the scheme https, the
+// connection to the proxy uses TLS.
 func tunnel(ctx context.Context, conn net.Conn, proxy *url.URL, to string) (net.Conn, error) {
 	switch proxy.Scheme {
 	case "http":

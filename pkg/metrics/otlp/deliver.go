@@ -28,8 +28,9 @@ const (
 	longestPause = 30 * time.Second
 )
 
-// Deliver sends a message, with up to Attempts-1 retries after temporary failures, and
-// returns the response. It ends early if ctx ends.
+// Deliver sends a message and returns the collector's response. After a temporary
+// failure it waits and retries, up to Attempts attempts in total. If the last attempt
+// fails, it returns the error of this attempt. If ctx ends, it makes no more attempts.
 func Deliver(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
@@ -52,8 +53,9 @@ func once(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 	return s.Send(ctx, message)
 }
 
-// temporary reports whether a retry may help, and the collector's delay before it.
-// Every connection error is temporary.
+// temporary reports whether a retry may succeed after err. The result after is the delay
+// before the retry that the collector asked for; 0 = none. Every error without a
+// response from the collector, such as a connection error, is temporary.
 func temporary(err error) (again bool, after time.Duration) {
 	var status *StatusError
 	if errors.As(err, &status) {
@@ -74,7 +76,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Export delivers request by Deliver, and decodes the collector's response into
+// Export encodes a message, sends it with Deliver, and decodes the collector's response.
+// The parameter request is the message. The parameter response receives the decoded
 // response.
 func Export(ctx context.Context, s Sender, request, response proto.Message) error {
 	return export(ctx, s, Deliver, request, response)

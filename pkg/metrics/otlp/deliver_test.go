@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// script is a Sender with one error per attempt, then success.
+// script is a Sender whose attempts fail with the errors in errs, one error per attempt.
+// After the last error, all attempts succeed.
 type script struct {
 	errs []error
 	at   []time.Time

@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// ParseEndpoint parses a URL (http or https), or host:port with or without a path.
-// host:port means https, as in Knative, unless insecure is set. path is the default
-// path, for an endpoint without a path or with the path "/".
+// ParseEndpoint parses an endpoint. An endpoint is a URL (http or https), or host:port
+// with or without a path. The form host:port means https, as in Knative; if insecure is
+// true, it means http. If the endpoint has no path or the path "/", the result has the
+// path given by the parameter path.
 func ParseEndpoint(endpoint, path string, insecure bool) (*url.URL, error) {
 	text := endpoint
 	if !strings.Contains(text, "://") {

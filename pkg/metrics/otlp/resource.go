@@ -18,8 +18,10 @@ type Resource struct {
 	Pod           string
 	Version       string // version of the gate
 
-	ServiceName string     // overrides Service, Configuration and Revision
-	Attributes  []KeyValue // additional attributes; the fields above take precedence, then the last attribute with the same key
+	ServiceName string // overrides Service, Configuration and Revision
+	// Attributes are additional attributes. If a field above sets the same key, the field
+	// takes precedence. If a key occurs more than once here, its last value counts.
+	Attributes []KeyValue
 }
 
 // KeyValue is an attribute of a resource.
@@ -27,8 +29,9 @@ type KeyValue struct{ Key, Value string }
 
 const keyServiceName = "service.name"
 
-// Name returns service.name: the first nonempty value of ServiceName, Service,
-// Configuration, Revision, and the attribute service.name.
+// Name returns service.name. It is the first nonempty value of ServiceName, Service,
+// Configuration, Revision, and the attribute service.name. If all are empty, it is
+// "queuegate".
 func (r *Resource) Name() string {
 	var attribute string
 	for _, a := range r.Attributes {

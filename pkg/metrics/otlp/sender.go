@@ -52,7 +52,10 @@ type Destination struct {
 
 // Options are optional settings of a Destination.
 type Options struct {
-	IsExact bool           // over HTTP, use the path of Endpoint unchanged, and "/" if it has none
+	// IsExact means that messages over HTTP are sent to exactly the path of Endpoint. An
+	// empty path then means "/". If IsExact is false, the default path of the Signal
+	// replaces an empty path and the path "/". For gRPC, IsExact has no effect.
+	IsExact bool
 	Headers []Header       // added to each message
 	Timeout time.Duration  // timeout of one attempt; 0 = RequestTimeout
 	Gzip    bool           // compress messages
@@ -77,7 +80,8 @@ var connectionFields = []string{
 	"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade",
 }
 
-// addTo adds the configured headers to r, except connectionFields and reserved.
+// addTo adds the configured headers to r. It skips a header whose name is in
+// connectionFields or in the parameter reserved.
 func (o *Options) addTo(r *http.Request, reserved ...string) {
 	for _, h := range o.Headers {
 		name := http.CanonicalHeaderKey(h.Name)

@@ -50,7 +50,7 @@ func TestAMessageIsOneUnaryCall(t *testing.T) {
 		return otlptest.Response{Body: []byte("yes")}
 	})
 	s := sender(t, ProtocolGRPC, c.URL+"/a/path/means/nothing?a=b")
-	for range 2 { // the second on the same connection
+	for range 2 { // two calls; the second call reuses the connection of the first call
 		response, err := s.Send(t.Context(), []byte("message"))
 		if err != nil || string(response) != "yes" {
 			t.Fatalf("%q, %v", response, err)

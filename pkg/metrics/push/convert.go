@@ -108,7 +108,8 @@ func (s span) summary(m *dto.Metric) *metrics.SummaryDataPoint {
 	return p
 }
 
-// exemplar takes the ids of trace and span from the labels.
+// exemplar converts an exemplar. The trace id and the span id come from the labels
+// trace_id and span_id. All other labels become attributes.
 func exemplar(e *dto.Exemplar) *metrics.Exemplar {
 	if e == nil {
 		return nil
@@ -141,7 +142,8 @@ func attributes(pairs []*dto.LabelPair) []*common.KeyValue {
 	return out
 }
 
-// scope returns the instrumentation scope of a family; "" = the gate's.
+// scope returns the name of a family's instrumentation scope, from the label
+// names.Scope. The result is "" if the family belongs to the gate's own scope.
 func scope(family *dto.MetricFamily) string {
 	for _, p := range family.Metric[0].Label {
 		if p.GetName() == names.Scope {

@@ -13,8 +13,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// convert returns the metrics of a message by name. The message covers the time from
-// 3 ns to 5 ns since 1970.
+// convert returns the metrics of the message that a Pusher sends, as a map from name to
+// metric. The Pusher starts at the Unix time 3 ns and sends the message at 5 ns. So a
+// test can distinguish the two timestamps of a metric.
 func convert(t *testing.T, gather Gather) (map[string]*metricspb.Metric, error) {
 	t.Helper()
 	p := &Pusher{cfg: Config{Gather: gather}, start: time.Unix(0, 3)}

@@ -14,7 +14,7 @@ import (
 // queue-proxy.
 const goRuntimeScope = "go.opentelemetry.io/contrib/instrumentation/runtime"
 
-// The two sources of go.memory.used in runtime/metrics.
+// Names of the metrics in runtime/metrics from which go.memory.used is calculated.
 const (
 	totalBytes    = "/memory/classes/total:bytes"
 	releasedBytes = "/memory/classes/heap/released:bytes"
@@ -26,7 +26,9 @@ const (
 var goMetrics = []struct {
 	name, unit, description string
 	isMonotonic             bool
-	source                  string // name in runtime/metrics; "" for go.memory.used
+	// source is the name of the metric in runtime/metrics. It is empty for
+	// go.memory.used, which is calculated from three metrics.
+	source string
 }{
 	{"go.memory.used", "By", "Memory used by the Go runtime.", false, ""},
 	{"go.memory.limit", "By", "Go runtime memory limit configured by the user, if a limit exists.", false, "/gc/gomemlimit:bytes"},

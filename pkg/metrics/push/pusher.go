@@ -34,8 +34,10 @@ type Config struct {
 	Interval  time.Duration // at least 100 ms; 0 = DefaultInterval
 	Resource  otlp.Resource
 	Gather    Gather
-	GoRuntime bool        // also send metrics of the Go runtime
-	Failed    func(error) // called for each lost message, on the Pusher's goroutine; may be nil
+	GoRuntime bool // also send metrics of the Go runtime
+	// Failed is called, on the Pusher's goroutine, if a message is lost, if it lacks some
+	// metrics, or if the collector rejects a part of it. It may be nil.
+	Failed func(error)
 }
 
 // Pusher sends all metrics once per interval, until it is closed.
@@ -101,7 +103,8 @@ func (p *Pusher) push(ctx context.Context) error {
 	return incomplete
 }
 
-// request returns a message, and an error if some metrics are missing.
+// request returns the message to send. If some metrics cannot be gathered, it returns
+// the error, and also a message that contains the other metrics.
 func (p *Pusher) request(now time.Time) (*collector.ExportMetricsServiceRequest, error) {
 	families, err := p.cfg.Gather()
 	if err != nil {

@@ -17,9 +17,9 @@ const maxKinds = 256
 const Field = "repeated"
 
 // NewCore wraps a core so that equal messages are logged once per interval. Messages
-// are equal if level, logger and text are the same. Debug messages, and messages that
-// end the process, are always logged. now may be nil, which means time.Now. Sync logs
-// the pending numbers of suppressed messages.
+// are equal if they have the same level, logger and text. Debug messages, and messages
+// above the level error, are always logged. Sync logs how many messages were suppressed
+// since they were last logged. The parameter now is the clock; nil = time.Now.
 func NewCore(inner zapcore.Core, interval time.Duration, now func() time.Time) zapcore.Core {
 	if now == nil {
 		now = time.Now
@@ -29,7 +29,7 @@ func NewCore(inner zapcore.Core, interval time.Duration, now func() time.Time) z
 
 type core struct {
 	zapcore.Core
-	limiter *limiter // shared with the cores that With returns
+	limiter *limiter // shared with all cores that the method With derives from this one
 }
 
 func (c *core) With(fields []zapcore.Field) zapcore.Core {
@@ -92,7 +92,8 @@ type state struct {
 	last       summary   // last suppressed message; only valid if suppressed > 0
 }
 
-// summary is the line for suppressed messages: the last message, without its fields.
+// summary is a message to log in place of the suppressed messages of one kind. It repeats
+// the last of them without its fields, and states how many preceded it.
 type summary struct {
 	entry zapcore.Entry
 	to    zapcore.Core
@@ -109,15 +110,18 @@ func (s summary) write() {
 	}
 }
 
-// pass decides whether to log a message (ok). repeated is the number of suppressed
-// messages of the same kind. Log the summaries in due before the message.
+// pass decides whether to log a message. The last result reports the decision. If the
+// message must be logged, the first result is the number of messages of the same kind
+// that were suppressed before it. The second result contains summaries of other kinds.
+// The caller must always log these summaries first, even if the message is suppressed.
 func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due []summary, ok bool) {
 	now := l.now()
 	k := kind{entry.Level, entry.LoggerName, entry.Message}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.kinds[k]
-	// If until is more than one interval away, the clock was set back.
+	// Suppress the message until the time s.until. But if s.until is more than one
+	// interval in the future, the clock was set back. In this case, log the message.
 	if s != nil && now.Before(s.until) && s.until.Sub(now) <= l.interval {
 		if s.suppressed == 0 {
 			if l.numSuppressed == 0 || s.until.Before(l.sweep) {
@@ -144,7 +148,8 @@ func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due 
 	return repeated, append(due, l.takeDue(now)...), true
 }
 
-// takeDue returns the summaries of kinds with a completed interval, oldest first.
+// takeDue returns one summary for each kind that has suppressed messages and whose
+// interval has ended. The summary of the oldest message comes first.
 func (l *limiter) takeDue(now time.Time) []summary {
 	if l.numSuppressed == 0 || now.Before(l.sweep) {
 		return nil
@@ -187,7 +192,8 @@ func (l *limiter) take(states []*state) []summary {
 	return out
 }
 
-// forget removes the least recently logged kind. It returns its summary, if any.
+// forget removes the kind of message that was logged least recently. If messages of this
+// kind were suppressed, it returns their summary.
 func (l *limiter) forget() []summary {
 	var oldest kind
 	var found *state

@@ -31,7 +31,8 @@ func newFixture(level zapcore.Level) *fixture {
 func (f *fixture) Now() time.Time                         { return f.now }
 func (f *fixture) NewTicker(d time.Duration) *time.Ticker { return time.NewTicker(d) }
 
-// taken returns the messages logged since its last call, as "text" or "text +repeated".
+// taken returns the messages logged since the last call of taken. If a message has the
+// field "repeated" with the value 2, taken appends " +2" to its text.
 func (f *fixture) taken() []string {
 	var out []string
 	for _, line := range f.lines.TakeAll() {

@@ -12,7 +12,8 @@ import (
 
 const docsPath = "../../../docs/logs.md"
 
-// docsPart compares a section of the page, or writes it.
+// docsPart compares a section of the page docs/logs.md with the expected text. If the
+// test runs with -update, docsPart writes the expected text to the page instead.
 func docsPart(t *testing.T, name, want string) {
 	t.Helper()
 	begin := "<!-- " + name + ": begin; go test ./pkg/metrics/requestlog -run Docs -update -->\n"

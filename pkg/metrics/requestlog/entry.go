@@ -9,7 +9,9 @@ import (
 
 // Result is what a line contains about the end of a request.
 type Result struct {
-	Status        int    // status that was sent, or that of the outcome: 499, 101
+	// Status is the status that was sent to the client. If none could be sent, it is the
+	// status of the outcome, such as 499 if the client disconnected before the end.
+	Status        int
 	Outcome       string // name of the outcome
 	RequestBytes  int64  // bytes of the request body
 	ResponseBytes int64
@@ -28,13 +30,19 @@ type Result struct {
 type Entry struct {
 	log    *Log
 	format *format
-	text   []byte // method, target, protocol and host, then the fields
-	fixed  [4]int // ends of method, target, protocol and host in text
+	// text contains the method, target, protocol and host of the request, then the names
+	// and values of its header fields, all without separators.
+	text []byte
+	// fixed has four indices into the bytes of text. They are the ends of the method,
+	// target, protocol and host.
+	fixed  [4]int
 	fields []field
 	peer   netip.AddrPort
 	result Result
 
-	add func(name, value []byte) bool // method value of addField, created once
+	// add is the method value e.addField. It is created once per Entry, because creating
+	// it for each request would allocate memory.
+	add func(name, value []byte) bool
 }
 
 // field is a header field. Its name and its value are adjacent in text.

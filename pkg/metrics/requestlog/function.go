@@ -10,9 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// functions replace functions of text/template. The original index and slice fail for
-// an absent value, so a client could suppress its line by omitting a field. The
-// results of js and println have types, because they are escaped differently.
+// functions replace the functions index, slice, js and println of text/template. In
+// text/template, the first two fail if a value is absent, and then no line is written. So
+// a client could hide its request from the log by omitting a header field. The last two
+// return types of this package here, so that the type output can recognize their results
+// and escape them differently.
 var functions = template.FuncMap{
 	"index":   index,
 	"slice":   slice,
@@ -134,8 +136,10 @@ func inner(v reflect.Value) reflect.Value {
 	return v
 }
 
-// appendJS escapes text like js of text/template, but the result is valid JSON also
-// for ', invalid UTF-8, and characters above U+FFFF.
+// appendJS appends text, escaped as the function js of text/template escapes it, for use
+// inside a JSON string. The original result is not valid JSON if the text contains ',
+// invalid UTF-8 or unprintable characters above U+FFFF. For these, appendJS writes \u
+// escapes that JSON allows.
 func appendJS(b []byte, text string) []byte {
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])

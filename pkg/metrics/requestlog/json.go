@@ -166,7 +166,8 @@ func appendJSONText[T []byte | string](b []byte, text T) []byte {
 	return append(b, s[clean:]...)
 }
 
-// escapeJSONFrom escapes the bytes of b from start on.
+// escapeJSONFrom escapes b[start:] as the content of a JSON string. It does not change
+// the bytes before this part.
 func escapeJSONFrom(b []byte, start int) []byte {
 	return appendJSONText(b[:start], string(b[start:]))
 }

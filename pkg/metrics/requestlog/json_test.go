@@ -32,13 +32,14 @@ func TestTheDefaultLineIsWhatKnativesTemplateRenders(t *testing.T) {
 	head.Fields = pairs{{"User-Agent", "curl/8"}, {"Content-Length", "17"}}
 	got := rendered(t, "", head, testResult)
 	want := reference(t, strings.ReplaceAll(knativeDefaults[1], "{{.TraceID}}", testResult.TraceID.String()), head, testResult)
-	// js writes = as \u003D, which JSON need not escape. The parsed values are equal.
+	// The lines differ in one escape: the function js of text/template writes the
+	// character = as \u003D, and the log writes it unchanged. So compare parsed values.
 	if !reflect.DeepEqual(member(t, got), member(t, want)) || keys(got) != keys(want) {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 }
 
-// keys returns the names in a line in their order.
+// keys returns the JSON keys of a line, in the order in which they occur.
 func keys(line string) string {
 	return strings.Join(regexp.MustCompile(`"\w+": `).FindAllString(line, -1), "")
 }
@@ -161,7 +162,9 @@ func FuzzAnyTemplateIsRefusedOrRenders(f *testing.F) {
 	f.Add(`{{range $i, $x := .Request.Header}}{{break}}{{end}}{{with $x := .}}{{$x = nil}}{{end}}{{slice "abc" 1 2}}{{call nil}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 200 || strings.ContainsAny(text, "0123456789") {
-			return // a large width or count would be slow
+			// With digits, a template could have a large width in a printf, or a large
+			// number of iterations in a range. The test would be slow.
+			return
 		}
 		l := new(Log)
 		if l.SetTemplate(text) != nil {

@@ -55,7 +55,8 @@ type format struct {
 	shown  []string // header fields that a line can contain; nil = all
 }
 
-// renderer appends the line of an entry without its newline, or nothing.
+// renderer renders lines. The method appendLine appends the line of an entry to b,
+// without a newline. If the line of this entry is empty, it appends nothing.
 type renderer interface {
 	appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]byte, error)
 }
@@ -77,8 +78,8 @@ func New(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// Check returns an error if the template does not parse. The error does not contain
-// its text.
+// Check returns an error if the template does not parse. The error does not repeat the
+// whole template, so the caller decides whether to show it.
 func Check(template string) error {
 	_, err := newFormat(template)
 	return err
@@ -123,8 +124,8 @@ func (l *Log) Dropped() uint64 {
 	return l.lines.Dropped()
 }
 
-// Close writes the queued lines and ends the log. If ctx ends first, it returns an
-// error.
+// Close writes the queued lines and ends the log. It returns an error if ctx ends first,
+// or if a write hangs.
 func (l *Log) Close(ctx context.Context) error {
 	if l == nil {
 		return nil

@@ -113,7 +113,8 @@ func TestAnEntryContainsNothingOfThePreviousRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := newEntry(l)
-	l.entries.New = func() any { return e } // the pool may have dropped the released entry
+	// The pool may drop the released entry. Even then, Begin must return the same entry.
+	l.entries.New = func() any { return e }
 	l.Begin(&testHead)
 	e.result = testResult
 	l.release(e)

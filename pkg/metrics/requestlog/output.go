@@ -7,8 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// output builds the line of a template. It copies the text of the template unchanged
-// and escapes values, so that a client can end neither the line nor a JSON string.
+// output builds the line of a template. It copies the text of the template, but in JSON
+// it replaces line breaks between strings by spaces. It escapes all values, so that a
+// value from a client cannot end the line, or the JSON string that contains the value.
 type output struct {
 	b    []byte
 	json bool // the template produces JSON
@@ -90,7 +91,8 @@ func (o *output) line() []byte {
 	return bytes.Trim(o.b, "\r\n")
 }
 
-// appendVisible escapes line ends, and control characters except tabs.
+// appendVisible appends text. It escapes Unicode line ends and all control characters
+// except tabs.
 func appendVisible(b []byte, text string) []byte {
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])

@@ -2,6 +2,6 @@
 
 package requestlog
 
-// raceDetector reports that the race detector runs; then sync.Pool drops objects at
-// random.
+// raceDetector is true in builds with the race detector. In these builds, sync.Pool
+// drops objects at random, so a test must not require that there are no allocations.
 const raceDetector = true

@@ -26,7 +26,8 @@ type lineTemplate struct {
 }
 
 const (
-	// At the limit of text/template the recursion would use 100 MB.
+	// maxDepth is the maximum nesting depth of executing templates. The limit of package
+	// text/template is so high that a recursive template would use 100 MB of memory.
 	maxDepth = 100
 
 	// maxKeptLine is the largest buffer in bytes that is kept for reuse.
@@ -141,7 +142,8 @@ func (t *lineTemplate) leave() string {
 }
 
 func (t *lineTemplate) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]byte, error) {
-	// Call makesJSON at the first line, because it would delay the start.
+	// makesJSON is called here, at the first line. If it were called when the log is
+	// created, it would delay the start of the gate.
 	if !t.tried {
 		t.tried = true
 		t.out.json = t.makesJSON()

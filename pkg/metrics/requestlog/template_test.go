@@ -11,7 +11,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// reference renders with text/template and net/http's types.
+// reference renders a template with an unmodified text/template and a real http.Request.
+// Tests compare the line of the log with the result.
 func reference(t *testing.T, text string, head gate.Record, result Result) string {
 	t.Helper()
 	tmpl, err := template.New("line").Parse(text)

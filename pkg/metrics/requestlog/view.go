@@ -44,10 +44,11 @@ type response struct {
 	Latency float64 // in seconds
 }
 
-// view creates the input of one entry at a time, and reuses its memory.
+// view creates the data for a template from an entry. All entries use the same memory.
+// So the data of an entry is valid only until the data of the next entry is created.
 type view struct {
 	header http.Header
-	values []string // memory for the values of header
+	values []string // memory for the strings in the field header; reused for each entry
 }
 
 func (v *view) of(e *Entry, revision *RevisionInfo) *input {
@@ -78,7 +79,9 @@ func (v *view) of(e *Entry, revision *RevisionInfo) *input {
 	}
 }
 
-// fields returns the header without fields that net/http stores elsewhere.
+// fields returns the header fields of an entry. It omits Host and Transfer-Encoding,
+// because net/http does not store them in the Header of an http.Request. The parameter
+// text has the content of e.text.
 func (v *view) fields(e *Entry, text string) http.Header {
 	if v.header == nil {
 		v.header = http.Header{}
@@ -114,7 +117,8 @@ func parseTarget(target string) *url.URL {
 	return u
 }
 
-// protocolVersion parses a protocol such as HTTP/1.1. HTTP/2 is 2.0.
+// protocolVersion returns the numbers in a protocol such as HTTP/1.1. A missing number
+// counts as 0, so HTTP/2 has the minor version 0.
 func protocolVersion(protocol string) (major, minor int) {
 	_, version, _ := strings.Cut(protocol, "/")
 	before, after, _ := strings.Cut(version, ".")

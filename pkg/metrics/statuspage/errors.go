@@ -22,16 +22,24 @@ const (
 )
 
 // Errors counts failed requests and keeps the last ones. The first failure allocates
-// about 13 KiB. All methods may be called concurrently, Add also on a nil Errors.
+// about 13 KiB. All methods may be called concurrently. On a nil Errors, Add does
+// nothing.
 type Errors struct {
 	refused, failed, clientErrors atomic.Uint64
 
 	mu      sync.Mutex
 	entries *[keptErrors]entry
-	kept    uint64   // number of entries since the start; entry n is at n % keptErrors
-	second  int64    // the second to which used refers
-	used    []uint8  // number of entries in this second, by outcome
-	latest  []uint64 // number of the newest entry, by outcome
+	// kept is the number of entries that were ever stored. Entries are numbered from 0;
+	// the entry with the number n is stored at index n % keptErrors.
+	kept   uint64
+	second int64 // second in which the newest entry was stored
+	// used has, for each outcome, the number of entries stored in the same second as the
+	// newest entry. At most perSecond entries are stored per outcome and second. The
+	// index is the outcome.
+	used []uint8
+	// latest has, for each outcome, the number n of its newest entry. The index is the
+	// outcome.
+	latest []uint64
 }
 
 // failureCounts are the totals of Errors by class.
@@ -61,7 +69,7 @@ func NewErrors() *Errors {
 }
 
 // Add counts a failed request and keeps a copy of it, with its path but without its
-// query. It never blocks: if another goroutine is adding a request, it keeps no copy.
+// query. It never blocks: if another goroutine is using e, it keeps no copy.
 // It keeps at most 8 copies per outcome and second.
 func (e *Errors) Add(f *gate.Record) {
 	if e == nil {

@@ -8,9 +8,12 @@ import (
 
 // Limits of the stream.
 const (
-	maxViewers       = 8
-	writeTimeout     = 5 * time.Second        // a viewer that does not read for this long is disconnected
-	lastWriteTimeout = 500 * time.Millisecond // the exit of the process waits for the last event
+	maxViewers   = 8
+	writeTimeout = 5 * time.Second // a viewer is disconnected if a write takes longer
+
+	// lastWriteTimeout replaces writeTimeout after the page has been closed. It is
+	// shorter, because the exit of the process waits for the last event.
+	lastWriteTimeout = 500 * time.Millisecond
 )
 
 // sent identifies the newest data in a message.
@@ -19,7 +22,7 @@ type sent struct {
 	changes uint64
 	errors  uint64
 
-	generation uint64 // generation of the settings
+	generation uint64 // SettingsStats.Generation of the settings that were sent last
 }
 
 // frame is a message to all viewers. Old frames are not kept, so a viewer that missed
@@ -47,7 +50,7 @@ func (p *Page) publish() {
 	p.latest = f
 }
 
-// enter adds a viewer. It returns false if there are maxViewers.
+// enter adds a viewer. It returns false if the page already has maxViewers viewers.
 func (p *Page) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

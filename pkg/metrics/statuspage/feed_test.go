@@ -41,7 +41,8 @@ func (v *viewer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// view connects a viewer that buffers room events.
+// view connects a viewer to a page. The parameter room is the number of events that the
+// viewer can buffer before the page has to wait.
 func view(p *Page, room int) *viewer {
 	ctx, leave := context.WithCancel(context.Background())
 	v := &viewer{header: http.Header{}, events: make(chan []byte, room), leave: leave, gone: make(chan struct{})}

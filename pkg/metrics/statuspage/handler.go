@@ -109,7 +109,8 @@ func (p *Page) serveFigures(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isLoopbackName accepts any port, because of port forwarding.
+// isLoopbackName reports whether host is a loopback name or address. It ignores the
+// port, because a port that is forwarded to the page can have another number.
 func isLoopbackName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -117,8 +118,8 @@ func isLoopbackName(host string) bool {
 	return host == "127.0.0.1" || host == "::1" || host == "[::1]" || strings.EqualFold(host, "localhost")
 }
 
-// isOwnFetch returns false if another site caused the request. Only browsers send
-// this field.
+// isOwnFetch returns false if a page of another site caused the request. Only browsers
+// send the header field Sec-Fetch-Site, so a request without this field is accepted.
 func isOwnFetch(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "" || site == "same-origin" || site == "none"

@@ -21,7 +21,7 @@ const exactWindows = 2
 
 // Sources are the data sources of a History. Errors and Admission may be nil.
 type Sources struct {
-	Clock     func() time.Duration // clock that requests are counted on
+	Clock     func() time.Duration // the monotonic clock that Counting uses; began at 0
 	Counting  *metrics.Counting
 	Requests  *metrics.Requests
 	Errors    *Errors
@@ -42,9 +42,9 @@ const (
 	ended
 )
 
-// History keeps data for each of the last 300 s, in about 75 KiB that its first
-// wake-up allocates. All methods may be called concurrently. The methods for the
-// request path may also be called on a nil History.
+// History keeps data for each of the last 300 s. It needs about 75 KiB of memory, which
+// it allocates when it is used for the first time. All methods may be called
+// concurrently. Touch, which each request calls, does nothing on a nil History.
 type History struct {
 	state    atomic.Uint32
 	watchers atomic.Int32
@@ -139,9 +139,10 @@ func (h *History) run() {
 	}
 }
 
-// tick updates the history to now and returns the time until the next second. credit
-// adds the events since the last tick to the second that has just ended. At the start of
-// a run credit is false, so that these events count for the second that has just begun.
+// tick adds the seconds that have ended to the history. It returns the time until the
+// current second ends. If credit is true, tick also adds the events since the last tick
+// to the newest of the ended seconds. The first tick of a run passes false, because the
+// event that started the run belongs to the current second. The next tick adds it.
 func (h *History) tick(credit bool) time.Duration {
 	h.mu.Lock()
 	now := h.src.Clock()
@@ -157,7 +158,8 @@ func (h *History) tick(credit bool) time.Duration {
 	return metrics.Window - now%metrics.Window
 }
 
-// fill adds the seconds that have ended at now. The caller holds mu.
+// fill adds the seconds that have ended to the ring. The parameter now is the current
+// time. The caller holds mu.
 func (h *History) fill(now time.Duration) {
 	over := int64(now/metrics.Window) - 1
 	if h.ring == nil {

@@ -47,7 +47,8 @@ func (s *stage) begin() (end func()) {
 	}
 }
 
-// second returns a copy of a second that has ended.
+// second returns a copy of the data of the second with the number n. The copy is zero if
+// that second has not ended or is no longer kept.
 func (s *stage) second(n int64) (copy second) {
 	s.read(func(r *ring) {
 		if n >= r.first() && n <= r.newest {
@@ -115,10 +116,18 @@ func TestTheAverageInFlightExcludesTheQueueAndStaysWithinTheLimit(t *testing.T) 
 		limit         int
 		want          float32
 	}{
-		{0.75, 0, 0, 4, 0.75}, {24, 20, 20, 4, 4}, {14, 0, 20, 4, 4}, // the queue grew from 0 to 20
-		{50, 0, 0, 4, 4}, // the queue filled and emptied within the second
-		{3, 10, 0, 4, 0}, // the queue emptied early in the second
-		{9, 4, 8, 0, 3},  // no limit on the number of requests; a cost limit keeps requests queued
+		// In the third case the queue grows from 0 to 20, so on average 10 of the 14 open
+		// requests are queued.
+		{0.75, 0, 0, 4, 0.75}, {24, 20, 20, 4, 4}, {14, 0, 20, 4, 4},
+		// The queue fills and empties within the second, so its length is 0 at both ends.
+		// The result is then the limit, 4.
+		{50, 0, 0, 4, 4},
+		// The queue empties early in the second, so the estimate of its average length,
+		// 5, is too high. The result is then 0 and not negative.
+		{3, 10, 0, 4, 0},
+		// The number of requests is not limited (0), but a limit on their cost keeps 6
+		// requests in the queue on average.
+		{9, 4, 8, 0, 3},
 	} {
 		if got := inFlightAverage(c.open, c.before, c.after, c.limit); got != c.want {
 			t.Errorf("%+v: %v", c, got)

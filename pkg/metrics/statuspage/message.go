@@ -8,10 +8,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// message is an event of the stream. The first event of a connection (a whole message)
-// has all data; the later ones, one per second, have the changes. Times are in ms on the
-// gate's clock. Clock and Wall are the same instant on the gate's clock and on the wall
-// clock.
+// message is an event of the page's event stream. The first event of a connection is a
+// whole message, which has all data. Then there is one event per second, which has only
+// the data that may have changed.
+//
+// Each point in time is in ms. Started and Wall are on the wall clock, all others are on
+// the gate's clock. Clock and Wall are the time of the event on the two clocks, so that
+// the page can convert from one clock to the other.
 type message struct {
 	Page       string          `json:"page"` // hash of the page's files; if it changes, the page reloads itself
 	Started    int64           `json:"started"`
@@ -37,8 +40,10 @@ type stateJSON struct {
 	Cause string `json:"cause"` // may be empty
 }
 
-// secondsJSON contains consecutive seconds as columns. Each value of heat is a list
-// of pairs: row, count.
+// secondsJSON contains consecutive seconds; First is the number of the first of them.
+// Each array has one element per second. An element of Heat is a list in which the
+// number of a row of the heat map and the number of requests in that row alternate.
+// Rows without requests are omitted.
 type secondsJSON struct {
 	First       int64      `json:"first"`
 	Concurrency []float64  `json:"concurrency"`
@@ -59,10 +64,12 @@ type nowJSON struct {
 	Windows  []windowJSON  `json:"windows"`
 	Limit    int           `json:"limit"` // 0 = unlimited
 	Capacity int           `json:"capacity"`
-	Requests int64         `json:"requests"` // open requests without tunnels
+	Requests int64         `json:"requests"` // open requests; tunnels are not counted
 	Tunnels  int64         `json:"tunnels"`
 	Upstream *upstreamJSON `json:"upstream,omitempty"`
-	Outcomes []uint64      `json:"outcomes"` // by index into factsJSON.Outcomes
+	// Outcomes has the number of requests with each outcome since the start of the gate.
+	// factsJSON.Outcomes has the names of the outcomes in the same order.
+	Outcomes []uint64 `json:"outcomes"`
 }
 
 // windowJSON has the latency of the last seconds.
@@ -101,7 +108,9 @@ type changeJSON struct {
 }
 
 type errorsJSON struct {
-	Refused      uint64        `json:"refused"` // since the start, like the next two fields
+	// Refused, Failed and ClientErrors are numbers of requests since the start of the
+	// gate.
+	Refused      uint64        `json:"refused"`
 	Failed       uint64        `json:"failed"`
 	ClientErrors uint64        `json:"clientErrors"`
 	List         []failureJSON `json:"list"`
@@ -121,12 +130,15 @@ type failureJSON struct {
 
 type factsJSON struct {
 	Facts
-	Outcomes []string  `json:"outcomes"`
-	Rows     []float64 `json:"rows"` // upper bounds in ms of all rows of heat except the last
-	Span     int       `json:"span"` // seconds of history
+	Outcomes []string `json:"outcomes"`
+	// Rows has the upper bound, in ms, of each row of the heat map. It omits the last
+	// row, which has no upper bound.
+	Rows []float64 `json:"rows"`
+	Span int       `json:"span"` // seconds of history
 }
 
-// message returns a whole message, or the changes since sent.
+// message returns a whole message if whole is true. Otherwise it returns a message with
+// the changes since the message that sent identifies.
 func (p *Page) message(whole bool, sent *sent) []byte {
 	now := p.cfg.History.src.Clock()
 	m := message{
@@ -147,8 +159,8 @@ func (p *Page) message(whole bool, sent *sent) []byte {
 	return text
 }
 
-// addSettings adds the state of the live settings, and the facts if the message is whole
-// or the settings have changed.
+// addSettings adds the state of the live settings to m. It also adds the facts if m is a
+// whole message, or if the settings have changed since the last message.
 func (p *Page) addSettings(m *message, whole bool, sent *sent) {
 	if p.cfg.Live != nil {
 		live := p.cfg.Live()

@@ -81,7 +81,8 @@ func New(cfg Config) *Page {
 	return p
 }
 
-// Close ends all streams, with a last message, and the history.
+// Close sends a last message on each event stream, and then ends the stream. It also ends
+// the History.
 func (p *Page) Close() {
 	p.closing.Do(func() {
 		p.ended.Store(true)

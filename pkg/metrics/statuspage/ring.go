@@ -7,28 +7,31 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
-// Rows of the heat map, one per octave: the first is up to 2^firstOctave seconds (61
-// µs), the last above 2^lastOctave (64 s).
+// The heat map has one row per octave of request duration. The first row has durations
+// of at most 2^firstOctave seconds (61 µs). The upper bound of each further row is
+// twice that of the row before. The last row has all durations above 2^lastOctave
+// seconds (64 s).
 const (
 	firstOctave = -14
 	lastOctave  = 6
 	heatRows    = lastOctave - firstOctave + 2
 )
 
-// recentSeconds is the period of failures that determine the state.
+// recentSeconds is the number of seconds for which a failure influences the State.
 const recentSeconds = 10
 
-// windows are the periods, in seconds, of the quantiles that are shown as numbers.
+// windows are the periods, in seconds, for which the page shows the latency quantiles p50
+// and p99 as numbers.
 var windows = [...]int{recentSeconds, 60, keptSeconds}
 
 type second struct {
 	open, arrivals              float32 // open: average of requests in flight and queued
 	concurrency                 float32 // average of requests in flight
-	inFlight, queue             uint32  // at its end
+	inFlight, queue             uint32  // at the end of the second
 	refused, failed             uint32
 	clientErrors                uint32
 	requestBytes, responseBytes float32
-	p50, p99                    float32 // in ms, of metrics.Totals.Durations; 0 = none
+	p50, p99                    float32 // quantiles of the durations in ms; 0 = none
 	heat                        [heatRows]uint32
 }
 
@@ -43,7 +46,7 @@ type ring struct {
 	totals, before  metrics.Totals
 	troubles        failureCounts
 
-	bounds []time.Duration                            // of the cells of durations
+	bounds []time.Duration                            // upper bounds of the cells
 	rows   []uint8                                    // row of each cell
 	recent [recentSeconds]durationCells               // by second
 	blocks [keptSeconds / recentSeconds]durationCells // by recentSeconds seconds
@@ -55,7 +58,8 @@ type durationCells struct {
 	cells  []uint32
 }
 
-// of returns the cells for a period, and clears the data of an earlier period.
+// of returns the cells for the period with the given number. If c still has the cells of
+// an earlier period, it sets them to 0 first.
 func (c *durationCells) of(number int64) []uint32 {
 	if c.number != number {
 		c.number = number
@@ -64,8 +68,10 @@ func (c *durationCells) of(number int64) []uint32 {
 	return c.cells
 }
 
-// newRing returns an empty ring. The first added second is number over; earlier
-// seconds had no events.
+// newRing returns an empty ring. Its parameter is the number of the last second that has
+// ended, or -1 if no second has ended. The first second that History.fill adds has this
+// number, or the number 0 if the parameter is -1. All earlier seconds have the value 0,
+// because they had no events.
 func newRing(over int64) *ring {
 	r := &ring{newest: max(over, 0) - 1, bounds: metrics.DurationBounds()}
 	r.rows = make([]uint8, len(r.bounds)+1)
@@ -103,8 +109,9 @@ func (r *ring) next(n int64) *second {
 // first returns the number of the oldest kept second.
 func (r *ring) first() int64 { return max(r.newest-keptSeconds+1, 0) }
 
-// credit stores the current state in the newest second, and adds the events since the
-// last credit to it.
+// credit completes the data of the newest second. It sets the queue length and the number
+// of requests in flight to their current values. It adds all events since the last call
+// of credit.
 func (r *ring) credit(src *Sources) {
 	all, _ := src.Counting.InFlight()
 	r.openRequests = float32(all)
@@ -148,10 +155,11 @@ func (r *ring) credit(src *Sources) {
 	s.p50, s.p99 = float32(r.quantile(cells, 0.5)), float32(r.quantile(cells, 0.99))
 }
 
-// inFlightAverage estimates the average of requests in flight during a second from
-// the average of open requests, the queue length at its beginning and end, and the
-// limit (0 = unlimited). It is exact while the queue stays empty, and while all slots
-// are taken.
+// inFlightAverage estimates the average number of requests in flight during a second. The
+// parameter open is the average number of requests in flight or queued. queueBefore and
+// queueAfter are the queue lengths at the beginning and end of the second. The result is
+// at most limit; 0 = no limit. The estimate assumes that the queue length changes evenly
+// during the second. It is exact if the queue length does not change.
 func inFlightAverage(open float32, queueBefore, queueAfter uint32, limit int) float32 {
 	average := max(open-(float32(queueBefore)+float32(queueAfter))/2, 0)
 	if limit > 0 {
@@ -160,8 +168,9 @@ func inFlightAverage(open float32, queueBefore, queueAfter uint32, limit int) fl
 	return average
 }
 
-// quantile returns a quantile in ms, at least 1 µs; 0 = no durations. It assumes that
-// durations are spread evenly within a cell.
+// quantile returns the q-quantile, in ms, of the durations that are counted in cells. It
+// assumes that the durations within a cell are spread evenly. The result is 0 if there
+// are no durations. Otherwise it is at least 1 µs, so that rounding does not make it 0.
 func (r *ring) quantile(cells []uint32, q float64) float64 {
 	count := uint64(0)
 	for _, n := range cells {
@@ -184,8 +193,9 @@ func (r *ring) quantile(cells []uint32, q float64) float64 {
 	return 0
 }
 
-// recentFailures returns the failures of the last recentSeconds full seconds and of the
-// current second. total is the current total.
+// recentFailures returns the number of failures in the last recentSeconds full seconds
+// and in the current second. The parameter total is the number of failures since the
+// start of the gate.
 func (r *ring) recentFailures(total failureCounts) failureCounts {
 	t := total.minus(r.troubles)
 	for i := max(r.newest-recentSeconds+1, r.first()); i <= r.newest; i++ {
@@ -197,8 +207,10 @@ func (r *ring) recentFailures(total failureCounts) failureCounts {
 	return t
 }
 
-// window returns the quantiles of the last seconds. A window longer than
-// recentSeconds consists of whole blocks, so it may be up to recentSeconds-1 shorter.
+// window returns the latency quantiles of a period that ends now. The parameter seconds
+// is the length of the period. A period longer than recentSeconds consists of whole
+// blocks of recentSeconds seconds. The newest block may have just begun, so the real
+// period may be up to recentSeconds-1 seconds shorter.
 func (r *ring) window(seconds int) windowJSON {
 	from, newest := r.recent[:], r.newest
 	if seconds > recentSeconds {

@@ -9,15 +9,17 @@ import (
 
 // State is the state of the gate as a whole, shown at the top of the page.
 //
-//	from                     on                                               to
-//	Starting                 all containers ready                             Ready
-//	Starting                 StartTimeout, or each container was ready once   NotReady
-//	NotReady                 all containers ready                             Ready
-//	Ready                    a rejected request, or the queue is full         Overloaded
-//	Overloaded               recentSeconds without either                     Ready
-//	Ready, Overloaded        a container not ready                            NotReady
-//	any but Ended            drain                                            Draining
-//	any                      the page closes, with the process                Ended
+//	from               event                                               to
+//	Starting           all containers are ready                            Ready
+//	Starting           the gate is older than StartTimeout                 NotReady
+//	Starting           each container has been ready, but not all are now  NotReady
+//	NotReady           all containers are ready                            Ready
+//	Ready              a request is rejected, or the queue is full         Overloaded
+//	Overloaded         no request is rejected for recentSeconds seconds,   Ready
+//	                   and the queue is not full
+//	Ready, Overloaded  a container is no longer ready                      NotReady
+//	any but Ended      the drain begins                                    Draining
+//	any                Page.Close is called                                Ended
 type State uint8
 
 const (
@@ -37,7 +39,7 @@ func (s State) String() string {
 type inputs struct {
 	ended, draining bool
 	ready           bool // all containers are ready now
-	wasReady        bool // each container was ready once
+	wasReady        bool // each container has been ready at least once
 	up              time.Duration
 	startTimeout    time.Duration
 	queueFull       bool

@@ -36,7 +36,7 @@ func newLife(t *testing.T) *life {
 	return l
 }
 
-// becomes changes the state of a container; no cause means ready.
+// becomes changes the state of a container. The container is ready if cause is empty.
 func (l *life) becomes(index int, state, cause string) {
 	c := &l.containers[index]
 	l.line.Changed(index, Change{From: c.State, To: state, Cause: cause})

@@ -17,8 +17,8 @@ type Change struct {
 	Attempts uint64 // number of checks in the state From
 }
 
-// Timeline keeps the last changes of state of the containers. Its methods may be
-// called concurrently, Changed also on a nil Timeline.
+// Timeline keeps the last changes of state of each container. Its methods may be called
+// concurrently. On a nil Timeline, Changed does nothing.
 type Timeline struct {
 	names []string
 	clock func() time.Duration
@@ -26,7 +26,7 @@ type Timeline struct {
 	mu      sync.Mutex
 	total   uint64
 	changes [][]changeJSON // by container, oldest first
-	ready   []bool         // by container: was ready once
+	ready   []bool         // by container: has been ready at least once
 }
 
 // NewTimeline returns a Timeline of containers, which are identified by their index.
@@ -54,7 +54,7 @@ func (t *Timeline) Changed(container int, c Change) {
 	})
 }
 
-// wasReady reports whether each container was ready once.
+// wasReady reports whether each container has been ready at least once.
 func (t *Timeline) wasReady() bool {
 	if t == nil {
 		return true
@@ -79,8 +79,9 @@ func (t *Timeline) readySince() (since int64) {
 	return since
 }
 
-// notReadySince returns, in ms, since when not all containers are ready. 0 = the
-// start of the gate.
+// notReadySince returns the time, in ms, since which at least one container has not been
+// ready. This is the earliest result of leftReady for the containers that are not ready
+// now. 0 = since the start of the gate.
 func (t *Timeline) notReadySince(containers []containerJSON) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,8 +94,10 @@ func (t *Timeline) notReadySince(containers []containerJSON) int64 {
 	return since
 }
 
-// leftReady returns when a container left the state ready: the oldest of the latest
-// consecutive changes with a cause. 0 = none.
+// leftReady returns the time, in ms, at which a container stopped being ready. This is
+// the time of its first change of state after its last change to ready. If the kept
+// changes include no change to ready, the result is the time of the oldest of them. The
+// result is 0 if the container is ready, or has no kept changes.
 func leftReady(changes []changeJSON) (at int64) {
 	for i := len(changes) - 1; i >= 0 && changes[i].Cause != ""; i-- {
 		at = changes[i].At

@@ -18,15 +18,17 @@ const (
 
 // Exporter sends spans. Only one goroutine calls it.
 type Exporter interface {
-	// Export sends a batch. It may retry until ctx ends, and may keep the spans. lost
-	// may be above 0 even if err is nil.
+	// Export sends a batch. It may retry until ctx ends. It may keep the spans after it
+	// has returned. The result lost is the number of spans that could not be sent or
+	// were rejected by the collector. A collector may reject some spans without an
+	// error, so this number may be above 0 even if err is nil.
 	Export(ctx context.Context, batch []*SpanData) (lost int, err error)
 	// Close is called once, after the last Export.
 	Close()
 }
 
-// batcher queues spans for a sending goroutine, which needs no timer while the queue
-// is empty.
+// batcher queues spans. One goroutine sends them in batches. While the queue is empty,
+// this goroutine has no timer, so it does not wake an idle process.
 type batcher struct {
 	exporter Exporter
 	failed   func(error)

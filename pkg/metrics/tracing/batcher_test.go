@@ -12,7 +12,9 @@ import (
 	"time"
 )
 
-// numbered returns n spans with the ChildSpanCount from, from+1 ...
+// numbered returns n spans with consecutive numbers. Its first parameter is the number of
+// the first span. The ChildSpanCount of a span holds its number, so that tests can check
+// the order of spans.
 func numbered(from, n int) []SpanData {
 	spans := make([]SpanData, n)
 	for i := range spans {
@@ -64,7 +66,9 @@ func TestAFullBatchIsSentImmediately(t *testing.T) {
 		if n := len(k.spans()); n != 600 {
 			t.Errorf("%d spans, want 600", n)
 		}
-		b.addAll(numbered(600, 3)) // full still has the signal of the first batch
+		// The channel b.full still holds the signal of the first batch. These spans must
+		// nevertheless wait for batchDelay.
+		b.addAll(numbered(600, 3))
 		time.Sleep(batchDelay - 1)
 		synctest.Wait()
 		if n := len(k.spans()); n != 600 {

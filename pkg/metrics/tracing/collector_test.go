@@ -131,7 +131,9 @@ func TestAnOTLPCollectorGetsTheSpansOfARequest(t *testing.T) {
 		for _, from := range []*gate.TraceFields{headers("traceparent", "00-"+idA+"-"+spA+"-01", "tracestate", "a=b"), headers("b3", idB+"-"+spB+"-1"), nil} {
 			f := finished()
 			f.Outcome = gate.UpstreamBrokeOff
-			f.Target = []byte("/\xff") // must not spoil the message
+			// A protobuf string must be UTF-8. The byte 0xff is not valid UTF-8, but it
+			// must not make the whole message to the collector invalid.
+			f.Target = []byte("/\xff")
 			span, tracer := send(t, Config{Protocol: protocol, Endpoint: c.URL, SamplingRate: 1, Failed: func(err error) { t.Error(err) }}, from, f)
 			if tracer.Dropped() != 0 {
 				t.Errorf("%s: %d dropped", protocol, tracer.Dropped())

@@ -23,7 +23,8 @@ const (
 	spanDigits  = 2 * len(gate.SpanID{})
 )
 
-// maxLines is the maximum total length of the lines of all formats in bytes.
+// maxLines is the maximum number of bytes that appendLines appends. It counts the lines
+// of all three formats: traceparent, b3 and X-B3-*.
 const maxLines = len(lineTraceparent+"--01"+endOfLine) + traceDigits + spanDigits +
 	len(lineB3+"--1-"+endOfLine) + traceDigits + 2*spanDigits +
 	len(lineTraceID+lineSpanID+lineParentID+lineSampled) + 3*len(endOfLine) + traceDigits + 2*spanDigits
@@ -32,9 +33,11 @@ const maxLines = len(lineTraceparent+"--01"+endOfLine) + traceDigits + spanDigit
 // proxy must keep it (W3C Trace Context level 2, section 3.2.2.5.2).
 const randomFlag = 0x02
 
-// appendLines appends the lines of the formats in; 0 = traceparent. c is the received
-// trace context. span is the id of the sending span, and above is the id of its
-// parent.
+// appendLines appends the field lines of a trace context to dst. Its second parameter is
+// the set of formats in which it writes the trace context; an empty set means
+// traceparent. The parameter c is the received trace context. The last two parameters are
+// the id of the span that sends the request to the container, and the id of the parent of
+// that span.
 func appendLines(dst []byte, in gate.TraceFormats, c *gate.TraceContext, traceID gate.TraceID, span, above gate.SpanID) []byte {
 	if in == 0 {
 		in = gate.W3C
@@ -72,7 +75,8 @@ func appendLines(dst []byte, in gate.TraceFormats, c *gate.TraceContext, traceID
 	return dst
 }
 
-// appendOthers appends the received fields of all formats except formats, unchanged.
+// appendOthers appends the received trace context fields whose format is none of the
+// given formats. It does not change their values.
 func appendOthers(dst []byte, formats gate.TraceFormats, fields *gate.TraceFields) []byte {
 	for _, field := range [...]struct {
 		format gate.TraceFormats

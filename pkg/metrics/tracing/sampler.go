@@ -10,9 +10,11 @@ import (
 // sampler decides whether to sample a trace if the sender has not decided.
 type sampler func(gate.TraceID) bool
 
-// newSampler decides by the low half of the trace id without its lowest bit, like
-// OpenTelemetry, so that services with the same rate make the same decision. The high
-// half of a 64-bit B3 id is zero.
+// newSampler returns a sampler that samples a share of all traces. The parameter rate is
+// this share, from 0 to 1. The decision depends only on the last 8 bytes of the trace id,
+// without their lowest bit. OpenTelemetry does the same, so services with the same rate
+// make the same decision. The first 8 bytes are not suitable for the decision, because
+// they are zero in a 64-bit B3 trace id.
 func newSampler(rate float64) sampler {
 	switch {
 	case rate >= 1:

@@ -50,11 +50,15 @@ func (t *Tracer) begin(fields *gate.TraceFields, c *gate.TraceContext, id gate.T
 	return s
 }
 
-// Lines returns field lines that replace the received W3C and B3 fields, except
-// tracestate. Each line ends in CRLF. Their parent is the gate's upstream span. The
-// formats are Config.Formats if set, otherwise the received formats, or traceparent
-// if there was none. All calls return the same lines. nil = forward all fields
-// unchanged.
+// Lines returns field lines, each of which ends in CRLF. They replace the received W3C
+// and B3 fields, except tracestate. They make the gate's upstream span the parent of
+// the container's spans. All calls return the same slice.
+//
+// The formats of the lines are Config.Formats. If that is 0, they are the formats of the
+// received fields, or traceparent if no such field was received. Received fields of
+// other formats are included unchanged.
+//
+// If the result is nil, the caller must forward all received fields unchanged.
 func (s *Span) Lines() []byte {
 	if s == nil {
 		return nil

@@ -14,8 +14,8 @@ import (
 
 var epoch = time.Date(2026, 5, 4, 3, 2, 0, 0, time.UTC)
 
-// after returns the time ms milliseconds after the request arrived. at returns it on
-// the wall clock.
+// after returns a time on the clock of gate.Record: the given number of milliseconds
+// after the request arrived. The function at returns the same time on the wall clock.
 func after(ms int) time.Duration { return time.Second + time.Duration(ms)*time.Millisecond }
 func at(ms int) time.Time        { return epoch.Add(after(ms)) }
 

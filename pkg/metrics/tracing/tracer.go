@@ -13,19 +13,21 @@ import (
 
 // Config configures a Tracer.
 type Config struct {
-	Protocol      string       // "none" or empty, "stdout", "zipkin", "http/protobuf" or "grpc"
-	Endpoint      string       // URL or host:port, for zipkin, http/protobuf and grpc
-	Insecure      bool         // an endpoint without a scheme means plaintext
-	OTLP          otlp.Options // for http/protobuf and grpc
-	SamplingRate  float64      // share of sampled requests, 0 to 1, if the sender has not decided
-	Debug         bool         // sample every request, regardless of the sender's decision
-	IgnoresParent bool         // apply SamplingRate to all requests, regardless of the sender's decision
+	Protocol string       // "none" or empty, "stdout", "zipkin", "http/protobuf" or "grpc"
+	Endpoint string       // URL or host:port, for zipkin, http/protobuf and grpc
+	Insecure bool         // an endpoint without a scheme means plaintext
+	OTLP     otlp.Options // for http/protobuf and grpc
+	// SamplingRate is the share of requests that are sampled, from 0 to 1. It does not
+	// apply to a request if the sender has already made the decision.
+	SamplingRate  float64
+	Debug         bool // sample every request, regardless of the sender's decision
+	IgnoresParent bool // apply SamplingRate even if the sender has decided
 
 	// Formats are the trace context formats that are read and written. Fields of
 	// other formats are forwarded unchanged. 0 = read all formats, and write the
 	// received formats.
 	Formats       gate.TraceFormats
-	NoPropagation bool // read no format and forward every field unchanged
+	NoPropagation bool // ignore the received trace context and forward it unchanged
 	Resource      otlp.Resource
 
 	LegacyAttributes bool      // use the names of earlier semantic conventions

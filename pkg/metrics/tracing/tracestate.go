@@ -16,8 +16,10 @@ const (
 	maxMemberValue  = 256 // maximum length of a value, in bytes
 )
 
-// readTracestate returns the members of a tracestate without spaces, or "" if a
-// member is malformed. It is only for spans; the header is forwarded unchanged.
+// readTracestate returns the tracestate to record in spans. This is the list of its
+// members without the white space around them. The result is "" if a member is malformed,
+// if two members have the same key, or if a limit is exceeded. The received field itself
+// is forwarded unchanged.
 func readTracestate(v []byte) string {
 	if len(v) == 0 || len(v) > maxTracestate {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"go.opencensus.io/trace/tracestate"
 )
 
-// judged is a reference for readTracestate, with the regular expressions and limits
-// of OpenCensus.
+// judged returns the result that readTracestate should return. It uses OpenCensus, which
+// has its own implementation of tracestates.
 func judged(v string) string {
 	if len(v) > maxTracestate {
 		return ""

@@ -34,7 +34,8 @@ func dial(ctx context.Context, address string) (conn *net.TCPConn, stop func() b
 	if deadline, ok := ctx.Deadline(); ok {
 		conn.SetDeadline(deadline)
 	}
-	// The deadline is set on the socket, so only a cancellation needs this callback.
+	// The socket already has the deadline of ctx. After a cancellation, this callback
+	// sets a deadline in the past, so that a read or write in progress ends at once.
 	stop = context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	return conn, stop, Cause{}
 }

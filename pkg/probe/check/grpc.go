@@ -22,7 +22,8 @@ type GRPC struct {
 const (
 	healthMethod  = "/grpc.health.v1.Health/Check"
 	healthServing = 1 // value of HealthCheckResponse.ServingStatus
-	// A health response has two bytes today; later versions may add fields.
+	// maxHealthBytes limits the response body. A body has 7 bytes today: a prefix of 5
+	// bytes and a message of 2 bytes. The rest is for fields that later versions may add.
 	maxHealthBytes = 4 << 10
 )
 

@@ -14,7 +14,8 @@ const (
 	// filters recognize it.
 	userAgent = "kube-probe/1 (queuegate)"
 	maxBody   = 10 << 10 // the same limit as the kubelet
-	// The kubelet fails at the tenth redirect.
+	// maxRedirects is the maximum number of redirects that a check follows. The kubelet
+	// follows one less: it fails at the tenth redirect.
 	maxRedirects = 10
 )
 
@@ -26,9 +27,12 @@ type HTTP struct {
 	Headers []Header
 
 	// h2c means that the server at Address speaks HTTP/2 without TLS. A refused
-	// connection clears it, because the container may have restarted.
-	h2c         atomic.Bool
-	emptyCloses atomic.Uint32 // number of consecutive exchanges that ended without a byte
+	// connection clears it, because the container may have restarted. A connection that
+	// the server closes, and a malformed response, clear it too.
+	h2c atomic.Bool
+	// emptyCloses counts the connections that the server closed or reset before its first
+	// byte. A response or a refused connection sets it to 0.
+	emptyCloses atomic.Uint32
 }
 
 // Response is the response to the last request of a chain of redirects.
@@ -48,9 +52,9 @@ func (g *HTTP) Check(ctx context.Context) Result {
 	return Result{Cause: cause, Reached: reached}
 }
 
-// Get sends the request and returns its response. A header field in fallback applies if
-// Headers does not contain it. The cause is zero if there is a response, whatever its
-// status.
+// Get sends the request and returns its response. It adds each header field in fallback
+// that Headers does not contain. A response with an error status, such as 500, is not a
+// failure: its cause is zero.
 func (g *HTTP) Get(ctx context.Context, fallback []Header) (Response, Cause) {
 	response, cause, _ := g.do(ctx, fallback, true)
 	return response, cause
@@ -145,10 +149,14 @@ func (g *HTTP) firstHop(fallback []Header, keep bool) hop {
 	return h
 }
 
-// exchangeDetecting sends the request over HTTP/1, or over HTTP/2 if h2c is set. If the
-// server responds to HTTP/1 with HTTP/2 SETTINGS, it repeats the request over HTTP/2. A
-// server that speaks only HTTP/2 may instead close the connection without a byte, so
-// the 1st, 2nd, 4th, 8th ... such close in a row also causes an attempt over HTTP/2.
+// exchangeDetecting sends the request over HTTP/2 if h2c is set, otherwise over HTTP/1.
+// It repeats a failed HTTP/1 request over HTTP/2 in two cases.
+//
+//  1. The server has responded with HTTP/2 SETTINGS.
+//  2. The server has closed the connection before its first byte. A server that speaks
+//     only HTTP/2 may do this, but so may a failing server. A failing server should get
+//     few extra connections. So only the first, second, fourth, eighth such close and so
+//     on is followed by an attempt over HTTP/2. The field emptyCloses counts the closes.
 func (g *HTTP) exchangeDetecting(ctx context.Context, h hop) (response Response, cause Cause, reached bool) {
 	known := g.h2c.Load()
 	response, cause, reached = exchange(ctx, h, known)

@@ -12,18 +12,19 @@ import (
 )
 
 const (
-	// maxHead limits the received bytes, head and body together.
+	// maxHead is the maximum number of bytes read from an HTTP/1 connection. It includes
+	// interim responses, the head and the body. maxBody limits the body further.
 	maxHead    = 1 << 20
 	maxInterim = 8
 )
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
-// limitedReader reads at most left more bytes from conn, and keeps the first error.
+// limitedReader reads from conn, and returns io.EOF when its limit is reached.
 type limitedReader struct {
 	conn net.Conn
-	left int
-	err  error
+	left int   // number of bytes that may still be read
+	err  error // first error of conn
 }
 
 func (w *limitedReader) Read(b []byte) (int, error) {
@@ -88,7 +89,8 @@ func readResponse(reader *bufio.Reader, from *limitedReader) (*http.Response, Ca
 		case err != nil && from.left <= 0:
 			return nil, Cause{Kind: CauseMalformed, Detail: "head too large"}
 		case err != nil && from.err != nil:
-			// The parser's error may not mention that the read failed.
+			// The connection failed. Return this error, because the parser may report
+			// only that the response is incomplete.
 			return nil, causeOf(from.err)
 		case err != nil:
 			return nil, causeOf(err)
@@ -101,7 +103,8 @@ func readResponse(reader *bufio.Reader, from *limitedReader) (*http.Response, Ca
 	return nil, Cause{Kind: CauseMalformed, Detail: "no final response"}
 }
 
-// readBody reads at most maxBody bytes of the body, and the target of a redirect.
+// readBody reads at most maxBody bytes of the body, and discards them if keep is false.
+// If the status is a redirect, the result also has the Location of the response.
 func readBody(response *http.Response, keep bool) (Response, Cause) {
 	result := Response{Status: response.StatusCode, ContentType: response.Header.Get("Content-Type")}
 	limited := io.LimitReader(response.Body, maxBody)

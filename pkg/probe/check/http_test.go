@@ -323,8 +323,9 @@ func timeWaits(t *testing.T, port int) int {
 }
 
 func TestHTTP2WithoutTLSIsDetectedAndRemembered(t *testing.T) {
-	// On an HTTP/1 request, a server that speaks only HTTP/2 either has sent SETTINGS
-	// (gRPC servers) or closes the connection without a byte (net/http).
+	// A server that speaks only HTTP/2 fails an HTTP/1 request in one of two ways. A gRPC
+	// server sends SETTINGS first. A server of net/http closes the connection without a
+	// byte.
 	for _, settingsFirst := range []bool{true, false} {
 		t.Run(fmt.Sprintf("settings first %v", settingsFirst), func(t *testing.T) {
 			var old atomic.Int64
@@ -359,8 +360,9 @@ func TestHTTP2WithoutTLSIsDetectedAndRemembered(t *testing.T) {
 	}
 }
 
-// relay sends first, which was already read from c, to a local port. Then it forwards
-// bytes in both directions until both sides close.
+// relay forwards bytes between c and a local port, in both directions, until both sides
+// close. The caller has already read some bytes from c. They are in the parameter first,
+// and are forwarded before all other bytes.
 func relay(c *net.TCPConn, first []byte, port int) {
 	up, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
 	if err != nil {
@@ -384,7 +386,8 @@ func TestARestartResetsTheDetectedProtocol(t *testing.T) {
 	if r := probeOnce(t, p); r.Cause.Kind != CauseRefused || p.h2c.Load() {
 		t.Errorf("result %+v, still HTTP/2: %v", r, p.h2c.Load())
 	}
-	// The server was replaced by an HTTP/1 server without a refused connection.
+	// An HTTP/1 server replaces the HTTP/2 server, but no connection is refused
+	// meanwhile, so h2c is still set at the next check.
 	p = httpAt(checktest.ServeHTTP(t, checktest.Status(200), nil))
 	p.h2c.Store(true)
 	if r := probeOnce(t, p); r.Cause.Kind != CauseMalformed && r.Cause.Kind != CauseClosed && r.Cause.Kind != CauseReset {

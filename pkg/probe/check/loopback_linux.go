@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connectLoopback connects to a loopback port without Go's poller. An attempt takes 113
-// µs of CPU, and 185 µs with net.Dialer. known is false if connect(2) did not complete
-// at once.
+// connectLoopback connects to a loopback port without Go's poller. This saves CPU: an
+// attempt takes 113 µs, but 185 µs with net.Dialer. If connect(2) does not complete at
+// once, known is false, and the caller must use net.Dialer.
 func connectLoopback(to netip.AddrPort) (conn *net.TCPConn, known bool, err error) {
 	fd, err := connectFD(to)
 	if fd < 0 {
@@ -34,8 +34,8 @@ func canConnectLoopback(to netip.AddrPort) (known bool, err error) {
 	return fd >= 0 || err != nil, err
 }
 
-// connectFD returns a connected descriptor, or -1 with an error. -1 without an error
-// means that connect(2) did not complete at once.
+// connectFD returns a connected descriptor, or -1 with an error. If connect(2) does not
+// complete at once, it returns -1 without an error.
 func connectFD(to netip.AddrPort) (int, error) {
 	family, sockaddr := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
 	if to.Addr().Is4() {

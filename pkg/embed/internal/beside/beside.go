@@ -1,6 +1,6 @@
 // Package beside measures the overhead of the gate in a server. One run alternates
-// between the server without and with the gate, so that other load on the machine
-// affects both equally.
+// between two servers, of which only one has the gate. Other load on the machine
+// therefore affects both equally.
 package beside
 
 import (
@@ -15,13 +15,17 @@ import (
 // batch is the number of requests per measurement.
 const batch = 5_000
 
-// heapBallast is allocated during the measurement, in bytes. With a nearly empty heap
-// the garbage collector would run most of the time.
+// heapBallast is the size in bytes of an unused allocation that exists during the
+// measurement. With a nearly empty heap the garbage collector would run most of the time.
 const heapBallast = 64 << 20
 
-// Run reports the CPU time per request of bare and gated, and their difference, as
-// medians over batches. It also reports the difference of the minimums, and the
-// additional allocations per request. bare and gated serve n requests.
+// Run compares two servers. The function bare serves n requests without the gate, and the
+// function gated serves n requests with it.
+//
+// Run reports three medians over all batches: the CPU time per request of each server,
+// and the difference of the two. It also reports the difference between the fastest
+// batches of the two servers, and how many more allocations a request needs with the
+// gate.
 func Run(b *testing.B, bare, gated func(n int)) {
 	b.Helper()
 	held := make([]byte, heapBallast)
@@ -39,7 +43,7 @@ func Run(b *testing.B, bare, gated func(n int)) {
 		}
 		alone, with, added = append(alone, x), append(with, y), append(added, y-x)
 	}
-	b.ReportMetric(0, "ns/op") // hide the default metric, the sum of bare and gated
+	b.ReportMetric(0, "ns/op") // hide the default metric, which adds up both servers
 	b.ReportMetric(median(alone), "bare-ns/request")
 	b.ReportMetric(median(with), "gate-ns/request")
 	b.ReportMetric(median(added), "added-ns/request")

@@ -39,15 +39,20 @@ type State struct {
 	Requests *metrics.Requests
 	Page     *metrics.Collector
 
-	NeedsHead  bool               // Record.Peer and Record.Fields must be set
+	// NeedsHead means that Config.Ended or an overload feature reads Record.Peer and
+	// Record.Fields. The caller must then set both.
+	NeedsHead  bool
 	DrainStage func(stage string) // called when the drain begins and ends; may be nil; set before the first request
 
 	exchanges sync.Pool // of *exchange.Blocking, initialized
 	born      time.Time
 	clock     func() int64            // method value of Clock
 	watcher   atomic.Pointer[Watcher] // nil = none
-	arrived   atomic.Int64            // time of the last arrival or of the beginning of the drain, on the gate's clock; 0 = the drain has not begun
-	ended     chan struct{}           // capacity 1; wakes the drain after a request has ended
+	// arrived is the time of the latest arrival of a request since the drain began, on
+	// the gate's clock. If no request has arrived since, it is the time at which the
+	// drain began. 0 = the drain has not begun.
+	arrived atomic.Int64
+	ended   chan struct{} // capacity 1; wakes the drain after a request has ended
 }
 
 // New creates the state. c must be valid. ready returns the readiness of the state; if
@@ -72,7 +77,8 @@ func New(c Config, ready func(*State) gate.Readiness) (*State, error) {
 	return s, nil
 }
 
-// NewExchange returns an exchange for consecutive requests, with Reset between them.
+// NewExchange returns an exchange that serves one request after another. Call its Reset
+// between two requests.
 func (s *State) NewExchange() *exchange.Blocking { return exchange.NewBlocking(s.Gate, s.clock) }
 
 // GetExchange returns an exchange with an empty Record.
@@ -96,8 +102,9 @@ func (s *State) At(now time.Duration) time.Time { return s.born.Add(now) }
 // uncounted is the Context of an exchange that is not counted.
 type uncounted struct{}
 
-// Count reports whether requests to the decoded path are counted. If not, it marks
-// life. Call it before Arrive.
+// Count reports whether metrics count a request. The parameter path is the request's path
+// after percent-decoding. If the request is not counted, Count marks its exchange, so
+// that the observer skips it. Call Count before life.Arrive.
 func (s *State) Count(life *exchange.Blocking, path []byte) bool {
 	for _, name := range s.Uncounted {
 		if name == string(path) {
@@ -111,7 +118,7 @@ func (s *State) Count(life *exchange.Blocking, path []byte) bool {
 // Watcher has functions that are called concurrently for each counted request.
 type Watcher struct {
 	Begun func()
-	Ended func(*gate.Record) // valid only during the call
+	Ended func(*gate.Record) // the Record is valid only during the call
 }
 
 // Watch sets the watcher; w replaces the previous one.

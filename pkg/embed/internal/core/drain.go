@@ -13,8 +13,9 @@ func (s *State) Drain(ctx context.Context) error {
 	}
 	s.Gate.Drain.Start()
 	for {
-		// Read open before s.arrived, so that s.arrived includes every request that has
-		// ended.
+		// Read the number of open requests first and s.arrived second. A request that
+		// arrives during the drain sets s.arrived before it ends. So if no request is
+		// open, s.arrived includes all arrivals, and the quiet period is not cut short.
 		open := s.Gate.Drain.Requests()
 		wait := s.Gate.DrainQuiet - (s.Now() - time.Duration(s.arrived.Load()))
 		if open == 0 && wait <= 0 {
@@ -34,15 +35,16 @@ func (s *State) stage(name string) {
 	}
 }
 
-// await waits for wait or, if wait is not positive, until a request ends. If ctx ends
-// first, it returns ctx's error.
+// await waits for the rest of the quiet period, which is the given duration. If that
+// duration is not positive, the quiet period is over, and await waits until a request
+// ends. If ctx ends first, the result is the error of ctx.
 func (s *State) await(ctx context.Context, wait time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	ended, over := s.ended, (<-chan time.Time)(nil)
 	if wait > 0 {
-		ended = nil // ignore ends of requests before wait has passed
+		ended = nil // a nil channel blocks: a request that ends does not shorten the wait
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		over = timer.C

@@ -21,7 +21,7 @@ type Message struct {
 	Proto  string // HTTP/1.1 or HTTP/2.0
 	Path   string
 	Header http.Header
-	Body   []byte // decompressed; gRPC: without the message prefix
+	Body   []byte // decompressed; gRPC: without the 5-byte prefix of the message
 }
 
 // Response is a response of the collector. The zero value reports success and has no
@@ -29,7 +29,7 @@ type Message struct {
 type Response struct {
 	Status      int // 0 = 200
 	Header      http.Header
-	Body        []byte // for gRPC without the message prefix
+	Body        []byte // over gRPC, the collector adds the 5-byte prefix of the message
 	GRPCStatus  string // "" = 0
 	GRPCMessage string
 	HeadOnly    bool // gRPC: the response is Trailers-Only
@@ -44,8 +44,8 @@ type Collector struct {
 	respond  func(context.Context, Message) Response
 }
 
-// HTTP starts a collector for POST requests. respond returns its responses; nil =
-// always success.
+// HTTP starts a collector for POST requests. It calls respond for each message and sends
+// the returned response. If respond is nil, it always reports success.
 func HTTP(t testing.TB, respond func(context.Context, Message) Response) *Collector {
 	c := newCollector(respond)
 	c.Start()
@@ -53,7 +53,7 @@ func HTTP(t testing.TB, respond func(context.Context, Message) Response) *Collec
 	return c
 }
 
-// GRPC starts a collector that speaks only HTTP/2 in plaintext.
+// GRPC starts a collector for gRPC calls in plaintext. It does not accept HTTP/1.
 func GRPC(t testing.TB, respond func(context.Context, Message) Response) *Collector {
 	c := newCollector(respond)
 	c.isGRPC = true
@@ -62,7 +62,7 @@ func GRPC(t testing.TB, respond func(context.Context, Message) Response) *Collec
 	return c
 }
 
-// GRPCOverTLS starts a collector that speaks only HTTP/2 over TLS.
+// GRPCOverTLS starts a collector for gRPC calls over TLS.
 func GRPCOverTLS(t testing.TB) *Collector {
 	c := newCollector(nil)
 	c.isGRPC = true
@@ -80,7 +80,10 @@ func newCollector(respond func(context.Context, Message) Response) *Collector {
 }
 
 func (c *Collector) stop() {
-	c.end() // net/http misses the disconnect of a client that has sent more than one request
+	// End the contexts of all requests, so that waiting handlers return. The disconnect
+	// below is not sufficient: net/http does not notice it while a handler runs, if the
+	// client has already sent its next request.
+	c.end()
 	c.CloseClientConnections()
 	c.Close()
 }

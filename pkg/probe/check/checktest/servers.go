@@ -114,7 +114,8 @@ func ServeHTTP(t *testing.T, handler http.Handler, setUp func(*httptest.Server))
 	return s.Listener.Addr().(*net.TCPAddr).Port
 }
 
-// OverH2C enables HTTP/2 without TLS, and also HTTP/1 if both is true.
+// OverH2C makes ServeHTTP start a server for HTTP/2 without TLS. If the parameter is
+// true, the server also speaks HTTP/1.
 func OverH2C(both bool) func(*httptest.Server) {
 	return func(s *httptest.Server) { h2test.Start(s, both) }
 }
@@ -124,8 +125,10 @@ func Status(code int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
 }
 
-// Health returns a gRPC health server. It responds to a check of service with message
-// and status. The name of service must be shorter than 128 bytes.
+// Health returns a gRPC health server. It responds to a check of the given service with
+// the given message and gRPC status. With trailersOnly it omits the message. It responds
+// to any other request with HTTP status 400. The name of the service must be shorter than
+// 128 bytes, so that the length fits in one byte.
 func Health(service string, message []byte, status string, trailersOnly bool) http.Handler {
 	asked := Frame()
 	if service != "" {
