@@ -134,8 +134,9 @@ func TestTheSystemdUnitOfAGateWithoutAnApplicationIsValid(t *testing.T) {
 	}
 }
 
-// serveAs starts a program with env, but on free ports. It sends a request when the
-// program listens, and expects a drain and a clean exit.
+// serveAs tests a program with the settings in env, except that it uses free ports. The
+// function begin starts the program, and the function up waits until it listens. Then
+// serveAs sends one request and SIGTERM, and expects exit code 0.
 func serveAs(t *testing.T, env []string, begin func(ports []string) *process, up func(p *process, port string)) {
 	t.Helper()
 	ports := freePorts(t, 2)
@@ -152,8 +153,8 @@ func serveAs(t *testing.T, env []string, begin func(ports []string) *process, up
 	p.end()
 }
 
-// runAsSystemdDoes runs the command of a unit until READY=1, and stops it with SIGTERM,
-// which must cause STOPPING=1.
+// runAsSystemdDoes starts the command of a unit and waits for the notification READY=1.
+// Then it sends SIGTERM, after which the command must send STOPPING=1 and exit.
 func runAsSystemdDoes(t *testing.T, unit string, env []string) {
 	t.Helper()
 	_, command, _ := strings.Cut(unit, "\nExecStart=")

@@ -29,8 +29,8 @@ const index = `queuegate demo container
 /healthz         ok
 `
 
-// container serves the demo's endpoints. It ends event streams and WebSockets when the
-// context stopping is cancelled.
+// container serves the demo's endpoints. Its field stopping is a context. When this
+// context is cancelled, event streams and WebSockets end.
 type container struct {
 	stopping context.Context
 	tunnels  sync.WaitGroup
@@ -43,8 +43,9 @@ var endpoints = map[string]func(*container, http.ResponseWriter, *http.Request) 
 	"/fail": (*container).fail, "/ws": (*container).webSocket,
 }
 
-// ServeHTTP selects the endpoint by the decoded path. ServeMux would redirect targets
-// with // or dot segments, which /echo should show.
+// ServeHTTP selects the endpoint by the decoded path. It does not use http.ServeMux,
+// because a ServeMux redirects paths that contain // or dot segments. The endpoint /echo
+// must receive such paths, so that it can show them.
 func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch path := r.URL.Path; {
@@ -89,8 +90,10 @@ func (e *badValue) Error() string {
 	return fmt.Sprintf("%s=%q: want %s", e.name, e.value, e.want)
 }
 
-// queryInt returns a decimal parameter, or absent if it is missing. A value below 0 or
-// above most is a badValue.
+// queryInt returns the value of a decimal query parameter. Its third argument is the
+// default, which it returns if the query does not have the parameter. Its last argument
+// is the maximum. If the value is not a number from 0 to this maximum, queryInt returns a
+// badValue.
 func queryInt(r *http.Request, name string, absent, most int64) (int64, error) {
 	value, there, err := query(r, name)
 	if err != nil || !there {

@@ -67,8 +67,8 @@ func (c *container) echo(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// writeFields writes one line per field value, sorted by name, without the field
-// except.
+// writeFields writes one line for each field value, sorted by the names of the fields. It
+// omits the field whose name is the argument except.
 func writeFields(to *strings.Builder, fields http.Header, except string) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if name == except {

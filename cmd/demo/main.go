@@ -44,8 +44,9 @@ func main() {
 	}
 }
 
-// parseSettings reads the flags, and PORT if no flag sets the port. It writes the usage
-// to help.
+// parseSettings reads the settings from the flags. If no flag sets the port, it uses the
+// environment variable PORT. If a flag asks for help, it writes the usage to the writer
+// help, and returns flag.ErrHelp.
 func parseSettings(args []string, getenv func(string) string, help io.Writer) (settings, error) {
 	var cfg settings
 	fs := flag.NewFlagSet("demo", flag.ContinueOnError)

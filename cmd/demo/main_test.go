@@ -48,7 +48,8 @@ func startStoppable(t *testing.T) (address string, stop func() error) {
 	}
 }
 
-// lineWriter sends each write to the channel; run writes whole lines.
+// lineWriter is a channel that receives the text of each Write call. The function run
+// writes one whole line per call, so each received text is a line.
 type lineWriter chan string
 
 func (w lineWriter) Write(p []byte) (int, error) {

@@ -28,9 +28,10 @@ func (c *container) stream(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// events responds with n server-sent events at intervals of ms milliseconds; n=0 =
-// until the client disconnects or the container stops. The parameter after delays the
-// head, in milliseconds.
+// events responds with n server-sent events, one every ms milliseconds. If n is 0, the
+// number of events is not limited. The events end earlier if the client disconnects or
+// the container stops. The query parameter "after" is a delay in milliseconds before the
+// head of the response.
 func (c *container) events(w http.ResponseWriter, r *http.Request) error {
 	n, ms, err := schedule(r, 10, 1000)
 	if err != nil {

@@ -21,7 +21,8 @@ func TestStreamSendsEachLineInASeparateChunk(t *testing.T) {
 
 func TestTheFirstEventIsSentImmediately(t *testing.T) {
 	conn := dial(t, start(t))
-	// The next event is due after an hour, so the first event must not be buffered.
+	// The second event is due after an hour. If the first event were buffered until then,
+	// the test would time out.
 	io.WriteString(conn, "GET /events?n=0&ms=3600000 HTTP/1.1\r\nHost: demo\r\n\r\n")
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 const openHandshake = "GET /ws HTTP/1.1\r\nHost: demo\r\nUpgrade: WebSocket\r\nConnection: keep-alive, Upgrade\r\n" +
 	"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 
-// openTunnel sends the handshake and glued in the same write.
+// openTunnel opens a WebSocket. The bytes in the argument glued follow the request of the
+// handshake in the same write.
 func openTunnel(t *testing.T, address string, glued []byte) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn := dial(t, address)

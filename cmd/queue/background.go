@@ -9,14 +9,16 @@ import (
 	"syscall"
 )
 
-// readyDescriptor is the variable with the descriptor of the ready pipe, to which a
-// gate in the background writes when it serves.
+// readyDescriptor is an environment variable that startInBackground sets for the new
+// gate. Its value is the number of the ready pipe's descriptor. The new gate writes to
+// this pipe when it serves.
 const (
 	readyDescriptor = "QUEUEGATE_READY_DESCRIPTOR"
 	readyNumber     = "3"
 )
 
-// readyPipe is nil unless startInBackground has started this process.
+// readyPipe is the pipe that reports to startInBackground that this gate serves. It is
+// nil if startInBackground has not started this process.
 var readyPipe *os.File
 
 func openReadyPipe() {
@@ -76,7 +78,9 @@ func awaitBackground(args []string) (code int, err error) {
 		return exitOK, nil
 	}
 	state, err := child.Wait()
-	if err != nil || state.ExitCode() <= 0 { // a signal ended the gate, or it drained before it became ready
+	// The exit code is -1 if a signal has ended the gate, and 0 if the gate has drained
+	// before it served. The caller gets exitFailed in both cases.
+	if err != nil || state.ExitCode() <= 0 {
 		return exitFailed, fmt.Errorf("the gate in the background has ended: %v", state)
 	}
 	return state.ExitCode(), nil // the gate has logged the reason

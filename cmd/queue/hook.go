@@ -13,15 +13,20 @@ import (
 	"go.uber.org/zap"
 )
 
-// hookMode calls IDLE_HOOK to suspend a server, and WAKE_HOOK to resume it. It retries
-// a call until the response is 2xx or the next call begins. At most one call is in
-// progress.
+// hookMode calls IDLE_HOOK to suspend a server, and WAKE_HOOK to resume it. It retries a
+// call until the status of the response is 2xx, or until the next call begins. At most
+// one call is in progress at any time.
 type hookMode struct {
 	idle, wake hook
-	timeout    time.Duration // timeout of one attempt; maximum time that requests wait for WAKE_HOOK
+	// timeout limits each attempt. It also limits how long requests wait for WAKE_HOOK:
+	// after this time they are forwarded, even if no attempt has succeeded.
+	timeout time.Duration
 
-	next  chan struct{} // closed when the next call begins; nil = there was none
-	ended chan struct{} // closed when the last call has ended
+	// next is closed when another call begins, so that the latest call stops its retries.
+	// It is nil before the first call.
+	next chan struct{}
+	// ended is closed when the latest call has ended. It is nil before the first call.
+	ended chan struct{}
 }
 
 func newHookMode(idle, wake string, timeout time.Duration) *hookMode {
@@ -76,9 +81,12 @@ const (
 	longestHookPause = time.Second
 )
 
-// call calls h until it succeeds. It calls done once: after the first success or after
-// limit, or after the first attempt if limit is 0. If no attempt has succeeded by then,
-// it logs the last error.
+// call starts a goroutine that requests the hook h until an attempt succeeds or the next
+// call begins. It calls done exactly once, usually when it ends.
+//
+// If no attempt has succeeded within the time limit, the goroutine logs the last error
+// and calls done, and then continues its attempts. A limit of 0 means that the goroutine
+// logs and calls done after the first failed attempt.
 func (m *hookMode) call(h *hook, limit time.Duration, log *zap.Logger, done func()) {
 	previous := m.ended
 	if m.next != nil {
@@ -89,7 +97,7 @@ func (m *hookMode) call(h *hook, limit time.Duration, log *zap.Logger, done func
 	go func() {
 		defer close(ended)
 		if previous != nil {
-			<-previous // wait for the end of an attempt in progress
+			<-previous // wait until the previous call has ended its attempt
 		}
 		var mu sync.Mutex
 		var last error

@@ -49,9 +49,9 @@ func TestHooksTellAServerToSleepAndToWake(t *testing.T) {
 	always := func(string, time.Duration) (int, time.Duration) { return 200, time.Second }
 	for name, c := range map[string]struct {
 		reply   func(path string, since time.Duration) (status int, took time.Duration)
-		request time.Duration // time of a request; 0 = no request
+		request time.Duration // when a request arrives, since the start; 0 = no request
 		calls   []string
-		resumed time.Duration // time when forwarding resumes; 0 = never
+		resumed time.Duration // when forwarding resumes, since the start; 0 = never
 		warns   []string
 	}{
 		"it is told to sleep once": {reply: always, calls: []string{"1m0s POST /sleep"}},

@@ -1,5 +1,6 @@
-// Otherwise the runtime would check for a changed CPU limit every second, also in an
-// idle process. The gate reads the limit when the container begins to listen.
+// This setting keeps the Go runtime from checking every second whether the CPU limit of
+// the process has changed. The check would wake even an idle process. Instead, the gate
+// reads the CPU limit when the container begins to listen.
 //go:debug updatemaxprocs=0
 
 // Command queue is the request gate in front of a serverless container: it
@@ -27,7 +28,8 @@ const (
 	exitOK     = 0
 	exitFailed = 1 // could not listen, or the shutdown failed
 	exitConfig = 2 // invalid configuration
-	// With `queue -- COMMAND`: the exit code of the application.
+	// With `queue -- COMMAND`, the gate exits with the exit code of the application if
+	// the shutdown has succeeded.
 )
 
 // stderrTimeout is the maximum time before the exit to write start-up errors to stderr.

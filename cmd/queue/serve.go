@@ -21,20 +21,25 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/sockets"
 )
 
-// At the end, closeTimeout limits the delivery to the request log and collectors, and
-// then logTimeout the delivery to the gate's log. After a second signal, hurryTimeout
-// and hurriedLogTimeout apply. If the application ends by itself, open responses have
-// leaveTimeout.
+// Time limits for the end of the process.
 const (
-	leaveTimeout      = 5 * time.Second
-	closeTimeout      = 2 * time.Second
-	logTimeout        = time.Second
-	hurryTimeout      = 500 * time.Millisecond
+	// leaveTimeout is how long open responses may continue after the application has
+	// ended by itself, or cannot be resumed.
+	leaveTimeout = 5 * time.Second
+	// closeTimeout limits the delivery of queued data to the request log and to
+	// collectors.
+	closeTimeout = 2 * time.Second
+	// logTimeout limits the delivery of queued lines to the gate's log, after
+	// closeTimeout.
+	logTimeout = time.Second
+	// hurryTimeout replaces closeTimeout after a second signal.
+	hurryTimeout = 500 * time.Millisecond
+	// hurriedLogTimeout replaces logTimeout after a second signal.
 	hurriedLogTimeout = 200 * time.Millisecond
 )
 
-// serve runs the gate until it has drained, and returns the exit code. succeeds means
-// that it takes over the ports of the running gate.
+// serve runs the gate until it has drained, and returns the exit code. With the parameter
+// succeeds (command upgrade), this gate takes over the ports of the running gate.
 func serve(cfg *config.Config, succeeds bool, warnings []string, stderr io.Writer) (code int) {
 	log, err := app.OpenLog(cfg)
 	if err != nil {
@@ -84,9 +89,11 @@ func serve(cfg *config.Config, succeeds bool, warnings []string, stderr io.Write
 	return code
 }
 
-// start starts the gate and then the application, or with USER_PORT=auto the
-// application first. It logs errors. If the application ends or is stopped before it
-// listens, start returns no error and does not start the gate.
+// start starts the gate, and then the application. With USER_PORT=auto it starts the
+// application first, and waits until the application listens. If the application ends or
+// is stopped during this wait, start returns no error and does not start the gate.
+//
+// start logs the errors that it returns, except errSecondSignal.
 func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) {
 	if cfg.Application != nil && cfg.UserPort != config.AutoPort {
 		if err := application.CheckFree(cfg.UserPort); err != nil {
@@ -105,7 +112,8 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 	var traffic *net.TCPListener
 	isAuto := cfg.UserPort == config.AutoPort
 	if isAuto {
-		// Clients wait in the backlog until the gate serves.
+		// Listen before the application starts. Connections of clients then wait in the
+		// backlog until the gate serves, instead of being refused.
 		if traffic, err = app.ListenForTraffic(cfg, listeners); err != nil {
 			return p.failed("the gate cannot start", exitFailed, err)
 		}
@@ -150,8 +158,10 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 
 var errInterrupted = errors.New("a signal has ended the upgrade; the running gate continues")
 
-// interrupted returns an error if a signal has asked this process to end. Until the gate
-// listens, nothing else reads the signals.
+// interrupted returns an error if a signal has asked this process to end. It is called
+// just before this gate takes over from the running gate. No other code reads signals at
+// that time, so without this call the signal would be noticed only after the takeover.
+// Other signals, such as SIGHUP, are discarded.
 func (p *process) interrupted() error {
 	for {
 		select {
@@ -223,7 +233,8 @@ func (p *process) startApplication(cfg *config.Config, port int) (behind *applic
 }
 
 // findPort waits until the application listens, and returns its port. It returns 0 if
-// the application has ended or is being stopped, and an error after a second signal.
+// the application has ended or is being stopped. After a second signal it returns an
+// error.
 func (p *process) findPort(behind *application.Process, preferred int) (port int, err error) {
 	found := make(chan int, 1)
 	err = p.wait(func(ctx context.Context) error {
@@ -234,13 +245,14 @@ func (p *process) findPort(behind *application.Process, preferred int) (port int
 		return 0, err
 	}
 	port = <-found
-	if p.asked != nil { // the port was found while the application was being stopped
+	if p.asked != nil { // a signal has requested the shutdown: do not use the port
 		port = 0
 	}
 	return port, nil
 }
 
-// noGate is a gate without requests, until the real gate is built.
+// noGate takes the place of the gate until the real gate has been created. It never has
+// requests.
 type noGate struct {
 	once     sync.Once
 	draining chan struct{}
@@ -270,7 +282,8 @@ func (g *noGate) Run(ctx context.Context) error {
 // drain, like SIGTERM.
 var passedOn = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGQUIT}
 
-// runningApplication is an *application.Process; nil = none.
+// runningApplication is an *application.Process, or a fake in tests. A nil *Process means
+// that the gate has not started an application.
 type runningApplication interface {
 	Code() int
 	How() string
@@ -304,22 +317,25 @@ type process struct {
 	signals     <-chan os.Signal
 	log         *zap.Logger
 	notify      func(state string)
-	succeeds    bool // takes over the ports of the running gate
+	succeeds    bool // this gate takes over the ports of the running gate
 
 	asked      os.Signal // the signal that requested the shutdown
 	drainBegan time.Time // zero = not begun
 	isStopping bool      // the application has been asked to stop
-	isEndNoted bool      // logged that the application has ended by itself
+	isEndNoted bool      // the unexpected end or failed resume has been logged
 	still      <-chan time.Time
 	kill       <-chan time.Time
 }
 
 var errSecondSignal = errors.New("second signal")
 
-// end returns when the gate has drained and closed, and the application has ended. The
-// application gets its signal when no request is open, except tunnels. If the
-// application ends by itself, the gate ends too. A second signal ends everything quickly,
-// and end returns an error.
+// end waits until the gate has drained and the application has ended. Then it closes the
+// gate. During the drain, the application gets the stop signal as soon as no request is
+// open, even if tunnels are still open. If the application ends by itself, the gate
+// drains too.
+//
+// After a second request to shut down, end does not wait for the drain and the
+// application. It closes the gate within hurryTimeout, and returns an error.
 func (p *process) end() error {
 	timeout := closeTimeout
 	cut := p.wait(p.gate.Run, true)
@@ -341,7 +357,7 @@ func (p *process) end() error {
 		}()
 		select {
 		case <-closed:
-		case <-ctx.Done(): // the exit of the process ends what Close has not ended
+		case <-ctx.Done(): // do not wait for Close any longer: the process exits now
 		}
 		return nil
 	}, false)
@@ -378,7 +394,7 @@ func (p *process) noteDrain() {
 	case <-p.gate.Draining():
 		if p.drainBegan.IsZero() {
 			p.drainBegan = time.Now()
-			if p.gate.HandedOver() { // the service continues in the successor
+			if p.gate.HandedOver() { // a new gate serves now: do not report a stop
 				p.log.Info("draining after an upgrade: finishing open requests; a second signal stops at once", p.open()...)
 				return
 			}
@@ -440,13 +456,15 @@ func (p *process) isGone() bool {
 	}
 }
 
-// open returns the log fields for each stage of the drain.
+// open returns log fields for messages about the drain: the duration of the drain so far,
+// and the numbers of open requests and tunnels.
 func (p *process) open() []zap.Field {
 	requests, tunnels := p.gate.Open()
 	return []zap.Field{p.waited(), zap.Int64("requests", requests), zap.Int64("tunnels", tunnels)}
 }
 
-// waited returns the duration of the drain so far.
+// waited returns a log field with the duration of the drain so far. Before the drain it
+// returns an empty field.
 func (p *process) waited() zap.Field {
 	if p.drainBegan.IsZero() {
 		return zap.Skip()
@@ -454,8 +472,12 @@ func (p *process) waited() zap.Field {
 	return zap.Duration("waited", time.Since(p.drainBegan).Round(time.Millisecond))
 }
 
-// wait runs f and meanwhile handles signals, the sleep of the application and, if watches
-// is set, its end.
+// wait runs the function f and returns the result of f. Meanwhile it handles signals, and
+// it suspends and resumes the application. After a second request to shut down, wait
+// returns an error and does not wait for f.
+//
+// If the parameter watches is set, the end of the application begins the drain. In that
+// case wait cancels f after leaveTimeout, and returns nil.
 func (p *process) wait(f func(context.Context) error, watches bool) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -50,8 +50,8 @@ func (g *fakeGate) Run(ctx context.Context) error {
 
 func (g *fakeGate) Close(context.Context) { <-g.closed }
 
-// ending runs a process until it has ended, and calls the functions in at at these
-// times.
+// ending runs a process until it has ended. The keys of the parameter at are times since
+// the start. At each of these times, ending calls the function with this key.
 func ending(t *testing.T, at map[time.Duration]func(g *fakeGate, signals chan<- os.Signal)) (g *fakeGate, took time.Duration, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		g = newFakeGate()
@@ -141,8 +141,8 @@ func TestTheProcessEndsWithItsDrain(t *testing.T) {
 	}
 }
 
-// fakeApplication ends after the time needs when it is asked to stop (0 = never), and
-// at once when it is killed.
+// fakeApplication ends at once when it is killed. When it is asked to stop, it ends after
+// the delay in its first field. If this delay is 0, it ignores the request to stop.
 type fakeApplication struct {
 	needs  time.Duration
 	gone   chan struct{}

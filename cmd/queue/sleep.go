@@ -40,11 +40,14 @@ type sleepMode interface {
 	// suspend begins to suspend the application. The channel is closed when it is
 	// suspended.
 	suspend(p *process) <-chan struct{}
-	// suspended is called when the application is suspended. how is a text for the log.
+	// suspended is called when the application has been suspended. It returns a text for
+	// the log, for example "frozen".
 	suspended(p *process) (how string)
-	// resume begins to resume the application. The channel receives the result.
+	// resume begins to resume the application. The channel receives nil when the
+	// application has been resumed, or an error.
 	resume(p *process) <-chan error
-	// resumed is called when the application is resumed, and returns what to log.
+	// resumed is called when the application has been resumed. It returns the message and
+	// the fields of a log line.
 	resumed(p *process) (what string, fields []zap.Field)
 	// stops reports whether a suspended application has no process.
 	stops() bool
@@ -165,7 +168,10 @@ func (p *process) release() (signals bool) {
 		return true
 	case s.mode.stops() && s.state == stateSuspending: // the application has already been signalled
 		return false
-	case s.exitCode == 0: // otherwise noteAwake has released the requests
+	case s.exitCode == 0:
+		// Resume must be called only once per suspension. If an attempt to resume the
+		// application had failed, noteAwake would have called it already, and the exit
+		// code would not be 0.
 		s.idle.Resume()
 	}
 	s.suspended, s.resumed = nil, nil
@@ -176,7 +182,7 @@ func (p *process) code() int {
 	switch {
 	case p.sleep.exitCode != 0:
 		return p.sleep.exitCode
-	case !p.sleep.hasProcess(): // it ended because the gate asked it to
+	case !p.sleep.hasProcess(): // the idle application has ended at the gate's request
 		return exitOK
 	}
 	return p.application.Code()

@@ -94,7 +94,7 @@ func TestAnIdleApplicationSleepsUntilARequestNeedsIt(t *testing.T) {
 	end := func(w world) { w.idle.end() }
 	for name, c := range map[string]struct {
 		at       events
-		needs    time.Duration // time from SIGTERM to its end
+		needs    time.Duration // time from SIGTERM to the end of the application
 		startErr error
 		starts   int
 		killed   int

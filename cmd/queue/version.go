@@ -26,8 +26,10 @@ func writeVersion(w io.Writer) error {
 	return err
 }
 
-// fipsNote returns the frozen Go Cryptographic Module of the build, if any, and whether
-// FIPS 140-3 mode is on.
+// fipsNote returns the part of the version line that describes FIPS 140-3. The parameter
+// module is the build setting GOFIPS140: if it names a frozen version of the Go
+// Cryptographic Module, the text contains this version. The text also says whether
+// FIPS 140-3 mode is on. It is empty without a frozen version and without the mode.
 func fipsNote(module string, enabled bool) string {
 	isFrozen := module != "" && module != "off" && module != "latest"
 	switch {

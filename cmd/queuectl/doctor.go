@@ -46,13 +46,15 @@ with --strict also if there is a warning.`,
 				}
 			}
 			if len(args) > 0 {
-				// Some users with access to pods may not read NetworkPolicies.
+				// Some users may read pods, but not NetworkPolicies. For them, print the
+				// error and do the other checks.
 				if text, err := k.kubectl().Get(c.Context(), "networkpolicies"); err != nil {
 					fmt.Fprintln(c.ErrOrStderr(), "queuectl: NetworkPolicies are not checked:", err)
 				} else if err := objects.Add(string(text)); err != nil {
 					return err
 				}
-				// Services may bypass the gate or set service links.
+				// Read the objects of args, and also all Services. A Service may bypass
+				// the gate, or its service link may have the name of a setting.
 				for _, get := range [][]string{args, {"services"}} {
 					text, err := k.kubectl().Get(c.Context(), get...)
 					if err != nil {

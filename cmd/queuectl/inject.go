@@ -24,7 +24,9 @@ type rewriting struct {
 	diff      bool
 	write     bool
 	strict    bool
-	gates     bool // fail if an object was left unchanged and no object has a gate
+	// gates is true for inject. The command then fails if none of the objects has a gate
+	// afterwards and at least one object was left unchanged.
+	gates bool
 }
 
 func (r *rewriting) flags(c *cobra.Command) {

@@ -20,7 +20,7 @@ var (
 
 // Exit codes.
 const (
-	exitFailed = 1 // the command failed, or its result is negative
+	exitFailed = 1 // the command failed, or has found a problem
 	exitUsage  = 2
 )
 

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// answers starts a server that responds like a gate.
+// answers starts a server that responds to probes like a gate, and returns its address.
+// The parameter reason is for the header K-Readiness-Reason; "" = no such header.
 func answers(t *testing.T, status int, body, reason string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

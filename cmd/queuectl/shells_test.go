@@ -12,7 +12,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// lines are command lines, with a word that their completions must include.
+// lines are incomplete command lines. The completions of each must include the word want.
 var lines = []struct{ line, want string }{
 	{"queue dr", "drain"}, {"queue --user-p", "--user-port"}, {"queue probe --a", "--as"}, {"queue probe --as a", "activator"},
 	{"queue help pr", "probe"}, {"queuectl inj", "inject"}, {"queuectl inject --serv", "--services"},
@@ -28,7 +28,8 @@ func shell(t *testing.T, name string) string {
 	return path
 }
 
-// programs returns a directory with queuectl for its completions.
+// programs builds queuectl and returns the directory of the binary. The completions of
+// queuectl call this binary.
 func programs(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -83,7 +84,8 @@ func TestCompletionsWorkInZsh(t *testing.T) {
 	if err := terminal.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	// until reads up to a text and returns the text before it.
+	// until reads from the terminal until the output ends with the given text. It
+	// returns the output without this text.
 	until := func(end string) string {
 		var said []byte
 		for one := make([]byte, 1); !strings.HasSuffix(string(said), end); said = append(said, one[0]) {

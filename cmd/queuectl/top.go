@@ -61,12 +61,16 @@ table after one interval, with the rates and latencies of that interval.`,
 	return c
 }
 
-// findSources returns sources for the requested gates. ctx limits forwardings to pods.
-// If selector is set, list finds the selected gates again.
+// findSources returns a source for each requested gate: for the pods that the selector
+// matches, or else for each element of gates. A forwarding to a pod lasts until ctx ends
+// at the latest. With a selector, findSources also returns a function that looks for
+// matching pods again. Without a selector, that function is nil.
 func findSources(ctx context.Context, k *cluster, selector string, gates []string, port int) (sources []top.Source, list top.List, err error) {
 	ctl := k.kubectl()
 	if selector != "" {
-		known := map[string]top.Source{} // keep the forwarding of a known pod
+		// known has the sources of the previous call of list. The sources of pods that
+		// still exist are used again, because a source has the forwarding to its pod.
+		known := map[string]top.Source{}
 		list = func(now context.Context) ([]top.Source, error) {
 			pods, err := ctl.Pods(now, selector)
 			if err != nil {

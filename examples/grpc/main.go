@@ -1,5 +1,6 @@
-// Grpc is a grpc-go server with an embedded gate, which wraps grpc.Server like any
-// net/http handler. A rejection is a gRPC status.
+// Grpc is a grpc-go server with an embedded gate. A grpc.Server is an http.Handler, so
+// the gate wraps it like any other handler. A call that the gate rejects gets a gRPC
+// status.
 package main
 
 import (

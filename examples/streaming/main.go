@@ -1,7 +1,8 @@
-// Streaming is a model server in the manner of KServe: it speaks the part of
-// the Open Inference Protocol that generates text, as one answer or as events
-// (server-sent events), one for each token. It listens when its model is
-// loaded, and works on one request at a time: the queue is the gate's.
+// Streaming is a model server like those of KServe. It implements the part of
+// the Open Inference Protocol that generates text. The response is either one
+// JSON object, or a stream of server-sent events with one event per token. The
+// server listens when it has loaded its model. It has no queue, because the
+// gate in front of it queues requests and forwards one at a time:
 //
 //	queue --concurrency 1 -- streaming --load 3s
 package main

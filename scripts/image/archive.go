@@ -73,7 +73,8 @@ func pack(archive, dir string) (err error) {
 		}
 	}()
 	w := tar.NewWriter(file)
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error { // WalkDir visits files in lexical order
+	// WalkDir visits files in lexical order, so their order in the archive is fixed.
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err
 		}

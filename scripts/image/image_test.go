@@ -57,7 +57,9 @@ func entries(t *testing.T, archive io.Reader) map[string]entry {
 	}
 }
 
-// named returns the only named image of a layout, with its descriptor.
+// named returns the image whose annotations contain a name. The first result is the
+// descriptor of this image. If the layout has no such image, or more than one, the test
+// fails.
 func named(t *testing.T, l layout.Path) (v1.Descriptor, v1.ImageIndex) {
 	t.Helper()
 	index, err := l.ImageIndex()

@@ -18,8 +18,10 @@ type settings struct {
 	root, out string
 	image     name.Tag
 	push      *name.Tag // nil = do not push
-	roots     string    // if set, only write the certificate authorities to this file
-	release   release
+	// roots is a file for the certificate authorities. If it is set, the program writes
+	// this file and builds no image.
+	roots   string
+	release release
 }
 
 func main() {

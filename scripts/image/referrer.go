@@ -17,10 +17,11 @@ const bomType = types.MediaType("application/vnd.cyclonedx+json")
 type bom struct {
 	platform v1.Platform
 	text     []byte
-	artifact v1.Image // its subject is the image of that platform
+	artifact v1.Image // refers to the image for this platform; contains text
 }
 
-// describe returns the bill of materials of a program. of is its image.
+// describe returns the bill of materials of a program. The last parameter is the image
+// that contains the program.
 func describe(s binary.Source, platform v1.Platform, program []byte, of v1.Image) (bom, error) {
 	text, err := binary.Bill(s, program)
 	if err != nil {
@@ -34,7 +35,8 @@ func describe(s binary.Source, platform v1.Platform, program []byte, of v1.Image
 	return bom{platform: platform, text: text, artifact: artifact}, err
 }
 
-// referrer returns an artifact with one layer, whose subject is subject.
+// referrer returns an OCI artifact that refers to the given subject. The artifact has one
+// layer, which contains text.
 func referrer(text []byte, mediaType types.MediaType, subject v1.Descriptor) (v1.Image, error) {
 	artifact, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), static.NewLayer(text, mediaType))
 	if err != nil {
@@ -49,7 +51,7 @@ const provenanceType = types.MediaType("application/vnd.in-toto+json")
 // provenance is the SLSA provenance of one program for all platforms.
 type provenance struct {
 	text     []byte
-	artifact v1.Image // its subject is the index
+	artifact v1.Image // refers to the index of all platforms; contains text
 }
 
 // referrers returns the artifacts that refer to the image.

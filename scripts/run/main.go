@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// Lock main to the main thread: the kernel sends Pdeathsig when the thread that started
-// a child ends.
+// The kernel kills a child (Pdeathsig) when the thread that started the child ends. The
+// main thread ends only with the process, so main stays on this thread and starts the
+// children.
 func init() { runtime.LockOSThread() }
 
 const (
@@ -133,7 +134,8 @@ func pickUserPort(cfg *settings) error {
 	return nil
 }
 
-// free returns an error that names the setting if the port is in use.
+// free checks that a port is valid and not in use. If it is not, the error contains the
+// parameter setting, which is the name of make's variable for the port.
 func free(setting, address, port string) error {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return fmt.Errorf("%s=%q: want a port from 1 to 65535", setting, port)

@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// TestMain makes this test binary act as run, the gate or the demo container, selected
-// by STAND_IN and the arguments.
+// TestMain makes this test binary act as one of three programs: scripts/run, the gate, or
+// the demo container. STAND_IN and the arguments select the program.
 func TestMain(m *testing.M) {
 	switch standIn := os.Getenv("STAND_IN"); {
 	case standIn == "":
@@ -60,8 +60,8 @@ func serve(name, port string, handler http.Handler) {
 // testTimeout only ends a test that hangs.
 const testTimeout = 2 * time.Minute
 
-// startRun runs this binary as run, with empty standard input, and returns its
-// output as lines.
+// startRun starts this test binary in the role of scripts/run, with empty standard input.
+// It returns a reader of the process's standard output and standard error together.
 func startRun(t *testing.T, standIn, port string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	self, err := os.Executable()
@@ -102,8 +102,9 @@ func readThrough(t *testing.T, from *bufio.Reader, mark string) string {
 	}
 }
 
-// freePort returns a port below the range of ephemeral ports and the ports of
-// test/internal/launch.
+// freePort returns a free port from 11000 to 14999. The kernel uses higher ports for
+// outgoing connections, and test/internal/launch uses ports from 15000. So neither
+// of them takes the port before the test uses it.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 100 {

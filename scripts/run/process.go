@@ -12,17 +12,19 @@ import (
 // stopTimeout is the time from SIGTERM to SIGKILL.
 const stopTimeout = 15 * time.Second
 
-// A process is a child in a separate process group, so that Ctrl-C reaches only run.
+// A process is a child of this program. It is in a separate process group, so that Ctrl-C
+// does not reach it. Instead this program stops its children in the right order.
 type process struct {
 	cmd *exec.Cmd
 	// ended receives one error when the process exits, even if the exit status is 0.
 	ended chan error
-	// gone is closed when run has waited for the process.
+	// gone is closed after cmd.Wait has returned, so the process has exited.
 	gone chan struct{}
 }
 
-// startProcess must be called on the main thread (Pdeathsig). If env is nil, the
-// process inherits the environment.
+// startProcess starts a child. The caller must be on the main thread, because the kernel
+// kills the child (Pdeathsig) when the thread that started it ends. If env is nil, the
+// child inherits the environment.
 func startProcess(logs io.Writer, env []string, binary string, args ...string) (*process, error) {
 	cmd := exec.Command(binary, args...)
 	cmd.Env = env

@@ -49,7 +49,8 @@ func main() {
 	}
 }
 
-// run writes only the files of the release to cfg.out.
+// run builds a release. It empties the directory cfg.out, writes the files of the release
+// to it, and prints their paths to log.
 func run(cfg settings, log io.Writer) error {
 	if err := errors.Join(described(cfg), binary.CheckBuilder(cfg.builder)); err != nil {
 		return err
@@ -108,8 +109,8 @@ func run(cfg settings, log io.Writer) error {
 	return write(cfg.out, files, log)
 }
 
-// sources are the programs of a release. The last element of Module and Package together
-// is the name of the program.
+// sources returns the sources of the programs of a release, one Source per program. The
+// name of a program is the last element of the joined path Module/Package.
 func (cfg *settings) sources() []binary.Source {
 	s := binary.Source{Version: cfg.version, Commit: cfg.commit, Revision: cfg.revision, FIPS: cfg.fips, Time: cfg.time, Stamped: true}
 	gate, ctl := s, s
@@ -118,11 +119,13 @@ func (cfg *settings) sources() []binary.Source {
 	return []binary.Source{gate, ctl}
 }
 
-// grpcgateModule must require the version of the main module that is released.
+// grpcgateModule is the go.mod of grpcgate, which is a separate module. In the sources of
+// a release it must require the main module with the version of this release.
 const grpcgateModule = "pkg/embed/grpcgate/go.mod"
 
-// described returns an error if the CHANGELOG has no section for a release version, or
-// if grpcgate requires another version of the main module.
+// described checks that two files mention the version of the release: the CHANGELOG must
+// have a section for it, and grpcgate must require the main module with it. A version
+// that does not have the form v1.2.3 is not a release and is not checked.
 func described(cfg settings) error {
 	if !regexp.MustCompile(`^v\d+\.\d+\.\d+$`).MatchString(cfg.version) {
 		return nil

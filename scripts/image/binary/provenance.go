@@ -37,7 +37,7 @@ type Subject struct{ Name, SHA256 string }
 type Run struct {
 	Target  string // target of make: image or release
 	Builder string // URI of the build platform
-	Source  Source // source of all programs, without Package
+	Source  Source // sources of all programs; Module and Package are not used
 }
 
 // resource is a ResourceDescriptor as in-toto defines it.
@@ -66,8 +66,9 @@ type statement struct {
 	} `json:"predicate"`
 }
 
-// Provenance returns an in-toto statement with SLSA provenance v1 for the subjects,
-// which contain the programs. It is reproducible.
+// Provenance returns an in-toto statement with SLSA provenance v1 about the subjects. The
+// subjects contain the programs. Provenance reads the Go version and the dependencies
+// from the programs. The same arguments give the same bytes.
 func Provenance(run Run, programs [][]byte, subjects []Subject) ([]byte, error) {
 	var s statement
 	s.Type, s.PredicateType = "https://in-toto.io/Statement/v1", "https://slsa.dev/provenance/v1"

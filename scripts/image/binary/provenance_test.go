@@ -11,7 +11,8 @@ import (
 
 const revision = "0123456789abcdef0123456789abcdef01234567"
 
-// ownProgram returns the test binary, which records no modules.
+// ownProgram returns the binary of this test. A test binary does not record the modules
+// that it depends on, so its provenance lists no module except the standard library.
 func ownProgram(t *testing.T) []byte {
 	t.Helper()
 	path, err := os.Executable()

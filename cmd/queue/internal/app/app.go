@@ -55,8 +55,9 @@ type App struct {
 // ErrSystem marks errors of New that the configuration has not caused.
 var ErrSystem = errors.New("refused by the system")
 
-// New builds the parts; Listen then starts the gate. s may have inherited sockets. from
-// is the running gate that has sent them, or nil.
+// New builds the parts of a gate. Call Listen afterwards to start the gate. The set s may
+// contain inherited sockets. If a running gate has sent them, the parameter from is that
+// gate, otherwise nil.
 func New(cfg *config.Config, build metrics.Build, own *Log, s *sockets.Set, from *Predecessor) (*App, error) {
 	followMemoryLimit("/proc/self/cgroup", "/sys/fs/cgroup")
 	log := own.Logger
@@ -113,9 +114,9 @@ func ListenForTraffic(cfg *config.Config, s *sockets.Set) (*net.TCPListener, err
 	return s.Listen("QUEUE_SERVING_PORT", cfg.ListenAddress, cfg.ServingPort)
 }
 
-// Listen starts probing the container and opens the ports. The serving port is last, so
-// that the other ports are open when it accepts. traffic is the listener of
-// ListenForTraffic, or nil.
+// Listen starts probing the container and opens the ports. The serving port is the last
+// to accept connections, so that the other ports are open by then. The parameter traffic
+// is the listener that ListenForTraffic has returned, or nil if it was not called.
 func (a *App) Listen(traffic *net.TCPListener) (err error) {
 	a.readiness.start()
 	a.engine.start()
@@ -129,9 +130,10 @@ func (a *App) Listen(traffic *net.TCPListener) (err error) {
 	if a.drainSocket, err = a.openDrainSocket(); err != nil {
 		return err
 	}
-	// Open the TLS port before the running gate stops accepting, because this can fail.
-	// But start on an inherited TLS socket only afterwards, because both gates would
-	// accept from it.
+	// If the TLS port is not inherited, open it here, because this can fail: the running
+	// gate still accepts, so it can continue after a failure. An inherited TLS socket is
+	// open already, but the running gate still uses it. So this gate accepts from it only
+	// after the running gate has stopped accepting.
 	isTLSInherited := a.sockets.IsInherited(sockets.TLS)
 	if !isTLSInherited {
 		if err := a.tls.start(); err != nil {
@@ -210,8 +212,9 @@ func (a *App) Open() (requests, tunnels int64) {
 	return a.gate.Drain.Requests(), a.gate.Drain.Tunnels()
 }
 
-// Leave ends Run without a quiet period, because the container has ended. It ends
-// requests in the connect queue. It may be called once.
+// Leave starts a drain because the container has ended. Run then skips the quiet period
+// of the drain, and the requests in the connect queue end. Leave must not be called
+// twice.
 func (a *App) Leave() {
 	a.gate.Drain.Start()
 	a.gate.Connects.End()

@@ -126,7 +126,9 @@ func (s *drainSocket) accept(d *exchange.Drain) {
 			s.callers.Go(func() { s.serve(conn, d) })
 		case errors.Is(err, net.ErrClosed):
 			return
-		default: // no descriptors; the caller waits in the backlog
+		default:
+			// The usual reason for this error is that the gate has no free descriptor.
+			// Callers wait in the backlog until the next attempt.
 			time.Sleep(acceptPause)
 		}
 	}
@@ -167,8 +169,9 @@ func (s *drainSocket) serve(conn net.Conn, d *exchange.Drain) {
 	}
 }
 
-// checkUser returns the PID of the caller. reason is not empty if the caller runs
-// neither as the gate's user nor as root.
+// checkUser returns the PID of the caller. It also checks that the caller runs as the
+// gate's user or as root: if so, the result reason is empty; otherwise reason says why
+// the caller is refused.
 func checkUser(conn net.Conn) (pid int, reason string) {
 	c, ok := conn.(syscall.Conn)
 	if !ok { // not a socket
@@ -205,8 +208,9 @@ func (s *drainSocket) close() {
 	}
 }
 
-// RequestDrain drains a gate and returns when no request is open, or an error if the
-// gate does not respond.
+// RequestDrain starts a drain of the gate whose drain socket has this path. It returns
+// nil as soon as the gate has no open request. It returns an error if the gate refuses
+// the drain, does not respond, or ends before its requests.
 func RequestDrain(path string) error {
 	conn, err := net.DialTimeout("unix", path, drainSilence)
 	if err != nil {

@@ -23,8 +23,9 @@ func newDrain(t *testing.T, quiet time.Duration) *exchange.Drain {
 	return g.Drain
 }
 
-// asked runs `queue drain` against a gate with the drain d. gone closes the gate's end
-// of the connection.
+// asked runs both ends of `queue drain` over a pipe: the caller, and a gate with the
+// drain d. The channel result receives the error of the caller. The function gone closes
+// the gate's end of the pipe.
 func asked(d *exchange.Drain) (result <-chan error, gone func()) {
 	ours, theirs := net.Pipe()
 	ended := make(chan error, 1)

@@ -86,7 +86,9 @@ func (e *engine) readiness(cfg *config.Config, r gate.Readiness) gate.Readiness 
 	return &roomReadiness{r, e.poller.FullFor, cfg.ReadinessRoom}
 }
 
-// roomReadiness is not ready while the engine has had no room for longer than limit.
+// roomReadiness wraps the readiness of the container. When the model server has been full
+// for longer than limit, probes get the result noRoom instead of the container's
+// result.
 type roomReadiness struct {
 	gate.Readiness
 	fullFor func() time.Duration

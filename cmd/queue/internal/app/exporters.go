@@ -29,8 +29,9 @@ type exporters struct {
 	// not logged.
 	log, probeLog atomic.Pointer[requestlog.Log]
 
-	// written is the request log; nil = never on. It stays open when the log is switched
-	// off, for requests in progress and for switching it on again.
+	// written is the request log that has been opened; nil = the log was never on. When
+	// the log is switched off, written stays open, because requests in progress still
+	// write their lines and the log may be switched on again.
 	written  atomic.Pointer[requestlog.Log]
 	terminal *terminal   // nil = the gate's own log is not on a terminal
 	own      *zap.Logger // the gate's own log
@@ -62,7 +63,8 @@ func newExporters(cfg *config.Config, term *terminal, r otlp.Resource, log *zap.
 	return e, nil
 }
 
-// requestLog prepares the request log of cfg. next switches to it.
+// requestLog prepares the request log of the configuration cfg. The current log stays in
+// use until the caller calls the returned function, which switches to the prepared log.
 func (e *exporters) requestLog(cfg *config.Config) (next func(), err error) {
 	if !cfg.RequestLog || e.terminal != nil && e.terminal.replacesLog {
 		return func() {
@@ -111,9 +113,10 @@ func newPusher(cfg *config.Config, r otlp.Resource, figures *metrics.Collector, 
 	})
 }
 
-// loadTLS loads the CA certificates for a collector, and the gate's client certificate,
-// from the first valid files. Without valid files, the system's CAs apply and no
-// certificate is sent.
+// loadTLS sets the CA certificates that verify a collector, from the first valid file in
+// files.Certificates. It sets the gate's client certificate from the first valid pair in
+// files.Clients. Without a valid CA file, the system's CAs verify the collector. Without
+// a valid pair, the gate sends no client certificate.
 func loadTLS(o *otlp.Options, files config.TLSFiles, signal string, log *zap.Logger) {
 	for _, file := range files.Certificates {
 		roots := x509.NewCertPool()

@@ -47,7 +47,8 @@ func TestTheFirstUsableClientCertificateIsSentToCollectors(t *testing.T) {
 	}
 }
 
-// certificateOfAServer returns the files of the certificate of a TLS server of net/http/httptest.
+// certificateOfAServer returns the files of the certificate that a TLS server of
+// net/http/httptest uses.
 func certificateOfAServer(t *testing.T) config.ClientFiles {
 	s := httptest.NewTLSServer(nil)
 	defer s.Close()

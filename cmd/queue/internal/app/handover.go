@@ -88,8 +88,8 @@ func (h *handover) offer(conn *net.UnixConn) {
 	a.log.Warn("the successor has ended before it was ready; this gate continues", zap.Int("pid", peer))
 }
 
-// check returns the peer's PID. reason is not empty if the peer must not get the
-// sockets.
+// check returns the PID of the peer. It also decides whether the peer may get the
+// sockets: if so, the result reason is empty; otherwise reason says why not.
 func (h *handover) check(conn *net.UnixConn) (pid int, reason string) {
 	pid, reason = checkUser(conn)
 	switch {
@@ -125,8 +125,9 @@ func (h *handover) awaitReady(conn net.Conn) bool {
 	return err == nil && word == upgradeReady
 }
 
-// isGone reports whether the peer has closed conn, or conn has failed. The peer may end
-// just after it has sent upgradeReady.
+// isGone reports whether the peer has closed conn, or conn has failed. The gate checks
+// this after it has received upgradeReady, because the peer may have ended just after
+// sending that line. If the peer is gone, the gate continues to accept.
 func isGone(conn *net.UnixConn) (gone bool) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -170,9 +171,10 @@ func (p *sidePort) release() {
 	}()
 }
 
-// finish waits for release, and then until no client is connected, at most handoverIdle
-// or the quiet period of a drain, whichever is longer. Then it shuts the server down,
-// which ends Run.
+// finish ends the old gate after a handover. It first waits until the method release has
+// stopped accepting. Then it waits until no client is connected. This takes at most
+// handoverIdle, or the quiet period of a drain if that is longer. Finally finish shuts
+// the server down, and Run returns.
 func (h *handover) finish(ctx context.Context) error {
 	a := h.app
 	select {

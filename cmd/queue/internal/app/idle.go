@@ -29,7 +29,8 @@ type Idle struct {
 	suspendedAt atomic.Int64
 }
 
-// newIdle returns the Idle of a. Call it before Init of a's gate.
+// newIdle creates the Idle of the gate a, and connects it to the other parts of a. Call
+// it before a.gate.Init.
 func newIdle(a *App) *Idle {
 	i := &Idle{app: a, wanted: make(chan struct{}, 1)}
 	i.standby = exchange.NewStandby(i.want)
@@ -53,15 +54,16 @@ func (i *Idle) want() {
 	}
 }
 
-// wake resumes the suspended application because of a probe. The returned channel is
-// closed when it has resumed. nil = it is not suspended, or probes do not wake it.
+// wake is called for a probe. If the application is suspended and probes wake it, wake
+// requests a resume and returns a channel. The channel is closed when the application
+// has resumed. In all other cases wake returns nil.
 func (i *Idle) wake() <-chan struct{} {
 	if i == nil || !i.byProbes || i.standby.Running() {
 		return nil
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.resumed == nil { // resumed since the check above
+	if i.resumed == nil { // Resume was called after the check of Running above
 		return nil
 	}
 	i.want()
@@ -92,9 +94,10 @@ func (i *Idle) listening() {
 	}
 }
 
-// Suspend suspends the application and closes its connections, if it listens and has
-// had no request for the time idle. Otherwise left is the time after which to try
-// again.
+// Suspend suspends the application and closes the connections to the application. It does
+// this only if the application listens, and no request or tunnel has been open for at
+// least the given time. Otherwise ok is false, and the first result is the time after
+// which the caller can try again.
 func (i *Idle) Suspend(idle time.Duration) (left time.Duration, ok bool) {
 	if !i.listens.Load() {
 		return idle, false
@@ -129,8 +132,10 @@ func (i *Idle) Slept() time.Duration {
 	return rounded(server.Clock() - time.Duration(i.suspendedAt.Load()))
 }
 
-// Resume releases the waiting requests after the application has been started. Checks
-// resume when it listens or after UPSTREAM_WAIT, or with IDLE_WAKE_BY_PROBES at once.
+// Resume releases the waiting requests, usually because the application runs again. With
+// IDLE_WAKE_BY_PROBES, it also resumes the readiness checks at once. Otherwise the checks
+// resume when the application listens, or after UPSTREAM_WAIT if it does not listen by
+// then.
 func (i *Idle) Resume() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

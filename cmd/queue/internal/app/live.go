@@ -40,10 +40,12 @@ type liveSettings struct {
 	log   *zap.Logger
 	paths []string // files that exist or may be created later
 
-	state   atomic.Pointer[liveState]
-	applied config.LiveFiles  // files in force; used only by follow's goroutine
-	invalid *config.LiveFiles // files whose error was reported; nil = none; used only by follow's goroutine
-	retry   time.Duration     // time until the next attempt; 0 = no error
+	state atomic.Pointer[liveState]
+	// These three fields need no lock. The method start uses them first. Afterwards, only
+	// the goroutine that the method follow starts uses them.
+	applied config.LiveFiles  // files in force
+	invalid *config.LiveFiles // invalid files, not to be reported again; nil = none
+	retry   time.Duration     // after an error, time until the next attempt; 0 = no error
 
 	watcher *filewatch.Watcher // nil: the files are read every livePoll
 	stop    chan struct{}
@@ -121,7 +123,8 @@ func (l *liveSettings) follow(apply func(*config.Config) error) {
 	})
 }
 
-// nextRead returns how long to wait for an event; 0 = no limit.
+// nextRead returns the time after which follow reads the files even without an event;
+// 0 = never.
 func (l *liveSettings) nextRead() time.Duration {
 	switch {
 	case l.retry > 0:
@@ -187,7 +190,8 @@ func (l *liveSettings) check(apply func(*config.Config) error) {
 	l.log.Info("the settings of the service have changed", zap.Uint64("generation", now.Generation), zap.Strings("changed", changes))
 }
 
-// valid clears the error of state: the files are valid again, without changes.
+// valid is called when the files are valid and change no setting. The parameter state is
+// the current state. If it has an error from an earlier attempt, valid clears the error.
 func (l *liveSettings) valid(state *liveState) {
 	if state.Error == "" {
 		return

@@ -148,15 +148,17 @@ func TestWithoutFilesNothingIsWatched(t *testing.T) {
 	l.close()
 }
 
-// appliedFields are the fields of a configuration that App.apply applies.
-// exchange.Gate.Apply documents the fields of Gate.
+// appliedFields are the fields of a config.Config that App.apply applies. The names that
+// begin with "Gate." must be the fields listed in the comment of exchange.Gate.Apply.
 var appliedFields = []string{
 	"Gate.ConcurrencyLimit", "Gate.QueueCapacity", "Gate.QueueRefusalStatus", "Gate.QueueMaxWait", "Gate.Overload",
 	"Gate.RequestTimeout", "Gate.ResponseStartTimeout", "Gate.IdleTimeout", "Gate.TunnelMax", "Gate.UpstreamWait", "Gate.UpstreamRestartWait",
 	"Gate.WaitKeepalive", "Gate.WaitPage",
 	"EngineMaxWaiting", "EngineMaxKV",
 	"RequestLog", "RequestLogTemplate", "RequestLogProbes",
-	"Concurrency", // finish derives fields of Gate from it
+	// The loader copies Concurrency to Gate.ConcurrencyLimit and Gate.Overload.AutoLimit,
+	// which are applied.
+	"Concurrency",
 }
 
 func TestEveryLiveSettingIsApplied(t *testing.T) {

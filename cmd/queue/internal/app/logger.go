@@ -80,7 +80,8 @@ func origin(cfg *config.Config) (name string, fields []zap.Field) {
 	return "queue", fields
 }
 
-// loggerOf is like zap.Config.Build, except for the output and without stack traces.
+// loggerOf creates the logger that c describes, as zap.Config.Build does. Unlike Build,
+// it writes to out and adds no stack traces.
 func loggerOf(c *zap.Config, out zapcore.WriteSyncer) *zap.Logger {
 	encoder := zapcore.NewJSONEncoder(c.EncoderConfig)
 	if c.Encoding == "console" {
@@ -102,9 +103,12 @@ func loggerOf(c *zap.Config, out zapcore.WriteSyncer) *zap.Logger {
 
 // endLog logs how requests ended, at the level of the outcome.
 type endLog struct {
-	log      *zap.Logger
-	debug    bool
-	messages []string // by outcome; different texts, so that each outcome is limited separately
+	log   *zap.Logger
+	debug bool
+	// messages contains the log message of each outcome, indexed by the outcome. The
+	// messages differ, so that the limit on repeated messages applies to each outcome
+	// separately.
+	messages []string
 
 	terminal *terminal   // if not nil, all requests are logged
 	all      *zap.Logger // log without the limit on repeated messages

@@ -26,19 +26,23 @@ func followMemoryLimit(groups, mounted string) {
 	}
 }
 
-// garbage is the value of GOGC. Requests produce no garbage, but new connections do, so
-// a value below Go's default of 100 saves memory.
+// garbage is the percentage to which boundGarbage sets GOGC. It is below Go's default of
+// 100, so that the heap stays smaller. The additional collections cost little, because
+// requests produce no garbage. Only new connections do.
 const garbage = 50
 
-// boundGarbage applies garbage, unless GOGC is set.
+// boundGarbage makes the garbage collector run more often than by default, unless the
+// user has set GOGC.
 func boundGarbage() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}
 }
 
-// memoryLimit returns the lowest memory limit of the control groups (v1 and v2) listed
-// in the file groups and mounted at mounted; math.MaxInt64 = no limit.
+// memoryLimit returns the lowest memory limit, in bytes, of the process's control groups
+// (v1 and v2) and their ancestors; math.MaxInt64 = no limit. The parameter groups is the
+// path of /proc/self/cgroup. The parameter mounted is the directory where the control
+// groups are mounted.
 func memoryLimit(groups, mounted string) int64 {
 	named, _ := os.ReadFile(groups)
 	limit := int64(math.MaxInt64)
@@ -70,7 +74,8 @@ func memoryLimit(groups, mounted string) int64 {
 }
 
 const (
-	// startTime is when the start is assumed to be complete.
+	// startTime is how long the start is assumed to take. Work that would slow it down is
+	// delayed by this time.
 	startTime = 2 * time.Second
 	// startTries is the maximum number of attempts to find a moment without traffic.
 	startTries = 10

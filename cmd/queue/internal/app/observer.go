@@ -106,8 +106,8 @@ func (o *observer) finish(n *note, x *gate.Record) {
 	o.notes.Put(n)
 }
 
-// wall converts a time on the engines' clock to wall-clock time; 0 becomes the zero
-// time.
+// wall converts a time on the monotonic clock of the event loops to wall-clock time. For
+// 0 it returns the zero value of time.Time.
 func wall(at time.Duration) time.Time {
 	if at == 0 {
 		return time.Time{}
@@ -133,7 +133,8 @@ func (o *observer) leavesOut(target []byte) bool {
 	return slices.ContainsFunc(o.uncounted, func(p []byte) bool { return bytes.Equal(p, path) })
 }
 
-// result returns the end of a request for the request log.
+// result returns the fields of the request log that are known only when the request has
+// ended.
 func result(x *gate.Record, trace gate.TraceID) requestlog.Result {
 	return requestlog.Result{
 		Status: x.Status, Outcome: x.Outcome.String(),

@@ -35,8 +35,9 @@ type Predecessor struct {
 	conn *net.UnixConn
 }
 
-// Succeed gets the sockets of the running gate from its drain socket, and adds them to
-// s. The running gate continues to serve until App.Listen.
+// Succeed connects to the running gate through its drain socket, which has this path. It
+// receives the listening sockets of that gate, and adds them to s. The running gate
+// continues to accept connections until App.Listen makes it stop.
 func Succeed(path string, s *sockets.Set) (*Predecessor, error) {
 	if path == "" {
 		return nil, errors.New("DRAIN_SOCKET=\"\": want the socket of the running gate")
@@ -79,13 +80,16 @@ func (a *App) takeOver() error {
 	return a.predecessor.release(a.log)
 }
 
-// release waits until the running gate has stopped accepting. It returns an error only
-// if that gate has begun to drain, because the ports of a gate that has ended or hangs
-// must still be served.
+// release tells the running gate to stop accepting, and waits until it has stopped. If
+// the running gate has begun to drain, release returns an error. If the running gate has
+// ended or hangs, release returns nil, so that the new gate serves the ports.
 func (p *Predecessor) release(log *zap.Logger) error {
 	defer p.conn.Close()
 	_ = p.conn.SetDeadline(time.Now().Add(releaseTimeout))
-	_, _ = io.WriteString(p.conn, upgradeReady) // after an error, the running gate's last line may still be readable
+	// Ignore a write error, which means that the running gate has closed the connection.
+	// The running gate may have sent the line upgradeDraining before it closed the
+	// connection, and the read below still returns this line.
+	_, _ = io.WriteString(p.conn, upgradeReady)
 	switch word, err := bufio.NewReader(p.conn).ReadString('\n'); {
 	case word == upgradeReleased:
 	case word == upgradeDraining:

@@ -11,12 +11,13 @@ import (
 // change stops all threads, which would slow down a start.
 const fewAfter = 50 * time.Millisecond
 
-// processors reduces GOMAXPROCS to 1 while the user container does not listen. With
-// more processors each timer would wake a second thread to look for work.
+// processors reduces GOMAXPROCS to 1 while the user container does not listen. This
+// saves CPU time: with a higher value, each timer that fires also wakes a second thread,
+// which finds no work.
 type processors struct {
 	mu    sync.Mutex
 	few   bool
-	soon  *time.Timer // will reduce GOMAXPROCS; nil = none
+	soon  *time.Timer // reduces GOMAXPROCS when it fires; nil = no timer runs
 	fixed bool        // GOMAXPROCS is set by the user
 }
 

@@ -32,7 +32,7 @@ type readiness struct {
 func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Logger) *readiness {
 	wait := cfg.ReadinessWait
 	if wait == 0 {
-		wait = -1 // 0 means the default in pkg/probe
+		wait = -1 // no wait; in probe.Options, 0 means the default of 10 s
 	}
 	r := &readiness{log: log, status: s, cpus: newProcessors(), stop: func() {}}
 	r.probes = probe.New(probe.Options{
@@ -48,8 +48,8 @@ func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Lo
 	return r
 }
 
-// figuresConfig lists all label values of the readiness metrics. sleeps adds the state
-// Asleep.
+// figuresConfig lists all label values of the readiness metrics. The states include
+// Asleep only if the parameter sleeps is true.
 func (r *readiness) figuresConfig(specs []probe.Spec, sleeps bool) metrics.ReadinessConfig {
 	c := metrics.ReadinessConfig{Snapshot: r.probes.Snapshot}
 	for _, spec := range specs {
@@ -85,11 +85,12 @@ func probeSpecs(cfg *config.Config) ([]probe.Spec, error) {
 	})
 }
 
-// notify registers a callback for when the container begins to accept connections. Call
-// it before start.
+// notify registers functions that are called when the container begins to accept
+// connections. Call notify before start.
 func (r *readiness) notify(listening ...func()) { r.listening = append(r.listening, listening...) }
 
-// notifyProbed registers a callback for after each probe. Call it before start.
+// notifyProbed registers a function that is called after each probe, with the duration
+// of the probe. Call notifyProbed before start.
 func (r *readiness) notifyProbed(probed func(took time.Duration)) {
 	r.probed = append(r.probed, probed)
 }

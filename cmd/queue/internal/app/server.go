@@ -48,7 +48,8 @@ func (a *App) buildServer(session *tls.Config) (err error) {
 	return nil
 }
 
-// loops returns THREADS, or half of the processors, from 1 to maxLoops.
+// loops returns the number of event loops. This is THREADS if it is set. Otherwise it is
+// half of GOMAXPROCS, but at least 1 and at most maxLoops.
 func loops(cfg *config.Config) int {
 	if cfg.Threads > 0 {
 		return cfg.Threads

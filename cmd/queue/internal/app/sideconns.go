@@ -19,10 +19,11 @@ const (
 	ownSideConns = 2
 )
 
-// sideConns tracks the open connections of a side port. At the limit, a new connection
-// replaces the longest idle connection, or is closed if all are busy. Connections
-// beyond ownSideConns take a descriptor from the gate's budget. To free it, the gate
-// may close them.
+// sideConns tracks the open connections of a side port. Each connection beyond the first
+// ownSideConns takes a descriptor from the gate's budget. At maxSideConns, or when the
+// budget is exhausted, a new connection replaces the longest idle connection. If all
+// connections are busy, the new one is closed. The gate may also close an idle connection
+// to return its descriptor to the budget.
 type sideConns struct {
 	budget *exchange.Descriptors
 
@@ -45,8 +46,8 @@ func newSideConns(budget *exchange.Descriptors) *sideConns {
 	return s
 }
 
-// admit adds c. If necessary it closes the longest idle connection; it returns nil if
-// there is none.
+// admit adds c. If there is no room for c, admit first closes the longest idle
+// connection. If no connection is idle, admit returns nil, and the caller closes c.
 func (s *sideConns) admit(c net.Conn) *sideConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +56,8 @@ func (s *sideConns) admit(c net.Conn) *sideConn {
 		if oldest == nil {
 			return nil
 		}
-		delete(s.conns, oldest) // c takes over its descriptor
+		// Do not release the descriptor of oldest, because c takes it over.
+		delete(s.conns, oldest)
 		_ = oldest.Conn.Close()
 	}
 	admitted := &sideConn{Conn: c, set: s, since: server.Clock()}
@@ -63,8 +65,9 @@ func (s *sideConns) admit(c net.Conn) *sideConn {
 	return admitted
 }
 
-// hasDescriptor reports whether a connection may be added. Beyond ownSideConns it
-// acquires a descriptor from the budget. The caller holds the lock.
+// hasDescriptor reports whether there is a descriptor for a new connection. If
+// ownSideConns connections are already exempt from the budget, hasDescriptor acquires a
+// descriptor from the budget. The caller holds the lock.
 func (s *sideConns) hasDescriptor() bool {
 	if len(s.conns)-s.held < ownSideConns {
 		return true
@@ -92,7 +95,10 @@ func (s *sideConns) remove(c *sideConn) {
 	s.mu.Lock()
 	_, in := s.conns[c]
 	delete(s.conns, c)
-	release := in && s.held > 0 // another connection becomes exempt
+	// If any connection has a descriptor from the budget, release one, even if c was
+	// exempt from the budget. In that case, one of the other connections becomes exempt
+	// in place of c.
+	release := in && s.held > 0
 	if release {
 		s.held--
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// sidePipe adds a connection to s. admitted is nil if s rejected it.
+// sidePipe passes a new connection to s.admit. The result admitted is nil if s has
+// rejected the connection. The function closed reports whether s has removed it again.
 func sidePipe(t *testing.T, s *sideConns) (admitted *sideConn, closed func() bool) {
 	t.Helper()
 	ours, theirs := net.Pipe()

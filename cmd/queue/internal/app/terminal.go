@@ -18,7 +18,9 @@ import (
 type terminal struct {
 	hasColor    bool
 	hasRequests bool
-	// replacesLog means that these lines replace the default request log in JSON.
+	// replacesLog means that readable lines about requests replace the request log. It is
+	// true if the request log is on, has the default form, JSON, and would go to a
+	// terminal too.
 	replacesLog bool
 }
 
@@ -43,7 +45,7 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// form configures lines of time, level, message and fields.
+// form configures c so that a line consists of the time, level, message and fields.
 func (t *terminal) form(c *zap.Config) {
 	e := &c.EncoderConfig
 	c.Encoding, c.DisableCaller = "console", true

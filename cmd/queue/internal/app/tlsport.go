@@ -27,8 +27,8 @@ type tlsPort struct {
 	dir   string
 	port  int
 
-	isOptional bool        // do not log a missing certificate
-	served     atomic.Bool // a certificate has been in use
+	isOptional bool        // log a missing certificate only at debug level
+	served     atomic.Bool // a certificate is or was in use, so the next is logged as new
 }
 
 // newTLSPort checks the TLS settings.

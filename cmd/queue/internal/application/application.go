@@ -30,7 +30,7 @@ const (
 // Process is the started process and its process group. Ended, Gone, Signal, Stop and
 // Kill may be called on nil, for a gate without an application.
 type Process struct {
-	pid           int // of the process and its group
+	pid           int // PID of the process, and ID of its process group
 	starter       *starter
 	freezer       *Freezer      // nil: it is never frozen
 	terminal      *terminal     // nil: no job control
@@ -38,17 +38,21 @@ type Process struct {
 	gone          chan struct{} // closed when no process of the group is left
 	code          int
 	how           string    // how it has ended
-	isInterrupted bool      // Ctrl-C has ended it in the foreground of the terminal
+	isInterrupted bool      // result of IsInterrupted
 	asked         sync.Once // Stop was called
 
-	mu      sync.Mutex // held while signalling or noting an end, as numbers may be reused
-	isGone  bool       // the group has ended, so its number may have been reused
-	isEnded bool       // the process has ended, so its number may have been reused
+	// mu guards isGone and isEnded, and is held while a signal is sent. After the process
+	// has ended, the kernel may give its PID to another process, which must not get the
+	// signal. The same applies to the ID of the group.
+	mu      sync.Mutex
+	isGone  bool // all processes of the group have ended, so do not signal the group
+	isEnded bool // the process has ended, so do not signal it
 }
 
-// Start starts a command with PORT=port and without the variables own, in its own
-// process group, so that Ctrl-C reaches only the gate. The gate becomes a subreaper of
-// the command's descendants. freezer may be nil.
+// Start starts the command in a new process group, so that Ctrl-C reaches only the gate.
+// The command inherits the gate's environment with PORT=port, but without the variables
+// that are named in own. The gate becomes a subreaper (prctl(2)), so that the kernel
+// makes it the parent of orphaned descendants. The parameter freezer may be nil.
 func Start(command []string, port int, freezer *Freezer, own ...string) (*Process, error) {
 	path, err := lookPath(command[0])
 	if err != nil {
@@ -135,8 +139,9 @@ func (s *starter) fork() (*Process, error) {
 	return &Process{pid: pid, starter: s, freezer: s.freezer, terminal: s.terminal, ended: make(chan struct{}), gone: make(chan struct{})}, nil
 }
 
-// Restart starts the command again, after Gone. It returns an error if another process
-// listens on port. a continues to describe the previous process.
+// Restart starts the command again and returns a new Process. The receiver continues to
+// describe the previous process. Call Restart after the channel of Gone has been closed.
+// It returns an error if another process listens on port.
 func (a *Process) Restart(port int) (*Process, error) {
 	if isListening(port) {
 		if err := CheckFree(port); err != nil {
@@ -146,7 +151,8 @@ func (a *Process) Restart(port int) (*Process, error) {
 	return a.starter.start()
 }
 
-// isListening reports whether port cannot be bound. It is faster than CheckFree.
+// isListening reports whether an attempt to bind port fails. The usual reason is that a
+// process listens on port. CheckFree is slower, but exact.
 func isListening(port int) bool {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -157,7 +163,8 @@ func isListening(port int) bool {
 	return unix.Bind(fd, &unix.SockaddrInet4{Port: port}) != nil
 }
 
-// environment returns the variables in all with PORT and without own.
+// environment returns the variables of the slice all, except for those named in the slice
+// own, and sets PORT to port.
 func environment(all []string, port int, own []string) []string {
 	var rest []string
 	for _, pair := range all {
@@ -251,10 +258,11 @@ func (a *Process) noteGroup() {
 	}
 }
 
-// PID returns the number of the process and its group.
+// PID returns the PID of the process, which is also the ID of its process group.
 func (a *Process) PID() int { return a.pid }
 
-// Code returns the exit code of the ended process, or 128 plus a signal number.
+// Code returns the exit code of the ended process. If a signal has ended the process, the
+// result is 128 plus the number of the signal, as in shells.
 func (a *Process) Code() int { return a.code }
 
 // How describes how the process ended: its exit code, or the signal that ended it.
@@ -282,7 +290,8 @@ func (a *Process) Gone() <-chan struct{} {
 	return a.gone
 }
 
-// Signal forwards a signal to the process; SIGWINCH to its group, as a terminal does.
+// Signal sends a signal to the process. It sends SIGWINCH to the whole process group, as
+// a terminal does when its size changes.
 func (a *Process) Signal(s os.Signal) {
 	if a == nil {
 		return

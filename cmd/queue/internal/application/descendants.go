@@ -17,8 +17,9 @@ func processes() (all []int) {
 	return all
 }
 
-// descendants returns the living processes below pid, by /proc/PID/stat (proc(5)), in
-// any order; none if /proc cannot be read.
+// descendants returns the PIDs of all living descendants of the process pid, in any
+// order. It finds them by the parent PIDs in /proc/PID/stat (proc(5)). If /proc cannot be
+// read, it returns none.
 func descendants(pid int) []int {
 	children := map[int][]int{}
 	ended := map[int]bool{}
@@ -27,7 +28,8 @@ func descendants(pid int) []int {
 		if err != nil {
 			continue // it has exited
 		}
-		// State and parent follow the name, which is in parentheses.
+		// The line contains the name of the process in parentheses, and then the state
+		// and the PID of the parent. The name itself may contain parentheses.
 		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 		if len(fields) < 2 {
 			continue

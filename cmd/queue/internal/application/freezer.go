@@ -35,8 +35,8 @@ var (
 // groupPrefix plus the gate's PID is the name of the application's group.
 const groupPrefix = "queuegate-"
 
-// groupMembers lists the processes of a group. Writing 0 moves the writing process into
-// it.
+// groupMembers is the name of the file that lists the processes of a group. A process
+// that writes 0 to the file moves into the group.
 const groupMembers = "cgroup.procs"
 
 // NewFreezer creates the group, in version 2 of control groups if possible. groups and
@@ -70,13 +70,14 @@ func NewFreezer(groups, mounts string) (*Freezer, error) {
 	return nil, errors.Join(errs...)
 }
 
-// create creates the group. It may exist already, left by a killed gate with the same
-// PID.
+// create creates the group. The group may exist already, because a killed gate with the
+// same PID may have left it.
 func (f *Freezer) create() error {
 	if err := os.Mkdir(f.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	for _, member := range []string{f.gate, f.dir} { // check the permissions that fork needs
+	// Check that both groups can be written to, because the method fork needs this.
+	for _, member := range []string{f.gate, f.dir} {
 		file, err := os.OpenFile(filepath.Join(member, groupMembers), os.O_WRONLY, 0)
 		if err != nil {
 			_ = os.Remove(f.dir)
@@ -150,8 +151,9 @@ func thawLeftGroups(gate string, v *freezerVersion) {
 	}
 }
 
-// groupDir returns the directory of a process's group; "" = not mounted. groups and
-// mounts are the contents of /proc/PID/cgroup and /proc/PID/mountinfo.
+// groupDir returns the directory of the control group that a process is in. The result
+// is "" if the version v of control groups is not mounted. The parameters groups and
+// mounts are the contents of the process's /proc/PID/cgroup and /proc/PID/mountinfo.
 func groupDir(groups, mounts string, v *freezerVersion) string {
 	for mount := range strings.SplitSeq(mounts, "\n") {
 		where, what, _ := strings.Cut(mount, " - ")
@@ -170,7 +172,10 @@ func groupDir(groups, mounts string, v *freezerVersion) string {
 				v == freezerV1 && !slices.Contains(strings.Split(controllers, ","), "freezer") {
 				continue
 			}
-			// Without a cgroup namespace, a container's mount begins at its own group.
+			// Without a cgroup namespace, a container's mount shows only the group of the
+			// container. The full path of this group is in mountinfo, and the path in
+			// /proc/PID/cgroup begins with it. Cut this prefix to get the path below the
+			// mount.
 			if below, ok := strings.CutPrefix(group, root); ok && (below == "" || below[0] == '/' || root == "/") {
 				group = below
 			}

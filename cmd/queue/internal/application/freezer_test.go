@@ -47,7 +47,7 @@ func read(t *testing.T, path string) string {
 
 func TestTheApplicationStartsInItsOwnCgroupAndIsFrozenThere(t *testing.T) {
 	root, groups, mounts := fakeGroups(t, "pod/cgroup.procs", "pod/queuegate-PID/cgroup.procs", "pod/queuegate-PID/cgroup.freeze",
-		"pod/queuegate-999999999/cgroup.freeze") // of a gate that has been killed
+		"pod/queuegate-999999999/cgroup.freeze") // left by a killed gate
 	f, err := NewFreezer(groups, mounts)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestTheApplicationStartsInItsOwnCgroupAndIsFrozenThere(t *testing.T) {
 
 func TestAMissingFreezerIsAnError(t *testing.T) {
 	for want, files := range map[string][]string{
-		"no such file or directory":       {"other"}, // the group is not below the mount
+		"no such file or directory":       {"other"}, // the gate's group has no directory
 		"cgroup.procs: no such file":      {"pod/queuegate-PID/cgroup.freeze", "pod/queuegate-PID/cgroup.procs"},
 		"cgroup.freeze: no such file":     {"pod/cgroup.procs", "pod/queuegate-PID/cgroup.procs"}, // before Linux 5.2
 		"not a directory":                 {"pod"},

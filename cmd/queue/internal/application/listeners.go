@@ -76,8 +76,9 @@ func parseListeners(table []byte) (found []listener, err error) {
 	return found, nil
 }
 
-// parseAddress parses 0100007F:1F90: 32-bit words of the address in host byte order,
-// and the port.
+// parseAddress parses an address of /proc/net/tcp, which is in hexadecimal. For example,
+// 0100007F:1F90 is 127.0.0.1:8080 on a little-endian host, because each 32-bit word of
+// the IP address is in host byte order.
 func parseAddress(text []byte) (netip.AddrPort, error) {
 	words, portText, _ := bytes.Cut(text, []byte(":"))
 	ip, err := hex.DecodeString(string(words))
@@ -129,10 +130,11 @@ func ownerOf(inode uint64) string {
 
 // listening is a snapshot of the listeners of this network namespace.
 type listening struct {
-	own    []listener // of the application and its descendants
-	others []listener
-	// isKnown is false if the sockets of a descendant cannot be read. Then others may
-	// include listeners of the application.
+	own    []listener // listeners of the application and its descendants
+	others []listener // all other listeners
+	// isKnown means that all listeners of the application are known. It is false if the
+	// sockets of the application or of a descendant cannot be read. The field others may
+	// then include listeners of the application.
 	isKnown bool
 }
 

@@ -23,10 +23,12 @@ const (
 	// warning. Some applications open a debugger port first.
 	settleTime = time.Second
 
-	// answerTimeout is how long FindPort waits for a response on one port. answersTime
-	// is how long it waits for a response on any port.
+	// answerTimeout limits the time in which FindPort tests one port. Connecting may
+	// take this time, and the response to an HTTP request may take this time again.
 	answerTimeout = 500 * time.Millisecond
-	answersTime   = 2 * time.Second
+	// answersTime is the time that FindPort waits for any of the ports to respond.
+	// After it, FindPort returns the lowest port.
+	answersTime = 2 * time.Second
 
 	// silentTime is the time after which FindPort logs that it has found no port.
 	silentTime = 10 * time.Second
@@ -75,12 +77,12 @@ type watch struct {
 	port int
 	log  *zap.Logger
 
-	ports    []int     // the application's other ports
-	since    time.Time // when ports was first seen
-	isWarned bool      // the ports were logged in a warning, or there are none
+	ports    []int     // all ports on which the application listens
+	since    time.Time // time of the last change of the field ports
+	isWarned bool      // a warning has named these ports, or there are none
 
-	other        uint64 // inode of another process's listener on port
-	isOtherNamed bool   // the process of other was named in a warning
+	other        uint64 // inode of the last seen listener of another process on this port
+	isOtherNamed bool   // a warning has named the process with this listener
 }
 
 func (w *watch) look(l listening) (done bool) {
@@ -101,8 +103,9 @@ func (w *watch) look(l listening) (done bool) {
 	return false
 }
 
-// lookAtOthers warns of a listener when it sees it the second time. The first time, it
-// may belong to a new descendant.
+// lookAtOthers warns of a listener of another process once it has seen the listener
+// twice. A listener that it sees for the first time may belong to a new descendant of
+// the application.
 func (w *watch) lookAtOthers(others []listener) {
 	i := slices.IndexFunc(others, func(l listener) bool { return l.takes(w.port) })
 	if i < 0 {
@@ -150,10 +153,10 @@ func listed(ports []int) string {
 	return strings.Join(texts[:last], ", ") + " and " + texts[last]
 }
 
-// FindPort waits until the application listens, and returns its port, or 0 if ctx or
-// the process ends first. Of several ports it returns preferred, or else the lowest
-// port that responds to an HTTP request, or after 2 s without a response the lowest
-// port.
+// FindPort waits until the application listens where 127.0.0.1 reaches it, and returns
+// the port. It returns preferred if the application listens there. Otherwise it returns
+// the lowest port that responds to an HTTP request, or the lowest port if none responds
+// within 2 s. It returns 0 if ctx or the process ends first.
 func (a *Process) FindPort(ctx context.Context, preferred int, log *zap.Logger) (port int) {
 	began := time.Now()
 	var since time.Time

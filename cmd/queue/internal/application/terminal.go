@@ -8,10 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the controlling terminal, shared by job control (termios(3),
-// credentials(7)). The gate is in the foreground, so that Ctrl-C starts a drain. If the
-// kernel stops the application because it uses the terminal, the application gets the
-// foreground and keeps it. Methods may be called on nil: no job control.
+// terminal is the controlling terminal of the gate and the application (job control,
+// see termios(3) and credentials(7)). At first the gate is in the foreground, so that
+// Ctrl-C starts a drain. If the application then uses the terminal, the kernel stops the
+// application, and the gate gives it the foreground. A nil *terminal means that there is
+// no job control. Only the methods begin and reclaim accept a nil receiver.
 type terminal struct {
 	own         int // process group of the gate
 	application int // process group of the application
@@ -34,7 +35,8 @@ func input() (*os.File, *terminal, error) {
 	return os.Stdin, &terminal{own: own, continued: make(chan os.Signal, 1)}, nil
 }
 
-// foregroundGroup returns an error unless stdin is the controlling terminal.
+// foregroundGroup returns the foreground process group of the controlling terminal. If
+// stdin is not that terminal, it returns an error.
 func foregroundGroup() (int, error) { return unix.IoctlGetInt(0, unix.TIOCGPGRP) }
 
 // begin starts job control of the application's group.
@@ -43,13 +45,16 @@ func (t *terminal) begin(group int) {
 		return
 	}
 	t.application = group
-	// SIGTTOU would stop the gate if it uses the terminal in the background. Ignore it
-	// only after the start of the application, which would inherit this.
+	// The gate moves the foreground also while it is itself in the background. The
+	// kernel would then stop it with SIGTTOU, so the gate ignores that signal. It does
+	// so only after the first start of the application, because a child process
+	// inherits ignored signals.
 	signal.Ignore(syscall.SIGTTOU)
 	signal.Notify(t.continued, syscall.SIGCONT)
 }
 
-// stopped is called when the application was stopped.
+// stopped is called when a signal has stopped the application. The parameter by is this
+// signal.
 func (t *terminal) stopped(by syscall.Signal) {
 	wants := by == syscall.SIGTTIN || by == syscall.SIGTTOU
 	switch foreground, err := foregroundGroup(); {
@@ -64,7 +69,9 @@ func (t *terminal) stopped(by syscall.Signal) {
 	}
 }
 
-// suspend also stops the gate, so that its shell takes over.
+// suspend stops the gate after the application was stopped, so that the shell that
+// started the gate regains the terminal. When the shell continues the gate, suspend
+// continues the application.
 func (t *terminal) suspend() {
 	select {
 	case <-t.continued:
@@ -75,7 +82,8 @@ func (t *terminal) suspend() {
 	t.resume()
 }
 
-// resume continues the stopped application, in the foreground if the gate is there.
+// resume continues the stopped application. If the gate is in the foreground of the
+// terminal, the gate first gives the foreground to the application.
 func (t *terminal) resume() {
 	if foreground, err := foregroundGroup(); err == nil && foreground == t.own {
 		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, t.application)
@@ -83,8 +91,8 @@ func (t *terminal) resume() {
 	_ = syscall.Kill(-t.application, syscall.SIGCONT)
 }
 
-// reclaim moves the foreground from the application to the gate. It reports whether the
-// application was there.
+// reclaim takes the foreground of the terminal back for the gate, if the application
+// has it. It reports whether the application had it.
 func (t *terminal) reclaim() bool {
 	if t == nil {
 		return false

@@ -19,15 +19,19 @@ const (
 	// CommandProbe probes the gate on ServingPort. Only ServingPort, ListenAddress and
 	// Probe of the Config are set.
 	CommandProbe
-	// CommandUpgrade runs the gate with the ports of the running gate.
+	// CommandUpgrade runs a gate that takes the listening sockets of the running gate.
+	// The running gate then drains.
 	CommandUpgrade
 	// CommandCheck validates the configuration and prints it with WriteCheck.
 	CommandCheck
-	// CommandHelp prints WriteHelp's text. The Config is empty.
+	// CommandHelp prints the text of WriteHelp. Load reads no settings, so all exported
+	// fields of the Config except Subject are zero.
 	CommandHelp
-	// CommandHelpJSON prints WriteHelpJSON's text. The Config is empty.
+	// CommandHelpJSON prints the text of WriteHelpJSON. Load reads no settings, so all
+	// exported fields of the Config are zero.
 	CommandHelpJSON
-	// CommandVersion prints version, commit and Go version. The Config is empty.
+	// CommandVersion prints the version, the commit and the version of Go. Load reads
+	// no settings, so all settings in the Config are zero.
 	CommandVersion
 )
 
@@ -134,8 +138,10 @@ func (l *loader) argument(arg string, rest []string) []string {
 	return rest
 }
 
-// flag stores the value of the flag name: text if hasText, "true" for a boolean flag,
-// otherwise the next argument. It returns the remaining arguments.
+// flag stores the value of the flag --name. If the argument is --name=VALUE, hasText is
+// true and the parameter text is the value. Otherwise the value of a boolean flag is
+// "true", and the value of any other flag is the next argument, rest[0]. The result
+// contains the arguments that have not been used yet.
 func (l *loader) flag(name, text string, hasText bool, rest []string) []string {
 	isText := len(rest) > 0 && !strings.HasPrefix(rest[0], "--")
 	s := l.flagged(name)

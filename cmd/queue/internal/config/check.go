@@ -213,8 +213,10 @@ func clash(taken []portUse, use portUse) *portUse {
 	return nil
 }
 
-// turnOff turns off the status page's port if it was not set, or Knative's fixed TLS
-// port if the container uses it.
+// turnOff turns off a listener, because another one has its port. It does so for the
+// status page and the TLS listener if their port is the default. It also does so for a
+// TLS listener on 8112, the port that Knative always sets, if the container uses it.
+// For any other listener it returns false.
 func (l *loader) turnOff(use portUse, other *portUse) bool {
 	switch {
 	case use.name == "STATUS_PORT" && !l.Given(use.name):

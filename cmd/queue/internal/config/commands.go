@@ -8,9 +8,11 @@ import (
 
 // command is a subcommand, such as probe.
 type command struct {
-	name     string
-	is       Command
-	settings []string            // settings of the table that it reads
+	name string
+	is   Command
+	// settings are the names of the settings in the help of the command. A command that
+	// does not run the gate reads only these settings.
+	settings []string
 	own      func(*Config) []row // flags without a variable
 	usage    string              // arguments after the name, for its help
 	summary  string              // for the list of commands
@@ -65,7 +67,7 @@ func commandNamed(name string) *command {
 
 // Probe holds the flags of `queue probe`.
 type Probe struct {
-	As      string        // kubelet, activator or ingress
+	As      string        // prober to imitate: kubelet, activator or ingress
 	Timeout time.Duration // 0 = the default of As
 	// Retry is how long to repeat the probe until it succeeds; 0 = once.
 	Retry time.Duration
@@ -112,7 +114,8 @@ func (l *loader) begin(c *command) {
 	l.settings = own
 }
 
-// settingsOf returns the settings and flags of the command. all is the whole table.
+// settingsOf returns the settings that the command reads and its own flags. The
+// parameter all is the whole table of settings. The flags store their values in config.
 func (c *command) settingsOf(config *Config, all []setting) (own []setting) {
 	for _, s := range all {
 		if slices.Contains(c.settings, s.name) {

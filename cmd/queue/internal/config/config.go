@@ -64,7 +64,9 @@ type Config struct {
 	AppProbeHost string
 	AppProbePort int // 0 = on the admin port only
 
-	SidePorts             int // first of consecutive side ports; 0 = each has a separate setting; or sidePortsOff
+	// SidePorts is the first of consecutive ports for the side listeners (TLS, admin
+	// and others). 0 means that SIDE_PORTS is not set, and sidePortsOff that it is off.
+	SidePorts             int
 	AdminPort             int // 0 = off
 	AutoscalerMetricsPort int // 0 = off
 	MetricsPort           int // 0 = off; listens only if MetricsBackend is "prometheus"
@@ -84,16 +86,22 @@ type Config struct {
 	RequestLogTemplate string // "" = the default line; syntax and function names are checked
 	RequestLogProbes   bool
 
-	LoggingConfig string // zap's JSON; "" = the default, also for an encoding or encoder in it
+	// LoggingConfig is a zap configuration in JSON; "" = the default. An encoding or
+	// encoder in it may also be "", for its default.
+	LoggingConfig string
 	LogLevel      string // one of logLevels; defaults to the level of LoggingConfig
 
 	// Application is the command line that the gate starts; nil = none.
 	Application []string
 	StopTimeout time.Duration // 0 = the application is never killed
 	IdleStop    time.Duration // 0 = the application does not sleep when it is idle
-	IdleFreeze  bool          // with IdleStop, without IdleHook: freeze the application instead of stopping it
-	IdleHook    string        // with IdleStop and WakeHook: URL to call instead of stopping the application; "" = none
-	WakeHook    string
+	// IdleFreeze freezes the idle application instead of stopping it. It needs
+	// IdleStop, and has no effect if IdleHook is set.
+	IdleFreeze bool
+	// IdleHook is the URL that the gate calls instead of stopping the idle application;
+	// "" = none. It needs IdleStop and WakeHook.
+	IdleHook string
+	WakeHook string
 	// IdleWakeByProbes lets readiness probes wake the application.
 	IdleWakeByProbes bool
 	Subject          string // command of the help; "" = the gate
@@ -116,7 +124,7 @@ type Config struct {
 		systemNamespace                string
 	}
 	settings []setting // the table, bound to this Config
-	inputs   inputs    // arguments of Load, for Live
+	inputs   inputs    // arguments of Load; Live evaluates these arguments again
 }
 
 // Given reports whether a flag, a variable or PRESET sets the named setting, even to its

@@ -8,7 +8,7 @@ import (
 
 // The JSON of `queue help --json`.
 type (
-	// commandHelp describes a command. Without a name it is the gate itself.
+	// commandHelp describes a command. If Name is empty, it describes the gate itself.
 	commandHelp struct {
 		Name    string      `json:"name"`
 		Summary string      `json:"summary,omitempty"`

@@ -13,8 +13,9 @@ var (
 	// readinessProbe is stored unparsed after pkg/probe has validated it.
 	readinessProbe = jsonKind("none, or a Kubernetes probe in JSON with "+probe.HandlersText+", or an array of such", "{[n",
 		func(text string) error {
-			// checkCombinations rejects an empty array if necessary. The value of
-			// UserPort does not matter here.
+			// MultiContainer allows an empty array; checkCombinations rejects it later
+			// if another setting does not allow it. UserPort is a placeholder, because
+			// the result is not used.
 			_, err := probe.ParseSpec(text, probe.SpecOptions{UserPort: 1, MultiContainer: true})
 			return oneLineError(err)
 		})

@@ -24,12 +24,12 @@ type form struct {
 // kind is a text format for values of type T.
 type kind[T any] struct {
 	form
-	// parse parses text, which is never empty. Its error is a detail after form.wants,
-	// or errNotAccepted. After an ignoredError, the value is valid without the ignored
-	// parts.
+	// parse parses a text that is not empty. Its error is errNotAccepted, or a detail
+	// that follows form.wants in the message. An ignoredError is only a warning: the
+	// returned value is valid.
 	parse func(text string) (T, error)
-	// format is the inverse of parse; it returns "" for the zero value of a text or
-	// list.
+	// format is the inverse of parse. It returns "" for an empty text, an empty list,
+	// or another zero value that means unset.
 	format func(T) string
 }
 
@@ -38,7 +38,9 @@ type value interface {
 	about() *form
 	set(text string) error
 	text() string
-	// fromJSON returns the text for set, or a description of the expected value.
+	// fromJSON converts a JSON value to a text that can be passed to value.set. If the
+	// JSON value has the wrong type, the text is empty, and the second result describes
+	// the expected value.
 	fromJSON(json.RawMessage) (text, want string)
 	// isLive reports whether the setting can change while the gate runs.
 	isLive() bool
@@ -52,7 +54,8 @@ type field[T any] struct {
 
 func (k *kind[T]) at(to *T) value { return field[T]{k, to, false} }
 
-// live is like at, but for a setting that can change while the gate runs.
+// live binds the kind to a field of the Config that can change while the gate runs. For
+// other fields, k.at is used.
 func (k *kind[T]) live(to *T) value { return field[T]{k, to, true} }
 
 func (f field[T]) isLive() bool { return f.live }
@@ -92,7 +95,8 @@ func textKind(hint, wants string, show func(string) (string, bool), check func(s
 		func(text string) string { return text }}
 }
 
-// simple adapts a parse function without error details.
+// simple adds an error to a parse function that reports only success or failure. The
+// error for a failure is errNotAccepted.
 func simple[T any](parse func(string) (T, bool)) func(string) (T, error) {
 	return func(text string) (v T, err error) {
 		parsed, ok := parse(text)
@@ -103,7 +107,8 @@ func simple[T any](parse func(string) (T, bool)) func(string) (T, error) {
 	}
 }
 
-// accept adapts a check function without error details.
+// accept adds an error to a check function that reports only whether a text is valid.
+// The error for an invalid text is errNotAccepted.
 func accept(ok func(string) bool) func(string) error {
 	return func(text string) error {
 		if !ok(text) {
@@ -123,8 +128,8 @@ func either(no, yes string) *kind[bool] {
 	return choice([]string{no, yes}, []bool{false, true})
 }
 
-// choice returns a kind for the known words, which stand for values. Other values are
-// formatted as "".
+// choice returns a kind that parses each known word, regardless of case, to the value
+// with the same index. It formats a value that has no word as "".
 func choice[T comparable](known []string, values []T) *kind[T] {
 	hint := strings.Join(known, "|")
 	if len(known) > 3 {
@@ -174,7 +179,8 @@ type element[T any] struct {
 	format func(T) string
 }
 
-// texts returns an element for texts that ok accepts.
+// texts returns an element for lists of plain texts. The function ok reports whether a
+// text is valid.
 func texts(ok func(string) bool) element[string] {
 	return element[string]{func(text string) (string, bool) { return text, ok(text) }, func(text string) string { return text }}
 }

@@ -11,8 +11,10 @@ import (
 // AnnotationPrefix is the prefix of annotations that set live settings.
 const AnnotationPrefix = "queuegate.dev/"
 
-// otherAnnotations have AnnotationPrefix but are not settings.
-var otherAnnotations = []string{"injected"} // set by queuectl inject for uninject
+// otherAnnotations are annotations that begin with AnnotationPrefix but set no live
+// setting, so readLive ignores them. This list omits the prefix. "queuectl inject" writes
+// queuegate.dev/injected, and "queuectl uninject" reads it.
+var otherAnnotations = []string{"injected"}
 
 // maxLiveText is the maximum size of a file of live settings. Kubernetes allows 256 KiB
 // of annotations, and escaping can make them four times as long.
@@ -57,9 +59,10 @@ func (s source) where() string {
 	return "ANNOTATIONS_FILE"
 }
 
-// readLive parses lines KEY="VALUE", as the Kubernetes downward API writes annotations,
-// into overrides. It ignores keys with a prefix other than AnnotationPrefix. A key
-// needs no prefix in SETTINGS_FILE.
+// readLive parses the lines KEY="VALUE" of a file of live settings into overrides. The
+// Kubernetes downward API writes annotations in this format. KEY is AnnotationPrefix
+// and the flag of the setting; in SETTINGS_FILE, it may also be the flag alone. Keys
+// with another prefix are ignored, and in ANNOTATIONS_FILE also keys without a prefix.
 func (c *Config) readLive(overrides map[string]override, from source, text string) error {
 	if len(text) > maxLiveText {
 		return fmt.Errorf("%s: want at most %d bytes", from.where(), maxLiveText)

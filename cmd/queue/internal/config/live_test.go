@@ -19,12 +19,14 @@ func mustLive(t *testing.T, c *Config, files LiveFiles) *Config {
 	return live
 }
 
-// annotation returns a line in the format of the downward API, which is Go's %v=%q.
+// annotation returns a line KEY="VALUE", as the downward API writes it. The downward
+// API quotes the value as Go's %q does.
 func annotation(flag, value string) string {
 	return fmt.Sprintf("%s%s=%q\n", AnnotationPrefix, flag, value)
 }
 
-// companions are settings that a live setting needs.
+// companions maps the flag of a live setting to a second setting, FLAG=VALUE, without
+// which the first setting is invalid.
 var companions = map[string]string{"queue-cost-by": "queue-cost-limit=9", "queue-cost-limit": "queue-cost-by=length", "queue-evict": "queue-priority-by=header:Priority"}
 
 func TestALiveSettingHasTheEffectOfItsFlag(t *testing.T) {

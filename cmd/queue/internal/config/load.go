@@ -19,7 +19,7 @@ type loader struct {
 	subject   *command // nil: the gate
 	problems  []error  // problems of the command line; a setting has its own problems
 	warnings  []string
-	links     []string // variables with service links instead of settings
+	links     []string // variables that are ignored, because their value is a service link
 }
 
 // inputs are the arguments of Load.
@@ -49,7 +49,8 @@ func loadWith(in inputs, overrides map[string]override) (c *Config, command Comm
 	l.arguments(args)
 	switch l.command {
 	case CommandHelp, CommandHelpJSON:
-		// Ignore problems of earlier flags, but not an unknown topic.
+		// The help is printed even if earlier arguments have problems. But "queue help
+		// TOPIC" fails if there is no such topic.
 		if len(args) > 0 && args[0] == "help" && len(l.problems) > 0 {
 			return nil, l.command, nil, errors.Join(l.problems...)
 		}
@@ -74,7 +75,9 @@ func loadWith(in inputs, overrides map[string]override) (c *Config, command Comm
 		if text == "" && s.source == fromDefault {
 			text, from, found = s.standardText(), fromDefault, s.name
 		}
-		if text != "" { // otherwise zero, or from OBSERVABILITY_CONFIG
+		// Without a text, the field keeps its value: zero, or the value from
+		// OBSERVABILITY_CONFIG.
+		if text != "" {
 			s.source, s.found = from, found
 			var ignored ignoredError
 			switch err := s.value.set(text); {
@@ -156,7 +159,8 @@ func (l *loader) variable(s *setting) (text, name string) {
 	return "", ""
 }
 
-// wantError returns an error with the accepted values and the origin of text.
+// wantError returns an error for an invalid text of the setting. The message names the
+// source of the text and the accepted values.
 func (s *setting) wantError(text string, err error) error {
 	what := s.found + "=" + quoteShort(text)
 	if s.source == fromFlag && s.found != "--"+s.flag {

@@ -56,7 +56,7 @@ func fields(cfg *Config) Config {
 	return c
 }
 
-// withoutSecrets is fields without the values of headers.
+// withoutSecrets returns the result of fields(cfg) with masked values of OTLP headers.
 func withoutSecrets(cfg *Config) Config {
 	c := fields(cfg)
 	for _, of := range []*OTLP{&c.OTel.Both, &c.OTel.Traces, &c.OTel.Metrics} {
@@ -273,9 +273,12 @@ func TestEveryFlagSetsItsFieldAndOverridesTheEnvironment(t *testing.T) {
 		joined = append(joined, "--"+s.flag+"="+text)
 		switch {
 		case s.value.about().hint == "":
-			apart = append(apart, "--"+s.flag) // allDifferent has true for each boolean setting
+			// A boolean flag without a value means true, which is its value in
+			// allDifferent.
+			apart = append(apart, "--"+s.flag)
 		case strings.HasPrefix(text, "--"):
-			apart = append(apart, "--"+s.flag+"="+text) // text could be parsed as a flag
+			// As a separate argument, this text would be parsed as a flag.
+			apart = append(apart, "--"+s.flag+"="+text)
 		default:
 			apart = append(apart, "--"+s.flag, text)
 		}

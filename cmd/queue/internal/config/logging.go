@@ -65,9 +65,9 @@ func standardLogging() zap.Config {
 	}
 }
 
-// readLogging parses zap's JSON. Absent fields, and an empty encoding or encoder, have
-// the values of standardLogging. level is the level in text, or "". The error names all
-// problems.
+// readLogging parses a zap configuration in JSON. A field that is absent has its value
+// in standardLogging; the same is true of an empty encoding or encoder. The result
+// level is the level in the JSON, or "" if there is none. The error names all problems.
 func readLogging(text string) (z zap.Config, level string, err error) {
 	z = standardLogging()
 	if text == "" {

@@ -39,14 +39,17 @@ func endpointShown(endpoint string) string {
 var plainKeys = map[string]bool{
 	"host": true, "name": true, "port": true, "scheme": true, "service": true, // of probes
 	"protocol": true, "profiling": true, "requestLogTemplate": true, // of OBSERVABILITY_CONFIG
-	"level": true, "encoding": true, // of zap, like the following keys
+	// All keys from here on are keys of a zap configuration.
+	"level": true, "encoding": true,
 	"messageKey": true, "levelKey": true, "timeKey": true, "nameKey": true, "callerKey": true, "functionKey": true,
 	"stacktraceKey": true, "lineEnding": true, "levelEncoder": true, "timeEncoder": true, "durationEncoder": true,
 	"callerEncoder": true, "nameEncoder": true, "consoleSeparator": true,
 }
 
-// maskJSON hides all texts except the texts of plainKeys, header names, paths without
-// their query, and addresses as endpointShown shows them. It sorts keys.
+// maskJSON returns the JSON with sorted keys, and hides the texts that may be secret. It
+// shows the texts of plainKeys. It shows a path without its query. For an endpoint and
+// for the output paths of a log, it shows the result of endpointShown. It hides all other
+// texts, and all values of initialFields.
 func maskJSON(text string) (shown string, hidden bool) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()

@@ -44,8 +44,8 @@ var (
 			},
 			exchange.PathPattern.String,
 		})
-	// checkLive checks the elements, because a check here would be an initialization
-	// cycle.
+	// Each name is checked later, by checkLive, against the table of settings. A check
+	// here would cause an initialization cycle, because the table refers to liveNames.
 	liveNames      = list("NAMES", "flags of live settings without dashes, separated by commas, or none", texts(isLabel))
 	containerNames = list("NAMES", "container names (a to z, 0 to 9 and -, at most 63 each), separated by commas", texts(isLabel))
 	certNames      = list("NAMES", "DNS names or URIs, separated by commas", texts(isPrintable))

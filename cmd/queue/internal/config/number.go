@@ -16,7 +16,8 @@ var (
 // AutoPort is the value of UserPort for USER_PORT=auto.
 const AutoPort = 0
 
-// PreferredUserPort is the application's PORT with USER_PORT=auto, if it is free.
+// PreferredUserPort is the port that the gate gives the application in the variable
+// PORT if USER_PORT is auto. If this port is taken, the gate gives it another one.
 const PreferredUserPort = 8080
 
 // portOrAuto is the port of the container.
@@ -37,7 +38,8 @@ var portOrAuto = &kind[int]{form{"PORT|auto", port.wants + ", or auto", plain},
 // sidePortsOff is the value of SidePorts for SIDE_PORTS=off.
 const sidePortsOff = -1
 
-// sidePortBlock is the first of consecutive ports; 0 = none.
+// sidePortBlock parses SIDE_PORTS: off, or the first of consecutive ports, one for each
+// of sidePorts. The value 0 means that SIDE_PORTS is not set.
 var sidePortBlock = func() *kind[int] {
 	most := 65536 - len(sidePorts)
 	return &kind[int]{form{"PORT|off", fmt.Sprintf("off, or a port number from 1 to %d", most), plain},
@@ -59,7 +61,8 @@ var sidePortBlock = func() *kind[int] {
 		}}
 }()
 
-// count returns a kind for a whole number from 0 to most.
+// count returns a kind for a whole number. The minimum is 0, and the parameter most is
+// the maximum.
 func count(most int) *kind[int] {
 	return whole("N", 0, most, fmt.Sprintf("a whole number from 0 to %d", most))
 }
@@ -79,7 +82,7 @@ var sizeUnits = []struct {
 	bytes  int64
 }{{"Ti", 1 << 40}, {"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}, {"", 1}}
 
-// size returns a kind for a number of bytes of at least least.
+// size returns a kind for a number of bytes. The parameter least is the minimum.
 func size(least int64) *kind[int64] {
 	return &kind[int64]{form{"SIZE", "a size of " + formatSize(least) + " or more such as 16Mi, 64Ki or plain bytes", plain},
 		simple(func(text string) (int64, bool) {
@@ -108,7 +111,8 @@ func formatSize(n int64) string {
 	return "0"
 }
 
-// rate is a share from 0 to 1, also with an exponent.
+// rate is a kind for a number from 0 to 1. The number may have an exponent, such as
+// 1e-3.
 var rate = &kind[float64]{form{"RATE", "a number from 0 to 1", plain},
 	simple(func(text string) (float64, bool) {
 		rate, err := strconv.ParseFloat(text, 64)
@@ -146,13 +150,15 @@ var (
 			d, ok := parseDuration(text)
 			return d, ok && d >= 10*time.Millisecond && d <= 10*time.Second
 		})
-	// idleTime has a minimum that limits how often the application is suspended.
+	// idleTime has a minimum of 10 ms, so that the gate does not suspend the
+	// application too often.
 	idleTime = durationKind("DURATION", "a duration of 10ms or more such as 30s or 5m, or plain seconds, or 0 for off",
 		time.Duration.String, func(text string) (time.Duration, bool) {
 			d, ok := parseDuration(text)
 			return d, ok && (d == 0 || d >= 10*time.Millisecond)
 		})
-	// waitTime has a minimum that limits the messages to waiting clients.
+	// waitTime has a minimum of 100 ms, so that a waiting client does not get messages
+	// too often.
 	waitTime = durationKind("DURATION", "a duration of 100ms or more such as 15s or 300ms, or plain seconds, or 0 for off",
 		time.Duration.String, func(text string) (time.Duration, bool) {
 			d, ok := parseDuration(text)

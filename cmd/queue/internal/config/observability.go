@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// observability holds the values of OBSERVABILITY_CONFIG by path, such as
-// tracing.protocol, or .enableRequestLog in the outermost object.
+// observability holds the values of OBSERVABILITY_CONFIG by path. A path is the
+// section, a dot and the key, such as tracing.protocol. For keys outside of a section,
+// the path begins with the dot, such as .enableRequestLog.
 type observability map[string]json.RawMessage
 
 var observabilitySections = []string{"tracing", "metrics", "requestMetrics", "runtime"}
 
-// readObservability sets settings from OBSERVABILITY_CONFIG. Their variables and flags
-// are read later.
+// readObservability sets settings from OBSERVABILITY_CONFIG. Load reads the variables
+// and flags of these settings later, so they take precedence.
 func (l *loader) readObservability() {
 	if l.observability == "" {
 		return
@@ -29,7 +30,9 @@ func (l *loader) readObservability() {
 			}
 		}
 	}
-	if s := l.setting("TRACING_CONFIG_SAMPLE_RATE"); s.source == fromDefault && isOTLP(l.Tracing.Protocol) { // Knative omits a rate of 0
+	// Knative omits a sampling rate of 0 from its JSON. So without a rate in the JSON
+	// the rate is 0, and not the default of the setting.
+	if s := l.setting("TRACING_CONFIG_SAMPLE_RATE"); s.source == fromDefault && isOTLP(l.Tracing.Protocol) {
 		s.source, s.found = l.setting("OBSERVABILITY_CONFIG").source, "OBSERVABILITY_CONFIG"
 		l.Tracing.SamplingRate = 0
 	}
@@ -84,7 +87,9 @@ func (l *loader) observabilityValues() observability {
 	return values
 }
 
-// take moves the value at path, if any, to v. If s is not nil, v is the value of s.
+// take removes the value at path from values and stores it in v. If s is not nil, it
+// also records OBSERVABILITY_CONFIG as the origin of the setting s. The result is false
+// if the value is absent, empty or invalid; take reports an invalid value.
 func (l *loader) take(values observability, path string, v value, s *setting) bool {
 	raw := values[path]
 	delete(values, path)

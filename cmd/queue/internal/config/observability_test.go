@@ -161,7 +161,8 @@ func TestABackendOfEarlierKnativeVersionsIsReplacedWithAWarning(t *testing.T) {
 			t.Errorf("%s: warnings %q", c.text, warnings)
 		}
 	}
-	// The replaced backend's port is checked like any other.
+	// stackdriver is replaced by prometheus, which listens on 9091. So USER_PORT=9091
+	// is a conflict.
 	if problems := problemsOf(t, nil, map[string]string{"SERVING_REQUEST_METRICS_BACKEND": "stackdriver", "USER_PORT": "9091"}); len(problems) != 1 {
 		t.Errorf("got %q", problems)
 	}

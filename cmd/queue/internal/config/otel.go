@@ -16,7 +16,7 @@ type OTel struct {
 
 	ResourceAttributes []otlp.KeyValue
 	Sampler            string // "" = TRACING_CONFIG_SAMPLE_RATE
-	SamplerArg         string // a share; "" = 1 with samplerRatio
+	SamplerArg         string // share of traced requests; with samplerRatio, "" means 1
 	Propagators        []string
 	Disabled           bool // no tracing, and no metrics over OTLP
 }
@@ -24,7 +24,7 @@ type OTel struct {
 // OTLP configures the exporters of a signal over OTLP.
 type OTLP struct {
 	Endpoint    string // "" = the endpoint of the exporter's Knative setting
-	Protocol    string // only compared with the protocol in use
+	Protocol    string // no effect; a warning is logged if the exporter uses another
 	Headers     []otlp.Header
 	Timeout     time.Duration // timeout of one attempt; longestDuration = none
 	Compression string        // gzip or none
@@ -34,8 +34,9 @@ type OTLP struct {
 	ClientCertificate, ClientKey string // PEM files; both or neither
 }
 
-// TLSFiles are the PEM files for a connection to a collector; the files of a signal
-// precede the files for both signals. The first valid file applies, as in queue-proxy.
+// TLSFiles are the PEM files for the connection to the collector of a signal. In each
+// list, the files set for this signal come before the files set for both signals. The
+// first valid entry of a list is used, as in queue-proxy.
 type TLSFiles struct {
 	Certificates []string // PEM files that verify the collector; none = the system's certificates
 	Clients      []ClientFiles
@@ -61,9 +62,10 @@ func (c *Config) Exporters() (traces, metrics string) {
 	return traces, metrics
 }
 
-// Sampling returns the share of traced requests. ignoresParent reports whether it also
-// applies to requests whose sender has decided. Without a Sampler it is true for a rate
-// of 0 or 1, except 0 with Zipkin, as in queue-proxy.
+// Sampling returns the share of requests that are traced. ignoresParent reports whether
+// the share also applies to requests whose sender has made a sampling decision. Without
+// a Sampler, ignoresParent is true if the share is 1. It is also true if the share is 0
+// and the exporter is not Zipkin, as in queue-proxy.
 func (c *Config) Sampling() (share float64, ignoresParent bool) {
 	if c.Tracing.Debug {
 		return 1, true
@@ -96,8 +98,8 @@ const (
 // propagators maps names to formats of trace context.
 var propagators = map[string]gate.TraceFormats{"tracecontext": gate.W3C, "b3": gate.B3Single, "b3multi": gate.B3Multi, "baggage": 0, "none": 0}
 
-// Propagation returns the trace context formats to read and send. formats 0 means no
-// format if isOff is true, otherwise all formats.
+// Propagation returns the trace context formats that the gate reads and sends. If isOff
+// is true, it uses no format. If isOff is false and formats is 0, it uses all formats.
 func (c *Config) Propagation() (formats gate.TraceFormats, isOff bool) {
 	for _, name := range c.OTel.Propagators {
 		formats |= propagators[name]
@@ -115,9 +117,11 @@ func (c *Config) MetricsOverOTLP() (to otlp.Destination, files TLSFiles) {
 	return c.OTel.destination(&c.OTel.Metrics, otlp.Metrics.Path, c.MetricsBackend, c.MetricsCollector)
 }
 
-// destination returns where a signal is exported to (OTLP exporter specification 1.51):
-// the signal's endpoint unchanged, or else the endpoint of Both (over HTTP with path),
-// or else fallback. Over gRPC, Insecure overrides the scheme, but not of fallback.
+// destination returns the destination of a signal (OTLP exporter specification 1.51).
+// The signal's own endpoint takes precedence over the endpoint for both signals. Over
+// HTTP, the path is appended to the endpoint for both signals, but not to the signal's
+// own. Over gRPC, the setting Insecure replaces the scheme of both kinds of endpoint. If
+// no endpoint is set, the fallback is used unchanged.
 func (o *OTel) destination(signal *OTLP, path, protocol, fallback string) (to otlp.Destination, files TLSFiles) {
 	to = otlp.Destination{Protocol: protocol, Endpoint: fallback, Options: otlp.Options{
 		Headers: signal.Headers, Timeout: cmp.Or(signal.Timeout, o.Both.Timeout),

@@ -62,8 +62,8 @@ func aboveOne(text string) bool {
 	return err == nil && number > 1
 }
 
-// checkScheme warns about an endpoint without a scheme in a Knative setting. It means
-// https, but meant plaintext in earlier versions.
+// checkScheme warns about an endpoint without a scheme in a Knative setting. Such an
+// endpoint means https now, but it meant plaintext in earlier versions of the gate.
 func (l *loader) checkScheme(name string, signal *OTLP) {
 	s := l.setting(name)
 	if text := s.value.text(); text != "" && !strings.Contains(text, "://") && signal.Endpoint == "" && l.OTel.Both.Endpoint == "" {
@@ -103,7 +103,9 @@ func (c *Config) writeExports(b *strings.Builder) {
 	if c.OTel.Disabled {
 		b.WriteString("# No traces and no metrics over OTLP (source: OTEL_SDK_DISABLED)\n")
 	}
-	// first returns the origin of the first setting that is set.
+	// first returns the name of the variable or flag that sets one of the settings. If
+	// several settings are set, the first of them counts. If none of them is set, the
+	// result is "default".
 	first := func(names ...string) string {
 		given := slices.IndexFunc(names, c.Given)
 		if given < 0 {

@@ -110,8 +110,9 @@ func ignoring[T any](k *kind[T]) *kind[T] {
 	}, k.format}
 }
 
-// millisecondsFrom parses milliseconds with a minimum. 0 and longer times become
-// longestDuration.
+// millisecondsFrom returns a kind for whole milliseconds. The parameter least is the
+// minimum. 0 means unlimited, so it becomes longestDuration. Durations above
+// longestDuration are reduced to it.
 func millisecondsFrom(least int64) *kind[time.Duration] {
 	return &kind[time.Duration]{form{"MS", fmt.Sprintf("whole milliseconds, %d or more", least), plain},
 		simple(func(text string) (time.Duration, bool) {
@@ -132,7 +133,8 @@ func millisecondsFrom(least int64) *kind[time.Duration] {
 		}}
 }
 
-// ignoredError is a warning about an ignored part of a value.
+// ignoredError is a warning about an invalid part of a value. The part is ignored, or
+// used unchanged.
 type ignoredError struct{ error }
 
 // parseHeaders keeps the last of several fields with the same name. It ignores malformed

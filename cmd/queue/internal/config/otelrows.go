@@ -9,13 +9,13 @@ const (
 	otlpPrefix = "OTEL_EXPORTER_OTLP_"
 )
 
-// otelRows returns three rows for each setting of exporters over OTLP: for both
-// signals, for traces and for metrics.
+// otelRows returns the OpenTelemetry settings. Each setting of OTLP exporters has three
+// rows: one for both signals, one for traces and one for metrics.
 func otelRows(c *Config) (rows []row) {
 	for _, setting := range []struct {
 		name, standard string
 		value          func(*OTLP) value
-		help           string // noun phrase before " of traces over OTLP."
+		help           string // noun phrase; " of traces over OTLP." or similar follows
 	}{
 		{"ENDPOINT", "(none)", func(o *OTLP) value { return endpoint.at(&o.Endpoint) },
 			"Collector"},

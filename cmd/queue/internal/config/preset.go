@@ -47,8 +47,9 @@ var presetNames = func() (names []string) {
 	return names
 }()
 
-// presetText returns the value of s in PRESET; "" = none. The limits of the engine
-// apply only with ENGINE_METRICS, which is read before them.
+// presetText returns the value that the chosen preset has for the setting s; "" = none.
+// Without ENGINE_METRICS, it also returns "" for the other ENGINE_ settings, because
+// they have no effect then. Load reads ENGINE_METRICS before them.
 func (l *loader) presetText(s *setting) string {
 	if strings.HasPrefix(s.name, "ENGINE_M") && s.name != "ENGINE_METRICS" && l.EngineMetrics == "" {
 		return ""

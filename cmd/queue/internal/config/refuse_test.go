@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// refused lists invalid texts by hint, and refusedBy lists additional texts by setting.
+// refused maps the hint of a kind to texts that are invalid for it. refusedBy maps the
+// name of a setting to texts that are invalid for this setting only.
 var (
 	refused = map[string][]string{
 		"":            {"yes", "2", "on", " true"},
@@ -79,7 +80,8 @@ func TestAnInvalidValueIsAProblemThatNamesSettingValueAndExpectedValues(t *testi
 		variables := map[string]string{}
 		if strings.HasPrefix(s.name, "OTEL_") {
 			variables = exporting
-			texts = slices.DeleteFunc(texts, func(text string) bool { return strings.TrimSpace(text) != text }) // Load trims these settings
+			// Load trims OTEL_ variables, so a text with space around it may be valid.
+			texts = slices.DeleteFunc(texts, func(text string) bool { return strings.TrimSpace(text) != text })
 		}
 		for _, text := range texts {
 			for source, load := range map[string]func() []string{

@@ -19,8 +19,9 @@ func newWord(text string) word {
 	return w
 }
 
-// closest returns the index of the known word with the least distance from w, or -1.
-// The distance is at most 2, or at most 1 if the known word is shorter than short.
+// closest returns the index of the known word with the least distance from w. The
+// distance must be at most 2. For a known word with fewer letters than the parameter
+// short, it must be at most 1. The result is -1 if no word is close enough.
 func (w word) closest(known []word, short int) int {
 	found, best := -1, 3
 	for i, k := range known {
@@ -28,7 +29,8 @@ func (w word) closest(known []word, short int) int {
 		if len(k.text) < short {
 			most = min(1, most)
 		}
-		// Reject most words fast: an edit changes at most two bits.
+		// Reject most words without computing the distance. Each edit changes at most
+		// two bits of the letters: one for the old letter, and one for the new letter.
 		if bits.OnesCount64(w.letters^k.letters) > 2*most || max(len(w.text)-len(k.text), len(k.text)-len(w.text)) > most {
 			continue
 		}

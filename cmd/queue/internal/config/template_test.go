@@ -30,8 +30,9 @@ func TestAnInvalidTemplateIsAProblemOnlyIfTheLogIsOn(t *testing.T) {
 	}
 }
 
-// Knative's controller passes the template of the cluster's operator to every
-// pod.
+// Knative's controller passes one template, chosen by the operator of the cluster, to
+// every pod. So a template that parses must not stop a gate or cause a warning, even if
+// it cannot be executed for a request.
 func TestAValidTemplateIsNeverAProblem(t *testing.T) {
 	for _, template := range []string{
 		"{{.Request.Cookies}} {{.Request.Context}} {{.Request.URL.JoinPath `x`}}", "{{.Request.None}}", "{{template `none`}}", "{{range 99999999999}}{{end}}",

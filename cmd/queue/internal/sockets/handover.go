@@ -12,12 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An offer passes the sockets of a running gate to a successor: a line of JSON, with
-// the descriptors (SCM_RIGHTS) in the order of Sockets.
+// An offer is the message with which a running gate passes its sockets to a successor.
+// It is sent as one line of JSON. The message carries the descriptors (SCM_RIGHTS) in
+// the order of the field Sockets.
 type offer struct {
 	Refused string    `json:"refused,omitempty"` // reason; "" = not refused
 	Sockets []offered `json:"sockets,omitempty"`
-	// Variables of the service manager, which the successor may lack.
+	// Environment has the variables NOTIFY_SOCKET and FDSTORE of the service manager. The
+	// successor sets each of them that is missing in its own environment.
 	Environment map[string]string `json:"environment,omitempty"`
 }
 

@@ -25,7 +25,8 @@ var Variables = []string{listenPID, listenFDs, listenFDNames, fdStore, notifySoc
 // firstInherited is the number of the first inherited descriptor.
 const firstInherited = 3
 
-// maxPassed limits how many descriptors for another process are set to close-on-exec.
+// maxPassed limits the loop that sets close-on-exec for the descriptors of another
+// process. Without it, a huge number in LISTEN_FDS would keep the loop busy.
 const maxPassed = 1024
 
 // unnamed is systemd's name for a descriptor without a name.
@@ -42,8 +43,9 @@ func (s *Set) inherit(lookup func(string) (string, bool), first int) error {
 		return err
 	}
 	if passed, _ := lookup(listenFDs); count == 0 && passed != "" {
-		// The sockets are for another process, such as a shell that has started this one. An
-		// application must not get them.
+		// LISTEN_PID is not this process. The sockets were passed to another process, for
+		// example to the shell that has started this process. Set close-on-exec, so that
+		// an application that this process starts does not get the sockets.
 		n, _ := strconv.Atoi(passed)
 		for fd := first; fd < first+min(n, maxPassed); fd++ {
 			unix.CloseOnExec(fd)

@@ -56,7 +56,8 @@ func TestVariablesOfTheServiceManagerNameTheSockets(t *testing.T) {
 	}
 }
 
-// passed returns a Set that has inherited ln. Its descriptor is not 3, which tests use.
+// passed returns a Set that has inherited the socket of ln. Normally the first inherited
+// descriptor is 3, but the test process may use 3, so passed takes another one.
 func passed(t *testing.T, name string, ln interface{ File() (*os.File, error) }) *Set {
 	t.Helper()
 	file, err := ln.File()
@@ -64,7 +65,9 @@ func passed(t *testing.T, name string, ln interface{ File() (*os.File, error) })
 		t.Fatal(err)
 	}
 	defer file.Close()
-	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD, 100) // without close-on-exec, as after exec
+	// F_DUPFD returns a descriptor of at least 100 without the close-on-exec flag.
+	// Inherited descriptors do not have this flag either.
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD, 100)
 	if err != nil {
 		t.Fatal(err)
 	}

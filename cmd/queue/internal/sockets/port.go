@@ -4,7 +4,7 @@ import "strings"
 
 // Port is a port of the gate that may listen on an inherited socket.
 type Port struct {
-	Name    string // name of its socket in LISTEN_FDNAMES and in systemd's store
+	Name    string // name of the port's socket in LISTEN_FDNAMES and in systemd's store
 	Setting string
 	isUnix  bool
 }

@@ -26,7 +26,7 @@ type Set struct {
 type socket struct {
 	port        *Port
 	fd          int
-	isHeld      bool // the service manager also has it
+	isHeld      bool // the service manager also has a descriptor of the socket
 	isInherited bool // received from another process
 }
 
@@ -52,8 +52,9 @@ func asTCP(ln net.Listener) *net.TCPListener {
 	return tcp
 }
 
-// InheritedDrain returns the inherited socket of DRAIN_SOCKET, or nil. Its Close
-// removes its file unless IsHeld.
+// InheritedDrain returns a listener for the inherited socket of DRAIN_SOCKET, or nil if
+// there is none. Closing the listener also removes the file of the socket, unless the
+// service manager has a descriptor of the socket too.
 func (s *Set) InheritedDrain(path string) (*net.UnixListener, error) {
 	ln, err := s.inherited(portNamed(Drain), path)
 	if ln == nil || err != nil {
@@ -63,8 +64,8 @@ func (s *Set) InheritedDrain(path string) (*net.UnixListener, error) {
 	return ln.(*net.UnixListener), nil
 }
 
-// AddDrain adds the opened socket of DRAIN_SOCKET. Its Close removes its file unless
-// IsHeld.
+// AddDrain adds the socket that the gate has opened for DRAIN_SOCKET. Closing ln also
+// removes the file of the socket, unless the service manager has stored the socket.
 func (s *Set) AddDrain(ln *net.UnixListener) {
 	s.add(portNamed(Drain), ln)
 	ln.SetUnlinkOnClose(!s.IsHeld(Drain))
@@ -82,8 +83,9 @@ func (s *Set) inherited(p *Port, value string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening on the inherited socket %q: %w", p.Name, err)
 	}
-	// fd must be non-blocking: os.File would change the mode of the socket, which the
-	// running gate uses too.
+	// fd is already non-blocking, so neither os.File nor net.FileListener changes its
+	// mode. A change would also affect the running gate: the mode belongs to the socket,
+	// which both processes use.
 	file := os.NewFile(uintptr(fd), p.Name)
 	defer file.Close()
 	ln, err := net.FileListener(file)
@@ -157,8 +159,8 @@ func (s *Set) IsInherited(name string) bool {
 	return in != nil && in.isInherited
 }
 
-// CloseUnused closes inherited sockets of ports that are off. isOn reports whether the
-// port of a setting is on.
+// CloseUnused closes each inherited socket whose port is off in the configuration. The
+// function isOn gets the name of a port setting and reports whether that port is on.
 func (s *Set) CloseUnused(isOn func(setting string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 // storeTimeout limits the wait for a service manager that does not read.
 const storeTimeout = time.Second
 
-// store passes an opened socket to the service manager, if it stores descriptors. The
-// caller holds the lock.
+// store passes a socket that the gate has opened to the service manager, which keeps the
+// descriptor during a restart of the gate. It does nothing if the service manager has no
+// descriptor store (FDSTORE). The caller holds s.mu.
 func (s *Set) store(in *socket) {
 	if os.Getenv(fdStore) == "" || os.Getenv(fdStore) == "0" || os.Getenv(notifySocket) == "" {
 		return
@@ -31,8 +32,8 @@ func (s *Set) remove(in *socket) {
 	}
 }
 
-// tellManager sends a notification with descriptors, which a connected net.UnixConn
-// cannot send.
+// tellManager sends a notification and descriptors to the service manager. It uses
+// system calls, because a connected net.UnixConn for datagrams cannot send descriptors.
 func tellManager(text string, rights []byte) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -35,9 +35,10 @@ const hash = "override"
 // Timeout returns the timeout of a prober.
 func Timeout(as string) time.Duration { return questions[as].timeout }
 
-// Gate sends a probe to the gate at base, as the prober does that as names (one of
-// Callers). It returns an error if that prober would not accept the response. It does
-// not verify the gate's certificate, because each pod may have its own certificate.
+// Gate sends a probe to the gate at the URL base. The last parameter is the name of the
+// prober that Gate imitates (one of Callers). Gate returns an error if that prober would
+// not accept the response. It does not verify the gate's certificate, because each pod
+// may have its own certificate.
 func Gate(ctx context.Context, base *url.URL, as string) error {
 	q, ok := questions[as]
 	if !ok {

@@ -1,6 +1,7 @@
 // Package cli generates man pages and completions for the gate's binary from the output
-// of `queue help --json`. It does not use cobra's generators: their completions call the
-// program, and their man pages have no groups and no variables.
+// of `queue help --json`. It does not use cobra's generators. Their completions call the
+// program at each completion, and their man pages show neither the groups of the flags
+// nor the environment variables.
 package cli
 
 import (

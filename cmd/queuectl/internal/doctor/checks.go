@@ -10,9 +10,9 @@ import (
 // Finding is a problem or a warning.
 type Finding struct {
 	Object  string // deployment/web
-	Warning bool   // a possible problem, which may be intended
+	Warning bool   // the finding may be intended, so it is not an error
 	Text    string // the problem and its solution
-	Hazard  string // name for --accept, which turns the finding into a warning
+	Hazard  string // kind of problem: "--accept HAZARD" makes the finding a warning
 }
 
 func (f Finding) String() string {
@@ -58,8 +58,9 @@ var checks = []func(*examination){
 	(*examination).hooks, (*examination).user, (*examination).ports, (*examination).serviceLinks, (*examination).running,
 }
 
-// kind reports a gate in the wrong kind of container: the pod would never start, or a
-// job never complete.
+// kind reports a gate in the wrong kind of container. With the gate in an ordinary init
+// container, the pod would never start. With the gate in an ordinary container of a job,
+// the job would never complete.
 func (e *examination) kind() {
 	switch {
 	case e.isInit && e.gate.RestartPolicy != "Always":
@@ -371,7 +372,7 @@ func (e *examination) user() {
 // ports reports ports of both the gate and a container.
 func (e *examination) ports() {
 	if e.settings["SIDE_PORTS"] != "" {
-		return // with hostNetwork the gate uses other ports
+		return // SIDE_PORTS moves most ports, so the default ports below do not apply
 	}
 	own := []struct {
 		setting  string
@@ -393,11 +394,13 @@ func (e *examination) ports() {
 	}
 }
 
-// linked are the names of port settings without the suffix _PORT. Kubernetes sets
-// METRICS_PORT in every pod for a Service called metrics.
+// linked has the names of the port settings, without the suffix _PORT. A Service with
+// one of these names is a problem: for a Service called metrics, for example, Kubernetes
+// sets the variable METRICS_PORT in every pod (a service link).
 var linked = []string{"QUEUE_SERVING", "QUEUE_SERVING_TLS", "USER", "ADMIN", "AUTOSCALER_METRICS", "METRICS", "STATUS", "PROFILING", "APP_PROBE"}
 
-// serviceLinks reports Services whose service links set a setting of the gate.
+// serviceLinks warns of each Service for which Kubernetes sets an environment variable
+// (a service link) that has the name of a gate setting.
 func (e *examination) serviceLinks() {
 	if links := e.spec.EnableServiceLinks; links != nil && !*links {
 		return

@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Types of Kubernetes' objects, with the checked fields.
+// These types are the objects of Kubernetes. They have only the fields that doctor uses.
 type (
 	object struct {
 		Kind     string
@@ -161,7 +161,8 @@ func (o *Objects) add(raw []byte) error {
 	switch top.Kind {
 	case "Service":
 		s := service{name: top.Metadata.Name, namespace: top.Metadata.Namespace}
-		// A Knative Service has a template instead of a selector.
+		// Keep only Services that select pods. A Knative Service is also of the kind
+		// Service, but it has a template instead of a selector.
 		if err = json.Unmarshal(top.Spec, &s); err == nil && s.Selector != nil {
 			o.services = append(o.services, s)
 		}
@@ -244,7 +245,8 @@ var flags = map[string]string{
 	"UPSTREAM_TLS": "upstream-tls", "REVISION_TIMEOUT_SECONDS": "timeout", "DRAIN_QUIET_SECONDS": "drain-quiet", "SIDE_PORTS": "side-ports",
 }
 
-// number returns the value of a numeric setting, or standard if it is not set.
+// number returns the value of a numeric setting. If the setting is not set or is not a
+// number, the result is the default, which is passed as the parameter standard.
 func (p *pod) number(name string, standard float64) float64 {
 	if n, err := strconv.ParseFloat(p.settings[name], 64); err == nil {
 		return n
@@ -266,8 +268,9 @@ func (p *pod) applications() (all []*container) {
 	return all
 }
 
-// port returns the number of a port. If port is a name, it is looked up in c, or in all
-// containers if c is nil.
+// port returns the number of a port to which a probe, Service or NetworkPolicy refers by
+// number or by name. A name is looked up in the ports of the container c. If c is nil, it
+// is looked up in all containers. The result is 0 if no port has the name.
 func (p *pod) port(c *container, port any) int {
 	switch v := port.(type) {
 	case float64:

@@ -129,8 +129,9 @@ func (f *Forwarding) Ended() bool {
 // Close stops the forwarding.
 func (f *Forwarding) Close() { f.cancel() }
 
-// Forward forwards a local port to a port of a pod until ctx ends or Close is called.
-// It returns when the forwarding works, or an error if start ends first.
+// Forward forwards a local port to a port of a pod. The forwarding lasts until ctx ends
+// or Close is called. Forward waits until the forwarding works. It returns an error if
+// kubectl fails, or if the context start ends before the forwarding works.
 func (k *Kubectl) Forward(ctx, start context.Context, pod string, port int) (*Forwarding, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := k.command(ctx, "port-forward", "pod/"+pod, fmt.Sprintf(":%d", port), "--address", "127.0.0.1")
@@ -157,7 +158,9 @@ func (k *Kubectl) Forward(ctx, start context.Context, pod string, port int) (*Fo
 			f := &Forwarding{m[1], cancel, make(chan struct{})}
 			go func() {
 				defer close(f.ended)
-				_, _ = io.Copy(io.Discard, out) // kubectl writes a line for each connection
+				// kubectl writes a line for each connection. Read the lines, so that
+				// kubectl never blocks on a full pipe.
+				_, _ = io.Copy(io.Discard, out)
 				_ = cmd.Wait()
 			}()
 			return f, nil

@@ -16,8 +16,10 @@ type aliasBudget struct {
 	spent int
 }
 
-// count returns the number of nodes in the expanded n. Anchors precede aliases, so an
-// alias whose anchor has no size yet is inside that anchor, which is an error.
+// count returns the number of nodes that n has after the expansion of all aliases. It
+// returns an error for an anchored node that contains an alias of itself. An anchor
+// always precedes its aliases, and count stores the size of an anchored node after it has
+// counted the content. So an alias without a stored size is inside its own anchored node.
 func (b *aliasBudget) count(n *yaml.Node) (size int, err error) {
 	if n.Kind == yaml.AliasNode {
 		size, counted := b.sizes[n.Alias]

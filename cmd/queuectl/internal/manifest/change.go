@@ -59,13 +59,15 @@ func (s *source) prepend(sequence, element *yaml.Node) error {
 
 // dash returns the offset of the dash before an element of a sequence in block style.
 func (s *source) dash(element *yaml.Node) (int, error) {
-	// The dash is on the line of the element, or above a comment.
+	// Usually the dash is on the first line of the element. If a comment follows the
+	// dash, the element begins on a later line, so search the lines above as well.
 	for i := element.Line - 1; i >= 0; i-- {
 		line := s.line(i)
 		if content := strings.TrimLeft(line, " "); strings.HasPrefix(content, "-") {
 			return s.lines[i] + len(line) - len(content), nil
 		}
-		// A dash after other text belongs to an outer sequence.
+		// The line of the element has other text before its dash. The sequence then
+		// begins within a line of its parent and cannot be edited line by line.
 		if at := strings.LastIndex(line, "- "); i == element.Line-1 && at >= 0 {
 			return 0, errors.New("a sequence within the line of another")
 		}
@@ -93,7 +95,8 @@ func isEmpty(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Tag == "!!null" || n.Kind != yaml.ScalarNode && n.Kind != yaml.AliasNode && len(n.Content) == 0
 }
 
-// remove removes a key from its mapping. The keys of instead, if not nil, replace it.
+// remove removes a key and its value from its mapping. The last parameter is nil, or a
+// mapping whose keys and values take the place of the removed key.
 func (s *source) remove(e *entry, inFlow bool, instead *yaml.Node) error {
 	from, to := s.offset(e.key), s.end(e.key, e.value, inFlow)
 	if instead != nil {

@@ -69,7 +69,7 @@ func TestAReformattedManifestIsInjectedAgainAndUninjected(t *testing.T) {
 		}
 		injected, _ := one(f, options)
 		if !strings.Contains(injected, Annotation+`: '{`) {
-			continue // unchanged, or with a verbatim record
+			continue // no JSON record: the file is unchanged or has a verbatim record
 		}
 		var formatted []string
 		for _, document := range decode(t, File{f.Name, injected}) {
@@ -87,7 +87,9 @@ func TestAReformattedManifestIsInjectedAgainAndUninjected(t *testing.T) {
 		}
 		checked++
 		if strings.Contains(f.Text, ": *") {
-			continue // without aliases, Inject can rewrite more probes
+			// The formatter has expanded the aliases. Inject can now rewrite probes that
+			// it left unchanged before, so the result may differ.
+			continue
 		}
 		again, _ := one(File{f.Name, text}, options)
 		if !sameContent(t, File{f.Name, injected}, File{f.Name, again}) {
@@ -99,8 +101,8 @@ func TestAReformattedManifestIsInjectedAgainAndUninjected(t *testing.T) {
 	}
 }
 
-// sameContent compares the objects of two files without the records of the
-// injection.
+// sameContent reports whether two files have equal objects. It ignores the annotation
+// in which Inject stores its record.
 func sameContent(t *testing.T, a, b File) bool {
 	t.Helper()
 	content := func(f File) (all []string) {
@@ -181,7 +183,8 @@ func TestTheGateFollowsAChangedPortOfTheApplication(t *testing.T) {
 	}
 }
 
-// Containers may have the same name, but only one of them gets the text.
+// A record has one text for each name of a container. If many containers have the same
+// name, only one of them gets the text. Otherwise a small file could become huge.
 func TestUninjectUsesEachTextOfTheRecordAtMostOnce(t *testing.T) {
 	probe := strings.Repeat("x", 100_000)
 	var text strings.Builder

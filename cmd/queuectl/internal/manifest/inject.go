@@ -17,13 +17,13 @@ type File struct {
 
 // Note is a message about an object, usually why it was left unchanged.
 type Note struct {
-	File, Object string // Object such as deployment/web
+	File, Object string // Object is KIND/NAME, such as deployment/web; "" = the file
 	Text         string
 	Left         bool // the object or the file was left unchanged
 	// Failed means that traffic would fail or bypass the gate, or that an object with a
 	// gate was left unchanged.
 	Failed bool
-	Hazard string // name for Options.Accept, which clears Failed
+	Hazard string // element of Hazards; Inject clears Failed if Options.Accept has it
 }
 
 func (n Note) String() string {
@@ -155,7 +155,8 @@ func (p *pass) traffic(workloads []workload) {
 	}
 }
 
-// checked returns the text after the edits, if they can be undone.
+// checked returns the text with all edits applied. It returns an error if Uninject would
+// not restore the original text exactly.
 func (s *source) checked() (string, error) {
 	result, err := apply(s.text, s.edits)
 	if err != nil {
@@ -177,8 +178,8 @@ func Uninject(files []File) (clean []File, notes []Note) {
 	return clean, notes
 }
 
-// uninject is Uninject, and returns the removed gates of each file, by index of the
-// object.
+// uninject does the work of Uninject. It also returns the removed gates: for each file, a
+// map from the index of an object in the file to the gate that was removed from it.
 func uninject(files []File) (clean []File, notes []Note, priors []map[int]*prior) {
 	for _, f := range files {
 		gates := map[int]*prior{}
@@ -215,7 +216,8 @@ func uninjectFile(f File, gates map[int]*prior) (result string, notes []Note, er
 	if result, err = apply(s.text, s.edits); err != nil {
 		return "", notes, err
 	}
-	// An edited annotation must not make the file invalid.
+	// The restored text comes from the annotation, which a user may have edited. Check
+	// that the file is still valid YAML and has the same number of objects.
 	if after, err := parse(result); err != nil || len(after.objects()) != len(objects) {
 		return "", notes, fmt.Errorf("an annotation %s was edited: the file would not be valid YAML without the gate (%v)", Annotation, err)
 	}
@@ -279,7 +281,9 @@ func (s *source) inject(o manifestObject, options Options, before *prior) (w *wo
 	}
 	template := at(o.node, path...)
 	if at(o.node, "metadata", "annotations", Annotation) != nil {
-		return nil, nil, nil // the old gate was not removed, which a note has reported
+		// uninject could not remove the old gate and has added a note about it. Do not
+		// add a second gate.
+		return nil, nil, nil
 	}
 	with, err := options.applied(at(o.node, "metadata", "annotations"))
 	if err != nil {

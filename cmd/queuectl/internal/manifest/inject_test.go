@@ -199,7 +199,10 @@ func TestInjectedGatesAreConsistentAndValid(t *testing.T) {
 	}
 }
 
-// checkRewritten fails unless the gate has each path of a rewritten probe.
+// checkRewritten checks the liveness and startup probes. A probe that was rewritten goes
+// to a path below /app-health/ of the gate. The gate must know each of these paths
+// (KUBE_APP_PROBERS), and each path that the gate knows must be used by a probe. Each
+// probe must have exactly one handler.
 func checkRewritten(t *testing.T, name string, spec map[string]any, env []string) {
 	t.Helper()
 	probers := map[string]any{}

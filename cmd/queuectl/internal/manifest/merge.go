@@ -9,11 +9,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// placeholder stands for the text of an edited gate until keepText.
+// placeholder is an element of initContainers that stands for the gate's container. Later
+// keepText replaces it by the text of the previous gate.
 const placeholder = "queuegate.dev/placeholder"
 
-// merged returns ours with the user's edits of the previous gate: the differences
-// between the previous gate and baseGate.
+// merged applies the user's edits of the previous gate to the newly generated gate (the
+// parameter ours), and returns the result. To find the edits, it compares the gate in the
+// file with the gate that inject wrote (baseGate). If the result equals the gate in the
+// file and the text of that gate can be reused, merged returns the placeholder instead.
+// Later keepText replaces the placeholder by that text.
 func (p *pod) merged(ours *yaml.Node, inFlow bool) *yaml.Node {
 	p.record.Sum = checksum(ours)
 	if p.prior == nil || p.prior.gate == nil {
@@ -44,7 +48,9 @@ func (p *pod) baseGate() *yaml.Node {
 	b := &pod{source: &scratch, options: p.prior.options, spec: p.spec, name: p.name}
 	b.edits = nil
 	if p.prior.port != 0 {
-		b.options.UserPort = p.prior.port // port at that injection; it may differ now
+		// Use the application's port at the previous injection. The user may have changed
+		// the port in the manifest since then.
+		b.options.UserPort = p.prior.port
 	}
 	if b.inject() != nil {
 		return nil
@@ -52,8 +58,9 @@ func (p *pod) baseGate() *yaml.Node {
 	return b.gate()
 }
 
-// keepText replaces the placeholder in the edits from first on by the text of the
-// previous gate, which keeps its comments and style.
+// keepText replaces the placeholder by the text of the previous gate, so that the gate
+// keeps its comments and style. The parameter first is the index in p.edits at which the
+// search for the placeholder begins.
 func (p *pod) keepText(first int) {
 	if p.prior == nil || p.prior.text == "" {
 		return

@@ -18,12 +18,12 @@ const GateName = "queuegate"
 // portHTTP is the name of the gate's serving port. Services refer to it.
 const portHTTP = "queue-http"
 
-// Defaults of a gate in a pod, in seconds: the quiet period of the drain, the request
-// timeout, and the rest of the grace period.
+// The grace period that Inject gives a pod is the sum of these three parts. The first
+// two are defaults: settings of the gate override them.
 const (
-	quietSeconds   = 10
-	timeoutSeconds = 300
-	extraSeconds   = 20
+	quietSeconds   = 10  // quiet period of the drain (DRAIN_QUIET_SECONDS)
+	timeoutSeconds = 300 // timeout of a request (REVISION_TIMEOUT_SECONDS)
+	extraSeconds   = 20  // reserve, so that the grace period is not too short
 )
 
 // waitForDrain is the path of the application's preStop hook.
@@ -48,7 +48,7 @@ type pod struct {
 	ports      map[string]int
 	readiness  []*yaml.Node // readiness probes with container names
 	names      []string
-	probers    []any  // arguments of object: path, probe, path, probe ...
+	probers    []any  // path, probe, path, probe ...: the arguments for object()
 	volume     string // name of the volume with the pod's annotations; "" = none
 	tls        bool   // the application speaks TLS on its port
 	said       []Note
@@ -158,8 +158,10 @@ func (p *pod) choose() error {
 // httpNames are names of ports that mean HTTP without TLS.
 var httpNames = []string{"http", "http1", "h2c", "http2", "grpc", "web"}
 
-// servingPort returns the port that most likely serves HTTP. rank is 3 for a name that
-// means HTTP, 2 for https, 1 for the first TCP port, and 0 without a port.
+// servingPort returns the port that most likely serves HTTP. The result rank says how
+// likely that is: 3 if the name of the port means HTTP, 2 if the name is https, and 1 for
+// any other TCP port. Without a TCP port, both results are 0. Among ports of the same
+// rank, the first is chosen.
 func servingPort(container *yaml.Node) (port, rank int) {
 	for _, entry := range items(at(container, "ports")) {
 		n, ok := integer(at(entry, "containerPort"))
@@ -180,8 +182,9 @@ func servingPort(container *yaml.Node) (port, rank int) {
 	return port, rank
 }
 
-// userPortNames returns the names of the application's port for Services. If several
-// containers have a port of the same name, the first counts.
+// userPortNames returns the names by which Services can refer to the application's port.
+// If several ports of the pod have the same name, Kubernetes uses the first of them. So
+// userPortNames omits a name whose first port is another one.
 func (p *pod) userPortNames() (names []string) {
 	seen := map[string]bool{}
 	for _, c := range items(p.containers) {
@@ -215,7 +218,9 @@ func (p *pod) checkPorts() {
 	}
 }
 
-// port returns the port usual, or the next port that no container uses.
+// port selects a port number for the gate. The result is the usual number, which is the
+// parameter. If a container uses that number, the result is the next unused one. Later
+// calls with the same parameter return the same result.
 func (p *pod) port(usual int) int {
 	if n, ok := p.ports[strconv.Itoa(usual)]; ok {
 		return n
@@ -268,7 +273,7 @@ func (p *pod) rewrite(c *yaml.Node) error {
 	if preStop != nil && !moved {
 		key := c.Content[0]
 		if len(c.Content) > 2 {
-			key = c.Content[2] // after the first key, usually the name
+			key = c.Content[2] // insert before the second key, because the first is usually "name"
 		}
 		p.insertBefore(key, isFlow(c), preStop)
 	}
@@ -282,8 +287,10 @@ func (p *pod) rewrite(c *yaml.Node) error {
 	return nil
 }
 
-// preStop returns the preStop hook to add to a container, which makes the application
-// run until its requests have ended; nil = none.
+// preStop adds a preStop hook to the container c. With the hook, the application runs
+// until its requests have ended. If c has no lifecycle, preStop returns a mapping with
+// the key lifecycle, which the caller must insert into c. Otherwise it returns nil: it
+// has added the hook to the lifecycle of c, or has reported why it could not.
 func (p *pod) preStop(c *yaml.Node) (*yaml.Node, error) {
 	hook := object("preStop", object("httpGet", object("path", waitForDrain, "port", p.port(8022))))
 	e := lookup(c, "lifecycle")
@@ -502,7 +509,8 @@ func (p *pod) addGate() error {
 const podInfoDir = "/etc/podinfo"
 
 // addVolume adds a volume with the pod's annotations if Options.LiveSettings is set. If
-// the spec has no volumes, the caller must insert pair.
+// the spec has no key "volumes", addVolume only returns that key and its value (the
+// result pair), and the caller must insert them. Otherwise the result pair is nil.
 func (p *pod) addVolume() (pair []any, err error) {
 	if !p.options.LiveSettings {
 		return nil, nil

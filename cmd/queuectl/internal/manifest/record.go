@@ -24,12 +24,14 @@ type record struct {
 	Sum     string   `json:"sum,omitempty"`  // checksum of the gate
 	Grace   int      `json:"grace,omitempty"`
 	Volume  string   `json:"volume,omitempty"`
-	// Was has the texts of removed or replaced values. The keys are
-	// CONTAINER/readinessProbe and so on; annotations, initContainers and volumes if
-	// they were empty; and, for a targetPort, the port of the Service.
+	// Was has the original texts of removed or replaced values. The key of a probe is
+	// CONTAINER/readinessProbe and so on. The keys "annotations", "initContainers" and
+	// "volumes" are for the texts of empty values, such as {}. The key of a targetPort is
+	// the Service's port, such as 80 or 53/UDP.
 	Was map[string]string `json:"was,omitempty"`
-	// At has the position of each removed readinessProbe. If lifecycle took its place, no
-	// position is recorded.
+	// At has the original position of each removed readinessProbe, by the same keys as
+	// Was. A probe without a position was replaced by the key "lifecycle" that Inject
+	// added, so Uninject puts the probe in the place of that key.
 	At map[string]position `json:"at,omitempty"`
 	// Ports are the ports that were added to a NetworkPolicy.
 	Ports []int `json:"ports,omitempty"`
@@ -45,8 +47,9 @@ type applied struct {
 	Resources    map[string]string `json:"resources,omitempty"`
 }
 
-// position is a place in a mapping: it is Lines lines below the value of the key After.
-// If After is empty, the place is before all keys.
+// position is the place of a removed key in a mapping. The field After is the name of the
+// preceding key, and Lines counts the lines (such as comments) between the value of that
+// key and the place. If After is empty, the place is before all keys.
 type position struct {
 	After string `json:"after,omitempty"`
 	Lines int    `json:"lines,omitempty"`
@@ -83,8 +86,8 @@ func (r *record) was(key, text string) {
 	r.Was[key] = text
 }
 
-// annotate adds the annotation to undo the edits of one object, which begin at index
-// first.
+// annotate adds the annotation with which Uninject can undo the edits of one object. The
+// parameter first is the index in s.edits at which the edits of this object begin.
 func (s *source) annotate(o manifestObject, first int, r *record) error {
 	metadata := at(o.node, "metadata")
 	own := s.edits[first:]
@@ -145,7 +148,8 @@ func (s *source) textOf(e *entry, inFlow bool) string {
 	return dedent(text, s.indent(from))
 }
 
-// dedent removes an indentation from all lines except the first, and CR from line ends.
+// dedent removes indent from the beginning of all lines except the first. It also
+// replaces CRLF by LF.
 func dedent(text, indent string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n"+indent, "\n")
 }
@@ -161,8 +165,9 @@ func (s *source) indented(text, indent string) string {
 	return strings.Join(lines, s.eol)
 }
 
-// rendered converts a text of textOf to the style of its place, which a formatter may
-// have changed.
+// rendered converts a recorded text, which comes from textOf, to the style and the
+// indentation of the place where the text is restored. The style may differ from the
+// recorded one, because a formatter may have changed the file.
 func (s *source) rendered(text string, inFlow bool, indent string) (string, error) {
 	if strings.HasPrefix(text, `"`) { // JSON has quotes
 		if inFlow {
@@ -175,7 +180,10 @@ func (s *source) rendered(text string, inFlow bool, indent string) (string, erro
 	parsed, err := parse(text)
 	if err != nil || len(parsed.documents) != 1 || parsed.documents[0].Kind != yaml.MappingNode {
 		if inFlow {
-			return text, nil // YAML in flow style without quotes
+			// The text cannot be parsed outside its file: it may have an alias, for
+			// example. Assume that it has flow style, as the place has, and do not
+			// convert it.
+			return text, nil
 		}
 		return "", fmt.Errorf("the annotation %s has text that is not YAML", Annotation)
 	}
@@ -199,8 +207,9 @@ func plainStyle(n *yaml.Node) *yaml.Node {
 	return c
 }
 
-// computed returns the text, in block style, that Uninject derives for a removed key.
-// Only a different text is recorded.
+// computed returns the text of a key and its value in block style, as Uninject generates
+// it for a removed key. Inject records the original text only if it differs from this
+// text.
 func computed(key string, value *yaml.Node) string {
 	return (&source{eol: "\n"}).block(object(key, plainStyle(value)), "")
 }
@@ -211,7 +220,7 @@ type prior struct {
 	port    int
 	sum     string
 	gate    *yaml.Node
-	text    string // text of the gate without indentation; "" = flow style
+	text    string // text of the gate without indentation; "" = not reused
 }
 
 // restore adds the edits that undo an object's changes.
@@ -249,8 +258,9 @@ func (s *source) undo(o manifestObject, r *record) (*prior, error) {
 	return s.undoPod(at(o.node, append(slices.Clone(path), "spec")...), r)
 }
 
-// removeChild removes key from the mapping that is the value of name in parent. If the
-// mapping was originally absent or empty, it removes or empties the mapping.
+// removeChild removes parent[name][key]. If this is the only key of the mapping
+// parent[name], the mapping is removed too. But if the mapping was originally empty, and
+// the record has its text, such as {}, removeChild restores that text instead.
 func (s *source) removeChild(parent *yaml.Node, name, key string, r *record) error {
 	outer := lookup(parent, name)
 	if outer == nil || outer.merged || outer.value.Kind == yaml.AliasNode {
@@ -338,8 +348,9 @@ func (s *source) undoPod(spec *yaml.Node, r *record) (*prior, error) {
 	return p, nil
 }
 
-// movedProbes returns the probes in the environment of a gate: readiness probes by
-// container, and other probes by path.
+// movedProbes returns the probes that Inject has moved into the environment of the gate.
+// The keys of readiness are names of containers. The map probers has the liveness and
+// startup probes; its keys are the paths at which the kubelet now probes the gate.
 func movedProbes(env *yaml.Node) (readiness, probers map[string]*yaml.Node) {
 	value := func(name string) string {
 		for _, v := range items(env) {
@@ -385,7 +396,7 @@ func (s *source) undoContainer(c *yaml.Node, r *record, moved, probers map[strin
 		return err
 	}
 	if lookup(c, "readinessProbe") != nil {
-		probe = "" // the user's new probe remains
+		probe = "" // the user has added a new probe, which replaces the original one
 	}
 	where, elsewhere := r.At[name+"/readinessProbe"]
 	hook := lookup(c, "lifecycle")
@@ -482,8 +493,9 @@ func take[T any](m map[string]T, key string) T {
 	return v
 }
 
-// originalText returns the recorded text of a key, or else the text computed from
-// value; "" = none.
+// originalText returns the original text of a key and its value. This is the text in
+// r.Was[name], which originalText removes from r. If r has no such text that can be
+// restored, the result is computed(key, value), or "" if value is nil.
 func (s *source) originalText(r *record, name, key string, value *yaml.Node) (string, error) {
 	if text, ok := r.Was[name]; ok && s.hasAnchors(text) {
 		delete(r.Was, name)
@@ -498,8 +510,8 @@ func (s *source) originalText(r *record, name, key string, value *yaml.Node) (st
 // alias matches a use of an anchor.
 var alias = regexp.MustCompile(`(?:^|[\s\[{,:])\*([^\s\[\]{},]+)`)
 
-// hasAnchors reports whether the file has all anchors that text uses. A formatter may
-// have removed anchors.
+// hasAnchors reports whether the file has an anchor for each alias in the recorded text.
+// A formatter may have removed the anchors; then the text cannot be restored.
 func (s *source) hasAnchors(text string) bool {
 	if _, err := parse(text); err == nil {
 		return true
@@ -515,7 +527,8 @@ func (s *source) hasAnchors(text string) bool {
 // isOurHook reports whether inject has added a preStop hook.
 func isOurHook(hook *yaml.Node) bool { return text(at(hook, "httpGet", "path")) == waitForDrain }
 
-// insertAt inserts the text of a key into a mapping.
+// insertAt inserts a key and its value into a mapping, at the given position. The
+// parameter pair is the text of the key and the value.
 func (s *source) insertAt(mapping *yaml.Node, where position, pair string) {
 	first := mapping.Content[0]
 	previous := lookup(mapping, where.After)
@@ -569,9 +582,10 @@ func (s *source) where(e *entry, inFlow bool) position {
 	return p
 }
 
-// removeItem removes and returns the named item of a sequence of parent; nil = there is
-// none. If the sequence was originally absent or empty, it removes or empties the
-// sequence.
+// removeItem removes the item with this name from list, a sequence in parent. It returns
+// the item, or nil if list has no such item. If list has no other item, its key is
+// removed too. But if r has the text of an originally empty list, such as [], removeItem
+// restores that text instead.
 func (s *source) removeItem(parent *yaml.Node, list *entry, name string, r *record) (*yaml.Node, error) {
 	if list.value.Kind != yaml.SequenceNode {
 		return nil, nil
@@ -644,7 +658,8 @@ func (s *source) removeElement(sequence *yaml.Node, i int) error {
 	return nil
 }
 
-// itemEnd returns the last line of an item. column is the column of its dash.
+// itemEnd returns the index of the last line of an item in a block sequence. The
+// parameter column is the number of bytes before the item's dash in its line.
 func (s *source) itemEnd(item *yaml.Node, column int) int {
 	last := item.Line - 1
 	for i := item.Line; i < len(s.lines); i++ {
@@ -661,8 +676,9 @@ func (s *source) itemEnd(item *yaml.Node, column int) int {
 	return last
 }
 
-// itemText returns the text of an item in block style without its dash and indentation;
-// "" = a line is indented less.
+// itemText returns the text of an item of a block sequence, without the dash and the
+// indentation. The result is "" if these cannot be removed, for example because a later
+// line has less indentation than the first.
 func (s *source) itemText(item *yaml.Node) string {
 	from := s.offset(item)
 	indent := s.indent(from)

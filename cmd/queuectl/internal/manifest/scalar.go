@@ -13,8 +13,9 @@ import (
 // Scalars are read as kubectl reads them (sigs.k8s.io/yaml): 017620 is octal,
 // 0x1f90 hexadecimal, and 8_080 and 8080.0 are 8080.
 
-// integer returns the value of an integer, or of a string of digits, which a probe's
-// port may be.
+// integer returns the value of a scalar that is a whole number. A string of digits is
+// accepted too, because the port of a probe may be such a string. For any other node, ok
+// is false.
 func integer(n *yaml.Node) (i int, ok bool) {
 	if n = resolve(n); n == nil || n.Kind != yaml.ScalarNode {
 		return 0, false
@@ -36,7 +37,9 @@ func integer(n *yaml.Node) (i int, ok bool) {
 	return 0, false
 }
 
-// portNumber is integer for a port. It returns an error for an invalid port number.
+// portNumber returns the value of a port number. It accepts the same nodes as the
+// function integer, but returns an error for a number that is not a valid port. If n is
+// not a number at all, ok is false and err is nil.
 func portNumber(n *yaml.Node) (port int, ok bool, err error) {
 	port, ok = integer(n)
 	number := ok

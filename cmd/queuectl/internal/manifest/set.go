@@ -18,8 +18,8 @@ type Setting struct {
 	Remove      bool // remove the annotation
 }
 
-// ParseSetting parses FLAG=VALUE, or FLAG- to remove the annotation, like kubectl
-// annotate.
+// ParseSetting parses FLAG=VALUE, which sets an annotation, or FLAG-, which removes it.
+// The syntax is that of kubectl annotate.
 func ParseSetting(text string) (s Setting, err error) {
 	flag, value, hasValue := strings.Cut(text, "=")
 	if !hasValue {

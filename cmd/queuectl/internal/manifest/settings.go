@@ -109,8 +109,9 @@ var (
 	numeric  = regexp.MustCompile(`^[0-9.]+([a-zµ]+([0-9.]+[a-zµ]+)*|[KMGT]i?)?$`)
 )
 
-// accepts reports whether value may be valid for a setting with the description wants.
-// It rejects only values that the gate certainly rejects.
+// accepts reports whether a value may be valid for a setting. The parameter wants is the
+// setting's description of valid values (gateSetting.Wants). The result is false only if
+// the gate certainly rejects the value.
 func accepts(wants, value string) bool {
 	switch {
 	case value == "": // the setting is not set

@@ -19,9 +19,11 @@ type source struct {
 	lines     []int // offset of the start of each line
 	eol       string
 	documents []*yaml.Node
-	shared    map[*yaml.Node]string // nodes below an anchor with aliases, with the name of the anchor
-	edits     []edit
-	verbatim  bool // write verbatim records into annotations
+	// shared has the nodes that occur more than once, because an alias refers to the node
+	// or to a node above it. The value is the name of the anchor.
+	shared   map[*yaml.Node]string
+	edits    []edit
+	verbatim bool // write verbatim records into annotations
 }
 
 // edit replaces text[from:to] by another text.
@@ -144,8 +146,8 @@ func (s *source) findShared() {
 	}
 }
 
-// end returns the offset after a key's value, in block style after a comment on its
-// last line.
+// end returns the offset at which the value of a key ends. For a value in block style,
+// this is the end of its last line, so a comment on that line is included.
 func (s *source) end(key, value *yaml.Node, inFlow bool) int {
 	if inFlow || isFlow(value) {
 		return s.flowEnd(s.offset(value))
@@ -182,7 +184,8 @@ func isFlow(n *yaml.Node) bool {
 	return n.Style&yaml.FlowStyle != 0 && (n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode)
 }
 
-// flowEnd returns the offset after a value in flow style that begins at from.
+// flowEnd returns the offset at which a value in flow style ends. The parameter from is
+// the offset at which the value begins.
 func (s *source) flowEnd(from int) int {
 	depth := 0
 	for i := from; i < len(s.text); i++ {
@@ -217,7 +220,8 @@ func (s *source) flowEnd(from int) int {
 	return len(s.text)
 }
 
-// quoteEnd returns the offset of the closing quote for the opening quote at from.
+// quoteEnd returns the offset of the closing quote of a quoted scalar. The parameter from
+// is the offset of the opening quote.
 func (s *source) quoteEnd(from int) int {
 	quote := s.text[from]
 	for i := from + 1; i < len(s.text); i++ {

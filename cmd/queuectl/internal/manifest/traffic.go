@@ -96,7 +96,7 @@ func (s *source) undoService(o manifestObject, r *record) error {
 		}
 		was, ok := r.Was[portKey(port)]
 		if !ok && len(all) == 1 {
-			was, ok = all[0], true // the port number was changed, but there is only one recorded target
+			was, ok = all[0], true // the port number was edited, so use the only recorded target
 		}
 		switch err := s.checkShared("targetPort", e.value); {
 		case err != nil || e.merged:
@@ -131,7 +131,7 @@ func (s *source) admit(o manifestObject, workloads []workload, change bool) (sai
 	for _, rule := range items(rules) {
 		ports := lookup(rule, "ports")
 		if ports == nil || len(items(resolve(ports.value))) == 0 {
-			continue // a rule without ports allows all ports
+			continue // a rule without ports already allows the gate's port
 		}
 		added := map[int]bool{}
 		for _, w := range selected {
@@ -170,12 +170,13 @@ func (s *source) admit(o manifestObject, workloads []workload, change bool) (sai
 	return said, nil
 }
 
-// maxSelected is the maximum number of applications per NetworkPolicy, to limit the
-// time.
+// maxSelected is the maximum number of applications with different ports that one
+// NetworkPolicy may select. It limits the time that the function admit takes, because
+// admit checks each rule for each of these applications.
 const maxSelected = 100
 
-// selectedBy returns the workloads that a NetworkPolicy selects, one for each set of
-// ports.
+// selectedBy returns the workloads that a NetworkPolicy selects. If several of them have
+// the same ports, it returns only the first.
 func selectedBy(policy manifestObject, workloads []workload) (selected []workload) {
 	seen := map[string]bool{}
 	for _, w := range workloads {
@@ -201,7 +202,7 @@ func (s *source) undoPolicy(o manifestObject, r *record) error {
 				return err
 			}
 			if len(ports.Content) < 2 {
-				continue // a rule without ports would allow all ports
+				continue // keep the last port: without it, the rule would allow all ports
 			}
 			if err := s.removeElement(ports, i); err != nil {
 				return err
@@ -258,8 +259,8 @@ func (w *workload) isSelected(policy manifestObject) bool {
 	return true
 }
 
-// sameNamespace reports whether o can be in the namespace of w. An object without a
-// namespace can be in any.
+// sameNamespace reports whether o can be in the namespace of w. An object whose manifest
+// has no namespace can be in any namespace.
 func (w *workload) sameNamespace(o manifestObject) bool {
 	return w.namespace == "" || o.namespace() == "" || w.namespace == o.namespace()
 }

@@ -15,13 +15,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// verbatim is the annotation for a manifest whose style a record cannot describe, and
-// of earlier versions. It has the changed text, compressed. Positions before the
-// annotation's value are relative to its beginning, and positions after it to its end, so
-// that edits elsewhere do not invalidate them.
+// verbatim is the value of an annotation that contains the changed text itself. It is
+// used if a record cannot describe the style of the manifest. Manifests from earlier
+// versions also have it. The position of a change before the annotation's value is
+// relative to the beginning of the value. The position of a change after the value is
+// relative to its end. Edits elsewhere therefore do not invalidate the positions.
 type verbatim struct {
-	// Before and After are the inserted texts before and after the value. Old is the
-	// replaced text.
+	// Before and After are the texts that were inserted before and after the
+	// annotation's value. Old is the text that they and the value replaced.
 	Before  string   `json:"b"`
 	After   string   `json:"a,omitempty"`
 	Old     string   `json:"o,omitempty"`
@@ -63,15 +64,16 @@ func decodeVerbatim(text string) (*verbatim, error) {
 	return r, nil
 }
 
-// maxChanges limits the changes of an object, each of which needs a search through the
-// file. Inject makes about four changes per container.
+// maxChanges is the maximum number of changes of one object. It limits the time, because
+// each change needs a search through the file. Inject makes about four changes per
+// container.
 const maxChanges = 1000
 
 // contextBytes is the length of change.Pre.
 const contextBytes = 32
 
-// describe returns the verbatim record of an object's edits own. a is the edit that
-// adds the annotation.
+// describe returns the verbatim record of one object. The last parameter is the edit that
+// adds the annotation. The parameter own contains all other edits of the object.
 func (s *source) describe(o manifestObject, own []edit, a *edit) string {
 	before, after, _ := cutValue(a.text)
 	r := verbatim{Before: before, After: after, Old: s.text[a.from:a.to]}
@@ -144,8 +146,8 @@ func (s *source) restoreVerbatim(value *yaml.Node) error {
 	return nil
 }
 
-// firstDifference returns an error that names the first line of want that the text near
-// the offset at does not have.
+// firstDifference compares the expected text (want) with the file near the given offset.
+// It returns an error that names the first line that differs.
 func (s *source) firstDifference(want string, at int) error {
 	lines := strings.Split(want, "\n")
 	first := slices.IndexFunc(lines, func(line string) bool { return len(strings.TrimSpace(line)) > 2 })
@@ -168,7 +170,8 @@ func (s *source) firstDifference(want string, at int) error {
 	return fmt.Errorf("line %d: was edited after it was injected", number+1)
 }
 
-// nearest returns the offset of part in text nearest to at, or -1.
+// nearest returns the offset of a substring in the text, or -1 if the text does not
+// contain it. Of several occurrences, it chooses the nearest to the given offset.
 func nearest(text, part string, at int) int {
 	if at >= 0 && at <= len(text) && strings.HasPrefix(text[at:], part) {
 		return at

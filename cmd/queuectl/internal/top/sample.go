@@ -27,7 +27,7 @@ type Sample struct {
 	Queued      float64
 	Capacity    float64
 	Outcomes    map[string]float64     // finished requests by outcome
-	Latency     map[float64]float64    // cumulative counts of requests that reached the container, by upper bound in seconds
+	Latency     map[float64]float64    // key = seconds; value = number of requests that reached the container and took at most that long
 	Containers  map[string]string      // state by name
 	Transitions map[transition]float64 // counts of state changes
 	Version     string
@@ -115,10 +115,11 @@ func read(page io.Reader, now time.Time) (*Sample, error) {
 	return s, nil
 }
 
-// readLatency computes the durations of the requests that reached the container,
-// without tunnels: those of all requests minus those of requests that did not reach it.
-// It keeps only bucket bounds that both histograms have, because the legacy histogram
-// has different bounds.
+// readLatency computes the histogram of the requests that reached the container. It adds
+// up the histograms of all requests except tunnels, and subtracts the histogram of the
+// requests that did not reach the container. With the legacy metric names, the subtracted
+// histogram has other bucket bounds than the sum. So readLatency keeps only the bounds
+// that both have.
 func (s *Sample) readLatency(families map[string]*dto.MetricFamily) {
 	durations, perSecond, code := families["http_server_request_duration_seconds"], 1.0, "http_response_status_code"
 	if durations == nil {
@@ -207,8 +208,9 @@ func (g *Gate) Last() *Sample {
 	return g.Samples[len(g.Samples)-1]
 }
 
-// noteCauses determines the cause of each container's state from the transitions
-// counted since the last sample, or since the gate's start.
+// noteCauses determines the cause of each container's state. It uses the transitions that
+// the gate has counted since the last sample. For the first sample, it uses all
+// transitions since the gate's start.
 func (g *Gate) noteCauses(s *Sample) {
 	if g.causes == nil {
 		g.causes = map[string]string{}
@@ -277,9 +279,10 @@ type Rates struct {
 	Outcomes                  map[string]float64
 }
 
-// classesJSON has the class of each outcome. A test of pkg/gate compares it, and writes
-// it with -update. This module cannot import pkg/gate, because `go install` accepts no
-// replace directive.
+// classesJSON contains the class of each outcome. A test of pkg/gate compares the file
+// with the code. With -update, that test writes the file. This module does not import
+// pkg/gate, because it would need a replace directive, and `go install` rejects a module
+// that has one.
 //
 //go:embed classes.json
 var classesJSON []byte
@@ -292,7 +295,9 @@ var classes = func() (all map[string]string) {
 	return all
 }()
 
-// Rates compares the last sample with the sample windowSeconds before.
+// Rates computes rates from the difference between the last sample and an earlier one.
+// The earlier sample is the newest that is more than windowSeconds older than the last.
+// If there is none, it is the oldest sample.
 func (g *Gate) Rates() Rates {
 	r := Rates{P50: math.NaN(), P99: math.NaN(), Outcomes: map[string]float64{}}
 	last := g.Last()

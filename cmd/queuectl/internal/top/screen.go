@@ -7,8 +7,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Control sequences of the screen. None asks the terminal for a reply, for which the
-// first frame would have to wait.
+// Control sequences of the screen. They do not ask the terminal for a reply, because the
+// first frame would have to wait for that reply.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J" // alternate screen, cursor hidden
 	leaveScreen = "\x1b[?25h\x1b[?1049l"

@@ -54,7 +54,9 @@ func TestRatesAndLatenciesCoverTheLastTenSeconds(t *testing.T) {
 	if r := g.Rates(); r.Requests != 0 || !math.IsNaN(r.P50) {
 		t.Errorf("with one sample: %+v", r)
 	}
-	for i := 1; i <= 30; i++ { // 200 per second, later 100 plus 5 rejections
+	// For 10 s, the gate serves 200 requests per second. Then, for 20 s, it serves 100
+	// and rejects 5 requests per second.
+	for i := 1; i <= 30; i++ {
 		served, full := 200*min(i, 10)+100*max(0, i-10), 5*max(0, i-10)
 		g.Add(sample(t, time.Duration(i)*time.Second, page(3, 2, served, full, "ready", "", 1)), nil)
 	}

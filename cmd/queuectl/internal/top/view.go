@@ -33,8 +33,9 @@ type Model struct {
 	plain    bool // without colors
 }
 
-// NewModel returns a view of gates, which are read at this interval until ctx ends.
-// list, if not nil, adds and removes gates by name.
+// NewModel returns a view of gates. The view reads the metrics of each gate at the given
+// interval until ctx ends. If the function list is not nil, the view also calls it at
+// intervals of listEvery, and then adds and removes gates by name.
 func NewModel(ctx context.Context, sources []Source, list List, interval time.Duration) *Model {
 	m := &Model{ctx: ctx, events: make(chan event), list: list, interval: interval, width: 80}
 	for _, s := range sources {
@@ -59,7 +60,8 @@ type (
 	}
 )
 
-// start returns a gate that poll may read until its removal.
+// start returns a new gate for a source. Removing the gate ends its context, so that poll
+// stops reading it.
 func (m *Model) start(s Source) *Gate {
 	g := &Gate{Source: s}
 	g.ctx, g.remove = context.WithCancel(m.ctx)
@@ -86,7 +88,8 @@ func (m *Model) pollList() {
 	})
 }
 
-// every sends events at an interval until ctx ends.
+// every repeatedly calls next and sends the returned event. It waits for the interval
+// between two calls, and stops when ctx ends.
 func (m *Model) every(ctx context.Context, interval time.Duration, next func() event) {
 	for {
 		select {
@@ -127,7 +130,8 @@ func (m *Model) replace(sources []Source) (added []*Gate) {
 	return added
 }
 
-// update handles an event. It reports whether the view ends, and returns added gates.
+// update handles an event. The result quit is true if the user has ended the view. The
+// result added contains the gates that the event has added to the view.
 func (m *Model) update(e event) (quit bool, added []*Gate) {
 	switch e := e.(type) {
 	case fetched:
@@ -272,12 +276,12 @@ func chart(samples []*Sample, width int, of func(*Sample) float64) string {
 
 // line is a line of the table.
 type line struct {
-	gate int // index of its gate; -1 = titles
+	gate int // index of the gate that the line shows; -1 = line of titles
 	text string
 }
 
-// Table returns a line of titles, and a line for each gate with the cause if it is not
-// ready.
+// Table returns a line of titles and a line for each gate. If a gate is not ready, the
+// cause is at the end of the line, or on a separate line if it does not fit.
 func Table(gates []*Gate, width int) (lines []string) {
 	for _, l := range table(gates, width) {
 		lines = append(lines, l.text)
@@ -288,7 +292,7 @@ func Table(gates []*Gate, width int) (lines []string) {
 // figuresWidth is the width of the columns between GATE and CAUSE.
 const figuresWidth = 66
 
-// table returns the lines of Table. A cause that does not fit is on a separate line.
+// table returns the lines of Table.
 func table(gates []*Gate, width int) (lines []line) {
 	names := len("GATE")
 	for _, g := range gates {
