@@ -233,7 +233,8 @@ func TestProgressIsALineForEachScenario(t *testing.T) {
 	var out bytes.Buffer
 	show := progress(&out, 2)
 	show(1, "idle", 61*time.Second)
-	show(1, "idle", 50*time.Second) // another target of the same scenario
+	// The second call prints nothing: only the first target of a scenario gets a line.
+	show(1, "idle", 50*time.Second)
 	show(2, "idle", 20*time.Second)
 	if want := "round 1/2  idle  1m1s left\nround 2/2  idle  20s left\n"; out.String() != want {
 		t.Fatalf("got %q, want %q", out.String(), want)

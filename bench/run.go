@@ -169,8 +169,9 @@ func runCommand(args []string, stderr io.Writer) (err error) {
 	return errors.Join(ctx.Err(), err)
 }
 
-// findTargets returns the targets of the run. A missing target is an error if the user
-// named it; otherwise it gets a note.
+// findTargets returns the targets of the run. If the binary of a target is not installed,
+// findTargets omits the target and returns a note about it. A binary whose path the user
+// gave must exist; otherwise findTargets returns an error.
 func findTargets(ctx context.Context, all []*target.Target, s *runSettings, root, scratch string) ([]*target.Target, []sample.Note, error) {
 	chosen := names(s.targets)
 	for _, name := range slices.Concat(chosen, slices.Sorted(maps.Keys(s.binaries))) {

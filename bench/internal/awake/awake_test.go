@@ -22,8 +22,8 @@ import (
 
 const testTimeout = 2 * time.Minute
 
-// TestMain runs the helpers that the tests start. The helper "refused" requests a
-// scheduling policy that no kernel has.
+// TestMain runs the helpers that the tests start. The helper with the name "refused" asks
+// the kernel for scheduling policy 99. No kernel has this policy, so the kernel refuses.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{Command: Main, "refused": func(in io.Reader, out io.Writer) error { return serve(in, out, 99) }})
 }
@@ -85,9 +85,9 @@ func TestTheThreadsAreAlwaysReadyToRun(t *testing.T) {
 	}
 }
 
-// bound returns the ids of the SCHED_IDLE threads that are bound to a single processor.
-// If the test itself runs under SCHED_IDLE, the other threads of the process have that
-// policy too.
+// bound returns the ids of the spinning threads, which have the policy SCHED_IDLE and are
+// bound to a single processor. The policy alone is not enough: if the test runs under
+// SCHED_IDLE, all threads of the process inherit this policy.
 func bound(t *testing.T, pid int) (all []int) {
 	t.Helper()
 	for _, thread := range idleThreads(t, pid) {
@@ -192,7 +192,8 @@ func policyOf(t *testing.T, pid, thread int) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The second field, the name in brackets, may contain spaces.
+	// The second field of the line is the thread's name in brackets. The name may contain
+	// spaces, so split only the text after the last bracket. This text begins with field 3.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	policy, err := strconv.Atoi(fields[41-3])
 	if err != nil {

@@ -157,7 +157,9 @@ func TestARealGroupThrottlesABusyProcessOrReportsWhyItCannot(t *testing.T) {
 	}
 }
 
-// lateInput returns a line only after the process was added to its group.
+// lateInput is the standard input of a process that waits for a line before it works.
+// The line comes only after the process was added to its control group, so that the
+// group limits all of the work.
 type lateInput struct {
 	added chan struct{}
 	given bool

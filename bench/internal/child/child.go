@@ -19,8 +19,8 @@ import (
 // grace is how long a helper may take to exit after EOF on its input.
 const grace = 2 * time.Second
 
-// A Process is a running helper. Only one goroutine may call its methods. Only Stop may
-// be called concurrently; it interrupts a Receive.
+// A Process is a running helper. Its methods are not safe for concurrent use, except
+// Stop. If Stop is called while Receive waits, Receive returns an error.
 type Process struct {
 	ctx    context.Context
 	name   string
@@ -31,9 +31,10 @@ type Process struct {
 	stop   sync.Once
 }
 
-// Start runs this program with name as its only argument. It sends spec to the process,
-// and decodes the first line from the process into ready. Cancelling the context kills
-// the process.
+// Start runs this program as a new process with name as its only argument. It sends the
+// value spec to the process. Then it waits for the first line of the process, and decodes
+// the line into the variable that ready points to. Cancelling the context kills the
+// process.
 func Start(ctx context.Context, name string, spec, ready any) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {

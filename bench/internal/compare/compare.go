@@ -33,14 +33,15 @@ const (
 // Verdict is the result of comparing one figure.
 type Verdict string
 
-// Same includes significant changes within the threshold.
+// The verdict Same also stands for a significant change that does not exceed the
+// threshold.
 const (
 	Same      Verdict = "same"
 	Noise     Verdict = "noise"   // the difference may be chance
 	TooFew    Verdict = "too few" // too few samples for any significant result
 	Improved  Verdict = "improved"
 	Regressed Verdict = "regressed"
-	Changed   Verdict = "changed"    // a significant change of a figure without a better direction
+	Changed   Verdict = "changed"    // significant, but neither direction is better
 	OnlyOld   Verdict = "only old"   // not measured in the new run
 	OnlyNew   Verdict = "only new"   // not measured in the old run
 	Units     Verdict = "other unit" // the units of the two runs differ
@@ -73,8 +74,9 @@ func (r Result) Regressed() bool {
 	return slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Verdict == Regressed })
 }
 
-// Undecided reports whether a figure changed by more than the threshold, but too few
-// rounds were measured to judge it. Figures without a better direction do not count.
+// Undecided reports whether a figure changed by more than the threshold, but has too few
+// rounds to judge the change. It ignores figures for which neither higher nor lower is
+// better (sample.Neither).
 func (r Result) Undecided() bool {
 	return slices.ContainsFunc(r.Changes, func(c Change) bool { return c.undecided(r.Options) })
 }
@@ -83,9 +85,11 @@ func (c Change) undecided(o Options) bool {
 	return c.Verdict == TooFew && c.Better != sample.Neither && math.Abs(c.Delta) > o.Threshold
 }
 
-// Compare compares each figure and each customary latency percentile of two runs. The
-// largest latency is never judged, because it is a single request. A figure
-// without a round is exact, so only the threshold applies to it.
+// Compare compares the figures of two runs, including the latency percentiles in
+// sample.Customary. The largest latency comes from a single request, so a change of it is
+// neither an improvement nor a regression. A figure that was measured once for the whole
+// run, such as the size of a binary, has no noise. Its change is significant if it
+// exceeds the threshold.
 func Compare(old, new *sample.Run, o Options) Result {
 	r := Result{Options: o, Differences: differences(old.Meta, new.Meta)}
 	for _, p := range pairs(old, new) {
@@ -104,8 +108,8 @@ func Compare(old, new *sample.Run, o Options) Result {
 	return r
 }
 
-// judge compares the values of one figure. p is the probability that the values differ
-// only by noise.
+// judge compares the old and the new values of one figure. The parameter p is the p-value
+// of their difference: the probability that noise alone causes a difference as large.
 func judge(old, new []float64, better sample.Better, p float64, o Options) Change {
 	c := Change{
 		Old: sample.SpreadOf(old), New: sample.SpreadOf(new),
@@ -120,7 +124,7 @@ func judge(old, new []float64, better sample.Better, p float64, o Options) Chang
 		return c
 	}
 	if c.Delta = (c.New.Median - c.Old.Median) / math.Abs(c.Old.Median); c.New.Median == c.Old.Median {
-		c.Delta = 0 // also if both medians are 0
+		c.Delta = 0 // if both medians are 0, the division gave NaN
 	}
 	switch {
 	case c.Delta == 0:
@@ -143,7 +147,7 @@ func judge(old, new []float64, better sample.Better, p float64, o Options) Chang
 
 type key struct{ scenario, target, figure string }
 
-// A pair is the same figure in the old and the new run.
+// A pair holds the values of one figure: runs[0] from the old run, runs[1] from the new.
 type pair struct {
 	key
 	better sample.Better
@@ -153,14 +157,15 @@ type pair struct {
 type series struct {
 	unit   string
 	values []float64
-	rounds bool // at least one value belongs to a round
+	rounds bool // the figure was measured in each round, not once for the whole run
 }
 
 // exact reports whether the figure was measured once for the whole run.
 func (s *series) exact() bool { return !s.rounds && len(s.values) <= 1 }
 
-// pairs returns the figures grouped by scenario: first the figures of the old run, then
-// the figures that only the new run has.
+// pairs returns one pair for each figure of the old or the new run. It groups the pairs
+// by scenario. In each group, the figures of the old run precede the figures that only
+// the new run contains.
 func pairs(runs ...*sample.Run) []*pair {
 	var all []*pair
 	byKey, scenarios := map[key]*pair{}, map[string]int{}
@@ -197,14 +202,16 @@ func pairs(runs ...*sample.Run) []*pair {
 // sample is empty or all values are equal.
 func MannWhitney(a, b []float64) float64 {
 	thresholds := benchmath.DefaultThresholds
-	sampleOf := func(values []float64) *benchmath.Sample { // NewSample sorts its argument
+	// NewSample sorts its argument in place, so give it a copy.
+	sampleOf := func(values []float64) *benchmath.Sample {
 		return benchmath.NewSample(slices.Clone(values), &thresholds)
 	}
 	return benchmath.AssumeNothing.Compare(sampleOf(a), sampleOf(b)).P
 }
 
-// LeastP returns the smallest p-value of two samples of n and m values. Samples have this
-// p-value if they do not overlap.
+// LeastP returns the smallest p-value that MannWhitney can return for a sample with n
+// values and a sample with m values. The p-value is smallest if all values of one sample
+// are larger than all values of the other.
 func LeastP(n, m int) float64 {
 	ways := 1.0
 	for i := 1; i <= min(n, m); i++ {

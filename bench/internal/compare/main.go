@@ -43,8 +43,9 @@ func NewFlags(name, usage string, threshold float64, out io.Writer) *Flags {
 	return f
 }
 
-// Read parses a command line. If done is true, the caller exits with code; otherwise it
-// runs the command.
+// Read parses a command line. If the second result is true, the caller must exit, and the
+// first result is the exit code. This is the case if the user asked for help, or if the
+// command line is wrong.
 func (f *Flags) Read(args []string) (code int, done bool) {
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return ExitSame, true

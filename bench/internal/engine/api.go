@@ -90,7 +90,8 @@ var chat = dialect{
 const word = "word "
 
 const (
-	// Output lengths have a log-normal distribution if a request sets none.
+	// The output length of a request is random, with a log-normal distribution. If the
+	// request sets ignore_eos, the output is as long as max_tokens allows.
 	outputMedian = 120
 	outputSigma  = 0.9
 	// defaultMaxTokens is the output length of /v1/completions without

@@ -23,7 +23,9 @@ type Workload struct {
 	Seed     uint64
 	Rate     float64 // requests per second
 	Duration time.Duration
-	Deadline time.Duration // time to the first token; sent as x-slo-ttft-ms
+	// Deadline is the limit for the time to the first token. It is sent in the header
+	// x-slo-ttft-ms. 0 = no limit.
+	Deadline time.Duration
 	// Cancel is the share of clients that disconnect, after an exponentially distributed
 	// time with the mean CancelAfter.
 	Cancel      float64
@@ -38,18 +40,20 @@ type Response struct {
 	Status    int // 0 = no response
 	Sent      time.Duration
 	First     time.Duration // time of the first token
-	Completed time.Duration // time of the end of the complete stream
+	Completed time.Duration // time at which the whole stream had arrived
 	Cancelled time.Duration // time at which the client disconnected
 }
 
-// InTime reports whether the first token arrived before the deadline, and whether the
-// stream is complete unless the client disconnected.
+// InTime reports whether the request was served in time. The time from sending the
+// request to its first token must not exceed the deadline. The stream must also be
+// complete, unless the client itself disconnected.
 func (r *Response) InTime(deadline time.Duration) bool {
 	return r.First > 0 && r.First-r.Sent <= deadline && (r.Completed > 0 || r.Cancelled > 0)
 }
 
-// Run sends the requests and returns all responses. When grace has passed since the last
-// request, it cancels unfinished requests.
+// Run sends the requests and returns all responses. After the last request was sent, Run
+// waits for responses for at most the duration grace. Then it cancels the unfinished
+// requests.
 func (w *Workload) Run(ctx context.Context, grace time.Duration) ([]Response, error) {
 	if w.Rate <= 0 {
 		return nil, errors.New("a workload needs a rate")
@@ -150,8 +154,9 @@ func (w *Workload) send(ctx context.Context, transport http.RoundTripper, id str
 	}
 }
 
-// Quantile returns the quantile q, 0 to 1, of values, and sorts values in place. Without
-// values it returns 0.
+// Quantile sorts the slice in place, and returns a quantile of its elements. The
+// parameter q is between 0 and 1, for example 0.5 for the median. The result is 0 if the
+// slice is empty.
 func Quantile(values []time.Duration, q float64) time.Duration {
 	if len(values) == 0 {
 		return 0

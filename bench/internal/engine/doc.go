@@ -17,8 +17,8 @@
 // queue. Its prompt and all tokens that it has generated are computed again (preemption
 // by recomputation). A step with a preemption admits no requests.
 //
-// A request that arrives during a step, or is aborted, takes effect at the beginning of
-// the next step. An aborted request frees its blocks before that step is scheduled. The
+// A request that arrives during a step enters the queue at the beginning of the next
+// step. A request that is aborted during a step frees its blocks when the step ends. The
 // metrics are updated at the end of each step, as vLLM records them once per iteration.
 // So the metrics page does not show a request until its first step has ended.
 //

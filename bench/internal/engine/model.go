@@ -91,7 +91,7 @@ type Request struct {
 	generated int
 	blocks    int
 	chunk     int  // tokens of the request in the current step; 0 = not in the step
-	leaving   bool // aborted; the next step removes the request first
+	leaving   bool // aborted during a step; the request is removed when the step ends
 }
 
 func (r *Request) tokens() int { return r.Prompt + r.generated }
@@ -117,7 +117,7 @@ type Stats struct {
 	Running, Waiting int
 	KV               float64 // used share of the KV cache, 0 to 1
 	Preemptions      int64
-	PromptTokens     int64 // only prompts that were computed completely
+	PromptTokens     int64 // prompt tokens of the requests that have a first token
 	GeneratedTokens  int64
 	Steps            int64
 	Finished         int64
@@ -152,8 +152,8 @@ func (m *Model) check(r *Request) error {
 	return nil
 }
 
-// Abort ends a request at the beginning of the next step. It has no effect on a request
-// that has ended.
+// Abort ends a request. During a step, the request keeps its blocks until the step ends.
+// Abort has no effect on a request that has ended or was never added.
 func (m *Model) Abort(r *Request, now time.Duration) {
 	if r.leaving || r.state == created || r.state >= finished {
 		return
@@ -168,7 +168,9 @@ func (m *Model) Abort(r *Request, now time.Duration) {
 
 func (m *Model) removeAborted() {
 	for _, r := range m.leaving {
-		if r.state == finished { // the current step finished the request after the abort
+		// The request was aborted during a step, but the same step generated its last
+		// token. So the method End has already removed the request and counted the abort.
+		if r.state == finished {
 			continue
 		}
 		m.drop(&m.inbox, r)
@@ -340,9 +342,10 @@ type Lengths func(*Request) int
 // it.
 func TrueLengths(r *Request) int { return r.Output }
 
-// Fits reports whether r can be admitted at once and all requests can then complete
-// without a preemption. It assumes that no other request is admitted, that no prompt
-// exceeds the budget of its step, and that outputs have the given lengths.
+// Fits reports whether r can run at once together with all other requests of the engine,
+// and none of them will be preempted. It assumes that no request is admitted after r, and
+// that each prompt is computed in one step. The function output forecasts the output
+// length of each request.
 func (m *Model) Fits(r *Request, output Lengths) bool {
 	all := slices.Concat(m.running, m.waiting, m.inbox, []*Request{r})
 	if len(all) > m.cfg.MaxSequences {
@@ -366,8 +369,9 @@ func (m *Model) Fits(r *Request, output Lengths) bool {
 	return true
 }
 
-// FirstToken returns the time to the first token of r if r is added now, between two
-// steps, and its prompt is not split.
+// FirstToken estimates how long the first token of r takes if r is added now. The caller
+// is between two steps. FirstToken assumes that the next step computes the prompt of r,
+// and the rest of the other prompts, completely.
 func (m *Model) FirstToken(r *Request) time.Duration {
 	prefill, decoding := r.Prompt, 0
 	for _, other := range slices.Concat(m.running, m.waiting, m.inbox) {

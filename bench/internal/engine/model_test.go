@@ -98,7 +98,9 @@ func TestTheYoungestRequestIsPreemptedAndComputedAgain(t *testing.T) {
 	old, young := add(t, m, 7, 5), add(t, m, 7, 5) // each sequence needs 3 blocks when it ends
 	begin(t, m, 0)
 	m.End(1)
-	begin(t, m, 1) // the eighth token of each sequence fills the second block
+	// Each sequence now has 8 tokens, which fill 2 blocks. So no block is free, and the
+	// next step must preempt a request.
+	begin(t, m, 1)
 	m.End(2)
 	if d := begin(t, m, 2); d != 12*time.Millisecond {
 		t.Errorf("the step with the preemption takes %v, want 12ms", d)

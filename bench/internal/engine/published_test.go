@@ -22,8 +22,8 @@ func simulate(t testing.TB, m *Model, now time.Duration) time.Duration {
 	}
 }
 
-// near fails the test if got and the published value want differ by more than the
-// fraction share of want.
+// near compares a value of the model with the published value. It fails the test if got
+// differs from want by more than share · want.
 func near(t *testing.T, what string, got, want, share float64) {
 	t.Helper()
 	t.Logf("%s: model %.4g, vLLM %.4g (%+.0f %%)", what, got, want, 100*(got/want-1))
@@ -35,7 +35,8 @@ func near(t *testing.T, what string, got, want, share float64) {
 // Reference: the latency test of vLLM's performance benchmark,
 // https://buildkite.com/vllm/performance-benchmark/builds/9515. A batch of 8 requests
 // with 32 input tokens and 128 output tokens takes 833.421 ms (llama-3.1 8B on one
-// H200). Base of Default was fitted to this number.
+// H200). The constant Base in Default() was chosen so that the model reproduces this
+// latency.
 func TestABatchOfEightTakesAsLongAsInVLLMsLatencyBenchmark(t *testing.T) {
 	m, err := NewModel(Default())
 	if err != nil {
@@ -59,7 +60,9 @@ func shareGPT(t *testing.T, m *Model, n int) (all []*Request) {
 		return min(max(int(mean*math.Exp(sigma*draw.NormFloat64()-sigma*sigma/2)), 4), 1024)
 	}
 	for range n {
-		r := &Request{Prompt: lengths(240), Output: lengths(212)} // the cut at 1,024 tokens lowers the means to 230 and 203
+		// No length exceeds 1,024 tokens. This limit lowers the mean length of prompts
+		// from 240 to 230 tokens, and that of outputs from 212 to 203.
+		r := &Request{Prompt: lengths(240), Output: lengths(212)}
 		if err := m.Add(r, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -68,8 +71,10 @@ func shareGPT(t *testing.T, m *Model, n int) (all []*Request) {
 	return all
 }
 
-// Reference: the throughput test of the same benchmark, 22.5674 requests per second for
-// 200 ShareGPT prompts at once. The lengths of the prompts are unknown.
+// Reference: the throughput test of vLLM's performance benchmark,
+// https://buildkite.com/vllm/performance-benchmark/builds/9515. vLLM completes 22.5674
+// requests per second when 200 ShareGPT prompts arrive at once. The lengths of these
+// prompts are unknown.
 func TestTwoHundredPromptsTakeAboutAsLongAsInVLLMsThroughputBenchmark(t *testing.T) {
 	m, err := NewModel(Default())
 	if err != nil {

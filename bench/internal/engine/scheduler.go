@@ -22,8 +22,10 @@ import (
 type Scheduler struct {
 	Engine string        // URL of the engine
 	Period time.Duration // polling interval
-	// MaxWaiting and MaxKV are the thresholds. The defaults of the Gateway API
-	// Inference Extension are 5 and 0.8.
+	// MaxWaiting is the maximum length of the engine's queue. MaxKV is the maximum used
+	// share of its KV cache, from 0 to 1. The scheduler forwards no requests while the
+	// metrics page shows a larger value. The defaults of the Gateway API Inference
+	// Extension are 5 and 0.8.
 	MaxWaiting float64
 	MaxKV      float64
 
@@ -33,7 +35,7 @@ type Scheduler struct {
 	polls  sync.WaitGroup
 
 	mu   sync.Mutex
-	open bool // the latest page is below both thresholds
+	open bool // the latest page exceeds neither MaxWaiting nor MaxKV
 	held []chan struct{}
 }
 
@@ -105,7 +107,9 @@ func (s *Scheduler) await(r *http.Request) bool {
 			return false
 		}
 	}
-	return true // poll released the request after ctx had ended
+	// In the meantime, poll has released the request and removed it from s.held. So the
+	// request is admitted, although its time is over or its client has disconnected.
+	return true
 }
 
 // poll reads the page once per period, and releases all held requests if the page shows

@@ -16,10 +16,10 @@ import (
 // A Server runs a Model in real time behind vLLM's HTTP API. All times are readings of
 // package clock.
 type Server struct {
-	// Oracle queues requests outside the engine, in order of arrival, until Model.Fits
-	// is true with Oracle as the lengths of outputs. If the header x-slo-ttft-ms of a
-	// request leaves too little time for the first token, the request is rejected with
-	// 504 without running. nil = requests enter the engine at once.
+	// Oracle returns the expected output length of a request. If Oracle is set, requests
+	// wait outside the engine, in order of arrival, until Model.Fits accepts them with
+	// these lengths. A request whose header x-slo-ttft-ms leaves too little time for the
+	// first token is rejected with 504. nil = requests enter the engine at once.
 	Oracle Lengths
 	// Ended is called for each request that the engine has ended. id is the header
 	// X-Request-Id. Ended must not block. nil = not called.
@@ -35,7 +35,7 @@ type Server struct {
 	mu      sync.Mutex // guards the fields below
 	model   *Model
 	queue   []*submission // the oracle's queue
-	created uint64        // number of requests so far, which seeds their output lengths
+	created uint64        // number of random output lengths so far; it seeds the next one
 	first   histogram
 	between histogram
 	e2e     histogram
@@ -46,11 +46,11 @@ type Server struct {
 type submission struct {
 	*Request
 	deadline time.Duration // 0 = no deadline
-	decided  chan bool     // receives whether the request was admitted
+	decided  chan bool     // the decision: true = admitted, false = rejected
 }
 
-// NewServer returns a Server for an engine. seed determines the output lengths of
-// requests that set none.
+// NewServer returns a Server for an engine. The parameter seed determines the random
+// output lengths, which requests without ignore_eos get.
 func NewServer(c Config, seed uint64) (*Server, error) {
 	m, err := NewModel(c)
 	if err != nil {
@@ -199,7 +199,9 @@ func (s *Server) submit(ctx context.Context, r *Request, deadline time.Duration)
 			s.queue = slices.Delete(s.queue, i, i+1)
 		}
 		s.mu.Unlock()
-		return nil // the caller aborts the request, even if it was not admitted
+		// The context has ended, so the caller aborts the request. The abort has no
+		// effect if the request was never admitted.
+		return nil
 	}
 }
 

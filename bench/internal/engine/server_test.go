@@ -15,7 +15,8 @@ import (
 	"go.uber.org/atomic"
 )
 
-// A step of quick takes a millisecond, a step of slow takes an hour.
+// The tests use these two engines. A step of the first engine takes one millisecond. A
+// step of the second takes one hour, so it does not end during a test.
 var (
 	quick = Config{BlockSize: 16, Blocks: 100, MaxModelLen: 1600, MaxSequences: 10, MaxBatchedTokens: 1024, Base: time.Millisecond}
 	slow  = Config{BlockSize: 16, Blocks: 100, MaxModelLen: 1600, MaxSequences: 10, MaxBatchedTokens: 1024, Base: time.Hour}

@@ -23,24 +23,27 @@ func drawOutput(draw *rand.Rand) int {
 	return 1 + int(outputMedian*math.Exp(outputSigma*draw.NormFloat64()))
 }
 
-// ExpectedLengths forecasts the output length of r: the mean of all outputs of the
-// Workload that are longer than what r has generated. The engine's state alone permits no
-// better forecast.
+// ExpectedLengths forecasts the output length of r. It considers only outputs of a
+// Workload that are longer than the output of r so far. The forecast is the mean length
+// of these outputs. The state of the engine contains no other information about the
+// length, so no better forecast is possible.
 func (c Config) ExpectedLengths(r *Request) int {
 	longer := func(shift float64) float64 { return math.Erfc((shift-outputSigma)/math.Sqrt2) / 2 }
 	mean := outputMedian * math.Exp(outputSigma*outputSigma/2)
 	if r.generated > 1 {
-		// The mean of the log-normal distribution above r.generated. bound is
-		// ln(generated/median) in standard deviations.
+		// Compute the mean of only those values of the log-normal distribution that are
+		// above r.generated. The variable bound is ln(generated/median), divided by the
+		// standard deviation.
 		bound := math.Log(float64(r.generated)/outputMedian) / outputSigma
 		mean *= longer(bound) / longer(bound+outputSigma)
 	}
 	return min(max(int(math.Ceil(mean)), r.generated)+1, c.MaxModelLen-r.Prompt)
 }
 
-// backlog processes number requests of a Workload on a virtual clock. Its queue is
-// never empty. admits reports whether the next request may join the requests in the
-// engine.
+// backlog runs an engine on a virtual clock until it has completed the given number of
+// requests. The requests have the random lengths of a Workload. The next request always
+// waits outside the engine. It is added as soon as the given function returns true for
+// it. The third result is the virtual time.
 func (c Config) backlog(number int, admits func(*Model, *Request) bool) (m *Model, all []*Request, took time.Duration, err error) {
 	if m, err = NewModel(c); err != nil {
 		return nil, nil, 0, err
@@ -69,7 +72,8 @@ func (c Config) backlog(number int, admits func(*Model, *Request) bool) (m *Mode
 }
 
 // Capacity returns the maximum number of requests of a Workload that the engine can
-// complete per second: an oracle admits them (Model.Fits).
+// complete per second. To reach the maximum, an oracle that knows the output lengths
+// admits as many requests as fit without a preemption (Model.Fits).
 func (c Config) Capacity() (perSecond float64, err error) {
 	m, _, took, err := c.backlog(2000, func(m *Model, r *Request) bool { return m.Fits(r, TrueLengths) })
 	if err != nil {
@@ -78,8 +82,9 @@ func (c Config) Capacity() (perSecond float64, err error) {
 	return float64(m.stats.Finished) / took.Seconds(), nil
 }
 
-// BestLimit returns the concurrency limit with the highest throughput of a Workload, to
-// within a tenth.
+// BestLimit returns the concurrency limit with which the engine completes the most
+// requests of a Workload per second. It tries limits that are about a tenth apart, so
+// the best limit may differ from the result by a tenth.
 func (c Config) BestLimit() (best int, err error) {
 	most := 0.0
 	for limit := 1; limit <= c.MaxSequences; limit += 1 + limit/10 {
@@ -94,8 +99,8 @@ func (c Config) BestLimit() (best int, err error) {
 	return best, nil
 }
 
-// UnloadedFirstToken returns the quantile q, 0 to 1, of the time to the first token of
-// requests that run alone.
+// UnloadedFirstToken runs requests of a Workload one at a time, and returns a quantile
+// of their times to the first token. The parameter q is between 0 and 1.
 func (c Config) UnloadedFirstToken(q float64) (time.Duration, error) {
 	_, all, _, err := c.backlog(2000, func(m *Model, _ *Request) bool { return m.InFlight() == 0 })
 	if err != nil {

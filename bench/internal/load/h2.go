@@ -22,8 +22,9 @@ const (
 
 var errH2 = errors.New("malformed HTTP/2 frame")
 
-// h2 speaks HTTP/2 with prior knowledge. All requests are equal, so their head is encoded
-// once. Its SETTINGS disable the dynamic table.
+// h2 implements HTTP/2 with prior knowledge. All requests have the same header fields, so
+// h2 encodes the field block only once. The SETTINGS frame that h2 sends disables the
+// dynamic table, so the field blocks of responses do not depend on each other.
 type h2 struct {
 	worker *worker
 	head   []byte // an encoded field block
@@ -256,7 +257,9 @@ func (hc *h2conn) field(f hpack.HeaderField) {
 	hc.fields.SetEmitEnabled(false)
 }
 
-// ended handles the end of a stream, which is an error if streams stay open.
+// ended handles the end of a stream. The parameter failure is nil unless the peer reset
+// the stream. In a load of kind H2CStream, the streams must stay open, so each end is an
+// error.
 func (h *h2) ended(c *conn, id uint32, s *h2stream, failure error) error {
 	if h.stays {
 		if failure == nil {

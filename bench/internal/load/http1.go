@@ -62,9 +62,12 @@ func (h *http1) receive(c *conn, p []byte) (used int, err error) {
 		return used, err
 	}
 	c.busy = false
-	// With Fresh, lost releases the connection when the peer has closed it. After an
-	// early response, the worker closes the connection instead of sending the rest of the
-	// upload, and lost releases it.
+	// A response is early if it is complete before the upload. The worker then closes the
+	// connection instead of sending the rest of the upload.
+	//
+	// The connection cannot carry another request after an early response, or if Fresh is
+	// set. In these two cases it must not be released yet. The method lost releases the
+	// connection when it is closed.
 	early := c.out.Pending() && !c.response.close
 	if c.response.close && !h.worker.spec.Fresh {
 		c.hangUp()
@@ -88,8 +91,9 @@ func (h *http1) lost(c *conn, why error) (again bool) {
 		return false
 	}
 	if !c.busy {
-		// An idle connection may be closed at any time. With Fresh, or after an early
-		// response, the connection was not released yet.
+		// No request is in progress, so the end of the connection is not a failure. If
+		// Fresh is set, or after an early response, the connection was not released when
+		// the response ended. So release it now.
 		if h.worker.spec.Fresh || errors.Is(why, errEarly) {
 			h.worker.release(c)
 		}

@@ -33,8 +33,8 @@ const (
 	// Idle sends one HTTP/1.1 request on each connection, and then keeps the connections
 	// open.
 	Idle = "idle"
-	// Events receives server-sent events, each with its time of sending by package clock.
-	// The latency is the age of an event at its arrival.
+	// Events receives server-sent events. Each event contains the time at which the
+	// server sent it (package clock). Its latency is the time from then to its arrival.
 	Events = "events"
 	// WebSocket sends messages and waits for their echo.
 	WebSocket = "websocket"
@@ -57,8 +57,9 @@ type Spec struct {
 	// Body is the size of an upload or a message in bytes.
 	Body        int64 `json:"body"`
 	Connections int   `json:"connections"`
-	// UnderWay is the number of concurrent requests in a closed loop over HTTP/1.1. The
-	// next request uses the longest idle connection. 0 = one request per connection.
+	// UnderWay limits the number of concurrent requests in a closed loop of kind HTTP, so
+	// that some connections are idle. A new request uses the connection that has been
+	// idle for the longest time. 0 = each connection always carries a request.
 	UnderWay int `json:"under_way"`
 	// GRPC makes HTTP/2 requests look like gRPC calls.
 	GRPC bool `json:"grpc"`
@@ -71,8 +72,10 @@ type Spec struct {
 	// Warmup is the duration of the load before the measurement.
 	Warmup   time.Duration `json:"warmup"`
 	Duration time.Duration `json:"duration"`
-	// Overtaking is a tolerance. A request is overtaken if another request began later
-	// and ended earlier, both by more than Overtaking. 0 = do not count.
+	// Overtaking is the tolerance of Result.Overtaken. The requests of a thread should
+	// end in the order in which they were due. A request is overtaken if another request
+	// of the thread, which was due later by more than this tolerance, ends first.
+	// 0 = do not count.
 	Overtaking time.Duration `json:"overtaking"`
 	// Timeline enables Result.Timeline.
 	Timeline bool `json:"timeline"`
@@ -121,7 +124,7 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// TimelineStep is the duration of a step of Result.Timeline.
+// TimelineStep is the duration that one element of Result.Timeline covers.
 const TimelineStep = 100 * time.Millisecond
 
 // Percentiles are the percentiles in Result.Quantiles, ascending.
@@ -129,22 +132,23 @@ var Percentiles = []float64{0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.99, 10
 
 // Result is the result of a load. Durations are in nanoseconds.
 type Result struct {
-	// Requests counts complete responses with status 2xx, echoed messages, or received
-	// events.
+	// Requests counts the successes. Depending on Spec.Kind, a success is a complete
+	// response with status 2xx, the echo of a message, or an event.
 	Requests int64 `json:"requests"`
-	// Window is how many of Requests completed within Duration, that is, not after its
-	// end.
+	// Window counts the successes that completed before the end of Spec.Duration. The
+	// other successes completed later, while the generator waited for the last responses.
 	Window int64 `json:"window"`
-	// Rejected counts complete responses with any other status, by status.
+	// Rejected counts complete responses with a status other than 2xx, by status.
 	Rejected map[int]int64 `json:"rejected,omitempty"`
 	// Errors counts requests without a complete response, by reason.
 	Errors map[string]int64 `json:"errors,omitempty"`
-	// Unfinished counts requests without a response at the timeout. The quantiles include
-	// their age.
+	// Unfinished counts requests that had no complete response when the generator stopped
+	// waiting. In Quantiles, the latency of such a request is the time since it was due.
 	Unfinished int64 `json:"unfinished"`
 	// Overtaken counts the overtaken requests; see Spec.Overtaking.
 	Overtaken int64 `json:"overtaken"`
-	// Timeline counts the requests that succeeded in each TimelineStep of Duration.
+	// Timeline divides Spec.Duration into intervals of TimelineStep. Each element counts
+	// the successes that completed in one interval.
 	Timeline []int64 `json:"timeline,omitempty"`
 	// BytesIn and BytesOut count bytes read from and written to the sockets.
 	BytesIn  int64 `json:"bytes_in"`
@@ -165,8 +169,8 @@ type Result struct {
 	Count     int64        `json:"count"`
 }
 
-// Quantile returns the latency in nanoseconds at one of Percentiles, or 0 if there is
-// none.
+// Quantile returns the latency in nanoseconds at a percentile, which must be one of
+// Percentiles. It returns 0 if the result has no latencies.
 func (r *Result) Quantile(percentile float64) float64 {
 	for _, q := range r.Quantiles {
 		if q[0] == percentile {

@@ -85,8 +85,8 @@ func (s *webSocket) lost(c *conn, why error) (again bool) {
 
 var errEvent = errors.New("malformed event")
 
-// events receives a stream of server-sent events on each connection. The data of an event
-// is a time of package clock.
+// events receives a stream of server-sent events on each connection. The data of each
+// event is the time at which the server sent it: a reading of package clock, in decimal.
 type events struct {
 	worker  *worker
 	request []byte

@@ -4,12 +4,13 @@ package load
 // interval, regardless of when earlier requests end.
 type pace struct {
 	interval float64 // nanoseconds
-	offset   float64 // time of the first request, in intervals
+	offset   float64 // delay of the first request, as a fraction of the interval
 	begin    int64
 	count    int64
 }
 
-// next returns the time of the next request, by package clock.
+// next returns the time at which the next request is due. The time is a reading of
+// package clock.
 func (p *pace) next() int64 {
 	return p.begin + int64((float64(p.count)+p.offset)*p.interval)
 }

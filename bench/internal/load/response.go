@@ -32,9 +32,10 @@ type response struct {
 	begun  bool // the first byte of the response was received
 }
 
-// feed consumes bytes of p and reports whether the response is complete. It consumes only
-// complete elements, such as a head. It passes body bytes to the function to, unless to
-// is nil. A 101 response is complete after its head; other interim responses are skipped.
+// feed parses the bytes p. It returns how many of them it used, and whether the response
+// is complete. It uses a head only when all bytes of the head are in p. If the parameter
+// to is not nil, feed passes body bytes to this function. A 101 response is complete
+// after its head; feed skips other interim responses.
 func (a *response) feed(p []byte, to func([]byte)) (used int, whole bool, err error) {
 	for {
 		rest := p[used:]

@@ -23,9 +23,9 @@ type manualServer struct {
 	most     int // peak number of requests in flight
 }
 
-// request has the number of its connection, and its number on that connection.
+// request is a request that waits for its response.
 type request struct {
-	number int
+	number int // number of the connection, from 0 in the order of accept(2)
 	conn   net.Conn
 }
 
@@ -101,12 +101,13 @@ func TestFewConcurrentRequestsRotateOverAllConnections(t *testing.T) {
 		defer close(ended)
 		_, err = p.Run()
 	}()
-	defer func() { // without the signal the load would run for an hour
+	defer func() { // the load lasts longer than the test, so end it
 		syscall.Kill(p.PID(), syscall.SIGKILL)
 		<-ended
 		p.Stop()
 	}()
-	// In each round the server responds to all requests in flight.
+	// In each turn the server waits until underWay requests are in flight. Then it
+	// responds to all these requests.
 	var numbers []int
 	for range turns {
 		var turn []request
@@ -123,8 +124,9 @@ func TestFewConcurrentRequestsRotateOverAllConnections(t *testing.T) {
 			s.respond(r)
 		}
 	}
-	// The order within a round is random. But a connection gets its next request only
-	// after all other connections have had one.
+	// Each chunk of numbers is one round over the connections. The order within a round
+	// is random, but a connection gets its next request only after all other connections
+	// have had one.
 	for round := range slices.Chunk(numbers, connections) {
 		if len(slices.Compact(slices.Sorted(slices.Values(round)))) != connections {
 			t.Fatalf("requests arrived on the connections in this order: %v, want each of the %d connections once per round", numbers, connections)

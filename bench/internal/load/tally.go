@@ -15,7 +15,7 @@ const longestLatency = 5 * time.Minute
 type outcome struct {
 	status  int   // status of a complete response
 	failure error // reason why the response is incomplete
-	held    bool  // the connection is not released yet
+	held    bool  // worker.finished must not release the connection
 }
 
 // A tally has the counts of one worker.
@@ -68,8 +68,9 @@ func (t *tally) received(now, latency int64) {
 
 func (t *tally) late(by int64) { record(t.lateness, by) }
 
-// unfinished counts the requests in progress and the requests that were not sent, at the
-// timeout. Their latency is their age.
+// unfinished is called at the timeout of a load. It counts the requests in progress, and
+// the due requests that still wait for a connection. It records the time since a request
+// was due as the latency of the request.
 func (t *tally) unfinished(w *worker) {
 	t.Unfinished = int64(w.underWay + w.backlog.len())
 	for w.backlog.len() > 0 {
@@ -100,12 +101,14 @@ func reason(err error) string {
 	return text[:min(len(text), 120)]
 }
 
-// The generator is the bottleneck if it exceeds saturatedShare, or both limits of
-// lateness: a small delay does not matter if requests take much longer.
+// The load generator is the bottleneck if a thread uses more than saturatedShare of a
+// core, or if it sends requests too late. Too late means that the 99th percentile of the
+// lateness exceeds both saturatedLate and saturatedLateShare. The second bound is
+// relative, because a small lateness does not matter if requests take much longer.
 const (
 	saturatedShare     = 0.95
 	saturatedLate      = time.Millisecond
-	saturatedLateShare = 0.1 // share of the 99th percentile of latency
+	saturatedLateShare = 0.1 // relative to the 99th percentile of the latency
 )
 
 // merge adds up the tallies of all workers, and detects whether the generator was

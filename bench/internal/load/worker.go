@@ -16,7 +16,9 @@ import (
 const (
 	connectTimeout = 30 * time.Second
 	drainTimeout   = 10 * time.Second
-	// dialsAtOnce is below 511, a common listen backlog.
+	// dialsAtOnce is the maximum number of connections that a worker opens at the same
+	// time. The value is below 511, a common listen backlog, so that the connection
+	// attempts of a worker fit into it.
 	dialsAtOnce = 256
 	// failuresAllowed is the number of failed requests after which a load ends with an
 	// error.
@@ -30,8 +32,8 @@ type protocol interface {
 	// open queues the first bytes of a new connection. It reports whether the connection
 	// can carry requests at once. If not, the protocol calls worker.opened later.
 	open(c *conn) bool
-	// send queues a request. due is the time at which the request was due, by package
-	// clock.
+	// send queues a request. The latency of the request counts from the parameter due,
+	// which is a reading of package clock.
 	send(c *conn, due int64)
 	// receive consumes bytes of p, and calls worker.finished for each response. The
 	// worker passes unconsumed bytes again together with the next ones.
@@ -126,8 +128,9 @@ func (w *worker) prepare() error {
 	return nil
 }
 
-// touch sends one request on each connection, with few requests at a time, so that the
-// target's memory then reflects its connections and not a peak of requests.
+// touch sends one request on each connection. Only a few requests are in flight at a
+// time. So the memory of the target afterwards depends on the number of connections, and
+// not on a peak of requests.
 func (w *worker) touch() error {
 	const atOnce = 16
 	w.now = clock.Now()
@@ -192,8 +195,9 @@ func (w *worker) load(d time.Duration) error {
 	return err
 }
 
-// awaitIdle waits until no request is in progress. Requests still in progress at the
-// timeout count as unfinished, which is an error only if there was no response at all.
+// awaitIdle waits until no request is in progress and no due request waits for a
+// connection. At the timeout it counts the remaining requests as unfinished. The timeout
+// is an error only if no request was successful.
 func (w *worker) awaitIdle(what string) error {
 	if !w.iterateUntil(func() bool { return w.underWay == 0 && w.backlog.len() == 0 }, drainTimeout) {
 		w.tally.unfinished(w)
@@ -240,8 +244,8 @@ func (w *worker) sendOn(c *conn, due int64) {
 	c.flush()
 }
 
-// opened adds an open connection to the free ones. n is the number of requests that the
-// connection can carry.
+// opened marks a connection as open, and adds it to the free connections. It adds the
+// connection n times, because the connection can carry n requests at once.
 func (w *worker) opened(c *conn, n int) {
 	if c.opened {
 		return
@@ -254,8 +258,8 @@ func (w *worker) opened(c *conn, n int) {
 	}
 }
 
-// finished records the result of a request. Unless how.held is set, the connection
-// becomes free.
+// finished records the result of a request. It also releases the connection for the next
+// request, unless how.held is true.
 func (w *worker) finished(c *conn, due int64, how outcome) {
 	w.underWay--
 	w.tally.finished(w.now, due, how, w.spec.Overtaking)

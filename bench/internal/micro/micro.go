@@ -3,9 +3,9 @@
 //
 // The recording, bench/micro.txt, is in the standard benchmark format
 // (https://go.dev/design/14313-benchmark-format), with one line per benchmark and round.
-// Lines "key: value" apply to the results after them: goos, goarch, pkg and cpu as the
-// test binary prints them, and at the top go (the toolchain) and commit (the measured
-// revision).
+// A line "key: value" applies to all results below the line. The key "go" has the version
+// of the toolchain, and "commit" has the measured revision. The test binary prints the
+// other keys: goos, goarch, pkg and cpu.
 package micro
 
 import (
@@ -102,9 +102,10 @@ func (rec Recording) run() *sample.Run {
 	return run
 }
 
-// better returns the better direction of a unit. Units that end in "/op" are costs,
-// except allocated bytes: these include the cost of filling a pool once, divided by a
-// varying number of iterations.
+// better reports whether lower or higher values of a unit are better. Units that end in
+// "/op" are costs, so lower is better. But "B/op", the allocated bytes, is Neither: it
+// includes the cost of filling a pool once, divided by the number of iterations. That
+// number varies between runs.
 func better(unit string) sample.Better {
 	switch {
 	case unit == "B/op":

@@ -28,18 +28,17 @@ const (
 	echoing              // echoing WebSocket messages
 )
 
-// A conn is one HTTP/1 connection. in has the bytes that were read and not yet consumed,
-// out the bytes that were not yet written.
+// A conn is one HTTP/1 connection.
 type conn struct {
 	loop    *loop
 	fd      int
 	state   state
 	watched uint32
-	in      []byte
-	out     wire.Output
-	body    wire.Body // body of the current upload
+	in      []byte      // bytes that were read, but not consumed yet
+	out     wire.Output // bytes that were not written yet
+	body    wire.Body   // body of the current upload
 	request request
-	due     int64 // time of the timer, by package clock
+	due     int64 // time at which the timer expires, as a reading of package clock
 	timer   int   // index in loop.timers; -1 = no timer
 	ended   bool  // the client has half-closed
 }
@@ -81,7 +80,8 @@ func (c *conn) read() {
 	}
 }
 
-// advance consumes the buffered bytes, then fresh, as far as possible.
+// advance processes the bytes in c.in, followed by the new bytes in the parameter fresh.
+// It keeps the bytes that cannot be processed yet in c.in.
 func (c *conn) advance(fresh []byte) {
 	p := fresh
 	if len(c.in) > 0 {
@@ -215,7 +215,8 @@ func (c *conn) expired(now int64) {
 			c.advance(nil) // a pipelined request may be buffered
 		}
 	case events:
-		// A slow client gets its next event after the pending output.
+		// Skip this event if the client has not received the previous output yet. So the
+		// output of a slow client does not grow.
 		if !c.out.Pending() {
 			c.out.Bytes = appendEvent(c.out.Bytes, clock.Now())
 			c.flush()
@@ -294,8 +295,8 @@ var date = time.Now().UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT")
 var eventsHead = []byte("HTTP/1.1 200 OK\r\nDate: " + date + "\r\nContent-Type: text/event-stream\r\n" +
 	"Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\nTransfer-Encoding: chunked\r\n\r\n")
 
-// appendEvent appends the event "data: STAMP\n\n" as one chunk. The stamp is in
-// nanoseconds, by package clock.
+// appendEvent appends the event "data: STAMP\n\n" as one chunk. STAMP is the parameter
+// stamp, a reading of package clock in nanoseconds.
 func appendEvent(p []byte, stamp int64) []byte {
 	event := fmt.Appendf(nil, "data: %d\n\n", stamp)
 	return fmt.Appendf(p, "%x\r\n%s\r\n", len(event), event)

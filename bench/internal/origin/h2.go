@@ -23,8 +23,8 @@ type h2 struct {
 
 func newH2() *h2 { return &h2{conns: make(chan net.Conn, 64)} }
 
-// serve serves the connection fd and takes ownership of fd. seen are the bytes that were
-// already read.
+// serve serves a connection and takes ownership of the descriptor fd. The parameter seen
+// has the bytes that were already read from the connection.
 func (h *h2) serve(fd int, seen []byte) {
 	h.once.Do(func() { go h.run() })
 	file := os.NewFile(uintptr(fd), "h2c")
@@ -42,7 +42,8 @@ func (h *h2) run() {
 	_ = server.Serve(h) // runs until the process exits
 }
 
-// Accept, Close and Addr implement net.Listener for the server in run.
+// Accept, Close and Addr implement net.Listener. The HTTP server gets its connections
+// from this listener.
 func (h *h2) Accept() (net.Conn, error) { return <-h.conns, nil }
 func (h *h2) Close() error              { return nil }
 func (h *h2) Addr() net.Addr            { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }

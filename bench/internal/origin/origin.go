@@ -6,15 +6,19 @@
 //	GET  /bytes/N        N bytes, Content-Length
 //	POST /upload         accepts any body; the response has 12 bytes
 //	GET  /events?every=D server-sent events, one per D, each with its time stamp; HTTP/1 only
-//	GET  /websocket      echoes messages
+//	GET  /websocket      echoes messages; HTTP/1 only
 //	POST /echo           HTTP/2 only: streams the request body back
 //	POST /grpc/unary     HTTP/2 only: one message and trailers
 //	POST /grpc/stream    HTTP/2 only: 100 messages and trailers
 //
-// The first three accept ?delay=D, which delays the response by D. With &slots=N the
-// delay is longer if more than N requests are in progress. With &spread=S the delay
-// varies by up to the share S in both directions. GET /slots/N replaces the N of all
-// requests.
+// The first three accept the query ?delay=D, which delays the response by D. More
+// parameters can follow:
+//
+//	&slots=N   if n requests are delayed at once and n > N, the delay is D·(n/N)²
+//	&spread=S  the delay is multiplied by a random factor from 1-S to 1+S
+//
+// GET /slots/N changes the N of all later requests that have the parameter slots. HTTP/2
+// supports only ?delay=D, and only for / and /upload.
 package origin
 
 import (
@@ -48,7 +52,7 @@ type bound struct {
 }
 
 type listening struct {
-	// At is the time at which the last port began to listen, by package clock.
+	// At is a reading of package clock, taken just after the last port began to listen.
 	At int64 `json:"at"`
 }
 
@@ -75,8 +79,8 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// Listen makes the origin listen on all ports. It returns the time of the last
-// listen(2), by package clock.
+// Listen makes the origin listen on all ports. It returns a reading of package clock that
+// the origin took just after the last listen(2).
 func (p *Process) Listen() (int64, error) {
 	if err := p.Send(struct{}{}); err != nil {
 		return 0, err
@@ -101,7 +105,9 @@ func Main(in io.Reader, out io.Writer) error {
 	if spec.Ports < 1 {
 		return fmt.Errorf("origin: ports is %d, must be at least 1", spec.Ports)
 	}
-	// The loop occupies one processor even while it waits.
+	// The loop waits in raw system calls, which the Go scheduler does not notice. So the
+	// loop always occupies one processor of the Go runtime, and the other goroutines need
+	// a second one.
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()))
 	l, err := newLoop()
 	if err != nil {
@@ -125,8 +131,8 @@ func Main(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// converse reports the ports to the harness, listens on the harness's request, and
-// returns at EOF.
+// converse reports the ports to the harness, and waits for the request of the harness to
+// listen. It then listens on all ports, and returns at EOF of the pipe.
 func converse(pipe *child.Pipe, l *loop, b bound) error {
 	if err := pipe.Send(b); err != nil {
 		return err
@@ -159,8 +165,10 @@ type loop struct {
 	timers  timers
 	scratch []byte
 	h2      *h2
-	slots   int // set by /slots/N, instead of the N of &slots=N; 0 = not set
-	random  *rand.Rand
+	// slots is the N of the latest GET /slots/N. All later requests that have the
+	// parameter slots use it in place of their own value. 0 = none.
+	slots  int
+	random *rand.Rand
 }
 
 func newLoop() (*loop, error) {
@@ -177,9 +185,10 @@ func newLoop() (*loop, error) {
 	}, nil
 }
 
-// slowness returns the factor by which overload prolongs a request: the square of the
-// ratio of requests to slots. With twice as many requests as slots, the throughput is
-// half of the normal one.
+// slowness returns the factor by which overload prolongs a request. The factor is the
+// square of the ratio of requests to slots, so throughput falls under overload. With
+// twice as many requests as slots, each request takes four times as long, and the
+// throughput is half of the maximum.
 func (l *loop) slowness(slots int) float64 {
 	if slots > 0 && l.slots > 0 {
 		slots = l.slots
@@ -223,7 +232,7 @@ func (l *loop) run() error {
 }
 
 func (l *loop) accept(listener int) error {
-	for range 64 { // 64 at once, so that other connections are served
+	for range 64 { // accept at most 64, then serve the existing connections
 		fd, err := socket.Accept(listener)
 		if err != nil {
 			return nil // EAGAIN, or the client has disconnected

@@ -32,13 +32,13 @@ var (
 	badRequest        = []byte("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 )
 
-// A request has the properties of a request that the origin uses.
+// A request holds the parts of an HTTP request that determine the response.
 type request struct {
 	route  route
-	size   int64         // the N of /bytes/N and /slots/N
+	size   int64         // number of bytes of /bytes/N, or number of slots of /slots/N
 	delay  time.Duration // delay of the response
 	slots  int           // number of concurrent requests without slowdown; 0 = unlimited
-	spread float64       // delay varies by up to this share in both directions
+	spread float64       // delay varies by a random factor from 1-spread to 1+spread
 	every  time.Duration // interval of events
 	close  bool          // close the connection after the response
 	key    string        // Sec-WebSocket-Key
@@ -66,7 +66,8 @@ func parseRequest(head []byte) (request, bool) {
 	framing, ok := wire.ReadFraming(fields)
 	r.body, r.close = framing.Body, framing.Close || r.close
 	if r.route == routeWebSocket {
-		// The error is that the empty line at the end is missing.
+		// No empty line follows the header fields here, so ReadMIMEHeader returns an
+		// error. Ignore this error, because ReadMIMEHeader also returns all fields.
 		header, _ := textproto.NewReader(bufio.NewReader(bytes.NewReader(fields))).ReadMIMEHeader()
 		r.key = header.Get("Sec-WebSocket-Key")
 	}

@@ -161,15 +161,17 @@ func Busy() (time.Duration, error) {
 	return time.Duration((t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ + t.Steal) * float64(time.Second)), nil
 }
 
-// RaiseFiles raises the limit of open files of this process and its future children to
-// want, or to the highest allowed value. It returns the new limit.
+// RaiseFiles raises the limit of open files for this process and its future children. The
+// new limit is the parameter want, or the highest allowed value if that is lower.
+// RaiseFiles never lowers the limit, and returns the new one.
 func RaiseFiles(want uint64) (uint64, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, fmt.Errorf("reading the limit of open files: %w", err)
 	}
-	// Set the limit even if it is high enough. Otherwise the Go runtime restores the
-	// limit of its own start in child processes.
+	// Call setrlimit(2) even if the limit is high enough. When a Go program starts, the
+	// runtime raises the limit, but only for the process itself: its child processes get
+	// the original limit. After an explicit call, they get the new limit.
 	var err error
 	for _, most := range []uint64{max(limit.Max, want), limit.Max} {
 		raised := unix.Rlimit{Cur: min(max(limit.Cur, want), most), Max: most}
@@ -217,9 +219,10 @@ func RepositoryRoot() (string, error) {
 // ErrNoCounter reports that system calls cannot be counted on this machine.
 var ErrNoCounter = errors.New("counting system calls needs the kernel event raw_syscalls:sys_enter and permission to use it")
 
-// CountSyscalls counts the system calls of processes while during runs, including calls
-// of new threads and processes. If the kernel event cannot be used, it does not call
-// during, and the error wraps ErrNoCounter.
+// CountSyscalls runs a function, and counts the system calls that the processes make
+// until the function returns. This includes the calls of new threads and child processes.
+// If the kernel event cannot be used, CountSyscalls does not call the function, and the
+// error wraps ErrNoCounter.
 func CountSyscalls(pids []int, during func() error) (int64, error) {
 	text, err := os.ReadFile("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id")
 	if err != nil {

@@ -21,9 +21,9 @@ const characterWidth = 7.2
 // canvas collects the elements of an SVG picture. The style sheet defines the colors:
 // class sN has the color of series N.
 //
-// The plotting libraries gonum.org/v1/plot and go-analyze/charts are not used, because
-// their SVG has fixed colors and no tooltips. The page follows the reader's light or dark
-// scheme, and has the name of each line at its end instead of a legend.
+// The plotting libraries gonum.org/v1/plot and go-analyze/charts are not used. Their SVG
+// has no tooltips, and its colors cannot follow the light or dark scheme of the reader.
+// Our charts also have no legend: the name of a line is next to the end of the line.
 type canvas struct {
 	b      strings.Builder
 	width  float64 // 0 = canvasWidth
@@ -74,8 +74,9 @@ func joined(points [][2]float64, within, between string) string {
 	return strings.Join(all, between)
 }
 
-// marks are the shapes of the series, as points. The shape of series 0 is a circle, which
-// has no points.
+// marks has the shape of the mark for each series. A shape is a polygon, given by its
+// corners relative to the center. Series 0 has a circle instead, so its element is nil.
+// Series from 5 upwards reuse the shapes.
 var marks = [5][][2]float64{
 	nil,
 	{{-1, -1}, {1, -1}, {1, 1}, {-1, 1}},
@@ -104,7 +105,8 @@ func (c *canvas) marker(series int, x, y float64, title string) {
 	c.b.WriteString(end)
 }
 
-// group begins the elements of one series, and emphasizes the gate's.
+// group opens the SVG group of one series. The group of the gate has the additional class
+// "own", with which the style sheet emphasizes the gate.
 func (c *canvas) group(name string, series int) {
 	own := ""
 	if name == gate {
@@ -196,8 +198,8 @@ func niceStep(v float64) float64 {
 	return 10 * power
 }
 
-// apart moves coordinates so that neighbors are at least gap apart. The results are
-// between low and high if there is enough space.
+// apart moves coordinates so that the distance between two neighbors is at least gap. The
+// results are between low and high if there is enough space.
 func apart(at []float64, gap, low, high float64) []float64 {
 	order := indexes(len(at))
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(at[i], at[j]) })

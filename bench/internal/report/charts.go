@@ -26,7 +26,8 @@ type bar struct {
 	spread sample.Spread
 }
 
-// missingWords names the targets without a bar, or is "".
+// missingWords returns a phrase that lists the targets without a bar. It returns "" if no
+// target lacks a bar.
 func (b barChart) missingWords() string {
 	if len(b.missing) == 0 {
 		return ""
@@ -85,7 +86,7 @@ func (b barChart) canvas() *canvas {
 	return c
 }
 
-// lineChart draws lines over two axes, each with its name at the right end.
+// lineChart draws lines over two axes. The name of each line is to the right of the line.
 type lineChart struct {
 	title    string
 	vertical string // title of the vertical axis
@@ -154,8 +155,9 @@ func (l lineChart) draw() template.HTML {
 	return c.svg(l.title)
 }
 
-// ticks draws a line for each mark, and labels as many marks as fit at the distance gap.
-// If last is set, the last mark always has a label.
+// ticks draws a grid line for each tick in marks. It omits the label of a tick if the
+// label would be closer than gap to another label. If the parameter last is true, the
+// last tick always has a label.
 func (c *canvas) ticks(x axis, marks []tick, top, bottom, baseline, gap float64, last bool) {
 	final := len(marks) - 1
 	free, end := math.Inf(-1), math.Inf(1)

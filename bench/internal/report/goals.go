@@ -108,8 +108,8 @@ type verdict struct {
 	What     string
 	Goal     string // "≤ 30.0 µs"
 	Stretch  string // stretch goal, written like Goal; "" = none
-	Measured string // "24.1 µs", or the reason why there is no measurement
-	From     string // medians from which Measured was computed; "" = Measured is a median
+	Measured string // "24.1 µs", or "–" if there is no value
+	From     string // the medians of a ratio, or the reason why there is no value, or ""
 	State    state
 }
 
@@ -119,7 +119,7 @@ const (
 	held        state = "held"
 	stretched   state = "held, stretch too"
 	missed      state = "missed"
-	onlyHope    state = "stretch missed" // the goal has only a stretch, and it was not reached
+	onlyHope    state = "stretch missed" // the goal has only a stretch, which was missed
 	notMeasured state = "not measured"
 	otherUnit   state = "unit unknown"
 )
@@ -221,8 +221,9 @@ func (g Goal) judge(run *sample.Run) verdict {
 
 var errNotMeasured = errors.New("not measured")
 
-// measured returns the value of the goal for target, in the unit of the goal. from names
-// the medians from which the value was computed.
+// measured returns the value of the goal for a target, in the unit of the goal. The
+// second result is a text with the medians from which the value was computed, such as
+// "2.00 µs / 20.0 µs".
 func (g Goal) measured(run *sample.Run, target string) (value float64, from string, err error) {
 	swap := func(m Measure) Measure {
 		if m.Target == g.Target {
@@ -275,5 +276,5 @@ func (m Measure) figure() string {
 	return m.Figure
 }
 
-// String returns the name of the median in the record.
+// String returns the scenario, the target and the figure, separated by spaces.
 func (m Measure) String() string { return m.Scenario + " " + m.Target + " " + m.figure() }

@@ -14,20 +14,22 @@ const leastSizes = 3
 
 const growthLegend = "The exponent says how a figure grows with the size in the scenario's name (0: constant, 1: proportional). It is that of the best-fitting power law through the medians of all sizes, and of the last two sizes."
 
-// curve shows how a figure of each target grows with the size in the names of scenarios.
+// curve shows how a figure grows with the size in the names of scenarios, such as 64 in
+// "keepalive-64". There is one line per target.
 type curve struct {
 	column
 	family sample.Family
 	lines  []growthLine
 }
 
-// growthLine has the medians of one target that are above zero.
+// growthLine has the medians of one target, one median per size. It omits medians of
+// zero, because they have no logarithm.
 type growthLine struct {
 	target   string
 	sizes    []float64
 	values   []float64 // in the unit of the curve
-	exponent float64   // exponent over all sizes
-	last     float64   // exponent over the last two sizes
+	exponent float64   // exponent of the growth over all sizes
+	last     float64   // exponent of the growth between the last two sizes
 }
 
 type exponentRow struct{ Over, Label, Target, Exponent, Last, Range string }

@@ -20,7 +20,8 @@ type picture struct {
 	Text    string // the picture as text, or ""
 }
 
-// colours is the number of colors of series. Class s0 is for direct, s1 for the gate.
+// colours is the number of colors for series. Series 0 is always direct, and series 1 is
+// queuegate. The other targets use the remaining colors in turn.
 const colours = 8
 
 // palette maps the targets of a run to series, which determine the color. A target has
@@ -74,8 +75,9 @@ func drawn(c column) bool {
 		strings.Contains(c.figure, "throughput") || strings.Contains(c.figure, "goodput") || c.figure == "requests_per_second")
 }
 
-// latency draws the latency at each percentile. Both axes are logarithmic: a percentile
-// is at the logarithm of the share of requests above it.
+// latency draws the latency at each percentile, with logarithmic axes. The position of a
+// percentile is the logarithm of the share of slower requests. So the distance from p90
+// to p99 is equal to the distance from p99 to p99.9.
 func (p palette) latency(run *sample.Run, scenario string) template.HTML {
 	percentiles := slices.DeleteFunc(run.Percentiles(scenario), func(q float64) bool { return !inPicture(q) })
 	if len(percentiles) < 2 {
@@ -155,8 +157,9 @@ type plot struct {
 	charts      []barChart
 }
 
-// WritePlots writes the pictures of docs/overload.md and docs/models.md that the run has
-// measured, and returns the file names.
+// WritePlots writes the pictures of docs/overload.md and docs/models.md, and returns the
+// file names. It omits a picture if the run has no figures for the picture. It returns an
+// error if the run has no figures for any picture.
 func WritePlots(dir string, run *sample.Run) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("writing the plots: %w", err)
@@ -208,8 +211,9 @@ func plotsOf(run *sample.Run) []plot {
 	return slices.DeleteFunc(all, func(p plot) bool { return len(p.charts) == 0 })
 }
 
-// admitted returns the p99 of each round in ms, under load and without load. The record
-// has the p99 under load, and its ratio to the p99 without load.
+// admitted returns the p99 of the latency in each round in ms, under load and without
+// load. The record has the p99 under load, and the ratio of this p99 to the p99 without
+// load. So admitted divides the first by the ratio to get the p99 without load.
 func admitted(run *sample.Run, scenario, target string) (loaded, unloaded []float64) {
 	ratios := map[int]float64{} // ratio by round
 	for _, f := range run.Figures {

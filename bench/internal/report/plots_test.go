@@ -23,7 +23,8 @@ func overloaded(t *testing.T) *sample.Run {
 	return run
 }
 
-// written returns the words of each plot by file name.
+// written writes the plots of a run. It returns a map from the file name of each plot to
+// the words in the plot.
 func written(t *testing.T, run *sample.Run) map[string][]string {
 	t.Helper()
 	names, err := WritePlots(filepath.Join(t.TempDir(), "a", "b"), run)
@@ -79,16 +80,18 @@ func wordsOf(t *testing.T, text string) (words []string) {
 	}
 }
 
-// The medians are the values of the second round. The p99 without load is the p99 under
-// load divided by the ratio of the round.
+// In the test data, the value of the second round is always the median. The p99 without
+// load ("unloaded") is the p99 under load divided by the figure p99_beside_unloaded of
+// the same round.
 func TestPlotsShowTheMediansOfTheRun(t *testing.T) {
 	got := written(t, overloaded(t))
 	goodput := "queuegate, best 392 haproxy, best 353 queuegate, auto 382 queuegate, none 0"
 	p99 := "queuegate, best 80.0 unloaded 20.0 haproxy, best 160 unloaded 20.0 queuegate, auto 100 unloaded 25.0"
 	for name, want := range map[string]string{
 		"overload-goodput.svg": goodput + " " + goodput,
-		// Without a limit no request succeeded, so this plot has no bar for ten times the
-		// capacity.
+		// The picture has two charts. At three times the capacity, some requests succeed
+		// without a limit, so this chart has bars for "queuegate, none". At ten times the
+		// capacity, none succeeds without a limit, so there are no such bars.
 		"overload-p99.svg":      p99 + " queuegate, none 52,000 unloaded 26.0 " + p99,
 		"overload-fairness.svg": "fair queue, alone 62.0 fair queue, flood 68.0 strict FIFO, alone 62.0 strict FIFO, flood 400 class 0, alone 64.0 class 0, flood 72.0",
 	} {

@@ -13,9 +13,10 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// ReadmeTable returns the table of README.md, with the machine and the versions below.
-// Each headline goal is a row, each target a column. A cell has the figure, or the ratio
-// if the goal relates two figures of the same target.
+// ReadmeTable returns the table of README.md, followed by a line about the machine and
+// the versions. Each headline goal is a row, and each target is a column. A cell shows
+// the figure of the goal. If the goal is a ratio of two figures of the same target, the
+// cell shows the ratio.
 func ReadmeTable(run *sample.Run, goals ...Goal) string {
 	targets := run.Targets("")
 	type row struct {
@@ -85,8 +86,9 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 	return b.String()
 }
 
-// rowUnit returns the unit of the goal, or else the unit that suits the gate's value. It
-// also returns the factor from the measured unit to that unit.
+// rowUnit returns the unit of a table row. This is the unit of the goal. If the goal has
+// no unit, it is the unit that makes the value of the gate easy to read. The second
+// result is the factor that converts a value of Goal.measured to the unit of the row.
 func (g Goal) rowUnit(run *sample.Run) (unit, float64) {
 	value, u, err := g.Measure.median(run)
 	if g.Unit != "" || err != nil {

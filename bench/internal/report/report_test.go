@@ -261,7 +261,8 @@ func TestAReportOpensWithASentenceAndPictures(t *testing.T) {
 	}
 }
 
-// firstRun is the record of the first command in the README.
+// firstRun returns a record like the one that the first benchmark command in README.md
+// makes: one round of keepalive-64 with the targets direct and queuegate.
 func firstRun() *sample.Run {
 	run := &sample.Run{Meta: sample.Meta{Version: 1}}
 	for _, f := range []sample.Figure{
@@ -352,7 +353,9 @@ func TestNamesFromTheRecordCannotBecomeMarkup(t *testing.T) {
 	if strings.Contains(text, "<script") || strings.Contains(text, `=""><`) {
 		t.Error("markup of the record is markup of the page")
 	}
-	if n := strings.Count(text, "<svg"); n != 3 { // the top of the page repeats one picture
+	// The scenario has two pictures, a latency curve and a bar chart. The top of the page
+	// repeats the bar chart.
+	if n := strings.Count(text, "<svg"); n != 3 {
 		t.Errorf("%d pictures, want 3", n)
 	}
 	if md := Markdown(run); strings.Contains(md, "<script") {

@@ -63,7 +63,8 @@ func (c column) String() string {
 	return c.label
 }
 
-// unitName returns the unit, or "" if the label contains the unit in words.
+// unitName returns the name of the unit. If the label already ends with "per second", it
+// returns "" instead of "/s".
 func (c column) unitName() string {
 	if c.unit.name == "/s" && strings.HasSuffix(c.label, "per second") {
 		return ""
@@ -71,12 +72,14 @@ func (c column) unitName() string {
 	return c.unit.name
 }
 
-// withinNoise replaces negative added latencies.
+// withinNoise is the text that tables and charts show instead of a negative added
+// latency.
 const withinNoise = "within noise"
 
 const noiseMeans = "Within noise: the percentile was lower with the proxy than without, so the differences between the rounds are larger than what the proxy adds."
 
-// isNoise reports whether a figure is a negative added latency.
+// isNoise reports whether a figure is a negative added latency. A proxy cannot make
+// requests faster, so such a value only shows how much the rounds differ.
 func isNoise(figure string, value float64) bool {
 	return value < 0 && strings.HasPrefix(figure, "added_")
 }
@@ -155,8 +158,9 @@ func valuesIn(u unit, run *sample.Run, scenario, target, figure string) []float6
 	return values
 }
 
-// Median, Spread, Range and Ratio return the texts of a cell. Spread has quartiles if
-// there were several rounds.
+// Median, Spread, Range and Ratio return the parts of a cell as text. Spread shows the
+// quartiles. Range shows the smallest and the largest value. Both are "" if there was
+// only one round.
 func (c cell) Median() string {
 	if c.noise {
 		return withinNoise

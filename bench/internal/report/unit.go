@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// unit is a number of base units of a dimension. An unknown unit is the only unit of its
-// dimension.
+// unit is a unit of measurement. Its size is factor times the base unit. Values can be
+// converted only between units with the same base. A unit that is not in the list units
+// is its own base, so its values cannot be converted.
 type unit struct {
 	name   string
 	base   string
@@ -47,14 +48,15 @@ func unitOf(name string) unit {
 	return unit{name, name, 1}
 }
 
-// to returns the factor that converts values from u to other. It returns false if the
-// dimensions differ.
+// to returns the factor that converts values from the unit u to the unit other. It
+// returns false if the two units have different bases, such as seconds and bytes.
 func (u unit) to(other unit) (float64, bool) {
 	return u.factor / other.factor, u.base == other.base
 }
 
-// scaled returns the largest unit of the dimension in which value, given in u, is at
-// least 1. If there is none, it returns u.
+// scaled returns the unit in which a value is easy to read. The parameter value is in the
+// unit u. The result is the largest unit with the same base in which the value is at
+// least 1. If there is no such unit, the result is u.
 func (u unit) scaled(value float64) unit {
 	best := u
 	for _, c := range units {

@@ -38,8 +38,9 @@ func opening(run *sample.Run, goals []Goal) string {
 	return text + ". The goals of the project (goals.yaml) refer to other scenarios, or compare with other targets."
 }
 
-// measuredOf describes the gate's CPU and throughput in the first scenario that has one
-// of them, or returns "".
+// measuredOf describes the CPU per request and the throughput of the gate in one
+// scenario. It uses the first scenario that has at least one of these two figures. If
+// there is no such scenario, it returns "".
 func measuredOf(run *sample.Run) string {
 	for _, scenario := range run.Scenarios() {
 		var parts []string
@@ -71,8 +72,9 @@ func aboutDirect(run *sample.Run) string {
 	return ""
 }
 
-// openingCharts returns a chart of each of the first scenarios: the CPU chart if there is
-// one, otherwise the first chart.
+// openingCharts returns the charts for the top of the page. They come from the first
+// scenarios that have charts, at most openingPictures of them. Each of these scenarios
+// contributes one chart: the CPU per request or, if it has no such chart, its first one.
 func (p palette) openingCharts(run *sample.Run) (all []barChart) {
 	for _, name := range run.Scenarios() {
 		charts := p.bars(tableOf(run, name))
@@ -190,8 +192,9 @@ func indexes(n int) (all []int) {
 // finite reports whether v is neither NaN nor infinite.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// generalNotes returns the notes that are shown in no section of a scenario. The last
-// line counts the other notes.
+// generalNotes returns the notes that belong to no measured scenario. The other notes are
+// in the sections of their scenarios. If there are such notes, the last line says how
+// many.
 func generalNotes(run *sample.Run) []string {
 	scenarios := run.Scenarios()
 	general := slices.DeleteFunc(slices.Clone(run.Notes), func(n sample.Note) bool { return slices.Contains(scenarios, n.Scenario) })
@@ -212,11 +215,14 @@ func notesOf(run *sample.Run, scenario string) []string {
 	return noteLines(own)
 }
 
-// noteLines returns a line per text, which begins with the scenarios and targets of the
-// notes with that text.
+// noteLines returns one line for all notes that differ only in the target. A line has the
+// scenario and the targets, and then the text of the notes.
 func noteLines(notes []sample.Note) (lines []string) {
-	var order []sample.Note              // notes without their targets
-	abouts := map[sample.Note][]string{} // scenarios and targets by note
+	// The slice contains each different note once, without its target. The map contains
+	// the words that precede the text of such a note in its line: the scenario, and then
+	// all targets.
+	var order []sample.Note
+	abouts := map[sample.Note][]string{}
 	for _, n := range notes {
 		about := sample.Note{Scenario: n.Scenario, Text: n.Text}
 		if !slices.Contains(order, about) {
@@ -235,7 +241,8 @@ func noteLines(notes []sample.Note) (lines []string) {
 	return lines
 }
 
-// appendNew appends name unless it is empty or in names.
+// appendNew appends name to names. It returns names unchanged if name is empty, or if
+// names already contains it.
 func appendNew(names []string, name string) []string {
 	if name == "" || slices.Contains(names, name) {
 		return names

@@ -117,8 +117,8 @@ type Latency struct {
 	Count     int64      `json:"count"`
 }
 
-// Note is a sentence for the reader of the report. An empty Target or Scenario means all
-// of them.
+// Note is a sentence for the reader of the report. A note with an empty Target is about
+// all targets. A note with an empty Scenario is about all scenarios.
 type Note struct {
 	Target   string `json:"target"`
 	Scenario string `json:"scenario"`

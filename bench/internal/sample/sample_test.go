@@ -13,7 +13,8 @@ import (
 
 var distribution = Latency{1, "open-2000", "direct", "us", []Quantile{{50, 80}, {99.9, 200}, {100, 900}}, 20000}
 
-// whole returns a complete record, whose last line is distribution.
+// whole returns a complete record. Its last figures are the latency percentiles that are
+// declared above.
 func whole() *Run {
 	run := &Run{
 		Meta: Meta{

@@ -87,9 +87,10 @@ func (run *Run) Targets(scenario string) []string {
 	return names
 }
 
-// FigureNames returns the figures of a scenario, except percentiles. The figures of the
-// target with the most figures come first, so that the order does not depend on which
-// targets lack figures.
+// FigureNames returns the names of the figures of a scenario, except percentiles. The
+// names begin with the figures of the target that has the most figures, in the order of
+// that target. The other names follow. So the order does not depend on a target that
+// lacks some figures.
 func (run *Run) FigureNames(scenario string) (names []string) {
 	byTarget := map[string][]string{}
 	for _, f := range run.Figures {
@@ -152,9 +153,10 @@ var sizeFactor = map[string]float64{
 	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
 }
 
-// Size splits the name of a scenario into stem and size. Scenarios with the same stem do
-// the same work at different sizes (connections, bytes, slots). bytes reports whether the
-// size has a unit of bytes. ok is false if the name has no size.
+// Size splits the name of a scenario: "keepalive-64" has the stem "keepalive" and the
+// size 64. Scenarios with the same stem do the same work at different sizes (connections,
+// bytes, slots). The third result reports whether the size is a number of bytes, as in
+// "download-1KB". The last result is false if the name has no size, or if the size is 0.
 func Size(scenario string) (stem string, size float64, bytes, ok bool) {
 	m := sized.FindStringSubmatch(scenario)
 	if m == nil {
@@ -168,7 +170,7 @@ func Size(scenario string) (stem string, size float64, bytes, ok bool) {
 	return m[1], n * sizeFactor[unit], unit != "" && unit[len(unit)-1] == 'B', true
 }
 
-// Family is a group of scenarios with the same stem.
+// Family is a group of scenarios whose names have the same stem (see Size).
 type Family struct {
 	Stem      string
 	Bytes     bool
@@ -176,7 +178,8 @@ type Family struct {
 	Scenarios []string  // one scenario per size
 }
 
-// Families returns the families with at least least sizes, in the order of the record.
+// Families returns the families, in the order of the record. It omits families with fewer
+// sizes than the parameter least.
 func (run *Run) Families(least int) []Family {
 	var families []Family
 	for _, name := range run.Scenarios() {

@@ -18,8 +18,9 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// TestMain runs the helpers of a stand. If lineOfRefusal is set, the awake helper prints
-// its value instead.
+// TestMain runs the tests, or the helper process that the command line names. If the
+// environment variable lineOfRefusal is set, the awake helper only prints the value of
+// this variable. It does not keep the processors awake then.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{origin.Command: origin.Main, awake.Command: func(in io.Reader, out io.Writer) error {
 		if line := os.Getenv(lineOfRefusal); line != "" {

@@ -36,9 +36,10 @@ var collapseLimits = []collapseLimit{
 	{"none", "no limit", []string{target.HTTP}, target.Options{}},
 }
 
-// collapses sends several times the capacity to a container that becomes slower if it
-// processes more than collapseSlots requests at once: with the best fixed limit
-// (collapseSlots), with an adaptive limit, and without a limit.
+// collapses returns scenarios with a container that becomes slower if it processes more
+// than collapseSlots requests at once. Each scenario has one of collapseLimits. The load
+// is 1, 3 or 10 times the capacity. In the step scenarios the load is constant, and the
+// number of slots changes.
 func collapses() []Scenario {
 	var all []Scenario
 	add := func(limit collapseLimit, s Scenario) {
@@ -158,8 +159,10 @@ func (r *Run) moveSlots(st *stand, step time.Duration) error {
 	return nil
 }
 
-// converged returns the time until the first second with a throughput of stepShare of the
-// capacity. If there is none, it returns the length of the line.
+// converged returns the time until the limit has converged. The parameter line has the
+// number of successful requests per load.TimelineStep. The limit has converged when a
+// second begins in which the throughput is at least stepShare of the capacity. If there
+// is no such second, converged returns the duration of the whole line.
 func converged(line []int64, capacity float64) time.Duration {
 	const second = int(time.Second / load.TimelineStep)
 	sum := int64(0)

@@ -12,7 +12,9 @@ func TestConvergedIsTheFirstSecondNearTheCapacity(t *testing.T) {
 			line[i] = 40
 		}
 	}
-	if got := converged(line, 400); got != 1800*time.Millisecond { // eight of the ten counts in this second are high
+	// The second that begins after 1.8 s has two counts of 10 and eight counts of 40. The
+	// sum is 340, which is stepShare (85 %) of 400.
+	if got := converged(line, 400); got != 1800*time.Millisecond {
 		t.Errorf("converged after %v", got)
 	}
 	if got := converged(line, 100); got != 0 {

@@ -39,7 +39,8 @@ func modelEngine() engine.Config {
 type engineFront struct {
 	name    string
 	central bool // a Scheduler
-	// oracle returns the lengths of outputs for the engine's own oracle. nil = no oracle.
+	// oracle returns the value of engine.Server.Oracle, with which the server itself
+	// queues requests. nil = no oracle.
 	oracle  func(engine.Config) engine.Lengths
 	options func(capacity float64, best int) target.Options
 }
@@ -47,7 +48,9 @@ type engineFront struct {
 var engineFronts = []engineFront{
 	{name: "none", options: func(float64, int) target.Options { return target.Options{} }},
 	{name: "best", options: func(capacity float64, best int) target.Options {
-		// This many requests get a slot within half of the deadline.
+		// The queue is so short that the engine completes all requests of a full queue in
+		// half of the deadline. The last of them thus waits for half of the deadline. The
+		// other half remains for its first token.
 		return target.Options{Limit: best, QueueCapacity: max(1, int(capacity*engineDeadline.Seconds()/2))}
 	}},
 	{name: "central", central: true},
@@ -107,14 +110,14 @@ func runEngine(r *Run, times float64) error {
 	return nil
 }
 
-// engineRun is a load on an engine behind one front.
+// engineRun is one load on a new engine. One of engineFronts admits the requests.
 type engineRun struct {
 	*Run
 	config   engine.Config
 	front    *engineFront
 	options  target.Options
 	unloaded time.Duration // p99 of the time to the first token
-	flight   bool          // compare the requests in flight of the gate with those of the engine
+	flight   bool          // compare the requests in flight at the gate and at the engine
 
 	mu    sync.Mutex
 	ended map[string]*engine.Request
@@ -180,7 +183,7 @@ func (e *engineRun) run(rate float64) (goodput float64, err error) {
 		return 0, err
 	}
 	preemptions := server.Now().Preemptions
-	stop() // the engine has stopped, so the requests no longer change
+	stop() // so that the engine does not change the requests while record reads them
 	return e.record(responses, preemptions, differed, w.Duration), nil
 }
 
@@ -240,9 +243,10 @@ func awaitHealth(port int) error {
 	}
 }
 
-// compareFlight polls the requests in flight of the gate, from its metrics page, and of
-// the engine, before and after the page. The gate's number differs if it is not between the
-// engine's two numbers. stop returns the longest time for which it differed in every poll.
+// compareFlight polls the number of requests in flight on the metrics page of the gate.
+// In each poll, it also reads the engine's number before and after the page. The gate's
+// number is wrong if it is not in the range of these two. The function stop ends the
+// polls, and returns the longest time for which the gate's number was wrong in all polls.
 func compareFlight(port int, server *engine.Server) (stop func() time.Duration) {
 	var longest time.Duration
 	ended, done := make(chan struct{}), make(chan struct{})

@@ -48,8 +48,9 @@ func (r *Run) awaitQuiet() {
 	r.pause(d)
 }
 
-// rest measures a target without requests for about d. cpu is in ms per 20 s, window is
-// the measured time in seconds.
+// rest measures the CPU time of a target that gets no requests, for about the time d. The
+// result cpu is in ms, converted to a measurement of 20 s. The result window is the exact
+// duration of the measurement in seconds.
 func (r *Run) rest(m *meter, pids []int, d time.Duration) (cpu, window float64) {
 	begin, before := time.Now(), m.cpu(pids...)
 	r.pause(d)
@@ -58,7 +59,9 @@ func (r *Run) rest(m *meter, pids []int, d time.Duration) (cpu, window float64) 
 }
 
 func runIdle(r *Run, st *stand, _ load.Spec) error {
-	for range 5 { // background work of the start must end first
+	// Wait five times, so that the background work of the target's start ends before the
+	// measurement.
+	for range 5 {
 		r.awaitQuiet()
 	}
 	pids, err := st.instance.Processes()
@@ -73,7 +76,9 @@ func runIdle(r *Run, st *stand, _ load.Spec) error {
 	switches := m.switches(pids)
 	cpu, window := r.rest(&m, pids, span)
 	switches = m.switches(pids).Sub(switches)
-	memory := m.memory(pids) // last, because it walks the page tables
+	// Read the memory last, because the kernel walks the page tables of the target for
+	// this, which could disturb the other measurements.
+	memory := m.memory(pids)
 	if m.err != nil {
 		return m.err
 	}

@@ -18,14 +18,15 @@ import (
 
 const (
 	mib = 1 << 20
-	// toleratedFailures is the share of failed requests above which figures are
-	// discarded.
+	// toleratedFailures is the tolerated share of failed requests. If more requests
+	// fail, the figures are discarded.
 	toleratedFailures = 0.01
-	// toleratedOthers is the share of the machine above which a note reports the CPU use
-	// of unrelated processes.
+	// toleratedOthers is the share of the machine's CPU time that unrelated processes may
+	// use. If they use more, a note reports this.
 	toleratedOthers = 0.05
-	// toleratedIdle is the share of the machine that may be idle in a scenario with
-	// Awake. The kernel counts ticks, and a virtual machine may lose ticks.
+	// toleratedIdle is the share of the machine's CPU time that may appear idle in a
+	// scenario with Awake. It is not 0, because the kernel counts CPU time in ticks. A
+	// virtual machine may lose ticks, so that busy time appears as idle time.
 	toleratedIdle   = 0.2
 	toleratedOrigin = 0.95
 )
@@ -83,8 +84,9 @@ func failedAtLeast(share float64) float64 {
 	return toleratedFailures
 }
 
-// saturated reports whether the load generator was the bottleneck, and then adds a note.
-// In a quick run it returns false, because the figures of a quick run have no meaning.
+// saturated reports whether the load generator was the bottleneck. If it was, saturated
+// also adds a note. In a quick run it always returns false, because the figures of a
+// quick run have no meaning.
 func (r *Run) saturated(m *measured, open bool) bool {
 	if m.Saturated == "" || r.options.Quick {
 		return false
@@ -94,8 +96,8 @@ func (r *Run) saturated(m *measured, open bool) bool {
 	return true
 }
 
-// generator records how late the generator of an open loop was, or how busy the generator
-// of a closed loop was.
+// generator records how well the load generator kept up. For an open loop, it records how
+// late the requests were sent. For a closed loop, it records how busy the generator was.
 func (r *Run) generator(m *measured, open bool) {
 	if open {
 		r.figure("generator_late_p99", float64(m.Late.Nanoseconds())/1e3, "us", sample.Neither)
@@ -104,8 +106,9 @@ func (r *Run) generator(m *measured, open bool) {
 	}
 }
 
-// observe runs a load on the stand and measures its cost. If processors went idle that
-// should be awake, it adds a note and returns errUntrusted.
+// observe runs a load on the stand and measures the cost of the load. If the processors
+// were idle for too long in a scenario with Awake, observe adds a note and returns
+// errUntrusted.
 func (r *Run) observe(s *stand, spec load.Spec) (*measured, error) {
 	m, err := r.load(s, spec)
 	if err != nil && !errors.Is(err, errUntrusted) && !s.instance.Alive() {
@@ -160,8 +163,9 @@ func (r *Run) load(s *stand, spec load.Spec) (*measured, error) {
 	return m, nil
 }
 
-// dozed adds a note if processors were idle that the helper should keep awake, for
-// example because of a quota.
+// dozed reports whether the processors were idle for too long in a scenario with Awake.
+// If they were, dozed also adds a note. A possible cause is a CPU quota, which stops the
+// helper that keeps the processors awake.
 func (r *Run) dozed(busy, elapsed time.Duration) bool {
 	share := 1 - float64(busy)/(float64(elapsed)*float64(runtime.NumCPU()))
 	if !r.scenario.Awake || share <= toleratedIdle || r.options.Quick {

@@ -11,12 +11,14 @@ import (
 )
 
 const (
-	overLimit   = 8
-	overQueue   = 10 * overLimit
-	overDelay   = 10 * time.Millisecond // time that the container needs for a request
-	overConns   = 400
-	overFactor  = 2
-	overPerSecd = float64(overLimit) / 0.010 // capacity of the container in requests per second
+	overLimit  = 8
+	overQueue  = 10 * overLimit
+	overDelay  = 10 * time.Millisecond // time that the container needs for a request
+	overConns  = 400
+	overFactor = 2
+	// overPerSecd is the number of requests per second that the container can serve:
+	// overLimit requests at a time, each for overDelay, which is 0.010 s.
+	overPerSecd = float64(overLimit) / 0.010
 )
 
 // overload sends twice as many requests as the container can serve.
@@ -60,8 +62,8 @@ func runOverload(r *Run, st *stand, _ load.Spec) error {
 	return nil
 }
 
-// goodput records the requests per second that succeeded within Duration, also as a share
-// of the capacity.
+// goodput records the number of requests per second that succeeded within the planned
+// duration of the load. It also records which share of the given capacity this is.
 func (r *Run) goodput(m *measured, capacity float64) {
 	rate := float64(m.Window) / r.options.Duration.Seconds()
 	r.figure("goodput", rate, "/s", sample.Higher)
@@ -73,15 +75,18 @@ const (
 	fairDelay = 20 * time.Millisecond
 	fairRate  = fairLimit * float64(time.Second) / float64(fairDelay) // capacity of the container in requests per second
 	fairConns = 400
-	// fairPhases is the number of phases of each kind: client alone, and client beside
-	// the flood.
+	// fairPhases is the number of phases in which the client is alone. There are as many
+	// phases with the flood.
 	fairPhases = 5
 )
 
 // fairness measures a client while another client floods the target with ten times the
-// container's capacity. Phases with and without the flood alternate, so that drift of the
-// machine affects both alike. Service times vary by up to a half, because requests with
-// equal service times would release all slots together.
+// container's capacity. Phases with and without the flood alternate, so that slow changes
+// of the machine affect both kinds of phases alike.
+//
+// The service times of the requests vary by up to 50 %, so that slots become free one by
+// one. With equal service times, all requests in progress would end at the same time, and
+// all slots would become free together.
 func fairness() []Scenario {
 	one := func(name, what string, rate float64, options target.Options, quiet, flood string) Scenario {
 		options.Limit, options.QueueCapacity = fairLimit, 10*fairLimit
@@ -136,8 +141,8 @@ func runFairness(r *Run, st *stand, rate float64, quiet, flood string) error {
 	return machine.err
 }
 
-// besideFlood measures a load while another load floods the target. flood is the header
-// field of the flood.
+// besideFlood measures the load spec while a second load floods the target. The argument
+// flood is a header field of all requests of the second load.
 func (r *Run) besideFlood(st *stand, spec load.Spec, flood string) (*measured, error) {
 	other, err := load.Start(r.ctx, load.Spec{
 		Kind: load.HTTP, Path: spec.Path, Connections: fairConns, Rate: 10 * fairRate, Field: flood, Port: st.instance.Port,
@@ -188,8 +193,9 @@ var overloadCost = Scenario{
 }
 
 func runOverloadCost(r *Run) error {
-	// The adaptive limit is at least costConns, so no request is queued. A queued request
-	// would cost more with any settings.
+	// The adaptive limit is at least costConns, the number of connections, so no request
+	// is queued. Queueing costs additional CPU time with any settings, so it would hide
+	// the cost of the settings for a request that is not queued.
 	all := target.Options{AutoLimit: true, AutoLeast: costConns, FairBy: "X-Tenant", PriorityBy: "Priority", QueueCapacity: costConns}
 	spec := load.Spec{Kind: load.HTTP, Path: "/", Connections: costConns, Field: "X-Tenant: one\r\nPriority: u=1"}
 	return r.on(target.Options{}, func(off *stand) error {

@@ -52,7 +52,8 @@ func openConnections() (all []Scenario) {
 }
 
 // queued measures how the cost of a queued request depends on the length of the queue.
-// Most requests of its closed loop are queued.
+// Each scenario runs a closed loop with n connections more than the concurrency limit, so
+// about n requests are queued at any time.
 func queued() (all []Scenario) {
 	const limit = 8
 	for _, n := range []int{16, 128, 1000, 8000} {
@@ -186,7 +187,7 @@ func bodies() (all []Scenario) {
 				Measure:  (*Run).body,
 			}
 			if size.bytes == 1e8 {
-				s.Extra = time.Second // the last requests end after the duration of the load
+				s.Extra = time.Second // for requests still in progress when the load ends
 			}
 			all = append(all, s)
 		}
@@ -260,7 +261,8 @@ func runQuota(r *Run, st *stand, spec load.Spec, millis int) error {
 			return err
 		}
 	}
-	// The counters include throttling during the warm-up.
+	// Read the counters before r.measure, which begins with the warm-up. So the recorded
+	// difference includes throttling during the warm-up.
 	before, err := group.Stat()
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ func (o *Options) warmup() time.Duration { return min(o.Duration/5, time.Second)
 type record struct {
 	Recorder
 	notes     map[sample.Note]bool
-	latencies map[string]*load.Result // results of the current round, by target
+	latencies map[string]*load.Result // results in this round, by name of the target
 	failed    error                   // first write error
 }
 

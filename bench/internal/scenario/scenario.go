@@ -31,12 +31,14 @@ type Scenario struct {
 	Extended bool
 	// Needs are the abilities that the target must have.
 	Needs []string
-	// Added also records the latency as the difference from Direct.
+	// Added makes the harness also record the added latency, which is the difference from
+	// the latency of Direct.
 	Added bool
 	// Awake keeps all processors from going idle; see package awake.
 	Awake bool
-	// Connections is the number of connections, if it is larger than in Load. It counts
-	// against the limit of open files.
+	// Connections is the maximum number of open connections. Set it only if it is larger
+	// than Load.Connections. If the limit of open files does not allow so many
+	// connections, the scenario is skipped.
 	Connections int
 	// Extra is the approximate duration of a run in addition to Options.Duration.
 	Extra time.Duration
@@ -124,8 +126,8 @@ func (s *Scenario) called(name string) bool {
 	return name == Everything || name == s.Name || slices.Contains(s.Groups, name)
 }
 
-// rounds returns the number of rounds of the scenario. all is the number of rounds of the
-// run.
+// rounds returns the number of rounds of the scenario. It is never larger than the number
+// of rounds of the whole run, which is the argument all.
 func (s *Scenario) rounds(all int) int {
 	return min(cmp.Or(s.Rounds, all), all)
 }
@@ -152,10 +154,10 @@ type Progress func(round int, scenario string, left time.Duration)
 // spareFiles is the number of open files in addition to a load's connections.
 const spareFiles = 1000
 
-// RunAll measures all scenarios with all targets, round by round, so that drift of the
-// machine affects all alike. The order of the targets rotates from round to round. If a
-// target fails, RunAll adds a note and continues. It returns an error only if ctx is
-// cancelled or the record cannot be written.
+// RunAll measures all scenarios with all targets in each round, so that slow changes of
+// the machine affect all targets alike. The order of the targets rotates from round to
+// round. If a target fails, RunAll adds a note and continues. It returns an error only if
+// ctx is cancelled, or if the record or the directory for profiles cannot be written.
 func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target, options Options, recorder Recorder, progress Progress) error {
 	record := newRecord(recorder)
 	var profile *profiler
@@ -212,8 +214,10 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 	return record.failed
 }
 
-// timeLeft estimates the remaining time: the planned remaining time, times the elapsed
-// time divided by its planned value.
+// timeLeft estimates the remaining time. The argument total is the planned duration of
+// all measurements. The argument done is the planned duration of the completed ones, and
+// passed is the time that they have really taken. If they have taken longer than planned,
+// the estimate assumes that the others take longer by the same factor.
 func timeLeft(passed, done, total time.Duration) time.Duration {
 	left := total - done
 	if done <= 0 {

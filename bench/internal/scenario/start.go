@@ -12,7 +12,8 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// starts measures the median start-up time over many starts per round.
+// starts is a scenario that starts the target many times in each round, and records the
+// median start-up time.
 var starts = Scenario{
 	Name:  "start",
 	About: "from exec to listening and to the first 200, median of many starts; size of the binary",
@@ -70,11 +71,11 @@ type question struct {
 	timeout time.Duration // limit for all attempts together
 	each    time.Duration // limit for each attempt
 	pause   time.Duration // pause after a failed attempt
-	every   bool          // pause from the start of the attempt instead
+	every   bool          // pause begins at the start of the attempt, not at its end
 }
 
-// ask returns the time of the first response 200, by package clock, and the number of
-// failed attempts.
+// ask repeats the request q until a response has status 200. The result at is the time of
+// this response, by package clock. The result failed is the number of failed attempts.
 func (r *Run) ask(q question) (at int64, failed int, err error) {
 	deadline := time.Now().Add(q.timeout)
 	for ; ; failed++ {
@@ -131,9 +132,10 @@ func runColdStart(r *Run) error {
 	return nil
 }
 
-// coldOnce measures one cold start. delay is the time in ms from the container's
-// listen(2) to the client's response 200, failed the number of failed requests, and cpu
-// the target's CPU time in ms from the first request to the response 200.
+// coldOnce measures one cold start. It returns:
+//   - delay: the time in ms from the container's listen(2) to the first response 200
+//   - failed: the number of requests that failed before this response
+//   - cpu: the CPU time in ms that the target used from the first request until then
 func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
 	wait := coldWait
 	if r.options.Quick {

@@ -76,8 +76,8 @@ func DialTo(address [4]byte, port int) (int, error) {
 	return fd, nil
 }
 
-// Connected returns the error of a connection of Dial, or nil if the connection is
-// established.
+// Connected returns nil if a connection that Dial or DialTo started is established. If
+// the connection has failed, it returns the reason. Call it when the socket is writable.
 func Connected(fd int) error {
 	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err == nil && code != 0 {
@@ -140,7 +140,9 @@ func (p *Poller) Add(fd int, events uint32) error {
 	return p.control(unix.EPOLL_CTL_ADD, fd, events)
 }
 
-// Modify changes the events of a descriptor unless they are already set.
+// Modify makes the set watch a descriptor for the given events. The caller keeps the
+// events that are watched now in *watched. If these are the given events, Modify does
+// nothing. Otherwise it also stores the given events in *watched.
 func (p *Poller) Modify(fd int, watched *uint32, events uint32) error {
 	if *watched == events {
 		return nil
@@ -159,12 +161,13 @@ func (p *Poller) control(op, fd int, events uint32) error {
 	return nil
 }
 
-// Wait returns the descriptors that have events, or none after the timeout or a signal.
-// The slice is valid until the next call. A negative timeout counts as zero.
+// Wait returns the descriptors that have events. It returns none after the timeout or a
+// signal. The slice is valid until the next call. A negative timeout counts as zero.
 //
 // The thread blocks without notifying the Go scheduler, because a notification would make
-// the runtime's monitor wake every 20 µs. So other goroutines need another processor of
-// the runtime (GOMAXPROCS).
+// the runtime's monitor thread wake every 20 µs. Therefore the scheduler does not know
+// that the thread waits, and other goroutines can run meanwhile only if GOMAXPROCS is at
+// least 2.
 func (p *Poller) Wait(timeout time.Duration) []unix.EpollEvent {
 	ts := unix.NsecToTimespec(int64(max(timeout, 0)))
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])),

@@ -37,7 +37,7 @@ const (
 	H2CToHTTP1 = "h2c-to-http1"
 	Hold       = "hold"   // requests wait until the container listens
 	Probe      = "probe"  // the platform's readiness probe (K-Network-Probe)
-	Engine     = "engine" // admission by the metrics of a model server
+	Engine     = "engine" // uses the metrics of a model server to admit requests
 	Many       = "many"   // several instances on one machine
 	Start      = "start"  // a start of the program; all targets except Direct and peers
 )
@@ -47,7 +47,9 @@ var abilities = []string{Limit, Bound, AutoLimit, Fairness, HTTP, H2C, H2CToHTTP
 // Serve is the name of the port for the load.
 const Serve = "serve"
 
-// readyPort is the name of a port that serves HTTP/1 if Serve does not.
+// readyPort is the name of an additional port that serves HTTP/1. If clients use HTTP/2,
+// the port for the load may support only HTTP/2. The readiness request, which uses
+// HTTP/1, is then sent to this additional port.
 const readyPort = "ready"
 
 // A Target describes how to run a program as a proxy. Command, Env and the files are
@@ -55,8 +57,10 @@ const readyPort = "ready"
 type Target struct {
 	Name  string `yaml:"name"`
 	About string `yaml:"about"`
-	// Build is a package of this repository to build. If it is empty, the program is
-	// the path in the environment variable BinaryEnv, or else Binary.
+	// Build is a package of this repository that the harness builds. If Build is empty,
+	// the harness uses an installed program. BinaryEnv is the name of an environment
+	// variable with the path of this program. If the variable is not set, the program is
+	// Binary.
 	Build     string `yaml:"build"`
 	Binary    string `yaml:"binary"`
 	BinaryEnv string `yaml:"binary_env"`
@@ -88,8 +92,8 @@ type Profile struct {
 
 var nameRE = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// Parse parses a targets file. Templates of files are in templates. The error lists all
-// mistakes.
+// Parse parses the text of a targets file. The argument templates has the template files
+// to which Target.Files refers. If targets have several mistakes, the error lists them.
 func Parse(text []byte, templates fs.FS) ([]*Target, error) {
 	var file struct {
 		Targets []*Target `yaml:"targets"`

@@ -48,9 +48,11 @@ type Instance struct {
 	ended chan struct{}
 }
 
-// Start runs the target in a new directory in base. It returns when a request has
-// succeeded, or with options.Cold, when the target listens. Direct and peers have no
-// process; they get originPID instead.
+// Start runs the target in a new directory in base. It returns when a readiness request
+// has succeeded. With options.Cold, it returns as soon as the target listens.
+//
+// Start does not start a process if the target is Direct (no proxy) or a peer (a proxy
+// that runs already). The process id of the Instance is then originPID.
 func (t *Target) Start(ctx context.Context, base string, options Options, originPID int) (*Instance, error) {
 	if t.Name == Direct {
 		return &Instance{Target: t, Port: options.Origin, PID: originPID, Begun: clock.Now()}, nil
@@ -140,9 +142,10 @@ func (i *Instance) reap() {
 
 func (i *Instance) logName() string { return filepath.Join(i.dir, "log") }
 
-// starting returns a channel of functions that run on one thread. The kernel kills an
-// instance when the thread that started it ends (PR_SET_PDEATHSIG), so this thread lives
-// as long as the harness.
+// starting returns a channel that accepts functions. One thread runs all these functions,
+// and this thread lives as long as the harness. All instances are started on it, because
+// the kernel kills an instance when the thread that started the instance ends
+// (PR_SET_PDEATHSIG).
 var starting = sync.OnceValue(func() chan func() {
 	jobs := make(chan func())
 	go serveStarts(jobs)
@@ -287,7 +290,11 @@ func freePorts(names []string) (map[string]int, error) {
 	defer givenLock.Unlock()
 	end := ephemeralStart()
 	if len(given) > (end-lowestPort)/2 {
-		clear(given) // earlier targets have bound or released these ports
+		// More than half of the ports have been assigned, so allow all of them again.
+		// In the meantime, earlier targets have bound or released their ports. A port
+		// that is still bound is not assigned, because the attempt to bind it below
+		// fails.
+		clear(given)
 	}
 	ports := map[string]int{}
 	for tries := 0; len(ports) < len(names); tries++ {
@@ -330,8 +337,8 @@ func tryConnect(port int) error {
 	return unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
 }
 
-// Ask sends a GET to a port of 127.0.0.1 on a new connection, and returns the status.
-// fields are field lines such as "User-Agent: x".
+// Ask sends a GET to a port of 127.0.0.1 on a new connection, and returns the status. The
+// argument fields holds additional lines for the head, such as "User-Agent: x".
 func Ask(port int, path string, timeout time.Duration, fields ...string) (status int, err error) {
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), timeout)
 	if err != nil {

@@ -26,15 +26,15 @@ type Options struct {
 	FairBy, PriorityBy string
 	// QueueCapacity is the maximum number of queued requests. 0 = the target's default.
 	QueueCapacity int
-	// H2Clients is set if clients use HTTP/2, H2C if the target must use HTTP/2 to the
-	// origin.
+	// H2Clients is set if clients use HTTP/2. H2C is set if the target must use HTTP/2 to
+	// the origin.
 	H2Clients, H2C bool
 	// Engine is set if the origin is a model server with the metrics of vLLM.
 	Engine bool
 	// Profile enables pprof.
 	Profile bool
-	// Cold is set if the origin does not listen yet. The instance is then ready when it
-	// listens.
+	// Cold is set if the origin does not listen yet, so that a readiness request would
+	// not succeed. The instance then counts as ready when it listens.
 	Cold bool
 }
 

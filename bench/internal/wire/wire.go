@@ -21,24 +21,31 @@ var ErrChunk = errors.New("malformed chunk")
 // Filler is the content of all bodies.
 var Filler = bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
 
-// A Body tracks the missing bytes of a message body.
+// A Body tracks which part of a message body has not been received yet.
 type Body struct {
-	Left    int64 // missing bytes of the body, or of the current chunk with its CRLF
+	// Left is the number of bytes of the body that have not been received. If the body is
+	// chunked, it counts only the current chunk and the CRLF after this chunk.
+	Left    int64
 	Chunked bool
 	last    bool // the last chunk was received; trailers follow
 }
 
-// Expected reports whether more bytes are missing.
+// Expected reports whether a body follows the head: a chunked body, or a body with a
+// length above 0. It is valid only before the first call of Take.
 func (b *Body) Expected() bool { return b.Chunked || b.Left > 0 }
 
-// Take consumes the bytes of p that belong to the body, and reports whether the body is
-// complete. It consumes only complete elements, such as the line of a chunk. It passes
-// data to the function to, unless to is nil.
+// Take consumes the bytes of p that belong to the body. It passes the data of the body,
+// without the chunk framing, to the function in its second parameter, which may be nil.
+// The first result is the number of consumed bytes. The second result reports whether the
+// body is complete.
+//
+// Take does not consume an incomplete chunk-size line or trailer line. The caller must
+// pass such a line again when more bytes have arrived.
 func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) {
 	for {
 		n := min(b.Left, int64(len(p)-used))
 		data := n
-		if b.Chunked { // the last two bytes of Left are the CRLF
+		if b.Chunked { // Left includes the CRLF after the chunk, which is not data
 			data = max(0, min(n, b.Left-2))
 		}
 		if to != nil && data > 0 {
@@ -125,8 +132,9 @@ func ReadFraming(fields []byte) (f Framing, ok bool) {
 	return f, true
 }
 
-// FrameHead parses the head of a WebSocket frame (RFC 6455 section 5.2). head is its
-// length, including the masking key. size is the size of the payload.
+// FrameHead parses the head of a WebSocket frame (RFC 6455 section 5.2). The result head
+// is the length of the head in bytes, including the masking key. The result size is the
+// length of the payload. If p does not contain the complete head, ok is false.
 func FrameHead(p []byte) (head int, size uint64, masked, ok bool) {
 	if len(p) < 2 {
 		return 0, 0, false, false
@@ -161,7 +169,7 @@ func AppendFrameHead(p []byte, first, mask byte, size uint64) []byte {
 // Output is pending output: bytes, followed by filler.
 type Output struct {
 	Bytes []byte
-	Fill  int64 // bytes of Filler after Bytes
+	Fill  int64 // how many bytes of Filler to write after Bytes
 }
 
 // Write queues p. It never fails.
@@ -176,8 +184,8 @@ func (o *Output) Pending() bool { return len(o.Bytes) > 0 || o.Fill > 0 }
 // Drop discards pending output.
 func (o *Output) Drop() { o.Bytes, o.Fill = o.Bytes[:0], 0 }
 
-// Flush writes as much as the socket accepts. A short filler is in the same write as the
-// bytes.
+// Flush writes as much as the socket accepts. If Bytes and the filler are at most 16 KiB
+// together, Flush passes both to the socket in one system call.
 func (o *Output) Flush(fd int) (written int64, err syscall.Errno) {
 	for o.Pending() {
 		if n := len(o.Bytes); n > 0 && o.Fill > 0 && n+int(o.Fill) <= 16<<10 {
