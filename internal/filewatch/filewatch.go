@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchedEvents are the events after which a file may have other content. A writer has
-// closed a file, or a name was created, deleted or moved. Kubernetes moves a name when
-// it replaces a symbolic link.
+// watchedEvents are the events that can change the content of a file: a writer closes
+// the file, or a name in its directory is created, deleted or moved. Kubernetes replaces
+// a symbolic link by moving another name over it.
 const watchedEvents = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_CREATE | unix.IN_DELETE |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
@@ -22,7 +22,7 @@ const watchedEvents = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FRO
 type Watcher struct {
 	file    *os.File
 	watches map[int]struct{}
-	changed chan struct{} // capacity 1, so one value can report several changes
+	changed chan struct{} // has capacity 1: changes before the value is received add no further value
 }
 
 // New returns a Watcher without files. Call Close to free its resources.
@@ -37,8 +37,8 @@ func New() (*Watcher, error) {
 }
 
 // Changed returns a channel that receives a value after changes in the watched
-// directories. One value can report several changes. It can also report changes of
-// other files in the same directories, so read the files to see what changed.
+// directories. One value can report several changes, also of other files in these
+// directories. Therefore read the files to see whether they have changed.
 func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 
 func (w *Watcher) read() {
@@ -54,10 +54,11 @@ func (w *Watcher) read() {
 	}
 }
 
-// Watch replaces the set of watched directories. For each file it watches the directory
-// in the file's name, or the nearest existing parent of that directory. It also watches
-// the directory of the file that symbolic links lead to. Call Watch again after each
-// change, because links may have new targets.
+// Watch replaces the set of watched directories. For each file, it watches the directory
+// in the file's path. If that directory does not exist, it watches the nearest existing
+// parent. If the path contains symbolic links, it also watches the directory of the file
+// to which they lead. Call Watch again after each change, because the links may have new
+// targets.
 func (w *Watcher) Watch(files []string) error {
 	raw, err := w.file.SyscallConn()
 	if err != nil {
@@ -76,7 +77,9 @@ func (w *Watcher) Watch(files []string) error {
 		}
 		for wd := range w.watches {
 			if _, ok := wanted[wd]; !ok {
-				_, _ = unix.InotifyRmWatch(int(fd), uint32(wd)) // fails if the kernel removed the watch when its directory was deleted
+				// Ignore the error, because the kernel itself removes the watch of a
+				// deleted directory.
+				_, _ = unix.InotifyRmWatch(int(fd), uint32(wd))
 			}
 		}
 		w.watches = wanted

@@ -74,8 +74,9 @@ func WantBug(t testing.TB, f func()) {
 	f()
 }
 
-// Section compares want with the text between the comment lines begin and end of a
-// page. If the test runs with -update, it writes want there instead.
+// Section compares the text want with a section of the documentation. The parameter page
+// is the path of the file. The parameters begin and end are the comment lines before and
+// after the section. If the test runs with -update, Section replaces the section by want.
 func Section(t testing.TB, page, begin, end, want string) {
 	t.Helper()
 	text, err := os.ReadFile(page)

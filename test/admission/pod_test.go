@@ -37,8 +37,8 @@ func knativeConfig(t *testing.T) *config.Config {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no ConfigMaps in %s: %v", dir, err)
 	}
-	// The module has only a symbolic link for config-network. An empty config map means
-	// the defaults.
+	// In Knative's repository, config-network is a symbolic link, which is not part of
+	// the Go module. So use an empty config map, which means the defaults.
 	maps := []*corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Namespace: "knative-serving", Name: netcfg.ConfigMapName}}}
 	for _, file := range files {
 		text, err := os.ReadFile(file)

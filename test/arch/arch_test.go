@@ -207,8 +207,10 @@ func TestAllowedImportsAreNotReported(t *testing.T) {
 	}
 }
 
-// imports returns a package with these imports. A path is in the module if it begins with
-// one of the module's top-level directories.
+// imports returns a package of the module. The first parameter is the path of this
+// package, relative to the module. The other parameters are the paths that it imports. An
+// imported path is relative to the module if it begins with cmd, internal, pkg or test.
+// Any other imported path is outside the module.
 func imports(here string, imported ...string) Package {
 	p := Package{ImportPath: module + "/" + here}
 	for _, name := range imported {

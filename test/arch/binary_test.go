@@ -13,7 +13,9 @@ import (
 // use memory in every pod. A commit that raises it states the reason.
 const maxBinary = 15_300_000
 
-// unlinked are symbols that must not be in the gate's binary, with their cost.
+// unlinked maps parts of symbol names to explanations. No symbol in the gate's binary may
+// contain such a part. The explanation says which code such a symbol belongs to, and how
+// much this code would add to the binary.
 var unlinked = map[string]string{
 	"net/http.(*http2": "net/http's HTTP/2, 0.5 MB; cmd/queue/tags leaves it out",
 }

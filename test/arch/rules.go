@@ -11,10 +11,13 @@ const module = "github.com/queuegate/queuegate"
 // testkit has test helpers. The tests of every package may import it.
 const testkit = "internal/testkit"
 
-// A place is a directory with its packages, except those in a nested place.
+// A place is a directory and all packages in it and below it. If another place is nested
+// in the directory, the packages of the nested place do not belong to the outer place.
 type place struct {
-	dir  string
-	from []string // packages of the module that it may import; "/..." includes all packages below
+	dir string
+	// from lists the packages of the module that the packages of this place may import.
+	// "pkg/x/..." means pkg/x and all packages below it.
+	from []string
 }
 
 // places is the table of packages in docs/design.md. Each package in pkg/ has a place. A
@@ -30,18 +33,21 @@ var places = []place{
 	{"pkg/gate/upstream", []string{"pkg/gate", "pkg/gate/loop", "pkg/gate/exchange"}},
 	{"pkg/gate/server", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/exchange", "pkg/gate/upstream"}},
 	{"pkg/gate/http1", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/wire/...", "pkg/gate/exchange", "pkg/gate/upstream", "pkg/gate/server"}},
-	{"pkg/gate/http2", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/wire/...", "pkg/gate/exchange", "pkg/gate/upstream", "pkg/gate/server", "pkg/gate/http1"}}, // only tests import http1, for HTTP/1 clients and containers
+	// Only the tests of http2 import http1. They use HTTP/1 clients and containers.
+	{"pkg/gate/http2", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/wire/...", "pkg/gate/exchange", "pkg/gate/upstream", "pkg/gate/server", "pkg/gate/http1"}},
 	{"pkg/gate/tlsfront", []string{"pkg/gate/...", "internal/filewatch"}},
 	{"pkg/embed", []string{"pkg/gate/...", "pkg/metrics/..."}},
 	{"pkg/probe", []string{"pkg/gate", "pkg/internal/..."}},
 	{"pkg/enginemetrics", []string{"pkg/gate", "pkg/gate/admission"}},
 	{"pkg/metrics", []string{"pkg/gate", "pkg/internal/..."}},
-	{"pkg/internal", []string{"pkg/gate/wire/h2"}}, // HTTP/2 codec, for a client
+	// An HTTP/2 client in pkg/internal uses the HTTP/2 codec.
+	{"pkg/internal", []string{"pkg/gate/wire/h2"}},
 	{"internal/filewatch", nil},
 	{"cmd/demo", nil},
 }
 
-// placeOf returns the innermost place of a package, or nil.
+// placeOf returns the place that a package belongs to, or nil if there is none. If the
+// package is in nested places, the result is the innermost one.
 func placeOf(path string) *place {
 	var found *place
 	for i := range places {
@@ -128,7 +134,8 @@ func local(path string) (string, bool) {
 	return strings.CutPrefix(path, module+"/")
 }
 
-// family returns pkg/x for pkg/x and the packages below it, otherwise "".
+// family returns the first two elements of a path in pkg. For example, it returns pkg/x
+// for both pkg/x and pkg/x/y. For a path outside pkg it returns "".
 func family(here string) string {
 	parts := strings.SplitN(here, "/", 3)
 	if len(parts) < 2 || parts[0] != "pkg" {

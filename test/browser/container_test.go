@@ -20,7 +20,7 @@ type container struct {
 	port    int
 	server  *httptest.Server
 	unready atomic.Bool
-	open    atomic.Bool // probes without probeSecret succeed too
+	open    atomic.Bool // true = probes need not send probeSecret
 }
 
 // probeSecret is the credential of the readiness probe.
@@ -59,8 +59,9 @@ func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, strings.Repeat("x", 2000))
 }
 
-// load sends requests until stop is called. Most take mean ms on average, and at least
-// half of that. One in 40 takes ten times as long.
+// load starts clients that each send one request after another until stop is called. The
+// duration of a request is random. Its average in ms is the parameter mean, and its
+// minimum is half of that. One request in 40 takes ten times its random duration.
 func load(t *testing.T, g *gate, clients, mean int) (stop func()) {
 	t.Helper()
 	ended := make(chan struct{})

@@ -119,7 +119,9 @@ func (b *tab) readable(name string) {
 	}
 }
 
-// clipped is JavaScript for the boxes that are lower than their content.
+// clipped is a JavaScript expression. It finds the visible elements whose content is
+// taller than the element, so that a part of the content is cut off. Its value is a list
+// of their names.
 const clipped = `[...document.body.querySelectorAll('*')]
 	.filter((e) => e.checkVisibility() && !e.closest('.unseen, svg') && getComputedStyle(e).overflowY !== 'visible' && e.scrollHeight > e.clientHeight + 1)
 	.map((e) => e.id || e.className || e.tagName)`

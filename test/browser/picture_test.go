@@ -30,7 +30,9 @@ func TestAMinuteOfTrafficAsAPicture(t *testing.T) {
 	stop()
 	stop = load(t, g, 9, 80)
 	time.Sleep(12 * time.Second)
-	stop() // the clients would retry rejected requests at once
+	// Stop the steady load before the burst. Otherwise the full queue would reject its
+	// requests too. Its clients would retry at once and cause many more rejections.
+	stop()
 	burst(g, "/report?ms=700", 40)
 	stop = load(t, g, 9, 80)
 	time.Sleep(12 * time.Second)

@@ -15,7 +15,7 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// in is JavaScript that is true if the page shows this state.
+// in returns a JavaScript expression, which is true if the page shows the given state.
 func in(state string) string {
 	return fmt.Sprintf(`document.querySelector('#state').dataset.state === %q`, state)
 }
@@ -48,7 +48,7 @@ func TestTheStatusPageShowsNoFiguresBeforeItIsConnected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The proxy delays the event stream until pass is closed.
+	// The proxy does not forward the event stream until this channel is closed.
 	pass := make(chan struct{})
 	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(page) }}
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -178,7 +178,9 @@ func TestThePageShowsADeadGateAndReconnects(t *testing.T) {
 	burst(g, "/broken", 3)
 	b.awaits("errors are listed", in("ready")+` && document.querySelector('#failures-note').textContent.startsWith('3 failed')`, nil)
 
-	g.signal(syscall.SIGSTOP) // the connections of a stopped process stay open
+	// The connections of a stopped process stay open, so the page gets no error. It must
+	// notice that no more events arrive.
+	g.signal(syscall.SIGSTOP)
 	b.awaits("the page says that the gate does not respond", in("gone")+` && document.querySelector('#announce').textContent.startsWith('No answer: it was ready')`, nil)
 	g.signal(syscall.SIGCONT)
 	b.awaits("the gate responds again", in("ready")+` && document.querySelector('#announce').textContent.startsWith('Ready')`, nil)

@@ -68,7 +68,8 @@ func toJSON(v any) string {
 	return string(text)
 }
 
-// complaints returns the problems that do not begin with except.
+// complaints returns the problems that the browser has reported. If the parameter is not
+// empty, problems that begin with this text are omitted.
 func (b *tab) complaints(except string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,7 +102,8 @@ func (b *tab) size(width, height int64) {
 	b.do(chromedp.EmulateViewport(width, height, chromedp.EmulateScale(1)))
 }
 
-// prefer sets media features, given as names and values in turn.
+// prefer sets CSS media features, such as prefers-color-scheme. The arguments are name,
+// value, name, value and so on.
 func (b *tab) prefer(features ...string) {
 	b.t.Helper()
 	var p emulation.SetEmulatedMediaParams
@@ -149,8 +151,10 @@ func (b *tab) text(selector string) string {
 	return evaluate[string](b, fmt.Sprintf("(document.querySelector(%q)?.textContent ?? '')", selector))
 }
 
-// awaits polls until the expression is true. It calls meanwhile, if not nil, before each
-// poll.
+// awaits evaluates a JavaScript expression repeatedly until it is true. Before each
+// evaluation it calls the last parameter, unless this is nil. If the expression is still
+// false after the duration failsafe, the test fails, and the message contains the first
+// parameter.
 func (b *tab) awaits(what, expression string, meanwhile func()) {
 	b.t.Helper()
 	for deadline := time.Now().Add(failsafe); ; time.Sleep(50 * time.Millisecond) {

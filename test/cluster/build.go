@@ -18,14 +18,16 @@ import (
 // programs, which would otherwise report v0.0.0-master.
 const kubernetesVersion = "v1.36.3"
 
-// Variables with the paths of built files, from the host stage to the inside stage.
+// The host stage tells the inside stage the paths of built files, in these environment
+// variables.
 const (
 	nodeVariable   = "QUEUEGATE_CLUSTER_NODE"
 	imagesVariable = "QUEUEGATE_CLUSTER_IMAGES" // paths, separated by colons
 )
 
-// build builds the node, the images and other files. It writes the images to the
-// directory to, and returns the variables with all paths.
+// build builds the node, the images and the other files that the options require. It
+// writes the images to the given directory. The result is a list of assignments
+// "NAME=path", with which the inside stage finds all files.
 func build(to string, options Options) (variables []string, err error) {
 	cache, err := cacheDirectory()
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 
 const (
 	cgroupMount = "/sys/fs/cgroup"
-	// The names of a run's cgroups and directories are namePrefix and the process id.
+	// The name of a run's cgroups and of its directory is namePrefix, followed by the id
+	// of the process that started the run.
 	namePrefix = "queuegate-cluster-"
 )
 
@@ -79,7 +80,8 @@ func removeCgroups(name string) {
 	}
 }
 
-// sweep removes the logs of failed runs, and everything of killed runs.
+// sweep removes the remains of earlier runs whose processes have ended. A failed run
+// leaves its logs. A run that was killed leaves its cgroups and its directory.
 func sweep() {
 	names := map[string]bool{}
 	for _, root := range append(cgroupRoots(), os.TempDir()) {

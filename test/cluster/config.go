@@ -3,20 +3,28 @@ package cluster
 // pauseImage is the image that holds a pod's namespaces open.
 const pauseImage = "localhost/queuegate-cluster/pause:1"
 
-// cniConfiguration has the parameters state directory and address range.
+// cniConfiguration is a format string. Its two values are the state directory and the
+// address range of the pods.
 const cniConfiguration = `{"cniVersion": "0.4.0", "name": "pods", "plugins": [
  {"type": "bridge", "bridge": "pods0", "isGateway": true, "hairpinMode": true, "ipam":
   {"type": "host-local", "dataDir": "%s/addresses", "ranges": [[{"subnet": "%s"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
  {"type": "portmap", "capabilities": {"portMappings": true}}]}
 `
 
-// containerdConfiguration has the parameters state directory, pause image, and the
-// directories of CNI's plugins and of its configuration.
+// containerdConfiguration is a format string with four values:
+//
+//  1. the state directory;
+//  2. the pause image;
+//  3. the directory of the CNI plugins;
+//  4. the directory of CNI's configuration.
+//
+// Some settings differ from the defaults:
 //
 //   - oom_score is 0 and restrict_oom_score_adj is set, because a process needs
-//     CAP_SYS_RESOURCE to set a score below its own, and root in a container may lack it;
-//   - disable_apparmor is set, because AppArmor profiles cannot be loaded from a mount
-//     namespace.
+//     CAP_SYS_RESOURCE to set a score below its own score. Root in a container may lack
+//     this capability.
+//   - disable_apparmor is set, because a process in a mount namespace cannot load
+//     AppArmor profiles.
 const containerdConfiguration = `version = 2
 root = "%[1]s/containerd/root"
 state = "%[1]s/containerd/state"
@@ -38,13 +46,20 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
     conf_dir = "%[4]s"
 `
 
-// kubeletConfiguration has the parameters cgroup, state directory, address of the node and
-// feature gates. These values differ from the defaults:
+// kubeletConfiguration is a format string with four values:
 //
-//   - failCgroupV1 is false, because machines with cgroup version 1 still exist;
-//   - enforceNodeAllocatable is empty, because it would limit the machine's own cgroups;
-//   - imageGCHighThresholdPercent is 100, which turns off the removal of images, because
-//     they could not be pulled again.
+//  1. the cgroup;
+//  2. the state directory;
+//  3. the address of the node;
+//  4. the feature gates.
+//
+// Some settings differ from the defaults:
+//
+//   - failCgroupV1 is false, because some machines still have cgroup version 1.
+//   - enforceNodeAllocatable is empty. Otherwise the kubelet would limit the cgroups of
+//     the machine itself.
+//   - imageGCHighThresholdPercent is 100, so that the kubelet never removes an image. No
+//     registry has these images, so the kubelet could not pull them again.
 const kubeletConfiguration = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
@@ -66,8 +81,9 @@ serializeImagePulls: false
 featureGates: {%[4]s}
 `
 
-// proxyConfiguration has the parameters kubeconfig, name of the node and address range of
-// the pods. The machine's conntrack settings stay unchanged.
+// proxyConfiguration is a format string. Its three values are the path of the kubeconfig,
+// the name of the node and the address range of the pods. The zeros in conntrack tell
+// kube-proxy not to change the kernel's settings.
 const proxyConfiguration = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 clientConnection: {kubeconfig: %s}
@@ -78,7 +94,8 @@ clusterCIDR: %s
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 `
 
-// kubeconfig has the parameters certificate of the API server and token.
+// kubeconfig is a format string. Its two values are the path of the API server's
+// certificate, and the token of the client.
 const kubeconfig = `apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: "https://127.0.0.1:6443", certificate-authority: %s}}]
@@ -89,7 +106,8 @@ current-context: x
 
 const adapterPort = "6444"
 
-// adapterManifest has the parameters address and port.
+// adapterManifest is a format string. Its two values are the address and the port of the
+// adapter.
 const adapterManifest = `apiVersion: v1
 kind: Service
 metadata: {name: adapter, namespace: kube-system}

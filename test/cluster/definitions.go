@@ -12,8 +12,8 @@ import (
 // definitionsVariable has the path of the directory with custom resource definitions.
 const definitionsVariable = "QUEUEGATE_CLUSTER_DEFINITIONS"
 
-// definitions are the files with custom resource definitions, by Go module. The versions
-// are those of test/render.
+// definitions maps a Go module to its files with custom resource definitions. test/render
+// uses the same versions of the modules.
 var definitions = map[string][]string{
 	"github.com/kedacore/keda/v2@v2.20.2": {"config/crd/bases/keda.sh_scaledobjects.yaml"},
 	"github.com/prometheus-operator/prometheus-operator@v0.92.1": {
@@ -37,8 +37,8 @@ func moduleDirectory(module string) (string, error) {
 	return where.Dir, nil
 }
 
-// copyDefinitions copies the definitions to a directory, and returns the variable with
-// its path.
+// copyDefinitions copies the definitions into a directory below the given one. It returns
+// an assignment "NAME=path", which tells the inside stage the path of the directory.
 func copyDefinitions(to string) (variable string, err error) {
 	to = filepath.Join(to, "definitions")
 	if err := os.MkdirAll(to, 0o755); err != nil {
@@ -67,7 +67,8 @@ func copyDefinitions(to string) (variable string, err error) {
 func InstallDefinitions(t *testing.T) {
 	t.Helper()
 	directory := os.Getenv(definitionsVariable)
-	// A client-side apply would need an annotation above the size limit.
+	// Without --server-side, kubectl would store the whole object in an annotation. Some
+	// definitions exceed the size limit of annotations.
 	Kubectl(t, "apply", "--server-side", "-f", directory)
 	Kubectl(t, "wait", "--for=condition=Established", fmt.Sprintf("--timeout=%v", Patience), "-f", directory)
 }

@@ -74,7 +74,8 @@ func ConfigureKnative(t *testing.T, name string, values map[string]string) {
 	})
 }
 
-// documents returns files as one YAML stream with local image names.
+// documents returns the files that match the patterns, joined to one YAML stream. It
+// replaces each image reference (ko://...) by the name of the image that the build made.
 func documents(t *testing.T, patterns ...string) string {
 	t.Helper()
 	var all strings.Builder

@@ -62,7 +62,9 @@ type Load struct {
 // pause is the pause of a worker between two requests.
 const pause = 10 * time.Millisecond
 
-// StartLoad starts two workers for each kind. host is the Host field; "" = the address.
+// StartLoad starts two workers for each of the given kinds. They send requests to the
+// address. The Host field of the requests is the given host, or the address if the host
+// is "".
 func StartLoad(t *testing.T, address, host string, of ...Kind) *Load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -140,7 +142,8 @@ func (l *Load) Stop(t *testing.T) (complete, lost int) {
 	return complete, lost
 }
 
-// StopComplete is Stop, and fails the test if a request was lost.
+// StopComplete stops the load like Stop. It fails the test if a request was lost, or if
+// no request was completed.
 func (l *Load) StopComplete(t *testing.T) {
 	t.Helper()
 	if complete, lost := l.Stop(t); complete == 0 || lost > 0 {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Options are what a package's tests need in addition to a node.
+// Options select the programs and files that the tests of a package need in addition to
+// the node.
 type Options struct {
 	// Definitions installs the custom resource definitions of config/overlays.
 	Definitions bool

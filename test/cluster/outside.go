@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// Variables with paths, from the host stage to the other stages.
+// The host stage tells the other stages these paths, in environment variables.
 const (
 	stateVariable  = "QUEUEGATE_CLUSTER_STATE" // state directory, a tmpfs in the namespaces
 	logsVariable   = "QUEUEGATE_CLUSTER_LOGS"  // directory that is kept after a failure
 	cgroupVariable = "QUEUEGATE_CLUSTER_CGROUP"
 )
 
-// outside builds the node and runs the tests in new namespaces. Then it removes the
-// cgroups and the directory.
+// outside builds the node and runs the tests in new namespaces. Then it removes the run's
+// cgroups and its directory. After a failure it keeps the logs in the directory.
 func outside(options Options) (code int, err error) {
 	if missing := missing(options); len(missing) > 0 {
 		fmt.Printf("cluster: SKIPPED, nothing was tested: %s\n", strings.Join(missing, "; "))
@@ -64,7 +64,8 @@ func outside(options Options) (code int, err error) {
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
 		Pdeathsig:  syscall.SIGKILL,
 	}
-	// Pdeathsig is sent when the thread that started the process ends.
+	// The kernel sends Pdeathsig when the thread that started the process ends, even if
+	// the other threads of this process continue. So keep this thread until the end.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := init.Start(); err != nil {
@@ -85,9 +86,10 @@ func outside(options Options) (code int, err error) {
 	return 0, err
 }
 
-// declined returns the reason to skip the tests on a suitable machine, or "".
-// QUEUEGATE_CLUSTER=0 skips them. In CI they run only if QUEUEGATE_CLUSTER is set or the
-// node is built, because the build takes ten minutes.
+// declined returns the reason to skip the tests on a machine that could run them, or ""
+// to run them. QUEUEGATE_CLUSTER=0 always skips the tests, and another value always runs
+// them. Without a value they run, except in CI if the cache does not have the node's
+// binary yet. The build of this binary takes more than ten minutes.
 func declined() string {
 	switch asked := os.Getenv("QUEUEGATE_CLUSTER"); {
 	case asked == "0":

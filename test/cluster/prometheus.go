@@ -68,7 +68,8 @@ func (s *starter) prometheus() error {
 	if err != nil {
 		return err
 	}
-	// The adapter's Helm chart makes this configuration from its values.
+	// adapter.yaml has values for the adapter's Helm chart. The test does not use Helm,
+	// so it makes the adapter's configuration from these values itself.
 	var chart struct {
 		Rules struct{ Custom []any }
 	}
@@ -79,8 +80,8 @@ func (s *starter) prometheus() error {
 	if err != nil {
 		return err
 	}
-	// Debian's Prometheus lacks Kubernetes discovery, so the test writes pods to a file,
-	// with the labels of discovery.
+	// Debian's Prometheus cannot discover the pods of Kubernetes. So Prometheus reads
+	// its targets from a file instead, into which the test writes the pods.
 	discovery := "    kubernetes_sd_configs:\n      - role: pod\n"
 	if !strings.Contains(string(scrape), discovery) {
 		return errors.New("scrape.yaml does not discover pods")

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Variables with the directories of Knative's modules.
+// These environment variables tell the inside stage the directories of Knative's modules.
 const (
 	servingVariable    = "QUEUEGATE_CLUSTER_SERVING"
 	networkingVariable = "QUEUEGATE_CLUSTER_NETWORKING"
@@ -31,7 +31,8 @@ var servingImages = []string{
 	"readiness", "runtime", "servingcontainer", "sidecarcontainer", "singlethreaded", "slowstart", "timeout", "volumes", "wsserver",
 }
 
-// servingSuites are Knative's test suites, by package below its directory test.
+// servingSuites are the packages with Knative's test suites, as paths relative to the
+// directory knative.dev/serving/test.
 var servingSuites = []string{
 	"conformance/api/v1", "conformance/api/v1beta1", "conformance/runtime",
 	"e2e", "e2e/gc", "e2e/initcontainers", "e2e/initscale", "e2e/multicontainerprobing", "e2e/securedefaults", "e2e/tagheader",
@@ -98,7 +99,9 @@ func buildSuite(module, binary, path string) error {
 	fmt.Println("cluster: building", path, "of Knative Serving")
 	compile := exec.Command("go", "test", "-c", "-tags=e2e", "-trimpath", "-o", binary, "knative.dev/serving/"+path)
 	compile.Dir, compile.Stdout, compile.Stderr = module, os.Stderr, os.Stderr
-	compile.Env = append(os.Environ(), "CGO_ENABLED=0") // as for the programs, so that the build cache has most packages
+	// The programs are also built with CGO_ENABLED=0, so most packages are already in
+	// Go's build cache.
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if err := compile.Run(); err != nil {
 		return fmt.Errorf("building %s: %w", path, err)
 	}
@@ -108,7 +111,8 @@ func buildSuite(module, binary, path string) error {
 // ServingDirectory returns the directory of knative.dev/serving.
 func ServingDirectory() string { return os.Getenv(servingVariable) }
 
-// Suite returns the test binary of one of servingSuites.
+// Suite returns the file name of a suite's test binary. The suite's path is an element of
+// servingSuites.
 func Suite(path string) string { return filepath.Join(os.Getenv(suitesVariable), suiteBinary(path)) }
 
 func suiteBinary(path string) string { return strings.ReplaceAll(path, "/", "-") + ".test" }

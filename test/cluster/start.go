@@ -65,8 +65,9 @@ func start(options Options) error {
 	return nil
 }
 
-// network creates a bridge with the node's address, and a default route that leads
-// nowhere, without which the kubelet and the API server do not start.
+// network creates a bridge with the node's address. It also creates a default route,
+// because the kubelet and the API server do not start without one. This route leads
+// nowhere.
 func (s *starter) network() error {
 	for _, line := range []string{
 		"link set lo up",
@@ -163,7 +164,9 @@ func (s *starter) controlPlane() error {
 // podCertificates are the feature gates of pod certificates and trust bundles.
 var podCertificates = []string{"PodCertificateRequest", "ClusterTrustBundle", "ClusterTrustBundleProjection"}
 
-// gates sets each feature gate to true. is separates name and value.
+// gates returns a list that sets each feature gate to true. Commas separate the entries.
+// The second parameter separates the name of a feature gate from its value: it is "=" for
+// a flag and ": " for YAML.
 func gates(names []string, is string) string {
 	return strings.Join(names, is+"true,") + is + "true"
 }

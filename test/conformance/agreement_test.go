@@ -35,8 +35,8 @@ func (o outcome) hasCause(word string) bool {
 	return slices.Contains(strings.Split(o.cause, "|"), word)
 }
 
-// events returns the possible texts of the kubelet's event for a rewritten probe that
-// fails.
+// events returns the allowed texts of the event that the kubelet writes if the rewritten
+// probe fails. There is one text for each possible cause.
 func (o outcome) events() (texts []string) {
 	for word := range strings.SplitSeq(o.cause, "|") {
 		code := "502"

@@ -15,7 +15,8 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// These tests use the kubelet's own prober packages, with the texts of its events.
+// These tests probe the gate with the kubelet's own packages. They also compare the
+// messages that the kubelet would write into its events.
 
 const (
 	unavailable   = "HTTP probe failed with statuscode: 503"
@@ -24,7 +25,9 @@ const (
 	tcpProbeOfAny = `SERVING_READINESS_PROBE={"tcpSocket":{"port":%d},"successThreshold":1}`
 )
 
-// heard runs a probe of the kubelet, which must have this result.
+// heard sends a probe with the kubelet's code. It fails the test unless the kubelet makes
+// the wanted decision with the wanted message. The failure's message starts with the text
+// in the parameter what.
 func heard(t *testing.T, what string, handler v1.ProbeHandler, wantReady bool, wantMessage string) {
 	t.Helper()
 	ready, message := askKubelet(t, handler, testTimeout)

@@ -27,7 +27,8 @@ type gate struct {
 	mayEnd      bool
 }
 
-// startGate runs the gate in front of userPort. Settings are those of launch.Options.
+// startGate runs the gate in front of the container that listens on userPort. The
+// settings have the format of launch.Options.Settings, for example "QUEUE_CAPACITY=0".
 func startGate(t *testing.T, userPort int, settings ...string) *gate {
 	t.Helper()
 	started, err := launch.StartGate(launch.Options{Binary: queueBinary, UserPort: userPort, Timeout: testTimeout,

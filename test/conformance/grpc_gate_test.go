@@ -11,8 +11,8 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// startGateThatMayExit starts a gate that may exit before the end of the test. A gate
-// of startGate that exits fails the test.
+// startGateThatMayExit is like startGate, but the gate may exit before the end of the
+// test. With startGate, such an exit fails the test.
 func startGateThatMayExit(t *testing.T, userPort int, settings ...string) *gate {
 	t.Helper()
 	g := startGate(t, userPort, settings...)

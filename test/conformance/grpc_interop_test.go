@@ -75,7 +75,8 @@ func run(t *testing.T, name string, args ...string) {
 	})
 }
 
-// judge builds a test program of this module's list of tools.
+// judge builds a third-party program that tests the gate, and returns the path of its
+// binary. The program must be one of the tools in this module's go.mod.
 func judge(t *testing.T, path string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "judge")

@@ -17,7 +17,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// service is a gRPC container. Without a function for a call, the call succeeds at once.
+// service is a gRPC container, which echoes the payloads of its calls. A test can set two
+// functions. UnaryCall calls the first one before it responds, and returns its error, if
+// any. FullDuplexCall calls the second one instead of echoing.
 type service struct {
 	testpb.UnimplementedTestServiceServer
 	unary  func(context.Context) error
@@ -113,7 +115,8 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// wantCode checks the client's gRPC code, and that the message contains message.
+// wantCode fails the test unless the error has the wanted gRPC code, and the error's
+// message contains the wanted text.
 func wantCode(t *testing.T, err error, code codes.Code, message string) {
 	t.Helper()
 	if s := status.Convert(err); s.Code() != code || !strings.Contains(s.Message(), message) {

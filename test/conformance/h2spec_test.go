@@ -28,7 +28,8 @@ var h2specReasons = map[string]string{
 	"http2/8.1.2.2 Sends a HEADERS frame that contains the TE header field with any value other than \"trailers\"": "same as above",
 }
 
-// A case has failed if it fails in each of these rounds.
+// h2specRounds is the number of times that each case runs. The test counts a case as
+// failed only if the case fails every time.
 const h2specRounds = 3
 
 func TestH2specFindsNoFaultsBeyondThoseOfGosServer(t *testing.T) {

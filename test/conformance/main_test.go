@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 }
 
 func runAll(m *testing.M) (int, error) {
-	// The cases mostly wait, so more than one per processor can run.
+	// Run eight tests at the same time on any number of processors, because the tests
+	// mostly wait.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		return 0, err

@@ -63,7 +63,8 @@ func reportIn(t *testing.T, md metadata.MD) *orcadata.OrcaLoadReport {
 	return r
 }
 
-// See gRFC A51. A report has the container's values, and values that only the gate has.
+// Proposal A51 of gRPC defines load reports. The gate merges its own values, for example
+// the queue depth, into the container's report.
 func TestGRPCCallsGetOneLoadReportInTheirTrailers(t *testing.T) {
 	t.Parallel()
 	port := reporting(t)
@@ -97,7 +98,9 @@ func TestGRPCCallsGetOneLoadReportInTheirTrailers(t *testing.T) {
 	}
 }
 
-// The responses of both container and gate are Trailers-Only.
+// A call can fail because the container returns an error, or because the gate rejects it.
+// Each of these responses is Trailers-Only, which means that it has a single header
+// block. That block must contain the load report.
 func TestFailedCallsHaveALoadReportToo(t *testing.T) {
 	t.Parallel()
 	port := launch.FreePort(t)

@@ -12,18 +12,20 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// outcome is a probe with its results for the kubelet and for the gate.
+// outcome is a test case. It has a probe, the decision that the kubelet must make, and
+// the decision that the gate must make.
 type outcome struct {
 	name    string
 	probe   v1.ProbeHandler
-	timeout int32 // timeoutSeconds; 0 = 10, which suffices for any response
+	timeout int32 // timeoutSeconds of the probe; 0 means 10, which is always enough
 
 	ready bool // the kubelet's decision
-	// cause is the gate's cause, or "" if the gate is ready. Two causes, separated by a
-	// bar, are possible if the order of two events varies.
+	// cause is the reason why the gate is not ready, or "" if the gate is ready. In some
+	// cases the reason depends on timing: a check may see a reset or a close, for
+	// example. The field then has all possible reasons, separated by "|".
 	cause string
-	// differs is the reason why the gate must not decide as the kubelet does; "" = both
-	// must agree.
+	// differs says why the gate must decide the opposite of the kubelet's decision. It is
+	// "" if both must make the same decision.
 	differs string
 }
 
@@ -138,7 +140,8 @@ func outcomes(t *testing.T) []outcome {
 		{name: "gRPC unknown service", probe: grpcHealth(serving, "unknown"), cause: "not-serving"},
 		{name: "gRPC without a health service", probe: grpcHealth(serveGRPC(t, nil)), cause: "unimplemented"},
 		{name: "gRPC without a response", probe: grpcHealth(serveHeld(t, "")), timeout: 1, cause: "timeout"},
-		// The server also knows the deadline, and resets the stream.
+		// The probe tells the server its deadline (grpc-timeout), so the server resets
+		// the stream at the same time. The cause must still be the timeout.
 		{name: "gRPC health service without a response", probe: grpcHealth(serveGRPC(t, silentHealth{})), timeout: 1, cause: "timeout"},
 		// The kubelet tries to connect until its timeout.
 		{name: "gRPC refused", probe: grpcHealth(refused), timeout: 1, cause: "refused"},
@@ -148,7 +151,8 @@ func outcomes(t *testing.T) []outcome {
 	}
 }
 
-// get returns an httpGet probe with the scheme, which the API server fills in.
+// get returns an httpGet probe. It sets the scheme to HTTP, because in a cluster the API
+// server sets this default.
 func get(port int, path string, headers ...v1.HTTPHeader) v1.ProbeHandler {
 	return v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{
 		Port: intstr.FromInt(port), Path: path, Scheme: v1.URISchemeHTTP, HTTPHeaders: headers,
@@ -165,7 +169,8 @@ func tcp(port int) v1.ProbeHandler {
 	return v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(port)}}
 }
 
-// grpcHealth returns a gRPC probe of the service "" or of the named one.
+// grpcHealth returns a gRPC probe of the named service. Without a name, the probe asks
+// for the service "".
 func grpcHealth(port int, service ...string) v1.ProbeHandler {
 	handler := v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: int32(port)}}
 	if len(service) > 0 {

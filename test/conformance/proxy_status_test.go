@@ -103,7 +103,8 @@ func TestLocalRepliesCarryProxyStatus(t *testing.T) {
 	}
 }
 
-// The request has X-Request-Start, and the container takes 20 ms.
+// The test also checks X-Request-Start, which the gate adds to the request. The container
+// responds after 20 ms, so the duration "upstream" must be at least 20.
 func TestServerTimingIsAStructuredField(t *testing.T) {
 	t.Parallel()
 	var start atomic.Value
@@ -150,7 +151,8 @@ func TestServerTimingIsAStructuredField(t *testing.T) {
 	}
 }
 
-// attempts calls ended at the end of each attempt of a call.
+// attempts is a stats handler of a gRPC client. It calls a function at the end of each
+// attempt of a call. A call has several attempts if the client retries it.
 type attempts struct{ ended func() }
 
 func (attempts) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
@@ -162,8 +164,9 @@ func (a attempts) HandleRPC(_ context.Context, s stats.RPCStats) {
 	}
 }
 
-// See grpc-retry-pushback-ms. With its own backoff the client would make all four
-// attempts within milliseconds.
+// The gate rejects a call with the field grpc-retry-pushback-ms, which tells the client
+// how long to wait before a retry. Without this field, the client would use its own
+// backoff of 1 ms, and all four attempts would fail before a slot is free.
 func TestAGRPCClientDelaysItsRetriesAsTheGateSays(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{}, 10)
@@ -194,7 +197,8 @@ func TestAGRPCClientDelaysItsRetriesAsTheGateSays(t *testing.T) {
 		second <- err
 	}()
 	receiveIn(t, "a rejection", rejected)
-	// The gate delays the other three attempts by 1, 2 and 3 s.
+	// The gate asks for a delay of 1 s before each retry, so the slot becomes free before
+	// the second attempt.
 	time.AfterFunc(500*time.Millisecond, func() { close(finish) })
 	if err := receiveIn(t, "the first response", first); err != nil {
 		t.Error(err)

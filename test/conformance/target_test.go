@@ -20,15 +20,17 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// application has a path for each kind of response. other and secure are the ports of two
-// further applications, secure with TLS.
+// application returns a handler that has a path for each kind of response. The redirects
+// of the path /redirect can lead to two other applications. The parameter other is the
+// port of the one without TLS, and secure is the port of the one with TLS.
 func application(other, secure int) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/status/{code}", func(w http.ResponseWriter, r *http.Request) {
 		code, _ := strconv.Atoi(r.PathValue("code"))
 		w.WriteHeader(code)
 	})
-	// The query parameter "to" becomes Location. Without it, there is no Location.
+	// The query parameter "to" is the value of Location in the response. Without this
+	// parameter, the response has no Location.
 	mux.HandleFunc("/redirect/{code}", func(w http.ResponseWriter, r *http.Request) {
 		if to := r.URL.Query().Get("to"); to != "" {
 			w.Header().Set("Location", strings.NewReplacer("OTHER", strconv.Itoa(other), "SECURE", strconv.Itoa(secure)).Replace(to))
@@ -142,7 +144,8 @@ func serveTLSHTTP2(t *testing.T, h http.Handler) int {
 	return portOf(s)
 }
 
-// serveGRPC serves the health service unless h is nil.
+// serveGRPC starts a gRPC server and returns its port. If h is nil, the server has no
+// health service.
 func serveGRPC(t *testing.T, h healthpb.HealthServer) int {
 	s := grpc.NewServer()
 	if h != nil {
@@ -154,7 +157,9 @@ func serveGRPC(t *testing.T, h healthpb.HealthServer) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// healthOf has this status for the service "", and the opposite status for "other".
+// healthOf returns a health server with two services. The service "" has the given
+// status. The service "other" has a different one: NOT_SERVING if the given status is
+// SERVING, otherwise SERVING.
 func healthOf(status healthpb.HealthCheckResponse_ServingStatus) *health.Server {
 	h := health.NewServer()
 	h.SetServingStatus("", status)

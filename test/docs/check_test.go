@@ -56,7 +56,8 @@ func commands(script string) (list [][]string) {
 	return list
 }
 
-// exists returns an error that names the missing parts of a command of this repository.
+// exists checks commands of queue, queuectl and make. It returns an error if the command
+// uses a subcommand, flag, make target or make variable that does not exist.
 func exists(words []string) error {
 	switch filepath.Base(words[0]) {
 	case "queue":

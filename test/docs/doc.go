@@ -1,15 +1,18 @@
-// Package docs runs the commands of the documentation: each block that starts
-// with ```sh in README.md, examples, bench, config and docs, in the order of its page, in
-// a copy of the repository and a separate network namespace.
+// Package docs runs the commands of the documentation. These are the blocks that start
+// with ```sh in the Markdown pages of the root folder, docs and examples, and in the
+// README.md of bench and config. The blocks of a page run in their order on the page. All
+// blocks run in a copy of the repository, and in a separate network namespace.
 //
-// A comment before a block changes how it is run:
+// A comment before a block changes how the block is run:
 //
-//	<!-- until Ctrl-C, on PORT -->  it runs in the background from the time at which
-//	                                PORT listens until the next such block or the
-//	                                end of the page, and must then exit without error
-//	<!-- run -->                    only test/cluster runs it, in a cluster
-//	<!-- not run: REASON -->        it is never run
+//	<!-- until Ctrl-C, on PORT -->  The block runs in the background. The next block
+//	                                starts when a program listens on PORT. The test
+//	                                sends Ctrl-C before the next block with this
+//	                                comment, or at the end of the page. The block must
+//	                                then exit without an error.
+//	<!-- run -->                    Only test/cluster runs the block, in a cluster.
+//	<!-- not run: REASON -->        The block is never run.
 //
-// Blocks that are not run here must be valid scripts, and the commands, flags and make
-// targets of this repository that they use must exist.
+// A block that is not run here must be a valid script. If it uses commands, flags or make
+// targets of this repository, these must exist.
 package docs

@@ -14,14 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// repository is the copy in which the commands run.
+// repository is the path of the copy of the repository in which the commands run.
 var repository = os.Getenv(copyVariable)
 
-// copyVariable has the path of the copy.
+// copyVariable is the environment variable that has the path of the copy.
 const copyVariable = "DOCS_COPY"
 
-// The pages use the gate's default ports, so the test runs itself again in a new network
-// namespace, or in the host's if that is not permitted.
+// TestMain runs the tests in a new network namespace, because the commands on the pages
+// use the gate's default ports. For this the program starts itself again. If a new
+// namespace is not permitted, the tests run in the current namespace.
 func TestMain(m *testing.M) {
 	var code int
 	var err error
@@ -37,8 +38,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// outside creates the copy, and does what needs the network, such as filling the module
-// cache.
+// outside copies the repository, and runs the commands that need the network, for example
+// to fill the module cache. It then starts this program again in a new network namespace.
 func outside(m *testing.M) (int, error) {
 	dir, err := os.MkdirTemp("", "queuegate-docs-")
 	if err != nil {
@@ -93,8 +94,9 @@ func inside(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// environment returns the environment of a user's terminal, without settings of the gate
-// except that a drain has no quiet period, so that Ctrl-C ends the gate at once.
+// environment returns the environment variables of a user's terminal, without settings of
+// the gate. The only exception is DRAIN_QUIET_SECONDS=0: without a quiet period, Ctrl-C
+// ends the gate at once.
 func environment() []string {
 	list := []string{"DRAIN_QUIET_SECONDS=0"}
 	for _, name := range []string{"HOME", "USER", "LANG", "TMPDIR", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN", "GOROOT", "XDG_CACHE_HOME"} {

@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// sourceNames are the names in the repository's Go files: packages, top-level names,
-// methods and fields as Type.Name, files and folders.
+// sourceNames has the names of the repository. From the Go files it has the names of
+// packages, of top-level declarations, and of methods and fields (in the form Type.Name).
+// It also has the paths of all files and folders.
 type sourceNames struct {
 	packages, names, members map[string]bool
 	embedded                 map[string][]string // embedded types by type

@@ -19,7 +19,9 @@ const timeout = 4 * time.Minute
 func shell(ctx context.Context, text string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", text)
 	c.Dir, c.Env = repository, environment()
-	c.WaitDelay = timeout / 8 // for programs in the background that drain after Ctrl-C
+	// Programs that bash has started in the background may drain after Ctrl-C. WaitDelay
+	// limits how long the test waits for them after the end of bash.
+	c.WaitDelay = timeout / 8
 	return c
 }
 

@@ -220,8 +220,8 @@ func TestTheSlotIsReleasedWhenAnUploadAfterAnEarlyResponseEnds(t *testing.T) {
 	finish(next, p)
 }
 
-// waitsFor waits until another request has arrived at the container: on p (here is true),
-// or on a new connection.
+// waitsFor waits until another request has arrived at the container. The result is true
+// if the request arrived on the connection p, and false if it arrived on a new one.
 func (p *peer) waitsFor(k *container) (here bool) {
 	p.t.Helper()
 	eventually(p.t, "a request arrives", func() bool {
@@ -294,7 +294,9 @@ func TestAHardLimitReleasesTheSlotAtTheRequestTimeout(t *testing.T) {
 	c, p := inFlight(t, k, g, "/0")
 	c.close()
 	p.awaitClose()
-	<-time.After(time.Second) // the second request times out a second after the first
+	// The next request is sent a second later, so that it is still in the queue when the
+	// first request times out.
+	<-time.After(time.Second)
 	next := dial(t, g)
 	next.send(request("GET", "/1"))
 	q := k.acceptFor("/1")

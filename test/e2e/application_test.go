@@ -162,7 +162,8 @@ func startGateWithApplication(t *testing.T, settings ...string) *gate {
 	return startGate(t, &container{port: freePort(t)}, append([]string{applicationMode + "=serve", "arguments -- " + self}, settings...)...)
 }
 
-// says waits until the shared stdout of the gate and the application contains what.
+// says waits until stdout contains the text in the parameter what. The gate and the
+// application write to the same stdout.
 func (g *gate) says(what string) {
 	g.t.Helper()
 	eventually(g.t, "stdout says "+what, func() bool { return strings.Contains(g.Stdout.String(), what) })
@@ -205,7 +206,7 @@ func TestTheApplicationIsSignalledAfterTheDrain(t *testing.T) {
 			t.Errorf("the application got its signal while a request was under way: %s", out)
 		}
 		g.fetch("/release")
-		held.chunked() // the response is complete, so the request is too
+		held.chunked() // wait for the end of the response, which also ends the request
 		held.close()
 		g.ends(applicationExit)
 		if want := fmt.Sprintf("%v with 0 open", s); !strings.Contains(g.Stdout.String(), want) {
@@ -332,7 +333,9 @@ func TestTheGateExitsWithTheExitCodeOfTheApplication(t *testing.T) {
 		g := startGateWithApplication(t, "DRAIN_QUIET_SECONDS=300")
 		g.fetch("/")
 		client := dial(t, g)
-		if a := client.get(path); a.status != 502 && a.status != 503 { // a retry may find that the container no longer listens
+		// The application exits without a response, so the status is 502. If the gate
+		// retries the request and the application no longer listens, the status is 503.
+		if a := client.get(path); a.status != 502 && a.status != 503 {
 			t.Errorf("%s: status %d", path, a.status)
 		}
 		g.ends(c.code)
@@ -355,7 +358,9 @@ func TestQueuedRequestsAreRejectedImmediatelyWhenTheApplicationHasEnded(t *testi
 		waiting = append(waiting, queued(t, g, "/"))
 	}
 	must(t, syscall.Kill(pid, syscall.SIGKILL))
-	for _, c := range waiting { // a connection may be accepted before the process has ended
+	// The gate rejects queued requests with 503 when the application has ended. Until
+	// then the gate may still get a connection for one of them, which then gets 502.
+	for _, c := range waiting {
 		if a := c.response("GET"); a.status != 502 && a.status != 503 {
 			t.Errorf("status %d", a.status)
 		}

@@ -94,8 +94,8 @@ func TestEveryCauseHasAStatusForAnApplicationProbe(t *testing.T) {
 	}
 }
 
-// changesOf waits until the log has at least this many changes of a path, and returns
-// them.
+// changesOf waits until the log has enough changes of the application probe with this
+// path, and returns them. The parameter least is the minimum number of changes.
 func (g *appGate) changesOf(path string, least int) (found []change) {
 	g.t.Helper()
 	eventually(g.t, fmt.Sprintf("the log has %d changes of %s", least, path), func() bool {

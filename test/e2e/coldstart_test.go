@@ -43,17 +43,19 @@ func coldStarts(t *testing.T) int {
 // coldStart is one start of a gate and a container.
 type coldStart struct {
 	kind    string        // key of coldStartKinds
-	startup time.Duration // until the container listens
+	startup time.Duration // time from the request to the container's listen(2)
 	// The following fields are results.
 	delay    time.Duration // time from the container's listen(2) to the response to the waiting request
-	cpu      time.Duration // gate's CPU time from its own listen(2) to that response
+	cpu      time.Duration // CPU time of the gate while the request waited for its response
 	attempts int           // checks, including refused ones
 	reached  int           // checks that the container accepted
-	polled   polled        // results of the poller, for probes
+	polled   polled        // results of the poller; zero if the kind is "first request"
 }
 
-// coldStartKinds are the readiness probes by name. fields belong to the request that
-// waits for the container.
+// coldStartKinds maps the name of each kind to two values. The first value is the gate's
+// readiness probe. The second value is the header fields of the request that waits until
+// the container listens. A request with the fields of the activator is a probe, to which
+// the gate responds itself. Any other request is forwarded to the container.
 var coldStartKinds = map[string]struct {
 	probe  string
 	fields []string
@@ -208,8 +210,9 @@ type polled struct {
 
 const pollerVariable = "QUEUEGATE_E2E_POLLER"
 
-// startPoller starts the poller in a separate process. b listens after the time startup.
-// The returned function waits for the result.
+// startPoller starts a poller of the application b in a separate process. The application
+// begins to listen after the duration startup. The returned function waits for the result
+// of the poller.
 func startPoller(t *testing.T, kind string, b *app, startup time.Duration) func() polled {
 	t.Helper()
 	self, err := os.Executable()

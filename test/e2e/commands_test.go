@@ -97,12 +97,14 @@ func TestQueueProbeWithoutAGateFailsClearly(t *testing.T) {
 	}
 }
 
-// The sidecar of Knative 0.14 had an exec probe with this flag.
+// In Knative 0.14 the sidecar had an exec probe with the flag -probe-period.
 func TestTheProbeFlagOfOldKnativeWaitsForTheGate(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	port := freePort(t)
-	refuses, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) // at first a server that is no gate has the port
+	// At first another server listens on the gate's port, and closes each connection. The
+	// command must not mistake it for the gate.
+	refuses, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
 	must(t, err)
 	env := append(baseEnv(t), fmt.Sprintf("QUEUE_SERVING_PORT=%d", port), fmt.Sprintf("USER_PORT=%d", k.port),
 		"DRAIN_SOCKET="+shortTempDir(t)+"/d.sock", "DRAIN_QUIET_SECONDS=0")

@@ -40,7 +40,9 @@ func TestIdleConnectionsAreReclaimedWhenDescriptorsRunOut(t *testing.T) {
 				done := make(chan struct{})
 				keepAlive := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: testTimeout}
 				defer keepAlive.CloseIdleConnections()
-				honest.Go(func() { // requests of another client, on one connection if possible
+				// Another client sends one request after the other. It uses the same
+				// connection until the gate closes that connection.
+				honest.Go(func() {
 					for n := 0; ; n++ {
 						select {
 						case <-done:

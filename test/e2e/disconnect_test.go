@@ -117,7 +117,8 @@ func TestAHalfClosedClientGetsAResponseIfConfigured(t *testing.T) {
 	c.expect("67890")
 	c.closed()
 
-	// An upload can never be completed after a half-close.
+	// After a half-close the client cannot complete its upload. The gate therefore
+	// cancels the request, although it has the setting CLIENT_HALF_CLOSE=answer.
 	c = dial(t, g)
 	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 10\r\n\r\nhalf")
 	p = k.accept()

@@ -43,7 +43,9 @@ func TestQueueDrainDoesNotWaitForAGateThatHangs(t *testing.T) {
 	if code != 1 || !strings.Contains(stderr, "the gate sent nothing") || !strings.Contains(stderr, g.socket) {
 		t.Errorf("code %d, stderr %q", code, stderr)
 	}
-	g.mayEnd = true // the socket's backlog has the connection of `queue drain`, so the gate drains after SIGCONT
+	// The connection of `queue drain` is still in the backlog of the drain socket. After
+	// SIGCONT the gate accepts the connection, and begins a drain.
+	g.mayEnd = true
 }
 
 func TestTheDrainSocketSurvivesAShortageOfDescriptors(t *testing.T) {

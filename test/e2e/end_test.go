@@ -76,7 +76,9 @@ func (e *end) expect(want string) {
 
 // some returns the bytes received so far, at least one byte, or "" at EOF.
 func (e *end) some() string {
-	_, _ = e.r.Peek(1) // wait for a byte; after an error nothing is buffered
+	// Peek waits for a byte. If Peek returns an error, the buffer is empty, so this
+	// method returns "".
+	_, _ = e.r.Peek(1)
 	p, _ := e.r.Peek(e.r.Buffered())
 	s := string(p)
 	_, _ = e.r.Discard(len(p))

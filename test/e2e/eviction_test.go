@@ -86,8 +86,9 @@ func TestAResponseCutByAnEvictionIsVisiblyIncomplete(t *testing.T) {
 	}
 }
 
-// evictedOver2 sends a request over HTTP/2, lets the container send response (if not
-// empty), and evicts the request.
+// evictedOver2 sends a request over HTTP/2, and evicts it. If the parameter response is
+// not empty, the container sends that text before the eviction. The results are the
+// response, body and error that the client gets.
 func evictedOver2(t *testing.T, k *container, g *gate, response string, fields ...string) (res *http.Response, body string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)

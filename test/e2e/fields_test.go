@@ -300,7 +300,9 @@ func TestHeadsShareHeadMemory(t *testing.T) {
 	first := dial(t, g)
 	first.send(request("GET", "/", big))
 	held := k.accept()
-	held.head() // the gate stores the head until the response ends
+	// The gate keeps this head of 40 KiB in memory until the response ends. Meanwhile the
+	// rest of HEAD_MEMORY is too small for the next head.
+	held.head()
 	c := dial(t, g)
 	c.send(request("GET", "/", "X-Big: "+strings.Repeat("v", 20<<10)))
 	a := c.response("GET")

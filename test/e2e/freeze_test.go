@@ -91,8 +91,9 @@ func TestRequestsThatArriveAroundTheFreezeAreExecutedExactlyOnce(t *testing.T) {
 
 func TestADrainThawsTheApplication(t *testing.T) {
 	t.Parallel()
-	// With the default probe, the idle time begins when the application listens, and thus
-	// already handles signals.
+	// An empty SERVING_READINESS_PROBE selects the default probe. With a probe, the gate
+	// freezes the application only after the application has begun to listen. By then the
+	// application handles SIGTERM, and so it exits with the code applicationExit.
 	g := startGateThatFreezes(t, "IDLE_STOP=50ms", "DRAIN_QUIET_SECONDS=0", "SERVING_READINESS_PROBE=")
 	g.freezes(1)
 	g.signal(syscall.SIGTERM)

@@ -19,14 +19,18 @@ func TestHTTP1RulesApplyToHTTP2Clients(t *testing.T) { awaitRepetition(t) }
 
 func isNotOverHTTP2(name string) bool {
 	if os.Getenv("OVERH2_TLS") == "1" && strings.Contains(name, "OneGiB") {
-		return true // these tests limit the memory of a gate without TLS
+		// The tests with OneGiB in their name limit the memory of the gate. Their limits are
+		// for a gate without TLS, so these tests do not run with TLS.
+		return true
 	}
 	rows, err := rowsOf("Not over HTTP/2")
 	return err == nil && slices.Contains(rows, name)
 }
 
-// HTTP/2 has one limit on the size of a head, in which each field counts its length plus
-// 32 octets.
+// headLimit is the maximum size of a request head in bytes. fieldLimit is the maximum
+// number of fields "X-Many: 1" in a request head. Over HTTP/2 the gate has no separate
+// limit for the number of fields. There it adds 32 bytes to the size of a head for each
+// field, so the limit on the size also limits their number.
 var headLimit, fieldLimit = limits()
 
 func limits() (head, fields int) {

@@ -67,7 +67,9 @@ func TestOverHTTP2ANonIdempotentRequestIsNotRetriedAfterBytesWereSent(t *testing
 	t.Parallel()
 	for _, how := range []string{"close", "reset"} {
 		k := startContainer(t)
-		g := startGate(t, k, "UPSTREAM_PROTOCOL=http1") // a new gate, because the previous one no longer sends a POST on a reused connection
+		// Each iteration needs a new gate. Once the container has closed a reused
+		// connection, a gate no longer reuses connections of that age for a POST.
+		g := startGate(t, k, "UPSTREAM_PROTOCOL=http1")
 		client := h2Client(t, nil)
 		first := h2Post(t, client, "http://"+g.addr+"/first", "abc")
 		p := k.accept()

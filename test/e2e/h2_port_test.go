@@ -132,7 +132,10 @@ func TestTheContainersProtocolIsDetectedOncePerStart(t *testing.T) {
 	(<-ask("/refused")).is(t, 503, "user container is not listening\n")
 	k.listen()
 	again := ask("/again")
-	k.accept().close() // a close without a byte also means that the container lacks HTTP/2
+	// After a restart of the container the gate detects the protocol again. A close
+	// without a response tells the gate that the container lacks HTTP/2, as the response
+	// 400 did above.
+	k.accept().close()
 	serve("/again", again)
 	serve("/last", ask("/last"))
 }

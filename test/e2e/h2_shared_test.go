@@ -13,8 +13,10 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Clients share the gate's HTTP/2 connections to a container, and the detected protocol
-// and limits of the container. No client may disturb other clients through them.
+// All clients of the gate share its HTTP/2 connections to the container. The gate also
+// applies the protocol and the limits that it has detected for the container to the
+// requests of all clients. The tests in this file check that no client can disturb other
+// clients through this shared state.
 
 // h2Script is a container that exchanges HTTP/2 frames. If frame returns false, the
 // connection is closed.
@@ -269,8 +271,9 @@ func TestARefusedRequestIsSentAtMostFourTimes(t *testing.T) {
 	}
 }
 
-// gRPC maps CANCEL to CANCELLED, but the status after the deadline is DEADLINE_EXCEEDED
-// (4).
+// The container resets the stream with CANCEL. Before the client's deadline, the gate
+// translates this code to the gRPC status CANCELLED (1). After the deadline, the status
+// is DEADLINE_EXCEEDED (4).
 func TestAResetAfterTheGRPCTimeoutIsDeadlineExceeded(t *testing.T) {
 	t.Parallel()
 	g := gateBefore(t, h2Script(nil, func(c *h2ScriptConn, f http2.Frame) bool {

@@ -116,7 +116,9 @@ func TestASecondUpgradeAtTheSameTimeIsRefused(t *testing.T) {
 	defer first.Close()
 	_, err = io.WriteString(first, "upgrade\n")
 	must(t, err)
-	_, err = bufio.NewReader(first).ReadString('\n') // the gate offers its listeners
+	// The gate responds with a line that offers its listening sockets. From this time on
+	// an upgrade is in progress.
+	_, err = bufio.NewReader(first).ReadString('\n')
 	must(t, err)
 	if code, _, stderr := runQueue(t, g.env, "upgrade"); code != 1 || !strings.Contains(stderr, "another upgrade is in progress") {
 		t.Errorf("code %d, stderr:\n%s", code, stderr)

@@ -44,7 +44,8 @@ func TestAnHTTP10ClientKeepsItsConnectionOnRequest(t *testing.T) {
 		if !strings.EqualFold(a.get("Connection"), "keep-alive") {
 			t.Errorf("Connection: %q, want keep-alive", a.all("Connection"))
 		}
-		// Without a length the end of the body is the close.
+		// The next response has no Content-Length, and HTTP/1.0 has no chunked coding.
+		// The gate closes the connection, because only this can mark the end of the body.
 		c.send("GET /2 HTTP/1.0\r\nHost: gate.test\r\nConnection: " + value + "\r\n\r\n")
 		p.head()
 		p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n\r\n")

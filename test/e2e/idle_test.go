@@ -30,7 +30,9 @@ func newLedger(t *testing.T) ledger {
 
 func (l ledger) setting() string { return ledgerFile + "=" + l.path }
 
-// counts returns the number of lines that begin with word, keyed by the rest of the line.
+// counts returns how often each line occurs that begins with the parameter word, which is
+// "start" or "request". The key in the result is the rest of the line, which is a process
+// id or the query of a request.
 func (l ledger) counts(word string) map[string]int {
 	l.t.Helper()
 	text, err := os.ReadFile(l.path)

@@ -37,8 +37,9 @@ func (c *client) gateSocket() (socket, bool) {
 	return socket{}, false
 }
 
-// hexAddr formats a 127.0.0.1 address as in the kernel's table. An IPv4-mapped IPv6
-// address in the table ends with the same text.
+// hexAddr formats an address of 127.0.0.1 as the kernel's table of TCP sockets over IPv4
+// does. In the table for IPv6 the IPv4-mapped form of this address ends with the same
+// text, so a comparison of suffixes works for both tables.
 func hexAddr(addr string) string {
 	_, port, _ := strings.Cut(addr, ":")
 	n, _ := strconv.Atoi(port)

@@ -182,8 +182,10 @@ func TestWaitForDrainWithoutASignalReturnsAfterASecondAndChangesNothing(t *testi
 	a.lacks("Connection")
 }
 
-// On a busy node a native sidecar gets SIGTERM seconds after the application's hook was
-// called.
+// The preStop hook of the application calls /wait-for-drain. The preStop hook of the gate
+// is `queue drain`, which begins the drain. A busy node may start the second hook seconds
+// after the first. The parameter begins-within is the maximum time for which
+// /wait-for-drain waits for a drain to begin.
 func TestWaitForDrainWaitsForTheRequestedTime(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
@@ -241,7 +243,9 @@ func TestWaitForDrainReturnsWhenTheDrainEnds(t *testing.T) {
 	}
 }
 
-// The container gets SIGTERM after the response to its preStop hook.
+// The kubelet sends SIGTERM to the container only after the container's preStop hook has
+// ended. The hook must therefore end while WebSockets are open, because the container
+// closes them when it gets SIGTERM.
 func TestAContainerCanCloseItsWebSocketsDuringADrain(t *testing.T) {
 	t.Parallel()
 	for hook, ask := range map[string]func(*testing.T, *gate) (answered func()){
@@ -302,7 +306,8 @@ func TestWaitForDrainWaitsForRequestsInProgress(t *testing.T) {
 	g.awaitDraining()
 	w := g.waitForDrain(t)
 	start := time.Now()
-	for time.Since(start) < 1500*time.Millisecond { // without a drain it would take 1 s
+	// If no drain had begun, /wait-for-drain would respond after 1 s.
+	for time.Since(start) < 1500*time.Millisecond {
 		if w.pending() {
 			t.Fatalf("got a response after %v while a request was in flight", time.Since(start))
 		}

@@ -57,7 +57,8 @@ func startLiveGate(t *testing.T, k *container, v *podinfo, settings ...string) *
 	return &liveGate{g, v, page}
 }
 
-// generation waits until the gate has applied want changes.
+// generation waits until queuegate_settings_generation has the value want. This metric is
+// the number of changes of settings that the gate has applied since its start.
 func (g *liveGate) generation(want float64) {
 	g.gate.t.Helper()
 	eventually(g.gate.t, fmt.Sprintf("generation %v is applied", want), func() bool {

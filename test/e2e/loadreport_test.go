@@ -11,8 +11,8 @@ const (
 	loadField   = "Endpoint-Load-Metrics"
 )
 
-// exchanged sends a GET with these fields, sends response from the container, and returns
-// what the client receives.
+// exchanged sends a GET with these fields to addr. The container sends the text in the
+// parameter response. The result is the response that the client receives.
 func exchanged(t *testing.T, k *container, addr, response string, fields ...string) response {
 	t.Helper()
 	c := dialAddr(t, addr)

@@ -96,9 +96,10 @@ func TestOpenTelemetrysSamplerOverridesTheDecisionOfTheSender(t *testing.T) {
 		"OTEL_METRIC_EXPORT_INTERVAL=3600000")
 	const requests = 20 // of each kind
 	client := dial(t, g)
-	// The sampler decides by the last eight bytes of the trace id: it rejects ff48 and
-	// accepts 0048. The rejected requests are first, so their spans would be exported
-	// first.
+	// The sampler decides by the last eight bytes of the trace id. It rejects the ids in
+	// which these bytes begin with ff48, and accepts those with 0048. The requests with
+	// rejected ids are sent first. If their spans were exported, they would arrive before
+	// the spans for which the test waits.
 	for i := range requests {
 		client.get("/", fmt.Sprintf("traceparent: 00-0af7651916cd43ddff48eb211c8031%02x-b7ad6b7169203331-01", i)).is(200, "")
 	}
@@ -137,7 +138,9 @@ func TestTheGateUsesTLSToACollectorWithoutAScheme(t *testing.T) {
 	must(t, err)
 	defer conn.Close()
 	first := make([]byte, 1)
-	if _, err := io.ReadFull(conn, first); err != nil || first[0] != 22 { // a handshake record (RFC 8446 section 5.1)
+	// A TLS connection begins with a handshake record, which has the type 22 (RFC 8446
+	// section 5.1).
+	if _, err := io.ReadFull(conn, first); err != nil || first[0] != 22 {
 		t.Errorf("the collector gets %#x, %v", first, err)
 	}
 	if warned := "TRACING_CONFIG_ZIPKIN_ENDPOINT=" + collector.Addr().String() + " means https"; strings.Count(g.Stderr.String(), warned) != 1 {

@@ -42,7 +42,8 @@ func newFullPipe(t *testing.T) logPipe {
 	return p
 }
 
-// on returns the streams of a process that writes the log to p.
+// on returns the streams of a process that writes one of its logs to the pipe p. The
+// parameter log is the name of that log: "stdout" or "stderr".
 func (p logPipe) on(log string) streams {
 	if log == "stdout" {
 		return streams{stdout: p.write}
@@ -67,7 +68,8 @@ func startTalkativeGate(t *testing.T, s streams, k *container) (g *gate, dropped
 	}
 }
 
-// exchanges sends probes and n requests with long log lines.
+// exchanges sends n requests and two probes. The targets are longer than 16 KiB, so that
+// each request makes a long line in the log.
 func exchanges(t *testing.T, k *container, g *gate, n int) {
 	t.Helper()
 	c := dial(t, g)

@@ -130,8 +130,9 @@ func TestServiceTimeExcludesSlowUploads(t *testing.T) {
 	for _, c := range clients {
 		c.response("POST").is(200, "ok")
 	}
-	// All requests are sent before the first response, whose service time would change
-	// the estimate.
+	// Send all five requests before the first one gets its response. This response has a
+	// short service time, which changes the gate's estimate. For requests sent after it,
+	// the estimate would no longer depend on the uploads alone.
 	var quick []*client
 	for range 5 {
 		c := dial(t, g)
@@ -275,7 +276,8 @@ func TestScrapesForUnlimitedPathsSkipTheQueue(t *testing.T) {
 	dial(t, g).get("/health/../stream").plainError(503, "pending request queue full\n")
 	finish(c, p)
 	finish(waiting, k.acceptFor("/waiting"))
-	// Requests for unlimited paths do not count: only c, waiting and the rejections do.
+	// Requests for unlimited paths are counted only if they are rejected. The two counted
+	// responses are those for /stream and /waiting.
 	eventually(t, "two responses and three rejections", func() bool {
 		f := figures(g, page)
 		return f[`queuegate_request_outcomes_total{outcome="served"}`] == 2 && f[`queuegate_request_outcomes_total{outcome="queue-full"}`] == 3

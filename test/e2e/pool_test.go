@@ -201,7 +201,9 @@ func TestAForbiddenBodyIsNotTheNextResponse(t *testing.T) {
 			a = parseHead(t, c.head())
 		}
 		c.send(request("GET", "/next"))
-		q := k.accept() // the gate closes the first connection, because a forbidden body may follow
+		// The head announces a body that this response must not have. The container may
+		// send that body nevertheless, so the gate closes p and opens q.
+		q := k.accept()
 		q.head()
 		q.send(okBody)
 		c.response("GET").is(200, "ok")
@@ -228,7 +230,8 @@ func TestConnectionsAreRetiredBeforeTheContainerClosesThem(t *testing.T) {
 	p := k.accept()
 	idle := time.Now()
 	post(p, plain)
-	// The container closes the connection while the gate sends a request.
+	// When p has been idle for 250 ms, the gate sends a request on it. The container
+	// closes p instead of responding, as if its idle timeout had just passed.
 	time.Sleep(age)
 	c.send(request("POST", "/lost"))
 	p.head()
@@ -239,20 +242,28 @@ func TestConnectionsAreRetiredBeforeTheContainerClosesThem(t *testing.T) {
 	c.send(request("POST", "/second"))
 	q := k.accept()
 	post(q, plain)
-	time.Sleep(lived) // on a busy machine p was open for longer than age
+	// On a busy machine p was idle for longer than 250 ms. The test therefore waits for
+	// the measured time.
+	time.Sleep(lived)
 	c.send(request("POST", "/third"))
-	r := k.accept() // q is as old as p was when the container closed p, so the gate opens r
+	// The idle time of q has now reached the idle time at which the container closed p.
+	// The container may close q too, so the gate does not use q, but opens another
+	// connection.
+	r := k.accept()
 	post(r, plain)
 	c.send(request("POST", "/fourth"))
 	post(r, plain)
-	// q was open at that age, so the gate uses connections of any age again.
+	// After this time r has been idle for much longer than p was, and is still open. The
+	// gate therefore assumes that the container closed p for another reason, and uses r.
 	time.Sleep(5 * age)
 	c.send(request("POST", "/fifth"))
 	post(r, plain+"Connection: keep-alive\r\nKeep-Alive: max=9, timeout=0\r\n")
 	// A Keep-Alive timeout applies at once.
 	c.send(request("POST", "/sixth"))
 	r.awaitClose()
-	post(q, plain) // the container has not closed q, although q is older than the limit
+	// The connection q has been idle for even longer than r, and the container has not
+	// closed it. So the gate uses q.
+	post(q, plain)
 }
 
 func TestConcurrentResponsesReachTheirRequests(t *testing.T) {
@@ -285,7 +296,9 @@ func TestConcurrentResponsesReachTheirRequests(t *testing.T) {
 	}
 }
 
-// Over HTTP/2 most requests that announce trailers also get connections of their own.
+// The requests announce trailers, because over HTTP/2 most of these get a connection that
+// no other request shares. The burst therefore needs many connections with both
+// protocols.
 func TestMostConnectionsToTheContainerAreClosedAfterABurst(t *testing.T) {
 	t.Parallel()
 	const burst = 100

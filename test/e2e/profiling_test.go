@@ -20,7 +20,9 @@ func TestProfilesAreServedOnlyWhereProfilingIsEnabled(t *testing.T) {
 	}
 
 	off := freePort(t)
-	startGate(t, k, fmt.Sprintf("PROFILING_PORT=%d", off)) // the gate opens side ports before the serving port, so PROFILING_PORT would be open now
+	// startGate returns when the serving port accepts connections. The gate opens its
+	// other ports before that, so an enabled profiling port would already be open.
+	startGate(t, k, fmt.Sprintf("PROFILING_PORT=%d", off))
 	if conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", off)); err == nil {
 		_ = conn.Close()
 		t.Error("profiles are served although they are not enabled")

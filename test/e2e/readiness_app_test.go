@@ -136,7 +136,8 @@ func (a *app) website(l net.Listener) {
 	})(l)
 }
 
-// raw returns a server that calls each for every connection.
+// raw returns a server that accepts connections. For every connection, the server starts
+// a goroutine that calls the function each.
 func raw(each func(*net.TCPConn)) server {
 	return func(l net.Listener) {
 		for {
@@ -149,7 +150,8 @@ func raw(each func(*net.TCPConn)) server {
 	}
 }
 
-// saying returns a server that reads once, sends response and closes.
+// saying returns a server that reads one request head from each connection. It then sends
+// the text in the parameter response, and closes the connection.
 func saying(response string) server {
 	return raw(func(c *net.TCPConn) {
 		defer c.Close()
@@ -211,8 +213,9 @@ func https(h http.HandlerFunc) server {
 	}
 }
 
-// health is a gRPC health service that responds with this status and message. It calls
-// asked with the path and message of each call.
+// health is a gRPC health service. Each response has the given gRPC status. It also has
+// the given message if the status is 0 (OK). If the given function is not nil, it is
+// called with the path and the message of each request.
 func health(status int, message string, asked func(path, message string)) server {
 	return h2c(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

@@ -12,8 +12,11 @@ func periodic(fields string) string {
 	return `{"httpGet":{"path":"/ready"},"periodSeconds":1` + fields + `}`
 }
 
-// atMost fails if more than n+1+extra connections were made in any n periods. slack
-// allows for differences in measured times.
+// atMost fails the test if the application got more than one connection per period. The
+// parameter times has the time of each connection. The span between two of them may
+// contain one connection for each complete period, one more because both ends of the span
+// count, and the given number of extra ones. The constant slack is added to each span,
+// because the times are inaccurate.
 func atMost(t *testing.T, times []time.Time, period time.Duration, extra int) {
 	t.Helper()
 	const slack = 100 * time.Millisecond

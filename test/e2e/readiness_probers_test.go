@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// probers is below the number of probers that may wait (512 of each kind), because on
-	// a slow machine all of them wait for the same check.
+	// probers is the number of concurrent probers. On a slow machine they all wait for
+	// the same check. The number is below 512, because the gate rejects further probers
+	// while 512 of the same kind wait.
 	probers = 500
 	// probeInterval is the activator's interval.
 	probeInterval = 200 * time.Millisecond
@@ -42,13 +43,15 @@ func TestManyProbersCauseNoMoreChecksThanOne(t *testing.T) {
 	for _, x := range []struct {
 		name, probe string
 		status      int32                        // of the application
-		most        func(span time.Duration) int // limit on the checks within span
+		most        func(span time.Duration) int // maximum number of checks within the given span
 		settings    []string
 	}{
-		// One check per READINESS_FRESHNESS, plus one at each end.
+		// The gate makes one check per READINESS_FRESHNESS (1 s). Two more checks are
+		// allowed: one at the beginning of the measured time and one at its end.
 		{"adaptive, ready", adaptiveHTTP, 200, func(span time.Duration) int { return int(span/time.Second) + 2 }, nil},
-		// Accepted checks are 10 ms apart in the first 0.2 s. Later the interval is 5 %
-		// of the elapsed time, less a jitter of up to 10 %.
+		// In the first 0.2 s the interval between checks is 10 ms. Later it is 5 % of the
+		// elapsed time. The jitter shortens each interval by up to 10 %. This makes fewer
+		// than 70 checks in the first second, and at most 22 in each further second.
 		{"adaptive, failing", adaptiveHTTP, 503, func(span time.Duration) int { return 70 + 22*int(span/time.Second+1) }, []string{"READINESS_WAIT=100ms"}},
 		{"periodic, ready", periodic(""), 200, func(span time.Duration) int { return int(span/time.Second) + 3 }, nil},
 		{"periodic, failing", periodic(""), 503, func(span time.Duration) int { return int(span/(200*time.Millisecond)) + 2 }, nil},
@@ -79,8 +82,10 @@ func TestManyProbersCauseNoMoreChecksThanOne(t *testing.T) {
 			eventually(t, "all descriptors of the probers are closed", func() bool { return g.descriptors() <= fds+2 })
 			idle := idleGoroutines(t, a, x.probe, x.settings)
 			for by, n := range g.goroutines() {
-				// A check may be in progress, and the event loop keeps idle coroutines
-				// for some seconds.
+				// The numbers of goroutines are compared with those of an idle gate. One
+				// more goroutine is allowed, because a check may be in progress. One more
+				// coroutine (iter.Pull) is allowed for each prober, because the event
+				// loop keeps unused coroutines for some seconds.
 				idleCoroutines := 1
 				if strings.HasPrefix(by, "iter.Pull") {
 					idleCoroutines = probers
@@ -207,8 +212,10 @@ func TestHTTPChecksLeaveNoSocketsBehind(t *testing.T) {
 			<-time.After(time.Millisecond)
 			return a.count() >= 200
 		})
-		// On a busy machine the application closes late. The gate then closes the
-		// connection in an orderly way, which leaves a socket in TIME_WAIT.
+		// A check leaves no socket behind if the application closes the connection first.
+		// On a busy machine the application may close too late. The gate then closes
+		// first, which leaves a socket in TIME_WAIT. The test allows this for half of the
+		// checks.
 		if n := socketsOf(t, a.port); n > a.count()/2 {
 			t.Errorf("%d sockets are left after %d probes", n, a.count())
 		}

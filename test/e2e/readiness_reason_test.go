@@ -11,7 +11,9 @@ func TestReasonsAreShownOnlyToThePlatformAndThePod(t *testing.T) {
 	g := startGateFor(t, a, `{"httpGet":{}}`, "ADMIN_PORT=free", "READINESS_WAIT=20ms")
 	anybody := []string{"User-Agent: curl/8.5.0", "K-Network-Probe: queue"}
 	autoscaler := []string{"User-Agent: Knative-Autoscaling-Probe", "K-Network-Probe: queue"}
-	g.becomesNotReady(anybody, "user-container: refused") // loopback is part of the pod
+	// This probe comes from a loopback address, and thus from the pod. The gate therefore
+	// shows the reason to any prober.
+	g.becomesNotReady(anybody, "user-container: refused")
 	g.awaitPorts(g.admin)
 	for _, address := range addressesOutside(t) {
 		get := func(port, path string, fields ...string) response {
@@ -32,8 +34,9 @@ func TestReasonsAreShownOnlyToThePlatformAndThePod(t *testing.T) {
 	}
 }
 
-// addressesOutside returns the machine's addresses except loopback. A connection to such
-// an address also has it as the source.
+// addressesOutside returns the addresses of the machine, except loopback addresses. A
+// connection from this machine to such an address has the same address as its source, so
+// the gate sees a peer that is not on loopback.
 func addressesOutside(t *testing.T) []string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()

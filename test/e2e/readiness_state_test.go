@@ -71,8 +71,8 @@ func TestARefusedConnectionChangesReadinessAndQueuesTheRequest(t *testing.T) {
 		dial(t, g).get("/served").is(200, "ok")
 		a.unlisten()
 		held := []*client{queued(t, g, "/held"), queued(t, g, "/held")}
-		// No check is due and the last result is fresh, so the requests have changed the
-		// state.
+		// No check is due, and the last result is still fresh. The state can therefore
+		// have changed only because the requests found no listening container.
 		g.changed("user-container: unknown > ready", "user-container: ready > down (refused)")
 		g.ask(kubelet).notReady("user-container: refused")
 		callers := []*client{}

@@ -104,7 +104,9 @@ func TestFramingAndRoutingFieldsAreDroppedFromTrailers(t *testing.T) {
 	const bad = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\nHost: evil.test\r\n"
 	up := bad
 	if overHTTP2 {
-		up = "Content-Length: 5\r\nHost: evil.test\r\n" // without Transfer-Encoding, which would make the trailers malformed in HTTP/2
+		// Over HTTP/2, a request with Transfer-Encoding in its trailers is malformed. So
+		// these trailers do not contain this field.
+		up = "Content-Length: 5\r\nHost: evil.test\r\n"
 	}
 	c := dial(t, g)
 	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n" + up + "X-Request-Start: t=1\r\nX_Request_Start: t=1\r\nX-Good: 1\r\n\r\n")
@@ -157,7 +159,9 @@ func TestResponsesWithoutABodyEndAtTheirHead(t *testing.T) {
 		}
 		a.lacks("Transfer-Encoding")
 		if strings.Contains(x.response, "Content-Length") && !strings.Contains(x.response, "Content-Length: 0") {
-			p.awaitClose() // the gate closes the connection, because a forbidden body may follow
+			// The head announces a body that this response must not have. The container
+			// may send that body nevertheless, so the gate closes the connection.
+			p.awaitClose()
 			c.send(request("GET", "/again"))
 			p = k.accept()
 			p.head()
@@ -269,7 +273,10 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		}
 		if method == "HEAD" {
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
-			p = k.accept() // the first connection is closed, because a forbidden body may follow
+			// The head announces a body that the response to HEAD must not have. The
+			// container may send that body nevertheless, so the gate closes the
+			// connection and opens another one.
+			p = k.accept()
 		} else {
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\nanswer to " + head.line[len(method)+1:len(method)+3] + " ok")
 		}

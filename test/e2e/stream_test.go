@@ -42,7 +42,7 @@ func TestChunksAreForwardedInBothDirectionsConcurrently(t *testing.T) {
 	if body, _ := c.chunked(); body != "" {
 		t.Fatalf("the client got %q after the end", body)
 	}
-	c = dial(t, g) // the incomplete upload has closed the connection
+	c = dial(t, g) // the gate closes the old one: its response began during the upload
 	c.send(request("GET", "/next"))
 	p.head()
 	p.send(okBody)
@@ -128,7 +128,10 @@ func TestAnEarlyResponseIsForwardedDuringTheUpload(t *testing.T) {
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly")
 	a := c.response("POST")
 	a.is(200, "early")
-	a.field("Connection", "close") // the gate does not know whether the container will read the whole upload
+	// The response came before the end of the upload. The gate does not know whether the
+	// container will read the rest, so it announces that it will close the client's
+	// connection.
+	a.field("Connection", "close")
 	c.send(strings.Repeat("x", size-10))
 	if got := p.exactly(size - 10); got != strings.Repeat("x", size-10) {
 		t.Fatal("the rest of the upload was changed")

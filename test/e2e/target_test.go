@@ -134,7 +134,9 @@ func TestConnectGets405AndGetStarGets400(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	rejected(t, k, g, 405, "CONNECT example.test:443 HTTP/1.1\r\nHost: example.test:443\r\n\r\n")
-	if !overHTTP2 { // in HTTP/2, CONNECT with :protocol is an upgrade
+	// Over HTTP/2 the tests send a request with Upgrade as an extended CONNECT. The gate
+	// handles that as an upgrade, so the rule for CONNECT does not apply.
+	if !overHTTP2 {
 		rejected(t, k, g, 405, "CONNECT gate.test:80 HTTP/1.1\r\nHost: gate.test:80\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n")
 	}
 	rejected(t, k, g, 400, "GET * HTTP/1.1\r\nHost: gate.test\r\n\r\n")
@@ -154,7 +156,9 @@ func TestMissingDoubledOrMalformedHostGets400(t *testing.T) {
 		"Host: [::1\r\n",
 		"Host: a\x01b\r\n",
 	}
-	if !overHTTP2 { // in HTTP/2, :authority may be absent, and Host may repeat it
+	// These requests are valid over HTTP/2: :authority may be absent, and a Host field
+	// may repeat the value of :authority.
+	if !overHTTP2 {
 		cases = append(cases, "", "Host: a.test\r\nHost: a.test\r\n", "Host: a.test\r\nhost: a.test\r\n")
 	}
 	for _, lines := range cases {

@@ -18,7 +18,8 @@ func (a response) timedOut() {
 	}
 }
 
-// since fails if less than d has passed. A timeout may be late.
+// since fails if the time since start is shorter than d by more than 20 ms. It accepts
+// every longer time, because a timeout may expire late.
 func since(t *testing.T, start time.Time, d time.Duration) {
 	t.Helper()
 	if passed := time.Since(start); passed < d-20*time.Millisecond {
@@ -263,8 +264,9 @@ func TestClientConnectionsHaveKeepAliveOf15Seconds(t *testing.T) {
 	g := startGate(t, k)
 	check := func(c *client) {
 		t.Helper()
-		// The kernel also uses this timer for delayed acknowledgements and
-		// retransmissions.
+		// The kernel's table shows only one timer of a socket. For a short time this may
+		// be another timer, such as that of a retransmission. So the check is repeated
+		// until the timer is keep-alive.
 		var s socket
 		var ok bool
 		defer func() { t.Logf("in the table %v, timer %d ends in %v", ok, s.timer, s.timerLeft) }()

@@ -65,8 +65,11 @@ func (g *tlsGate) mount(generation int) (serial int64) {
 	return serial
 }
 
-// mountFiles writes a generation of files as Kubernetes mounts them, and replaces the
-// previous generation. write creates the files.
+// mountFiles replaces the files in g.dir like Kubernetes updates a volume. The function
+// write creates the files in a new directory. Then the symbolic link "..data" changes to
+// this directory, and the previous directory is removed. The first call must have
+// generation 1, and each further call the next number. The parameter files lists the
+// names of the files.
 func (g *tlsGate) mountFiles(generation int, write func(dir string), files ...string) {
 	g.ca.t.Helper()
 	name := fmt.Sprintf("..%d", generation)
@@ -183,9 +186,10 @@ func TestRotationsUnderLoadFailNoRequest(t *testing.T) {
 	t.Logf("%d rotations, %d requests, none failed", n, requests.Load())
 }
 
-// countedClose counts connections that the gate closes, not those closed by the client.
-// net/http closes a connection if its write goroutine reports a sent request more than 50
-// ms late.
+// countedClose is a connection that adds 1 to a counter if the gate closes it. A close by
+// the client does not count, because net/http sometimes closes a usable connection: it
+// does not wait longer than 50 ms after a response for its own goroutine that writes the
+// request.
 type countedClose struct {
 	net.Conn
 	byGate *atomic.Int64

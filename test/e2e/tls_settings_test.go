@@ -96,7 +96,7 @@ func TestWithTLSOnlyPlaintextTrafficIsRejectedAndProbesAreAnswered(t *testing.T)
 	k := startContainer(t)
 	g := startTLSGate(t, k, "TLS_ONLY=true")
 	c := dial(t, g.gate)
-	for range 2 { // the first response keeps the connection open
+	for range 2 { // twice, because the 403 must not close the connection
 		a := c.get("/")
 		a.plainError(403, "only TLS is served here\n")
 		a.field("K-Gate-Outcome", "plaintext-refused")
@@ -171,8 +171,9 @@ func TestTheGateUsesTLSToTheContainer(t *testing.T) {
 	}()
 	c.response("POST").is(200, body)
 	must(t, <-sent)
-	// The gate sends no POST on a connection with unread bytes, such as a late session
-	// ticket. So some of the ten requests may need a new connection.
+	// The gate sends a POST only on a connection without unread bytes. A session ticket
+	// of TLS may arrive late and be unread at that time. So some of the ten requests may
+	// need a new connection.
 	if n := len(dials); n > 4 {
 		t.Errorf("%d handshakes with the container for ten requests one after the other", n)
 	}

@@ -18,7 +18,9 @@ import (
 // span is a received span, in a form common to all protocols.
 type span struct{ trace, id, parent, name string }
 
-// collectSpans starts a collector that decodes its messages with decode.
+// collectSpans starts a collector of spans, and returns its URL. The function decode
+// returns the spans in the body of a message to the collector. The channel received gets
+// these spans.
 func collectSpans(t *testing.T, decode func(body []byte) []span) (endpoint string, received <-chan span) {
 	t.Helper()
 	all := make(chan span, 100)

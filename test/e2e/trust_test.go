@@ -6,7 +6,9 @@ import (
 	"testing"
 )
 
-// claims are fields that only trusted peers may set, except X-Other.
+// claims are request fields. Only a trusted peer may set them, so the gate removes or
+// replaces them in the requests of other peers. X-Other is the exception: any peer may
+// set it.
 var claims = []string{
 	"K-Proxy-Request: activator", "K-Original-Host: other.test", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-Proto: https",
 	"X-Forwarded-Host: a.test", "X-Forwarded-Port: 443", "Forwarded: for=203.0.113.9", "X-Other: kept",
@@ -14,8 +16,8 @@ var claims = []string{
 	"X-Request-Start: t=1", "X_Request_Start: t=1", "x-request_start: t=1",
 }
 
-// peerProbes are probes, with the status of the local reply to a trusted peer. Probes of
-// other peers are forwarded.
+// peerProbes are the fields of probe requests. If the peer is trusted, the gate sends a
+// local reply with this status. If not, the gate forwards the request.
 var peerProbes = []struct {
 	fields []string
 	status int

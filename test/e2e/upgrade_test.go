@@ -7,8 +7,9 @@ import (
 
 const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
-// upgraded opens a tunnel. early is in the same write as the request head, glued in the
-// same write as the response head.
+// upgraded opens a tunnel. The last two parameters are the first bytes that the client
+// and the container send through it. The client sends its bytes in the same write as its
+// request head. The container sends its bytes in the same write as its response head.
 func upgraded(t *testing.T, k *container, g *gate, early, glued string) (*client, *peer) {
 	t.Helper()
 	c := dial(t, g)
@@ -103,7 +104,9 @@ func TestAnUpgradeToH2cIsNotForwarded(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, value := range []string{"h2c", "H2C"} {
-		if overHTTP2 { // extended CONNECT requires an upgrade
+		// Over HTTP/2 this request is an extended CONNECT, which has no meaning without
+		// its upgrade. So the gate rejects it, and does not forward it as a GET.
+		if overHTTP2 {
 			rejected(t, k, g, 405, request("GET", "/", "Connection: Upgrade", "Upgrade: "+value))
 			continue
 		}
@@ -132,7 +135,9 @@ func TestAnUpgradeToAProtocolThatWasNotOfferedGives502(t *testing.T) {
 		{"websocket", "Upgrade: WebSocket", 101},
 		{"chat/2, websocket", "Upgrade: chat/2", 101},
 	} {
-		if overHTTP2 && strings.ContainsAny(x.asked, ", /") { // :protocol of HTTP/2 is a single token
+		// Over HTTP/2 the client can only ask for one protocol, which is a token without
+		// a slash. So this case cannot be sent.
+		if overHTTP2 && strings.ContainsAny(x.asked, ", /") {
 			continue
 		}
 		c := dial(t, g)

@@ -97,7 +97,9 @@ func TestAnUploadOfOneGiBUsesBoundedMemory(t *testing.T) {
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 			c.response("POST").is(200, "ok")
 			most := int64(8 << 20)
-			if overHTTP2 { // the windows also admit 5 to 10 MiB while the container is slow
+			// While the container is slow, the windows of HTTP/2 let 5 to 10 MiB more
+			// into the gate.
+			if overHTTP2 {
 				most = 16 << 20
 			}
 			growsLess(t, "a large upload", growth(), most)
@@ -207,8 +209,9 @@ func TestTenThousandIdleConnectionsUseLittleMemoryAndAreServed(t *testing.T) {
 		}
 	})
 	serveAll()
-	// The memory ceiling in docs/design.md has 512 bytes per idle connection. The other
-	// memory of the burst is released within seconds.
+	// The formula for the gate's memory in docs/design.md has 512 bytes for each idle
+	// connection. Just after the 10,000 requests the gate uses more, but it releases that
+	// memory within seconds.
 	const bytesEach = 512
 	perConn := (g.memory("VmRSS") - before) / count
 	for deadline := time.Now().Add(testTimeout); perConn > bytesEach && time.Now().Before(deadline) && !launch.RaceBuild; {

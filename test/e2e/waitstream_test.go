@@ -26,7 +26,9 @@ func completion(path string, fields ...string) string {
 	return request("POST", path, fields...) + body
 }
 
-// acceptCompletion accepts a completion. The gate must not ask for a content encoding.
+// acceptCompletion accepts a connection, and fails unless its request is a completion
+// with this path. The gate must have removed Accept-Encoding, because it can continue an
+// event stream only with a body that is not encoded.
 func (k *container) acceptCompletion(path string) *peer {
 	k.t.Helper()
 	p := k.accept()
@@ -57,8 +59,8 @@ func (c *client) promised() {
 	}
 }
 
-// continued fails unless the event stream continues with comments and body, and then
-// ends.
+// continued reads the event stream to its end. It fails unless the stream without the
+// gate's comments is equal to body and has no trailers.
 func (c *client) continued(body string) {
 	c.t.Helper()
 	got, trailers := c.chunked()
@@ -67,8 +69,8 @@ func (c *client) continued(body string) {
 	}
 }
 
-// errorEvent fails unless the event stream continues with comments and an error event
-// with this outcome, and then ends.
+// errorEvent reads the event stream to its end. It fails unless the stream without the
+// gate's comments is one error event with this outcome and message.
 func (c *client) errorEvent(outcome, message string) {
 	c.t.Helper()
 	got, _ := c.chunked()

@@ -26,9 +26,9 @@ import (
 // timeout limits steps that normally take milliseconds.
 const timeout = 20 * time.Second
 
-// app is an application of a web framework. GET /stream sends "one", and sends "two"
-// after a receive from goOn. GET /socket is a WebSocket that echoes; in Fiber it is a
-// hijacked connection.
+// app is an application of a web framework. GET /stream sends "one", waits until the test
+// sends to the channel goOn, and then sends "two". GET /socket is a WebSocket that echoes
+// messages. In Fiber, GET /socket is a hijacked connection that echoes bytes.
 type app struct {
 	handler http.Handler            // nil = use fast
 	fast    fasthttp.RequestHandler // the application on fasthttp; nil = use handler
@@ -207,7 +207,8 @@ func (s *server) await(what string, holds func() bool) {
 	}
 }
 
-// stream checks that a stream holds the slot and delays the drain.
+// stream fails unless a streamed response occupies the only slot and delays the end of
+// the drain until the response ends.
 func (s *server) stream(http2 bool) {
 	a := s.get("/stream", http2)
 	defer a.Body.Close()

@@ -85,8 +85,8 @@ func (c *client) wait(deadline time.Time, done func([]byte, endKind) bool) bool 
 	}
 }
 
-// write sends data, as single bytes if slowly is set. An error appears as the end of the
-// connection.
+// write sends data, in writes of one byte if slowly is set. It stops at an error, but
+// does not return it: the receiver notices that the connection has ended.
 func (c *client) write(data []byte, slowly bool) {
 	size := len(data)
 	if slowly {

@@ -9,7 +9,8 @@ import (
 	"go.uber.org/atomic"
 )
 
-// script is the container's response to the request with a token.
+// script is the response that the container plays step by step in a run. It responds to
+// the tested request, or is sent before any request (see begin).
 type script struct {
 	steps    []step
 	early    bool          // respond after the head

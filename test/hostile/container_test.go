@@ -31,7 +31,8 @@ type containerConn struct {
 	jobs     chan func()
 }
 
-// arrival records that the bytes from offset on arrived in a run.
+// arrival records that a piece of the received bytes arrived during this run. The piece
+// begins at this offset in received, and ends at the offset of the next arrival.
 type arrival struct{ offset, run int }
 
 // container is a scripted origin that records all bytes.
@@ -41,7 +42,7 @@ type container struct {
 	mu       sync.Mutex
 	conns    []*containerConn
 	scripts  map[string]*script
-	greeting *script // script for the next connection, run before a request
+	greeting *script // sent once, on the next connection, without waiting for a request
 	run      int
 }
 
@@ -165,9 +166,10 @@ func (c *container) advance(cc *containerConn, started *int) bool {
 	return true
 }
 
-// begin starts a run, to which further bytes belong. s is the response to its request. If
-// unasked is set, the container closes its connections, and plays s on the next one
-// before a request.
+// begin starts a run. Bytes that arrive from now on belong to this run. The script s is
+// the response to the tested request; if s is nil, the container generates the response.
+// If unasked is set, the container closes all connections, and plays s when the gate
+// opens the next one, without waiting for a request.
 func (c *container) begin(run int, s *script, unasked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +190,8 @@ func (c *container) begin(run int, s *script, unasked bool) {
 	}
 }
 
-// unfinished describes connections with an incomplete message.
+// unfinished describes the connections that still wait for the rest of a message. It
+// returns "" if there are none.
 func (c *container) unfinished() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +207,8 @@ func (c *container) unfinished() string {
 	return strings.Join(open, "; ")
 }
 
-// forget excludes hanging connections from unfinished.
+// forget gives up the connections that still wait for the rest of a message. The method
+// unfinished no longer returns them, so that later runs are not blamed for them.
 func (c *container) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,14 +13,21 @@ type wantKind uint8
 
 const (
 	wantForward wantKind = iota // valid: forwarded unchanged as one message
-	wantEither                  // forwarded, or rejected with one of statuses
+	wantEither                  // forwarded, or rejected with a status in want.statuses
 	wantReject                  // local reply and close; nothing reaches the container
 	wantGate                    // local reply; nothing reaches the container
-	wantBreak                   // rejected or cut, and closed; never complete at the container
-	wantForeign                 // not HTTP/1: ends in time; never a message at the container
-	wantFault                   // response cases: a local reply instead
-	wantCut                     // response cases: visibly incomplete
-	wantTunnel                  // 101, then bytes in both directions
+	// The request is incomplete or malformed, and the container may get a part of it. The
+	// gate rejects it or breaks it off, and closes the connection. The container never
+	// gets a complete message.
+	wantBreak
+	// The bytes are not HTTP/1. The connection ends in time, after any response or none.
+	// The container gets no message.
+	wantForeign
+	wantFault // the container's response is bad: the client gets a local reply instead
+	// The container's response is incomplete. The client can see that it is, or gets a
+	// 502.
+	wantCut
+	wantTunnel // 101, then bytes in both directions
 )
 
 var wantNames = map[string]wantKind{
@@ -56,15 +63,17 @@ type hostileCase struct {
 	file, name, section string
 	request, response   string // scripts
 	wants               []want
-	target              string   // first target at the container, if it differs
-	raw                 string   // bytes for the client after a 101
-	seen, unseen        []string // "Name: value" or "Name" of fields that the first forwarded message must have or lack
-	alone               bool     // no variants
-	splits              bool     // also sent in two pieces, once for each cut
-	smuggling           bool     // bytes after the rejected message must never be a request
-	early               bool     // the container responds after the head
-	unasked             bool     // the container sends its response before a request
-	closes              bool     // the gate closes after the last response
+	target              string // target that the container must get; "" = as sent
+	raw                 string // bytes for the client after a 101
+	// The message must be forwarded with the fields in seen ("Name: value"), and without
+	// the fields in unseen ("Name: value", or "Name" for every value).
+	seen, unseen []string
+	alone        bool // no variants
+	splits       bool // also sent in two pieces, once for each possible cut
+	smuggling    bool // bytes after a rejected message must not be served as a request
+	early        bool // the container responds when it has the head of the request
+	unasked      bool // the container sends its response before a request
+	closes       bool // the gate closes after the last response
 }
 
 func (c *hostileCase) testsResponse() bool { return c.response != "" }

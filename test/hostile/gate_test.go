@@ -20,7 +20,8 @@ const (
 	closeTime = 20 * time.Second
 	// pauseTime lets a peer read. No verdict depends on it.
 	pauseTime = 2 * time.Millisecond
-	// The request timeout of the gate is far below hangTime.
+	// requestTimeoutSeconds is the gate's request timeout. It is far below hangTime, so
+	// that a request that times out gets a 504 and is not a hang.
 	requestTimeoutSeconds = 10
 )
 

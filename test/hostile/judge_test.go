@@ -86,7 +86,8 @@ func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*o
 			blame(cc.runAt(at), "at the container: %v", err)
 			break
 		}
-		// Continue after the end that the strict parser found.
+		// The two parsers disagree about this message. Continue at the end that the
+		// strict parser found, to compare the later messages too.
 		start = cc.messages[from-1].end
 		blame(runOf(cc.messages[from-1], cc.runAt(start)), "at the container: %v", err)
 	}
@@ -106,7 +107,9 @@ func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*o
 	}
 }
 
-// runOf returns the run of the token in m, or otherwise without a token.
+// runOf returns the number of the run to which a message belongs. The token in the
+// message's target contains this number. If the target has no token, runOf returns its
+// second parameter.
 func runOf(m message, otherwise int) int {
 	if match := tokenPattern.FindStringSubmatch(m.target); match != nil {
 		n, _ := strconv.Atoi(match[1])

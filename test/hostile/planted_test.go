@@ -62,7 +62,9 @@ func planted(t *testing.T, handle func(client net.Conn, dial func() net.Conn)) *
 	return &target{address: l.Addr().String(), container: c, timeout: time.Second}
 }
 
-// relay forwards bytes. there changes requests, back changes responses.
+// relay returns a proxy that forwards bytes in both directions. The first function
+// changes the bytes to the container, and the second function changes the bytes to the
+// client.
 func relay(there, back func([]byte) []byte) func(net.Conn, func() net.Conn) {
 	return func(client net.Conn, dial func() net.Conn) {
 		upstream := dial()
@@ -244,8 +246,9 @@ func earlierResponses() func(net.Conn, func() net.Conn) {
 	})
 }
 
-// sharedUpstream uses one upstream connection for all clients, and takes any bytes on it
-// for the response.
+// sharedUpstream returns a faulty proxy that uses one connection to the container for all
+// clients. It sends the bytes that it reads there to the current client, even if they are
+// excess bytes after an earlier response.
 func sharedUpstream() func(net.Conn, func() net.Conn) {
 	var mu sync.Mutex
 	var upstream net.Conn

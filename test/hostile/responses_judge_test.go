@@ -62,7 +62,8 @@ func (o *outcome) judgeClient() {
 	}
 }
 
-// judgeMissing judges an end before the nth response.
+// judgeMissing judges a run that ended without a complete nth response. The parameter w
+// is the expectation for this response.
 func (o *outcome) judgeMissing(list responseList, nth int, w want) {
 	switch w.kind {
 	case wantForward, wantTunnel:

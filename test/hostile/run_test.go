@@ -155,7 +155,10 @@ func (o *outcome) await(t *target, c *client, deadline time.Time) {
 			return
 		}
 		if b, e, _ := c.state(); answered(b, e) {
-			if o.last() != wantCut { // if a reset has discarded the response, a complete local reply on an open connection is allowed
+			// With wantCut the gate may keep the connection open after a complete local
+			// reply. It sends such a reply if the container has reset its connection,
+			// because a reset can discard the container's response.
+			if o.last() != wantCut {
 				o.add(notClosed, "got a response, but no close")
 			}
 			return
@@ -226,7 +229,8 @@ func (o *outcome) probe(t *target) {
 	}
 }
 
-// awaitBetween waits until no connection of the container is within a message.
+// awaitBetween waits until no connection of the container waits for the rest of a
+// message.
 func (o *outcome) awaitBetween(t *target) {
 	deadline := time.Now().Add(t.timeout)
 	for {
@@ -260,8 +264,9 @@ func newScript(r *run) *script {
 	return &script{steps: steps, early: r.c.early, synced: make(chan struct{}), finished: make(chan struct{})}
 }
 
-// release tells the container that the client has its responses, and waits for the end of
-// a script that has started.
+// release is called when the client has its responses. It ends the {sync} steps of the
+// script. If the container has begun to play the script, release then waits for the
+// script's end, at most for hangTime.
 func (s *script) release() {
 	close(s.synced)
 	if !s.began.Load() {

@@ -33,14 +33,20 @@ var stepNames = map[string]stepKind{
 
 var errScript = errors.New("bad script")
 
-// expansion parses a script (see testdata/README.md). words are the values of {NAME}.
+// expansion is the state of parsing a script (see testdata/README.md). In the map words,
+// the text of {NAME} is the value for the key NAME.
 type expansion struct {
 	words map[string]string
 	parts []part
-	spans map[string][2]int // first and last index in parts of each span
+	// The key is the name of a span {<b}…{>b}. The value has two indexes in the slice
+	// parts. The first one is the index of the span's first part, and the second one is
+	// the index of the first part after the span.
+	spans map[string][2]int
 }
 
-// part is a step, or a placeholder for the length of a span.
+// part is a step of a script. If the script has {len b} or {hex b} at this place, the
+// part writes a number: the length of the span with the name b. This number is computed
+// when all parts are known.
 type part struct {
 	step
 	lengthOf string
@@ -120,7 +126,8 @@ func (e *expansion) read(text string) error {
 	return nil
 }
 
-// closingBrace returns the index of the brace that closes the first one, or -1.
+// closingBrace returns the index of the brace that closes the first opening brace in
+// text, or -1 if there is none.
 func closingBrace(text string) int {
 	depth := 0
 	for i := 0; i < len(text); i++ {

@@ -8,9 +8,10 @@ import (
 	"net/http"
 )
 
-// stdlibRequests frames requests with net/http, and returns the index of the first
-// request that differs from found, the result of the strict parser. base is the offset of
-// stream in the offsets of found.
+// stdlibRequests parses stream with net/http, and compares the result with found, the
+// requests that the strict parser has found in the same bytes. If they differ, it returns
+// an error and the index in found of the first difference. The parameter base is the
+// offset in the whole connection at which stream begins.
 func stdlibRequests(stream []byte, found []message, base int) (int, error) {
 	source := bytes.NewReader(stream)
 	r := bufio.NewReaderSize(source, 4<<20)
@@ -44,8 +45,10 @@ func stdlibRequests(stream []byte, found []message, base int) (int, error) {
 	return 0, nil
 }
 
-// stdlibResponses frames responses with net/http, and compares them with found, the
-// result of the strict parser, whose last response may be incomplete.
+// stdlibResponses parses a stream of responses with net/http. It returns an error if the
+// result differs from found, the responses that the strict parser has found. If whole is
+// false, the last of these responses is incomplete. Then net/http must not accept it as
+// complete, except if the end of the connection ends its body.
 func stdlibResponses(stream []byte, found []message, methods []string, whole bool) error {
 	source := bytes.NewReader(stream)
 	r := bufio.NewReaderSize(source, 4<<20)

@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// readBody reads a body by RFC 9112 section 6.3. side is 0 for a request and 1 for a
-// response. tolerant allows any trailers of a request; for a response it says that the
-// connection has ended.
+// readBody reads a body by RFC 9112 section 6.3. The parameter side is 0 for a request
+// and 1 for a response. The parameter tolerant has two meanings: for a request it allows
+// any field as a trailer; for a response it says that the connection has ended, so that a
+// body without a length is complete.
 func (m *message) readBody(b []byte, side int, tolerant bool) error {
 	lengths, codings := 0, 0
 	length := ""

@@ -81,9 +81,10 @@ func (m *message) has(name, token string) bool {
 	return false
 }
 
-// parseRequest parses the request at the start of b by RFC 9112. With asClient it also
-// accepts an empty line before the request line, HTTP/1.0 without Host, and the versions
-// 1.2 to 1.9, which only a client may send.
+// parseRequest parses the request at the start of b by RFC 9112. It is strict about bytes
+// that the gate sends. For bytes that a client sends, asClient is set. It then also
+// accepts empty lines before the request line, HTTP/1.0 without Host, the versions
+// HTTP/1.2 to 1.9, and any field as a trailer.
 func parseRequest(b []byte, asClient bool) (message, error) {
 	var m message
 	at := 0

@@ -5,7 +5,7 @@ import "slices"
 // variant is a way to send a case.
 type variant struct {
 	name     string
-	before   string // script of a valid request before the case
+	before   string // script of a valid request that is sent first; "" = none
 	follower bool   // another request follows
 	slowly   bool
 	splitAt  int
@@ -49,7 +49,8 @@ func variantsOf(c *hostileCase, userPort int) []variant {
 	return all
 }
 
-// after returns the script of the request after the case.
+// after returns a script that sends one more request when the case has been sent, or ""
+// if the variant sends no more.
 func (v variant) after(c *hostileCase) string {
 	if !v.follower {
 		return ""
@@ -61,7 +62,10 @@ func (v variant) after(c *hostileCase) string {
 	return "GET /" + token + " HTTP/1.1\r\nHost: follower\r\n\r\n"
 }
 
-// wants adds the expectations for the requests before and after the case.
+// wants returns the expectations for all requests of the variant, in the order in which
+// they are sent. The expectations for the case itself are in the parameter own. A request
+// before the case adds one. A request after the case adds one only if the gate may serve
+// it. The parameter closing says that the gate closes the connection after the case.
 func (v variant) wants(own []want, closing bool) []want {
 	all := slices.Clone(own)
 	if v.before != "" {
@@ -76,7 +80,8 @@ func (v variant) wants(own []want, closing bool) []want {
 	return all
 }
 
-// keepsGoing reports whether the gate may serve a request after the case.
+// keepsGoing reports whether the gate may serve another request on the connection of a
+// case with these expectations.
 func keepsGoing(wants []want) bool {
 	switch wants[len(wants)-1].kind {
 	case wantForward, wantGate, wantEither:

@@ -6,12 +6,12 @@ type verdictKind string
 
 const (
 	unsafe        verdictKind = "unsafe"         // framing that parsers read differently, or mixed-up responses
-	hang          verdictKind = "hang"           // no response or close in time
+	hang          verdictKind = "hang"           // a late or missing response or close
 	died          verdictKind = "died"           // the process ended, or printed a race or a panic
 	rejectedValid verdictKind = "rejected-valid" // a valid message was not forwarded
 	lenient       verdictKind = "lenient"        // an invalid message was forwarded, with framing on which all parsers agree
 	wrongStatus   verdictKind = "wrong-status"   // rejected, but with the wrong status
-	notClosed     verdictKind = "not-closed"     // an open connection after a fault
+	notClosed     verdictKind = "not-closed"     // a connection stayed open after a fault
 	unfaithful    verdictKind = "unfaithful"     // forwarded, but changed
 	nextFailed    verdictKind = "next-failed"    // the next valid request failed
 )

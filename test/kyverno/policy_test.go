@@ -97,8 +97,9 @@ func admit(t *testing.T, p *policiesv1beta1.MutatingPolicy, object *unstructured
 	return response.PatchedResource, statuses
 }
 
-// withImage puts the gate's image into the container queue-proxy. path leads to the pod
-// in the object.
+// withImage returns a copy of object in which the container queue-proxy has the gate's
+// image. The parameter path contains the names of the fields that lead from the object
+// to the pod spec.
 func withImage(t *testing.T, object *unstructured.Unstructured, path ...string) *unstructured.Unstructured {
 	t.Helper()
 	object = object.DeepCopy()
@@ -157,9 +158,9 @@ func TestKyvernoGivesTheGateToLabelledPodsOfKnativeOnly(t *testing.T) {
 	}
 }
 
-// Kyverno derives rules for Deployments from a policy for pods unless the policy disables
-// that. With such rules, Kyverno and Knative's controller would overwrite the image of a
-// Deployment in turn.
+// Kyverno derives rules for Deployments from a policy for pods, unless the policy
+// disables that. With such rules, Kyverno would change the image of a Deployment, and
+// Knative's controller would change it back, again and again.
 func TestKyvernoDoesNotChangeDeployments(t *testing.T) {
 	pod := readPod(t)
 	deployment := &unstructured.Unstructured{Object: map[string]any{
@@ -170,7 +171,8 @@ func TestKyvernoDoesNotChangeDeployments(t *testing.T) {
 			"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "web-00001"}}, "spec": pod.Object["spec"]},
 		},
 	}}
-	// A comment in the file describes this variant for a namespace.
+	// This variant of the policy selects a labelled namespace instead of labelled pods.
+	// A comment in the policy's file describes it.
 	p := policy(t)
 	p.Spec.MatchConstraints.NamespaceSelector, p.Spec.MatchConstraints.ObjectSelector = p.Spec.MatchConstraints.ObjectSelector, nil
 	if got, statuses := admit(t, p, deployment, "apps", "v1", "deployments"); !reflect.DeepEqual(got, deployment) {

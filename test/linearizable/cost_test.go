@@ -17,7 +17,7 @@ type costState struct {
 	limit, capacity, costLimit int // limit 0 = unlimited
 	inFlight, units            int
 	costs                      [8]int8 // cost of each request
-	queue                      [8]int8 // ids of queued requests, plus one
+	queue                      [8]int8 // id + 1 of each queued request; 0 = unused
 	waiting                    int
 	holds                      uint8
 }
@@ -67,10 +67,12 @@ func costModel(c admission.Config) porcupine.Model {
 					want = admission.Queued
 					s.queue[s.waiting] = int8(in.id + 1)
 					s.waiting++
-					s = s.grant() // units may have been returned before their slot is released
+					// A "return" before this operation may have freed units without
+					// granting them. So the first queued requests may fit now.
+					s = s.grant()
 				}
 				return output.(admission.Decision) == want, s
-			case "return": // the next event grants the units that Charge returns
+			case "return": // only the next operation grants the returned units
 				s.units -= int(s.costs[in.id])
 				return true, s
 			case "end":

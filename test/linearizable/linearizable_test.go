@@ -27,7 +27,7 @@ type call struct {
 type admissionState struct {
 	limit, capacity int // limit 0 = unlimited
 	inFlight        int
-	queue           [8]int8 // ids of queued requests in order, plus one
+	queue           [8]int8 // id + 1 of each queued request; 0 = unused
 	waiting         int
 	holds           uint8
 }
@@ -85,8 +85,9 @@ func admissionModel(limit, capacity int) porcupine.Model {
 				after, waited := s.without(in.id)
 				return output.(bool) == waited && (waited || s.holds&bit != 0), after
 			case "admitted":
-				// The counters change before the waiter is notified, so only true is
-				// certain.
+				// A grant changes the counters before the state of the waiter. So
+				// Admitted may return false for a waiter that already has a slot in
+				// the model. If it returns true, the waiter must have a slot.
 				return !output.(bool) || s.holds&bit != 0, s
 			}
 			s.limit = in.n
@@ -122,7 +123,8 @@ func (h *history) do(client int, in call, f func() any) any {
 	return out
 }
 
-// check fails unless some sequential order has the results of the history.
+// check fails the test if no sequential order of the operations explains their results
+// in the model m. If the search for an order takes more than 20 s, check does not fail.
 func (h *history) check(t *testing.T, m porcupine.Model) {
 	t.Helper()
 	if result := porcupine.CheckOperationsTimeout(m, h.all, 20*time.Second); result == porcupine.Illegal {
@@ -250,7 +252,10 @@ func pendingModel() porcupine.Model {
 				return true, s
 			case "reached":
 				if s.down {
-					s.due = 2 // the attempt becomes due shortly after this change
+					// Reached first records that the container is up, and then makes
+					// the next attempt due. Another operation may occur between these
+					// two steps, so the model does not know whether an attempt is due.
+					s.due = 2
 				}
 				s.down = false
 				return true, s

@@ -32,9 +32,11 @@ func quantity(t *testing.T, resources map[string]any, kind, name, unit string) f
 	return value
 }
 
-// The gate requests the CPU for 1,000 requests per second, and twice the memory of an
-// idle gate. Its memory limit must suffice for 1,000 concurrent requests by the formula
-// in docs/design.md; the runtime may use three quarters of the limit.
+// The requested CPU must suffice for 1,000 requests per second. The requested memory
+// must be two to four times the memory of an idle gate. The memory limit must suffice
+// for 1,000 concurrent requests: 16 MiB for the process, 16 MiB for long heads, 8 MiB
+// for bodies, and 24 KiB for each request. These may use three quarters of the limit,
+// because the rest is for the kernel's socket buffers.
 func TestTheGatesResourcesFitTheMeasuredFigures(t *testing.T) {
 	perRequest := measured(t, "CPU per request, keep-alive GET, 64 connections", "µs")
 	idle := measured(t, "RSS, idle", "MiB")

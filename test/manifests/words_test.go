@@ -33,7 +33,8 @@ func TestAutoscalersReadGaugesThatExist(t *testing.T) {
 	}
 }
 
-// words returns the possible values of the labels with fixed values.
+// words returns all possible values of some labels of the gate's metrics, by label
+// name. A label is included if its values are a fixed list in the code.
 func words() map[string][]string {
 	known := map[string][]string{
 		"code_class": {"1xx", "2xx", "3xx", "4xx", "5xx", "other"},
@@ -50,8 +51,10 @@ func words() map[string][]string {
 
 var matcher = regexp.MustCompile(`(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"`)
 
-// unknownWords returns the label values in an expression that no series can have,
-// including alternatives of regular expressions.
+// unknownWords checks the values of labels in a PromQL expression. It returns the
+// values that the gate never gives to the label, each after the label's name. It skips
+// labels that are not in words. In a regular expression, each alternative counts as a
+// value. The result checked is the number of values that it has checked.
 func unknownWords(expression string) (unknown []string, checked int) {
 	known := words()
 	for _, m := range matcher.FindAllStringSubmatch(expression, -1) {

@@ -27,31 +27,39 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// cellVariable has the spec in JSON for the process in the new network namespace.
+// cellVariable is an environment variable that contains a spec in JSON. With it, the
+// test binary runs the cell of this spec instead of the tests. The tests start the
+// binary with this variable in a new network namespace.
 const cellVariable = "OTEL_TEST_CELL"
 
 // failsafe limits every wait. It only ends tests that would hang.
 const failsafe = 2 * time.Minute
 
-// spec describes a cell: a binary serves requests in an environment until the collector
-// has the expected messages.
+// spec describes one experiment in a cell. The binary (queue-proxy or the gate) runs
+// with the variables of Environment, and serves a number of requests. The experiment
+// ends when the collector has received the expected messages, or with Drain when the
+// process has exited.
 type spec struct {
 	Binary       string
 	Certificates string
 	Environment  []string
 	Requests     int
-	Traces       int  // minimum number of trace messages; -1 = the spans of all requests
-	Metrics      int  // minimum number of metrics messages
-	Drain        bool // end the process with SIGTERM, which flushes traces and metrics, instead of waiting
-	Page         bool // read target_info from the Prometheus page
-	Propagation  bool // record the trace context at the application
+	// Traces is the number of trace messages for which the cell waits. With -1 it waits
+	// for the spans of all sampled requests instead.
+	Traces  int
+	Metrics int // number of metrics messages for which the cell waits
+	// Drain ends the process with SIGTERM, so that it flushes traces and metrics. The
+	// cell then does not wait for a number of messages.
+	Drain       bool
+	Page        bool // read target_info from the Prometheus page
+	Propagation bool // record the trace context at the application
 }
 
 // observation is the result of a cell.
 type observation struct {
 	Fields map[string]string
-	// WithoutParent is the number of requests without a parent, Sampled the number of
-	// their sampled traces.
+	// WithoutParent is the number of requests that the client sent without a parent
+	// span. Sampled is the number of these requests whose trace was sampled.
 	Sampled, WithoutParent int
 	Stderr                 string
 }
@@ -191,9 +199,10 @@ func (c *cell) observe() (*observation, error) {
 	return o, nil
 }
 
-// starts waits until the process is ready, or returns false if it exits. It sends the
-// activator's probes, because queue-proxy forwards and traces probes with any other
-// User-Agent.
+// starts waits until the process is ready. It returns false if the process exits first,
+// or is not ready within the duration failsafe. The User-Agent of a probe is that of
+// Knative's activator. With any other User-Agent, queue-proxy would forward the probe to
+// the application, and trace it.
 func (c *cell) starts() bool {
 	client := &http.Client{Timeout: failsafe}
 	for deadline := time.Now().Add(failsafe); c.process.Running() && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -299,7 +308,7 @@ var hexadecimal = regexp.MustCompile(`\b(?:[0-9a-f]{32}|[0-9a-f]{16})\b`)
 type load struct {
 	*cell
 	workers  int
-	sent     map[string]bool // whether the parent is sampled, by trace id
+	sent     map[string]bool // key: trace id; value: whether the parent is sampled
 	expected int             // number of requests without a parent
 }
 
@@ -341,8 +350,13 @@ func (l *load) run() error {
 // sentinel returns a trace id that every sampler accepts, unless its ratio is 0.
 func sentinel(round, worker int) string { return fmt.Sprintf("%08x%08x%016x", round+1, worker+1, 0) }
 
-// round sends requests, and waits for their spans. Each worker has one connection. Its
-// last request is sampled, and the span of that request ends last.
+// round sends the requests of one round. Each worker sends its requests one after the
+// other on one connection. The last request of a worker has a trace id that every
+// sampler accepts.
+//
+// If l.Traces is -1, round then waits for the span of each worker's last request. This
+// span ends after the spans of the worker's other requests, so round need not wait for
+// those.
 func (l *load) round(round int, requests []string, clients []*http.Client) error {
 	var all sync.WaitGroup
 	failed := make([]error, l.workers)

@@ -45,8 +45,9 @@ const (
 	httpHungPort   = "7318"
 )
 
-// Arrival has the properties of a received message that depend on the configuration of
-// its exporter.
+// Arrival describes a received message. It contains only properties that the sender's
+// configuration determines. So two senders with the same configuration have equal
+// arrivals.
 type Arrival struct {
 	Destination string // protocol, scheme, address and path
 	Headers     string // headers except implementationHeaders
@@ -58,7 +59,7 @@ type Arrival struct {
 // collector is an OTLP receiver over gRPC and HTTP/protobuf.
 type collector struct {
 	mu       sync.Mutex
-	arrivals map[string]map[Arrival]int // numbers of equal arrivals, by signal
+	arrivals map[string]map[Arrival]int // key: signal; value: messages per Arrival
 	traces   map[string]bool            // hexadecimal trace ids
 	metrics  map[string]bool            // scope, name, unit and kind
 	waits    map[string]time.Duration   // how long senders waited for a response that never came, by signal
@@ -123,7 +124,8 @@ var implementationHeaders = map[string]bool{
 	"content-encoding": true, "grpc-encoding": true, // see Arrival.Encoding
 }
 
-// headersOf formats the other headers in order, with a user agent from the environment.
+// headersOf formats the headers that are not in implementationHeaders, sorted by name.
+// It includes User-Agent only if the test has set it by the environment.
 func headersOf(headers map[string][]string) string {
 	kept := map[string]string{}
 	for name, values := range headers {
@@ -135,7 +137,9 @@ func headersOf(headers map[string][]string) string {
 	return sorted(kept)
 }
 
-// resourceOf formats the resource without attributes of the software itself.
+// resourceOf formats the attributes of a resource. It hides which software sent them:
+// it leaves out the attributes telemetry.sdk.*, and replaces the value of
+// service.version.
 func resourceOf(r *resource.Resource) string {
 	kept := map[string]string{}
 	for _, a := range r.GetAttributes() {
@@ -340,8 +344,9 @@ func (s *httpService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(encoded)
 }
 
-// areSpans reports whether a message contains spans. A metrics message may decode too,
-// but without ids of 16 and 8 bytes.
+// areSpans reports whether m contains real spans. The bytes of a metrics message may also
+// decode as a trace message. Only in a real trace message do trace ids have 16 bytes and
+// span ids 8 bytes, so areSpans checks these lengths.
 func areSpans(m *tracecollector.ExportTraceServiceRequest) (found bool) {
 	for _, r := range m.ResourceSpans {
 		for _, scope := range r.ScopeSpans {

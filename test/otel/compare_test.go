@@ -19,8 +19,9 @@ var knative = map[string]string{
 	"OTEL_BSP_SCHEDULE_DELAY": "100", "OTEL_BSP_MAX_QUEUE_SIZE": "8192", "DRAIN_QUIET_SECONDS": "0",
 }
 
-// Differences in all environments are removed earlier; see implementationHeaders,
-// resourceOf and absent.
+// The test compares the gate with queue-proxy in each environment. Some differences
+// exist in every environment, and are left out of the comparison.
+// implementationHeaders, resourceOf and absent define them.
 func TestTheGateExportsAsQueueProxyDoesInTheSameEnvironment(t *testing.T) {
 	t.Parallel()
 	for _, e := range environments() {
@@ -81,12 +82,18 @@ const something = "*"
 
 func matches(got, want string) bool { return got == want || want == something && got != "" }
 
-// absent is an instrument that only queue-proxy has. Its values equal those of
-// http.server.request.body.size.
+// absent is an instrument that only queue-proxy exports. The gate leaves it out by
+// design, because its values equal those of http.server.request.body.size.
 const absent = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp http.client.request.body.size By Histogram"
 
-// lacking returns the instruments that only queue-proxy sent, except absent. If one of the
-// processes sent none, it returns its arguments.
+// lacking finds the instruments that queue-proxy sent and the gate did not. The
+// parameters list the instruments of each, one per line. The first result lists those
+// that the gate lacks, except the constant absent. The second result is empty, because
+// the gate may send more instruments than queue-proxy. The third result reports whether
+// the gate lacks none.
+//
+// If one of the parameters is empty, lacking returns both unchanged. The third result
+// then reports whether queue-proxy sent no instruments.
 func lacking(theirs, ours string) (their, our string, same bool) {
 	if theirs == "" || ours == "" {
 		return theirs, ours, theirs == ""
@@ -109,8 +116,8 @@ func compareShares(t *testing.T, e environment, theirs, ours observation) {
 		got  int
 		want float64
 	}{"queue-proxy": {theirs.Sampled, wantTheirs}, "the gate": {ours.Sampled, wantOurs}} {
-		// A correct sampler exceeds six standard deviations of the binomial distribution
-		// once in 500 million runs.
+		// The tolerance is six standard deviations of the binomial distribution. A
+		// correct sampler exceeds it once in 500 million runs.
 		if tolerance := 6 * math.Sqrt(n*c.want*(1-c.want)); math.Abs(float64(c.got)-c.want*n) > tolerance {
 			t.Errorf("%s has sampled %d of %.0f requests without a parent, want a share of %v", who, c.got, n, c.want)
 		}

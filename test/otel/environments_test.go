@@ -5,14 +5,18 @@ import (
 	"maps"
 )
 
-// environment is an environment for both processes.
+// environment is a test case. Both queue-proxy and the gate run with its variables. Their
+// exports must be equal, except for the differences in the field differs.
 type environment struct {
 	name string
-	set  map[string]string // variables in addition to knative; CERTIFICATES is replaced by the directory of certificates
+	// set contains environment variables. They are added to those of the map knative,
+	// and take precedence. In a value, CERTIFICATES stands for the directory of
+	// certificates.
+	set map[string]string
 	spec
 	share   float64               // sampled share of requests without a parent
 	differs map[string]difference // fields that differ on purpose; see docs/compatibility.md
-	shares  *shares               // set instead of share if the shares differ
+	shares  *shares               // separate shares of queue-proxy and the gate; nil = share is for both
 }
 
 type difference struct{ theirs, ours string }
@@ -26,8 +30,9 @@ func observability(protocol, traces, metrics string, rate float64) string {
 
 const prefix = "OTEL_EXPORTER_OTLP_"
 
-// over returns an environment that exports traces and metrics to 127.0.0.1 with this
-// protocol. variables are names and values in turn, which take precedence.
+// over returns the variables of an environment that exports traces and metrics to
+// 127.0.0.1 with the given protocol. The parameter variables contains further names and
+// values, alternately. They replace variables of the same name.
 func over(protocol string, variables ...string) map[string]string {
 	traces, metrics := "http://127.0.0.1:4317", "http://127.0.0.1:4317"
 	if protocol == "http/protobuf" {
@@ -70,8 +75,8 @@ func environments() []environment {
 		set["OBSERVABILITY_CONFIG"] = observability(protocol, traces, metrics, 1)
 		return set
 	}
-	// onlyOurs and onlyTheirs are the differences if only one of the processes sends
-	// messages.
+	// onlyOurs contains the differences that exist if only the gate exports. onlyTheirs
+	// contains the differences that exist if only queue-proxy exports.
 	onlyOurs, onlyTheirs := map[string]difference{}, map[string]difference{"metrics: instruments": {something, ""}}
 	for _, signal := range []string{"traces", "metrics"} {
 		for _, field := range []string{": destination", ": headers", ": resource"} {

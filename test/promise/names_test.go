@@ -20,7 +20,8 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// A test of package config compares docs/configuration.md with the code.
+// The test reads the names from docs/configuration.md instead of the code. That is
+// enough, because a test of package config compares this page with the code.
 func TestSettingNamesMatchTheirRecord(t *testing.T) {
 	row := regexp.MustCompile("(?m)^\\| (`[A-Z0-9_`, ]+`) \\| `(--[a-z0-9-]+)` \\| (.*?[^\\\\]) \\|")
 	var lines []string
@@ -35,7 +36,8 @@ func TestSettingNamesMatchTheirRecord(t *testing.T) {
 	hold(t, "settings.txt", lines)
 }
 
-// A test of package metrics compares the golden metrics page with the code.
+// The test reads the names from a golden metrics page instead of the code. That is
+// enough, because a test of package metrics compares this page with the code.
 func TestMetricNamesMatchTheirRecord(t *testing.T) {
 	page := read(t, "../../pkg/metrics/testdata/page.txt")
 	kinds := map[string]string{}

@@ -42,8 +42,9 @@ func TestAServiceAccountIsCreatedOnRequest(t *testing.T) {
 	}
 }
 
-// As in docs/kubernetes.md, the Deployment of an existing chart has the gate, and this
-// chart adds the Service and the NetworkPolicy.
+// The parent chart has its own Deployment, which includes the gate with templates of
+// the queuegate chart, as the README of that chart describes. The queuegate chart then
+// adds only the Service and the NetworkPolicy.
 func TestASubchartAddsTheServiceAndTheNetworkPolicy(t *testing.T) {
 	gate, err := loader.LoadDir(configDir + "helm/queuegate") // a new copy, because AddDependency changes it
 	if err != nil {
@@ -139,8 +140,9 @@ func TestTheREADMEListsEveryValue(t *testing.T) {
 	}
 }
 
-// valueRows returns a table row for each commented value of the chart. A mapping without
-// commented keys is a single value.
+// valueRows returns the rows of the README's table for the keys of a YAML mapping. A key
+// has one row, and its comment is the description. But if its value is a mapping in which
+// at least one key has a comment, valueRows returns the rows of the inner keys instead.
 func valueRows(t *testing.T, path string, mapping *yaml.Node) (rows []string) {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]

@@ -21,7 +21,9 @@ const (
 	knativePage   = "../../docs/knative.md"
 )
 
-// table returns the first two columns of a table between two marks of a page.
+// table returns the first two columns of a Markdown table. The table is in the file
+// page, between the lines "<!-- begin: PART -->" and "<!-- end -->", where PART is the
+// value of part.
 func table(t *testing.T, page, part string) (names, meanings []string) {
 	t.Helper()
 	_, rest, found := strings.Cut(read(t, page), "<!-- begin: "+part+" -->\n")
@@ -65,8 +67,9 @@ func literal(e ast.Expr) string {
 	return ""
 }
 
-// environment returns the variables of Knative's sidecar, from the source of the function
-// in Knative that creates the container.
+// environment returns the names of the environment variables that Knative sets in its
+// sidecar. It finds them in the Go source of Knative, in the function that creates the
+// sidecar's container. The parameter serving is the directory of Knative's module.
 func environment(t *testing.T, serving string) (names []string) {
 	t.Helper()
 	for _, d := range parse(t, filepath.Join(serving, "pkg/reconciler/revision/resources/queue.go")).Decls {
@@ -108,7 +111,9 @@ func TestTheTableOfTheEnvironmentMatchesKnative(t *testing.T) {
 	if want := environment(t, serving); !slices.Equal(names, want) || len(want) < 20 {
 		t.Errorf("the page has\n%q, the controller sets\n%q", names, want)
 	}
-	settings := read(t, "../../docs/configuration.md") // a test of package config compares this page with the code
+	// The test reads the page of settings instead of the code. That is enough, because
+	// a test of package config compares this page with the code.
+	settings := read(t, "../../docs/configuration.md")
 	place := regexp.MustCompile("`([a-z0-9.-]+)` in `config-([a-z]+)`")
 	found := 0
 	for i, name := range names {
@@ -150,7 +155,9 @@ func TestTheDocumentedAnnotationsMatchKnative(t *testing.T) {
 	}
 }
 
-// Knative is configured not to contact a registry for this image name in a cold start.
+// All manifests use the tag dev for the gate's images. With a tag other than latest,
+// the kubelet uses the image on the node. Otherwise it would contact a registry at each
+// start of a pod, and so at each cold start.
 func TestEveryManifestUsesTheSameSidecarName(t *testing.T) {
 	mention := regexp.MustCompile(`registry\.example/queuegate\b[^\s'",)` + "`" + `]*`)
 	found := 0
@@ -173,8 +180,8 @@ func TestEveryManifestUsesTheSameSidecarName(t *testing.T) {
 	}
 }
 
-// The canary and the network policy are decoded strictly. The other files are patches, or
-// resources of Knative.
+// The test decodes the canary and the network policy strictly. It skips the other files
+// of the folder, because they are patches or resources of Knative.
 func TestTheManifestsOfTheKnativeFolderAreValid(t *testing.T) {
 	for file, want := range map[string][]string{
 		"canary.yaml":         {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
@@ -187,9 +194,11 @@ func TestTheManifestsOfTheKnativeFolderAreValid(t *testing.T) {
 	}
 }
 
-// Kyverno's policy may differ from the API server's in its binding, and in disabling the
-// rules for Deployments that Kyverno derives from a policy for pods. test/kyverno applies
-// it.
+// The policy for Kyverno differs from the policy for the API server in three points. It
+// contains the match rules that are in the API server's binding. It lacks the field
+// reinvocationPolicy. It disables the rules for Deployments that Kyverno would derive
+// from the rules for pods. This test only compares the files; test/kyverno applies the
+// policy.
 func TestThePolicyForKyvernoIsValidAndEqualsThePolicyForTheAPIServer(t *testing.T) {
 	kyverno := readYAML(t, configDir+"knative/canary-kyverno.yaml")
 	s := definition(t, kyvernoModule, "config/crds/policies.kyverno.io/policies.kyverno.io_mutatingpolicies.yaml", "v1")
@@ -203,7 +212,7 @@ func TestThePolicyForKyvernoIsValidAndEqualsThePolicyForTheAPIServer(t *testing.
 	match := maps.Clone(want["matchConstraints"].(map[string]any))
 	maps.Copy(match, binding["matchResources"].(map[string]any))
 	want["matchConstraints"] = match
-	// Kyverno uses this field only if it generates a policy for the API server.
+	// Kyverno uses reinvocationPolicy only if it generates a policy for the API server.
 	delete(want, "reinvocationPolicy")
 	want["autogen"] = map[string]any{"podControllers": map[string]any{"controllers": []any{}}}
 	if !reflect.DeepEqual(spec, want) {

@@ -100,7 +100,8 @@ func TestTheGateIsASidecarThatDrainsFirst(t *testing.T) {
 		if application.ReadinessProbe != nil {
 			t.Errorf("%s: the kubelet probes the application itself", name)
 		}
-		// A port name would refer to the application's ports.
+		// 8022 is a port of the gate's container. The hook needs the number, because
+		// Kubernetes looks up a port name only in the application's own container.
 		if hook := application.Lifecycle.PreStop.HTTPGet; hook.Path != "/wait-for-drain?begins-within=10s" || hook.Port.IntValue() != 8022 {
 			t.Errorf("%s: the application's preStop hook is %v", name, hook)
 		}

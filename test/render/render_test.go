@@ -96,7 +96,9 @@ func chart(t *testing.T, values string) []object {
 	return objects(t, text)
 }
 
-// An object is a manifest, decoded if known has its type.
+// An object is a manifest. Its field typed holds the manifest again, decoded to its Go
+// type. This field is nil for a ScaledObject of KEDA, because the tests do not know its
+// Go type.
 type object struct {
 	unstructured.Unstructured
 	typed runtime.Object

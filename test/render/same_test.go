@@ -26,7 +26,8 @@ func text(t *testing.T, o object) string {
 	return string(b)
 }
 
-// firstDifference returns the first line of a that differs from b.
+// firstDifference finds the first line in which two texts differ. It returns the line
+// of the first text, and the line of the second text.
 func firstDifference(a, b string) string {
 	first, second := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(first), len(second)) {

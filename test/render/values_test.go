@@ -132,8 +132,8 @@ func TestManifestsWithAnAutoscalerSetNoReplicas(t *testing.T) {
 	}
 }
 
-// The schema must have every default value, except in objects whose properties it does
-// not list.
+// The schema must list every value of values.yaml. If the schema lists no properties
+// for an object, the test does not check the values in this object.
 func TestTheSchemaHasEveryValue(t *testing.T) {
 	dir := configDir + "helm/queuegate/"
 	raw, err := os.ReadFile(dir + "values.schema.json")

@@ -22,21 +22,23 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// Limits on all attackers, which use the processors of the gate's machine.
+// The attackers run on the gate's machine. These limits leave processor time for the
+// gate and the innocent client. burstsPerSecond is a limit on all attackers together.
 const (
 	burstsPerSecond  = 200
 	strikesPerBurst  = 400
 	pauseBeforeAgain = 50 * time.Millisecond // time from the gate's close to the next connection
 )
 
-// Variables that make the binary run as the attackers.
+// Environment variables that make the test binary run as the attackers.
 const (
 	attackersMode  = "TORTURE_ATTACKERS" // address, number of connections and name of the flood
-	attackersYield = "TORTURE_YIELDS"    // scheduling policy of the process, once it is in force
+	attackersYield = "TORTURE_YIELDS"    // the lowered priority; unset = not yet lowered
 )
 
-// attackers are a process with the lowest priority, because real attackers do not use the
-// gate's processors.
+// attackers is a process that runs a flood. Real attackers run on other machines, but
+// this process shares the processors with the gate. It therefore has the lowest
+// priority.
 type attackers struct {
 	*child
 	stdin io.Closer
@@ -99,8 +101,9 @@ func beAttackers(mode string) error {
 	return fmt.Errorf("no flood %q", fields[2])
 }
 
-// yieldAndStartAgain sets the lowest priority, and executes the process again, because
-// the runtime's existing threads keep their priority.
+// yieldAndStartAgain gives the calling thread the lowest priority, and then executes
+// the program again. The other threads of the Go runtime would keep their priority. All
+// threads of the new program inherit the lowest one.
 func yieldAndStartAgain() error {
 	runtime.LockOSThread()
 	how := "SCHED_IDLE"
@@ -165,7 +168,10 @@ func sell(ctx context.Context, tickets chan<- struct{}) (sold int) {
 	}
 }
 
-// attack attacks on one connection until its end, and returns how the gate ended it.
+// attack opens a connection, and runs the flood on it until the gate ends the
+// connection or ctx is done. It returns "refused" if no connection was possible.
+// Otherwise it returns the error code of the gate's last GOAWAY, or "closed" if there
+// was none. If ctx is done, the result has no meaning.
 func (f *flood) attack(ctx context.Context, addr string, tickets <-chan struct{}) string {
 	c, err := net.DialTimeout("tcp", addr, testTimeout)
 	if err != nil {
@@ -211,7 +217,8 @@ func (f *flood) attack(ctx context.Context, addr string, tickets <-chan struct{}
 	return <-how
 }
 
-// readToTheEnd returns the code of the last GOAWAY.
+// readToTheEnd reads frames until the connection ends. It returns the error code of the
+// last GOAWAY frame, or "closed" if there was none.
 func readToTheEnd(conn net.Conn) string {
 	framer := nethttp2.NewFramer(io.Discard, conn)
 	how := "closed"

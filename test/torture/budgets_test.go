@@ -26,7 +26,7 @@ type budget struct {
 	name     string
 	settings []string
 	memory   int64 // memory limit of the gate's control group; 0 = none
-	ceiling  int64 // in MiB, by docs/design.md; 0 = not checked
+	ceiling  int64 // maximum RSS of the gate in bytes; 0 = not checked
 	tls      bool
 	time     time.Duration // duration at full scale
 	// attack runs until ctx is done, and returns the number of attacks.
@@ -55,14 +55,19 @@ func TestAnHonestClientIsServedDuringAttacksOnItsResources(t *testing.T) {
 	}
 }
 
-// ceiling is the formula of docs/design.md, in MiB.
+// ceiling returns the maximum RSS of the gate in bytes, by the formula in
+// docs/design.md. The parameter headMemory is the setting HEAD_MEMORY in bytes. The
+// parameter underWay is the number of active connections.
 func ceiling(headMemory int64, underWay int) int64 {
 	return 16*mebibyte + 2*(2*headMemory+8*mebibyte) + int64(underWay)*24<<10
 }
 
-// memoryBack is the maximum time until memory use falls to its level before the attack.
-// slower is the maximum factor by which the honest client's p99 during the attack exceeds
-// its p99 before, or the p99 of a client that bypasses the gate, whichever is larger.
+// memoryBack is the maximum time from the end of an attack until memory use is back at
+// its level before the attack.
+//
+// slower is the maximum factor by which an attack may slow the honest client. The test
+// compares the client's p99 during the attack with the larger of two values: its p99
+// before the attack, and the p99 of a client that bypasses the gate during the attack.
 const (
 	memoryBack = 10 * time.Second
 	slower     = 5
@@ -181,8 +186,9 @@ func (h *honest) run(d time.Duration) {
 // connection (docs/descriptors.md).
 const silence = 10 * time.Millisecond
 
-// once sends a request. It retries if the machine took longer than silence to send the
-// request.
+// once sends a request, and checks the response. On a busy machine, some time may
+// pass before the request is sent, and the gate may close the silent connection. In this
+// case once tries again. It makes at most 20 attempts in all.
 func (h *honest) once() (err error) {
 	for range 20 {
 		c := &timedConn{began: time.Now()}
@@ -213,7 +219,8 @@ func (h *honest) exchange(c *timedConn) (all []byte, err error) {
 	return io.ReadAll(conn)
 }
 
-// timedConn measures the time from began to its first write.
+// timedConn is a connection that measures how long it is silent at first. It measures the
+// time from the start of the dial to the end of the first write.
 type timedConn struct {
 	net.Conn
 	began  time.Time
@@ -232,8 +239,10 @@ func (c *timedConn) Write(p []byte) (int, error) {
 // of the processors.
 const comeBack = 10 * time.Second
 
-// holders keeps n connections open with hold. It replaces an ended connection after the
-// time back, and spreads the first connections over that time.
+// holders returns an attack by n attackers, each with one connection at a time. The
+// function hold uses a connection until it ends. The attacker then pauses before it
+// connects again. The second parameter is the duration of the pause. The first
+// connections of the attackers are spread evenly over the same duration.
 func holders(n int, back time.Duration, hold func(context.Context, *net.TCPConn)) func(context.Context, *gate) int {
 	return func(ctx context.Context, g *gate) int {
 		var struck atomic.Int64
@@ -302,8 +311,10 @@ func readSlowly(ctx context.Context, conn *net.TCPConn, lines string) {
 	}
 }
 
-// silentTLS opens TLS connections without a handshake: atOnce connections, then perSecond
-// each second. They stay open until the gate closes them.
+// silentTLS returns an attack that connects to the TLS port, and never starts a
+// handshake. The parameter atOnce is the number of connections that the attack opens
+// immediately. The parameter perSecond is the number that it then opens in each second.
+// The attack closes the connections only at its end, but the gate may close them earlier.
 func silentTLS(atOnce, perSecond int) func(context.Context, *gate) int {
 	return func(ctx context.Context, g *gate) int {
 		var conns []net.Conn

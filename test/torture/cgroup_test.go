@@ -16,7 +16,8 @@ type memoryGroup struct {
 	usage, peak string // files with the current and the highest memory use
 }
 
-// newMemoryGroup creates a group, which needs permission. The unit of limit is bytes.
+// newMemoryGroup creates a control group with a memory limit in bytes. It returns an
+// error if that is not possible, for example without permission.
 func newMemoryGroup(t *testing.T, limit int64) (*memoryGroup, error) {
 	t.Helper()
 	name := fmt.Sprintf("torture-%d-%d", os.Getpid(), time.Now().UnixNano())
@@ -47,8 +48,8 @@ func newMemoryGroup(t *testing.T, limit int64) (*memoryGroup, error) {
 	return nil, fmt.Errorf("no control group for memory: %w", last)
 }
 
-// mebibytes reads a number of bytes from a file of the group in MiB, or 0 if the file
-// does not exist.
+// mebibytes reads a number of bytes from a file of the group, and returns it in MiB. It
+// returns 0 if the file does not exist.
 func (g *memoryGroup) mebibytes(file string) float64 {
 	text, _ := os.ReadFile(filepath.Join(g.dir, file))
 	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)

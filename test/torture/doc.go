@@ -5,14 +5,17 @@
 //
 // The short form takes about 40 s. Environment variables:
 //
-//	TORTURE_TIME=6m      approximate duration of all tests; from 5m on the counts are full,
-//	                     and with 60m floods over HTTP/2 last ten times as long
+//	TORTURE_TIME=6m      approximate duration of all tests. From 5m on, every test has
+//	                     its full number of events. Beyond 6m, only the floods over
+//	                     HTTP/2 take longer; with 60m they last ten times as long.
 //	SEED=n               repeat the random choices of a run that printed this seed
-//	RESTARTS=1000        number of upgrades of the gate under load, and the same for HAProxy
-//	                     and nginx, where they are installed; without it 20 of the gate
+//	RESTARTS=1000        replace the gate 1,000 times under load, and do the same with
+//	                     HAProxy and nginx if they are installed. Without this variable,
+//	                     only the gate is replaced, 20 times.
 //	QUEUEGATE_RACE=1     build the gate with the race detector
 //	QUEUEGATE_BINARY=p   torture this binary instead of building cmd/queue
 //
-// All traffic stays on 127.0.0.1. The memory experiments create a control group, which
-// needs root; without one they run with GOMEMLIMIT only, and the table says so.
+// All traffic stays on loopback addresses. The memory experiments create a control
+// group, which needs root. If that is not possible, they only set GOMEMLIMIT, and the
+// table says so.
 package torture

@@ -10,8 +10,8 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// each runs an experiment with each protocol of the container, and divides the events
-// among these.
+// each runs an experiment once for each protocol between gate and container. It divides
+// the number of events evenly among these runs.
 func each(t *testing.T, events int, run func(t *testing.T, protocol string, events int)) {
 	for n, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) { run(t, protocol, (events+n)/len(protocols)) })

@@ -17,8 +17,11 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// flood is an attack over HTTP/2 that costs its client very little. Each connection sends
-// begin, and then bursts of strikes until the gate ends it. Without strike it stays idle.
+// flood is an attack over HTTP/2 that costs the attacker very little. On each
+// connection the attacker first sends the bytes that the function begin returns. Then
+// it sends bursts of the bytes that the function strike returns, until the gate ends
+// the connection. If strike is nil, the attacker sends nothing more, and keeps the
+// connection open.
 type flood struct {
 	name      string
 	kind      string // label of queuegate_http2_faults_total; "" = no limit is violated
@@ -28,8 +31,9 @@ type flood struct {
 	strike    func(n uint32) []byte
 	burst     int // strikes per burst; 0 = 400
 
-	// costly is set for an attack that once exceeded its memory limit. Even short runs
-	// use many connections, and wait until all streams are open.
+	// costly marks an attack that once exceeded the limit on memory growth. So even a
+	// short run of the tests also runs this attack with 24 connections, and waits until
+	// all streams of the attack are open.
 	costly bool
 }
 
@@ -200,8 +204,8 @@ func (f *flood) run(t *testing.T, connections int) {
 			direct.run(100 * time.Millisecond)
 		}
 	})
-	// d is a minimum, because on a busy machine the attack may need longer to reach a
-	// limit.
+	// The flood lasts at least d. On a busy machine it may need longer to reach a limit
+	// of the gate, so the loop below waits until begun returns true.
 	d := time.Duration(longer * float64(scaledTime(1500*time.Millisecond, 100*time.Millisecond)))
 	begun := func() bool {
 		switch {
@@ -243,7 +247,9 @@ func (f *flood) run(t *testing.T, connections int) {
 		t.Errorf("the gate reported: %s", bad)
 	}
 	if f.kind != "" {
-		// If frames need a reply, the limit on unread replies may be reached first.
+		// Some attacks send frames that need a reply. The limit on unread replies may
+		// then end the connection before the limit under test does, and the gate counts
+		// the fault "unread" instead.
 		if err != nil || figures[`queuegate_http2_faults_total{kind="`+f.kind+`"}`]+figures[`queuegate_http2_faults_total{kind="unread"}`] == 0 {
 			t.Errorf("no fault %q is counted, %v", f.kind, err)
 		}
@@ -251,9 +257,11 @@ func (f *flood) run(t *testing.T, connections int) {
 			t.Error("the gate ended no connection of the attackers")
 		}
 	}
-	// Attackers and container use processors that the innocent client needs, which slows
-	// the direct client too. Short runs, and times below the resolution of timers, are
-	// not compared.
+	// The attackers and the container use processors that the innocent client needs. This
+	// also slows a client that bypasses the gate. So the limit is twice the larger of two
+	// values: the p99 of that client, and the p99 before the attack.
+	// If both are below 5 ms, the limit is 10 ms, because timers are not exact enough for
+	// a lower limit. Only full runs are compared.
 	if floor := 5 * time.Millisecond; scale == 1 && row.during.p99 > 2*max(row.before.p99, row.direct.p99, floor) {
 		t.Errorf("the innocent client's p99 was %v before, %v during; %v without the gate", row.before.p99, row.during.p99, row.direct.p99)
 	}

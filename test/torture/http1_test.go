@@ -95,7 +95,10 @@ func (q *request) wire(last bool) []byte {
 // cutAt ends the connection after a random part of the request or the response, by FIN or
 // reset.
 func (c *http1) cutAt(q *request, out []byte) {
-	at := c.rng.IntN(len(out) + int(q.size)) // the response is longer than size, because it has a head
+	// The client sends the request, or a part of it, and reads fewer than q.size bytes. A
+	// complete response is longer, because it also has a head. So the connection always
+	// ends before the response is complete.
+	at := c.rng.IntN(len(out) + int(q.size))
 	_, err := c.conn.Write(out[:min(at, len(out))])
 	if at > len(out) && err == nil {
 		_, _ = io.CopyN(io.Discard, c.conn, int64(at-len(out)))
@@ -144,7 +147,8 @@ func (q *request) judge(a *http.Response, rng *rand.Rand) (verdict, string) {
 	return served, ""
 }
 
-// ended returns the verdict for an error of a read.
+// ended returns the verdict for a request whose response could not be read because of
+// err.
 func ended(err error) (verdict, string) {
 	switch {
 	case errors.Is(err, script.ErrWrong):

@@ -202,8 +202,9 @@ func (x *experiment) finish(events int) {
 	r.enter(x.t)
 }
 
-// rssSlack is the growth of an idle gate's RSS in MiB that the runtime may not have
-// returned yet.
+// rssSlack is a tolerance in MiB. After a test, the RSS of an idle gate may exceed the
+// RSS before the test by this amount, because the Go runtime returns freed memory to
+// the kernel with a delay.
 const rssSlack = 32
 
 func (x *experiment) checkLog() {

@@ -72,10 +72,12 @@ func runAll(m *testing.M) (code int, err error) {
 	return code, nil
 }
 
-// scaled returns full times scale, but at least least.
+// scaled returns the product of full and the variable scale. If the product is smaller
+// than the parameter least, the result is the value of this parameter.
 func scaled(full, least int) int { return max(least, int(float64(full)*scale)) }
 
-// scaledTime returns full times scale, but at least least.
+// scaledTime returns the product of the duration full and the variable scale. If the
+// product is shorter than the parameter least, the result is the value of this parameter.
 func scaledTime(full, least time.Duration) time.Duration {
 	return max(least, time.Duration(float64(full)*scale))
 }

@@ -213,7 +213,8 @@ func (c *restartClient) isClosed() (closed bool) {
 
 func (c *restartClient) exchange(counts *restartCounts, n int) (what string, err error) {
 	if c.conn == nil {
-		// The client ports of one address would not last for an hour.
+		// The clients connect to 200 loopback addresses. With a single address, the
+		// client ports would run out in a test that lasts an hour.
 		conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.%d:%d", 1+(c.id+n)%200, c.port), testTimeout)
 		if err != nil {
 			return "connecting", err

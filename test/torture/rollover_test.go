@@ -28,9 +28,9 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// The proxies stand in for an activator or ingress, with h2c connections to the current
-// gate. They cannot retry a POST with a streamed body, so a terminating gate must not
-// lose one.
+// Each proxy stands in for an activator or an ingress, and forwards POSTs over h2c to
+// the current gate. A proxy cannot retry a POST whose body is streamed. So a gate that
+// terminates must not lose a POST.
 const (
 	proxies        = 16
 	clientsOfProxy = 2
@@ -117,9 +117,10 @@ func goProxy(addr *atomic.Value) (url_ string, end func()) {
 	return s.URL, func() { s.Close(); transport.CloseIdleConnections() }
 }
 
-// errUnsent reports a fault of x/net's transport that no server can prevent. If GOAWAY
-// arrives between the choice of a connection and the write of the head, the transport
-// closes the body, and then retries on another connection.
+// errUnsent reports a race in x/net's transport that no server can prevent. A GOAWAY
+// arrives after the transport has chosen a connection, and before the transport has
+// written the head of the request. The transport then closes the request body, and
+// retries on another connection. The retry fails because the body is closed.
 var errUnsent = errors.New("the proxy closed the body before sending it")
 
 // postStreaming sends a body in pieces with pauses, and checks the response.

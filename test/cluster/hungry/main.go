@@ -12,7 +12,7 @@ var held [][]byte
 func main() {
 	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "well") })
 	http.HandleFunc("/memory", func(w http.ResponseWriter, r *http.Request) {
-		for range 1024 { // 1 GiB, unless a limit is reached first
+		for range 1024 { // 1 GiB in total, if the container's memory limit allows that
 			page := make([]byte, 1<<20)
 			for i := 0; i < len(page); i += 4096 {
 				page[i] = 1

@@ -92,8 +92,8 @@ func (s service) pods(t *testing.T) []corev1.Pod {
 	return list.Items
 }
 
-// scaled waits until enough returns true for the number of pods. It returns the highest
-// number seen.
+// scaled counts the service's pods repeatedly, until the given function returns true for
+// their number. It returns the highest number that it has counted.
 func (s service) scaled(t *testing.T, enough func(n int) bool) (most int) {
 	t.Helper()
 	cluster.Eventually(t, func() error {

@@ -15,8 +15,8 @@ import (
 
 const (
 	coldStarts = 10
-	// The CPU time is the average over 20,000 requests of eight concurrent clients, in
-	// four batches per sidecar.
+	// The CPU time per request is an average. Each sidecar gets 20,000 requests, in four
+	// batches (turns) of 5,000. In each batch eight clients send concurrently.
 	requests, clients, turns = 20_000, 8, 4
 	rollOuts                 = 2
 )
@@ -29,16 +29,18 @@ type figures struct {
 	complete, lost int             // requests in roll-outs
 }
 
-// A measured is a service whose pods have one of the two sidecars.
+// measured is a Knative Service and the measurements of its sidecar. The sidecar is
+// either queue-proxy or the gate.
 type measured struct {
 	service
 	figures
 	sidecar string
 }
 
-// Both sidecars run at the same time and are measured alternately, so that other load
-// affects both equally. Knative uses one sidecar for the whole cluster. For one service
-// the canary policy selects the other sidecar.
+// The test runs two services, one with queue-proxy and one with the gate. It measures
+// them alternately, so that other load on the machine affects both equally. Knative
+// itself gives all pods the same sidecar, here queue-proxy. In the pods of one service,
+// the policy of canary.yaml replaces queue-proxy by the gate.
 func TestTheTableComparesTheGateWithQueueProxy(t *testing.T) {
 	cluster.UseSidecar(t, "queue")
 	namespace := cluster.Namespace(t)

@@ -68,7 +68,8 @@ func TestAfterAnOOMKillTheGateSends502AndQueuesRequestsUntilTheRestart(t *testin
 
 func one(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(1)) }
 
-// patient makes the gate queue requests for the longest time that a restart can take.
+// patient makes the gate queue requests for up to four minutes while the application
+// restarts. A single restart takes less time, even on a busy machine.
 func patient(d *appsv1.Deployment) {
 	g := gate(&d.Spec.Template.Spec)
 	g.Env = append(g.Env, corev1.EnvVar{Name: "UPSTREAM_RESTART_WAIT", Value: "4m"})
@@ -83,8 +84,8 @@ func application(spec *corev1.PodSpec) *corev1.Container {
 	panic("no application")
 }
 
-// restartedOnce waits until the pod is ready. The application must have restarted once,
-// for this reason, and the gate not at all.
+// restartedOnce waits until all containers are ready and the application has restarted
+// exactly once, for the given reason. It fails the test if the gate has restarted.
 func restartedOnce(t *testing.T, namespace, reason string) {
 	t.Helper()
 	cluster.Eventually(t, func() error {

@@ -46,7 +46,8 @@ func TestADeletedPodFinishesRequestsAndClosesWebSockets(t *testing.T) {
 				}
 				finished <- err
 			}()
-			cluster.Eventually(t, func() error { // the request and the WebSocket are in progress
+			// Wait until the request and the WebSocket are in progress.
+			cluster.Eventually(t, func() error {
 				if n := gauge(t, pod, "queuegate_in_flight_requests"); n != 2 {
 					return fmt.Errorf("%v in flight", n)
 				}

@@ -54,7 +54,7 @@ func slowNode(d *appsv1.Deployment) {
 	spec := &d.Spec.Template.Spec
 	g := gate(spec)
 	for _, p := range []*corev1.Probe{g.StartupProbe, g.LivenessProbe, g.ReadinessProbe} {
-		if p != nil { // there is no startup probe in plainForm
+		if p != nil { // the startup probe is nil after plainForm
 			p.TimeoutSeconds, p.FailureThreshold = 30, 600
 		}
 	}

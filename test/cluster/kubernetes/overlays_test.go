@@ -8,8 +8,10 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// KEDA and the Prometheus operator are not installed, only their custom resource
-// definitions. The API server rejects unknown fields.
+// The test applies each overlay. The API server rejects unknown fields and wrong types.
+// For the resources of KEDA and of the Prometheus operator, it does so only if their
+// custom resource definitions are installed. KEDA and the operator themselves are not
+// installed.
 func TestTheOverlaysAreAcceptedByTheAPIServer(t *testing.T) {
 	t.Parallel()
 	cluster.InstallDefinitions(t)

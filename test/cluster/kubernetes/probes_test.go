@@ -43,8 +43,8 @@ func TestARewrittenProbeOfAHealthyApplicationSucceeds(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	base(t, one, func(d *appsv1.Deployment) {
 		rewrite(&d.Spec.Template.Spec, `{"httpGet": {"path": "/healthz", "port": 8080}}`)
-		// With a startup probe, a started pod means that the kubelet's probe has
-		// succeeded.
+		// Use the rewritten probe as the startup probe too. Then the pod becomes ready
+		// only after the kubelet's rewritten probe has succeeded.
 		web := application(&d.Spec.Template.Spec)
 		web.StartupProbe = web.LivenessProbe.DeepCopy()
 		web.StartupProbe.FailureThreshold = 600

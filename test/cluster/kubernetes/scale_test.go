@@ -14,7 +14,8 @@ func TestAHorizontalPodAutoscalerScalesByTheGatesMetrics(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	base(t, one).apply(t, namespace)
 	cluster.Kubectl(t, "-n", namespace, "apply", "-f", "../../../config/overlays/hpa/hpa.yaml")
-	// About thirty requests in flight are too much for two pods, the minimum.
+	// The load keeps about thirty requests in flight. The autoscaler allows seven per pod
+	// (hpa.yaml), so the minimum of two pods is not enough.
 	load := cluster.StartLoad(t, address(t, namespace), "", slices.Concat(cluster.Kinds(), cluster.Kinds())...)
 	cluster.Eventually(t, func() error {
 		if n := len(cluster.Pods(t, namespace)); n < 3 {

@@ -9,8 +9,9 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-// All tests' namespaces admit only restricted pods. This test checks what that means for
-// the gate's process.
+// The namespaces of all tests admit only restricted pods. This test checks in /proc that
+// the gate's process is not root, has no capabilities, has a seccomp filter and cannot
+// write to its root file system.
 func TestTheGateRunsWithoutPrivilegesOnAReadOnlyRoot(t *testing.T) {
 	t.Parallel()
 	namespace := cluster.Namespace(t)

@@ -24,8 +24,9 @@ import (
 	metrics "k8s.io/metrics/pkg/apis/custom_metrics/v1beta2"
 )
 
-// newAdapterCommand serves metrics for HorizontalPodAutoscalers from the metrics pages of
-// pods, without Prometheus.
+// newAdapterCommand returns the command of a metrics adapter for
+// HorizontalPodAutoscalers. This adapter reads the metrics pages of the pods itself, so
+// it does not need Prometheus.
 func newAdapterCommand() *cobra.Command {
 	var kubeconfig, listen string
 	var port int
@@ -62,7 +63,8 @@ type adapter struct {
 	pages  *http.Client
 }
 
-// discovery reports that every metric exists, because only the pods know.
+// discovery responds with a wildcard instead of a list of metrics. The adapter has no
+// such list, because only the metrics pages of the pods show which metrics exist.
 func (a *adapter) discovery(w http.ResponseWriter, _ *http.Request) {
 	respond(w, metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: metrics.SchemeGroupVersion.String(),

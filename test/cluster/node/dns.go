@@ -16,7 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// newDNSCommand serves the names of services and no other names.
+// newDNSCommand returns the command of a name server. This server knows only the names of
+// services.
 func newDNSCommand() *cobra.Command {
 	var kubeconfig, listen, gateway string
 	command := &cobra.Command{Use: "dns", RunE: func(*cobra.Command, []string) error {

@@ -26,8 +26,10 @@ import (
 
 var ingressResource = schema.GroupVersionResource{Group: "networking.internal.knative.dev", Version: "v1alpha1", Resource: "ingresses"}
 
-// newIngressCommand routes HTTP/1 and HTTP/2 without TLS by Knative's Ingress resources,
-// on one address for outside and one for the cluster.
+// newIngressCommand returns the command of an ingress. The ingress accepts HTTP/1 and
+// HTTP/2 without TLS, and selects the Service for a request by Knative's Ingress
+// resources. It listens on two addresses: one is for clients outside the cluster, the
+// other for clients in the cluster.
 func newIngressCommand() *cobra.Command {
 	var kubeconfig, public, local string
 	command := &cobra.Command{Use: "ingress", RunE: func(*cobra.Command, []string) error {
@@ -145,7 +147,8 @@ func (in *ingress) watch() error {
 	return err
 }
 
-// change changes the known specs and updates the routes.
+// change calls the given function, which changes the set of known Ingress resources. Then
+// it computes all routes again from these resources. It holds the lock during both steps.
 func (in *ingress) change(by func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -184,8 +187,8 @@ func (in *ingress) report(u *unstructured.Unstructured) error {
 
 func (in *ingress) handler(table *atomic.Pointer[routes]) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Without full duplex, net/http reads no more of the request body after the
-		// response has begun.
+		// Without this call, net/http stops reading the request body once the response
+		// has begun.
 		http.NewResponseController(w).EnableFullDuplex()
 		host := r.Host
 		if h, _, err := net.SplitHostPort(host); err == nil {
@@ -205,8 +208,9 @@ func (in *ingress) handler(table *atomic.Pointer[routes]) http.Handler {
 	})
 }
 
-// choose returns the matching path with the most header fields, or the longest of several
-// such paths.
+// choose returns the path that fits the request best, or nil if none matches. Of two
+// matching paths, the one that requires more header fields is better. If they require
+// equally many, the longer one is better.
 func choose(paths []path, r *http.Request) (best *path) {
 	for i := range paths {
 		p := &paths[i]

@@ -1,7 +1,10 @@
-// Node is a Kubernetes node and its control plane in one binary. The first argument, or
-// the name of the binary, selects the program. The Go modules of Kubernetes and etcd are
-// linked, so that nothing else must be downloaded. The binary also has a name server, and
-// an ingress for Knative.
+// Node is one binary with all programs of a Kubernetes node and its control plane. The
+// first argument is the name of the program to run. A symbolic link to the binary can
+// replace this argument: if the link is named kubectl, for example, it runs kubectl.
+//
+// The programs are built from the Go modules of Kubernetes and etcd, so that no other
+// download is necessary. The binary also has a metrics adapter, and a name server and an
+// ingress for Knative.
 package main
 
 import (
@@ -24,8 +27,9 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-// parts are the constructors of commands, by program. Only one command is constructed,
-// because each command registers flags.
+// parts maps the name of a program to the constructor of its command. Each constructor
+// registers flags, so a process must call only the constructor of the program that it
+// runs.
 var parts = map[string]func() *cobra.Command{
 	"adapter":                 newAdapterCommand,
 	"dns":                     newDNSCommand,

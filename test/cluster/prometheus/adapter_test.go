@@ -20,16 +20,17 @@ import (
 
 const config = "../../../config/"
 
-// Three files are under test: scrape.yaml brings a metric from the gates' pages to
-// Prometheus, adapter.yaml from there to the API for custom metrics, and hpa.yaml makes
-// it a number of pods.
+// The test checks three files. With scrape.yaml, Prometheus reads the gates' metrics
+// pages. With adapter.yaml, the adapter offers these metrics in the API for custom
+// metrics. With hpa.yaml, the autoscaler computes the number of pods from them.
 func TestAHorizontalPodAutoscalerScalesByPrometheusAndItsAdapter(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	cluster.Kubectl(t, "-n", namespace, "apply", "-k", config+"overlays/hpa")
 	cluster.Kubectl(t, "-n", namespace, "rollout", "status", "deployment", "web", fmt.Sprintf("--timeout=%v", cluster.Patience))
 	address := cluster.Kubectl(t, "-n", namespace, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
 	discover(t, namespace)
-	// About thirty requests in flight are too much for two pods, the minimum.
+	// The load keeps about thirty requests in flight. The autoscaler allows seven per pod
+	// (hpa.yaml), so the minimum of two pods is not enough.
 	load := cluster.StartLoad(t, address, "", slices.Concat(cluster.Kinds(), cluster.Kinds())...)
 	cluster.Eventually(t, func() error {
 		if n := len(cluster.Pods(t, namespace)); n < 3 {
@@ -73,8 +74,9 @@ func TestAHorizontalPodAutoscalerScalesByPrometheusAndItsAdapter(t *testing.T) {
 	}
 }
 
-// discover writes the ports of pods to Prometheus' target file until the test ends, with
-// the labels of kubernetes_sd_configs (role pod).
+// discover writes the addresses and ports of a namespace's pods to Prometheus' target
+// file, every second until the test ends. Each target has the labels that Prometheus
+// would set with kubernetes_sd_configs (role pod).
 func discover(t *testing.T, namespace string) {
 	t.Helper()
 	type target struct {

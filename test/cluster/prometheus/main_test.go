@@ -1,6 +1,7 @@
-// Package prometheus runs Prometheus and its adapter with the configurations in config,
-// for a HorizontalPodAutoscaler in a real node. Without the command prometheus (Debian's
-// package) it is skipped.
+// Package prometheus tests a HorizontalPodAutoscaler in a real node. Prometheus reads the
+// gate's metrics, and an adapter offers them to the autoscaler. Prometheus and the
+// adapter run with the configurations in the directory config. Without the command
+// prometheus (Debian's package of this name), the tests are skipped.
 package prometheus
 
 import (

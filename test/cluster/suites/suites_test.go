@@ -27,7 +27,8 @@ spec: {ports: [{port: 1}]}
 // TestRequestLogs expects this request log template.
 const template = `{"httpRequest": {"requestMethod": "{{.Request.Method}}", "requestUrl": "{{js .Request.RequestURI}}", "requestSize": "{{.Request.ContentLength}}", "status": {{.Response.Code}}, "responseSize": "{{.Response.Size}}", "userAgent": "{{js .Request.UserAgent}}", "remoteIp": "{{js .Request.RemoteAddr}}", "serverIp": "{{.Revision.PodIP}}", "referer": "{{js .Request.Referer}}", "latency": "{{.Response.Latency}}s", "protocol": "{{.Request.Proto}}"}, "traceId": "{{.TraceID}}"}`
 
-// A setting is a config map of Knative and values in it.
+// A setting has the name of one of Knative's config maps, and the new values of some of
+// its keys.
 type setting struct {
 	name   string
 	values map[string]string
@@ -146,7 +147,8 @@ func runSuite(t *testing.T, path string) (passed int, others []string) {
 	return passed, others
 }
 
-// result parses the result of a test, but not of a subtest.
+// result parses a line with the result of a test, or the first line of a panic. For other
+// lines, and for the results of subtests, ok is false.
 func result(line string) (result, name string, ok bool) {
 	if strings.HasPrefix(line, "panic: ") {
 		return "FAIL", line, true

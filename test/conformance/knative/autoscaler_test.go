@@ -35,7 +35,9 @@ const (
 	statLimit   = 336             // unexported size limit of Knative's client in bytes
 )
 
-// autoscaler has Knative's scraper, collector and decoder, with the pods of a lister.
+// autoscaler reads the gate's statistics as Knative's autoscaler does: with Knative's own
+// scraper, collector and decoder. The scraper finds the gate's pod in a list in memory,
+// because there is no API server.
 type autoscaler struct {
 	t      *testing.T
 	gate   *gate
@@ -61,8 +63,8 @@ func startAutoscaler(t *testing.T, userPort int, settings ...string) *autoscaler
 	err := pods.Add(&v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: revision + "-abc", Labels: map[string]string{serving.RevisionLabelKey: revision}},
 		Status: v1.PodStatus{
-			// The scraper appends ":9090/metrics" to the address. The question mark makes
-			// that a query, so the test can use any port.
+			// The scraper appends ":9090/metrics" to this address. After the question
+			// mark, the appended text is only a query, so the test can use any port.
 			PodIP:      launch.At(a.stats) + "/metrics?",
 			Phase:      v1.PodRunning,
 			StartTime:  &metav1.Time{},
@@ -78,7 +80,8 @@ func startAutoscaler(t *testing.T, userPort int, settings ...string) *autoscaler
 	return a
 }
 
-// NewStatsScraper has a meter provider as its last parameter since Knative 1.19.
+// newScraper calls Knative's NewStatsScraper by reflection, because its parameters depend
+// on the version of Knative. Since Knative 1.19 the last parameter is a meter provider.
 func newScraper(arguments ...any) metrics.StatsScraper {
 	function := reflect.ValueOf(metrics.NewStatsScraper)
 	if len(arguments) < function.Type().NumIn() {
@@ -91,8 +94,9 @@ func newScraper(arguments ...any) metrics.StatsScraper {
 	return function.Call(values)[0].Interface().(metrics.StatsScraper)
 }
 
-// message returns a stat of the gate and its size. It decodes like Knative's unexported
-// client, and thus includes fields that the scraper drops.
+// message reads one message of the gate, and returns its fields and its size in bytes. It
+// decodes the message as Knative's client does, which is not exported. Knative's scraper
+// is no alternative, because its result lacks the name and the uptime of the pod.
 func (a *autoscaler) message() (stat metrics.Stat, size int) {
 	a.t.Helper()
 	response, body := a.get(a.stats, http.Header{"Accept": {header.ProtobufMIMEType}})
@@ -124,7 +128,9 @@ func (a *autoscaler) get(port int, fields http.Header) (*http.Response, []byte) 
 	return response, body
 }
 
-// fullWindow waits until the gate's last complete second began after the call.
+// fullWindow waits until a whole second has begun and ended on the gate's clock. The
+// gate reports figures of the last complete second, so afterwards the figures do not
+// include the time before the call of fullWindow.
 func (a *autoscaler) fullWindow() {
 	a.t.Helper()
 	now, _ := a.message()
@@ -153,8 +159,9 @@ func newHolder(t *testing.T) *holder {
 	return h
 }
 
-// send sends requests that stay open until the container's release. It returns a function
-// that waits for the responses.
+// send sends requests to the gate, and returns a function that waits for all responses.
+// The proxied requests have the header field of a request that came through Knative's
+// activator; the direct requests lack it.
 func send(t *testing.T, g *gate, proxied, direct int) func() {
 	var all sync.WaitGroup
 	for i := range proxied + direct {
@@ -229,8 +236,8 @@ func TestAutoscalerReadsSevenRequestsOfWhichThreeAreProxied(t *testing.T) {
 func TestAutoscalerReadsTheArrivalsOfOneSecond(t *testing.T) {
 	t.Parallel()
 	a := startAutoscaler(t, serve(t, http.NotFoundHandler()))
-	// The ten arrivals may be in two windows. Send ten requests again until one window
-	// has all of them.
+	// Each report counts the arrivals of one second. The ten requests may arrive in two
+	// different seconds. If so, send ten requests again.
 	eventually(t, "the scraper reads 10 arrivals, 3 of them proxied", func() bool {
 		a.fullWindow()
 		send(t, a.gate, 3, 7)()
@@ -248,14 +255,17 @@ func TestAutoscalerReadsTheArrivalsOfOneSecond(t *testing.T) {
 	})
 }
 
-// collects runs Knative's scrape loop until the stable concurrency is want. Proxied
-// requests are excluded, because the activator reports them.
+// collects runs Knative's scrape loop until the loop has computed the wanted stable
+// concurrency. The stable concurrency excludes proxied requests, because the activator
+// reports them.
 func (a *autoscaler) collects(want float64) {
 	a.t.Helper()
 	collector := metrics.NewMetricCollector(func(*autoscalingv1alpha1.Metric, *zap.SugaredLogger) (metrics.StatsScraper, error) {
 		return a.StatsScraper, nil
 	}, zap.NewNop().Sugar())
-	collector.Watch(func(types.NamespacedName) {}) // CreateOrUpdate returns the last error
+	// The test needs no notification of errors, because the second CreateOrUpdate returns
+	// the last error of the scrape loop.
+	collector.Watch(func(types.NamespacedName) {})
 	if err := collector.CreateOrUpdate(a.metric); err != nil {
 		a.t.Fatal(err)
 	}
@@ -277,8 +287,9 @@ func TestTheLargestMessageFitsWhatTheAutoscalerReads(t *testing.T) {
 	answered := send(t, a.gate, 1, 1)
 	<-container.began
 	<-container.began
-	// Only one window has the arrivals, so it is not sure that one message has all
-	// fields.
+	// For one second, the message also contains the two rates of arrivals. The test may
+	// miss this second, so it waits until the message lacks them. Below it adds the size
+	// of these two fields, which is 9 bytes each (a tag and a float64).
 	a.fullWindow()
 	stat, size := a.message()
 	if want := (metrics.Stat{

@@ -3,22 +3,24 @@
 // controllers, and the autoscaler's scraper and collector.
 //
 // The real queue binary runs in front of small servers of this process. The
-// activator's and the autoscaler's own packages need informers, so the tests
-// copy their options and pass them to the prober that both use.
+// packages of the activator and the autoscaler need informers. The tests therefore
+// copy the options of their probes, and pass them to the prober that both use.
 //
-// The same tests compile against each minor version of Knative Serving. go.mod
-// has the newest one; versions has a go.mod and go.sum for each earlier one:
+// The same tests compile against each minor version of Knative Serving. The file go.mod
+// requires the newest version. The folder versions has another go.mod and go.sum for each
+// earlier version, which are used like this:
 //
 //	go test -modfile=versions/1.15.mod .
 //
-// They are separate from the modules of the other suites because each version of Knative
-// requires another version of Kubernetes' libraries. `make minors` tests the earlier
-// versions, `make minors-tidy` updates their go.mod after a change of dependencies.
-// docs/knative.md lists all versions; TestTheTableListsTheTestedMinorVersions compares.
+// These tests are not in the same module as other tests, because each version of Knative
+// requires another version of Kubernetes' libraries. `make minors` runs the tests against
+// the earlier versions. `make minors-tidy` updates all these go.mod files after a change
+// of dependencies. A table in docs/knative.md lists the versions, and
+// TestTheTableListsTheTestedMinorVersions compares that table with the go.mod files.
 //
 // The newest module, v0.51.0, requires versions of knative.dev/networking and
-// knative.dev/pkg that the public module proxy does not serve. go.mod replaces
-// them by those of v0.50.0.
+// knative.dev/pkg that the public module proxy does not serve. A replace directive in
+// go.mod selects the versions that v0.50.0 requires.
 //
-// QUEUEGATE_BINARY=path tests a gate that is already built.
+// If QUEUEGATE_BINARY has the path of a gate, that gate is tested instead of a new build.
 package knative

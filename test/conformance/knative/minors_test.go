@@ -15,8 +15,8 @@ import (
 
 const page = "../../../docs/knative.md"
 
-// version is a version of Knative Serving. Module v0.42 is Knative 1.15: since 1.0 the
-// difference is 27.
+// version is a minor version of Knative Serving and the version of its Go module. The
+// module of Knative 1.N has the minor version N+27, so that v0.42 is Knative 1.15.
 type version struct {
 	minor  int
 	module string

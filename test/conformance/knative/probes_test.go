@@ -31,8 +31,9 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// activatorOptions are those of revisionWatcher.probe in
-// knative.dev/serving/pkg/activator/net, which allows 300 ms and probes every 200 ms.
+// activatorOptions are the options of the activator's probes. They are copied from
+// revisionWatcher.probe in knative.dev/serving/pkg/activator/net. The activator probes
+// every 200 ms, with a timeout of 300 ms.
 var activatorOptions = []any{
 	prober.WithHeader(header.ProbeKey, "queue"),
 	prober.WithHeader(header.UserAgentKey, header.ActivatorUserAgent),
@@ -40,9 +41,10 @@ var activatorOptions = []any{
 	prober.ExpectsBody("queue"),
 }
 
-// autoscalerOptions are probeOptions of
-// knative.dev/serving/pkg/reconciler/autoscaling/kpa. Before a scale to zero, the
-// autoscaler checks with them that the activator serves the service.
+// autoscalerOptions are the options of the autoscaler's probes. They are copied from the
+// variable probeOptions in knative.dev/serving/pkg/reconciler/autoscaling/kpa. Before the
+// autoscaler scales a service to zero, such a probe must show that the activator serves
+// the service.
 var autoscalerOptions = []any{
 	prober.WithHeader(header.UserAgentKey, header.AutoscalingUserAgent),
 	prober.WithHeader(header.ProbeKey, "activator"),
@@ -75,7 +77,8 @@ func TestActivatorSendsTrafficOnceTheContainerIsReadyAndNoneInADrain(t *testing.
 		ok, err := ask(t, g, nethttp.HealthCheckPath, activatorOptions...)
 		return ok && err == nil
 	})
-	// In a mesh the activator uses the revision's private service.
+	// With pass-through load balancing in a mesh, the activator's probe names the private
+	// service of the revision as its host. The gate must respond in the same way.
 	eventually(t, "the same with pass-through load balancing", func() bool {
 		ok, err := ask(t, g, nethttp.HealthCheckPath, append([]any{
 			prober.WithHost("rev-private.ns"), prober.WithHeader(header.PassthroughLoadbalancingKey, "true"),
@@ -120,7 +123,8 @@ func TestAutoscalerDoesNotMistakeTheGateForTheActivator(t *testing.T) {
 		traffic.Add(1)
 		_, _ = io.WriteString(w, "activator")
 	})))
-	// The autoscaler joins host:port, "/" and a path that begins with "/".
+	// The autoscaler makes the URL of its probe from host:port, "/" and HealthCheckPath,
+	// which also begins with "/". The path therefore begins with two slashes.
 	for _, path := range []string{nethttp.HealthCheckPath, "/" + nethttp.HealthCheckPath} {
 		if ok, err := ask(t, g, path, autoscalerOptions...); ok || err == nil {
 			t.Errorf("%s: ok=%v, %v", path, ok, err)
@@ -171,8 +175,8 @@ func exchange(t *testing.T, url string, fields http.Header) string {
 	return fmt.Sprintf("%d %q hash %q type %q", response.StatusCode, body, response.Header[header.HashKey], response.Header["Content-Type"])
 }
 
-// gateway is an ingress gateway that replaces the hash "override" by the hash of its
-// configuration.
+// gateway is an ingress gateway in front of the gate. If a probe has the value "override"
+// in its hash field, the gateway replaces the value by the hash of its configuration.
 type gateway struct {
 	*httptest.Server
 	hash   atomic.Value

@@ -1,6 +1,7 @@
-// Package infront runs the gate behind a program that has the gate's port and forwards
-// connections to the gate, so that tests of the plain port also test another protocol.
-// The program's directory must contain the real binary, or a link to it, named "under".
+// Package infront is for programs that run in front of the gate: such a program starts
+// the gate, listens on the gate's port, and forwards the connections in another protocol.
+// So the tests of the plain port also test that protocol. The program's directory must
+// contain the gate's binary, or a link to it, named "under".
 package infront
 
 import (
@@ -61,7 +62,9 @@ func run(carry func(*net.TCPConn, Gate), defaults []string) (int, error) {
 		return 0, err
 	}
 	var serving, secure string
-	env := append([]string(nil), defaults...) // the last value of a variable counts
+	// The values of the test follow the defaults, and override them: of several values of
+	// a variable, the last one is used.
+	env := append([]string(nil), defaults...)
 	for _, e := range os.Environ() {
 		if v, ok := strings.CutPrefix(e, "QUEUE_SERVING_PORT="); ok {
 			serving = v
@@ -86,7 +89,7 @@ func run(carry func(*net.TCPConn, Gate), defaults []string) (int, error) {
 	}
 	exited := make(chan struct{})
 	go func() {
-		_ = gate.Wait() // the exit code is in the process state
+		_ = gate.Wait() // the error is not needed, because run returns the exit code
 		close(exited)
 	}()
 	go passSignals(gate.Process)

@@ -16,7 +16,7 @@ import (
 // gateConn is an HTTP/2 connection to the gate, with at most one open stream.
 type gateConn struct {
 	net    net.Conn
-	idle   func() // called when the connection ends without an open stream
+	idle   func() // called if the gate closes the connection between two requests
 	w      *bufio.Writer
 	framer *http2.Framer
 	block  bytes.Buffer
@@ -33,7 +33,8 @@ type gateConn struct {
 	credit  int // flow-control credit that is not yet returned to the gate, in bytes
 }
 
-// ownWindow is the initial window of RFC 9113, which is not changed.
+// ownWindow is the initial flow-control window of RFC 9113, in octets. It is the size of
+// the receive windows, because overh2 does not change them by SETTINGS.
 const ownWindow = 65535
 
 // event is a frame received on a stream.
@@ -53,8 +54,8 @@ type stream struct {
 	credit   int // credit of the stream; see gateConn.credit
 	events   []event
 	over     bool // the gate has ended or reset the stream, or the connection has ended
-	finished bool // this end has ended or reset the stream
-	whole    bool // this end has sent END_STREAM
+	finished bool // overh2 has ended or reset the stream, or the gate has reset it
+	whole    bool // overh2 has sent END_STREAM, so the gate gets the whole request
 	answered bool
 	switched bool // a tunnel is open
 	refused  bool // the response declined the tunnel
@@ -183,7 +184,7 @@ func (st *stream) cancel() {
 // push adds an event. The caller holds c.mu.
 func (st *stream) push(e event) {
 	if st.over {
-		if e.lost { // also ends the other direction
+		if e.lost { // the response is complete; stop sending the request
 			st.finished = true
 			st.c.changed.Broadcast()
 		}
@@ -288,8 +289,9 @@ func (c *gateConn) read() {
 	})
 }
 
-// ended calls idle if the connection has ended between two requests, without GOAWAY.
-// After GOAWAY the next request opens a new connection. The caller holds c.mu.
+// ended calls c.idle if the gate has closed the connection between two requests. It does
+// nothing after a GOAWAY, because the next request then opens a new connection to the
+// gate. The caller holds c.mu.
 func (c *gateConn) ended() {
 	if c.dead && !c.goAway && (c.current == nil || c.current.answered) {
 		c.idle()

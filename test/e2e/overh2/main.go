@@ -1,19 +1,23 @@
-// Command overh2 runs the gate so that all its traffic is HTTP/2 while its clients
-// speak HTTP/1.1: it listens on the serving port and sends each request to the gate as
-// a stream, with one HTTP/2 connection per client connection. With QUEUEGATE_BINARY set
-// to it, the tests of the directory above check HTTP/2 by the rules of HTTP/1. With
-// OVERH2_TLS=1 it uses HTTP/2 over TLS.
+// Command overh2 tests HTTP/2 by the rules of HTTP/1. It starts the gate and listens on
+// the gate's serving port itself. It sends each HTTP/1.1 request of a client to the gate
+// as an HTTP/2 stream. Each client connection has its own HTTP/2 connection to the gate,
+// which is over TLS if OVERH2_TLS is 1. If QUEUEGATE_BINARY is the path of overh2, the
+// tests of package e2e start it instead of the gate.
 //
-// Conversions without an exact counterpart:
+// Some parts of HTTP/1 have no exact counterpart in HTTP/2:
 //
-//   - Connection: close and keep-alive are not forwarded; other options are, and
-//     the gate treats them as malformed. A websocket upgrade becomes an extended CONNECT.
-//   - If a client closes during a request, its stream is reset with CANCEL; if it
-//     resets, the connection to the gate is reset.
-//   - A stream that is reset before its response becomes a 400 with the field
-//     X-Reset, if the client caused it, otherwise a reset of the connection.
-//   - A response gets Connection: close if its request is incomplete, or if the
-//     gate has sent GOAWAY.
+//   - A Connection field is not forwarded if it contains upgrade, or only close or
+//     keep-alive. Any other Connection field is forwarded, and the gate rejects it as
+//     malformed.
+//   - A request with the field Upgrade becomes an extended CONNECT.
+//   - If the client closes its connection during a request, overh2 resets the stream with
+//     CANCEL. If the client resets its connection, overh2 resets the connection to the
+//     gate.
+//   - If the gate blames the client and resets a stream before its response, the client
+//     gets a 400 with the field X-Reset. After any other reset by the gate, overh2 resets
+//     the client's connection.
+//   - The response gets Connection: close if the request asked for it or is incomplete,
+//     or if the gate has sent GOAWAY.
 package main
 
 import (
@@ -52,7 +56,7 @@ type session struct {
 	dial   func() (net.Conn, error)
 	gate   *gateConn
 	in     []byte // bytes read from the client and not consumed
-	peeked int    // bytes at the end of in that are still in the kernel
+	peeked int    // number of bytes at the end of s.in that the kernel's buffer still has
 
 	mu    sync.Mutex
 	ended bool // a response with Connection: close was sent
@@ -140,9 +144,11 @@ func (s *session) left(err error, st *stream) {
 	}
 }
 
-// more waits until the client has sent more bytes. The bytes stay in the kernel's buffer
-// until they are sent to the gate, so that an empty buffer means that the gate has all
-// bytes.
+// more waits for further bytes from the client, and appends them to s.in. It only peeks
+// at these bytes, so they stay in the kernel's buffer. The next call sends all pending
+// data to the gate, and only then removes the bytes from the kernel's buffer. If this
+// buffer is empty, the gate has therefore been sent everything, except an incomplete head
+// or line.
 func (s *session) more() error {
 	if s.gate != nil {
 		s.gate.flush()

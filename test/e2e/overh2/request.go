@@ -10,11 +10,14 @@ import (
 
 // request is a client's request, converted to HTTP/2.
 type request struct {
-	method  string
-	fields  [][2]string // pseudo-header fields first
-	length  int64       // length of the body; -1 = chunked; -2 = unframed bytes that were already received
-	tunnel  string      // protocol of an extended CONNECT
-	closing bool        // the request had Connection: close
+	method string
+	fields [][2]string // pseudo-header fields first
+	// The number of bytes in the body. -1 means that the body is chunked. -2 means that
+	// Content-Length is invalid: the body is then the bytes that have arrived with the
+	// head.
+	length  int64
+	tunnel  string // protocol of an extended CONNECT
+	closing bool   // the request had Connection: close
 }
 
 func readRequest(head string) *request {
@@ -140,9 +143,9 @@ func (s *session) chunks(st *stream) error {
 	}
 }
 
-// tunnel forwards the client's bytes, and its FIN as END_STREAM, until the other
-// direction has ended. If the tunnel is declined, further bytes are the client's next
-// request.
+// tunnel forwards the client's bytes as DATA, and the client's FIN as END_STREAM. After a
+// FIN it waits until the gate has ended the other direction. If the gate declines the
+// tunnel, tunnel returns nil, because further bytes are the client's next request.
 func (s *session) tunnel(st *stream) error {
 	for {
 		st.data(s.in, false)

@@ -56,7 +56,8 @@ func (a *responder) run() {
 	}
 }
 
-// head writes a head, and reports whether it is final.
+// head writes the head in e to the client as HTTP/1.1. It reports whether this is the
+// head of the final response, and not of an interim one.
 func (a *responder) head(e event) bool {
 	status := e.fields[0][1]
 	code := 0
@@ -71,7 +72,9 @@ func (a *responder) head(e event) bool {
 		_, _ = a.out.WriteString("\r\n")
 		return false
 	}
-	if a.r.tunnel != "" { // set before the client has the response, because its next bytes are then a request
+	// The gate has declined the tunnel. Record this before the client can read the
+	// response: its next bytes are then a new request, and not bytes of a tunnel.
+	if a.r.tunnel != "" {
 		a.st.c.do(func() { a.st.refused = true })
 	}
 	length := false

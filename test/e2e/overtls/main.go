@@ -1,8 +1,10 @@
-// Command overtls runs the gate so that its traffic is TLS while its clients speak plain
-// text. It listens on the serving port, and forwards each connection to the gate's TLS
-// port. In both directions a FIN becomes a close_notify without a FIN, and a reset stays
-// a reset. With QUEUEGATE_BINARY set to overtls, the tests of package e2e check the TLS
-// port by the rules of the plain port.
+// Command overtls tests the gate's TLS port by the rules of the plain port. It starts the
+// gate and listens on the gate's serving port itself. Each connection of a client, which
+// speaks plain text, is forwarded to the TLS port. If QUEUEGATE_BINARY is the path of
+// overtls, the tests of package e2e start it instead of the gate.
+//
+// A FIN of the client becomes a close_notify without a FIN. A close_notify of the gate
+// becomes a FIN. A reset stays a reset in both directions.
 package main
 
 import (

@@ -93,7 +93,8 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Fill sends n pattern bytes in pieces, each framed as a chunk if chunked.
+// Fill sends the first n bytes of [Pattern] in pieces of at most piece bytes. If chunked
+// is set, each piece is sent as one chunk.
 func (c *Conn) Fill(n int64, piece int, chunked bool) error {
 	return c.client.call("Fill", FillArgs{c.id, n, piece, chunked}, new(None))
 }

@@ -137,7 +137,8 @@ func (c *conn) drain(a DrainArgs) error {
 	return nil
 }
 
-// recording reads the recorded bytes while its connection continues to record.
+// recording is a conn with the method Read of an io.Reader. Read returns bytes that the
+// connection has recorded. If there are none, Read waits for more.
 type recording conn
 
 func (r *recording) Read(p []byte) (int, error) {

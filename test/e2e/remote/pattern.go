@@ -11,7 +11,9 @@ import (
 // lost or doubled buffer of any usual size is detected.
 const PatternPeriod = 251
 
-// period holds enough of the pattern to copy from any offset into it.
+// period contains the first bytes of the pattern. Their number is 64 KiB plus
+// PatternPeriod, so at least 64 KiB follow each offset in the first period. Pattern can
+// therefore copy 64 KiB at once.
 var period = func() []byte {
 	p := make([]byte, 64<<10+PatternPeriod)
 	for i := range p {

@@ -23,8 +23,9 @@ type ReadArgs struct {
 	Timeout time.Duration
 }
 
-// ReadReply holds recorded bytes, or how and when the connection ended. It is empty
-// after a timeout.
+// ReadReply is the result of Read. Data holds recorded bytes. If Data is empty because
+// the connection has ended, Ended says how, and EndedAt says when. After a timeout all
+// three fields are zero.
 type ReadReply struct {
 	Data    []byte
 	Ended   string
@@ -72,5 +73,5 @@ type State struct {
 type Counts struct {
 	Accepted  int // connections that the listener has accepted, including those that sent nothing
 	Waiting   int // connections that have sent bytes and were not yet returned by Accept
-	Responded int // heads that RespondAll answered
+	Responded int // request heads that got the response set by RespondAll
 }

@@ -148,7 +148,8 @@ func (s *Server) RespondAll(response []byte, _ *None) error {
 	return nil
 }
 
-// Read returns recorded bytes in order, each once.
+// Read removes the oldest recorded bytes of a connection, at most a.Max, and returns
+// them.
 func (s *Server) Read(a ReadArgs, r *ReadReply) error {
 	c, err := s.find(a.ID)
 	if err != nil {
@@ -256,8 +257,8 @@ func (s *Server) find(id int) (*conn, error) {
 	return s.conns[id], nil
 }
 
-// waitLocked waits until done or the timeout, and reports whether done. The caller
-// holds s.mu.
+// waitLocked waits until the function done returns true, but no longer than timeout. It
+// returns the last result of done. The caller holds s.mu.
 func (s *Server) waitLocked(timeout time.Duration, done func() bool) bool {
 	over := false
 	timer := time.AfterFunc(timeout, func() {

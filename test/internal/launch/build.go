@@ -12,8 +12,9 @@ import (
 // RaceBuild is set if binaries have the race detector, and thus use more memory and time.
 var RaceBuild = os.Getenv("QUEUEGATE_RACE") == "1"
 
-// root is the path of the gate's module, relative to the directory of the suite, which is
-// one or two levels below test.
+// root is the relative path from the directory of the running tests to the root of the
+// gate's module. The directory of the tests is one or two levels below the directory
+// test.
 var root = findRoot()
 
 func findRoot() string {
@@ -56,8 +57,10 @@ func Build(dir, path string) (binary string, err error) {
 	return binary, nil
 }
 
-// readSources reads the sources of a binary. The result cache of go test tracks only
-// files that the test itself opens.
+// readSources opens all files in dir, which contains sources of a binary. The command
+// go test may reuse an earlier result. It notices a change of a file only if the test
+// itself has opened the file, but go build opens the sources in another process.
+// Because of readSources, go test repeats the test after a change of the sources.
 func readSources(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {

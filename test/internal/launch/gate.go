@@ -14,9 +14,11 @@ import (
 // Gate is a running gate.
 type Gate struct {
 	*Process
-	Env    []string
-	Ports  map[string]int // ports by setting, for settings that are "free" and for QUEUE_SERVING_PORT
-	Socket string         // drain socket, unless a setting changes it
+	Env []string
+	// Ports contains the port of QUEUE_SERVING_PORT, and of each setting that was given
+	// as NAME=free. The key is the name of the setting.
+	Ports  map[string]int
+	Socket string // drain socket, unless a setting changes it
 	dir    string
 }
 
@@ -24,9 +26,11 @@ type Gate struct {
 type Options struct {
 	Binary   string
 	UserPort int
-	// Settings are NAME=value. NAME=free is an unused port on which the gate must listen
-	// (a TLS port only with a certificate). "ulimit -n 64" and "cgroup PATH" set limits
-	// of the process, and "arguments a b" its arguments.
+	// Settings contains environment variables of the gate, as NAME=value. NAME=free
+	// sets an unused port. StartGate waits until the gate listens on it, except on the
+	// TLS port, which the gate opens only with a certificate. Three forms are not
+	// variables: "ulimit -n 64" limits the process, "cgroup PATH" puts the process into
+	// a control group, and "arguments a b" sets its command-line arguments.
 	Settings []string
 	// Stdout and Stderr are the outputs; nil = collect the output in Process.
 	Stdout, Stderr *os.File
@@ -44,7 +48,8 @@ func StartGate(o Options) (g *Gate, err error) {
 			return g, nil
 		}
 		g.End()
-		// Another process may have taken the port. Any other end of the gate is an error.
+		// If another process has taken the port, StartGate tries again with another
+		// port. If the gate does not listen for any other reason, that is an error.
 		if !strings.Contains(g.Stderr.String(), "in use") {
 			break
 		}

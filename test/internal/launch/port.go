@@ -49,8 +49,8 @@ func Port() int {
 	return 0
 }
 
-// FreeRow returns the first of n consecutive ports, at most the size of a block; see
-// FreePort.
+// FreeRow reserves n consecutive ports, and returns the first one. As with FreePort, no
+// other call returns these ports. n must not exceed blockSize.
 func FreeRow(t testing.TB, n int) int {
 	t.Helper()
 	portsMu.Lock()

@@ -49,7 +49,9 @@ func TestNoTwoProcessesGiveTheSamePort(t *testing.T) {
 	}
 }
 
-// The test chooses more ports than remain in the block of the row.
+// FreeRow takes a row of 6 ports from a block of 50. The other ports of the block
+// remain for FreePort. The test uses up all of them, so that FreePort would return a
+// port of the row if the row were still in the list.
 func TestConsecutivePortsAreNotReused(t *testing.T) {
 	const n = 6
 	first := FreeRow(t, n)

@@ -31,8 +31,9 @@ const (
 	Hang    = "hang"    // never responds
 )
 
-// firstLine identifies the request, and has the length and checksum of the received
-// request body.
+// firstLine returns the first line of a response body. It contains the number of the
+// request, and the length and the checksum of the request body that the container
+// received.
 func firstLine(id int, body int64, sum uint32) string {
 	return fmt.Sprintf("%d %d %08x\n", id, body, sum)
 }
@@ -42,8 +43,10 @@ func Length(id int, body int64, sum uint32, size int64) int64 {
 	return int64(len(firstLine(id, body, sum))) + size
 }
 
-// Answer writes the response body in pieces of piece bytes. body and sum are the length
-// and checksum of the request body. It returns the first error of write.
+// Answer writes the response body: a first line, and then size bytes. It passes these
+// bytes to the function write in pieces of at most piece bytes. The parameters body and
+// sum are the length and the checksum of the request body. Answer ends at the first
+// error of write, and returns it.
 func Answer(id int, body int64, sum uint32, size int64, piece int, write func([]byte) error) error {
 	if err := write([]byte(firstLine(id, body, sum))); err != nil {
 		return err
