@@ -96,10 +96,9 @@ var attacks = []struct {
 		return nil
 	}},
 	{"header flood", false, true, func(a *attacker) error {
-		// The block has 15,540 bytes, so that it fits into one frame (16,384 bytes). It
-		// begins with a literal field without indexing (RFC 7541, section 6.2.2). The
-		// value of this field has 16,255 bytes, so it continues in the next frame.
-		block := bytes.Repeat([]byte("\x00\x01x\x7f\x80\x7e"+strings.Repeat("y", 253)), 60)
+		// 60 literal fields without indexing (RFC 7541 section 6.2.2) of 253 bytes each. The
+		// block fits into one frame.
+		block := bytes.Repeat([]byte("\x00\x01x\x7f\x7e"+strings.Repeat("y", 253)), 60)
 		if err := a.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block}); err != nil {
 			return err
 		}
