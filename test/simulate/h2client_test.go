@@ -44,7 +44,6 @@ type h2Stream struct {
 	send           int // send window
 	recv           int // receive window
 	updates        int // WINDOW_UPDATEs sent for recv
-	granted        int
 	charged        int
 	sent           int  // body octets sent
 	sentEnd        bool // END_STREAM is sent
@@ -418,7 +417,6 @@ func (c *h2Client) windowUpdate(id uint32, n int) {
 		return
 	}
 	s.send += n
-	s.granted += n
 	if s.send > c.end.window {
 		c.end.wrong("the window of stream %d is %d, %d octets were credited too often", id, s.send, s.send-c.end.window)
 		return

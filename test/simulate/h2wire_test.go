@@ -76,7 +76,6 @@ type h2End struct {
 	send     int  // send window of the connection
 	recv     int  // receive window of the connection
 	charged  int  // DATA octets sent, padding included
-	granted  int  // sum of the increments of the connection's send window
 	frames   int  // DATA frames sent
 	updates  int  // WINDOW_UPDATEs sent
 
@@ -459,7 +458,6 @@ func (e *h2End) handleWindow(id uint32, p []byte) {
 	}
 	if id == 0 {
 		e.send += n
-		e.granted += n
 	}
 	e.role.windowUpdate(id, n)
 }
