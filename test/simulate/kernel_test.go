@@ -309,6 +309,9 @@ func (k *kernel) Unsent(fd int) int {
 	return len(c.out) - c.outAt
 }
 
+// Unread returns the number of bytes in the gate's receive buffer.
+func (k *kernel) Unread(fd int) int { return k.files[fd].link.unread() }
+
 func outcomeText(e syscall.Errno, n int, b []byte) string {
 	if e != 0 {
 		return e.Error()

@@ -34,6 +34,7 @@ type Kernel interface {
 	Read(fd int, b []byte) (int, syscall.Errno)
 	Peek(fd int) (int, syscall.Errno)
 	Send(fd int, b []byte) (int, syscall.Errno)
+	Unread(fd int) int
 	Unsent(fd int) int
 	Shutdown(fd int)
 	// Reset prepares Close to send RST.

@@ -38,8 +38,8 @@ func (r *rawSock) TuneLoopback(peer netip.Addr) {
 
 // Buffered returns the number of bytes in the receive buffer of the kernel.
 func (r *rawSock) Buffered() int {
-	if r.loop.kernel != nil {
-		return 0
+	if k := r.loop.kernel; k != nil {
+		return k.Unread(r.fd)
 	}
 	n, err := unix.IoctlGetInt(r.fd, unix.TIOCINQ)
 	if err != nil {
