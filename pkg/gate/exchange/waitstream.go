@@ -191,6 +191,15 @@ func (w *waiter) Respond(res *wire.Response) {
 	}
 }
 
+// Continue implements Downstream. If an event stream has been promised, Continue sends no
+// 100, because a 1xx response must not follow a final head. The client does not wait for
+// it: a stream is promised only after the whole request has been received.
+func (w *waiter) Continue() {
+	if w.form != waitPromised {
+		w.Downstream.Continue()
+	}
+}
+
 // Interim implements Downstream. If an event stream has been promised, Interim drops the
 // response, because a 1xx response must not follow a final head.
 func (w *waiter) Interim(res *wire.Response) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
 func TestTheErrorEventOfEveryOutcomeIsValidAndFitsTheReserve(t *testing.T) {
@@ -25,6 +26,27 @@ func TestTheErrorEventOfEveryOutcomeIsValidAndFitsTheReserve(t *testing.T) {
 		}
 		if len(event) > waitReserve {
 			t.Errorf("%v: %d bytes, the reserve is %d", o, len(event), waitReserve)
+		}
+	}
+}
+
+// interimClient counts interim responses.
+type interimClient struct {
+	Downstream
+	interims int
+}
+
+func (c *interimClient) Continue()              { c.interims++ }
+func (c *interimClient) Interim(*wire.Response) { c.interims++ }
+
+func TestNoInterimResponseFollowsTheHeadOfAPromisedEventStream(t *testing.T) {
+	for form, want := range map[waitForm]int{waitMayPromise: 2, waitPage: 2, waitPromised: 0} {
+		c := &interimClient{}
+		var down Downstream = &waiter{Downstream: c, form: form}
+		down.Continue()
+		down.Interim(&wire.Response{})
+		if c.interims != want {
+			t.Errorf("form %d: %d interim responses, want %d", form, c.interims, want)
 		}
 	}
 }
