@@ -120,7 +120,7 @@ func (c *client) send(q *request, from int) {
 		c.note("client %s sends %d: %s", c.link, q.id, printable(q.raw[from:until]))
 	}
 	c.link.sendUp(q.raw[from:until])
-	q.sent = until
+	q.sent, q.requestEnd = until, c.link.sent
 	l := c.link
 	later := func(delay int64) {
 		c.after(delay, func() {
@@ -148,7 +148,7 @@ func (c *client) send(q *request, from int) {
 		}
 	case q.expect && until == q.head:
 		c.wait100 = q
-		c.after(3*second, func() {
+		c.after(q.patience, func() {
 			if c.link == l && c.wait100 == q {
 				c.wait100 = nil
 				c.send(q, until)
@@ -270,6 +270,9 @@ func (c *client) head(q *request) {
 	if q.tainted {
 		own = strconv.Itoa(q.id)
 	}
+	if own == "" && byGate == 0 && c.promises(q, status, c.m.fields, c.link.writeOf(c.link.delivered-len(c.m.buf))) {
+		own = strconv.Itoa(q.id)
+	}
 	if own == "" && byGate == 0 && status != 100 && q.badHead == "" && !q.probe {
 		c.found("request %d: a response that neither container nor gate sent: %q %q", q.id, c.m.line, c.m.fields)
 	}
@@ -321,7 +324,7 @@ func (c *client) head(q *request) {
 		c.judgeRetry(q, c.m.fields)
 		return
 	}
-	if q.badHead != "" || q.probe || q.tainted {
+	if q.badHead != "" || q.probe || q.tainted || q.promised {
 		return
 	}
 	if status != q.response.status || c.m.line[12:] != " Sim" && q.plain == nil {
@@ -363,6 +366,12 @@ func (c *client) bodyBytes(q *request, p []byte) {
 	if q.tainted {
 		return
 	}
+	if q.promised {
+		p = c.takeWaiting(q, p, c.link.delivered-len(c.m.buf))
+	}
+	if p = c.takeEvent(q, p, c.taken); len(p) == 0 {
+		return
+	}
 	want := q.response.body
 	if c.taken+len(p) > len(want) || !bytes.Equal(p, want[c.taken:c.taken+len(p)]) {
 		c.found("request %d: the response body differs from the container's at %d: %s", q.id, c.taken, printable(p))
@@ -377,9 +386,11 @@ func (c *client) endResponse(q *request) {
 		c.note("client %s: the response to request %d is complete", c.link, q.id)
 	}
 	q.doneAt = c.now
-	if q.gateOutcome != "" || q.badHead != "" || q.probe {
-		q.verdict = rejectedByGate
-		c.judgeBody(q, c.replyBody)
+	byContainer := c.judgeWaited(q, true)
+	if !byContainer || q.gateOutcome != "" || q.badHead != "" || q.probe {
+		if q.verdict = rejectedByGate; byContainer {
+			c.judgeBody(q, c.replyBody)
+		}
 	} else {
 		q.verdict = complete
 		c.judgeWhole(q)

@@ -207,6 +207,9 @@ func (u *upPeer) judgeHead(q *request, method string) {
 	if v, n := get(u.m.fields, "Connection"); n > 0 && (v != "Upgrade" || !q.upgrade) {
 		u.found("request %d: the container received Connection %q", q.id, v)
 	}
+	if _, n := get(u.m.fields, "Accept-Encoding"); (n > 0) != (q.acceptsCoding && !q.mayPromise()) {
+		u.found("request %d: Accept-Encoding reached the container %d times", q.id, n)
+	}
 	if u.m.mode != q.coding && !(q.coding == length && len(q.body) == 0 && u.m.mode == without) {
 		u.found("request %d: framing %d at the container, the client sent %d", q.id, u.m.mode, q.coding)
 	}

@@ -350,7 +350,7 @@ func (c *h2Client) data(id uint32, p []byte, charged int, end bool) {
 		q.slowAt = -1
 		c.stall(s)
 	}
-	if q.disconnectAfter >= 0 && s.taken >= max(q.disconnectAfter, 1) {
+	if q.disconnectAfter >= 0 && s.taken+q.commented >= max(q.disconnectAfter, 1) {
 		c.abortRequest(s)
 		return
 	}
@@ -504,6 +504,10 @@ func (c *h2Client) bodyBytes2(s *h2Stream, p []byte) {
 		s.reply = append(s.reply, p...)
 	case q.tainted:
 	default:
+		if q.promised {
+			p = c.takeWaiting(q, p, c.end.frameEnd-len(p))
+		}
+		p = c.takeEvent(q, p, s.taken)
 		want := q.response.body
 		if s.taken+len(p) > len(want) || !bytes.Equal(p, want[s.taken:s.taken+len(p)]) {
 			c.found("request %d: the response body differs from the container's at %d: %s", q.id, s.taken, printable(p))

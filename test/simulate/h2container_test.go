@@ -64,6 +64,7 @@ type h2Up struct {
 	initialWindow   int // initial window of streams, as announced
 	maxStreams      int // maximum number of concurrent streams; 0 = unlimited
 	strict          bool
+	windowless      bool // new streams have no window for some time
 	resizes         []resize
 	unsent          []*request
 	goAwaySent      bool // GOAWAY was sent: streams above last are not processed
@@ -94,6 +95,9 @@ func (c *h2Up) begin() {
 	c.initialWindow, c.maxStreams = pick(c.world, h.windows...), h.upMost
 	if c.initialWindow == 0 {
 		c.initialWindow = h2Window
+	}
+	if c.windowless = c.wait.chance(c.wait.closed); c.windowless {
+		c.initialWindow = 0
 	}
 	var p []byte
 	if c.initialWindow != h2Window {
@@ -353,7 +357,11 @@ func (c *h2Up) head(id uint32, fields [][2]string, end bool) {
 	c.streams = append(c.streams, s)
 	c.judgeHead2(u, q, method, fields, end)
 	if s.recv < 1000 {
-		c.later(c.between(0, 20)*millisecond, func() { c.releaseCredit(s, 1000) })
+		delay := c.between(0, 20) * millisecond
+		if c.windowless {
+			delay = c.wait.between(0, 3000) * millisecond
+		}
+		c.later(delay, func() { c.releaseCredit(s, 1000) })
 	}
 	c.unsent = append(c.unsent, q)
 	q.responseToHTTP2(c.world)

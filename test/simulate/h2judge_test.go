@@ -43,6 +43,9 @@ func (c *h2Client) head(id uint32, fields [][2]string, end bool) {
 	if q.tainted {
 		own = strconv.Itoa(q.id)
 	}
+	if own == "" && byGate == 0 && c.promises(q, status, fields, c.link.writeOf(c.end.frameEnd)) {
+		own = strconv.Itoa(q.id)
+	}
 	if own == "" && byGate == 0 && status != 100 && q.badHead == "" && !q.probe {
 		c.found("request %d: a response that neither container nor gate sent: %q", q.id, fields)
 	}
@@ -80,7 +83,7 @@ func (c *h2Client) head(id uint32, fields [][2]string, end bool) {
 		} else if q.endings != 1 || q.outcome.String() != outcome {
 			c.found("request %d: the reply says %s, but the outcome is %s", q.id, outcome, q.outcome)
 		}
-	case q.badHead != "" || q.probe || q.tainted:
+	case q.badHead != "" || q.probe || q.tainted || q.promised:
 	case q.upgrade && status == 200 && !end:
 		c.beginTunnel2(s)
 		return
@@ -128,8 +131,11 @@ func (c *h2Client) complete2(s *h2Stream) {
 		c.note("client %s: the response to request %d is complete", c.link, q.id)
 	}
 	_, cut := get(s.trailers, "k-gate-outcome")
+	byContainer := cut > 0 || c.judgeWaited(q, true)
 	switch {
 	case q.verdict == tunnelled:
+	case !byContainer:
+		q.verdict = rejectedByGate
 	case q.gateOutcome != "" || q.badHead != "" || q.probe:
 		q.verdict = rejectedByGate
 		if !q.grpc {
@@ -168,7 +174,7 @@ func (c *h2Client) judgeWhole2(s *h2Stream) {
 	if !a.bodyless(q) && s.taken != len(a.body) && (a.mode != untilClose || a.cutAt < 0 && q.breaks <= 1 && q.responseSentAt != 0) {
 		c.found("request %d: the response body ends at %d of %d", q.id, s.taken, len(a.body))
 	}
-	if q.interims < len(a.interims) {
+	if q.interims < len(a.interims) && !q.promised {
 		for _, code := range a.interims[q.interims:] {
 			if code != 100 {
 				c.found("request %d: interim responses %v, the client received %d", q.id, a.interims, q.interims)
@@ -187,6 +193,7 @@ func (c *h2Client) judgeWhole2(s *h2Stream) {
 func (c *h2Client) judgeCut2(s *h2Stream) {
 	q := s.q
 	a := &q.response
+	c.judgeWaited(q, false)
 	switch {
 	case q.tainted, q.disconnectedAt > 0:
 	case q.gateOutcome != "" || q.badHead != "" || q.probe:

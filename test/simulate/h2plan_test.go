@@ -205,10 +205,15 @@ func (h *h2Settings) drawContainer(w *world, s *settings) {
 		h.speaks, h.upH2, h.onlyH2 = upstream.H2C, true, true
 	}
 	if h.upH2 {
-		s.w.upgrade, s.w.unasked, s.w.surplus, s.w.extra = 0, 0, 0, 0
-		h.upMost = pick(w, 0, 0, 1, 2, 10)
-		h.upReject, h.upGoAway = pick(w, 0, 0, 0.05, 0.3), pick(w, 0, 0, 0.3, 0.9)
+		h.drawContainerOverHTTP2(w, s)
 	}
+}
+
+// drawContainerOverHTTP2 draws the settings of a container that supports HTTP/2.
+func (h *h2Settings) drawContainerOverHTTP2(w *world, s *settings) {
+	s.w.upgrade, s.w.unasked, s.w.surplus, s.w.extra = 0, 0, 0, 0
+	h.upMost = pick(w, 0, 0, 1, 2, 10)
+	h.upReject, h.upGoAway = pick(w, 0, 0, 0.05, 0.3), pick(w, 0, 0, 0.3, 0.9)
 }
 
 // drawMemory draws periods in which other clients use part of the body memory, so that

@@ -36,7 +36,7 @@ func (c *h2Client) openStream(q *request) {
 		c.sentLastByte(s)
 	case q.expect && q.badHead == "":
 		s.waits = true
-		c.later(3*second, func() {
+		c.later(q.patience, func() {
 			if s.waits && s.sent == 0 && !s.uploadRejected {
 				s.waits = false
 				c.upload(s)
@@ -51,6 +51,9 @@ func (c *h2Client) openStream(q *request) {
 // sentLastByte records the time of the last byte of a request.
 func (c *h2Client) sentLastByte(s *h2Stream) {
 	c.end.whenSent(func() { s.q.sentWhole, s.q.sent = c.now, len(s.q.raw) })
+	if c.end.piece == 0 {
+		s.q.requestEnd = c.link.sent - c.end.padding // the gate does not wait for the padding
+	}
 }
 
 // upload sends as much of a body as the windows allow.

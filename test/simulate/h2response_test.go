@@ -3,6 +3,7 @@ package simulate
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // endRequest handles the end of a request.
@@ -168,6 +169,9 @@ func (c *h2Up) respondHead(s *h2UpStream) (goesOn bool) {
 		return false
 	}
 	fields := [][2]string{{":status", strconv.Itoa(a.status)}, {"x-sim", strconv.Itoa(q.id)}}
+	for _, f := range a.fields {
+		fields = append(fields, [2]string{strings.ToLower(f[0]), f[1]})
+	}
 	if a.garbage {
 		bad := pick(c.world, [2]string{"Upper", "case"}, [2]string{"connection", "close"}, [2]string{"content-length", "1, 2"})
 		c.end.sendHead(s.id, append(fields, bad), false, &c.h2.h2Weights)

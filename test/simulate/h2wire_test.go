@@ -77,6 +77,7 @@ type h2End struct {
 	recv     int  // receive window of the connection
 	charged  int  // DATA octets sent, padding included
 	frames   int  // DATA frames sent
+	padding  int  // padding of the last DATA frame sent; 0 after HEADERS
 	updates  int  // WINDOW_UPDATEs sent
 
 	payload   []byte // payload buffer
@@ -85,6 +86,7 @@ type h2End struct {
 	gap       int64
 	dripping  bool
 	afterSend []func() // functions to call when the queue is empty
+	frameEnd  int      // position in the gate's bytes after the current frame
 	pings     int      // PINGs without an acknowledgement
 	ourAcks   int      // SETTINGS without an acknowledgement
 	deadEnd   bool
@@ -184,6 +186,7 @@ func (e *h2End) encode(fields [][2]string) []byte {
 // sendHead writes a field block in a random number of frames.
 func (e *h2End) sendHead(id uint32, fields [][2]string, end bool, x *h2Weights) {
 	block := e.encode(fields)
+	e.padding = 0
 	flags, kind := uint8(0), fHeaders
 	if end {
 		flags = flagEnd
@@ -229,10 +232,12 @@ func (e *h2End) sendData(id uint32, p []byte, window int, end bool, x *h2Weights
 		return 0, 0
 	}
 	flags, payload := uint8(0), p[:n]
+	e.padding = 0
 	if room := min(window, e.send, h2Frame) - n; room > 0 && e.chance(x.padded) {
 		pad := e.rng.IntN(min(room, 30))
 		payload = append(append([]byte{byte(pad)}, payload...), make([]byte, pad)...)
 		flags |= flagPadded
+		e.padding = pad
 	}
 	if end && n == len(p) {
 		flags |= flagEnd
@@ -280,6 +285,7 @@ func (e *h2End) parseFrames(b []byte) []byte {
 		}
 		kind, flags, id := b[3], b[4], binary.BigEndian.Uint32(b[5:])
 		payload := b[9 : 9+n]
+		e.frameEnd = e.link.delivered - len(b) + 9 + n
 		if int(kind) >= len(frameNames) || id>>31 != 0 {
 			e.wrong("a frame of unknown type %d on stream %d", kind, id)
 			return nil

@@ -27,6 +27,7 @@ type kernel struct {
 	gateEnding bool
 	closedLate int
 	live       []*link // links whose gate end is open
+	logging    bool    // keep link.log of the clients' links
 }
 
 type loopState struct {

@@ -1,8 +1,10 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -83,7 +85,34 @@ type link struct {
 	acceptedAt  int64
 	tap         *tap
 	fullAt      int64 // last time at which the gate filled the send buffer
+
+	// Positions: the number of bytes so far.
+	sent      int       // bytes that the peer has sent
+	arrivals  int       // bytes of the peer that have reached the gate
+	wrote     int       // bytes that the gate has written
+	delivered int       // bytes of the gate that have reached the peer
+	log       []written // writes of the gate, if kernel.logging is set
 }
+
+// written is a write of the gate.
+type written struct {
+	at      int64
+	end     int   // position of the end
+	arrived int   // bytes of the peer that had reached the gate
+	fullAt  int64 // link.fullAt before
+}
+
+// writeOf returns the write of the byte before a position.
+func (c *link) writeOf(position int) written {
+	i, _ := slices.BinarySearchFunc(c.log, position, func(w written, at int) int { return cmp.Compare(w.end, at) })
+	if i == len(c.log) {
+		return written{}
+	}
+	return c.log[i]
+}
+
+// lastWrite returns the write of the last byte that has reached the peer.
+func (c *link) lastWrite() written { return c.writeOf(c.delivered) }
 
 func (k *kernel) newLink(kind string) *link {
 	k.links++
@@ -212,7 +241,7 @@ func (c *link) write(b []byte) (int, syscall.Errno) {
 		c.noRoom = true
 		return 0, unix.EAGAIN
 	}
-	n := min(len(b), c.room())
+	n, before := min(len(b), c.room()), c.fullAt
 	if c.stingy && n > 1 && c.rng.IntN(4) == 0 {
 		n = 1 + c.rng.IntN(n)
 	}
@@ -222,8 +251,10 @@ func (c *link) write(b []byte) (int, syscall.Errno) {
 	if n == 0 {
 		return 0, unix.EAGAIN
 	}
-	if c.kind == "up" {
+	if c.wrote += n; c.kind == "up" {
 		c.sentUp(c, b[:n])
+	} else if c.logging {
+		c.log = append(c.log, written{c.now, c.wrote, c.arrivals, before})
 	}
 	if c.closedByPeer {
 		c.discard(b[:n])
@@ -308,6 +339,7 @@ func (c *link) sendUp(b []byte) {
 	if c.closedByPeer || c.ended || c.upEnd {
 		return
 	}
+	c.sent += len(b)
 	switch {
 	case c.upAt == len(c.up):
 		c.up, c.upAt, c.lent = b, 0, true // usually all of up is delivered before the next write, so b is not copied
@@ -466,6 +498,7 @@ func (c *link) arrived(n int) {
 	}
 	c.in = append(c.in, c.up[c.upAt:c.upAt+n]...)
 	c.upAt += n
+	c.arrivals += n
 }
 
 // arriveAll delivers bytes before an RST of the peer, as far as they fit into the receive
@@ -501,6 +534,7 @@ func (c *link) deliverDown() {
 		part := c.out[c.outAt : c.outAt+n]
 		c.outAt += n
 		c.cameAt = c.now
+		c.delivered += n
 		c.mix(14, uint64(c.id), uint64(n))
 		c.peer.received(part)
 		if c.noRoom && !c.ended && !c.rejected && c.room()*3 >= c.send {

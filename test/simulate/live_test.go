@@ -79,6 +79,9 @@ func (r *run) changeSettings() {
 		low := 1 + l.rng.IntN(3)
 		o.AutoLimit = &admission.LimitRange{Min: low, Max: low + l.rng.IntN(20)}
 	}
+	if r.wait.on && l.chance(0.5) {
+		r.wait.drawSettings(&next)
+	}
 	l.reordered = l.reordered || o.FairBy != l.rules.Overload.FairBy || o.PriorityBy != l.rules.Overload.PriorityBy
 	if err := r.gate.Apply(&next); err != nil {
 		r.found("settings are rejected: %v", err)

@@ -113,6 +113,7 @@ func (r *run) End(x *gate.Record) {
 	}
 	r.activeAt = r.now
 	q.endedAt, q.outcome, q.admittedAt = r.now, x.Outcome, x.Admitted
+	q.respondedAt, q.recorded = int64(x.Responded), x.Status
 	r.mix(21, uint64(q.id), uint64(x.Outcome))
 	if r.tracing {
 		r.note("gate   request %d ends: %s, status %d", q.id, x.Outcome, x.Status)
@@ -123,6 +124,7 @@ func (r *run) End(x *gate.Record) {
 	r.outcomes[x.Outcome]++
 	r.judgeEnd(q, x)
 	r.judgeDeadline(q, x)
+	r.judgePageTime(q, x)
 }
 
 // Rejected implements gate.Observer.
@@ -199,6 +201,12 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 	case gate.DeadlineExceeded: // checked by judgeDeadline
 	case gate.Evicted:
 		why(r.judgeEvicted(q, x), "no request may have evicted it")
+	case gate.NotEventStream:
+		why(q.mayPromise() && age >= int64(g.WaitKeepalive), "no event stream was promised")
+		why(q.heads > 0 && q.responseSent >= a.head && !a.continues || q.tainted || r.unsolicited > 0, "the container's response can continue the event stream")
+	case gate.WaitingPage:
+		why(q.mayGetPage() && age >= int64(g.WaitPage), "no page is due")
+		why(q.attemptsSent == 0 || q.breaks > 0 || q.refusals > 0 || r.container.goAways > 0 || r.container.unused > 0 || r.container.vague > 0, "the container has the request")
 	case gate.HeadTooLarge:
 		why(r.h2.upList > 0 && q.pads(), "its head is short")
 		why(q.heads == 0 || q.breaks > 0 || q.refusals > 0, "the container has received it")
@@ -254,6 +262,10 @@ func (c *client) judgeBody(q *request, body []byte) {
 	if q.badHead != "" || q.probe || q.method == "HEAD" || q.begun == 0 {
 		return
 	}
+	if q.outcome == gate.WaitingPage {
+		c.judgePage(q, body)
+		return
+	}
 	r := gate.ReplyTo(q.outcome)
 	if string(r.AppendBody(nil)) != string(body) {
 		c.found("request %d: %s with the body %q", q.id, q.outcome, body)
@@ -277,7 +289,7 @@ func (c *client) judgeWhole(q *request) {
 	if a.mode == untilClose && !a.bodyless(q) && a.cutAt < 0 && q.breaks <= 1 && c.taken != len(a.body) && q.responseSentAt != 0 {
 		c.found("request %d: the response body ends at %d of %d", q.id, c.taken, len(a.body))
 	}
-	if q.interims < len(a.interims) && q.minor > 0 {
+	if q.interims < len(a.interims) && q.minor > 0 && !q.promised {
 		for _, code := range a.interims[q.interims:] {
 			if code != 100 {
 				c.found("request %d: interim responses %v, the client received %d", q.id, a.interims, q.interims)
@@ -295,8 +307,12 @@ func (c *client) judgeWhole(q *request) {
 // judgeCut checks that a fault explains a truncated response.
 func (c *client) judgeCut(q *request) {
 	a := &q.response
+	pipelined := len(c.pipeline) > 1 && c.pipeline[1].sent > 0
+	if !pipelined {
+		c.judgeWaited(q, false)
+	}
 	switch {
-	case len(c.pipeline) > 1 && c.pipeline[1].sent > 0: // see judgeDropped
+	case pipelined: // see judgeDropped
 	case c.lingeredFor(q):
 	case q.tainted, q.disconnectedAt > 0 && !c.settings.gate.AllowHalfClose:
 	case q.gateOutcome != "" || q.badHead != "" || q.probe:
@@ -322,6 +338,7 @@ func (c *client) judgeDropped(q *request, reset bool) {
 	case c.ending && c.link.abandonable() && q.endings > 0:
 	case reset && c.lingeredFor(q): // the lingering close ended before the upload
 	case reset && len(c.pipeline) > 1 && c.pipeline[1].sent > 0: // the gate had not read the next request, so its close sent RST, which discarded the response
+	case (reset || len(c.m.buf) > 0) && q.mayPromise() && q.recorded == 200 && q.respondedAt == 0 && c.mayLackRoom(q): // a promised event stream was cut
 	case len(c.m.buf) > 0 && c.slowUntil > 0 && (q.begun == 0 || q.endedAt > 0 && q.outcome != gate.Served && c.link.closedAt-q.endedAt >= 5*second-c.kernel.maxDelay): // the client took too long to read a local reply
 	case len(c.m.buf) > 0 && q.responseSent >= q.response.head && q.outcome != gate.Served && q.endings > 0: // truncated in the head
 	case reset && q.responseSent >= q.response.head && q.outcome != gate.Served: // RST discarded the response in transit
@@ -381,7 +398,7 @@ func (r *run) checkInvariants(calm bool) {
 		if q.disconnectedAt > 0 && q.verdict != tunnelled && !q.response.switches && q.disconnectedLink.peerEndedAt > 0 && r.now-max(q.disconnectedLink.peerEndedAt, q.disconnectedLink.acceptedAt) > 10*millisecond+4*r.kernel.maxDelay && !g.HardConcurrency && (q.disconnectedByReset || !g.AllowHalfClose) {
 			r.found("request %d: its client disconnected %v ago", q.id, time.Duration(r.now-q.disconnectedAt))
 		}
-		if q.responseSentAt != 0 && q.response.whole(q, q.responseSent, q.response.hard) && q.sentWhole != 0 && q.disconnectedAt == 0 && q.on.link.file != nil && !q.response.switches {
+		if q.responseSentAt != 0 && q.response.whole(q, q.responseSent, q.response.hard) && q.sentWhole != 0 && q.disconnectedAt == 0 && q.on.link.file != nil && !q.response.switches && !q.on.delaysUpload() {
 			l := q.client.link
 			if l.file != nil && !l.paused && len(q.client.pipeline) > 0 && q.client.pipeline[0] == q && l.downReached() && q.on.link.upReached() && l.upReached() && q.on.link.downReached() &&
 				r.now-max(q.responseSentAt, q.sentWhole, q.client.slowUntil) > r.slack()+r.trickle(q)+int64(len(q.raw))*(r.kernel.settings.delay+10*microsecond) {

@@ -277,6 +277,9 @@ func (r *run) judgeRetry(q *request, fields [][2]string) {
 	}
 	seconds, err := strconv.Atoi(text)
 	switch {
+	case o == gate.WaitingPage && text != "2":
+		r.found("request %d: Retry-After %q with the waiting page", q.id, text)
+	case o == gate.WaitingPage:
 	case !o.Meaning().Retry && n == 0:
 	case !o.Meaning().Retry || n != 1 || err != nil || seconds < 1 || seconds > 60:
 		r.found("request %d: Retry-After %q in a reply with outcome %s", q.id, text, o)

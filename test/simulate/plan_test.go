@@ -181,8 +181,12 @@ type request struct {
 	class    int
 	deadline int64 // 0 = none
 	record   *gate.Record
+	accepts
+	acceptsCoding bool  // the request has Accept-Encoding
+	patience      int64 // time after which the body is sent without a 100
 
 	ledger
+	waited
 }
 
 type disconnectKind uint8
@@ -219,12 +223,17 @@ type response struct {
 	piece    int
 	gap      int64
 	switches bool
+
+	fields    [][2]string // additional fields
+	stream    bool        // the response is an event stream
+	continues bool        // the response can continue a promised event stream
 }
 
 func (r *run) plan(c *client) *request {
 	w, s, x := r.world, r.settings, &r.settings.w
 	q := w.scratch.request()
 	q.id, q.client, q.method, q.minor, q.disconnectAt, q.disconnectAfter, q.slowAt = len(r.requests)+1, c, "GET", 1, -1, -1, -1
+	q.patience = 3 * second
 	r.requests = append(r.requests, q)
 	q.thinks = w.between(0, s.think)
 	r.load.draw(q, &s.gate.Overload)
@@ -254,6 +263,7 @@ func (r *run) plan(c *client) *request {
 		q.minor, q.expect = 0, false
 	}
 	q.closes = w.chance(x.closes) && !q.upgrade
+	r.wait.drawRequest(q)
 	q.write(w)
 	if w.chance(x.odd) {
 		q.badHead = pick(w, "400", "501", "405", "505")
@@ -415,6 +425,7 @@ func (r *run) planAnswer(q *request, size func() int) {
 	a.garbage = w.chance(x.garbage)
 	a.switches = q.upgrade && w.rng.IntN(4) > 0
 	a.wrong = a.mode == length && w.chance(x.wrongLength)
+	r.wait.drawResponse(q, a, &s.gate)
 	a.surplus = a.surplus && (a.mode == chunked || a.mode == length && len(a.body) > 0)
 	a.write(w, q)
 	a.first = bytes.Index(a.wire, []byte("\r\n\r\n")) + 4
@@ -461,6 +472,9 @@ func (a *response) write(w *world, q *request) {
 	b = strconv.AppendInt(append(b, "HTTP/1."...), int64(a.minor), 10)
 	b = append(strconv.AppendInt(append(b, ' '), int64(a.status), 10), " Sim\r\n"...)
 	b = appendNumber(b, "X-Sim: ", q.id)
+	for _, f := range a.fields {
+		b = append(append(append(append(b, f[0]...), ": "...), f[1]...), "\r\n"...)
+	}
 	none := a.bodyless(q)
 	says := len(a.body)
 	if a.wrong {

@@ -29,6 +29,7 @@ type run struct {
 	brake     *brake
 	live      *live
 	standby   *standby
+	wait      *waitRules
 	fullAt    int64   // time at which the queue was last full
 	evictedAt []int64 // times at which evicted requests ended
 
@@ -80,6 +81,7 @@ func simulate(seed uint64, tracing bool, c changes) (res result) {
 	r.h2, r.load = drawH2(seed, r.settings, k), drawOverload(seed, r.settings)
 	drawCosts(seed, r.settings)
 	drawEviction(seed, r.settings)
+	r.wait = drawWaiting(seed, r.settings, k, &r.h2)
 	r.brake = drawBrake(seed, r.settings)
 	r.live = drawLive(seed)
 	r.standby = drawStandby(seed, r.settings)
