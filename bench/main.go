@@ -5,7 +5,7 @@
 //	go run -C bench . report DIR rewrite the report of a run
 //	go run -C bench . compare A B  compare two runs
 //	go run -C bench . micro      run the micro-benchmarks and compare them
-//	go run -C bench . engine     a model of vLLM to send requests to
+//	go run -C bench . engine     serve a model of a vLLM engine, for use by hand
 //
 // README.md describes usage and measurements.
 package main

@@ -22,7 +22,9 @@ const watchedEvents = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FRO
 type Watcher struct {
 	file    *os.File
 	watches map[int]struct{}
-	changed chan struct{} // has capacity 1: changes before the value is received add no further value
+	// changed has capacity 1. While the channel contains a value, further changes do not
+	// add another one.
+	changed chan struct{}
 }
 
 // New returns a Watcher without files. Call Close to free its resources.

@@ -13,7 +13,7 @@ const (
 	// not before leastSilence has passed.
 	leastSilence  = time.Second
 	silentPeriods = 10
-	// unseenWindow is the time over which the difference is averaged.
+	// unseenWindow is the time over which unseen averages its differences.
 	unseenWindow = time.Second
 )
 
@@ -102,15 +102,17 @@ type unseen struct {
 	previous   float64       // mean difference of the previous window
 	since      time.Duration // start of the current window
 
-	page      Page          // latest page
-	updatedAt time.Duration // time of the latest update: a page that differs from the one before
+	page Page // latest page
+	// updatedAt is the time of the latest update. An update is a page that differs from the
+	// page before.
+	updatedAt time.Duration
 	// admitted holds the number of admissions before the latest update and before the
 	// second-latest update.
 	admitted [2]uint64
 }
 
-// add adds a page, with the numbers of requests in flight and of admissions at the time
-// when it was requested. It returns the estimate.
+// add adds the page p and returns the estimate. The parameters inFlight and admissions
+// are the numbers of requests in flight and of admissions when p was requested.
 func (u *unseen) add(p Page, inFlight int, admissions uint64, now time.Duration) int64 {
 	shown := int64(min(p.Running+p.Waiting, 1<<30))
 	difference := int64(inFlight) - shown
@@ -134,7 +136,8 @@ func (u *unseen) add(p Page, inFlight int, admissions uint64, now time.Duration)
 	return min(max(difference-int64(never), 0), recent)
 }
 
-// mean returns the mean difference of the current window.
+// mean returns the mean of the differences that add has computed in the current window.
+// The comment of the type unseen defines these differences.
 func (u *unseen) mean() float64 {
 	if u.count == 0 {
 		return 0

@@ -234,9 +234,9 @@ func (p *page) httpValues(k seriesKey) []string {
 	return []string{k.method(), k.codeText(), p.Requests.tags.name(k.tag()), protocol.name, protocol.version, otelHTTP, protocol.scheme}
 }
 
-// legacy returns the label values of a metric with a legacy name: first the identity of
-// the pod and the container, which all of these metrics have, and then the values in
-// the parameter further.
+// legacy returns the label values of a metric with a legacy name. All of these metrics
+// begin with the labels that identify the pod and the container. The given values are
+// added after them.
 func (p *page) legacy(further ...string) []string {
 	id := &p.Identity
 	return append([]string{id.Namespace, id.Service, id.Configuration, id.Revision, id.Pod, gateContainer}, further...)

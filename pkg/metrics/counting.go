@@ -75,7 +75,7 @@ func (t *tally) retire() int64 {
 	return int64(uint32(counts)) - int64(counts>>32)
 }
 
-// Begin counts a request that arrived at time at.
+// Begin counts a request. The parameter at is the time of its arrival.
 func (c *Counting) Begin(at time.Duration, proxied bool) {
 	s, rest := c.slot(at)
 	s.all.area.Add(rest)
@@ -86,8 +86,8 @@ func (c *Counting) Begin(at time.Duration, proxied bool) {
 	}
 }
 
-// End counts the end of a request at time at. Call it once for each Begin, with the
-// same value of proxied.
+// End counts the end of a request. The parameter at is the time of this end. Call End
+// once for each Begin, with the same value of proxied.
 func (c *Counting) End(at time.Duration, proxied bool) {
 	s, rest := c.slot(at)
 	s.all.area.Add(-rest)
@@ -173,8 +173,9 @@ func (c *Counting) LastWindow(now time.Duration) Averages {
 }
 
 // average returns the average number of requests in flight in a window. The parameter
-// before is the number of requests at the beginning of the window. The result is at least
-// 0, although events that are counted during the reading may make the sum negative.
+// before is the number of requests at the beginning of the window, and area is the
+// tally.area of the window. These values may be inconsistent, because events are counted
+// while they are read. If the average would be negative, the result is 0.
 func average(before, area int64) float64 {
 	return max(float64(before*int64(Window)+area)/float64(Window), 0)
 }

@@ -96,8 +96,9 @@ var attacks = []struct {
 		return nil
 	}},
 	{"header flood", false, true, func(a *attacker) error {
-		// 60 literal fields without indexing (RFC 7541 section 6.2.2) of 253 bytes each. The
-		// block fits into one frame.
+		// The block has 60 literal fields without indexing (RFC 7541 section 6.2.2). Each
+		// value has 253 bytes. The whole block has 15,480 bytes, so it fits into one frame
+		// of 16,384 bytes.
 		block := bytes.Repeat([]byte("\x00\x01x\x7f\x7e"+strings.Repeat("y", 253)), 60)
 		if err := a.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block}); err != nil {
 			return err

@@ -85,7 +85,8 @@ func TestEveryCauseHasAStatusForAnApplicationProbe(t *testing.T) {
 			}
 			a.field("Content-Type", "text/plain; charset=utf-8")
 		}
-		// Both ports share the result, so the log has a single change.
+		// Both ports share the result of the probe. The log has therefore only one change of
+		// this result, although the test has asked both ports.
 		lines := g.changesOf(path, 1)
 		if len(lines) != 1 || lines[0].From != "unknown" || lines[0].To != f.cause ||
 			!strings.HasPrefix(lines[0].Message, fmt.Sprintf("readyz probe of c%d: %s", i, f.detail)) {

@@ -180,7 +180,8 @@ func TestTheKubeletGetsTheRawResultBelowSuccessThreshold(t *testing.T) {
 	g.ask(kubelet).ready()
 }
 
-// serial serves one connection at a time, with the status that next returns.
+// serial serves one connection at a time. It calls the function next to get the status of
+// each response.
 func serial(l net.Listener, next func() int) {
 	for {
 		c, err := l.Accept()

@@ -24,8 +24,8 @@ const (
 	// The container gets no message.
 	wantForeign
 	wantFault // the container's response is bad: the client gets a local reply instead
-	// The container's response is incomplete. The client can see that it is, or gets a
-	// 502.
+	// The container's response is incomplete. The client gets a visibly truncated response
+	// or a 502, but no response that looks complete.
 	wantCut
 	wantTunnel // 101, then bytes in both directions
 )

@@ -463,7 +463,9 @@ func (c *client) cut() {
 	c.reconnect()
 }
 
-// connectionLost judges the open requests of a connection that ended.
+// connectionLost handles the end of the client's connection. It sets the verdicts of the
+// requests that were still open, and reports a fault unless some event of the run explains
+// why they got no complete response.
 func (c *client) connectionLost(reset bool) {
 	for i, q := range c.pipeline {
 		if q.verdict != open {

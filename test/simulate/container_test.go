@@ -14,7 +14,7 @@ type container struct {
 	stoppedAt int64
 	links     []*upPeer
 	idle      int64 // idle time after which connections are closed; 0 = never
-	goAways   int   // HTTP/2 connections ended by GOAWAY
+	goAways   int   // GOAWAYs sent, and HTTP/2 connections that the container closed
 	unused    int   // connections ended before they carried a request
 }
 

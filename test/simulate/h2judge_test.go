@@ -266,7 +266,9 @@ func (c *h2Client) judgeRejected2(s *h2Stream) {
 	}
 }
 
-// lost2 judges the open requests of a connection that ended.
+// lost2 handles the end of a client's connection. It sets the verdicts of the requests
+// that were still open, and reports a fault unless some event of the run explains why
+// they got no complete response.
 func (c *h2Client) lost2(reset bool) {
 	for _, s := range c.open {
 		q := s.q

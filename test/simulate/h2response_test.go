@@ -77,7 +77,9 @@ func (c *h2Up) sendInterims(s *h2UpStream) {
 
 // recordLostResponses records the responses that a reset of the connection discards.
 func (c *h2Up) recordLostResponses() {
-	c.container.goAways++ // also for requests that the gate has assigned but not sent
+	// Count the end of the connection like a GOAWAY. It also explains why a request fails
+	// that the gate has assigned to the connection but not sent yet.
+	c.container.goAways++
 	c.end.deadEnd = true
 	if c.link.upReached() {
 		return
@@ -161,7 +163,7 @@ func (c *h2Up) respond(s *h2UpStream) {
 	c.endResponse(s)
 }
 
-// respondHead sends the final head. goesOn is false at the end of the response.
+// respondHead sends the final head. It returns false if the response has ended.
 func (c *h2Up) respondHead(s *h2UpStream) (goesOn bool) {
 	q, a := s.q, &s.q.response
 	if a.cutAt >= 0 && a.cutAt < a.head {

@@ -8,21 +8,21 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// verdict is the result of a request for its client.
+// verdict tells how a request ended from the point of view of its client.
 type verdict uint8
 
 const (
-	open                 verdict = iota
-	complete                     // the container's complete response
-	rejectedByGate               // local reply
-	cutOff                       // visibly truncated
-	dropped                      // the connection ended without a response byte
-	unread                       // sent after the last response before the close
-	disconnectedByClient         // the client disconnected
+	open                 verdict = iota // not ended yet
+	complete                            // the container's complete response
+	rejectedByGate                      // local reply
+	cutOff                              // visibly truncated
+	dropped                             // the connection ended without a response byte
+	unread                              // sent after the last response before the close
+	disconnectedByClient                // the client disconnected
 	tunnelled
 )
 
-// ledger has the progress of a request at client, gate and container.
+// ledger records the progress of a request at the client, the gate and the container.
 type ledger struct {
 	sentAt              int64
 	from                string // address of the client

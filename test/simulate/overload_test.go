@@ -21,12 +21,12 @@ type overload struct {
 	newKeys   float64 // share of requests with a unique key
 	class     float64 // share of requests with a class
 	deadline  float64 // share of requests with a deadline
-	topLimit  int     // highest limit so far; 0 = unlimited at some time
-	unbounded bool
-	allowed   int   // highest limit since the last check
-	inFlight  int   // requests in flight at the last check
-	longest   int64 // longest time from arrival to the end
-	samples   int   // requests with a response
+	topLimit  int     // highest limit of the run so far; 0 if unbounded
+	unbounded bool    // at some time of the run there was no limit
+	allowed   int     // highest limit since the last check
+	inFlight  int     // requests in flight at the last check
+	longest   int64   // longest time from arrival to the end
+	samples   int     // requests with a response
 }
 
 // lateness formats a deadline.

@@ -154,17 +154,17 @@ type request struct {
 	closes  bool
 	badHead string // status of the rejected head; "" = the head is valid
 	probe   bool
-	head    int // length of the head in raw
+	head    int // length of the head, which is the first part of the field raw
 	raw     []byte
 
 	piece           int   // maximum number of bytes sent at once; 0 = all
 	gap             int64 // pause between two pieces
-	stallAt         int   // offset of raw at which the client pauses for stall
+	stallAt         int   // offset in the field raw at which the client pauses
 	stall           int64
-	disconnectAt    int // offset of raw at which the client disconnects; -1 = never
+	disconnectAt    int // offset in the field raw at which the client disconnects; -1 = never
 	disconnectAfter int // offset of the response at which the client disconnects; -1 = never
 	how             disconnectKind
-	slowAt          int // offset of the response at which the client does not read for slow; -1 = never
+	slowAt          int // offset of the response at which the client stops reading for a time; -1 = never
 	slow            int64
 	thinks          int64
 
@@ -214,11 +214,11 @@ type response struct {
 	wrong    bool // the announced length is longer than the body
 	extra    bool // excess bytes follow the response
 	minor    int
-	cutAt    int  // offset of wire at which the container aborts; -1 = never
+	cutAt    int  // offset in the field wire at which the container aborts; -1 = never
 	hard     bool // the container aborts by RST
-	head     int  // end of the final response's head in wire
-	full     int  // end of the whole response in wire
-	first    int  // end of the first head in wire
+	head     int  // offset in the field wire at which the final response's head ends
+	full     int  // offset in the field wire at which the whole response ends
+	first    int  // offset in the field wire at which the first head ends
 	wire     []byte
 	piece    int
 	gap      int64

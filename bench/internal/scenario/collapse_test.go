@@ -12,8 +12,9 @@ func TestConvergedIsTheFirstSecondNearTheCapacity(t *testing.T) {
 			line[i] = 40
 		}
 	}
-	// The second that begins after 1.8 s has two counts of 10 and eight counts of 40. The
-	// sum is 340, which is stepShare (85 %) of 400.
+	// From 1.8 s to 2.8 s there are two counts of 10 and eight counts of 40. Their sum is
+	// 340, which is stepShare (85 %) of the capacity of 400. No earlier span of 1 s has
+	// this sum.
 	if got := converged(line, 400); got != 1800*time.Millisecond {
 		t.Errorf("converged after %v", got)
 	}

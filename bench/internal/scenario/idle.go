@@ -48,9 +48,9 @@ func (r *Run) awaitQuiet() {
 	r.pause(d)
 }
 
-// rest measures the CPU time of a target that gets no requests, for about the time d. The
-// result cpu is in ms, converted to a measurement of 20 s. The result window is the exact
-// duration of the measurement in seconds.
+// rest measures for about the time d how much CPU time a target uses that gets no
+// requests. The result cpu is the CPU time per 20 s, in ms. The result window is the
+// exact duration of the measurement, in seconds.
 func (r *Run) rest(m *meter, pids []int, d time.Duration) (cpu, window float64) {
 	begin, before := time.Now(), m.cpu(pids...)
 	r.pause(d)

@@ -175,7 +175,8 @@ func (r *Run) dozed(busy, elapsed time.Duration) bool {
 	return true
 }
 
-// noteDisturbance notes other load that may have disturbed the measurement.
+// noteDisturbance adds a note if the origin used too much CPU time, or if processes that
+// do not belong to the measurement did.
 func (r *Run) noteDisturbance(m *measured, originCPU, othersCPU time.Duration) {
 	if share := float64(originCPU) / float64(m.elapsed); share > toleratedOrigin && r.target.Started() {
 		r.note("the origin was saturated: it took more than %.0f %% of a core", 100*toleratedOrigin)
@@ -191,7 +192,7 @@ type kernelView struct {
 	cpu      time.Duration // CPU time of the target
 	switches proc.Switches
 	origin   time.Duration
-	own      time.Duration // CPU time of all processes of the measurement
+	own      time.Duration // CPU time of the target and of all processes of the harness
 	busy     time.Duration // busy time of the machine
 }
 

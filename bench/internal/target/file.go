@@ -21,7 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Direct is the target without a proxy: the load connects to the origin.
+// Direct is the target without a proxy: the load generator connects to the origin.
 const Direct = "direct"
 
 // Abilities that a scenario may require.
@@ -39,17 +39,17 @@ const (
 	Probe      = "probe"  // the platform's readiness probe (K-Network-Probe)
 	Engine     = "engine" // uses the metrics of a model server to admit requests
 	Many       = "many"   // several instances on one machine
-	Start      = "start"  // a start of the program; all targets except Direct and peers
+	Start      = "start"  // the harness starts the program: all targets except Direct and peers
 )
 
 var abilities = []string{Limit, Bound, AutoLimit, Fairness, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Engine, Many, Start}
 
-// Serve is the name of the port for the load.
+// Serve is the name of the port to which the load generator connects.
 const Serve = "serve"
 
 // readyPort is the name of an additional port that serves HTTP/1. If clients use HTTP/2,
-// the port for the load may support only HTTP/2. The readiness request, which uses
-// HTTP/1, is then sent to this additional port.
+// the port Serve may support only HTTP/2. The harness then sends the readiness request,
+// which uses HTTP/1, to this additional port.
 const readyPort = "ready"
 
 // A Target describes how to run a program as a proxy. Command, Env and the files are
@@ -167,7 +167,8 @@ func (t *Target) check() (problems []error) {
 		wrong("profile.port is %q, must be one of ports (%s)", t.Profile.Port, strings.Join(t.Ports, ", "))
 	}
 	if len(problems) == 0 {
-		// Render all templates, to find mistakes before any load.
+		// Render all templates now, so that mistakes in them are found before the first
+		// measurement.
 		for _, options := range []Options{{Origin: 1}, {Origin: 1, Limit: 1, QueueCapacity: 1, H2C: true, H2Clients: true, Profile: true}} {
 			ports := map[string]int{}
 			for i, name := range t.Ports {
@@ -182,7 +183,8 @@ func (t *Target) check() (problems []error) {
 	return problems
 }
 
-// Can reports whether the target has all abilities. missing is the first missing ability.
+// Can reports whether the target has all abilities in needs. If it does not, the result
+// missing is the first ability that the target lacks.
 func (t *Target) Can(needs ...string) (missing string, ok bool) {
 	for _, n := range needs {
 		if !slices.Contains(t.Does, n) {
@@ -196,8 +198,9 @@ func (t *Target) Can(needs ...string) (missing string, ok bool) {
 var ErrMissing = errors.New("missing")
 
 // Find finds the binary of the target, or builds it in dir from the sources at root.
-// chosen is a path given by the user, or "". If the binary is missing, the error wraps
-// ErrMissing and says how to get it.
+// The parameter chosen is the path that the user has given for the binary, or "". If no
+// path is given and the binary is not installed, the error wraps ErrMissing and says how
+// to get the binary.
 func (t *Target) Find(ctx context.Context, root, dir, chosen string) (err error) {
 	switch {
 	case !t.Started():

@@ -29,13 +29,13 @@ const (
 	// unknown. After that it is ten times the latency, but at least minStall.
 	firstStall = int64(5 * time.Second)
 	minStall   = int64(time.Second)
-	// Factors by which one trial changes the limit.
+	// A step is the factor by which one trial raises or lowers the limit.
 	minStep     = 1.05
 	largeStep   = 1.4
 	maxStep     = 2.0
-	maxJumpStep = 4.0 // largest factor after a cost jump
-	// A cost counts as known if the variance of its logarithm is at most knownVariance,
-	// which is a standard error of 15 %.
+	maxJumpStep = 4.0 // maximum step of a trial that lowers the limit after a cost jump
+	// A cost counts as known if the variance of its logarithm is at most knownVariance.
+	// This value corresponds to a standard error of 15 %.
 	knownVariance = 0.15 * 0.15
 )
 

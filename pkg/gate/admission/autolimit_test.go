@@ -251,9 +251,9 @@ func TestTheLimitRecoversFromABaselineThatIsTooLow(t *testing.T) {
 	}
 	slower := func(limit int) float64 { return 20e6 * max(1, float64(limit)/8) }
 	feed(5, slower)
-	// For 5 s the machine is so busy that a request takes longer than at the baseline,
-	// whatever the limit. Latency falls with the limit, so AutoLimit lowers the limit
-	// to one or two.
+	// For 5 s the machine is busy. Even at a limit of 1, a request takes longer than at
+	// the baseline. A lower limit still makes each request faster, so AutoLimit lowers
+	// the limit to 1 or 2.
 	low := feed(5, func(limit int) float64 { return 20e6 * (1.5 + float64(limit)) })
 	feed(20, func(limit int) float64 { return 1.3 * slower(limit) })
 	if low > 2 || limit < 6 {

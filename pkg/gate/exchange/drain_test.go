@@ -102,8 +102,8 @@ func TestTheEndOfARequestFromBeforeTheDrainRestartsTheQuietPeriod(t *testing.T) 
 	})
 }
 
-// The listeners stay open until the quiet state. So a request that never ends must not
-// prevent the quiet state.
+// The listeners close when the drain becomes quiet. A request that never ends must not
+// prevent this, because the listeners would then stay open forever.
 func TestAnOpenRequestDoesNotDelayTheQuietState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(10*time.Second, newSystemClock())

@@ -350,9 +350,9 @@ func (x *Exchange) uploadEnded() bool {
 }
 
 // limited reports whether x should release its slot before the client has read the whole
-// response. This requires that other requests may have to wait for a slot. It also
-// requires that at least half of the memory for bodies is free, because the rest of the
-// response must be buffered.
+// response. It returns true if x has a slot, admission is limited and at least half of
+// the memory for bodies is free. Without a limit, no request waits for the slot of x. The
+// memory is necessary because the rest of the response must be buffered.
 func (x *Exchange) limited() bool {
 	return x.ticket.Slot && x.slots().Scarce() && x.gate.Bodies.Used() <= x.gate.Bodies.Limit()/2
 }

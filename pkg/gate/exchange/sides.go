@@ -35,10 +35,10 @@ type Sink interface {
 	// at most that many bytes. If the capacity is very small or 0, the source may read a
 	// few more, because they may be the end of the body.
 	Capacity() int
-	// Finish ends the body. trailers are field lines, each with its CRLF.
+	// Finish ends the body. The parameter trailers has field lines, each with its CRLF.
 	Finish(trailers []byte)
-	// Flush writes buffered bytes. moved reports whether any were written; empty reports
-	// whether none are left.
+	// Flush writes buffered bytes. The result moved reports whether any bytes were written.
+	// The result empty reports whether no bytes are left.
 	Flush() (moved, empty bool)
 	// Broken reports whether the peer accepts no more bytes.
 	Broken() bool
@@ -98,8 +98,9 @@ type Upstream interface {
 	Source // the response's body
 	Sink   // the request
 
-	// Send begins to send req from the client at peer. response receives the response.
-	// soon reports whether the first byte is written at the end of this loop iteration.
+	// Send begins to send the request req of the client at the address peer. The response
+	// will be written to the sink response. The result soon reports whether the first byte
+	// of the request is written at the end of this loop iteration.
 	Send(req *wire.Request, peer netip.Addr, response Sink) (soon bool)
 	// Receive reads the next response head. If the state is HeadFailed, the outcome is
 	// the cause.
@@ -124,8 +125,8 @@ type Upstream interface {
 	// StoppedReading reports whether the container will not read the rest of the request.
 	StoppedReading() bool
 	// ReadAhead reads the rest of the response into buffers while the client reads
-	// nothing. moved reports whether bytes were read; whole reports whether the entire
-	// response has been read.
+	// nothing. The result moved reports whether bytes were read. The result whole reports
+	// whether the entire response has been read.
 	ReadAhead() (moved, whole bool)
 	// Complete ends the exchange after its response has been read. The parameter open is
 	// true if the request has not been sent completely. Then an HTTP/1 connection is
@@ -155,11 +156,11 @@ const (
 
 // Connector provides connections to the container. It belongs to one loop.
 type Connector interface {
-	// Connect returns a connection for x, or nil. If the result is nil, the outcome o
-	// decides about x. Undecided means that x still waits for a connection. Then each
-	// step of x must call Connect again, and the next step must begin at the time next
-	// or earlier (0 = no limit). Any other outcome ends x. The parameter fresh is true
-	// for a retry. An HTTP/1 pool then prefers a new connection to an idle one.
+	// Connect returns a connection for x, or nil. If it returns nil with the outcome
+	// Undecided, x still waits for a connection, and the caller must call Connect again in
+	// each step of x. The result next is a deadline for the next step; 0 = no deadline. If
+	// Connect returns nil with any other outcome, x ends with that outcome. The parameter
+	// fresh is true for a retry. An HTTP/1 pool then prefers a new connection.
 	Connect(x *Exchange, now int64, fresh bool) (up Upstream, next int64, o gate.Outcome)
 	// Cancel ends the attempt to connect x, if Connect has not returned a connection yet.
 	Cancel(x *Exchange)

@@ -48,10 +48,12 @@ const (
 // the wrapped Downstream again.
 type waiter struct {
 	Downstream
-	x      *Exchange
-	at     int64 // time of the next comment or of the waiting page
-	form   waitForm
-	status int // status of a container response that cannot continue the event stream; 0 = none
+	x    *Exchange
+	at   int64 // time of the next comment or of the waiting page
+	form waitForm
+	// status is the status of the container's response if that response is no event
+	// stream, although the gate has already sent the head of one. Otherwise it is 0.
+	status int
 }
 
 const (
@@ -80,9 +82,9 @@ var waitingPage = `<!DOCTYPE html>
 </html>
 `
 
-// beginWait gives x a waiter if its client can be told that it waits. A stream is
-// promised only if the request prefers an event stream to all other types, because the
-// container might choose another type.
+// beginWait gives x a waiter if the gate may tell the client that the request is waiting.
+// It chooses an event stream only if the request prefers this type to all other types,
+// because the container might otherwise respond with another type.
 func (x *Exchange) beginWait() {
 	c := x.settings.wait
 	req, _ := x.down.Request()
@@ -113,15 +115,15 @@ func (x *Exchange) waiter() *waiter {
 	return w
 }
 
-// promised reports whether an event stream has been promised and the container's response
-// has not yet continued it.
+// promised reports whether the gate has sent the head of an event stream, and the
+// container's response has not yet continued this stream.
 func (x *Exchange) promised() bool {
 	w := x.waiter()
 	return w != nil && w.form == waitPromised
 }
 
-// stepWaiting runs a step. If the request is still waiting afterwards, stepWaiting tells
-// the client so when that is due.
+// stepWaiting runs a step. If the request is still waiting afterwards and the time in
+// waiter.at has come, stepWaiting tells the client.
 func (x *Exchange) stepWaiting(now int64) (e Ending, o gate.Outcome, next int64) {
 	e, o, next = x.step(now)
 	w := x.waiter()
@@ -171,8 +173,8 @@ func (w *waiter) tell(now int64) (next int64, o gate.Outcome) {
 	return w.at, gate.Undecided
 }
 
-// checkPromise returns NotEventStream if res cannot continue the promised event stream;
-// otherwise Undecided.
+// checkPromise returns NotEventStream if the gate has sent the head of an event stream but
+// res is no event stream. Otherwise it returns Undecided.
 func (x *Exchange) checkPromise(res *wire.Response) gate.Outcome {
 	if !x.promised() || res.IsEventStream() {
 		return gate.Undecided
@@ -181,9 +183,8 @@ func (x *Exchange) checkPromise(res *wire.Response) gate.Outcome {
 	return gate.NotEventStream
 }
 
-// Respond implements Downstream. If an event stream has been promised, its head has
-// already been sent. Then Respond discards the head res, and the body continues the
-// stream.
+// Respond implements Downstream. If the gate has already sent the head of an event stream,
+// Respond discards the head res. The body of the response then continues the stream.
 func (w *waiter) Respond(res *wire.Response) {
 	w.x.down = w.Downstream
 	if w.form != waitPromised {
@@ -191,27 +192,28 @@ func (w *waiter) Respond(res *wire.Response) {
 	}
 }
 
-// Continue implements Downstream. If an event stream has been promised, Continue sends no
-// 100, because a 1xx response must not follow a final head. The client does not wait for
-// it: a stream is promised only after the whole request has been received.
+// Continue implements Downstream. If the gate has already sent the head of an event stream,
+// Continue sends no 100, because a 1xx response must not follow a final head. The client
+// does not wait for the 100, because the gate sends that head only after it has received
+// the whole request.
 func (w *waiter) Continue() {
 	if w.form != waitPromised {
 		w.Downstream.Continue()
 	}
 }
 
-// Interim implements Downstream. If an event stream has been promised, Interim drops the
-// response, because a 1xx response must not follow a final head.
+// Interim implements Downstream. If the gate has already sent the head of an event stream,
+// Interim drops the 1xx response, because it must not follow a final head.
 func (w *waiter) Interim(res *wire.Response) {
 	if w.form != waitPromised {
 		w.Downstream.Interim(res)
 	}
 }
 
-// breakPromise determines how an exchange rejected with o ends. If no event stream has
-// been promised, it returns Rejected. Otherwise it sends an error event, ends the stream
-// and returns Completed. If the client reads nothing, the event cannot be sent, and it
-// returns CutOff.
+// breakPromise determines how an exchange ends that is rejected with the outcome o. If the
+// gate has not sent the head of an event stream, breakPromise returns Rejected. Otherwise
+// it sends an error event, ends the stream and returns Completed. If the event cannot be
+// sent because the client does not read, it returns CutOff.
 func (x *Exchange) breakPromise(o gate.Outcome) Ending {
 	if !x.promised() {
 		return Rejected

@@ -29,7 +29,7 @@ type reader struct {
 	bulk          *buffer    // buffer of a long body; nil = the body is read into the buffer of the head
 	pipe          *loop.Pipe // nil = the body is not spliced
 	largeAcquired bool       // largeFill bytes are acquired from the budget
-	exact         bool       // never read past the end of a body with a length
+	exact         bool       // a body with Content-Length: read no bytes after it
 	readingAhead  bool       // bulk was allocated by readAhead
 	eof           bool       // readAhead has received EOF
 	truncated     bool       // readAhead has received an error

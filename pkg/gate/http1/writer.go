@@ -42,9 +42,9 @@ func (w *writer) begin(chunked, trailers bool) {
 	w.check.Stop()
 }
 
-// head buffers the head of a message. The caller has appended the head to the buffered
-// bytes and passes the whole slice out; the head begins at the index from. The flag
-// bodiless means that no body follows.
+// head buffers the head of a message. The parameter out is the slice that the method
+// buffered returned, to which the caller has appended this head. The parameter from is
+// the index at which the head begins. If bodiless is true, the message has no body.
 func (w *writer) head(out []byte, from int, bodiless bool) {
 	w.check.Begin(out[from:], w.chunked, bodiless)
 	w.setBuffered(out)

@@ -97,9 +97,10 @@ const (
 	// wideBytes is the size of a wide output buffer. It has space for maxUnwritten and for
 	// one DATA frame of 16 KiB, which may be added just before maxUnwritten is reached.
 	wideBytes = 88 << 10
-	// maxWideBuffers is a threshold. If this many wide buffers are in use on a loop, a
-	// connection whose narrow buffer is full first writes its output, without waiting for
-	// the end of the iteration. It takes a wide buffer only if this frees too little space.
+	// maxWideBuffers is a threshold. A connection replaces its narrow buffer by a wide one
+	// when the narrow one is full. If this many wide buffers are in use on the loop, the
+	// connection first writes the buffered bytes to the socket, without waiting for the end
+	// of the iteration. It takes a wide buffer only if this frees too little space.
 	maxWideBuffers = 8
 	maxLingerBytes = 1 << 20
 )
@@ -188,9 +189,10 @@ func initialStreamWindow(current uint32, streams int, limited, lowWindow bool, p
 // windows of all streams together fit into maxReadAhead, or until minSharedWindow is
 // reached.
 //
-// If the window would grow, it keeps its current size unless even twice the new size
-// would fit. This avoids frequent changes, because each change costs a SETTINGS frame on
-// every connection. The rule does not apply to a window below minSharedWindow.
+// The window grows only if windows of twice the new size would also fit into maxReadAhead.
+// Otherwise it keeps its current size. This avoids frequent changes, because each change
+// costs a SETTINGS frame on every connection. The rule does not apply if the current size
+// is below minSharedWindow.
 func sharedWindow(current uint32, streams int) uint32 {
 	size := uint32(firstWindow)
 	for size > minSharedWindow && int(size)*streams > maxReadAhead {
@@ -209,8 +211,8 @@ func windowChange(size uint32, consumed int64, p pressure) (grow, shrink bool) {
 	return size < streamWindow && consumed >= int64(size/2), p >= pressureMedium
 }
 
-// nextStreamWindow returns the new size of the receive window of a response. capacity is
-// the number of bytes that the downstream side would accept now.
+// nextStreamWindow returns the new size of the receive window of a response. The parameter
+// capacity is the number of bytes that the downstream side would accept now.
 func nextStreamWindow(size uint32, capacity int, grow, shrink bool) uint32 {
 	want := uint32(min(streamWindow, capacity))
 	if shrink {

@@ -265,8 +265,9 @@ func (p *Pool) surplusConn() *upConn {
 	return nil
 }
 
-// reclaimable is a server.IdleSource. It returns the surplus connection to the container
-// that has been idle for longest.
+// reclaimable is a server.IdleSource for the connection that surplusConn returns. The
+// result since is the time at which that connection became idle. The function reclaim
+// closes the connection.
 func (p *Pool) reclaimable() (since int64, reclaim func()) {
 	c := p.surplusConn()
 	if c == nil {

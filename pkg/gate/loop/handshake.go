@@ -76,9 +76,10 @@ func (s *Sock) StartHandshake(l *Layer, codec Handshaker, slots chan struct{}, o
 	h.worker.work <- h
 }
 
-// HandshakeDone reports whether the handshake has ended, and its error. After a
-// successful handshake, s.Read and s.Write pass decoded bytes. After an error, s has no
-// layer. Call HandshakeDone on the loop.
+// HandshakeDone reports whether the handshake has ended. If the handshake has failed, err
+// is its error, and HandshakeDone removes the layer that StartHandshake has added to s.
+// After a successful handshake, s.Read and s.Write pass the decoded bytes of that layer.
+// Call HandshakeDone on the loop.
 func (s *Sock) HandshakeDone() (done bool, err error) {
 	l := s.layer
 	h := l.handshake

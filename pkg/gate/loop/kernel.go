@@ -74,7 +74,8 @@ func (l *Loop) RunOnce() (next int64, ended bool) {
 // Abandon ends a simulated loop without waiting for its live handles.
 func (l *Loop) Abandon() { close(l.done) }
 
-// system is the clock, memory and socket calls of a loop.
+// system makes system calls for a loop: its methods read clocks, free memory and open
+// sockets. In a simulated loop, the Kernel provides the clock and the sockets.
 type system struct {
 	kernel Kernel // nil = not simulated
 }

@@ -31,7 +31,8 @@ type Part interface {
 	StopAccepting() (silent bool)
 	// Clients returns the number of client connections.
 	Clients() int
-	// Connector returns the connector to the container.
+	// Connector returns the object that provides connections to the container for the
+	// exchanges of this worker.
 	Connector() exchange.Connector
 	// IdleUpstreams returns the number of idle connections to the container.
 	IdleUpstreams() int

@@ -27,21 +27,25 @@ const (
 	unfinishedTotal = 10 * time.Second
 )
 
-// shutdown is a routine of the first loop. Its states change as follows:
+// shutdown is a routine of the first loop. In each state it waits for an event:
 //
-//	idle       → stopping    BeginShutdown is called
-//	stopping   → silent      the loops no longer accept, and some connections are silent
-//	stopping   → serving     the loops no longer accept, and no connection is silent
-//	silent     → serving     silentGrace has passed
-//	serving    → unfinished  no request is open, and the wait for tunnels is over
-//	unfinished → serving     the wait for clients is over, but new requests have begun
-//	unfinished → done        the wait for clients is over
+//	state       waits until                                    next state
+//	idle        BeginShutdown is called                        stopping
+//	stopping    all loops have stopped accepting               silent or serving
+//	silent      silentGrace has passed                         serving
+//	serving     all requests and tunnels have ended            unfinished
+//	unfinished  clients have closed their connections          done or serving
+//	done
 //
-// A connection is silent if its client has not sent a byte. The state stopping lasts at
-// most stopTimeout, even if a loop still accepts. The wait for tunnels is over when all
-// tunnels have ended or tunnelDeadline has passed. The wait for clients is over when they
-// have closed their connections or unfinishedTimeout has passed. During this wait new
-// requests can begin, because a client may send one before it has read GOAWAY.
+// The state stopping lasts at most stopTimeout. Its next state is silent if the client of
+// some connection has not sent a byte, and otherwise serving. The state serving waits for
+// tunnels only until tunnelDeadline.
+//
+// In the state unfinished, clients read the rest of their last responses. The state ends
+// after unfinishedTimeout, which starts again when a client makes progress, and after
+// unfinishedTotal in any case. Meanwhile a client that has not read GOAWAY yet may send
+// another request. If a request is open when the state ends, the next state is serving,
+// and otherwise done.
 type shutdown struct {
 	srv    *Server
 	handle loop.Handle

@@ -29,7 +29,7 @@ func readTracestate(v []byte) string {
 	keys := room[:0]
 	for member := range bytes.SplitSeq(v, []byte{','}) {
 		if member = bytes.Trim(member, " \t"); len(member) == 0 {
-			continue // section 3.3.1.1 allows empty members
+			continue // W3C Trace Context section 3.3.1.1 allows empty members
 		}
 		key, value, _ := bytes.Cut(member, []byte{'='})
 		if len(keys) == maxMembers || !isMemberKey(key) || !isMemberValue(value) {
@@ -46,8 +46,8 @@ func readTracestate(v []byte) string {
 	return string(text)
 }
 
-// isMemberKey reports whether key is valid by section 3.3.1.3.1 of level 1, where a
-// tenant must begin with a letter.
+// isMemberKey reports whether key is valid by W3C Trace Context level 1, section
+// 3.3.1.3.1. There a tenant must begin with a letter.
 func isMemberKey(key []byte) bool {
 	tenant, vendor, found := bytes.Cut(key, []byte{'@'})
 	if !found {
@@ -70,8 +70,8 @@ func isMemberName(name []byte, longest int) bool {
 	return true
 }
 
-// isMemberValue reports whether value is valid by section 3.3.1.3.2: printable ASCII
-// without comma and equals sign.
+// isMemberValue reports whether value is valid by W3C Trace Context section 3.3.1.3.2. A
+// valid value is printable ASCII without comma and equals sign.
 func isMemberValue(value []byte) bool {
 	if len(value) == 0 || len(value) > maxMemberValue {
 		return false

@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Server owns one TCP port and the connections to it. Its exported methods are the
-// calls of [Client]; they may run concurrently.
+// Server owns one TCP port and the connections to it. A [Client] calls its exported
+// methods through net/rpc. These calls may run concurrently.
 type Server struct {
 	holder int // a bound socket that never listens reserves the port
 	port   int
 
 	mu        sync.Mutex
-	changed   *sync.Cond // any state below changed
+	changed   *sync.Cond // signals a change of a field below
 	listener  net.Listener
 	conns     []*conn
 	waiting   []int

@@ -34,8 +34,8 @@ const (
 	silentTime = 10 * time.Second
 )
 
-// poll calls look with snapshots until look returns true, ctx ends or the process
-// exits.
+// poll repeatedly takes a snapshot of the listening sockets and passes it to the function
+// look. It ends when that function returns true, ctx ends or the process exits.
 func (a *Process) poll(ctx context.Context, look func(listening) (done bool)) {
 	for pause := firstLook; ; pause = min(pause*5/4, restLook) {
 		l, _ := a.listening() // empty if /proc cannot be read
@@ -117,7 +117,8 @@ func (w *watch) lookAtOthers(others []listener) {
 	w.other = others[i].inode
 }
 
-// warn logs the listeners of the application that 127.0.0.1:port does not reach.
+// warn logs that the application does not accept connections to 127.0.0.1:port, and where
+// it listens instead.
 func (w *watch) warn(here, elsewhere []listener) {
 	if len(here) > 0 {
 		w.log.Warn(fmt.Sprintf("the application listens on %s, where 127.0.0.1:%d does not reach it: let it listen on 127.0.0.1 or on all addresses",
@@ -153,10 +154,10 @@ func listed(ports []int) string {
 	return strings.Join(texts[:last], ", ") + " and " + texts[last]
 }
 
-// FindPort waits until the application listens where 127.0.0.1 reaches it, and returns
-// the port. It returns preferred if the application listens there. Otherwise it returns
-// the lowest port that responds to an HTTP request, or the lowest port if none responds
-// within 2 s. It returns 0 if ctx or the process ends first.
+// FindPort waits until the application accepts connections to 127.0.0.1 on any port. If
+// the application listens on the port preferred, FindPort returns that port. Otherwise it
+// returns the lowest port that responds to an HTTP request. If no port responds within
+// 2 s, it returns the lowest port. It returns 0 if ctx or the process ends first.
 func (a *Process) FindPort(ctx context.Context, preferred int, log *zap.Logger) (port int) {
 	began := time.Now()
 	var since time.Time

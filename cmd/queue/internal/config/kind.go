@@ -123,13 +123,14 @@ func anyText(string) bool { return true }
 // words returns a kind for one of the known words, regardless of case.
 func words(known ...string) *kind[string] { return choice(known, known) }
 
-// either returns a kind for two words that mean false and true.
+// either returns a kind for two words. The first word means false, the second true.
 func either(no, yes string) *kind[bool] {
 	return choice([]string{no, yes}, []bool{false, true})
 }
 
-// choice returns a kind that parses each known word, regardless of case, to the value
-// with the same index. It formats a value that has no word as "".
+// choice returns a kind for a fixed set of words. The kind parses the word known[i],
+// regardless of case, and returns values[i]. It formats values[i] as known[i]. It formats
+// any other value as "".
 func choice[T comparable](known []string, values []T) *kind[T] {
 	hint := strings.Join(known, "|")
 	if len(known) > 3 {

@@ -296,8 +296,8 @@ var classes = func() (all map[string]string) {
 }()
 
 // Rates computes rates from the difference between the last sample and an earlier one.
-// The earlier sample is the newest that is more than windowSeconds older than the last.
-// If there is none, it is the oldest sample.
+// The two samples must be more than windowSeconds apart. If several earlier samples meet
+// this condition, Rates uses the newest of them. If none does, it uses the oldest sample.
 func (g *Gate) Rates() Rates {
 	r := Rates{P50: math.NaN(), P99: math.NaN(), Outcomes: map[string]float64{}}
 	last := g.Last()
