@@ -32,7 +32,7 @@ func TestQueuectlHasTheClassOfEveryOutcome(t *testing.T) {
 	}
 }
 
-func TestEveryOutcomeHasItsClass(t *testing.T) {
+func TestEveryOutcomeIsSucceededRejectedFailedOrClientError(t *testing.T) {
 	want := map[Class][]Outcome{
 		ClassSucceeded: {Served, Tunnelled, Probed},
 		ClassRejected:  {QueueFull, QueueWaitExpired, DeadlineExceeded, ShuttingDown, NotReady, OutOfMemoryBudget, Evicted, WaitingPage},

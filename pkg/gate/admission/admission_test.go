@@ -394,7 +394,7 @@ func TestASingleSlotIsGrantedInTheOrderOfArrival(t *testing.T) {
 
 // Each goroutine counts its slot in the variable holding, so the test does not rely on
 // the counts of the implementation under test.
-func TestManyWithdrawalsNeverExceedTheLimitsAndReturnToZero(t *testing.T) {
+func TestConcurrentWithdrawalsNeverExceedTheLimitsAndLoseNoSlot(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		for seed := range uint64(12) {
 			random := rand.New(rand.NewPCG(seed, 0))

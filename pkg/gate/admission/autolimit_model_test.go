@@ -15,8 +15,8 @@ import (
 )
 
 // The test prints the table of docs/overload.md: go test ./pkg/gate/admission -run
-// Limiters -v.
-func TestLimitersComparedWithTheBestFixedLimit(t *testing.T) {
+// BestFixedLimit -v.
+func TestGoodputOfTheAutomaticLimitIsCloseToTheBestFixedLimit(t *testing.T) {
 	rivals := []struct {
 		name  string
 		make  func() concurrencyLimiter
@@ -68,7 +68,7 @@ func TestLimitersComparedWithTheBestFixedLimit(t *testing.T) {
 // The queue capacity is 4, half the number of slots, so requests wait only briefly.
 // Trials of higher limits must hardly increase the p99 of the latency from arrival to
 // response.
-func TestTrialsHardlyAffectLatency(t *testing.T) {
+func TestTrialsOfHigherLimitsAtMostDoubleTheP99Latency(t *testing.T) {
 	m := containerModels[0]
 	alone := m.run(0.2, fixedLimit(MaxLimit), 30*time.Second, 1).p99
 	for _, load := range []float64{3, 10} {
@@ -85,7 +85,7 @@ func TestTrialsHardlyAffectLatency(t *testing.T) {
 	}
 }
 
-func TestALimitFollowsTheContainer(t *testing.T) {
+func TestTheAutomaticLimitFollowsTheContainersNumberOfSlots(t *testing.T) {
 	m := containerModel{"moving", 10e6, func(at int64) float64 {
 		switch {
 		case at < int64(10*time.Second):
@@ -108,7 +108,7 @@ func TestALimitFollowsTheContainer(t *testing.T) {
 // The number of slots of a container changes once during each run. The test measures
 // the time until the limit has followed: its mean over one second is between 0.8 and
 // 1.25 times the new number of slots.
-func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
+func TestTheAutomaticLimitConvergesWithinSecondsWhenTheContainersSlotsChange(t *testing.T) {
 	for _, m := range []containerModel{
 		{"20 ms, constant", 20e6, nil, 1, constant, false},
 		{"10 ms, log-normal", 10e6, nil, 1, logNormal, false},

@@ -3,8 +3,8 @@ package admission
 import "math"
 
 // The types in this file are algorithms of other projects, implemented from their
-// descriptions. TestLimitersComparedWithTheBestFixedLimit compares AutoLimit with them.
-// All of them use windows of at least 100 ms and 10 samples.
+// descriptions. TestGoodputOfTheAutomaticLimitIsCloseToTheBestFixedLimit compares
+// AutoLimit with them. All of them use windows of at least 100 ms and 10 samples.
 
 // rivalWindow aggregates the samples of a window.
 type rivalWindow struct {

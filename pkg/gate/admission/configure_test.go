@@ -78,7 +78,7 @@ func TestALowerCapacityKeepsQueuedRequests(t *testing.T) {
 	}
 }
 
-func TestAChangeOfOrderServesRequestsQueuedEarlierFirst(t *testing.T) {
+func TestRequestsQueuedBeforeAChangeOfTheQueueOrderAreServedFirst(t *testing.T) {
 	for _, fair := range []bool{false, true} {
 		a := New(Config{Limit: 1, Capacity: 10, Fair: fair})
 		var got []int
@@ -106,7 +106,7 @@ func TestAChangeOfOrderServesRequestsQueuedEarlierFirst(t *testing.T) {
 	}
 }
 
-func TestAChangeIsClampedToTheBounds(t *testing.T) {
+func TestConfigureAcceptsOnlyValuesWithinTheBounds(t *testing.T) {
 	a := New(Config{})
 	testkit.WantBug(t, func() { a.Configure(Config{Limit: -1}) })
 	testkit.WantBug(t, func() { a.Configure(Config{Capacity: MaxCapacity + 1}) })

@@ -259,7 +259,7 @@ func TestTheFairQueueMatchesAReferenceOfPlainLists(t *testing.T) {
 	}
 }
 
-func TestAHigherLimitGrantsQueuedRequestsAndALowerOneTakesEffectAsSlotsAreReleased(t *testing.T) {
+func TestRaisedLimitsAdmitQueuedRequestsAndLoweredLimitsApplyAsSlotsAreReleased(t *testing.T) {
 	for _, fair := range []bool{false, true} {
 		a := New(Config{Limit: 1, Capacity: 10, Fair: fair})
 		var got []int

@@ -210,7 +210,7 @@ func TestARequestLargerThanTheCostLimitRunsAlone(t *testing.T) {
 	}
 }
 
-func TestRequestsBehindALargeOneAreAdmittedWhenItIsWithdrawn(t *testing.T) {
+func TestWithdrawingALargeRequestAdmitsSmallRequestsQueuedBehindIt(t *testing.T) {
 	a := New(Config{Capacity: 10, CostLimit: 100})
 	holdUnits(t, a, 60)
 	large, small := queueUnits(t, a, 80), queueUnits(t, a, 40)
@@ -239,7 +239,7 @@ func TestUnitsAreReturnedIfTheCostLimitIsTurnedOffMeanwhile(t *testing.T) {
 	}
 }
 
-func TestRequestsAdmittedBeforeTheCostLimitHoldNoUnits(t *testing.T) {
+func TestARequestAdmittedBeforeACostLimitIsSetHoldsNoUnits(t *testing.T) {
 	a := New(Config{Limit: 2})
 	ticket := &Ticket{Waiter: Waiter{Notify: func() {}}}
 	if !ticket.TryAcquire(a) {
@@ -254,7 +254,7 @@ func TestRequestsAdmittedBeforeTheCostLimitHoldNoUnits(t *testing.T) {
 	end()
 }
 
-func TestACostWithoutACostLimitIsNotReturnedLater(t *testing.T) {
+func TestARequestWithACostAdmittedBeforeACostLimitIsSetHoldsNoUnits(t *testing.T) {
 	a := New(Config{Limit: 2, Capacity: 1})
 	x := &Ticket{Waiter: Waiter{Notify: func() {}}}
 	x.Waiter.SetCost(7)
@@ -268,7 +268,7 @@ func TestACostWithoutACostLimitIsNotReturnedLater(t *testing.T) {
 	}
 }
 
-func TestFairKeysShareUnits(t *testing.T) {
+func TestAFairQueueGivesEachKeyAnEqualShareOfCostUnits(t *testing.T) {
 	a := New(Config{Capacity: 1000, CostLimit: 10, Fair: true})
 	end := holdUnits(t, a, 10)
 	served := map[uint64]int{}
@@ -299,7 +299,7 @@ func TestFairKeysShareUnits(t *testing.T) {
 	}
 }
 
-func TestWithoutRoomTheBrakeAdmitsOneRequestAtATime(t *testing.T) {
+func TestWhenTheUpstreamHasNoRoomRequestsAreAdmittedOneAtATime(t *testing.T) {
 	a := New(Config{Capacity: 10, Brake: true})
 	end := holdUnits(t, a, 1)
 	next := queueUnits(t, a, 1)
@@ -318,7 +318,7 @@ func TestWithoutRoomTheBrakeAdmitsOneRequestAtATime(t *testing.T) {
 	}
 }
 
-func TestRoomIsUsedUpByRequestsAdmittedSinceItWasMeasured(t *testing.T) {
+func TestRequestsAdmittedSinceTheLastMeasurementReduceTheRoomOfTheUpstream(t *testing.T) {
 	a := New(Config{Capacity: 10, Brake: true})
 	a.SetRoom(3, 0)
 	measured := a.Admissions()
@@ -403,7 +403,7 @@ func TestAdmissionByCostAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestBusyIsSentAfterTheRequestIsInFlight(t *testing.T) {
+func TestTheBusyChannelSignalsOnlyAfterTheRequestIsCountedInFlight(t *testing.T) {
 	a := New(Config{Capacity: 10, Brake: true})
 	for range 100_000 {
 		seen := make(chan int)

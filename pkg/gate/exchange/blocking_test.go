@@ -54,7 +54,7 @@ func (noopObserver) End(*gate.Record)      {}
 func (noopObserver) Rejected(gate.Outcome) {}
 func (noopObserver) Probed(*gate.Record)   {}
 
-func TestARequestWithAFreeSlotReadsTheClockTwice(t *testing.T) {
+func TestARequestAdmittedWithoutQueueingReadsTheClockTwice(t *testing.T) {
 	g := &Gate{Config: Config{ConcurrencyLimit: 1, Observer: noopObserver{}}}
 	if err := g.Init(); err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func TestAdmitLosesNoSlotWhenEventsCoincide(t *testing.T) {
 }
 
 // The wake-up was meant for an earlier request of the same Blocking.
-func TestAWakeUpForAnEarlierRequestAdmitsNoRequest(t *testing.T) {
+func TestALateWakeUpForThePreviousRequestDoesNotAdmitTheNextRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := fullGate(t, Config{QueueCapacity: 1, QueueMaxWait: time.Second})
 		b := arrived(g, time.Now())

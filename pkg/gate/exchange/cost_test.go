@@ -75,7 +75,7 @@ func TestOnlyTrustedSourcesSetTheCostWithAField(t *testing.T) {
 	}
 }
 
-func TestOnlyTheLengthOrAFieldSelectsACost(t *testing.T) {
+func TestInvalidCostSelectorsAndCostLimitsAreRejected(t *testing.T) {
 	for _, text := range []string{"", "peer", "path:1", "header:", "header:a b", "length:2"} {
 		if _, err := ParseCostSelector(text); err == nil {
 			t.Errorf("%q was accepted", text)
@@ -91,7 +91,7 @@ func TestOnlyTheLengthOrAFieldSelectsACost(t *testing.T) {
 	}
 }
 
-func TestCostsLimitRequestsWithUnlimitedConcurrency(t *testing.T) {
+func TestTheCostLimitAppliesEvenIfConcurrencyIsUnlimited(t *testing.T) {
 	g := &Gate{Config: Config{QueueCapacity: 10, Overload: OverloadConfig{CostBy: mustCost(t, "header:X-Tokens"), CostLimit: 100}}}
 	if err := g.Init(); err != nil {
 		t.Fatal(err)

@@ -90,7 +90,7 @@ func TestTheOldestConnectionOfTheLowestRankIsClosedFirst(t *testing.T) {
 	})
 }
 
-func TestOneConnectionIsClosedForAllWaiters(t *testing.T) {
+func TestAReclaimForSeveralWaitersClosesOnlyOneConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := &idleSet{rank: IdleClient, since: []int64{1, 2, 3}}
 		busy := &idleSet{busy: true}
@@ -110,7 +110,7 @@ func TestOneConnectionIsClosedForAllWaiters(t *testing.T) {
 	})
 }
 
-func TestAConnectionSetThatDoesNotReplyBlocksNoWaiter(t *testing.T) {
+func TestADescriptorWaiterIsNotifiedEvenIfAConnectionSetDoesNotReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := &idleSet{rank: IdleClient, since: []int64{1, 2, 3}}
 		busy := &idleSet{busy: true}

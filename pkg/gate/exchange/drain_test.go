@@ -87,7 +87,7 @@ func TestQuietPeriodIsMeasuredFromTheLastRequest(t *testing.T) {
 	})
 }
 
-func TestTheEndOfARequestFromBeforeTheDrainRestartsTheQuietPeriod(t *testing.T) {
+func TestTheEndOfARequestThatBeganBeforeTheDrainRestartsTheQuietPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(10*time.Second, newSystemClock())
 		d.Enter()
@@ -125,7 +125,7 @@ func TestAnOpenRequestDoesNotDelayTheQuietState(t *testing.T) {
 	})
 }
 
-func TestADrainIsServedWhileTunnelsAreOpen(t *testing.T) {
+func TestADrainReportsAllRequestsServedAlthoughTunnelsAreOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, period := range []time.Duration{0, 10 * time.Second} {
 			d := newDrain(period, newSystemClock())
@@ -149,7 +149,7 @@ func TestADrainIsServedWhileTunnelsAreOpen(t *testing.T) {
 	})
 }
 
-func TestADrainEndedWithOpenRequestsIsNeverServed(t *testing.T) {
+func TestADrainThatEndsWithOpenRequestsNeverReportsAllRequestsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(time.Second, newSystemClock())
 		d.Enter()
@@ -162,7 +162,7 @@ func TestADrainEndedWithOpenRequestsIsNeverServed(t *testing.T) {
 	})
 }
 
-func TestWithoutAQuietPeriodAnIdleDrainIsQuietImmediately(t *testing.T) {
+func TestADrainWithoutAQuietPeriodOrOpenRequestsIsQuietImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(0, newSystemClock())
 		d.Enter()
@@ -203,7 +203,7 @@ func TestASecondStartDoesNotRestartTheQuietPeriod(t *testing.T) {
 	})
 }
 
-func TestRequestsAfterTheQuietPeriodStillCount(t *testing.T) {
+func TestADrainCountsRequestsThatArriveAfterTheQuietPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(time.Second, newSystemClock())
 		d.Start()

@@ -152,7 +152,7 @@ func TestTheTokenBucketMatchesItsUsualForm(t *testing.T) {
 // entry returns an entry that counts its wake-ups.
 func entry(woken *int) *evictable { return &evictable{wake: func() { *woken++ }} }
 
-func TestAWaitingRequestHasOneVictimAtATime(t *testing.T) {
+func TestAQueuedRequestEvictsOneRequestAtATime(t *testing.T) {
 	var r evictions
 	rule := Eviction{Class: 6, Rate: 1}
 	var wakes [4]int
@@ -212,7 +212,7 @@ func TestTheHighestOverdueClassGetsTheNextToken(t *testing.T) {
 	}
 }
 
-func TestAnAdmittedSheddableRequestWakesAnOverdueOne(t *testing.T) {
+func TestAnOverdueRequestIsWokenWhenASheddableRequestIsAdmitted(t *testing.T) {
 	var r evictions
 	var wakes [2]int
 	waiting, late := entry(&wakes[0]), entry(&wakes[1])
@@ -373,7 +373,7 @@ func evictingGate(t testing.TB, n int, c Config) *Gate {
 
 const second = int64(time.Second)
 
-func TestAnOverdueRequestEvictsOneInFlight(t *testing.T) {
+func TestAnOverdueQueuedRequestEvictsARequestInFlight(t *testing.T) {
 	g := evictingGate(t, 2, Config{})
 	old, young := newStepped(g, 6, second), newStepped(g, 7, second)
 	waiting := newStepped(g, 0, 2*second)
@@ -402,7 +402,7 @@ func TestAnOverdueRequestEvictsOneInFlight(t *testing.T) {
 	old.want(t, Ongoing, gate.Undecided)
 }
 
-func TestARequestIsCutOffAfterItsResponseHead(t *testing.T) {
+func TestAnEvictionAfterTheResponseHeadCutsOffTheResponse(t *testing.T) {
 	g := evictingGate(t, 1, Config{})
 	victim := newStepped(g, 6, second)
 	victim.container.head = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
@@ -470,7 +470,7 @@ func TestUnsheddableRequestsAreNotEvicted(t *testing.T) {
 	}
 }
 
-func TestTheClassOfAnUntrustedPeerNeitherEvictsNorIsEvicted(t *testing.T) {
+func TestAPriorityClassSentByAnUntrustedPeerDoesNotAffectEviction(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} // excludes the peers of these requests
 	g := evictingGate(t, 1, Config{TrustedSources: trusted})
 	s := newStepped(g, 7, second)
@@ -534,7 +534,7 @@ func TestWithAHardLimitAnEvictedRequestHoldsItsSlotUntilTheContainerCloses(t *te
 	})
 }
 
-func TestARequestThatNeedsMoreUnitsEvictsAnotherOneWithinTheBudget(t *testing.T) {
+func TestEvictionsContinueWithinTheBudgetUntilEnoughCostUnitsAreFree(t *testing.T) {
 	by, err := ParseCostSelector("header:cost")
 	if err != nil {
 		t.Fatal(err)
@@ -580,7 +580,7 @@ func TestARequestThatNeedsMoreUnitsEvictsAnotherOneWithinTheBudget(t *testing.T)
 
 // The victim's client disconnects before the eviction takes effect. The next request of
 // the exchange must not be evicted.
-func TestAnEvictionDoesNotConcernTheNextRequestOfAnExchange(t *testing.T) {
+func TestAPendingEvictionDoesNotEndTheNextRequestOfTheSameExchange(t *testing.T) {
 	g := evictingGate(t, 1, Config{})
 	victim := newStepped(g, 6, second)
 	waiting := newStepped(g, 0, second)
@@ -615,7 +615,7 @@ func TestTurningEvictionOffDoesNotAffectQueuedRequests(t *testing.T) {
 	victim.want(t, Rejected, gate.Evicted)
 }
 
-func TestTheErrorEventOfAnEventStreamFollowsAWholeEvent(t *testing.T) {
+func TestAnErrorEventIsSentOnlyBetweenTheEventsOfAnEventStream(t *testing.T) {
 	for body, want := range map[string]bool{
 		"": true, "data: a\n\n": true, "data: a\r\n\r\n": true, "data: a\r\r": true, "\n": true, ": comment\n\n": true, "data: a\n\n\n": true, "a\r\n\n": true, "a\n\r\n": true,
 		"d": false, "data: a": false, "data: a\n": false, "data: a\r\n": false, "data: a\n\ndata: b\n": false, "data: a\n\nb": false, "a\r": false, "data: a\nb\n": false,

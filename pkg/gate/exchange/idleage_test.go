@@ -8,7 +8,7 @@ import (
 
 const ms = time.Millisecond
 
-func TestEveryIdleConnectionIsTrustedUntilOneIsClosed(t *testing.T) {
+func TestIdleConnectionsAreReusedAtAnyAgeUntilTheContainerClosesOne(t *testing.T) {
 	var a IdleAge
 	a.NoteAlive(time.Hour)
 	if !a.Trusts(0) || !a.Trusts(24*time.Hour) {
@@ -16,7 +16,7 @@ func TestEveryIdleConnectionIsTrustedUntilOneIsClosed(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyAreClosed(t *testing.T) {
+func TestConnectionsAreRetiredBeforeTheContainersIdleTimeout(t *testing.T) {
 	for _, age := range []time.Duration{5 * ms, 100 * ms, time.Second, 5 * time.Second, time.Minute} {
 		rng := rand.New(rand.NewPCG(1, uint64(age)))
 		var a IdleAge
@@ -38,7 +38,7 @@ func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyAreClosed(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatOutlivesTheLimitRaisesIt(t *testing.T) {
+func TestAnIdleConnectionOpenBeyondTheEstimatedIdleTimeoutRaisesTheEstimate(t *testing.T) {
 	var a IdleAge
 	// The container closes a connection early, for example because it restarts. This age
 	// is not its idle timeout.

@@ -130,7 +130,7 @@ func TestNoUtilizationIsReportedWithoutALimit(t *testing.T) {
 	}
 }
 
-func TestRequestsAreMeasuredOnlyAfterTheFirstReport(t *testing.T) {
+func TestRequestsAreNotMeasuredBeforeTheFirstLoadReport(t *testing.T) {
 	l := newLoadedGate(t, 1, 10)
 	x := l.begin()
 	if x.Arrived != 0 || x.Admitted != 0 {

@@ -141,7 +141,7 @@ func TestClientTimeoutsAreParsedInEveryFormat(t *testing.T) {
 	}
 }
 
-func TestAPlainTimeoutIsInMillisecondsWithSuffixMs(t *testing.T) {
+func TestATimeoutWithoutAUnitIsInMillisecondsIfItsSelectorEndsInMs(t *testing.T) {
 	for by, want := range map[string]time.Duration{
 		"header:timeout": 250 * time.Second, "header:timeout:ms": 250 * time.Millisecond, "header:X-Envoy-Expected-Rq-Timeout-Ms": 250 * time.Millisecond,
 	} {
@@ -418,7 +418,7 @@ func TestASlowContainerGetsFewTrials(t *testing.T) {
 	}
 }
 
-func TestServiceTimesExpireAndNeedEnoughSamples(t *testing.T) {
+func TestAServiceTimeIsEstimatedOnlyFromEnoughRecentSamples(t *testing.T) {
 	s := new(admission.ServiceTimes)
 	want := func(at, want time.Duration) {
 		t.Helper()

@@ -118,7 +118,7 @@ func TestAReusedExchangeForgetsTheDeadlineOfItsPreviousRequest(t *testing.T) {
 	})
 }
 
-func TestARequestThatArrivedUnderAFIFOHasTheDefaultClassInAFairQueue(t *testing.T) {
+func TestARequestThatArrivesBeforePrioritiesAreEnabledGetsTheDefaultClass(t *testing.T) {
 	g := fullGate(t, Config{QueueCapacity: 2, Overload: OverloadConfig{PriorityBy: mustSelect(t, "header:priority")}})
 	b := arrived(g, time.Now())
 	b.Fields = fieldLines{"Priority", "u=0"}

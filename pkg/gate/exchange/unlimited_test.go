@@ -44,7 +44,7 @@ func TestAPathPatternMatchesOnlyUnambiguousPaths(t *testing.T) {
 	}
 }
 
-func TestRequestsForUnlimitedPathsSkipTheQueueUpToTheirCapacity(t *testing.T) {
+func TestRequestsForUnlimitedPathsSkipTheQueueUpToUnlimitedCapacity(t *testing.T) {
 	p, _ := ParsePathPattern("/metrics")
 	g := &Gate{Config: Config{ConcurrencyLimit: 1, UnlimitedPaths: []PathPattern{p}, UnlimitedCapacity: 2, QueueRefusalStatus: 429}}
 	if err := g.Init(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-func TestTheErrorEventOfEveryOutcomeIsValidAndFitsTheReserve(t *testing.T) {
+func TestTheErrorEventOfEveryOutcomeIsValidJSONAndFitsTheReservedCapacity(t *testing.T) {
 	for _, o := range gate.Outcomes() {
 		w := &waiter{status: 599}
 		event := string(w.appendError(nil, o))
@@ -51,7 +51,7 @@ func TestNoInterimResponseFollowsTheHeadOfAPromisedEventStream(t *testing.T) {
 	}
 }
 
-func TestWaitSettingsThatAreOffCostNoState(t *testing.T) {
+func TestNoWaitConfigIsAllocatedWhenWaitKeepaliveAndWaitPageAreOff(t *testing.T) {
 	if newWaitConfig(&Config{}) != nil {
 		t.Error("a configuration of waiting clients without settings")
 	}

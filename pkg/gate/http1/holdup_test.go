@@ -129,7 +129,7 @@ func TestAnInterimResponseReleasesItsBuffer(t *testing.T) {
 
 // After the last byte of the body, the client's capacity is 0. The end of the body needs
 // no capacity, so it must be forwarded nevertheless.
-func TestABodyEndsAlthoughTheClientHasNoCapacityLeft(t *testing.T) {
+func TestTheEndOfABodyIsForwardedWhenTheClientAcceptsNoMoreBytes(t *testing.T) {
 	const body = "hello, world"
 	client := &window{capacity: len(body)}
 	x := startTransfer(t, func(x *transfer) {

@@ -164,7 +164,7 @@ func TestALingeringConnectionPausesBetweenReads(t *testing.T) {
 
 // A request on the oldest connection reaches the loop in the same iteration as new
 // connections that need a descriptor.
-func TestAReceivedRequestIsServedEvenIfItsConnectionIsTheOldest(t *testing.T) {
+func TestAConnectionIsNotReclaimedIfARequestHasArrivedOnIt(t *testing.T) {
 	r, _ := newRigWithDescriptors(t, 1, 1)
 	old := r.client()
 	r.connected(1)

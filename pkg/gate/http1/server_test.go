@@ -144,7 +144,7 @@ func TestShutdownWaitsForABusyLoop(t *testing.T) {
 }
 
 // The clients of these connections may already be sending their first request.
-func TestAShutdownServesConnectionsOpenedBefore(t *testing.T) {
+func TestRequestsOnConnectionsOpenedBeforeAShutdownAreServed(t *testing.T) {
 	const backlog = 128
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("served") })
 	var clients []*testClient
@@ -172,7 +172,7 @@ func TestAShutdownServesConnectionsOpenedBefore(t *testing.T) {
 	}
 }
 
-func TestShutdownWaitsForRequestsAndForTunnelsUpToTheirTimeout(t *testing.T) {
+func TestShutdownWaitsForRequestsButEndsTunnelsAfterDrainTunnel(t *testing.T) {
 	release := make(chan struct{})
 	r := newRig(t, exchange.Config{DrainTunnel: time.Millisecond}, options{}, func(c *containerRequest) bool {
 		if c.target == "/tunnel" {
@@ -396,7 +396,7 @@ func TestManyLoopsServeManyConnections(t *testing.T) {
 	}
 }
 
-func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
+func TestASessionReusedAfterAnAbortedRequestServesTheNextRequestCorrectly(t *testing.T) {
 	const stream = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
 	abort := map[string]func(r *rig, c *testClient){
 		"blocked upload": func(r *rig, c *testClient) {

@@ -320,7 +320,7 @@ func TestACloseWithoutResponseOverBothProtocolsGives502(t *testing.T) {
 	}
 }
 
-func TestAFailedConnectionKeepsTheDetectedHTTP2(t *testing.T) {
+func TestHTTP2StaysDetectedAfterAConnectionFails(t *testing.T) {
 	var closing atomic.Bool
 	var over1, over2 atomic.Int64
 	up := serveRaw(t, func(conn net.Conn) {

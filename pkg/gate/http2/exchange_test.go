@@ -296,7 +296,7 @@ func TestADrainLosesNoStreamInTransit(t *testing.T) {
 	})
 }
 
-func TestADrainLosesNoStreamWhoseHeadFollowsTheAcknowledgement(t *testing.T) {
+func TestADrainServesAStreamOpenedRightAfterItsPINGIsAcknowledged(t *testing.T) {
 	overBothProtocols(t, echo, func(t *testing.T, up *container, _ bool) {
 		r := newRig(t, up)
 		c := r.dialUnread()

@@ -52,7 +52,7 @@ func (c *client) writeFieldBlock(id uint32, block []byte) error {
 	return err
 }
 
-func TestTheReplyToARejectedHeadHasTheFormForHEADAndGRPC(t *testing.T) {
+func TestRepliesToTooLargeHeadsFollowTheRulesForHEADAndGRPC(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}))
 	c := r.dial()
 	var many []string

@@ -78,7 +78,7 @@ func TestAHeadThatArrivesInPiecesIsServed(t *testing.T) {
 	})
 }
 
-func TestAWindowThatStaysAtZeroEndsWithTheIdleTimeout(t *testing.T) {
+func TestAResponseIsResetAfterTheIdleTimeoutIfItsWindowStaysAtZero(t *testing.T) {
 	t.Parallel()
 	for _, of := range []string{"the stream", "the connection"} {
 		t.Run(of, func(t *testing.T) {

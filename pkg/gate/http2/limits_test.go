@@ -126,7 +126,7 @@ func TestDocsHaveTheLimitsOfHTTP2(t *testing.T) {
 }
 
 // The faults before FaultResets are violations of the protocol, not limits.
-func TestEveryFaultOfALimitIsInTheTableOfLimits(t *testing.T) {
+func TestEveryFaultForAnExceededLimitIsInTheTableOfLimits(t *testing.T) {
 	for _, fault := range h2.Faults()[h2.FaultResets:] {
 		if !slices.ContainsFunc(limitRows, func(l limits.Limit) bool { return l.Counter == fault }) {
 			t.Errorf("no limit is counted as %s", fault)

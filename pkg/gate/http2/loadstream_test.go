@@ -98,7 +98,7 @@ func TestTheNumberOfLoadStreamsIsBounded(t *testing.T) {
 	c.works()
 }
 
-func TestUnfinishedCallsForLoadReportsDoNotPreventOthers(t *testing.T) {
+func TestIncompleteCallsForLoadReportsDoNotBlockCompleteCalls(t *testing.T) {
 	r := newRig(t, serveH2C(t, func(http.ResponseWriter, *http.Request) {}), withLoadStream)
 	c := r.dial()
 	var unfinished []uint32
@@ -138,7 +138,7 @@ func TestUnfinishedCallsForLoadReportsDoNotPreventOthers(t *testing.T) {
 	}
 }
 
-func TestAnUnfinishedCallIsRejectedAtOnceIfNoLoadStreamIsLeft(t *testing.T) {
+func TestALoadReportCallAboveTheStreamLimitIsRejectedBeforeItIsComplete(t *testing.T) {
 	r := newRig(t, serveH2C(t, func(http.ResponseWriter, *http.Request) {}), withLoadStream)
 	c := r.dial()
 	for range maxLoadStreams {

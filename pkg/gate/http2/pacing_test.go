@@ -129,7 +129,7 @@ func TestQueuedStreamsEndWithTheirConnection(t *testing.T) {
 }
 
 // If many requests are in flight, streams of a burst get new connections.
-func TestABurstLeavesIdleConnectionsToOthers(t *testing.T) {
+func TestABurstOfStreamsOpensNewConnectionsAndLeavesIdleConnectionsFree(t *testing.T) {
 	const few, many = 3, 100
 	var hanging, met atomic.Int64
 	all := make(chan struct{})
@@ -176,7 +176,7 @@ func TestABurstLeavesIdleConnectionsToOthers(t *testing.T) {
 // If many streams are open, a burst uses the connection that has the most streams. The
 // first stream that a client opens in an iteration is not a part of the burst. It uses
 // the connection that has the fewest streams.
-func TestABurstLeavesAnHTTP2ConnectionToOthers(t *testing.T) {
+func TestABurstOfStreamsSharesTheConnectionWithTheMostStreams(t *testing.T) {
 	r := newRig(t, serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
 		if f, ok := f.(*http2.MetaHeadersFrame); ok && field(f, ":path") == "/works" {
 			p.respond(f.StreamID, "")

@@ -41,7 +41,7 @@ func responses(w http.ResponseWriter, r *http.Request) {
 
 // Requests for UnlimitedPaths take no slot of ConcurrencyLimit. Instead,
 // UnlimitedCapacity limits how many of them are in flight.
-func TestAClientWithClosedWindowsHoldsNoUnlimitedCapacityOnceItsResponseIsRead(t *testing.T) {
+func TestAFullyBufferedResponseToAClientWithClosedWindowsHoldsNoUnlimitedCapacity(t *testing.T) {
 	overBothProtocols(t, responses, func(t *testing.T, up *container, _ bool) {
 		r := newRig(t, up, func(o *options) {
 			pattern, err := exchange.ParsePathPattern("/metrics")
@@ -60,7 +60,7 @@ func TestAClientWithClosedWindowsHoldsNoUnlimitedCapacityOnceItsResponseIsRead(t
 	})
 }
 
-func TestAClientWithClosedWindowsHoldsNoSlotOnceItsResponseIsRead(t *testing.T) {
+func TestAFullyBufferedResponseToAClientWithClosedWindowsHoldsNoSlot(t *testing.T) {
 	overBothProtocols(t, responses, func(t *testing.T, up *container, h2c bool) {
 		r := newRig(t, up, func(o *options) { o.gate.ConcurrencyLimit = 2 })
 		c := r.dial(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
@@ -86,7 +86,7 @@ func TestAClientWithClosedWindowsHoldsNoSlotOnceItsResponseIsRead(t *testing.T) 
 	})
 }
 
-func TestClosedWindowsHoldNoSlotWhenResponsesFillTheBuffers(t *testing.T) {
+func TestResponsesThatFillTheBuffersHoldNoSlotsWhileTheClientsWindowsAreClosed(t *testing.T) {
 	overBothProtocols(t, responses, func(t *testing.T, up *container, h2c bool) {
 		r := newRig(t, up, func(o *options) { o.gate.ConcurrencyLimit = 40 })
 		c := r.dial(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
@@ -107,7 +107,7 @@ func TestClosedWindowsHoldNoSlotWhenResponsesFillTheBuffers(t *testing.T) {
 // When the client stops reading, the gate reads the rest of the response if the rest fits
 // into its buffer. The test repeats this with different numbers of bytes that the client
 // has read before.
-func TestAStalledClientHoldsNoSlotIfTheRestFitsTheBuffer(t *testing.T) {
+func TestAStalledClientHoldsNoSlotIfTheRestOfItsResponseFitsTheBuffer(t *testing.T) {
 	overBothProtocols(t, func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.URL.Path[1:])
 		_, _ = io.WriteString(w, strings.Repeat("x", n))

@@ -324,7 +324,7 @@ func TestClosingAConnectionDiscardsItsWaitingTrailers(t *testing.T) {
 
 // Each request announces trailers. The container does not respond before the heads of all
 // requests have arrived.
-func TestRequestsWithAnnouncedTrailersShareConnectionsBeyondTheLimit(t *testing.T) {
+func TestRequestsThatAnnounceTrailersShareConnectionsOnceMaxExclusiveAreInUse(t *testing.T) {
 	const clients, each = 3, 200
 	begun, release := make(chan struct{}, clients*each), make(chan struct{})
 	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {

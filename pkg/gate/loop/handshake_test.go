@@ -131,7 +131,7 @@ func TestAHandshakeWritesAllOfALongMessage(t *testing.T) {
 
 // The second handshake begins when the first waits for its peer and releases the only
 // slot.
-func TestOnlyWaitingHandshakesReleaseTheirSlot(t *testing.T) {
+func TestAHandshakeReleasesItsSlotOnlyWhileItWaitsForItsPeer(t *testing.T) {
 	slots := make(chan struct{}, 1)
 	begun, compute := make(chan struct{}), make(chan struct{})
 	first := startHandshakeWith(t, func(l *Layer) error {

@@ -123,7 +123,7 @@ func TestAPartialRecordIsNotReadable(t *testing.T) {
 	})
 }
 
-func TestTheEndOfALayerIsDetectedWithoutReading(t *testing.T) {
+func TestEndedDetectsACloseNotifyWithoutAReadByTheCaller(t *testing.T) {
 	eachTLSVersion(t, func(t *testing.T, s *secured) {
 		s.sendFromClient("unread")
 		s.until("readable", s.sock.Readable)
@@ -237,7 +237,7 @@ func TestCloseWriteSendsPendingBytesBeforeTheEnd(t *testing.T) {
 	}
 }
 
-func TestACloseWithoutFinishLooksTruncated(t *testing.T) {
+func TestClosingASocketWithoutFinishSendsNoCloseNotify(t *testing.T) {
 	for _, finish := range []bool{false, true} {
 		s := newSecured(t, tls.VersionTLS13)
 		s.do(func() {
@@ -253,7 +253,7 @@ func TestACloseWithoutFinishLooksTruncated(t *testing.T) {
 	}
 }
 
-func TestAQuietLayerChecksTheSocket(t *testing.T) {
+func TestQuietDetectsBytesBeforeTheirEventOnASocketWithALayer(t *testing.T) {
 	s := newSecured(t, tls.VersionTLS13)
 	s.do(func() {
 		if !s.sock.Quiet() {

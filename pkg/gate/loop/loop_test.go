@@ -212,7 +212,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 // A loop that has been busy arms its wakeup poller before it sleeps. The loop must then
 // poll once more. Otherwise it could sleep although an event is pending: the wakeup
 // poller does not always report an event that came before it was armed.
-func TestAnEventBeforeABusyLoopSleepsWakesIt(t *testing.T) {
+func TestNoEventIsLostWhenABusyLoopGoesToSleep(t *testing.T) {
 	l := startLoop(t)
 	var socks [3]Sock
 	var pairs [3][2]int
@@ -307,7 +307,7 @@ func TestAWakeUpAfterTheEndOfARoutineIsHarmless(t *testing.T) {
 	})
 }
 
-func TestAHandleWithoutItsTimerIsNotStepped(t *testing.T) {
+func TestRemoveTimerRemovesTheTimerOfAHandle(t *testing.T) {
 	l := startLoop(t)
 	on(t, l, func() {
 		handles := make([]Handle, 100)

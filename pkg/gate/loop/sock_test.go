@@ -201,7 +201,7 @@ func TestResetFailsTheSocket(t *testing.T) {
 	}
 }
 
-func TestASocketIsFailedAndReadableAfterAFailedWrite(t *testing.T) {
+func TestASocketReportsFailedAndReadableAfterAFailedWrite(t *testing.T) {
 	s := newSubject(t)
 	s.do(func() {
 		_ = s.far.SetLinger(0)
@@ -333,7 +333,7 @@ func TestTheFirstHandlerOfABatchSeesTheEventsOfAllSockets(t *testing.T) {
 	}
 }
 
-func TestQuietAtPollUsesTheEventsOfTheLastPoll(t *testing.T) {
+func TestQuietAtPollIsFalseWhenTheLastPollReportedBytesOrEOF(t *testing.T) {
 	s := newSubject(t)
 	s.do(func() {
 		if !s.sock.QuietAtPoll(time.Hour) {
@@ -449,7 +449,7 @@ func TestCloseWriteClosesOneDirection(t *testing.T) {
 // Two sockets become ready in one batch. The first handler closes the second socket and
 // registers a silent socket with the same descriptor number. The event of the closed
 // socket must not be delivered.
-func TestASocketClosedByAnEventOfABatchGetsNoEventOfThatBatch(t *testing.T) {
+func TestPendingEventsOfAClosedSocketAreNotDelivered(t *testing.T) {
 	l := startLoop(t)
 	reused := 0
 	for round := 0; reused < 100; round++ {
@@ -556,7 +556,7 @@ func TestASharedListenerGivesEachConnectionToOneLoop(t *testing.T) {
 	}
 }
 
-func TestARoutineIsSteppedOnlyByItsSockets(t *testing.T) {
+func TestARoutineWithoutADeadlineIsWokenByItsSocket(t *testing.T) {
 	l := startLoop(t)
 	pair := socketPair(t)
 	defer unix.Close(pair[1])

@@ -55,7 +55,7 @@ func TestUnusedObjectsOfABurstAreDiscarded(t *testing.T) {
 	})
 }
 
-func TestATrimIsRepeatedAsLongAsACacheNeedsIt(t *testing.T) {
+func TestATrimIsRepeatedWhileATrimFunctionReturnsTrue(t *testing.T) {
 	l := startLoop(t)
 	trims := 0
 	on(t, l, func() {
@@ -106,7 +106,7 @@ func collectionsOf(n *int) func(bool) bool {
 	}
 }
 
-func TestGarbageIsCollectedOnceNoMoreIsAdded(t *testing.T) {
+func TestTheGarbageCollectorRunsAfterAPeriodWithoutNewGarbage(t *testing.T) {
 	l := startLoop(t)
 	collections := 0
 	on(t, l, func() { l.OnTrim(collectionsOf(&collections)) })

@@ -70,7 +70,7 @@ func TestTheLongestIdleConnectionIsReclaimed(t *testing.T) {
 	})
 }
 
-func TestAConnectionIsInOneSetAndCounted(t *testing.T) {
+func TestAConnectionBelongsToAtMostOneIdleSetAndIsCountedOnce(t *testing.T) {
 	newTLSServer(t).do(func(w *Worker) {
 		var a, b IdleSet[fakeConn, *fakeConn]
 		a.Init(w, exchange.IdleClient, exchange.MinIdle)

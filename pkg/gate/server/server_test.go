@@ -33,7 +33,7 @@ func TestTheServerConfigurationIsValidated(t *testing.T) {
 }
 
 // The cases are the examples of docs/descriptors.md.
-func TestTheShareOfUpstreamConnectionsOfEachLoopMatchesTheDocs(t *testing.T) {
+func TestEachLoopsShareOfUpstreamConnectionsMatchesTheDocs(t *testing.T) {
 	for _, c := range []struct{ limit, loops, share, others int }{{64, 1, 4, 27}, {256, 1, 28, 195}, {64, 4, 2, 8}, {1 << 20, 4, 64, 1<<20 - 28 - 4*69}} {
 		d := exchange.NewDescriptors(c.limit - 28)
 		share := upstreamShare(d, c.loops)

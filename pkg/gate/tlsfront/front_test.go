@@ -213,7 +213,7 @@ func TestAConnectionWithAnIncompleteHelloIsReclaimed(t *testing.T) {
 	}
 }
 
-func TestClientsNeedACertificateWithOneOfTheNames(t *testing.T) {
+func TestClientsNeedACertificateWithAConfiguredName(t *testing.T) {
 	f, config := prepare(t)
 	f.write(f.dir, "x")
 	config.ClientCA = filepath.Join(t.TempDir(), "ca.crt")

@@ -72,7 +72,7 @@ func TestACertificateIsReloadedWhenItsLinkTargetIsOverwritten(t *testing.T) {
 	f.serves("second")
 }
 
-func TestABrieflyMismatchedPairIsNoFailure(t *testing.T) {
+func TestABrieflyMismatchedCertificateAndKeyAreNoReloadFailure(t *testing.T) {
 	f := begin(t, "first")
 	certificate, key := f.ca.Issue(testcert.Leaf{Names: []string{"second"}})
 	f.put(filepath.Join(f.dir, certificateFile), certificate)

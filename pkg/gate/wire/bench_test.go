@@ -24,7 +24,7 @@ var (
 	benchDate = []byte("Tue, 15 Nov 1994 08:12:31 GMT")
 )
 
-func TestTheBrowserHeadHasTwelveFields(t *testing.T) {
+func TestTheBrowserRequestOfTheBenchmarksHasTwelveFields(t *testing.T) {
 	wantSame(t, "fields", strings.Count(benchRequests[0].head, "\r\n")-2, 12)
 }
 

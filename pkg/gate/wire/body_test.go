@@ -6,7 +6,7 @@ import (
 )
 
 // For each state, every possible byte is fed to a decoder in that state.
-func TestTheChunkDecoderAcceptsInEachStateOnlyValidBytes(t *testing.T) {
+func TestTheChunkDecoderAcceptsOnlyValidBytesInEachState(t *testing.T) {
 	const bad = chunkState(255)
 	type reaction struct {
 		bytes string

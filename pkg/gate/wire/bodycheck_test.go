@@ -48,7 +48,7 @@ func TestABodyOfAnotherLengthThanAnnouncedIsReportedAsABug(t *testing.T) {
 	}
 }
 
-func TestABodyThatDiffersFromItsHeadOverHTTP2IsABug(t *testing.T) {
+func TestAnHTTP2MessageWithWrongFramingIsReportedAsABug(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		fields []string

@@ -37,7 +37,7 @@ func TestAcceptGivesWeightsToMediaTypes(t *testing.T) {
 	}
 }
 
-func TestOnlyAnUnencodedEventStreamContinuesAnother(t *testing.T) {
+func TestOnlyAnUnencodedEventStreamMayFollowTheHeadSentByTheGate(t *testing.T) {
 	for head, want := range map[string]bool{
 		"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n":                                  true,
 		"HTTP/1.1 200 OK\r\ncontent-type: Text/Event-Stream ; charset=utf-8\r\n\r\n":                  true,

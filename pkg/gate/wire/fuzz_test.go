@@ -785,7 +785,7 @@ func nonEmpty(all []string) (some []string) {
 
 func firstOf(all []string) []string { return all[:min(1, len(all))] }
 
-func TestSplittingTheInputDoesNotChangeTheResult(t *testing.T) {
+func TestThePiecesOfAFuzzInputCoverItInOrder(t *testing.T) {
 	for _, c := range cutSeeds {
 		ends := pieces("0123456789", c)
 		if !slices.IsSorted(ends) || ends[len(ends)-1] != 10 {

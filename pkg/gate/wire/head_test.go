@@ -152,7 +152,7 @@ func Test4096FieldsAreAcceptedAndOneMoreIsNot(t *testing.T) {
 	}
 }
 
-func TestAScannerReleasesTheMemoryOfManyFields(t *testing.T) {
+func TestResettingAHeadReleasesTheMemoryOfManyFields(t *testing.T) {
 	h := fieldsOf(t, strings.Split(strings.Repeat("a:\n", 1000)+"a:", "\n")...)
 	if h.reset(); cap(h.Fields) > 256 {
 		t.Errorf("capacity for %d fields is kept", cap(h.Fields))
@@ -189,7 +189,7 @@ func TestIsTextMatchesANaiveImplementationAtEachPosition(t *testing.T) {
 	}
 }
 
-func TestIsTextMatchesALoopForPairsOfBytes(t *testing.T) {
+func TestIsTextMatchesANaiveImplementationForPairsOfBytes(t *testing.T) {
 	// IsText subtracts from eight bytes at once. A borrow must neither hide an invalid
 	// byte nor reject a valid one.
 	b := []byte("xxxxxxxx")
@@ -239,7 +239,7 @@ func TestConnectionOptionsAreParsedInAnyCaseAndOverSeveralLines(t *testing.T) {
 	}
 }
 
-func TestConnectionRemovesTheFieldsThatItNames(t *testing.T) {
+func TestFieldsNamedInTheConnectionFieldAreRemovedUnlessProtected(t *testing.T) {
 	for _, c := range []struct {
 		name, names, field string
 		drop               bool

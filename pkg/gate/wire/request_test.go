@@ -348,7 +348,7 @@ func rewritten(t *testing.T, lines ...string) string {
 	return string(r.AppendHead(nil, netip.MustParseAddr("192.0.2.7"), []byte(fallbackHost)))
 }
 
-func TestRequestHeadsAreForwardedWithTheFieldsOfTheGate(t *testing.T) {
+func TestTheGateAddsAndRemovesFieldsInForwardedRequestHeads(t *testing.T) {
 	const xff = "X-Forwarded-For: 192.0.2.7\r\n"
 	for _, c := range []struct{ name, in, want string }{
 		{"fields keep order, case, repetitions and white space",

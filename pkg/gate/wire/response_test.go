@@ -124,7 +124,7 @@ func TestAResponseDecidesWhetherItsConnectionIsReused(t *testing.T) {
 	}
 }
 
-func TestResponseHeadsAreForwardedWithTheFieldsOfTheGate(t *testing.T) {
+func TestTheGateAddsAndRemovesFieldsInForwardedResponseHeads(t *testing.T) {
 	const date = "Date: now\r\n"
 	for _, c := range []struct {
 		name, in string

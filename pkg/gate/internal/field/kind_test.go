@@ -34,7 +34,7 @@ func mapKind(name string) Kind {
 	return kinds[name]
 }
 
-func TestKindsMatchAReferenceInAnyCase(t *testing.T) {
+func TestTheKindOfAFieldNameIsFoundRegardlessOfCase(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	check := func(name string) {
 		if got, want := Of([]byte(name)), mapKind(name); got != want {
@@ -65,7 +65,7 @@ func TestKindsMatchAReferenceInAnyCase(t *testing.T) {
 	check("")
 }
 
-func TestEveryKindHasATestedName(t *testing.T) {
+func TestTheReferenceNamesAFieldOfEveryKind(t *testing.T) {
 	seen := map[Kind]bool{Other: true, Gate: true}
 	for _, k := range kinds {
 		seen[k] = true

@@ -2,7 +2,7 @@ package field
 
 import "testing"
 
-func TestOnlyFieldsOfThePlatformAreTrustedOnly(t *testing.T) {
+func TestOnlyFieldsSetByThePlatformRequireATrustedSource(t *testing.T) {
 	for name, want := range map[string]bool{
 		"X-Forwarded-For": true, "x-forwarded-": true, "X_Forwarded_For": true, "X-FORWARDED_proto": true, "x.forwarded.for": true,
 		"Forwarded": true, "X-Real-IP": true, "X_Real_IP": true, "x-real_ip": true, "K-Proxy-Request": true, "K_Proxy_Request": true,

@@ -12,7 +12,7 @@ type item struct {
 }
 
 // The same random operations are applied to a list and a slice.
-func TestAListMatchesASlice(t *testing.T) {
+func TestALinkedListHasTheSameElementsAsASliceAfterRandomOperations(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var l List[item, *item]
 	var want []*item

@@ -245,7 +245,7 @@ func TestTheMemoryOfAHeaderListIsBounded(t *testing.T) {
 	}
 }
 
-func TestTooManyFieldsAreTooLarge(t *testing.T) {
+func TestAHeaderListWithTooManyFieldsIsMarkedTooLarge(t *testing.T) {
 	d := Decoder{MaxList: 1 << 20}
 	var h Head
 	block := bytes.Repeat([]byte{0x82}, MaxFields)
@@ -257,7 +257,7 @@ func TestTooManyFieldsAreTooLarge(t *testing.T) {
 	}
 }
 
-func TestTheTableAllocatesMemoryAsNeeded(t *testing.T) {
+func TestTheDynamicTableAllocatesMemoryOnlyAsEntriesAreAdded(t *testing.T) {
 	var d Decoder
 	var h Head
 	cold, _ := blocks(smallGet)

@@ -98,7 +98,7 @@ func TestSensitiveFieldsRemainSensitiveWhenForwarded(t *testing.T) {
 
 // Random lists are encoded with changing table sizes, and decoded by x/net and by this
 // package.
-func TestTheEncoderMatchesOtherDecoders(t *testing.T) {
+func TestXNetAndTheGateDecodeTheOutputOfTheHPACKEncoder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	vocabulary := []string{"", "a", "gzip, deflate", "GET", "200", "404", strings.Repeat("long", 100), "0123456789", "x\x00\xff\n", "application/grpc"}
 	for range 40 {

@@ -201,7 +201,7 @@ func TestRatesAreBounded(t *testing.T) {
 	}
 }
 
-func TestFaultsHaveNames(t *testing.T) {
+func TestEveryHTTP2FaultHasAUniqueName(t *testing.T) {
 	seen := map[string]bool{}
 	for f := Fault(0); f < faults; f++ {
 		if f.String() == "" || seen[f.String()] || Faults()[f] != f.String() {

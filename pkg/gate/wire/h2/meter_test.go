@@ -4,7 +4,7 @@ import "testing"
 
 // Until a client learns of a reset, it may use up the window of the stream, in frames of
 // any size.
-func TestDATASentBeforeThePeerLearnedOfAResetIsNotCounted(t *testing.T) {
+func TestDATAInTransitWhenAStreamIsResetDoesNotCountAsAFlood(t *testing.T) {
 	const streams, window, frame = 8, 64 << 10, 11
 	var m Meter
 	for range streams {

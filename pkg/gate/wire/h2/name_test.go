@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-func TestNamesAreFoundInAnyCase(t *testing.T) {
+func TestKnownFieldNamesAreFoundRegardlessOfCase(t *testing.T) {
 	for i := 1; i < nameCount; i++ {
 		want := Name(i)
 		if i <= staticLen {
@@ -47,7 +47,7 @@ func TestNamesAreFoundInAnyCase(t *testing.T) {
 
 // Head.add gives an unknown name the kind field.Other, unless it begins with K-Gate-. So
 // all names with other kinds must be known.
-func TestEveryNameWithAFieldKindIsKnown(t *testing.T) {
+func TestTheHTTP2NameTableContainsEveryNameWithAFieldKind(t *testing.T) {
 	source, err := os.ReadFile("../../internal/field/kind.go")
 	if err != nil {
 		t.Fatal(err)

@@ -286,7 +286,7 @@ func TestInvalidFieldsAreRejectedEvenFromTheDynamicTable(t *testing.T) {
 	}
 }
 
-func TestATooLongTargetIsDistinguishedFromATooLargeList(t *testing.T) {
+func TestATooLongTargetIsDistinguishedFromATooLargeHeaderList(t *testing.T) {
 	long := strings.Repeat("v", DefaultMaxList)
 	for what, c := range map[string]struct {
 		lines []line

@@ -63,7 +63,7 @@ func TestFormatNamesAreCaseInsensitive(t *testing.T) {
 	}
 }
 
-func TestReportsOfApplicationsAreRead(t *testing.T) {
+func TestALoadReportInAResponseFieldIsParsed(t *testing.T) {
 	for value, want := range map[string]*Report{
 		"TEXT cpu_utilization:0.3, mem_utilization=0.5 ,named_metrics.kv_cache=0.1":  {CPUUtilization: 0.3, MemUtilization: 0.5, Named: []Metric{{"kv_cache", 0.1}}},
 		`JSON {"cpuUtilization": 0.3, "rps": "7", "namedMetrics": {"b": 2, "a": 1}}`: {CPUUtilization: 0.3, Named: []Metric{{"a", 1}, {"b", 2}}},
