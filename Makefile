@@ -34,7 +34,7 @@ MINORS    ?= $(basename $(notdir $(wildcard test/conformance/knative/versions/*.
 RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build binaries image release share run demo test race e2e fips torture simulate planted conformance minors minors-tidy kyverno render browser otel cluster bench bench-micro lint staticcheck vulncheck fuzz clean
+.PHONY: help build binaries image release share run demo test test-queuectl test-bench race e2e fips torture simulate planted conformance minors minors-tidy kyverno render browser otel cluster bench bench-micro lint staticcheck vulncheck fuzz clean
 
 help: ## this list
 	@echo 'make <target>:'
@@ -65,11 +65,13 @@ demo: ## the demo container alone, on USER_PORT (8080)
 	$(BUILD) -o bin/demo ./cmd/demo
 	@exec bin/demo --port '$(or $(USER_PORT),8080)'
 
-# Tests that take minutes with the race detector run without it: a package of queuectl,
-# and the files *_model_test.go of two packages. The suites in test/ start processes or need
-# one goroutine, so they run without it too. The exception is test/linearizable.
+# Tests that take minutes with the race detector run without it: a package of queuectl, and
+# the files *_model_test.go, whose tests need only one goroutine. The suites in test/ start
+# processes or need one goroutine, so they run without it too. The exception is
+# test/linearizable.
 WITHOUT_RACE := internal/manifest
-MODELS := Limit|Starve|Shedding|CostOfParsing
+MODEL_FILES  := $(wildcard pkg/*/*_model_test.go pkg/*/*/*_model_test.go)
+MODELS        = ^($(shell sed -n 's/^func Test\([A-Za-z0-9_]*\).*/Test\1/p' $(MODEL_FILES) | paste -sd '|'))$$
 
 # Linking without DWARF halves the time to build a test program. Stack traces do not need
 # it. lint runs vet.
@@ -78,11 +80,16 @@ TESTFLAGS := -count=1 -ldflags=-w -vet=off
 test: ## all tests of this module, of queuectl and of bench, unit tests first, with the race detector; end-to-end tests last
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
 	$(GO) test $(RACE) $(TESTFLAGS) -timeout 30m ./pkg/... ./cmd/... ./scripts/... ./test/linearizable
-	$(if $(RACE),$(GO) test $(TESTFLAGS) -run '$(MODELS)' ./pkg/gate/admission ./pkg/gate/wire)
+	$(if $(RACE),$(GO) test $(TESTFLAGS) -run '$(MODELS)' $(sort $(addprefix ./,$(dir $(MODEL_FILES)))))
+	@$(MAKE) --no-print-directory -j 2 -O test-queuectl test-bench
+	$(GO) test $(TESTFLAGS) -timeout 30m $$($(GO) list ./test/... | grep -v '/test/linearizable$$')
+
+test-queuectl:
 	cd cmd/queuectl && $(GO) test $(RACE) $(TESTFLAGS) -timeout 30m $$($(GO) list ./... | grep -v '/$(WITHOUT_RACE)$$')
 	cd cmd/queuectl && $(GO) test $(TESTFLAGS) -timeout 30m ./$(WITHOUT_RACE)
+
+test-bench:
 	$(GO) test -C bench $(RACE) $(TESTFLAGS) -timeout 30m ./...
-	$(GO) test $(TESTFLAGS) -timeout 30m $$($(GO) list ./test/... | grep -v '/test/linearizable$$')
 
 race: ## the tests of pkg and cmd COUNT (5) times over, to shake races out
 	$(GO) test $(RACE) -count=$(COUNT) ./pkg/... ./cmd/...

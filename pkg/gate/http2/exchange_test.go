@@ -125,7 +125,7 @@ func TestAnUploadLargerThanAllWindowsIsForwarded(t *testing.T) {
 		tr := &http.Transport{Protocols: new(http.Protocols)}
 		tr.Protocols.SetUnencryptedHTTP2(true)
 		defer tr.CloseIdleConnections()
-		const size = 8 << 20
+		const size = 2 << 20
 		results := make(chan string, 4)
 		for range 4 {
 			go func() {
@@ -163,7 +163,7 @@ func TestALargeDownloadWithSmallWindowsIsForwarded(t *testing.T) {
 	t.Parallel()
 	overBothProtocols(t, serveZeros, func(t *testing.T, up *container, _ bool) {
 		c := newRig(t, up).dial(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1000})
-		const size = 8 << 20
+		const size = 2 << 20
 		id := c.get(fmt.Sprint("/?", size))
 		if g := c.await(id); g.size != size || !g.ended {
 			t.Errorf("%d bytes, ended %v, reset %v %v; connection %v %v", g.size, g.ended, g.reset, g.code, c.err, c.goAways)
@@ -176,7 +176,7 @@ func TestManyStreamsMakeProgressConcurrently(t *testing.T) {
 	t.Parallel()
 	overBothProtocols(t, serveZeros, func(t *testing.T, up *container, _ bool) {
 		c := newRig(t, up).dial()
-		const size, n = 200 << 10, 100
+		const size, n = 100 << 10, 100
 		ids := make([]uint32, n)
 		for i := range ids {
 			ids[i] = c.get(fmt.Sprint("/?", size))
