@@ -138,7 +138,7 @@ func TestATargetsFileAddsToTheBuiltInTargets(t *testing.T) {
 	}
 }
 
-func TestARunningPeerIsMeasuredWithoutItsCPU(t *testing.T) {
+func TestAServerThatAlreadyRunsIsMeasuredWithoutItsCPU(t *testing.T) {
 	listener, err := net.Listen("tcp4", "127.0.0.2:0") // an address that the harness itself does not use
 	if err != nil {
 		t.Fatal(err)

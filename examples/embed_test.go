@@ -19,7 +19,7 @@ func probed(t *testing.T, base string) {
 	}
 }
 
-func TestHTTPServersWithTheGateInside(t *testing.T) {
+func TestHTTPServersThatEmbedTheGateServeRequestsAndProbes(t *testing.T) {
 	for _, c := range []struct{ name, path, want string }{
 		{"nethttp", "/", "hello from net/http\n"},
 		{"fasthttp", "/", "hello from fasthttp\n"},
@@ -42,7 +42,7 @@ func TestHTTPServersWithTheGateInside(t *testing.T) {
 	}
 }
 
-func TestGRPCServerWithTheGateInside(t *testing.T) {
+func TestAGRPCServerThatEmbedsTheGateServesCallsAndProbes(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "grpc", "-listen", "127.0.0.1:0", "-metrics", "127.0.0.1:0", "-quiet", "0s")
 	port := p.await("traffic" + address)

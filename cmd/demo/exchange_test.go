@@ -100,7 +100,7 @@ func TestHEADHasNoBody(t *testing.T) {
 	}
 }
 
-func TestDelayAndStatusRespondAsRequested(t *testing.T) {
+func TestTheDemoDelaysResponsesAndReturnsStatusesAsRequested(t *testing.T) {
 	address := start(t)
 	if res, body := get(t, address, "/delay?ms=1"); res.StatusCode != 200 || body != "waited 1 ms\n" {
 		t.Errorf("delay: %d %q", res.StatusCode, body)
@@ -115,7 +115,7 @@ func TestDelayAndStatusRespondAsRequested(t *testing.T) {
 	}
 }
 
-func TestBadValuesGet400ThatNamesThem(t *testing.T) {
+func TestTheDemoRejectsInvalidParametersWith400AndNamesThem(t *testing.T) {
 	address := start(t)
 	for target, want := range map[string]string{
 		"/delay?ms=fast":    "ms=\"fast\": want a number from 0 to 3600000\n",
@@ -137,7 +137,7 @@ func TestBadValuesGet400ThatNamesThem(t *testing.T) {
 	}
 }
 
-func TestHintsAreSentBeforeTheResponseExceptToHTTP10(t *testing.T) {
+func TestTheDemoSendsEarlyHintsExceptToHTTP10Clients(t *testing.T) {
 	address := start(t)
 	for version, want := range map[string][]int{"1.1": {103, 200}, "1.0": {200}} {
 		conn := dial(t, address)
@@ -152,7 +152,7 @@ func TestHintsAreSentBeforeTheResponseExceptToHTTP10(t *testing.T) {
 	}
 }
 
-func TestFailAbortsAsRequested(t *testing.T) {
+func TestTheDemoAbortsResponsesAsRequested(t *testing.T) {
 	address := start(t)
 	ask := func(how string) (string, error) {
 		conn := dial(t, address)

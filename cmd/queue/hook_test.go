@@ -127,7 +127,7 @@ func TestHooksTellAServerToSleepAndToWake(t *testing.T) {
 	}
 }
 
-func TestAServerThatTheGateHasNotStartedIsWokenAtTheStart(t *testing.T) {
+func TestTheWakeHookIsCalledAtTheStartOfTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &fakeEngine{start: time.Now(), reply: func(_ string, since time.Duration) (int, time.Duration) {
 			if since < time.Second {

@@ -53,7 +53,7 @@ func awaitContent(t *testing.T, w *Watcher, path, want string) {
 	}
 }
 
-func TestAReplacedLinkOfAVolumeIsReported(t *testing.T) {
+func TestAFileOfAVolumeIsReportedWhenTheLinkOfTheVolumeIsReplaced(t *testing.T) {
 	v := &volume{t, t.TempDir()}
 	v.write("..1", "one")
 	if err := os.Symlink("..data/file", v.path()); err != nil {

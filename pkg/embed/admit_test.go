@@ -168,7 +168,7 @@ func TestAClientThatDisconnectsInTheQueueNeverReachesTheHandler(t *testing.T) {
 	})
 }
 
-func TestAClientThatStopsSendingInTheQueueGetsNoFalseResponse(t *testing.T) {
+func TestAQueuedClientThatHalfClosesGetsNoResponse(t *testing.T) {
 	s := newStage()
 	r := newRig(t, "HTTP/1.1", Config{ConcurrencyLimit: 1, QueueCapacity: 1}, s.handle)
 	first := r.begin("/")

@@ -85,7 +85,7 @@ func TestAContextEndsWithItsRequest(t *testing.T) {
 	})
 }
 
-func TestTheEarlierDeadlineOfGateAndParentApplies(t *testing.T) {
+func TestARequestContextHasTheEarlierDeadlineOfGateAndParentContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

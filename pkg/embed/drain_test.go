@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/internal/testkit"
 )
 
-func TestADrainServesAndThenEnds(t *testing.T) {
+func TestADrainEndsAfterRequestsInFlightAndQueuedAreServed(t *testing.T) {
 	overBoth(t, func(t *testing.T, protocol string) {
 		s := newStage()
 		r := newRig(t, protocol, Config{ConcurrencyLimit: 1, QueueCapacity: 1}, s.handle)

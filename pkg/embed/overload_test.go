@@ -140,7 +140,7 @@ func TestRetryAfterIsMeasured(t *testing.T) {
 
 // The service takes 100 ms for up to 8 concurrent requests, and proportionally longer
 // for more, so the best limit is about 8.
-func TestTheAdaptiveLimitFollowsTheHandler(t *testing.T) {
+func TestTheAdaptiveLimitApproachesTheBestConcurrencyOfTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServed(t, Config{Concurrency: "auto:1-200"}, nil)
 		s.Handler = s.gate.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

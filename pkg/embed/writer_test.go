@@ -194,7 +194,7 @@ func TestOnlyHTTP1SupportsHijack(t *testing.T) {
 	})
 }
 
-func TestAWriterWithoutOptionalInterfacesGetsNone(t *testing.T) {
+func TestTheGateAddsNoOptionalInterfacesToAResponseWriter(t *testing.T) {
 	g, err := New(Config{})
 	if err != nil {
 		t.Fatal(err)

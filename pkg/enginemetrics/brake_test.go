@@ -32,7 +32,7 @@ func TestRoomIsOneMoreThanMaxWaitingMinusTheQueuedRequests(t *testing.T) {
 	}
 }
 
-func TestAMissingMetricDoesNotBrake(t *testing.T) {
+func TestAMetricMissingFromTheEnginePageDoesNotLimitAdmission(t *testing.T) {
 	b := brake{full: true}
 	if n, none := b.room(Page{Waiting: 0, HasWaiting: true}, Limits{MaxKV: 0.9}, 0, 0, 1); n != 1 || none {
 		t.Errorf("%d, %v", n, none)
@@ -58,7 +58,7 @@ func TestNoRequestIsAdmittedBeforeThePageShowsThePreviousOne(t *testing.T) {
 	}
 }
 
-func TestRequestsThatNeverAppearOnThePageDoNotBrakeForLong(t *testing.T) {
+func TestRequestsHiddenFromTheEnginePageBlockAdmissionOnlyBriefly(t *testing.T) {
 	var b brake
 	l := Limits{MaxWaiting: 0, MaxKV: 0.9}
 	page := Page{Running: 4, HasWaiting: true, HasRunning: true, HasKV: true}
@@ -144,7 +144,7 @@ func (l brakeLoad) run() (shown, hidden int) {
 	return shown, hidden
 }
 
-func TestRequestsThatThePageNeverShowsDoNotStopTheOthers(t *testing.T) {
+func TestRequestsHiddenFromTheEnginePageDoNotBlockShownRequests(t *testing.T) {
 	for _, took := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, time.Second, 5 * time.Second} {
 		shown, hidden := brakeLoad{lasting: 10, hidden: func(number int) time.Duration { return took * time.Duration(number%2) }}.run()
 		if shown < 30 || hidden < 30 {
@@ -153,7 +153,7 @@ func TestRequestsThatThePageNeverShowsDoNotStopTheOthers(t *testing.T) {
 	}
 }
 
-func TestRequestsThatThePageNeverShowsDoNotStopEachOther(t *testing.T) {
+func TestRequestsHiddenFromTheEnginePageDoNotBlockEachOther(t *testing.T) {
 	for _, took := range []time.Duration{50 * time.Millisecond, 180 * time.Millisecond, time.Second} {
 		for _, lasting := range []int{0, 1} {
 			_, hidden := brakeLoad{lasting: lasting, hidden: func(int) time.Duration { return took }}.run()

@@ -70,7 +70,7 @@ func TestPagesAreFetchedOnOneConnection(t *testing.T) {
 	}
 }
 
-func TestAPageMayEndWithItsConnection(t *testing.T) {
+func TestAnEnginePageMayEndWithTheCloseOfItsConnection(t *testing.T) {
 	_, f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {
@@ -87,7 +87,7 @@ func TestAPageMayEndWithItsConnection(t *testing.T) {
 	}
 }
 
-func TestResponsesThatAreNoPageAreErrors(t *testing.T) {
+func TestAResponseThatIsNotAnEngineMetricsPageIsAnError(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"status": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503); fmt.Fprint(w, someText) },
 		"redirect": func(w http.ResponseWriter, r *http.Request) {

@@ -51,7 +51,7 @@ vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.5
 	}
 }
 
-func TestAPageMayLackOneOfTheFigures(t *testing.T) {
+func TestAnEnginePageMayLackTheQueueLengthOrTheKVCacheUsage(t *testing.T) {
 	if p := read(t, "sglang:num_queue_reqs 0\n"); !p.HasWaiting || p.HasKV {
 		t.Errorf("%+v", p)
 	}
@@ -72,7 +72,7 @@ func TestPagesWithoutFiguresAreInvalid(t *testing.T) {
 	}
 }
 
-func TestReadingAPageHardlyAllocates(t *testing.T) {
+func TestReadingAnEnginePageAllocatesAtMostTwice(t *testing.T) {
 	text := strings.Repeat("vllm:other_metric_bucket{le=\"1.0\",model_name=\"m\"} 5.0\n", 1000) + "vllm:num_requests_waiting{model_name=\"m\"} 3.0\n"
 	r, buf := strings.NewReader(text), make([]byte, maxLine)
 	if n := testing.AllocsPerRun(100, func() {

@@ -180,7 +180,7 @@ func TestAnIdlePollerFetchesNothing(t *testing.T) {
 	})
 }
 
-func TestWithoutAValidPageOnlyTheOtherLimitsApply(t *testing.T) {
+func TestEngineLimitsAreLiftedAfterASecondWithoutAValidPage(t *testing.T) {
 	run(t, Limits{MaxKV: 0.9}, func(b *bench) {
 		broken := errors.New("refused")
 		b.pages.set(Page{}, broken)
@@ -251,7 +251,7 @@ func TestNewLimitsApplyFromTheNextMetricsPage(t *testing.T) {
 	})
 }
 
-func TestAnUnfinishedUploadDoesNotReduceTheRoom(t *testing.T) {
+func TestAnUnfinishedUploadDoesNotCountTowardsTheEngineLimits(t *testing.T) {
 	run(t, Limits{MaxWaiting: 0, MaxKV: 0.9}, func(b *bench) {
 		b.cfg.Uploads = func() int { return 1 }
 		b.pages.set(Page{HasRunning: true}, nil)
@@ -266,7 +266,7 @@ func TestAnUnfinishedUploadDoesNotReduceTheRoom(t *testing.T) {
 	})
 }
 
-func TestTheBrakeTurnsOffWithoutAValidPageEvenIfBurstsAreShort(t *testing.T) {
+func TestEngineLimitsAreLiftedWithoutAValidPageEvenDuringShortBursts(t *testing.T) {
 	run(t, Limits{MaxKV: 0.9}, func(b *bench) {
 		b.pages.set(Page{}, errors.New("no page"))
 		for range 8 { // bursts of 300 ms, with pauses

@@ -238,7 +238,7 @@ func TestAnEventCountedTwoWindowsLateIsStillExact(t *testing.T) {
 	}
 }
 
-func TestAnEventCountedFarTooLateIsCountedInTheOldestKeptWindow(t *testing.T) {
+func TestAnEventOlderThanAllKeptWindowsIsCountedInTheOldestWindow(t *testing.T) {
 	var c Counting
 	c.Begin(100*time.Second, false)
 	// This event is about 97 s older than the newest window, so it is older than all kept

@@ -19,7 +19,7 @@ func someDuration(r *rand.Rand) int64 {
 	return int64(math.Exp2(r.Float64() * 52))
 }
 
-func TestCellMatchesABinarySearch(t *testing.T) {
+func TestTheHistogramCellOfAValueMatchesABinarySearch(t *testing.T) {
 	r := random(t)
 	for name, s := range map[string]*scale{"durations": durations, "sizes": sizes} {
 		values := []int64{0, 1, 2, 3, 7, 8, math.MaxInt64}
@@ -135,7 +135,7 @@ func TestABucketIncludesItsUpperBound(t *testing.T) {
 	}
 }
 
-func TestValuesBeyondTheScaleAreInTheLastBucketAndNegativeOnesAreZero(t *testing.T) {
+func TestAHistogramCountsOverlargeValuesInTheLastBucketAndNegativeValuesAsZero(t *testing.T) {
 	h := newHistogram(durations)
 	h.observe(math.MaxInt64 / 2)
 	h.observe(-5)

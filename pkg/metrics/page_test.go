@@ -120,7 +120,7 @@ func asText(t *testing.T, families map[string]*dto.MetricFamily) string {
 	return b.String()
 }
 
-func TestThePageOfBothGenerationsIsTheGoldenOne(t *testing.T) {
+func TestTheMetricsPageWithCurrentAndLegacyNamesEqualsTheGoldenFile(t *testing.T) {
 	cfg := fullConfig(Both)
 	busy(&cfg)
 	testkit.Golden(t, "page.txt", asText(t, gather(t, pedantic(t, cfg))))
@@ -141,7 +141,7 @@ func TestTheNamesSettingSelectsTheGenerationsOfMetricNames(t *testing.T) {
 	}
 }
 
-func TestNamesAreParsedFromTheSetting(t *testing.T) {
+func TestTheMetricNamesSettingIsCurrentLegacyOrBoth(t *testing.T) {
 	for s, want := range map[string]Names{"current": Current, "legacy": Legacy, "both": Both} {
 		if got, err := ParseNames(s); got != want || err != nil {
 			t.Errorf("%s: %d, %v", s, got, err)
@@ -152,7 +152,7 @@ func TestNamesAreParsedFromTheSetting(t *testing.T) {
 	}
 }
 
-func TestSeriesAppearWhenFirstCountedUnlessTheyAreInitial(t *testing.T) {
+func TestTheMetricsPageShowsSomeSeriesFromTheStartAndOthersOnceCounted(t *testing.T) {
 	cfg := fullConfig(Both)
 	cfg.HTTP2 = func() gate.HTTP2Stats { return gate.HTTP2Stats{Errors: map[string]int64{"frame-size": 0, "resets": 3}} }
 	cfg.Dropped = func() Dropped { return Dropped{GateLines: 1} }
@@ -296,7 +296,7 @@ func TestPromlintFindsNothingButTheLegacyNames(t *testing.T) {
 	}
 }
 
-func TestTheHandlerServesTheRequestedFormatAndKeepsTheLegacyNames(t *testing.T) {
+func TestTheMetricsPageHasLegacyNamesInTextAndOpenMetricsFormat(t *testing.T) {
 	cfg := fullConfig(Both)
 	busy(&cfg)
 	h := PageHandler(NewCollector(cfg), nil)
@@ -475,7 +475,7 @@ func (s *stuck) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestStalledScrapersDoNotBlockOthers(t *testing.T) {
+func TestStalledScrapersDoNotBlockAnotherScraper(t *testing.T) {
 	cfg := fullConfig(Current)
 	h := PageHandler(NewCollector(cfg), nil)
 	writing, free := make(chan bool), make(chan struct{})

@@ -14,7 +14,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-func TestRouteTagFollowsTheTwoFields(t *testing.T) {
+func TestTheRouteTagIsDerivedFromTheTagAndDefaultRouteFields(t *testing.T) {
 	var tags routeTags
 	for _, c := range []struct {
 		tag, defaultRoute string

@@ -82,7 +82,7 @@ func TestTheKernelAlarmDoesNotFireAfterItIsSetToZero(t *testing.T) {
 	}
 }
 
-func TestLongPausesUseTheAlarmAndShortOnesTheTimer(t *testing.T) {
+func TestLongPausesBetweenChecksUseAKernelAlarmAndShortPausesAGoTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alarm := &fakeAlarm{rings: make(chan struct{}, 1)}
 		made := 0
@@ -120,7 +120,7 @@ func TestLongPausesUseTheAlarmAndShortOnesTheTimer(t *testing.T) {
 	})
 }
 
-func TestWithoutAnAlarmTheTimerEndsLongPauses(t *testing.T) {
+func TestAGoTimerEndsLongPausesIfNoKernelAlarmCanBeSet(t *testing.T) {
 	for name, newAlarm := range map[string]func() (Alarm, error){
 		"none":        nil,
 		"not created": func() (Alarm, error) { return nil, errors.New("no") },

@@ -111,7 +111,7 @@ func TestConfiguredHeadersOverrideTheProbersHeaders(t *testing.T) {
 	}
 }
 
-func TestTheReplyForAnUnknownPathNamesTheConfiguredOnes(t *testing.T) {
+func TestTheReplyForAnUnknownProbePathListsTheConfiguredPaths(t *testing.T) {
 	a := parseApp(t, `{"/app-health/b/livez":{"tcpSocket":{"port":1}},"/app-lifecycle/a/prestopz":{"httpGet":{"port":1}}}`, AppProbeOptions{})
 	got := appDo(t, a, "/app-health/c/livez", nil)
 	if want := "no such probe; configured are: /app-health/b/livez, /app-lifecycle/a/prestopz\n"; got.Status != 404 || string(got.Body) != want {

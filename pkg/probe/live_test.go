@@ -134,7 +134,7 @@ func TestCloseEndsACheckInProgress(t *testing.T) {
 	<-got
 }
 
-func TestObservedAfterTheEndOfRunIsHarmless(t *testing.T) {
+func TestConnectionResultsReportedAfterReadinessHasStoppedAreIgnored(t *testing.T) {
 	r := New(Options{Specs: []Spec{{Container: "app", Checker: tcpAt(checktest.RefusingPort(t)), Host: "127.0.0.1", Port: checktest.RefusingPort(t), Timeout: time.Second, SuccessThreshold: 1}}})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -350,7 +350,7 @@ func TestProbersOfAStartingContainerCauseAtMostTheAllowedChecks(t *testing.T) {
 	})
 }
 
-func TestWithAPeriodThresholdsApplyExceptForTheKubelet(t *testing.T) {
+func TestThresholdsOfPeriodicChecksApplyToAllProbersExceptTheKubelet(t *testing.T) {
 	spec := periodicSpec("app", time.Second)
 	spec.SuccessThreshold, spec.FailureThreshold = 3, 2
 	// During the start there is a check every 200 ms. The successes at 0, 0.2 and 0.4 s
@@ -393,7 +393,7 @@ func TestTheSuccessThresholdDoesNotApplyToTheKubelet(t *testing.T) {
 	})
 }
 
-func TestAKubeletProbeCausesACheckAndThenSetsTheRhythm(t *testing.T) {
+func TestPeriodicChecksFollowTheTimesOfTheKubeletsProbes(t *testing.T) {
 	const period = 10 * time.Second
 	runOne(t, Options{}, periodicSpec("app", period), 0, until(33*time.Second, success, failed), func(r *Readiness, app *application) {
 		// The first check runs at 0 s, although there is no prober. The kubelet's first
@@ -513,7 +513,7 @@ func TestAPodNeedsAllContainersAndTheReasonNamesTheUnreadyOnes(t *testing.T) {
 	})
 }
 
-func TestAPeriodicContainerThatIsNotReadyEndsTheWaitForOthers(t *testing.T) {
+func TestAProberDoesNotWaitIfAContainerWithPeriodicChecksIsNotReady(t *testing.T) {
 	specs := []Spec{adaptiveSpec("a"), periodicSpec("b", 5*time.Second)}
 	apps := func() []*application {
 		return []*application{newApplication(t, 0, always(refused)), newApplication(t, 0, always(failed))}
@@ -571,7 +571,7 @@ func TestARefusedConnectionToTheUserPortLeavesOtherContainersReady(t *testing.T)
 	})
 }
 
-func TestACheckStartedBeforeARefusedConnectionDoesNotMakeItReadyAgain(t *testing.T) {
+func TestACheckStartedBeforeARefusedConnectionDoesNotMakeTheContainerReady(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 100*time.Millisecond, until(5*time.Second, success, refused), func(r *Readiness, app *application) {
 		time.Sleep(4 * time.Second)
 		go probeFor(r, time.Second) // the last check is too old, so a check begins
@@ -603,7 +603,7 @@ func TestAnAcceptedConnectionCausesAnImmediateCheck(t *testing.T) {
 	})
 }
 
-func TestAWaitingProberQuickensThePace(t *testing.T) {
+func TestAWaitingProberMakesChecksMoreFrequent(t *testing.T) {
 	const up = 100*time.Second + 7*time.Millisecond
 	runOne(t, Options{}, adaptiveSpec("app"), 0, upFrom(up), func(r *Readiness, app *application) {
 		time.Sleep(up - 50*time.Millisecond)
@@ -660,7 +660,7 @@ func TestEachChangeOfStateIsNotifiedOnce(t *testing.T) {
 	}
 }
 
-func TestFrequentChangesAreMarkedQuiet(t *testing.T) {
+func TestFrequentReadinessChangesAreMarkedQuiet(t *testing.T) {
 	loud, quiet := 0, 0
 	o := Options{OnChange: func(c Change) {
 		if c.Quiet {
@@ -703,7 +703,7 @@ func TestStoppingReleasesProbers(t *testing.T) {
 	}
 }
 
-func TestTryReturnsOnlyKnownResults(t *testing.T) {
+func TestTryReturnsAReadinessResultOnlyIfItIsFresh(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, until(time.Second, failed, success), func(r *Readiness, _ *application) {
 		synctest.Wait()
 		if result, ok := r.Try(gate.AnyProber); ok || result.Ready {

@@ -153,7 +153,7 @@ func TestATransitionOfCheckResultsRestartsTheDelaysOnlyTheFirstTime(t *testing.T
 	}
 }
 
-func TestAFlappingContainerKeepsItsSlowPaceAndAStableOneRestartsIt(t *testing.T) {
+func TestAFlappingContainerIsCheckedSlowlyUntilItHasBeenStable(t *testing.T) {
 	h := history{}.after(refusing, 0).after(succeeding, 10*time.Second)
 	flapped := h.after(responding, 10*time.Second+500*time.Millisecond)
 	for now := 11 * time.Second; now < 20*time.Second; now += 500 * time.Millisecond {

@@ -48,7 +48,7 @@ func TestTheBillOfMaterialsListsTheModulesOfTheBinary(t *testing.T) {
 	}
 }
 
-func TestTheArchiveHasTheBillsOfMaterialsAsReferrers(t *testing.T) {
+func TestTheImageArchiveAttachesABillOfMaterialsToEachImage(t *testing.T) {
 	for _, p := range programs {
 		l := unpacked(t, p)
 		_, index := named(t, l)
@@ -148,7 +148,7 @@ func TestTheProvenanceNamesTheIndexAndItsImages(t *testing.T) {
 	}
 }
 
-func TestTheArchiveHasTheProvenanceAsReferrerOfTheIndex(t *testing.T) {
+func TestTheImageArchiveAttachesTheProvenanceToTheIndex(t *testing.T) {
 	for _, p := range programs {
 		l := unpacked(t, p)
 		descriptor, _ := named(t, l)

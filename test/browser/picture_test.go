@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// TestAMinuteOfTrafficAsAPicture makes the picture of the README, docs/status.png:
+// TestAPictureOfTheStatusPageIsMadeFromAMinuteOfTraffic makes the picture of the
+// README, docs/status.png:
 //
 //	PICTURE=../../docs/status.png go test -run Picture .
 //
 // A gate with eight slots serves a steady load for a minute, with a burst that
 // overflows the queue and two requests that the container fails.
-func TestAMinuteOfTrafficAsAPicture(t *testing.T) {
+func TestAPictureOfTheStatusPageIsMadeFromAMinuteOfTraffic(t *testing.T) {
 	file := os.Getenv("PICTURE")
 	if file == "" {
 		t.Skip("PICTURE names no file")

@@ -111,7 +111,7 @@ func TestContainersThatAreNotReadyAreShownFirstWithTheirReasons(t *testing.T) {
 	b.inAllViews("not-ready")
 }
 
-func TestUnderLoadAReadyGateLooksReady(t *testing.T) {
+func TestTheStatusPageShowsAReadyGateAsReadyUnderLoad(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, c.probe(), "CONTAINER_CONCURRENCY=12", "SERVING_POD=web-00007-deployment-5d9c8", "SERVING_REVISION=web-00007", "SERVING_NAMESPACE=shop")
 	load(t, g, 9, 25)
@@ -214,7 +214,7 @@ func TestANinthPageReportsThatEightAreOpen(t *testing.T) {
 	b.awaits("the page says that eight are open", in("full")+` && document.querySelector('#state-note').textContent.startsWith('Eight pages are open already')`, nil)
 }
 
-func TestTheAxisFitsTheData(t *testing.T) {
+func TestTheTimeAxisOfTheStatusPageFitsItsData(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, c.probe())
 	b := openTab(t)

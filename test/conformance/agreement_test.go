@@ -62,7 +62,7 @@ func toJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-func TestTheKubeletDecidesEachCaseAsTheTableSays(t *testing.T) {
+func TestTheKubeletsReadinessDecisionsMatchTheTableOfOutcomes(t *testing.T) {
 	for _, o := range outcomes(t) {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()

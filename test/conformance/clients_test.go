@@ -136,7 +136,7 @@ func gatesOf(t *testing.T, h http.Handler) map[string]*gate {
 	}
 }
 
-func TestNodePrintsTheSameForTheGateAsForTheContainer(t *testing.T) {
+func TestANodeClientGetsTheSameFromTheGateAsFromTheContainer(t *testing.T) {
 	node := installed(t, "node", "nodejs")
 	h := shop()
 	want := said(t, node, "clients/http2.mjs", fmt.Sprintf("http://%s", at(serveHTTP2(t, h))))

@@ -135,7 +135,7 @@ func pages(t *testing.T) map[string][]block {
 	return all
 }
 
-func TestBlocksOfAPageAreParsed(t *testing.T) {
+func TestCommandBlocksInTheDocumentationAreParsed(t *testing.T) {
 	list, err := blocks("text\n\n```sh\necho 1\n```\n\n<!-- until Ctrl-C, on 8012 -->\n```sh\nserve\n```\n<!-- not run: root -->\n\n```sh\nrm\n```\n```go\nx\n```\n- item\n\n    of a list\n")
 	want := []block{{line: 4, text: "echo 1\n"}, {line: 9, text: "serve\n", port: "8012"}, {line: 14, text: "rm\n", reason: "root"}}
 	if err != nil || !slices.Equal(list, want) {

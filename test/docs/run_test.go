@@ -26,7 +26,7 @@ func shell(ctx context.Context, text string) *exec.Cmd {
 }
 
 // All pages share one copy of the repository.
-func TestTheCommandsOfThePagesWork(t *testing.T) {
+func TestTheCommandsInTheDocumentationWork(t *testing.T) {
 	all := pages(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		t.Run(name, func(t *testing.T) { runPage(t, all[name]) })

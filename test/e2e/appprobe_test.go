@@ -48,7 +48,7 @@ func (g *appGate) probe(addr, path string, fields ...string) response {
 	return c.get(path, fields...)
 }
 
-func TestEveryCauseHasAStatusForAnApplicationProbe(t *testing.T) {
+func TestApplicationProbesGetAStatusForEveryCauseOfFailure(t *testing.T) {
 	t.Parallel()
 	all := faults(t)
 	var probes []string

@@ -28,7 +28,7 @@ func (g *gate) probes(args ...string) (code int, text string) {
 	return code, stderr
 }
 
-func TestQueueProbeSucceedsAsEachProber(t *testing.T) {
+func TestQueueProbeCanProbeAsKubeletActivatorOrIngress(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
@@ -124,7 +124,7 @@ func TestTheProbeFlagOfOldKnativeWaitsForTheGate(t *testing.T) {
 	}
 }
 
-func TestCommandsPrintAndExit(t *testing.T) {
+func TestTheVersionAndHelpCommandsPrintAndExit(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"version": "go1.", "help": "queue [flags] -- COMMAND", "help drain": "Usage: queue drain", "help --json": `"variable": "USER_PORT"`, "drain --help": "--drain-socket",

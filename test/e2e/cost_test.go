@@ -27,7 +27,7 @@ func admittedWith(t *testing.T, k *container, g *gate, path string, fields ...st
 	return c, k.acceptFor(path)
 }
 
-func TestRequestsWaitForTheUnitsOfTheirCost(t *testing.T) {
+func TestARequestWaitsUntilTheUnitsOfItsCostAreFree(t *testing.T) {
 	k := startContainer(t)
 	g := startCost(t, k)
 	a, atA := admittedWith(t, k, g.gate, "/a", "X-Tokens: 60")

@@ -100,7 +100,7 @@ func TestAFullKVCacheOfTheEngineLetsOneRequestRun(t *testing.T) {
 	finish(last, atLast)
 }
 
-func TestWithoutThePageOfTheEngineTheOtherLimitsHold(t *testing.T) {
+func TestAnInvalidEnginePageIsIgnoredUntilItIsValidAgain(t *testing.T) {
 	k, e := startContainer(t), startEnginePage(t)
 	e.text.Store("no metrics\n")
 	g := startBraked(t, k, e)

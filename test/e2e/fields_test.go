@@ -169,7 +169,7 @@ func TestHopByHopFieldsOfARequestAreRemoved(t *testing.T) {
 	}
 }
 
-func TestContentLengthIsForwardedEvenIfConnectionNamesIt(t *testing.T) {
+func TestContentLengthIsForwardedEvenIfTheConnectionFieldNamesIt(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -293,7 +293,7 @@ func TestHeadsUpToTheLimitsAreForwarded(t *testing.T) {
 	}
 }
 
-func TestHeadsShareHeadMemory(t *testing.T) {
+func TestAHeadThatExceedsTheRestOfHeadMemoryGets503(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "HEAD_MEMORY=64Ki")
 	big := "X-Big: " + strings.Repeat("v", 40<<10)

@@ -95,7 +95,7 @@ func gateBefore(t *testing.T, s server, settings ...string) *gate {
 
 // Go's server closes the connection if trailers arrive on a closed stream (RFC 9113
 // section 5.1.1).
-func TestTrailersAfterAnEarlyResponseEndNoRequestOfOthers(t *testing.T) {
+func TestTrailersAfterAnEarlyResponseDoNotEndOtherRequests(t *testing.T) {
 	t.Parallel()
 	waiting := make(chan h2ScriptStream, 20)
 	g := gateBefore(t, h2Script(nil, func(c *h2ScriptConn, f http2.Frame) bool {

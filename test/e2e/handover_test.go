@@ -58,7 +58,7 @@ func TestAnUpgradeCompletesRequestsAndEndsTheRunningGate(t *testing.T) {
 	next.ends(0)
 }
 
-func TestUpgradesCanFollowEachOther(t *testing.T) {
+func TestAGateCanBeUpgradedSeveralTimesInSuccession(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
@@ -70,7 +70,7 @@ func TestUpgradesCanFollowEachOther(t *testing.T) {
 	}
 }
 
-func TestProbesSucceedOnConnectionsToAGateThatHasHandedOver(t *testing.T) {
+func TestProbesSucceedOnConnectionsToAGateWhoseSuccessorHasTakenOver(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
@@ -145,7 +145,7 @@ func TestASuccessorServesIfTheRunningGateIsKilled(t *testing.T) {
 	finish(inFlight(t, k, next, "/"))
 }
 
-func TestASignalToASuccessorThatIsNotReadyEndsItAlone(t *testing.T) {
+func TestASignalToASuccessorThatIsNotReadyDoesNotEndTheRunningGate(t *testing.T) {
 	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(s.String(), func(t *testing.T) {

@@ -89,7 +89,7 @@ func activatedGate(t *testing.T, k *container, addr string, files []*os.File, se
 	return g
 }
 
-func TestInheritedSocketsReplaceListenersByName(t *testing.T) {
+func TestInheritedSocketsReplaceTheListenersOfTheSameName(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	serving, addr := listeningFile(t)

@@ -379,7 +379,7 @@ func TestAStaleDrainSocketDoesNotPreventAStart(t *testing.T) {
 	}
 }
 
-func TestTheGateListensBeforeItIsReadyAndEndsAfterTheContainer(t *testing.T) {
+func TestTheGateRunsUntilSIGTERMAlthoughItsContainerHasEnded(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	// The gate is ready, and responds to readiness probes.

@@ -56,7 +56,7 @@ func TestLoadReportsFollowTheSetting(t *testing.T) {
 	}
 }
 
-func TestALoadReportOfTheContainerIsMergedAndNeverRepeated(t *testing.T) {
+func TestTheLoadReportOfTheContainerIsMergedIntoThatOfTheGate(t *testing.T) {
 	t.Parallel()
 	const own = "Endpoint-Load-Metrics: TEXT cpu_utilization=0.7,application_utilization=0.9,named_metrics.tokens=5"
 	reply := func(head, trailers string) string {

@@ -149,7 +149,7 @@ func TestServiceTimeExcludesSlowUploads(t *testing.T) {
 	}
 }
 
-func TestAHugeDeadlineSaturates(t *testing.T) {
+func TestAHugeDeadlineOfARequestIsAcceptedInsteadOfOverflowing(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "QUEUE_DEADLINE_BY=header:X-Timeout:ms")

@@ -180,7 +180,7 @@ func TestAnUnsolicitedResponseClosesTheConnection(t *testing.T) {
 	}
 }
 
-func TestAForbiddenBodyIsNotTheNextResponse(t *testing.T) {
+func TestBytesOfAForbiddenResponseBodyAreNotTakenAsTheNextResponse(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, x := range []struct{ method, head string }{

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestAnHTTPCheckLooksLikeTheKubelets(t *testing.T) {
+func TestAnHTTPReadinessCheckSendsTheRequestOfTheKubelet(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		fields, line, host, agent string
@@ -77,7 +77,7 @@ func TestATCPCheckConnectsAndSendsNothing(t *testing.T) {
 	}
 }
 
-func TestAGRPCCheckLooksLikeTheKubelets(t *testing.T) {
+func TestAGRPCReadinessCheckSendsTheRequestOfTheKubelet(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var asked []string

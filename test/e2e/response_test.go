@@ -176,7 +176,7 @@ func TestResponsesWithoutABodyEndAtTheirHead(t *testing.T) {
 	c.response("GET").is(200, "ok")
 }
 
-func TestLengthIsRemovedFromInterimResponses(t *testing.T) {
+func TestContentLengthIsRemovedFromInterimResponses(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestEveryRowNamesItsTest(t *testing.T) {
+func TestEveryRowOfROWSNamesItsTest(t *testing.T) {
 	exists := testNames(t)
 	named := map[string]bool{}
 	rows := map[string]int{}

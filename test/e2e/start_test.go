@@ -63,7 +63,7 @@ func TestEmptyVariablesFromKnativeCountAsUnset(t *testing.T) {
 
 // For a Service named profiling, Kubernetes sets PROFILING_PORT in the pods of its
 // namespace. The gate must not read that variable as its setting.
-func TestAServiceLinkCountsAsUnsetAndAMisspeltVariableCausesAWarning(t *testing.T) {
+func TestServiceLinkVariablesAndMisspeltSettingsCauseWarnings(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "PROFILING_PORT=tcp://10.96.12.3:80", "APP_PROBE_PORT=udp://10.96.12.4:53", "CONTAINER_CONCURENCY=5",
 		"PROFILING_SERVICE_HOST=10.96.12.3", "KUBERNETES_SERVICE_HOST=10.96.0.1")
@@ -146,7 +146,7 @@ func TestLogLinesHaveTheFieldsOfKnativesLogs(t *testing.T) {
 	}
 }
 
-func TestCheckVersionAndHelpPrintAndExit(t *testing.T) {
+func TestTheFlagsCheckVersionAndHelpPrintAndExit(t *testing.T) {
 	for _, x := range []struct {
 		arg   string
 		wants []string

@@ -173,7 +173,7 @@ func TestAnEarlyResponseAnnouncesTheCloseOfItsConnection(t *testing.T) {
 	}
 }
 
-func TestAResponseAfterACompleteRequestKeepsTheConnection(t *testing.T) {
+func TestAContainersCloseAfterACompleteRequestKeepsTheClientConnection(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)

@@ -48,7 +48,7 @@ func TestAnUpgradeBecomesATunnel(t *testing.T) {
 	p.awaitClose()
 }
 
-func TestBytesInOneSegmentWithAnUpgradesHeadAreForwarded(t *testing.T) {
+func TestBytesSentInOneSegmentWithTheHeadOfAnUpgradeAreForwarded(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c, p := upgraded(t, k, g, "early from the client", "glued from the container")

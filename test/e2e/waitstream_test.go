@@ -142,7 +142,7 @@ func TestAResponseBeforeThePromiseIsForwardedUnchanged(t *testing.T) {
 	}
 }
 
-func TestAResponseThatIsNoEventStreamIsAnErrorEventAfterAPromise(t *testing.T) {
+func TestAfterAPromisedEventStreamAnyOtherResponseBecomesAnErrorEvent(t *testing.T) {
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "WAIT_KEEPALIVE=100ms")
 	for i, c := range []struct{ response, message string }{
@@ -256,7 +256,7 @@ func TestAClientThatDisconnectsAfterAPromiseFreesItsPositionAndItsSlot(t *testin
 	}
 }
 
-func TestAnEventStreamIsPromisedOnlyToRequestsThatPreferOne(t *testing.T) {
+func TestAnEventStreamIsPromisedOnlyToRequestsThatPreferEventStreams(t *testing.T) {
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "WAIT_KEEPALIVE=100ms")
 	c, p := inFlight(t, k, g, "/0")

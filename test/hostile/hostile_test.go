@@ -39,7 +39,7 @@ func TestTheCorpusHasItsMinimumSize(t *testing.T) {
 	}
 }
 
-func TestHostileMessages(t *testing.T) {
+func TestTheGateHandlesEveryHostileMessageAsExpected(t *testing.T) {
 	cases, err := readCorpus()
 	if err != nil {
 		t.Fatal(err)

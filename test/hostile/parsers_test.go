@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestScriptsExpandToTheDescribedBytes(t *testing.T) {
+func TestScriptsOfHostileMessagesExpandToTheDescribedBytes(t *testing.T) {
 	cases := []struct{ script, want string }{
 		{`a\r\n\t\0\x7f\\\{\}`, "a\r\n\t\x00\x7f\\{}"},
 		{`{T}/{x 3 ab}`, "q000007t/ababab"},
@@ -101,7 +101,7 @@ func TestTheStrictParserKnowsWhichResponsesHaveNoBody(t *testing.T) {
 	}
 }
 
-func TestADisagreementOfTheTwoParsersIsAnError(t *testing.T) {
+func TestADisagreementOfTheStrictParserWithNetHTTPIsAnError(t *testing.T) {
 	stream := []byte("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhelloGET /y HTTP/1.1\r\nHost: h\r\n\r\n")
 	first, err := parseRequest(stream, false)
 	if err != nil {

@@ -127,7 +127,7 @@ const (
 	lateCase  = "expect forward\n<HTTP/1.1 200 OK\n<X-Token: {T}\n<Content-Length: 5\n<\n<hello{sync}HTTP/1.1 200 OK\n<X-Token: {S}\n<Content-Length: 0\n<\n<\\\n"
 )
 
-func TestAPlantedFaultIsFound(t *testing.T) {
+func TestAFaultPlantedInARelayIsFoundByHostileMessages(t *testing.T) {
 	rejection := "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 	cases := []struct {
 		name   string
@@ -205,7 +205,7 @@ func TestADeadProxyIsFound(t *testing.T) {
 	t.Error("the dead proxy was not noticed")
 }
 
-func TestATransparentRelayHasNoFaults(t *testing.T) {
+func TestHostileMessagesFindNoFaultInATransparentRelay(t *testing.T) {
 	texts := []string{
 		validCase,
 		"expect forward, forward\n>HEAD /{T} HTTP/1.1\n>Host: hostile\n>\n>POST /{N} HTTP/1.1\n>Host: hostile\n>Transfer-Encoding: chunked\n>\n>5;a\n>hello\n>0\n>X-Sum: 1\n>\n>\\\n",

@@ -320,7 +320,7 @@ func TestTheConnectQueueIsLinearizable(t *testing.T) {
 	}
 }
 
-func TestTheCheckerRejectsWrongOrders(t *testing.T) {
+func TestTheLinearizabilityCheckerRejectsWrongOrders(t *testing.T) {
 	op := func(client int, in call, out any, at int64) porcupine.Operation {
 		return porcupine.Operation{ClientId: client, Input: in, Output: out, Call: 2 * at, Return: 2*at + 1}
 	}

@@ -114,7 +114,7 @@ func firstColumn(t *testing.T, path string) map[string][]string {
 	return rows
 }
 
-func TestTheListOfFilesIsComplete(t *testing.T) {
+func TestTheREADMEOfTheManifestsListsEveryFile(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([a-z][a-z0-9/.-]*)\)`)
 	var listed, there []string
 	for _, f := range files(t) {
@@ -134,7 +134,7 @@ func TestTheListOfFilesIsComplete(t *testing.T) {
 	}
 }
 
-func TestEveryNamedSettingExists(t *testing.T) {
+func TestEverySettingNamedInAManifestExists(t *testing.T) {
 	settings := firstColumn(t, settingsDoc)
 	word := regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`)
 	found := 0

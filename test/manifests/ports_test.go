@@ -32,7 +32,7 @@ func portsOf(t *testing.T, f file) (numbers []int) {
 	for _, d := range f.documents {
 		walk(d, func(o map[string]any) {
 			if _, service := o["targetPort"]; service {
-				return // the application's port; see TestNamesOfPortsLeadToTheGate
+				return // the application's port; see TestPortNamesInManifestsReferToPortsOfTheGate
 			}
 			for _, key := range []string{"containerPort", "port"} {
 				if port, ok := o[key].(int); ok {
@@ -71,7 +71,7 @@ func TestEveryPortIsDocumented(t *testing.T) {
 	}
 }
 
-func TestNamesOfPortsLeadToTheGate(t *testing.T) {
+func TestPortNamesInManifestsReferToPortsOfTheGate(t *testing.T) {
 	documented := documentedPorts(t)
 	settings := map[string]string{
 		"http-usermetric": "METRICS_PORT", // in Knative's own pods

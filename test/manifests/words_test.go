@@ -97,7 +97,7 @@ func TestValuesOfLabelsInExpressionsExist(t *testing.T) {
 	}
 }
 
-func TestLabelValuesThatNoSeriesHasAreReported(t *testing.T) {
+func TestExpressionsWithUnknownLabelValuesAreReported(t *testing.T) {
 	for expression, want := range map[string][]string{
 		`x{outcome="queue-ful"}`:                         {"outcome queue-ful"},
 		`x{outcome=~"queue-full|upstream-.+|gone"}`:      {"outcome gone"},

@@ -56,7 +56,7 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 }
 
 // The test changes one value at a time. Each change must change the manifests.
-func TestEveryValueReachesAManifest(t *testing.T) {
+func TestEveryValueOfTheChartChangesItsManifests(t *testing.T) {
 	for values, want := range map[string]string{
 		`{replicas: 5}`:                      "replicas: 5",
 		`{app: {image: "host:5000/app:v1"}}`: "image: host:5000/app:v1",
@@ -134,7 +134,7 @@ func TestManifestsWithAnAutoscalerSetNoReplicas(t *testing.T) {
 
 // The schema must list every value of values.yaml. If the schema lists no properties
 // for an object, the test does not check the values in this object.
-func TestTheSchemaHasEveryValue(t *testing.T) {
+func TestTheSchemaOfTheChartHasEveryValue(t *testing.T) {
 	dir := configDir + "helm/queuegate/"
 	raw, err := os.ReadFile(dir + "values.schema.json")
 	if err != nil {

@@ -17,10 +17,11 @@ import (
 	"time"
 )
 
-// TestPlantedFaultsAreFound plants each fault, builds this test binary with it, and runs
-// seeds until one finds the fault. PLANTED is a part of the names of faults, or "all".
-// FROM is the number of faults to skip. The test prints a table row per fault.
-func TestPlantedFaultsAreFound(t *testing.T) {
+// TestPlantedFaultsOfTheGateAreFoundBySimulation plants each fault, builds this test
+// binary with it, and runs seeds until one finds the fault. PLANTED is a part of the
+// names of faults, or "all". FROM is the number of faults to skip. The test prints a
+// table row per fault.
+func TestPlantedFaultsOfTheGateAreFoundBySimulation(t *testing.T) {
 	root, err := filepath.Abs("../../pkg/gate")
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +85,7 @@ func search(t *testing.T, path, text string) string {
 		t.Errorf("%v\n%s", err, out)
 		return ""
 	}
-	run := exec.Command(binary, "-test.run", "TestTheGateFromASeed", "-test.timeout", "30m")
+	run := exec.Command(binary, "-test.run", "TestASimulatedGateHasNoFaultForRandomSeeds", "-test.timeout", "30m")
 	run.Env = append(os.Environ(), "SIMTIME=25m", "SIMCPU="+plantedTime(), "FIRST=1", "SHRINK=no", "SEED=")
 	out, err := run.CombinedOutput()
 	if err == nil {

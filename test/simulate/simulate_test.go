@@ -20,10 +20,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestTheGateFromASeed runs new seeds for the time SIMTIME, or prints the trace of SEED.
-// FIRST is the first seed, SEEDS the maximum number of seeds, and SIMCPU the limit on
-// processor time. With GO_ON the test continues after a finding.
-func TestTheGateFromASeed(t *testing.T) {
+// TestASimulatedGateHasNoFaultForRandomSeeds runs new seeds for the time SIMTIME, or
+// prints the trace of SEED. FIRST is the first seed, SEEDS the maximum number of seeds,
+// and SIMCPU the limit on processor time. With GO_ON the test continues after a
+// finding.
+func TestASimulatedGateHasNoFaultForRandomSeeds(t *testing.T) {
 	if text := os.Getenv("SEED"); text != "" {
 		replay(t, text, os.Getenv("CHANGES"))
 		return
@@ -239,9 +240,10 @@ func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
 	}
 }
 
-// TestSeedsThatHaveFailed runs seeds that once found a fault. A seed reproduces its run
-// only if the simulation makes the same random choices.
-func TestSeedsThatHaveFailed(t *testing.T) {
+// TestASimulatedGateHasNoFaultForSeedsThatHaveFailed runs seeds that once found a
+// fault. A seed reproduces its run only if the simulation makes the same random
+// choices.
+func TestASimulatedGateHasNoFaultForSeedsThatHaveFailed(t *testing.T) {
 	text, err := os.ReadFile("testdata/seeds")
 	if err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func TestClientsCutTheirRequestsAnywhere(t *testing.T) {
 }
 
 // A process is stopped for less than any timeout, so every request succeeds.
-func TestTheContainerOrTheGateIsStoppedForAWhile(t *testing.T) {
+func TestRequestsSucceedAlthoughContainerOrGateIsStoppedForAWhile(t *testing.T) {
 	each(t, scaled(40, 4), func(t *testing.T, protocol string, stops int) {
 		x := newExperiment(t, "stopped for a while", protocol)
 		x.warmUp()

@@ -63,7 +63,7 @@ func TestEachProcessorHasAThreadOfTheLowestPriority(t *testing.T) {
 
 // On a busy machine the scheduler may not run the spinning threads, so the test checks
 // only that they are ready to run.
-func TestTheThreadsAreAlwaysReadyToRun(t *testing.T) {
+func TestThreadsThatKeepProcessorsAwakeAreAlwaysReadyToRun(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	p, err := Start(ctx)

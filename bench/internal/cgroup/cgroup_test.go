@@ -62,7 +62,7 @@ func TestCgroupsAreFoundInBothVersions(t *testing.T) {
 	}
 }
 
-func TestAQuotaHasTheFormatOfItsCgroupVersion(t *testing.T) {
+func TestACPUQuotaHasTheFormatOfItsCgroupVersion(t *testing.T) {
 	if got := quota(2, 100); !maps.Equal(got, map[string]string{"cpu.max": "10000 100000"}) {
 		t.Errorf("version 2: %v", got)
 	}
@@ -71,7 +71,7 @@ func TestAQuotaHasTheFormatOfItsCgroupVersion(t *testing.T) {
 	}
 }
 
-func TestStatisticsAreReadInBothVersions(t *testing.T) {
+func TestThrottlingStatisticsAreReadInBothCgroupVersions(t *testing.T) {
 	want := Stat{Periods: 40, Throttled: 3, ThrottledTime: 5 * time.Millisecond}
 	for _, text := range []string{
 		"nr_periods 40\nnr_throttled 3\nthrottled_time 5000000\nwait_sum 1\n",
@@ -92,7 +92,7 @@ func TestStatisticsAreReadInBothVersions(t *testing.T) {
 	}
 }
 
-func TestCreateWritesTheQuotaAndAddWritesTheProcess(t *testing.T) {
+func TestACreatedCgroupHasItsQuotaAndTheAddedProcess(t *testing.T) {
 	// A directory stands in for the cgroup version 2 file system.
 	dir := t.TempDir()
 	g, err := (Place{2, dir}).Create("x", 100)

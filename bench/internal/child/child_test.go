@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-func TestAHelperAnswersUntilItIsStopped(t *testing.T) {
+func TestAHelperProcessRespondsUntilItIsStopped(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	var got string
@@ -88,7 +88,7 @@ func TestWaitingForAHelperEndsWithTheContext(t *testing.T) {
 	}
 }
 
-func TestStopInterruptsAReceive(t *testing.T) {
+func TestStoppingAHelperProcessInterruptsReceive(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	for range 10 {

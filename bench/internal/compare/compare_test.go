@@ -114,7 +114,7 @@ func TestTheLargestLatencyIsNeverARegression(t *testing.T) {
 	}
 }
 
-func TestAFigureOfOnlyOneRunIsShownButNotJudged(t *testing.T) {
+func TestAFigureMissingFromOneOfTwoRunsIsShownButNotJudged(t *testing.T) {
 	old, new := runOf(steady(10), nil), runOf(nil, steady(20))
 	r := Compare(old, new, defaults)
 	if find(t, r, "cpu_per_request").Verdict != OnlyOld || find(t, r, "latency_p99").Verdict != OnlyNew || r.Regressed() {
@@ -129,7 +129,7 @@ func TestAFigureOfOnlyOneRunIsShownButNotJudged(t *testing.T) {
 	}
 }
 
-func TestAFigureWithoutARoundIsJudgedByTheThresholdAlone(t *testing.T) {
+func TestAFigureMeasuredOncePerRunIsJudgedByTheThresholdAlone(t *testing.T) {
 	size := func(round int, v float64) *sample.Run {
 		return &sample.Run{Figures: []sample.Figure{{Round: round, Scenario: "start", Target: "queuegate", Figure: "binary_size", Value: v, Unit: "MiB", Better: sample.Lower}}}
 	}
@@ -152,7 +152,7 @@ func TestAFigureWithoutARoundIsJudgedByTheThresholdAlone(t *testing.T) {
 	}
 }
 
-func TestTheTableShowsWhatChangedAndWhatDiffers(t *testing.T) {
+func TestTheComparisonOfTwoRunsShowsChangedFiguresVersionsAndOptions(t *testing.T) {
 	old, new := runOf(steady(10), steady(200)), runOf(steady(12), steady(200))
 	old.Meta.Machine.Kernel, new.Meta.Machine.Kernel = "6.1", "6.2"
 	old.Meta.Options = map[string]string{"rounds": "5"}

@@ -52,7 +52,7 @@ func TestMannWhitneyDoesNotReorderItsSamples(t *testing.T) {
 	}
 }
 
-func TestLeastPIsTheMannWhitneyPValueOfSamplesWithoutOverlap(t *testing.T) {
+func TestTheLeastMannWhitneyPValueIsThatOfSamplesWithoutOverlap(t *testing.T) {
 	for n := 1; n <= 8; n++ {
 		for m := 1; m <= 8; m++ {
 			var a, b []float64

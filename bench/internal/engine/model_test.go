@@ -61,7 +61,7 @@ func TestStepTimeGrowsWithPromptTokensAndSequences(t *testing.T) {
 	}
 }
 
-func TestAPromptLongerThanTheBudgetIsComputedInChunks(t *testing.T) {
+func TestAPromptLongerThanTheTokenBudgetIsComputedInChunks(t *testing.T) {
 	m := small(t, 100)
 	r := add(t, m, 40, 1)
 	if d := begin(t, m, 0); d != 26*time.Millisecond {
@@ -73,7 +73,7 @@ func TestAPromptLongerThanTheBudgetIsComputedInChunks(t *testing.T) {
 	}
 }
 
-func TestThePageShowsARequestAfterItsFirstStep(t *testing.T) {
+func TestEngineMetricsCountARequestOnlyAfterItsFirstStep(t *testing.T) {
 	m := small(t, 100)
 	add(t, m, 4, 5)
 	if s := m.Stats(); s.Running+s.Waiting != 0 {
@@ -157,7 +157,7 @@ func TestAnAbortFreesItsBlocksBeforeTheNextStep(t *testing.T) {
 	}
 }
 
-func TestARequestThatCannotFitIsRejected(t *testing.T) {
+func TestTheEngineModelRejectsARequestThatCannotFit(t *testing.T) {
 	m := small(t, 4)
 	for _, r := range []*Request{{Prompt: 0, Output: 1}, {Prompt: 1, Output: 0}, {Prompt: 10, Output: 7}} {
 		if m.Add(r, 0) == nil {
@@ -230,7 +230,7 @@ func check(t testing.TB, m *Model) {
 	}
 }
 
-func TestEveryRequestEndsAndEqualSchedulesHaveEqualSteps(t *testing.T) {
+func TestTheEngineModelEndsEveryRequestAndIsDeterministic(t *testing.T) {
 	preemptions := int64(0)
 	for seed := range uint64(20) {
 		all, s := schedule(t, seed, false)

@@ -167,7 +167,7 @@ func TestADisconnectAbortsTheRequest(t *testing.T) {
 	_, _ = io.Copy(io.Discard, res.Body)
 }
 
-func TestTheOracleQueuesRequestsUntilTheyFit(t *testing.T) {
+func TestAnEngineWithAnOracleQueuesRequestsUntilTheyFit(t *testing.T) {
 	s := start(t, slow, func(s *Server) { s.Oracle = TrueLengths })
 	const half = `{"prompt":"hello","max_tokens":900,"ignore_eos":true,"stream":true}`
 	post(t, t.Context(), s, "/v1/completions", half)
@@ -195,7 +195,7 @@ func TestTheOracleQueuesRequestsUntilTheyFit(t *testing.T) {
 	eventually(t, "the oracle's queue is empty", queued(0))
 }
 
-func TestTheOracleRejectsADeadlineThatCannotBeMet(t *testing.T) {
+func TestAnEngineWithAnOracleRejectsADeadlineThatCannotBeMet(t *testing.T) {
 	s := start(t, slow, func(s *Server) { s.Oracle = TrueLengths })
 	if res := post(t, t.Context(), s, "/v1/completions", `{"prompt":"hello"}`, "x-slo-ttft-ms", "1000"); res.StatusCode != 504 {
 		t.Errorf("%s, want 504", res.Status)

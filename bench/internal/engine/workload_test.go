@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestExpectedLengthsAreTheMeansOfLongerOutputs(t *testing.T) {
+func TestTheExpectedOutputLengthIsTheMeanOfLongerOutputs(t *testing.T) {
 	c := Default()
 	c.MaxModelLen = 1 << 20
 	draw := rand.New(rand.NewPCG(1, 1))
@@ -29,7 +29,7 @@ func TestExpectedLengthsAreTheMeansOfLongerOutputs(t *testing.T) {
 	}
 }
 
-func TestExpectedLengthsStayWithinTheModelsLimit(t *testing.T) {
+func TestTheExpectedOutputLengthStaysWithinTheModelsLimit(t *testing.T) {
 	c := Default()
 	for generated := range c.MaxModelLen {
 		prompt := c.MaxModelLen - generated - 1

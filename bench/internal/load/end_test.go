@@ -49,7 +49,7 @@ func run(t *testing.T, spec load.Spec) *load.Result {
 	return r
 }
 
-func TestEveryKindOfLoadIsAnswered(t *testing.T) {
+func TestTheBenchmarkOriginRespondsToEveryKindOfLoad(t *testing.T) {
 	o := startOrigin(t)
 	short := 50 * time.Millisecond
 	for name, spec := range map[string]load.Spec{

@@ -20,7 +20,7 @@ func TestArrivalsAreDueAtMultiplesOfTheInterval(t *testing.T) {
 	}
 }
 
-func TestARingKeepsTheOrderWhileItGrows(t *testing.T) {
+func TestARingBufferKeepsItsOrderWhileItGrows(t *testing.T) {
 	var r ring[int]
 	next, want := 0, 0
 	for range 500 {
@@ -110,7 +110,7 @@ func TestAnInvalidSpecIsRejected(t *testing.T) {
 	}
 }
 
-func TestAGeneratorThatWasLateOrBusyReportsSaturation(t *testing.T) {
+func TestALoadGeneratorThatWasLateOrBusyReportsSaturation(t *testing.T) {
 	spec := &Spec{}
 	judged := func(cpu, late, latency time.Duration) string {
 		w := &worker{tally: newTally()}

@@ -109,7 +109,7 @@ func TestMalformedResponsesAreErrors(t *testing.T) {
 	}
 }
 
-func TestDiscardableBytesNeverIncludeTheEndOfTheResponse(t *testing.T) {
+func TestTheLoadGeneratorNeverDiscardsTheEndOfAResponse(t *testing.T) {
 	var a response
 	head := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n"
 	if _, _, _, err := feedAll(&a, head, len(head)); err != nil {

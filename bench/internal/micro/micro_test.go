@@ -63,7 +63,7 @@ func TestAnErrorAboutAnInvalidResultNamesItsLine(t *testing.T) {
 	}
 }
 
-func TestUnitsDetermineWhetherLessIsBetter(t *testing.T) {
+func TestTheUnitOfABenchmarkDeterminesWhetherLessIsBetter(t *testing.T) {
 	for unit, want := range map[string]sample.Better{
 		"ns/op": sample.Lower, "cpu-ns/op": sample.Lower, "allocs/op": sample.Lower, "MB/s": sample.Higher, "B/op": sample.Neither, "things": sample.Neither,
 	} {
@@ -82,7 +82,7 @@ func parsed(t *testing.T, text string) Recording {
 	return rec
 }
 
-func TestRecordingsOfOtherMachinesAreNotJudged(t *testing.T) {
+func TestBenchmarksRecordedOnAnotherMachineAreNeverRegressions(t *testing.T) {
 	slow := strings.Repeat("BenchmarkX-2 1 20 ns/op\n", 6)
 	head := "cpu: A\ngoos: linux\npkg: p\n"
 	old := parsed(t, head+strings.ReplaceAll(slow, "20", "10"))
@@ -109,7 +109,7 @@ func TestRecordingsOfOtherMachinesAreNotJudged(t *testing.T) {
 }
 
 // The package in testdata reads its costs from the environment.
-func TestTheCommandMeasuresComparesAndRecords(t *testing.T) {
+func TestTheMicrobenchmarkCommandMeasuresComparesAndRecords(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "micro.txt")
 	run := func(cost string, args ...string) (int, string) {
 		t.Helper()

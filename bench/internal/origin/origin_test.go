@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
-func TestRequestsAreParsed(t *testing.T) {
+func TestTheBenchmarkOriginParsesRequests(t *testing.T) {
 	for _, c := range []struct {
 		head string
 		want request

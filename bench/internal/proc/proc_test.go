@@ -82,7 +82,7 @@ func TestCPUOfAChildMatchesItsCPUClock(t *testing.T) {
 	}
 }
 
-func TestAReadThatBlocksIsAVoluntarySwitch(t *testing.T) {
+func TestABlockingReadIsCountedAsAVoluntaryContextSwitch(t *testing.T) {
 	pid, _ := startShell(t, `sleep 0.01; echo slept; read x`)
 	switches, err := ContextSwitches([]int{pid})
 	if err != nil {
@@ -93,7 +93,7 @@ func TestAReadThatBlocksIsAVoluntarySwitch(t *testing.T) {
 	}
 }
 
-func TestMemoryOfAChildIsPlausible(t *testing.T) {
+func TestTheMeasuredMemoryOfAChildProcessIsPlausible(t *testing.T) {
 	pid, _ := startShell(t, `echo here; read x`)
 	m, err := MemoryOf([]int{pid})
 	if err != nil {
@@ -104,7 +104,7 @@ func TestMemoryOfAChildIsPlausible(t *testing.T) {
 	}
 }
 
-func TestAProcessThatHasEndedIsAnError(t *testing.T) {
+func TestMeasuringAProcessThatHasEndedIsAnError(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", "exit 0")
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)

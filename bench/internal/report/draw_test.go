@@ -118,7 +118,7 @@ func TestTheExponentOfAPowerLawIsFound(t *testing.T) {
 	}
 }
 
-func TestOnlyScenariosWithThreeSizesHaveAGrowthCurve(t *testing.T) {
+func TestAGrowthCurveIsDrawnOnlyForScenariosWithThreeSizes(t *testing.T) {
 	run := &sample.Run{}
 	for _, s := range []string{"keepalive-1", "keepalive-64", "keepalive-1000", "quota-100m", "open-2000", "body-1KB", "body-1MB"} {
 		run.Figures = append(run.Figures,

@@ -134,7 +134,7 @@ func TestAGoalWithAnUnknownFieldIsRejected(t *testing.T) {
 	}
 }
 
-func TestReplaceSectionKeepsTheTextAroundIt(t *testing.T) {
+func TestReplacingTheBenchmarkSectionKeepsTheTextAroundIt(t *testing.T) {
 	for _, c := range []struct{ what, before, after, complaint string }{
 		{"an empty section", "a\n<!-- bench:begin --><!-- bench:end -->\nb\n", "a\n<!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->\nb\n", ""},
 		{"a full one", "a\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nb", "a\n<!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->\nb", ""},

@@ -67,7 +67,7 @@ func TestTheMarkdownOfARunIsTheGoldenFile(t *testing.T) {
 	golden(t, "made-up-report.md", Markdown(run, goals...))
 }
 
-func TestTheFirstChartsNameTargetsWithoutAFigure(t *testing.T) {
+func TestTheFirstChartsSayWhichTargetsHaveNoFigure(t *testing.T) {
 	run, goals := madeUp(t)
 	const words = "no figure of envoy: see the notes of this scenario below"
 	if strings.Contains(Markdown(run, goals...), words) {
@@ -92,7 +92,7 @@ func TestTheReadmeTableOfARunIsTheGoldenFile(t *testing.T) {
 	golden(t, "made-up-readme.md", ReadmeTable(run, goals...))
 }
 
-func TestResultsSayThatTheHarnessWroteThem(t *testing.T) {
+func TestTheResultsFileSaysThatTheHarnessWroteIt(t *testing.T) {
 	run, goals := madeUp(t)
 	got := ResultsMarkdown(run, goals...)
 	if !strings.HasPrefix(got, "# Results\n") || !strings.Contains(got, "never by hand") {
@@ -318,7 +318,7 @@ func TestANegativeAddedLatencyIsWithinNoise(t *testing.T) {
 	}
 }
 
-func TestGoalsThatWereNotMeasuredAreCollapsed(t *testing.T) {
+func TestGoalsThatWereNotMeasuredAreCollapsedInReports(t *testing.T) {
 	run, goals := madeUp(t)
 	page, err := HTML(run, goals...)
 	if err != nil {
@@ -336,7 +336,7 @@ func TestGoalsThatWereNotMeasuredAreCollapsed(t *testing.T) {
 	}
 }
 
-func TestNamesFromTheRecordCannotBecomeMarkup(t *testing.T) {
+func TestNamesInABenchmarkRecordCannotInsertHTMLIntoTheReport(t *testing.T) {
 	const evil = `"><script>alert('x')</script>`
 	run := &sample.Run{Meta: sample.Meta{Version: 1, Commit: evil, Options: map[string]string{evil: evil}}}
 	for round := 1; round <= 2; round++ {

@@ -184,7 +184,7 @@ func TestALongLineIsReadCompletely(t *testing.T) {
 	}
 }
 
-func TestSpreadMatchesHandComputedCases(t *testing.T) {
+func TestTheQuartilesOfSamplesMatchHandComputedCases(t *testing.T) {
 	for _, c := range []struct {
 		values []float64
 		want   Spread
@@ -283,7 +283,7 @@ func TestAScenarioNameIsSplitIntoStemAndSize(t *testing.T) {
 	}
 }
 
-func TestFamiliesAreOrderedBySize(t *testing.T) {
+func TestScenariosOfAFamilyAreOrderedBySize(t *testing.T) {
 	run := &Run{}
 	for _, s := range []string{"k-1000", "d-1MB", "k-64", "k-1", "idle", "d-100B"} {
 		run.Figures = append(run.Figures, Figure{1, s, "t", "f", 1, "", Neither})
@@ -301,7 +301,7 @@ func TestFamiliesAreOrderedBySize(t *testing.T) {
 	}
 }
 
-func TestTheTargetWithTheMostFiguresSetsTheirOrder(t *testing.T) {
+func TestTheTargetWithTheMostFiguresDeterminesTheOrderOfFigures(t *testing.T) {
 	run := &Run{}
 	for target, names := range map[string][]string{"direct": {"c", "d"}, "queuegate": {"a", "b", "c"}, "haproxy": {"c", "b", "a"}} {
 		for _, name := range names {

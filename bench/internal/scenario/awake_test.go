@@ -51,7 +51,7 @@ func direct(t *testing.T, said *notes, s Scenario) *Run {
 		options: &Options{Dir: t.TempDir()}, record: newRecord(said)}
 }
 
-func TestTheHelperThatKeepsProcessorsAwakeIsNotCountedAsTheTarget(t *testing.T) {
+func TestTheTargetsProcessesExcludeTheHelperThatKeepsProcessorsAwake(t *testing.T) {
 	for _, wanted := range []bool{false, true} {
 		st, err := direct(t, &notes{}, Scenario{Name: "x", Awake: wanted}).start(target.Options{})
 		if err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestConvergedIsTheFirstSecondNearTheCapacity(t *testing.T) {
+func TestThroughputHasConvergedInTheFirstSecondNearTheCapacity(t *testing.T) {
 	line := make([]int64, 50) // one count per 100 ms
 	for i := range line {
 		if line[i] = 10; i >= 20 {

@@ -31,7 +31,7 @@ func TestScenariosHaveUniqueNames(t *testing.T) {
 	}
 }
 
-func TestSelectTakesNamesGroupsAndAll(t *testing.T) {
+func TestScenariosAreSelectedByNameByGroupOrAll(t *testing.T) {
 	names := func(list ...string) []string {
 		selected, err := Select(list)
 		if err != nil {
@@ -134,7 +134,7 @@ func TestAddedLatencyIsTheDifferenceFromDirectInTheSameRound(t *testing.T) {
 	}
 }
 
-func TestANoteReportsThatDirectHasNoFiguresForAddedLatency(t *testing.T) {
+func TestANoteReportsThatAddedLatencyLacksAMeasurementOfDirect(t *testing.T) {
 	var order []string
 	run, err := runFakes(t, context.Background(), 2, []Scenario{fake(&order, func(r *Run) error {
 		if r.target.Name != "direct" || r.round == 2 {
@@ -153,7 +153,7 @@ func TestANoteReportsThatDirectHasNoFiguresForAddedLatency(t *testing.T) {
 	}
 }
 
-func TestATargetThatFailsGetsANoteAndTheRunContinues(t *testing.T) {
+func TestABenchmarkTargetThatFailsGetsANoteAndTheRunContinues(t *testing.T) {
 	var order []string
 	run, err := runFakes(t, context.Background(), 2, []Scenario{fake(&order, func(r *Run) error {
 		if r.target.Name == "a" {
@@ -173,7 +173,7 @@ func TestATargetThatFailsGetsANoteAndTheRunContinues(t *testing.T) {
 	}
 }
 
-func TestATargetWithoutTheAbilityIsSkippedWithANote(t *testing.T) {
+func TestATargetThatCannotRunAScenarioIsSkippedWithANote(t *testing.T) {
 	var order []string
 	s := fake(&order, func(*Run) error { return nil })
 	s.Needs = []string{target.Limit}
@@ -217,7 +217,7 @@ func TestFailuresAreListedMostFrequentFirst(t *testing.T) {
 	}
 }
 
-func TestRoundsWithSimilarSharesOfFailuresHaveTheSameNote(t *testing.T) {
+func TestRoundsWithSimilarFailureRatesHaveTheSameNote(t *testing.T) {
 	for share, want := range map[float64]float64{0.011: 0.01, 0.1: 0.01, 0.12: 0.1, 0.5: 0.1, 0.6: 0.5, 0.91: 0.9, 1: 0.9} {
 		if got := failedAtLeast(share); got != want {
 			t.Errorf("of a share of %v: %v, want %v", share, got, want)

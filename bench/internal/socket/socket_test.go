@@ -63,7 +63,7 @@ func TestABoundPortRefusesConnectionsUntilListen(t *testing.T) {
 	}
 }
 
-func TestReadReturnsZeroBytesAtEOF(t *testing.T) {
+func TestReadingASocketReturnsZeroBytesAtEOF(t *testing.T) {
 	p := newPoller(t)
 	listener, port, err := Bind(0)
 	if err != nil {
@@ -112,7 +112,7 @@ func TestReadReturnsZeroBytesAtEOF(t *testing.T) {
 	}
 }
 
-func TestAddingAReadyDescriptorInterruptsWait(t *testing.T) {
+func TestAddingAReadyDescriptorInterruptsTheWaitOfThePoller(t *testing.T) {
 	p := newPoller(t)
 	listener, port, err := Bind(0)
 	if err != nil {

@@ -127,7 +127,7 @@ targets:
 	}
 }
 
-func TestAMissingBinarySaysHowToGetIt(t *testing.T) {
+func TestTheErrorForAMissingTargetBinarySaysHowToGetIt(t *testing.T) {
 	x := parseOne(t, `targets: [{name: x, binary_env: QUEUEGATE_BENCH_NONE, get: "install package x", command: [x]}]`, nil)
 	err := x.Find(context.Background(), ".", t.TempDir(), "")
 	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "install package x") {
@@ -244,7 +244,7 @@ func TestACancelledStartEnds(t *testing.T) {
 	}
 }
 
-func TestAskReturnsTheStatus(t *testing.T) {
+func TestARequestToABenchmarkTargetReturnsItsStatus(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

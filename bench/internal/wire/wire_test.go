@@ -38,7 +38,7 @@ func TestBodiesEndAccordingToTheirFraming(t *testing.T) {
 	}
 }
 
-func TestWrittenFrameHeadsAreReadBackUnchanged(t *testing.T) {
+func TestWebSocketFrameHeadsAreReadBackAsWritten(t *testing.T) {
 	for _, size := range []uint64{0, 125, 126, 65535, 65536, 1 << 20} {
 		for _, mask := range []byte{0, 0x80} {
 			p := AppendFrameHead(nil, 0x82, mask, size)

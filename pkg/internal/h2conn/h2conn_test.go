@@ -66,7 +66,7 @@ func TestAConnectionCarriesConsecutiveExchanges(t *testing.T) {
 	}
 }
 
-func TestResponsesAreReadUpToTheLimit(t *testing.T) {
+func TestAResponseOverHTTP2IsTruncatedAtTheLimitOfTheCall(t *testing.T) {
 	c := connected(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.Copy(w, strings.NewReader(strings.Repeat("x", 1<<20)))
 	})
@@ -109,7 +109,7 @@ func head(status int, end bool) []byte {
 	return h2.EndHeaders(e.AppendStatus(h2.BeginHeaders(nil), status), 0, 1, end, h2.MinMaxFrameSize)
 }
 
-func TestEachServerViolationIsAnError(t *testing.T) {
+func TestEachProtocolViolationOfAnHTTP2ServerIsAnError(t *testing.T) {
 	for name, c := range map[string]struct {
 		server *scripted
 		want   error

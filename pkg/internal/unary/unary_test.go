@@ -15,7 +15,7 @@ import (
 
 var server = &url.URL{Scheme: "http", User: url.UserPassword("me", "secret"), Host: "127.0.0.1:80", Path: "/a", RawQuery: "b"}
 
-func TestARequestIsOneFrameToTheMethod(t *testing.T) {
+func TestAUnaryCallIsAPOSTOfOneFrameToThePathOfTheMethod(t *testing.T) {
 	r, err := Request(t.Context(), server, "/p.S/M", "agent/1", []byte("message"))
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestARequestIsOneFrameToTheMethod(t *testing.T) {
 	}
 }
 
-func TestTheDeadlineIsSent(t *testing.T) {
+func TestAUnaryCallSendsItsDeadlineAsGRPCTimeout(t *testing.T) {
 	for timeout, want := range map[time.Duration]string{
 		time.Second: "1100m", 0: "100m", -time.Second: "100m", 10000 * time.Hour: "99999999m",
 	} {

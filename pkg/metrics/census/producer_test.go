@@ -50,7 +50,7 @@ func values(read []*metricdata.Metric) map[string]float64 {
 	return all
 }
 
-func TestCountersAndGaugesAreDerivedInstruments(t *testing.T) {
+func TestCountersAndGaugesAreExportedToOpenCensus(t *testing.T) {
 	s := newSources()
 	f := NewProducer(s.registry.Gather, nil)
 	s.requests.WithLabelValues("served").Add(3)

@@ -112,7 +112,7 @@ func TestAnOpenCensusExporterGetsTheSpansOfARequest(t *testing.T) {
 	}
 }
 
-func TestASpanWithoutAParentHasNone(t *testing.T) {
+func TestAnOpenCensusRootSpanHasNoParent(t *testing.T) {
 	_, k := traced(t, nil, finished())
 	if s := k.spans[0]; s.ParentSpanID != (trace.SpanID{}) || s.HasRemoteParent || s.Tracestate != nil {
 		t.Errorf("span %+v", s)
@@ -182,7 +182,7 @@ func TestATracerSendsTheProgramsOpenCensusSpans(t *testing.T) {
 	}
 }
 
-func TestStatusesAreMapped(t *testing.T) {
+func TestHTTPStatusesAreMappedToOpenCensusStatuses(t *testing.T) {
 	for _, c := range []struct {
 		status int
 		failed bool

@@ -47,7 +47,7 @@ func closed(t *testing.T, w *Writer) {
 
 func send(w *Writer, format string, values ...any) { fmt.Fprintf(w, format+"\n", values...) }
 
-func TestLinesOfABurstAreWrittenInOrderAndAtOnce(t *testing.T) {
+func TestLinesThatArriveWithinLingerAreWrittenInOrderWithOneWrite(t *testing.T) {
 	const linger = 5 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder

@@ -46,7 +46,7 @@ func TestCallsUseTheProxyOfTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestBytesThatFollowTheResponseOfTheProxyReachTheCaller(t *testing.T) {
+func TestBytesAfterAProxysConnectResponseReachTheCaller(t *testing.T) {
 	ours, theirs := net.Pipe()
 	go func() {
 		_, _ = http.ReadRequest(bufio.NewReader(theirs))

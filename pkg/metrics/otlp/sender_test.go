@@ -25,7 +25,7 @@ func sender(t *testing.T, protocol, endpoint string) Sender {
 	return s
 }
 
-func TestAMessageIsPosted(t *testing.T) {
+func TestAMessageIsPostedToAnOTLPCollectorOverHTTP(t *testing.T) {
 	c := otlptest.HTTP(t, func(context.Context, otlptest.Message) otlptest.Response {
 		return otlptest.Response{Body: []byte("yes")}
 	})
@@ -146,7 +146,7 @@ func TestACallToAHangingCollectorTimesOut(t *testing.T) {
 	}
 }
 
-func TestResponsesAreReadUpToALimit(t *testing.T) {
+func TestTheResponseOfAnOTLPCollectorIsTruncatedAtALimit(t *testing.T) {
 	c := otlptest.HTTP(t, func(context.Context, otlptest.Message) otlptest.Response {
 		return otlptest.Response{Body: bytes.Repeat([]byte("x"), 10*maxResponse)}
 	})

@@ -151,7 +151,7 @@ func TestSyncLogsPendingCounts(t *testing.T) {
 	f.want(t)
 }
 
-func TestTheNumberOfKindsIsBoundedAndAForgottenKindLogsItsCount(t *testing.T) {
+func TestRememberedMessagesAreBoundedAndAForgottenMessageLogsItsCount(t *testing.T) {
 	f := newFixture(zap.InfoLevel)
 	f.Warn("first")
 	f.Warn("first")

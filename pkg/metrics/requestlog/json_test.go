@@ -96,7 +96,7 @@ func TestTheRequestSizeIsTheAnnouncedOrTheReceivedLength(t *testing.T) {
 	}
 }
 
-func TestTheTraceIDIsThatOfTheResult(t *testing.T) {
+func TestALogLineHasTheTraceIDOfTheSpanNotOfTraceparent(t *testing.T) {
 	for id, want := range map[gate.TraceID]string{{0xab, 15: 1}: "ab000000000000000000000000000001", {}: ""} {
 		for _, text := range []string{"", Preset, `{"traceId": "{{.TraceID}}"}`} {
 			head := gate.Record{Fields: pairs{{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}}}

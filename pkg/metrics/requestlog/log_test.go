@@ -83,7 +83,7 @@ func (s stuck) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestAHangingWriterLosesLinesBySize(t *testing.T) {
+func TestLinesBeyondQueueBytesAreDroppedWhileTheLogWriterHangs(t *testing.T) {
 	s := stuck{make(chan struct{}, 10), make(chan struct{})}
 	l, err := New(Config{Writer: s, QueueBytes: 7 * (entryOverhead + 100)})
 	if err != nil {

@@ -71,7 +71,7 @@ func TestTheLast64FailuresAreKept(t *testing.T) {
 	}
 }
 
-func TestAFailureIsCountedButNotKeptWhileAnotherIsBeingAdded(t *testing.T) {
+func TestAFailureIsOnlyCountedWhileAnotherFailureIsBeingAdded(t *testing.T) {
 	e := NewErrors()
 	e.mu.Lock()
 	e.Add(&gate.Record{Outcome: gate.QueueFull, Target: []byte("/a")})
@@ -95,7 +95,7 @@ func TestTheListOfFailuresHasTruncatedCopiesOfMethodAndPath(t *testing.T) {
 	}
 }
 
-func TestAddAllocatesNothingAfterTheFirst(t *testing.T) {
+func TestAddingAFailureToTheStatusPageAllocatesNothing(t *testing.T) {
 	e := NewErrors()
 	f := gate.Record{Outcome: gate.QueueFull, Method: []byte("GET"), Target: []byte("/a?b")}
 	e.Add(&f)

@@ -250,7 +250,7 @@ func TestShutdownOfTheServerEndsOpenStreams(t *testing.T) {
 	streams.Wait()
 }
 
-func TestASecondThatWasSentBeforeItWasCompleteIsSentAgain(t *testing.T) {
+func TestTheStatusPageSendsASecondAgainIfItWasIncomplete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, nil)
 		p := newPage(s, nil)
@@ -294,7 +294,7 @@ func TestQuantilesCoverTheRequestsOfTheirWindow(t *testing.T) {
 	})
 }
 
-func TestAChangeOfSettingsIsSentOnceWithTheFacts(t *testing.T) {
+func TestTheStatusPageSendsChangedSettingsOnceToAViewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, nil)
 		var live atomic.Pointer[gate.SettingsStats]

@@ -51,7 +51,7 @@ func TestOnlyLoopbackHostNamesAreServed(t *testing.T) {
 	}
 }
 
-func TestOtherSitesCannotReadTheFigures(t *testing.T) {
+func TestTheStatusPageRejectsRequestsFromOtherSites(t *testing.T) {
 	p := closedPage(t)
 	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "same-origin": 200, "none": 200} {
 		for _, path := range []string{"/status.json", "/events"} {

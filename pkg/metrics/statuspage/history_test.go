@@ -252,7 +252,7 @@ func TestHistoryMatchesABruteForceModelOverRandomSchedules(t *testing.T) {
 	}
 }
 
-func TestAGapLongerThanTheHistoryLeavesItEmpty(t *testing.T) {
+func TestAfterAGapLongerThanTheHistoryTheHistoryIsEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, nil)
 		s.begin()()

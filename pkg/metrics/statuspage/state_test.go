@@ -58,7 +58,7 @@ func (l *life) want(when, name string, since time.Duration, cause string) {
 	}
 }
 
-func TestTheStateFollowsTheLifeOfAGate(t *testing.T) {
+func TestTheStatusPageShowsTheStateOfTheGateFromItsStartToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t)
 		l.want("before the first probe", "starting", 0, "web: not probed yet; proxy: not probed yet")

@@ -23,7 +23,7 @@ func numbered(from, n int) []SpanData {
 	return spans
 }
 
-func TestSpansAreSentASecondAfterTheFirst(t *testing.T) {
+func TestABatchOfSpansIsSentASecondAfterItsFirstSpan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := new(kept)
 		b := newBatcher(k, nil)
@@ -174,7 +174,7 @@ func (s *slow) Export(ctx context.Context, batch []*SpanData) (int, error) {
 	return s.kept.Export(ctx, batch)
 }
 
-func TestTheRestOfAFullBatchWaitsForMore(t *testing.T) {
+func TestSpansBeyondAFullBatchWaitForMoreSpans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{each: 4 * time.Second}
 		b := newBatcher(s, nil)

@@ -34,7 +34,7 @@ func fromHTTP(from http.Header) *gate.TraceFields {
 	return f
 }
 
-func TestTheContainerGetsTheReceivedFormats(t *testing.T) {
+func TestTheContainerGetsTraceHeadersInTheFormatsThatWereReceived(t *testing.T) {
 	tracer := tracerFor(t, Config{SamplingRate: 1}, new(kept))
 	w, s, m := "00-"+idA+"-"+spA+"-01", idB+"-"+spB+"-1", []string{"X-B3-TraceId", idB, "X-B3-SpanId", spB, "X-B3-Sampled", "1"}
 	for _, c := range []struct {
@@ -114,7 +114,7 @@ func TestA64BitTraceIDIsForwardedUnchanged(t *testing.T) {
 	}
 }
 
-func TestTheRandomFlagIsKept(t *testing.T) {
+func TestTheRandomFlagOfTraceparentIsForwarded(t *testing.T) {
 	tracer := tracerFor(t, Config{SamplingRate: 1}, new(kept))
 	for flags, want := range map[string]string{"01": "01", "03": "03", "ff": "03"} {
 		span := tracer.Start(headers("traceparent", "00-"+idA+"-"+spA+"-"+flags))
@@ -153,7 +153,7 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-func TestOnlyTheConfiguredFormatsAreReadAndWritten(t *testing.T) {
+func TestOnlyTraceHeadersInTheConfiguredFormatsAreReadAndWritten(t *testing.T) {
 	w, s, m := "00-"+idA+"-"+spA+"-01", idB+"-"+spB+"-1", []string{"X-B3-TraceId", idB, "X-B3-SpanId", spB, "X-B3-Sampled", "1"}
 	all := headers(append(m, "traceparent", w, "b3", s, "tracestate", "a=b")...)
 	for _, c := range []struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-func TestTheSendersDecisionApplies(t *testing.T) {
+func TestTheSenderDecidesWhetherARequestIsSampledUnlessConfiguredOtherwise(t *testing.T) {
 	yes := []*gate.TraceFields{
 		headers("traceparent", "00-"+idA+"-"+spA+"-01"), headers("b3", idB+"-"+spB+"-1"), headers("b3", "1"), headers("b3", "d"),
 		headers("X-B3-Sampled", "1"), headers("X-B3-Flags", "1"), headers("X-B3-TraceId", idB, "X-B3-SpanId", spB, "X-B3-Sampled", "true"),
@@ -60,7 +60,7 @@ func TestTheSamplingRateIsApplied(t *testing.T) {
 	}
 }
 
-func TestServicesWithTheSameRateMakeTheSameDecision(t *testing.T) {
+func TestServicesWithTheSameSamplingRateSampleTheSameTraces(t *testing.T) {
 	low, high := newSampler(0.3), newSampler(0.6)
 	sampledLow := 0
 	for range 10_000 {

@@ -104,7 +104,7 @@ func TestARequestHasThreeSpans(t *testing.T) {
 	}
 }
 
-func TestAttributesHaveTheNamesOfTheirGeneration(t *testing.T) {
+func TestSpanAttributesHaveCurrentOrLegacyNamesAsConfigured(t *testing.T) {
 	full := finished()
 	full.Method, full.Encrypted, full.UserAgent, full.RouteTag = []byte("BREW"), true, []byte("pot/1"), []byte("green")
 	full.Status, full.Host = 418, []byte("[2001:db8::1]")
@@ -173,7 +173,7 @@ func TestTheQueueSpanOfARequestWithoutASlotLastsUntilItsEnd(t *testing.T) {
 	}
 }
 
-func TestAContainerThatDidNotRespondHasNoEvent(t *testing.T) {
+func TestTheUpstreamSpanHasNoEventIfTheContainerDidNotRespond(t *testing.T) {
 	_, spans := spansOf(t, nil, unanswered())
 	if upstream := spans[2]; upstream.Events != nil || !upstream.Failed || upstream.HTTPStatus != 504 {
 		t.Errorf("upstream %+v", upstream)

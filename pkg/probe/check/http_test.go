@@ -35,7 +35,7 @@ func TestStatus200To399IsSuccess(t *testing.T) {
 	}
 }
 
-func TestTheRequestIsWhatTheKubeletWouldSend(t *testing.T) {
+func TestAnHTTPCheckSendsTheFieldsThatTheKubeletSends(t *testing.T) {
 	var got string
 	port := checktest.ServeRaw(t, func(c *net.TCPConn) {
 		b := make([]byte, 4096)
@@ -160,7 +160,7 @@ func TestCertificatesAreNotVerified(t *testing.T) {
 	}
 }
 
-func TestRedirects(t *testing.T) {
+func TestAnHTTPCheckFollowsUpToTenRedirectsOnTheSameHost(t *testing.T) {
 	other := checktest.ServeHTTP(t, checktest.Status(500), nil)
 	mux := http.NewServeMux()
 	to := func(from, location string, code int) {
@@ -240,7 +240,7 @@ func TestAConfiguredHostIsKeptOnlyForRelativeRedirects(t *testing.T) {
 	}
 }
 
-func TestABodyIsReadOnlyUpToTheLimit(t *testing.T) {
+func TestAnHTTPCheckReadsTheResponseBodyOnlyUpToALimit(t *testing.T) {
 	var wrote atomic.Int64
 	port := checktest.ServeRaw(t, func(c *net.TCPConn) {
 		checktest.Responding("HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n")(c)

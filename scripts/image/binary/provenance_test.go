@@ -76,7 +76,7 @@ func TestProvenanceWithoutACommitHasSourcesWithoutADigest(t *testing.T) {
 	}
 }
 
-func TestABuilderMustBeAnAbsoluteURI(t *testing.T) {
+func TestTheBuilderInAProvenanceMustBeAnAbsoluteURI(t *testing.T) {
 	for uri, ok := range map[string]bool{DefaultBuilder: true, "urn:builder:1": true, "me": false, "": false, "/builder": false} {
 		if err := CheckBuilder(uri); (err == nil) != ok {
 			t.Errorf("%q: %v", uri, err)

@@ -7,7 +7,7 @@ import (
 )
 
 // The page's commands expect a cluster with queue-proxy.
-func TestTheCommandsOfThePageWork(t *testing.T) {
+func TestTheCommandsOfTheKnativePageWork(t *testing.T) {
 	cluster.UseSidecar(t, "queue")
 	cluster.RunPage(t, "../../..", "docs/knative.md")
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-func TestTheCommandsOfThePageWork(t *testing.T) {
+func TestTheCommandsOfTheKubernetesPageWork(t *testing.T) {
 	t.Parallel()
 	cluster.RunPage(t, "../../..", "docs/kubernetes.md")
 }

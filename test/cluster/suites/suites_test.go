@@ -68,7 +68,7 @@ var suites = []struct {
 }
 
 // The results are written to docs/knative.md.
-func TestKnativesOwnSuites(t *testing.T) {
+func TestKnativesOwnSuitesRunWithTheGate(t *testing.T) {
 	cluster.UseSidecar(t, "queuegate")
 	resources := filepath.Join(cluster.ServingDirectory(), "test", "config")
 	for _, file := range []string{"cluster-resources.yaml", "test-resources.yaml", "resource-quota/resource-quota.yaml"} {

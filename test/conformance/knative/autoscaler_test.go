@@ -280,7 +280,7 @@ func (a *autoscaler) collects(want float64) {
 	}
 }
 
-func TestTheLargestMessageFitsWhatTheAutoscalerReads(t *testing.T) {
+func TestTheLargestStatFitsWhatTheAutoscalerReads(t *testing.T) {
 	name := strings.Repeat("p", longestName)
 	container := newHolder(t)
 	a := startAutoscaler(t, container.port, "SERVING_POD="+name)

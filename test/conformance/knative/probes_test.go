@@ -219,7 +219,7 @@ func (w *gateway) ListProbeTargets(context.Context, *v1alpha1.Ingress) ([]status
 	}}, nil
 }
 
-func TestIngressControllerSeesWhichConfigurationIsInForceWhileTheContainerIsDown(t *testing.T) {
+func TestKnativesIngressProberSeesTheConfigurationWhileTheContainerIsDown(t *testing.T) {
 	port := launch.FreePort(t)
 	g := startGate(t, port, fmt.Sprintf(tcpProbe, port))
 	w := startGateway(t, g)

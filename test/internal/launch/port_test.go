@@ -8,7 +8,7 @@ import (
 )
 
 // The processes choose ports concurrently, without binding them.
-func TestNoTwoProcessesGiveTheSamePort(t *testing.T) {
+func TestConcurrentTestProcessesNeverChooseTheSamePort(t *testing.T) {
 	const processes, each = 4, 600
 	if os.Getenv("GIVE_PORTS") != "" {
 		for range each {

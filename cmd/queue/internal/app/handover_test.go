@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestASuccessorThatEndsAfterItsLastLineIsNoticed(t *testing.T) {
+func TestTheGateDetectsThatTheSuccessorsProcessHasEnded(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)

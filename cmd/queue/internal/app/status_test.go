@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
 )
 
-func TestFeedingTheStatusPageAllocatesNothing(t *testing.T) {
+func TestCountingARequestForTheStatusPageAllocatesNothing(t *testing.T) {
 	seen := newCounts()
 	s := &status{errors: statuspage.NewErrors()}
 	s.history = statuspage.NewHistory(statuspage.Sources{

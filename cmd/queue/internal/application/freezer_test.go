@@ -77,7 +77,7 @@ func TestTheApplicationStartsInItsOwnCgroupAndIsFrozenThere(t *testing.T) {
 	}
 }
 
-func TestAMissingFreezerIsAnError(t *testing.T) {
+func TestACgroupThatCannotFreezeTheApplicationIsAnError(t *testing.T) {
 	for want, files := range map[string][]string{
 		"no such file or directory":       {"other"}, // the gate's group has no directory
 		"cgroup.procs: no such file":      {"pod/queuegate-PID/cgroup.freeze", "pod/queuegate-PID/cgroup.procs"},
@@ -100,7 +100,7 @@ func TestAMissingFreezerIsAnError(t *testing.T) {
 	}
 }
 
-func TestTheGroupOfAProcessIsFoundBelowItsMount(t *testing.T) {
+func TestTheDirectoryOfACgroupIsFoundBelowTheMountOfItsHierarchy(t *testing.T) {
 	const (
 		v2     = "30 22 0:26 ROOT /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 		cpu    = "31 22 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"

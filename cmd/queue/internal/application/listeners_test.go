@@ -43,7 +43,7 @@ func TestListenersAreFoundWithTheirOwner(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreNotListeners(t *testing.T) {
+func TestTheListOfListenersExcludesConnections(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func TestAUsedPortIsNotChosen(t *testing.T) {
 	}
 }
 
-func TestPortsAreListedInWords(t *testing.T) {
+func TestSeveralPortsAreListedWithCommasAndAnd(t *testing.T) {
 	for want, of := range map[string][]int{"1": {1}, "1 and 2": {1, 2}, "1, 2 and 3": {1, 2, 3}} {
 		if got := listed(of); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -105,7 +105,7 @@ func TestArgumentsSelectTheCommand(t *testing.T) {
 	}
 }
 
-func TestDrainReadsOnlyTheSettingOfItsSocket(t *testing.T) {
+func TestQueueDrainReadsOnlyTheDrainSocketSetting(t *testing.T) {
 	broken := map[string]string{"USER_PORT": "x", "OBSERVABILITY_CONFIG": "x", "DRAIN_SOCKET": "/a"}
 	for _, c := range []struct {
 		args []string

@@ -34,7 +34,7 @@ func TestTwoListenersOnTheSamePortAreRejected(t *testing.T) {
 	}
 }
 
-func TestDifferentPortsAreAccepted(t *testing.T) {
+func TestPortsThatDoNotClashAreAccepted(t *testing.T) {
 	for _, variables := range [][]string{
 		{"AUTOSCALER_METRICS_PORT", "0", "USER_PORT", "9090"},
 		{"ADMIN_PORT", "0", "AUTOSCALER_METRICS_PORT", "0", "METRICS_PORT", "0", "STATUS_PORT", "0", "APP_PROBE_PORT", "0", "QUEUE_SERVING_TLS_PORT", "0"},

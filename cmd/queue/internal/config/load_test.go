@@ -247,7 +247,7 @@ func mustTimeoutSelector(s string) exchange.Selector {
 	return selector
 }
 
-func TestEveryVariableSetsItsField(t *testing.T) {
+func TestEveryVariableSetsItsConfigurationField(t *testing.T) {
 	for _, s := range knownSettings() {
 		if _, ok := allDifferent[s.name]; !ok {
 			t.Errorf("%s is not in this test", s.name)

@@ -39,7 +39,7 @@ func TestSecretsInSettingsAreMaskedAndTheRestIsShown(t *testing.T) {
 	}
 }
 
-func TestSettingsWithoutSecretsAreShownAsCheckPrintsThem(t *testing.T) {
+func TestSettingsWithoutSecretsAreShownUnmaskedAsInTheOutputOfCheck(t *testing.T) {
 	cfg := mustLoad(t, nil, allDifferent)
 	printed := readCheck(t, checkOutput(t, cfg))
 	for _, s := range cfg.settings {
@@ -53,7 +53,7 @@ func TestSettingsWithoutSecretsAreShownAsCheckPrintsThem(t *testing.T) {
 	}
 }
 
-func TestAKindWithoutAShowFunctionIsMasked(t *testing.T) {
+func TestASettingOfAKindWithoutAShowFunctionIsMasked(t *testing.T) {
 	field := "secret"
 	s := setting{row: row{value: textKind("TEXT", "any text", nil, accept(anyText)).at(&field)}}
 	if got, hidden := s.shown(); got != masked || !hidden {

@@ -96,7 +96,7 @@ func TestOverGRPCTheInsecureVariableOverridesTheSchemeOfAnEndpointVariable(t *te
 	}
 }
 
-func TestOptionsOfASignalTakePrecedenceOverOptionsForBoth(t *testing.T) {
+func TestOTLPOptionsOfOneSignalTakePrecedenceOverGeneralOptions(t *testing.T) {
 	both := []string{"OTEL_EXPORTER_OTLP_HEADERS", "a=1", "OTEL_EXPORTER_OTLP_TIMEOUT", "1500", "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip", "OTEL_EXPORTER_OTLP_CERTIFICATE", "both.pem",
 		"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "both.pem", "OTEL_EXPORTER_OTLP_CLIENT_KEY", "both.key"}
 	ofTraces := []string{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "b=2,B=3", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "7", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none",
@@ -133,7 +133,7 @@ func TestAClientCertificateWithoutAKeyIsIgnoredWithAWarning(t *testing.T) {
 	}
 }
 
-func TestPartsOfValuesThatAreIgnoredCauseWarnings(t *testing.T) {
+func TestIgnoredPartsOfOpenTelemetryVariablesCauseWarnings(t *testing.T) {
 	cfg, _, warnings, err := load(nil, with(exporting, "OTEL_EXPORTER_OTLP_HEADERS", "a=1, b b=SECRET,=SECRET,c=%SECRET,SECRET,d=SECRET%0ASECRET, e = x%2Cy ",
 		"OTEL_EXPORTER_OTLP_TIMEOUT", "-5", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "10s"))
 	if err != nil {

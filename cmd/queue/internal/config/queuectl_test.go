@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestQueuectlHasTheTableOfSettings(t *testing.T) {
+func TestQueuectlKnowsEverySettingOfTheGate(t *testing.T) {
 	const path = "../../../queuectl/internal/manifest/settings.json"
 	type row struct {
 		Variable string `json:"variable"`

@@ -105,7 +105,7 @@ func TestAnInvalidValueIsAProblemThatNamesSettingValueAndExpectedValues(t *testi
 	}
 }
 
-func TestProblemsHaveTheExpectedText(t *testing.T) {
+func TestProblemsOfSettingsAndFlagsSayWhatIsWanted(t *testing.T) {
 	for _, c := range []struct {
 		args      []string
 		env, text string

@@ -19,7 +19,7 @@ func warningsOf(t *testing.T, args []string, variables map[string]string) []stri
 
 // Kubernetes sets variables for the Services in the pod's namespace: a Service called
 // metrics sets METRICS_PORT.
-func TestAServiceLinkCountsAsUnset(t *testing.T) {
+func TestAServiceLinkVariableInPlaceOfASettingCountsAsUnset(t *testing.T) {
 	variables := map[string]string{"METRICS_PORT": "tcp://10.96.12.3:80", "ADMIN_PORT": "udp://10.96.12.4:53", "STATUS_PORT": "sctp://[fd00::1]:7",
 		"USER_PORT": "81", "THREADS": "tcp://10.96.12.5:1"}
 	cfg, _, warnings, err := load([]string{"--threads=3"}, variables)
@@ -104,7 +104,7 @@ func TestVariablesOfRealContainersCauseNoWarnings(t *testing.T) {
 	}
 }
 
-func TestNoSettingNameIsReportedAsAMisspelling(t *testing.T) {
+func TestCorrectSettingNamesAreNotReportedAsMisspelt(t *testing.T) {
 	for _, s := range knownSettings() {
 		if s.value.about().hint == "TEXT" {
 			if got := warningsOf(t, nil, map[string]string{s.name: "x"}); got != nil {

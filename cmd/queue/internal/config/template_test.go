@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAnInvalidTemplateIsAProblemOnlyIfTheLogIsOn(t *testing.T) {
+func TestAnInvalidLogTemplateIsAProblemOnlyIfTheRequestLogIsOn(t *testing.T) {
 	for _, template := range []string{"{{", "{{.Request", "{{nosuch .Request}}", "{{if}}", "{{end}}"} {
 		for _, c := range []struct {
 			args []string
@@ -33,7 +33,7 @@ func TestAnInvalidTemplateIsAProblemOnlyIfTheLogIsOn(t *testing.T) {
 // Knative's controller passes one template, chosen by the operator of the cluster, to
 // every pod. So a template that parses must not stop a gate or cause a warning, even if
 // it cannot be executed for a request.
-func TestAValidTemplateIsNeverAProblem(t *testing.T) {
+func TestALogTemplateThatParsesNeverCausesAProblemOrWarning(t *testing.T) {
 	for _, template := range []string{
 		"{{.Request.Cookies}} {{.Request.Context}} {{.Request.URL.JoinPath `x`}}", "{{.Request.None}}", "{{template `none`}}", "{{range 99999999999}}{{end}}",
 	} {

@@ -92,7 +92,7 @@ func TestProblemsAreFound(t *testing.T) {
 	}
 }
 
-func TestAServiceWithTheNameOfASettingIsFound(t *testing.T) {
+func TestDoctorFindsAServiceWhoseVariableHasTheNameOfASetting(t *testing.T) {
 	const metrics = "apiVersion: v1\nkind: Service\nmetadata: {name: metrics}\nspec: {selector: {app: other}, ports: [{port: 80}]}\n"
 	findings := examine(t, read(t, golden), metrics)
 	if len(findings) != 1 || !findings[0].Warning || !strings.Contains(findings[0].Text, "METRICS_PORT") {

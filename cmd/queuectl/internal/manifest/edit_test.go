@@ -37,7 +37,7 @@ func TestInjectingAgainKeepsEditsOfTheGate(t *testing.T) {
 	}
 }
 
-func TestAChangedFlagTakesPrecedenceOverAnEditWithANote(t *testing.T) {
+func TestAChangedInjectFlagOverridesAnEditedValueAndANoteSaysSo(t *testing.T) {
 	injected, _ := one(File{"plain.yaml", read(t, "testdata/plain.yaml")}, options)
 	edited := strings.Replace(injected, "image: registry.example/queuegate\n", "image: registry.example/queuegate:2\n", 1)
 	other := options
@@ -185,7 +185,7 @@ func TestTheGateFollowsAChangedPortOfTheApplication(t *testing.T) {
 
 // A record has one text for each name of a container. If many containers have the same
 // name, only one of them gets the text. Otherwise a small file could become huge.
-func TestUninjectUsesEachTextOfTheRecordAtMostOnce(t *testing.T) {
+func TestUninjectRestoresEachRecordedTextInAtMostOneContainer(t *testing.T) {
 	probe := strings.Repeat("x", 100_000)
 	var text strings.Builder
 	text.WriteString("kind: Pod\nmetadata:\n  name: a\n  annotations:\n    " + Annotation + `: '{"was":{"a/readinessProbe":"readinessProbe: ` + probe +

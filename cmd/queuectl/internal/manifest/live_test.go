@@ -67,7 +67,7 @@ func checkPodInfo(t *testing.T, name string, spec *core.PodSpec, c *core.Contain
 	}
 }
 
-func TestExistingVolumesStay(t *testing.T) {
+func TestInjectKeepsAnExistingVolumeWithTheNameOfTheGatesVolume(t *testing.T) {
 	const pod = "kind: Pod\nmetadata: {name: web}\nspec:\n  volumes:\n  - name: queuegate-podinfo # of somebody\n    emptyDir: {}\n  containers:\n  - name: web\n    ports: [{containerPort: 80}]\n"
 	injected, notes := one(File{"pod.yaml", pod}, Options{Image: "gate:1", LiveSettings: true})
 	if len(notes) > 0 || !strings.Contains(injected, "  volumes:\n  - name: queuegate-podinfo-x\n    downwardAPI:\n") || !strings.Contains(injected, "  - name: queuegate-podinfo # of somebody\n    emptyDir: {}\n") {
@@ -75,7 +75,7 @@ func TestExistingVolumesStay(t *testing.T) {
 	}
 }
 
-func TestSetKeepsManifestsValid(t *testing.T) {
+func TestManifestsAreStillValidAfterQueuectlSet(t *testing.T) {
 	settings := []Setting{{Flag: "concurrency", Value: "10"}, {Flag: "queue-fair-by", Value: `header:"X"`}}
 	annotated := 0
 	for _, f := range corpus(t) {

@@ -70,7 +70,7 @@ func TestTheGateRejectsEveryValueThatInjectRejects(t *testing.T) {
 	}
 }
 
-func TestResourcesAreQuantities(t *testing.T) {
+func TestResourcesOfTheInjectedGateMustBeValidQuantities(t *testing.T) {
 	got, err := ParseResources("requests.cpu=50m,limits.memory=1Gi, limits.cpu=")
 	if err != nil || len(got) != 3 || got["requests.cpu"] != "50m" || got["limits.cpu"] != "" {
 		t.Errorf("%v, %v", got, err)

@@ -115,7 +115,7 @@ func TestInjectFailsIfRequestsWouldBypassTheGate(t *testing.T) {
 }
 
 // Kubernetes resolves a name to the first port with this name.
-func TestAServiceWithAPortNameOfSeveralContainersLeadsToTheFirst(t *testing.T) {
+func TestATargetPortNameOfTwoContainersLeadsToTheFirstContainer(t *testing.T) {
 	text := strings.Replace(deployment, "      - name: web\n", "      - name: metrics\n        ports:\n        - {name: http, containerPort: 9113}\n      - name: web\n", 1) +
 		"---\nkind: Service\nmetadata:\n  name: web\nspec:\n  selector: {app: web}\n  ports:\n  - {port: 9113, targetPort: http}\n  - {port: 80, targetPort: 8080}\n"
 	o := options

@@ -207,7 +207,7 @@ func TestLatencyCoversOnlyRequestsThatReachedTheContainer(t *testing.T) {
 	}
 }
 
-func TestConcurrencyIsChartedWithoutTheQueue(t *testing.T) {
+func TestTopChartsConcurrencyWithoutQueuedRequests(t *testing.T) {
 	m := NewModel(context.Background(), []Source{{Name: "web"}}, nil, time.Second)
 	m.update(fetched{m.gates[0], sample(t, 0, page(10, 14, 0, 0, "ready", "", 1)), nil})
 	view := m.view()

@@ -44,7 +44,7 @@ func TestOtherMetricsKeepTheirNames(t *testing.T) {
 	}
 }
 
-func TestTheUnitIsDerivedFromTheName(t *testing.T) {
+func TestTheUnitOfAMetricIsDerivedFromItsName(t *testing.T) {
 	for name, want := range map[string]string{
 		"kn_serving_invocation_duration_seconds": "s", "revision_request_latencies": "ms", "wait_milliseconds": "ms",
 		"queuegate_request_body_bytes_total": "By", "http_server_request_body_size_bytes": "By",
