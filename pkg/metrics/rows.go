@@ -116,7 +116,7 @@ var rows = []row{
 			}
 		}},
 	{Metric{"kn_serving_queue_depth", Gauge, "requests", nil,
-		"Requests that wait for a slot now, without requests in flight."},
+		"Requests that wait for a slot now. Requests in flight are not counted."},
 		Current, admission, fromStart, func(p *page) { p.number(float64(p.admission.QueueDepth)) }},
 	{Metric{"http_server_request_duration_seconds", Histogram, "seconds", httpLabels,
 		"Time from the arrival of a request to the end of its response, including the time in the queue."},
@@ -188,7 +188,7 @@ var rows = []row{
 			}
 		}},
 	{Metric{"revision_queue_depth", Gauge, "requests", legacyIdentity,
-		"Requests that wait for a slot now, without requests in flight."},
+		"Requests that wait for a slot now. Requests in flight are not counted."},
 		Legacy, admission, fromStart, func(p *page) { p.number(float64(p.admission.QueueDepth), p.legacy()...) }},
 
 	{Metric{"queuegate_request_outcomes_total", Counter, "requests", []string{"outcome"},
@@ -228,10 +228,10 @@ var rows = []row{
 		"Requests that hold a slot now."},
 		always, admission, fromStart, func(p *page) { p.number(float64(p.admission.InFlight)) }},
 	{Metric{"queuegate_queue_capacity", Gauge, "requests", nil,
-		"Most queued requests at once."},
+		"Maximum number of requests that may wait for a slot."},
 		always, admission, fromStart, func(p *page) { p.number(float64(p.admission.QueueCapacity)) }},
 	{Metric{"queuegate_concurrency_limit", Gauge, "requests", nil,
-		"Most requests in flight at once; +Inf is unlimited."},
+		"Maximum number of requests in flight; +Inf is unlimited."},
 		always, admission, fromStart, func(p *page) {
 			p.number(cmp.Or(float64(p.admission.ConcurrencyLimit), math.Inf(1)))
 		}},
@@ -243,14 +243,14 @@ var rows = []row{
 			}
 		}},
 	{Metric{"queuegate_cost_limit", Gauge, "units", nil,
-		"Most units held at once; no series without QUEUE_COST_LIMIT."},
+		"Maximum number of units that requests in flight may hold; no series without QUEUE_COST_LIMIT."},
 		always, admission, fromStart, func(p *page) {
 			if p.admission.CostLimit > 0 {
 				p.number(float64(p.admission.CostLimit))
 			}
 		}},
 	{Metric{"queuegate_draining", Gauge, "", nil,
-		"1 from the beginning of a drain on, 0 before."},
+		"1 after a drain has begun, 0 before."},
 		always, admission, fromStart, func(p *page) {
 			v := 0.0
 			if p.admission.Draining {
@@ -259,7 +259,7 @@ var rows = []row{
 			p.number(v)
 		}},
 	{Metric{"queuegate_engine_waiting", Gauge, "requests", nil,
-		"Requests in the model server's own queue, by its page (ENGINE_METRICS); of the last page if there are no requests."},
+		"Requests in the model server's own queue, according to its latest page (ENGINE_METRICS); 0 while pages are invalid. Without requests at the gate no page is read, and the value does not change."},
 		always, engine, fromStart, func(p *page) { p.number(p.engine.Waiting) }},
 	{Metric{"queuegate_engine_queue_depth", Gauge, "requests", nil,
 		"Requests that wait in the gate's queue or in the model server's: the whole queue of the pod."},
@@ -327,21 +327,21 @@ var rows = []row{
 			}
 		}},
 	{Metric{"queuegate_probe_attempts_total", Counter, "probes", []string{"container"},
-		"Readiness probes of the user container."},
+		"Readiness checks of the user container."},
 		always, readiness, fromStart, func(p *page) {
 			for i, c := range p.containers {
 				p.number(float64(c.Attempts), p.Readiness.cfg.Containers[i])
 			}
 		}},
 	{Metric{"queuegate_probe_connections_total", Counter, "probes", []string{"container"},
-		"Readiness probes for which the user container accepted a connection."},
+		"Readiness checks for which the user container accepted a connection."},
 		always, readiness, fromStart, func(p *page) {
 			for i, c := range p.containers {
 				p.number(float64(c.Reached), p.Readiness.cfg.Containers[i])
 			}
 		}},
 	{Metric{"queuegate_probe_duration_seconds", Histogram, "seconds", []string{"container"},
-		"Duration of readiness probes, with any result."},
+		"Duration of readiness checks, whatever their result."},
 		always, readiness, fromStart, func(p *page) {
 			for i, h := range p.Readiness.probes {
 				p.single(h, p.Readiness.cfg.Containers[i])
@@ -373,7 +373,7 @@ var rows = []row{
 		"Handshakes on the TLS port that have ended, by result (success, failure)."},
 		always, tls, whenCounted, func(p *page) { p.results(p.tls.Handshakes, p.tls.HandshakeFailures) }},
 	{Metric{"queuegate_dropped_log_lines_total", Counter, "lines", []string{"log"},
-		"Lines that were dropped, by log (request: the request log; gate: the gate's own log), because they could not be rendered or written, or because their reader was too slow."},
+		"Log lines that were dropped because they could not be rendered or written, or because their reader was too slow. The label log is request for the request log and gate for the gate's own log."},
 		always, dropped, whenCounted, func(p *page) {
 			p.number(float64(p.dropped.RequestLines), "request")
 			p.number(float64(p.dropped.GateLines), "gate")

@@ -281,14 +281,16 @@ func (b *barChart) add(name string, series int, values []float64) {
 // svg returns the file. The picture has its own background, because the background of the
 // page may not match the color scheme that the reader prefers.
 func (p plot) svg(run *sample.Run) string {
-	const margin, head, foot, shown = 16.0, 44.0, 26.0, 720
+	const margin, head, foot, shownWidth = 16.0, 44.0, 26.0, 360
+	columns := max(2, len(p.charts))
+	shown := float64(columns * shownWidth)
 	low, high := math.Inf(1), 0.0
 	for _, c := range p.charts {
 		for _, b := range c.bars {
 			low, high = min(low, b.spread.Min), max(high, b.spread.Max)
 		}
 	}
-	out := &canvas{width: 2*canvasWidth + 3*margin}
+	out := &canvas{width: float64(columns)*(canvasWidth+margin) + margin}
 	out.text("title", "start", margin, 26, p.title)
 	for i, c := range p.charts {
 		c.high = high
@@ -301,9 +303,9 @@ func (p plot) svg(run *sample.Run) string {
 			coordinate(margin+float64(i)*(canvasWidth+margin)), coordinate(head), drawn.b.String())
 	}
 	m := run.Meta
-	out.text("tick", "start", margin, out.height-10, fmt.Sprintf("Medians (rounds: %d), and a line from the smallest to the largest value. %s, %d cores; commit %s, %s",
+	out.text("tick", "start", margin, out.height-10, fmt.Sprintf("Medians (rounds: %d); a line spans all rounds. %s, %d cores; commit %s, %s",
 		run.Rounds(), m.Machine.CPU, m.Machine.Cores, m.Commit, m.Started.UTC().Format(time.DateOnly)))
-	open := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%s"`, shown, coordinate(out.height*shown/out.width))
+	open := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s"`, coordinate(shown), coordinate(out.height*shown/out.width))
 	start, body, _ := strings.Cut(strings.TrimPrefix(string(out.svg(p.title)), "<svg"), ">")
 	return open + start + "><style>" + pictureStyle + `</style><rect class="back" width="100%" height="100%"/>` + body + "\n"
 }

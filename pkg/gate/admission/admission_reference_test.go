@@ -2,10 +2,8 @@ package admission
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
-	"testing"
 )
 
 // admission is the interface of the implementations under test.

@@ -18,11 +18,11 @@ func TestDocsHaveTheLimitsOfConnections(t *testing.T) {
 		{What: "memory for bodies", Value: fmt.Sprintf("%s, shared with HTTP/2", limits.Size(exchange.BodyMemory)), Beyond: fmt.Sprintf("each body is copied through %s", limits.Size(smallBytes))},
 		{What: "bytes of a body that are read while the receiver accepts none", Value: limits.Size(maxAhead), Beyond: "the sender waits"},
 		{What: "a local reply that the client does not read", Value: limits.Time(time.Duration(replyTimeout)), Beyond: "the connection is closed"},
-		{What: "a client that still sends after its reply", Value: fmt.Sprintf("%s of silence, %s in total", limits.Time(time.Duration(lingerTimeout)),
+		{What: "lingering close, for a client that still sends after its reply", Value: fmt.Sprintf("%s of silence, %s in total", limits.Time(time.Duration(lingerTimeout)),
 			limits.Time(time.Duration(lingerTotal))), Beyond: "the connection is closed"},
-		{What: "bytes of such a client that are read and discarded", Value: fmt.Sprintf("%s every %s", limits.Size(lingerBytes), limits.Time(time.Duration(lingerPause))),
+		{What: "bytes read and discarded in a lingering close", Value: fmt.Sprintf("%s every %s", limits.Size(lingerBytes), limits.Time(time.Duration(lingerPause))),
 			Beyond: "the client waits"},
-		{What: "connections of such clients", Value: limits.Count(maxLingering), Beyond: "closed at once"},
+		{What: "connections in lingering close", Value: limits.Count(maxLingering), Beyond: "closed at once"},
 		{What: "probes that wait for a result, per kind of prober", Value: limits.Count(exchange.MaxWaitingProbes), Beyond: "503", Counter: gate.NotReady.String()},
 	})
 }

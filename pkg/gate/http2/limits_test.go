@@ -25,7 +25,7 @@ var limitRows = []limits.Limit{
 		Beyond: "431",
 	},
 	{
-		What: "head far beyond that limit",
+		What: "head far above `HTTP2_MAX_HEADER_LIST`",
 		Value: fmt.Sprintf("a field block of twice `HTTP2_MAX_HEADER_LIST` (%s at least) or of %s CONTINUATION frames, or %d times `HTTP2_MAX_HEADER_LIST` after decoding",
 			limits.Size(h2.DefaultMaxBlock), limits.Count(h2.MaxContinuations), h2.MaxListExcess),
 		Beyond:  "the connection ends: ENHANCE_YOUR_CALM",
@@ -62,7 +62,7 @@ var limitRows = []limits.Limit{
 	{
 		What:   "frames for a client that does not read",
 		Value:  fmt.Sprintf("%s in addition to the kernel's buffer; %s while the memory for bodies is used up", limits.Size(maxUnwritten), limits.Size(maxUnwrittenOverBudget)),
-		Beyond: "its streams wait, and the container with them, until a timeout of the request expires",
+		Beyond: "its streams wait, and their responses are not read from the container, until a timeout of the request expires",
 	},
 	{
 		What:   "streams of load reports, per event loop",
@@ -72,7 +72,7 @@ var limitRows = []limits.Limit{
 	{
 		What:   "request for a stream of load reports",
 		Value:  fmt.Sprintf("%s, complete within %s", limits.Size(maxLoadRequest), limits.Time(time.Duration(loadRequestTimeout))),
-		Beyond: "gRPC status 13, or 4 after that time",
+		Beyond: "gRPC status 13 (INTERNAL) for a longer message, 4 (DEADLINE_EXCEEDED) for a late one",
 	},
 	{
 		What:    "resets of streams, by either side",
@@ -83,18 +83,18 @@ var limitRows = []limits.Limit{
 	{
 		What:    "frames without content: empty DATA, SETTINGS, PING, PRIORITY, WINDOW_UPDATE, unknown types",
 		Value:   fmt.Sprintf("%s in a second; each frame with content allows several more", limits.Count(h2.MaxEmptyFrames)),
-		Beyond:  "the same",
+		Beyond:  "the connection ends: ENHANCE_YOUR_CALM",
 		Counter: h2.FaultEmptyFrames.String(),
 	},
 	{
 		What:    "replies to frames (acknowledgements, RST_STREAM) that the client does not read",
 		Value:   limits.Count(h2.MaxUnread),
-		Beyond:  "the same",
+		Beyond:  "the connection ends: ENHANCE_YOUR_CALM",
 		Counter: h2.FaultUnread.String(),
 	},
 	{
 		What:   "preface",
-		Value:  fmt.Sprintf("%s from its first byte; over TLS %s from the handshake", limits.Time(time.Duration(new(Protocol).headTimeout())), limits.Time(time.Duration(prefaceTimeout))),
+		Value:  fmt.Sprintf("%s from its first byte; over TLS %s from the end of the handshake", limits.Time(time.Duration(new(Protocol).headTimeout())), limits.Time(time.Duration(prefaceTimeout))),
 		Beyond: "the connection is closed",
 	},
 	{
@@ -104,7 +104,7 @@ var limitRows = []limits.Limit{
 		Counter: h2.FaultIdle.String(),
 	},
 	{
-		What:   "concurrency slot of a stream whose window stays at zero",
+		What:   "concurrency slot of a request whose client leaves the stream's window at zero",
 		Value:  fmt.Sprintf("released once the gate has read the complete response, if it has at most %s", limits.Size(streamWindow)),
 		Beyond: "a longer response holds the slot until it ends",
 	},

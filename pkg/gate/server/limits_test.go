@@ -10,7 +10,7 @@ import (
 func TestDocsHaveTheLimitsOfHandshakes(t *testing.T) {
 	limits.CompareWithDocs(t, "../../../docs/design.md", "TLS handshakes", []limits.Limit{
 		{What: "handshakes at once", Value: limits.Count(maxHandshakes), Beyond: "further clients wait"},
-		{What: "a handshake, from the ClientHello", Value: fmt.Sprintf("%s; %s without progress while others wait", limits.Time(handshakeTimeout), limits.Time(stallTimeout)),
+		{What: "a handshake, from the ClientHello", Value: fmt.Sprintf("%s; %s without received bytes while other handshakes wait", limits.Time(handshakeTimeout), limits.Time(stallTimeout)),
 			Beyond: "the connection is closed"},
 	})
 }
