@@ -18,7 +18,7 @@ func maskEndpoint(endpoint string) (shown string, hidden bool) {
 
 func endpointShown(endpoint string) string {
 	if !strings.Contains(endpoint, "://") {
-		return endpoint // host:port, or a word
+		return addressShown(endpoint)
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" {
@@ -33,6 +33,25 @@ func endpointShown(endpoint string) string {
 		return text + "/" + masked
 	}
 	return text + u.Path
+}
+
+// addressShown returns what may be shown of an endpoint without a scheme: the name of a
+// file, or host:port. After host:port it masks a path. It always masks a query, a fragment,
+// and a user name with or without a password.
+func addressShown(endpoint string) string {
+	shown := endpoint
+	if i := strings.IndexAny(shown, "?#"); i >= 0 {
+		shown = shown[:i+1] + masked
+	}
+	first, path, _ := strings.Cut(shown, "/")
+	if i := strings.LastIndexByte(first, '@'); i >= 0 {
+		shown = masked + shown[i:]
+		first = masked + first[i:]
+	}
+	if strings.Contains(first, ":") && path != "" {
+		return first + "/" + masked
+	}
+	return shown
 }
 
 // plainKeys are JSON keys whose texts contain no secrets.

@@ -39,6 +39,18 @@ func TestSecretsInSettingsAreMaskedAndTheRestIsShown(t *testing.T) {
 	}
 }
 
+func TestAnEndpointWithoutASchemeIsShownWithoutItsSecrets(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"collector:4318": "collector:4318", "stdout": "stdout", "/var/log/gate.log": "/var/log/gate.log", "logs/gate.log": "logs/gate.log", "collector:4318/": "collector:4318/",
+		"collector:4318/v1/SECRET": "collector:4318/•••", "collector:4318?key=SECRET": "collector:4318?•••", "collector:4318/v1?key=SECRET": "collector:4318/•••",
+		"me:SECRET@collector:4318": "•••@collector:4318", "me:SECRET@collector:4318/v1": "•••@collector:4318/•••", "collector#SECRET": "collector#•••",
+	} {
+		if shown, hidden := maskEndpoint(endpoint); shown != want || hidden != (want != endpoint) {
+			t.Errorf("%s is shown as %s (hidden: %t), want %s", endpoint, shown, hidden, want)
+		}
+	}
+}
+
 func TestSettingsWithoutSecretsAreShownUnmaskedAsInTheOutputOfCheck(t *testing.T) {
 	cfg := mustLoad(t, nil, allDifferent)
 	printed := readCheck(t, checkOutput(t, cfg))
