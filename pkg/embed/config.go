@@ -74,8 +74,8 @@ type Config struct {
 	// then returns without a response, the gate sends 504. 0 = unlimited.
 	RequestTimeout time.Duration
 	// DrainQuiet is the time without new requests for which Drain waits before it
-	// returns, so that routers notice the drain. The arrival of a request restarts this
-	// time. 0 = Drain returns as soon as no request is queued or in a handler.
+	// returns, so that routers notice the drain. A request that begins or ends restarts
+	// this time. 0 = Drain returns as soon as no request is queued or in a handler.
 	DrainQuiet time.Duration
 
 	// Ready returns nil if the application is ready. The gate calls it for probes, at

@@ -68,7 +68,7 @@ func trafficRows(c *Config) []row {
 		{"SERVER_TIMING", "server-timing", "false", yesNo.at(&c.Gate.ServerTiming),
 			"Add Server-Timing to responses: the milliseconds for which the request waited for a slot (queue), for a connection (connect) and for the response head (upstream)."},
 		{"REQUEST_START", "request-start", "false", yesNo.at(&c.Gate.RequestStart),
-			"Add X-Request-Start: t=MICROSECONDS to requests, the instant of their arrival. A field of a trusted source is kept."},
+			"Add X-Request-Start: t=MICROSECONDS to requests, the instant of their arrival. A field from a trusted source is kept, and one from any other source is replaced."},
 		{"LOAD_REPORTS", "load-reports", "request", choice([]string{"off", "request", "always"},
 			[]exchange.LoadReports{exchange.NoLoadReports, exchange.RequestedLoadReports, exchange.AllLoadReports}).at(&c.Gate.LoadReports),
 			"ORCA load reports in responses, for balancers that weight pods: off, request (to trusted sources that ask with endpoint-load-metrics-format: TEXT, JSON or BIN) or always."},
@@ -202,7 +202,7 @@ func drainRows(c *Config) []row {
 		{"DRAIN_QUIET_SECONDS", "drain-quiet", "(30 on Kubernetes and Knative, 0 elsewhere)", seconds.at(&c.Gate.DrainQuiet),
 			"A drain ends after this long without a request; 0 ends it as soon as nothing is open."},
 		{"DRAIN_TUNNEL_SECONDS", "drain-tunnel", "60", seconds.at(&c.Gate.DrainTunnel),
-			"Longest duration of tunnels after the listeners close."},
+			"Time for which tunnels (WebSocket) may stay open after a drain has closed the listeners; then they are cut."},
 		{"STOP_TIMEOUT", "stop-timeout", "10s", duration.at(&c.StopTimeout),
 			"How long the application behind \"queue -- COMMAND\" may take to end after its signal; then its process group gets SIGKILL. 0 = no limit."},
 		{"IDLE_STOP", "idle-stop", "0 = off", idleTime.at(&c.IdleStop),
@@ -223,7 +223,7 @@ func drainRows(c *Config) []row {
 func portRows(c *Config) []row {
 	return []row{
 		{"SIDE_PORTS", "side-ports", "(each where its setting says)", sidePortBlock.at(&c.SidePorts),
-			"All ports except the serving port, so that several gates run on one host: off, or the first of six consecutive ports, for TLS, " +
+			"Ports besides the serving port, so that several gates can run on one host: off, or the first of six consecutive ports, for TLS, " +
 				"admin, autoscaler, metrics, status and profiling. A port whose own setting is set does not change. DRAIN_SOCKET is then " +
 				"@queuegate-QUEUE_SERVING_PORT unless set."},
 		{"ADMIN_PORT", "admin-port", "8022", portOrOff.at(&c.AdminPort),
