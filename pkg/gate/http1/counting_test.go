@@ -277,12 +277,13 @@ func TestAPanickingObserverEndsOnlyItsRequest(t *testing.T) {
 				c.wantEnd()
 			}
 			r.observer.hook(nil, nil)
+			_, before := r.observer.totals()
 			for range 3 {
 				r.client().get("/").want(200, "ok")
 			}
+			r.observer.last(t, before+3) // the last step of the end of a request
 			r.until(0, 0)
-			d := r.gate.Drain
-			if d.Requests() != 0 {
+			if d := r.gate.Drain; d.Requests() != 0 {
 				t.Errorf("the drain waits for %d requests", d.Requests())
 			}
 			r.observer.mu.Lock()

@@ -151,6 +151,11 @@ func TestUnreadInterimResponsesAreLimited(t *testing.T) {
 	c := r.dialUnread()
 	_, _ = c.conn.Write(headersFrame(1, true))
 	most := 0
+	defer func() {
+		if t.Failed() {
+			t.Logf("faults %v, %d requests in flight, at most %d bytes of interim responses", r.faults(), r.gate.Admission.InFlight(), most)
+		}
+	}()
 	until(t, "the end of the request", func() bool {
 		r.on(func() {
 			for _, u := range r.part.pool.conns {
