@@ -101,15 +101,19 @@ func (b *batch) flush() {
 		b.write()
 	}
 	size := 0
-	for i, l := range b.lines {
+	for _, l := range b.lines {
 		size += l.Size()
-		l.Release()
-		b.lines[i] = nil
 	}
 	b.of.mu.Lock()
 	b.of.lines -= len(b.lines)
 	b.of.bytes -= size
 	b.of.mu.Unlock()
+	// Release the lines last: the end of a Flush is a line, and after Flush the space must
+	// be free.
+	for i, l := range b.lines {
+		l.Release()
+		b.lines[i] = nil
+	}
 	b.lines = b.lines[:0]
 	b.buf = b.buf[:0]
 	if cap(b.buf) > 4*writeSize {
