@@ -71,12 +71,14 @@ func (h *handover) offer(conn *net.UnixConn) {
 		return
 	}
 	defer h.isOffered.Store(false)
-	a.log.Info("a successor is starting", zap.Int("pid", peer))
 	_ = conn.SetWriteDeadline(time.Now().Add(drainLineTimeout))
 	if err := a.sockets.Send(conn); err != nil {
 		a.log.Warn("the sockets cannot be passed to the successor", zap.Int("pid", peer), zap.Error(err))
 		return
 	}
+	// Written after the sockets, so that from this line on the successor no longer needs
+	// this process.
+	a.log.Info("a successor is starting", zap.Int("pid", peer))
 	if h.awaitReady(conn) && !isGone(conn) && h.release(peer) {
 		tell(conn, upgradeReleased)
 		return
