@@ -69,6 +69,10 @@ func beApplication(mode string) int {
 		"/crash":   func(http.ResponseWriter) { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) },
 		"/port":    func(w http.ResponseWriter) { fmt.Fprint(w, os.Getenv("PORT")) },
 		"/pid":     func(w http.ResponseWriter) { fmt.Fprint(w, os.Getpid()) },
+		"/status": func(w http.ResponseWriter) {
+			text, _ := os.ReadFile("/proc/self/status")
+			_, _ = w.Write(text)
+		},
 		"/env": func(w http.ResponseWriter) {
 			fmt.Fprintf(w, "PORT=%s NOTIFY_SOCKET=%s", os.Getenv("PORT"), os.Getenv("NOTIFY_SOCKET"))
 		},

@@ -169,6 +169,22 @@ func TestATerminalShowsAddressesAndALineForEachRequest(t *testing.T) {
 	}
 }
 
+func TestARestartedApplicationDoesNotInheritIgnoredSignals(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	must(t, err)
+	o := startOnTerminal(t, []string{"IDLE_STOP=50ms"}, self)
+	ignored := func(status string) string {
+		return regexp.MustCompile(`(?m)^SigIgn:\s*(\w+)`).FindStringSubmatch(status)[1]
+	}
+	own, err := os.ReadFile("/proc/self/status")
+	must(t, err)
+	o.shows("the application is asleep") // a request starts it again
+	if got, want := ignored(o.fetch("/status")), ignored(string(own)); got != want {
+		t.Errorf("SigIgn (proc(5)) of the application is %s, want %s as in this process", got, want)
+	}
+}
+
 // state returns the process state, a letter (proc(5)).
 func (p *process) state() string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Cmd.Process.Pid))

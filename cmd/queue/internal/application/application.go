@@ -125,6 +125,7 @@ func (s *starter) fork() (*Process, error) {
 	if s.freezer != nil {
 		atEnd = syscall.SIGKILL // a frozen process does not handle other signals
 	}
+	s.terminal.beforeFork()
 	pid, err := s.freezer.fork(func() (int, error) {
 		return syscall.ForkExec(s.path, s.command, &syscall.ProcAttr{
 			Env:   s.environment,
@@ -132,6 +133,7 @@ func (s *starter) fork() (*Process, error) {
 			Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: atEnd},
 		})
 	})
+	s.terminal.afterFork()
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", s.path, err)
 	}

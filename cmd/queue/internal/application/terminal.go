@@ -12,11 +12,12 @@ import (
 // see termios(3) and credentials(7)). At first the gate is in the foreground, so that
 // Ctrl-C starts a drain. If the application then uses the terminal, the kernel stops the
 // application, and the gate gives it the foreground. A nil *terminal means that there is
-// no job control. Only the methods begin and reclaim accept a nil receiver.
+// no job control.
 type terminal struct {
 	own         int // process group of the gate
 	application int // process group of the application
 	continued   chan os.Signal
+	discarded   chan os.Signal // SIGTTOU during a fork; nothing receives from it
 }
 
 // input returns the application's stdin: usually the gate's. It is /dev/null if the
@@ -32,12 +33,27 @@ func input() (*os.File, *terminal, error) {
 		null, err := os.Open(os.DevNull)
 		return null, nil, err
 	}
-	return os.Stdin, &terminal{own: own, continued: make(chan os.Signal, 1)}, nil
+	return os.Stdin, &terminal{own: own, continued: make(chan os.Signal, 1), discarded: make(chan os.Signal, 1)}, nil
 }
 
 // foregroundGroup returns the foreground process group of the controlling terminal. If
 // stdin is not that terminal, it returns an error.
 func foregroundGroup() (int, error) { return unix.IoctlGetInt(0, unix.TIOCGPGRP) }
+
+// beforeFork catches SIGTTOU, because a child would inherit it ignored.
+func (t *terminal) beforeFork() {
+	if t != nil {
+		signal.Notify(t.discarded, syscall.SIGTTOU)
+	}
+}
+
+// afterFork ignores SIGTTOU. The kernel would otherwise stop the gate with this signal
+// when it moves the foreground while it is itself in the background.
+func (t *terminal) afterFork() {
+	if t != nil {
+		signal.Ignore(syscall.SIGTTOU)
+	}
+}
 
 // begin starts job control of the application's group.
 func (t *terminal) begin(group int) {
@@ -45,11 +61,6 @@ func (t *terminal) begin(group int) {
 		return
 	}
 	t.application = group
-	// The gate moves the foreground also while it is itself in the background. The
-	// kernel would then stop it with SIGTTOU, so the gate ignores that signal. It does
-	// so only after the first start of the application, because a child process
-	// inherits ignored signals.
-	signal.Ignore(syscall.SIGTTOU)
 	signal.Notify(t.continued, syscall.SIGCONT)
 }
 
