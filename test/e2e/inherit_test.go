@@ -172,6 +172,7 @@ func TestBadInheritedSocketsAreStartUpErrors(t *testing.T) {
 		"an unknown name":              {[]*os.File{tcp}, "LISTEN_FDNAMES=http", []string{`LISTEN_FDNAMES="http"`, "serving, tls, admin"}},
 		"fewer names than descriptors": {[]*os.File{tcp, second}, "LISTEN_FDNAMES=serving", []string{`LISTEN_FDNAMES="serving"`, "2 names"}},
 		"a name twice":                 {[]*os.File{tcp, second}, "LISTEN_FDNAMES=serving:serving", []string{"LISTEN_FDNAMES", `two descriptors for "serving"`}},
+		"a socket twice":               {[]*os.File{tcp, tcp}, "LISTEN_FDNAMES=serving:tls", []string{"descriptor 4 (tls, QUEUE_SERVING_TLS_PORT)", "the same socket as descriptor 3"}},
 		"no descriptor":                {nil, "LISTEN_FDS=1", []string{"LISTEN_FDS=1", "descriptor 3", "QUEUE_SERVING_PORT"}},
 		"no socket":                    {[]*os.File{null}, "", []string{"LISTEN_FDS=1", "descriptor 3 (serving, QUEUE_SERVING_PORT)"}},
 		"a socket that does not listen": {[]*os.File{os.NewFile(uintptr(notListening), "tcp")}, "",
