@@ -219,19 +219,33 @@ type settings struct {
 	rounds    int
 }
 
-// measure runs all packages in each round, so that a slowdown of the machine affects all
-// packages alike. It writes a line per round to progress.
+// measure builds the test program of each package once. It runs all programs in each
+// round, so that a slowdown of the machine affects all packages alike. It writes a line
+// per round to progress.
 func measure(s settings, progress io.Writer) (rec Recording, err error) {
 	head := fmt.Sprintf("go: %s\ncommit: %s\n", runtime.Version(), proc.Revision(".", "--untracked-files=no"))
-	args := []string{"test", "-p=1", "-vet=off", "-run=^$", "-bench=" + s.pattern}
+	args := []string{"-test.run=^$", "-test.bench=" + s.pattern}
 	if s.benchtime != "" {
-		args = append(args, "-benchtime="+s.benchtime)
+		args = append(args, "-test.benchtime="+s.benchtime)
+	}
+	programs, err := os.MkdirTemp("", "micro")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(programs)
+	program := func(i int) string { return filepath.Join(programs, strconv.Itoa(i)) }
+	for i, dir := range s.packages {
+		build := exec.Command("go", "test", "-c", "-vet=off", "-o", program(i))
+		build.Dir = dir // the package is not in the harness's module
+		if out, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("building the benchmarks of %s: %w\n%s", dir, err, out)
+		}
 	}
 	for round := range s.rounds {
 		fmt.Fprintf(progress, "round %d of %d\n", round+1, s.rounds)
-		for _, dir := range s.packages {
-			test := exec.Command("go", args...)
-			test.Dir = dir // the package is not in the harness's module
+		for i, dir := range s.packages {
+			test := exec.Command(program(i), args...)
+			test.Dir = dir
 			out, err := test.CombinedOutput()
 			if err != nil {
 				return nil, fmt.Errorf("running the benchmarks of %s: %w\n%s", dir, err, out)
