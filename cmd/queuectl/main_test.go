@@ -8,24 +8,34 @@ import (
 	"testing"
 )
 
-// queue is the gate's binary, built by TestMain.
-var queue string
+// Binaries that TestMain builds into one directory.
+var (
+	queue    string // the gate
+	queuectl string
+)
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "queuectl")
+	code, err := runAll(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		code = 1
 	}
-	queue = filepath.Join(dir, "queue")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", queue, "./cmd/queue")
-	build.Dir = "../.."
-	code := 1
-	if text, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building the gate: %v\n%s", err, text)
-	} else {
-		code = m.Run()
-	}
-	_ = os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+func runAll(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "queuectl")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	queue, queuectl = filepath.Join(dir, "queue"), filepath.Join(dir, "queuectl")
+	for binary, source := range map[string]string{queue: "../../cmd/queue", queuectl: "."} {
+		build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, ".")
+		build.Dir = source
+		if text, err := build.CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("building %s: %w\n%s", binary, err, text)
+		}
+	}
+	return m.Run(), nil
 }

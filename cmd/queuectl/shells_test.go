@@ -28,18 +28,6 @@ func shell(t *testing.T, name string) string {
 	return path
 }
 
-// programs builds queuectl and returns the directory of the binary. The completions of
-// queuectl call this binary.
-func programs(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "queuectl"), ".")
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	return dir
-}
-
 func complete(t *testing.T, dir, home, shell string, args ...string) []string {
 	t.Helper()
 	cmd := exec.Command(shell, args...)
@@ -53,7 +41,7 @@ func complete(t *testing.T, dir, home, shell string, args ...string) []string {
 
 func TestCompletionsWorkInFish(t *testing.T) {
 	fish := shell(t, "fish")
-	dir, bin, home := generatedDir(t), programs(t), t.TempDir()
+	dir, bin, home := generatedDir(t), filepath.Dir(queuectl), t.TempDir()
 	script := "source " + dir + "/completions/queue.fish; source " + dir + "/completions/queuectl.fish; complete -C $argv[1]"
 	for _, c := range lines {
 		if words := complete(t, bin, home, fish, "--no-config", "-c", script, c.line); !slices.Contains(words, c.want) {
@@ -71,7 +59,7 @@ PS1= ; print READY`
 func TestCompletionsWorkInZsh(t *testing.T) {
 	zsh := shell(t, "zsh")
 	cmd := exec.Command(zsh, "-f", "-i")
-	cmd.Env = []string{"PATH=" + programs(t) + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TERM=dumb", "LC_ALL=C.UTF-8"}
+	cmd.Env = []string{"PATH=" + filepath.Dir(queuectl) + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TERM=dumb", "LC_ALL=C.UTF-8"}
 	terminal, err := pty.Start(cmd)
 	if err != nil {
 		t.Fatal(err)

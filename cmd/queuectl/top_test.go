@@ -105,11 +105,7 @@ func startTop(t *testing.T, args ...string) (screen *terminal, quit func()) {
 // startTopIn is startTop for a terminal with this number of columns.
 func startTopIn(t *testing.T, columns uint16, args ...string) (screen *terminal, quit func()) {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "queuectl")
-	if text, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	top := exec.Command(binary, append([]string{"top", "--interval", "100ms"}, args...)...)
+	top := exec.Command(queuectl, append([]string{"top", "--interval", "100ms"}, args...)...)
 	top.Env = append(os.Environ(), "TERM=xterm-256color")
 	tty, err := pty.StartWithSize(top, &pty.Winsize{Rows: 24, Cols: columns})
 	if err != nil {
