@@ -302,7 +302,7 @@ func TestAThousandProbersCauseAtMostTheAllowedChecks(t *testing.T) {
 								t.Errorf("not ready: %s", result.Reason)
 								return
 							}
-							time.Sleep(100 * time.Millisecond)
+							time.Sleep(500 * time.Millisecond)
 						}
 					})
 				}
