@@ -199,9 +199,9 @@ func TestListNamesScenariosAndTargets(t *testing.T) {
 
 func TestAnInvalidCommandLineIsExplained(t *testing.T) {
 	for _, c := range []struct {
-		args []string
-		code int
-		says string
+		args   []string
+		code   int
+		output string
 	}{
 		{nil, exitUsage, "usage"},
 		{[]string{"fly"}, exitUsage, `unknown command "fly"`},
@@ -223,8 +223,8 @@ func TestAnInvalidCommandLineIsExplained(t *testing.T) {
 		{[]string{"report", "--plots"}, exitUsage, "needs an argument"},
 	} {
 		var complaints bytes.Buffer
-		if code := run(c.args, nil, &complaints, &complaints); code != c.code || !strings.Contains(complaints.String(), c.says) {
-			t.Errorf("%v: exit code %d, want %d; it should say %q:\n%s", c.args, code, c.code, c.says, &complaints)
+		if code := run(c.args, nil, &complaints, &complaints); code != c.code || !strings.Contains(complaints.String(), c.output) {
+			t.Errorf("%v: exit code %d, want %d; it should say %q:\n%s", c.args, code, c.code, c.output, &complaints)
 		}
 	}
 }

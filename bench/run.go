@@ -36,11 +36,11 @@ type runSettings struct {
 	targetsFile        string
 	binaries           map[string]string // paths by target
 	peers              []*target.Target
-	given              map[string]string // options on the command line
+	options            map[string]string // options on the command line
 }
 
 func parseRun(args []string, stderr io.Writer) (*runSettings, error) {
-	s := &runSettings{binaries: map[string]string{}, given: map[string]string{}}
+	s := &runSettings{binaries: map[string]string{}, options: map[string]string{}}
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	flags.StringVar(&s.scenarios, "scenarios", "", "`names` of scenarios or groups, with commas, or \"all\" (default: the scenarios that \"list\" marks)")
 	flags.StringVar(&s.targets, "targets", "", "`names` of targets, with commas (default: all installed)")
@@ -73,11 +73,11 @@ func parseRun(args []string, stderr io.Writer) (*runSettings, error) {
 	if err := parse(flags, args, stderr); err != nil {
 		return nil, err
 	}
-	flags.Visit(func(f *flag.Flag) { s.given[f.Name] = f.Value.String() })
-	if s.quick && s.given["rounds"] == "" {
+	flags.Visit(func(f *flag.Flag) { s.options[f.Name] = f.Value.String() })
+	if s.quick && s.options["rounds"] == "" {
 		s.rounds = 1
 	}
-	if s.quick && s.given["duration"] == "" {
+	if s.quick && s.options["duration"] == "" {
 		s.duration = 200 * time.Millisecond
 	}
 	var problems []error
@@ -232,7 +232,7 @@ func meta(ctx context.Context, s *runSettings, root string, targets []*target.Ta
 		m.Options["peer "+p.Name] = p.About
 	}
 	for _, name := range []string{"scenarios", "targets", "profile", "quick"} {
-		if value, ok := s.given[name]; ok {
+		if value, ok := s.options[name]; ok {
 			m.Options[name] = value
 		}
 	}

@@ -28,7 +28,7 @@ const Command = "awake"
 var ErrRefused = errors.New("the processors cannot be kept awake")
 
 type readyLine struct {
-	Refused string `json:"refused,omitempty"`
+	RefusedReason string `json:"refused,omitempty"`
 }
 
 // Start runs a process that keeps all processors of the harness awake. It returns after
@@ -42,9 +42,9 @@ func start(ctx context.Context, command string) (*child.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ready.Refused != "" {
+	if ready.RefusedReason != "" {
 		p.Stop()
-		return nil, fmt.Errorf("%w: %s", ErrRefused, ready.Refused)
+		return nil, fmt.Errorf("%w: %s", ErrRefused, ready.RefusedReason)
 	}
 	return p, nil
 }
@@ -59,7 +59,7 @@ func serve(in io.Reader, out io.Writer, policy uint32) error {
 	}
 	cpus, err := processors()
 	if err != nil {
-		return pipe.Send(readyLine{Refused: err.Error()})
+		return pipe.Send(readyLine{RefusedReason: err.Error()})
 	}
 	// Each spinning thread occupies a processor of the Go runtime, and the thread that
 	// serves the pipe needs one more. A garbage collection would wait for the spinning
@@ -67,22 +67,22 @@ func serve(in io.Reader, out io.Writer, policy uint32) error {
 	runtime.GOMAXPROCS(len(cpus) + 1)
 	debug.SetGCPercent(-1)
 
-	var over atomic.Bool
-	defer over.Store(true)
+	var stopped atomic.Bool
+	defer stopped.Store(true)
 	begin, set := make(chan struct{}), make(chan error, len(cpus))
 	for _, cpu := range cpus {
 		go func() {
 			runtime.LockOSThread() // never unlock, so that the runtime does not reuse the thread
 			set <- confine(cpu, policy)
 			<-begin
-			spin(&over)
+			spin(&stopped)
 		}()
 	}
 	for range cpus {
 		err = errors.Join(err, <-set)
 	}
 	if err != nil {
-		return pipe.Send(readyLine{Refused: err.Error()})
+		return pipe.Send(readyLine{RefusedReason: err.Error()})
 	}
 	close(begin)
 	if err := pipe.Send(readyLine{}); err != nil {
@@ -124,9 +124,9 @@ func confine(cpu int, policy uint32) error {
 	return nil
 }
 
-// spin keeps its processor busy until over is set. It calls no function, so the runtime
+// spin keeps its processor busy until stopped is set. It calls no function, so the runtime
 // cannot preempt it.
-func spin(over *atomic.Bool) {
-	for !over.Load() {
+func spin(stopped *atomic.Bool) {
+	for !stopped.Load() {
 	}
 }

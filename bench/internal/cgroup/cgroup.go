@@ -20,8 +20,8 @@ import (
 // ErrUnavailable reports that no CPU controller can be used.
 var ErrUnavailable = errors.New("no CPU controller of control groups is writable")
 
-// A Place is a group in which groups with a CPU limit can be created.
-type Place struct {
+// A Location is a group in which groups with a CPU limit can be created.
+type Location struct {
 	// Version is 1 or 2.
 	Version int
 	// Path is the directory in which new groups are created.
@@ -29,47 +29,47 @@ type Place struct {
 }
 
 // Find returns a place where groups can be created. If there is none, the error wraps
-// ErrUnavailable and lists the tried places.
-func Find() (Place, error) {
+// ErrUnavailable and lists the tried locations.
+func Find() (Location, error) {
 	mounts, err := procfs.GetMounts()
 	self, selfErr := procfs.Self()
-	own, ownErr := self.Cgroups()
+	cgroups, ownErr := self.Cgroups()
 	if err := errors.Join(err, selfErr, ownErr); err != nil {
-		return Place{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return Location{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	var tried []error
-	for _, p := range places(mounts, own) {
+	for _, p := range locations(mounts, cgroups) {
 		if err := p.usable(); err != nil {
 			tried = append(tried, fmt.Errorf("%s (version %d): %w", p.Path, p.Version, err))
 			continue
 		}
 		return p, nil
 	}
-	return Place{}, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(tried...))
+	return Location{}, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(tried...))
 }
 
-// places returns the groups in which a group may be created: the root of each mounted
+// locations returns the groups in which a group may be created: the root of each mounted
 // hierarchy and this process's own group. In version 2 the root comes first, because only
 // the root may both contain processes and delegate the controller.
-func places(mounts []*procfs.MountInfo, own []procfs.Cgroup) (found []Place) {
+func locations(mounts []*procfs.MountInfo, cgroups []procfs.Cgroup) (found []Location) {
 	add := func(version int, mount *procfs.MountInfo, group string) {
 		below, ok := strings.CutPrefix(group, mount.Root) // a mount shows only the part below mount.Root
 		if !ok {
 			below = ""
 		}
-		p := Place{version, filepath.Join(mount.MountPoint, below)}
+		p := Location{version, filepath.Join(mount.MountPoint, below)}
 		if !slices.Contains(found, p) {
 			found = append(found, p)
 		}
 	}
 	pathOf := func(controller string) string {
-		i := slices.IndexFunc(own, func(g procfs.Cgroup) bool {
+		i := slices.IndexFunc(cgroups, func(g procfs.Cgroup) bool {
 			return slices.Contains(g.Controllers, controller) || controller == "" && g.HierarchyID == 0
 		})
 		if i < 0 {
 			return ""
 		}
-		return own[i].Path
+		return cgroups[i].Path
 	}
 	for _, m := range mounts {
 		if _, cpu := m.SuperOptions["cpu"]; m.FSType == "cgroup2" {
@@ -83,7 +83,7 @@ func places(mounts []*procfs.MountInfo, own []procfs.Cgroup) (found []Place) {
 	return found
 }
 
-func (p Place) usable() error {
+func (p Location) usable() error {
 	if p.Version == 2 {
 		if err := p.enableBelow(); err != nil {
 			return err
@@ -97,7 +97,7 @@ func (p Place) usable() error {
 }
 
 // enableBelow enables the CPU controller for the children of p.
-func (p Place) enableBelow() error {
+func (p Location) enableBelow() error {
 	has := func(file string) bool {
 		text, err := os.ReadFile(filepath.Join(p.Path, file))
 		return err == nil && slices.Contains(strings.Fields(string(text)), "cpu")
@@ -124,7 +124,7 @@ type Group struct {
 }
 
 // Create creates a group with a CPU limit in thousandths of a core.
-func (p Place) Create(name string, millis int) (*Group, error) {
+func (p Location) Create(name string, millis int) (*Group, error) {
 	if millis < 10 {
 		return nil, fmt.Errorf("creating a control group: quota is %dm, the kernel's minimum is 10m", millis)
 	}
@@ -146,11 +146,11 @@ func (p Place) Create(name string, millis int) (*Group, error) {
 func quota(version, millis int) map[string]string {
 	per := period.Microseconds()
 	limit := strconv.FormatInt(per*int64(millis)/1000, 10)
-	whole := strconv.FormatInt(per, 10)
+	periodText := strconv.FormatInt(per, 10)
 	if version == 2 {
-		return map[string]string{"cpu.max": limit + " " + whole}
+		return map[string]string{"cpu.max": limit + " " + periodText}
 	}
-	return map[string]string{"cpu.cfs_period_us": whole, "cpu.cfs_quota_us": limit}
+	return map[string]string{"cpu.cfs_period_us": periodText, "cpu.cfs_quota_us": limit}
 }
 
 // Add moves a process into the group.

@@ -24,20 +24,20 @@ const mixed = `24 1 0:22 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
 
 func TestCgroupsAreFoundInBothVersions(t *testing.T) {
 	for _, c := range []struct {
-		what, mounts, own string
-		want              []Place
+		name, mounts, cgroups string
+		want                  []Location
 	}{
 		{"version 1, own group and root", mixed, "4:cpu,cpuacct:/user/a\n3:cpuset:/other\n0::/\n",
-			[]Place{{1, "/sys/fs/cgroup/cpu,cpuacct/user/a"}, {1, "/sys/fs/cgroup/cpu,cpuacct"}, {2, "/sys/fs/cgroup/unified"}}},
+			[]Location{{1, "/sys/fs/cgroup/cpu,cpuacct/user/a"}, {1, "/sys/fs/cgroup/cpu,cpuacct"}, {2, "/sys/fs/cgroup/unified"}}},
 		{"version 2 alone", "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n", "0::/user.slice/x\n",
-			[]Place{{2, "/sys/fs/cgroup"}, {2, "/sys/fs/cgroup/user.slice/x"}}},
+			[]Location{{2, "/sys/fs/cgroup"}, {2, "/sys/fs/cgroup/user.slice/x"}}},
 		{"a container that sees its own group as the root of the mount", "30 1 0:26 /docker/x /sys/fs/cgroup rw - cgroup cgroup rw,cpu\n", "4:cpu:/docker/x\n",
-			[]Place{{1, "/sys/fs/cgroup"}}},
+			[]Location{{1, "/sys/fs/cgroup"}}},
 		{"no control groups", "30 1 0:26 / / rw - ext4 /dev/x rw\n", "", nil},
 	} {
 		dir := t.TempDir()
 		if err := errors.Join(os.Mkdir(filepath.Join(dir, "1"), 0o755), os.WriteFile(filepath.Join(dir, "1", "mountinfo"), []byte(c.mounts), 0o644),
-			os.WriteFile(filepath.Join(dir, "1", "cgroup"), []byte(c.own), 0o644)); err != nil {
+			os.WriteFile(filepath.Join(dir, "1", "cgroup"), []byte(c.cgroups), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 		fs, err := procfs.NewFS(dir)
@@ -52,12 +52,12 @@ func TestCgroupsAreFoundInBothVersions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own, err := p.Cgroups()
+		cgroups, err := p.Cgroups()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := places(mounts, own); !slices.Equal(got, c.want) {
-			t.Errorf("%s:\ngot  %v\nwant %v", c.what, got, c.want)
+		if got := locations(mounts, cgroups); !slices.Equal(got, c.want) {
+			t.Errorf("%s:\ngot  %v\nwant %v", c.name, got, c.want)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestThrottlingStatisticsAreReadInBothCgroupVersions(t *testing.T) {
 func TestACreatedCgroupHasItsQuotaAndTheAddedProcess(t *testing.T) {
 	// A directory stands in for the cgroup version 2 file system.
 	dir := t.TempDir()
-	g, err := (Place{2, dir}).Create("x", 100)
+	g, err := (Location{2, dir}).Create("x", 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,23 +109,23 @@ func TestACreatedCgroupHasItsQuotaAndTheAddedProcess(t *testing.T) {
 			t.Errorf("%s is %q, %v", file, text, err)
 		}
 	}
-	if _, err := (Place{2, dir}).Create("y", 5); err == nil {
+	if _, err := (Location{2, dir}).Create("y", 5); err == nil {
 		t.Error("a quota below the kernel's minimum was accepted")
 	}
-	if _, err := (Place{2, filepath.Join(dir, "none")}).Create("z", 100); err == nil {
+	if _, err := (Location{2, filepath.Join(dir, "none")}).Create("z", 100); err == nil {
 		t.Error("a group was created in a directory that does not exist")
 	}
 }
 
 func TestARealGroupThrottlesABusyProcessOrReportsWhyItCannot(t *testing.T) {
-	place, err := Find()
+	location, err := Find()
 	if err != nil {
 		if !errors.Is(err, ErrUnavailable) {
 			t.Fatal(err)
 		}
 		return
 	}
-	g, err := place.Create(fmt.Sprintf("queuegate-bench-test-%d", os.Getpid()), 20)
+	g, err := location.Create(fmt.Sprintf("queuegate-bench-test-%d", os.Getpid()), 20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,15 +161,15 @@ func TestARealGroupThrottlesABusyProcessOrReportsWhyItCannot(t *testing.T) {
 // The line comes only after the process was added to its control group, so that the
 // group limits all of the work.
 type lateInput struct {
-	added chan struct{}
-	given bool
+	added  chan struct{}
+	isRead bool
 }
 
 func (l *lateInput) Read(p []byte) (int, error) {
 	<-l.added
-	if l.given {
+	if l.isRead {
 		return 0, io.EOF
 	}
-	l.given = true
+	l.isRead = true
 	return copy(p, "go\n"), nil
 }

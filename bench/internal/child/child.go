@@ -143,7 +143,7 @@ func (p *Pipe) Send(v any) error {
 }
 
 // Fail reports a failure to the harness.
-func (p *Pipe) Fail(why error) error { return p.Send(failure{why.Error()}) }
+func (p *Pipe) Fail(cause error) error { return p.Send(failure{cause.Error()}) }
 
 // AwaitEnd waits until the harness closes the pipe. It returns an error if the harness
 // sends a line instead.

@@ -7,7 +7,7 @@ import (
 
 func TestMannWhitneyMatchesHandComputedCases(t *testing.T) {
 	for _, c := range []struct {
-		what string
+		name string
 		a, b []float64
 		want float64
 	}{
@@ -23,7 +23,7 @@ func TestMannWhitneyMatchesHandComputedCases(t *testing.T) {
 		{"nothing", nil, []float64{1}, 1},
 	} {
 		if got := MannWhitney(c.a, c.b); math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 }

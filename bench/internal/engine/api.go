@@ -87,7 +87,7 @@ var chat = dialect{
 	},
 }
 
-const word = "word "
+const tokenText = "word "
 
 const (
 	// The output length of a request is random, with a log-normal distribution. If the
@@ -176,9 +176,9 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, d dialect) {
 			return
 		}
 	}
-	text := make([]byte, 0, q.Output*len(word))
+	text := make([]byte, 0, q.Output*len(tokenText))
 	for range q.Output {
-		text = append(text, word...)
+		text = append(text, tokenText...)
 	}
 	response := envelope(d.id+id, d.object)
 	response["choices"], response["usage"] = []any{d.choice(string(text), reason)}, usage(q)
@@ -202,7 +202,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, d *dialect, b *b
 		}
 		return fmt.Appendf(nil, "data: %s\n\n", text)
 	}
-	token := event([]any{d.delta(word, nil)}, nil)
+	token := event([]any{d.delta(tokenText, nil)}, nil)
 	for {
 		last := false
 		select {
@@ -214,7 +214,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, d *dialect, b *b
 		}
 		text := token
 		if last {
-			text = event([]any{d.delta(word, reason)}, nil)
+			text = event([]any{d.delta(tokenText, reason)}, nil)
 			if b.StreamOptions.IncludeUsage {
 				text = append(text, event([]any{}, map[string]any{"usage": usage(q)})...)
 			}
@@ -234,8 +234,8 @@ func usage(q *Request) map[string]any {
 	return map[string]any{"prompt_tokens": q.Prompt, "completion_tokens": q.Output, "total_tokens": q.Prompt + q.Output}
 }
 
-func fail(w http.ResponseWriter, status int, why string) {
-	writeJSON(w, status, map[string]any{"error": map[string]any{"message": why, "type": http.StatusText(status), "code": status}})
+func fail(w http.ResponseWriter, status int, reason string) {
+	writeJSON(w, status, map[string]any{"error": map[string]any{"message": reason, "type": http.StatusText(status), "code": status}})
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

@@ -90,13 +90,13 @@ func (w *Workload) Run(ctx context.Context, grace time.Duration) ([]Response, er
 			all = append(all, r)
 		})
 	}
-	ended := make(chan struct{})
-	go func() { clients.Wait(); close(ended) }()
+	done := make(chan struct{})
+	go func() { clients.Wait(); close(done) }()
 	select {
-	case <-ended:
+	case <-done:
 	case <-time.After(grace):
 		stop()
-		<-ended
+		<-done
 	}
 	return all, nil
 }

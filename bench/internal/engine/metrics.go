@@ -64,7 +64,7 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(&page, "%s_count{%s} %d\n%s_sum{%s} %s\n", name, labels, n, name, labels, strconv.FormatFloat(h.sum, 'g', -1, 64))
 	}
 	many("vllm:time_to_first_token_seconds", "Time to first token in seconds.", &s.first)
-	many("vllm:inter_token_latency_seconds", "Inter-token latency in seconds.", &s.between)
+	many("vllm:inter_token_latency_seconds", "Inter-token latency in seconds.", &s.tokenGaps)
 	many("vllm:e2e_request_latency_seconds", "End-to-end request latency in seconds.", &s.e2e)
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")

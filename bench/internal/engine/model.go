@@ -79,9 +79,9 @@ type Request struct {
 	Token func(last bool)
 
 	Arrived time.Duration
-	// First is the time of the first token. Ended is the time of the last token or of the
+	// First is the time of the first token. EndTime is the time of the last token or of the
 	// abort. 0 = not yet.
-	First, Ended time.Duration
+	First, EndTime time.Duration
 	// Steps are the start times of the steps that computed tokens of the request.
 	Steps     []time.Duration
 	Preempted int
@@ -158,7 +158,7 @@ func (m *Model) Abort(r *Request, now time.Duration) {
 	if r.leaving || r.state == created || r.state >= finished {
 		return
 	}
-	r.leaving, r.Ended = true, now
+	r.leaving, r.EndTime = true, now
 	m.leaving = append(m.leaving, r)
 	if !m.inStep {
 		m.removeAborted()
@@ -298,7 +298,7 @@ func (m *Model) End(now time.Duration) {
 			m.release(r)
 			r.state = finished
 			if !r.leaving {
-				r.Ended = now
+				r.EndTime = now
 				m.stats.Finished++
 			} else {
 				m.stats.Aborted++
@@ -356,8 +356,8 @@ func (m *Model) Fits(r *Request, output Lengths) bool {
 		remaining[q] = output(q) - q.generated
 	}
 	slices.SortFunc(all, func(a, b *Request) int { return remaining[a] - remaining[b] })
-	for i, ending := range all { // cache use is highest just before a request ends, so check these times
-		ahead := remaining[ending]
+	for i, request := range all { // cache use is highest just before a request ends, so check these times
+		ahead := remaining[request]
 		use := 0
 		for _, other := range all[i:] {
 			use += m.cfg.blocks(other.tokens() + ahead)

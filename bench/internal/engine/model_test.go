@@ -52,10 +52,10 @@ func TestStepTimeGrowsWithPromptTokensAndSequences(t *testing.T) {
 		t.Errorf("a step with one decoding sequence and a prompt of 4 tokens takes %v, want 16ms", d)
 	}
 	m.End(31 * time.Millisecond)
-	if b.Ended != 31*time.Millisecond || a.Ended != 0 {
-		t.Errorf("ended at %v and %v, want 31ms and not yet", b.Ended, a.Ended)
+	if b.EndTime != 31*time.Millisecond || a.EndTime != 0 {
+		t.Errorf("ended at %v and %v, want 31ms and not yet", b.EndTime, a.EndTime)
 	}
-	simulate(t, m, b.Ended)
+	simulate(t, m, b.EndTime)
 	if s := m.Stats(); s.Running != 0 || s.KV != 0 || s.GeneratedTokens != 4 || s.PromptTokens != 9 || s.Finished != 2 {
 		t.Errorf("at the end: %+v", s)
 	}
@@ -110,7 +110,7 @@ func TestTheYoungestRequestIsPreemptedAndComputedAgain(t *testing.T) {
 	}
 	m.End(3)
 	now := time.Duration(3)
-	for old.Ended == 0 {
+	for old.EndTime == 0 {
 		begin(t, m, now)
 		now++
 		m.End(now)
@@ -179,17 +179,17 @@ func schedule(t testing.TB, seed uint64, oracle bool) (all []*Request, s Stats) 
 		m.cfg.MaxSequences = 10
 	}
 	draw := rand.New(rand.NewPCG(seed, 1))
-	var held []*Request
+	var waiting []*Request
 	now := time.Duration(1)
 	for round := range 3000 {
 		if round < 2000 && draw.IntN(3) == 0 {
-			held = append(held, &Request{Prompt: 1 + draw.IntN(60), Output: 1 + draw.IntN(50)})
+			waiting = append(waiting, &Request{Prompt: 1 + draw.IntN(60), Output: 1 + draw.IntN(50)})
 		}
-		for len(held) > 0 && (!oracle || m.Fits(held[0], TrueLengths)) {
-			if err := m.Add(held[0], now); err != nil {
+		for len(waiting) > 0 && (!oracle || m.Fits(waiting[0], TrueLengths)) {
+			if err := m.Add(waiting[0], now); err != nil {
 				t.Fatal(err)
 			}
-			all, held = append(all, held[0]), held[1:]
+			all, waiting = append(all, waiting[0]), waiting[1:]
 		}
 		takes, busy := m.Begin(now)
 		if len(all) > 0 && draw.IntN(20) == 0 {
@@ -202,9 +202,9 @@ func schedule(t testing.TB, seed uint64, oracle bool) (all []*Request, s Stats) 
 		check(t, m)
 	}
 	now = simulate(t, m, now)
-	for len(held) > 0 {
-		_ = m.Add(held[0], now)
-		all, held = append(all, held[0]), held[1:]
+	for len(waiting) > 0 {
+		_ = m.Add(waiting[0], now)
+		all, waiting = append(all, waiting[0]), waiting[1:]
 		now = simulate(t, m, now)
 	}
 	return all, m.Stats()
@@ -213,9 +213,9 @@ func schedule(t testing.TB, seed uint64, oracle bool) (all []*Request, s Stats) 
 // check compares the block counts with the blocks of the running requests.
 func check(t testing.TB, m *Model) {
 	t.Helper()
-	held := 0
+	numUsed := 0
 	for _, r := range m.running {
-		held += r.blocks
+		numUsed += r.blocks
 		if r.blocks < m.cfg.blocks(r.computed) {
 			t.Fatalf("%d computed tokens in %d blocks", r.computed, r.blocks)
 		}
@@ -225,8 +225,8 @@ func check(t testing.TB, m *Model) {
 			t.Fatal("a waiting request holds blocks")
 		}
 	}
-	if m.free < 0 || held+m.free != m.cfg.Blocks {
-		t.Fatalf("%d blocks held, %d free, of %d", held, m.free, m.cfg.Blocks)
+	if m.free < 0 || numUsed+m.free != m.cfg.Blocks {
+		t.Fatalf("%d blocks held, %d free, of %d", numUsed, m.free, m.cfg.Blocks)
 	}
 }
 
@@ -234,12 +234,12 @@ func TestTheEngineModelEndsEveryRequestAndIsDeterministic(t *testing.T) {
 	preemptions := int64(0)
 	for seed := range uint64(20) {
 		all, s := schedule(t, seed, false)
-		again, _ := schedule(t, seed, false)
+		second, _ := schedule(t, seed, false)
 		for i, r := range all {
-			if r.Ended == 0 || r.state < finished {
+			if r.EndTime == 0 || r.state < finished {
 				t.Fatalf("request %d of %d has not ended", i, len(all))
 			}
-			if !reflect.DeepEqual(r.Steps, again[i].Steps) {
+			if !reflect.DeepEqual(r.Steps, second[i].Steps) {
 				t.Fatalf("seed %d, request %d: steps differ", seed, i)
 			}
 		}

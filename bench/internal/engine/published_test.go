@@ -24,11 +24,11 @@ func simulate(t testing.TB, m *Model, now time.Duration) time.Duration {
 
 // near compares a value of the model with the published value. It fails the test if got
 // differs from want by more than share · want.
-func near(t *testing.T, what string, got, want, share float64) {
+func near(t *testing.T, description string, got, want, share float64) {
 	t.Helper()
-	t.Logf("%s: model %.4g, vLLM %.4g (%+.0f %%)", what, got, want, 100*(got/want-1))
+	t.Logf("%s: model %.4g, vLLM %.4g (%+.0f %%)", description, got, want, 100*(got/want-1))
 	if math.Abs(got/want-1) > share {
-		t.Errorf("%s is %.4g, vLLM's figure is %.4g; want within %.0f %%", what, got, want, 100*share)
+		t.Errorf("%s is %.4g, vLLM's figure is %.4g; want within %.0f %%", description, got, want, 100*share)
 	}
 }
 
@@ -101,14 +101,14 @@ func TestAThousandPromptsTakeAboutAsLongAsInVLLMsServingBenchmark(t *testing.T) 
 	near(t, "tokens in", float64(in), 229711, 0.05)
 	near(t, "tokens out", float64(out), 203068, 0.05)
 	near(t, "duration in s", simulate(t, m, 0).Seconds(), 30.85, 0.5)
-	var between []time.Duration
+	var gaps []time.Duration
 	for _, r := range all {
 		for i := 1; i < len(r.Steps); i++ {
-			between = append(between, r.Steps[i]-r.Steps[i-1])
+			gaps = append(gaps, r.Steps[i]-r.Steps[i-1])
 		}
 	}
-	slices.Sort(between)
-	near(t, "median inter-token latency in ms", float64(between[len(between)/2])/1e6, 25.44, 0.35)
+	slices.Sort(gaps)
+	near(t, "median inter-token latency in ms", float64(gaps[len(gaps)/2])/1e6, 25.44, 0.35)
 }
 
 // Reference: https://github.com/vllm-project/vllm/issues/12330, where vLLM logs

@@ -34,9 +34,9 @@ type Scheduler struct {
 	stop   context.CancelFunc
 	polls  sync.WaitGroup
 
-	mu   sync.Mutex
-	open bool // the latest page exceeds neither MaxWaiting nor MaxKV
-	held []chan struct{}
+	mu      sync.Mutex
+	open    bool // the latest page exceeds neither MaxWaiting nor MaxKV
+	waiting []chan struct{}
 }
 
 // Start serves on a free port of 127.0.0.1 until Stop is called.
@@ -82,37 +82,37 @@ func (s *Scheduler) Stop() {
 // deadline passes or the client disconnects.
 func (s *Scheduler) await(r *http.Request) bool {
 	s.mu.Lock()
-	if s.open && len(s.held) == 0 {
+	if s.open && len(s.waiting) == 0 {
 		s.mu.Unlock()
 		return true
 	}
-	turn := make(chan struct{})
-	s.held = append(s.held, turn)
+	admitted := make(chan struct{})
+	s.waiting = append(s.waiting, admitted)
 	s.mu.Unlock()
-	var late <-chan time.Time
+	var expired <-chan time.Time
 	if ms, err := strconv.Atoi(r.Header.Get("x-slo-ttft-ms")); err == nil {
-		late = time.After(time.Duration(ms) * time.Millisecond)
+		expired = time.After(time.Duration(ms) * time.Millisecond)
 	}
 	select {
-	case <-turn:
+	case <-admitted:
 		return true
-	case <-late:
+	case <-expired:
 	case <-r.Context().Done():
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, held := range s.held {
-		if held == turn {
-			s.held = append(s.held[:i], s.held[i+1:]...)
+	for i, other := range s.waiting {
+		if other == admitted {
+			s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
 			return false
 		}
 	}
-	// In the meantime, poll has released the request and removed it from s.held. So the
+	// In the meantime, poll has released the request and removed it from s.waiting. So the
 	// request is admitted, although its time is over or its client has disconnected.
 	return true
 }
 
-// poll reads the page once per period, and releases all held requests if the page shows
+// poll reads the page once per period, and releases all waiting requests if the page shows
 // room.
 func (s *Scheduler) poll(ctx context.Context) {
 	tick := time.NewTicker(s.Period)
@@ -122,10 +122,10 @@ func (s *Scheduler) poll(ctx context.Context) {
 		s.mu.Lock()
 		s.open = open
 		if open {
-			for _, turn := range s.held {
-				close(turn)
+			for _, admitted := range s.waiting {
+				close(admitted)
 			}
-			s.held = nil
+			s.waiting = nil
 		}
 		s.mu.Unlock()
 		select {

@@ -21,9 +21,9 @@ type Server struct {
 	// these lengths. A request whose header x-slo-ttft-ms leaves too little time for the
 	// first token is rejected with 504. nil = requests enter the engine at once.
 	Oracle Lengths
-	// Ended is called for each request that the engine has ended. id is the header
-	// X-Request-Id. Ended must not block. nil = not called.
-	Ended func(id string, r *Request)
+	// OnEnd is called for each request that the engine has ended. id is the header
+	// X-Request-Id. OnEnd must not block. nil = not called.
+	OnEnd func(id string, r *Request)
 
 	seed    uint64
 	http    http.Server
@@ -32,14 +32,14 @@ type Server struct {
 	stopped chan struct{}
 	loop    sync.WaitGroup
 
-	mu      sync.Mutex // guards the fields below
-	model   *Model
-	queue   []*submission // the oracle's queue
-	created uint64        // number of random output lengths so far; it seeds the next one
-	first   histogram
-	between histogram
-	e2e     histogram
-	onFlux  func(inFlight int)
+	mu        sync.Mutex // guards the fields below
+	model     *Model
+	queue     []*submission // the oracle's queue
+	created   uint64        // number of random output lengths so far; it seeds the next one
+	first     histogram
+	tokenGaps histogram
+	e2e       histogram
+	onFlux    func(inFlight int)
 }
 
 // submission is a request in the oracle's queue.
@@ -57,7 +57,7 @@ func NewServer(c Config, seed uint64) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{seed: seed, model: m, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
-	s.first, s.between, s.e2e = newHistogram(firstTokenBounds), newHistogram(betweenBounds), newHistogram(e2eBounds)
+	s.first, s.tokenGaps, s.e2e = newHistogram(firstTokenBounds), newHistogram(betweenBounds), newHistogram(e2eBounds)
 	return s, nil
 }
 
@@ -153,15 +153,15 @@ func (s *Server) run() {
 func (s *Server) admitQueued(at time.Duration) {
 	for len(s.queue) > 0 {
 		h := s.queue[0]
-		late := h.deadline > 0 && at+s.model.FirstToken(h.Request) > h.deadline
-		if !late && !s.model.Fits(h.Request, s.Oracle) {
+		isLate := h.deadline > 0 && at+s.model.FirstToken(h.Request) > h.deadline
+		if !isLate && !s.model.Fits(h.Request, s.Oracle) {
 			return
 		}
 		s.queue = s.queue[1:]
-		if !late {
+		if !isLate {
 			_ = s.model.Add(h.Request, at) // submit has checked the request, so there is no error
 		}
-		h.decided <- !late
+		h.decided <- !isLate
 	}
 }
 
@@ -219,8 +219,8 @@ func (s *Server) leave(id string, r *Request) {
 	s.flux()
 	s.mu.Unlock()
 	s.stir()
-	if s.Ended != nil {
-		s.Ended(id, r)
+	if s.OnEnd != nil {
+		s.OnEnd(id, r)
 	}
 }
 
@@ -230,7 +230,7 @@ func (s *Server) observe(r *Request, previous time.Duration, last bool) {
 	if previous == 0 {
 		s.first.add((at - r.Arrived).Seconds())
 	} else {
-		s.between.add((at - previous).Seconds())
+		s.tokenGaps.add((at - previous).Seconds())
 	}
 	if last {
 		s.e2e.add((at - r.Arrived).Seconds())

@@ -55,11 +55,11 @@ func post(t *testing.T, ctx context.Context, s *Server, path, body string, heade
 	return res
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t *testing.T, description string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 20s: %s", what)
+			t.Fatalf("not within 20s: %s", description)
 		}
 	}
 }
@@ -155,15 +155,15 @@ func TestEqualSeedsGiveOutputsOfEqualLength(t *testing.T) {
 }
 
 func TestADisconnectAbortsTheRequest(t *testing.T) {
-	var ended atomic.String
-	s := start(t, slow, func(s *Server) { s.Ended = func(id string, _ *Request) { ended.Store(id) } })
+	var endedID atomic.String
+	s := start(t, slow, func(s *Server) { s.OnEnd = func(id string, _ *Request) { endedID.Store(id) } })
 	ctx, cancel := context.WithCancel(t.Context())
 	res := post(t, ctx, s, "/v1/completions", `{"prompt":"hello","max_tokens":5,"stream":true}`, "X-Request-Id", "a")
 	if s.InFlight() != 1 {
 		t.Fatalf("%d in flight, want 1", s.InFlight())
 	}
 	cancel()
-	eventually(t, "the request is aborted", func() bool { return s.InFlight() == 0 && ended.Load() == "a" })
+	eventually(t, "the request is aborted", func() bool { return s.InFlight() == 0 && endedID.Load() == "a" })
 	_, _ = io.Copy(io.Discard, res.Body)
 }
 

@@ -55,7 +55,7 @@ func (c *conn) ready(events uint32) {
 			return
 		}
 		c.connected = true
-		if c.worker.protocol.open(c) && !c.worker.spec.Fresh {
+		if c.worker.protocol.open(c) && !c.worker.spec.NewConnections {
 			c.worker.opened(c, c.worker.spec.Streams)
 		}
 		c.flush()
@@ -75,12 +75,12 @@ var errClosed = errors.New("closed by the peer")
 // again.
 func (c *conn) read() {
 	w := c.worker
-	left := c.response.discardable()
-	discard := left >= int64(len(w.scratch)) && len(c.in) == 0
+	remaining := c.response.discardable()
+	discard := remaining >= int64(len(w.scratch)) && len(c.in) == 0
 	var n int
 	var errno syscall.Errno
 	if discard {
-		n, errno = socket.Discard(c.fd, int(min(left, 4<<20)))
+		n, errno = socket.Discard(c.fd, int(min(remaining, 4<<20)))
 	} else {
 		n, errno = socket.Read(c.fd, w.scratch)
 	}
@@ -118,14 +118,14 @@ func (c *conn) read() {
 }
 
 // lose closes the connection, and opens it again if the protocol asks for that.
-func (c *conn) lose(why error) {
+func (c *conn) lose(cause error) {
 	c.hangUp()
 	c.out.Drop()
-	if !c.worker.protocol.lost(c, why) {
-		c.worker.bury(c, why)
+	if !c.worker.protocol.lost(c, cause) {
+		c.worker.bury(c, cause)
 		return
 	}
-	if c.fd < 0 && !c.worker.spec.Fresh && c.worker.broken == nil {
+	if c.fd < 0 && !c.worker.spec.NewConnections && c.worker.broken == nil {
 		if err := c.dial(); err != nil {
 			c.worker.broken = err
 		}

@@ -51,7 +51,7 @@ func run(t *testing.T, spec load.Spec) *load.Result {
 
 func TestTheBenchmarkOriginRespondsToEveryKindOfLoad(t *testing.T) {
 	o := startOrigin(t)
-	short := 50 * time.Millisecond
+	shortTimeout := 50 * time.Millisecond
 	for name, spec := range map[string]load.Spec{
 		"small responses": {Kind: load.HTTP, Path: "/", Connections: 8},
 		"two threads":     {Kind: load.HTTP, Path: "/", Connections: 8, Threads: 2},
@@ -59,8 +59,8 @@ func TestTheBenchmarkOriginRespondsToEveryKindOfLoad(t *testing.T) {
 		"few concurrent requests on many connections, two threads": {Kind: load.HTTP, Path: "/", Connections: 20, UnderWay: 3, Threads: 2},
 		"fewer connections than concurrent requests":               {Kind: load.HTTP, Path: "/", Connections: 2, UnderWay: 64},
 		"at a rate":                    {Kind: load.HTTP, Path: "/", Connections: 8, Rate: 1000},
-		"a connection for each":        {Kind: load.HTTP, Path: "/", Connections: 4, Fresh: true},
-		"a connection for each, paced": {Kind: load.HTTP, Path: "/", Connections: 4, Fresh: true, Rate: 500},
+		"a connection for each":        {Kind: load.HTTP, Path: "/", Connections: 4, NewConnections: true},
+		"a connection for each, paced": {Kind: load.HTTP, Path: "/", Connections: 4, NewConnections: true, Rate: 500},
 		"delayed responses":            {Kind: load.HTTP, Path: "/?delay=2ms", Connections: 4},
 		"downloads":                    {Kind: load.HTTP, Path: "/bytes/3000000", Connections: 2},
 		"small downloads":              {Kind: load.HTTP, Path: "/bytes/100", Connections: 2},
@@ -80,7 +80,7 @@ func TestTheBenchmarkOriginRespondsToEveryKindOfLoad(t *testing.T) {
 		"large h2c messages":           {Kind: load.H2CStream, Path: "/echo", Body: 200_000, Connections: 1, Streams: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec.Port, spec.Duration, spec.Warmup = o.Port(0), short, short/5
+			spec.Port, spec.Duration, spec.Warmup = o.Port(0), shortTimeout, shortTimeout/5
 			r := run(t, spec)
 			if r.Requests == 0 || r.Failures() != 0 {
 				t.Fatalf("%d responses, %d unfinished, rejected %v, errors %v", r.Requests, r.Unfinished, r.Rejected, r.Errors)

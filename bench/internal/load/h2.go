@@ -38,7 +38,7 @@ type h2conn struct {
 	fields        *hpack.Decoder
 	status        int // status of the current field block
 	open          map[uint32]*h2stream
-	idle          []uint32 // ids of open streams without a message in flight
+	idleStreams   []uint32 // ids of open streams without a message in flight
 	next          uint32
 	window        int64 // send window of the connection in bytes
 	initialWindow int64
@@ -91,7 +91,7 @@ func (h *h2) open(c *conn) bool {
 	hc.framer.WriteWindowUpdate(0, ourWindow-firstWindow)
 	if h.stays {
 		for range h.worker.spec.Streams {
-			hc.idle = append(hc.idle, h.begin(c, false))
+			hc.idleStreams = append(hc.idleStreams, h.begin(c, false))
 		}
 	}
 	return true
@@ -110,9 +110,9 @@ func (h *h2) send(c *conn, due int64) {
 	size := h.worker.spec.Body
 	var id uint32
 	if h.stays {
-		last := len(c.stream.idle) - 1
-		id = c.stream.idle[last]
-		c.stream.idle = c.stream.idle[:last]
+		last := len(c.stream.idleStreams) - 1
+		id = c.stream.idleStreams[last]
+		c.stream.idleStreams = c.stream.idleStreams[:last]
 	} else {
 		id = h.begin(c, size == 0)
 	}
@@ -187,7 +187,7 @@ func (h *h2) frame(c *conn, f http2.Frame) error {
 		return hc.block(f.HeaderBlockFragment(), f.HeadersEnded())
 	case *http2.RSTStreamFrame:
 		if s != nil {
-			return h.ended(c, id, s, fmt.Errorf("stream reset with error code %d", f.ErrCode))
+			return h.handleStreamEnd(c, id, s, fmt.Errorf("stream reset with error code %d", f.ErrCode))
 		}
 	case *http2.SettingsFrame:
 		if f.IsAck() {
@@ -219,7 +219,7 @@ func (h *h2) frame(c *conn, f http2.Frame) error {
 		}
 	}
 	if ends && s != nil {
-		return h.ended(c, id, s, nil)
+		return h.handleStreamEnd(c, id, s, nil)
 	}
 	return nil
 }
@@ -233,8 +233,8 @@ func (h *h2) echoed(c *conn, id uint32, s *h2stream, length uint32) {
 	s.echoed += int64(length)
 	if s.busy && s.echoed >= h.worker.spec.Body {
 		s.busy = false
-		c.stream.idle = append(c.stream.idle, id)
-		h.worker.finished(c, s.due, outcome{status: 200})
+		c.stream.idleStreams = append(c.stream.idleStreams, id)
+		h.worker.finishRequest(c, s.due, outcome{status: 200})
 	}
 }
 
@@ -257,10 +257,10 @@ func (hc *h2conn) field(f hpack.HeaderField) {
 	hc.fields.SetEmitEnabled(false)
 }
 
-// ended handles the end of a stream. The parameter failure is nil unless the peer reset
+// handleStreamEnd handles the end of a stream. The parameter failure is nil unless the peer reset
 // the stream. In a load of kind H2CStream, the streams must stay open, so each end is an
 // error.
-func (h *h2) ended(c *conn, id uint32, s *h2stream, failure error) error {
+func (h *h2) handleStreamEnd(c *conn, id uint32, s *h2stream, failure error) error {
 	if h.stays {
 		if failure == nil {
 			failure = fmt.Errorf("stream ended with status %d", s.status)
@@ -268,17 +268,17 @@ func (h *h2) ended(c *conn, id uint32, s *h2stream, failure error) error {
 		return failure
 	}
 	delete(c.stream.open, id)
-	h.worker.finished(c, s.due, outcome{status: s.status, failure: failure})
+	h.worker.finishRequest(c, s.due, outcome{status: s.status, failure: failure})
 	return nil
 }
 
-func (h *h2) lost(c *conn, why error) (again bool) {
+func (h *h2) lost(c *conn, cause error) (reconnect bool) {
 	if c.stream == nil {
 		return false
 	}
 	for id, s := range c.stream.open {
 		if s.busy {
-			h.worker.finished(c, s.due, outcome{failure: why, held: true})
+			h.worker.finishRequest(c, s.due, outcome{failure: cause, keepBusy: true})
 		}
 		delete(c.stream.open, id)
 	}

@@ -67,8 +67,8 @@ type Spec struct {
 	Streams int `json:"streams"`
 	// Rate is the number of arrivals per second over all connections. 0 = closed loop.
 	Rate float64 `json:"rate"`
-	// Fresh opens a new connection for each request.
-	Fresh bool `json:"fresh"`
+	// NewConnections opens a new connection for each request.
+	NewConnections bool `json:"fresh"`
 	// Warmup is the duration of the load before the measurement.
 	Warmup   time.Duration `json:"warmup"`
 	Duration time.Duration `json:"duration"`
@@ -105,13 +105,13 @@ func (s *Spec) check() error {
 		return fmt.Errorf("load: connections is %d, must be at least 1", s.Connections)
 	case s.Rate < 0 || s.Body < 0 || s.UnderWay < 0:
 		return fmt.Errorf("load: rate is %v, body %d, requests under way %d: none may be negative", s.Rate, s.Body, s.UnderWay)
-	case s.UnderWay > 0 && (s.Kind != HTTP || s.Rate > 0 || s.Fresh):
+	case s.UnderWay > 0 && (s.Kind != HTTP || s.Rate > 0 || s.NewConnections):
 		return fmt.Errorf("load: requests under way is %d, but only a closed loop of kind %q on connections that stay has a bound for it", s.UnderWay, HTTP)
 	case s.GRPC && s.Kind != H2C:
 		return fmt.Errorf("load: gRPC is for kind %q, not %q", H2C, s.Kind)
 	case s.Duration <= 0:
 		return fmt.Errorf("load: duration is %v, must be positive", s.Duration)
-	case s.Fresh && s.Kind != HTTP:
+	case s.NewConnections && s.Kind != HTTP:
 		return fmt.Errorf("load: fresh connections are for kind %q, not %q", HTTP, s.Kind)
 	case len(s.Path) == 0 || s.Path[0] != '/' || len(s.Path) > 126:
 		return fmt.Errorf("load: path is %q, must begin with a slash and have at most 126 bytes", s.Path)
@@ -159,9 +159,9 @@ type Result struct {
 	// divided by Elapsed.
 	CPU   time.Duration `json:"cpu"`
 	Share float64       `json:"share"`
-	// Late is the 99th percentile of the delay with which the generator sent requests. It
+	// SendDelay is the 99th percentile of the delay with which the generator sent requests. It
 	// is 0 in a closed loop.
-	Late time.Duration `json:"late"`
+	SendDelay time.Duration `json:"late"`
 	// Saturated is the reason not to trust the measurements; "" = they can be trusted.
 	Saturated string `json:"saturated,omitempty"`
 	// Quantiles are pairs of a percentile and a latency.

@@ -47,8 +47,8 @@ func (s *webSocket) send(c *conn, due int64) {
 
 func (s *webSocket) receive(c *conn, p []byte) (used int, err error) {
 	if !c.opened {
-		n, whole, err := c.response.feed(p, nil)
-		if err != nil || !whole {
+		n, isComplete, err := c.response.feed(p, nil)
+		if err != nil || !isComplete {
 			return n, err
 		}
 		if c.response.status != 101 {
@@ -71,14 +71,14 @@ func (s *webSocket) receive(c *conn, p []byte) (used int, err error) {
 		}
 		used += head + int(size)
 		c.busy = false
-		s.worker.finished(c, c.due, outcome{status: 200})
+		s.worker.finishRequest(c, c.due, outcome{status: 200})
 	}
 }
 
-func (s *webSocket) lost(c *conn, why error) (again bool) {
+func (s *webSocket) lost(c *conn, cause error) (reconnect bool) {
 	if c.busy {
 		c.busy = false
-		s.worker.finished(c, c.due, outcome{failure: why, held: true})
+		s.worker.finishRequest(c, c.due, outcome{failure: cause, keepBusy: true})
 	}
 	return false
 }
@@ -112,7 +112,7 @@ func (e *events) send(*conn, int64) { panic("BUG: events are not asked for one b
 
 func (e *events) receive(c *conn, p []byte) (used int, err error) {
 	e.current, e.fault = c, nil
-	used, whole, err := c.response.feed(p, e.took)
+	used, isComplete, err := c.response.feed(p, e.took)
 	switch {
 	case err != nil:
 		return used, err
@@ -120,7 +120,7 @@ func (e *events) receive(c *conn, p []byte) (used int, err error) {
 		return used, e.fault
 	case c.response.status != 0 && c.response.status != 200:
 		return used, fmt.Errorf("events got status %d", c.response.status)
-	case whole:
+	case isComplete:
 		return used, errCut
 	}
 	return used, nil
@@ -147,8 +147,8 @@ func (e *events) take(body []byte) {
 	e.texts[e.current] = append(e.texts[e.current][:0], text...)
 }
 
-func (e *events) lost(c *conn, why error) (again bool) {
-	e.worker.tally.Errors[reason(why)]++
+func (e *events) lost(c *conn, cause error) (reconnect bool) {
+	e.worker.tally.Errors[reason(cause)]++
 	return false
 }
 

@@ -42,7 +42,7 @@ func TestARingBufferKeepsItsOrderWhileItGrows(t *testing.T) {
 
 func TestStatusesAreDecodedFromTheFirstFieldOfAResponse(t *testing.T) {
 	for _, c := range []struct {
-		what, block string
+		name, block string
 		want        int
 	}{
 		{"indexed", "\x88", 200},
@@ -64,7 +64,7 @@ func TestStatusesAreDecodedFromTheFirstFieldOfAResponse(t *testing.T) {
 			status := hc.status
 			err := errors.Join(first, hc.block([]byte(c.block[cut:]), true))
 			if got := max(status, hc.status); got != c.want || err != nil {
-				t.Errorf("%s, cut after %d bytes: %d, want %d (%v)", c.what, cut, got, c.want, err)
+				t.Errorf("%s, cut after %d bytes: %d, want %d (%v)", c.name, cut, got, c.want, err)
 			}
 		}
 	}
@@ -74,9 +74,9 @@ func TestOnlyADataLineWithADecimalTimestampIsParsed(t *testing.T) {
 	if stamp, ok := parseStamp([]byte("data: 1234567890123")); !ok || stamp != 1234567890123 {
 		t.Fatalf("got %d, %v", stamp, ok)
 	}
-	for _, bad := range []string{"", "data: ", "data: 12x", "event: 12", "data: " + strings.Repeat("9", 19)} {
-		if stamp, ok := parseStamp([]byte(bad)); ok {
-			t.Errorf("%q was parsed as %d", bad, stamp)
+	for _, invalid := range []string{"", "data: ", "data: 12x", "event: 12", "data: " + strings.Repeat("9", 19)} {
+		if stamp, ok := parseStamp([]byte(invalid)); ok {
+			t.Errorf("%q was parsed as %d", invalid, stamp)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestAnInvalidSpecIsRejected(t *testing.T) {
 	if err := good.check(); err != nil {
 		t.Fatal(err)
 	}
-	for what, change := range map[string]func(*Spec){
+	for name, change := range map[string]func(*Spec){
 		"an unknown kind":               func(s *Spec) { s.Kind = "x" },
 		"no port":                       func(s *Spec) { s.Port = 0 },
 		"no connection":                 func(s *Spec) { s.Connections = 0 },
@@ -95,17 +95,17 @@ func TestAnInvalidSpecIsRejected(t *testing.T) {
 		"a negative bound":              func(s *Spec) { s.UnderWay = -1 },
 		"a bound for an open loop":      func(s *Spec) { s.UnderWay, s.Rate = 1, 10 },
 		"a bound for h2c":               func(s *Spec) { s.Kind, s.UnderWay = H2C, 1 },
-		"a bound for fresh connections": func(s *Spec) { s.Fresh, s.UnderWay = true, 1 },
+		"a bound for fresh connections": func(s *Spec) { s.NewConnections, s.UnderWay = true, 1 },
 		"gRPC over HTTP/1":              func(s *Spec) { s.GRPC = true },
 		"no duration":                   func(s *Spec) { s.Duration = 0 },
 		"a path without a slash":        func(s *Spec) { s.Path = "x" },
 		"a path too long for HTTP/2":    func(s *Spec) { s.Path = "/" + strings.Repeat("x", 200) },
-		"fresh connections of h2c":      func(s *Spec) { s.Kind, s.Fresh = H2C, true },
+		"fresh connections of h2c":      func(s *Spec) { s.Kind, s.NewConnections = H2C, true },
 	} {
 		s := good
 		change(&s)
 		if err := s.check(); err == nil {
-			t.Errorf("%s was accepted", what)
+			t.Errorf("%s was accepted", name)
 		}
 	}
 }
@@ -116,21 +116,21 @@ func TestALoadGeneratorThatWasLateOrBusyReportsSaturation(t *testing.T) {
 		w := &worker{tally: newTally()}
 		w.tally.end, w.tally.CPU = int64(time.Second), cpu
 		for range 100 {
-			w.tally.late(int64(late))
+			w.tally.recordLateness(int64(late))
 			w.tally.received(0, int64(latency))
 		}
 		return merge(spec, []*worker{w}).Saturated
 	}
-	if why := judged(500*time.Millisecond, 100*time.Microsecond, 200*time.Microsecond); why != "" {
-		t.Errorf("half a core and 100 µs: %s", why)
+	if reason := judged(500*time.Millisecond, 100*time.Microsecond, 200*time.Microsecond); reason != "" {
+		t.Errorf("half a core and 100 µs: %s", reason)
 	}
-	if why := judged(990*time.Millisecond, 0, time.Millisecond); !strings.Contains(why, "core") {
-		t.Errorf("a whole core: %q", why)
+	if reason := judged(990*time.Millisecond, 0, time.Millisecond); !strings.Contains(reason, "core") {
+		t.Errorf("a whole core: %q", reason)
 	}
-	if why := judged(0, 5*time.Millisecond, 8*time.Millisecond); !strings.Contains(why, "late") {
-		t.Errorf("5 ms late: %q", why)
+	if reason := judged(0, 5*time.Millisecond, 8*time.Millisecond); !strings.Contains(reason, "late") {
+		t.Errorf("5 ms late: %q", reason)
 	}
-	if why := judged(0, 5*time.Millisecond, 200*time.Millisecond); why != "" {
-		t.Errorf("5 ms late where requests take 200 ms: %q", why)
+	if reason := judged(0, 5*time.Millisecond, 200*time.Millisecond); reason != "" {
+		t.Errorf("5 ms late where requests take 200 ms: %q", reason)
 	}
 }

@@ -14,10 +14,10 @@ var (
 	errCut  = errors.New("truncated response")
 )
 
-type part uint8
+type parseState uint8
 
 const (
-	partHead part = iota
+	partHead parseState = iota
 	partBody
 	partUntilEnd
 )
@@ -25,7 +25,7 @@ const (
 // A response parses consecutive HTTP/1.1 responses on one connection, and detects
 // malformed responses.
 type response struct {
-	part   part
+	state  parseState
 	body   wire.Body
 	status int
 	close  bool // the connection closes after this response
@@ -36,13 +36,13 @@ type response struct {
 // is complete. It uses a head only when all bytes of the head are in p. If the parameter
 // to is not nil, feed passes body bytes to this function. A 101 response is complete
 // after its head; feed skips other interim responses.
-func (a *response) feed(p []byte, to func([]byte)) (used int, whole bool, err error) {
+func (a *response) feed(p []byte, sink func([]byte)) (used int, isComplete bool, err error) {
 	for {
 		rest := p[used:]
 		if len(rest) > 0 {
 			a.begun = true
 		}
-		switch a.part {
+		switch a.state {
 		case partHead:
 			end := bytes.Index(rest, []byte("\r\n\r\n"))
 			if end < 0 {
@@ -60,19 +60,19 @@ func (a *response) feed(p []byte, to func([]byte)) (used int, whole bool, err er
 				continue
 			}
 			if none {
-				a.part, a.begun = partHead, false
+				a.state, a.begun = partHead, false
 				return used, true, nil
 			}
 		case partBody:
-			n, done, err := a.body.Take(rest, to)
+			n, done, err := a.body.Take(rest, sink)
 			used += n
 			if done {
-				a.part, a.begun = partHead, false
+				a.state, a.begun = partHead, false
 			}
 			return used, done, err
 		case partUntilEnd:
-			if to != nil {
-				to(rest)
+			if sink != nil {
+				sink(rest)
 			}
 			return len(p), false, nil
 		}
@@ -82,18 +82,18 @@ func (a *response) feed(p []byte, to func([]byte)) (used int, whole bool, err er
 // discardable returns how many body bytes can be skipped without reading the end of the
 // response.
 func (a *response) discardable() int64 {
-	if a.part != partBody {
+	if a.state != partBody {
 		return 0
 	}
-	return a.body.Left - 2
+	return a.body.Remaining - 2
 }
 
-func (a *response) discarded(n int64) { a.body.Left -= n }
+func (a *response) discarded(n int64) { a.body.Remaining -= n }
 
-// ended handles EOF. It reports whether EOF completes the response.
-func (a *response) ended() (whole bool, err error) {
+// handleEOF handles EOF. It reports whether EOF completes the response.
+func (a *response) handleEOF() (isComplete bool, err error) {
 	switch {
-	case a.part == partUntilEnd:
+	case a.state == partUntilEnd:
 		return true, nil
 	case a.begun:
 		return false, errCut
@@ -115,12 +115,12 @@ func (a *response) head(head []byte) (none bool, err error) {
 	a.body, a.close = framing.Body, framing.Close || line[7] == '0'
 	switch {
 	case a.status < 200 || a.status == 204 || a.status == 304:
-		a.part = partHead
+		a.state = partHead
 		return true, nil
 	case !framing.Known:
-		a.part, a.close = partUntilEnd, true
+		a.state, a.close = partUntilEnd, true
 		return false, nil
 	}
-	a.part = partBody
+	a.state = partBody
 	return !a.body.Expected(), nil
 }

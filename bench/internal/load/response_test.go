@@ -10,7 +10,7 @@ import (
 
 // feedAll passes text to the parser in pieces of n bytes. Unconsumed bytes are passed
 // again together with the next piece.
-func feedAll(a *response, text string, n int) (statuses []int, body string, left string, err error) {
+func feedAll(a *response, text string, n int) (statuses []int, body string, remaining string, err error) {
 	var sunk strings.Builder
 	var pending []byte
 	for len(text) > 0 {
@@ -18,12 +18,12 @@ func feedAll(a *response, text string, n int) (statuses []int, body string, left
 		pending = append(pending, text[:n]...)
 		text = text[n:]
 		for {
-			used, whole, err := a.feed(pending, func(p []byte) { sunk.Write(p) })
+			used, isComplete, err := a.feed(pending, func(p []byte) { sunk.Write(p) })
 			pending = pending[used:]
 			if err != nil {
 				return statuses, sunk.String(), string(pending), err
 			}
-			if !whole {
+			if !isComplete {
 				break
 			}
 			statuses = append(statuses, a.status)
@@ -34,7 +34,7 @@ func feedAll(a *response, text string, n int) (statuses []int, body string, left
 
 func TestResponsesAreParsedInPiecesOfAnySize(t *testing.T) {
 	for _, c := range []struct {
-		what, text string
+		name, text string
 		statuses   []int
 		body       string
 	}{
@@ -51,9 +51,9 @@ func TestResponsesAreParsedInPiecesOfAnySize(t *testing.T) {
 	} {
 		for n := 1; n <= len(c.text); n++ {
 			var a response
-			statuses, body, left, err := feedAll(&a, c.text, n)
-			if err != nil || left != "" || body != c.body || !equal(statuses, c.statuses) {
-				t.Fatalf("%s in pieces of %d: statuses %v, body %q, left %q, %v", c.what, n, statuses, body, left, err)
+			statuses, body, remaining, err := feedAll(&a, c.text, n)
+			if err != nil || remaining != "" || body != c.body || !equal(statuses, c.statuses) {
+				t.Fatalf("%s in pieces of %d: statuses %v, body %q, left %q, %v", c.name, n, statuses, body, remaining, err)
 			}
 		}
 	}
@@ -65,8 +65,8 @@ func TestABodyWithoutALengthEndsWithTheConnection(t *testing.T) {
 	if err != nil || len(statuses) != 0 || body != "hello" {
 		t.Fatalf("before the end: %v, %q, %v", statuses, body, err)
 	}
-	if whole, err := a.ended(); !whole || err != nil || !a.close {
-		t.Fatalf("at the end: %v, %v", whole, err)
+	if isComplete, err := a.handleEOF(); !isComplete || err != nil || !a.close {
+		t.Fatalf("at the end: %v, %v", isComplete, err)
 	}
 }
 
@@ -80,13 +80,13 @@ func TestATruncatedResponseIsAnError(t *testing.T) {
 		if _, _, _, err := feedAll(&a, text, len(text)); err != nil {
 			t.Fatal(err)
 		}
-		if whole, err := a.ended(); whole || !errors.Is(err, errCut) {
-			t.Errorf("%q: whole %v, %v", text, whole, err)
+		if isComplete, err := a.handleEOF(); isComplete || !errors.Is(err, errCut) {
+			t.Errorf("%q: whole %v, %v", text, isComplete, err)
 		}
 	}
 	var a response
-	if whole, err := a.ended(); whole || !errors.Is(err, errClosed) {
-		t.Errorf("before the first byte: whole %v, %v", whole, err)
+	if isComplete, err := a.handleEOF(); isComplete || !errors.Is(err, errClosed) {
+		t.Errorf("before the first byte: whole %v, %v", isComplete, err)
 	}
 }
 
@@ -119,9 +119,9 @@ func TestTheLoadGeneratorNeverDiscardsTheEndOfAResponse(t *testing.T) {
 		t.Fatalf("of a chunk of 1000 bytes %d may be discarded", n)
 	}
 	a.discarded(1000)
-	statuses, _, left, err := feedAll(&a, "\r\n0\r\n\r\n", 1)
-	if err != nil || left != "" || !equal(statuses, []int{200}) {
-		t.Fatalf("after discarding: %v, %q, %v", statuses, left, err)
+	statuses, _, remaining, err := feedAll(&a, "\r\n0\r\n\r\n", 1)
+	if err != nil || remaining != "" || !equal(statuses, []int{200}) {
+		t.Fatalf("after discarding: %v, %q, %v", statuses, remaining, err)
 	}
 }
 

@@ -86,7 +86,7 @@ func TestFewConcurrentRequestsRotateOverAllConnections(t *testing.T) {
 	const (
 		connections = 12
 		underWay    = 4
-		turns       = 10 * connections / underWay
+		rotations   = 10 * connections / underWay
 	)
 	s := startManual(t)
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
@@ -96,31 +96,31 @@ func TestFewConcurrentRequestsRotateOverAllConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(done)
 		_, err = p.Run()
 	}()
 	defer func() { // the load lasts longer than the test, so end it
 		syscall.Kill(p.PID(), syscall.SIGKILL)
-		<-ended
+		<-done
 		p.Stop()
 	}()
 	// In each turn the server waits until underWay requests are in flight. Then it
 	// responds to all these requests.
 	var numbers []int
-	for range turns {
-		var turn []request
-		for len(turn) < underWay {
+	for range rotations {
+		var batch []request
+		for len(batch) < underWay {
 			select {
 			case r := <-s.requests:
-				turn = append(turn, r)
+				batch = append(batch, r)
 				numbers = append(numbers, r.number)
-			case <-ended:
+			case <-done:
 				t.Fatalf("the load ended after %d requests: %v", len(numbers), err)
 			}
 		}
-		for _, r := range turn {
+		for _, r := range batch {
 			s.respond(r)
 		}
 	}

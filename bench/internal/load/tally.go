@@ -13,9 +13,9 @@ const longestLatency = 5 * time.Minute
 
 // outcome is the result of a request.
 type outcome struct {
-	status  int   // status of a complete response
-	failure error // reason why the response is incomplete
-	held    bool  // worker.finished must not release the connection
+	status   int   // status of a complete response
+	failure  error // reason why the response is incomplete
+	keepBusy bool  // worker.finishRequest must not release the connection
 }
 
 // A tally has the counts of one worker.
@@ -35,14 +35,14 @@ func newTally() *tally {
 	}
 }
 
-func (t *tally) finished(now, due int64, how outcome, overtaking time.Duration) {
-	if how.failure != nil {
-		t.Errors[reason(how.failure)]++
+func (t *tally) recordResult(now, due int64, result outcome, overtaking time.Duration) {
+	if result.failure != nil {
+		t.Errors[reason(result.failure)]++
 		return
 	}
 	t.last = now
-	if how.status < 200 || how.status > 299 {
-		t.Rejected[how.status]++
+	if result.status < 200 || result.status > 299 {
+		t.Rejected[result.status]++
 		return
 	}
 	t.received(now, now-due)
@@ -66,12 +66,12 @@ func (t *tally) received(now, latency int64) {
 	record(t.latency, latency)
 }
 
-func (t *tally) late(by int64) { record(t.lateness, by) }
+func (t *tally) recordLateness(lateness int64) { record(t.lateness, lateness) }
 
-// unfinished is called at the timeout of a load. It counts the requests in progress, and
+// countUnfinished is called at the timeout of a load. It counts the requests in progress, and
 // the due requests that still wait for a connection. It records the time since a request
 // was due as the latency of the request.
-func (t *tally) unfinished(w *worker) {
+func (t *tally) countUnfinished(w *worker) {
 	t.Unfinished = int64(w.underWay + w.backlog.len())
 	for w.backlog.len() > 0 {
 		record(t.latency, w.now-w.backlog.pop())
@@ -142,7 +142,7 @@ func merge(spec *Spec, workers []*worker) *Result {
 		sum.latency.Merge(t.latency)
 		sum.lateness.Merge(t.lateness)
 	}
-	r.Late = time.Duration(sum.lateness.ValueAtQuantile(99))
+	r.SendDelay = time.Duration(sum.lateness.ValueAtQuantile(99))
 	if r.Count = sum.latency.TotalCount(); r.Count > 0 {
 		for _, p := range Percentiles {
 			v := sum.latency.ValueAtQuantile(p)
@@ -158,7 +158,7 @@ func merge(spec *Spec, workers []*worker) *Result {
 	switch {
 	case r.Share > saturatedShare:
 		r.Saturated = fmt.Sprintf("its busiest thread took more than %.0f %% of a core", 100*saturatedShare)
-	case r.Late > saturatedLate && float64(r.Late) > saturatedLateShare*r.Quantile(99):
+	case r.SendDelay > saturatedLate && float64(r.SendDelay) > saturatedLateShare*r.Quantile(99):
 		r.Saturated = fmt.Sprintf("it was late by more than %v and %.0f %% of the latency, at the 99th percentile", saturatedLate, 100*saturatedLateShare)
 	}
 	return r

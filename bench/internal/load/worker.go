@@ -35,12 +35,12 @@ type protocol interface {
 	// send queues a request. The latency of the request counts from the parameter due,
 	// which is a reading of package clock.
 	send(c *conn, due int64)
-	// receive consumes bytes of p, and calls worker.finished for each response. The
+	// receive consumes bytes of p, and calls worker.finishRequest for each response. The
 	// worker passes unconsumed bytes again together with the next ones.
 	receive(c *conn, p []byte) (used int, err error)
-	// lost handles the end of the connection. It calls worker.finished for each request
+	// lost handles the end of the connection. It calls worker.finishRequest for each request
 	// in progress, and reports whether to open the connection again.
-	lost(c *conn, why error) (again bool)
+	lost(c *conn, cause error) (reconnect bool)
 }
 
 // A worker is a thread with an event loop and its share of the connections.
@@ -65,19 +65,19 @@ type worker struct {
 	tally    *tally
 }
 
-func newWorker(spec *Spec, index, of int) (*worker, error) {
+func newWorker(spec *Spec, index, numWorkers int) (*worker, error) {
 	poller, err := socket.NewPoller()
 	if err != nil {
 		return nil, err
 	}
-	share := func(n int) int { return n*(index+1)/of - n*index/of }
+	share := func(n int) int { return n*(index+1)/numWorkers - n*index/numWorkers }
 	w := &worker{
 		spec:    spec,
 		poller:  poller,
 		scratch: make([]byte, 256<<10),
 		most:    share(spec.UnderWay),
 		tally:   newTally(),
-		pace:    pace{interval: float64(time.Second) * float64(of) / max(spec.Rate, 1e-9), offset: float64(index) / float64(of)},
+		pace:    pace{interval: float64(time.Second) * float64(numWorkers) / max(spec.Rate, 1e-9), offset: float64(index) / float64(numWorkers)},
 	}
 	switch spec.Kind {
 	case WebSocket:
@@ -106,7 +106,7 @@ func (w *worker) serve(begin <-chan struct{}, done chan<- error) {
 
 // prepare connects and warms up.
 func (w *worker) prepare() error {
-	if w.spec.Fresh {
+	if w.spec.NewConnections {
 		for _, c := range w.conns {
 			w.free.push(c)
 		}
@@ -198,11 +198,11 @@ func (w *worker) load(d time.Duration) error {
 // awaitIdle waits until no request is in progress and no due request waits for a
 // connection. At the timeout it counts the remaining requests as unfinished. The timeout
 // is an error only if no request was successful.
-func (w *worker) awaitIdle(what string) error {
+func (w *worker) awaitIdle(unit string) error {
 	if !w.iterateUntil(func() bool { return w.underWay == 0 && w.backlog.len() == 0 }, drainTimeout) {
-		w.tally.unfinished(w)
+		w.tally.countUnfinished(w)
 		if w.tally.Requests == 0 {
-			return fmt.Errorf("no %s within %v; %d are missing", what, drainTimeout, w.underWay)
+			return fmt.Errorf("no %s within %v; %d are missing", unit, drainTimeout, w.underWay)
 		}
 		return nil
 	}
@@ -223,7 +223,7 @@ func (w *worker) arrive(end int64) {
 			w.backlog.push(due)
 			continue
 		}
-		w.tally.late(w.now - due)
+		w.tally.recordLateness(w.now - due)
 		w.sendOn(c, due)
 	}
 }
@@ -258,15 +258,15 @@ func (w *worker) opened(c *conn, n int) {
 	}
 }
 
-// finished records the result of a request. It also releases the connection for the next
-// request, unless how.held is true.
-func (w *worker) finished(c *conn, due int64, how outcome) {
+// finishRequest records the result of a request. It also releases the connection for the next
+// request, unless result.keepBusy is true.
+func (w *worker) finishRequest(c *conn, due int64, result outcome) {
 	w.underWay--
-	w.tally.finished(w.now, due, how, w.spec.Overtaking)
-	if how.failure != nil {
-		w.fail(how.failure)
+	w.tally.recordResult(w.now, due, result, w.spec.Overtaking)
+	if result.failure != nil {
+		w.fail(result.failure)
 	}
-	if !how.held {
+	if !result.keepBusy {
 		w.release(c)
 	}
 }
@@ -291,23 +291,23 @@ func (w *worker) release(c *conn) {
 }
 
 // fail counts a failed request. Too many failures end the load.
-func (w *worker) fail(why error) {
+func (w *worker) fail(cause error) {
 	w.failures++
 	if w.failures > failuresAllowed && w.broken == nil {
-		w.broken = fmt.Errorf("more than %d failures, the last: %w", failuresAllowed, why)
+		w.broken = fmt.Errorf("more than %d failures, the last: %w", failuresAllowed, cause)
 	}
 }
 
-var errNoneLeft = errors.New("all connections have failed")
+var errAllConnsFailed = errors.New("all connections have failed")
 
 // bury closes a connection permanently.
-func (w *worker) bury(c *conn, why error) {
+func (w *worker) bury(c *conn, cause error) {
 	if c.dead {
 		return
 	}
 	c.dead = true
 	if !c.opened {
-		w.broken = fmt.Errorf("opening a connection: %w", why)
+		w.broken = fmt.Errorf("opening a connection: %w", cause)
 		return
 	}
 	for _, other := range w.conns {
@@ -315,7 +315,7 @@ func (w *worker) bury(c *conn, why error) {
 			return
 		}
 	}
-	w.broken = fmt.Errorf("%w, the last: %w", errNoneLeft, why)
+	w.broken = fmt.Errorf("%w, the last: %w", errAllConnsFailed, cause)
 }
 
 // iterateUntil runs iterations until done returns true or the worker has failed. It

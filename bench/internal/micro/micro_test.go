@@ -87,9 +87,9 @@ func TestBenchmarksRecordedOnAnotherMachineAreNeverRegressions(t *testing.T) {
 	head := "cpu: A\ngoos: linux\npkg: p\n"
 	old := parsed(t, head+strings.ReplaceAll(slow, "20", "10"))
 	for _, c := range []struct {
-		what, text string
+		name, text string
 		code       int
-		says       string
+		output     string
 	}{
 		{"the same machine", head + slow, compare.ExitRegressed, "1 regressed"},
 		{"another processor", strings.Replace(head, "A", "B", 1) + slow, compare.ExitSame, "cpu: A -> B"},
@@ -102,8 +102,8 @@ func TestBenchmarksRecordedOnAnotherMachineAreNeverRegressions(t *testing.T) {
 			t.Fatalf("no options gave exit code %d", code)
 		}
 		code := show(old.run(), parsed(t, c.text).run(), flags)
-		if code != c.code || !strings.Contains(b.String(), c.says) || strings.Contains(b.String(), "not judged") != (code == compare.ExitSame) {
-			t.Errorf("%s: code %d, want %d and %q:\n%s", c.what, code, c.code, c.says, &b)
+		if code != c.code || !strings.Contains(b.String(), c.output) || strings.Contains(b.String(), "not judged") != (code == compare.ExitSame) {
+			t.Errorf("%s: code %d, want %d and %q:\n%s", c.name, code, c.code, c.output, &b)
 		}
 	}
 }

@@ -30,17 +30,17 @@ const (
 
 // A conn is one HTTP/1 connection.
 type conn struct {
-	loop    *loop
-	fd      int
-	state   state
-	watched uint32
-	in      []byte      // bytes that were read, but not consumed yet
-	out     wire.Output // bytes that were not written yet
-	body    wire.Body   // body of the current upload
-	request request
-	due     int64 // time at which the timer expires, as a reading of package clock
-	timer   int   // index in loop.timers; -1 = no timer
-	ended   bool  // the client has half-closed
+	loop       *loop
+	fd         int
+	state      state
+	watched    uint32
+	in         []byte      // bytes that were read, but not consumed yet
+	out        wire.Output // bytes that were not written yet
+	body       wire.Body   // body of the current upload
+	request    request
+	due        int64 // time at which the timer expires, as a reading of package clock
+	timer      int   // index in loop.timers; -1 = no timer
+	halfClosed bool  // the client has half-closed
 }
 
 func (c *conn) ready(events uint32) {
@@ -59,7 +59,7 @@ func (c *conn) ready(events uint32) {
 // read calls read(2) once. epoll is level-triggered, so it reports the remaining bytes
 // again.
 func (c *conn) read() {
-	if c.ended {
+	if c.halfClosed {
 		c.close() // EOF, or a reset by the client
 		return
 	}
@@ -69,7 +69,7 @@ func (c *conn) read() {
 	case errno != 0:
 		c.close()
 	case n == 0:
-		c.ended = true
+		c.halfClosed = true
 		if c.state == atHead || c.state == atBody || c.state == events || c.state == echoing {
 			c.close()
 			return
@@ -82,10 +82,10 @@ func (c *conn) read() {
 
 // advance processes the bytes in c.in, followed by the new bytes in the parameter fresh.
 // It keeps the bytes that cannot be processed yet in c.in.
-func (c *conn) advance(fresh []byte) {
-	p := fresh
+func (c *conn) advance(received []byte) {
+	p := received
 	if len(c.in) > 0 {
-		c.in = append(c.in, fresh...)
+		c.in = append(c.in, received...)
 		p = c.in
 	}
 	for {
@@ -238,17 +238,17 @@ func (c *conn) flush() {
 		return
 	}
 	if c.out.Pending() {
-		c.watch(unix.EPOLLOUT | socket.Readable*b2u(!c.ended && c.state == echoing))
+		c.watch(unix.EPOLLOUT | socket.Readable*b2u(!c.halfClosed && c.state == echoing))
 		return
 	}
 	if c.state == writing {
 		c.state = atHead
-		if c.request.close || c.ended {
+		if c.request.close || c.halfClosed {
 			c.close()
 			return
 		}
 	}
-	c.watch(socket.Readable * b2u(!c.ended))
+	c.watch(socket.Readable * b2u(!c.halfClosed))
 }
 
 func (c *conn) watch(events uint32) {

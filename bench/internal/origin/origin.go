@@ -43,8 +43,8 @@ const Command = "origin"
 // Spec configures an origin.
 type Spec struct {
 	Ports int `json:"ports"`
-	// Hold reserves the ports without listening until Process.Listen is called.
-	Hold bool `json:"hold"`
+	// ReserveOnly reserves the ports without listening until Process.Listen is called.
+	ReserveOnly bool `json:"hold"`
 }
 
 type bound struct {
@@ -52,8 +52,8 @@ type bound struct {
 }
 
 type listening struct {
-	// At is a reading of package clock, taken just after the last port began to listen.
-	At int64 `json:"at"`
+	// ListenTime is a reading of package clock, taken just after the last port began to listen.
+	ListenTime int64 `json:"at"`
 }
 
 // A Process is an origin in a separate process.
@@ -62,7 +62,7 @@ type Process struct {
 	ports []int
 }
 
-// Start runs an origin. Unless spec.Hold is set, the origin then listens.
+// Start runs an origin. Unless spec.ReserveOnly is set, the origin then listens.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
 	var b bound
 	c, err := child.Start(ctx, Command, spec, &b)
@@ -70,7 +70,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{Process: c, ports: b.Ports}
-	if !spec.Hold {
+	if !spec.ReserveOnly {
 		if _, err := p.Listen(); err != nil {
 			p.Stop()
 			return nil, err
@@ -89,7 +89,7 @@ func (p *Process) Listen() (int64, error) {
 	if err := p.Receive(&l); err != nil {
 		return 0, err
 	}
-	return l.At, nil
+	return l.ListenTime, nil
 }
 
 // Port returns the port with this index.
@@ -151,7 +151,7 @@ func converse(pipe *child.Pipe, l *loop, b bound) error {
 			return err
 		}
 	}
-	if err := pipe.Send(listening{At: at}); err != nil {
+	if err := pipe.Send(listening{ListenTime: at}); err != nil {
 		return err
 	}
 	return pipe.Receive(&struct{}{})
@@ -194,8 +194,8 @@ func (l *loop) slowness(slots int) float64 {
 		slots = l.slots
 	}
 	if n := len(l.timers) + 1; slots > 0 && n > slots {
-		over := float64(n) / float64(slots)
-		return over * over
+		load := float64(n) / float64(slots)
+		return load * load
 	}
 	return 1
 }

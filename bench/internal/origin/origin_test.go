@@ -18,7 +18,7 @@ func TestTheBenchmarkOriginParsesRequests(t *testing.T) {
 		{"GET / HTTP/1.1\r\nconnection: x, Close\r\n", request{route: routeRoot, close: true}},
 		{"GET /?delay=3ms HTTP/1.1\r\n", request{route: routeRoot, delay: 3 * time.Millisecond}},
 		{"GET /bytes/123 HTTP/1.1\r\n", request{route: routeBytes, size: 123}},
-		{"POST /upload HTTP/1.1\r\ncontent-length: 9\r\n", request{route: routeRoot, body: wire.Body{Left: 9}}},
+		{"POST /upload HTTP/1.1\r\ncontent-length: 9\r\n", request{route: routeRoot, body: wire.Body{Remaining: 9}}},
 		{"POST /upload HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", request{route: routeRoot, body: wire.Body{Chunked: true}}},
 		{"GET /events?every=2ms HTTP/1.1\r\n", request{route: routeEvents, every: 2 * time.Millisecond}},
 		{"GET /websocket HTTP/1.1\r\nSec-WebSocket-Key: abc \r\n", request{route: routeWebSocket, key: "abc"}},

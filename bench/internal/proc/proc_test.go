@@ -14,7 +14,7 @@ import (
 )
 
 // startShell runs a script, and returns the process id and the first line of output.
-func startShell(t *testing.T, script string) (pid int, said string) {
+func startShell(t *testing.T, script string) (pid int, output string) {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", script)
 	in, err := cmd.StdinPipe()
@@ -40,8 +40,8 @@ func startShell(t *testing.T, script string) (pid int, said string) {
 }
 
 func TestATreeHoldsAProcessAndItsDescendants(t *testing.T) {
-	root, said := startShell(t, `exec 3<&0; sh -c 'echo $$; read x' <&3 & wait`)
-	child, err := strconv.Atoi(said)
+	root, output := startShell(t, `exec 3<&0; sh -c 'echo $$; read x' <&3 & wait`)
+	child, err := strconv.Atoi(output)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,12 +73,12 @@ func TestCPUOfAChildMatchesItsCPUClock(t *testing.T) {
 	if used <= 0 || used < counted-50*time.Millisecond || used > counted+50*time.Millisecond {
 		t.Fatalf("CPU() is %v, /proc/%d/stat says %v", used, pid, counted)
 	}
-	again, err := CPU([]int{pid})
+	second, err := CPU([]int{pid})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again < used {
-		t.Fatalf("CPU time went back from %v to %v", used, again)
+	if second < used {
+		t.Fatalf("CPU time went back from %v to %v", used, second)
 	}
 }
 

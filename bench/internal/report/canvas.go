@@ -58,20 +58,20 @@ func (c *canvas) rect(class string, x, y, w, h float64) {
 }
 
 // text writes text at a baseline. anchor is "start", "middle" or "end".
-func (c *canvas) text(class, anchor string, x, y float64, words string) {
-	c.put(`<text class="%v" text-anchor="%v" x="%v" y="%v">%v</text>`, class, anchor, x, y, words)
+func (c *canvas) text(class, anchor string, x, y float64, content string) {
+	c.put(`<text class="%v" text-anchor="%v" x="%v" y="%v">%v</text>`, class, anchor, x, y, content)
 }
 
 func (c *canvas) path(class string, points [][2]float64) {
 	c.put(`<path class="%v" d="M%v"/>`, class, joined(points, " ", "L"))
 }
 
-func joined(points [][2]float64, within, between string) string {
+func joined(points [][2]float64, pointSeparator, separator string) string {
 	var all []string
 	for _, p := range points {
-		all = append(all, coordinate(p[0])+within+coordinate(p[1]))
+		all = append(all, coordinate(p[0])+pointSeparator+coordinate(p[1]))
 	}
-	return strings.Join(all, between)
+	return strings.Join(all, separator)
 }
 
 // marks has the shape of the mark for each series. A shape is a polygon, given by its
@@ -115,10 +115,10 @@ func (c *canvas) group(name string, series int) {
 	c.put(`<g class="series %v%v">`, seriesClass(series), own)
 }
 
-func (c *canvas) endGroup()          { c.b.WriteString("</g>") }
-func textWidth(words string) float64 { return characterWidth * float64(utf8.RuneCountInString(words)) }
-func seriesClass(series int) string  { return fmt.Sprintf("s%d", series) }
-func coordinate(v float64) string    { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") }
+func (c *canvas) endGroup()         { c.b.WriteString("</g>") }
+func textWidth(s string) float64    { return characterWidth * float64(utf8.RuneCountInString(s)) }
+func seriesClass(series int) string { return fmt.Sprintf("s%d", series) }
+func coordinate(v float64) string   { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") }
 func shorten(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s
@@ -134,7 +134,7 @@ type axis struct {
 	log      bool
 }
 
-func (a axis) at(v float64) float64 {
+func (a axis) position(v float64) float64 {
 	low, high := a.low, a.high
 	if a.log {
 		v, low, high = math.Log10(v), math.Log10(low), math.Log10(high)

@@ -35,12 +35,12 @@ func (b barChart) missingWords() string {
 	return "no figure of " + strings.Join(b.missing, ", ") + ": see the notes of this scenario below"
 }
 
-// value is the text beside a bar.
-func (b barChart) value(of bar) string {
-	if isNoise(b.figure, of.spread.Median) {
+// label is the text beside a bar.
+func (b barChart) label(entry bar) string {
+	if isNoise(b.figure, entry.spread.Median) {
 		return withinNoise
 	}
-	return number(of.spread.Median)
+	return number(entry.spread.Median)
 }
 
 func (b barChart) draw() template.HTML { return b.canvas().svg(b.title) }
@@ -51,7 +51,7 @@ func (b barChart) canvas() *canvas {
 	for _, bar := range b.bars {
 		highest = max(highest, bar.spread.Max)
 		widest = max(widest, textWidth(shorten(bar.name, 20)))
-		valueWidth = max(valueWidth, textWidth(b.value(bar)))
+		valueWidth = max(valueWidth, textWidth(b.label(bar)))
 	}
 	if highest <= 0 {
 		highest = 1
@@ -70,17 +70,17 @@ func (b barChart) canvas() *canvas {
 		middle := top + barHeight/2
 		c.group(bar.name, bar.series)
 		c.text("label", "end", x.from-6, middle+4, shorten(bar.name, 20))
-		end := x.at(max(x.low, bar.spread.Median))
+		end := x.position(max(x.low, bar.spread.Median))
 		c.rect("bar", x.from, top, end-x.from, barHeight)
 		if bar.spread.N > 1 {
-			low, high := x.at(max(x.low, bar.spread.Min)), x.at(max(x.low, bar.spread.Max))
+			low, high := x.position(max(x.low, bar.spread.Min)), x.position(max(x.low, bar.spread.Max))
 			c.line("halo", low, middle, high, middle)
 			c.line("whisker", low, middle, high, middle)
 			c.line("whisker", low, middle-3, low, middle+3)
 			c.line("whisker", high, middle-3, high, middle+3)
 			end = max(end, high)
 		}
-		c.text("value", "start", end+5, middle+4, b.value(bar))
+		c.text("value", "start", end+5, middle+4, b.label(bar))
 		c.endGroup()
 	}
 	return c
@@ -98,8 +98,8 @@ type lineChart struct {
 }
 
 type tick struct {
-	at    float64
-	words string
+	value float64
+	label string
 }
 
 type chartLine struct {
@@ -109,8 +109,8 @@ type chartLine struct {
 }
 
 type chartPoint struct {
-	x, y  float64 // y is above zero
-	words string  // tooltip
+	x, y    float64 // y is above zero
+	tooltip string  // tooltip
 }
 
 // leastLabelGap is the minimum distance of two lines of text.
@@ -142,12 +142,12 @@ func (l lineChart) draw() template.HTML {
 	left += 10
 	x := axis{
 		from: left + 8, to: canvasWidth - widest - 34, log: l.xLog,
-		low: l.xTicks[0].at, high: l.xTicks[len(l.xTicks)-1].at,
+		low: l.xTicks[0].value, high: l.xTicks[len(l.xTicks)-1].value,
 	}
 	c.text("axis", "start", 0, 11, l.vertical)
 	for _, v := range y.ticks() {
-		c.line("grid", left, y.at(v), x.to+8, y.at(v))
-		c.text("tick", "end", left-4, y.at(v)+4, l.value(v))
+		c.line("grid", left, y.position(v), x.to+8, y.position(v))
+		c.text("tick", "end", left-4, y.position(v)+4, l.value(v))
 	}
 	c.ticks(x, l.xTicks, y.to, y.from+4, y.from+16, 3, true)
 	c.text("axis", "middle", (x.from+x.to)/2, y.from+33, l.across)
@@ -162,23 +162,23 @@ func (c *canvas) ticks(x axis, marks []tick, top, bottom, baseline, gap float64,
 	final := len(marks) - 1
 	free, end := math.Inf(-1), math.Inf(1)
 	if last {
-		end = x.to - textWidth(marks[final].words)/2 - gap
+		end = x.to - textWidth(marks[final].label)/2 - gap
 	}
 	for i, t := range marks {
-		at, half := x.at(t.at), textWidth(t.words)/2
+		at, half := x.position(t.value), textWidth(t.label)/2
 		c.line("grid", at, top, at, bottom)
 		if (i < final || !last) && (at-half < free || at+half > end) {
 			continue
 		}
 		free = at + half + gap
-		c.text("tick", "middle", at, baseline, t.words)
+		c.text("tick", "middle", at, baseline, t.label)
 	}
 }
 
 func (l lineChart) drawLines(c *canvas, x, y axis) {
 	ends := make([]float64, len(l.lines))
 	for i, s := range l.lines {
-		ends[i] = y.at(s.points[len(s.points)-1].y)
+		ends[i] = y.position(s.points[len(s.points)-1].y)
 	}
 	ends = apart(ends, leastLabelGap, y.to, y.from)
 	order := indexes(len(l.lines))
@@ -191,11 +191,11 @@ func (l lineChart) drawLines(c *canvas, x, y axis) {
 		c.group(s.name, s.series)
 		points := make([][2]float64, len(s.points))
 		for k, p := range s.points {
-			points[k] = [2]float64{x.at(p.x), y.at(p.y)}
+			points[k] = [2]float64{x.position(p.x), y.position(p.y)}
 		}
 		c.path("stroke", points)
 		for k, p := range s.points {
-			c.marker(s.series, points[k][0], points[k][1], s.name+": "+p.words)
+			c.marker(s.series, points[k][0], points[k][1], s.name+": "+p.tooltip)
 		}
 		last := points[len(points)-1]
 		at := x.to + 20

@@ -68,7 +68,7 @@ func TestTicksAreRoundAndWithinTheAxis(t *testing.T) {
 func TestALogarithmicAxisGivesEqualRatiosEqualLengths(t *testing.T) {
 	a := axis{from: 100, to: 0, low: 1, high: 100, log: true}
 	for v, want := range map[float64]float64{1: 100, 10: 50, 100: 0} {
-		if got := a.at(v); math.Abs(got-want) > 1e-9 {
+		if got := a.position(v); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%v is at %v, want %v", v, got, want)
 		}
 	}

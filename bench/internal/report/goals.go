@@ -14,13 +14,13 @@ import (
 
 // Goal is a bound for a figure of a run. bench/goals.yaml explains the fields.
 type Goal struct {
-	What    string `yaml:"what"`
-	Measure `yaml:",inline"`
-	RatioTo *Measure `yaml:"ratio_to"`
-	Unit    string   `yaml:"unit"`
-	AtMost  *float64 `yaml:"at_most"`
-	AtLeast *float64 `yaml:"at_least"`
-	Stretch *float64 `yaml:"stretch"`
+	Description string `yaml:"what"`
+	Measure     `yaml:",inline"`
+	RatioTo     *Measure `yaml:"ratio_to"`
+	Unit        string   `yaml:"unit"`
+	AtMost      *float64 `yaml:"at_most"`
+	AtLeast     *float64 `yaml:"at_least"`
+	Stretch     *float64 `yaml:"stretch"`
 	// Headline adds a row for this goal to the table in README.md.
 	Headline bool `yaml:"headline"`
 }
@@ -55,7 +55,7 @@ func ParseGoals(text []byte) ([]Goal, error) {
 		g.Target = cmp.Or(g.Target, gate)
 		g.RatioTo.complete(g.Measure)
 		if err := g.check(); err != nil {
-			problems = append(problems, fmt.Errorf("goal %d (%q): %w", i+1, g.What, err))
+			problems = append(problems, fmt.Errorf("goal %d (%q): %w", i+1, g.Description, err))
 		}
 	}
 	return file.Goals, errors.Join(problems...)
@@ -74,7 +74,7 @@ func (m *Measure) complete(from Measure) {
 
 func (g *Goal) check() error {
 	var problems []error
-	if g.What == "" {
+	if g.Description == "" {
 		problems = append(problems, errors.New("what is empty"))
 	}
 	for name, m := range map[string]*Measure{"the goal": &g.Measure, "ratio_to": g.RatioTo} {
@@ -103,20 +103,20 @@ func (g *Goal) check() error {
 	return errors.Join(problems...)
 }
 
-// verdict is a goal and its result.
-type verdict struct {
-	What     string
-	Goal     string // "≤ 30.0 µs"
-	Stretch  string // stretch goal, written like Goal; "" = none
-	Measured string // "24.1 µs", or "–" if there is no value
-	From     string // the medians of a ratio, or the reason why there is no value, or ""
-	State    state
+// goalResult is a goal and its result.
+type goalResult struct {
+	Description string
+	Goal        string // "≤ 30.0 µs"
+	Stretch     string // stretch goal, written like Goal; "" = none
+	Measured    string // "24.1 µs", or "–" if there is no value
+	Explanation string // the medians of a ratio, or the reason why there is no value, or ""
+	State       state
 }
 
 type state string
 
 const (
-	held        state = "held"
+	reached     state = "held"
 	stretched   state = "held, stretch too"
 	missed      state = "missed"
 	onlyHope    state = "stretch missed" // the goal has only a stretch, which was missed
@@ -124,16 +124,16 @@ const (
 	otherUnit   state = "unit unknown"
 )
 
-// good reports whether the goal was reached.
-func (s state) good() bool { return s == held || s == stretched }
+// isReached reports whether the goal was reached.
+func (s state) isReached() bool { return s == reached || s == stretched }
 
 // judged reports whether there are measurements for the goal.
-func (s state) judged() bool { return s.good() || s == missed || s == onlyHope }
+func (s state) judged() bool { return s.isReached() || s == missed || s == onlyHope }
 
-// Class returns the CSS class of a verdict on the page.
-func (v verdict) Class() string {
+// Class returns the CSS class of a result on the page.
+func (v goalResult) Class() string {
 	switch {
-	case v.State.good():
+	case v.State.isReached():
 		return "held"
 	case v.State == missed:
 		return "missed"
@@ -141,22 +141,22 @@ func (v verdict) Class() string {
 	return "open"
 }
 
-func verdicts(run *sample.Run, goals []Goal) []verdict {
-	out := make([]verdict, len(goals))
+func judgeGoals(run *sample.Run, goals []Goal) []goalResult {
+	out := make([]goalResult, len(goals))
 	for i, g := range goals {
 		out[i] = g.judge(run)
 	}
 	return out
 }
 
-// leastRounds is the number of rounds below which verdicts are provisional.
+// leastRounds is the number of rounds below which results are provisional.
 const leastRounds = 5
 
-// goalsLine summarizes all verdicts in one line.
+// goalsLine summarizes all results in one line.
 func goalsLine(run *sample.Run, goals []Goal) string {
 	reached, judged := 0, 0
-	for _, v := range verdicts(run, goals) {
-		if v.State.good() {
+	for _, v := range judgeGoals(run, goals) {
+		if v.State.isReached() {
 			reached++
 		}
 		if v.State.judged() {
@@ -170,8 +170,8 @@ func goalsLine(run *sample.Run, goals []Goal) string {
 	return line
 }
 
-func (g Goal) judge(run *sample.Run) verdict {
-	v := verdict{What: g.What}
+func (g Goal) judge(run *sample.Run) goalResult {
+	v := goalResult{Description: g.Description}
 	u := unitOf(g.Unit)
 	sign := "≤"
 	bound := g.AtMost
@@ -191,14 +191,14 @@ func (g Goal) judge(run *sample.Run) verdict {
 	}
 	value, from, err := g.measured(run, g.Target)
 	if err != nil {
-		v.Measured, v.From, v.State = "–", err.Error(), otherUnit
+		v.Measured, v.Explanation, v.State = "–", err.Error(), otherUnit
 		if errors.Is(err, errNotMeasured) {
 			v.State = notMeasured
 		}
 		return v
 	}
 	if g.RatioTo != nil {
-		v.From = from
+		v.Explanation = from
 	}
 	if v.Measured = write(number(value)); g.RatioTo == nil && isNoise(g.figure(), value) {
 		v.Measured = withinNoise
@@ -210,7 +210,7 @@ func (g Goal) judge(run *sample.Run) verdict {
 	case keeps(g.Stretch):
 		v.State = stretched
 	case keeps(bound):
-		v.State = held
+		v.State = reached
 	case bound == nil:
 		v.State = onlyHope
 	default:
@@ -224,7 +224,7 @@ var errNotMeasured = errors.New("not measured")
 // measured returns the value of the goal for a target, in the unit of the goal. The
 // second result is a text with the medians from which the value was computed, such as
 // "2.00 µs / 20.0 µs".
-func (g Goal) measured(run *sample.Run, target string) (value float64, from string, err error) {
+func (g Goal) measured(run *sample.Run, target string) (value float64, explanation string, err error) {
 	swap := func(m Measure) Measure {
 		if m.Target == g.Target {
 			m.Target = target
@@ -235,29 +235,29 @@ func (g Goal) measured(run *sample.Run, target string) (value float64, from stri
 	if err != nil {
 		return 0, "", err
 	}
-	from = withUnit(value, u)
+	explanation = withUnit(value, u)
 	if g.RatioTo == nil {
 		if g.Unit == "" {
-			return value, from, nil
+			return value, explanation, nil
 		}
-		f, ok := u.to(unitOf(g.Unit))
+		f, ok := u.factorTo(unitOf(g.Unit))
 		if !ok {
 			return 0, "", fmt.Errorf("%s is measured in %q, the goal is in %q", g.Measure, u.name, g.Unit)
 		}
-		return value * f, from, nil
+		return value * f, explanation, nil
 	}
 	divisor, ud, err := swap(*g.RatioTo).median(run)
 	if err != nil {
 		return 0, "", err
 	}
-	f, ok := u.to(ud)
+	f, ok := u.factorTo(ud)
 	if !ok {
 		return 0, "", fmt.Errorf("%s is measured in %q, %s in %q", g.Measure, u.name, *g.RatioTo, ud.name)
 	}
 	if divisor <= 0 {
 		return 0, "", fmt.Errorf("%w: %s is %s, nothing to divide by", errNotMeasured, *g.RatioTo, withUnit(divisor, ud))
 	}
-	return value * f / divisor, from + " / " + withUnit(divisor, ud), nil
+	return value * f / divisor, explanation + " / " + withUnit(divisor, ud), nil
 }
 
 func (m Measure) median(run *sample.Run) (float64, unit, error) {

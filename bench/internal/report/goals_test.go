@@ -30,7 +30,7 @@ func twoTargets() *sample.Run {
 }
 
 func TestAGoalIsJudgedByTheMediansOfTheRun(t *testing.T) {
-	for _, c := range []struct{ what, yaml, goal, measured, from, state string }{
+	for _, c := range []struct{ name, yaml, goal, measured, explanation, state string }{
 		{"a median within its bound", "figure: cpu, unit: us, at_most: 2", "≤ 2 µs", "2.00 µs", "", "held"},
 		{"a median beyond its bound", "figure: cpu, unit: us, at_most: 1.9", "≤ 1.9 µs", "2.00 µs", "", "missed"},
 		{"another unit of the same dimension", "figure: cpu, unit: ns, at_most: 2000", "≤ 2,000 ns", "2,000 ns", "", "held"},
@@ -49,20 +49,20 @@ func TestAGoalIsJudgedByTheMediansOfTheRun(t *testing.T) {
 		{"a missing figure", "figure: gone, at_most: 1", "≤ 1", "–", "s queuegate gone: not measured", "not measured"},
 		{"a ratio to a missing target", "figure: cpu, ratio_to: {target: nginx}, at_most: 1", "≤ 1 ×", "–", "s nginx cpu: not measured", "not measured"},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			goals, err := ParseGoals([]byte("goals: [{what: w, scenario: s, " + c.yaml + "}]"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			v := verdicts(twoTargets(), goals)[0]
-			if v.Goal != c.goal || v.Measured != c.measured || v.From != c.from || string(v.State) != c.state {
-				t.Errorf("got  %q %q from %q: %q\nwant %q %q from %q: %q", v.Goal, v.Measured, v.From, v.State, c.goal, c.measured, c.from, c.state)
+			v := judgeGoals(twoTargets(), goals)[0]
+			if v.Goal != c.goal || v.Measured != c.measured || v.Explanation != c.explanation || string(v.State) != c.state {
+				t.Errorf("got  %q %q from %q: %q\nwant %q %q from %q: %q", v.Goal, v.Measured, v.Explanation, v.State, c.goal, c.measured, c.explanation, c.state)
 			}
 		})
 	}
 }
 
-func TestTheSummaryCountsVerdictsAndMentionsTooFewRounds(t *testing.T) {
+func TestTheSummaryCountsResultsAndMentionsTooFewRounds(t *testing.T) {
 	goals, err := ParseGoals([]byte(`goals:
 - {what: a, scenario: s, figure: cpu, at_most: 2}
 - {what: b, scenario: s, figure: cpu, at_most: 1}
@@ -123,7 +123,7 @@ func TestTheGoalsNameExistingScenarios(t *testing.T) {
 	}
 	for _, g := range theGoals(t) {
 		if !exists(g.Scenario) || g.RatioTo != nil && !exists(g.RatioTo.Scenario) {
-			t.Errorf("%s: no such scenario", g.What)
+			t.Errorf("%s: no such scenario", g.Description)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestAGoalWithAnUnknownFieldIsRejected(t *testing.T) {
 }
 
 func TestReplacingTheBenchmarkSectionKeepsTheTextAroundIt(t *testing.T) {
-	for _, c := range []struct{ what, before, after, complaint string }{
+	for _, c := range []struct{ name, before, after, complaint string }{
 		{"an empty section", "a\n<!-- bench:begin --><!-- bench:end -->\nb\n", "a\n<!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->\nb\n", ""},
 		{"a full one", "a\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nb", "a\n<!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->\nb", ""},
 		{"one it wrote itself", "<!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->", "<!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->", ""},
@@ -145,7 +145,7 @@ func TestReplacingTheBenchmarkSectionKeepsTheTextAroundIt(t *testing.T) {
 		{"two sections", "<!-- bench:begin --><!-- bench:end --><!-- bench:begin --><!-- bench:end -->", "<!-- bench:begin --><!-- bench:end --><!-- bench:begin --><!-- bench:end -->", "must have one <!-- bench:begin -->, followed by one <!-- bench:end -->"},
 		{"the end first", "<!-- bench:end --><!-- bench:begin -->", "<!-- bench:end --><!-- bench:begin -->", "must have one <!-- bench:begin -->, followed by one <!-- bench:end -->"},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			file := filepath.Join(dir, "README.md")
 			if err := os.WriteFile(file, []byte(c.before), 0o640); err != nil {

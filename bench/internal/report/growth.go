@@ -32,7 +32,7 @@ type growthLine struct {
 	last     float64   // exponent of the growth between the last two sizes
 }
 
-type exponentRow struct{ Over, Label, Target, Exponent, Last, Range string }
+type exponentRow struct{ Variable, Label, Target, Exponent, Last, Range string }
 
 func growths(run *sample.Run) (rows []exponentRow) {
 	for _, c := range curves(run) {

@@ -1,5 +1,5 @@
 // Package report renders the record of a run: as Markdown, as a self-contained HTML page
-// with pictures, as the table of README.md, and as verdicts on goals.
+// with pictures, as the table of README.md, and as results of goals.
 //
 // All numbers are medians over the rounds, with quartiles. "direct" is the load without a
 // proxy. Ratios refer to the target "haproxy".
@@ -38,8 +38,8 @@ type page struct {
 	Opening   string
 	Direct    string // explanation of direct
 	First     []picture
-	Goals     []verdict
-	Open      []verdict // goals that were not measured
+	Goals     []goalResult
+	Open      []goalResult // goals that were not measured
 	Notes     []string
 	Legend    string
 	Scenarios []pageScenario
@@ -61,7 +61,7 @@ func pageOf(head string, run *sample.Run, goals []Goal) page {
 		Head: head, Facts: facts(run), Opening: opening(run, goals), Direct: aboutDirect(run), Notes: generalNotes(run), Legend: legend(run),
 		Exponents: growths(run), GrowthIs: growthLegend,
 	}
-	for _, v := range verdicts(run, goals) {
+	for _, v := range judgeGoals(run, goals) {
 		if v.State.judged() {
 			p.Goals = append(p.Goals, v)
 		} else {
@@ -70,8 +70,8 @@ func pageOf(head string, run *sample.Run, goals []Goal) page {
 	}
 	for _, c := range colours.openingCharts(run) {
 		caption := c.title
-		if words := c.missingWords(); words != "" {
-			caption += " (" + words + ")"
+		if text := c.missingWords(); text != "" {
+			caption += " (" + text + ")"
 		}
 		p.First = append(p.First, picture{caption, c.draw(), c.text()})
 	}

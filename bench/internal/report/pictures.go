@@ -133,11 +133,11 @@ func (p palette) growth(c curve) picture {
 	}
 	slices.Sort(sizes)
 	for _, s := range sizes {
-		words := c.size(s)
+		label := c.size(s)
 		if !c.family.Bytes {
-			words = shortNumber(s)
+			label = shortNumber(s)
 		}
-		chart.xTicks = append(chart.xTicks, tick{s, words})
+		chart.xTicks = append(chart.xTicks, tick{s, label})
 	}
 	return picture{Caption: c.family.Stem + ": " + c.label, SVG: chart.draw()}
 }
@@ -145,7 +145,7 @@ func (p palette) growth(c curve) picture {
 // compactUnit formats a round number with its unit, without trailing zeros.
 func compactUnit(v float64, u unit) string {
 	s := u.scaled(v * (1 + 1e-9))
-	f, _ := u.to(s)
+	f, _ := u.factorTo(s)
 	return strings.TrimSpace(tickNumber(v*f) + " " + s.name)
 }
 
@@ -202,7 +202,7 @@ func plotsOf(run *sample.Run) []plot {
 		}
 		all[0].charts, all[1].charts = append(all[0].charts, goodput), append(all[1].charts, p99)
 	}
-	all[2].charts = turnCharts(run)
+	all[2].charts = contentionCharts(run)
 	all[3].charts = engineCharts(run, "goodput", "requests per second")
 	all[4].charts = engineCharts(run, "first_token_p99_beside_unloaded", "times")
 	for i := range all {
@@ -225,7 +225,7 @@ func admitted(run *sample.Run, scenario, target string) (loaded, unloaded []floa
 		if f.Scenario != scenario || f.Target != target || f.Figure != "p99" {
 			continue
 		}
-		factor, _ := unitOf(f.Unit).to(unitOf("ms"))
+		factor, _ := unitOf(f.Unit).factorTo(unitOf("ms"))
 		loaded = append(loaded, f.Value*factor)
 		if r := ratios[f.Round]; r > 0 {
 			unloaded = append(unloaded, f.Value*factor/r)
@@ -234,19 +234,19 @@ func admitted(run *sample.Run, scenario, target string) (loaded, unloaded []floa
 	return loaded, unloaded
 }
 
-// turnCharts returns charts of a client's latency while another client floods the target.
-func turnCharts(run *sample.Run) (charts []barChart) {
+// contentionCharts returns charts of a client's latency while another client floods the target.
+func contentionCharts(run *sample.Run) (charts []barChart) {
 	for _, c := range []struct {
-		who  string
-		rows [][2]string
+		client string
+		rows   [][2]string
 	}{
 		{"a tenant at a tenth of its share", [][2]string{{"tenant-fair", "fair queue"}, {"tenant-fifo", "strict FIFO"}}},
 		{"the highest class at half the capacity", [][2]string{{"class-first", "class 0"}}},
 	} {
-		chart := barChart{unit: "ms, " + c.who}
+		chart := barChart{unit: "ms, " + c.client}
 		for _, row := range c.rows {
-			for series, when := range []string{"alone", "flood"} {
-				chart.add(row[1]+", "+when, series, valuesIn(unitOf("ms"), run, row[0], gate, "p99_"+when))
+			for series, condition := range []string{"alone", "flood"} {
+				chart.add(row[1]+", "+condition, series, valuesIn(unitOf("ms"), run, row[0], gate, "p99_"+condition))
 			}
 		}
 		charts = append(charts, chart)
@@ -259,13 +259,13 @@ func engineCharts(run *sample.Run, figure, unit string) (charts []barChart) {
 	for _, times := range []int{1, 3, 10} {
 		chart := barChart{unit: fmt.Sprintf("%s, at %d × the capacity", unit, times)}
 		for _, front := range []struct {
-			name, words string
+			name, label string
 			series      int
 		}{
 			{"preset", "PRESET=vllm", 1}, {"best", "best fixed limit", 2}, {"central", "central scheduler", 3},
 			{"none", "no limit", 4}, {"oracle_of_state", "oracle", 0},
 		} {
-			chart.add(front.words, front.series, run.Values(fmt.Sprintf("engine-%d", times), gate, figure+"_"+front.name))
+			chart.add(front.label, front.series, run.Values(fmt.Sprintf("engine-%d", times), gate, figure+"_"+front.name))
 		}
 		charts = append(charts, chart)
 	}

@@ -31,20 +31,20 @@ func written(t *testing.T, run *sample.Run) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := map[string][]string{}
+	texts := map[string][]string{}
 	for _, name := range names {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		words[filepath.Base(name)] = wordsOf(t, string(text))
+		texts[filepath.Base(name)] = textsOf(t, string(text))
 	}
-	return words
+	return texts
 }
 
-// wordsOf returns the texts of a picture, which must be well-formed XML without external
+// textsOf returns the texts of a picture, which must be well-formed XML without external
 // references.
-func wordsOf(t *testing.T, text string) (words []string) {
+func textsOf(t *testing.T, text string) (texts []string) {
 	t.Helper()
 	if !strings.HasPrefix(text, `<svg xmlns="http://www.w3.org/2000/svg" width="720" height="`) {
 		t.Errorf("begins with %.90q", text)
@@ -59,7 +59,7 @@ func wordsOf(t *testing.T, text string) (words []string) {
 	for {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
-			return words
+			return texts
 		}
 		if err != nil {
 			t.Fatalf("the picture is not well-formed: %v", err)
@@ -72,7 +72,7 @@ func wordsOf(t *testing.T, text string) (words []string) {
 			}
 		case xml.CharData:
 			if in == "text" {
-				words = append(words, string(e))
+				texts = append(texts, string(e))
 			}
 		case xml.EndElement:
 			in = ""
@@ -95,8 +95,8 @@ func TestPlotsShowTheMediansOfTheRun(t *testing.T) {
 		"overload-p99.svg":      p99 + " queuegate, none 52,000 unloaded 26.0 " + p99,
 		"overload-fairness.svg": "fair queue, alone 62.0 fair queue, flood 68.0 strict FIFO, alone 62.0 strict FIFO, flood 400 class 0, alone 64.0 class 0, flood 72.0",
 	} {
-		if words := strings.Join(got[name], " "); words != want {
-			t.Errorf("%s:\ngot  %s\nwant %s", name, words, want)
+		if text := strings.Join(got[name], " "); text != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", name, text, want)
 		}
 	}
 	if len(got) != 3 {
@@ -129,8 +129,8 @@ func TestPlotsOfTheEngineCompareTheFrontsAtEachLoad(t *testing.T) {
 		"engine-goodput.svg":     "PRESET=vllm 25.0 PRESET=vllm 31.0 no limit 9.00 oracle 32.0",
 		"engine-first-token.svg": "PRESET=vllm 1.20",
 	} {
-		if words := strings.Join(got[name], " "); words != want {
-			t.Errorf("%s:\ngot  %s\nwant %s", name, words, want)
+		if text := strings.Join(got[name], " "); text != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", name, text, want)
 		}
 	}
 }

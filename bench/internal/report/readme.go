@@ -20,8 +20,8 @@ import (
 func ReadmeTable(run *sample.Run, goals ...Goal) string {
 	targets := run.Targets("")
 	type row struct {
-		what  string
-		cells map[string]string // text by target
+		description string
+		cells       map[string]string // text by target
 	}
 	var rows []row
 	done, noise := map[string]bool{}, false
@@ -36,7 +36,7 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 		if done[key] {
 			continue
 		}
-		r, u, factor := row{g.What, map[string]string{}}, unit{name: "×"}, 1.0
+		r, u, factor := row{g.Description, map[string]string{}}, unit{name: "×"}, 1.0
 		if g.RatioTo == nil {
 			u, factor = g.rowUnit(run)
 		}
@@ -70,7 +70,7 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 		b.WriteString("\n|---|" + strings.Repeat("--:|", len(targets)) + "\n")
 	}
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s |", escape(r.what))
+		fmt.Fprintf(&b, "| %s |", escape(r.description))
 		for _, t := range targets {
 			fmt.Fprintf(&b, " %s |", cmp.Or(r.cells[t], "–"))
 		}
@@ -95,7 +95,7 @@ func (g Goal) rowUnit(run *sample.Run) (unit, float64) {
 		return unitOf(g.Unit), 1
 	}
 	suits := u.scaled(value)
-	factor, _ := u.to(suits)
+	factor, _ := u.factorTo(suits)
 	return suits, factor
 }
 

@@ -69,8 +69,8 @@ func TestTheMarkdownOfARunIsTheGoldenFile(t *testing.T) {
 
 func TestTheFirstChartsSayWhichTargetsHaveNoFigure(t *testing.T) {
 	run, goals := madeUp(t)
-	const words = "no figure of envoy: see the notes of this scenario below"
-	if strings.Contains(Markdown(run, goals...), words) {
+	const missingText = "no figure of envoy: see the notes of this scenario below"
+	if strings.Contains(Markdown(run, goals...), missingText) {
 		t.Fatal("a target without a note is named")
 	}
 	first := run.Scenarios()[0]
@@ -81,8 +81,8 @@ func TestTheFirstChartsSayWhichTargetsHaveNoFigure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{Markdown(run, goals...), page} {
-		if !strings.Contains(text, words) {
-			t.Errorf("the report does not say %q:\n%.2000s", words, text)
+		if !strings.Contains(text, missingText) {
+			t.Errorf("the report does not say %q:\n%.2000s", missingText, text)
 		}
 	}
 }
@@ -205,18 +205,18 @@ func TestThePicturesOfThePageHaveDescriptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	has := func(what, want string) {
+	has := func(description, want string) {
 		t.Helper()
 		if !strings.Contains(text, want) {
-			t.Errorf("%s: no %q", what, want)
+			t.Errorf("%s: no %q", description, want)
 		}
 	}
 	for _, f := range facts(run) {
 		has("the run", ">"+f.Value+"<")
 	}
-	for _, v := range verdicts(run, goals) {
-		has(v.What, ">"+v.What+"</td>")
-		has(v.What, ">"+v.Measured+"</td>")
+	for _, v := range judgeGoals(run, goals) {
+		has(v.Description, ">"+v.Description+"</td>")
+		has(v.Description, ">"+v.Measured+"</td>")
 	}
 	for _, scenario := range run.Scenarios() {
 		for _, r := range tableOf(run, scenario).Rows {

@@ -150,7 +150,7 @@ func (c column) inUnit(run *sample.Run, scenario, target string) []float64 {
 
 func valuesIn(u unit, run *sample.Run, scenario, target, figure string) []float64 {
 	recorded, _ := run.Unit(scenario, figure)
-	f, _ := unitOf(recorded).to(u)
+	f, _ := unitOf(recorded).factorTo(u)
 	values := run.Values(scenario, target, figure)
 	for i := range values {
 		values[i] *= f
@@ -168,15 +168,15 @@ func (c cell) Median() string {
 	return number(c.spread.Median)
 }
 
-func (c cell) Spread() string { return c.between("", "–", c.spread.Q1, c.spread.Q3) }
+func (c cell) Spread() string { return c.formatRange("", "–", c.spread.Q1, c.spread.Q3) }
 
-func (c cell) Range() string { return c.between("from ", " to ", c.spread.Min, c.spread.Max) }
+func (c cell) Range() string { return c.formatRange("from ", " to ", c.spread.Min, c.spread.Max) }
 
-func (c cell) between(before, to string, low, high float64) string {
+func (c cell) formatRange(prefix, separator string, low, high float64) string {
 	if c.spread.N < 2 {
 		return ""
 	}
-	return before + number(low) + to + number(high)
+	return prefix + number(low) + separator + number(high)
 }
 
 func (c cell) Ratio() string {

@@ -48,9 +48,9 @@ func unitOf(name string) unit {
 	return unit{name, name, 1}
 }
 
-// to returns the factor that converts values from the unit u to the unit other. It
+// factorTo returns the factor that converts values from the unit u to the unit other. It
 // returns false if the two units have different bases, such as seconds and bytes.
-func (u unit) to(other unit) (float64, bool) {
+func (u unit) factorTo(other unit) (float64, bool) {
 	return u.factor / other.factor, u.base == other.base
 }
 
@@ -100,7 +100,7 @@ func thousands(digits string) string {
 // withUnit formats a value in a suitable unit.
 func withUnit(v float64, u unit) string {
 	s := u.scaled(v)
-	f, _ := u.to(s)
+	f, _ := u.factorTo(s)
 	if s.name == "" {
 		return number(v)
 	}
@@ -109,14 +109,14 @@ func withUnit(v float64, u unit) string {
 
 // label converts the name of a figure, such as "cpu_per_request", to words.
 func label(figure string) string {
-	words := strings.Split(figure, "_")
-	for i, w := range words {
+	parts := strings.Split(figure, "_")
+	for i, w := range parts {
 		switch w {
 		case "cpu", "rss", "gb", "mb", "pss", "uss":
-			words[i] = strings.ToUpper(w)
+			parts[i] = strings.ToUpper(w)
 		}
 	}
-	text := strings.Join(words, " ")
+	text := strings.Join(parts, " ")
 	if c := figure[0]; c >= 'a' && c <= 'z' && !percentileName.MatchString(figure) {
 		text = strings.ToUpper(text[:1]) + text[1:]
 	}

@@ -18,16 +18,16 @@ const openingPictures = 4
 // opening returns the first sentence of a report: the first measured goal, and a summary
 // of all goals.
 func opening(run *sample.Run, goals []Goal) string {
-	for i, v := range verdicts(run, goals) {
+	for i, v := range judgeGoals(run, goals) {
 		if !v.State.judged() {
 			continue
 		}
-		text := v.What + ": " + v.Measured
+		text := v.Description + ": " + v.Measured
 		if to := goals[i].RatioTo; to != nil && to.Target != goals[i].Target {
 			text += " " + to.Target + "'s"
 		}
-		if v.From != "" {
-			text += " (" + v.From + ")"
+		if v.Explanation != "" {
+			text += " (" + v.Explanation + ")"
 		}
 		return text + ". " + goalsLine(run, goals)
 	}
@@ -122,11 +122,11 @@ func (b barChart) text() string {
 	out.WriteString(plain.Replace(b.title) + "\n")
 	for _, bar := range b.bars {
 		length := int(math.Round(max(0, bar.spread.Median) / highest * width))
-		line := fmt.Sprintf("  %-*s %9s %s", name, plain.Replace(bar.name), b.value(bar), strings.Repeat("█", length))
+		line := fmt.Sprintf("  %-*s %9s %s", name, plain.Replace(bar.name), b.label(bar), strings.Repeat("█", length))
 		out.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
-	if words := b.missingWords(); words != "" {
-		out.WriteString("  " + plain.Replace(words) + "\n")
+	if text := b.missingWords(); text != "" {
+		out.WriteString("  " + plain.Replace(text) + "\n")
 	}
 	return out.String()
 }

@@ -153,12 +153,12 @@ func Read(r io.Reader) (*Run, error) {
 	n := 0
 	for line := range bytes.Lines(text) {
 		n++
-		whole := bytes.HasSuffix(line, []byte("\n"))
+		isComplete := bytes.HasSuffix(line, []byte("\n"))
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
 		if err := run.add(line, units); err != nil {
-			if !whole && run.Meta.Version != 0 && !json.Valid(line) {
+			if !isComplete && run.Meta.Version != 0 && !json.Valid(line) {
 				run.Notes = append(run.Notes, Note{Text: fmt.Sprintf("the record is truncated in line %d", n)})
 				return run, nil
 			}

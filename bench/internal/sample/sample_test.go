@@ -13,9 +13,9 @@ import (
 
 var distribution = Latency{1, "open-2000", "direct", "us", []Quantile{{50, 80}, {99.9, 200}, {100, 900}}, 20000}
 
-// whole returns a complete record. Its last figures are the latency percentiles that are
+// completeRun returns a complete record. Its last figures are the latency percentiles that are
 // declared above.
-func whole() *Run {
+func completeRun() *Run {
 	run := &Run{
 		Meta: Meta{
 			Version: 1, Started: time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC),
@@ -53,7 +53,7 @@ func written(t *testing.T, run *Run) string {
 }
 
 func TestAWrittenRunIsReadBackUnchanged(t *testing.T) {
-	want := whole()
+	want := completeRun()
 	text := written(t, want)
 	got, err := Read(strings.NewReader(text))
 	if err != nil {
@@ -71,7 +71,7 @@ func TestTheLinesHaveTheDocumentedFormat(t *testing.T) {
 {"kind":"latency","round":1,"scenario":"open-2000","target":"direct","unit":"us","quantiles":[[50,80],[99.9,200],[100,900]],"count":20000}
 {"kind":"note","target":"envoy","scenario":"","text":"skipped"}
 `
-	if got := written(t, whole()); got != want {
+	if got := written(t, completeRun()); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
@@ -104,7 +104,7 @@ func (failing) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 func TestTheWriterRejectsLinesThatTheReaderRejects(t *testing.T) {
 	c := &counting{}
 	w := NewWriter(c)
-	for what, err := range map[string]error{
+	for name, err := range map[string]error{
 		"no scenario":          w.Figure(Figure{Target: "t", Figure: "f"}),
 		"not a number":         w.Figure(Figure{Scenario: "s", Target: "t", Figure: "f", Value: math.NaN()}),
 		"infinite":             w.Figure(Figure{Scenario: "s", Target: "t", Figure: "f", Value: math.Inf(1)}),
@@ -115,7 +115,7 @@ func TestTheWriterRejectsLinesThatTheReaderRejects(t *testing.T) {
 		"empty note":           w.Note(Note{}),
 	} {
 		if err == nil {
-			t.Errorf("%s: no error", what)
+			t.Errorf("%s: no error", name)
 		}
 	}
 	if len(c.writes) != 0 {
@@ -131,7 +131,7 @@ const metaLine = `{"kind":"meta","version":1,"started":"2026-01-02T15:04:05Z","m
 func TestReaderErrorsNameTheLine(t *testing.T) {
 	figure := `{"kind":"figure","round":1,"scenario":"s","target":"t","figure":"f","value":1,"unit":"us"}` + "\n"
 	latency := `{"kind":"latency","round":1,"scenario":"s","target":"t","unit":"us","quantiles":[[50,1]]}` + "\n"
-	for _, c := range []struct{ what, text, want string }{
+	for _, c := range []struct{ name, text, want string }{
 		{"nothing", "", "no meta line"},
 		{"only empty lines", "\n\n", "no meta line"},
 		{"not JSON", metaLine + "\nx\n", "line 3: invalid character"},
@@ -155,7 +155,7 @@ func TestReaderErrorsNameTheLine(t *testing.T) {
 		{"a complete last line of an unknown kind", metaLine + `{"kind":"fig"}`, "line 2: unknown kind"},
 		{"a truncated first line", metaLine[:20], "line 1: unexpected end"},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			run, err := Read(strings.NewReader(c.text))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q (run %+v)", err, c.want, run)
@@ -165,7 +165,7 @@ func TestReaderErrorsNameTheLine(t *testing.T) {
 }
 
 func TestATruncatedRecordKeepsItsCompleteLines(t *testing.T) {
-	text := written(t, whole())
+	text := written(t, completeRun())
 	lines := strings.SplitAfter(text, "\n")
 	run, err := Read(strings.NewReader(lines[0] + lines[1] + lines[2][:len(lines[2])/2]))
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 )
 
 // TestMain runs the tests, or the helper process that the command line names. If the
-// environment variable lineOfRefusal is set, the awake helper only prints the value of
+// environment variable refusedLine is set, the awake helper only prints the value of
 // this variable. It does not keep the processors awake then.
 func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{origin.Command: origin.Main, awake.Command: func(in io.Reader, out io.Writer) error {
-		if line := os.Getenv(lineOfRefusal); line != "" {
+		if line := os.Getenv(refusedLine); line != "" {
 			_, err := fmt.Fprintln(out, line)
 			return err
 		}
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-const lineOfRefusal = "TEST_LINE_OF_REFUSAL"
+const refusedLine = "TEST_LINE_OF_REFUSAL"
 
 // notes is a Recorder that keeps only notes.
 type notes struct{ list []sample.Note }
@@ -43,12 +43,12 @@ func (n *notes) Note(note sample.Note) error {
 	return nil
 }
 
-func direct(t *testing.T, said *notes, s Scenario) *Run {
+func direct(t *testing.T, n *notes, s Scenario) *Run {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return &Run{ctx: ctx, scenario: &s, target: &target.Target{Name: target.Direct}, round: 1,
-		options: &Options{Dir: t.TempDir()}, record: newRecord(said)}
+		options: &Options{Dir: t.TempDir()}, record: newRecord(n)}
 }
 
 func TestTheTargetsProcessesExcludeTheHelperThatKeepsProcessorsAwake(t *testing.T) {
@@ -75,31 +75,31 @@ func TestTheTargetsProcessesExcludeTheHelperThatKeepsProcessorsAwake(t *testing.
 }
 
 func TestANoteReportsThatProcessorsCannotBeKeptAwake(t *testing.T) {
-	t.Setenv(lineOfRefusal, `{"refused":"no such policy"}`)
-	said := &notes{}
-	_, err := direct(t, said, Scenario{Name: "x", Awake: true}).start(target.Options{})
+	t.Setenv(refusedLine, `{"refused":"no such policy"}`)
+	n := &notes{}
+	_, err := direct(t, n, Scenario{Name: "x", Awake: true}).start(target.Options{})
 	if !errors.Is(err, errUntrusted) {
 		t.Fatalf("got %v", err)
 	}
 	want := sample.Note{Scenario: "x", Target: target.Direct, Text: "no figures: the processors cannot be kept awake: no such policy"}
-	if !slices.Equal(said.list, []sample.Note{want}) {
-		t.Fatalf("notes are %v", said.list)
+	if !slices.Equal(n.list, []sample.Note{want}) {
+		t.Fatalf("notes are %v", n.list)
 	}
 }
 
 func TestNoFiguresAreRecordedIfProcessorsWentIdle(t *testing.T) {
-	whole := time.Duration(runtime.NumCPU()) * time.Second
+	allCPUs := time.Duration(runtime.NumCPU()) * time.Second
 	for _, c := range []struct {
 		awake bool
 		busy  time.Duration
 		dozed bool
 	}{
-		{true, whole, false}, {true, whole * 81 / 100, false}, {true, whole * 79 / 100, true}, {false, 0, false},
+		{true, allCPUs, false}, {true, allCPUs * 81 / 100, false}, {true, allCPUs * 79 / 100, true}, {false, 0, false},
 	} {
-		said := &notes{}
-		got := direct(t, said, Scenario{Name: "x", Awake: c.awake}).dozed(c.busy, time.Second)
-		if got != c.dozed || len(said.list) != map[bool]int{true: 1}[c.dozed] {
-			t.Errorf("%+v: %v, notes %v", c, got, said.list)
+		n := &notes{}
+		got := direct(t, n, Scenario{Name: "x", Awake: c.awake}).dozed(c.busy, time.Second)
+		if got != c.dozed || len(n.list) != map[bool]int{true: 1}[c.dozed] {
+			t.Errorf("%+v: %v, notes %v", c, got, n.list)
 		}
 	}
 }

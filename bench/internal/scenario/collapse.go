@@ -133,11 +133,11 @@ func runStep(r *Run, st *stand, _ load.Spec) error {
 	if len(line) < 3*perStep {
 		return fmt.Errorf("a timeline of %d counts, want %d", len(line), 3*perStep)
 	}
-	up := converged(line[perStep:2*perStep], 3*collapseRate)
-	down := converged(line[2*perStep:3*perStep], collapseRate)
-	r.figure("converged_up", up.Seconds(), "s", sample.Lower)
-	r.figure("converged_down", down.Seconds(), "s", sample.Lower)
-	r.figure("converged", max(up, down).Seconds(), "s", sample.Lower)
+	ascending := converged(line[perStep:2*perStep], 3*collapseRate)
+	descending := converged(line[2*perStep:3*perStep], collapseRate)
+	r.figure("converged_up", ascending.Seconds(), "s", sample.Lower)
+	r.figure("converged_down", descending.Seconds(), "s", sample.Lower)
+	r.figure("converged", max(ascending, descending).Seconds(), "s", sample.Lower)
 	for i, capacity := range []float64{collapseRate, 3 * collapseRate, collapseRate} {
 		n := int64(0)
 		for _, c := range line[(i+1)*perStep-perStep/2 : (i+1)*perStep] { // second half of each step

@@ -119,8 +119,8 @@ type engineRun struct {
 	unloaded time.Duration // p99 of the time to the first token
 	flight   bool          // compare the requests in flight at the gate and at the engine
 
-	mu    sync.Mutex
-	ended map[string]*engine.Request
+	mu            sync.Mutex
+	endedRequests map[string]*engine.Request
 }
 
 func (e *engineRun) run(rate float64) (goodput float64, err error) {
@@ -128,14 +128,14 @@ func (e *engineRun) run(rate float64) (goodput float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	e.ended = map[string]*engine.Request{}
+	e.endedRequests = map[string]*engine.Request{}
 	if e.front.oracle != nil {
 		server.Oracle = e.front.oracle(e.config)
 	}
-	server.Ended = func(id string, q *engine.Request) {
+	server.OnEnd = func(id string, q *engine.Request) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.ended[id] = q
+		e.endedRequests[id] = q
 	}
 	if err := server.Start("127.0.0.1:0"); err != nil {
 		return 0, err
@@ -191,7 +191,7 @@ func (e *engineRun) run(rate float64) (goodput float64, err error) {
 func (e *engineRun) record(responses []engine.Response, preemptions int64, differed, took time.Duration) float64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	inTime, rejected, late := 0, 0, 0
+	inTime, rejected, numLate := 0, 0, 0
 	var first []time.Duration
 	for i := range responses {
 		p := &responses[i]
@@ -201,7 +201,7 @@ func (e *engineRun) record(responses []engine.Response, preemptions int64, diffe
 		if p.Status != 0 && p.Status != http.StatusOK {
 			rejected++
 		}
-		q := e.ended[p.ID]
+		q := e.endedRequests[p.ID]
 		if q == nil {
 			continue
 		}
@@ -211,7 +211,7 @@ func (e *engineRun) record(responses []engine.Response, preemptions int64, diffe
 		if p.Cancelled > 0 {
 			for _, step := range q.Steps {
 				if step > p.Cancelled+cancelGrace {
-					late++
+					numLate++
 				}
 			}
 		}
@@ -221,7 +221,7 @@ func (e *engineRun) record(responses []engine.Response, preemptions int64, diffe
 	e.figure(name("goodput"), goodput, "/s", sample.Higher)
 	e.figure(name("preemptions"), float64(preemptions), "", sample.Lower)
 	e.figure(name("first_token_p99_beside_unloaded"), engine.Quantile(first, 0.99).Seconds()/e.unloaded.Seconds(), "", sample.Lower)
-	e.figure(name("steps_after_cancel"), float64(late), "", sample.Lower)
+	e.figure(name("steps_after_cancel"), float64(numLate), "", sample.Lower)
 	e.figure(name("rejected_share"), float64(rejected)/max(1, float64(len(responses))), "", sample.Neither)
 	if e.flight {
 		e.figure("in_flight_differed", float64(differed)/1e6, "ms", sample.Lower)
@@ -249,13 +249,13 @@ func awaitHealth(port int) error {
 // polls, and returns the longest time for which the gate's number was wrong in all polls.
 func compareFlight(port int, server *engine.Server) (stop func() time.Duration) {
 	var longest time.Duration
-	ended, done := make(chan struct{}), make(chan struct{})
+	stopped, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		var since time.Time
+		var wrongSince time.Time
 		for {
 			select {
-			case <-ended:
+			case <-stopped:
 				return
 			case <-time.After(flightPoll):
 			}
@@ -263,17 +263,17 @@ func compareFlight(port int, server *engine.Server) (stop func() time.Duration) 
 			gate, err := inFlight(port)
 			at, after := time.Now(), server.InFlight()
 			if err != nil || min(before, after) <= gate && gate <= max(before, after) {
-				since = time.Time{}
+				wrongSince = time.Time{}
 				continue
 			}
-			if since.IsZero() {
-				since = at
+			if wrongSince.IsZero() {
+				wrongSince = at
 			}
-			longest = max(longest, at.Sub(since))
+			longest = max(longest, at.Sub(wrongSince))
 		}
 	}()
 	return func() time.Duration {
-		close(ended)
+		close(stopped)
 		<-done
 		return longest
 	}

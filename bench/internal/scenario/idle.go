@@ -48,10 +48,10 @@ func (r *Run) awaitQuiet() {
 	r.pause(d)
 }
 
-// rest measures for about the time d how much CPU time a target uses that gets no
+// measureIdle measures for about the time d how much CPU time a target uses that gets no
 // requests. The result cpu is the CPU time per 20 s, in ms. The result window is the
 // exact duration of the measurement, in seconds.
-func (r *Run) rest(m *meter, pids []int, d time.Duration) (cpu, window float64) {
+func (r *Run) measureIdle(m *meter, pids []int, d time.Duration) (cpu, window float64) {
 	begin, before := time.Now(), m.cpu(pids...)
 	r.pause(d)
 	window = time.Since(begin).Seconds()
@@ -74,7 +74,7 @@ func runIdle(r *Run, st *stand, _ load.Spec) error {
 	}
 	m := meter{}
 	switches := m.switches(pids)
-	cpu, window := r.rest(&m, pids, span)
+	cpu, window := r.measureIdle(&m, pids, span)
 	switches = m.switches(pids).Sub(switches)
 	// Read the memory last, because the kernel walks the page tables of the target for
 	// this, which could disturb the other measurements.
@@ -109,7 +109,7 @@ func runIdleConnections(r *Run, st *stand, spec load.Spec) error {
 	}
 	defer generator.Stop()
 	r.awaitQuiet()
-	cpu, _ := r.rest(&m, pids, r.options.Duration)
+	cpu, _ := r.measureIdle(&m, pids, r.options.Duration)
 	after := m.memory(pids)
 	if m.err != nil {
 		return m.err

@@ -100,7 +100,7 @@ func (r *Run) saturated(m *measured, open bool) bool {
 // late the requests were sent. For a closed loop, it records how busy the generator was.
 func (r *Run) generator(m *measured, open bool) {
 	if open {
-		r.figure("generator_late_p99", float64(m.Late.Nanoseconds())/1e3, "us", sample.Neither)
+		r.figure("generator_late_p99", float64(m.SendDelay.Nanoseconds())/1e3, "us", sample.Neither)
 	} else {
 		r.figure("generator_cpu", m.Share, "cores", sample.Neither)
 	}
@@ -133,14 +133,14 @@ func (r *Run) load(s *stand, spec load.Spec) (*measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	ours := slices.Concat(pids, s.helpers(), []int{generator.PID(), os.Getpid()})
-	slices.Sort(ours)
-	ours = slices.Compact(ours)
+	harness := slices.Concat(pids, s.helpers(), []int{generator.PID(), os.Getpid()})
+	slices.Sort(harness)
+	harness = slices.Compact(harness)
 	stopProfile := r.profile.start(r, s, spec.Duration)
 	meter := meter{}
-	before := meter.view(pids, s.origin.PID(), ours)
+	before := meter.view(pids, s.origin.PID(), harness)
 	result, err := generator.Run()
-	after := meter.view(pids, s.origin.PID(), ours)
+	after := meter.view(pids, s.origin.PID(), harness)
 	if err := errors.Join(err, meter.err); err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (r *Run) load(s *stand, spec load.Spec) (*measured, error) {
 		return nil, meter.err
 	}
 	busy := after.busy - before.busy
-	r.noteDisturbance(m, after.origin-before.origin, busy-(after.own-before.own))
+	r.noteDisturbance(m, after.origin-before.origin, busy-(after.total-before.total))
 	if r.dozed(busy, m.elapsed) {
 		return nil, errUntrusted
 	}
@@ -192,7 +192,7 @@ type kernelView struct {
 	cpu      time.Duration // CPU time of the target
 	switches proc.Switches
 	origin   time.Duration
-	own      time.Duration // CPU time of the target and of all processes of the harness
+	total    time.Duration // CPU time of the target and of all processes of the harness
 	busy     time.Duration // busy time of the machine
 }
 

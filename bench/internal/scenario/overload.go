@@ -88,12 +88,12 @@ const (
 // one. With equal service times, all requests in progress would end at the same time, and
 // all slots would become free together.
 func fairness() []Scenario {
-	one := func(name, what string, rate float64, options target.Options, quiet, flood string) Scenario {
+	one := func(name, description string, rate float64, options target.Options, quiet, flood string) Scenario {
 		options.Limit, options.QueueCapacity = fairLimit, 10*fairLimit
 		return Scenario{
 			Name: name, Groups: []string{"fairness"}, Extended: true,
 			About: fmt.Sprintf("open loop, %s alone and beside a flood of 10 times the capacity of %.0f/s (limit %d, %v ± 50 %% each), alternating, %d times each",
-				what, fairRate, fairLimit, fairDelay, fairPhases),
+				description, fairRate, fairLimit, fairDelay, fairPhases),
 			Needs: []string{target.Fairness, target.HTTP}, Connections: 2 * fairConns, Times: 2 * fairPhases, Extra: fairPhases * 2 * time.Second,
 			Options: options, Measure: func(r *Run, st *stand, _ load.Spec) error { return runFairness(r, st, rate, quiet, flood) },
 		}
@@ -198,14 +198,14 @@ func runOverloadCost(r *Run) error {
 	// the cost of the settings for a request that is not queued.
 	all := target.Options{AutoLimit: true, AutoLeast: costConns, FairBy: "X-Tenant", PriorityBy: "Priority", QueueCapacity: costConns}
 	spec := load.Spec{Kind: load.HTTP, Path: "/", Connections: costConns, Field: "X-Tenant: one\r\nPriority: u=1"}
-	return r.on(target.Options{}, func(off *stand) error {
-		return r.on(all, func(on *stand) error {
+	return r.withStand(target.Options{}, func(disabled *stand) error {
+		return r.withStand(all, func(enabled *stand) error {
 			var without, with, ratios []float64
 			for i := range costPairs {
 				var pair [2]float64
 				for k := range 2 {
 					which := (i + k) % 2
-					m, err := r.measure([]*stand{off, on}[which], spec)
+					m, err := r.measure([]*stand{disabled, enabled}[which], spec)
 					if err != nil {
 						return err
 					}

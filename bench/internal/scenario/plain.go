@@ -82,11 +82,11 @@ var (
 		Load:    load.Spec{Kind: load.HTTP, Path: "/", Connections: 64},
 	}
 
-	// fresh opens a new connection for each request.
-	fresh = Scenario{
+	// newConnection opens a new connection for each request.
+	newConnection = Scenario{
 		Name:  "new-connection",
 		About: "closed loop, GET, a new connection for each request, 64 at once",
-		Load:  load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Fresh: true},
+		Load:  load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, NewConnections: true},
 	}
 
 	// open has a constant rate far below saturation, to measure the latency that a proxy
@@ -236,7 +236,7 @@ func runQuota(r *Run, st *stand, spec load.Spec, millis int) error {
 		r.note("left out: the harness cannot limit the CPU of a peer")
 		return nil
 	}
-	place, err := cgroup.Find()
+	location, err := cgroup.Find()
 	if err != nil {
 		r.note("skipped: %v", err)
 		return nil
@@ -244,7 +244,7 @@ func runQuota(r *Run, st *stand, spec load.Spec, millis int) error {
 	if r.isDirect() {
 		return r.plain(st, spec)
 	}
-	group, err := place.Create(fmt.Sprintf("queuegate-bench-%d", os.Getpid()), millis)
+	group, err := location.Create(fmt.Sprintf("queuegate-bench-%d", os.Getpid()), millis)
 	if err != nil {
 		return err
 	}

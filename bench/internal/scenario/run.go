@@ -160,8 +160,8 @@ func (r *Run) start(options target.Options) (*stand, error) {
 	return st, nil
 }
 
-// on runs measure on a new stand.
-func (r *Run) on(options target.Options, measure func(*stand) error) error {
+// withStand runs measure on a new stand.
+func (r *Run) withStand(options target.Options, measure func(*stand) error) error {
 	st, err := r.start(options)
 	if err != nil {
 		return err

@@ -72,14 +72,14 @@ func (s *Scenario) run(r *Run) error {
 	if measure == nil {
 		measure = (*Run).plain
 	}
-	return r.on(options, func(st *stand) error { return measure(r, st, spec) })
+	return r.withStand(options, func(st *stand) error { return measure(r, st, spec) })
 }
 
 // All returns the scenarios in the order in which they run.
 func All() []Scenario {
 	all := slices.Concat(
-		keepAlive(), openConnections(), []Scenario{limited, open, keptAwake(open)}, quotas(), bodies(),
-		[]Scenario{chunks, keptAwake(chunks), webSockets, fresh}, h2c(), []Scenario{idle, idleConnections, starts, coldStart, fleet, overload},
+		keepAlive(), openConnections(), []Scenario{limited, open, withAwake(open)}, quotas(), bodies(),
+		[]Scenario{chunks, withAwake(chunks), webSockets, newConnection}, h2c(), []Scenario{idle, idleConnections, starts, coldStart, fleet, overload},
 		collapses(), fairness(), []Scenario{overloadCost}, engines(), queued(),
 	)
 	for i := range all {
@@ -88,8 +88,8 @@ func All() []Scenario {
 	return all
 }
 
-// keptAwake returns the scenario with Awake set.
-func keptAwake(s Scenario) Scenario {
+// withAwake returns the scenario with Awake set.
+func withAwake(s Scenario) Scenario {
 	s.Name += "-awake"
 	s.About += "; no core goes idle"
 	s.Groups = append(slices.Clone(s.Groups), "awake")
@@ -137,22 +137,22 @@ func (s *Scenario) cost(d time.Duration) time.Duration {
 	return time.Duration(cmp.Or(s.Times, 1)*float64(d)) + s.Extra + 300*time.Millisecond
 }
 
-// leftOut returns the reason to skip a target; "" = do not skip it.
-func (s *Scenario) leftOut(t *target.Target, files uint64) string {
+// skipReason returns the reason to skip a target; "" = do not skip it.
+func (s *Scenario) skipReason(t *target.Target, files uint64) string {
 	if missing, ok := t.Can(s.Needs...); !ok {
 		return fmt.Sprintf("left out: it cannot do what the scenario needs (%s)", missing)
 	}
-	if uint64(s.Connections+spareFiles) > files {
+	if uint64(s.Connections+extraFiles) > files {
 		return fmt.Sprintf("left out: %d connections need more open files than the limit of %d", s.Connections, files)
 	}
 	return ""
 }
 
 // Progress is called before each measurement with an estimate of the remaining time.
-type Progress func(round int, scenario string, left time.Duration)
+type Progress func(round int, scenario string, remaining time.Duration)
 
-// spareFiles is the number of open files in addition to a load's connections.
-const spareFiles = 1000
+// extraFiles is the number of open files in addition to a load's connections.
+const extraFiles = 1000
 
 // RunAll measures all scenarios with all targets in each round, so that slow changes of
 // the machine affect all targets alike. The order of the targets rotates from round to
@@ -172,12 +172,12 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 	for i := range scenarios {
 		s := &scenarios[i]
 		for _, t := range targets {
-			why := s.leftOut(t, options.Files)
-			if why == "" {
+			reason := s.skipReason(t, options.Files)
+			if reason == "" {
 				takesPart[s.Name] = append(takesPart[s.Name], t)
 				total += time.Duration(s.rounds(options.Rounds)) * s.cost(options.Duration)
 			} else if t.Name != target.Direct {
-				record.note(sample.Note{Target: t.Name, Scenario: s.Name, Text: why})
+				record.note(sample.Note{Target: t.Name, Scenario: s.Name, Text: reason})
 			}
 		}
 	}
@@ -192,7 +192,7 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 			targets := takesPart[s.Name]
 			for n := range targets {
 				t := targets[(n+round-1)%len(targets)]
-				progress(round, s.Name, timeLeft(time.Since(begin), done, total))
+				progress(round, s.Name, remainingTime(time.Since(begin), done, total))
 				r := &Run{ctx: ctx, scenario: s, target: t, round: round, options: &options, record: record, profile: profile}
 				err := s.run(r)
 				if ctx.Err() != nil {
@@ -214,16 +214,16 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 	return record.failed
 }
 
-// timeLeft estimates the remaining time. The argument total is the planned duration of
+// remainingTime estimates the remaining time. The argument total is the planned duration of
 // all measurements. The argument done is the planned duration of the completed ones, and
-// passed is the time that they have really taken. If they have taken longer than planned,
+// elapsed is the time that they have really taken. If they have taken longer than planned,
 // the estimate assumes that the others take longer by the same factor.
-func timeLeft(passed, done, total time.Duration) time.Duration {
-	left := total - done
+func remainingTime(elapsed, done, total time.Duration) time.Duration {
+	remaining := total - done
 	if done <= 0 {
-		return left
+		return remaining
 	}
-	return time.Duration(float64(left) * float64(passed) / float64(done))
+	return time.Duration(float64(remaining) * float64(elapsed) / float64(done))
 }
 
 // added records the differences between the latency percentiles of each target and those

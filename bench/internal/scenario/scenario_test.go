@@ -197,15 +197,15 @@ func TestACancelledContextEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestTheEstimateOfTheTimeLeftImproves(t *testing.T) {
-	for _, c := range []struct{ passed, done, total, want time.Duration }{
+func TestTheEstimateOfTheRemainingTimeImproves(t *testing.T) {
+	for _, c := range []struct{ elapsed, done, total, want time.Duration }{
 		{0, 0, time.Minute, time.Minute},
 		{10 * time.Second, 10 * time.Second, time.Minute, 50 * time.Second},
 		{20 * time.Second, 10 * time.Second, time.Minute, 100 * time.Second},
 		{time.Minute, time.Minute, time.Minute, 0},
 	} {
-		if got := timeLeft(c.passed, c.done, c.total); got != c.want {
-			t.Errorf("after %v for %v of %v: %v, want %v", c.passed, c.done, c.total, got, c.want)
+		if got := remainingTime(c.elapsed, c.done, c.total); got != c.want {
+			t.Errorf("after %v for %v of %v: %v, want %v", c.elapsed, c.done, c.total, got, c.want)
 		}
 	}
 }

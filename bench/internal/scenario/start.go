@@ -141,7 +141,7 @@ func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
 	if r.options.Quick {
 		wait = 50 * time.Millisecond
 	}
-	o, err := origin.Start(r.ctx, origin.Spec{Ports: 1, Hold: true})
+	o, err := origin.Start(r.ctx, origin.Spec{Ports: 1, ReserveOnly: true})
 	if err != nil {
 		return 0, 0, 0, err
 	}
@@ -206,7 +206,7 @@ func runFleet(r *Run) error {
 	if _, ok := r.target.Can(target.Probe); ok {
 		fields = probeFields
 	}
-	o, err := origin.Start(r.ctx, origin.Spec{Ports: size, Hold: true})
+	o, err := origin.Start(r.ctx, origin.Spec{Ports: size, ReserveOnly: true})
 	if err != nil {
 		return err
 	}

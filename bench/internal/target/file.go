@@ -35,20 +35,20 @@ const (
 	WebSocket = "websocket"  // upgrades
 	// H2CToHTTP1 is HTTP/2 without TLS for clients and HTTP/1 to the container.
 	H2CToHTTP1 = "h2c-to-http1"
-	Hold       = "hold"   // requests wait until the container listens
+	Queue      = "hold"   // requests wait until the container listens
 	Probe      = "probe"  // the platform's readiness probe (K-Network-Probe)
 	Engine     = "engine" // uses the metrics of a model server to admit requests
 	Many       = "many"   // several instances on one machine
 	Start      = "start"  // the harness starts the program: all targets except Direct and peers
 )
 
-var abilities = []string{Limit, Bound, AutoLimit, Fairness, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Engine, Many, Start}
+var abilities = []string{Limit, Bound, AutoLimit, Fairness, HTTP, H2C, H2CToHTTP1, WebSocket, Queue, Probe, Engine, Many, Start}
 
-// Serve is the name of the port to which the load generator connects.
-const Serve = "serve"
+// ServePort is the name of the port to which the load generator connects.
+const ServePort = "serve"
 
 // readyPort is the name of an additional port that serves HTTP/1. If clients use HTTP/2,
-// the port Serve may support only HTTP/2. The harness then sends the readiness request,
+// the port ServePort may support only HTTP/2. The harness then sends the readiness request,
 // which uses HTTP/1, to this additional port.
 const readyPort = "ready"
 
@@ -69,7 +69,7 @@ type Target struct {
 	Version []string          `yaml:"version"` // arguments; the version is the first line of output
 	Command []string          `yaml:"command"`
 	Env     map[string]string `yaml:"env"`
-	// Ports are the names of the ports, including Serve.
+	// Ports are the names of the ports, including ServePort.
 	Ports []string `yaml:"ports"`
 	// Files are the templates of files, by file name.
 	Files map[string]string `yaml:"files"`
@@ -128,43 +128,43 @@ func Parse(text []byte, templates fs.FS) ([]*Target, error) {
 	return append([]*Target{{
 		Name:  Direct,
 		About: "the origin itself, without a proxy",
-		Ports: []string{Serve},
+		Ports: []string{ServePort},
 		Ready: "/",
 		Does:  []string{HTTP, H2C, WebSocket},
 	}}, file.Targets...), nil
 }
 
 func (t *Target) check() (problems []error) {
-	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	report := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if !nameRE.MatchString(t.Name) {
-		wrong("name must be lower-case letters, digits and hyphens")
+		report("name must be lower-case letters, digits and hyphens")
 	}
 	if (t.Build == "") == (t.Binary == "" && t.BinaryEnv == "") {
-		wrong("either build, or binary or binary_env, must be given")
+		report("either build, or binary or binary_env, must be given")
 	}
 	if t.Build == "" && t.Get == "" {
-		wrong("get is empty: a missing binary could not be explained")
+		report("get is empty: a missing binary could not be explained")
 	}
 	if len(t.Command) == 0 {
-		wrong("command is empty")
+		report("command is empty")
 	}
 	if t.Ready == "" {
 		t.Ready = "/"
 	}
 	if !strings.HasPrefix(t.Ready, "/") {
-		wrong("ready is %q, must begin with a slash", t.Ready)
+		report("ready is %q, must begin with a slash", t.Ready)
 	}
-	if !slices.Contains(t.Ports, Serve) {
-		t.Ports = append([]string{Serve}, t.Ports...)
+	if !slices.Contains(t.Ports, ServePort) {
+		t.Ports = append([]string{ServePort}, t.Ports...)
 	}
 	for _, ability := range t.Does {
 		if !slices.Contains(abilities, ability) {
-			wrong("does %q is unknown; known are %s", ability, strings.Join(abilities, ", "))
+			report("does %q is unknown; known are %s", ability, strings.Join(abilities, ", "))
 		}
 	}
 	t.Does = append(t.Does, Start)
 	if t.Profile != nil && !slices.Contains(t.Ports, t.Profile.Port) {
-		wrong("profile.port is %q, must be one of ports (%s)", t.Profile.Port, strings.Join(t.Ports, ", "))
+		report("profile.port is %q, must be one of ports (%s)", t.Profile.Port, strings.Join(t.Ports, ", "))
 	}
 	if len(problems) == 0 {
 		// Render all templates now, so that mistakes in them are found before the first
@@ -175,7 +175,7 @@ func (t *Target) check() (problems []error) {
 				ports[name] = i + 1
 			}
 			if _, err := t.render("/nowhere", "/nowhere/binary", ports, options); err != nil {
-				wrong("%w", err)
+				report("%w", err)
 				break
 			}
 		}

@@ -42,10 +42,10 @@ type Instance struct {
 	// Begun is the time of the start, by package clock.
 	Begun int64
 
-	ports map[string]int
-	cmd   *exec.Cmd
-	dir   string
-	ended chan struct{}
+	ports  map[string]int
+	cmd    *exec.Cmd
+	dir    string
+	exited chan struct{}
 }
 
 // Start runs the target in a new directory in base. It returns when a readiness request
@@ -93,7 +93,7 @@ func (t *Target) Launch(base string, options Options) (*Instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for %s: %w", t.Name, err)
 	}
-	i := &Instance{Target: t, Port: ports[Serve], ports: ports, dir: dir, ended: make(chan struct{})}
+	i := &Instance{Target: t, Port: ports[ServePort], ports: ports, dir: dir, exited: make(chan struct{})}
 	if err := i.launch(options); err != nil {
 		os.RemoveAll(dir)
 		return nil, fmt.Errorf("starting %s: %w", t.Name, err)
@@ -137,7 +137,7 @@ func (i *Instance) launch(options Options) error {
 
 func (i *Instance) reap() {
 	_ = i.cmd.Wait()
-	close(i.ended)
+	close(i.exited)
 }
 
 func (i *Instance) logName() string { return filepath.Join(i.dir, "log") }
@@ -180,7 +180,7 @@ func (i *Instance) awaitReady(ctx context.Context, options Options) error {
 	})
 }
 
-func (i *Instance) await(ctx context.Context, what string, pause time.Duration, try func() error) error {
+func (i *Instance) await(ctx context.Context, description string, pause time.Duration, try func() error) error {
 	deadline := time.Now().Add(startTimeout)
 	for {
 		err := try()
@@ -188,14 +188,14 @@ func (i *Instance) await(ctx context.Context, what string, pause time.Duration, 
 			return nil
 		}
 		select {
-		case <-i.ended:
+		case <-i.exited:
 			return fmt.Errorf("%s: %w: %s", i.Target.Name, errEnded, i.Log())
 		case <-ctx.Done():
 			return ctx.Err()
 		default:
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s did not %s within %v: %w: %s", i.Target.Name, what, startTimeout, err, i.Log())
+			return fmt.Errorf("%s did not %s within %v: %w: %s", i.Target.Name, description, startTimeout, err, i.Log())
 		}
 		time.Sleep(pause)
 	}
@@ -240,7 +240,7 @@ func (i *Instance) Alive() bool {
 		return true
 	}
 	select {
-	case <-i.ended:
+	case <-i.exited:
 		return false
 	default:
 		return true
@@ -255,7 +255,7 @@ func (i *Instance) Stop() {
 	}
 	pids, _ := i.Processes()
 	_ = syscall.Kill(-i.PID, syscall.SIGKILL) // the process group
-	<-i.ended
+	<-i.exited
 	// Killed processes with another parent may take a moment to be reaped.
 	for deadline := time.Now().Add(2 * time.Second); slices.ContainsFunc(pids, alive) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
@@ -276,38 +276,38 @@ func alive(pid int) bool {
 // lowestPort is above the usual ports of services.
 const lowestPort = 10_000
 
-// given are the recently assigned ports. They are not assigned again, because a starting
+// usedPorts are the recently assigned ports. They are not assigned again, because a starting
 // target may not have bound its ports yet.
 var (
-	givenLock sync.Mutex
-	given     = map[int]bool{}
+	usedPortsMu sync.Mutex
+	usedPorts   = map[int]bool{}
 )
 
 // freePorts returns a free port for each name, below the kernel's range for outgoing
 // connections.
 func freePorts(names []string) (map[string]int, error) {
-	givenLock.Lock()
-	defer givenLock.Unlock()
+	usedPortsMu.Lock()
+	defer usedPortsMu.Unlock()
 	end := ephemeralStart()
-	if len(given) > (end-lowestPort)/2 {
+	if len(usedPorts) > (end-lowestPort)/2 {
 		// More than half of the ports have been assigned, so allow all of them again.
 		// In the meantime, earlier targets have bound or released their ports. A port
 		// that is still bound is not assigned, because the attempt to bind it below
 		// fails.
-		clear(given)
+		clear(usedPorts)
 	}
 	ports := map[string]int{}
-	for tries := 0; len(ports) < len(names); tries++ {
+	for attempts := 0; len(ports) < len(names); attempts++ {
 		candidate := lowestPort + rand.IntN(end-lowestPort)
-		if given[candidate] {
+		if usedPorts[candidate] {
 			continue
 		}
 		fd, port, err := socket.Bind(candidate)
 		if err == nil {
 			defer socket.Close(fd)
 			ports[names[len(ports)]] = port
-			given[port] = true
-		} else if tries > 100*len(names) {
+			usedPorts[port] = true
+		} else if attempts > 100*len(names) {
 			return nil, fmt.Errorf("looking for a free port: %w", err)
 		}
 	}

@@ -74,14 +74,14 @@ func (t *Target) render(dir, binary string, ports map[string]int, options Option
 		},
 	}
 	var failed error
-	expand := func(what, text string) string {
-		parsed, err := template.New(what).Option("missingkey=error").Funcs(functions).Parse(text)
+	expand := func(description, text string) string {
+		parsed, err := template.New(description).Option("missingkey=error").Funcs(functions).Parse(text)
 		var out strings.Builder
 		if err == nil {
 			err = parsed.Execute(&out, v)
 		}
 		if err != nil && failed == nil {
-			failed = fmt.Errorf("template of %s: %w", what, err)
+			failed = fmt.Errorf("template of %s: %w", description, err)
 		}
 		return out.String()
 	}

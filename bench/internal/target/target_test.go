@@ -108,7 +108,7 @@ targets:
     ports: [admin]
     profile: {port: admin, env: {PPROF: '{{port "admin"}}'}}
 `, fstest.MapFS{"a.cfg": {Data: []byte("h2c={{.H2C}} queue={{.QueueCapacity}} dir={{.Dir}}")}})
-	ports := map[string]int{Serve: 1001, "admin": 1002}
+	ports := map[string]int{ServePort: 1001, "admin": 1002}
 	r, err := x.render("/d", "/bin/x", ports, Options{Origin: 7, Limit: 32, QueueCapacity: 5, H2C: true, Profile: true})
 	if err != nil {
 		t.Fatal(err)
@@ -211,8 +211,8 @@ func TestStopKillsAllProcessesAndRemovesTheDirectory(t *testing.T) {
 			t.Errorf("process %d still runs", pid)
 		}
 	}
-	if left, _ := os.ReadDir(base); len(left) != 0 {
-		t.Errorf("%s was not removed", left[0].Name())
+	if entries, _ := os.ReadDir(base); len(entries) != 0 {
+		t.Errorf("%s was not removed", entries[0].Name())
 	}
 }
 
@@ -239,8 +239,8 @@ func TestACancelledStartEnds(t *testing.T) {
 	if _, err := x.Start(ctx, base, Options{Origin: 1}, 0); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
-	if left, _ := os.ReadDir(base); len(left) != 0 {
-		t.Errorf("%s was not removed", left[0].Name())
+	if entries, _ := os.ReadDir(base); len(entries) != 0 {
+		t.Errorf("%s was not removed", entries[0].Name())
 	}
 }
 
@@ -250,17 +250,17 @@ func TestARequestToABenchmarkTargetReturnsItsStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	asked := make(chan string, 2)
+	requests := make(chan string, 2)
 	go func() {
-		for _, answer := range []string{"HTTP/1.1 418 Teapot\r\n\r\n", "what?\r\n"} {
+		for _, response := range []string{"HTTP/1.1 418 Teapot\r\n\r\n", "what?\r\n"} {
 			c, err := listener.Accept()
 			if err != nil {
 				return
 			}
 			p := make([]byte, 1000)
 			n, _ := c.Read(p)
-			asked <- string(p[:n])
-			io.WriteString(c, answer)
+			requests <- string(p[:n])
+			io.WriteString(c, response)
 			c.Close()
 		}
 	}()
@@ -269,7 +269,7 @@ func TestARequestToABenchmarkTargetReturnsItsStatus(t *testing.T) {
 	if err != nil || status != 418 {
 		t.Fatalf("got %d, %v", status, err)
 	}
-	if got := <-asked; !strings.HasPrefix(got, "GET /x HTTP/1.1\r\n") || !strings.Contains(got, "\r\nA: b\r\n\r\n") {
+	if got := <-requests; !strings.HasPrefix(got, "GET /x HTTP/1.1\r\n") || !strings.Contains(got, "\r\nA: b\r\n\r\n") {
 		t.Errorf("asked %q", got)
 	}
 	if status, err := Ask(port, "/x", testTimeout); err == nil {

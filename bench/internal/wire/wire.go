@@ -23,16 +23,16 @@ var Filler = bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
 
 // A Body tracks which part of a message body has not been received yet.
 type Body struct {
-	// Left is the number of bytes of the body that have not been received. If the body is
+	// Remaining is the number of bytes of the body that have not been received. If the body is
 	// chunked, it counts only the current chunk and the CRLF after this chunk.
-	Left    int64
-	Chunked bool
-	last    bool // the last chunk was received; trailers follow
+	Remaining int64
+	Chunked   bool
+	last      bool // the last chunk was received; trailers follow
 }
 
 // Expected reports whether a body follows the head: a chunked body, or a body with a
 // length above 0. It is valid only before the first call of Take.
-func (b *Body) Expected() bool { return b.Chunked || b.Left > 0 }
+func (b *Body) Expected() bool { return b.Chunked || b.Remaining > 0 }
 
 // Take consumes the bytes of p that belong to the body. It passes the data of the body,
 // without the chunk framing, to the function in its second parameter, which may be nil.
@@ -43,17 +43,17 @@ func (b *Body) Expected() bool { return b.Chunked || b.Left > 0 }
 // pass such a line again when more bytes have arrived.
 func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) {
 	for {
-		n := min(b.Left, int64(len(p)-used))
+		n := min(b.Remaining, int64(len(p)-used))
 		data := n
-		if b.Chunked { // Left includes the CRLF after the chunk, which is not data
-			data = max(0, min(n, b.Left-2))
+		if b.Chunked { // Remaining includes the CRLF after the chunk, which is not data
+			data = max(0, min(n, b.Remaining-2))
 		}
 		if to != nil && data > 0 {
 			to(p[used : used+int(data)])
 		}
-		b.Left -= n
+		b.Remaining -= n
 		used += int(n)
-		if b.Left > 0 {
+		if b.Remaining > 0 {
 			return used, false, nil
 		}
 		if !b.Chunked {
@@ -82,7 +82,7 @@ func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) 
 		if size == 0 {
 			b.last = true
 		} else {
-			b.Left = int64(size) + 2
+			b.Remaining = int64(size) + 2
 		}
 	}
 }
@@ -121,13 +121,13 @@ func ReadFraming(fields []byte) (f Framing, ok bool) {
 			if err != nil || n < 0 {
 				return f, false
 			}
-			f.Known, f.Body.Left = true, n
+			f.Known, f.Body.Remaining = true, n
 		case len(name) == len(transferEncoding) && bytes.EqualFold(name, transferEncoding):
 			f.Known, f.Body.Chunked = true, true
 		}
 	}
 	if f.Body.Chunked {
-		f.Body.Left = 0 // RFC 9112 section 6.3
+		f.Body.Remaining = 0 // RFC 9112 section 6.3
 	}
 	return f, true
 }

@@ -4,11 +4,11 @@ import "testing"
 
 func TestBodiesEndAccordingToTheirFraming(t *testing.T) {
 	for _, c := range []struct {
-		what, text string
+		name, text string
 		body       Body
-		left       string
+		remaining  string
 	}{
-		{"a length", "helloGET", Body{Left: 5}, "GET"},
+		{"a length", "helloGET", Body{Remaining: 5}, "GET"},
 		{"chunks", "5\r\nhello\r\nA;x\r\n0123456789\r\n0\r\n\r\nGET", Body{Chunked: true}, "GET"},
 		{"a trailer", "0\r\nA: b\r\n\r\nGET", Body{Chunked: true}, "GET"},
 	} {
@@ -17,18 +17,18 @@ func TestBodiesEndAccordingToTheirFraming(t *testing.T) {
 			pending, done := "", false
 			for !done {
 				if text == "" {
-					t.Fatalf("%s in pieces of %d: no end, %q is pending", c.what, n, pending)
+					t.Fatalf("%s in pieces of %d: no end, %q is pending", c.name, n, pending)
 				}
 				pending += text[:min(n, len(text))]
 				text = text[min(n, len(text)):]
-				used, whole, err := b.Take([]byte(pending), nil)
+				used, isComplete, err := b.Take([]byte(pending), nil)
 				if err != nil {
-					t.Fatalf("%s in pieces of %d: %v", c.what, n, err)
+					t.Fatalf("%s in pieces of %d: %v", c.name, n, err)
 				}
-				pending, done = pending[used:], whole
+				pending, done = pending[used:], isComplete
 			}
-			if pending+text != c.left {
-				t.Fatalf("%s in pieces of %d: %q is left, want %q", c.what, n, pending+text, c.left)
+			if pending+text != c.remaining {
+				t.Fatalf("%s in pieces of %d: %q is left, want %q", c.name, n, pending+text, c.remaining)
 			}
 		}
 	}
