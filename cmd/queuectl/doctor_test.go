@@ -11,7 +11,7 @@ func TestDoctorReportsProblemsAndSetsTheExitCode(t *testing.T) {
 	for _, c := range []struct {
 		text, flags string
 		code        int
-		says        string
+		output      string
 	}{
 		{podText, "", 1, "pod/web: error: has no gate"},
 		{injected, "", 0, "no problems found"},
@@ -21,8 +21,8 @@ func TestDoctorReportsProblemsAndSetsTheExitCode(t *testing.T) {
 		{"a: [", "", 1, "stdin: yaml"},
 	} {
 		code, out, stderr := ctl(t, c.text, append([]string{"doctor", "-f", "-"}, strings.Fields(c.flags)...)...)
-		if code != c.code || !strings.Contains(out+stderr, c.says) {
-			t.Errorf("code %d, %q, %q; want %d, %q", code, out, stderr, c.code, c.says)
+		if code != c.code || !strings.Contains(out+stderr, c.output) {
+			t.Errorf("code %d, %q, %q; want %d, %q", code, out, stderr, c.code, c.output)
 		}
 	}
 	if code, _, _ := ctl(t, "", "doctor"); code != exitUsage {

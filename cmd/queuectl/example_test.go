@@ -11,13 +11,13 @@ var update = flag.Bool("update", false, "write examples/kubernetes/after.yaml")
 // The example of docs/queuectl.md: injecting before.yaml gives after.yaml, and
 // uninjecting after.yaml gives before.yaml.
 func TestTheExampleEqualsTheOutputOfInject(t *testing.T) {
-	const before, after = "../../examples/kubernetes/before.yaml", "../../examples/kubernetes/after.yaml"
-	code, got, stderr := ctl(t, "", "inject", "-f", before, "--services", "--image", "registry.example/queuegate:dev", "--concurrency", "10")
+	const beforePath, afterPath = "../../examples/kubernetes/before.yaml", "../../examples/kubernetes/after.yaml"
+	code, got, stderr := ctl(t, "", "inject", "-f", beforePath, "--services", "--image", "registry.example/queuegate:dev", "--concurrency", "10")
 	if code != 0 || stderr != "" {
 		t.Fatalf("code %d, %s", code, stderr)
 	}
 	if *update {
-		if err := os.WriteFile(after, []byte(got), 0o644); err != nil {
+		if err := os.WriteFile(afterPath, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -28,13 +28,13 @@ func TestTheExampleEqualsTheOutputOfInject(t *testing.T) {
 		}
 		return string(text)
 	}
-	if read(after) != got {
-		t.Errorf("%s is not what inject makes of %s; run: go test -run Example . -update", after, before)
+	if read(afterPath) != got {
+		t.Errorf("%s is not what inject makes of %s; run: go test -run Example . -update", afterPath, beforePath)
 	}
-	if code, back, stderr := ctl(t, "", "uninject", "-f", after); code != 0 || back != read(before) {
+	if code, back, stderr := ctl(t, "", "uninject", "-f", afterPath); code != 0 || back != read(beforePath) {
 		t.Errorf("code %d, %s\n%s", code, stderr, back)
 	}
-	if code, out, stderr := ctl(t, "", "doctor", "--strict", "-f", after); code != 0 {
+	if code, out, stderr := ctl(t, "", "doctor", "--strict", "-f", afterPath); code != 0 {
 		t.Errorf("doctor: code %d, %s%s", code, out, stderr)
 	}
 }

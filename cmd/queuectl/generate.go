@@ -48,18 +48,18 @@ func generate(root *cobra.Command, program *cli.Program, dir string) error {
 	if err := doc.GenManTree(root, header, man); err != nil {
 		return err
 	}
-	at := func(name string) string { return filepath.Join(completions, name) }
+	completionPath := func(name string) string { return filepath.Join(completions, name) }
 	files := map[string]string{
 		filepath.Join(man, "queue.1"): program.Man(),
-		at("queue.bash"):              program.Bash(),
-		at("_queue"):                  program.Zsh(),
-		at("queue.fish"):              program.Fish(),
+		completionPath("queue.bash"):  program.Bash(),
+		completionPath("_queue"):      program.Zsh(),
+		completionPath("queue.fish"):  program.Fish(),
 	}
 	for path, text := range files {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
-	return errors.Join(root.GenBashCompletionFileV2(at("queuectl.bash"), true),
-		root.GenZshCompletionFile(at("_queuectl")), root.GenFishCompletionFile(at("queuectl.fish"), true))
+	return errors.Join(root.GenBashCompletionFileV2(completionPath("queuectl.bash"), true),
+		root.GenZshCompletionFile(completionPath("_queuectl")), root.GenFishCompletionFile(completionPath("queuectl.fish"), true))
 }

@@ -127,15 +127,15 @@ func (r *rewriting) run(c *cobra.Command, rewrite func([]manifest.File) ([]manif
 	if err := r.print(c.OutOrStdout(), files, rewritten); err != nil {
 		return err
 	}
-	failed, left := false, false
+	failed, unchanged := false, false
 	for _, n := range notes {
 		fmt.Fprintln(c.ErrOrStderr(), n)
-		failed = failed || n.Failed || n.Left && (r.strict || n.Object == "")
-		left = left || n.Left
+		failed = failed || n.Failed || n.Unchanged && (r.strict || n.Object == "")
+		unchanged = unchanged || n.Unchanged
 	}
 	hasGate := func(f manifest.File) bool { return strings.Contains(f.Text, manifest.Annotation) }
 	noGate := r.gates && !slices.ContainsFunc(rewritten, hasGate)
-	if failed || left && noGate {
+	if failed || unchanged && noGate {
 		return errSaid
 	}
 	if noGate { // not an error, because a file may have only a ConfigMap

@@ -83,8 +83,8 @@ func unknownCommand(c *cobra.Command, name string) error {
 	if c.SuggestionsMinimumDistance <= 0 {
 		c.SuggestionsMinimumDistance = 2
 	}
-	if like := c.SuggestionsFor(name); len(like) > 0 {
-		err = fmt.Errorf("unknown command %q; did you mean %s?", name, like[0])
+	if suggestions := c.SuggestionsFor(name); len(suggestions) > 0 {
+		err = fmt.Errorf("unknown command %q; did you mean %s?", name, suggestions[0])
 	}
 	return err
 }

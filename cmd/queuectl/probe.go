@@ -36,7 +36,7 @@ func (k *cluster) kubectl() *kube.Kubectl {
 
 func newProbe() *cobra.Command {
 	var k cluster
-	as, timeout, port := "kubelet", time.Duration(0), 8012
+	caller, timeout, port := "kubelet", time.Duration(0), 8012
 	c := &cobra.Command{
 		Use:   "probe [HOST[:PORT] | URL | pod/NAME]",
 		Short: "Probe a gate for its readiness",
@@ -50,37 +50,37 @@ response for ready, 1 if not. A pod is reached through kubectl.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if ask.Timeout(as) == 0 {
-				return usageError{fmt.Errorf("--as=%q: want %s", as, strings.Join(ask.Callers, ", "))}
+			if ask.Timeout(caller) == 0 {
+				return usageError{fmt.Errorf("--as=%q: want %s", caller, strings.Join(ask.Callers, ", "))}
 			}
-			where := ""
+			address := ""
 			if len(args) > 0 {
-				where = args[0]
+				address = args[0]
 			}
 			ctx, cancel := context.WithCancel(c.Context())
 			defer cancel()
-			if pod, ok := strings.CutPrefix(where, "pod/"); ok {
+			if pod, ok := strings.CutPrefix(address, "pod/"); ok {
 				forwarded, err := k.kubectl().Forward(ctx, ctx, pod, port)
 				if err != nil {
 					return err
 				}
-				where = forwarded.Address
+				address = forwarded.Address
 			}
-			base, err := gateURL(where, port)
+			base, err := gateURL(address, port)
 			if err != nil {
 				return usageError{err}
 			}
 			if timeout == 0 {
-				timeout = ask.Timeout(as)
+				timeout = ask.Timeout(caller)
 			}
 			ctx, cancel = context.WithTimeout(ctx, timeout)
 			defer cancel()
-			return ask.Gate(ctx, base, as)
+			return ask.Gate(ctx, base, caller)
 		},
 	}
 	k.flags(c)
 	f := c.Flags()
-	f.StringVar(&as, "as", as, "prober to imitate: "+strings.Join(ask.Callers, ", "))
+	f.StringVar(&caller, "as", caller, "prober to imitate: "+strings.Join(ask.Callers, ", "))
 	f.DurationVar(&timeout, "timeout", 0, "how long to wait for the response (default 1s; 300ms for activator)")
 	f.IntVar(&port, "port", port, "port of the gate")
 	_ = c.RegisterFlagCompletionFunc("as", cobra.FixedCompletions(ask.Callers, cobra.ShellCompDirectiveNoFileComp))
@@ -88,16 +88,16 @@ response for ready, 1 if not. A pod is reached through kubectl.`,
 }
 
 // gateURL completes an address without scheme, host or port to a URL.
-func gateURL(where string, port int) (*url.URL, error) {
-	if where == "" {
-		where = "127.0.0.1"
+func gateURL(address string, port int) (*url.URL, error) {
+	if address == "" {
+		address = "127.0.0.1"
 	}
-	if !strings.Contains(where, "://") {
-		where = "http://" + where
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
 	}
-	u, err := url.Parse(where)
+	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q: want a host, host:port, a URL, or pod/NAME", where)
+		return nil, fmt.Errorf("%q: want a host, host:port, a URL, or pod/NAME", address)
 	}
 	if u.Port() == "" {
 		u.Host += fmt.Sprintf(":%d", port)

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// answers starts a server that responds to probes like a gate, and returns its address.
+// startProbeServer starts a server that responds to probes like a gate, and returns its address.
 // The parameter reason is for the header K-Readiness-Reason; "" = no such header.
-func answers(t *testing.T, status int, body, reason string) string {
+func startProbeServer(t *testing.T, status int, body, reason string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if reason != "" {
@@ -35,26 +35,26 @@ func TestProbeAcceptsHostsURLsAndPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = closed.Close()
-	ready := answers(t, 200, "queue", "")
+	ready := startProbeServer(t, 200, "queue", "")
 	for _, c := range []struct {
-		args string
-		code int
-		says string
+		args   string
+		code   int
+		output string
 	}{
 		{ready, 0, ""},
 		{"http://" + ready + " --as activator", 0, ""},
 		{ready + " --as ingress", 0, ""},
-		{answers(t, 503, "", "web: refused"), 1, "not ready: 503, web: refused"},
-		{answers(t, 503, "shutting down\n", ""), 1, "not ready: 503, shutting down"},
-		{answers(t, 200, "hello", ""), 1, "not from a gate"},
+		{startProbeServer(t, 503, "", "web: refused"), 1, "not ready: 503, web: refused"},
+		{startProbeServer(t, 503, "shutting down\n", ""), 1, "not ready: 503, shutting down"},
+		{startProbeServer(t, 200, "hello", ""), 1, "not from a gate"},
 		{closed.Addr().String(), 1, "no gate listens on " + closed.Addr().String()},
 		{ready + " --as me", 2, `--as="me": want kubelet`},
 		{"ftp://" + ready, 2, "want a host"},
 		{"a b", 2, "want one gate"},
 	} {
 		code, _, stderr := ctl(t, "", append([]string{"probe"}, strings.Fields(c.args)...)...)
-		if code != c.code || !strings.Contains(stderr, c.says) {
-			t.Errorf("%s: code %d, %q; want %d, %q", c.args, code, stderr, c.code, c.says)
+		if code != c.code || !strings.Contains(stderr, c.output) {
+			t.Errorf("%s: code %d, %q; want %d, %q", c.args, code, stderr, c.code, c.output)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func fakeKubectl(t *testing.T, script string) {
 }
 
 func TestProbeReachesAPodThroughKubectl(t *testing.T) {
-	address := answers(t, 200, "queue", "")
+	address := startProbeServer(t, 200, "queue", "")
 	fakeKubectl(t, `[ "$*" = "--namespace=shop port-forward pod/web-1 :8012 --address 127.0.0.1" ] || { echo "got $*" >&2; exit 1; }
 echo "Forwarding from `+address+` -> 8012"
 exec sleep 60

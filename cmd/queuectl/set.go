@@ -96,9 +96,9 @@ func readSettings(args []string) (objects []string, settings []manifest.Setting,
 }
 
 // shellWords joins words to a command line for a POSIX shell.
-func shellWords(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
+func shellWords(arguments []string) string {
+	quoted := make([]string, len(arguments))
+	for i, w := range arguments {
 		if w == "" || strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+") != "" {
 			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 		}

@@ -44,8 +44,8 @@ func TestCompletionsWorkInFish(t *testing.T) {
 	dir, bin, home := generatedDir(t), filepath.Dir(queuectl), t.TempDir()
 	script := "source " + dir + "/completions/queue.fish; source " + dir + "/completions/queuectl.fish; complete -C $argv[1]"
 	for _, c := range lines {
-		if words := complete(t, bin, home, fish, "--no-config", "-c", script, c.line); !slices.Contains(words, c.want) {
-			t.Errorf("%q: %q lacks %s", c.line, words, c.want)
+		if completions := complete(t, bin, home, fish, "--no-config", "-c", script, c.line); !slices.Contains(completions, c.want) {
+			t.Errorf("%q: %q lacks %s", c.line, completions, c.want)
 		}
 	}
 }
@@ -72,16 +72,16 @@ func TestCompletionsWorkInZsh(t *testing.T) {
 	if err := terminal.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	// until reads from the terminal until the output ends with the given text. It
+	// readUntil reads from the terminal until the output ends with the given text. It
 	// returns the output without this text.
-	until := func(end string) string {
-		var said []byte
-		for one := make([]byte, 1); !strings.HasSuffix(string(said), end); said = append(said, one[0]) {
+	readUntil := func(end string) string {
+		var output []byte
+		for one := make([]byte, 1); !strings.HasSuffix(string(output), end); output = append(output, one[0]) {
 			if _, err := terminal.Read(one); err != nil {
-				t.Fatalf("%v, after %q", err, said)
+				t.Fatalf("%v, after %q", err, output)
 			}
 		}
-		return strings.TrimSuffix(string(said), end)
+		return strings.TrimSuffix(string(output), end)
 	}
 	say := func(text string) {
 		if _, err := terminal.WriteString(text); err != nil {
@@ -93,12 +93,12 @@ func TestCompletionsWorkInZsh(t *testing.T) {
 		t.Fatal(err)
 	}
 	say("source " + setup + "\n")
-	until("READY\r\n")
+	readUntil("READY\r\n")
 	for _, c := range lines {
 		say(c.line + "\t\x18")
-		until("<")
-		line := until(">")
-		if words := strings.Fields(line); !slices.Contains(words, c.want) {
+		readUntil("<")
+		line := readUntil(">")
+		if fields := strings.Fields(line); !slices.Contains(fields, c.want) {
 			t.Errorf("%q becomes %q, without %s", c.line, line, c.want)
 		}
 	}

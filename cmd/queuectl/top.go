@@ -115,14 +115,14 @@ func findSources(ctx context.Context, k *cluster, selector string, gates []strin
 		if err != nil {
 			return nil, nil, usageError{err}
 		}
-		sources = append(sources, top.At(gate, url))
+		sources = append(sources, top.NewSource(gate, url))
 	}
 	return sources, nil, nil
 }
 
 // metricsURL completes an address to a URL.
-func metricsURL(where string, port int) (string, error) {
-	u, err := gateURL(where, port)
+func metricsURL(address string, port int) (string, error) {
+	u, err := gateURL(address, port)
 	if err != nil {
 		return "", err
 	}
@@ -143,7 +143,7 @@ func inPod(ctx context.Context, ctl *kube.Kubectl, pod string, port int) top.Sou
 		Reach: func(start context.Context) (string, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			if f == nil || f.Ended() {
+			if f == nil || f.HasExited() {
 				var err error
 				if f, err = ctl.Forward(ctx, start, pod, port); err != nil {
 					return "", err

@@ -34,9 +34,9 @@ func freePort(t *testing.T) int {
 
 // startGate starts a gate in front of a container that responds when hold is closed. It
 // returns the gate's ports.
-func startGate(t *testing.T, hold chan struct{}) (serving, metrics int) {
+func startGate(t *testing.T, unblock chan struct{}) (serving, metrics int) {
 	t.Helper()
-	container := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hold }))
+	container := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-unblock }))
 	t.Cleanup(container.Close)
 	_, port, _ := net.SplitHostPort(container.Listener.Addr().String())
 	for range 5 {
@@ -49,16 +49,16 @@ func startGate(t *testing.T, hold chan struct{}) (serving, metrics int) {
 		if err := gate.Start(); err != nil {
 			t.Fatal(err)
 		}
-		ended := make(chan struct{})
-		go func() { _ = gate.Wait(); close(ended) }()
-		t.Cleanup(func() { _ = gate.Process.Kill(); <-ended })
+		done := make(chan struct{})
+		go func() { _ = gate.Wait(); close(done) }()
+		t.Cleanup(func() { _ = gate.Process.Kill(); <-done })
 		for deadline := time.Now().Add(testTimeout); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 			if c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", serving)); err == nil {
 				_ = c.Close()
 				return serving, metrics
 			}
 			select {
-			case <-ended:
+			case <-done:
 				deadline = time.Now() // retry with other ports
 			default:
 			}
@@ -87,11 +87,11 @@ func (s *terminal) String() string {
 	return s.text.String()
 }
 
-func (s *terminal) shows(t *testing.T, what string) {
+func (s *terminal) shows(t *testing.T, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(testTimeout); !strings.Contains(s.String(), what); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(testTimeout); !strings.Contains(s.String(), text); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%q is not shown:\n%q", what, s.String())
+			t.Fatalf("%q is not shown:\n%q", text, s.String())
 		}
 	}
 }
@@ -111,9 +111,9 @@ func startTopIn(t *testing.T, columns uint16, args ...string) (screen *terminal,
 	if err != nil {
 		t.Fatal(err)
 	}
-	screen, ended := &terminal{}, make(chan error, 1)
+	screen, done := &terminal{}, make(chan error, 1)
 	go io.Copy(screen, tty)
-	go func() { ended <- top.Wait() }()
+	go func() { done <- top.Wait() }()
 	t.Cleanup(func() {
 		_ = top.Process.Kill()
 		_ = tty.Close()
@@ -124,7 +124,7 @@ func startTopIn(t *testing.T, columns uint16, args ...string) (screen *terminal,
 			t.Fatal(err)
 		}
 		select {
-		case err := <-ended:
+		case err := <-done:
 			if err != nil {
 				t.Errorf("exited with %v", err)
 			}
@@ -135,8 +135,8 @@ func startTopIn(t *testing.T, columns uint16, args ...string) (screen *terminal,
 }
 
 func TestTopShowsAGateInATerminal(t *testing.T) {
-	hold := make(chan struct{})
-	serving, metrics := startGate(t, hold)
+	unblock := make(chan struct{})
+	serving, metrics := startGate(t, unblock)
 	screen, quit := startTop(t, "--port", strconv.Itoa(metrics))
 	screen.shows(t, "IN FLIGHT")
 	screen.shows(t, "0/2")
@@ -153,7 +153,7 @@ func TestTopShowsAGateInATerminal(t *testing.T) {
 	screen.shows(t, "2/2")
 	screen.shows(t, "5/5")
 	screen.shows(t, "queue-full")
-	close(hold)
+	close(unblock)
 	clients.Wait()
 	screen.shows(t, "served")
 	quit()
@@ -200,14 +200,14 @@ func TestTopDrawsItsFirstFrameWithoutQueriesToTheTerminal(t *testing.T) {
 
 func TestTopShowsThatAPodDisappearsAndReturns(t *testing.T) {
 	first, second := gatePage(t, 1), gatePage(t, 2)
-	where := filepath.Join(t.TempDir(), "where")
+	addressFile := filepath.Join(t.TempDir(), "where")
 	forwardTo := func(s *httptest.Server) {
-		if err := os.WriteFile(where, []byte(s.Listener.Addr().String()), 0o600); err != nil {
+		if err := os.WriteFile(addressFile, []byte(s.Listener.Addr().String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	forwardTo(first)
-	fakeKubectl(t, fmt.Sprintf("echo \"Forwarding from $(cat %s) -> 9091\"\nexec sleep 60\n", where))
+	fakeKubectl(t, fmt.Sprintf("echo \"Forwarding from $(cat %s) -> 9091\"\nexec sleep 60\n", addressFile))
 	screen, quit := startTop(t, "pod/web-0")
 	screen.shows(t, "1/9")
 	first.CloseClientConnections()
@@ -219,9 +219,9 @@ func TestTopShowsThatAPodDisappearsAndReturns(t *testing.T) {
 }
 
 func TestTopWithoutATerminalPrintsOneTable(t *testing.T) {
-	hold := make(chan struct{})
-	close(hold)
-	_, metrics := startGate(t, hold)
+	unblock := make(chan struct{})
+	close(unblock)
+	_, metrics := startGate(t, unblock)
 	code, out, stderr := ctl(t, "", "top", fmt.Sprintf("127.0.0.1:%d", metrics), "--interval", "100ms")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if code != 0 || len(lines) != 2 || !strings.HasPrefix(lines[0], "GATE") || !strings.Contains(lines[1], "0/2") || !strings.Contains(lines[1], " yes ") {
@@ -235,9 +235,9 @@ func TestTopWithoutATerminalPrintsOneTable(t *testing.T) {
 }
 
 func TestTopShowsAllPodsOfASelector(t *testing.T) {
-	hold := make(chan struct{})
-	close(hold)
-	_, metrics := startGate(t, hold)
+	unblock := make(chan struct{})
+	close(unblock)
+	_, metrics := startGate(t, unblock)
 	fakeKubectl(t, fmt.Sprintf(`case "$*" in
 "get pods -l app=web -o json") echo '{"items":[
  {"metadata":{"name":"web-1"},"status":{"phase":"Running"},"spec":{"initContainers":[{"ports":[{"name":"queue-metrics","containerPort":9999}]}]}},

@@ -33,16 +33,16 @@ var questions = map[string]question{
 const hash = "override"
 
 // Timeout returns the timeout of a prober.
-func Timeout(as string) time.Duration { return questions[as].timeout }
+func Timeout(caller string) time.Duration { return questions[caller].timeout }
 
 // Gate sends a probe to the gate at the URL base. The last parameter is the name of the
 // prober that Gate imitates (one of Callers). Gate returns an error if that prober would
 // not accept the response. It does not verify the gate's certificate, because each pod
 // may have its own certificate.
-func Gate(ctx context.Context, base *url.URL, as string) error {
-	q, ok := questions[as]
+func Gate(ctx context.Context, base *url.URL, caller string) error {
+	q, ok := questions[caller]
 	if !ok {
-		return fmt.Errorf("--as=%q: want %s", as, strings.Join(Callers, ", "))
+		return fmt.Errorf("--as=%q: want %s", caller, strings.Join(Callers, ", "))
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath(q.path).String(), nil)
 	if err != nil {

@@ -16,8 +16,8 @@ type Flag struct {
 	Name, Hint, Variable, Default, Help string
 }
 
-// Words returns the possible values, for completion.
-func (f *Flag) Words() []string {
+// Values returns the possible values, for completion.
+func (f *Flag) Values() []string {
 	if strings.Contains(f.Hint, "|") {
 		return strings.Split(f.Hint, "|")
 	}

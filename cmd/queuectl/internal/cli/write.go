@@ -98,8 +98,8 @@ func (p *Program) Bash() string {
 		}
 		for _, f := range c.flagsOf() {
 			switch {
-			case f.Words() != nil:
-				fmt.Fprintf(&b, "\t%s:--%s) words='%s' ;;\n", name, f.Name, strings.Join(f.Words(), " "))
+			case f.Values() != nil:
+				fmt.Fprintf(&b, "\t%s:--%s) words='%s' ;;\n", name, f.Name, strings.Join(f.Values(), " "))
 			case f.Hint == "FILE" || f.Hint == "DIRECTORY" || f.Hint == "SOCKET":
 				fmt.Fprintf(&b, "\t%s:--%s) COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n", name, f.Name)
 			case f.Hint != "":
@@ -146,8 +146,8 @@ func (p *Program) Zsh() string {
 		for _, f := range c.flagsOf() {
 			fmt.Fprintf(&b, " \\\n\t\t\t'--%s[%s]", f.Name, zshText(f.Help))
 			switch {
-			case f.Words() != nil:
-				fmt.Fprintf(&b, ":%s:(%s)", zshText(f.Name), strings.Join(f.Words(), " "))
+			case f.Values() != nil:
+				fmt.Fprintf(&b, ":%s:(%s)", zshText(f.Name), strings.Join(f.Values(), " "))
 			case f.Hint == "FILE" || f.Hint == "DIRECTORY" || f.Hint == "SOCKET":
 				fmt.Fprintf(&b, ":%s:_files", f.Hint)
 			case f.Hint != "":
@@ -181,8 +181,8 @@ func (p *Program) Fish() string {
 		for _, f := range c.flagsOf() {
 			fmt.Fprintf(&b, "complete -c queue -n '%s' -l %s -d %s", condition, f.Name, fishText(f.Help))
 			switch {
-			case f.Words() != nil:
-				fmt.Fprintf(&b, " -xa %s", fishText(strings.Join(f.Words(), " ")))
+			case f.Values() != nil:
+				fmt.Fprintf(&b, " -xa %s", fishText(strings.Join(f.Values(), " ")))
 			case f.Hint == "FILE" || f.Hint == "DIRECTORY" || f.Hint == "SOCKET":
 				b.WriteString(" -rF")
 			case f.Hint != "":

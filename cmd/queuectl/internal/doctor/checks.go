@@ -27,7 +27,7 @@ func (o *Objects) Examine() (findings []Finding, pods int) {
 	for _, p := range o.pods {
 		e := examination{pod: p, objects: o}
 		if p.gate == nil {
-			e.wrong("has no gate: queuectl inject puts it in")
+			e.fault("has no gate: queuectl inject puts it in")
 		} else {
 			for _, check := range checks {
 				check(&e)
@@ -44,7 +44,7 @@ type examination struct {
 	findings []Finding
 }
 
-func (e *examination) wrong(format string, values ...any) {
+func (e *examination) fault(format string, values ...any) {
 	e.findings = append(e.findings, Finding{Object: e.object, Text: fmt.Sprintf(format, values...)})
 }
 
@@ -53,36 +53,36 @@ func (e *examination) warn(format string, values ...any) {
 }
 
 var checks = []func(*examination){
-	(*examination).kind, (*examination).readiness, (*examination).applicationProbes, (*examination).servicesLead, (*examination).policies,
+	(*examination).containerKind, (*examination).readiness, (*examination).applicationProbes, (*examination).servicesLead, (*examination).policies,
 	(*examination).hostPorts, (*examination).tls, (*examination).grace,
 	(*examination).hooks, (*examination).user, (*examination).ports, (*examination).serviceLinks, (*examination).running,
 }
 
-// kind reports a gate in the wrong kind of container. With the gate in an ordinary init
+// containerKind reports a gate in the wrong kind of container. With the gate in an ordinary init
 // container, the pod would never start. With the gate in an ordinary container of a job,
 // the job would never complete.
-func (e *examination) kind() {
+func (e *examination) containerKind() {
 	switch {
 	case e.isInit && e.gate.RestartPolicy != "Always":
-		e.wrong("the gate is an init container without restartPolicy: Always: the pod never starts")
+		e.fault("the gate is an init container without restartPolicy: Always: the pod never starts")
 	case !e.isInit && e.job:
-		e.wrong("the gate is an ordinary container of a job, which therefore never completes: make it an init container with restartPolicy: Always")
+		e.fault("the gate is an ordinary container of a job, which therefore never completes: make it an init container with restartPolicy: Always")
 	}
 }
 
 // readiness checks the probes of the gate's container.
 func (e *examination) readiness() {
 	if e.gate.ReadinessProbe == nil {
-		e.wrong("the gate has no readinessProbe: the pod counts as ready before its application is: GET / on port %d with K-Network-Probe: queue", e.servingPort())
+		e.fault("the gate has no readinessProbe: the pod counts as ready before its application is: GET / on port %d with K-Network-Probe: queue", e.servingPort())
 	} else if !e.asksTheGate(e.gate.ReadinessProbe) {
-		e.wrong("the gate's readinessProbe does not check the application: GET / on port %d with K-Network-Probe: queue, or /health/ready on port %d",
+		e.fault("the gate's readinessProbe does not check the application: GET / on port %d with K-Network-Probe: queue, or /health/ready on port %d",
 			e.servingPort(), e.adminPort())
 	}
 	if e.settings["SERVING_READINESS_PROBE"] == "none" {
 		e.warn("SERVING_READINESS_PROBE is none: the application always counts as ready")
 	}
 	if probe := e.gate.LivenessProbe; probe != nil && e.asksTheGate(probe) {
-		e.wrong("the gate's livenessProbe checks the application: the gate is restarted while the application is not ready: /health/alive on port %d", e.adminPort())
+		e.fault("the gate's livenessProbe checks the application: the gate is restarted while the application is not ready: /health/alive on port %d", e.adminPort())
 	}
 }
 
@@ -121,13 +121,13 @@ func (e *examination) applicationProbes() {
 			}
 			switch {
 			case p.HTTPGet != nil && e.port(c, p.HTTPGet.Port) == e.servingPort():
-				e.wrong("container %s: its %s goes to the gate's serving port, which rejects probes of the kubelet with 400: /app-health/%s/... on port %d",
+				e.fault("container %s: its %s goes to the gate's serving port, which rejects probes of the kubelet with 400: /app-health/%s/... on port %d",
 					c.Name, name, c.Name, e.adminPort())
 			case name == "readinessProbe" && !e.asksTheGate(p):
 				e.warn("container %s: the kubelet runs its readinessProbe, which the gate does not use: SERVING_READINESS_PROBE", c.Name)
 			case p.HTTPGet != nil && e.port(c, p.HTTPGet.Port) == e.adminPort() && strings.HasPrefix(p.HTTPGet.Path, "/app-health/") &&
 				!strings.Contains(e.settings["KUBE_APP_PROBERS"]+e.settings["ISTIO_KUBE_APP_PROBERS"], `"`+p.HTTPGet.Path+`"`):
-				e.wrong("container %s: its %s goes to %s, which KUBE_APP_PROBERS does not have: it gets 404", c.Name, name, p.HTTPGet.Path)
+				e.fault("container %s: its %s goes to %s, which KUBE_APP_PROBERS does not have: it gets 404", c.Name, name, p.HTTPGet.Path)
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func (e *examination) servicesLead() {
 			continue
 		}
 		if s.ClusterIP == "None" {
-			e.wrong("Service %s is headless: clients connect to port %d of the pods themselves and bypass the gate: remove clusterIP: None, "+
+			e.fault("Service %s is headless: clients connect to port %d of the pods themselves and bypass the gate: remove clusterIP: None, "+
 				"unless only peers of a StatefulSet use it (--accept headless)", s.name, e.userPort())
 			e.last().Hazard = "headless"
 			continue
@@ -151,14 +151,14 @@ func (e *examination) servicesLead() {
 				target = port.Port
 			}
 			if name, ok := target.(string); ok && e.sharedName(name) {
-				e.wrong("Service %s: its port %v leads to %s, a port of more than one container; Kubernetes takes the first: use a number or queue-http", s.name, port.Port, name)
+				e.fault("Service %s: its port %v leads to %s, a port of more than one container; Kubernetes takes the first: use a number or queue-http", s.name, port.Port, name)
 				continue
 			}
 			switch n := e.port(nil, target); {
 			case n == e.userPort():
-				e.wrong("Service %s bypasses the gate: its port %v leads to %v, the application's: targetPort %d", s.name, port.Port, target, e.servingPort())
+				e.fault("Service %s bypasses the gate: its port %v leads to %v, the application's: targetPort %d", s.name, port.Port, target, e.servingPort())
 			case n == 0:
-				e.wrong("Service %s: its port %v leads to %v, which no container has", s.name, port.Port, target)
+				e.fault("Service %s: its port %v leads to %v, which no container has", s.name, port.Port, target)
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func (e *examination) policies() {
 		}
 	}
 	if blind != nil {
-		e.wrong("NetworkPolicy %s allows port %d of the application and not port %d of the gate: no request arrives", blind.name, e.userPort(), e.servingPort())
+		e.fault("NetworkPolicy %s allows port %d of the application and not port %d of the gate: no request arrives", blind.name, e.userPort(), e.servingPort())
 	}
 }
 
@@ -242,7 +242,7 @@ func (e *examination) hostPorts() {
 	for _, c := range e.applications() {
 		for _, entry := range c.Ports {
 			if entry.HostPort != 0 && entry.ContainerPort == e.userPort() {
-				e.wrong("container %s: hostPort %d of the node bypasses the gate: remove it, or give it to the gate's port %d (or --accept host-port)", c.Name, entry.HostPort, e.servingPort())
+				e.fault("container %s: hostPort %d of the node bypasses the gate: remove it, or give it to the gate's port %d (or --accept host-port)", c.Name, entry.HostPort, e.servingPort())
 				e.last().Hazard = "host-port"
 			}
 		}
@@ -254,26 +254,26 @@ func (e *examination) tls() {
 	if v := strings.ToLower(e.settings["UPSTREAM_TLS"]); v != "" && v != "off" {
 		return
 	}
-	why := ""
+	reason := ""
 	for _, c := range e.applications() {
 		for _, entry := range c.Ports {
 			if entry.Name == "https" && entry.ContainerPort == e.userPort() {
-				why = "its port is named https"
+				reason = "its port is named https"
 			}
 		}
 		for _, p := range []*probe{c.ReadinessProbe, c.LivenessProbe, c.StartupProbe} {
 			if p != nil && p.HTTPGet != nil && p.HTTPGet.Scheme == "HTTPS" && e.port(c, p.HTTPGet.Port) == e.userPort() {
-				why = "its probe has the scheme HTTPS"
+				reason = "its probe has the scheme HTTPS"
 			}
 		}
 	}
 	for _, get := range e.movedProbes() {
 		if get.Scheme == "HTTPS" && (get.Port == nil || e.port(nil, get.Port) == e.userPort() || e.port(nil, get.Port) == 0) {
-			why = "its probe has the scheme HTTPS"
+			reason = "its probe has the scheme HTTPS"
 		}
 	}
-	if why != "" {
-		e.wrong("the application uses TLS (%s), but the gate connects without TLS: requests fail with 502: UPSTREAM_TLS=true", why)
+	if reason != "" {
+		e.fault("the application uses TLS (%s), but the gate connects without TLS: requests fail with 502: UPSTREAM_TLS=true", reason)
 	}
 }
 
@@ -319,7 +319,7 @@ func (e *examination) grace() {
 	quiet, longest := e.number("DRAIN_QUIET_SECONDS", 30), e.number("REVISION_TIMEOUT_SECONDS", 300)
 	switch {
 	case period <= quiet:
-		e.wrong("terminationGracePeriodSeconds is %v: the drain is cut before its quiet period of %v s (DRAIN_QUIET_SECONDS) is over", period, quiet)
+		e.fault("terminationGracePeriodSeconds is %v: the drain is cut before its quiet period of %v s (DRAIN_QUIET_SECONDS) is over", period, quiet)
 	case period < quiet+longest:
 		e.warn("terminationGracePeriodSeconds is %v: requests may take until %v (DRAIN_QUIET_SECONDS and REVISION_TIMEOUT_SECONDS), and are cut", period, quiet+longest)
 	}
@@ -329,19 +329,19 @@ func (e *examination) grace() {
 func (e *examination) hooks() {
 	hook := e.gate.Lifecycle.PreStop
 	if e.isInit && (hook == nil || hook.Exec == nil || !strings.Contains(strings.Join(hook.Exec.Command, " "), "drain")) {
-		e.wrong("the gate is a native sidecar without a preStop hook: it gets SIGTERM only after the application has exited: exec [queue, drain]")
+		e.fault("the gate is a native sidecar without a preStop hook: it gets SIGTERM only after the application has exited: exec [queue, drain]")
 	}
 	applications := e.applications()
-	known := slices.ContainsFunc(applications, func(c *container) bool { return serves(c, e.userPort()) })
+	known := slices.ContainsFunc(applications, func(c *container) bool { return declaresPort(c, e.userPort()) })
 	for _, c := range applications {
-		if c.Lifecycle.PreStop == nil && (!known || serves(c, e.userPort())) {
+		if c.Lifecycle.PreStop == nil && (!known || declaresPort(c, e.userPort())) {
 			e.warn("container %s has no preStop hook: it ends while requests are in progress: httpGet /wait-for-drain?begins-within=10s on port %d", c.Name, e.adminPort())
 		}
 	}
 }
 
-// serves reports whether a container declares the port.
-func serves(c *container, port int) bool {
+// declaresPort reports whether a container declares the port.
+func declaresPort(c *container, port int) bool {
 	for _, entry := range c.Ports {
 		if entry.ContainerPort == port {
 			return true
@@ -365,7 +365,7 @@ func (e *examination) user() {
 	case nonRoot != nil && *nonRoot && user == nil:
 		e.warn("runAsNonRoot without a numeric runAsUser: the kubelet starts the gate only if its image names its user by number: runAsUser: 65532")
 	case nonRoot != nil && *nonRoot && *user == 0:
-		e.wrong("runAsNonRoot with runAsUser 0: the kubelet does not start the gate")
+		e.fault("runAsNonRoot with runAsUser 0: the kubelet does not start the gate")
 	}
 }
 
@@ -384,7 +384,7 @@ func (e *examination) ports() {
 			there = there || entry.ContainerPort == e.userPort()
 			for _, port := range own {
 				if n := int(e.number(port.setting, port.standard)); n == entry.ContainerPort && n != 0 && entry.Protocol != "UDP" {
-					e.wrong("container %s and the gate both have port %d: %s moves the gate's, 0 closes it", c.Name, n, port.setting)
+					e.fault("container %s and the gate both have port %d: %s moves the gate's, 0 closes it", c.Name, n, port.setting)
 				}
 			}
 		}
@@ -417,7 +417,7 @@ func (e *examination) serviceLinks() {
 func (e *examination) running() {
 	for _, s := range slices.Concat(e.status.InitContainerStatuses, e.status.ContainerStatuses) {
 		if w := s.State.Waiting; w != nil && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {
-			e.wrong("container %s does not run: %s", s.Name, strings.TrimSpace(w.Reason+" "+w.Message))
+			e.fault("container %s does not run: %s", s.Name, strings.TrimSpace(w.Reason+" "+w.Message))
 		} else if s.RestartCount > 0 {
 			e.warn("container %s was restarted %d times", s.Name, s.RestartCount)
 		}

@@ -113,13 +113,13 @@ var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) ->`)
 type Forwarding struct {
 	Address string
 	cancel  context.CancelFunc
-	ended   chan struct{}
+	exited  chan struct{}
 }
 
-// Ended reports whether kubectl has exited, as it does when the pod is deleted.
-func (f *Forwarding) Ended() bool {
+// HasExited reports whether kubectl has exited, as it does when the pod is deleted.
+func (f *Forwarding) HasExited() bool {
 	select {
-	case <-f.ended:
+	case <-f.exited:
 		return true
 	default:
 		return false
@@ -157,7 +157,7 @@ func (k *Kubectl) Forward(ctx, start context.Context, pod string, port int) (*Fo
 		if m := forwarding.FindStringSubmatch(lines.Text()); m != nil && began() {
 			f := &Forwarding{m[1], cancel, make(chan struct{})}
 			go func() {
-				defer close(f.ended)
+				defer close(f.exited)
 				// kubectl writes a line for each connection. Read the lines, so that
 				// kubectl never blocks on a full pipe.
 				_, _ = io.Copy(io.Discard, out)

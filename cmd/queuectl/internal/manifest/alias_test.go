@@ -12,7 +12,7 @@ import (
 )
 
 // A file of a few hundred bytes can expand to billions of values.
-func TestAFileWithExcessiveAliasExpansionIsLeftUnchanged(t *testing.T) {
+func TestAFileWithExcessiveAliasExpansionIsNotChanged(t *testing.T) {
 	merges, aliases := "x0: &x0 {a: b}\n", "x0: &x0 [a, b, c, d, e, f, g, h]\n"
 	for i := range 9 {
 		from := strings.Repeat(fmt.Sprintf("*x%d, ", i), 10)
@@ -32,7 +32,7 @@ func TestAFileWithExcessiveAliasExpansionIsLeftUnchanged(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			files, notes := Inject([]File{{"bomb.yaml", c.text}}, options)
-			if len(notes) != 1 || !notes[0].Left || !strings.HasPrefix(notes[0].String(), "bomb.yaml: left unchanged: line ") ||
+			if len(notes) != 1 || !notes[0].Unchanged || !strings.HasPrefix(notes[0].String(), "bomb.yaml: left unchanged: line ") ||
 				!strings.Contains(notes[0].Text, c.line) || !strings.Contains(notes[0].Text, "expand to more than 100000 values") {
 				t.Errorf("notes %v", notes)
 			}
@@ -138,7 +138,7 @@ spec:
 }
 
 func TestAnAnnotationWithTooManyChangesIsRejected(t *testing.T) {
-	r := verbatim{Before: "", Changes: make([]change, maxChanges+1)}
+	r := verbatim{Prefix: "", Changes: make([]change, maxChanges+1)}
 	if _, err := decodeVerbatim(r.encode()); err == nil {
 		t.Error("the annotation was accepted")
 	}

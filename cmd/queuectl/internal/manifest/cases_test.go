@@ -83,7 +83,7 @@ func TestOptionsChooseContainerAndPort(t *testing.T) {
 			t.Errorf("%s: %v\n%s", c.file, notes, got)
 		}
 	}
-	if got, notes := one(File{"multi.yaml", read(t, "testdata/multi.yaml")}, Options{Image: "x", Container: "unknown"}); len(notes) != 1 || !notes[0].Left || strings.Contains(got, GateName) {
+	if got, notes := one(File{"multi.yaml", read(t, "testdata/multi.yaml")}, Options{Image: "x", Container: "unknown"}); len(notes) != 1 || !notes[0].Unchanged || strings.Contains(got, GateName) {
 		t.Errorf("%v\n%s", notes, got)
 	}
 }
@@ -109,14 +109,14 @@ func TestUninjectWorksAfterEditsElsewhere(t *testing.T) {
 	}
 }
 
-func TestAGateWithoutAReadableRecordIsLeftAsItIs(t *testing.T) {
+func TestAGateWithoutAReadableRecordIsNotChanged(t *testing.T) {
 	injected, _ := one(File{"plain.yaml", read(t, "testdata/plain.yaml")}, options)
 	edited := strings.Replace(injected, Annotation+": '{", Annotation+": 'x{", 1)
 	back, notes := Uninject([]File{{"plain.yaml", edited}})
-	if len(notes) != 1 || !notes[0].Left || !notes[0].Failed || !strings.Contains(back[0].Text, GateName) {
+	if len(notes) != 1 || !notes[0].Unchanged || !notes[0].Failed || !strings.Contains(back[0].Text, GateName) {
 		t.Errorf("%v", notes)
 	}
-	if again, notes := one(File{"plain.yaml", edited}, options); len(notes) == 0 || !notes[0].Failed || !strings.Contains(again, Annotation+": 'x{") {
+	if second, notes := one(File{"plain.yaml", edited}, options); len(notes) == 0 || !notes[0].Failed || !strings.Contains(second, Annotation+": 'x{") {
 		t.Errorf("injected although uninject failed: %v", notes)
 	}
 }
@@ -124,15 +124,15 @@ func TestAGateWithoutAReadableRecordIsLeftAsItIs(t *testing.T) {
 func TestTheInjectedGateEqualsTheGateOfTheManifestsInConfig(t *testing.T) {
 	_, gates := podSpecs(t, File{"deployment.yaml", read(t, "../../../../config/kubernetes/deployment.yaml")})
 	injected, _ := one(File{"plain.yaml", read(t, "testdata/plain.yaml")}, options)
-	_, own := podSpecs(t, File{"plain.yaml", injected})
-	if len(gates) != 1 || len(own) != 1 {
-		t.Fatalf("%d and %d gates", len(gates), len(own))
+	_, ownGates := podSpecs(t, File{"plain.yaml", injected})
+	if len(gates) != 1 || len(ownGates) != 1 {
+		t.Fatalf("%d and %d gates", len(gates), len(ownGates))
 	}
 	for key, want := range gates[0] {
 		switch key {
 		case "env", "securityContext", "image": // may differ
 		default:
-			if got := own[0][key]; !reflect.DeepEqual(got, want) {
+			if got := ownGates[0][key]; !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %v, in config/kubernetes %v", key, got, want)
 			}
 		}
@@ -144,7 +144,7 @@ func TestTheInjectedGateEqualsTheGateOfTheManifestsInConfig(t *testing.T) {
 		return all
 	}
 	for _, name := range names(gates[0]) {
-		if name != "REVISION_TIMEOUT_SECONDS" && !slices.Contains(names(own[0]), name) {
+		if name != "REVISION_TIMEOUT_SECONDS" && !slices.Contains(names(ownGates[0]), name) {
 			t.Errorf("%s is set in config/kubernetes alone", name)
 		}
 	}

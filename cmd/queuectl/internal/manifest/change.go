@@ -16,9 +16,9 @@ func quote(text string) string {
 
 // checkShared returns an error if an alias refers to n, because an edit would change
 // the alias too.
-func (s *source) checkShared(what string, n *yaml.Node) error {
+func (s *source) checkShared(description string, n *yaml.Node) error {
 	if anchor, ok := s.shared[n]; ok {
-		return fmt.Errorf("%s: is used elsewhere through the anchor &%s", what, anchor)
+		return fmt.Errorf("%s: is used elsewhere through the anchor &%s", description, anchor)
 	}
 	return nil
 }
@@ -111,8 +111,8 @@ func (s *source) remove(e *entry, inFlow bool, instead *yaml.Node) error {
 	switch {
 	case inFlow && e.next != nil:
 		s.replace(from, s.offset(e.next), "")
-	case inFlow && e.before != nil:
-		s.replace(s.flowEnd(s.offset(e.before.value)), to, "")
+	case inFlow && e.previous != nil:
+		s.replace(s.flowEnd(s.offset(e.previous.value)), to, "")
 	case !inFlow && strings.TrimSpace(s.text[start:from]) == "":
 		if line := s.lineOf(to); line+1 < len(s.lines) {
 			to = s.lines[line+1]

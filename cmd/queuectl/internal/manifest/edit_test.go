@@ -23,9 +23,9 @@ func TestInjectingAgainKeepsEditsOfTheGate(t *testing.T) {
 		if edited == injected {
 			t.Fatalf("%s: %q is not there", c.name, c.old)
 		}
-		again, notes := one(File{"plain.yaml", edited}, options)
-		if again != edited || len(notes) != 1 {
-			t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", c.name, notes, again, edited)
+		second, notes := one(File{"plain.yaml", edited}, options)
+		if second != edited || len(notes) != 1 {
+			t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", c.name, notes, second, edited)
 		}
 		other := options
 		other.Set = map[string]string{"QUEUE_MAX_WAIT": "5s"}
@@ -91,9 +91,9 @@ func TestAReformattedManifestIsInjectedAgainAndUninjected(t *testing.T) {
 			// it left unchanged before, so the result may differ.
 			continue
 		}
-		again, _ := one(File{f.Name, text}, options)
-		if !sameContent(t, File{f.Name, injected}, File{f.Name, again}) {
-			t.Errorf("%s: injected again:\n%s", f.Name, again)
+		second, _ := one(File{f.Name, text}, options)
+		if !sameContent(t, File{f.Name, injected}, File{f.Name, second}) {
+			t.Errorf("%s: injected again:\n%s", f.Name, second)
 		}
 	}
 	if checked < 8 {
@@ -166,9 +166,9 @@ func TestAnEditedRecordDoesNotDamageTheFile(t *testing.T) {
 		if _, err := parse(back[0].Text); err != nil {
 			t.Errorf("%s: %v\n%s", record, err, back[0].Text)
 		}
-		again, _ := one(File{"plain.yaml", edited}, options)
-		if _, err := parse(again); err != nil {
-			t.Errorf("%s: injected again: %v\n%s", record, err, again)
+		second, _ := one(File{"plain.yaml", edited}, options)
+		if _, err := parse(second); err != nil {
+			t.Errorf("%s: injected again: %v\n%s", record, err, second)
 		}
 	}
 }

@@ -19,7 +19,7 @@ type File struct {
 type Note struct {
 	File, Object string // Object is KIND/NAME, such as deployment/web; "" = the file
 	Text         string
-	Left         bool // the object or the file was left unchanged
+	Unchanged    bool // the object or the file was left unchanged
 	// Failed means that traffic would fail or bypass the gate, or that an object with a
 	// gate was left unchanged.
 	Failed bool
@@ -27,14 +27,14 @@ type Note struct {
 }
 
 func (n Note) String() string {
-	where := n.File
+	prefix := n.File
 	if n.Object != "" {
-		where += ": " + n.Object
+		prefix += ": " + n.Object
 	}
-	if n.Left {
-		return where + ": left unchanged: " + n.Text
+	if n.Unchanged {
+		return prefix + ": left unchanged: " + n.Text
 	}
-	return where + ": " + n.Text
+	return prefix + ": " + n.Text
 }
 
 // Hazards are the kinds of failures that Options.Accept can accept.
@@ -44,7 +44,7 @@ var Hazards = []string{"headless", "host-port", "network-policy", "services"}
 type failure struct{ error }
 
 func noteOf(file string, o manifestObject, err error) Note {
-	return Note{File: file, Object: o.String(), Text: err.Error(), Left: true, Failed: errors.As(err, new(failure))}
+	return Note{File: file, Object: o.String(), Text: err.Error(), Unchanged: true, Failed: errors.As(err, new(failure))}
 }
 
 // Options configure the gate. Annotations of a workload override them.
@@ -86,18 +86,18 @@ func Inject(files []File, o Options) (injected []File, notes []Note) {
 		if err != nil {
 			// Uninject could not restore this file from ordinary records. Retry with
 			// verbatim records, which store the changed text itself.
-			again := &pass{source: &source{}, file: f, options: o, priors: priors[i]}
-			if again.source, err = parse(f.Text); err == nil {
-				again.verbatim = true
-				again.workloads()
-				again.traffic(workloads)
-				result, err = again.checked()
+			retry := &pass{source: &source{}, file: f, options: o, priors: priors[i]}
+			if retry.source, err = parse(f.Text); err == nil {
+				retry.verbatim = true
+				retry.workloads()
+				retry.traffic(workloads)
+				result, err = retry.checked()
 			}
 		}
 		notes = append(notes, p.notes...)
 		if err != nil {
 			result = files[i].Text
-			notes = append(notes, Note{File: f.Name, Text: err.Error(), Left: true})
+			notes = append(notes, Note{File: f.Name, Text: err.Error(), Unchanged: true})
 		}
 		injected = append(injected, File{f.Name, result})
 	}
@@ -118,8 +118,8 @@ type pass struct {
 	notes   []Note
 }
 
-func (p *pass) note(o manifestObject, said []Note, err error) {
-	for _, n := range said {
+func (p *pass) note(o manifestObject, notes []Note, err error) {
+	for _, n := range notes {
 		n.File, n.Object = p.file.Name, o.String()
 		p.notes = append(p.notes, n)
 	}
@@ -131,8 +131,8 @@ func (p *pass) note(o manifestObject, said []Note, err error) {
 // workloads adds the gate to the workloads of the file.
 func (p *pass) workloads() (all []workload) {
 	for i, o := range p.objects() {
-		w, said, err := p.inject(o, p.options, p.priors[i])
-		p.note(o, said, err)
+		w, notes, err := p.inject(o, p.options, p.priors[i])
+		p.note(o, notes, err)
 		if err == nil && w != nil {
 			all = append(all, *w)
 		}
@@ -143,15 +143,15 @@ func (p *pass) workloads() (all []workload) {
 // traffic changes the Services and NetworkPolicies of the file.
 func (p *pass) traffic(workloads []workload) {
 	for _, o := range p.objects() {
-		var said []Note
+		var notes []Note
 		var err error
 		switch o.kind {
 		case "Service":
-			said, err = p.redirect(o, workloads, p.options.Services)
+			notes, err = p.redirect(o, workloads, p.options.Services)
 		case "NetworkPolicy":
-			said, err = p.admit(o, workloads, p.options.Services)
+			notes, err = p.admit(o, workloads, p.options.Services)
 		}
-		p.note(o, said, err)
+		p.note(o, notes, err)
 	}
 }
 
@@ -183,12 +183,12 @@ func Uninject(files []File) (clean []File, notes []Note) {
 func uninject(files []File) (clean []File, notes []Note, priors []map[int]*prior) {
 	for _, f := range files {
 		gates := map[int]*prior{}
-		result, said, err := uninjectFile(f, gates)
+		result, fileNotes, err := uninjectFile(f, gates)
 		if err != nil {
-			result, said = f.Text, append(said, Note{File: f.Name, Text: err.Error(), Left: true})
+			result, fileNotes = f.Text, append(fileNotes, Note{File: f.Name, Text: err.Error(), Unchanged: true})
 			clear(gates)
 		}
-		clean, notes, priors = append(clean, File{f.Name, result}), append(notes, said...), append(priors, gates)
+		clean, notes, priors = append(clean, File{f.Name, result}), append(notes, fileNotes...), append(priors, gates)
 	}
 	return clean, notes, priors
 }
@@ -200,10 +200,10 @@ func uninjectFile(f File, gates map[int]*prior) (result string, notes []Note, er
 	}
 	objects := s.objects()
 	for i, o := range objects {
-		if value := at(o.node, "metadata", "annotations", Annotation); value != nil {
+		if value := valueAt(o.node, "metadata", "annotations", Annotation); value != nil {
 			p, err := s.restore(o, value)
 			if err != nil {
-				notes = append(notes, Note{File: f.Name, Object: o.String(), Text: err.Error(), Left: true, Failed: true})
+				notes = append(notes, Note{File: f.Name, Object: o.String(), Text: err.Error(), Unchanged: true, Failed: true})
 			}
 			if p != nil {
 				gates[i] = p
@@ -235,15 +235,15 @@ func (o manifestObject) String() string { return strings.ToLower(o.kind) + "/" +
 func (s *source) objects() (all []manifestObject) {
 	var add func(n *yaml.Node)
 	add = func(n *yaml.Node) {
-		kind := text(at(n, "kind"))
-		if kind == "List" || strings.HasSuffix(kind, "List") && at(n, "items") != nil {
-			for _, item := range items(at(n, "items")) {
+		kind := text(valueAt(n, "kind"))
+		if kind == "List" || strings.HasSuffix(kind, "List") && valueAt(n, "items") != nil {
+			for _, item := range items(valueAt(n, "items")) {
 				add(item)
 			}
 			return
 		}
 		if kind != "" {
-			all = append(all, manifestObject{kind, text(at(n, "metadata", "name")), n})
+			all = append(all, manifestObject{kind, text(valueAt(n, "metadata", "name")), n})
 		}
 	}
 	for _, d := range s.documents {
@@ -268,10 +268,10 @@ type workload struct {
 }
 
 // inject adds the gate to an object if it has pods.
-func (s *source) inject(o manifestObject, options Options, before *prior) (w *workload, said []Note, err error) {
+func (s *source) inject(o manifestObject, options Options, previous *prior) (w *workload, notes []Note, err error) {
 	path, ok := templates[o.kind]
 	if !ok {
-		if at(o.node, "spec", "template", "spec", "containers") != nil {
+		if valueAt(o.node, "spec", "template", "spec", "containers") != nil {
 			if o.isKnative() {
 				return nil, nil, errors.New("the pods of this object get their queue-proxy from Knative; docs/knative.md describes how the gate replaces it")
 			}
@@ -279,37 +279,37 @@ func (s *source) inject(o manifestObject, options Options, before *prior) (w *wo
 		}
 		return nil, nil, nil
 	}
-	template := at(o.node, path...)
-	if at(o.node, "metadata", "annotations", Annotation) != nil {
+	template := valueAt(o.node, path...)
+	if valueAt(o.node, "metadata", "annotations", Annotation) != nil {
 		// uninject could not remove the old gate and has added a note about it. Do not
 		// add a second gate.
 		return nil, nil, nil
 	}
-	with, err := options.applied(at(o.node, "metadata", "annotations"))
+	merged, err := options.applied(valueAt(o.node, "metadata", "annotations"))
 	if err != nil {
 		return nil, nil, failure{err}
 	}
 	first := len(s.edits)
-	p := &pod{source: s, options: with, spec: at(template, "spec"), name: o.name, prior: before}
+	p := &pod{source: s, options: merged, spec: valueAt(template, "spec"), name: o.name, prior: previous}
 	if err := p.inject(); err != nil {
 		s.edits = s.edits[:first]
 		return nil, nil, err
 	}
-	p.record.Options, p.record.Port = &with, p.userPort
+	p.record.Options, p.record.Port = &merged, p.userPort
 	if err := s.annotate(o, first, &p.record); err != nil {
 		s.edits = s.edits[:first]
 		return nil, nil, err
 	}
 	w = &workload{namespace: o.namespace(), labels: map[string]string{}, userPort: p.userPort, names: p.userPortNames(), gatePort: p.port(8012)}
-	if labels := at(template, "metadata", "labels"); labels != nil {
+	if labels := valueAt(template, "metadata", "labels"); labels != nil {
 		_ = labels.Decode(&w.labels)
 	}
-	return w, p.said, nil
+	return w, p.notes, nil
 }
 
 // isKnative reports whether o is a Service, Configuration or Revision of Knative.
 func (o manifestObject) isKnative() bool {
-	return strings.HasPrefix(text(at(o.node, "apiVersion")), "serving.knative.dev/")
+	return strings.HasPrefix(text(valueAt(o.node, "apiVersion")), "serving.knative.dev/")
 }
 
-func (o manifestObject) namespace() string { return text(at(o.node, "metadata", "namespace")) }
+func (o manifestObject) namespace() string { return text(valueAt(o.node, "metadata", "namespace")) }

@@ -72,8 +72,8 @@ func TestUninjectRestoresTheInputOfInjectByteForByte(t *testing.T) {
 func TestInjectingAgainChangesNothing(t *testing.T) {
 	for _, f := range corpus(t) {
 		injected, _ := one(f, options)
-		if again, _ := one(File{f.Name, injected}, options); again != injected {
-			t.Errorf("%s: got:\n%s\nwant:\n%s", f.Name, again, injected)
+		if second, _ := one(File{f.Name, injected}, options); second != injected {
+			t.Errorf("%s: got:\n%s\nwant:\n%s", f.Name, second, injected)
 		}
 		other := Options{Image: "other", Services: true}
 		want, _ := one(f, other)

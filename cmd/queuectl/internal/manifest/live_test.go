@@ -22,8 +22,8 @@ func TestLiveSettingsMountTheAnnotationsOfThePod(t *testing.T) {
 		if back[0].Text != f.Text {
 			t.Errorf("%s: got:\n%s\nwant:\n%s", f.Name, back[0].Text, f.Text)
 		}
-		if again, _ := one(File{f.Name, injected}, live); again != injected {
-			t.Errorf("%s: injecting again gives:\n%s", f.Name, again)
+		if second, _ := one(File{f.Name, injected}, live); second != injected {
+			t.Errorf("%s: injecting again gives:\n%s", f.Name, second)
 		}
 		if strings.HasPrefix(f.Name, "broken") {
 			continue
@@ -84,7 +84,7 @@ func TestManifestsAreStillValidAfterQueuectlSet(t *testing.T) {
 		}
 		set, notes := Set([]File{f}, settings)
 		for _, n := range notes {
-			if !n.Left {
+			if !n.Unchanged {
 				t.Errorf("%s: %s", f.Name, n)
 			}
 		}

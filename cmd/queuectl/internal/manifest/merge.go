@@ -140,13 +140,13 @@ func (m *merger) mappings(path string, base, theirs, ours *yaml.Node) *yaml.Node
 	merged.Content = nil
 	for i := 0; i+1 < len(theirs.Content); i += 2 {
 		key := theirs.Content[i]
-		if value := m.merge(path+"."+key.Value, at(base, key.Value), theirs.Content[i+1], at(ours, key.Value)); value != nil {
+		if value := m.merge(path+"."+key.Value, valueAt(base, key.Value), theirs.Content[i+1], valueAt(ours, key.Value)); value != nil {
 			merged.Content = append(merged.Content, key, value)
 		}
 	}
 	for i := 0; i+1 < len(ours.Content); i += 2 {
 		key := ours.Content[i]
-		if lookup(theirs, key.Value) == nil && canonicalOf(at(base, key.Value)) != canonical(ours.Content[i+1]) {
+		if lookup(theirs, key.Value) == nil && canonicalOf(valueAt(base, key.Value)) != canonical(ours.Content[i+1]) {
 			merged.Content = append(merged.Content, key, ours.Content[i+1])
 		}
 	}
@@ -156,12 +156,12 @@ func (m *merger) mappings(path string, base, theirs, ours *yaml.Node) *yaml.Node
 // isNamed reports whether the items of a list have names that identify them.
 func isNamed(n *yaml.Node) bool {
 	return n != nil && n.Kind == yaml.SequenceNode && len(n.Content) > 0 &&
-		!slices.ContainsFunc(n.Content, func(item *yaml.Node) bool { return text(at(item, "name")) == "" })
+		!slices.ContainsFunc(n.Content, func(item *yaml.Node) bool { return text(valueAt(item, "name")) == "" })
 }
 
 func named(list *yaml.Node, name string) *yaml.Node {
 	for _, item := range items(list) {
-		if text(at(item, "name")) == name {
+		if text(valueAt(item, "name")) == name {
 			return item
 		}
 	}
@@ -172,13 +172,13 @@ func (m *merger) lists(path string, base, theirs, ours *yaml.Node) *yaml.Node {
 	merged := *theirs
 	merged.Content = nil
 	for _, item := range theirs.Content {
-		name := text(at(item, "name"))
+		name := text(valueAt(item, "name"))
 		if value := m.merge(path+"["+name+"]", named(base, name), item, named(ours, name)); value != nil {
 			merged.Content = append(merged.Content, value)
 		}
 	}
 	for _, item := range ours.Content {
-		name := text(at(item, "name"))
+		name := text(valueAt(item, "name"))
 		if named(theirs, name) == nil && canonicalOf(named(base, name)) != canonical(item) {
 			merged.Content = append(merged.Content, item)
 		}

@@ -51,11 +51,11 @@ type pod struct {
 	probers    []any  // path, probe, path, probe ...: the arguments for object()
 	volume     string // name of the volume with the pod's annotations; "" = none
 	tls        bool   // the application speaks TLS on its port
-	said       []Note
+	notes      []Note
 }
 
 func (p *pod) say(format string, values ...any) {
-	p.said = append(p.said, Note{Text: fmt.Sprintf(format, values...)})
+	p.notes = append(p.notes, Note{Text: fmt.Sprintf(format, values...)})
 }
 
 func (p *pod) inject() error {
@@ -65,7 +65,7 @@ func (p *pod) inject() error {
 	p.checkPorts()
 	for _, c := range items(p.containers) {
 		if err := p.rewrite(c); err != nil {
-			return fmt.Errorf("container %s: %w", text(at(c, "name")), err)
+			return fmt.Errorf("container %s: %w", text(valueAt(c, "name")), err)
 		}
 	}
 	return p.addGate()
@@ -97,14 +97,14 @@ func (p *pod) read() error {
 	}
 	p.used, p.ports = map[int]bool{}, map[string]int{}
 	for _, list := range []string{"initContainers", "containers"} {
-		for _, c := range items(at(p.spec, list)) {
-			if name := text(at(c, "name")); name == GateName || name == "queue-proxy" {
+		for _, c := range items(valueAt(p.spec, list)) {
+			if name := text(valueAt(c, "name")); name == GateName || name == "queue-proxy" {
 				return fmt.Errorf("it already has a gate, the container %s", name)
 			}
-			for i, port := range items(at(c, "ports")) {
-				n, ok, err := portNumber(at(port, "containerPort"))
+			for i, port := range items(valueAt(c, "ports")) {
+				n, ok, err := portNumber(valueAt(port, "containerPort"))
 				if err != nil {
-					return failure{fmt.Errorf("container %s: ports[%d].containerPort %w", text(at(c, "name")), i, err)}
+					return failure{fmt.Errorf("container %s: ports[%d].containerPort %w", text(valueAt(c, "name")), i, err)}
 				}
 				if ok {
 					p.used[n] = true
@@ -119,30 +119,30 @@ func (p *pod) read() error {
 // whose name means HTTP, or else the first container with a port.
 func (p *pod) choose() error {
 	best := 0
-	var same []string
+	var ties []string
 	for _, c := range items(p.containers) {
-		name := text(at(c, "name"))
+		name := text(valueAt(c, "name"))
 		if p.options.Container != "" && name != p.options.Container {
 			continue
 		}
 		port, rank := servingPort(c)
 		switch {
 		case p.app == nil && p.options.Container != "" || rank > best:
-			p.app, p.userPort, best, same = c, port, rank, []string{name}
+			p.app, p.userPort, best, ties = c, port, rank, []string{name}
 		case rank == best && rank > 1:
-			same = append(same, name)
+			ties = append(ties, name)
 		}
 	}
 	if p.app == nil && p.options.Container != "" {
 		return fmt.Errorf("it has no container %s (--container)", p.options.Container)
 	}
-	if len(same) > 1 {
-		return failure{fmt.Errorf("the containers %s all have a port whose name means HTTP: select one with --container", strings.Join(same, ", "))}
+	if len(ties) > 1 {
+		return failure{fmt.Errorf("the containers %s all have a port whose name means HTTP: select one with --container", strings.Join(ties, ", "))}
 	}
 	if p.app == nil {
 		p.app = items(p.containers)[0]
 	}
-	if p.appName = text(at(p.app, "name")); p.appName == "" {
+	if p.appName = text(valueAt(p.app, "name")); p.appName == "" {
 		return errors.New("its container has no name")
 	}
 	if p.options.UserPort != 0 {
@@ -163,13 +163,13 @@ var httpNames = []string{"http", "http1", "h2c", "http2", "grpc", "web"}
 // any other TCP port. Without a TCP port, both results are 0. Among ports of the same
 // rank, the first is chosen.
 func servingPort(container *yaml.Node) (port, rank int) {
-	for _, entry := range items(at(container, "ports")) {
-		n, ok := integer(at(entry, "containerPort"))
-		if protocol := text(at(entry, "protocol")); !ok || protocol != "" && protocol != "TCP" {
+	for _, entry := range items(valueAt(container, "ports")) {
+		n, ok := integer(valueAt(entry, "containerPort"))
+		if protocol := text(valueAt(entry, "protocol")); !ok || protocol != "" && protocol != "TCP" {
 			continue
 		}
 		is := 1
-		switch name := text(at(entry, "name")); {
+		switch name := text(valueAt(entry, "name")); {
 		case slices.Contains(httpNames, name):
 			is = 3
 		case name == "https":
@@ -188,9 +188,9 @@ func servingPort(container *yaml.Node) (port, rank int) {
 func (p *pod) userPortNames() (names []string) {
 	seen := map[string]bool{}
 	for _, c := range items(p.containers) {
-		for _, entry := range items(at(c, "ports")) {
-			n, ok := integer(at(entry, "containerPort"))
-			name := text(at(entry, "name"))
+		for _, entry := range items(valueAt(c, "ports")) {
+			n, ok := integer(valueAt(entry, "containerPort"))
+			name := text(valueAt(entry, "name"))
 			if name != "" && !seen[name] && ok && c == p.app && n == p.userPort {
 				names = append(names, name)
 			}
@@ -204,14 +204,14 @@ func (p *pod) userPortNames() (names []string) {
 // hostPort that bypasses the gate.
 func (p *pod) checkPorts() {
 	for _, c := range items(p.containers) {
-		for _, entry := range items(at(c, "ports")) {
-			if n, ok := integer(at(entry, "containerPort")); !ok || n != p.userPort {
+		for _, entry := range items(valueAt(c, "ports")) {
+			if n, ok := integer(valueAt(entry, "containerPort")); !ok || n != p.userPort {
 				continue
 			}
-			p.tls = p.tls || c == p.app && text(at(entry, "name")) == "https"
-			if host, ok := integer(at(entry, "hostPort")); ok && host != 0 {
-				p.said = append(p.said, Note{Failed: true, Text: fmt.Sprintf(
-					"container %s: hostPort %d of the node leads to the application and bypasses the gate: remove it, or accept it with --accept host-port", text(at(c, "name")), host),
+			p.tls = p.tls || c == p.app && text(valueAt(entry, "name")) == "https"
+			if host, ok := integer(valueAt(entry, "hostPort")); ok && host != 0 {
+				p.notes = append(p.notes, Note{Failed: true, Text: fmt.Sprintf(
+					"container %s: hostPort %d of the node leads to the application and bypasses the gate: remove it, or accept it with --accept host-port", text(valueAt(c, "name")), host),
 					Hazard: "host-port"})
 			}
 		}
@@ -236,7 +236,7 @@ func (p *pod) port(usual int) int {
 
 // rewrite moves a container's probes to the gate.
 func (p *pod) rewrite(c *yaml.Node) error {
-	name := text(at(c, "name"))
+	name := text(valueAt(c, "name"))
 	var preStop *yaml.Node
 	if c == p.app {
 		var err error
@@ -258,10 +258,10 @@ func (p *pod) rewrite(c *yaml.Node) error {
 				p.record.was(name+"/readinessProbe", text)
 			}
 			if preStop == nil {
-				if p.record.At == nil {
-					p.record.At = map[string]position{}
+				if p.record.Positions == nil {
+					p.record.Positions = map[string]position{}
 				}
-				p.record.At[name+"/readinessProbe"] = p.where(e, isFlow(c))
+				p.record.Positions[name+"/readinessProbe"] = p.positionOf(e, isFlow(c))
 			}
 			if err := p.remove(e, isFlow(c), preStop); err != nil {
 				return err
@@ -297,7 +297,7 @@ func (p *pod) preStop(c *yaml.Node) (*yaml.Node, error) {
 	switch {
 	case e == nil:
 		return object("lifecycle", hook), nil
-	case at(e.value, "preStop") != nil:
+	case valueAt(e.value, "preStop") != nil:
 		p.say("container %s: its preStop hook is kept: it should wait for the drain by calling /wait-for-drain on port %d", p.appName, p.port(8022))
 	case p.editable(c, e) != nil || isEmpty(e.value) || e.value.Kind != yaml.MappingNode:
 		p.say("container %s: its lifecycle is kept without /wait-for-drain", p.appName)
@@ -322,7 +322,7 @@ func handlerOf(probe *yaml.Node) (*entry, error) {
 			return e, nil
 		}
 	}
-	if at(probe, "exec") != nil {
+	if valueAt(probe, "exec") != nil {
 		return nil, errors.New("it is an exec probe, which runs in the container")
 	}
 	return nil, errors.New("it has no handler")
@@ -334,11 +334,11 @@ func (p *pod) resolved(c, probe *yaml.Node) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if host := text(at(handler.value, "host")); host != "" {
+	if host := text(valueAt(handler.value, "host")); host != "" {
 		return nil, fmt.Errorf("it goes to the host %s", host)
 	}
 	copied := deepCopy(probe)
-	port := lookup(at(copied, handler.key.Value), "port")
+	port := lookup(valueAt(copied, handler.key.Value), "port")
 	if port == nil {
 		if handler.key.Value == "httpGet" {
 			return nil, errors.New("it has no port")
@@ -346,9 +346,9 @@ func (p *pod) resolved(c, probe *yaml.Node) (*yaml.Node, error) {
 		return copied, nil
 	}
 	number, ok := integer(port.value)
-	for _, entry := range items(at(c, "ports")) {
-		if !ok && text(at(entry, "name")) == text(port.value) {
-			number, ok = integer(at(entry, "containerPort"))
+	for _, entry := range items(valueAt(c, "ports")) {
+		if !ok && text(valueAt(entry, "name")) == text(port.value) {
+			number, ok = integer(valueAt(entry, "containerPort"))
 		}
 	}
 	if ok {
@@ -404,27 +404,27 @@ func (p *pod) rewriteProbe(c *yaml.Node, e *entry, path string) error {
 		return err
 	}
 	instead := object("httpGet", object("path", path, "port", p.port(8022)))
-	prober := object(handler.key.Value, handler.value, "timeoutSeconds", at(probe, "timeoutSeconds"))
+	prober := object(handler.key.Value, handler.value, "timeoutSeconds", valueAt(probe, "timeoutSeconds"))
 	if handler.key.Value != "httpGet" && lookup(handler.value, "port") == nil {
 		return errors.New("it has no port")
 	}
 	p.checkScheme(c, probe)
-	name := text(at(c, "name")) + "/" + e.key.Value
+	name := text(valueAt(c, "name")) + "/" + e.key.Value
 	source, _ := handlerOf(e.value)
 	if e.value.Kind == yaml.AliasNode || source.merged || p.shared[e.value] != "" || p.shared[source.value] != "" {
 		if e.value.Anchor != "" || p.shared[e.value] != "" && e.value.Kind != yaml.AliasNode {
 			return p.checkShared("it", e.value)
 		}
 		// Replace the value by a copy, because an alias refers to it.
-		whole := object()
+		copied := object()
 		for i := 0; i < len(probe.Content); i += 2 {
 			if probe.Content[i].Value != handler.key.Value {
-				whole.Content = append(whole.Content, probe.Content[i], probe.Content[i+1])
+				copied.Content = append(copied.Content, probe.Content[i], probe.Content[i+1])
 			}
 		}
-		whole.Content = append(whole.Content, instead.Content...)
+		copied.Content = append(copied.Content, instead.Content...)
 		p.record.was(name+" whole", p.textOf(e, isFlow(c)))
-		if err := p.remove(e, isFlow(c), object(e.key.Value, whole)); err != nil {
+		if err := p.remove(e, isFlow(c), object(e.key.Value, copied)); err != nil {
 			return err
 		}
 	} else {
@@ -441,8 +441,8 @@ func (p *pod) rewriteProbe(c *yaml.Node, e *entry, path string) error {
 
 // checkScheme sets p.tls if the application's probe uses TLS.
 func (p *pod) checkScheme(c, probe *yaml.Node) {
-	n, ok := integer(at(probe, "httpGet", "port"))
-	p.tls = p.tls || c == p.app && ok && n == p.userPort && strings.EqualFold(text(at(probe, "httpGet", "scheme")), "HTTPS")
+	n, ok := integer(valueAt(probe, "httpGet", "port"))
+	p.tls = p.tls || c == p.app && ok && n == p.userPort && strings.EqualFold(text(valueAt(probe, "httpGet", "scheme")), "HTTPS")
 }
 
 // graceSeconds returns the maximum duration of a drain in seconds.
@@ -470,7 +470,7 @@ func (p *pod) addGate() error {
 	} else if n, ok := integer(e.value); ok && n < p.graceSeconds() {
 		p.say("terminationGracePeriodSeconds is %d: a drain may take %d (the longest request and a quiet period)", n, p.graceSeconds())
 	}
-	if isTrue(at(p.spec, "hostNetwork")) {
+	if isTrue(valueAt(p.spec, "hostNetwork")) {
 		p.say("hostNetwork: the gate's ports are those of the node")
 	}
 	containers, list := lookup(p.spec, "containers"), lookup(p.spec, "initContainers")
@@ -516,13 +516,13 @@ func (p *pod) addVolume() (pair []any, err error) {
 		return nil, nil
 	}
 	list := lookup(p.spec, "volumes")
-	taken := map[string]bool{}
+	usedNames := map[string]bool{}
 	if list != nil {
 		for _, v := range items(resolve(list.value)) {
-			taken[text(at(v, "name"))] = true
+			usedNames[text(valueAt(v, "name"))] = true
 		}
 	}
-	for p.volume = GateName + "-podinfo"; taken[p.volume]; {
+	for p.volume = GateName + "-podinfo"; usedNames[p.volume]; {
 		p.volume += "-x"
 	}
 	p.record.Volume = p.volume
@@ -554,8 +554,8 @@ func (p *pod) gate() *yaml.Node {
 	var env []*yaml.Node
 	written := map[string]bool{}
 	set := func(name, value string) {
-		if own, ok := p.options.Set[name]; ok {
-			value = own
+		if override, ok := p.options.Set[name]; ok {
+			value = override
 		}
 		written[name] = true
 		env = append(env, object("name", name, "value", value))

@@ -29,10 +29,10 @@ type record struct {
 	// "volumes" are for the texts of empty values, such as {}. The key of a targetPort is
 	// the Service's port, such as 80 or 53/UDP.
 	Was map[string]string `json:"was,omitempty"`
-	// At has the original position of each removed readinessProbe, by the same keys as
+	// Positions has the original position of each removed readinessProbe, by the same keys as
 	// Was. A probe without a position was replaced by the key "lifecycle" that Inject
 	// added, so Uninject puts the probe in the place of that key.
-	At map[string]position `json:"at,omitempty"`
+	Positions map[string]position `json:"at,omitempty"`
 	// Ports are the ports that were added to a NetworkPolicy.
 	Ports []int `json:"ports,omitempty"`
 }
@@ -47,12 +47,12 @@ type applied struct {
 	Resources    map[string]string `json:"resources,omitempty"`
 }
 
-// position is the place of a removed key in a mapping. The field After is the name of the
+// position is the place of a removed key in a mapping. The field AfterKey is the name of the
 // preceding key, and Lines counts the lines (such as comments) between the value of that
-// key and the place. If After is empty, the place is before all keys.
+// key and the place. If AfterKey is empty, the place is before all keys.
 type position struct {
-	After string `json:"after,omitempty"`
-	Lines int    `json:"lines,omitempty"`
+	AfterKey string `json:"after,omitempty"`
+	Lines    int    `json:"lines,omitempty"`
 }
 
 // maxRecord is the maximum length of an annotation that decodeRecord accepts.
@@ -89,8 +89,8 @@ func (r *record) was(key, text string) {
 // annotate adds the annotation with which Uninject can undo the edits of one object. The
 // parameter first is the index in s.edits at which the edits of this object begin.
 func (s *source) annotate(o manifestObject, first int, r *record) error {
-	metadata := at(o.node, "metadata")
-	own := s.edits[first:]
+	metadata := valueAt(o.node, "metadata")
+	edits := s.edits[first:]
 	index := len(s.edits)
 	e := lookup(metadata, "annotations")
 	if e != nil && isEmpty(e.value) {
@@ -121,7 +121,7 @@ func (s *source) annotate(o manifestObject, first int, r *record) error {
 	if s.verbatim {
 		a := &s.edits[index]
 		before, after, _ := cutValue(a.text)
-		a.text = before + s.describe(o, own, a) + after
+		a.text = before + s.describe(o, edits, a) + after
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (s *source) restore(o manifestObject, value *yaml.Node) (*prior, error) {
 	first := len(s.edits)
 	p, err := s.undo(o, r)
 	if err == nil {
-		err = s.removeChild(at(o.node, "metadata"), "annotations", Annotation, r)
+		err = s.removeChild(valueAt(o.node, "metadata"), "annotations", Annotation, r)
 	}
 	if err != nil {
 		s.edits = s.edits[:first]
@@ -255,7 +255,7 @@ func (s *source) undo(o manifestObject, r *record) (*prior, error) {
 	if !ok {
 		return nil, nil
 	}
-	return s.undoPod(at(o.node, append(slices.Clone(path), "spec")...), r)
+	return s.undoPod(valueAt(o.node, append(slices.Clone(path), "spec")...), r)
 }
 
 // removeChild removes parent[name][key]. If this is the only key of the mapping
@@ -319,7 +319,7 @@ func (s *source) undoPod(spec *yaml.Node, r *record) (*prior, error) {
 			return nil, err
 		}
 		if p.gate != nil {
-			env = at(p.gate, "env")
+			env = valueAt(p.gate, "env")
 			if !isFlow(p.gate) {
 				p.text = s.itemText(p.gate)
 			}
@@ -340,9 +340,9 @@ func (s *source) undoPod(spec *yaml.Node, r *record) (*prior, error) {
 		}
 	}
 	moved, probers := movedProbes(env)
-	for _, c := range items(at(spec, "containers")) {
+	for _, c := range items(valueAt(spec, "containers")) {
 		if err := s.undoContainer(c, r, moved, probers); err != nil {
-			return nil, fmt.Errorf("container %s: %w", text(at(c, "name")), err)
+			return nil, fmt.Errorf("container %s: %w", text(valueAt(c, "name")), err)
 		}
 	}
 	return p, nil
@@ -354,8 +354,8 @@ func (s *source) undoPod(spec *yaml.Node, r *record) (*prior, error) {
 func movedProbes(env *yaml.Node) (readiness, probers map[string]*yaml.Node) {
 	value := func(name string) string {
 		for _, v := range items(env) {
-			if text(at(v, "name")) == name {
-				return text(at(v, "value"))
+			if text(valueAt(v, "name")) == name {
+				return text(valueAt(v, "value"))
 			}
 		}
 		return ""
@@ -390,7 +390,7 @@ func movedProbes(env *yaml.Node) (readiness, probers map[string]*yaml.Node) {
 
 // undoContainer restores the probes of a container and removes its preStop hook.
 func (s *source) undoContainer(c *yaml.Node, r *record, moved, probers map[string]*yaml.Node) error {
-	name := text(at(c, "name"))
+	name := text(valueAt(c, "name"))
 	probe, err := s.originalText(r, name+"/readinessProbe", "readinessProbe", take(moved, name))
 	if err != nil {
 		return err
@@ -398,9 +398,9 @@ func (s *source) undoContainer(c *yaml.Node, r *record, moved, probers map[strin
 	if lookup(c, "readinessProbe") != nil {
 		probe = "" // the user has added a new probe, which replaces the original one
 	}
-	where, elsewhere := r.At[name+"/readinessProbe"]
+	pos, elsewhere := r.Positions[name+"/readinessProbe"]
 	hook := lookup(c, "lifecycle")
-	if hook != nil && (hook.merged || !isOurHook(at(hook.value, "preStop"))) {
+	if hook != nil && (hook.merged || !isOurHook(valueAt(hook.value, "preStop"))) {
 		hook = nil
 	}
 	var inFlow = isFlow(c)
@@ -435,25 +435,25 @@ func (s *source) undoContainer(c *yaml.Node, r *record, moved, probers map[strin
 		if err := s.checkShared("the container", c); err != nil {
 			return err
 		}
-		s.insertAt(c, where, probe)
+		s.insertAt(c, pos, probe)
 	}
 	for _, kind := range probeKinds {
 		e := lookup(c, kind.key)
 		path := "/app-health/" + name + "/" + kind.path
 		get := lookup(valueOf(e), "httpGet")
-		if get == nil || get.merged || text(at(get.value, "path")) != path {
+		if get == nil || get.merged || text(valueAt(get.value, "path")) != path {
 			continue
 		}
 		if err := s.checkShared(kind.key, e.value); err != nil {
 			return err
 		}
-		if whole, ok := r.Was[name+"/"+kind.key+" whole"]; ok && s.hasAnchors(whole) {
+		if original, ok := r.Was[name+"/"+kind.key+" whole"]; ok && s.hasAnchors(original) {
 			delete(r.Was, name+"/"+kind.key+" whole")
-			whole, err := s.rendered(whole, inFlow, indent)
+			text, err := s.rendered(original, inFlow, indent)
 			if err != nil {
 				return err
 			}
-			s.replace(s.offset(e.key), s.end(e.key, e.value, inFlow), whole)
+			s.replace(s.offset(e.key), s.end(e.key, e.value, inFlow), text)
 			continue
 		}
 		handler, err := handlerOf(take(probers, path))
@@ -525,14 +525,14 @@ func (s *source) hasAnchors(text string) bool {
 }
 
 // isOurHook reports whether inject has added a preStop hook.
-func isOurHook(hook *yaml.Node) bool { return text(at(hook, "httpGet", "path")) == waitForDrain }
+func isOurHook(hook *yaml.Node) bool { return text(valueAt(hook, "httpGet", "path")) == waitForDrain }
 
 // insertAt inserts a key and its value into a mapping, at the given position. The
 // parameter pair is the text of the key and the value.
-func (s *source) insertAt(mapping *yaml.Node, where position, pair string) {
+func (s *source) insertAt(mapping *yaml.Node, pos position, pair string) {
 	first := mapping.Content[0]
-	previous := lookup(mapping, where.After)
-	if where.After == "" || previous != nil && previous.merged {
+	previous := lookup(mapping, pos.AfterKey)
+	if pos.AfterKey == "" || previous != nil && previous.merged {
 		previous = nil
 	}
 	switch {
@@ -546,7 +546,7 @@ func (s *source) insertAt(mapping *yaml.Node, where position, pair string) {
 		at := s.offset(first)
 		s.replace(at, at, pair+s.eol+s.indent(at))
 	default:
-		line := s.lineOf(s.end(previous.key, previous.value, false)) + 1 + min(max(0, where.Lines), len(s.lines))
+		line := s.lineOf(s.end(previous.key, previous.value, false)) + 1 + min(max(0, pos.Lines), len(s.lines))
 		indent := s.indent(s.offset(previous.key))
 		if line >= len(s.lines) {
 			text := s.eol + indent + pair
@@ -570,14 +570,14 @@ func (s *source) blankBefore(key *yaml.Node) string {
 	return s.text[from:to]
 }
 
-// where returns the position of a key in its mapping.
-func (s *source) where(e *entry, inFlow bool) position {
-	if e.before == nil || e.before.key.Tag == "!!merge" {
+// positionOf returns the position of a key in its mapping.
+func (s *source) positionOf(e *entry, inFlow bool) position {
+	if e.previous == nil || e.previous.key.Tag == "!!merge" {
 		return position{}
 	}
-	p := position{After: e.before.key.Value}
+	p := position{AfterKey: e.previous.key.Value}
 	if !inFlow {
-		p.Lines = s.lineOf(s.offset(e.key)) - s.lineOf(s.end(e.before.key, e.before.value, false)) - 1
+		p.Lines = s.lineOf(s.offset(e.key)) - s.lineOf(s.end(e.previous.key, e.previous.value, false)) - 1
 	}
 	return p
 }
@@ -590,7 +590,7 @@ func (s *source) removeItem(parent *yaml.Node, list *entry, name string, r *reco
 	if list.value.Kind != yaml.SequenceNode {
 		return nil, nil
 	}
-	i := slices.IndexFunc(list.value.Content, func(n *yaml.Node) bool { return text(at(n, "name")) == name })
+	i := slices.IndexFunc(list.value.Content, func(n *yaml.Node) bool { return text(valueAt(n, "name")) == name })
 	if i < 0 {
 		return nil, nil
 	}

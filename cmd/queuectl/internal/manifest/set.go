@@ -51,19 +51,19 @@ func Set(files []File, settings []Setting) (changed []File, notes []Note) {
 		s, err := parse(f.Text)
 		if err != nil {
 			changed = append(changed, f)
-			notes = append(notes, Note{File: f.Name, Text: err.Error(), Left: true})
+			notes = append(notes, Note{File: f.Name, Text: err.Error(), Unchanged: true})
 			continue
 		}
 		for _, o := range s.objects() {
 			first := len(s.edits)
 			if err := s.set(o, settings); err != nil {
 				s.edits = s.edits[:first]
-				notes = append(notes, Note{File: f.Name, Object: o.String(), Text: err.Error(), Left: true})
+				notes = append(notes, Note{File: f.Name, Object: o.String(), Text: err.Error(), Unchanged: true})
 			}
 		}
 		if result.Text, err = apply(s.text, s.edits); err != nil {
 			result = f
-			notes = append(notes, Note{File: f.Name, Text: err.Error(), Left: true})
+			notes = append(notes, Note{File: f.Name, Text: err.Error(), Unchanged: true})
 		}
 		changed = append(changed, result)
 	}
@@ -73,23 +73,23 @@ func Set(files []File, settings []Setting) (changed []File, notes []Note) {
 // set annotates the pod template of an object, if any.
 func (s *source) set(o manifestObject, settings []Setting) error {
 	path, ok := templates[o.kind]
-	if o.kind == "Service" && strings.HasPrefix(text(at(o.node, "apiVersion")), "serving.knative.dev/") {
+	if o.kind == "Service" && strings.HasPrefix(text(valueAt(o.node, "apiVersion")), "serving.knative.dev/") {
 		path, ok = []string{"spec", "template"}, true
 	}
 	if !ok {
 		return nil
 	}
-	template := at(o.node, path...)
+	template := valueAt(o.node, path...)
 	if template == nil || template.Kind != yaml.MappingNode || len(template.Content) == 0 {
 		return errors.New("it has no pod")
 	}
-	if o.kind == "Pod" && at(o.node, "metadata", "annotations", Annotation) != nil {
+	if o.kind == "Pod" && valueAt(o.node, "metadata", "annotations", Annotation) != nil {
 		return errors.New("it already has the gate: uninject it, set, and inject it again")
 	}
 	if err := s.checkShared("the pod", template); err != nil {
 		return err
 	}
-	annotations := lookup(at(template, "metadata"), "annotations")
+	annotations := lookup(valueAt(template, "metadata"), "annotations")
 	added := object()
 	var removed []*entry
 	for _, setting := range settings {

@@ -22,9 +22,9 @@ var settingsJSON []byte
 
 // gateSetting is a setting of the gate.
 type gateSetting struct {
-	Variable string `json:"variable"`
-	Flag     string `json:"flag"`
-	Wants    string `json:"wants"` // description of the valid values, from docs/configuration.md
+	Variable    string `json:"variable"`
+	Flag        string `json:"flag"`
+	ValidValues string `json:"wants"` // description of the valid values, from docs/configuration.md
 }
 
 var gateSettings = func() (all []gateSetting) {
@@ -56,29 +56,29 @@ func ParseAssignment(assignment string) (variable, value string, err error) {
 	if from, ok := written[s.Variable]; ok {
 		return "", "", fmt.Errorf("%q: inject sets %s from %s", assignment, s.Variable, from)
 	}
-	if !accepts(s.Wants, value) {
-		return "", "", fmt.Errorf("%s=%q: want %s", name, value, s.Wants)
+	if !accepts(s.ValidValues, value) {
+		return "", "", fmt.Errorf("%s=%q: want %s", name, value, s.ValidValues)
 	}
 	return s.Variable, value, nil
 }
 
 // similar returns ", did you mean X?" for a probable misspelling, or "".
 func similar(name string) string {
-	best, at := 3, ""
+	best, closest := 3, ""
 	for _, s := range gateSettings {
 		for _, known := range []string{s.Variable, s.Flag} {
 			if len(name) > len(known)+2 || len(known) > len(name)+2 {
 				continue
 			}
 			if d := distance(name, known); d < best {
-				best, at = d, known
+				best, closest = d, known
 			}
 		}
 	}
-	if at == "" {
+	if closest == "" {
 		return ""
 	}
-	return ", did you mean " + at + "?"
+	return ", did you mean " + closest + "?"
 }
 
 // distance returns the edit distance of two short words.
@@ -110,39 +110,39 @@ var (
 )
 
 // accepts reports whether a value may be valid for a setting. The parameter wants is the
-// setting's description of valid values (gateSetting.Wants). The result is false only if
+// setting's description of valid values (gateSetting.ValidValues). The result is false only if
 // the gate certainly rejects the value.
-func accepts(wants, value string) bool {
+func accepts(valid, value string) bool {
 	switch {
 	case value == "": // the setting is not set
 		return true
-	case wants == "true or false":
+	case valid == "true or false":
 		_, err := strconv.ParseBool(strings.ToLower(value))
 		return err == nil || slices.Contains([]string{"yes", "no", "on", "off"}, strings.ToLower(value))
-	case wordList.MatchString(wants):
-		words := strings.FieldsFunc(strings.ReplaceAll(wants, " or ", ", "), func(r rune) bool { return r == ',' || r == ' ' })
-		return slices.ContainsFunc(words, func(word string) bool { return strings.EqualFold(word, value) })
-	case rangeOf.MatchString(wants):
-		low, high := bounds(rangeOf.FindStringSubmatch(wants))
+	case wordList.MatchString(valid):
+		fields := strings.FieldsFunc(strings.ReplaceAll(valid, " or ", ", "), func(r rune) bool { return r == ',' || r == ' ' })
+		return slices.ContainsFunc(fields, func(word string) bool { return strings.EqualFold(word, value) })
+	case rangeOf.MatchString(valid):
+		low, high := bounds(rangeOf.FindStringSubmatch(valid))
 		n, err := strconv.Atoi(value)
-		other := strings.Contains(wants, ", or "+strings.ToLower(value)) || strings.Contains(wants, ", "+strings.ToLower(value)+",") ||
-			strings.Contains(wants, "auto:") && strings.HasPrefix(strings.ToLower(value), "auto:")
-		return other && err != nil || err == nil && (low <= n && n <= high || n == 0 && strings.Contains(wants, "or 0 for"))
-	case atLeast.MatchString(wants):
-		least, _ := strconv.Atoi(atLeast.FindStringSubmatch(wants)[1])
+		other := strings.Contains(valid, ", or "+strings.ToLower(value)) || strings.Contains(valid, ", "+strings.ToLower(value)+",") ||
+			strings.Contains(valid, "auto:") && strings.HasPrefix(strings.ToLower(value), "auto:")
+		return other && err != nil || err == nil && (low <= n && n <= high || n == 0 && strings.Contains(valid, "or 0 for"))
+	case atLeast.MatchString(valid):
+		least, _ := strconv.Atoi(atLeast.FindStringSubmatch(valid)[1])
 		n, err := strconv.ParseInt(value, 10, 64)
 		return err == nil && n >= int64(least)
-	case strings.HasPrefix(wants, "seconds, "), strings.HasPrefix(wants, "a duration"), strings.HasPrefix(wants, "a size"):
+	case strings.HasPrefix(valid, "seconds, "), strings.HasPrefix(valid, "a duration"), strings.HasPrefix(valid, "a size"):
 		return numeric.MatchString(value)
-	case strings.HasPrefix(wants, "a number from 0 to 1"):
+	case strings.HasPrefix(valid, "a number from 0 to 1"):
 		f, err := strconv.ParseFloat(value, 64)
 		return err == nil && f >= 0 && f <= 1
-	case strings.HasPrefix(wants, "a JSON object"), strings.HasPrefix(wants, "a zap configuration in JSON"):
+	case strings.HasPrefix(valid, "a JSON object"), strings.HasPrefix(valid, "a zap configuration in JSON"):
 		return json.Valid([]byte(value))
-	case strings.HasPrefix(wants, "an absolute path"):
-		return strings.HasPrefix(value, "/") || strings.Contains(wants, "@name") && strings.HasPrefix(value, "@")
-	case strings.HasPrefix(wants, "header:NAME"):
-		return strings.Contains(value, ":") || strings.Contains(wants, ", "+value+",")
+	case strings.HasPrefix(valid, "an absolute path"):
+		return strings.HasPrefix(value, "/") || strings.Contains(valid, "@name") && strings.HasPrefix(value, "@")
+	case strings.HasPrefix(valid, "header:NAME"):
+		return strings.Contains(value, ":") || strings.Contains(valid, ", "+value+",")
 	}
 	return true
 }
@@ -200,9 +200,9 @@ func ParseResources(list string) (map[string]string, error) {
 }
 
 // checkResources returns an error if a request is higher than its limit.
-func checkResources(own map[string]string) error {
+func checkResources(resources map[string]string) error {
 	all := maps.Clone(standardResources)
-	maps.Copy(all, own)
+	maps.Copy(all, resources)
 	for _, name := range resourceNames {
 		request, hasRequest := amount(all["requests."+name])
 		limit, hasLimit := amount(all["limits."+name])
@@ -262,17 +262,17 @@ func (a *applied) annotation(flag, value string) error {
 		}
 		a.UserPort = n
 	case "live-settings":
-		on, err := strconv.ParseBool(value)
+		enabled, err := strconv.ParseBool(value)
 		if err != nil {
 			return fmt.Errorf("%q: want true or false", value)
 		}
-		a.LiveSettings = on
+		a.LiveSettings = enabled
 	case "resources":
-		own, err := ParseResources(value)
+		resources, err := ParseResources(value)
 		if err != nil {
 			return err
 		}
-		maps.Copy(a.Resources, own)
+		maps.Copy(a.Resources, resources)
 	default:
 		variable, value, err := ParseAssignment(flag + "=" + value)
 		if err != nil {

@@ -87,8 +87,8 @@ func (s *source) offset(n *yaml.Node) int {
 }
 
 // lineOf returns the index of the line that contains an offset. The first line is 0.
-func (s *source) lineOf(at int) int {
-	i, found := slices.BinarySearch(s.lines, at)
+func (s *source) lineOf(offset int) int {
+	i, found := slices.BinarySearch(s.lines, offset)
 	if found {
 		return i
 	}
@@ -105,8 +105,8 @@ func (s *source) line(i int) string {
 }
 
 // indent returns one space for each column before an offset.
-func (s *source) indent(at int) string {
-	return strings.Repeat(" ", utf8.RuneCountInString(s.text[s.lines[s.lineOf(at)]:at]))
+func (s *source) indent(offset int) string {
+	return strings.Repeat(" ", utf8.RuneCountInString(s.text[s.lines[s.lineOf(offset)]:offset]))
 }
 
 func (s *source) replace(from, to int, text string) {
@@ -260,7 +260,7 @@ func apply(text string, edits []edit) (string, error) {
 type entry struct {
 	key, value *yaml.Node
 	next       *yaml.Node // the next key
-	before     *entry
+	previous   *entry
 	merged     bool // the key is from a merged mapping ("<<")
 }
 
@@ -272,7 +272,7 @@ func lookup(n *yaml.Node, name string) *entry {
 	}
 	var before, merged *entry
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		e := &entry{key: n.Content[i], value: n.Content[i+1], before: before}
+		e := &entry{key: n.Content[i], value: n.Content[i+1], previous: before}
 		if i+2 < len(n.Content) {
 			e.next = n.Content[i+2]
 		}
@@ -295,8 +295,8 @@ func lookup(n *yaml.Node, name string) *entry {
 	return merged
 }
 
-// at returns the value at a path of keys, or nil.
-func at(n *yaml.Node, path ...string) *yaml.Node {
+// valueAt returns the value at a path of keys, or nil.
+func valueAt(n *yaml.Node, path ...string) *yaml.Node {
 	for _, name := range path {
 		e := lookup(n, name)
 		if e == nil {

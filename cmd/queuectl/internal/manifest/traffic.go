@@ -13,40 +13,40 @@ import (
 
 // redirect changes a Service so that its ports lead to the gate instead of the
 // application. If change is false, it only reports such ports.
-func (s *source) redirect(o manifestObject, workloads []workload, change bool) (said []Note, err error) {
+func (s *source) redirect(o manifestObject, workloads []workload, change bool) (notes []Note, err error) {
 	selector := map[string]string{}
-	if n := at(o.node, "spec", "selector"); n == nil || n.Decode(&selector) != nil || len(selector) == 0 {
+	if n := valueAt(o.node, "spec", "selector"); n == nil || n.Decode(&selector) != nil || len(selector) == 0 {
 		return nil, nil
 	}
-	if at(o.node, "metadata", "annotations", Annotation) != nil {
+	if valueAt(o.node, "metadata", "annotations", Annotation) != nil {
 		return nil, nil
 	}
-	say := func(format string, values ...any) { said = append(said, Note{Text: fmt.Sprintf(format, values...)}) }
+	say := func(format string, values ...any) { notes = append(notes, Note{Text: fmt.Sprintf(format, values...)}) }
 	first := len(s.edits)
 	var r record
 	for _, w := range workloads {
 		if !w.matches(o, selector) {
 			continue
 		}
-		ports := at(o.node, "spec", "ports")
-		if text(at(o.node, "spec", "clusterIP")) == "None" {
-			said = append(said, Note{Failed: true, Hazard: "headless", Text: fmt.Sprintf("it is headless, so clients connect to port %d of the pods themselves and bypass the gate: "+
+		ports := valueAt(o.node, "spec", "ports")
+		if text(valueAt(o.node, "spec", "clusterIP")) == "None" {
+			notes = append(notes, Note{Failed: true, Hazard: "headless", Text: fmt.Sprintf("it is headless, so clients connect to port %d of the pods themselves and bypass the gate: "+
 				"remove clusterIP: None, or accept it with --accept headless (peers of a StatefulSet)", w.userPort)})
-			return said, nil
+			return notes, nil
 		}
 		if err := s.checkShared("spec.ports", ports); err != nil {
-			return said, err
+			return notes, err
 		}
 		for _, port := range items(ports) {
 			if !w.isTarget(port) {
-				if name := text(at(port, "targetPort")); name != portHTTP && change {
-					say("port %s leads to %s, not to port %d of the application, and is unchanged", text(at(port, "port")), cmp.Or(name, text(at(port, "port"))), w.userPort)
+				if name := text(valueAt(port, "targetPort")); name != portHTTP && change {
+					say("port %s leads to %s, not to port %d of the application, and is unchanged", text(valueAt(port, "port")), cmp.Or(name, text(valueAt(port, "port"))), w.userPort)
 				}
 				continue
 			}
 			if !change {
-				said = append(said, Note{Failed: true, Hazard: "services", Text: fmt.Sprintf(
-					"port %s leads to the application and bypasses the gate: without --services=false it leads to the gate; --accept services accepts it", text(at(port, "port")))})
+				notes = append(notes, Note{Failed: true, Hazard: "services", Text: fmt.Sprintf(
+					"port %s leads to the application and bypasses the gate: without --services=false it leads to the gate; --accept services accepts it", text(valueAt(port, "port")))})
 				continue
 			}
 			if e := lookup(port, "targetPort"); e != nil && !e.merged && e.value.Kind == yaml.ScalarNode && s.shared[e.value] == "" && e.value.Anchor == "" {
@@ -58,26 +58,26 @@ func (s *source) redirect(o manifestObject, workloads []workload, change bool) (
 				r.was(portKey(port), "")
 				s.insertFirst(port, object("targetPort", portHTTP))
 			} else {
-				said = append(said, Note{Failed: true, Hazard: "services",
-					Text: fmt.Sprintf("port %s bypasses the gate: its targetPort is an alias or anchor, and is unchanged", text(at(port, "port")))})
+				notes = append(notes, Note{Failed: true, Hazard: "services",
+					Text: fmt.Sprintf("port %s bypasses the gate: its targetPort is an alias or anchor, and is unchanged", text(valueAt(port, "port")))})
 			}
 		}
 		break
 	}
 	if len(s.edits) == first {
-		return said, nil
+		return notes, nil
 	}
 	if err := s.annotate(o, first, &r); err != nil {
 		s.edits = s.edits[:first]
 		return nil, failure{err}
 	}
-	return said, nil
+	return notes, nil
 }
 
 // portKey identifies a port of a Service.
 func portKey(port *yaml.Node) string {
-	key := text(at(port, "port"))
-	if protocol := text(at(port, "protocol")); protocol != "" && protocol != "TCP" {
+	key := text(valueAt(port, "port"))
+	if protocol := text(valueAt(port, "protocol")); protocol != "" && protocol != "TCP" {
 		key += "/" + protocol
 	}
 	return key
@@ -89,7 +89,7 @@ const maxTarget = 256
 // undoService restores the targets of ports that lead to the gate.
 func (s *source) undoService(o manifestObject, r *record) error {
 	all := slices.Compact(slices.Sorted(maps.Values(r.Was)))
-	for _, port := range items(at(o.node, "spec", "ports")) {
+	for _, port := range items(valueAt(o.node, "spec", "ports")) {
 		e := lookup(port, "targetPort")
 		if e == nil || text(e.value) != portHTTP {
 			continue
@@ -102,7 +102,7 @@ func (s *source) undoService(o manifestObject, r *record) error {
 		case err != nil || e.merged:
 			return errors.Join(err, errors.New("targetPort: is used elsewhere"))
 		case !ok || len(was) > maxTarget:
-			return fmt.Errorf("line %d: the target of port %s before the injection is not known", port.Line, text(at(port, "port")))
+			return fmt.Errorf("line %d: the target of port %s before the injection is not known", port.Line, text(valueAt(port, "port")))
 		case was == "":
 			if err := s.remove(e, isFlow(port), nil); err != nil {
 				return err
@@ -117,9 +117,9 @@ func (s *source) undoService(o manifestObject, r *record) error {
 
 // admit changes a NetworkPolicy so that rules for the application's port also allow the
 // gate's port. If change is false, it only reports rules without the gate's port.
-func (s *source) admit(o manifestObject, workloads []workload, change bool) (said []Note, err error) {
-	rules := at(o.node, "spec", "ingress")
-	if at(o.node, "metadata", "annotations", Annotation) != nil || rules == nil {
+func (s *source) admit(o manifestObject, workloads []workload, change bool) (notes []Note, err error) {
+	rules := valueAt(o.node, "spec", "ingress")
+	if valueAt(o.node, "metadata", "annotations", Annotation) != nil || rules == nil {
 		return nil, nil
 	}
 	selected := selectedBy(o, workloads)
@@ -140,7 +140,7 @@ func (s *source) admit(o manifestObject, workloads []workload, change bool) (sai
 			}
 			added[w.gatePort] = true
 			if !change {
-				said = append(said, Note{Failed: true, Hazard: "network-policy",
+				notes = append(notes, Note{Failed: true, Hazard: "network-policy",
 					Text: fmt.Sprintf("allows port %d of the application and not port %d of the gate: no request would arrive", w.userPort, w.gatePort)})
 				continue
 			}
@@ -161,13 +161,13 @@ func (s *source) admit(o manifestObject, workloads []workload, change bool) (sai
 		}
 	}
 	if len(s.edits) == first {
-		return said, nil
+		return notes, nil
 	}
 	if err := s.annotate(o, first, &r); err != nil {
 		s.edits = s.edits[:first]
 		return nil, failure{err}
 	}
-	return said, nil
+	return notes, nil
 }
 
 // maxSelected is the maximum number of applications with different ports that one
@@ -191,10 +191,10 @@ func selectedBy(policy manifestObject, workloads []workload) (selected []workloa
 
 // undoPolicy removes the added ports from a NetworkPolicy.
 func (s *source) undoPolicy(o manifestObject, r *record) error {
-	for _, rule := range items(at(o.node, "spec", "ingress")) {
-		ports := at(rule, "ports")
+	for _, rule := range items(valueAt(o.node, "spec", "ingress")) {
+		ports := valueAt(rule, "ports")
 		for i, port := range items(ports) {
-			n, ok := integer(at(port, "port"))
+			n, ok := integer(valueAt(port, "port"))
 			if !ok || !slices.Contains(r.Ports, n) || len(port.Content) != 2 {
 				continue
 			}
@@ -215,12 +215,12 @@ func (s *source) undoPolicy(o manifestObject, r *record) error {
 // allows reports whether a NetworkPolicy's ports contain a TCP port, by number or name.
 func allows(ports *yaml.Node, number int, names []string) bool {
 	for _, port := range items(resolve(ports)) {
-		if protocol := text(at(port, "protocol")); protocol != "" && protocol != "TCP" {
+		if protocol := text(valueAt(port, "protocol")); protocol != "" && protocol != "TCP" {
 			continue
 		}
-		value := at(port, "port")
+		value := valueAt(port, "port")
 		n, ok := integer(value)
-		end, hasEnd := integer(at(port, "endPort"))
+		end, hasEnd := integer(valueAt(port, "endPort"))
 		switch {
 		case value == nil, ok && n == number, ok && hasEnd && n <= number && number <= end, slices.Contains(names, text(value)):
 			return true
@@ -234,15 +234,15 @@ func (w *workload) isSelected(policy manifestObject) bool {
 	if !w.sameNamespace(policy) {
 		return false
 	}
-	selector := at(policy.node, "spec", "podSelector")
+	selector := valueAt(policy.node, "spec", "podSelector")
 	labels := map[string]string{}
-	if n := at(selector, "matchLabels"); n != nil && n.Decode(&labels) != nil || !w.hasLabels(labels) {
+	if n := valueAt(selector, "matchLabels"); n != nil && n.Decode(&labels) != nil || !w.hasLabels(labels) {
 		return false
 	}
-	for _, e := range items(at(selector, "matchExpressions")) {
-		value, exists := w.labels[text(at(e, "key"))]
-		listed := slices.ContainsFunc(items(at(e, "values")), func(n *yaml.Node) bool { return text(n) == value })
-		switch text(at(e, "operator")) {
+	for _, e := range items(valueAt(selector, "matchExpressions")) {
+		value, exists := w.labels[text(valueAt(e, "key"))]
+		listed := slices.ContainsFunc(items(valueAt(e, "values")), func(n *yaml.Node) bool { return text(n) == value })
+		switch text(valueAt(e, "operator")) {
 		case "In":
 			listed = exists && listed
 		case "NotIn":
@@ -299,9 +299,9 @@ func (s *source) scalarEnd(n *yaml.Node, inFlow bool) int {
 
 // isTarget reports whether a port of a Service leads to the application of w.
 func (w *workload) isTarget(port *yaml.Node) bool {
-	target := at(port, "targetPort")
+	target := valueAt(port, "targetPort")
 	if text(target) == "" {
-		target = at(port, "port")
+		target = valueAt(port, "port")
 	}
 	n, ok := integer(target)
 	return ok && n == w.userPort || slices.Contains(w.names, strings.TrimSpace(text(target)))

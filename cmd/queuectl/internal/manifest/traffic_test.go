@@ -77,8 +77,8 @@ func TestANetworkPolicyForTheApplicationAllowsTheGate(t *testing.T) {
 		if back, notes := Uninject([]File{{"web.yaml", injected}}); back[0].Text != text || len(notes) > 0 {
 			t.Errorf("%s: %v\n%s", c.name, notes, back[0].Text)
 		}
-		if again, _ := one(File{"web.yaml", injected}, options); again != injected {
-			t.Errorf("%s: injected again:\n%s", c.name, again)
+		if second, _ := one(File{"web.yaml", injected}, options); second != injected {
+			t.Errorf("%s: injected again:\n%s", c.name, second)
 		}
 	}
 }

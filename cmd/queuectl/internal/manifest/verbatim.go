@@ -21,19 +21,19 @@ import (
 // relative to the beginning of the value. The position of a change after the value is
 // relative to its end. Edits elsewhere therefore do not invalidate the positions.
 type verbatim struct {
-	// Before and After are the texts that were inserted before and after the
+	// Prefix and Suffix are the texts that were inserted before and after the
 	// annotation's value. Old is the text that they and the value replaced.
-	Before  string   `json:"b"`
-	After   string   `json:"a,omitempty"`
+	Prefix  string   `json:"b"`
+	Suffix  string   `json:"a,omitempty"`
 	Old     string   `json:"o,omitempty"`
 	Changes []change `json:"c"`
 }
 
 type change struct {
-	At  int    `json:"at"`
-	Pre string `json:"p,omitempty"` // text before the change
-	Old string `json:"o,omitempty"`
-	New string `json:"n,omitempty"`
+	Offset int    `json:"at"`
+	Pre    string `json:"p,omitempty"` // text before the change
+	Old    string `json:"o,omitempty"`
+	New    string `json:"n,omitempty"`
 }
 
 func (r *verbatim) encode() string {
@@ -73,14 +73,14 @@ const maxChanges = 1000
 const contextBytes = 32
 
 // describe returns the verbatim record of one object. The last parameter is the edit that
-// adds the annotation. The parameter own contains all other edits of the object.
-func (s *source) describe(o manifestObject, own []edit, a *edit) string {
+// adds the annotation. The parameter edits contains all other edits of the object.
+func (s *source) describe(o manifestObject, edits []edit, a *edit) string {
 	before, after, _ := cutValue(a.text)
-	r := verbatim{Before: before, After: after, Old: s.text[a.from:a.to]}
+	r := verbatim{Prefix: before, Suffix: after, Old: s.text[a.from:a.to]}
 	// Compute positions in the new text.
-	slices.SortFunc(own, func(x, y edit) int { return x.from - y.from })
+	slices.SortFunc(edits, func(x, y edit) int { return x.from - y.from })
 	shift := 0
-	for _, e := range own {
+	for _, e := range edits {
 		if e.from >= a.from {
 			break
 		}
@@ -88,7 +88,7 @@ func (s *source) describe(o manifestObject, own []edit, a *edit) string {
 	}
 	start := a.from + shift + len(before) // start of the annotation's value
 	moved, free := 0, s.offset(o.node)
-	for _, e := range own {
+	for _, e := range edits {
 		if e.from >= a.from {
 			free = max(free, a.to)
 		}
@@ -98,9 +98,9 @@ func (s *source) describe(o manifestObject, own []edit, a *edit) string {
 		}
 		c := change{Pre: s.text[context:e.from], Old: s.text[e.from:e.to], New: e.text}
 		if e.from < a.from {
-			c.At = e.from + moved - start
+			c.Offset = e.from + moved - start
 		} else {
-			c.At = e.from + moved + len(before) + len(after) - len(r.Old) - start
+			c.Offset = e.from + moved + len(before) + len(after) - len(r.Old) - start
 		}
 		moved += len(e.text) - (e.to - e.from)
 		free = e.to
@@ -110,7 +110,7 @@ func (s *source) describe(o manifestObject, own []edit, a *edit) string {
 }
 
 // cutValue splits the text of the annotation at the placeholder.
-func cutValue(text string) (before, after string, ok bool) {
+func cutValue(text string) (prefix, suffix string, ok bool) {
 	at := strings.LastIndex(text, Annotation)
 	i := strings.IndexByte(text[at:], 'M')
 	return text[:at+i], text[at+i+1:], true
@@ -127,13 +127,13 @@ func (s *source) restoreVerbatim(value *yaml.Node) error {
 		start++
 	}
 	end := start + len(value.Value)
-	if end > len(s.text) || !strings.HasSuffix(s.text[:start], r.Before) || !strings.HasPrefix(s.text[end:], r.After) {
+	if end > len(s.text) || !strings.HasSuffix(s.text[:start], r.Prefix) || !strings.HasPrefix(s.text[end:], r.Suffix) {
 		return fmt.Errorf("line %d: the annotation %s was edited", value.Line, Annotation)
 	}
-	edits := []edit{{start - len(r.Before), end + len(r.After), r.Old}}
+	edits := []edit{{start - len(r.Prefix), end + len(r.Suffix), r.Old}}
 	for _, c := range r.Changes {
-		at := start + c.At
-		if c.At >= 0 {
+		at := start + c.Offset
+		if c.Offset >= 0 {
 			at += len(value.Value)
 		}
 		expected := at - len(c.Pre)
@@ -148,16 +148,16 @@ func (s *source) restoreVerbatim(value *yaml.Node) error {
 
 // firstDifference compares the expected text (want) with the file near the given offset.
 // It returns an error that names the first line that differs.
-func (s *source) firstDifference(want string, at int) error {
+func (s *source) firstDifference(want string, offset int) error {
 	lines := strings.Split(want, "\n")
 	first := slices.IndexFunc(lines, func(line string) bool { return len(strings.TrimSpace(line)) > 2 })
 	if first < 0 {
 		first = len(lines) - 1
 	}
-	if at = nearest(s.text, lines[first], at); at < 0 {
+	if offset = nearest(s.text, lines[first], offset); offset < 0 {
 		return fmt.Errorf("was edited after it was injected: it no longer has the line %q", strings.TrimSpace(lines[first]))
 	}
-	number := s.lineOf(at)
+	number := s.lineOf(offset)
 	for i, line := range lines[first:] {
 		found := ""
 		if number+i < len(s.lines) {
@@ -172,17 +172,17 @@ func (s *source) firstDifference(want string, at int) error {
 
 // nearest returns the offset of a substring in the text, or -1 if the text does not
 // contain it. Of several occurrences, it chooses the nearest to the given offset.
-func nearest(text, part string, at int) int {
-	if at >= 0 && at <= len(text) && strings.HasPrefix(text[at:], part) {
-		return at
+func nearest(text, part string, offset int) int {
+	if offset >= 0 && offset <= len(text) && strings.HasPrefix(text[offset:], part) {
+		return offset
 	}
-	at = min(max(at, 0), len(text))
-	before, after := strings.LastIndex(text[:min(len(text), at+len(part))], part), strings.Index(text[at:], part)
+	offset = min(max(offset, 0), len(text))
+	before, after := strings.LastIndex(text[:min(len(text), offset+len(part))], part), strings.Index(text[offset:], part)
 	switch {
 	case after < 0:
 		return before
-	case before < 0 || after < at-before:
-		return at + after
+	case before < 0 || after < offset-before:
+		return offset + after
 	}
 	return before
 }

@@ -21,7 +21,7 @@ import (
 
 // Sample holds the metrics of a gate at one time.
 type Sample struct {
-	At          time.Time
+	Time        time.Time
 	InFlight    float64
 	Limit       float64 // +Inf is unlimited
 	Queued      float64
@@ -48,8 +48,8 @@ type Source struct {
 	Client *http.Client
 }
 
-// At returns a source with a fixed URL.
-func At(name, url string) Source {
+// NewSource returns a source with a fixed URL.
+func NewSource(name, url string) Source {
 	return Source{Name: name, Reach: func(context.Context) (string, error) { return url, nil }, Client: &http.Client{}}
 }
 
@@ -88,7 +88,7 @@ func read(page io.Reader, now time.Time) (*Sample, error) {
 	if families["queuegate_in_flight_requests"] == nil {
 		return nil, fmt.Errorf("these are not the metrics of a gate")
 	}
-	s := &Sample{At: now, Limit: math.Inf(1), Outcomes: map[string]float64{}, Latency: map[float64]float64{},
+	s := &Sample{Time: now, Limit: math.Inf(1), Outcomes: map[string]float64{}, Latency: map[float64]float64{},
 		Containers: map[string]string{}, Transitions: map[transition]float64{}}
 	for name, to := range map[string]*float64{"queuegate_in_flight_requests": &s.InFlight, "queuegate_concurrency_limit": &s.Limit,
 		"kn_serving_queue_depth": &s.Queued, "revision_queue_depth": &s.Queued, "queuegate_queue_capacity": &s.Capacity,
@@ -250,7 +250,7 @@ func (g *Gate) Readiness() (ready bool, text string) {
 	case g.Err != nil && s == nil:
 		return false, "no response"
 	case g.Err != nil:
-		return false, "no response since " + s.At.Format(time.TimeOnly)
+		return false, "no response since " + s.Time.Format(time.TimeOnly)
 	case s == nil:
 		return false, "…"
 	case s.Draining == 1:
@@ -274,9 +274,9 @@ func (g *Gate) Readiness() (ready bool, text string) {
 
 // Rates are computed over the last windowSeconds.
 type Rates struct {
-	Requests, Refused, Failed float64 // per second
-	P50, P99                  float64 // seconds; NaN without a request
-	Outcomes                  map[string]float64
+	Requests, Rejected, Failed float64 // per second
+	P50, P99                   float64 // seconds; NaN without a request
+	Outcomes                   map[string]float64
 }
 
 // classesJSON contains the class of each outcome. A test of pkg/gate compares the file
@@ -306,12 +306,12 @@ func (g *Gate) Rates() Rates {
 	}
 	first := g.Samples[0]
 	for _, s := range g.Samples {
-		if last.At.Sub(s.At) <= windowSeconds*time.Second {
+		if last.Time.Sub(s.Time) <= windowSeconds*time.Second {
 			break
 		}
 		first = s
 	}
-	took := last.At.Sub(first.At).Seconds()
+	took := last.Time.Sub(first.Time).Seconds()
 	for outcome, n := range last.Outcomes {
 		perSecond := (n - first.Outcomes[outcome]) / took
 		if perSecond <= 0 {
@@ -321,7 +321,7 @@ func (g *Gate) Rates() Rates {
 		r.Requests += perSecond
 		switch class, known := classes[outcome]; {
 		case class == "refused":
-			r.Refused += perSecond
+			r.Rejected += perSecond
 		case class == "failed" || !known:
 			r.Failed += perSecond
 		}

@@ -39,9 +39,9 @@ func page(inFlight, queued, served, full int, state, cause string, changes int) 
 	return b.String()
 }
 
-func sample(t *testing.T, at time.Duration, text string) *Sample {
+func sample(t *testing.T, offset time.Duration, text string) *Sample {
 	t.Helper()
-	s, err := read(strings.NewReader(text), time.Unix(1000, 0).Add(at))
+	s, err := read(strings.NewReader(text), time.Unix(1000, 0).Add(offset))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestRatesAndLatenciesCoverTheLastTenSeconds(t *testing.T) {
 		g.Add(sample(t, time.Duration(i)*time.Second, page(3, 2, served, full, "ready", "", 1)), nil)
 	}
 	r := g.Rates()
-	if math.Abs(r.Requests-105) > 11 || math.Abs(r.Refused-5) > 0.6 || r.Failed != 0 {
+	if math.Abs(r.Requests-105) > 11 || math.Abs(r.Rejected-5) > 0.6 || r.Failed != 0 {
 		t.Errorf("got %+v", r)
 	}
 	if math.Abs(r.P50-0.001) > 1e-6 || r.P99 < 0.01 || r.P99 > 0.1 {
@@ -124,7 +124,7 @@ func TestLegacyMetricNamesAreReadAndPagesWithoutGateMetricsRejected(t *testing.T
 	}
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	source := At("x", server.URL)
+	source := NewSource("x", server.URL)
 	if _, err := source.Fetch(context.Background()); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Error(err)
 	}
@@ -242,14 +242,14 @@ func TestFiguresOfAGateThatDoesNotRespondAreNotShown(t *testing.T) {
 func TestAddedAndRemovedPodsAreShown(t *testing.T) {
 	m := NewModel(context.Background(), []Source{{Name: "a"}, {Name: "b"}}, func(context.Context) ([]Source, error) { return nil, nil }, time.Second)
 	m.width = 100
-	gone := m.gates[0]
+	removed := m.gates[0]
 	m.update(key("\x1b[B"))
 	m.update(fetched{m.gates[1], sample(t, 0, page(7, 0, 1, 0, "ready", "", 1)), nil})
 	m.update(listed{[]Source{{Name: "b"}, {Name: "c"}}, nil})
 	if view := m.view(); len(m.gates) != 2 || m.gates[m.selected].Name != "b" || !strings.Contains(view, "7/10") || !strings.Contains(view, "\nlimit ") {
 		t.Errorf("got\n%s", view)
 	}
-	if gone.ctx.Err() == nil {
+	if removed.ctx.Err() == nil {
 		t.Error("the removed pod is still read")
 	}
 	m.update(listed{nil, errors.New("kubectl: no cluster")})
@@ -274,20 +274,20 @@ func TestOutcomesAreCountedByClass(t *testing.T) {
 	var g Gate
 	g.Add(sample(t, 0, outcomes(0)), nil)
 	g.Add(sample(t, time.Second, outcomes(1)), nil)
-	refused, failed := 0, 1 // an unknown outcome counts as failed
+	rejected, failed := 0, 1 // an unknown outcome counts as failed
 	for _, class := range classes {
 		switch class {
 		case "refused":
-			refused++
+			rejected++
 		case "failed":
 			failed++
 		}
 	}
-	if refused == 0 || failed == 1 {
-		t.Fatalf("%d outcomes are refused, %d failed", refused, failed-1)
+	if rejected == 0 || failed == 1 {
+		t.Fatalf("%d outcomes are refused, %d failed", rejected, failed-1)
 	}
-	if r := g.Rates(); r.Requests != float64(len(classes)+1) || r.Refused != float64(refused) || r.Failed != float64(failed) {
+	if r := g.Rates(); r.Requests != float64(len(classes)+1) || r.Rejected != float64(rejected) || r.Failed != float64(failed) {
 		t.Errorf("%v requests, %v refused, %v failed per second; want %d, %d, %d",
-			r.Requests, r.Refused, r.Failed, len(classes)+1, refused, failed)
+			r.Requests, r.Rejected, r.Failed, len(classes)+1, rejected, failed)
 	}
 }

@@ -164,12 +164,12 @@ const (
 	bold    style = "1"
 	dim     style = "2"
 	reverse style = "7"
-	good    style = "32"
-	bad     style = "1;31"
+	green   style = "32"
+	boldRed style = "1;31"
 )
 
 func (m *Model) styled(s style, text string) string {
-	if m.plain && (s == good || s == bad) {
+	if m.plain && (s == green || s == boldRed) {
 		return text
 	}
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
@@ -179,7 +179,7 @@ func (m *Model) styled(s style, text string) string {
 func (m *Model) view() string {
 	var b strings.Builder
 	for _, l := range table(m.gates, m.width) {
-		s := bad
+		s := boldRed
 		switch {
 		case l.gate < 0:
 			s = bold
@@ -189,7 +189,7 @@ func (m *Model) view() string {
 			s = dim
 		default:
 			if ready, _ := m.gates[l.gate].Readiness(); ready {
-				s = good
+				s = green
 			}
 		}
 		b.WriteString(m.styled(s, l.text) + "\n")
@@ -201,7 +201,7 @@ func (m *Model) view() string {
 		b.WriteString(m.details(m.gates[m.selected]))
 	}
 	if m.listErr != nil {
-		b.WriteString(m.styled(bad, cut(m.listErr.Error(), m.width)) + "\n")
+		b.WriteString(m.styled(boldRed, cut(m.listErr.Error(), m.width)) + "\n")
 	}
 	keys := "q quit   p pause"
 	if len(m.gates) > 1 {
@@ -218,7 +218,7 @@ func (m *Model) view() string {
 func (m *Model) details(g *Gate) string {
 	var b strings.Builder
 	if g.Err != nil {
-		return m.styled(bold, cut(g.Name, m.width)) + "\n" + m.styled(bad, cut(g.Err.Error(), m.width)) + "\n"
+		return m.styled(bold, cut(g.Name, m.width)) + "\n" + m.styled(boldRed, cut(g.Err.Error(), m.width)) + "\n"
 	}
 	last := g.Last()
 	if last == nil {
@@ -226,7 +226,7 @@ func (m *Model) details(g *Gate) string {
 	}
 	title := fmt.Sprintf("%s  %s", g.Name, last.Version)
 	if last.Started > 0 {
-		up := last.At.Sub(time.Unix(int64(last.Started), 0)).Truncate(time.Second)
+		up := last.Time.Sub(time.Unix(int64(last.Started), 0)).Truncate(time.Second)
 		title += fmt.Sprintf("  up %s", up)
 	}
 	b.WriteString(m.styled(bold, cut(title, m.width)) + "\n")
@@ -257,17 +257,17 @@ func (m *Model) details(g *Gate) string {
 var bars = []rune("▁▂▃▄▅▆▇█")
 
 // chart renders the last samples, the latest at the right.
-func chart(samples []*Sample, width int, of func(*Sample) float64) string {
+func chart(samples []*Sample, width int, value func(*Sample) float64) string {
 	samples = samples[max(0, len(samples)-max(1, width-18)):]
 	most := 0.0
 	for _, s := range samples {
-		most = max(most, of(s))
+		most = max(most, value(s))
 	}
 	var b strings.Builder
 	for _, s := range samples {
 		level := 0
 		if most > 0 {
-			level = int(of(s) / most * float64(len(bars)-1))
+			level = int(value(s) / most * float64(len(bars)-1))
 		}
 		b.WriteRune(bars[level])
 	}
@@ -299,8 +299,8 @@ func table(gates []*Gate, width int) (lines []line) {
 		names = max(names, len([]rune(g.Name)))
 	}
 	names = min(names, max(12, width-figuresWidth))
-	add := func(gate int, name, ready, rate, inFlight, queue, p50, p99, refused, failed, cause string) {
-		text := fmt.Sprintf("%-*s %-5s %6s %9s %9s %6s %6s %7s %6s", names, cut(name, names), ready, rate, inFlight, queue, p50, p99, refused, failed)
+	add := func(gate int, name, ready, rate, inFlight, queue, p50, p99, rejected, failed, cause string) {
+		text := fmt.Sprintf("%-*s %-5s %6s %9s %9s %6s %6s %7s %6s", names, cut(name, names), ready, rate, inFlight, queue, p50, p99, rejected, failed)
 		fits := len([]rune(text+"  "+cause)) <= width
 		if cause != "" && fits {
 			text += "  " + cause
@@ -323,14 +323,14 @@ func table(gates []*Gate, width int) (lines []line) {
 		r := g.Rates()
 		inFlight, queue := "-", "-"
 		if s := g.Last(); s != nil && g.Err == nil {
-			inFlight, queue = of(s.InFlight, s.Limit), of(s.Queued, s.Capacity)
+			inFlight, queue = withLimit(s.InFlight, s.Limit), withLimit(s.Queued, s.Capacity)
 		}
-		add(i, g.Name, yes, perSecond(r.Requests), inFlight, queue, seconds(r.P50), seconds(r.P99), perSecond(r.Refused), perSecond(r.Failed), cause)
+		add(i, g.Name, yes, perSecond(r.Requests), inFlight, queue, seconds(r.P50), seconds(r.P99), perSecond(r.Rejected), perSecond(r.Failed), cause)
 	}
 	return lines
 }
 
-func of(n, most float64) string {
+func withLimit(n, most float64) string {
 	if math.IsInf(most, 1) {
 		return fmt.Sprintf("%.0f", n)
 	}
