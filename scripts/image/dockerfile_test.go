@@ -30,33 +30,33 @@ func stages(t *testing.T, text string, variables map[string]string) map[string]*
 	var s *stage
 	text = strings.ReplaceAll(text, "\\\n", " ")
 	for line := range strings.Lines(text) {
-		words := strings.Fields(line)
-		if len(words) == 0 || strings.HasPrefix(line, "#") {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(line, "#") {
 			continue
 		}
-		rest := strings.TrimSpace(strings.TrimPrefix(line, words[0]))
-		if words[0] == "FROM" {
-			s = &stage{base: words[len(words)-3], config: v1.Config{ExposedPorts: map[string]struct{}{}, Labels: map[string]string{}}}
-			all[words[len(words)-1]] = s
+		rest := strings.TrimSpace(strings.TrimPrefix(line, fields[0]))
+		if fields[0] == "FROM" {
+			s = &stage{base: fields[len(fields)-3], config: v1.Config{ExposedPorts: map[string]struct{}{}, Labels: map[string]string{}}}
+			all[fields[len(fields)-1]] = s
 			continue
 		}
 		if s.base != "scratch" {
 			continue
 		}
-		switch words[0] {
+		switch fields[0] {
 		case "ARG":
 		case "LABEL":
 			for _, m := range pair.FindAllStringSubmatch(rest, -1) {
 				s.config.Labels[m[1]] = os.Expand(strings.Trim(m[2], `"`), func(name string) string { return variables[name] })
 			}
 		case "ENV":
-			s.config.Env = append(s.config.Env, words[1:]...)
+			s.config.Env = append(s.config.Env, fields[1:]...)
 		case "WORKDIR":
 			s.config.WorkingDir = rest
 		case "COPY":
-			s.files = append(s.files, words[len(words)-1])
+			s.files = append(s.files, fields[len(fields)-1])
 		case "EXPOSE":
-			for _, port := range words[1:] {
+			for _, port := range fields[1:] {
 				s.config.ExposedPorts[port] = struct{}{}
 			}
 		case "USER":

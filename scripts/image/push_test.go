@@ -26,8 +26,8 @@ func TestPushedImagesCanBePulledWithTheirBills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said strings.Builder
-	if err := run(cfg, &said); err != nil {
+	var output strings.Builder
+	if err := run(cfg, &output); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range programs {
@@ -35,12 +35,12 @@ func TestPushedImagesCanBePulledWithTheirBills(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkPushed(t, p, tag, said.String())
+		checkPushed(t, p, tag, output.String())
 	}
 }
 
 // checkPushed compares the contents of the registry with the archive.
-func checkPushed(t *testing.T, p program, tag name.Tag, said string) {
+func checkPushed(t *testing.T, p program, tag name.Tag, output string) {
 	t.Helper()
 	_, archived := named(t, unpacked(t, p))
 	want, err := archived.Digest()
@@ -54,8 +54,8 @@ func checkPushed(t *testing.T, p program, tag name.Tag, said string) {
 	if got, err := pushed.Digest(); err != nil || got != want {
 		t.Errorf("%s: digest %s, want %s: %v", tag, got, want, err)
 	}
-	if line := "pushed: " + tag.String() + "@" + want.String(); !slices.Contains(strings.Split(said, "\n"), line) {
-		t.Errorf("no line %q in\n%s", line, said)
+	if line := "pushed: " + tag.String() + "@" + want.String(); !slices.Contains(strings.Split(output, "\n"), line) {
+		t.Errorf("no line %q in\n%s", line, output)
 	}
 	checkReferrer(t, tag.Digest(want.String()), provenanceType)
 	for _, platform := range platforms {
@@ -68,9 +68,9 @@ func checkPushed(t *testing.T, p program, tag name.Tag, said string) {
 }
 
 // checkReferrer expects one referrer of this type.
-func checkReferrer(t *testing.T, of name.Digest, want types.MediaType) {
+func checkReferrer(t *testing.T, subject name.Digest, want types.MediaType) {
 	t.Helper()
-	referrers, err := remote.Referrers(of)
+	referrers, err := remote.Referrers(subject)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +79,6 @@ func checkReferrer(t *testing.T, of name.Digest, want types.MediaType) {
 		t.Fatal(err)
 	}
 	if len(manifest.Manifests) != 1 || manifest.Manifests[0].ArtifactType != string(want) {
-		t.Errorf("referrers of %s: %+v, want one of type %s", of, manifest.Manifests, want)
+		t.Errorf("referrers of %s: %+v, want one of type %s", subject, manifest.Manifests, want)
 	}
 }

@@ -22,12 +22,12 @@ type bom struct {
 
 // describe returns the bill of materials of a program. The last parameter is the image
 // that contains the program.
-func describe(s binary.Source, platform v1.Platform, program []byte, of v1.Image) (bom, error) {
+func describe(s binary.Source, platform v1.Platform, program []byte, img v1.Image) (bom, error) {
 	text, err := binary.Bill(s, program)
 	if err != nil {
 		return bom{}, err
 	}
-	subject, err := partial.Descriptor(of)
+	subject, err := partial.Descriptor(img)
 	if err != nil {
 		return bom{}, err
 	}
@@ -63,12 +63,12 @@ func (i *image) referrers() (all []v1.Image) {
 }
 
 // attest creates the provenance of an index and of the images in it.
-func attest(p program, root string, r release, programs [][]byte, of v1.ImageIndex) (provenance, error) {
-	index, err := partial.Descriptor(of)
+func attest(p program, root string, r release, programs [][]byte, imageIndex v1.ImageIndex) (provenance, error) {
+	index, err := partial.Descriptor(imageIndex)
 	if err != nil {
 		return provenance{}, err
 	}
-	manifest, err := of.IndexManifest()
+	manifest, err := imageIndex.IndexManifest()
 	if err != nil {
 		return provenance{}, err
 	}

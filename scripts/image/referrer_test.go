@@ -53,7 +53,7 @@ func TestTheImageArchiveAttachesABillOfMaterialsToEachImage(t *testing.T) {
 		l := unpacked(t, p)
 		_, index := named(t, l)
 		for _, platform := range platforms {
-			of, err := imageFor(t, index, platform).Digest()
+			digest, err := imageFor(t, index, platform).Digest()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +78,7 @@ func TestTheImageArchiveAttachesABillOfMaterialsToEachImage(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if refersTo(t, artifact, of) {
+				if refersTo(t, artifact, digest) {
 					found++
 					checkText(t, artifact, text)
 				}

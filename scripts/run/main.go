@@ -70,13 +70,13 @@ func run(ctx context.Context, cfg settings, out, logs io.Writer) error {
 	defer gate.stop()
 
 	base := "http://127.0.0.1:" + cfg.port
-	answered := make(chan error, 1)
+	responded := make(chan error, 1)
 	asking, enough := context.WithTimeout(ctx, startTimeout)
 	defer enough()
-	go func() { answered <- waitForAnswer(asking, base+"/healthz") }()
+	go func() { responded <- waitForResponse(asking, base+"/healthz") }()
 	for {
 		select {
-		case err := <-answered:
+		case err := <-responded:
 			switch {
 			case ctx.Err() != nil:
 			case err != nil:
@@ -84,9 +84,9 @@ func run(ctx context.Context, cfg settings, out, logs io.Writer) error {
 			default:
 				fmt.Fprintf(out, suggestions, base)
 			}
-		case err := <-demo.ended:
+		case err := <-demo.exitErr:
 			return fmt.Errorf("the demo container ended: %w", err)
-		case err := <-gate.ended:
+		case err := <-gate.exitErr:
 			return fmt.Errorf("the gate ended: %w", err)
 		case <-ctx.Done():
 			fmt.Fprintln(out, "\nstopping")
@@ -150,9 +150,9 @@ func free(setting, address, port string) error {
 	return listener.Close()
 }
 
-// waitForAnswer waits until url responds with 200. If ctx ends first, it returns the
+// waitForResponse waits until url responds with 200. If ctx ends first, it returns the
 // error of the last attempt.
-func waitForAnswer(ctx context.Context, url string) error {
+func waitForResponse(ctx context.Context, url string) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: startTimeout}
 	last := errors.New("no attempt was made")
 	for {

@@ -87,11 +87,11 @@ func startRun(t *testing.T, standIn, port string) (*exec.Cmd, *bufio.Reader) {
 }
 
 // readThrough reads up to and including a line that contains mark.
-func readThrough(t *testing.T, from *bufio.Reader, mark string) string {
+func readThrough(t *testing.T, reader *bufio.Reader, mark string) string {
 	t.Helper()
 	var all strings.Builder
 	for {
-		line, err := from.ReadString('\n')
+		line, err := reader.ReadString('\n')
 		all.WriteString(line)
 		if err != nil {
 			t.Fatalf("%v before %q:\n%s", err, mark, &all)
@@ -182,11 +182,11 @@ func TestAPortInUseOrInvalidIsReportedBeforeAnythingStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	_, taken, _ := net.SplitHostPort(listener.Addr().String())
+	_, usedPort, _ := net.SplitHostPort(listener.Addr().String())
 	none := settings{gate: "/nonexistent", demo: "/nonexistent"}
 	for _, c := range []struct{ port, userPort, want string }{
-		{taken, "", "PORT=" + taken + ": the port is in use: stop the process that listens there, or choose another: make run PORT=<port>"},
-		{freePort(t), taken, "USER_PORT=" + taken + ": the port is in use: stop the process that listens there, or choose another: make run USER_PORT=<port>"},
+		{usedPort, "", "PORT=" + usedPort + ": the port is in use: stop the process that listens there, or choose another: make run PORT=<port>"},
+		{freePort(t), usedPort, "USER_PORT=" + usedPort + ": the port is in use: stop the process that listens there, or choose another: make run USER_PORT=<port>"},
 		{"http", "", `PORT="http": want a port from 1 to 65535`},
 		{freePort(t), "0", `USER_PORT="0": want a port from 1 to 65535`},
 	} {

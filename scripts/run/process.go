@@ -16,10 +16,10 @@ const stopTimeout = 15 * time.Second
 // does not reach it. Instead this program stops its children in the right order.
 type process struct {
 	cmd *exec.Cmd
-	// ended receives one error when the process exits, even if the exit status is 0.
-	ended chan error
-	// gone is closed after cmd.Wait has returned, so the process has exited.
-	gone chan struct{}
+	// exitErr receives one error when the process exits, even if the exit status is 0.
+	exitErr chan error
+	// exited is closed after cmd.Wait has returned, so the process has exited.
+	exited chan struct{}
 }
 
 // startProcess starts a child. The caller must be on the main thread, because the kernel
@@ -33,7 +33,7 @@ func startProcess(logs io.Writer, env []string, binary string, args ...string) (
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", binary, err)
 	}
-	p := &process{cmd: cmd, ended: make(chan error, 1), gone: make(chan struct{})}
+	p := &process{cmd: cmd, exitErr: make(chan error, 1), exited: make(chan struct{})}
 	go p.wait()
 	return p, nil
 }
@@ -43,8 +43,8 @@ func (p *process) wait() {
 	if err == nil {
 		err = errors.New("exit status 0")
 	}
-	p.ended <- err
-	close(p.gone)
+	p.exitErr <- err
+	close(p.exited)
 }
 
 // stop sends SIGTERM, and SIGKILL after stopTimeout. It returns when the process has
@@ -52,9 +52,9 @@ func (p *process) wait() {
 func (p *process) stop() {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-p.gone:
+	case <-p.exited:
 	case <-time.After(stopTimeout):
 		p.cmd.Process.Kill()
-		<-p.gone
+		<-p.exited
 	}
 }

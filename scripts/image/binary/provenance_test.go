@@ -60,7 +60,7 @@ func TestProvenanceNamesSubjectsSourcesToolchainAndBuilder(t *testing.T) {
 	if _, ok := digests["pkg:golang/stdlib"]; !ok {
 		t.Errorf("no Go toolchain among %v", digests)
 	}
-	if again, err := Provenance(run, [][]byte{program}, []Subject{{"file", sum}}); err != nil || !bytes.Equal(text, again) {
+	if second, err := Provenance(run, [][]byte{program}, []Subject{{"file", sum}}); err != nil || !bytes.Equal(text, second) {
 		t.Errorf("a second statement differs: %v", err)
 	}
 }
