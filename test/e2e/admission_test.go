@@ -146,21 +146,21 @@ func queueDepth(page map[string]float64) float64 {
 func TestAQueuedClientThatDisconnectsFreesItsQueuePositionAndIsNotForwarded(t *testing.T) {
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1")
-	inQueue := func(how string, want float64) {
+	inQueue := func(closeKind string, want float64) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("%s: %v queued", how, want), func() bool {
+		eventually(t, fmt.Sprintf("%s: %v queued", closeKind, want), func() bool {
 			return queueDepth(figures(g, page)) == want
 		})
 	}
-	for how, leave := range map[string]func(*client){"close": (*client).close, "reset": (*client).abort, "half-close": (*client).closeWrite} {
+	for closeKind, leave := range map[string]func(*client){"close": (*client).close, "reset": (*client).abort, "half-close": (*client).closeWrite} {
 		c, p := inFlight(t, k, g, "/0")
 		leaver := queued(t, g, "/leaver")
-		inQueue(how, 1)
+		inQueue(closeKind, 1)
 		dial(t, g).get("/refused").plainError(503, "pending request queue full\n")
 		leave(leaver)
-		inQueue(how, 0)
+		inQueue(closeKind, 0)
 		newcomer := queued(t, g, "/newcomer")
-		inQueue(how, 1)
+		inQueue(closeKind, 1)
 		dial(t, g).get("/refused").plainError(503, "pending request queue full\n")
 		finish(c, p)
 		finish(newcomer, k.acceptFor("/newcomer"))
@@ -243,7 +243,7 @@ func TestTheSlotIsReleasedWhenTheTunnelEnds(t *testing.T) {
 	c.send("x")
 	p.expect("x")
 	c.closeWrite()
-	if got, _ := p.rest(); got != "" {
+	if got, _ := p.readAll(); got != "" {
 		t.Fatalf("the container got %q", got)
 	}
 	g.awaitRead(next)
@@ -269,7 +269,7 @@ func TestAClientThatDisconnectsReleasesItsSlotImmediately(t *testing.T) {
 func TestAHardLimitReleasesTheSlotWhenTheContainerEndsTheRequest(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "CONCURRENCY_HARD=true")
-	for how, end := range map[string]func(*peer){
+	for closeKind, end := range map[string]func(*peer){
 		"closes":   (*peer).close,
 		"resets":   (*peer).abort,
 		"finishes": func(p *peer) { p.send(okBody) },
@@ -281,7 +281,7 @@ func TestAHardLimitReleasesTheSlotWhenTheContainerEndsTheRequest(t *testing.T) {
 		g.awaitRead(next)
 		k.unseen("a request while the container works for a disconnected client")
 		end(p)
-		t.Log("the container", how)
+		t.Log("the container", closeKind)
 		finish(next, k.acceptFor("/1"))
 	}
 }
@@ -300,8 +300,8 @@ func TestAHardLimitReleasesTheSlotAtTheRequestTimeout(t *testing.T) {
 	next := dial(t, g)
 	next.send(request("GET", "/1"))
 	q := k.acceptFor("/1")
-	if held := time.Since(start); held < 1900*time.Millisecond {
-		t.Errorf("the slot was held for %v, want 2s", held)
+	if elapsed := time.Since(start); elapsed < 1900*time.Millisecond {
+		t.Errorf("the slot was held for %v, want 2s", elapsed)
 	}
 	finish(next, q)
 }

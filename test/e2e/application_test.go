@@ -166,11 +166,11 @@ func startGateWithApplication(t *testing.T, settings ...string) *gate {
 	return startGate(t, &container{port: freePort(t)}, append([]string{applicationMode + "=serve", "arguments -- " + self}, settings...)...)
 }
 
-// says waits until stdout contains the text in the parameter what. The gate and the
+// awaitStdout waits until stdout contains text. The gate and the
 // application write to the same stdout.
-func (g *gate) says(what string) {
+func (g *gate) awaitStdout(text string) {
 	g.t.Helper()
-	eventually(g.t, "stdout says "+what, func() bool { return strings.Contains(g.Stdout.String(), what) })
+	eventually(g.t, "stdout says "+text, func() bool { return strings.Contains(g.Stdout.String(), text) })
 }
 
 func (g *gate) fetch(path string) string {
@@ -201,17 +201,17 @@ func TestTheApplicationIsSignalledAfterTheDrain(t *testing.T) {
 	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT} {
 		g := startGateWithApplication(t)
-		held := dial(t, g)
-		held.send(request("GET", "/hold"))
-		held.head()
+		blocked := dial(t, g)
+		blocked.send(request("GET", "/hold"))
+		blocked.head()
 		g.signal(s)
 		g.awaitDraining()
 		if out := g.Stdout.String(); strings.Contains(out, "open") {
 			t.Errorf("the application got its signal while a request was under way: %s", out)
 		}
 		g.fetch("/release")
-		held.chunked() // wait for the end of the response, which also ends the request
-		held.close()
+		blocked.chunked() // wait for the end of the response, which also ends the request
+		blocked.close()
 		g.ends(applicationExit)
 		if want := fmt.Sprintf("%v with 0 open", s); !strings.Contains(g.Stdout.String(), want) {
 			t.Errorf("stdout lacks %q: %q", want, g.Stdout.String())
@@ -240,7 +240,7 @@ func TestQueueDrainEndsTheApplicationToo(t *testing.T) {
 		t.Errorf("queue drain: code %d, %s", code, stderr)
 	}
 	g.ends(applicationExit)
-	g.says("terminated with 0 open")
+	g.awaitStdout("terminated with 0 open")
 }
 
 func TestASecondSignalEndsTheApplicationToo(t *testing.T) {
@@ -248,9 +248,9 @@ func TestASecondSignalEndsTheApplicationToo(t *testing.T) {
 	g := startGateWithApplication(t)
 	pid, err := strconv.Atoi(g.fetch("/pid"))
 	must(t, err)
-	held := dial(t, g)
-	held.send(request("GET", "/hold"))
-	held.head()
+	blocked := dial(t, g)
+	blocked.send(request("GET", "/hold"))
+	blocked.head()
 	g.signal(syscall.SIGTERM)
 	g.awaitDraining()
 	g.signal(syscall.SIGTERM)
@@ -261,16 +261,16 @@ func TestASecondSignalEndsTheApplicationToo(t *testing.T) {
 func TestWithoutAPlatformAnIdleApplicationIsSignalledImmediately(t *testing.T) {
 	t.Parallel()
 	g := startGateWithApplication(t, "DRAIN_QUIET_SECONDS=")
-	g.says("listening")
+	g.awaitStdout("listening")
 	g.signal(syscall.SIGTERM)
 	g.ends(applicationExit)
-	g.says("terminated with 0 open")
+	g.awaitStdout("terminated with 0 open")
 	if !strings.Contains(g.Stderr.String(), `"quietPeriod":0}`) {
 		t.Error("the quiet period is not 0")
 	}
 
 	g = startGateWithApplication(t, "DRAIN_QUIET_SECONDS=", "KUBERNETES_SERVICE_HOST=10.96.0.1")
-	g.says("listening")
+	g.awaitStdout("listening")
 	g.signal(syscall.SIGTERM)
 	eventually(t, "the drain begins", func() bool { return strings.Contains(g.Stderr.String(), `"quietPeriod":30}`) })
 	g.signal(syscall.SIGTERM)
@@ -286,21 +286,21 @@ func TestAnApplicationThatDoesNotEndIsKilledAfterTheStopTimeout(t *testing.T) {
 	tunnel.send(request("GET", "/tunnel", "Connection: Upgrade", "Upgrade: x"))
 	tunnel.head()
 	tunnel.expect("hello")
-	held := dial(t, g)
-	held.send(request("GET", "/hold"))
-	held.head()
+	blocked := dial(t, g)
+	blocked.send(request("GET", "/hold"))
+	blocked.head()
 	g.signal(syscall.SIGINT)
 	g.awaitDraining()
 	g.fetch("/release")
-	held.chunked()
-	held.close()
+	blocked.chunked()
+	blocked.close()
 	tunnel.closed()
 	tunnel.close()
 	g.ends(128 + int(syscall.SIGKILL))
 	if syscall.Kill(pid, 0) != syscall.ESRCH {
 		t.Error("the application still runs")
 	}
-	g.says("interrupt with 0 open") // the tunnel does not count as open
+	g.awaitStdout("interrupt with 0 open") // the tunnel does not count as open
 	rest := g.Stderr.String()
 	for _, stage := range []string{
 		`"draining: [^"]*",.*"requests":1,"tunnels":1,"quietPeriod":0}`,
@@ -320,10 +320,10 @@ func TestAnApplicationThatDoesNotEndIsKilledAfterTheStopTimeout(t *testing.T) {
 func TestSignalsThatTheGateDoesNotHandleReachTheApplication(t *testing.T) {
 	t.Parallel()
 	g := startGateWithApplication(t)
-	g.says("listening")
+	g.awaitStdout("listening")
 	for _, s := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGHUP, syscall.SIGWINCH} {
 		g.signal(s)
-		g.says(s.String() + " with 0 open")
+		g.awaitStdout(s.String() + " with 0 open")
 	}
 	g.fetch("/")
 }
@@ -331,8 +331,8 @@ func TestSignalsThatTheGateDoesNotHandleReachTheApplication(t *testing.T) {
 func TestTheGateExitsWithTheExitCodeOfTheApplication(t *testing.T) {
 	t.Parallel()
 	for path, c := range map[string]struct {
-		code int
-		how  string
+		code        int
+		description string
 	}{"/exit": {3, "exit code 3"}, "/crash": {128 + int(syscall.SIGKILL), "killed (signal 9)"}} {
 		g := startGateWithApplication(t, "DRAIN_QUIET_SECONDS=300")
 		g.fetch("/")
@@ -344,9 +344,9 @@ func TestTheGateExitsWithTheExitCodeOfTheApplication(t *testing.T) {
 		}
 		g.ends(c.code)
 		log := g.Stderr.String()
-		first := regexp.MustCompile(`"ERROR"[^\n]*"the application has ended by itself: ` + regexp.QuoteMeta(c.how) + `"`).FindStringIndex(log)
+		first := regexp.MustCompile(`"ERROR"[^\n]*"the application has ended by itself: ` + regexp.QuoteMeta(c.description) + `"`).FindStringIndex(log)
 		if drain := strings.Index(log, "draining"); first == nil || drain < first[0] {
-			t.Errorf("%s: the log does not lead with %q", path, c.how)
+			t.Errorf("%s: the log does not lead with %q", path, c.description)
 		}
 	}
 }
@@ -423,19 +423,19 @@ func TestNoDescendantOutlivesTheGate(t *testing.T) {
 
 // wrapper writes a shell script that runs the application as its child, and returns the
 // setting for the gate to start the script.
-func wrapper(t *testing.T, before string) string {
+func wrapper(t *testing.T, prefix string) string {
 	t.Helper()
 	self, err := os.Executable()
 	must(t, err)
 	path := shortTempDir(t) + "/run.sh"
-	must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+before+"\n'"+self+"'\nexit $?\n"), 0o755))
+	must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+prefix+"\n'"+self+"'\nexit $?\n"), 0o755))
 	return "arguments -- " + path
 }
 
 // startGateWithWrapper starts a gate whose application is the child of a shell script.
-func startGateWithWrapper(t *testing.T, before string, settings ...string) *gate {
+func startGateWithWrapper(t *testing.T, prefix string, settings ...string) *gate {
 	t.Helper()
-	g := startGate(t, &container{port: freePort(t)}, append([]string{applicationMode + "=serve", wrapper(t, before)}, settings...)...)
+	g := startGate(t, &container{port: freePort(t)}, append([]string{applicationMode + "=serve", wrapper(t, prefix)}, settings...)...)
 	t.Cleanup(func() { // a killed gate leaves the wrapper's child behind
 		for g.mayEnd = true; g.Running(); {
 			_ = g.Cmd.Process.Signal(syscall.SIGTERM)
@@ -452,7 +452,7 @@ func TestAnApplicationStartedByAWrapperIsSignalled(t *testing.T) {
 		g.fetch("/")
 		g.signal(s)
 		g.ends(applicationExit)
-		g.says(s.String() + " with 0 open")
+		g.awaitStdout(s.String() + " with 0 open")
 	}
 }
 
@@ -467,13 +467,13 @@ func TestAnApplicationMayEndAfterItsWrapper(t *testing.T) {
 	must(t, err)
 	g.signal(syscall.SIGTERM)
 	eventually(t, "the wrapper has ended", func() bool { return syscall.Kill(wrapper, 0) == syscall.ESRCH })
-	g.says("terminated with 0 open")
+	g.awaitStdout("terminated with 0 open")
 	if !g.Running() {
 		t.Error("the gate did not wait for the application")
 	}
 	must(t, os.WriteFile(file, nil, 0o600))
 	g.ends(128 + int(syscall.SIGTERM))
-	g.says("in order")
+	g.awaitStdout("in order")
 }
 
 func TestTheApplicationEndsWhenTheGateIsKilled(t *testing.T) {
@@ -493,7 +493,7 @@ func TestSystemdIsNotifiedOfTheStartAndOfTheDrain(t *testing.T) {
 	must(t, err)
 	defer l.Close()
 	g := startGateWithApplication(t, "NOTIFY_SOCKET="+path)
-	heard := func() string {
+	nextNotification := func() string {
 		t.Helper()
 		must(t, l.SetReadDeadline(deadline()))
 		b := make([]byte, 64)
@@ -501,14 +501,14 @@ func TestSystemdIsNotifiedOfTheStartAndOfTheDrain(t *testing.T) {
 		must(t, err)
 		return string(b[:n])
 	}
-	if got := heard(); got != "READY=1" {
+	if got := nextNotification(); got != "READY=1" {
 		t.Errorf("got %q", got)
 	}
 	if got := g.fetch("/env"); !strings.HasSuffix(got, "NOTIFY_SOCKET=") {
 		t.Errorf("the application has the socket: %q", got)
 	}
 	g.signal(syscall.SIGTERM)
-	if got := heard(); got != "STOPPING=1" {
+	if got := nextNotification(); got != "STOPPING=1" {
 		t.Errorf("got %q", got)
 	}
 	g.ends(applicationExit)

@@ -18,10 +18,10 @@ type appGate struct {
 // startAppGate starts a gate with these application probes in JSON.
 func startAppGate(t *testing.T, a *app, probes string, settings ...string) *appGate {
 	t.Helper()
-	own := freePort(t)
-	settings = append(settings, "ADMIN_PORT=free", fmt.Sprintf("APP_PROBE_PORT=%d", own), "KUBE_APP_PROBERS="+probes)
+	ownPort := freePort(t)
+	settings = append(settings, "ADMIN_PORT=free", fmt.Sprintf("APP_PROBE_PORT=%d", ownPort), "KUBE_APP_PROBERS="+probes)
 	g := startGate(t, &container{port: a.port}, settings...)
-	ports := []string{g.admin, fmt.Sprintf("127.0.0.1:%d", own)}
+	ports := []string{g.admin, fmt.Sprintf("127.0.0.1:%d", ownPort)}
 	g.awaitPorts(ports...)
 	return &appGate{g, ports}
 }
@@ -58,18 +58,18 @@ func TestApplicationProbesGetAStatusForEveryCauseOfFailure(t *testing.T) {
 		if f.serve != nil {
 			apps[i].listen(f.serve)
 		}
-		probes = append(probes, fmt.Sprintf(`"/app-health/c%d/readyz":{%s,"timeoutSeconds":1}`, i, f.in(apps[i].port)))
+		probes = append(probes, fmt.Sprintf(`"/app-health/c%d/readyz":{%s,"timeoutSeconds":1}`, i, f.handlerFor(apps[i].port)))
 	}
 	g := startAppGate(t, apps[0], "{"+strings.Join(probes, ",")+"}")
 	for i, f := range all {
 		path := fmt.Sprintf("/app-health/c%d/readyz", i)
-		var asked []*client
+		var clients []*client
 		for _, port := range g.ports {
 			c := dialAddr(t, port)
 			c.send(request("GET", path, kubelet...))
-			asked = append(asked, c)
+			clients = append(clients, c)
 		}
-		for _, c := range asked {
+		for _, c := range clients {
 			a := c.response("GET")
 			if f.status == 0 {
 				a.is(map[string]int{"status 500": 500, "status 404": 404}[f.cause], "why?")
@@ -262,10 +262,10 @@ func TestIstiosVariableForApplicationProbesIsAccepted(t *testing.T) {
 }
 
 func TestInvalidApplicationProbesAreAStartUpError(t *testing.T) {
-	const good = `{"httpGet":{"port":1}}`
+	const validProbe = `{"httpGet":{"port":1}}`
 	for _, x := range []struct{ probes, want string }{
-		{`{"/health/web/livez":` + good + `}`, "/health/web/livez"},
-		{`{"/app-health/web/alive":` + good + `}`, "/app-health/web/alive"},
+		{`{"/health/web/livez":` + validProbe + `}`, "/health/web/livez"},
+		{`{"/app-health/web/alive":` + validProbe + `}`, "/app-health/web/alive"},
 		{`{"/app-health/web/livez":{}}`, "handler"},
 		{`{"/app-health/web/livez":{"httpGet":{"port":1},"tcpSocket":{"port":1}}}`, "more than one handler"},
 		{`{"/app-health/web/livez":{"httpGet":{"port":"http"}}}`, "named port"},

@@ -104,7 +104,7 @@ func (c *client) response(method string) response {
 		}
 		a.body = c.exactly(n)
 	default:
-		body, err := c.rest()
+		body, err := c.readAll()
 		if err != nil {
 			c.t.Fatalf("a body delimited by close was truncated: %v after %s", err, shorten(body))
 		}

@@ -113,11 +113,11 @@ func (s *coldStart) run(t *testing.T) {
 	}
 	<-time.After(s.startup)
 	listening := a.listen(a.website)
-	said := c.response("GET")
+	response := c.response("GET")
 	s.delay = time.Since(listening)
 	s.cpu = g.cpuTime() - used
 	if kind.fields != nil {
-		said.ready()
+		response.ready()
 		eventually(t, "the log says that the container is ready", func() bool {
 			s.attempts = 0
 			last := change{}
@@ -128,7 +128,7 @@ func (s *coldStart) run(t *testing.T) {
 		})
 		s.reached = a.count()
 	} else {
-		said.is(200, "ok")
+		response.is(200, "ok")
 	}
 	if s.delay > 10*time.Second {
 		t.Errorf("the response arrived %v after the container listened", s.delay)
@@ -185,7 +185,7 @@ func report(t *testing.T, all []*coldStart) {
 
 func spread[T int | time.Duration](all []T) string {
 	sorted := slices.Sorted(slices.Values(all))
-	at := func(q float64) T { return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)] }
+	quantile := func(q float64) T { return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)] }
 	var sum T
 	for _, x := range sorted {
 		sum += x
@@ -194,10 +194,10 @@ func spread[T int | time.Duration](all []T) string {
 		for i := range d {
 			d[i] = d[i].Round(10 * time.Microsecond)
 		}
-		return fmt.Sprintf("median %v, p95 %v, max %v, mean %v", at(0.5), at(0.95), at(1),
+		return fmt.Sprintf("median %v, p95 %v, max %v, mean %v", quantile(0.5), quantile(0.95), quantile(1),
 			(time.Duration(sum) / time.Duration(len(d))).Round(10*time.Microsecond))
 	}
-	return fmt.Sprintf("median %v, p95 %v, mean %.1f", at(0.5), at(0.95), float64(sum)/float64(len(sorted)))
+	return fmt.Sprintf("median %v, p95 %v, mean %.1f", quantile(0.5), quantile(0.95), float64(sum)/float64(len(sorted)))
 }
 
 // polled is a poller's result for one cold start.
@@ -235,8 +235,8 @@ func startPoller(t *testing.T, kind string, b *app, startup time.Duration) func(
 
 // init runs the poller in the process that startPoller started.
 func init() {
-	if what := os.Getenv(pollerVariable); what != "" {
-		kind, address, _ := strings.Cut(what, " ")
+	if poller := os.Getenv(pollerVariable); poller != "" {
+		kind, address, _ := strings.Cut(poller, " ")
 		poll(kind, address)
 		os.Exit(0)
 	}

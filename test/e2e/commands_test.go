@@ -43,10 +43,10 @@ func TestQueueProbePrintsWhyTheGateIsNotReady(t *testing.T) {
 	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k, "SERVING_READINESS_PROBE=", "CONTAINER_NAMES=web")
-	for as, want := range map[string]string{"kubelet": "refused", "activator": "no response"} {
-		code, text := g.probes("--as", as)
+	for prober, want := range map[string]string{"kubelet": "refused", "activator": "no response"} {
+		code, text := g.probes("--as", prober)
 		if code != 1 || !strings.HasPrefix(text, "queue: ") || !strings.Contains(text, want) {
-			t.Errorf("%s: code %d, %q", as, code, text)
+			t.Errorf("%s: code %d, %q", prober, code, text)
 		}
 	}
 	if code, text := g.probes("--as=ingress"); code != 0 { // the gate responds even before the container listens
@@ -54,15 +54,15 @@ func TestQueueProbePrintsWhyTheGateIsNotReady(t *testing.T) {
 	}
 	k.listen()
 	g.becomesReady(kubelet)
-	held := dial(t, g)
-	held.send(request("GET", "/")) // keeps the drain from ending
+	blocked := dial(t, g)
+	blocked.send(request("GET", "/")) // keeps the drain from ending
 	k.acceptFor("/")
 	g.signal(syscall.SIGTERM)
 	g.awaitDraining()
 	g.mayEnd = true
-	for _, as := range []string{"kubelet", "activator", "ingress"} {
-		if code, text := g.probes("--as", as); code != 1 || !strings.Contains(text, "shutting down") {
-			t.Errorf("%s while draining: code %d, %q", as, code, text)
+	for _, prober := range []string{"kubelet", "activator", "ingress"} {
+		if code, text := g.probes("--as", prober); code != 1 || !strings.Contains(text, "shutting down") {
+			t.Errorf("%s while draining: code %d, %q", prober, code, text)
 		}
 	}
 }
@@ -78,16 +78,16 @@ func TestQueueProbeWithoutAGateFailsClearly(t *testing.T) {
 	go other.Serve(l)
 	defer other.Close()
 	for _, c := range []struct {
-		port int
-		as   string
-		want string
+		port   int
+		prober string
+		want   string
 	}{
 		{freePort(t), "kubelet", "no gate listens on 127.0.0.1:"},
 		{hangs.Addr().(*net.TCPAddr).Port, "activator", "within 300ms"},
 		{l.Addr().(*net.TCPAddr).Port, "activator", "not from a gate"},
 		{l.Addr().(*net.TCPAddr).Port, "ingress", "lacks the requested hash"},
 	} {
-		code, _, stderr := runQueue(t, nil, "probe", "--as", c.as, "--port", fmt.Sprint(c.port))
+		code, _, stderr := runQueue(t, nil, "probe", "--as", c.prober, "--port", fmt.Sprint(c.port))
 		if code != 1 || !strings.Contains(stderr, c.want) {
 			t.Errorf("code %d, %q; want %q", code, stderr, c.want)
 		}
@@ -104,17 +104,17 @@ func TestTheProbeFlagOfOldKnativeWaitsForTheGate(t *testing.T) {
 	port := freePort(t)
 	// At first another server listens on the gate's port, and closes each connection. The
 	// command must not mistake it for the gate.
-	refuses, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
 	must(t, err)
 	env := append(baseEnv(t), fmt.Sprintf("QUEUE_SERVING_PORT=%d", port), fmt.Sprintf("USER_PORT=%d", k.port),
 		"DRAIN_SOCKET="+shortTempDir(t)+"/d.sock", "DRAIN_QUIET_SECONDS=0")
 	asking := startProcess(t, env, queueBinary, "-probe-period", "0")
 	for range 2 {
-		c, err := refuses.Accept()
+		c, err := listener.Accept()
 		must(t, err)
 		must(t, c.Close())
 	}
-	must(t, refuses.Close())
+	must(t, listener.Close())
 	startProcess(t, env, queueBinary)
 	if code := asking.exitCode(); code != 0 {
 		t.Errorf("code %d: %s", code, asking.Stderr.String())

@@ -71,12 +71,12 @@ func (k *container) accept() *peer {
 }
 
 // unseen fails if the container has a request that accept has not returned.
-func (k *container) unseen(what string) {
+func (k *container) unseen(description string) {
 	k.t.Helper()
 	n, err := k.Counts()
 	must(k.t, err)
 	if n.Waiting > 0 {
-		k.t.Fatalf("%s reached the container: %q", what, k.accept().some())
+		k.t.Fatalf("%s reached the container: %q", description, k.accept().some())
 	}
 }
 
@@ -94,11 +94,11 @@ func (p *peer) closeWrite() { p.t.Helper(); must(p.t, p.conn.CloseWrite()) }
 // returns the time.
 func (p *peer) awaitClose() time.Time {
 	p.t.Helper()
-	p.rest()
+	p.readAll()
 	st, err := p.conn.State()
 	must(p.t, err)
-	if st.Ended != remote.EOF && st.Ended != remote.Reset {
-		p.t.Fatalf("the container's connection ended with %q", st.Ended)
+	if st.EndKind != remote.EOF && st.EndKind != remote.Reset {
+		p.t.Fatalf("the container's connection ended with %q", st.EndKind)
 	}
 	return time.Unix(0, st.EndedAt)
 }

@@ -10,8 +10,8 @@ func TestAClientThatDisconnectsClosesItsUpstreamConnection(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	leave := map[string]func(*client){"close": (*client).close, "reset": (*client).abort, "half-close": (*client).closeWrite}
-	for how, do := range leave {
-		for when, prepare := range map[string]func() (*client, *peer){
+	for closeKind, disconnect := range leave {
+		for state, prepare := range map[string]func() (*client, *peer){
 			"before its response begins": func() (*client, *peer) {
 				c := dial(t, g)
 				c.send(request("GET", "/"))
@@ -55,9 +55,9 @@ func TestAClientThatDisconnectsClosesItsUpstreamConnection(t *testing.T) {
 			},
 		} {
 			c, p := prepare()
-			do(c)
-			if rest, _ := p.rest(); rest != "" {
-				t.Errorf("%s %s: the container got %q", how, when, rest)
+			disconnect(c)
+			if rest, _ := p.readAll(); rest != "" {
+				t.Errorf("%s %s: the container got %q", closeKind, state, rest)
 			}
 		}
 	}
@@ -73,13 +73,13 @@ func TestADisconnectReachesTheContainerWithinMilliseconds(t *testing.T) {
 		c.send(request("GET", "/"))
 		p := k.accept()
 		p.head()
-		left := time.Now()
+		leftAt := time.Now()
 		if i%2 == 0 {
 			c.close()
 		} else {
 			c.abort()
 		}
-		delays = append(delays, p.awaitClose().Sub(left))
+		delays = append(delays, p.awaitClose().Sub(leftAt))
 	}
 	slices.Sort(delays)
 	median := delays[len(delays)/2]

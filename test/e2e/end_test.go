@@ -115,8 +115,8 @@ func (e *end) chunked() (body, trailers string) {
 	return b.String(), tr.String()
 }
 
-// rest reads until the connection ends. err is nil after an orderly close.
-func (e *end) rest() (string, error) {
+// readAll reads until the connection ends. err is nil after an orderly close.
+func (e *end) readAll() (string, error) {
 	e.t.Helper()
 	b, err := io.ReadAll(e.r)
 	if err != nil && !isReset(err) {
@@ -128,7 +128,7 @@ func (e *end) rest() (string, error) {
 // closed fails unless the connection ends without another byte.
 func (e *end) closed() {
 	e.t.Helper()
-	if b, _ := e.rest(); b != "" {
+	if b, _ := e.readAll(); b != "" {
 		e.t.Fatalf("%s got %s where the connection should have ended", e.name, shorten(b))
 	}
 }

@@ -33,7 +33,7 @@ func TestAnOverdueRequestEvictsTheYoungestSheddableOne(t *testing.T) {
 	g := evicting(t, k, "CONTAINER_CONCURRENCY=3")
 	older, atOlder := admittedWith(t, k, g, "/older", "Priority: 7")
 	victim, atVictim := admittedWith(t, k, g, "/victim", "Priority: 6")
-	kept, atKept := admittedWith(t, k, g, "/kept", "Priority: 5")
+	admitted, atAdmitted := admittedWith(t, k, g, "/kept", "Priority: 5")
 	urgent := urgentRequest(t, g)
 	a := victim.response("GET")
 	a.plainError(503, "evicted by a request of a higher priority\n")
@@ -43,7 +43,7 @@ func TestAnOverdueRequestEvictsTheYoungestSheddableOne(t *testing.T) {
 	atVictim.awaitClose()
 	finish(urgent, k.acceptFor("/urgent"))
 	finish(older, atOlder)
-	finish(kept, atKept)
+	finish(admitted, atAdmitted)
 	// The victim's connection stays open.
 	victim.send(request("GET", "/again", "Priority: 6"))
 	finish(victim, k.acceptFor("/again"))
@@ -77,7 +77,7 @@ func TestAResponseCutByAnEvictionIsVisiblyIncomplete(t *testing.T) {
 		p.send("HTTP/1.1 200 OK\r\n" + c.head + "\r\n" + c.body)
 		victim.head()
 		urgent := urgentRequest(t, g)
-		body, err := victim.rest()
+		body, err := victim.readAll()
 		if reset := err != nil && isReset(err); reset != c.reset || !c.reset && body != c.received {
 			t.Errorf("%s: the client received %q, %v; want %q", name, body, err, c.received)
 		}
@@ -169,7 +169,7 @@ func TestWithAHardLimitAnEvictedRequestHoldsItsSlotUntilTheContainerCloses(t *te
 // The gate sends a PING after RST_STREAM, and an HTTP/2 container acknowledges it.
 func TestWithAHardLimitAnEvictedStreamHoldsItsSlotUntilTheResetIsAcknowledged(t *testing.T) {
 	events := make(chan string, 10)
-	held := make(chan func() error, 1)
+	acknowledge := make(chan func() error, 1)
 	g := gateBefore(t, h2Script(nil, func(c *h2ScriptConn, f http2.Frame) bool {
 		switch f := f.(type) {
 		case *http2.MetaHeadersFrame:
@@ -182,7 +182,7 @@ func TestWithAHardLimitAnEvictedStreamHoldsItsSlotUntilTheResetIsAcknowledged(t 
 			// Until release is closed, the container does not read the frames after
 			// HEADERS.
 			release := make(chan struct{})
-			held <- func() error { close(release); return nil }
+			acknowledge <- func() error { close(release); return nil }
 			<-release
 		}
 		return true
@@ -200,7 +200,7 @@ func TestWithAHardLimitAnEvictedStreamHoldsItsSlotUntilTheResetIsAcknowledged(t 
 		t.Fatalf("the slot is released before the container has acknowledged the reset: %+v", a)
 	default:
 	}
-	must(t, (<-held)())
+	must(t, (<-acknowledge)())
 	(<-victim).is(t, 503, "evicted by a request of a higher priority\n")
 	if got := <-events; got != "/urgent" {
 		t.Errorf("the container got %s", got)

@@ -53,7 +53,7 @@ func TestAContainerThatResetsBeforeTheResponseGives502(t *testing.T) {
 func TestAMalformedResponseGives502(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
-	for _, bad := range []string{
+	for _, invalid := range []string{
 		"garbage\r\n\r\n",
 		"HTTP/2 200 OK\r\n\r\n",
 		"HTTP/1.1 20 OK\r\n\r\n",
@@ -77,9 +77,9 @@ func TestAMalformedResponseGives502(t *testing.T) {
 		c.send(request("GET", "/"))
 		p := k.accept()
 		p.head()
-		p.send(bad)
+		p.send(invalid)
 		if a := c.response("GET"); a.status != 502 {
-			t.Errorf("%q gave %d %q", bad, a.status, a.body)
+			t.Errorf("%q gave %d %q", invalid, a.status, a.body)
 		} else {
 			a.localError(502)
 		}
@@ -134,7 +134,7 @@ func TestATruncatedResponseIsTruncatedForTheClient(t *testing.T) {
 		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "4\r\nhalf\r\n0\r\nX-Tr"},
 		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "4\r\nhalf\r\n0\r\n"},
 	} {
-		for _, how := range []string{"close", "reset"} {
+		for _, closeKind := range []string{"close", "reset"} {
 			c := dial(t, g)
 			c.send(request("GET", "/"))
 			p := k.accept()
@@ -142,14 +142,14 @@ func TestATruncatedResponseIsTruncatedForTheClient(t *testing.T) {
 			p.send(x.head)
 			c.head()
 			p.send(x.part)
-			if how == "close" {
+			if closeKind == "close" {
 				p.close()
 			} else {
 				p.abort()
 			}
-			rest, _ := c.rest()
+			rest, _ := c.readAll()
 			if strings.HasSuffix(rest, "0\r\n\r\n") || len(rest) > len(x.part)+8 {
-				t.Errorf("%s after %q: the client got %q", how, x.head+x.part, rest)
+				t.Errorf("%s after %q: the client got %q", closeKind, x.head+x.part, rest)
 			}
 		}
 	}
@@ -174,7 +174,7 @@ func TestAResetOfABodyDelimitedByCloseResetsTheClient(t *testing.T) {
 		c.expect("half")
 	}
 	p.abort()
-	rest, err := c.rest()
+	rest, err := c.readAll()
 	if rest != "" || err == nil && !a.has("Transfer-Encoding") {
 		t.Errorf("the client got %q and an orderly end: it cannot tell that the body was cut", rest)
 	}
@@ -183,26 +183,26 @@ func TestAResetOfABodyDelimitedByCloseResetsTheClient(t *testing.T) {
 func TestABrokenExchangeDoesNotAffectTheNextOne(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
-	good, bad := dial(t, g), dial(t, g)
-	good.send(request("GET", "/good"))
+	healthy, faulty := dial(t, g), dial(t, g)
+	healthy.send(request("GET", "/good"))
 	p := k.accept()
 	p.head()
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345")
-	bad.send(request("GET", "/bad"))
+	faulty.send(request("GET", "/bad"))
 	q := k.accept()
 	q.head()
 	q.abort()
-	bad.response("GET").localError(502)
+	faulty.response("GET").localError(502)
 	p.send("67890")
-	good.response("GET").is(200, "1234567890")
-	good.send(request("GET", "/again"))
+	healthy.response("GET").is(200, "1234567890")
+	healthy.send(request("GET", "/again"))
 	p.head()
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 	p.close()
-	good.response("GET").is(200, "ok")
-	bad.send(request("GET", "/again"))
+	healthy.response("GET").is(200, "ok")
+	faulty.send(request("GET", "/again"))
 	q = k.accept()
 	q.head()
 	q.send(okBody)
-	bad.response("GET").is(200, "ok")
+	faulty.response("GET").is(200, "ok")
 }

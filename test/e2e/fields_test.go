@@ -68,10 +68,10 @@ func TestOnlyAMissingDateIsAddedToAResponse(t *testing.T) {
 
 	c.send(request("GET", "/"))
 	p.head()
-	own := "HTTP/1.1 200 Fine\r\ndate: Tue, 15 Nov 1994 08:12:31 GMT\r\nx-b: 1\r\nContent-Length: 2\r\nX-A: \r\nx-b: 2\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\r\n"
-	p.send(own + "ok")
-	if a = c.response("GET"); a.head != asSent(own) {
-		t.Errorf("response arrived as %q, want %q", a.head, own)
+	response := "HTTP/1.1 200 Fine\r\ndate: Tue, 15 Nov 1994 08:12:31 GMT\r\nx-b: 1\r\nContent-Length: 2\r\nX-A: \r\nx-b: 2\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\r\n"
+	p.send(response + "ok")
+	if a = c.response("GET"); a.head != asSent(response) {
+		t.Errorf("response arrived as %q, want %q", a.head, response)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestHopByHopFieldsOfARequestAreRemoved(t *testing.T) {
 			rejected(t, k, g, 400, request("GET", "/", line))
 		}
 	}
-	for _, c := range []struct{ lines, gone, kept []string }{
+	for _, c := range []struct{ lines, removed, forwarded []string }{
 		{[]string{"Knative-Serving-Namespace: n", "knative-serving-revision: r"}, []string{"Knative-Serving-Namespace", "Knative-Serving-Revision"}, nil},
 		{[]string{"Connection: keep-alive"}, []string{"Connection"}, nil},
 		{[]string{"Connection: close"}, []string{"Connection"}, nil},
@@ -155,12 +155,12 @@ func TestHopByHopFieldsOfARequestAreRemoved(t *testing.T) {
 			continue
 		}
 		seen := seenBy(t, k, g, c.lines...)
-		for _, name := range c.gone {
+		for _, name := range c.removed {
 			if seen.has(name) {
 				t.Errorf("%q: the container got %s: %q", c.lines, name, seen.all(name))
 			}
 		}
-		for _, line := range c.kept {
+		for _, line := range c.forwarded {
 			name, value, _ := strings.Cut(line, ": ")
 			if v := seen.all(name); len(v) != 1 || v[0] != value {
 				t.Errorf("%q: the container got %s: %q, want %q", c.lines, name, v, value)
@@ -299,10 +299,10 @@ func TestAHeadThatExceedsTheRestOfHeadMemoryGets503(t *testing.T) {
 	big := "X-Big: " + strings.Repeat("v", 40<<10)
 	first := dial(t, g)
 	first.send(request("GET", "/", big))
-	held := k.accept()
+	busy := k.accept()
 	// The gate keeps this head of 40 KiB in memory until the response ends. Meanwhile the
 	// rest of HEAD_MEMORY is too small for the next head.
-	held.head()
+	busy.head()
 	c := dial(t, g)
 	c.send(request("GET", "/", "X-Big: "+strings.Repeat("v", 20<<10)))
 	a := c.response("GET")
@@ -320,8 +320,8 @@ func TestAHeadThatExceedsTheRestOfHeadMemoryGets503(t *testing.T) {
 	small.send(request("GET", "/", "X-Small: "+strings.Repeat("v", 6<<10)))
 	serve()
 	small.response("GET").is(200, "ok")
-	held.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
-	held.close()
+	busy.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+	busy.close()
 	first.response("GET").is(200, "ok")
 	first.send(request("GET", "/", big))
 	serve()

@@ -142,20 +142,20 @@ func TestHTTPMetricsHaveKnativesLabels(t *testing.T) {
 		f = figures(g.gate, page)
 		return f[`queuegate_request_outcomes_total{outcome="served"}`] == 5
 	})
-	for _, of := range all {
+	for _, labels := range all {
 		for _, name := range []string{
 			"http_server_request_duration_seconds", "http_client_request_duration_seconds",
 			"http_server_request_body_size_bytes", "http_server_response_body_size_bytes",
 		} {
-			if n := f[name+"_count"+of]; n != 1 {
-				t.Errorf("%s: %v, want 1", name+"_count"+of, n)
+			if n := f[name+"_count"+labels]; n != 1 {
+				t.Errorf("%s: %v, want 1", name+"_count"+labels, n)
 			}
 		}
-		if n := f["http_server_response_body_size_bytes_sum"+of]; n != 2 {
-			t.Errorf("%v bytes of responses with %s, want 2", n, of)
+		if n := f["http_server_response_body_size_bytes_sum"+labels]; n != 2 {
+			t.Errorf("%v bytes of responses with %s, want 2", n, labels)
 		}
-		if leg, whole := f["http_client_request_duration_seconds_sum"+of], f["http_server_request_duration_seconds_sum"+of]; leg <= 0 || leg > whole {
-			t.Errorf("%v s of %v s to the container with %s", leg, whole, of)
+		if leg, whole := f["http_client_request_duration_seconds_sum"+labels], f["http_server_request_duration_seconds_sum"+labels]; leg <= 0 || leg > whole {
+			t.Errorf("%v s of %v s to the container with %s", leg, whole, labels)
 		}
 	}
 	if n := f["http_server_request_body_size_bytes_sum"+all[0]]; n != 3 {

@@ -101,7 +101,7 @@ func TestContentLengthIsForwardedAsIs(t *testing.T) {
 func TestAMalformedChunkOfTheClientCutsBothConnections(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
-	for _, bad := range []string{"zz\r\n", "-1\r\nx", "3\r\nabcXX", "3 \x00\r\nabc\r\n", "fffffffffffffffff\r\n", "3\nabc\r\n", "\r\n", "0\r\nBad Trailer: x\r\n\r\n"} {
+	for _, invalid := range []string{"zz\r\n", "-1\r\nx", "3\r\nabcXX", "3 \x00\r\nabc\r\n", "fffffffffffffffff\r\n", "3\nabc\r\n", "\r\n", "0\r\nBad Trailer: x\r\n\r\n"} {
 		c := dial(t, g)
 		c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n")
 		p := k.accept()
@@ -109,14 +109,14 @@ func TestAMalformedChunkOfTheClientCutsBothConnections(t *testing.T) {
 		if got := p.chunk(); got != "good" {
 			t.Fatalf("the container got chunk %q", got)
 		}
-		c.send(bad)
-		after, _ := p.rest()
+		c.send(invalid)
+		after, _ := p.readAll()
 		if strings.HasSuffix(after, "0\r\n\r\n") {
-			t.Errorf("%q: the container got a complete body: %q", bad, after)
+			t.Errorf("%q: the container got a complete body: %q", invalid, after)
 		}
 		// A local reply may precede the close.
-		if rest, _ := c.rest(); rest != "" && !strings.HasPrefix(rest, "HTTP/1.1 400 ") {
-			t.Errorf("%q: the client got %q", bad, rest)
+		if rest, _ := c.readAll(); rest != "" && !strings.HasPrefix(rest, "HTTP/1.1 400 ") {
+			t.Errorf("%q: the client got %q", invalid, rest)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestAMalformedChunkOfTheClientCutsBothConnections(t *testing.T) {
 func TestAMalformedChunkOfTheContainerCutsBothConnections(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
-	for _, bad := range []string{"zz\r\n", "-1\r\nx", "3\r\nabcXX", "fffffffffffffffff\r\n", "3\nabc\r\n", "\r\n"} {
+	for _, invalid := range []string{"zz\r\n", "-1\r\nx", "3\r\nabcXX", "fffffffffffffffff\r\n", "3\nabc\r\n", "\r\n"} {
 		c := dial(t, g)
 		c.send(request("GET", "/"))
 		p := k.accept()
@@ -134,9 +134,9 @@ func TestAMalformedChunkOfTheContainerCutsBothConnections(t *testing.T) {
 		if got := c.chunk(); got != "good" {
 			t.Fatalf("the client got chunk %q", got)
 		}
-		p.send(bad)
-		if rest, _ := c.rest(); strings.HasSuffix(rest, "0\r\n\r\n") {
-			t.Errorf("%q: the client got a complete body: %q", bad, rest)
+		p.send(invalid)
+		if rest, _ := c.readAll(); strings.HasSuffix(rest, "0\r\n\r\n") {
+			t.Errorf("%q: the client got a complete body: %q", invalid, rest)
 		}
 		p.awaitClose()
 	}

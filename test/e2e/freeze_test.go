@@ -98,7 +98,7 @@ func TestADrainThawsTheApplication(t *testing.T) {
 	g.freezes(1)
 	g.signal(syscall.SIGTERM)
 	g.ends(applicationExit)
-	g.says("terminated with 0 open")
+	g.awaitStdout("terminated with 0 open")
 }
 
 func TestAFrozenApplicationEndsWhenTheGateIsKilled(t *testing.T) {

@@ -62,8 +62,8 @@ func (g *gate) checkHealth() {
 	if !g.mayEnd && !g.Running() {
 		g.t.Errorf("the gate died: %v", g.Cmd.ProcessState)
 	}
-	if bad := g.Fault(); bad != "" {
-		g.t.Errorf("the gate reported %q", bad)
+	if fault := g.Fault(); fault != "" {
+		g.t.Errorf("the gate reported %q", fault)
 	}
 	if log := g.Stderr.String(); g.t.Failed() && log != "" {
 		g.t.Logf("stderr of the gate:\n%s", log)

@@ -34,14 +34,14 @@ func TestOverHTTP2AConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
 	g := startGate(t, k, "UPSTREAM_PROTOCOL=http1")
 	client := h2Client(t, nil)
 	for range 20 {
-		for _, how := range []string{"close", "half-close", "reset"} {
+		for _, method := range []string{"close", "half-close", "reset"} {
 			first := h2Post(t, client, "http://"+g.addr+"/first", "abc")
 			p := k.accept()
 			p.head()
 			p.expect("abc")
 			p.send(okBody)
 			(<-first).is(t, 200, "ok")
-			switch how {
+			switch method {
 			case "close":
 				p.close()
 			case "half-close":
@@ -52,7 +52,7 @@ func TestOverHTTP2AConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
 			second := h2Post(t, client, "http://"+g.addr+"/second", "abc")
 			q := k.accept()
 			if got := parseHead(t, q.head()).line; got != "POST /second HTTP/1.1" {
-				t.Fatalf("%s: the container got %q", how, got)
+				t.Fatalf("%s: the container got %q", method, got)
 			}
 			q.expect("abc")
 			q.send(okClose)
@@ -65,7 +65,7 @@ func TestOverHTTP2AConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
 
 func TestOverHTTP2ANonIdempotentRequestIsNotRetriedAfterBytesWereSent(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"close", "reset"} {
+	for _, method := range []string{"close", "reset"} {
 		k := startContainer(t)
 		// Each iteration needs a new gate. Once the container has closed a reused
 		// connection, a gate no longer reuses connections of that age for a POST.
@@ -81,7 +81,7 @@ func TestOverHTTP2ANonIdempotentRequestIsNotRetriedAfterBytesWereSent(t *testing
 		second := h2Post(t, client, "http://"+g.addr+"/once", "abc")
 		p.head()
 		p.expect("abc")
-		if how == "close" {
+		if method == "close" {
 			p.close()
 			(<-second).is(t, 502, "upstream closed the connection\n")
 		} else {

@@ -109,7 +109,7 @@ func TestTheContainersProtocolIsDetectedOncePerStart(t *testing.T) {
 	g := startGate(t, k, "UPSTREAM_RESTART_WAIT=50ms")
 	client := h2Client(t, nil)
 	ask := func(path string) <-chan h2Response { return h2Start(t, client, "http://"+g.addr+path) }
-	serve := func(path string, response <-chan h2Response) {
+	respondTo := func(path string, response <-chan h2Response) {
 		t.Helper()
 		p := k.acceptFor(path)
 		p.send(okClose)
@@ -118,26 +118,26 @@ func TestTheContainersProtocolIsDetectedOncePerStart(t *testing.T) {
 	}
 
 	first := ask("/first")
-	look := k.accept()
-	if line, _, _ := strings.Cut(look.head(), "\r\n"); line != "PRI * HTTP/2.0" {
+	probeConn := k.accept()
+	if line, _, _ := strings.Cut(probeConn.head(), "\r\n"); line != "PRI * HTTP/2.0" {
 		t.Fatalf("the container got %q first", line)
 	}
-	look.send("HTTP/1.1 400 Bad Request\r\n\r\n")
-	look.close()
-	serve("/first", first)
-	serve("/second", ask("/second"))
-	serve("/third", ask("/third"))
+	probeConn.send("HTTP/1.1 400 Bad Request\r\n\r\n")
+	probeConn.close()
+	respondTo("/first", first)
+	respondTo("/second", ask("/second"))
+	respondTo("/third", ask("/third"))
 
 	k.unlisten()
 	(<-ask("/refused")).is(t, 503, "user container is not listening\n")
 	k.listen()
-	again := ask("/again")
+	second := ask("/again")
 	// After a restart of the container the gate detects the protocol again. A close
 	// without a response tells the gate that the container lacks HTTP/2, as the response
 	// 400 did above.
 	k.accept().close()
-	serve("/again", again)
-	serve("/last", ask("/last"))
+	respondTo("/again", second)
+	respondTo("/last", ask("/last"))
 }
 
 func TestAnHTTP2ContainerGetsHTTP2(t *testing.T) {
@@ -154,7 +154,7 @@ func TestAnHTTP2ContainerGetsHTTP2(t *testing.T) {
 	}
 }
 
-func TestProbesAreAnsweredOverHTTP2(t *testing.T) {
+func TestProbesGetResponsesOverHTTP2(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "DRAIN_QUIET_SECONDS=5")
@@ -232,7 +232,7 @@ func TestADrainWithAnIdleHTTP2ConnectionEndsWithinTwoSeconds(t *testing.T) {
 	g.signal(syscall.SIGTERM)
 	g.ends(0)
 	t.Logf("ended after %v", time.Since(start))
-	if all, _ := idle.rest(); !strings.Contains(all, "\x07\x00\x00\x00\x00\x00") {
+	if all, _ := idle.readAll(); !strings.Contains(all, "\x07\x00\x00\x00\x00\x00") {
 		t.Errorf("no GOAWAY in %q", all)
 	}
 }

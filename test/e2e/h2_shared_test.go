@@ -187,7 +187,7 @@ func TestAHeadAboveTheContainersLimitGets431AndEndsNoOtherRequest(t *testing.T) 
 
 func TestAContainerThatClosesAFreshHTTP1ConnectionStillGetsWebSockets(t *testing.T) {
 	t.Parallel()
-	both := func(p *http.Protocols, on bool) { p.SetHTTP1(on); p.SetUnencryptedHTTP2(on) }
+	setProtocols := func(p *http.Protocols, enabled bool) { p.SetHTTP1(enabled); p.SetUnencryptedHTTP2(enabled) }
 	g := gateBefore(t, httpServer(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/close" && r.ProtoMajor == 1:
@@ -206,7 +206,7 @@ func TestAContainerThatClosesAFreshHTTP1ConnectionStillGetsWebSockets(t *testing
 			_, _ = io.WriteString(conn, switching)
 			_, _ = io.CopyN(conn, rw, 4)
 		}
-	}, both))
+	}, setProtocols))
 	for range 5 {
 		c := dial(t, g)
 		c.send(request("GET", "/close"))

@@ -38,17 +38,17 @@ func TestAnUpgradeCompletesRequestsAndEndsTheRunningGate(t *testing.T) {
 
 	finish(inFlight(t, k, next, "/new"))
 	dialAddr(t, g.admin).get("/health/ready").is(200, "Service is ready")
-	for _, of := range []*client{c, idle} { // both connections are to the old gate
-		if of == idle {
-			of.send(request("GET", "/idle"))
+	for _, conn := range []*client{c, idle} { // both connections are to the old gate
+		if conn == idle {
+			conn.send(request("GET", "/idle"))
 			p = k.acceptFor("/idle")
 		}
 		p.send(okClose)
-		a := of.response("GET")
+		a := conn.response("GET")
 		a.is(200, "ok")
 		a.field("Connection", "close")
 		a.lacks("Server-Timing")
-		of.closed()
+		conn.closed()
 	}
 	g.ends(0)
 
@@ -207,16 +207,16 @@ func TestADrainOrUpgradeByAnotherUserIsRefused(t *testing.T) {
 	k := startContainer(t)
 	name := fmt.Sprintf("@queuegate-e2e-%d", freePort(t))
 	g := startGate(t, k, "DRAIN_SOCKET="+name)
-	for _, word := range []string{"drain", "upgrade"} {
+	for _, command := range []string{"drain", "upgrade"} {
 		other := dialAs(t, 65534, name)
-		_, err := io.WriteString(other, word+"\n")
+		_, err := io.WriteString(other, command+"\n")
 		must(t, err)
 		line, err := bufio.NewReader(other).ReadString('\n')
 		if err != nil || !strings.Contains(line, "it runs as user 65534") {
-			t.Errorf("%s: %q, %v", word, line, err)
+			t.Errorf("%s: %q, %v", command, line, err)
 		}
 		eventually(t, "a line in the log", func() bool {
-			return strings.Contains(g.Stderr.String(), word+" is refused: it runs as user 65534")
+			return strings.Contains(g.Stderr.String(), command+" is refused: it runs as user 65534")
 		})
 	}
 	finish(inFlight(t, k, g, "/"))
@@ -262,7 +262,7 @@ func TestAnUpgradeInTheBackgroundTellsSystemdTheNewProcess(t *testing.T) {
 	k := startContainer(t)
 	m := newManager(t)
 	g := startGate(t, k, "NOTIFY_SOCKET="+m.path)
-	if text, _ := m.heard(); text != "READY=1" {
+	if text, _ := m.nextNotification(); text != "READY=1" {
 		t.Fatalf("systemd is told %q", text)
 	}
 	env := slices.DeleteFunc(slices.Clone(g.env), func(s string) bool { return strings.HasPrefix(s, "NOTIFY_SOCKET=") }) // with NotifyAccess=main the child has no NOTIFY_SOCKET
@@ -270,20 +270,20 @@ func TestAnUpgradeInTheBackgroundTellsSystemdTheNewProcess(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("code %d, %s", code, stderr)
 	}
-	text, _ := m.heard()
+	text, _ := m.nextNotification()
 	number, ok := strings.CutPrefix(text, "MAINPID=")
 	pid, err := strconv.Atoi(number)
 	if !ok || err != nil {
 		t.Fatalf("systemd is told %q", text)
 	}
 	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
-	if text, _ := m.heard(); text != "READY=1" {
+	if text, _ := m.nextNotification(); text != "READY=1" {
 		t.Errorf("systemd is told %q, want READY=1", text)
 	}
 	g.ends(0)
 	finish(inFlight(t, k, g, "/"))
 	must(t, syscall.Kill(pid, syscall.SIGTERM))
-	if text, _ := m.heard(); text != "STOPPING=1" {
+	if text, _ := m.nextNotification(); text != "STOPPING=1" {
 		t.Errorf("systemd is told %q, want STOPPING=1", text)
 	}
 	eventually(t, "the gate in the background ends", func() bool { return !launch.Accepts(g.addr) })

@@ -80,7 +80,7 @@ func TestHooksTellAContainerToSleepAndToWake(t *testing.T) {
 	if strings.Contains(g.Stderr.String(), "WAKE_HOOK was called") {
 		t.Error("the request is forwarded before WAKE_HOOK has replied")
 	}
-	late := queued(t, g, "/third")
+	third := queued(t, g, "/third")
 	h.replies(nil)
 	awake <- 204
 	for range 2 { // the responses arrive in any order
@@ -90,7 +90,7 @@ func TestHooksTellAContainerToSleepAndToWake(t *testing.T) {
 		p.close()
 	}
 	c.response("GET").is(200, "ok")
-	late.response("GET").is(200, "ok")
+	third.response("GET").is(200, "ok")
 	g.fallsAsleep(2)
 	for range 20 { // a finished request must not wake the sleeping container
 		g.ask(kubelet).ready()

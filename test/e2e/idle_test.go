@@ -30,16 +30,16 @@ func newLedger(t *testing.T) ledger {
 
 func (l ledger) setting() string { return ledgerFile + "=" + l.path }
 
-// counts returns how often each line occurs that begins with the parameter word, which is
+// counts returns how often each line occurs that begins with the parameter event, which is
 // "start" or "request". The key in the result is the rest of the line, which is a process
 // id or the query of a request.
-func (l ledger) counts(word string) map[string]int {
+func (l ledger) counts(event string) map[string]int {
 	l.t.Helper()
 	text, err := os.ReadFile(l.path)
 	must(l.t, err)
 	counts := map[string]int{}
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), word+" "); ok {
+		if rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), event+" "); ok {
 			counts[rest]++
 		}
 	}
@@ -140,9 +140,9 @@ func (g *gate) getsBurstsAt(idle time.Duration, l ledger) {
 		return err
 	}
 	must(t, post("first"))
-	ended := time.Now()
+	endTime := time.Now()
 	for sent := 0; sent < total; sent += burst {
-		at := ended.Add(idle + time.Duration(rand.Int64N(int64(2*near))) - near)
+		at := endTime.Add(idle + time.Duration(rand.Int64N(int64(2*near))) - near)
 		var open sync.WaitGroup
 		for i := range burst {
 			id := strconv.Itoa(sent + i)
@@ -154,7 +154,7 @@ func (g *gate) getsBurstsAt(idle time.Duration, l ledger) {
 			})
 		}
 		open.Wait()
-		ended = time.Now()
+		endTime = time.Now()
 	}
 	requests, lost, twice := l.counts("request"), 0, 0
 	for i := range total {
@@ -184,7 +184,7 @@ func TestARequestThatArrivesDuringTheStopWaitsForTheNextProcess(t *testing.T) {
 	g, _, page := startObservedGate(t, &container{port: freePort(t)}, applicationMode+"=serve", "arguments -- "+self,
 		"IDLE_STOP=100ms", endsAfter+"="+mayEnd, l.setting())
 	first := g.fetch("/pid")
-	g.says("terminated with 0 open") // the application has received SIGTERM and still listens
+	g.awaitStdout("terminated with 0 open") // the application has received SIGTERM and still listens
 	c := dial(t, g)
 	defer c.close()
 	c.send(request("GET", "/pid?late"))
@@ -232,8 +232,8 @@ func TestProbesReportReadyWithoutWakingTheApplication(t *testing.T) {
 		`KUBE_APP_PROBERS={"/app-health/web/livez":{"tcpSocket":{"port":1}}}`)
 	g.fallsAsleep(1)
 	for range 20 {
-		for _, as := range [][]string{kubelet, activator} {
-			g.ask(as).ready()
+		for _, prober := range [][]string{kubelet, activator} {
+			g.ask(prober).ready()
 		}
 	}
 	if a := g.healthOf("/app-health/web/livez"); a.status != 200 || a.body != "asleep" {

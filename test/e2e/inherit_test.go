@@ -32,8 +32,8 @@ func newManager(t *testing.T) *manager {
 	return &manager{t, l, path}
 }
 
-// heard returns the next notification, and the descriptor that came with it, if any.
-func (m *manager) heard() (text string, file *os.File) {
+// nextNotification returns the next notification, and the descriptor that came with it, if any.
+func (m *manager) nextNotification() (text string, file *os.File) {
 	m.t.Helper()
 	must(m.t, m.notify.SetReadDeadline(deadline()))
 	b, rights := make([]byte, 256), make([]byte, 64)
@@ -99,7 +99,7 @@ func TestInheritedSocketsReplaceTheListenersOfTheSameName(t *testing.T) {
 		fmt.Sprintf("ADMIN_PORT=%d", freePort(t)))
 	finish(inFlight(t, k, g, "/"))
 	dialAddr(t, adminAddr).get("/health/alive").is(200, "Service is alive")
-	if launch.Accepts(launch.At(port)) {
+	if launch.Accepts(launch.Address(port)) {
 		t.Errorf("the gate listens on QUEUE_SERVING_PORT=%d too", port)
 	}
 	log := g.Stderr.String()
@@ -204,7 +204,7 @@ func TestSocketsForAnotherProcessAreIgnored(t *testing.T) {
 	k := startContainer(t)
 	other, _ := listeningFile(t)
 	port := freePort(t)
-	g := activatedGate(t, k, launch.At(port), []*os.File{other}, "LISTEN_PID=1", fmt.Sprintf("QUEUE_SERVING_PORT=%d", port))
+	g := activatedGate(t, k, launch.Address(port), []*os.File{other}, "LISTEN_PID=1", fmt.Sprintf("QUEUE_SERVING_PORT=%d", port))
 	g.awaitListening()
 	finish(inFlight(t, k, g, "/"))
 }
@@ -240,7 +240,7 @@ func TestTheServiceManagerStoresListenersOnce(t *testing.T) {
 	g.mayEnd = true
 	stored := map[string]*os.File{}
 	for {
-		text, file := m.heard()
+		text, file := m.nextNotification()
 		if text == "READY=1" {
 			break
 		}
@@ -262,7 +262,7 @@ func TestTheServiceManagerStoresListenersOnce(t *testing.T) {
 		"NOTIFY_SOCKET="+m.path, "FDSTORE=16", fmt.Sprintf("ADMIN_PORT=%d", freePort(t)), "DRAIN_SOCKET="+g.socket)
 	p := k.acceptFor("/between")
 	finish(c, p)
-	if text, _ := m.heard(); text != "READY=1" {
+	if text, _ := m.nextNotification(); text != "READY=1" {
 		t.Errorf("systemd is told %q, want READY=1", text)
 	}
 	if code, _, stderr := runQueue(t, g.env, "drain"); code != 0 {

@@ -15,9 +15,9 @@ import (
 
 // socket is a line of the kernel's table of TCP sockets.
 type socket struct {
-	unread    int // received bytes that the process has not read
-	timer     int // 2 = keep-alive
-	timerLeft time.Duration
+	unread         int // received bytes that the process has not read
+	timer          int // 2 = keep-alive
+	timerRemaining time.Duration
 }
 
 // gateSocket finds the gate's end of a client's connection.
@@ -49,11 +49,11 @@ func hexAddr(addr string) string {
 func parseSocket(t *testing.T, f []string) socket {
 	t.Helper()
 	_, rx, _ := strings.Cut(f[4], ":")
-	kind, when, _ := strings.Cut(f[5], ":")
+	kind, expiry, _ := strings.Cut(f[5], ":")
 	return socket{
-		unread:    hexInt(t, rx),
-		timer:     hexInt(t, kind),
-		timerLeft: time.Duration(hexInt(t, when)) * time.Second / 100,
+		unread:         hexInt(t, rx),
+		timer:          hexInt(t, kind),
+		timerRemaining: time.Duration(hexInt(t, expiry)) * time.Second / 100,
 	}
 }
 
@@ -121,15 +121,15 @@ func (g *gate) peakMemory() func() int64 {
 }
 
 // growsLess logs the growth of memory. It fails above the limit, except in race builds.
-func growsLess(t *testing.T, what string, got, limit int64) {
+func growsLess(t *testing.T, description string, got, limit int64) {
 	t.Helper()
-	t.Logf("%s: memory grew by %d KiB", what, got>>10)
+	t.Logf("%s: memory grew by %d KiB", description, got>>10)
 	if !launch.RaceBuild && got >= limit {
-		t.Errorf("%s: memory grew by %d KiB, want less than %d", what, got>>10, limit>>10)
+		t.Errorf("%s: memory grew by %d KiB, want less than %d", description, got>>10, limit>>10)
 	}
 }
 
-func eventually(t *testing.T, what string, condition func() bool) {
+func eventually(t *testing.T, description string, condition func() bool) {
 	t.Helper()
-	testkit.Until(t, what, condition)
+	testkit.Until(t, description, condition)
 }

@@ -39,7 +39,7 @@ func TestADrainServesUntilItIsQuiet(t *testing.T) {
 				c.closed()
 			}
 			g.ends(0)
-			since(t, last, time.Second)
+			checkElapsed(t, last, time.Second)
 		})
 	}
 }
@@ -105,7 +105,7 @@ func TestADrainWaitsForTunnelsAtMostDrainTunnelSeconds(t *testing.T) {
 			c.send("still")
 			p.expect("still")
 			c.closed()
-			since(t, start, 700*time.Millisecond)
+			checkElapsed(t, start, 700*time.Millisecond)
 			p.awaitClose()
 			g.ends(0)
 		})
@@ -140,7 +140,7 @@ func TestASecondSignalEndsADrainWithCode1(t *testing.T) {
 		g.awaitDraining()
 		g.signal(second)
 		g.ends(1)
-		c.rest()
+		c.readAll()
 		p.awaitClose()
 	}
 }
@@ -169,7 +169,7 @@ func TestWaitForDrainWithoutASignalReturnsAfterASecondAndChangesNothing(t *testi
 		p.close()
 		<-time.After(20 * time.Millisecond)
 	}
-	since(t, start, time.Second)
+	checkElapsed(t, start, time.Second)
 	w.response("GET").is(200, "")
 	c := dial(t, g)
 	c.get("/", "User-Agent: kube-probe/1", "K-Network-Probe: queue").is(200, "queue")
@@ -195,7 +195,7 @@ func TestWaitForDrainWaitsForTheRequestedTime(t *testing.T) {
 	g.waitForDrainAt(t, "/wait-for-drain?begins-within=0s").response("GET").is(200, "")
 	w := g.waitForDrainAt(t, "/wait-for-drain?begins-within=1m")
 	g.waitForDrainAt(t, "/wait-for-drain?begins-within=1.5s").response("GET").is(200, "")
-	since(t, start, 1500*time.Millisecond)
+	checkElapsed(t, start, 1500*time.Millisecond)
 	c, p := inFlight(t, k, g, "/")
 	d := startProcess(t, g.env, queueBinary, "drain")
 	g.awaitDraining()
@@ -212,9 +212,9 @@ func TestWaitForDrainWaitsForTheRequestedTime(t *testing.T) {
 func TestWaitForDrainReportsAnInvalidDuration(t *testing.T) {
 	t.Parallel()
 	g := startGate(t, startContainer(t), "ADMIN_PORT=free")
-	for _, bad := range []string{"10", "-1s", "61s", "soon"} {
-		g.waitForDrainAt(t, "/wait-for-drain?begins-within="+bad).response("GET").
-			is(400, `begins-within="`+bad+`" is not a duration from 0s to 1m0s`)
+	for _, invalid := range []string{"10", "-1s", "61s", "soon"} {
+		g.waitForDrainAt(t, "/wait-for-drain?begins-within="+invalid).response("GET").
+			is(400, `begins-within="`+invalid+`" is not a duration from 0s to 1m0s`)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestWaitForDrainReturnsWhenTheDrainEnds(t *testing.T) {
 				w = g.waitForDrain(t)
 			}
 			w.response("GET").is(200, "")
-			since(t, start, 1500*time.Millisecond)
+			checkElapsed(t, start, 1500*time.Millisecond)
 			g.ends(0)
 		})
 	}
@@ -248,7 +248,7 @@ func TestWaitForDrainReturnsWhenTheDrainEnds(t *testing.T) {
 // closes them when it gets SIGTERM.
 func TestAContainerCanCloseItsWebSocketsDuringADrain(t *testing.T) {
 	t.Parallel()
-	for hook, ask := range map[string]func(*testing.T, *gate) (answered func()){
+	for hook, ask := range map[string]func(*testing.T, *gate) (awaitResponse func()){
 		"wait-for-drain": func(t *testing.T, g *gate) func() {
 			g.signal(syscall.SIGTERM)
 			g.awaitDraining()
@@ -273,7 +273,7 @@ func TestAContainerCanCloseItsWebSocketsDuringADrain(t *testing.T) {
 			g := startGate(t, k, "ADMIN_PORT=free", "DRAIN_QUIET_SECONDS=0.2", "DRAIN_TUNNEL_SECONDS=600")
 			socket, app := upgraded(t, k, g, "", "")
 			c, p := inFlight(t, k, g, "/")
-			answered := ask(t, g)
+			awaitResponse := ask(t, g)
 			eventually(t, "the quiet period is over", func() bool {
 				c, err := net.Dial("tcp", g.addr)
 				if err == nil {
@@ -282,7 +282,7 @@ func TestAContainerCanCloseItsWebSocketsDuringADrain(t *testing.T) {
 				return err != nil
 			})
 			finish(c, p)
-			answered()
+			awaitResponse()
 			const goingAway = "\x88\x02\x03\xe9" // close frame with code 1001 (RFC 6455 section 5.5.1)
 			app.send(goingAway)
 			socket.expect(goingAway)

@@ -40,7 +40,7 @@ func TestTheConnectQueueTimesOutAfterUpstreamWait(t *testing.T) {
 		a := c.get("/held")
 		a.plainError(503, "user container is not listening\n")
 		a.field("Retry-After", "1")
-		since(t, start, 300*time.Millisecond)
+		checkElapsed(t, start, 300*time.Millisecond)
 	}
 	k.listen()
 	c.send(request("GET", "/next"))
@@ -53,7 +53,7 @@ func TestTheRequestTimeoutAppliesInTheConnectQueue(t *testing.T) {
 	g := startGate(t, k, "UPSTREAM_WAIT=60s", "REVISION_TIMEOUT_SECONDS=1")
 	start := time.Now()
 	dial(t, g).get("/held").timedOut()
-	since(t, start, time.Second)
+	checkElapsed(t, start, time.Second)
 }
 
 func TestRequestsInTheConnectQueueUseSlotsAndQueueCapacity(t *testing.T) {
@@ -71,18 +71,18 @@ func TestRequestsInTheConnectQueueUseSlotsAndQueueCapacity(t *testing.T) {
 func TestWithoutALimitTheConnectQueueIsBoundedByQueueCapacity(t *testing.T) {
 	k := startSilentContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=0", "QUEUE_CAPACITY=3", "UPSTREAM_WAIT=60s")
-	var held []*client
+	var waiting []*client
 	for range 3 {
-		held = append(held, queued(t, g, "/held"))
+		waiting = append(waiting, queued(t, g, "/held"))
 	}
 	dial(t, g).get("/refused").plainError(503, "pending request queue full\n")
 	k.listen()
-	for range held {
+	for range waiting {
 		p := k.acceptFor("/held")
 		p.send(okClose)
 		p.close()
 	}
-	for _, c := range held {
+	for _, c := range waiting {
 		c.response("GET").is(200, "ok")
 	}
 	for range 5 {
@@ -110,14 +110,14 @@ func TestAClientThatDisconnectsInTheConnectQueueFreesItsPositionAndIsNotForwarde
 	}
 }
 
-func TestProbesAreAnsweredWhileRequestsAreInTheConnectQueue(t *testing.T) {
+func TestProbesGetResponsesWhileRequestsAreInTheConnectQueue(t *testing.T) {
 	k := startSilentContainer(t)
 	g := startGate(t, k)
-	held := queued(t, g, "/held")
+	waiting := queued(t, g, "/held")
 	dial(t, g).get("/", "K-Network-Probe: probe", "K-Network-Hash: h").is(200, "")
 	dial(t, g).get("/", "User-Agent: kube-probe/1", "K-Network-Probe: queue").is(200, "queue")
 	k.listen()
-	finish(held, k.acceptFor("/held"))
+	finish(waiting, k.acceptFor("/held"))
 }
 
 func TestTrafficDoesNotWaitForReadiness(t *testing.T) {
@@ -154,5 +154,5 @@ func TestARequestQueuedDuringARestartExpiresAfterUpstreamRestartWait(t *testing.
 	a := c.get("/held")
 	a.plainError(503, "user container is not listening\n")
 	a.field("Retry-After", "1")
-	since(t, start, 300*time.Millisecond)
+	checkElapsed(t, start, 300*time.Millisecond)
 }

@@ -58,28 +58,28 @@ func TestLoadReportsFollowTheSetting(t *testing.T) {
 
 func TestTheLoadReportOfTheContainerIsMergedIntoThatOfTheGate(t *testing.T) {
 	t.Parallel()
-	const own = "Endpoint-Load-Metrics: TEXT cpu_utilization=0.7,application_utilization=0.9,named_metrics.tokens=5"
+	const report = "Endpoint-Load-Metrics: TEXT cpu_utilization=0.7,application_utilization=0.9,named_metrics.tokens=5"
 	reply := func(head, trailers string) string {
 		return "HTTP/1.1 200 OK\r\nX-Before: 1\r\n" + head + "X-After: 1\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n" + trailers + "\r\n"
 	}
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=4")
-	for _, asked := range []bool{false, true} {
+	for _, requested := range []bool{false, true} {
 		var fields []string
-		if asked {
+		if requested {
 			fields = []string{asksForLoad}
 		}
-		a := exchanged(t, k, g.addr, reply(own+"\r\n", ""), fields...)
-		want := strings.TrimPrefix(own, loadField+": ")
-		if asked {
+		a := exchanged(t, k, g.addr, reply(report+"\r\n", ""), fields...)
+		want := strings.TrimPrefix(report, loadField+": ")
+		if requested {
 			want = "TEXT cpu_utilization=0.7,application_utilization=0.9,named_metrics.tokens=5,named_metrics.queue_depth=0,named_metrics.queue_wait_seconds=0"
 		}
 		if got := a.all(loadField); len(got) != 1 || withoutRates(got[0]) != want {
-			t.Errorf("asked: %v: %q, want %q", asked, got, want)
+			t.Errorf("asked: %v: %q, want %q", requested, got, want)
 		}
-		a = exchanged(t, k, g.addr, reply("", own+"\r\nX-Trailer: 1\r\n"), fields...)
-		if got := strings.Contains(strings.ToLower(a.trailers), "cpu_utilization"); a.has(loadField) != asked || got == asked || !strings.Contains(strings.ToLower(a.trailers), "x-trailer: 1") {
-			t.Errorf("asked: %v: head %q, trailers %q", asked, a.head, a.trailers)
+		a = exchanged(t, k, g.addr, reply("", report+"\r\nX-Trailer: 1\r\n"), fields...)
+		if got := strings.Contains(strings.ToLower(a.trailers), "cpu_utilization"); a.has(loadField) != requested || got == requested || !strings.Contains(strings.ToLower(a.trailers), "x-trailer: 1") {
+			t.Errorf("asked: %v: head %q, trailers %q", requested, a.head, a.trailers)
 		}
 		a = exchanged(t, k, g.addr, reply("Endpoint-Load-Metrics: TEXT nonsense\r\n", ""), fields...)
 		a.field(loadField, "TEXT nonsense")
@@ -88,16 +88,16 @@ func TestTheLoadReportOfTheContainerIsMergedIntoThatOfTheGate(t *testing.T) {
 
 // withoutRates removes the values that depend on time.
 func withoutRates(report string) string {
-	var kept []string
+	var pairs []string
 	for _, pair := range strings.Split(report, ",") {
 		if strings.HasPrefix(pair, "named_metrics.queue_wait_seconds=") {
 			pair = "named_metrics.queue_wait_seconds=0"
 		}
 		if !strings.HasPrefix(pair, "rps_fractional=") && !strings.HasPrefix(pair, "eps=") {
-			kept = append(kept, pair)
+			pairs = append(pairs, pair)
 		}
 	}
-	return strings.Join(kept, ",")
+	return strings.Join(pairs, ",")
 }
 
 func TestARejectionHasALoadReportIfTheRequestWantsOne(t *testing.T) {

@@ -42,9 +42,9 @@ func newFullPipe(t *testing.T) logPipe {
 	return p
 }
 
-// on returns the streams of a process that writes one of its logs to the pipe p. The
+// streams returns the streams of a process that writes one of its logs to the pipe p. The
 // parameter log is the name of that log: "stdout" or "stderr".
-func (p logPipe) on(log string) streams {
+func (p logPipe) streams(log string) streams {
 	if log == "stdout" {
 		return streams{stdout: p.write}
 	}
@@ -96,7 +96,7 @@ func TestTheGateContinuesWhenTheReaderOfItsLogCloses(t *testing.T) {
 			t.Parallel()
 			k := startContainer(t)
 			pipe := newLogPipe(t)
-			g, dropped := startTalkativeGate(t, pipe.on(log), k)
+			g, dropped := startTalkativeGate(t, pipe.streams(log), k)
 			c, p := inFlight(t, k, g, "/before")
 			must(t, pipe.read.Close())
 			exchanges(t, k, g, 3)
@@ -114,7 +114,7 @@ func TestALogThatIsNotReadDelaysNothing(t *testing.T) {
 		t.Run(log, func(t *testing.T) {
 			t.Parallel()
 			k := startContainer(t)
-			g, dropped := startTalkativeGate(t, newFullPipe(t).on(log), k)
+			g, dropped := startTalkativeGate(t, newFullPipe(t).streams(log), k)
 			exchanges(t, k, g, 400) // 6.4 MB of log lines
 			if dropped(log) == 0 {
 				t.Error("no line is counted as dropped")
@@ -145,24 +145,24 @@ func TestASecondSignalEndsTheProcessWhileItsLogsAreNotRead(t *testing.T) {
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("exited %v after the second signal, want 1 s at most", took)
 	}
-	c.rest()
+	c.readAll()
 	p.awaitClose()
 }
 
 func TestAFailedStartEndsAlthoughStderrIsBlocked(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", ":0")
+	listener, err := net.Listen("tcp", ":0")
 	must(t, err)
-	defer taken.Close()
+	defer listener.Close()
 	for setting, code := range map[string]int{
 		"USER_PORT=x": 2,
-		`SERVING_LOGGING_CONFIG={"outputPaths":["/none/x"]}`:                   2,
-		fmt.Sprintf("QUEUE_SERVING_PORT=%d", taken.Addr().(*net.TCPAddr).Port): 1,
+		`SERVING_LOGGING_CONFIG={"outputPaths":["/none/x"]}`:                      2,
+		fmt.Sprintf("QUEUE_SERVING_PORT=%d", listener.Addr().(*net.TCPAddr).Port): 1,
 	} {
 		closed := newLogPipe(t)
 		must(t, closed.read.Close())
 		for state, pipe := range map[string]logPipe{"closed": closed, "full": newFullPipe(t)} {
-			p := startProcessOn(t, pipe.on("stderr"), append(baseEnv(t), setting), queueBinary)
+			p := startProcessOn(t, pipe.streams("stderr"), append(baseEnv(t), setting), queueBinary)
 			if got := p.exitCode(); got != code {
 				t.Errorf("stderr %s, %s: code %d, want %d", state, setting, got, code)
 			}
@@ -177,7 +177,7 @@ func TestAFailedStartReportsEveryProblem(t *testing.T) {
 	for i := range 2000 {
 		flags = append(flags, fmt.Sprintf("--%d-%s", i, strings.Repeat("x", 100)))
 	}
-	p := startProcessOn(t, pipe.on("stderr"), baseEnv(t), queueBinary, flags...)
+	p := startProcessOn(t, pipe.streams("stderr"), baseEnv(t), queueBinary, flags...)
 	must(t, pipe.write.Close())
 	text, err := io.ReadAll(pipe.read)
 	must(t, err)

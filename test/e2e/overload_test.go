@@ -168,18 +168,18 @@ func TestRetryAfterIsAsLongAsTheQueueNeedsToDrain(t *testing.T) {
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=2", "QUEUE_RETRY_AFTER=measured")
 	c, p := inFlight(t, k, g, "/0")
 	one, two := queued(t, g, "/1"), queued(t, g, "/2")
-	refused := func() int {
+	retryAfter := func() int {
 		a := dial(t, g).get("/refused")
 		a.plainError(503, "pending request queue full\n")
 		seconds, err := strconv.Atoi(a.get("Retry-After"))
 		must(t, err)
 		return seconds
 	}
-	if first := refused(); first != 1 {
+	if first := retryAfter(); first != 1 {
 		t.Errorf("Retry-After %d before anything is known, want 1", first)
 	}
 	time.Sleep(1200 * time.Millisecond) // no slot is released in this time
-	if later := refused(); later < 2 || later > 60 {
+	if later := retryAfter(); later < 2 || later > 60 {
 		t.Errorf("Retry-After %d with two queued requests and no released slot for more than a second, want 2 or more", later)
 	}
 	finish(c, p)

@@ -14,7 +14,7 @@ import (
 func TestAConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
-	for _, how := range []string{"close", "half-close", "reset"} {
+	for _, closeKind := range []string{"close", "half-close", "reset"} {
 		for _, method := range []string{"GET", "POST"} {
 			c := dial(t, g)
 			c.send(request("GET", "/first"))
@@ -22,7 +22,7 @@ func TestAConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
 			p.head()
 			p.send(okBody)
 			c.response("GET").is(200, "ok")
-			switch how {
+			switch closeKind {
 			case "close":
 				p.close()
 			case "half-close":
@@ -33,7 +33,7 @@ func TestAConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
 			c.send(method + " /second HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 3\r\n\r\nabc")
 			q := k.accept()
 			if got := parseHead(t, q.head()).line; got != method+" /second HTTP/1.1" {
-				t.Fatalf("%s, %s: the container got %q", how, method, got)
+				t.Fatalf("%s, %s: the container got %q", closeKind, method, got)
 			}
 			q.expect("abc")
 			q.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
@@ -60,18 +60,18 @@ func TestAnIdempotentRequestOnAConnectionThatClosesIsRetriedOnce(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, method := range []string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE"} {
-		for _, how := range []string{"close", "reset"} {
+		for _, closeKind := range []string{"close", "reset"} {
 			c, p := reused(t, k, g)
 			c.send(request(method, "/replayed", "X-A: b"))
 			first := p.head()
-			if how == "close" {
+			if closeKind == "close" {
 				p.close()
 			} else {
 				p.abort()
 			}
 			q := k.accept()
 			if second := q.head(); second != first {
-				t.Errorf("%s, %s: the replay is %q, want %q", method, how, second, first)
+				t.Errorf("%s, %s: the replay is %q, want %q", method, closeKind, second, first)
 			}
 			q.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 			q.close()
@@ -109,13 +109,13 @@ func TestARequestIsNotRetriedAfterItsResponseBegan(t *testing.T) {
 func TestANonIdempotentRequestIsNotRetriedAfterBytesWereSent(t *testing.T) {
 	k := startContainer(t)
 	for _, method := range []string{"POST", "PATCH", "PURGE"} {
-		for _, how := range []string{"close", "reset"} {
+		for _, closeKind := range []string{"close", "reset"} {
 			g := startGate(t, k) // a new gate, which has not seen the container close a connection
 			c, p := reused(t, k, g)
 			c.send(method + " /once HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 3\r\n\r\nabc")
 			p.head()
 			p.expect("abc")
-			if how == "close" {
+			if closeKind == "close" {
 				p.close()
 				c.response(method).plainError(502, "upstream closed the connection\n")
 			} else {
@@ -174,7 +174,7 @@ func TestAnUnsolicitedResponseClosesTheConnection(t *testing.T) {
 		q.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnext")
 		q.close()
 		c.response("GET").is(200, "next")
-		if got, _ := p.rest(); got != "" {
+		if got, _ := p.readAll(); got != "" {
 			t.Errorf("the dropped connection got %q", got)
 		}
 	}
@@ -305,7 +305,7 @@ func TestMostConnectionsToTheContainerAreClosedAfterABurst(t *testing.T) {
 	for _, x := range []struct {
 		protocol string
 		speak    func(*http.Protocols, bool)
-		kept     int64
+		numIdle  int64
 	}{{"http1", (*http.Protocols).SetHTTP1, 64}, {"h2c", (*http.Protocols).SetUnencryptedHTTP2, 4}} {
 		t.Run(x.protocol, func(t *testing.T) {
 			t.Parallel()
@@ -340,10 +340,10 @@ func TestMostConnectionsToTheContainerAreClosedAfterABurst(t *testing.T) {
 			for _, c := range clients {
 				c.response("POST").is(200, "")
 			}
-			if n := open.Load(); n <= x.kept {
+			if n := open.Load(); n <= x.numIdle {
 				t.Errorf("%d connections for %d concurrent requests: none has to be closed", n, burst)
 			}
-			eventually(t, fmt.Sprintf("at most %d connections", x.kept), func() bool { return open.Load() <= x.kept })
+			eventually(t, fmt.Sprintf("at most %d connections", x.numIdle), func() bool { return open.Load() <= x.numIdle })
 		})
 	}
 }

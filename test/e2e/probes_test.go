@@ -237,10 +237,10 @@ func TestProbesMayUseEveryFormOfHTTP1(t *testing.T) {
 	a.lacks("Transfer-Encoding")
 	old.closed()
 
-	kept := dial(t, g)
+	keepAlive := dial(t, g)
 	for range 2 {
-		kept.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n" + probe + "\r\n")
-		a = kept.response("GET")
+		keepAlive.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n" + probe + "\r\n")
+		a = keepAlive.response("GET")
 		a.is(200, "queue")
 		a.field("Connection", "keep-alive")
 	}

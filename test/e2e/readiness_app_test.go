@@ -166,10 +166,10 @@ func saying(response string) server {
 
 // silent accepts connections and sends nothing.
 func silent(t *testing.T) server {
-	over := make(chan struct{})
-	t.Cleanup(func() { close(over) })
+	done := make(chan struct{})
+	t.Cleanup(func() { close(done) })
 	return raw(func(c *net.TCPConn) {
-		<-over
+		<-done
 		_ = c.Close()
 	})
 }
@@ -216,11 +216,11 @@ func https(h http.HandlerFunc) server {
 // health is a gRPC health service. Each response has the given gRPC status. It also has
 // the given message if the status is 0 (OK). If the given function is not nil, it is
 // called with the path and the message of each request.
-func health(status int, message string, asked func(path, message string)) server {
+func health(status int, message string, onProbe func(path, message string)) server {
 	return h2c(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if asked != nil {
-			asked(r.URL.Path, string(body))
+		if onProbe != nil {
+			onProbe(r.URL.Path, string(body))
 		}
 		w.Header().Set("Content-Type", "application/grpc")
 		w.Header().Set("Trailer", "Grpc-Status")

@@ -23,11 +23,11 @@ func startGateFor(t *testing.T, a *app, probe string, settings ...string) *gate 
 }
 
 // ask sends a probe on a new connection.
-func (g *gate) ask(as []string) response {
+func (g *gate) ask(prober []string) response {
 	g.t.Helper()
 	c := dial(g.t, g)
 	defer c.close()
-	return c.get("/healthz", as...)
+	return c.get("/healthz", prober...)
 }
 
 // ready fails unless this is the response of a ready gate.
@@ -51,22 +51,22 @@ func (a response) notReady(reason string) {
 }
 
 // becomesNotReady probes until the gate is not ready for this reason.
-func (g *gate) becomesNotReady(as []string, reason string) {
+func (g *gate) becomesNotReady(prober []string, reason string) {
 	g.t.Helper()
 	var a response
 	eventually(g.t, "the reason is "+reason, func() bool {
-		a = g.ask(as)
+		a = g.ask(prober)
 		return a.get("K-Readiness-Reason") == reason
 	})
 	a.notReady(reason)
 }
 
 // becomesReady probes until the gate is ready.
-func (g *gate) becomesReady(as []string) {
+func (g *gate) becomesReady(prober []string) {
 	g.t.Helper()
 	var a response
 	eventually(g.t, "the gate is ready", func() bool {
-		a = g.ask(as)
+		a = g.ask(prober)
 		return a.status == 200
 	})
 	a.ready()

@@ -53,7 +53,9 @@ func faults(t *testing.T) []fault {
 	}
 }
 
-func (f fault) in(port int) string { return strings.ReplaceAll(f.handler, "PORT", fmt.Sprint(port)) }
+func (f fault) handlerFor(port int) string {
+	return strings.ReplaceAll(f.handler, "PORT", fmt.Sprint(port))
+}
 
 func reset(c *net.TCPConn) {
 	buffer := make([]byte, 4<<10)
@@ -70,7 +72,7 @@ func TestEveryReadinessFailureIsNamedInTheResponseAndInTheLog(t *testing.T) {
 			if f.serve != nil {
 				a.listen(f.serve)
 			}
-			g := startGateFor(t, a, "{"+f.in(a.port)+"}", "READINESS_WAIT=1ms", "CONTAINER_NAMES=web")
+			g := startGateFor(t, a, "{"+f.handlerFor(a.port)+"}", "READINESS_WAIT=1ms", "CONTAINER_NAMES=web")
 			g.becomesNotReady(activator, "web: "+f.cause)
 			to := "failing"
 			if f.serve == nil {

@@ -38,11 +38,11 @@ func TestWithAPeriodTheApplicationGetsOneCheckPerPeriodForAllProbers(t *testing.
 	first := a.count()
 	start := time.Now()
 	tick := time.Now()
-	asked := 0
+	numProbes := 0
 	for time.Since(start) < 2500*time.Millisecond {
 		for range 10 {
 			g.ask(activator).ready()
-			asked++
+			numProbes++
 		}
 		if time.Now().After(tick) {
 			g.ask(kubelet).ready()
@@ -51,7 +51,7 @@ func TestWithAPeriodTheApplicationGetsOneCheckPerPeriodForAllProbers(t *testing.
 		<-time.After(10 * time.Millisecond)
 	}
 	times := a.times()[first-1:]
-	t.Logf("%d probes and a kubelet probe per second in %v: %d checks", asked, time.Since(start), len(times))
+	t.Logf("%d probes and a kubelet probe per second in %v: %d checks", numProbes, time.Since(start), len(times))
 	atMost(t, times, time.Second, 1)
 	if len(times) < 2 {
 		t.Errorf("the application saw %d probes in 2.5 periods", len(times))
@@ -67,8 +67,8 @@ func TestWithAPeriodAStartingApplicationGetsACheckEvery200Milliseconds(t *testin
 	g.becomesNotReady(activator, "user-container: status 503")
 	start := time.Now()
 	for time.Since(start) < 1500*time.Millisecond {
-		for _, as := range [][]string{activator, activator, kubelet} {
-			g.ask(as).notReady("user-container: status 503")
+		for _, prober := range [][]string{activator, activator, kubelet} {
+			g.ask(prober).notReady("user-container: status 503")
 		}
 		<-time.After(10 * time.Millisecond)
 	}
@@ -107,12 +107,12 @@ func TestFailureThresholdAppliesToAllProbersExceptTheKubelet(t *testing.T) {
 	g.becomesNotReady(kubelet, "user-container: status 500")
 	var failed int
 	eventually(t, "the threshold is reached", func() bool {
-		said := g.ask(activator)
+		response := g.ask(activator)
 		failed = a.count() - good
-		if said.status == 200 && failed > 3 {
+		if response.status == 200 && failed > 3 {
 			t.Fatalf("ready after %d failures", failed)
 		}
-		return said.status == 503
+		return response.status == 503
 	})
 	if failed < 3 {
 		t.Errorf("not ready after %d failures, failureThreshold is 3", failed)
@@ -157,10 +157,10 @@ func TestReadinessNeedsAsManyConsecutiveSuccessesAsSuccessThreshold(t *testing.T
 		g := startGateFor(t, a, x.probe, "READINESS_WAIT=1ms")
 		seen, confirming := 0, false
 		eventually(t, "enough successes in a row", func() bool {
-			said := g.ask(activator)
+			response := g.ask(activator)
 			seen = a.count()
-			confirming = confirming || said.get("K-Readiness-Reason") == "user-container: confirming"
-			return said.status == 200
+			confirming = confirming || response.get("K-Readiness-Reason") == "user-container: confirming"
+			return response.status == 200
 		})
 		if seen < len(x.responses) {
 			t.Errorf("%s: ready after %d probes, want not before number %d", x.probe, seen, len(x.responses))

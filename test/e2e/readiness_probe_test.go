@@ -15,7 +15,7 @@ func TestAnHTTPReadinessCheckSendsTheRequestOfTheKubelet(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		fields, line, host, agent string
-		others                    []string
+		headers                   []string
 	}{
 		{``, "GET / HTTP/1.1", "127.0.0.1:PORT", "kube-probe/1 (queuegate)", nil},
 		{`"path":"/ready?deep=1&x=a b"`, "GET /ready?deep=1&x=a%20b HTTP/1.1", "127.0.0.1:PORT", "kube-probe/1 (queuegate)", nil},
@@ -42,8 +42,8 @@ func TestAnHTTPReadinessCheckSendsTheRequestOfTheKubelet(t *testing.T) {
 		seen.field("User-Agent", x.agent)
 		seen.field("Connection", "close")
 		seen.lacks("Content-Length", "Transfer-Encoding", "X-Forwarded-For", "Forwarded", "K-Network-Probe")
-		if got := seen.all("X-Probe"); !slices.Equal(got, x.others) {
-			t.Errorf("X-Probe: %q, want %q", got, x.others)
+		if got := seen.all("X-Probe"); !slices.Equal(got, x.headers) {
+			t.Errorf("X-Probe: %q, want %q", got, x.headers)
 		}
 	}
 }
@@ -80,12 +80,12 @@ func TestATCPCheckConnectsAndSendsNothing(t *testing.T) {
 func TestAGRPCReadinessCheckSendsTheRequestOfTheKubelet(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
-	var asked []string
+	var probed []string
 	a := newApp(t)
 	a.listen(health(0, serving, func(path, message string) {
 		mu.Lock()
 		defer mu.Unlock()
-		asked = append(asked, path+" "+message)
+		probed = append(probed, path+" "+message)
 	}))
 	startGateFor(t, a, `{"grpc":{"service":"shop.Cart"}}`).becomesReady(kubelet)
 	startGateFor(t, a, fmt.Sprintf(`{"grpc":{"port":%d}}`, a.port)).becomesReady(activator)
@@ -93,8 +93,8 @@ func TestAGRPCReadinessCheckSendsTheRequestOfTheKubelet(t *testing.T) {
 	defer mu.Unlock()
 	const path = "/grpc.health.v1.Health/Check "
 	want := []string{path + "\x00\x00\x00\x00\x0b\x0a\x09shop.Cart", path + "\x00\x00\x00\x00\x00"}
-	if len(asked) < 2 || asked[0] != want[0] || asked[len(asked)-1] != want[1] {
-		t.Errorf("the container got the call %q, want %q", asked, want)
+	if len(probed) < 2 || probed[0] != want[0] || probed[len(probed)-1] != want[1] {
+		t.Errorf("the container got the call %q, want %q", probed, want)
 	}
 }
 

@@ -81,17 +81,17 @@ func TestManyProbersCauseNoMoreChecksThanOne(t *testing.T) {
 			}
 			eventually(t, "all descriptors of the probers are closed", func() bool { return g.descriptors() <= fds+2 })
 			idle := idleGoroutines(t, a, x.probe, x.settings)
-			for by, n := range g.goroutines() {
+			for creator, n := range g.goroutines() {
 				// The numbers of goroutines are compared with those of an idle gate. One
 				// more goroutine is allowed, because a check may be in progress. One more
 				// coroutine (iter.Pull) is allowed for each prober, because the event
 				// loop keeps unused coroutines for some seconds.
 				idleCoroutines := 1
-				if strings.HasPrefix(by, "iter.Pull") {
+				if strings.HasPrefix(creator, "iter.Pull") {
 					idleCoroutines = probers
 				}
-				if n > idle[by]+idleCoroutines {
-					t.Errorf("%d goroutines started by %s, %d in a gate without callers", n, by, idle[by])
+				if n > idle[creator]+idleCoroutines {
+					t.Errorf("%d goroutines started by %s, %d in a gate without callers", n, creator, idle[creator])
 				}
 			}
 		})

@@ -23,8 +23,8 @@ func TestReasonsAreShownOnlyToThePlatformAndThePod(t *testing.T) {
 			return c.get(path, fields...)
 		}
 		_, port, _ := net.SplitHostPort(g.addr)
-		for _, as := range [][]string{kubelet, activator, autoscaler} {
-			get(port, "/", as...).notReady("user-container: refused")
+		for _, prober := range [][]string{kubelet, activator, autoscaler} {
+			get(port, "/", prober...).notReady("user-container: refused")
 		}
 		get(port, "/", anybody...).notReady("not ready")
 		get(port, "/", anybody[1]).notReady("not ready")

@@ -40,8 +40,8 @@ func TestTheResponseNamesTheContainersThatAreNotReady(t *testing.T) {
 func TestARestartChangesReadinessWithinOneCheck(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
-		probe string
-		as    []string
+		probe  string
+		prober []string
 	}{
 		{adaptiveTCP, activator},
 		{adaptiveHTTP, activator},
@@ -53,7 +53,7 @@ func TestARestartChangesReadinessWithinOneCheck(t *testing.T) {
 		a.unlisten()
 		<-time.After(5 * time.Millisecond)
 		// Each of these probes causes a check.
-		g.ask(x.as).notReady("user-container: refused")
+		g.ask(x.prober).notReady("user-container: refused")
 		g.ask(activator).notReady("user-container: refused")
 		g.changed("user-container: unknown > ready", "user-container: ready > down (refused)")
 		a.listen(a.website)
@@ -70,7 +70,7 @@ func TestARefusedConnectionChangesReadinessAndQueuesTheRequest(t *testing.T) {
 		g.ask(activator).ready()
 		dial(t, g).get("/served").is(200, "ok")
 		a.unlisten()
-		held := []*client{queued(t, g, "/held"), queued(t, g, "/held")}
+		waiting := []*client{queued(t, g, "/held"), queued(t, g, "/held")}
 		// No check is due, and the last result is still fresh. The state can therefore
 		// have changed only because the requests found no listening container.
 		g.changed("user-container: unknown > ready", "user-container: ready > down (refused)")
@@ -79,15 +79,15 @@ func TestARefusedConnectionChangesReadinessAndQueuesTheRequest(t *testing.T) {
 		if probe == rare {
 			g.ask(activator).notReady("user-container: refused")
 		} else {
-			callers = append(callers, g.held(activator))
+			callers = append(callers, g.startProbe(activator))
 		}
-		for _, c := range append(held, callers...) {
+		for _, c := range append(waiting, callers...) {
 			if c.pending() {
 				t.Fatal("got a response while the container is down")
 			}
 		}
 		a.listen(a.website)
-		for _, c := range held {
+		for _, c := range waiting {
 			c.response("GET").is(200, "ok")
 		}
 		for _, c := range callers {

@@ -9,11 +9,11 @@ import (
 const adaptiveTCP = `{"tcpSocket":{}}`
 const adaptiveHTTP = `{"httpGet":{"path":"/ready"}}`
 
-// held sends a probe, and waits until the gate has received it.
-func (g *gate) held(as []string) *client {
+// startProbe sends a probe, and waits until the gate has received it.
+func (g *gate) startProbe(prober []string) *client {
 	g.t.Helper()
 	c := dial(g.t, g)
-	c.send(request("GET", "/", as...))
+	c.send(request("GET", "/", prober...))
 	g.awaitRead(c)
 	return c
 }
@@ -25,9 +25,9 @@ func TestAProberWaitsUntilTheContainerIsReady(t *testing.T) {
 		g := startGateFor(t, a, probe, "READINESS_WAIT=60s")
 		var all []*client
 		for range 8 {
-			all = append(all, g.held(activator))
+			all = append(all, g.startProbe(activator))
 		}
-		plain := g.held([]string{"K-Network-Probe: queue", "K-Network-Hash: both"})
+		plain := g.startProbe([]string{"K-Network-Probe: queue", "K-Network-Hash: both"})
 		for _, c := range append(all, plain) {
 			if c.pending() {
 				t.Fatal("a prober got a response before the container listened")
@@ -37,9 +37,9 @@ func TestAProberWaitsUntilTheContainerIsReady(t *testing.T) {
 		for _, c := range all {
 			c.response("GET").ready()
 		}
-		both := plain.response("GET")
-		both.ready()
-		both.field("K-Network-Hash", "both")
+		response := plain.response("GET")
+		response.ready()
+		response.field("K-Network-Hash", "both")
 		g.ask(kubelet).ready()
 	}
 }
@@ -50,7 +50,7 @@ func TestAProberWaitsUntilAFailingContainerIsReady(t *testing.T) {
 	a.status.Store(503)
 	a.listen(a.website)
 	g := startGateFor(t, a, adaptiveHTTP, "READINESS_WAIT=60s")
-	c := g.held(activator)
+	c := g.startProbe(activator)
 	before := a.count()
 	eventually(t, "the application is probed again", func() bool { return a.count() >= before+3 })
 	if c.pending() {
@@ -64,10 +64,10 @@ func TestAProberGetsTheReasonItIsNotReadyAfterReadinessWait(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=400ms")
-	for _, as := range [][]string{activator, kubelet} {
+	for _, prober := range [][]string{activator, kubelet} {
 		start := time.Now()
-		g.ask(as).notReady("user-container: refused")
-		since(t, start, 400*time.Millisecond)
+		g.ask(prober).notReady("user-container: refused")
+		checkElapsed(t, start, 400*time.Millisecond)
 	}
 }
 
@@ -75,13 +75,13 @@ func TestTheKubeletGetsTheReasonAfter900Milliseconds(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=60s")
-	other := g.held(activator)
+	other := g.startProbe(activator)
 	// On a busy machine the response may be late, so one success in several attempts
 	// suffices.
 	eventually(t, "the kubelet gets a response before it gives up", func() bool {
 		start := time.Now()
 		g.ask(kubelet).notReady("user-container: refused")
-		since(t, start, 900*time.Millisecond)
+		checkElapsed(t, start, 900*time.Millisecond)
 		t.Logf("the kubelet got its response after %v", time.Since(start))
 		return time.Since(start) < time.Second
 	})
@@ -96,9 +96,9 @@ func TestADrainReleasesWaitingProbersImmediately(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=600s", "DRAIN_QUIET_SECONDS=600")
-	held := []*client{g.held(activator), g.held([]string{"K-Network-Probe: queue"})}
+	waiting := []*client{g.startProbe(activator), g.startProbe([]string{"K-Network-Probe: queue"})}
 	g.signal(syscall.SIGTERM)
-	for _, c := range held {
+	for _, c := range waiting {
 		c.response("GET").plainError(503, "shutting down\n")
 	}
 	g.ask(kubelet).plainError(503, "shutting down\n")

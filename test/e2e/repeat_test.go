@@ -85,7 +85,7 @@ func (r *repetition) run(ctx context.Context, dir string) ([]byte, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	between, err := launch.Build(dir, r.program)
+	program, err := launch.Build(dir, r.program)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (r *repetition) run(ctx context.Context, dir string) ([]byte, error) {
 		return nil, err
 	}
 	process := exec.CommandContext(ctx, os.Args[0], "-test.count=1", "-test.run", "^("+strings.Join(r.names, "|")+")$")
-	process.Env = append(append(os.Environ(), "QUEUEGATE_BINARY="+between, "QUEUEGATE_AGAIN=1"), r.env...)
+	process.Env = append(append(os.Environ(), "QUEUEGATE_BINARY="+program, "QUEUEGATE_AGAIN=1"), r.env...)
 	return process.CombinedOutput()
 }
 

@@ -76,10 +76,10 @@ func TestEachRequestGetsALineInTheRequestLog(t *testing.T) {
 		t.Errorf("the line has %+v of\n%s", line, text)
 	}
 
-	gone := dial(t, g)
-	gone.send(request("GET", "/gone"))
+	disconnected := dial(t, g)
+	disconnected.send(request("GET", "/gone"))
 	p.head() // the request arrives on the same connection
-	gone.close()
+	disconnected.close()
 	if text := logLine(g, "/gone"); !strings.Contains(text, `"status": 499`) || !strings.Contains(text, `"client-gone"`) {
 		t.Errorf("a disconnected client is logged as %s", text)
 	}
@@ -91,8 +91,8 @@ func TestEachRequestGetsALineInTheRequestLog(t *testing.T) {
 func TestProbesAreInTheRequestLogOnlyIfConfigured(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	for _, asked := range []string{"true", "false"} {
-		g := startGate(t, k, "SERVING_ENABLE_REQUEST_LOG=true", "SERVING_ENABLE_PROBE_REQUEST_LOG="+asked,
+	for _, setting := range []string{"true", "false"} {
+		g := startGate(t, k, "SERVING_ENABLE_REQUEST_LOG=true", "SERVING_ENABLE_PROBE_REQUEST_LOG="+setting,
 			"SERVING_REQUEST_LOG_TEMPLATE={{.Request.URL.Path}} {{.Response.Code}}")
 		c := dial(t, g)
 		c.get("/probe", "K-Network-Probe: queue").is(200, "queue")
@@ -102,8 +102,8 @@ func TestProbesAreInTheRequestLogOnlyIfConfigured(t *testing.T) {
 		p.send("HTTP/1.1 204 No Content\r\n\r\n")
 		c.response("GET")
 		logLine(g, "/other 204")
-		if got := strings.Contains(g.Stdout.String(), "/probe 200\n"); got != (asked == "true") {
-			t.Errorf("with the setting %s the log:\n%s", asked, g.Stdout.String())
+		if got := strings.Contains(g.Stdout.String(), "/probe 200\n"); got != (setting == "true") {
+			t.Errorf("with the setting %s the log:\n%s", setting, g.Stdout.String())
 		}
 	}
 }

@@ -248,7 +248,7 @@ func TestABodyDelimitedByCloseArrivesComplete(t *testing.T) {
 	}
 }
 
-func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
+func TestPipelinedRequestsGetResponsesInOrder(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)

@@ -26,17 +26,17 @@ func TestATakenPortGivesAClearErrorAndCode1(t *testing.T) {
 }
 
 func TestAllProblemsOfAConfigurationAreReportedWithCode2(t *testing.T) {
-	bad := []string{
+	invalid := []string{
 		"CONTAINER_CONCURRENCY=-1", "USER_PORT=x", "QUEUE_SERVING_PORT=0x50", "REVISION_TIMEOUT_SECONDS=0",
 		"REVISION_IDLE_TIMEOUT_SECONDS=-2", "QUEUE_CAPACITY=many", "QUEUE_MAX_WAIT=soon", "CONCURRENCY_HARD=perhaps",
 		"CLIENT_HALF_CLOSE=never", "DRAIN_QUIET_SECONDS=-1", "SERVING_READINESS_PROBE={}", "SERVING_LOGGING_LEVEL=loud",
 	}
 	for _, args := range [][]string{nil, {"--check"}} {
-		code, _, stderr := runQueue(t, append(baseEnv(t), bad...), args...)
+		code, _, stderr := runQueue(t, append(baseEnv(t), invalid...), args...)
 		if code != 2 {
 			t.Errorf("%v: code %d, want 2", args, code)
 		}
-		for _, b := range bad {
+		for _, b := range invalid {
 			name, value, _ := strings.Cut(b, "=")
 			if !strings.Contains(stderr, name) || !strings.Contains(stderr, value) {
 				t.Errorf("%v: stderr lacks %s or its value %s:\n%s", args, name, value, stderr)

@@ -249,12 +249,12 @@ func TestAResponseStreamsWhileTheContainerIgnoresTheUpload(t *testing.T) {
 func stalled(t *testing.T, count func() int64) int64 {
 	t.Helper()
 	const quiet = 400 * time.Millisecond
-	last, since := count(), time.Now()
+	last, changed := count(), time.Now()
 	eventually(t, "the sender stalls", func() bool {
 		if n := count(); n != last {
-			last, since = n, time.Now()
+			last, changed = n, time.Now()
 		}
-		return time.Since(since) > quiet
+		return time.Since(changed) > quiet
 	})
 	return last
 }

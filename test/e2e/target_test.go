@@ -81,7 +81,7 @@ func rejected(t *testing.T, k *container, g *gate, status int, raw string) {
 	if overHTTP2 {
 		c.closeWrite() // the gate has not closed the connection
 	}
-	if rest, _ := c.rest(); rest != "" {
+	if rest, _ := c.readAll(); rest != "" {
 		t.Errorf("%s: after the refusal came %s", shorten(raw), shorten(rest))
 	}
 	n, err := k.Counts()
@@ -170,14 +170,14 @@ func TestMissingDoubledOrMalformedHostGets400(t *testing.T) {
 func TestHostReachesTheContainer(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
-	own := fmt.Sprintf("127.0.0.1:%d", k.port)
+	ownAddress := fmt.Sprintf("127.0.0.1:%d", k.port)
 	for _, c := range []struct{ raw, host string }{
 		{"GET / HTTP/1.1\r\nHost: Gate.Test:8012\r\n\r\n", "Gate.Test:8012"},
 		{"GET / HTTP/1.1\r\nHost: [2001:db8::1]:80\r\n\r\n", "[2001:db8::1]:80"},
-		{"GET / HTTP/1.0\r\n\r\n", own},
+		{"GET / HTTP/1.0\r\n\r\n", ownAddress},
 		{"GET / HTTP/1.0\r\nHost: old.test\r\n\r\n", "old.test"},
-		{"GET / HTTP/1.1\r\nHost:\r\n\r\n", own},
-		{"GET / HTTP/1.1\r\nHost:  \r\n\r\n", own},
+		{"GET / HTTP/1.1\r\nHost:\r\n\r\n", ownAddress},
+		{"GET / HTTP/1.1\r\nHost:  \r\n\r\n", ownAddress},
 		{"GET / HTTP/1.1\r\nHost: a.test\r\nK-Original-Host: real.test\r\n\r\n", "real.test"},
 		{"GET / HTTP/1.1\r\nHost: a.test\r\nk-original-host: real.test:81\r\nK-Original-Host: second.test\r\n\r\n", "real.test:81"},
 		{"GET / HTTP/1.1\r\nHost: a.test\r\nK-Original-Host:\r\n\r\n", "a.test"},
@@ -196,7 +196,7 @@ func TestHostReachesTheContainer(t *testing.T) {
 		cl.close()
 		p.awaitClose()
 	}
-	for _, bad := range []string{"a b", "a/b", "u@h", "[::1", "a:port"} {
-		rejected(t, k, g, 400, request("GET", "/", "K-Original-Host: "+bad))
+	for _, invalid := range []string{"a b", "a/b", "u@h", "[::1", "a:port"} {
+		rejected(t, k, g, 400, request("GET", "/", "K-Original-Host: "+invalid))
 	}
 }

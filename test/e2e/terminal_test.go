@@ -32,7 +32,7 @@ func startOnTerminal(t *testing.T, env []string, command string) *onTerminal {
 	must(t, err)
 	master, slave := openTerminal(t)
 	port := freePort(t)
-	g := &gate{addr: launch.At(port)}
+	g := &gate{addr: launch.Address(port)}
 	g.env = append(baseEnv(t), append([]string{applicationMode + "=session", fmt.Sprintf("QUEUE_SERVING_PORT=%d", port),
 		fmt.Sprintf("USER_PORT=%d", freePort(t)), "DRAIN_SOCKET=" + shortTempDir(t) + "/d.sock", "DRAIN_QUIET_SECONDS=0"}, env...)...)
 	cmd := exec.Command(self, queueBinary, "--", command)
@@ -41,28 +41,28 @@ func startOnTerminal(t *testing.T, env []string, command string) *onTerminal {
 	must(t, err)
 	t.Cleanup(p.Kill)
 	g.process = &process{p, t}
-	on := &onTerminal{g, master, new(launch.Output)}
+	terminal := &onTerminal{g, master, new(launch.Output)}
 	go func() {
 		for b := make([]byte, 1<<10); ; {
 			n, err := master.Read(b)
 			if err != nil {
 				return
 			}
-			_, _ = on.text.Write(b[:n])
+			_, _ = terminal.text.Write(b[:n])
 		}
 	}()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the terminal shows:\n%s", on.text.String())
+			t.Logf("the terminal shows:\n%s", terminal.text.String())
 		}
 	})
-	on.shows("listening")
-	return on
+	terminal.shows("listening")
+	return terminal
 }
 
-func (o *onTerminal) shows(what string) {
+func (o *onTerminal) shows(text string) {
 	o.t.Helper()
-	eventually(o.t, "the terminal shows "+what, func() bool { return strings.Contains(o.text.String(), what) })
+	eventually(o.t, "the terminal shows "+text, func() bool { return strings.Contains(o.text.String(), text) })
 }
 
 func (o *onTerminal) press(keys string) {
@@ -74,17 +74,17 @@ func (o *onTerminal) press(keys string) {
 func TestCtrlCStartsADrainBeforeTheApplicationIsSignalled(t *testing.T) {
 	t.Parallel()
 	o := startOnTerminal(t, nil, strings.TrimPrefix(wrapper(t, "trap : INT"), "arguments -- "))
-	held := dial(t, o.gate)
-	held.send(request("GET", "/hold"))
-	held.head()
+	blocked := dial(t, o.gate)
+	blocked.send(request("GET", "/hold"))
+	blocked.head()
 	o.press(ctrlC)
 	o.awaitDraining()
 	if strings.Contains(o.text.String(), "interrupt with") {
 		t.Error("the application got its signal while a request was under way")
 	}
 	o.fetch("/release")
-	held.chunked()
-	held.close()
+	blocked.chunked()
+	blocked.close()
 	o.ends(applicationExit)
 	o.shows("interrupt with 0 open")
 }
@@ -160,8 +160,8 @@ func TestATerminalShowsAddressesAndALineForEachRequest(t *testing.T) {
 		if n := strings.Count(text, "/pid"); n != want || !regexp.MustCompile(c.line).MatchString(text) {
 			t.Errorf("%q: %d lines about the request, want %d like %s", c.settings, n, want, c.line)
 		}
-		if bad := regexp.MustCompile(`"pod"|"severity"|httpRequest|/var/lib/knative`).FindString(text); bad != "" {
-			t.Errorf("%q: the terminal shows %s", c.settings, bad)
+		if unexpected := regexp.MustCompile(`"pod"|"severity"|httpRequest|/var/lib/knative`).FindString(text); unexpected != "" {
+			t.Errorf("%q: the terminal shows %s", c.settings, unexpected)
 		}
 		if strings.HasPrefix(strings.Join(c.settings, " "), "NO_COLOR") && strings.Contains(text, "\x1b") {
 			t.Error("NO_COLOR: the terminal shows colors")

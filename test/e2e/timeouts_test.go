@@ -18,12 +18,12 @@ func (a response) timedOut() {
 	}
 }
 
-// since fails if the time since start is shorter than d by more than 20 ms. It accepts
+// checkElapsed fails if the time since start is shorter than d by more than 20 ms. It accepts
 // every longer time, because a timeout may expire late.
-func since(t *testing.T, start time.Time, d time.Duration) {
+func checkElapsed(t *testing.T, start time.Time, d time.Duration) {
 	t.Helper()
-	if passed := time.Since(start); passed < d-20*time.Millisecond {
-		t.Errorf("after %v, want not before %v", passed, d)
+	if elapsed := time.Since(start); elapsed < d-20*time.Millisecond {
+		t.Errorf("after %v, want not before %v", elapsed, d)
 	}
 }
 
@@ -38,7 +38,7 @@ func TestTheRequestTimeoutGives504AndKeepsTheConnection(t *testing.T) {
 	p.head()
 	p.expect("body")
 	c.response("POST").timedOut()
-	since(t, start, time.Second)
+	checkElapsed(t, start, time.Second)
 	p.awaitClose()
 	c.send(request("GET", "/next"))
 	finish(c, k.acceptFor("/next"))
@@ -52,7 +52,7 @@ func TestTheRequestTimeoutAppliesInTheQueue(t *testing.T) {
 	start := time.Now()
 	c := dial(t, g)
 	c.get("/queued").timedOut()
-	since(t, start, time.Second)
+	checkElapsed(t, start, time.Second)
 	k.unseen("a request that timed out in the queue")
 	tunnel.close()
 	p.awaitClose()
@@ -76,10 +76,10 @@ func TestTheRequestTimeoutCutsAResponseInProgress(t *testing.T) {
 		p.head()
 		p.send(x.head + x.part)
 		c.head()
-		if got, _ := c.rest(); got != x.part {
+		if got, _ := c.readAll(); got != x.part {
 			t.Errorf("the client got %q, want %q and a cut", got, x.part)
 		}
-		since(t, start, time.Second)
+		checkElapsed(t, start, time.Second)
 		p.awaitClose()
 	}
 }
@@ -95,7 +95,7 @@ func TestTheRequestTimeoutResetsAResponseDelimitedByClose(t *testing.T) {
 	p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
 	c.head()
 	c.expect("half")
-	if got, err := c.rest(); got != "" || err == nil {
+	if got, err := c.readAll(); got != "" || err == nil {
 		t.Errorf("the client got %q and a FIN: it cannot detect that the body was truncated", got)
 	}
 	p.awaitClose()
@@ -111,7 +111,7 @@ func TestTheResponseStartTimeoutGives504(t *testing.T) {
 	p := k.accept()
 	p.head()
 	c.response("GET").timedOut()
-	since(t, start, time.Second)
+	checkElapsed(t, start, time.Second)
 	p.awaitClose()
 	c.send(request("GET", "/next"))
 	p = k.acceptFor("/next")
@@ -147,7 +147,7 @@ func TestTheIdleTimeoutGives504BeforeTheHeadAndCutsTheResponseAfterIt(t *testing
 	p := k.accept()
 	p.head()
 	c.response("GET").timedOut()
-	since(t, start, time.Second)
+	checkElapsed(t, start, time.Second)
 	p.awaitClose()
 
 	c.send(request("GET", "/next"))
@@ -155,10 +155,10 @@ func TestTheIdleTimeoutGives504BeforeTheHeadAndCutsTheResponseAfterIt(t *testing
 	start = time.Now()
 	p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
 	c.head()
-	if got, _ := c.rest(); got != "4\r\nhalf\r\n" {
+	if got, _ := c.readAll(); got != "4\r\nhalf\r\n" {
 		t.Errorf("the client got %q", got)
 	}
-	since(t, start, time.Second)
+	checkElapsed(t, start, time.Second)
 	p.awaitClose()
 }
 
@@ -205,7 +205,7 @@ func TestBytesInEitherDirectionRestartTheIdleTimeout(t *testing.T) {
 			default:
 				start := time.Now()
 				c.closed() // both sides are silent, so the idle timeout expires
-				since(t, start, time.Second-pause)
+				checkElapsed(t, start, time.Second-pause)
 				p.awaitClose()
 			}
 		})
@@ -226,9 +226,9 @@ func TestAStalledUploadGets504AndTheConnectionIsClosed(t *testing.T) {
 				p := k.accept()
 				p.head()
 				c.response("POST").timedOut()
-				since(t, start, time.Second)
+				checkElapsed(t, start, time.Second)
 				c.closed()
-				if rest, _ := p.rest(); strings.HasSuffix(rest, "0\r\n\r\n") {
+				if rest, _ := p.readAll(); strings.HasSuffix(rest, "0\r\n\r\n") {
 					t.Errorf("the container got a complete body: %q", rest)
 				}
 			})
@@ -255,7 +255,7 @@ func TestTunnelMaxSecondsCutsATunnel(t *testing.T) {
 	start := time.Now()
 	c, p := upgraded(t, k, g, "", "")
 	c.closed()
-	since(t, start, 500*time.Millisecond)
+	checkElapsed(t, start, 500*time.Millisecond)
 	p.awaitClose()
 }
 
@@ -269,10 +269,10 @@ func TestClientConnectionsHaveKeepAliveOf15Seconds(t *testing.T) {
 		// until the timer is keep-alive.
 		var s socket
 		var ok bool
-		defer func() { t.Logf("in the table %v, timer %d ends in %v", ok, s.timer, s.timerLeft) }()
+		defer func() { t.Logf("in the table %v, timer %d ends in %v", ok, s.timer, s.timerRemaining) }()
 		eventually(t, "the kernel's timer is keep-alive within 15s", func() bool {
 			s, ok = c.gateSocket()
-			return ok && s.timer == 2 && s.timerLeft > time.Second && s.timerLeft <= 15*time.Second
+			return ok && s.timer == 2 && s.timerRemaining > time.Second && s.timerRemaining <= 15*time.Second
 		})
 	}
 	c, p := inFlight(t, k, g, "/")

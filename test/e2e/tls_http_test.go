@@ -63,7 +63,7 @@ func TestTLS12AndTLS13ServeConsecutiveRequests(t *testing.T) {
 	}
 }
 
-func TestProbesAreAnsweredOverTLS(t *testing.T) {
+func TestProbesGetResponsesOverTLS(t *testing.T) {
 	k := startContainer(t)
 	g := startTLSGate(t, k)
 	c := dialTLS(t, g, nil)
@@ -117,24 +117,24 @@ func TestATunnelOverTLSForwardsHalfClosesInBothDirections(t *testing.T) {
 	c, p := open()
 	c.send("last words")
 	c.sayEnd() // sends no FIN
-	if got, err := p.rest(); got != "last words" || err != nil {
+	if got, err := p.readAll(); got != "last words" || err != nil {
 		t.Fatalf("the container got %q, %v", got, err)
 	}
 	p.send("still here")
 	p.close()
-	if got, err := c.rest(); got != "still here" || err != nil {
+	if got, err := c.readAll(); got != "still here" || err != nil {
 		t.Fatalf("the client got %q, %v", got, err)
 	}
 
 	c, p = open()
 	p.send("last words")
 	p.closeWrite()
-	if got, err := c.rest(); got != "last words" || err != nil { // the stream ended with close_notify
+	if got, err := c.readAll(); got != "last words" || err != nil { // the stream ended with close_notify
 		t.Fatalf("the client got %q, %v", got, err)
 	}
 	c.send("still here")
 	c.sayEnd()
-	if got, err := p.rest(); got != "still here" || err != nil {
+	if got, err := p.readAll(); got != "still here" || err != nil {
 		t.Fatalf("the container got %q, %v", got, err)
 	}
 
@@ -160,9 +160,9 @@ func TestADisconnectOverTLSReachesTheContainerWithinMilliseconds(t *testing.T) {
 			c.send(request("GET", "/"))
 			p := k.accept()
 			p.head()
-			left := time.Now()
+			leftAt := time.Now()
 			leave(c)
-			delays = append(delays, p.awaitClose().Sub(left))
+			delays = append(delays, p.awaitClose().Sub(leftAt))
 		}
 	}
 	slices.Sort(delays)
@@ -177,7 +177,7 @@ func TestAResponseDelimitedByCloseEndsWithCloseNotify(t *testing.T) {
 	k := startContainer(t)
 	g := startTLSGate(t, k)
 	var p *peer
-	for _, whole := range []bool{true, false} {
+	for _, isComplete := range []bool{true, false} {
 		c := dialTLS(t, g, nil)
 		c.send("GET / HTTP/1.0\r\nHost: gate.test\r\n\r\n")
 		if p == nil || !p.waitsFor(k) {
@@ -187,15 +187,15 @@ func TestAResponseDelimitedByCloseEndsWithCloseNotify(t *testing.T) {
 		p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
 		c.head()
 		c.expect("hello")
-		if whole {
+		if isComplete {
 			p.send("0\r\n\r\n")
 		} else {
 			p.close()
 		}
 		rest, err := io.ReadAll(c.r)
 		truncated := errors.Is(err, io.ErrUnexpectedEOF) || err != nil && isReset(err)
-		if len(rest) > 0 || truncated == whole || whole && err != nil {
-			t.Errorf("whole %v: %q, %v", whole, rest, err)
+		if len(rest) > 0 || truncated == isComplete || isComplete && err != nil {
+			t.Errorf("whole %v: %q, %v", isComplete, rest, err)
 		}
 	}
 }
@@ -246,8 +246,8 @@ func TestBytesThatAreNotTLSEndOnlyTheirOwnConnection(t *testing.T) {
 			atWire(t, c.net) // an alert may arrive
 		}
 	}
-	half := dialAddr(t, g.secure)
-	half.send("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+	incomplete := dialAddr(t, g.secure)
+	incomplete.send("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
 	dialTLS(t, g, nil).get("/", "K-Network-Probe: queue").is(200, "queue")
 	k.unseen("something")
 }

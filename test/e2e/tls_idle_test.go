@@ -17,7 +17,7 @@ func TestConnectionsWithoutAHandshakeDelayNoOthers(t *testing.T) {
 	}
 }
 
-func TestUnfinishedHandshakesAreReclaimed(t *testing.T) {
+func TestIncompleteHandshakesAreReclaimed(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	must(t, k.RespondAll([]byte(okBody)))

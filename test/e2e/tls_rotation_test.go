@@ -144,10 +144,10 @@ func TestRotationsUnderLoadFailNoRequest(t *testing.T) {
 	defer stop()
 	var load sync.WaitGroup
 	failed := make(chan error, 8)
-	const kept, fresh = 4, 2
-	for i := range kept + fresh {
-		transport := &http.Transport{TLSClientConfig: g.config(), DisableKeepAlives: i >= kept}
-		if i < kept {
+	const numReused, numNew = 4, 2
+	for i := range numReused + numNew {
+		transport := &http.Transport{TLSClientConfig: g.config(), DisableKeepAlives: i >= numReused}
+		if i < numReused {
 			transport.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 				c, err := (&tls.Dialer{Config: g.config()}).DialContext(ctx, network, addr)
 				if err != nil {

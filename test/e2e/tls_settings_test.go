@@ -29,30 +29,30 @@ func TestVersionsSuitesAndCurvesAreConfigurable(t *testing.T) {
 }
 
 func TestContradictoryTLSSettingsAreRejected(t *testing.T) {
-	for _, bad := range [][]string{
+	for _, invalid := range [][]string{
 		{"QUEUE_PROXY_TLS_MAX_VERSION", "QUEUE_PROXY_TLS_MIN_VERSION=1.3", "QUEUE_PROXY_TLS_MAX_VERSION=1.2"},
 		{"TLS_CLIENT_SANS", "TLS_CLIENT_SANS=a.example"},
 		{"TLS_ONLY", "TLS_ONLY=true", "QUEUE_SERVING_TLS_PORT=0"},
 		{"UPSTREAM_TLS", "UPSTREAM_TLS=true"},
 		{"UPSTREAM_TLS", "UPSTREAM_TLS=perhaps"},
 	} {
-		code, _, stderr := runQueue(t, append(baseEnv(t), bad[1:]...), "--check")
-		if code != 2 || !strings.Contains(stderr, bad[0]) {
-			t.Errorf("%q: code %d, stderr %q", bad[1:], code, stderr)
+		code, _, stderr := runQueue(t, append(baseEnv(t), invalid[1:]...), "--check")
+		if code != 2 || !strings.Contains(stderr, invalid[0]) {
+			t.Errorf("%q: code %d, stderr %q", invalid[1:], code, stderr)
 		}
 	}
 }
 
 func TestInFIPSModeSuitesAndCurvesThatAreNotApprovedStopTheStart(t *testing.T) {
 	const mode = "GODEBUG=fips140=on"
-	for _, c := range []struct{ setting, refused string }{
+	for _, c := range []struct{ setting, wantError string }{
 		{"QUEUE_PROXY_TLS_CIPHER_SUITES=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"},
 		{"QUEUE_PROXY_TLS_CIPHER_SUITES=TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA", "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA"},
 		{"QUEUE_PROXY_TLS_CURVE_PREFERENCES=P-256,X25519", "X25519"},
 	} {
 		code, _, stderr := runQueue(t, append(baseEnv(t), mode, c.setting), "--check")
 		name, _, _ := strings.Cut(c.setting, "=")
-		if code != 2 || !strings.Contains(stderr, name) || !strings.Contains(stderr, "not approved: "+c.refused) {
+		if code != 2 || !strings.Contains(stderr, name) || !strings.Contains(stderr, "not approved: "+c.wantError) {
 			t.Errorf("%s: code %d, stderr %q", c.setting, code, stderr)
 		}
 	}
@@ -92,7 +92,7 @@ func TestTLSClientsNeedACertificateWithAListedName(t *testing.T) {
 	}
 }
 
-func TestWithTLSOnlyPlaintextTrafficIsRejectedAndProbesAreAnswered(t *testing.T) {
+func TestWithTLSOnlyPlaintextTrafficIsRejectedAndProbesGetResponses(t *testing.T) {
 	k := startContainer(t)
 	g := startTLSGate(t, k, "TLS_ONLY=true")
 	c := dial(t, g.gate)
@@ -177,27 +177,27 @@ func TestTheGateUsesTLSToTheContainer(t *testing.T) {
 	if n := len(dials); n > 4 {
 		t.Errorf("%d handshakes with the container for ten requests one after the other", n)
 	}
-	gone := dial(t, g)
-	gone.send(request("GET", "/slow"))
-	gone.close()
+	disconnected := dial(t, g)
+	disconnected.send(request("GET", "/slow"))
+	disconnected.close()
 	c.get("/").is(200, "")
 }
 
 func TestAContainerWithAnUntrustedCertificateGives502(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	dir := shortTempDir(t)
-	mine, others := filepath.Join(dir, "mine.crt"), filepath.Join(dir, "others.crt")
-	must(t, os.WriteFile(mine, ca.pem(), 0o600))
-	must(t, os.WriteFile(others, other.pem(), 0o600))
+	certificate, otherCertificate := filepath.Join(dir, "mine.crt"), filepath.Join(dir, "others.crt")
+	must(t, os.WriteFile(certificate, ca.pem(), 0o600))
+	must(t, os.WriteFile(otherCertificate, other.pem(), 0o600))
 	port := fmt.Sprintf("USER_PORT=%d", startTLSContainer(t, ca, func() {}))
 	plain := startContainer(t)
 	for _, c := range []struct {
 		settings []string
 		status   int
 	}{
-		{[]string{port, "UPSTREAM_TLS_CA=" + others}, 502},
-		{[]string{port, "UPSTREAM_TLS_CA=" + mine, "UPSTREAM_TLS_SERVER_NAME=other.example"}, 502},
-		{[]string{port, "UPSTREAM_TLS_CA=" + others, "UPSTREAM_TLS_INSECURE=true"}, 200},
+		{[]string{port, "UPSTREAM_TLS_CA=" + otherCertificate}, 502},
+		{[]string{port, "UPSTREAM_TLS_CA=" + certificate, "UPSTREAM_TLS_SERVER_NAME=other.example"}, 502},
+		{[]string{port, "UPSTREAM_TLS_CA=" + otherCertificate, "UPSTREAM_TLS_INSECURE=true"}, 200},
 		{[]string{port, "ROOT_CA=" + string(ca.pem())}, 200},
 		{[]string{port, "ROOT_CA=no certificate at all"}, 502},
 	} {
@@ -225,5 +225,5 @@ func TestAContainerWithAnUntrustedCertificateGives502(t *testing.T) {
 	c = dial(t, g)
 	c.send(request("GET", "/"))
 	c.response("GET").is(504, "request timeout")
-	since(t, start, time.Second)
+	checkElapsed(t, start, time.Second)
 }

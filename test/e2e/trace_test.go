@@ -163,9 +163,9 @@ func TestUnsampledTraceContextIsForwardedUnchanged(t *testing.T) {
 func TestAHangingCollectorDelaysNoRequest(t *testing.T) {
 	t.Parallel()
 	hang := make(chan struct{})
-	asked := make(chan struct{}, 100)
+	requests := make(chan struct{}, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		asked <- struct{}{}
+		requests <- struct{}{}
 		<-hang
 	}))
 	t.Cleanup(server.Close)
@@ -179,7 +179,7 @@ func TestAHangingCollectorDelaysNoRequest(t *testing.T) {
 		c.get("/").is(200, "ok")
 	}
 	select {
-	case <-asked:
+	case <-requests:
 	case <-time.After(testTimeout):
 		t.Error("the collector received no request")
 	}

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// claims are request fields. Only a trusted peer may set them, so the gate removes or
+// trustedFields are request fields. Only a trusted peer may set them, so the gate removes or
 // replaces them in the requests of other peers. X-Other is the exception: any peer may
 // set it.
-var claims = []string{
+var trustedFields = []string{
 	"K-Proxy-Request: activator", "K-Original-Host: other.test", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-Proto: https",
 	"X-Forwarded-Host: a.test", "X-Forwarded-Port: 443", "Forwarded: for=203.0.113.9", "X-Other: kept",
 	"X_Forwarded_For: 203.0.113.9", "X-Real-IP: 203.0.113.9", "x_real-ip: 203.0.113.9", "K_Original_Host: other.test", "Knative-Serving-Tag: blue",
@@ -61,7 +61,7 @@ func TestForwardedFieldsOfUntrustedSourcesAreIgnored(t *testing.T) {
 	}
 	proxied := 0.0
 	for _, http2 := range []bool{false, true} {
-		head := seen(http2, "127.0.0.1", claims)
+		head := seen(http2, "127.0.0.1", trustedFields)
 		proxied++
 		for _, field := range [][2]string{
 			{"Host", "other.test"}, {"K-Proxy-Request", "activator"}, {"X-Forwarded-For", "203.0.113.9, 127.0.0.1"}, {"X-Forwarded-Proto", "https"},
@@ -76,7 +76,7 @@ func TestForwardedFieldsOfUntrustedSourcesAreIgnored(t *testing.T) {
 			if http2 {
 				host = net.JoinHostPort(address, port)
 			}
-			head = seen(http2, address, claims)
+			head = seen(http2, address, trustedFields)
 			head.lacks("K-Proxy-Request", "K-Original-Host", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "Forwarded",
 				"X_Forwarded_For", "X-Real-IP", "x_real-ip", "K_Original_Host", "Knative-Serving-Tag", "X_Request_Start", "x-request_start")
 			if starts := head.all("X-Request-Start"); len(starts) != 1 || !strings.HasPrefix(starts[0], "t=") || starts[0] == "t=1" {
@@ -109,7 +109,7 @@ func TestForwardedFieldsOfTrustedSourcesAreUsed(t *testing.T) {
 		_, port, _ := net.SplitHostPort(g.addr)
 		c := dialAddr(t, net.JoinHostPort(address, port))
 		c.get("/", "K-Network-Probe: queue").is(200, "queue")
-		c.send(request("GET", "/", claims...))
+		c.send(request("GET", "/", trustedFields...))
 		head := parseHead(t, k.accept().head())
 		head.field("Host", "other.test")
 		head.field("X-Forwarded-For", "203.0.113.9, "+address)

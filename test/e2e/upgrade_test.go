@@ -66,24 +66,24 @@ func TestATunnelForwardsHalfClosesInBothDirections(t *testing.T) {
 		if settings == "client first" {
 			c.send("last words")
 			c.closeWrite()
-			if got, err := p.rest(); got != "last words" || err != nil {
+			if got, err := p.readAll(); got != "last words" || err != nil {
 				t.Fatalf("the container got %q, %v", got, err)
 			}
 			p.send("still here")
 			p.close()
-			if got, err := c.rest(); got != "still here" || err != nil {
+			if got, err := c.readAll(); got != "still here" || err != nil {
 				t.Fatalf("the client got %q, %v", got, err)
 			}
 			continue
 		}
 		p.send("last words")
 		p.closeWrite()
-		if got, err := c.rest(); got != "last words" || err != nil {
+		if got, err := c.readAll(); got != "last words" || err != nil {
 			t.Fatalf("the client got %q, %v", got, err)
 		}
 		c.send("still here")
 		c.close()
-		if got, err := p.rest(); got != "still here" || err != nil {
+		if got, err := p.readAll(); got != "still here" || err != nil {
 			t.Fatalf("the container got %q, %v", got, err)
 		}
 	}
@@ -123,8 +123,8 @@ func TestAnUpgradeToAProtocolThatWasNotOfferedGives502(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, x := range []struct {
-		asked, given string
-		status       int
+		requested, accepted string
+		status              int
 	}{
 		{"websocket", "Upgrade: chat", 502},
 		{"websocket", "Upgrade: websocket, chat", 502},
@@ -137,16 +137,16 @@ func TestAnUpgradeToAProtocolThatWasNotOfferedGives502(t *testing.T) {
 	} {
 		// Over HTTP/2 the client can only ask for one protocol, which is a token without
 		// a slash. So this case cannot be sent.
-		if overHTTP2 && strings.ContainsAny(x.asked, ", /") {
+		if overHTTP2 && strings.ContainsAny(x.requested, ", /") {
 			continue
 		}
 		c := dial(t, g)
-		c.send(request("GET", "/ws", "Connection: Upgrade", "Upgrade: "+x.asked))
+		c.send(request("GET", "/ws", "Connection: Upgrade", "Upgrade: "+x.requested))
 		p := k.accept()
 		p.head()
-		p.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n" + x.given + "\r\n\r\nx")
+		p.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n" + x.accepted + "\r\n\r\nx")
 		if a := parseHead(t, c.head()); a.status != x.status {
-			t.Errorf("requested %q, response %q: %d, want %d", x.asked, x.given, a.status, x.status)
+			t.Errorf("requested %q, response %q: %d, want %d", x.requested, x.accepted, a.status, x.status)
 		}
 		c.close()
 		p.awaitClose()

@@ -13,12 +13,12 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-func (g *gate) logs(what string) {
+func (g *gate) logs(text string) {
 	g.t.Helper()
-	has := func() bool { return strings.Contains(g.Stderr.String(), what) }
-	eventually(g.t, "the log has "+what, func() bool { return has() || !g.Running() })
+	has := func() bool { return strings.Contains(g.Stderr.String(), text) }
+	eventually(g.t, "the log has "+text, func() bool { return has() || !g.Running() })
 	if !has() {
-		g.t.Fatalf("the gate has ended and not logged %s", what)
+		g.t.Fatalf("the gate has ended and not logged %s", text)
 	}
 }
 
@@ -35,14 +35,14 @@ func freePorts(t *testing.T, n int) (ports []int) {
 func TestAnApplicationOnAnotherPortCausesAWarning(t *testing.T) {
 	t.Parallel()
 	p := freePorts(t, 4)
-	g := startGateWithWrapper(t, "", fmt.Sprintf("USER_PORT=%d", p[0]), listensOn+"=/"+launch.At(p[1]))
+	g := startGateWithWrapper(t, "", fmt.Sprintf("USER_PORT=%d", p[0]), listensOn+"=/"+launch.Address(p[1]))
 	g.logs(fmt.Sprintf("the application listens on %d, USER_PORT is %d: use --user-port %d", p[1], p[0], p[1]))
 
 	if !regexp.MustCompile(`"WARN"[^\n]*the application listens`).MatchString(g.Stderr.String()) {
 		t.Error("the message is not a warning")
 	}
 
-	g = startGateWithApplication(t, fmt.Sprintf("USER_PORT=%d", p[0]), listensOn+"=/"+launch.At(p[3])+","+launch.At(p[2]))
+	g = startGateWithApplication(t, fmt.Sprintf("USER_PORT=%d", p[0]), listensOn+"=/"+launch.Address(p[3])+","+launch.Address(p[2]))
 	g.logs(fmt.Sprintf("the application listens on %d and %d, USER_PORT is %d: use --user-port %d", p[2], p[3], p[0], p[2]))
 }
 
@@ -63,10 +63,10 @@ func TestTheGateDetectsThePortOfTheApplication(t *testing.T) {
 		listens string
 		want    int
 	}{
-		"one":                    {"/" + launch.At(p[0]), p[0]},
-		"the lower port":         {"/" + launch.At(p[1]) + ",0.0.0.0:" + fmt.Sprint(p[0]), p[0]},
-		"the port that responds": {launch.At(p[0]) + "," + launch.At(p[1]) + "/" + launch.At(p[2]), p[2]},
-		"the port within reach":  {fmt.Sprintf("/127.0.0.2:%d,%s", p[0], launch.At(p[1])), p[1]},
+		"one":                    {"/" + launch.Address(p[0]), p[0]},
+		"the lower port":         {"/" + launch.Address(p[1]) + ",0.0.0.0:" + fmt.Sprint(p[0]), p[0]},
+		"the port that responds": {launch.Address(p[0]) + "," + launch.Address(p[1]) + "/" + launch.Address(p[2]), p[2]},
+		"the port within reach":  {fmt.Sprintf("/127.0.0.2:%d,%s", p[0], launch.Address(p[1])), p[1]},
 		"IPv4 behind a wildcard": {fmt.Sprintf("/:%d", p[0]), p[0]},
 	} {
 		g := startGateWithApplication(t, "USER_PORT=auto", listensOn+"="+c.listens)
@@ -84,7 +84,7 @@ func TestTheVariablePORTIsTheUserPortIfTheApplicationListensOnIt(t *testing.T) {
 		defer l.Close()
 	}
 	lower := freePort(t)
-	g := startGateWithApplication(t, "USER_PORT=auto", listensOn+"=/127.0.0.1:$PORT,"+launch.At(lower))
+	g := startGateWithApplication(t, "USER_PORT=auto", listensOn+"=/127.0.0.1:$PORT,"+launch.Address(lower))
 	port := g.fetch("/port")
 	g.logs(fmt.Sprintf(`"userPort":%s`, port))
 	if port == "8080" || port == fmt.Sprint(lower) {
@@ -95,10 +95,10 @@ func TestTheVariablePORTIsTheUserPortIfTheApplicationListensOnIt(t *testing.T) {
 func TestTheGateEndsOrderlyWithAnApplicationThatNeverListens(t *testing.T) {
 	t.Parallel()
 	g := startGateWithApplication(t, "USER_PORT=auto", listensOn+"=/")
-	g.says("listening")
+	g.awaitStdout("listening")
 	g.signal(syscall.SIGTERM)
 	g.ends(applicationExit)
-	g.says("terminated with 0 open")
+	g.awaitStdout("terminated with 0 open")
 
 	path := shortTempDir(t) + "/app.sh"
 	must(t, os.WriteFile(path, []byte("#!/bin/sh\nexit 3\n"), 0o755))
@@ -108,7 +108,7 @@ func TestTheGateEndsOrderlyWithAnApplicationThatNeverListens(t *testing.T) {
 	}
 
 	g = startGateWithApplication(t, "USER_PORT=auto", listensOn+"=/", ignoresSignals+"=1")
-	g.says("listening")
+	g.awaitStdout("listening")
 	g.signal(syscall.SIGTERM)
 	g.logs("sending SIGTERM to the application")
 	g.signal(syscall.SIGTERM)
@@ -138,8 +138,8 @@ func TestAUserPortTakenByAnotherProcessLaterCausesAWarning(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
 	g := startGateWithApplication(t, fmt.Sprintf("USER_PORT=%d", port), listensOn+"=/")
-	g.says("listening")
-	l, err := net.Listen("tcp", launch.At(port))
+	g.awaitStdout("listening")
+	l, err := net.Listen("tcp", launch.Address(port))
 	must(t, err)
 	defer l.Close()
 	g.logs(fmt.Sprintf("another process listens on port %d (USER_PORT) and gets the requests: ", port))

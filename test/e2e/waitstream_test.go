@@ -209,7 +209,7 @@ func TestAnEventStreamThatTheContainerTruncatesIsTruncatedAfterAPromise(t *testi
 	c.promised()
 	p.send(eventStreamOK + "5\r\ndata:\r\n")
 	p.close()
-	got, _ := c.rest()
+	got, _ := c.readAll()
 	if !strings.Contains(got, "data:") || strings.Contains(got, "event: error") || strings.HasSuffix(got, "0\r\n\r\n") {
 		t.Errorf("got %s, want the part of the stream and no end", shorten(got))
 	}
@@ -236,13 +236,13 @@ func TestAnIdempotentRequestIsRetriedAfterAPromise(t *testing.T) {
 func TestAClientThatDisconnectsAfterAPromiseFreesItsPositionAndItsSlot(t *testing.T) {
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1", "WAIT_KEEPALIVE=100ms")
-	for how, leave := range map[string]func(*client){"close": (*client).close, "reset": (*client).abort} {
+	for closeKind, leave := range map[string]func(*client){"close": (*client).close, "reset": (*client).abort} {
 		c, p := inFlight(t, k, g, "/0")
 		leaver := dial(t, g)
 		leaver.send(completion("/leaver"))
 		leaver.promised()
 		leave(leaver)
-		eventually(t, how+": none queued", func() bool { return queueDepth(figures(g, page)) == 0 })
+		eventually(t, closeKind+": none queued", func() bool { return queueDepth(figures(g, page)) == 0 })
 		finish(c, p)
 		k.unseen("the request of the client that left")
 
@@ -305,7 +305,7 @@ func TestAnEventStreamPromisedToAnHTTP10ClientEndsWithTheConnection(t *testing.T
 		a.field("Content-Type", "text/event-stream")
 		a.lacks("Transfer-Encoding", "Content-Length")
 		p.send(r.response)
-		if got, err := c.rest(); err != nil || !strings.HasPrefix(strings.ReplaceAll(got, waitComment, ""), r.want) {
+		if got, err := c.readAll(); err != nil || !strings.HasPrefix(strings.ReplaceAll(got, waitComment, ""), r.want) {
 			t.Errorf("got %s (%v), want %s", shorten(got), err, shorten(r.want))
 		}
 	}

@@ -15,12 +15,12 @@ import (
 
 // gateConn is an HTTP/2 connection to the gate, with at most one open stream.
 type gateConn struct {
-	net    net.Conn
-	idle   func() // called if the gate closes the connection between two requests
-	w      *bufio.Writer
-	framer *http2.Framer
-	block  bytes.Buffer
-	enc    *hpack.Encoder
+	net         net.Conn
+	onIdleClose func() // called if the gate closes the connection between two requests
+	w           *bufio.Writer
+	framer      *http2.Framer
+	block       bytes.Buffer
+	enc         *hpack.Encoder
 
 	mu      sync.Mutex // guards the fields below, and the writes
 	changed *sync.Cond
@@ -48,21 +48,21 @@ type event struct {
 }
 
 type stream struct {
-	c        *gateConn
-	id       uint32
-	window   int64
-	credit   int // credit of the stream; see gateConn.credit
-	events   []event
-	over     bool // the gate has ended or reset the stream, or the connection has ended
-	finished bool // overh2 has ended or reset the stream, or the gate has reset it
-	whole    bool // overh2 has sent END_STREAM, so the gate gets the whole request
-	answered bool
-	switched bool // a tunnel is open
-	refused  bool // the response declined the tunnel
+	c              *gateConn
+	id             uint32
+	window         int64
+	credit         int // credit of the stream; see gateConn.credit
+	events         []event
+	remoteClosed   bool // the gate has ended or reset the stream, or the connection has ended
+	closed         bool // overh2 has ended or reset the stream, or the gate has reset it
+	endSent        bool // overh2 has sent END_STREAM, so the gate gets the whole request
+	responded      bool
+	switched       bool // a tunnel is open
+	tunnelDeclined bool // the response declined the tunnel
 }
 
-func newGateConn(conn net.Conn, idle func()) (*gateConn, error) {
-	c := &gateConn{net: conn, idle: idle, w: bufio.NewWriterSize(conn, 64<<10), window: ownWindow, initial: ownWindow, nextID: 1}
+func newGateConn(conn net.Conn, onIdleClose func()) (*gateConn, error) {
+	c := &gateConn{net: conn, onIdleClose: onIdleClose, w: bufio.NewWriterSize(conn, 64<<10), window: ownWindow, initial: ownWindow, nextID: 1}
 	c.changed = sync.NewCond(&c.mu)
 	c.framer = http2.NewFramer(c.w, conn)
 	c.framer.SetMaxReadFrameSize(1 << 20)
@@ -85,9 +85,9 @@ func (c *gateConn) do(f func()) {
 	f()
 }
 
-func (c *gateConn) flush()        { c.do(func() { _ = c.w.Flush() }) }
-func (c *gateConn) close()        { c.flush(); _ = c.net.Close() }
-func (c *gateConn) refuses() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.goAway || c.dead }
+func (c *gateConn) flush()           { c.do(func() { _ = c.w.Flush() }) }
+func (c *gateConn) close()           { c.flush(); _ = c.net.Close() }
+func (c *gateConn) isUnusable() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.goAway || c.dead }
 
 func (c *gateConn) abort() {
 	conn := c.net
@@ -122,8 +122,8 @@ func (c *gateConn) headers(st *stream, fields [][2]string, end bool) {
 		n = min(len(b), 16<<10)
 		_ = c.framer.WriteContinuation(st.id, n == len(b), b[:n])
 	}
-	st.finished = st.finished || end
-	st.whole = st.whole || end
+	st.closed = st.closed || end
+	st.endSent = st.endSent || end
 	c.changed.Broadcast()
 }
 
@@ -132,7 +132,7 @@ func (st *stream) data(p []byte, end bool) {
 	c := st.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(p) > 0 && !st.finished {
+	for len(p) > 0 && !st.closed {
 		n := int(min(int64(len(p)), 16<<10, st.window, c.window))
 		if n <= 0 {
 			if c.dead {
@@ -145,15 +145,15 @@ func (st *stream) data(p []byte, end bool) {
 		st.window -= int64(n)
 		c.window -= int64(n)
 		_ = c.framer.WriteData(st.id, end && n == len(p), p[:n])
-		st.finished = end && n == len(p)
-		st.whole = st.finished
+		st.closed = end && n == len(p)
+		st.endSent = st.closed
 		p = p[n:]
 	}
-	if end && !st.finished {
+	if end && !st.closed {
 		_ = c.framer.WriteData(st.id, true, nil)
-		st.finished, st.whole = true, true
+		st.closed, st.endSent = true, true
 	}
-	if st.finished {
+	if st.closed {
 		c.changed.Broadcast()
 	}
 }
@@ -164,7 +164,7 @@ func (st *stream) finish(trailers [][2]string) {
 		return
 	}
 	st.c.do(func() {
-		if !st.finished {
+		if !st.closed {
 			st.c.headers(st, trailers, true)
 		}
 	})
@@ -172,27 +172,27 @@ func (st *stream) finish(trailers [][2]string) {
 
 func (st *stream) cancel() {
 	st.c.do(func() {
-		if !st.over || !st.finished {
+		if !st.remoteClosed || !st.closed {
 			_ = st.c.framer.WriteRSTStream(st.id, http2.ErrCodeCancel)
 			_ = st.c.w.Flush()
 		}
-		st.finished = true
+		st.closed = true
 		st.push(event{lost: true, code: http2.ErrCodeCancel})
 	})
 }
 
 // push adds an event. The caller holds c.mu.
 func (st *stream) push(e event) {
-	if st.over {
+	if st.remoteClosed {
 		if e.lost { // the response is complete; stop sending the request
-			st.finished = true
+			st.closed = true
 			st.c.changed.Broadcast()
 		}
 		return
 	}
 	st.events = append(st.events, e)
-	st.over = e.end || e.lost
-	st.finished = st.finished || e.lost
+	st.remoteClosed = e.end || e.lost
+	st.closed = st.closed || e.lost
 	st.c.changed.Broadcast()
 }
 
@@ -225,7 +225,7 @@ func (st *stream) consumed(n int) {
 		}
 		_ = st.c.framer.WriteWindowUpdate(0, uint32(st.c.credit))
 		st.c.credit = 0
-		if !st.over {
+		if !st.remoteClosed {
 			_ = st.c.framer.WriteWindowUpdate(st.id, uint32(st.credit))
 		}
 		st.credit = 0
@@ -233,12 +233,12 @@ func (st *stream) consumed(n int) {
 	})
 }
 
-func (st *stream) sent() bool { st.c.mu.Lock(); defer st.c.mu.Unlock(); return st.whole }
+func (st *stream) sent() bool { st.c.mu.Lock(); defer st.c.mu.Unlock(); return st.endSent }
 
 func (st *stream) declined() bool {
 	st.c.mu.Lock()
 	defer st.c.mu.Unlock()
-	return st.refused || st.answered && !st.switched
+	return st.tunnelDeclined || st.responded && !st.switched
 }
 
 func (st *stream) await(done func() bool) {
@@ -250,15 +250,15 @@ func (st *stream) await(done func() bool) {
 	}
 }
 
-func (st *stream) awaitSent() { st.await(func() bool { return st.finished }) }
-func (st *stream) awaitEnd()  { st.await(func() bool { return st.answered }) }
+func (st *stream) awaitSent() { st.await(func() bool { return st.closed }) }
+func (st *stream) awaitEnd()  { st.await(func() bool { return st.responded }) }
 
-// ended records that the client has the whole response.
-func (st *stream) ended() {
+// recordResponse records that the client has the whole response.
+func (st *stream) recordResponse() {
 	st.c.do(func() {
-		st.answered = true
+		st.responded = true
 		st.c.changed.Broadcast()
-		st.c.ended()
+		st.c.reportIdleClose()
 	})
 }
 
@@ -284,24 +284,24 @@ func (c *gateConn) read() {
 		if c.current != nil {
 			c.current.push(event{lost: true, code: code})
 		}
-		c.ended()
+		c.reportIdleClose()
 		c.changed.Broadcast()
 	})
 }
 
-// ended calls c.idle if the gate has closed the connection between two requests. It does
+// reportIdleClose calls c.onIdleClose if the gate has closed the connection between two requests. It does
 // nothing after a GOAWAY, because the next request then opens a new connection to the
 // gate. The caller holds c.mu.
-func (c *gateConn) ended() {
-	if c.dead && !c.goAway && (c.current == nil || c.current.answered) {
-		c.idle()
+func (c *gateConn) reportIdleClose() {
+	if c.dead && !c.goAway && (c.current == nil || c.current.responded) {
+		c.onIdleClose()
 	}
 }
 
 // take handles a frame. The caller holds c.mu.
 func (c *gateConn) take(f http2.Frame) {
 	st := c.current
-	mine := st != nil && f.Header().StreamID == st.id
+	isCurrent := st != nil && f.Header().StreamID == st.id
 	switch f := f.(type) {
 	case *http2.SettingsFrame:
 		if f.IsAck() {
@@ -324,7 +324,7 @@ func (c *gateConn) take(f http2.Frame) {
 	case *http2.WindowUpdateFrame:
 		if f.StreamID == 0 {
 			c.window += int64(f.Increment)
-		} else if mine {
+		} else if isCurrent {
 			st.window += int64(f.Increment)
 		}
 		c.changed.Broadcast()
@@ -334,11 +334,11 @@ func (c *gateConn) take(f http2.Frame) {
 			st.push(event{lost: true, code: http2.ErrCodeRefusedStream})
 		}
 	case *http2.RSTStreamFrame:
-		if mine {
+		if isCurrent {
 			st.push(event{lost: true, code: f.ErrCode})
 		}
 	case *http2.MetaHeadersFrame:
-		if mine {
+		if isCurrent {
 			e := event{end: f.StreamEnded()}
 			for _, h := range f.Fields {
 				e.fields = append(e.fields, [2]string{h.Name, h.Value})
@@ -346,7 +346,7 @@ func (c *gateConn) take(f http2.Frame) {
 			st.push(e)
 		}
 	case *http2.DataFrame:
-		if mine {
+		if isCurrent {
 			st.push(event{data: bytes.Clone(f.Data()), flow: int(f.Length), end: f.StreamEnded()})
 		}
 	}

@@ -58,8 +58,8 @@ type session struct {
 	in     []byte // bytes read from the client and not consumed
 	peeked int    // number of bytes at the end of s.in that the kernel's buffer still has
 
-	mu    sync.Mutex
-	ended bool // a response with Connection: close was sent
+	mu      sync.Mutex
+	closing bool // a response with Connection: close was sent
 }
 
 func (s *session) run() {
@@ -72,10 +72,10 @@ func (s *session) run() {
 	for {
 		head, err := s.head()
 		if err != nil {
-			s.left(err, nil)
+			s.handleGateEnd(err, nil)
 			return
 		}
-		if s.gate == nil || s.gate.refuses() {
+		if s.gate == nil || s.gate.isUnusable() {
 			if s.gate != nil {
 				s.gate.close()
 			}
@@ -83,7 +83,7 @@ func (s *session) run() {
 			if err != nil {
 				return
 			}
-			if s.gate, err = newGateConn(conn, s.idle); err != nil {
+			if s.gate, err = newGateConn(conn, s.closeWrite); err != nil {
 				return
 			}
 		}
@@ -93,7 +93,7 @@ func (s *session) run() {
 		done := make(chan struct{})
 		go func() { defer close(done); a.run() }()
 		if err := s.body(st, r); err != nil {
-			s.left(err, st)
+			s.handleGateEnd(err, st)
 			<-done
 			return
 		}
@@ -101,16 +101,16 @@ func (s *session) run() {
 		// Wait for the next request or the client's FIN.
 		for len(s.in) == 0 {
 			if err := s.more(); err != nil {
-				s.left(err, st)
+				s.handleGateEnd(err, st)
 				<-done
 				return
 			}
-			if s.over() {
+			if s.isClosing() {
 				s.in = nil // no further request is served
 			}
 		}
 		<-done
-		if s.over() {
+		if s.isClosing() {
 			for s.more() == nil {
 				s.in = nil
 			}
@@ -119,22 +119,22 @@ func (s *session) run() {
 	}
 }
 
-func (s *session) over() bool {
+func (s *session) isClosing() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ended
+	return s.closing
 }
 
 func (s *session) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ended = true
+	s.closing = true
 }
 
-// idle half-closes the client's connection after the gate has closed its own.
-func (s *session) idle() { _ = s.client.CloseWrite() }
+// closeWrite half-closes the client's connection after the gate has closed its own.
+func (s *session) closeWrite() { _ = s.client.CloseWrite() }
 
-func (s *session) left(err error, st *stream) {
+func (s *session) handleGateEnd(err error, st *stream) {
 	switch {
 	case s.gate == nil:
 	case !errors.Is(err, io.EOF):

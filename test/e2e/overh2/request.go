@@ -84,15 +84,15 @@ func (s *session) body(st *stream, r *request) error {
 		s.in = nil
 		return nil
 	}
-	for left := r.length; left > 0; {
+	for remaining := r.length; remaining > 0; {
 		if len(s.in) == 0 {
 			if err := s.more(); err != nil {
 				return err
 			}
 		}
-		n := min(int64(len(s.in)), left)
-		left -= n
-		st.data(s.in[:n], left == 0)
+		n := min(int64(len(s.in)), remaining)
+		remaining -= n
+		st.data(s.in[:n], remaining == 0)
 		s.in = s.in[n:]
 	}
 	return nil
@@ -105,22 +105,22 @@ func (s *session) chunks(st *stream) error {
 		if err != nil {
 			return err
 		}
-		left, err := strconv.ParseUint(line, 16, 31)
+		remaining, err := strconv.ParseUint(line, 16, 31)
 		if err != nil {
 			st.cancel()
 			return nil
 		}
-		if left == 0 {
+		if remaining == 0 {
 			break
 		}
-		for left > 0 {
+		for remaining > 0 {
 			if len(s.in) == 0 {
 				if err := s.more(); err != nil {
 					return err
 				}
 			}
-			n := min(uint64(len(s.in)), left)
-			left -= n
+			n := min(uint64(len(s.in)), remaining)
+			remaining -= n
 			st.data(s.in[:n], false)
 			s.in = s.in[n:]
 		}

@@ -75,7 +75,7 @@ func (a *responder) head(e event) bool {
 	// The gate has declined the tunnel. Record this before the client can read the
 	// response: its next bytes are then a new request, and not bytes of a tunnel.
 	if a.r.tunnel != "" {
-		a.st.c.do(func() { a.st.refused = true })
+		a.st.c.do(func() { a.st.tunnelDeclined = true })
 	}
 	length := false
 	for _, f := range e.fields {
@@ -89,7 +89,7 @@ func (a *responder) head(e event) bool {
 			_, _ = a.out.WriteString("Transfer-Encoding: chunked\r\n")
 		}
 	}
-	if a.r.closing || a.st.c.refuses() || !a.st.sent() && a.r.tunnel == "" {
+	if a.r.closing || a.st.c.isUnusable() || !a.st.sent() && a.r.tunnel == "" {
 		_, _ = a.out.WriteString("Connection: close\r\n")
 		a.s.end()
 	}
@@ -99,8 +99,8 @@ func (a *responder) head(e event) bool {
 
 func (a *responder) finish() {
 	_ = a.out.Flush()
-	a.st.ended()
-	if a.s.over() {
+	a.st.recordResponse()
+	if a.s.isClosing() {
 		a.st.awaitSent()
 		_ = a.s.client.CloseWrite()
 	}

@@ -33,9 +33,9 @@ func carry(client *net.TCPConn, target string) {
 	if gate.Handshake() != nil {
 		return
 	}
-	up := make(chan struct{})
+	uploadDone := make(chan struct{})
 	go func() {
-		defer close(up)
+		defer close(uploadDone)
 		if _, err := io.Copy(gate, reader{client}); errors.Is(err, syscall.ECONNRESET) {
 			_ = wire.(*net.TCPConn).SetLinger(0)
 			_ = wire.Close()
@@ -49,7 +49,7 @@ func carry(client *net.TCPConn, target string) {
 		return
 	}
 	_ = client.CloseWrite()
-	<-up
+	<-uploadDone
 }
 
 // reader and writer keep io.Copy from using splice, which hides resets.

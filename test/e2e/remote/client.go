@@ -74,7 +74,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if len(r.Data) > 0 {
 		return copy(p, r.Data), nil
 	}
-	switch r.Ended {
+	switch r.EndKind {
 	case Open:
 		return 0, ErrSilent
 	case EOF:
@@ -82,7 +82,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	case Reset:
 		return 0, syscall.ECONNRESET
 	}
-	return 0, errors.New(r.Ended)
+	return 0, errors.New(r.EndKind)
 }
 
 // Write sends p.

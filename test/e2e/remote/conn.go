@@ -48,7 +48,7 @@ func (c *conn) readAll() {
 func (c *conn) awaitRoom() {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
-	for (c.paused || c.recorded.Len() > recordLimit) && c.state.Ended == Open {
+	for (c.paused || c.recorded.Len() > recordLimit) && c.state.EndKind == Open {
 		c.server.changed.Wait()
 	}
 }
@@ -61,7 +61,7 @@ func (c *conn) record(p []byte) {
 	c.recorded.Write(p)
 	c.state.Received += int64(len(p))
 	if c.response != nil {
-		c.answerHeadsLocked()
+		c.respondToHeadsLocked()
 		return
 	}
 	if !c.handed {
@@ -70,7 +70,7 @@ func (c *conn) record(p []byte) {
 	}
 }
 
-func (c *conn) answerHeadsLocked() {
+func (c *conn) respondToHeadsLocked() {
 	end := []byte("\r\n\r\n")
 	for {
 		i := bytes.Index(c.recorded.Bytes(), end)
@@ -78,19 +78,19 @@ func (c *conn) answerHeadsLocked() {
 			return
 		}
 		c.recorded.Next(i + len(end))
-		c.server.answered++
+		c.server.responded++
 		if _, err := c.net.Write(c.response); err != nil {
 			return
 		}
 	}
 }
 
-func (c *conn) end(how string) {
+func (c *conn) end(kind string) {
 	s := c.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.state.Ended == Open {
-		c.state.Ended, c.state.EndedAt = how, time.Now().UnixNano()
+	if c.state.EndKind == Open {
+		c.state.EndKind, c.state.EndedAt = kind, time.Now().UnixNano()
 	}
 	s.changed.Broadcast()
 }
@@ -145,11 +145,11 @@ func (r *recording) Read(p []byte) (int, error) {
 	s := r.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.waitLocked(Timeout, func() bool { return r.recorded.Len() > 0 || r.state.Ended != Open }) {
+	if !s.waitLocked(Timeout, func() bool { return r.recorded.Len() > 0 || r.state.EndKind != Open }) {
 		return 0, ErrSilent
 	}
 	if r.recorded.Len() == 0 {
-		return 0, errors.New("connection ended: " + r.state.Ended)
+		return 0, errors.New("connection ended: " + r.state.EndKind)
 	}
 	s.changed.Broadcast()
 	return r.recorded.Read(p)

@@ -24,11 +24,11 @@ type ReadArgs struct {
 }
 
 // ReadReply is the result of Read. Data holds recorded bytes. If Data is empty because
-// the connection has ended, Ended says how, and EndedAt says when. After a timeout all
+// the connection has ended, EndKind says how, and EndedAt says when. After a timeout all
 // three fields are zero.
 type ReadReply struct {
 	Data    []byte
-	Ended   string
+	EndKind string
 	EndedAt int64
 }
 
@@ -65,7 +65,7 @@ type DrainArgs struct {
 type State struct {
 	Received, Sent int64
 	Unread         int // bytes received that Read has not returned yet
-	Ended          string
+	EndKind        string
 	EndedAt        int64
 }
 

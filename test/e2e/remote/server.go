@@ -21,14 +21,14 @@ type Server struct {
 	holder int // a bound socket that never listens reserves the port
 	port   int
 
-	mu        sync.Mutex
-	changed   *sync.Cond // signals a change of a field below
-	listener  net.Listener
-	conns     []*conn
-	waiting   []int
-	accepted  int
-	answered  int
-	answerAll []byte
+	mu             sync.Mutex
+	changed        *sync.Cond // signals a change of a field below
+	listener       net.Listener
+	conns          []*conn
+	waiting        []int
+	accepted       int
+	responded      int
+	commonResponse []byte
 }
 
 // NewServer reserves a port of 127.0.0.1 without listening: connections to it
@@ -111,7 +111,7 @@ func (s *Server) acceptAll(l net.Listener) {
 			return
 		}
 		s.mu.Lock()
-		c := &conn{server: s, id: len(s.conns), net: nc.(*net.TCPConn), response: s.answerAll}
+		c := &conn{server: s, id: len(s.conns), net: nc.(*net.TCPConn), response: s.commonResponse}
 		s.conns = append(s.conns, c)
 		s.accepted++
 		s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *Server) Accept(a AcceptArgs, id *int) error {
 func (s *Server) Counts(_ None, n *Counts) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	*n = Counts{Accepted: s.accepted, Waiting: len(s.waiting), Responded: s.answered}
+	*n = Counts{Accepted: s.accepted, Waiting: len(s.waiting), Responded: s.responded}
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (s *Server) Counts(_ None, n *Counts) error {
 func (s *Server) RespondAll(response []byte, _ *None) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answerAll = bytes.Clone(response)
+	s.commonResponse = bytes.Clone(response)
 	return nil
 }
 
@@ -157,11 +157,11 @@ func (s *Server) Read(a ReadArgs, r *ReadReply) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waitLocked(a.Timeout, func() bool { return c.recorded.Len() > 0 || c.state.Ended != Open })
+	s.waitLocked(a.Timeout, func() bool { return c.recorded.Len() > 0 || c.state.EndKind != Open })
 	r.Data = bytes.Clone(c.recorded.Next(a.Max))
 	s.changed.Broadcast()
 	if len(r.Data) == 0 {
-		r.Ended, r.EndedAt = c.state.Ended, c.state.EndedAt
+		r.EndKind, r.EndedAt = c.state.EndKind, c.state.EndedAt
 	}
 	return nil
 }
@@ -260,15 +260,15 @@ func (s *Server) find(id int) (*conn, error) {
 // waitLocked waits until the function done returns true, but no longer than timeout. It
 // returns the last result of done. The caller holds s.mu.
 func (s *Server) waitLocked(timeout time.Duration, done func() bool) bool {
-	over := false
+	expired := false
 	timer := time.AfterFunc(timeout, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		over = true
+		expired = true
 		s.changed.Broadcast()
 	})
 	defer timer.Stop()
-	for !done() && !over {
+	for !done() && !expired {
 		s.changed.Wait()
 	}
 	return done()
